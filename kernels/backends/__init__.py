@@ -1,0 +1,58 @@
+"""Where a kernel can run: gpu (CuPy), cpu (the SIMT shim), recorded (files from named GPUs); picked in that order.
+
+Each of gpu.py and cpu.py has: `device() -> Device` (or BackendUnavailable with the reason) and
+`launch(build, plan, arrays, scope, capacities) -> list[RawRecords]`, which runs the plan's launches over the NumPy `arrays`
+and fills those the kernel writes. recorded.py answers whole runs.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+
+from kernels.errors import BackendUnavailable, ProblemError
+
+NAMES = ("gpu", "cpu", "recorded")
+PROVENANCE = {"gpu": "measured", "cpu": "executed", "recorded": "recorded"}
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a backend runs on. target: what build() compiles for; memory_bytes: how much a run may use now."""
+
+    backend: str
+    name: str
+    target: str
+    shared_bytes_per_block: int
+    memory_bytes: int
+    driver: str = ""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was found on this machine: the usable devices by backend name, and for the others the reason why not."""
+
+    devices: dict[str, Device]
+    reasons: dict[str, str]
+
+    def pick(self, name="auto"):
+        """The Device of that backend, or with "auto" the first usable one. BackendUnavailable, ProblemError."""
+        if name != "auto" and name not in NAMES:
+            raise ProblemError(f"backend is {name!r}; it must be one of auto, {', '.join(NAMES)}.")
+        for candidate in NAMES if name == "auto" else (name,):
+            if candidate in self.devices:
+                return self.devices[candidate]
+        raise BackendUnavailable(" ".join(self.reasons[n] for n in (NAMES if name == "auto" else (name,))))
+
+
+def module(name):
+    return import_module(f"kernels.backends.{name}")
+
+
+def survey():
+    """Looks for every backend. Touches CUDA: call it in a worker process (workers.survey), not in the web process."""
+    devices, reasons = {}, {}
+    for name in NAMES:
+        try:
+            devices[name] = module(name).device()
+        except BackendUnavailable as unavailable:
+            reasons[name] = str(unavailable)
+    return Survey(devices, reasons)

@@ -1,0 +1,90 @@
+"""The cubin on a real GPU, loaded and launched through CuPy. Call only in a worker process: a sticky CUDA error ends it."""
+
+import contextlib
+from functools import lru_cache
+
+import numpy as np
+
+from kernels.backends import Device
+from kernels.errors import BackendUnavailable, RunError
+from kernels.probes import RECORD
+from kernels.trace import RawRecords
+
+# After these the process can do nothing more with CUDA; part of the error's name -> the exit code that tells workers.py.
+STICKY = {"ILLEGALADDRESS": 70, "HARDWARESTACKERROR": 71, "ILLEGALINSTRUCTION": 72, "MISALIGNEDADDRESS": 73,
+          "INVALIDADDRESSSPACE": 74, "INVALIDPC": 75, "LAUNCHFAIL": 76, "ASSERT": 77, "LAUNCHTIMEOUT": 78}
+
+
+class StickyError(RunError):
+    """A CUDA error that leaves the process unusable; `exit_code` is from STICKY."""
+
+    def __init__(self, message, exit_code):
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@lru_cache
+def device():
+    try:
+        import cupy
+    except ImportError:
+        raise BackendUnavailable("No GPU is used: CuPy is not installed. Install requirements.txt, or cupy-cuda13x on a machine with CUDA 13.") from None
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise BackendUnavailable(f"No GPU was found: CUDA says {error}. On a machine with an NVIDIA GPU, check that nvidia-smi runs.") from None
+    if not count:
+        raise BackendUnavailable("No GPU was found: CUDA runs, but lists no device. Check CUDA_VISIBLE_DEVICES.")
+    facts = cupy.cuda.runtime.getDeviceProperties(0)
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    arch = f"sm_{facts['major']}{facts['minor']}" + ("a" if facts["major"] >= 9 else "")
+    version = cupy.cuda.runtime.driverGetVersion()
+    driver = f"CUDA {version // 1000}.{version % 1000 // 10}"
+    with contextlib.suppress(OSError, IndexError):  # the kernel module's own version, where Linux shows it
+        with open("/proc/driver/nvidia/version") as file:
+            driver = next((word for word in file.readline().split() if word[:1].isdigit() and "." in word), "") + f" ({driver})"
+    return Device("gpu", facts["name"].decode(), arch, int(facts["sharedMemPerBlockOptin"]), int(free), driver.strip())
+
+
+@lru_cache(maxsize=64)
+def _function(path, entry):
+    import cupy
+
+    return cupy.RawModule(path=str(path)).get_function(entry)
+
+
+def launch(build, plan, arrays, scope, capacities=None):
+    """Runs the plan's launches in order over `arrays` (name -> float32 NumPy array, written in place).
+
+    With `capacities` (records per thread, one per launch; probed builds only) returns their RawRecords, else [].
+    """
+    import cupy
+
+    try:
+        on_gpu = {name: cupy.asarray(array) for name, array in arrays.items()}
+        found = []
+        for number, step in enumerate(plan.launches):
+            function = _function(build.path, step.entry)
+            if step.shared_bytes > 48 * 1024:
+                function.max_dynamic_shared_size_bytes = step.shared_bytes
+            values = [on_gpu[a] if isinstance(a, str) else a for a in step.args]
+            if capacities is not None:
+                first, blocks = scope.blocks(step)
+                records = cupy.zeros(blocks * step.threads * capacities[number] * RECORD.itemsize, cupy.uint8)
+                counts = cupy.zeros(blocks * step.threads, cupy.uint32)
+                values += [records, counts, np.uint32(capacities[number]), np.uint32(first), np.uint32(blocks)]
+            function(step.grid, step.block, tuple(values), shared_mem=step.shared_bytes)
+            cupy.cuda.runtime.deviceSynchronize()
+            if capacities is not None:
+                kept = records.get().view(RECORD).reshape(blocks * step.threads, capacities[number])
+                found.append(RawRecords(number, first, step.threads, kept, counts.get()))
+        for name in plan.written:
+            arrays[name][...] = on_gpu[name].get()
+        return found
+    except cupy.cuda.memory.OutOfMemoryError as error:
+        raise RunError(f"The GPU ran out of memory: {error}. Choose a smaller problem.") from None
+    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+        for name, exit_code in STICKY.items():
+            if name in str(error).split(":")[0].upper().replace("_", ""):
+                raise StickyError(f"The kernel failed on the GPU: {error}", exit_code) from None
+        raise RunError(f"The kernel failed on the GPU: {error}") from None

@@ -1,0 +1,111 @@
+"""Runs recorded on named GPUs: Parquet and JSON in kernels/recordings/, one folder per run.
+
+A folder holds recording.json (kernel, problem, settings, device, compiler, date, errors), trace.parquet (every query tile),
+outputs.parquet (each array the kernel wrote, flat) and traffic.parquet. Inputs are made again from the problem's seed.
+"""
+
+import json
+import re
+from dataclasses import asdict, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kernels.backends import Device
+from kernels.errors import BackendUnavailable, ProblemError, TraceError
+from kernels.trace import Trace
+
+FOLDER = Path(__file__).parent.parent / "recordings"
+
+
+@lru_cache
+def device():
+    names = sorted({entry["device"] for entry in index().values()})
+    if not names:
+        raise BackendUnavailable("There are no recordings: kernels/recordings/ is empty. Make some on a GPU with python -m kernels record.")
+    return Device("recorded", ", ".join(names), "recorded", 227 * 1024, 0)
+
+
+@lru_cache
+def index():
+    """Folder -> its recording.json, for every recording that can be read."""
+    found = {}
+    for path in sorted(FOLDER.glob("*/recording.json")):
+        try:
+            found[path.parent] = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise TraceError(f"{path.parent.name}/recording.json cannot be read: {error}") from None
+    return found
+
+
+def find(request):
+    """The folder of the recording that answers the request; ProblemError with the recorded problems if there is none."""
+    wanted = _identity(request)
+    for folder, entry in index().items():
+        if {key: entry[key] for key in wanted} == wanted:
+            return folder
+    same = [entry for entry in index().values() if entry["kernel"] == request.kernel.name]
+    have = "; ".join(dict.fromkeys(_brief(entry) for entry in same)) or "none"
+    raise ProblemError(f"No recording of {request.kernel.name} has this problem and these constants. Recorded: {have}.")
+
+
+def load(request):
+    """The recorded Run, its trace cut to the request's scope."""
+    from kernels.execute import Run
+
+    folder = find(request)
+    entry = index()[folder]
+    trace = Trace.load(folder / "trace.parquet")
+    launch, block = (trace.table[name].to_numpy() for name in ("launch", "block"))
+    first, count = np.array([request.scope.blocks(step) for step in _plan(request).launches])[launch].T
+    trace = replace(trace, table=trace.table.filter(pa.array((first <= block) & (block < first + count))))
+    outputs = pq.read_table(folder / "outputs.parquet")
+    arrays = request.problem.inputs()
+    for name in outputs.column_names:
+        arrays[name] = outputs[name].combine_chunks().values.to_numpy().reshape(entry["shapes"][name])
+    return Run(request, "recorded", entry["device"], entry["compiler"], entry["date"], arrays, trace, entry["max_abs_error"],
+               entry["baseline_max_abs_error"])
+
+
+def load_traffic(request):
+    from kernels.execute import Traffic
+
+    folder = find(request)
+    return Traffic(pd.read_parquet(folder / "traffic.parquet"), index()[folder]["traffic_whole"])
+
+
+def save(run, traffic, base=FOLDER):
+    """Writes a recording of a Run, whose scope must be every query tile, and its Traffic; returns its folder."""
+    request = run.request
+    name = "-".join([request.kernel.name, *(f"{key}{value}" for key, value in asdict(request.problem).items()),
+                     *(f"{key}{value}" for key, value in request.settings)])
+    folder = Path(base) / re.sub(r"[^\w.-]", "", name)
+    folder.mkdir(parents=True, exist_ok=True)
+    run.trace.save(folder / "trace.parquet")
+    written = {key: run.arrays[key] for key in _plan(request).written}
+    pq.write_table(pa.table({key: pa.array([a.ravel()], pa.list_(pa.float32())) for key, a in written.items()}), folder / "outputs.parquet",
+                   compression="zstd")
+    traffic.table.to_parquet(folder / "traffic.parquet", compression="zstd")
+    entry = {**_identity(request), "device": run.device, "compiler": run.compiler, "date": run.date, "max_abs_error": run.max_abs_error,
+             "baseline_max_abs_error": run.baseline_max_abs_error, "shapes": {key: list(a.shape) for key, a in written.items()},
+             "traffic_whole": traffic.whole, **{key: run.trace.provenance[key] for key in ("driver", "source_hash")}}
+    (folder / "recording.json").write_text(json.dumps(entry, indent=1) + "\n")
+    return folder
+
+
+def _identity(request):
+    return {"kernel": request.kernel.name, "problem": asdict(request.problem), "settings": request.kernel.settings(request.settings)}
+
+
+def _plan(request):
+    return request.kernel.plan(request.problem, request.kernel.settings(request.settings))
+
+
+def _brief(entry):
+    problem = ", ".join(f"{key} {value}" for key, value in entry["problem"].items())
+    changed = ", ".join(f"{key} {value}" for key, value in entry["settings"].items())
+    return f"{problem}, {changed}"

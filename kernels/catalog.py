@@ -1,0 +1,186 @@
+"""The only list of kernels. Menus, tests, the README's table and the command line are derived from it.
+
+A new kernel is one `.cu` in kernels/cuda/ and one KernelSpec in KERNELS.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from kernels import probes
+from kernels.errors import ProblemError
+from kernels.problem import AttentionProblem, check_value
+
+CUDA = Path(__file__).parent / "cuda"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A compile-time constant of a kernel, passed as -DNAME=value.
+
+    With `what_if`, the values other than the default break the kernel in an instructive way: `what_if` names the break
+    and `effect` says what goes wrong. Without, it is a plain setting, such as a tile size.
+    """
+
+    name: str
+    values: tuple[int, ...]
+    default: int
+    meaning: str
+    what_if: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch. `args` are names of arrays, or NumPy scalars, in the order of the kernel's signature.
+
+    Blocks are numbered x fastest, then y, z. Each query tile (BLOCK_Q rows of one head's output) is worked on by
+    `blocks_per_tile` neighbouring blocks, so that a scope of query tiles is a range of blocks in every launch.
+    """
+
+    entry: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    args: tuple
+    blocks_per_tile: int
+
+    @property
+    def threads(self):
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The launches of one run, and the shapes of the float32 arrays that the kernel writes (o, and s and p if it has them)."""
+
+    launches: tuple[Launch, ...]
+    written: dict[str, tuple[int, ...]]
+    query_tiles: int
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    name: str
+    title: str
+    family: str
+    rung: int
+    constants: tuple[Constant, ...]
+    make_plan: Callable[[AttentionProblem, dict], Plan]
+    problem_type: type = AttentionProblem
+    folder: Path = CUDA
+
+    @property
+    def path(self):
+        return self.folder / f"{self.name}.cu"
+
+    @cached_property
+    def source(self):
+        return self.path.read_text()
+
+    @cached_property
+    def header(self):
+        """The five opening lines of the .cu as {'Idea': ..., 'Changed from ...': ..., 'Costs': ..., 'Limits': ..., 'Source': ...}."""
+        lines = [line.lstrip("/ ") for line in self.source.splitlines()[:5]]
+        lines[0] = lines[0].removeprefix(f"{self.name}. ")
+        return {key: text.strip() for key, _, text in (line.partition(":") for line in lines)}
+
+    @property
+    def idea(self):
+        return self.header["Idea"]
+
+    @property
+    def sites(self):
+        """Line number -> probes.Site."""
+        return probes.sites(self.path)
+
+    def settings(self, chosen=()):
+        """Every constant's value: the default, or what `chosen` (a mapping or pairs) says. Raises ProblemError."""
+        chosen = dict(chosen)
+        values = {c.name: check_value(c.name, chosen.pop(c.name, c.default), c.default, {"allowed": c.values}) for c in self.constants}
+        if chosen:
+            raise ProblemError(f"{self.name} has no {', '.join(chosen)}; it has {', '.join(values)}.")
+        return values
+
+    def plan(self, problem, settings):
+        return self.make_plan(problem, settings)
+
+    def limits(self, problem, settings, device):
+        """Why this cannot run on the device (a sentence), or None. `device` is a kernels.backends.Device."""
+        plan = self.plan(problem, settings)
+        for launch in plan.launches:
+            if launch.threads > 1024:
+                return (f"{self.name} would need {launch.threads:,} threads per block (BLOCK_Q {settings['BLOCK_Q']} x BLOCK_KV "
+                        f"{settings['BLOCK_KV']}); the limit is 1,024. Choose smaller tiles.")
+            if launch.shared_bytes > device.shared_bytes_per_block:
+                return (f"{self.name} needs {launch.shared_bytes:,} bytes of shared memory per block; {device.name} allows "
+                        f"{device.shared_bytes_per_block:,}. Choose smaller tiles or a smaller head_dim (now {problem.head_dim}).")
+            if launch.grid[2] > 65535 or launch.grid[1] > 65535:
+                return f"{self.name} would need a grid of {launch.grid}; CUDA allows 65,535 in y and z. Choose a smaller batch or fewer heads."
+        return None
+
+
+def defines(problem, settings):
+    """The compile-time constants of a build, name -> value."""
+    return {"HEAD_DIM": problem.head_dim, **settings}
+
+
+def find(name):
+    """The KernelSpec of that name; ProblemError with the names there are."""
+    if name not in KERNELS:
+        raise ProblemError(f"There is no kernel {name!r}; there are {', '.join(KERNELS)}.")
+    return KERNELS[name]
+
+
+def _ceil(n, d):
+    return -(-n // d)
+
+
+def _naive_plan(problem, c):
+    return _three_pass_plan(problem, c, scores_smem=0, output_smem=0, dim_tiles=problem.head_dim // c["BLOCK_KV"])
+
+
+def _tiled_plan(problem, c):
+    return _three_pass_plan(problem, c, scores_smem=(c["BLOCK_Q"] + c["BLOCK_KV"]) * problem.head_dim,
+                            output_smem=c["BLOCK_KV"] * (problem.head_dim + c["BLOCK_Q"]), dim_tiles=1)
+
+
+def _three_pass_plan(problem, c, scores_smem, output_smem, dim_tiles):
+    """Scores, softmax and output as launches of their own, the shared memory of the first and last given in floats."""
+    n, heads = problem.seq_len, problem.batch * problem.heads
+    rows, key_tiles, tile = _ceil(n, c["BLOCK_Q"]), _ceil(n, c["BLOCK_KV"]), (c["BLOCK_KV"], c["BLOCK_Q"], 1)
+    length, causal, matrix = np.int32(n), np.int32(problem.causal), (problem.batch, problem.heads, n, n)
+    return Plan((
+        Launch("scores", (key_tiles, rows, heads), tile, 4 * scores_smem, ("q", "k", "s", length, causal, np.float32(problem.scale)), key_tiles),
+        Launch("softmax", (1, rows, heads), (32, c["BLOCK_Q"], 1), 0, ("s", "p", length, causal), 1),
+        Launch("output", (dim_tiles, rows, heads), tile, 4 * output_smem, ("p", "v", "o", length, causal), dim_tiles),
+    ), {"s": matrix, "p": matrix, "o": problem.shape}, rows * heads)
+
+
+def _flash_plan(problem, c):
+    heads, rows = problem.batch * problem.heads, _ceil(problem.seq_len, c["BLOCK_Q"])
+    shared = (c["BLOCK_Q"] + 2 * c["BLOCK_KV"]) * problem.head_dim + c["BLOCK_Q"] * c["BLOCK_KV"]
+    launch = Launch("flash", (rows, heads, 1), (c["BLOCK_KV"], c["BLOCK_Q"], 1), 4 * shared,
+                    ("q", "k", "v", "o", np.int32(problem.seq_len), np.int32(problem.causal), np.float32(problem.scale)), 1)
+    return Plan((launch,), {"o": problem.shape}, rows * heads)
+
+
+_TILES = (
+    Constant("BLOCK_Q", (8, 16, 32), 16, "query rows per tile"),
+    Constant("BLOCK_KV", (8, 16, 32), 16, "keys per tile"),
+)
+_SUBTRACT_MAX = Constant(
+    "SUBTRACT_MAX", (1, 0), 1, "subtract the row's max before the exponential", "No max subtraction",
+    "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN: raise score_scale to see it.")
+_RESCALE = Constant(
+    "RESCALE", (1, 0), 1, "rescale l and O when the max moves", "No rescaling",
+    "after the max rises, what l and O held before still counts against the old max, so they come out too large.")
+
+KERNELS = {spec.name: spec for spec in (
+    KernelSpec("01_naive", "Naive", "attention", 1, (*_TILES, _SUBTRACT_MAX), _naive_plan),
+    KernelSpec("02_tiled", "Tiled", "attention", 2, (*_TILES, _SUBTRACT_MAX), _tiled_plan),
+    KernelSpec("03_flash", "FlashAttention", "attention", 3, (*_TILES, _SUBTRACT_MAX, _RESCALE), _flash_plan),
+)}

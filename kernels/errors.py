@@ -1,0 +1,53 @@
+"""What can go wrong, one class per stage. Every message says what happened, with which values, and what to do next.
+
+WarpglassError
+├── ProblemError          a field, constant, kernel name or scope that cannot be; nothing was launched
+│   └── TooLargeError     it could be, but not in the memory or time there is
+├── BackendUnavailable    no GPU, no compiler, no recording
+├── BuildError            the compiler refused; the message names our file and line
+├── RunError              the kernel was launched and did not finish well
+│   ├── RunTimeout        it outran its limit and was stopped
+│   ├── RunCancelled      the user stopped it
+│   └── WorkerDied        its process ended under it; another has taken its place
+└── TraceError            a trace or recording that cannot be read
+"""
+
+
+class WarpglassError(Exception):
+    """The base of all errors that a user may read."""
+
+
+class ProblemError(WarpglassError):
+    pass
+
+
+class TooLargeError(ProblemError):
+    pass
+
+
+class BackendUnavailable(WarpglassError):
+    pass
+
+
+class BuildError(WarpglassError):
+    pass
+
+
+class RunError(WarpglassError):
+    pass
+
+
+class RunTimeout(RunError):
+    pass
+
+
+class RunCancelled(RunError):
+    pass
+
+
+class WorkerDied(RunError):
+    pass
+
+
+class TraceError(WarpglassError):
+    pass

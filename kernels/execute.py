@@ -1,0 +1,204 @@
+"""One run, start to finish: limits, estimate, build, launch, compare with float64. Runs inside a worker process (workers.py)."""
+
+import datetime
+import json
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+
+from kernels import backends, build, reference
+from kernels.backends import recorded
+from kernels.build import Mode
+from kernels.catalog import KernelSpec, defines
+from kernels.errors import ProblemError, TooLargeError
+from kernels.problem import AttentionProblem
+from kernels.trace import Trace, decode
+
+FIRST_CAPACITY = 1024  # records per thread to begin with; a run that needs more is repeated with what it needs
+TRACE_BYTES = 256 * 2**20  # of raw records; past this the trace is cut, and says by how much
+CPU_SECONDS_PER_MULTIPLY_ADD = 1e-8  # about what the project's 2-core machine takes, and only used to refuse runs
+CPU_SECONDS = 60.0  # a longer run is refused on the CPU
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which query tiles write a trace: `count` tiles from `first`, numbered row tile by row tile, head by head."""
+
+    first: int = 0
+    count: int = 1
+
+    def blocks(self, launch):
+        """First block and number of blocks of a launch (catalog.Launch) that work for these tiles."""
+        return self.first * launch.blocks_per_tile, self.count * launch.blocks_per_tile
+
+    def check(self, query_tiles):
+        if not (0 <= self.first < query_tiles and 1 <= self.count <= query_tiles - self.first):
+            raise ProblemError(f"scope is query tiles {self.first} to {self.first + self.count - 1}; this run has tiles 0 to {query_tiles - 1}.")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run. settings: pairs of compile-time constants that differ from the defaults, or all of them."""
+
+    kernel: KernelSpec
+    problem: AttentionProblem
+    settings: tuple[tuple[str, int], ...] = ()
+    scope: Scope = field(default_factory=Scope)
+    backend: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run gave. arrays: q, k, v, o (and s, p where the kernel has them), float32.
+
+    max_abs_error: the probed build's o against float64; baseline_max_abs_error: torch's fp32 attention against the same.
+    provenance: measured, executed or recorded; device, compiler, date say where, with what and when.
+    """
+
+    request: Request
+    provenance: str
+    device: str
+    compiler: str
+    date: str
+    arrays: dict[str, np.ndarray]
+    trace: Trace
+    max_abs_error: float
+    baseline_max_abs_error: float
+
+    @property
+    def correct(self):
+        """The largest error is at most twice that of torch's own attention in the same type."""
+        return self.max_abs_error <= 2 * self.baseline_max_abs_error
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes moved, counted in the probes. table: tensor, space, kind (load or store), accesses, bytes; whole: over every
+    block of the run, or only over the request's scope because the whole would not fit in memory."""
+
+    table: pd.DataFrame
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run will take, before it is launched: a formula, never shown as a time of a kernel."""
+
+    array_bytes: int
+    seconds: float
+
+
+def estimate(request, device):
+    """Bytes of the arrays, and on the CPU the seconds to execute it (0 elsewhere: a GPU needs too few to matter here)."""
+    problem = request.problem
+    plan = request.kernel.plan(problem, request.kernel.settings(request.settings))
+    values = 3 * np.prod(problem.shape, dtype=np.int64) + sum(np.prod(shape, dtype=np.int64) for shape in plan.written.values())
+    work = 2.0 * problem.score_count * problem.head_dim
+    return Estimate(4 * int(values), work * CPU_SECONDS_PER_MULTIPLY_ADD if device.backend == "cpu" else 0.0)
+
+
+def check_possible(request, device):
+    """Raises ProblemError with the reason if the request cannot run on the device, TooLargeError if it would not fit."""
+    settings = request.kernel.settings(request.settings)
+    reason = request.kernel.limits(request.problem, settings, device)
+    if reason:
+        raise ProblemError(reason)
+    request.scope.check(request.kernel.plan(request.problem, settings).query_tiles)
+    if device.backend == "recorded":
+        return
+    needs, problem = estimate(request, device), request.problem
+    size = f"seq_len {problem.seq_len}, batch {problem.batch}, heads {problem.heads}"
+    if needs.array_bytes + TRACE_BYTES > device.memory_bytes:
+        raise TooLargeError(f"{request.kernel.name} at {size} needs {needs.array_bytes / 2**30:.1f} GiB for its arrays and up to "
+                            f"{TRACE_BYTES / 2**30:.2f} for its trace; {device.name} has {device.memory_bytes / 2**30:.1f} free. "
+                            "Choose a smaller seq_len, batch or heads.")
+    if needs.seconds > CPU_SECONDS:
+        raise TooLargeError(f"{request.kernel.name} at {size} would take about {needs.seconds:,.0f} s on the CPU (estimated); the limit is "
+                            f"{CPU_SECONDS:.0f} s. Choose a smaller seq_len, batch or heads, or a machine with a GPU.")
+
+
+def run(request):
+    """A Run of the probed build, its trace over the request's scope."""
+    if request.backend == "recorded":
+        return recorded.load(request)
+    made, plan, arrays, raw = _launch_probed(request)
+    problem = request.problem
+    label = backends.PROVENANCE[request.backend]
+    device = backends.module(request.backend).device()
+    date = datetime.date.today().isoformat()
+    trace = decode(raw, request.kernel.sites, {
+        "kernel": request.kernel.name, "problem": json.dumps(asdict(problem)), "settings": json.dumps(request.kernel.settings(request.settings)),
+        "scope": json.dumps(asdict(request.scope)), "build": made.mode.value, "source_hash": made.source_hash, "backend": request.backend,
+        "provenance": label, "device": device.name, "driver": device.driver, "compiler": made.compiler, "date": date})
+    error, baseline = errors(problem, arrays, request.backend)
+    return Run(request, label, device.name, made.compiler, date, arrays, trace, error, baseline)
+
+
+def run_timed_build(request):
+    """The arrays that the timed build computes: what `check` compares, beside the probed build's."""
+    made, plan, arrays = _prepare(request, Mode.TIMED)
+    backends.module(request.backend).launch(made, plan, arrays, request.scope)
+    return arrays
+
+
+def errors(problem, arrays, backend):
+    """The largest errors of arrays["o"] and of torch's fp32 attention, both against float64."""
+    device = "cuda" if backend == "gpu" else "cpu"
+    inputs = (arrays["q"], arrays["k"], arrays["v"], problem.scale, problem.causal, device)
+    truth = reference.attention(*inputs)
+    return (reference.max_abs_error(arrays["o"], truth), reference.max_abs_error(reference.torch_attention(*inputs), truth))
+
+
+def traffic(request):
+    """The Traffic of every block of the run where that fits in memory, else of the request's scope."""
+    if request.backend == "recorded":
+        return recorded.load_traffic(request)
+    tiles = request.kernel.plan(request.problem, request.kernel.settings(request.settings)).query_tiles
+    whole = True
+    _, _, _, raw = _launch_probed(replace(request, scope=Scope(0, tiles)))
+    if any(r.lost for r in raw):
+        whole = False
+        _, _, _, raw = _launch_probed(request)
+    return Traffic(count_bytes(raw, request.kernel.sites), whole)
+
+
+def count_bytes(raw_records, sites):
+    """Accesses and bytes by tensor, space and kind, from raw records: a table without a row per access."""
+    rows = []
+    for raw in raw_records:
+        kept = np.arange(raw.records.shape[1]) < np.minimum(raw.counts, raw.records.shape[1])[:, None]
+        for line, count in enumerate(np.bincount(raw.records["line"][kept])):
+            if count and sites[line].space:
+                site = sites[line]
+                rows.append((site.tensor, site.space, site.kind, int(count), int(count) * site.bytes))
+    table = pd.DataFrame(rows, columns=["tensor", "space", "kind", "accesses", "bytes"])
+    return table.groupby(["tensor", "space", "kind"], as_index=False).sum()
+
+
+def _prepare(request, mode):
+    """The build, the plan, and the arrays: inputs as the problem makes them, everything the kernel writes poisoned with NaN."""
+    backend = backends.module(request.backend)
+    check_possible(request, backend.device())
+    settings = request.kernel.settings(request.settings)
+    plan = request.kernel.plan(request.problem, settings)
+    made = build.build(request.kernel, defines(request.problem, settings), mode, backend.device().target)
+    arrays = request.problem.inputs() | {name: np.full(shape, np.nan, np.float32) for name, shape in plan.written.items()}
+    return made, plan, arrays
+
+
+def _launch_probed(request):
+    """Launches the probed build; a second time with exact capacities if the first guess was short and the exact one fits."""
+    made, plan, arrays = _prepare(request, Mode.PROBED)
+    backend = backends.module(request.backend)
+    threads = [request.scope.blocks(step)[1] * step.threads for step in plan.launches]
+    room = TRACE_BYTES // (16 * sum(threads))  # records per thread, were all launches alike
+    guess = min(FIRST_CAPACITY, room)
+    raw = backend.launch(made, plan, arrays, request.scope, [guess] * len(threads))
+    if any(r.lost for r in raw):
+        exact = [int(r.counts.max()) for r in raw]
+        if 16 * sum(t * c for t, c in zip(threads, exact)) > TRACE_BYTES:
+            exact = [min(c, room) for c in exact]
+        if exact != [guess] * len(threads):
+            raw = backend.launch(made, plan, arrays, request.scope, exact)
+    return made, plan, arrays, raw

@@ -1,0 +1,62 @@
+"""Attention in float64: what every kernel is compared with; and torch's own float32 attention, the yardstick for error."""
+
+import numpy as np
+
+
+def attention(q, k, v, scale, causal, device="cpu"):
+    """softmax(scale * q @ k^T) @ v in float64 on a torch device, a block of rows at a time so that no N x N is held.
+
+    q, k, v: NumPy arrays [batch, heads, seq_len, head_dim] of any float type. Returns a float64 NumPy array of that shape.
+    """
+    import torch
+
+    shape = q.shape
+    q, k, v = (torch.from_numpy(np.ascontiguousarray(a)).to(device, torch.float64).flatten(0, 1) for a in (q, k, v))
+    o, n = torch.empty_like(q), q.shape[1]
+    rows = max(1, 2**25 // n)
+    for head in range(q.shape[0]):
+        for first in range(0, n, rows):
+            s = scale * (q[head, first:first + rows] @ k[head].T)
+            if causal:
+                query = torch.arange(first, first + len(s), device=device)
+                s.masked_fill_(torch.arange(n, device=device) > query[:, None], -torch.inf)
+            o[head, first:first + rows] = torch.softmax(s, -1) @ v[head]
+    return o.cpu().numpy().reshape(shape)
+
+
+def scores(q, k, scale, causal):
+    """scale * q @ k^T in float64, -inf where a causal mask hides the key; [..., queries, keys]."""
+    s = scale * (np.asarray(q, np.float64) @ np.swapaxes(np.asarray(k, np.float64), -1, -2))
+    return np.where(np.tri(s.shape[-2], s.shape[-1], dtype=bool), s, -np.inf) if causal else s
+
+
+def softmax(s):
+    """Row by row over the last axis, the row's max subtracted first."""
+    p = np.exp(s - s.max(axis=-1, keepdims=True))
+    return p / p.sum(axis=-1, keepdims=True)
+
+
+def prefix_max_and_sum(row_scores, ends):
+    """The running max m and sum l that an online softmax must hold after the keys [0, end), for each end.
+
+    row_scores: [keys] float64. Returns two float64 arrays of len(ends). Source: Milakov and Gimelshein 2018, Algorithm 3.
+    """
+    m = np.maximum.accumulate(row_scores)[np.asarray(ends) - 1]
+    return m, np.array([np.exp(row_scores[:end] - top).sum() for end, top in zip(ends, m)])
+
+
+def max_abs_error(o, reference):
+    """The largest |o - reference|; inf where o holds a NaN, so that a poisoned output never passes."""
+    if o.shape != reference.shape:
+        raise ValueError(f"o has shape {o.shape}, the reference {reference.shape}")
+    error = np.abs(o.astype(np.float64) - reference).max()
+    return float("inf") if np.isnan(error) else float(error)
+
+
+def torch_attention(q, k, v, scale, causal, device="cpu"):
+    """torch's scaled_dot_product_attention in float32 on `device`, its own choice of kernel; a NumPy array."""
+    import torch
+
+    q, k, v = (torch.from_numpy(np.ascontiguousarray(a)).to(device) for a in (q, k, v))
+    with torch.inference_mode():
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=scale, is_causal=causal).cpu().numpy()

@@ -1,0 +1,111 @@
+"""Where runs happen: worker processes, a pool for each device, never the process that serves pages.
+
+A task has a time limit. A task that outruns it, or whose process dies under it, ends alone: pebble replaces the process, and
+tasks that wait in the queue are run by the new one. A sticky CUDA error ends its process too (gpu.STICKY).
+"""
+
+import atexit
+import concurrent.futures
+import multiprocessing
+import os
+import threading
+from functools import lru_cache
+
+import pebble
+
+from kernels import backends
+from kernels.backends.gpu import STICKY, StickyError
+from kernels.errors import RunCancelled, RunError, RunTimeout, WorkerDied
+
+WORKERS = {"gpu": 1, "cpu": 2}  # processes per pool; recordings are read by the CPU's
+TIME_LIMIT = float(os.environ.get("WARPGLASS_TIME_LIMIT", "60"))  # seconds per task, from when it starts
+_lock = threading.Lock()
+_pools = {}
+
+
+class Job:
+    """A submitted task. `what` names it in messages."""
+
+    def __init__(self, future, what, time_limit):
+        self._future, self._what, self._time_limit = future, what, time_limit
+
+    def done(self):
+        return self._future.done()
+
+    def cancel(self):
+        """Stops the task, running or not; its result is RunCancelled."""
+        self._future.cancel()
+
+    def result(self, timeout=None):
+        """The task's result, or its own error, RunTimeout, RunCancelled or WorkerDied. TimeoutError after `timeout` seconds."""
+        try:
+            concurrent.futures.wait([self._future], timeout)
+            if not self._future.done():
+                raise TimeoutError
+            return self._future.result()
+        except concurrent.futures.CancelledError:
+            raise RunCancelled(f"{self._what} was stopped.") from None
+        except pebble.ProcessExpired as expired:
+            raise _death(self._what, expired.exitcode) from None
+        except concurrent.futures.TimeoutError:
+            if not self._future.done():
+                raise
+            raise RunTimeout(f"{self._what} ran past its limit of {self._time_limit:g} s and was stopped; a new worker has taken its place. "
+                             "Choose a smaller problem, or raise WARPGLASS_TIME_LIMIT.") from None
+
+
+def submit(function, *args, backend, what, time_limit=TIME_LIMIT):
+    """Runs function(*args), both picklable, in a worker of that backend; returns a Job."""
+    return Job(_pool("gpu" if backend == "gpu" else "cpu").schedule(_task, args=[function, args], timeout=time_limit), what, time_limit)
+
+
+@lru_cache
+def survey():
+    """backends.Survey of this machine, made once, in a worker."""
+    return submit(backends.survey, backend="gpu", what="Looking for a GPU").result()
+
+
+def warm_up():
+    """Starts the CPU workers and has them import what the first run needs, so that it need not wait."""
+    for _ in range(WORKERS["cpu"]):
+        submit(_import_torch, backend="cpu", what="Warming up")
+
+
+def stop():
+    """Ends all workers at once."""
+    with _lock:
+        for pool in _pools.values():
+            pool.stop()
+            pool.join()
+        _pools.clear()
+
+
+atexit.register(stop)
+
+
+def _pool(name):
+    with _lock:
+        if name not in _pools:
+            _pools[name] = pebble.ProcessPool(max_workers=WORKERS[name], context=multiprocessing.get_context("spawn"))
+        return _pools[name]
+
+
+def _task(function, args):
+    try:
+        return function(*args)
+    except StickyError as error:
+        os._exit(error.exit_code)  # the parent reads the code; nothing more can be done in this process
+
+
+def _import_torch():
+    import torch  # noqa: F401
+
+
+def _death(what, exit_code):
+    for name, code in STICKY.items():
+        if exit_code == code:
+            return RunError(f"{what} failed on the GPU with CUDA error {name}: the kernel touched memory it must not, or was broken off. "
+                            "Its worker process was replaced; the next run is not affected.")
+    how = f"by signal {-exit_code}" if exit_code and exit_code < 0 else f"with exit code {exit_code}"
+    return WorkerDied(f"The worker process running {what} died ({how}). A new one has taken its place: run it again. If it dies again, "
+                      "choose a smaller problem.")
