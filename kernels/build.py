@@ -49,7 +49,6 @@ class Build:
     target: str
     path: Path
     compiler: str
-    source_hash: str
     log: str
     facts: tuple[EntryFacts, ...] = ()
 
@@ -67,8 +66,8 @@ def build(spec, defines, mode, target):
     options += ["-DPROBED"] if mode is Mode.PROBED else []
     toolchain = _CpuToolchain() if target == CPU else _Nvrtc(target)
     options += toolchain.options
-    source_hash = _hash(spec.source, *(path.read_text() for path in _headers(spec.folder)))
-    folder = cache_folder() / _hash(spec.name, source_hash, toolchain.version, target, *options)[:32]
+    headers = (path.read_text() for path in _headers(spec.folder))
+    folder = cache_folder() / _hash(spec.name, spec.source, *headers, toolchain.version, target, *options)[:32]
     product = folder / f"{spec.name}{toolchain.suffix}"
     if not product.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -82,8 +81,7 @@ def build(spec, defines, mode, target):
                 if not product.exists():  # else another process made the same thing first
                     raise
     made = json.loads((folder / "build.json").read_text())
-    return Build(spec.name, mode, target, product, toolchain.version, source_hash[:16], made["log"],
-                 tuple(EntryFacts(**fact) for fact in made["facts"]))
+    return Build(spec.name, mode, target, product, toolchain.version, made["log"], tuple(EntryFacts(**fact) for fact in made["facts"]))
 
 
 def cache_folder():

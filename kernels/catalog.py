@@ -3,6 +3,7 @@
 A new kernel is one `.cu` in kernels/cuda/ and one KernelSpec in KERNELS.
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,6 +81,11 @@ class KernelSpec:
     @cached_property
     def source(self):
         return self.path.read_text()
+
+    @property
+    def source_hash(self):
+        """Sixteen hex digits that change with the .cu: recordings of another source are not shown."""
+        return hashlib.sha256(self.source.encode()).hexdigest()[:16]
 
     @cached_property
     def header(self):

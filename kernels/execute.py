@@ -129,7 +129,7 @@ def run(request):
     date = datetime.date.today().isoformat()
     trace = decode(raw, request.kernel.sites, {
         "kernel": request.kernel.name, "problem": json.dumps(asdict(problem)), "settings": json.dumps(request.kernel.settings(request.settings)),
-        "scope": json.dumps(asdict(request.scope)), "build": made.mode.value, "source_hash": made.source_hash, "backend": request.backend,
+        "scope": json.dumps(asdict(request.scope)), "build": made.mode.value, "source_hash": request.kernel.source_hash, "backend": request.backend,
         "provenance": label, "device": device.name, "driver": device.driver, "compiler": made.compiler, "date": date})
     error, baseline = errors(problem, arrays, request.backend)
     return Run(request, label, device.name, made.compiler, date, arrays, trace, error, baseline)

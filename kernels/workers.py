@@ -11,7 +11,10 @@ import os
 import threading
 from functools import lru_cache
 
-import pebble
+try:
+    import pebble
+except ImportError:  # a borrowed GPU machine: see _InThisProcess
+    pebble = None
 
 from kernels import backends
 from kernels.backends.gpu import STICKY, StickyError
@@ -45,13 +48,15 @@ class Job:
             return self._future.result()
         except concurrent.futures.CancelledError:
             raise RunCancelled(f"{self._what} was stopped.") from None
-        except pebble.ProcessExpired as expired:
-            raise _death(self._what, expired.exitcode) from None
         except concurrent.futures.TimeoutError:
             if not self._future.done():
                 raise
             raise RunTimeout(f"{self._what} ran past its limit of {self._time_limit:g} s and was stopped; a new worker has taken its place. "
                              "Choose a smaller problem, or raise WARPGLASS_TIME_LIMIT.") from None
+        except Exception as error:
+            if pebble and isinstance(error, pebble.ProcessExpired):
+                raise _death(self._what, error.exitcode) from None
+            raise
 
 
 def submit(function, *args, backend, what, time_limit=TIME_LIMIT):
@@ -86,8 +91,26 @@ atexit.register(stop)
 def _pool(name):
     with _lock:
         if name not in _pools:
-            _pools[name] = pebble.ProcessPool(max_workers=WORKERS[name], context=multiprocessing.get_context("spawn"))
+            _pools[name] = pebble.ProcessPool(max_workers=WORKERS[name], context=multiprocessing.get_context("spawn")) \
+                if pebble else _InThisProcess()
         return _pools[name]
+
+
+class _InThisProcess:
+    """Where pebble is not installed the command line still works: tasks run here, without a time limit or crash recovery."""
+
+    def schedule(self, task, args, timeout):
+        future, (function, arguments) = concurrent.futures.Future(), args
+        try:
+            future.set_result(function(*arguments))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def stop(self):
+        pass
+
+    join = stop
 
 
 def _task(function, args):

@@ -50,7 +50,7 @@ def find(request):
             return folder
     same = [entry for entry in index().values() if entry["kernel"] == request.kernel.name]
     have = "; ".join(dict.fromkeys(_brief(entry) for entry in same)) or "none"
-    raise ProblemError(f"No recording of {request.kernel.name} has this problem and these constants. Recorded: {have}.")
+    raise ProblemError(f"No recording of {request.kernel.name} has this source, this problem and these constants. Recorded: {have}.")
 
 
 def load(request):
@@ -92,13 +92,13 @@ def save(run, traffic, base=FOLDER):
     traffic.table.to_parquet(folder / "traffic.parquet", compression="zstd")
     entry = {**_identity(request), "device": run.device, "compiler": run.compiler, "date": run.date, "max_abs_error": run.max_abs_error,
              "baseline_max_abs_error": run.baseline_max_abs_error, "shapes": {key: list(a.shape) for key, a in written.items()},
-             "traffic_whole": traffic.whole, **{key: run.trace.provenance[key] for key in ("driver", "source_hash")}}
+             "traffic_whole": traffic.whole, "driver": run.trace.provenance["driver"]}
     (folder / "recording.json").write_text(json.dumps(entry, indent=1) + "\n")
     return folder
 
 
 def _identity(request):
-    return {"kernel": request.kernel.name, "problem": asdict(request.problem), "settings": request.kernel.settings(request.settings)}
+    return {"kernel": request.kernel.name, "source_hash": request.kernel.source_hash, "problem": asdict(request.problem), "settings": request.kernel.settings(request.settings)}
 
 
 def _plan(request):

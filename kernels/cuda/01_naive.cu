@@ -18,15 +18,19 @@ extern "C" __global__ void scores(const float* Q_gmem, const float* K_gmem, floa
   const size_t head = (size_t)blockIdx.z * seq_len;
   const size_t q = (head + row) * HEAD_DIM, k = (head + col) * HEAD_DIM, s = (head + row) * seq_len + col;
 
-  float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
-  for (int d = 0; d < HEAD_DIM; d += 4) {
-    PROBE_LOAD(Q_gmem, q + d, 16);
-    const float4 q4 = ldg<float4>(&Q_gmem[q + d]);
-    PROBE_LOAD(K_gmem, k + d, 16);
-    const float4 k4 = ldg<float4>(&K_gmem[k + d]);
-    sum = fma4(q4, k4, sum);
+  float dot = 0.f;
+  for (int part = 0; part < HEAD_DIM; part += 32) {  // 32 dims at a time: shorter sums round less
+    float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
+    for (int d = part; d < part + 32; d += 4) {
+      PROBE_LOAD(Q_gmem, q + d, 16);
+      const float4 q4 = ldg<float4>(&Q_gmem[q + d]);
+      PROBE_LOAD(K_gmem, k + d, 16);
+      const float4 k4 = ldg<float4>(&K_gmem[k + d]);
+      sum = fma4(q4, k4, sum);
+    }
+    dot += add4(sum);
   }
-  const float score = scale * add4(sum);
+  const float score = scale * dot;
   PROBE_VALUE(score, row, col, score);
   PROBE_STORE(S_gmem, s, 4);
   stg<float>(&S_gmem[s], score);
