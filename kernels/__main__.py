@@ -11,8 +11,7 @@ from dataclasses import asdict, fields, replace
 
 import numpy as np
 
-from kernels import build, catalog, check, execute, workers
-from kernels.build import Mode
+from kernels import build, catalog, check, execute, inspection, workers
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
 from kernels.execute import Request, Scope
 
@@ -189,14 +188,7 @@ def _check(args):
 def _inspect(args):
     kernel = catalog.find(args.kernel)
     problem, settings = _assignments(kernel, args.set)
-    facts = {"kernel": kernel.name, "arch": args.arch, "settings": dict(settings), "builds": {}}
-    for mode in Mode:
-        made = build.build(kernel, catalog.defines(problem, dict(settings)), mode, args.arch)
-        code = build.instructions(build.sass(made.path))
-        shared = {step.entry: step.shared_bytes for step in kernel.plan(problem, dict(settings)).launches}
-        facts["builds"][mode.value] = {
-            "compiler": made.compiler, "ptx_bytes": made.ptx_path.stat().st_size, "sass_instructions": len(code), "sass_bytes": 16 * len(code),
-            "entries": [{**asdict(fact), "shared_bytes": fact.shared_bytes + shared[fact.entry]} for fact in made.facts]}
+    facts = inspection.inspect(kernel, problem, settings, args.arch)
     if args.json:
         print(json.dumps(facts, indent=1))
         return OK
@@ -214,8 +206,9 @@ def _record(args):
     device = workers.survey().pick("gpu")
     for kernel in [catalog.find(name) for name in args.kernels] or catalog.KERNELS.values():
         for problem, settings in _recorded_problems(kernel):
-            everything = Scope(0, kernel.plan(problem, kernel.settings(settings)).query_tiles)
-            request = Request(kernel, problem, settings, everything, device.backend)
+            tiles = kernel.plan(problem, kernel.settings(settings)).query_tiles
+            first_head = Scope(0, tiles // (problem.batch * problem.heads))
+            request = Request(kernel, problem, settings, first_head, device.backend)
             run, traffic = (workers.submit(task, request, backend="gpu", what=kernel.name).result() for task in (execute.run, execute.traffic))
             print(recorded.save(run, traffic))
     return OK
@@ -227,7 +220,7 @@ def _recorded_problems(kernel):
     pairs = [(default, ()), (replace(default, causal=True), ()), (replace(default, seq_len=100, head_dim=64, heads=1), ())]
     for constant in (c for c in kernel.constants if c.what_if):
         broken = tuple((constant.name, v) for v in constant.values if v != constant.default)
-        pairs += [(replace(default, score_scale=scale), broken) for scale in (1.0, 30.0)]
+        pairs.append((replace(default, score_scale=constant.shows_at), broken))
     return pairs
 
 

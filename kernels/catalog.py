@@ -23,7 +23,7 @@ class Constant:
     """A compile-time constant of a kernel, passed as -DNAME=value.
 
     With `what_if`, the values other than the default break the kernel in an instructive way: `what_if` names the break
-    and `effect` says what goes wrong. Without, it is a plain setting, such as a tile size.
+    and `effect` says what goes wrong, from the score_scale `shows_at` on. Without, it is a plain setting, such as a tile size.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Constant:
     meaning: str
     what_if: str = ""
     effect: str = ""
+    shows_at: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ _TILES = (
 )
 _SUBTRACT_MAX = Constant(
     "SUBTRACT_MAX", (1, 0), 1, "subtract the row's max before the exponential", "No max subtraction",
-    "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN: raise score_scale to see it.")
+    "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN. Set score_scale to 30 to see it.", shows_at=30.0)
 _RESCALE = Constant(
     "RESCALE", (1, 0), 1, "rescale l and O when the max moves", "No rescaling",
     "after the max rises, what l and O held before still counts against the old max, so they come out too large.")

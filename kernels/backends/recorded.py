@@ -1,6 +1,6 @@
 """Runs recorded on named GPUs: Parquet and JSON in kernels/recordings/, one folder per run.
 
-A folder holds recording.json (kernel, problem, settings, device, compiler, date, errors), trace.parquet (every query tile),
+A folder holds recording.json (kernel, problem, settings, scope, device, compiler, date, errors), trace.parquet (of that scope),
 outputs.parquet (each array the kernel wrote, flat) and traffic.parquet. Inputs are made again from the problem's seed.
 """
 
@@ -59,6 +59,10 @@ def load(request):
 
     folder = find(request)
     entry = index()[folder]
+    have, wanted = entry["scope"], request.scope
+    if not have["first"] <= wanted.first <= wanted.first + wanted.count <= have["first"] + have["count"]:
+        raise ProblemError(f"The recording on {entry['device']} traced query tiles {have['first']} to {have['first'] + have['count'] - 1}; "
+                           f"tiles {wanted.first} to {wanted.first + wanted.count - 1} were asked for. Choose among those.")
     trace = Trace.load(folder / "trace.parquet")
     launch, block = (trace.table[name].to_numpy() for name in ("launch", "block"))
     first, count = np.array([request.scope.blocks(step) for step in _plan(request).launches])[launch].T
@@ -79,7 +83,7 @@ def load_traffic(request):
 
 
 def save(run, traffic, base=FOLDER):
-    """Writes a recording of a Run, whose scope must be every query tile, and its Traffic; returns its folder."""
+    """Writes a recording of a Run and its Traffic; returns its folder."""
     request = run.request
     name = "-".join([request.kernel.name, *(f"{key}{value}" for key, value in asdict(request.problem).items()),
                      *(f"{key}{value}" for key, value in request.settings)])
@@ -90,7 +94,7 @@ def save(run, traffic, base=FOLDER):
     pq.write_table(pa.table({key: pa.array([a.ravel()], pa.list_(pa.float32())) for key, a in written.items()}), folder / "outputs.parquet",
                    compression="zstd")
     traffic.table.to_parquet(folder / "traffic.parquet", compression="zstd")
-    entry = {**_identity(request), "device": run.device, "compiler": run.compiler, "date": run.date, "max_abs_error": run.max_abs_error,
+    entry = {**_identity(request), "scope": asdict(request.scope), "device": run.device, "compiler": run.compiler, "date": run.date, "max_abs_error": run.max_abs_error,
              "baseline_max_abs_error": run.baseline_max_abs_error, "shapes": {key: list(a.shape) for key, a in written.items()},
              "traffic_whole": traffic.whole, "driver": run.trace.provenance["driver"]}
     (folder / "recording.json").write_text(json.dumps(entry, indent=1) + "\n")

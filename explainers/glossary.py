@@ -1,0 +1,31 @@
+"""The one list of terms that the pages use. A term is written the same way everywhere; a tooltip shows its meaning."""
+
+TERMS = {
+    "tile": "A block of neighbouring rows or columns that a thread block works on at once.",
+    "query tile": "BLOCK_Q neighbouring rows of one head's Q, and of its O.",
+    "key tile": "BLOCK_KV neighbouring rows of one head's K and V.",
+    "score": "q . k / sqrt(head_dim) for one query and one key: one element of S.",
+    "running max m": "The largest score of the row in the tiles seen so far.",
+    "running sum l": "The sum of e^(score - m) over the row's keys seen so far.",
+    "rescale factor": "e^(m before - m after): what l and O are multiplied by when the max moves.",
+    "weight": "e^(score - m): what the key counts for in l and O, before the division by l.",
+    "global memory": "The GPU's device memory: large, shared by all blocks, slow.",
+    "shared memory": "Memory on the multiprocessor, seen by one thread block: small and fast.",
+    "reuse factor": "How often each number fetched from global memory is used in a multiply-add.",
+    "probe": "A line in the kernel that logs a value or an address; the timed build compiles it to nothing.",
+    "trace": "Everything the probes of one run logged.",
+    "causal": "Each query sees only the keys up to its own position.",
+}
+
+PROVENANCE = {
+    "measured": "Run on the GPU of this machine, now.",
+    "executed": "This kernel's source, run on the CPU of this machine. It gives values and addresses, never a time.",
+    "derived": "Computed from logged addresses and values by the rule that stands beside it.",
+    "modelled": "Computed by a formula, such as the float64 reference; no kernel ran for it.",
+    "recorded": "Measured earlier, on the GPU and the date named.",
+}
+
+PHASES = {  # the marks of the kernels, as the pages call them
+    "load_q": "Load Q", "load_tile": "Load tile", "scores": "Scores", "softmax": "Online softmax", "output": "Output", "write": "Write O",
+    "row_max": "Row max", "row_sum": "Row sum", "divide": "Divide",
+}

@@ -1,0 +1,227 @@
+"""The tiling story: which part of Q, K^T, S, V and O a block works on at each step, what it holds in shared memory, and the
+bytes each tensor costs. Everything comes from the logged addresses; the rules are stated at each function."""
+
+from dataclasses import dataclass
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from explainers import steps as cutting
+from explainers.glossary import PHASES
+from explainers.palette import AXIS, TENSOR
+
+TENSORS = ("Q", "K", "V", "S", "P", "O")
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """frames: one dict per step, for the browser (JSON). traffic: step, tensor, space, kind, accesses, bytes, the logged accesses
+    summed. scores: float32 [rows of the query tile, seq_len], NaN where none was logged. partial_o: for each step, the number
+    of the block of `o_values` [blocks, rows, head_dim] that shows O so far, or -1."""
+
+    frames: list[dict]
+    traffic: pd.DataFrame
+    scores: np.ndarray
+    o_values: np.ndarray
+    rows: tuple[int, int]
+    head: int
+
+
+def explain(run):
+    """The Tiling of a Run whose trace covers one query tile."""
+    request, trace, sites = run.request, run.trace, run.request.kernel.sites
+    problem, settings = request.problem, request.kernel.settings(request.settings)
+    tiles = -(-problem.seq_len // settings["BLOCK_Q"])
+    head, tile = divmod(request.scope.first, tiles)
+    rows = (tile * settings["BLOCK_Q"], min(problem.seq_len, (tile + 1) * settings["BLOCK_Q"]))
+    steps = cutting.cut(trace, sites)
+    accesses = _accesses(trace, steps, problem)
+    values = _values(trace, steps)
+    scores = np.full((rows[1] - rows[0], problem.seq_len), np.nan, np.float32)
+    s = values[values.event == "score"]
+    scores[s.row.astype(int) - rows[0], s.col.astype(int)] = s.value
+    o_values, o_of_step = _partial_outputs(values, rows, problem.head_dim, len(steps.table))
+    traffic = accesses.groupby(["step", "tensor", "space", "kind"], observed=True, as_index=False)[["accesses", "bytes"]].sum()
+    frames = _frames(run, steps, accesses, values, o_of_step, traffic, cutting.lit_lines(trace, steps, sites))
+    return Tiling(frames, traffic, scores, o_values, rows, head)
+
+
+def _accesses(trace, steps, problem):
+    """Per step, tensor, space and kind: count, bytes, and the smallest rectangle of elements touched.
+
+    Rule: element = offset / 4; in global memory row and column follow from the tensor's row length (head_dim, or seq_len for S and P).
+    """
+    table = trace.table.select(["space", "tensor", "event", "offset", "bytes"])
+    keep = (steps.of_record >= 0) & table["space"].is_valid().to_numpy()
+    frame = table.filter(keep).to_pandas().rename(columns={"event": "kind"})
+    frame["step"] = steps.of_record[keep]
+    width = np.where(frame.tensor.isin(["S", "P"]), problem.seq_len, problem.head_dim)
+    element = frame.offset.to_numpy() // 4
+    frame["row0"] = frame["row1"] = np.where(frame.space == "global", element // width % problem.seq_len, 0).astype(int)
+    frame["col0"] = np.where(frame.space == "global", element % width, 0).astype(int)
+    frame["col1"] = frame.col0 + (frame.bytes // 4).astype(int) - 1
+    frame["accesses"] = 1
+    grouped = frame.groupby(["step", "tensor", "space", "kind"], observed=True, as_index=False)
+    return grouped.agg(accesses=("accesses", "sum"), bytes=("bytes", "sum"), row0=("row0", "min"), row1=("row1", "max"), col0=("col0", "min"),
+                       col1=("col1", "max"), extent=("offset", "max"))
+
+
+def _values(trace, steps):
+    """The value records with their step; keys as floats, NaN where an event has no such key."""
+    keep = (steps.of_record >= 0) & trace.table["value"].is_valid().to_numpy()
+    frame = trace.table.select(["event", *trace.keys, "value"]).filter(keep).to_pandas()
+    frame["event"] = frame.event.astype(str)
+    return frame.assign(step=steps.of_record[keep])
+
+
+def _partial_outputs(values, rows, head_dim, step_count):
+    """O as logged after each step that logged it: blocks [n, rows, head_dim] (NaN where not yet), and each step's block or -1."""
+    o = values[values.event == "o"]
+    blocks, of_step, current = [], np.full(step_count, -1), np.full((rows[1] - rows[0], head_dim), np.nan, np.float32)
+    for step, part in o.groupby("step"):
+        current = current.copy()
+        current[part.row.astype(int) - rows[0], part.dim.astype(int)] = part.value
+        of_step[step:] = len(blocks)
+        blocks.append(current)
+    return np.array(blocks, np.float32).reshape(len(blocks), rows[1] - rows[0], head_dim), of_step
+
+
+def _frames(run, steps, accesses, values, o_of_step, traffic, lit):
+    by_step = dict(tuple(accesses.groupby("step")))
+    value_rects = _score_rects(values)
+    resident, frames, where = {}, [], None
+    running = {}
+    for number, step in enumerate(steps.table.itertuples()):
+        if (step.launch, step.block) != where:
+            resident, where = {}, (step.launch, step.block)  # shared memory belongs to one block
+        rows = by_step.get(number, accesses.iloc[:0])
+        touched = [{"tensor": a.tensor, "kind": a.kind, "rect": [a.row0, a.row1, a.col0, a.col1]} for a in rows.itertuples() if a.space == "global"]
+        for a in rows[(rows.space == "shared") & (rows.kind == "store")].itertuples():
+            source = rows[(rows.tensor == a.tensor) & (rows.space == "global") & (rows.kind == "load")]
+            rect = source[["row0", "row1", "col0", "col1"]].iloc[0].tolist() if len(source) else value_rects.get(("p", number))
+            resident = {**resident, a.tensor: {"rect": rect, "bytes": int(a.bytes)}}
+        for a in rows.itertuples():
+            if a.space == "global":
+                key = f"{a.tensor} {a.kind}"
+                running = {**running, key: running.get(key, 0) + int(a.bytes)}
+        frames.append({
+            "tile": int(step.tile), "phase": step.phase, "title": _title(step), "entry": run.request.kernel.plan(
+                run.request.problem, run.request.kernel.settings(run.request.settings)).launches[step.launch].entry,
+            "block": int(step.block), "touched": touched, "resident": resident, "scores": value_rects.get(("score", number)),
+            "o": int(o_of_step[number]), "bytes": running, "lines": lit[number],
+            "sentence": _sentence(step, rows, value_rects.get(("score", number)), run)})
+    return frames
+
+
+def _score_rects(values):
+    """(event, step) -> [row0, row1, col0, col1] of the scores and weights logged in that step."""
+    part = values[values.event.isin(["score", "p"])]
+    if part.empty:
+        return {}
+    grouped = part.groupby(["event", "step"]).agg(r0=("row", "min"), r1=("row", "max"), c0=("col", "min"), c1=("col", "max"))
+    return {key: [int(v) for v in row] for key, row in zip(grouped.index, grouped.to_numpy())}
+
+
+def _title(step):
+    return (f"Tile {step.tile} · " if step.tile >= 0 else "") + PHASES.get(step.phase, step.phase)
+
+
+def _sentence(step, rows, score_rect, run):
+    """One sentence with the step's own numbers."""
+    def moved(kind, space):
+        part = rows[(rows.kind == kind) & (rows.space == space)]
+        return [f"{a.tensor} {_span(a.row0, a.row1)} ({a.bytes:,} bytes)" if space == "global" else f"{a.tensor} ({a.bytes:,} bytes)"
+                for a in part.itertuples()]
+
+    reads, writes, kept = moved("load", "global"), moved("store", "global"), moved("store", "shared")
+    from_shared = moved("load", "shared")
+    parts = []
+    if reads:
+        parts.append(f"reads {_list(reads)} from global memory")
+    if kept:
+        parts.append(f"copies {_list(kept)} into shared memory" if reads else f"keeps {_list(kept)} in shared memory")
+    if from_shared:
+        parts.append(f"reads {_list(from_shared)} from shared memory")
+    if score_rect and step.phase == "scores":
+        r0, r1, c0, c1 = score_rect
+        parts.append(f"computes the scores of {_span(r0, r1, 'query', 'queries')} with {_span(c0, c1, 'key', 'keys')}")
+    if step.phase == "softmax":
+        parts.insert(0, "updates each row's running max m and sum l")
+    if writes:
+        parts.append(f"writes {_list(writes)} to global memory")
+    return f"Block {step.block}, {_title(step).replace(' · ', ', ').lower()}: " + (_list(parts) if parts else "moves nothing") + "."
+
+
+def _span(first, last, one="row", many="rows"):
+    return f"{one} {first}" if first == last else f"{many} {first} to {last}"
+
+
+def _list(parts):
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+# ---- bytes, kernel beside kernel ----
+
+
+def traffic_comparison(traffics, problem):
+    """kernel, tensor, kind, bytes, times (bytes / the tensor's size) in global memory, from {kernel title: Traffic} of whole runs."""
+    sizes = tensor_bytes(problem)
+    rows = [{"kernel": title, "tensor": t.tensor, "kind": t.kind, "bytes": int(t.bytes), "times": t.bytes / sizes[t.tensor]}
+            for title, traffic in traffics.items() for t in traffic.table[traffic.table.space == "global"].itertuples()]
+    return pd.DataFrame(rows, columns=["kernel", "tensor", "kind", "bytes", "times"])
+
+
+def tensor_bytes(problem):
+    """fp32 bytes of each tensor over all heads."""
+    matrix = 4 * problem.batch * problem.heads * problem.seq_len
+    return {t: matrix * (problem.seq_len if t in "SP" else problem.head_dim) for t in TENSORS}
+
+
+def reuse(traffics, problem):
+    """kernel, tensor, reuse factor: multiply-adds that use an element of Q, K or V, over the elements fetched from global memory.
+
+    Derived: each of the score_count (query, key) pairs uses head_dim elements of Q, of K and of V once.
+    """
+    uses = problem.score_count * problem.head_dim
+    rows = []
+    for title, traffic in traffics.items():
+        loads = traffic.table[(traffic.table.space == "global") & (traffic.table.kind == "load")].set_index("tensor").bytes
+        rows += [{"kernel": title, "tensor": t, "reuse": uses / (loads[t] / 4)} for t in ("Q", "K", "V") if t in loads]
+    return pd.DataFrame(rows, columns=["kernel", "tensor", "reuse"])
+
+
+def cumulative_chart(tiling, clock_selector):
+    """Bytes moved to and from global memory so far, by tensor, over the steps; a rule follows the clock (no server trip)."""
+    part = tiling.traffic[tiling.traffic.space == "global"]
+    label = part.tensor.astype(str) + part.kind.astype(str).map({"load": " read", "store": " written"})
+    table = part.assign(access=label).pivot_table(index="step", columns="access", values="bytes", aggfunc="sum", observed=True)
+    table = table.reindex(range(len(tiling.frames))).fillna(0).cumsum().reset_index().melt("step", var_name="access", value_name="bytes")
+    table["tensor"] = table["access"].str[0]
+    step = alt.param(name="step", value=0, bind=alt.BindDirect(element=clock_selector, event="input"))
+    line = alt.Chart(table).mark_line(interpolate="step-after", strokeWidth=2.5).encode(
+        x=alt.X("step:Q", title="step", axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False)),
+        y=alt.Y("bytes:Q", title="bytes so far", axis=alt.Axis(format="~s")),
+        color=_tensor_colour(), strokeDash=alt.StrokeDash("access:N", title=None, scale=alt.Scale(
+            domain=sorted(table["access"].unique()), range=[[1, 0] if "read" in a else [5, 3] for a in sorted(table["access"].unique())])),
+        tooltip=[alt.Tooltip("access:N", title="access"), "step:Q", alt.Tooltip("bytes:Q", format=",")])
+    now = alt.Chart(pd.DataFrame({"step": range(len(tiling.frames))})).mark_rule(color=AXIS, strokeWidth=1.5).encode(x="step:Q").transform_filter(
+        "datum.step == toNumber(step)")
+    return (line + now).add_params(step).properties(height=230)
+
+
+def traffic_chart(comparison):
+    """How many times each tensor's size goes over the memory bus, kernel beside kernel, logarithmic."""
+    table = comparison.assign(access=comparison.tensor + comparison.kind.map({"load": " read", "store": " written"}))
+    return alt.Chart(table).mark_bar().encode(
+        x=alt.X("times:Q", title="times its own size", scale=alt.Scale(type="symlog", constant=1), axis=alt.Axis(values=[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], grid=False)),
+        y=alt.Y("kernel:N", title=None, sort=None),
+        row=alt.Row("access:N", title=None, sort=["Q read", "K read", "V read", "S written", "S read", "P written", "P read", "O written"],
+                    header=alt.Header(labelAngle=0, labelAlign="left", labelColor=AXIS)),
+        color=alt.Color("tensor:N", legend=None, scale=alt.Scale(domain=list(TENSOR), range=list(TENSOR.values()))),
+        tooltip=["kernel:N", alt.Tooltip("access:N", title="access"), alt.Tooltip("bytes:Q", format=","), alt.Tooltip("times:Q", format=".2f", title="times its size")],
+    ).properties(height=54).configure_facet(spacing=6)
+
+
+def _tensor_colour():
+    return alt.Color("tensor:N", title=None, scale=alt.Scale(domain=list(TENSOR), range=list(TENSOR.values())))

@@ -1,0 +1,25 @@
+"""What the compiler made of a kernel: registers, shared bytes, spills, PTX and SASS sizes of both builds. Needs no GPU."""
+
+from dataclasses import asdict
+
+from kernels import build
+from kernels.build import Mode
+from kernels.catalog import defines
+
+
+def inspect(kernel, problem, settings, arch=build.DEFAULT_ARCH):
+    """A dict of kernel, arch, settings and builds; builds maps timed and probed to compiler, sizes and one entry per launch.
+
+    Shared bytes are per block, static and dynamic together. Raises ProblemError for an unknown arch, BuildError,
+    BackendUnavailable without NVRTC or nvdisasm.
+    """
+    settings = kernel.settings(settings)
+    shared = {step.entry: step.shared_bytes for step in kernel.plan(problem, settings).launches}
+    builds = {}
+    for mode in Mode:
+        made = build.build(kernel, defines(problem, settings), mode, arch)
+        count = len(build.instructions(build.sass(made.path)))
+        entries = {fact.entry: {**asdict(fact), "shared_bytes": fact.shared_bytes + shared[fact.entry]} for fact in made.facts}
+        builds[mode.value] = {"compiler": made.compiler, "ptx_bytes": made.ptx_path.stat().st_size, "sass_instructions": count,
+                              "sass_bytes": 16 * count, "entries": [entries[entry] for entry in shared]}
+    return {"kernel": kernel.name, "arch": arch, "settings": settings, "builds": builds}
