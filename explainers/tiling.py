@@ -88,7 +88,8 @@ def _partial_outputs(values, rows, head_dim, step_count):
 
 
 def _frames(run, steps, accesses, values, o_of_step, traffic, lit):
-    by_step = dict(tuple(accesses.groupby("step")))
+    by_step, values_of = dict(tuple(accesses.groupby("step"))), dict(tuple(values.groupby("step")))
+    launches = run.request.kernel.plan(run.request.problem, run.request.kernel.settings(run.request.settings)).launches
     value_rects = _score_rects(values)
     resident, frames, where = {}, [], None
     running = {}
@@ -105,12 +106,12 @@ def _frames(run, steps, accesses, values, o_of_step, traffic, lit):
             if a.space == "global":
                 key = f"{a.tensor} {a.kind}"
                 running = {**running, key: running.get(key, 0) + int(a.bytes)}
+        uses = rows[(rows.space == "shared") & (rows.kind == "load")].tensor.astype(str).tolist()
         frames.append({
-            "tile": int(step.tile), "phase": step.phase, "title": _title(step), "entry": run.request.kernel.plan(
-                run.request.problem, run.request.kernel.settings(run.request.settings)).launches[step.launch].entry,
-            "block": int(step.block), "touched": touched, "resident": resident, "scores": value_rects.get(("score", number)),
+            "tile": int(step.tile), "phase": step.phase, "title": _title(step), "entry": launches[step.launch].entry,
+            "block": int(step.block), "touched": touched, "resident": resident, "uses": uses, "scores": value_rects.get(("score", number)),
             "o": int(o_of_step[number]), "bytes": running, "lines": lit[number],
-            "sentence": _sentence(step, rows, value_rects.get(("score", number)), run)})
+            "sentence": _sentence(step, rows, value_rects.get(("score", number)), values_of.get(number, values.iloc[:0]))})
     return frames
 
 
@@ -127,12 +128,11 @@ def _title(step):
     return (f"Tile {step.tile} · " if step.tile >= 0 else "") + PHASES.get(step.phase, step.phase)
 
 
-def _sentence(step, rows, score_rect, run):
-    """One sentence with the step's own numbers."""
+def _sentence(step, rows, score_rect, values):
+    """One sentence with the step's own numbers. rows: its accesses; values: what it logged."""
     def moved(kind, space):
         part = rows[(rows.kind == kind) & (rows.space == space)]
-        return [f"{a.tensor} {_span(a.row0, a.row1)} ({a.bytes:,} bytes)" if space == "global" else f"{a.tensor} ({a.bytes:,} bytes)"
-                for a in part.itertuples()]
+        return [f"{_place(a)} ({a.bytes:,} bytes)" if space == "global" else f"{a.tensor} ({a.bytes:,} bytes)" for a in part.itertuples()]
 
     reads, writes, kept = moved("load", "global"), moved("store", "global"), moved("store", "shared")
     from_shared = moved("load", "shared")
@@ -147,10 +147,23 @@ def _sentence(step, rows, score_rect, run):
         r0, r1, c0, c1 = score_rect
         parts.append(f"computes the scores of {_span(r0, r1, 'query', 'queries')} with {_span(c0, c1, 'key', 'keys')}")
     if step.phase == "softmax":
-        parts.insert(0, "updates each row's running max m and sum l")
+        parts.append("updates each row's running max m and sum l" + _first_row_numbers(values))
     if writes:
         parts.append(f"writes {_list(writes)} to global memory")
     return f"Block {step.block}, {_title(step).replace(' · ', ', ').lower()}: " + (_list(parts) if parts else "moves nothing") + "."
+
+
+def _first_row_numbers(values):
+    """", in row 16 m becomes 2.41 and l 9.8", from the first row that logged them."""
+    m, l = (values[values.event == name] for name in ("m", "l"))
+    if m.empty or l.empty:
+        return ""
+    return f": in row {int(m.row.iloc[0])} m becomes {m.value.iloc[0]:.4g} and l {l.value.iloc[0]:.4g}"
+
+
+def _place(access):
+    rows = _span(access.row0, access.row1)
+    return f"{access.tensor} {rows}" + (f", {_span(access.col0, access.col1, 'column', 'columns')}," if access.tensor in "SP" else "")
 
 
 def _span(first, last, one="row", many="rows"):
@@ -170,6 +183,14 @@ def traffic_comparison(traffics, problem):
     rows = [{"kernel": title, "tensor": t.tensor, "kind": t.kind, "bytes": int(t.bytes), "times": t.bytes / sizes[t.tensor]}
             for title, traffic in traffics.items() for t in traffic.table[traffic.table.space == "global"].itertuples()]
     return pd.DataFrame(rows, columns=["kernel", "tensor", "kind", "bytes", "times"])
+
+
+def traffic_sentence(comparison, problem, whole):
+    """The point of the comparison in a sentence, with its numbers."""
+    k = comparison[(comparison.tensor == "K") & (comparison.kind == "load")]
+    said = "; ".join(f"{row.kernel} {row.times:.3g} times" for row in k.itertuples())
+    over = f"over all {problem.batch * problem.heads} heads" if whole else "in the traced query tile alone, as the whole run's records would not fit in memory"
+    return f"K is read: {said}. Counted from every logged access {over}; a tensor's own size is 1. A read may be served by a cache."
 
 
 def tensor_bytes(problem):

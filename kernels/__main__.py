@@ -63,7 +63,7 @@ def _parser():
     run.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="a problem field or a compile-time constant of `list`")
     run.add_argument("--scope", default="0", metavar="FIRST[:COUNT]|all", help="which query tiles write the trace (default 0, the first)")
     run.add_argument("--trace", metavar="FILE.parquet", help="write the trace here")
-    run.add_argument("--arrays", metavar="FILE.npz", help="write q, k, v, o (and s, p) here")
+    run.add_argument("--arrays", metavar="FILE.npz", help="write q, k, v, o here")
     checks = command("check", _check, "Compare kernels with float64 over a grid of problems, in both builds.", "many")
     checks.add_argument("--backend", default="auto", help="auto (default), gpu or cpu")
     checks.add_argument("--every", type=int, default=1, metavar="K", help="only every K-th problem of the grid, for slow tools (default 1)")

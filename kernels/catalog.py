@@ -181,7 +181,7 @@ _TILES = (
 )
 _SUBTRACT_MAX = Constant(
     "SUBTRACT_MAX", (1, 0), 1, "subtract the row's max before the exponential", "No max subtraction",
-    "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN. Set score_scale to 30 to see it.", shows_at=30.0)
+    "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN.", shows_at=30.0)
 _RESCALE = Constant(
     "RESCALE", (1, 0), 1, "rescale l and O when the max moves", "No rescaling",
     "after the max rises, what l and O held before still counts against the old max, so they come out too large.")

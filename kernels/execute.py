@@ -50,7 +50,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Run:
-    """What a run gave. arrays: q, k, v, o (and s, p where the kernel has them), float32.
+    """What a run gave. arrays: q, k, v, o, float32.
 
     max_abs_error: the probed build's o against float64; baseline_max_abs_error: torch's fp32 attention against the same.
     provenance: measured, executed or recorded; device, compiler, date say where, with what and when.
@@ -132,7 +132,7 @@ def run(request):
         "scope": json.dumps(asdict(request.scope)), "build": made.mode.value, "source_hash": request.kernel.source_hash, "backend": request.backend,
         "provenance": label, "device": device.name, "driver": device.driver, "compiler": made.compiler, "date": date})
     error, baseline = errors(problem, arrays, request.backend)
-    return Run(request, label, device.name, made.compiler, date, arrays, trace, error, baseline)
+    return Run(request, label, device.name, made.compiler, date, {name: arrays[name] for name in "qkvo"}, trace, error, baseline)
 
 
 def run_timed_build(request):

@@ -1,7 +1,7 @@
 """Runs recorded on named GPUs: Parquet and JSON in kernels/recordings/, one folder per run.
 
 A folder holds recording.json (kernel, problem, settings, scope, device, compiler, date, errors), trace.parquet (of that scope),
-outputs.parquet (each array the kernel wrote, flat) and traffic.parquet. Inputs are made again from the problem's seed.
+outputs.parquet (o, flat) and traffic.parquet. Inputs are made again from the problem's seed.
 """
 
 import json
@@ -67,11 +67,8 @@ def load(request):
     launch, block = (trace.table[name].to_numpy() for name in ("launch", "block"))
     first, count = np.array([request.scope.blocks(step) for step in _plan(request).launches])[launch].T
     trace = replace(trace, table=trace.table.filter(pa.array((first <= block) & (block < first + count))))
-    outputs = pq.read_table(folder / "outputs.parquet")
-    arrays = request.problem.inputs()
-    for name in outputs.column_names:
-        arrays[name] = outputs[name].combine_chunks().values.to_numpy().reshape(entry["shapes"][name])
-    return Run(request, "recorded", entry["device"], entry["compiler"], entry["date"], arrays, trace, entry["max_abs_error"],
+    o = pq.read_table(folder / "outputs.parquet")["o"].to_numpy().reshape(request.problem.shape)
+    return Run(request, "recorded", entry["device"], entry["compiler"], entry["date"], {**request.problem.inputs(), "o": o}, trace, entry["max_abs_error"],
                entry["baseline_max_abs_error"])
 
 
@@ -90,13 +87,10 @@ def save(run, traffic, base=FOLDER):
     folder = Path(base) / re.sub(r"[^\w.-]", "", name)
     folder.mkdir(parents=True, exist_ok=True)
     run.trace.save(folder / "trace.parquet")
-    written = {key: run.arrays[key] for key in _plan(request).written}
-    pq.write_table(pa.table({key: pa.array([a.ravel()], pa.list_(pa.float32())) for key, a in written.items()}), folder / "outputs.parquet",
-                   compression="zstd")
+    pq.write_table(pa.table({"o": run.arrays["o"].ravel()}), folder / "outputs.parquet", compression="zstd")
     traffic.table.to_parquet(folder / "traffic.parquet", compression="zstd")
     entry = {**_identity(request), "scope": asdict(request.scope), "device": run.device, "compiler": run.compiler, "date": run.date, "max_abs_error": run.max_abs_error,
-             "baseline_max_abs_error": run.baseline_max_abs_error, "shapes": {key: list(a.shape) for key, a in written.items()},
-             "traffic_whole": traffic.whole, "driver": run.trace.provenance["driver"]}
+             "baseline_max_abs_error": run.baseline_max_abs_error, "traffic_whole": traffic.whole, "driver": run.trace.provenance["driver"]}
     (folder / "recording.json").write_text(json.dumps(entry, indent=1) + "\n")
     return folder
 

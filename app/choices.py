@@ -1,0 +1,222 @@
+"""Sidebar widgets <-> choices <-> URL. Every choice is in the URL; what a URL says wrongly is replaced by the default, and told."""
+
+from dataclasses import dataclass, fields
+
+import streamlit as st
+
+from kernels import backends
+from kernels.backends import recorded
+from kernels.catalog import KERNELS
+from kernels.errors import ProblemError
+from kernels.execute import Request, Scope
+from kernels.problem import AttentionProblem, check_value
+
+PROBLEM = {f.name: f for f in fields(AttentionProblem)}
+CONSTANTS = {c.name: c for spec in KERNELS.values() for c in spec.constants}
+VIEW = {"at_batch": 0, "at_head": 0, "at_tile": 0, "row": 0, "step": 0}  # where to look; all whole numbers from 0
+AS_WRITTEN = "none"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Everything a page needs: the request, and the row looked at within its query tile."""
+
+    request: Request
+    row: int
+
+
+def defaults():
+    return {"kernel": "03_flash", "backend": "auto", "what_if": AS_WRITTEN, **{name: f.default for name, f in PROBLEM.items()},
+            **{name: c.default for name, c in CONSTANTS.items() if not c.what_if}, **VIEW}
+
+
+def from_url(params):
+    """(state, ignored): the state that a URL's parameters describe, and a sentence for each that is not understood."""
+    state, ignored = defaults(), []
+    lists = {"kernel": list(KERNELS), "backend": ["auto", *backends.NAMES], "what_if": [AS_WRITTEN, *what_ifs()]}
+    for name, text in params.items():
+        try:
+            if name in lists:
+                if text not in lists[name]:
+                    raise ProblemError(f"{name} is {text!r}; it must be one of {', '.join(lists[name])}.")
+                state[name] = text
+            elif name in PROBLEM:
+                state[name] = check_value(name, text, PROBLEM[name].default, PROBLEM[name].metadata)
+            elif name in state and name in CONSTANTS:
+                state[name] = check_value(name, text, CONSTANTS[name].default, {"allowed": CONSTANTS[name].values})
+            elif name in VIEW:
+                state[name] = check_value(name, text, 0, {"low": 0, "high": 10**6})
+            else:
+                raise ProblemError(f"{name} is not a choice of this page.")
+        except ProblemError as error:
+            ignored.append(str(error))
+    if state["what_if"] not in [AS_WRITTEN, *what_ifs(KERNELS[state["kernel"]])]:
+        ignored.append(f"what_if is {state['what_if']!r}; {state['kernel']} has no such build.")
+        state["what_if"] = AS_WRITTEN
+    limits = _view_limits(state)
+    for name, high in limits.items():
+        if state[name] > high:
+            ignored.append(f"{name} is {state[name]}; here it can be 0 to {high}.")
+            state[name] = 0
+    return state, ignored
+
+
+def what_ifs(kernel=None):
+    """Names of the constants with what-if builds, of one kernel or of all."""
+    return [c.name for c in (kernel.constants if kernel else CONSTANTS.values()) if c.what_if]
+
+
+def to_request(state, device_backend):
+    """The Request that a state describes."""
+    kernel = KERNELS[state["kernel"]]
+    settings = {c.name: state[c.name] for c in kernel.constants if not c.what_if}
+    settings |= {c.name: next(v for v in c.values if v != c.default) if c.name == state["what_if"] else c.default for c in kernel.constants if c.what_if}
+    problem = AttentionProblem(**{name: state[name] for name in PROBLEM})
+    tiles = -(-problem.seq_len // settings["BLOCK_Q"])
+    first = (state["at_batch"] * problem.heads + state["at_head"]) * tiles + state["at_tile"]
+    return Request(kernel, problem, tuple(settings.items()), Scope(first, 1), device_backend)
+
+
+def _view_limits(state):
+    last_tile = -(-state["seq_len"] // state["BLOCK_Q"]) - 1
+    rows = min(state["BLOCK_Q"], state["seq_len"] - state["at_tile"] * state["BLOCK_Q"])
+    return {"at_batch": state["batch"] - 1, "at_head": state["heads"] - 1, "at_tile": last_tile, "row": max(0, rows - 1)}
+
+
+# ---- the sidebar ----
+
+
+def sidebar(survey, with_row=False):
+    """Draws the sidebar, keeps the URL in step, and returns the Choices."""
+    state = _session_state()
+    with st.sidebar:
+        st.selectbox("Kernel", list(KERNELS), key="kernel", format_func=lambda name: f"{name[:2]} {KERNELS[name].title}")
+        kernel = KERNELS[st.session_state.kernel]
+        _what_if(kernel)
+        backend = _backend(survey)
+        if backend == "recorded":
+            _recorded_problem(kernel)
+        else:
+            _problem()
+        _place(with_row)
+    state |= {name: st.session_state[name] for name in state if name in st.session_state}
+    _write_url(state)
+    return Choices(to_request(state, backend), state["at_tile"] * state["BLOCK_Q"] + state["row"])
+
+
+def _session_state():
+    """This session's choices: from the URL the first time, kept afterwards, also while another page hides their widgets."""
+    if "choices" not in st.session_state:
+        st.session_state.choices, st.session_state.ignored = from_url(st.query_params.to_dict())
+        st.session_state.first_step = st.session_state.choices.pop("step")
+    state = st.session_state.choices
+    for name, value in state.items():
+        st.session_state.setdefault(name, value)
+    return state
+
+
+def show_ignored():
+    """Says once what the URL asked for and did not get."""
+    ignored = st.session_state.pop("ignored", None)
+    if ignored:
+        st.warning("Some of the link was not understood, and the defaults were taken: " + " ".join(ignored).replace("*", r"\*"), icon=":material/link_off:")
+
+
+def _what_if(kernel):
+    if st.session_state.what_if not in [AS_WRITTEN, *what_ifs(kernel)]:
+        st.session_state.what_if = AS_WRITTEN
+    names = {c.name: c.what_if for c in kernel.constants}
+    st.selectbox("What-if build", [AS_WRITTEN, *what_ifs(kernel)], key="what_if", format_func=lambda name: names.get(name, "As written"))
+    chosen = CONSTANTS.get(st.session_state.what_if)
+    if chosen:
+        st.caption(f"Broken on purpose: {chosen.effect}" + (f" It shows from score_scale {chosen.shows_at:g} on." if chosen.shows_at > 1 else ""))
+
+
+def _backend(survey):
+    usable = ["auto", *survey.devices]
+    if st.session_state.backend not in usable:
+        st.warning(f"This machine has no usable {st.session_state.backend} backend: {survey.reasons.get(st.session_state.backend, '')}")
+        st.session_state.backend = "auto"
+    labels = {name: {"gpu": "This GPU", "cpu": "The CPU", "recorded": "Recorded"}[name] + f": {device.name}" for name, device in survey.devices.items()}
+    st.selectbox("Run on", usable, key="backend", format_func=lambda name: labels.get(name, f"Automatic: {labels[survey.pick().backend]}"))
+    return survey.pick(st.session_state.backend).backend
+
+
+def _problem():
+    if st.session_state.backend != "recorded":
+        left, right = st.columns(2)
+        f = PROBLEM["seq_len"].metadata
+        left.number_input("seq_len", f["low"], f["high"], key="seq_len", help=f["meaning"])
+        right.selectbox("head_dim", PROBLEM["head_dim"].metadata["allowed"], key="head_dim", help=PROBLEM["head_dim"].metadata["meaning"])
+        for column, name in ((left, "batch"), (right, "heads"), (left, "BLOCK_Q"), (right, "BLOCK_KV"), (left, "score_scale"), (right, "seed")):
+            if name in CONSTANTS:
+                column.selectbox(name, CONSTANTS[name].values, key=name, help=CONSTANTS[name].meaning)
+            else:
+                f = PROBLEM[name].metadata
+                column.number_input(name, f["low"], f["high"], key=name, help=f["meaning"])
+        st.toggle("causal", key="causal", help=PROBLEM["causal"].metadata["meaning"])
+
+
+def _recorded_problem(kernel):
+    """A choice among this kernel's recordings; it sets the problem and the constants together."""
+    entries = [e for e in recorded.index().values() if e["kernel"] == kernel.name and e["source_hash"] == kernel.source_hash]
+    if not entries:
+        st.warning(f"No recording of {kernel.name} fits its present source.")
+        return
+    names = [f"{e['problem']['seq_len']} x {e['problem']['head_dim']}" + (", causal" if e["problem"]["causal"] else "")
+             + "".join(f", {CONSTANTS[c].what_if.lower()}" for c, v in e["settings"].items() if v != CONSTANTS[c].default) for e in entries]
+    at = next((n for n, e in enumerate(entries) if all(st.session_state[k] == v for k, v in e["problem"].items())
+               and _what_if_of(e) == st.session_state.what_if and all(st.session_state[k] == v for k, v in e["settings"].items() if k in st.session_state)), None)
+    chosen = st.selectbox("Recorded run (seq_len x head_dim)", range(len(entries)), index=0 if at is None else at, format_func=lambda n: names[n])
+    if chosen != at:
+        entry = entries[chosen]
+        if at is None and st.session_state.what_if != AS_WRITTEN:  # the what-if was chosen: find a recording of that
+            entry = next((e for e in entries if _what_if_of(e) == st.session_state.what_if), entry)
+        _set({**entry["problem"], "what_if": _what_if_of(entry), **{k: v for k, v in entry["settings"].items() if not CONSTANTS[k].what_if},
+              "at_batch": 0, "at_head": 0, "at_tile": 0, "row": 0})
+
+
+def _what_if_of(entry):
+    return next((c for c, v in entry["settings"].items() if CONSTANTS[c].what_if and v != CONSTANTS[c].default), AS_WRITTEN)
+
+
+def _set(values):
+    """New values for widgets, some already drawn in this run: kept with the choices and applied in the next."""
+    st.session_state.choices |= values
+    for name in values:
+        st.session_state.pop(name, None)
+    st.rerun()
+
+
+def _place(with_row):
+    """Which query tile is traced, and which of its rows is looked at."""
+    state = {name: st.session_state[name] for name in defaults() if name in st.session_state}
+    for name in ("at_batch", "at_head", "at_tile", "row"):
+        high = _view_limits(state)[name]
+        if state[name] > high:
+            st.session_state[name] = state[name] = 0
+    first, last = state["at_tile"] * state["BLOCK_Q"], min(state["seq_len"], (state["at_tile"] + 1) * state["BLOCK_Q"]) - 1
+    limits = _view_limits(state)
+    st.markdown("**Traced query tile**")
+    columns = st.columns(3)
+    for column, name, label in zip(columns, ("at_batch", "at_head", "at_tile"), ("batch", "head", "tile")):
+        column.number_input(label, 0, limits[name], key=name, disabled=limits[name] == 0)
+    st.caption(f"Queries {first} to {last}.")
+    if with_row:
+        st.number_input("Row of the tile", 0, limits["row"], key="row", disabled=limits["row"] == 0, help=f"The query looked at: {first} + this.")
+
+
+def _write_url(state):
+    """Every choice into the URL; `step` is the clock's own and stays as it is."""
+    for name, value in state.items():
+        text = str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+        if st.query_params.get(name) != text:
+            st.query_params[name] = text
+    for name in set(st.query_params) - set(state) - {"step"}:
+        del st.query_params[name]
+
+
+def is_what_if(request):
+    """Whether the request is for a build that is broken on purpose."""
+    chosen = dict(request.settings)
+    return any(c.what_if and chosen.get(c.name, c.default) != c.default for c in request.kernel.constants)

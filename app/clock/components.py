@@ -1,0 +1,94 @@
+"""Registers the clock and its views, once, at import. Each function mounts one; data goes to the browser, the step stays there."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+HERE = Path(__file__).parent
+CLOCK_SELECTOR = "#warpglass-clock"  # what Altair parameters bind to
+_CSS = (HERE / "views.css").read_text()
+_BUS = (HERE / "bus.js").read_text()
+
+_LEGEND = """<div class="legend"><span><i style="border:3px solid #56B4E9"></i>read from global memory</span>
+<span><i style="border:3px solid #D55E00"></i>written to global memory</span>
+<span><i style="border:3px solid currentColor"></i>read from shared memory, or computed</span>
+<span><i style="border:2px dashed currentColor"></i>held in shared memory</span>
+<span><i style="background:linear-gradient(90deg,#0072B2,transparent,#E69F00)"></i>below zero, above zero</span></div>"""
+
+
+def _register(name, html, isolate=True):
+    script = (HERE / f"{name}.js").read_text()
+    return st.components.v2.component(f"warpglass.{name}", html=html, css=_CSS, js=_BUS + script, isolate_styles=isolate)
+
+
+_clock = _register("clock", (HERE / "clock.html").read_text(), isolate=False)  # document.querySelector must find its slider
+_narration = _register("narration", '<div class="narration"><span class="flag"></span><span class="sentence" role="status"></span></div>')
+_code = _register("code", '<div class="file"></div><div class="code" tabindex="0" role="region" aria-label="Kernel source"></div>')
+_matrices = _register("matrices", '<figure class="view"><canvas role="img"></canvas><div class="tip" hidden></div></figure><div class="pin"></div>'
+                      + _LEGEND + '<div class="shared"></div><div class="scroll"><table class="bytes"></table></div>')
+_row = _register("row", '<figure class="view"><canvas role="img"></canvas><div class="tip" hidden></div></figure>'
+                 '<div class="scroll"><table class="numbers"></table></div>')
+
+
+def clock(frames, run_id, step):
+    """The clock over `frames`. A new run_id starts it at 0, the first one at `step` (from the link)."""
+    tiles = [f["tile"] for f in frames]
+    outer = [n for n in range(len(frames)) if n == 0 or tiles[n] != tiles[n - 1] or frames[n].get("block") != frames[n - 1].get("block")]
+    _clock(key="clock", data={"titles": [f["title"] for f in frames], "outer": outer, "run": run_id, "step": step})
+
+
+def narration(frames):
+    _narration(key="narration", data={"frames": [{"sentence": f["sentence"], "wrong": bool(f.get("wrong"))} for f in frames]})
+
+
+def code(kernel, frames):
+    """The kernel's source with each frame's lines lit; `frames` hold {line: times} under "lines"."""
+    from kernels.probes import is_probe_line
+
+    lines = kernel.source.splitlines()
+    _code(key="code", data={"file": kernel.path.name, "lines": lines, "probes": [n for n, text in enumerate(lines, 1) if is_probe_line(text)],
+                            "lit": [f["lines"] for f in frames]})
+
+
+def matrices(run, story):
+    """The tiling view of a Run and its tiling.Tiling."""
+    problem = run.request.problem
+    batch, head = divmod(story.head, problem.heads)
+    rows = slice(*story.rows)
+    traced = [t for t in "QKVSPO" if any(name.startswith(f"{t} ") for name in story.frames[-1]["bytes"])]
+    meta = {"n": problem.seq_len, "d": problem.head_dim, "row0": story.rows[0], "rows": story.rows[1] - story.rows[0], "head": story.head,
+            "traced": traced, "frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames]}
+    _matrices(key="matrices", data={
+        "meta": plain(meta), **{name: _table(run.arrays[name][batch, head]) for name in "qkv"}, "s": _table(story.scores), "o": _table(story.o_values),
+        "o_final": _table(run.arrays["o"][batch, head, rows])})
+
+
+def row(run, story, number):
+    """The online softmax view of a Run, its online_softmax.RowStory and the row's number."""
+    settings = run.request.kernel.settings(run.request.settings)
+    ordinary = list(story.tiles.tile) == [-1]
+    meta = {"frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames], "row": number, "ordinary": ordinary,
+            "tile_of": (np.arange(len(story.keys)) // settings["BLOCK_KV"]).tolist(), "block_kv": settings["BLOCK_KV"], "error": story.error}
+    _row(key="row", data={"meta": plain(meta), "scores": _table(story.keys.score), "weights": _table(story.keys.p),
+                          "weights_true": _table(story.keys.weight_true), "o": _table(story.o_values), "o_true": _table(story.o_true)})
+
+
+def plain(value):
+    """The same structure in JSON's types; NaN and infinity, which JSON has not, as text."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _table(array):
+    """A float32 array as a one-column frame: it crosses as Arrow, not as JSON."""
+    return pd.DataFrame({"value": np.asarray(array, np.float32).ravel()})

@@ -1,0 +1,13 @@
+// One sentence per step, with its numbers; a mark where a what-if build is wrong.
+export default function ({ data, parentElement }) {
+  const text = parentElement.querySelector('.sentence'), flag = parentElement.querySelector('.flag'), box = parentElement.querySelector('.narration');
+  const draw = step => {
+    const frame = data.frames[step] ?? data.frames[0];
+    text.textContent = frame.sentence;
+    box.classList.toggle('wrong', !!frame.wrong);
+    flag.textContent = frame.wrong ? 'Wrong here. ' : '';
+  };
+  const { step, unmount } = mount(parentElement, { onStep: draw, title: 'Sentence' });
+  draw(step);
+  return unmount;
+}

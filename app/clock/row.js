@@ -1,0 +1,163 @@
+// One row of the online softmax: its scores and the running max, each key's weight as it counts now, and O's row.
+const TOP = 24, LEFT = 46, GAPS = 44;
+
+export default function ({ data, parentElement }) {
+  const { frames, row, ordinary, tile_of, block_kv } = data.meta;
+  const canvas = parentElement.querySelector('canvas'), tip = parentElement.querySelector('.tip'), table = parentElement.querySelector('.numbers');
+  const scores = column(data.scores), weights = column(data.weights), truth = column(data.weights_true), o = column(data.o), oTrue = column(data.o_true);
+  const n = scores.length, d = oTrue.length, B = bus(), paint = theme(parentElement);
+  const finite = array => [...array].filter(Number.isFinite);
+  const range = [Math.min(0, ...finite(scores)), Math.max(0, ...finite(scores))];
+  const blocks = o.length / d;
+
+  // How much each tile's weights have been rescaled by each step: the product of the later rescale factors, as logged.
+  const tiles = Math.max(...tile_of) + 1, decay = [];
+  let now = new Float64Array(tiles).fill(1);
+  for (const frame of frames) {
+    if (frame.rescale !== null && frame.tile > 0) {
+      now = now.slice();
+      for (let t = 0; t < frame.tile; t++) now[t] *= Number(frame.rescale);
+    }
+    decay.push(now);
+  }
+  const weight = (step, key) => weights[key] * (ordinary ? 1 : decay[step][tile_of[key]]);
+  // What it should be: softmax itself for 01 and 02, e^(score - max so far) for an online softmax. float64.
+  const due = (frame, key) => (ordinary ? truth[key] : Math.exp(scores[key] - Number(frame.m_true)));
+  const weightTop = ordinary ? Math.max(...finite(truth)) : 1;
+  const oSpan = block => Math.max(1e-30, ...finite(o.slice(block * d, block * d + d)).map(Math.abs), ...(block === blocks - 1 ? finite(oTrue).map(Math.abs) : []));
+  let accumulators = 1e-30;
+  for (let b = 0; b < blocks - 1; b++) accumulators = Math.max(accumulators, oSpan(b));
+
+  let panels, hover = null;
+  const axis = (g, x, y, w, h, label, lo, hi) => {
+    g.strokeStyle = paint.border;
+    g.lineWidth = 1;
+    g.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
+    g.fillStyle = paint.text;
+    g.font = `600 13px ${paint.font}`;
+    g.textAlign = 'left';
+    g.fillText(label, x, y - 8);
+    g.font = `11px ${paint.mono}`;
+    g.textAlign = 'right';
+    g.fillText(short(hi, 3), x - 5, y + 9);
+    g.fillText(short(lo, 3), x - 5, y + h - 1);
+    g.textAlign = 'left';
+  };
+  const bar = (g, x, w, zero, top) => g.fillRect(x, Math.min(zero, top), Math.max(w, 0.6), Math.max(Math.abs(top - zero), 0.6));
+
+  const draw = step => {
+    const frame = frames[step] ?? frames[0], width = canvas.clientWidth || 500, w = width - LEFT - 4, each = w / n, h = [150, 110, 100];
+    const g = prepare(canvas, width, TOP + h[0] + h[1] + h[2] + 2 * GAPS + 22);
+    const y0 = TOP, y1 = y0 + h[0] + GAPS, y2 = y1 + h[1] + GAPS;
+    panels = [{ kind: 'score', y: y0, h: h[0], count: n }, { kind: 'weight', y: y1, h: h[1], count: n }, { kind: 'o', y: y2, h: h[2], count: d }];
+    const here = key => frame.tile >= 0 && tile_of[key] === frame.tile;
+
+    // scores, and the running max
+    axis(g, LEFT, y0, w, h[0], `Scores of query ${row}, and the ${ordinary ? '' : 'running '}max m`, range[0], range[1]);
+    const sy = v => y0 + h[0] - ((v - range[0]) / (range[1] - range[0] || 1)) * h[0];
+    for (let key = 0; key < Math.min(n, frame.keys); key++) {
+      g.globalAlpha = here(key) ? 1 : 0.4;
+      g.fillStyle = COLOURS.S;
+      if (!Number.isNaN(scores[key])) bar(g, LEFT + key * each, each - (each > 3 ? 1 : 0), sy(0), sy(scores[key]));
+    }
+    g.globalAlpha = 1;
+    if (frame.m !== null && Number.isFinite(Number(frame.m))) {
+      const y = sy(Number(frame.m));
+      g.strokeStyle = paint.text;
+      g.lineWidth = 2;
+      g.beginPath(); g.moveTo(LEFT, y); g.lineTo(LEFT + w, y); g.stroke();
+      g.fillStyle = paint.text;
+      g.font = `12px ${paint.font}`;
+      g.fillText(`m = ${short(frame.m)}`, LEFT + 6, y < y0 + 20 ? y + 14 : y - 5);
+    }
+    // the tile in work
+    if (frame.tile >= 0) {
+      const first = tile_of.indexOf(frame.tile), last = tile_of.lastIndexOf(frame.tile);
+      if (first >= 0) {
+        g.strokeStyle = paint.primary;
+        g.lineWidth = 2;
+        for (const [y, hh] of [[y0, h[0]], [y1, h[1]]]) g.strokeRect(LEFT + first * each, y, (last - first + 1) * each, hh);
+      }
+    }
+    for (let key = block_kv; key < n; key += block_kv) {
+      g.fillStyle = paint.border;
+      g.fillRect(LEFT + key * each, y0 + h[0], 1, 5);
+    }
+    // weights as they count now
+    axis(g, LEFT, y1, w, h[1], ordinary ? 'Weight of each key: e^(score \u2212 m) / l' : 'Weight of each key now: e^(score \u2212 m), rescaled since', 0, weightTop);
+    const wy = v => y1 + h[1] - Math.min(1.04, v / weightTop) * h[1];
+    for (let key = 0; key < Math.min(n, frame.weighed); key++) {
+      const v = weight(step, key), should = due(frame, key), off = !(Math.abs(v - should) <= 1e-3 * Math.max(should, 1e-3));
+      g.globalAlpha = here(key) ? 1 : 0.6;
+      g.fillStyle = off && ['weights', 'sum', 'output', 'final'].includes(frame.group) ? COLOURS.vermillion : COLOURS.sky;
+      bar(g, LEFT + key * each, each - (each > 3 ? 1 : 0), y1 + h[1], wy(Number.isFinite(v) ? v : weightTop));
+      g.globalAlpha = 1;
+      g.fillStyle = paint.text;
+      if (Number.isFinite(should)) g.fillRect(LEFT + key * each, wy(should) - 0.75, Math.max(each - 1, 0.6), 1.5);
+    }
+    // O's row
+    const block = frame.o, done = frame.group === 'final', scale = done ? oSpan(blocks - 1) : accumulators;
+    axis(g, LEFT, y2, w, h[2], done ? 'O: the row, divided by l' : ordinary ? 'O so far' : 'O so far, not yet divided by l', -scale, scale);
+    const wide = w / d, oy = v => y2 + h[2] / 2 - (v / scale) * (h[2] / 2);
+    g.fillStyle = paint.border;
+    g.fillRect(LEFT, y2 + h[2] / 2, w, 1);
+    for (let dim = 0; dim < d && block >= 0; dim++) {
+      const v = o[block * d + dim];
+      const off = done && !(Math.abs(v - oTrue[dim]) <= 1e-3);
+      g.fillStyle = off ? COLOURS.vermillion : COLOURS.V;
+      if (Number.isFinite(v)) bar(g, LEFT + dim * wide, wide - (wide > 3 ? 1 : 0), oy(0), oy(v));
+      else { g.globalAlpha = 0.35; g.fillRect(LEFT + dim * wide, y2, wide - 1, h[2]); g.globalAlpha = 1; }
+      if (done) { g.fillStyle = paint.text; g.fillRect(LEFT + dim * wide, oy(oTrue[dim]) - 0.75, Math.max(wide - 1, 0.6), 1.5); }
+    }
+    g.fillStyle = paint.text;
+    g.font = `12px ${paint.font}`;
+    g.globalAlpha = 0.8;
+    g.fillText(`keys 0 to ${n - 1}, a tick per tile of ${block_kv}`, LEFT, y0 + h[0] + 18);
+    g.fillText('black or white marks: float64', LEFT, y1 + h[1] + 16);
+    g.fillText(`dims 0 to ${d - 1} of query ${row}`, LEFT, y2 + h[2] + 16);
+    g.globalAlpha = 1;
+    if (hover) {
+      const p = panels[hover.panel];
+      g.strokeStyle = paint.primary;
+      g.strokeRect(LEFT + (hover.index * w) / p.count, p.y, w / p.count, p.h);
+    }
+    canvas.setAttribute('aria-label', `${frame.title}. ${frame.sentence}`);
+    drawNumbers(frame);
+    showTip();
+  };
+
+  const last = frames.length - 1, total = { m: frames[last].m_true, l: frames[last].l_true };
+  const drawNumbers = frame => {
+    const line = (name, mine, theirs) => element('tr', {}, element('th', {}, name), element('td', {}, mine), element('td', {}, theirs));
+    const o0 = frame.o >= 0 ? o[frame.o * d] : null, final = frame.group === 'final';
+    table.replaceChildren(element('tr', {}, element('th', {}, ''), element('th', {}, 'this kernel, so far'), element('th', {}, 'ordinary softmax, float64')),
+      line('max m', short(frame.m, 7), short(total.m, 7)), line('sum l', short(frame.l, 7), short(total.l, 7)),
+      line('rescale factor', frame.group === 'rescale' ? short(frame.rescale, 6) : '\u2013', '\u2013'),
+      line(final ? 'O, dim 0' : ordinary ? 'O, dim 0, so far' : 'O, dim 0, not divided', short(o0, 7), short(oTrue[0], 7)),
+      line('largest error of the row', final ? short(data.meta.error, 3) : '\u2013', '\u2013'));
+  };
+  const describe = at => {
+    const frame = frames[B.step], i = at.index;
+    if (at.kind === 'score') return i < frame.keys && !Number.isNaN(scores[i]) ? `score[${row}, ${i}] = ${exact(scores[i])}` : `score[${row}, ${i}] is not computed yet`;
+    if (at.kind === 'weight') return i < frame.weighed ? `weight of key ${i} = ${ordinary || decay[B.step][tile_of[i]] === 1 ? exact(weights[i]) : short(weight(B.step, i), 7)}, float64 ${short(due(frame, i), 7)}` : `key ${i} has no weight yet`;
+    return frame.o < 0 ? `O[${row}, ${i}] is not begun` : `O[${row}, ${i}]${frame.group === 'final' ? '' : ' so far'} = ${exact(o[frame.o * d + i])}` + (frame.group === 'final' ? `, float64 ${short(oTrue[i], 9)}` : '');
+  };
+  const showTip = () => {
+    tip.hidden = !hover;
+    if (!hover) return;
+    tip.textContent = describe(hover);
+    tip.style.left = `${Math.min(hover.x + 14, canvas.clientWidth - tip.offsetWidth - 4)}px`;
+    tip.style.top = `${hover.y + 16}px`;
+  };
+  canvas.onpointermove = event => {
+    const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
+    const panel = panels.findIndex(p => y >= p.y && y < p.y + p.h), w = canvas.clientWidth - LEFT - 4;
+    hover = panel >= 0 && x >= LEFT && x < LEFT + w ? { panel, kind: panels[panel].kind, index: Math.floor(((x - LEFT) / w) * panels[panel].count), x, y } : null;
+    draw(B.step);
+  };
+  canvas.onpointerleave = () => { hover = null; draw(B.step); };
+
+  const { step, unmount } = mount(parentElement, { onStep: draw, title: `Row ${row}` });
+  draw(step);
+  return unmount;
+}

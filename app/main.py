@@ -1,0 +1,28 @@
+"""Page config and navigation: streamlit run app/main.py
+
+Everything is under the guard: worker processes import this file as __mp_main__, and must not run it.
+"""
+
+import sys
+from pathlib import Path
+
+
+def main():
+    root = str(Path(__file__).resolve().parent.parent)
+    if root not in sys.path:
+        sys.path.insert(0, root)
+
+    import streamlit as st
+
+    from app.stories import PAGES
+    from kernels import workers
+
+    st.set_page_config(page_title="Warpglass", page_icon=str(Path(__file__).parent / "icon.png"), layout="wide")
+    st.cache_resource(workers.warm_up, show_spinner=False)()
+    pages = [st.Page("stories/start.py", title="Start", icon=":material/home:", default=True)]
+    pages += [st.Page(path, title=title, icon=":material/play_circle:") for path, title, _ in PAGES]
+    st.navigation(pages, position="top").run()
+
+
+if __name__ == "__main__":
+    main()

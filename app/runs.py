@@ -1,0 +1,91 @@
+"""The one gateway from pages to kernels.workers: results are kept, long work shows progress and can be stopped, errors become messages."""
+
+import threading
+import time
+from collections import OrderedDict
+from functools import lru_cache
+
+import streamlit as st
+
+from kernels import build, execute, inspection, workers
+from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunError, WarpglassError
+
+PATIENCE = 1.5  # seconds a page waits for a run before it shows progress and a stop button
+KEPT = 48  # results kept, over all sessions
+
+_results, _lock = OrderedDict(), threading.Lock()
+
+
+def survey():
+    """backends.Survey of this machine."""
+    return workers.survey()
+
+
+def run(request):
+    """The Run of a Request; on an error or a wait, says so on the page and stops it there."""
+    return _get("run", execute.run, request)
+
+
+def traffic(request):
+    """The Traffic of a Request, as `run`."""
+    return _get("traffic", execute.traffic, request)
+
+
+@lru_cache(maxsize=64)
+def facts(kernel, problem, settings, arch=build.DEFAULT_ARCH):
+    """What the compiler made of both builds (inspection.inspect), or the reason why that is not known."""
+    try:
+        return workers.submit(inspection.inspect, kernel, problem, settings, arch, backend="cpu", what=f"Compiling {kernel.name}").result(), None
+    except WarpglassError as error:
+        return None, str(error)
+
+
+def _get(task, function, request):
+    key = (task, request)
+    with _lock:
+        if key in _results:
+            _results.move_to_end(key)
+            return _results[key]
+    jobs = st.session_state.setdefault("jobs", {})
+    what = f"{request.kernel.name} ({task})"
+    try:
+        if key not in jobs:
+            execute.check_possible(request, survey().pick(request.backend))
+            jobs[key] = (workers.submit(function, request, backend=request.backend, what=what), time.monotonic())
+        result = jobs[key][0].result(timeout=PATIENCE)
+    except TimeoutError:
+        _wait(key, what)
+    except ProblemError as error:
+        jobs.pop(key, None)
+        st.error(f"**This problem cannot run.** {error}", icon=":material/block:")
+        st.stop()
+    except (RunError, BackendUnavailable, WarpglassError) as error:
+        title = "Stopped." if isinstance(error, RunCancelled) else "The run failed."
+        st.error(f"**{title}** {error}", icon=":material/error:")
+        if st.button("Run again", key=f"again-{task}"):
+            del jobs[key]
+            st.rerun()
+        st.stop()
+    del jobs[key]
+    with _lock:
+        _results[key] = result
+        while len(_results) > KEPT:
+            _results.popitem(last=False)
+    return result
+
+
+def _wait(key, what):
+    """Progress and a stop button until the job is done; the page goes no further."""
+
+    @st.fragment(run_every=0.5)
+    def progress():
+        job, started = st.session_state.jobs[key]
+        if job.done():
+            st.rerun()
+        st.info(f"{what} is running: {time.monotonic() - started:.0f} s so far, stopped at {workers.TIME_LIMIT:g} s.", icon=":material/hourglass_top:")
+        if st.button("Stop", key="stop"):
+            job.cancel()
+            st.rerun()
+
+    progress()
+    st.stop()

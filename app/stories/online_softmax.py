@@ -1,0 +1,33 @@
+"""Online softmax: one row's running max and sum, step by step, beside the same row by ordinary softmax."""
+
+import streamlit as st
+
+from app import choices, frame, runs
+from app.clock import components
+from explainers import online_softmax
+
+survey = runs.survey()
+chosen = choices.sidebar(survey, with_row=True)
+request, row = chosen.request, chosen.row
+frame.title("Online softmax", request)
+run = runs.run(request)
+story = online_softmax.explain(run, row)
+
+frame.clock(story.frames, request)
+left, right = st.columns([11, 9], gap="medium")
+with left:
+    components.row(run, story, row)
+with right:
+    components.code(request.kernel, story.frames)
+(st.error if story.first_wrong is not None else st.success)(story.summary)
+frame.badge(run)
+
+left, right = st.columns(2, gap="large")
+with left:
+    st.altair_chart(online_softmax.state_chart(story, "m", components.CLOCK_SELECTOR), key="m", width="stretch", alt="The running max after each tile")
+    st.altair_chart(online_softmax.state_chart(story, "l", components.CLOCK_SELECTOR), key="l", width="stretch", alt="The running sum after each tile")
+    st.caption(f"Logged: {run.provenance}. float64: modelled, for the same keys and the same m.")
+with right:
+    frame.builds(request, survey.pick(request.backend))
+    frame.download(run)
+frame.labels()

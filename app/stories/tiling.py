@@ -1,0 +1,55 @@
+"""Tiling: which part of Q, K^T, S, V and O a block works on, what it holds, and what that saves."""
+
+from dataclasses import replace
+from functools import lru_cache
+
+import streamlit as st
+
+from app import choices, frame, runs
+from app.clock import components
+from explainers import tiling
+from kernels.catalog import KERNELS
+
+survey = runs.survey()
+chosen = choices.sidebar(survey)
+request = chosen.request
+frame.title("Tiling", request)
+run = runs.run(request)
+
+
+@lru_cache(maxsize=16)
+def _explain(_request, _run_id):
+    story = tiling.explain(run)
+    return story, tiling.cumulative_chart(story, components.CLOCK_SELECTOR)
+
+
+story, bytes_chart = _explain(request, id(run))
+frame.clock(story.frames, request)
+left, right = st.columns([11, 9], gap="medium")
+with left:
+    components.matrices(run, story)
+with right:
+    components.code(request.kernel, story.frames)
+frame.badge(run)
+
+st.subheader("Bytes from and to global memory", anchor=False)
+left, right = st.columns(2, gap="large")
+with left:
+    st.altair_chart(bytes_chart, key="bytes", width="stretch", alt="Bytes read and written so far, by tensor; a rule marks the step")
+    st.caption(f"This query tile, step by step ({run.provenance}).")
+    frame.builds(request, survey.pick(request.backend))
+    frame.download(run)
+with right:
+    traffics = {}
+    for spec in KERNELS.values():
+        settings = tuple((c.name, dict(request.settings).get(c.name, c.default)) for c in spec.constants)
+        if request.backend == "recorded" and spec is not request.kernel and choices.is_what_if(request):
+            continue
+        traffics[spec.title] = runs.traffic(replace(request, kernel=spec, settings=settings))
+    comparison, reuse = tiling.traffic_comparison(traffics, request.problem), tiling.reuse(traffics, request.problem)
+    st.altair_chart(tiling.traffic_chart(comparison), key="traffic", width="stretch", alt="How many times each kernel moves each tensor")
+    whole = all(t.whole for t in traffics.values())
+    st.caption(tiling.traffic_sentence(comparison, request.problem, whole))
+    st.dataframe(reuse.pivot(index="kernel", columns="tensor", values="reuse").reindex(list(traffics)), width="stretch")
+    st.caption("Reuse factor (derived): multiply-adds that use an element, over elements fetched from global memory.")
+frame.labels()
