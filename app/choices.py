@@ -13,7 +13,7 @@ from kernels.problem import AttentionProblem, check_value
 
 PROBLEM = {f.name: f for f in fields(AttentionProblem)}
 CONSTANTS = {c.name: c for spec in KERNELS.values() for c in spec.constants}
-VIEW = {"at_batch": 0, "at_head": 0, "at_tile": 0, "row": 0, "step": 0}  # where to look; all whole numbers from 0
+VIEW = {"at_batch": 0, "at_head": 0, "at_tile": 0, "row": 6, "step": 0}  # where to look; in row 6 the max moves twice
 AS_WRITTEN = "none"
 
 
@@ -56,7 +56,7 @@ def from_url(params):
     limits = _view_limits(state)
     for name, high in limits.items():
         if state[name] > high:
-            ignored.append(f"{name} is {state[name]}; here it can be 0 to {high}.")
+            ignored += [f"{name} is {state[name]}; here it can be 0 to {high}."] if name in params else []
             state[name] = 0
     return state, ignored
 
@@ -165,19 +165,20 @@ def _recorded_problem(kernel):
         return
     names = [f"{e['problem']['seq_len']} x {e['problem']['head_dim']}" + (", causal" if e["problem"]["causal"] else "")
              + "".join(f", {CONSTANTS[c].what_if.lower()}" for c, v in e["settings"].items() if v != CONSTANTS[c].default) for e in entries]
-    at = next((n for n, e in enumerate(entries) if all(st.session_state[k] == v for k, v in e["problem"].items())
-               and _what_if_of(e) == st.session_state.what_if and all(st.session_state[k] == v for k, v in e["settings"].items() if k in st.session_state)), None)
+    now = {**st.session_state.choices, **{k: st.session_state[k] for k in st.session_state.choices if k in st.session_state}}
+    at = next((n for n, e in enumerate(entries) if {**now, **_state_of(e)} == now), None)
     chosen = st.selectbox("Recorded run (seq_len x head_dim)", range(len(entries)), index=0 if at is None else at, format_func=lambda n: names[n])
     if chosen != at:
         entry = entries[chosen]
-        if at is None and st.session_state.what_if != AS_WRITTEN:  # the what-if was chosen: find a recording of that
-            entry = next((e for e in entries if _what_if_of(e) == st.session_state.what_if), entry)
-        _set({**entry["problem"], "what_if": _what_if_of(entry), **{k: v for k, v in entry["settings"].items() if not CONSTANTS[k].what_if},
-              "at_batch": 0, "at_head": 0, "at_tile": 0, "row": 0})
+        if at is None:  # the kernel or the what-if was chosen: take a recording of that
+            entry = next((e for e in entries if _state_of(e)["what_if"] == now["what_if"]), entry)
+        _set({**_state_of(entry), "at_batch": 0, "at_head": 0, "at_tile": 0})
 
 
-def _what_if_of(entry):
-    return next((c for c, v in entry["settings"].items() if CONSTANTS[c].what_if and v != CONSTANTS[c].default), AS_WRITTEN)
+def _state_of(entry):
+    """The choices that a recording stands for."""
+    broken = next((c for c, v in entry["settings"].items() if CONSTANTS[c].what_if and v != CONSTANTS[c].default), AS_WRITTEN)
+    return {**entry["problem"], "what_if": broken, **{c: v for c, v in entry["settings"].items() if not CONSTANTS[c].what_if}}
 
 
 def _set(values):

@@ -200,11 +200,14 @@ def state_chart(story, quantity, clock_selector):
     ends = table.sort_values("step").groupby("source").last().reset_index().assign(step=last)  # the last value stands to the end
     step = alt.param(name="step", value=0, bind=alt.BindDirect(element=clock_selector, event="input"))
     x = alt.X("step:Q", title="step", scale=alt.Scale(domain=[0, last], nice=False), axis=alt.Axis(tickMinStep=1, format="d", grid=False))
-    lines = alt.Chart(pd.concat([table, ends])).mark_line(interpolate="step-after", strokeWidth=2.5).encode(
-        x=x, y=alt.Y("value:Q", title={"m": "running max m", "l": "running sum l"}[quantity], scale=alt.Scale(zero=False)), color=_source_colour(),
-        strokeDash=alt.StrokeDash("source:N", legend=None, scale=alt.Scale(domain=["logged", "float64"], range=[[1, 0], [5, 4]])))
+    low, high = table.value.min(), table.value.max()
+    margin = max(0.08 * (high - low), 0.05 * abs(high), 1e-3)  # so that rounding does not look like a difference
+    y = alt.Y("value:Q", title={"m": "running max m", "l": "running sum l"}[quantity], scale=alt.Scale(domain=[low - margin, high + margin], nice=False),
+              axis=alt.Axis(tickCount=5))
+    dash = alt.StrokeDash("source:N", title=None, scale=alt.Scale(domain=["logged", "float64"], range=[[1, 0], [5, 4]]))
+    lines = alt.Chart(pd.concat([table, ends])).mark_line(interpolate="step-after", strokeWidth=2.5).encode(x=x, y=y, color=_source_colour(), strokeDash=dash)
     points = alt.Chart(table).mark_point(filled=True, size=70, opacity=1).encode(
-        x=x, y="value:Q", color=_source_colour(), tooltip=["source:N", "tile:Q", alt.Tooltip("value:Q", format=".7g", title=quantity)])
+        x=x, y=y, color=_source_colour(), tooltip=["source:N", "tile:Q", alt.Tooltip("value:Q", format=".7g", title=quantity)])
     now = alt.Chart(pd.DataFrame({"step": range(last + 1)})).mark_rule(color=AXIS, strokeWidth=1.5).encode(x=x).transform_filter(
         "datum.step == toNumber(step)")
     return (lines + points + now).add_params(step).properties(height=170)

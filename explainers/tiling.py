@@ -9,16 +9,17 @@ import pandas as pd
 
 from explainers import steps as cutting
 from explainers.glossary import PHASES
-from explainers.palette import AXIS, TENSOR
+from explainers.palette import AXIS, OKABE_ITO, TENSOR
 
 TENSORS = ("Q", "K", "V", "S", "P", "O")
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """frames: one dict per step, for the browser (JSON). traffic: step, tensor, space, kind, accesses, bytes, the logged accesses
-    summed. scores: float32 [rows of the query tile, seq_len], NaN where none was logged. partial_o: for each step, the number
-    of the block of `o_values` [blocks, rows, head_dim] that shows O so far, or -1."""
+    """frames: one dict per step, for the browser (JSON); its "o" is the index in o_values that shows O after the step, or -1.
+    traffic: step, tensor, space, kind, accesses, bytes: the logged accesses, summed. scores: float32 [rows, seq_len], NaN where
+    none was logged. o_values: float32 [n, rows, head_dim]. rows: first and end of the query tile. output_blocks: [row0, row1,
+    col0, col1, block] of each block's part of this head's O."""
 
     frames: list[dict]
     traffic: pd.DataFrame
@@ -26,12 +27,13 @@ class Tiling:
     o_values: np.ndarray
     rows: tuple[int, int]
     head: int
+    output_blocks: list[list[int]]
 
 
 def explain(run):
     """The Tiling of a Run whose trace covers one query tile."""
     request, trace, sites = run.request, run.trace, run.request.kernel.sites
-    problem, settings = request.problem, request.kernel.settings(request.settings)
+    problem, settings = request.problem, request.constants
     tiles = -(-problem.seq_len // settings["BLOCK_Q"])
     head, tile = divmod(request.scope.first, tiles)
     rows = (tile * settings["BLOCK_Q"], min(problem.seq_len, (tile + 1) * settings["BLOCK_Q"]))
@@ -44,7 +46,15 @@ def explain(run):
     o_values, o_of_step = _partial_outputs(values, rows, problem.head_dim, len(steps.table))
     traffic = accesses.groupby(["step", "tensor", "space", "kind"], observed=True, as_index=False)[["accesses", "bytes"]].sum()
     frames = _frames(run, steps, accesses, values, o_of_step, traffic, cutting.lit_lines(trace, steps, sites))
-    return Tiling(frames, traffic, scores, o_values, rows, head)
+    return Tiling(frames, traffic, scores, o_values, rows, head, _output_blocks(request, head, tiles))
+
+
+def _output_blocks(request, head, tiles):
+    """From the plan: the last launch writes O, its blocks_per_tile blocks side by side over head_dim."""
+    settings, launch = request.constants, request.plan.launches[-1]
+    side, width = launch.blocks_per_tile, request.problem.head_dim // launch.blocks_per_tile
+    return [[t * settings["BLOCK_Q"], min(request.problem.seq_len, (t + 1) * settings["BLOCK_Q"]) - 1, j * width, (j + 1) * width - 1,
+             (head * tiles + t) * side + j] for t in range(tiles) for j in range(side)]
 
 
 def _accesses(trace, steps, problem):
@@ -89,7 +99,7 @@ def _partial_outputs(values, rows, head_dim, step_count):
 
 def _frames(run, steps, accesses, values, o_of_step, traffic, lit):
     by_step, values_of = dict(tuple(accesses.groupby("step"))), dict(tuple(values.groupby("step")))
-    launches = run.request.kernel.plan(run.request.problem, run.request.kernel.settings(run.request.settings)).launches
+    launches = run.request.plan.launches
     value_rects = _score_rects(values)
     resident, frames, where = {}, [], None
     running = {}
@@ -189,7 +199,7 @@ def traffic_sentence(comparison, problem, whole):
     """The point of the comparison in a sentence, with its numbers."""
     k = comparison[(comparison.tensor == "K") & (comparison.kind == "load")]
     said = "; ".join(f"{row.kernel} {row.times:.3g} times" for row in k.itertuples())
-    over = f"over all {problem.batch * problem.heads} heads" if whole else "in the traced query tile alone, as the whole run's records would not fit in memory"
+    over = f"over all {problem.batch * problem.heads} heads" if whole else "in the traced query tile alone, as the whole run's records would not fit"
     return f"K is read: {said}. Counted from every logged access {over}; a tensor's own size is 1. A read may be served by a cache."
 
 
@@ -215,34 +225,37 @@ def reuse(traffics, problem):
 def cumulative_chart(tiling, clock_selector):
     """Bytes moved to and from global memory so far, by tensor, over the steps; a rule follows the clock (no server trip)."""
     part = tiling.traffic[tiling.traffic.space == "global"]
-    label = part.tensor.astype(str) + part.kind.astype(str).map({"load": " read", "store": " written"})
-    table = part.assign(access=label).pivot_table(index="step", columns="access", values="bytes", aggfunc="sum", observed=True)
+    table = part.assign(access=_access_names(part)).pivot_table(index="step", columns="access", values="bytes", aggfunc="sum", observed=True)
     table = table.reindex(range(len(tiling.frames))).fillna(0).cumsum().reset_index().melt("step", var_name="access", value_name="bytes")
-    table["tensor"] = table["access"].str[0]
+    names = [name for name in ACCESSES if name in set(table["access"])]
     step = alt.param(name="step", value=0, bind=alt.BindDirect(element=clock_selector, event="input"))
+    x = alt.X("step:Q", title="step", axis=alt.Axis(tickMinStep=1, format="d", grid=False), scale=alt.Scale(domain=[0, len(tiling.frames) - 1], nice=False))
     line = alt.Chart(table).mark_line(interpolate="step-after", strokeWidth=2.5).encode(
-        x=alt.X("step:Q", title="step", axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False)),
-        y=alt.Y("bytes:Q", title="bytes so far", axis=alt.Axis(format="~s")),
-        color=_tensor_colour(), strokeDash=alt.StrokeDash("access:N", title=None, scale=alt.Scale(
-            domain=sorted(table["access"].unique()), range=[[1, 0] if "read" in a else [5, 3] for a in sorted(table["access"].unique())])),
+        x=x, y=alt.Y("bytes:Q", title="bytes so far", axis=alt.Axis(format="~s")),
+        color=alt.Color("access:N", title=None, legend=alt.Legend(orient="top", columns=4), scale=alt.Scale(domain=names, range=[TENSOR[n[0]] for n in names])),
+        strokeDash=alt.StrokeDash("access:N", title=None, scale=alt.Scale(domain=names, range=[[1, 0] if "read" in n else [5, 3] for n in names])),
         tooltip=[alt.Tooltip("access:N", title="access"), "step:Q", alt.Tooltip("bytes:Q", format=",")])
-    now = alt.Chart(pd.DataFrame({"step": range(len(tiling.frames))})).mark_rule(color=AXIS, strokeWidth=1.5).encode(x="step:Q").transform_filter(
+    now = alt.Chart(pd.DataFrame({"step": range(len(tiling.frames))})).mark_rule(color=AXIS, strokeWidth=1.5).encode(x=x).transform_filter(
         "datum.step == toNumber(step)")
-    return (line + now).add_params(step).properties(height=230)
+    return (line + now).add_params(step).properties(height=280)
 
 
 def traffic_chart(comparison):
-    """How many times each tensor's size goes over the memory bus, kernel beside kernel, logarithmic."""
-    table = comparison.assign(access=comparison.tensor + comparison.kind.map({"load": " read", "store": " written"}))
+    """How many times each tensor's size goes between the chip and global memory, kernel beside kernel."""
+    table = comparison.assign(access=_access_names(comparison))
+    ticks = [0, 1, *(4**n for n in range(1, 8))]
     return alt.Chart(table).mark_bar().encode(
-        x=alt.X("times:Q", title="times its own size", scale=alt.Scale(type="symlog", constant=1), axis=alt.Axis(values=[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], grid=False)),
-        y=alt.Y("kernel:N", title=None, sort=None),
-        row=alt.Row("access:N", title=None, sort=["Q read", "K read", "V read", "S written", "S read", "P written", "P read", "O written"],
-                    header=alt.Header(labelAngle=0, labelAlign="left", labelColor=AXIS)),
-        color=alt.Color("tensor:N", legend=None, scale=alt.Scale(domain=list(TENSOR), range=list(TENSOR.values()))),
-        tooltip=["kernel:N", alt.Tooltip("access:N", title="access"), alt.Tooltip("bytes:Q", format=","), alt.Tooltip("times:Q", format=".2f", title="times its size")],
-    ).properties(height=54).configure_facet(spacing=6)
+        x=alt.X("times:Q", title="times its own size (logarithmic)", scale=alt.Scale(type="symlog", constant=1), axis=alt.Axis(values=ticks, format="d")),
+        y=alt.Y("access:N", title=None, sort=list(ACCESSES)), yOffset=alt.YOffset("kernel:N", sort=list(dict.fromkeys(table.kernel))),
+        color=alt.Color("kernel:N", title=None, sort=None, legend=alt.Legend(orient="top"),
+                        scale=alt.Scale(domain=list(dict.fromkeys(table.kernel)), range=[OKABE_ITO[c] for c in ("sky", "orange", "vermillion", "green")])),
+        tooltip=["kernel:N", alt.Tooltip("access:N", title="access"), alt.Tooltip("bytes:Q", format=","),
+                 alt.Tooltip("times:Q", format=".2f", title="times its size")],
+    ).properties(height=48 * table.access.nunique())
 
 
-def _tensor_colour():
-    return alt.Color("tensor:N", title=None, scale=alt.Scale(domain=list(TENSOR), range=list(TENSOR.values())))
+ACCESSES = ("Q read", "K read", "V read", "S written", "S read", "P written", "P read", "O written")
+
+
+def _access_names(table):
+    return table.tensor.astype(str) + table.kind.astype(str).map({"load": " read", "store": " written"})

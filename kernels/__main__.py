@@ -181,7 +181,8 @@ def _check(args):
             print(f"{row['kernel']}: {row['problems']} problems in both builds on {device.name}, {row['missed']} missed; largest error "
                   f"{row['worst_ratio']:.2f} times torch's (2 allowed)")
         for v in missed:
-            print(f"  missed: {v.kernel} {v.build} {v.problem} {dict(v.settings)}: {v.message or f'error {v.max_abs_error:.3g}, torch {v.baseline_max_abs_error:.3g}'}")
+            why = v.message or f"error {v.max_abs_error:.3g}, torch {v.baseline_max_abs_error:.3g}"
+            print(f"  missed: {v.kernel} {v.build} {v.problem} {dict(v.settings)}: {why}")
     return FAILED if missed else OK
 
 

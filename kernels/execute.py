@@ -47,6 +47,16 @@ class Request:
     scope: Scope = field(default_factory=Scope)
     backend: str = "cpu"
 
+    @property
+    def constants(self):
+        """Every compile-time constant of the kernel, name -> value."""
+        return self.kernel.settings(self.settings)
+
+    @property
+    def plan(self):
+        """The launches (catalog.Plan)."""
+        return self.kernel.plan(self.problem, self.constants)
+
 
 @dataclass(frozen=True)
 class Run:
@@ -92,7 +102,7 @@ class Estimate:
 def estimate(request, device):
     """Bytes of the arrays, and on the CPU the seconds to execute it (0 elsewhere: a GPU needs too few to matter here)."""
     problem = request.problem
-    plan = request.kernel.plan(problem, request.kernel.settings(request.settings))
+    plan = request.kernel.plan(problem, request.constants)
     values = 3 * np.prod(problem.shape, dtype=np.int64) + sum(np.prod(shape, dtype=np.int64) for shape in plan.written.values())
     work = 2.0 * problem.score_count * problem.head_dim
     return Estimate(4 * int(values), work * CPU_SECONDS_PER_MULTIPLY_ADD if device.backend == "cpu" else 0.0)
@@ -100,11 +110,10 @@ def estimate(request, device):
 
 def check_possible(request, device):
     """Raises ProblemError with the reason if the request cannot run on the device, TooLargeError if it would not fit."""
-    settings = request.kernel.settings(request.settings)
-    reason = request.kernel.limits(request.problem, settings, device)
+    reason = request.kernel.limits(request.problem, request.constants, device)
     if reason:
         raise ProblemError(reason)
-    request.scope.check(request.kernel.plan(request.problem, settings).query_tiles)
+    request.scope.check(request.plan.query_tiles)
     if device.backend == "recorded":
         return
     needs, problem = estimate(request, device), request.problem
@@ -128,7 +137,7 @@ def run(request):
     device = backends.module(request.backend).device()
     date = datetime.date.today().isoformat()
     trace = decode(raw, request.kernel.sites, {
-        "kernel": request.kernel.name, "problem": json.dumps(asdict(problem)), "settings": json.dumps(request.kernel.settings(request.settings)),
+        "kernel": request.kernel.name, "problem": json.dumps(asdict(problem)), "settings": json.dumps(request.constants),
         "scope": json.dumps(asdict(request.scope)), "build": made.mode.value, "source_hash": request.kernel.source_hash, "backend": request.backend,
         "provenance": label, "device": device.name, "driver": device.driver, "compiler": made.compiler, "date": date})
     error, baseline = errors(problem, arrays, request.backend)
@@ -154,7 +163,7 @@ def traffic(request):
     """The Traffic of every block of the run where that fits in memory, else of the request's scope."""
     if request.backend == "recorded":
         return recorded.load_traffic(request)
-    tiles = request.kernel.plan(request.problem, request.kernel.settings(request.settings)).query_tiles
+    tiles = request.plan.query_tiles
     whole = True
     _, _, _, raw = _launch_probed(replace(request, scope=Scope(0, tiles)))
     if any(r.lost for r in raw):
@@ -180,9 +189,8 @@ def _prepare(request, mode):
     """The build, the plan, and the arrays: inputs as the problem makes them, everything the kernel writes poisoned with NaN."""
     backend = backends.module(request.backend)
     check_possible(request, backend.device())
-    settings = request.kernel.settings(request.settings)
-    plan = request.kernel.plan(request.problem, settings)
-    made = build.build(request.kernel, defines(request.problem, settings), mode, backend.device().target)
+    plan = request.plan
+    made = build.build(request.kernel, defines(request.problem, request.constants), mode, backend.device().target)
     arrays = request.problem.inputs() | {name: np.full(shape, np.nan, np.float32) for name, shape in plan.written.items()}
     return made, plan, arrays
 

@@ -67,7 +67,7 @@ def check_value(name, value, default, limits):
         f"a {'whole ' if isinstance(default, int) else ''}number from {_show(low)} to {_show(high)}"
     try:
         number = _number(value, default)
-    except (ValueError, OverflowError):
+    except (ValueError, TypeError, OverflowError):
         raise ProblemError(f"{name} is {value!r}; it must be {expected}.") from None
     if number not in allowed if allowed else not low <= number <= high:
         raise ProblemError(f"{name} is {_show(number)}; it must be {expected}.")

@@ -10,7 +10,7 @@ export default function ({ data, parentElement }) {
     for (const number of numbers) {
       const row = rows[number - 1];
       row.classList.add('lit');
-      row.lastChild.textContent = lit[number] > 1 ? `\u00d7 ${lit[number].toLocaleString('en')}` : '';
+      row.children[1].textContent = lit[number] > 1 ? `${lit[number].toLocaleString('en')}\u00d7` : '';
     }
     if (!numbers.length) return;
     const top = rows[numbers[0] - 1].offsetTop, bottom = rows[numbers.at(-1) - 1].offsetTop + 20;
@@ -25,7 +25,7 @@ export default function ({ data, parentElement }) {
       const at = text.indexOf('//');
       const code = element('span', { class: 'text' }, at < 0 ? text || ' ' : text.slice(0, at));
       if (at >= 0) code.append(element('span', { class: 'comment' }, text.slice(at)));
-      return element('div', { class: data.probes.includes(i + 1) ? 'row probe' : 'row' }, element('span', { class: 'number' }, String(i + 1)), code, element('span', { class: 'count' }));
+      return element('div', { class: data.probes.includes(i + 1) ? 'row probe' : 'row' }, element('span', { class: 'number' }, String(i + 1)), element('span', { class: 'count' }), code);
     }));
     parentElement.querySelector('.file').textContent = data.file;
   }

@@ -37,11 +37,11 @@ def clock(frames, run_id, step):
     """The clock over `frames`. A new run_id starts it at 0, the first one at `step` (from the link)."""
     tiles = [f["tile"] for f in frames]
     outer = [n for n in range(len(frames)) if n == 0 or tiles[n] != tiles[n - 1] or frames[n].get("block") != frames[n - 1].get("block")]
-    _clock(key="clock", data={"titles": [f["title"] for f in frames], "outer": outer, "run": run_id, "step": step})
+    _clock(key="view-clock", data={"titles": [f["title"] for f in frames], "outer": outer, "run": run_id, "step": step})
 
 
 def narration(frames):
-    _narration(key="narration", data={"frames": [{"sentence": f["sentence"], "wrong": bool(f.get("wrong"))} for f in frames]})
+    _narration(key="view-narration", data={"frames": [{"sentence": f["sentence"], "wrong": bool(f.get("wrong"))} for f in frames]})
 
 
 def code(kernel, frames):
@@ -49,7 +49,7 @@ def code(kernel, frames):
     from kernels.probes import is_probe_line
 
     lines = kernel.source.splitlines()
-    _code(key="code", data={"file": kernel.path.name, "lines": lines, "probes": [n for n, text in enumerate(lines, 1) if is_probe_line(text)],
+    _code(key="view-code", data={"file": kernel.path.name, "lines": lines, "probes": [n for n, text in enumerate(lines, 1) if is_probe_line(text)],
                             "lit": [f["lines"] for f in frames]})
 
 
@@ -60,8 +60,8 @@ def matrices(run, story):
     rows = slice(*story.rows)
     traced = [t for t in "QKVSPO" if any(name.startswith(f"{t} ") for name in story.frames[-1]["bytes"])]
     meta = {"n": problem.seq_len, "d": problem.head_dim, "row0": story.rows[0], "rows": story.rows[1] - story.rows[0], "head": story.head,
-            "traced": traced, "frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames]}
-    _matrices(key="matrices", data={
+            "traced": traced, "blocks": story.output_blocks, "frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames]}
+    _matrices(key="view-matrices", data={
         "meta": plain(meta), **{name: _table(run.arrays[name][batch, head]) for name in "qkv"}, "s": _table(story.scores), "o": _table(story.o_values),
         "o_final": _table(run.arrays["o"][batch, head, rows])})
 
@@ -72,7 +72,7 @@ def row(run, story, number):
     ordinary = list(story.tiles.tile) == [-1]
     meta = {"frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames], "row": number, "ordinary": ordinary,
             "tile_of": (np.arange(len(story.keys)) // settings["BLOCK_KV"]).tolist(), "block_kv": settings["BLOCK_KV"], "error": story.error}
-    _row(key="row", data={"meta": plain(meta), "scores": _table(story.keys.score), "weights": _table(story.keys.p),
+    _row(key="view-row", data={"meta": plain(meta), "scores": _table(story.keys.score), "weights": _table(story.keys.p),
                           "weights_true": _table(story.keys.weight_true), "o": _table(story.o_values), "o_true": _table(story.o_true)})
 
 

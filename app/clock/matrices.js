@@ -3,7 +3,7 @@
 const GAP = 30;
 
 export default function ({ data, parentElement }) {
-  const { n, d, row0, rows, head, frames, traced } = data.meta;
+  const { n, d, row0, rows, head, frames, traced, blocks } = data.meta;
   const canvas = parentElement.querySelector('canvas'), tip = parentElement.querySelector('.tip'), pin = parentElement.querySelector('.pin');
   const shared = parentElement.querySelector('.shared'), bytes = parentElement.querySelector('.bytes');
   const B = bus(), paint = theme(parentElement);
@@ -97,7 +97,18 @@ export default function ({ data, parentElement }) {
     g.fillText(o >= 0 && !written ? 'not yet divided' : '', layout.boxes.O[0] + 18, layout.boxes.O[1] - 5);
     g.globalAlpha = 1;
 
-    const [bx, by, bw] = pixels('O', [row0, row0 + rows - 1, 0, d - 1]);  // the block's part of the output
+    g.textAlign = 'center';  // which block makes which part of the output
+    g.font = `11px ${paint.font}`;
+    for (const [r0, r1, c0, c1, block] of blocks) {
+      const [x, y, w, h] = pixels('O', [r0, r1, c0, c1]);
+      g.strokeStyle = paint.border;
+      if (h > 4) g.strokeRect(x - 0.5, y - 0.5, w + 1, h + 1);
+      if (h < 13 || w < 40 || (r0 === row0 && o >= 0)) continue;
+      g.fillStyle = paint.text;
+      g.fillText(`block ${block}`, x + w / 2, y + h / 2 + 4);
+    }
+    g.textAlign = 'left';
+    const [bx, by, bw] = pixels('O', [row0, row0 + rows - 1, 0, d - 1]);  // the traced part
     g.strokeStyle = paint.text;
     g.setLineDash([2, 3]);
     g.strokeRect(bx - 0.5, by - 0.5, bw + 1, rows * u + 1);
@@ -157,7 +168,7 @@ export default function ({ data, parentElement }) {
     }
     if (at.tensor === 'O') {
       const frame = frames[B.step], written = frames.slice(0, B.step + 1).some(f => f.touched.some(t => t.tensor === 'O' && t.kind === 'store'));
-      if (!inTile) return `${where} belongs to another block`;
+      if (!inTile) return `${where} is made by block ${blocks.find(([r0, r1, c0, c1]) => at.query >= r0 && at.query <= r1 && at.dim >= c0 && at.dim <= c1)[4]}, not traced`;
       if (written) return `${where} = ${exact(oFinal[(at.query - row0) * d + at.dim])}`;
       return frame.o < 0 ? `${where} is not begun` : `${where} so far = ${exact(values.O[(frame.o * rows + at.query - row0) * d + at.dim])}`;
     }

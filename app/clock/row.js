@@ -133,7 +133,8 @@ export default function ({ data, parentElement }) {
     table.replaceChildren(element('tr', {}, element('th', {}, ''), element('th', {}, 'this kernel, so far'), element('th', {}, 'ordinary softmax, float64')),
       line('max m', short(frame.m, 7), short(total.m, 7)), line('sum l', short(frame.l, 7), short(total.l, 7)),
       line('rescale factor', frame.group === 'rescale' ? short(frame.rescale, 6) : '\u2013', '\u2013'),
-      line(final ? 'O, dim 0' : ordinary ? 'O, dim 0, so far' : 'O, dim 0, not divided', short(o0, 7), short(oTrue[0], 7)),
+      line(ordinary ? 'O so far, dim 0' : 'O so far, dim 0, not divided by l', final ? '\u2013' : short(o0, 7), '\u2013'),
+      line(ordinary ? 'O, dim 0' : 'O / l, dim 0', final ? short(o0, 7) : frame.group === 'output' && !ordinary ? short(o0 / Number(frame.l), 7) : '\u2013', short(oTrue[0], 7)),
       line('largest error of the row', final ? short(data.meta.error, 3) : '\u2013', '\u2013'));
   };
   const describe = at => {

@@ -50,6 +50,6 @@ with right:
     st.altair_chart(tiling.traffic_chart(comparison), key="traffic", width="stretch", alt="How many times each kernel moves each tensor")
     whole = all(t.whole for t in traffics.values())
     st.caption(tiling.traffic_sentence(comparison, request.problem, whole))
-    st.dataframe(reuse.pivot(index="kernel", columns="tensor", values="reuse").reindex(list(traffics)), width="stretch")
+    st.dataframe(reuse.pivot(index="kernel", columns="tensor", values="reuse").reindex(list(traffics))[["Q", "K", "V"]], width="stretch")
     st.caption("Reuse factor (derived): multiply-adds that use an element, over elements fetched from global memory.")
 frame.labels()

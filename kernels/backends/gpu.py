@@ -40,9 +40,8 @@ def device():
     arch = f"sm_{facts['major']}{facts['minor']}" + ("a" if facts["major"] >= 9 else "")
     version = cupy.cuda.runtime.driverGetVersion()
     driver = f"CUDA {version // 1000}.{version % 1000 // 10}"
-    with contextlib.suppress(OSError, IndexError):  # the kernel module's own version, where Linux shows it
-        with open("/proc/driver/nvidia/version") as file:
-            driver = next((word for word in file.readline().split() if word[:1].isdigit() and "." in word), "") + f" ({driver})"
+    with contextlib.suppress(OSError), open("/proc/driver/nvidia/version") as file:  # the kernel module's own version
+        driver = next((word for word in file.readline().split() if word[:1].isdigit() and "." in word), "") + f" ({driver})"
     return Device("gpu", facts["name"].decode(), arch, int(facts["sharedMemPerBlockOptin"]), int(free), driver.strip())
 
 

@@ -65,7 +65,7 @@ def load(request):
                            f"tiles {wanted.first} to {wanted.first + wanted.count - 1} were asked for. Choose among those.")
     trace = Trace.load(folder / "trace.parquet")
     launch, block = (trace.table[name].to_numpy() for name in ("launch", "block"))
-    first, count = np.array([request.scope.blocks(step) for step in _plan(request).launches])[launch].T
+    first, count = np.array([request.scope.blocks(step) for step in request.plan.launches])[launch].T
     trace = replace(trace, table=trace.table.filter(pa.array((first <= block) & (block < first + count))))
     o = pq.read_table(folder / "outputs.parquet")["o"].to_numpy().reshape(request.problem.shape)
     return Run(request, "recorded", entry["device"], entry["compiler"], entry["date"], {**request.problem.inputs(), "o": o}, trace, entry["max_abs_error"],
@@ -89,18 +89,15 @@ def save(run, traffic, base=FOLDER):
     run.trace.save(folder / "trace.parquet")
     pq.write_table(pa.table({"o": run.arrays["o"].ravel()}), folder / "outputs.parquet", compression="zstd")
     traffic.table.to_parquet(folder / "traffic.parquet", compression="zstd")
-    entry = {**_identity(request), "scope": asdict(request.scope), "device": run.device, "compiler": run.compiler, "date": run.date, "max_abs_error": run.max_abs_error,
-             "baseline_max_abs_error": run.baseline_max_abs_error, "traffic_whole": traffic.whole, "driver": run.trace.provenance["driver"]}
+    entry = {**_identity(request), "scope": asdict(request.scope), "device": run.device, "driver": run.trace.provenance["driver"],
+             "compiler": run.compiler, "date": run.date, "max_abs_error": run.max_abs_error,
+             "baseline_max_abs_error": run.baseline_max_abs_error, "traffic_whole": traffic.whole}
     (folder / "recording.json").write_text(json.dumps(entry, indent=1) + "\n")
     return folder
 
 
 def _identity(request):
-    return {"kernel": request.kernel.name, "source_hash": request.kernel.source_hash, "problem": asdict(request.problem), "settings": request.kernel.settings(request.settings)}
-
-
-def _plan(request):
-    return request.kernel.plan(request.problem, request.kernel.settings(request.settings))
+    return {"kernel": request.kernel.name, "source_hash": request.kernel.source_hash, "problem": asdict(request.problem), "settings": request.constants}
 
 
 def _brief(entry):

@@ -1,0 +1,9 @@
+// deadlock. Idea: half the block waits at a barrier, the other half in a shuffle that needs all.
+#include "common.cuh"
+extern "C" __global__ void broken(float* O_gmem PROBE_PARAM) {
+  PROBE_BEGIN();
+  if (threadIdx.x % 2) __syncthreads();
+  float v = __shfl_xor_sync(0xffffffffu, 1.f, 1);
+  PROBE_STORE(O_gmem, 0, 4);
+  stg<float>(&O_gmem[0], v);
+}

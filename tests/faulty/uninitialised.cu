@@ -1,0 +1,10 @@
+// uninitialised. Idea: reads shared memory that nobody wrote.
+#include "common.cuh"
+extern "C" __global__ void broken(float* O_gmem PROBE_PARAM) {
+  PROBE_BEGIN();
+  DYNAMIC_SMEM(float, X_smem);
+  PROBE_LOAD(X_smem, threadIdx.x, 4);
+  const float v = lds<float>(&X_smem[threadIdx.x]);
+  PROBE_STORE(O_gmem, 0, 4);
+  stg<float>(&O_gmem[0], v);
+}

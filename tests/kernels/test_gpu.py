@@ -1,0 +1,90 @@
+"""What only a GPU can show: pytest -m gpu"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from faulty import spec
+
+from kernels import check, execute, workers
+from kernels.catalog import KERNELS
+from kernels.errors import RunError
+from kernels.execute import Request, Scope
+from kernels.problem import AttentionProblem
+
+pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
+ROOT = Path(__file__).parents[2]
+LARGE = (AttentionProblem(seq_len=1024, head_dim=64, heads=8), AttentionProblem(seq_len=2049, head_dim=128, heads=3, batch=2, causal=True),
+         AttentionProblem(seq_len=4096, head_dim=32, heads=2, score_scale=10.0))
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_both_builds_agree_with_float64(kernel):
+    for problem, settings in [*check.grid(kernel), *((p, ()) for p in LARGE)]:
+        for verdict in check.check_problem(kernel, problem, settings, "gpu"):
+            assert verdict.ok, verdict
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("problem", [AttentionProblem(), AttentionProblem(seq_len=65, head_dim=128, heads=3, batch=2, causal=True),
+                                     AttentionProblem(seq_len=100, head_dim=64, score_scale=5.0)], ids=["64", "65c", "100"])
+def test_gpu_and_cpu_traces_are_the_same(name, problem):
+    tiles = KERNELS[name].plan(problem, KERNELS[name].settings()).query_tiles
+    gpu, cpu = (execute.run(Request(KERNELS[name], problem, (), Scope(0, tiles), backend)).trace.table for backend in ("gpu", "cpu"))
+    for column in set(gpu.column_names) - {"value"}:
+        assert gpu[column].combine_chunks().equals(cpu[column].combine_chunks()), column
+    a, b = (table["value"].fill_null(0).to_numpy() for table in (gpu, cpu))
+    assert np.allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_m_and_l_are_those_of_the_prefix_in_float64():
+    from kernels import reference
+
+    problem = AttentionProblem(seq_len=100, head_dim=64, heads=1)
+    run = execute.run(Request(KERNELS["03_flash"], problem, (), Scope(0, 7), "gpu"))
+    frame = run.trace.frame("event", "row", "tile", "value")
+    s = reference.scores(run.arrays["q"], run.arrays["k"], problem.scale, False)[0, 0]
+    for row in range(100):
+        m, l = (frame[(frame.event == name) & (frame.row == row)].value.to_numpy() for name in ("m", "l"))
+        true_m, true_l = reference.prefix_max_and_sum(s[row], np.minimum(np.arange(1, 8) * 16, 100))
+        assert np.allclose(m, true_m, rtol=1e-5) and np.allclose(l, true_l, rtol=1e-5)
+
+
+def script(code, *prefix):
+    return subprocess.run([*prefix, sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=300,
+                          env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"})
+
+
+RUN = "from kernels import execute; from kernels.execute import Request; from kernels.problem import AttentionProblem; from kernels.catalog import KERNELS; " \
+      "from dataclasses import replace; from pathlib import Path; "
+
+
+@pytest.mark.skipif(not shutil.which("compute-sanitizer"), reason="compute-sanitizer is not installed")
+@pytest.mark.parametrize("which", range(3))
+def test_racecheck_catches_a_removed_syncthreads(variant, which):
+    source = KERNELS["03_flash"].source
+    parts = source.split("__syncthreads();")
+    racy = variant("03_flash", source, "__syncthreads();".join(parts[:which + 1]) + ";" + "__syncthreads();".join(parts[which + 1:]))
+    code = RUN + f"spec = replace(KERNELS['03_flash'], folder=Path({str(racy.folder)!r})); " \
+                 "execute.run_timed_build(Request(spec, AttentionProblem(seq_len=50), backend='gpu'))"
+    done = script(code, "compute-sanitizer", "--tool", "racecheck", "--error-exitcode", "9")
+    assert done.returncode == 9 and "hazard" in (done.stdout + done.stderr).lower(), done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not workers.pebble, reason="pebble is not installed: without worker processes there is nothing to replace")
+def test_an_illegal_address_ends_its_worker_and_the_next_run_succeeds():
+    def submit(request, **options):
+        return workers.submit(execute.run, request, backend="gpu", what=request.kernel.name, **options)
+
+    good = Request(KERNELS["03_flash"], AttentionProblem(), backend="gpu")
+    assert submit(good).result(120).correct
+    with pytest.raises(RunError, match="illegal failed on the GPU with CUDA error ILLEGALADDRESS"):
+        submit(Request(spec("illegal"), AttentionProblem(seq_len=1), backend="gpu")).result(120)
+    assert submit(good).result(120).correct
+    with pytest.raises(RunError, match="endless ran past its limit of 10 s"):
+        submit(Request(spec("endless"), AttentionProblem(seq_len=1), backend="gpu"), time_limit=10).result(120)
+    assert submit(good).result(120).correct
