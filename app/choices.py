@@ -160,6 +160,7 @@ def _problem():
 def _recorded_problem(kernel):
     """A choice among this kernel's recordings; it sets the problem and the constants together."""
     entries = [e for e in recorded.index().values() if e["kernel"] == kernel.name and e["source_hash"] == kernel.source_hash]
+    entries.sort(key=lambda e: sum(value != defaults()[name] for name, value in _state_of(e).items()))  # the default problem first
     if not entries:
         st.warning(f"No recording of {kernel.name} fits its present source.")
         return

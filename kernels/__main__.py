@@ -218,7 +218,7 @@ def _record(args):
 def _recorded_problems(kernel):
     """What is worth having where there is no GPU: the default problem, causal, a ragged one, and every what-if build."""
     default = kernel.problem_type()
-    pairs = [(default, ()), (replace(default, causal=True), ()), (replace(default, seq_len=100, head_dim=64, heads=1), ())]
+    pairs = [(default, ()), (replace(default, causal=True), ()), (replace(default, seq_len=50, head_dim=64, heads=1), ())]
     for constant in (c for c in kernel.constants if c.what_if):
         broken = tuple((constant.name, v) for v in constant.values if v != constant.default)
         pairs.append((replace(default, score_scale=constant.shows_at), broken))

@@ -1,8 +1,10 @@
-// endless. Idea: never returns.
+// endless. Idea: waits for a value that nobody writes.
 #include "common.cuh"
 extern "C" __global__ void broken(float* O_gmem PROBE_PARAM) {
   PROBE_BEGIN();
-  volatile int forever = 1;
-  while (forever) {
+  float seen = 0.f;
+  while (seen != 12345.f) {
+    PROBE_LOAD(O_gmem, 0, 4);
+    seen = ldg<float>(&O_gmem[0]);
   }
 }
