@@ -82,7 +82,7 @@ def _wait(key, what):
         job, started = st.session_state.jobs[key]
         if job.done():
             st.rerun()
-        st.info(f"{what} is running: {time.monotonic() - started:.0f} s so far, stopped at {workers.TIME_LIMIT:g} s.", icon=":material/hourglass_top:")
+        st.info(f"{what} is running: {time.monotonic() - started:.0f} s so far; it is stopped after {workers.TIME_LIMIT:g} s.", icon=":material/hourglass_top:")
         if st.button("Stop", key="stop"):
             job.cancel()
             st.rerun()

@@ -19,13 +19,16 @@ TITLES = {"scores": "Scores", "max": "Max", "rescale": "Rescale", "weights": "We
 @dataclass(frozen=True)
 class RowStory:
     """frames: one dict per step, for the browser. tiles: tile, m, l, m_true, l_true. keys: the row's keys, one row each: score, p
-    (as logged), tile, weight_true (softmax in float64). o_values [outputs logged, head_dim]; o_true [head_dim] float64."""
+    (as logged), tile, weight_true (softmax in float64). o_values [outputs logged, head_dim]; o_true [head_dim] float64. ordinary_m, ordinary_l:
+    max and sum of the whole row's softmax in float64. first_wrong: the first frame off beyond rounding, if any."""
 
     frames: list[dict]
     tiles: pd.DataFrame
     keys: pd.DataFrame
     o_values: np.ndarray
     o_true: np.ndarray
+    ordinary_m: float
+    ordinary_l: float
     first_wrong: int | None
     error: float
     summary: str
@@ -47,13 +50,16 @@ def explain(run, row):
     q, k, v, o = (run.arrays[name][batch, head] for name in "qkvo")
     s_true = reference.scores(q[row:row + 1], k, problem.scale, False)[0][:row + 1 if problem.causal else None]
     p_true = reference.softmax(s_true)
+    m_true, l_true = reference.prefix_max_and_sum(s_true, [len(s_true)])
     o_true = p_true @ v[:len(p_true)].astype(np.float64)
     records = _row_records(run, row)
-    tiles = _tiles(records, s_true)
-    frames, o_values = _frames(records, tiles, s_true, o[row], o_true)
+    ordinary = is_ordinary(run.request.kernel)
+    tiles = _tiles(records, s_true, ordinary)
+    frames, o_values = _frames(records, tiles, ordinary, o[row], o_true)
     wrong = next((number for number, frame in enumerate(frames) if frame["wrong"]), None)
     error = reference.max_abs_error(o[row], o_true)
-    return RowStory(frames, tiles, _keys(records, p_true), o_values, o_true, wrong, error, _summary(run, frames, wrong, error))
+    return RowStory(frames, tiles, _keys(records, p_true), o_values, o_true, float(m_true[-1]), float(l_true[-1]), wrong, error,
+                    _summary(run, frames, wrong, error))
 
 
 def _row_records(run, row):
@@ -73,14 +79,19 @@ def _row_records(run, row):
     return frame.assign(order=frame.line.map(order)).sort_values(["step", "order", "col", "dim"], kind="stable").reset_index(drop=True)
 
 
-def _tiles(records, s_true):
+def is_ordinary(kernel):
+    """Whether the kernel has one m and l for the whole row, as 01 and 02, and no running ones: its m probe has no key `tile`."""
+    return all("tile" not in site.keys for site in kernel.sites.values() if site.event == "m")
+
+
+def _tiles(records, s_true, ordinary):
     """Per key tile that held keys of this row: its keys (first, last), m and l as logged, and what float64 says after those keys.
 
     l_true is the sum of e^(score - m) for the logged m, so that l can be judged even where a what-if build chose another m.
     """
     scores = records[records.event == "score"].groupby("tile").col.agg(["min", "max"]).astype(int)
     logged = {name: records[records.event == name].groupby("tile").value.last() for name in ("m", "l", "rescale", "tile_max")}
-    if logged["m"].size == 1 and len(scores) > 1:  # one m for the whole row: the ordinary softmax of 01 and 02
+    if ordinary:
         scores = pd.DataFrame({"min": [0], "max": [len(s_true) - 1]}, index=[-1])
         logged = {name: pd.Series(part.to_numpy(), index=[-1] * len(part)) for name, part in logged.items()}
     m_true, l_true = reference.prefix_max_and_sum(s_true, scores["max"].to_numpy() + 1)
@@ -99,13 +110,12 @@ def _keys(records, p_true):
     return keys.assign(score=keys.key.map(scores.value), tile=keys.key.map(scores.tile), p=keys.key.map(weights.value))
 
 
-def _frames(records, tiles, s_true, o_row, o_true):
+def _frames(records, tiles, ordinary, o_row, o_true):
     """The steps of the row: neighbouring records of one group in one step of the kernel make one step here."""
     frames, o_values = [], []
     state = {"m": None, "l": None, "m_before": None}
     seen_keys, weighed, o_now = 0, 0, -1
     by_tile = tiles.set_index("tile")
-    ordinary = by_tile.index[0] == -1  # one m and l for the whole row
     boundary = (records.step != records.step.shift()) | (records.group != records.group.shift())
     for _, part in records.groupby(boundary.cumsum(), sort=False):
         group, tile = part.group.iloc[0], int(part.tile.iloc[0])

@@ -160,7 +160,9 @@ def _sentence(step, rows, score_rect, values):
         parts.append("updates each row's running max m and sum l" + _first_row_numbers(values))
     if writes:
         parts.append(f"writes {_list(writes)} to global memory")
-    return f"Block {step.block}, {_title(step).replace(' · ', ', ').lower()}: " + (_list(parts) if parts else "moves nothing") + "."
+    phase = PHASES.get(step.phase, step.phase)
+    where = f"Block {step.block}, " + (f"tile {step.tile}, " if step.tile >= 0 else "") + phase[0].lower() + phase[1:]
+    return f"{where}: {_list(parts) if parts else 'moves nothing'}."
 
 
 def _first_row_numbers(values):

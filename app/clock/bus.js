@@ -66,7 +66,10 @@ function exact(value) {
 }
 function short(value, digits = 5) {
   if (value === null || value === undefined) return '\u2013';
-  return typeof value === 'string' ? value : Number.isFinite(value) ? String(Number(value.toPrecision(digits))) : String(value).replace('Infinity', 'inf');
+  if (typeof value === 'string') return value;
+  if (!Number.isFinite(value)) return String(value).replace('Infinity', 'inf');
+  const size = Math.abs(value);
+  return size >= 1e7 || (size && size < 1e-4) ? value.toExponential(Math.min(digits, 4) - 1) : String(Number(value.toPrecision(digits)));
 }
 
 // A canvas sized for the screen's pixels; returns its context scaled to CSS pixels.

@@ -7,6 +7,9 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from explainers import online_softmax
+from kernels.probes import is_probe_line
+
 HERE = Path(__file__).parent
 CLOCK_SELECTOR = "#warpglass-clock"  # what Altair parameters bind to
 _CSS = (HERE / "views.css").read_text()
@@ -46,8 +49,6 @@ def narration(frames):
 
 def code(kernel, frames):
     """The kernel's source with each frame's lines lit; `frames` hold {line: times} under "lines"."""
-    from kernels.probes import is_probe_line
-
     lines = kernel.source.splitlines()
     _code(key="view-code", data={"file": kernel.path.name, "lines": lines, "probes": [n for n, text in enumerate(lines, 1) if is_probe_line(text)],
                             "lit": [f["lines"] for f in frames]})
@@ -69,9 +70,10 @@ def matrices(run, story):
 def row(run, story, number):
     """The online softmax view of a Run, its online_softmax.RowStory and the row's number."""
     settings = run.request.kernel.settings(run.request.settings)
-    ordinary = list(story.tiles.tile) == [-1]
+    ordinary = online_softmax.is_ordinary(run.request.kernel)
     meta = {"frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames], "row": number, "ordinary": ordinary,
-            "tile_of": (np.arange(len(story.keys)) // settings["BLOCK_KV"]).tolist(), "block_kv": settings["BLOCK_KV"], "error": story.error}
+            "tile_of": (np.arange(len(story.keys)) // settings["BLOCK_KV"]).tolist(), "block_kv": settings["BLOCK_KV"], "error": story.error,
+            "total": {"m": story.ordinary_m, "l": story.ordinary_l}}
     _row(key="view-row", data={"meta": plain(meta), "scores": _table(story.keys.score), "weights": _table(story.keys.p),
                           "weights_true": _table(story.keys.weight_true), "o": _table(story.o_values), "o_true": _table(story.o_true)})
 

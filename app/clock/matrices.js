@@ -93,8 +93,8 @@ export default function ({ data, parentElement }) {
     g.globalAlpha = 0.75;
     const [sx, sy, sw] = layout.boxes.S;
     g.fillText(sw > 150 ? `${n} queries \u00d7 ${n} keys` : `${n} \u00d7 ${n}`, sx + 16, sy - 5);
-    g.fillText(`${n} \u00d7 ${d}`, layout.boxes.Q[0] + 18, layout.boxes.Q[1] - 5);
-    g.fillText(o >= 0 && !written ? 'not yet divided' : '', layout.boxes.O[0] + 18, layout.boxes.O[1] - 5);
+    if (layout.boxes.Q[2] > 70) g.fillText(`${n} \u00d7 ${d}`, layout.boxes.Q[0] + 18, layout.boxes.Q[1] - 5);
+    if (o >= 0 && !written && layout.boxes.O[2] > 70) g.fillText('so far', layout.boxes.O[0] + 18, layout.boxes.O[1] - 5);
     g.globalAlpha = 1;
 
     g.textAlign = 'center';  // which block makes which part of the output

@@ -1,5 +1,5 @@
 // One row of the online softmax: its scores and the running max, each key's weight as it counts now, and O's row.
-const TOP = 24, LEFT = 46, GAPS = 44;
+const TOP = 24, LEFT = 58, GAPS = 44;
 
 export default function ({ data, parentElement }) {
   const { frames, row, ordinary, tile_of, block_kv } = data.meta;
@@ -21,9 +21,9 @@ export default function ({ data, parentElement }) {
     decay.push(now);
   }
   const weight = (step, key) => weights[key] * (ordinary ? 1 : decay[step][tile_of[key]]);
-  // What it should be: softmax itself for 01 and 02, e^(score - max so far) for an online softmax. float64.
-  const due = (frame, key) => (ordinary ? truth[key] : Math.exp(scores[key] - Number(frame.m_true)));
-  const weightTop = ordinary ? Math.max(...finite(truth)) : 1;
+  // What it should be: softmax itself for 01 and 02, e^(score - m) with the m that stands now for an online softmax.
+  const due = (frame, key) => (ordinary ? truth[key] : Math.exp(scores[key] - Number(frame.m)));
+  const weightTop = ordinary ? Math.max(...finite(truth)) : Math.max(1, ...finite(weights));
   const oSpan = block => Math.max(1e-30, ...finite(o.slice(block * d, block * d + d)).map(Math.abs), ...(block === blocks - 1 ? finite(oTrue).map(Math.abs) : []));
   let accumulators = 1e-30;
   for (let b = 0; b < blocks - 1; b++) accumulators = Math.max(accumulators, oSpan(b));
@@ -39,8 +39,8 @@ export default function ({ data, parentElement }) {
     g.fillText(label, x, y - 8);
     g.font = `11px ${paint.mono}`;
     g.textAlign = 'right';
-    g.fillText(short(hi, 3), x - 5, y + 9);
-    g.fillText(short(lo, 3), x - 5, y + h - 1);
+    g.fillText(short(hi, 2), x - 5, y + 9);
+    g.fillText(short(lo, 2), x - 5, y + h - 1);
     g.textAlign = 'left';
   };
   const bar = (g, x, w, zero, top) => g.fillRect(x, Math.min(zero, top), Math.max(w, 0.6), Math.max(Math.abs(top - zero), 0.6));
@@ -85,7 +85,7 @@ export default function ({ data, parentElement }) {
     }
     // weights as they count now
     axis(g, LEFT, y1, w, h[1], ordinary ? 'Weight of each key: e^(score \u2212 m) / l' : 'Weight of each key now: e^(score \u2212 m), rescaled since', 0, weightTop);
-    const wy = v => y1 + h[1] - Math.min(1.04, v / weightTop) * h[1];
+    const wy = v => y1 + h[1] - Math.min(1, v / weightTop) * h[1];
     for (let key = 0; key < Math.min(n, frame.weighed); key++) {
       const v = weight(step, key), should = due(frame, key), off = !(Math.abs(v - should) <= 1e-3 * Math.max(should, 1e-3));
       g.globalAlpha = here(key) ? 1 : 0.6;
@@ -126,7 +126,7 @@ export default function ({ data, parentElement }) {
     showTip();
   };
 
-  const last = frames.length - 1, total = { m: frames[last].m_true, l: frames[last].l_true };
+  const total = data.meta.total;
   const drawNumbers = frame => {
     const line = (name, mine, theirs) => element('tr', {}, element('th', {}, name), element('td', {}, mine), element('td', {}, theirs));
     const o0 = frame.o >= 0 ? o[frame.o * d] : null, final = frame.group === 'final';
