@@ -53,11 +53,11 @@ def from_url(params):
     if state["what_if"] not in [AS_WRITTEN, *what_ifs(KERNELS[state["kernel"]])]:
         ignored.append(f"what_if is {state['what_if']!r}; {state['kernel']} has no such build.")
         state["what_if"] = AS_WRITTEN
-    limits = _view_limits(state)
-    for name, high in limits.items():
+    for name in ("at_batch", "at_head", "at_tile", "row"):  # the row's limit depends on the tile
+        high = _view_limits(state)[name]
         if state[name] > high:
             ignored += [f"{name} is {state[name]}; here it can be 0 to {high}."] if name in params else []
-            state[name] = 0
+            state[name] = min(VIEW[name], high)
     return state, ignored
 
 
@@ -196,7 +196,7 @@ def _place(with_row):
     for name in ("at_batch", "at_head", "at_tile", "row"):
         high = _view_limits(state)[name]
         if state[name] > high:
-            st.session_state[name] = state[name] = 0
+            st.session_state[name] = state[name] = min(VIEW[name], high)
     first, last = state["at_tile"] * state["BLOCK_Q"], min(state["seq_len"], (state["at_tile"] + 1) * state["BLOCK_Q"]) - 1
     limits = _view_limits(state)
     st.markdown("**Traced query tile**")
