@@ -10,6 +10,7 @@ from app.clock import components
 from explainers.glossary import PROVENANCE
 from kernels.backends import PROVENANCE as LABEL_OF
 from kernels.build import DEFAULT_ARCH
+from kernels.execute import is_correct
 
 BADGE_COLOURS = {"measured": "green", "executed": "blue", "recorded": "violet", "derived": "gray", "modelled": "orange"}
 
@@ -26,11 +27,12 @@ def badge(run):
     """The provenance of the run's values, in a line."""
     where = f"on {run.device}, {run.date}" + (f", {run.compiler}" if run.compiler else "")
     st.badge(run.provenance, color=BADGE_COLOURS[run.provenance], help=PROVENANCE[run.provenance])
-    error = f"largest error against float64 {run.max_abs_error:.2g}, torch's own {run.baseline_max_abs_error:.2g}"
+    baseline = runs.baseline(run.request)
+    error = f"largest error against float64 {run.max_abs_error:.2g}, torch's own {baseline:.2g}"
     st.caption(f"Values and addresses {run.provenance} {where}. {run.trace.table.num_rows:,} records; {error}.")
     if run.trace.lost:
         st.warning(f"The trace was cut: {run.trace.lost:,} records did not fit, so later steps are incomplete. Choose a smaller seq_len.")
-    if not run.correct and not choices.is_what_if(run.request):
+    if not is_correct(run.max_abs_error, baseline) and not choices.is_what_if(run.request):
         st.error("The output misses float64 by more than twice torch's own error. Do not trust this run.")
 
 

@@ -26,6 +26,11 @@ def run(request):
     return _get("run", execute.run, request)
 
 
+def baseline(request):
+    """torch's own largest error on the request's problem, as `run`."""
+    return _get("torch", execute.baseline, request, patience=20)
+
+
 def traffic(request):
     """The Traffic of a Request, as `run`."""
     return _get("traffic", execute.traffic, request)
@@ -40,7 +45,7 @@ def facts(kernel, problem, settings, arch=build.DEFAULT_ARCH):
         return None, str(error)
 
 
-def _get(task, function, request):
+def _get(task, function, request, patience=PATIENCE):
     key = (task, request)
     with _lock:
         if key in _results:
@@ -52,7 +57,7 @@ def _get(task, function, request):
         if key not in jobs:
             execute.check_possible(request, survey().pick(request.backend))
             jobs[key] = (workers.submit(function, request, backend=request.backend, what=what), time.monotonic())
-        result = jobs[key][0].result(timeout=PATIENCE)
+        result = jobs[key][0].result(timeout=patience)
     except TimeoutError:
         _wait(key, what)
     except ProblemError as error:

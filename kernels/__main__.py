@@ -128,14 +128,15 @@ def _run(args):
     device = workers.survey().pick(args.backend)
     request = Request(kernel, problem, settings, _scope(args.scope, kernel.plan(problem, dict(settings)).query_tiles), device.backend)
     execute.check_possible(request, device)
-    run = workers.submit(execute.run, request, backend=device.backend, what=kernel.name, time_limit=CLI_TIME_LIMIT).result()
+    run, baseline = (workers.submit(task, request, backend=device.backend, what=kernel.name, time_limit=CLI_TIME_LIMIT).result()
+                     for task in (execute.run, execute.baseline))
     if args.trace:
         _write(lambda: run.trace.save(args.trace), args.trace)
     if args.arrays:
         _write(lambda: np.savez(args.arrays, **run.arrays), args.arrays)
     facts = {"kernel": kernel.name, "backend": device.backend, "provenance": run.provenance, "device": run.device, "compiler": run.compiler,
              "date": run.date, "problem": asdict(problem), "settings": dict(settings), "scope": asdict(request.scope),
-             "max_abs_error": run.max_abs_error, "baseline_max_abs_error": run.baseline_max_abs_error, "correct": run.correct,
+             "max_abs_error": run.max_abs_error, "baseline_max_abs_error": baseline, "correct": execute.is_correct(run.max_abs_error, baseline),
              "records": run.trace.table.num_rows, "lost": run.trace.lost}
     print(json.dumps(facts, indent=1) if args.json else "\n".join(f"{k:24s} {v}" for k, v in facts.items()))
     if run.trace.lost:
@@ -210,8 +211,9 @@ def _record(args):
             tiles = kernel.plan(problem, kernel.settings(settings)).query_tiles
             first_head = Scope(0, tiles // (problem.batch * problem.heads))
             request = Request(kernel, problem, settings, first_head, device.backend)
-            run, traffic = (workers.submit(task, request, backend="gpu", what=kernel.name).result() for task in (execute.run, execute.traffic))
-            print(recorded.save(run, traffic))
+            made = (workers.submit(task, request, backend="gpu", what=kernel.name).result()
+                    for task in (execute.run, execute.traffic, execute.baseline))
+            print(recorded.save(*made))
     return OK
 
 

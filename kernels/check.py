@@ -1,11 +1,11 @@
 """The grid of problems on which every kernel, in both builds, is compared with float64."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-from kernels import execute
+from kernels import execute, reference
 from kernels.execute import Request
 from kernels.problem import AttentionProblem
 
@@ -44,10 +44,10 @@ def grid(kernel):
 def check_problem(kernel, problem, settings, backend):
     """A Verdict for the probed and the timed build. Runs in a worker."""
     request = Request(kernel, problem, settings, backend=backend)
-    probed = execute.run(request)
-    timed = execute.run_timed_build(request)
-    error, baseline = execute.errors(problem, timed, backend)
+    probed, timed = execute.run(request), execute.run_timed_build(request)
+    baseline = execute.baseline(request)
+    error = reference.max_abs_error(timed["o"], execute.truth(problem, backend))
     same = np.array_equal(probed.arrays["o"], timed["o"])
-    verdict = Verdict(kernel.name, "probed", problem, settings, probed.max_abs_error, probed.baseline_max_abs_error, probed.correct)
-    return verdict, replace(verdict, build="timed", max_abs_error=error, baseline_max_abs_error=baseline, ok=error <= 2 * baseline and same,
-                            message="" if same else "the timed build's output differs from the probed build's")
+    return (Verdict(kernel.name, "probed", problem, settings, probed.max_abs_error, baseline, execute.is_correct(probed.max_abs_error, baseline)),
+            Verdict(kernel.name, "timed", problem, settings, error, baseline, execute.is_correct(error, baseline) and same,
+                    "" if same else "the timed build's output differs from the probed build's"))

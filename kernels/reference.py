@@ -2,32 +2,48 @@
 
 import numpy as np
 
+ROWS_AT_ONCE = 2**22  # scores held at a time: 32 MB
 
-def attention(q, k, v, scale, causal, device="cpu"):
-    """softmax(scale * q @ k^T) @ v in float64 on a torch device, a block of rows at a time so that no N x N is held.
 
-    q, k, v: NumPy arrays [batch, heads, seq_len, head_dim] of any float type. Returns a float64 NumPy array of that shape.
+def attention(q, k, v, scale, causal):
+    """softmax(scale * q @ k^T) @ v in float64, a block of rows at a time so that no N x N is held.
+
+    q, k, v: arrays [batch, heads, seq_len, head_dim] of any float type. Returns a float64 array of that shape.
     """
+    o = np.empty(q.shape, np.float64)
+    n = q.shape[2]
+    rows = max(1, ROWS_AT_ONCE // n)
+    for b, h in np.ndindex(q.shape[:2]):
+        for first in range(0, n, rows):
+            end = min(n, first + rows)
+            keys = end if causal else n  # what lies after the last query of the block is masked anyway
+            s = scores(q[b, h, first:end], k[b, h, :keys], scale, causal, first)
+            o[b, h, first:end] = softmax(s) @ v[b, h, :keys].astype(np.float64)
+    return o
+
+
+def attention_on_gpu(q, k, v, scale, causal):
+    """The same in float64 through torch on the GPU, for problems whose float64 would take minutes on the CPU."""
     import torch
 
     shape = q.shape
-    q, k, v = (torch.from_numpy(np.ascontiguousarray(a)).to(device, torch.float64).flatten(0, 1) for a in (q, k, v))
-    o, n = torch.empty_like(q), q.shape[1]
-    rows = max(1, 2**25 // n)
-    for head in range(q.shape[0]):
+    q, k, v = (torch.from_numpy(np.ascontiguousarray(a)).to("cuda", torch.float64).flatten(0, 1) for a in (q, k, v))
+    o, n = torch.empty_like(q), shape[2]
+    rows = max(1, 8 * ROWS_AT_ONCE // n)
+    for head in range(len(q)):
         for first in range(0, n, rows):
             s = scale * (q[head, first:first + rows] @ k[head].T)
             if causal:
-                query = torch.arange(first, first + len(s), device=device)
-                s.masked_fill_(torch.arange(n, device=device) > query[:, None], -torch.inf)
+                query = torch.arange(first, first + len(s), device="cuda")
+                s.masked_fill_(torch.arange(n, device="cuda") > query[:, None], -torch.inf)
             o[head, first:first + rows] = torch.softmax(s, -1) @ v[head]
     return o.cpu().numpy().reshape(shape)
 
 
-def scores(q, k, scale, causal):
-    """scale * q @ k^T in float64, -inf where a causal mask hides the key; [..., queries, keys]."""
+def scores(q, k, scale, causal, first_query=0):
+    """scale * q @ k^T in float64, -inf where a causal mask hides the key; [..., queries, keys]. q begins at `first_query`."""
     s = scale * (np.asarray(q, np.float64) @ np.swapaxes(np.asarray(k, np.float64), -1, -2))
-    return np.where(np.tri(s.shape[-2], s.shape[-1], dtype=bool), s, -np.inf) if causal else s
+    return np.where(np.tri(s.shape[-2], s.shape[-1], first_query, dtype=bool), s, -np.inf) if causal else s
 
 
 def softmax(s):

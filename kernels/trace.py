@@ -86,84 +86,69 @@ def decode(raw_records, sites, provenance=None):
 
 
 def _decode_launch(raw, sites, key_names):
-    capacity = raw.records.shape[1]
-    kept = np.minimum(raw.counts, capacity).astype(np.int64)
-    used = int(kept.max(initial=0))
-    records = raw.records[:, :used][np.arange(used) < kept[:, None]]
-    slot = np.repeat(np.arange(len(kept), dtype=np.int32), kept)
-    first = np.cumsum(kept) - kept
-    seq = (np.arange(len(records)) - np.repeat(first, kept)).astype(np.int32)
-    block, thread = np.divmod(slot, np.int32(raw.threads_per_block))
+    records, kept, seq = _flatten(raw)
     line = records["line"].astype(np.int32)
-    if len(line) and not set(np.unique(line)) <= sites.keys():
+    order = sorted(sites)  # from here on a site is its place in this list
+    site_of_line = np.full(max(order, default=0) + 2, -1, np.intp)
+    site_of_line[order] = np.arange(len(order))
+    site = site_of_line.take(line, mode="clip")
+    if len(site) and site.min() < 0:
         raise TraceError("the records name lines that hold no probe: the source changed under the run, or memory was overwritten")
-
-    size = max(sites, default=0) + 1
-    by_line = _SiteTables(sites, size)
-    payload = records["payload"]
-    is_value, is_access = by_line.is_value[line], by_line.is_access[line]
+    listed = [sites[number] for number in order]
+    not_value = np.array([s.kind != "value" for s in listed], bool).take(site)
+    not_access = np.array([s.space is None for s in listed], bool).take(site)
+    slots = np.arange(len(kept), dtype=np.int32)
+    block = np.repeat(slots // raw.threads_per_block + np.int32(raw.first_block), kept)
+    thread = np.repeat(slots % np.int32(raw.threads_per_block), kept)
+    payload = records["payload"].copy()
     columns = {
-        "launch": np.full(len(records), raw.launch, np.int32), "block": block + np.int32(raw.first_block), "thread": thread,
-        "warp": thread >> 5, "lane": thread & 31, "seq": seq, "line": line, "event": by_line.events(line),
+        "launch": np.full(len(records), raw.launch, np.int32), "block": block, "thread": thread,
+        "warp": thread >> 5, "lane": thread & 31, "seq": seq, "line": line, "event": _words([s.event for s in listed], site),
+        **_key_columns(records["keys"], payload, site, listed, key_names),
+        "value": pa.array(payload.astype(np.uint32).view(np.float32), mask=not_value),  # the low word
+        "space": _words([s.space for s in listed], site, not_access), "tensor": _words([s.tensor for s in listed], site, not_access),
+        "offset": pa.array(payload.view(np.int64), mask=not_access),
+        "bytes": pa.array(np.array([s.bytes for s in listed], np.int32).take(site), mask=not_access),
     }
-    columns |= _key_columns(records, line, sites, key_names)
-    columns["value"] = pa.array((payload & 0xFFFFFFFF).astype(np.uint32).view(np.float32), mask=~is_value)
-    columns["space"] = by_line.spaces(line)
-    columns["tensor"] = by_line.tensors(line)
-    columns["offset"] = pa.array(payload.view(np.int64), mask=~is_access)
-    columns["bytes"] = pa.array(by_line.bytes[line], mask=~is_access)
     kinds = {**_FIXED_BEFORE, **{key: pa.int32() for key in key_names}, **_FIXED_AFTER}
     return pa.table({name: columns[name] for name in kinds}, schema=pa.schema(kinds))
 
 
-class _SiteTables:
-    """Facts of each site as arrays indexed by line number."""
-
-    def __init__(self, sites, size):
-        self.is_value, self.is_access = np.zeros(size, bool), np.zeros(size, bool)
-        self.bytes = np.zeros(size, np.int32)
-        for line, site in sites.items():
-            self.is_value[line] = site.kind == "value"
-            self.is_access[line] = site.space is not None
-            self.bytes[line] = site.bytes
-        self.events = _dictionary({line: site.event for line, site in sites.items()}, size)
-        self.spaces = _dictionary({line: site.space for line, site in sites.items()}, size)
-        self.tensors = _dictionary({line: site.tensor for line, site in sites.items()}, size)
+def _flatten(raw):
+    """The kept records one after another, thread by thread; how many each thread kept; each record's number in its thread."""
+    capacity = raw.records.shape[1]
+    kept = np.minimum(raw.counts, capacity).astype(np.int64)
+    used = int(kept.max(initial=0))
+    if len(kept) and kept.min() == used:  # all threads said equally much: nothing to leave out
+        return raw.records[:, :used].reshape(-1), kept, np.tile(np.arange(used, dtype=np.int32), len(kept))
+    whole = raw.records.view(np.complex128)  # 16 bytes that NumPy moves as one
+    records = whole[:, :used][np.arange(used) < kept[:, None]].view(RECORD)
+    return records, kept, (np.arange(len(records)) - np.repeat(np.cumsum(kept) - kept, kept)).astype(np.int32)
 
 
-def _dictionary(texts, size):
-    """A function from an array of lines to an Arrow dictionary array of their texts (None becomes null)."""
-    words = sorted({text for text in texts.values() if text is not None})
-    codes = np.full(size, -1, np.int32)
-    for line, text in texts.items():
-        codes[line] = words.index(text) if text is not None else -1
-    missing = codes < 0
-    dictionary = pa.array(words, pa.string())
-
-    def encode(lines):
-        chosen = codes[lines]
-        return pa.DictionaryArray.from_arrays(pa.array(chosen, mask=missing[lines] if missing.any() else None), dictionary)
-
-    return encode
+def _words(texts, site, missing=None):
+    """An Arrow dictionary array of each record's text; `missing` marks the records whose site has none."""
+    words = sorted({text for text in texts if text is not None})
+    codes = np.array([words.index(text) if text is not None else 0 for text in texts], np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(codes.take(site), mask=missing), pa.array(words, pa.string()))
 
 
-def _key_columns(records, line, sites, key_names):
-    """One int32 array per key name, null where the record's site has no such key."""
-    position = np.full((len(key_names), max(sites, default=0) + 1), -1, np.int8)  # where each line keeps each key
-    for number, site in sites.items():
-        for at, key in enumerate(site.keys):
-            position[key_names.index(key), number] = at
+def _key_columns(words, payload, site, listed, key_names):
+    """One int32 array per key name, null where the record's site has no such key. Keys 0 and 1 lie in the record's key word, 2 and
+    3 in the payload's high word."""
+    keyed = np.flatnonzero(np.array([bool(s.keys) for s in listed]).take(site))
+    site, low, high = site[keyed], words[keyed], (payload[keyed] >> np.uint64(32)).astype(np.uint32)
     columns = {}
-    for row, name in enumerate(key_names):
-        where = position[row][line]
-        values = np.zeros(len(records), np.int32)
+    for name in key_names:
+        values, missing = np.zeros(len(words), np.int32), np.ones(len(words), bool)
         for at in range(MAX_KEYS["value"]):
-            if at not in position[row]:
-                continue
-            chosen = np.flatnonzero(where == at)
-            word = records["keys"][chosen] if at < 2 else (records["payload"][chosen] >> np.uint64(32)).astype(np.uint32)
-            values[chosen] = (word >> np.uint32(16)) if at % 2 else (word & np.uint32(0xFFFF))
-        columns[name] = pa.array(values, mask=where < 0)
+            here = np.array([s.keys[at:at + 1] == (name,) for s in listed])
+            if here.any():
+                chosen = here.take(site)
+                word = (low if at < 2 else high)[chosen]
+                values[keyed[chosen]] = word >> np.uint32(16) if at % 2 else word & np.uint32(0xFFFF)
+                missing[keyed[chosen]] = False
+        columns[name] = pa.array(values, mask=missing)
     return columns
 
 

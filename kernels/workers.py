@@ -17,7 +17,7 @@ except ImportError:  # a borrowed GPU machine: see _InThisProcess
     pebble = None
 
 from kernels import backends
-from kernels.backends.gpu import STICKY, StickyError
+from kernels.backends.gpu import STICKY, StickyError, driver_missing
 from kernels.errors import RunCancelled, RunError, RunTimeout, WorkerDied
 
 WORKERS = {"gpu": 1, "cpu": 2}  # processes per pool; recordings are read by the CPU's
@@ -66,14 +66,15 @@ def submit(function, *args, backend, what, time_limit=TIME_LIMIT):
 
 @lru_cache
 def survey():
-    """backends.Survey of this machine, made once, in a worker."""
+    """backends.Survey of this machine, made once; in a worker, as it calls CUDA, unless there is no driver to call."""
+    if driver_missing():
+        return backends.survey()
     return submit(backends.survey, backend="gpu", what="Looking for a GPU").result()
 
 
 def warm_up():
-    """Starts the CPU workers and has them import what the first run needs, so that it need not wait."""
-    for _ in range(WORKERS["cpu"]):
-        submit(_import_torch, backend="cpu", what="Warming up")
+    """Starts the CPU workers and has one import what the first run needs, so that it need not wait."""
+    submit(_import_torch, backend="cpu", what="Warming up")
 
 
 def stop():

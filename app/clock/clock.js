@@ -100,7 +100,7 @@ export default function ({ data, parentElement }) {
   find('range').max = B.count - 1;
   if (clock.run !== data.run) {
     const first = clock.run === null;
-    clock.run = data.run;
+    clock.run = B.run = data.run;
     if (!first) clock.stop();
     B.set(first ? data.step : 0, 'jump');
     clearInterval(clock.late);  // charts embed after the clock: tell them the step until they all listen

@@ -1,6 +1,7 @@
 """The cubin on a real GPU, loaded and launched through CuPy. Call only in a worker process: a sticky CUDA error ends it."""
 
 import contextlib
+import ctypes
 from functools import lru_cache
 
 import numpy as np
@@ -23,8 +24,18 @@ class StickyError(RunError):
         self.exit_code = exit_code
 
 
+def driver_missing():
+    """The reason why no GPU can be used if the NVIDIA driver's library is not there, else None. Calls nothing of CUDA."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "No GPU was found: the NVIDIA driver (libcuda.so.1) is not installed. On a machine with an NVIDIA GPU, check that nvidia-smi runs."
+
+
 @lru_cache
 def device():
+    if driver_missing():
+        raise BackendUnavailable(driver_missing())
     try:
         import cupy
     except ImportError:

@@ -68,8 +68,12 @@ def load(request):
     first, count = np.array([request.scope.blocks(step) for step in request.plan.launches])[launch].T
     trace = replace(trace, table=trace.table.filter(pa.array((first <= block) & (block < first + count))))
     o = pq.read_table(folder / "outputs.parquet")["o"].to_numpy().reshape(request.problem.shape)
-    return Run(request, "recorded", entry["device"], entry["compiler"], entry["date"], {**request.problem.inputs(), "o": o}, trace, entry["max_abs_error"],
-               entry["baseline_max_abs_error"])
+    return Run(request, "recorded", entry["device"], entry["compiler"], entry["date"], {**request.problem.inputs(), "o": o}, trace, entry["max_abs_error"])
+
+
+def load_baseline(request):
+    """torch's error on the GPU of the recording."""
+    return index()[find(request)]["baseline_max_abs_error"]
 
 
 def load_traffic(request):
@@ -79,8 +83,8 @@ def load_traffic(request):
     return Traffic(pd.read_parquet(folder / "traffic.parquet"), index()[folder]["traffic_whole"])
 
 
-def save(run, traffic, base=FOLDER):
-    """Writes a recording of a Run and its Traffic; returns its folder."""
+def save(run, traffic, baseline, base=FOLDER):
+    """Writes a recording of a Run, its Traffic and torch's error on the same problem; returns its folder."""
     request = run.request
     name = "-".join([request.kernel.name, *(f"{key}{value}" for key, value in asdict(request.problem).items()),
                      *(f"{key}{value}" for key, value in request.settings)])
@@ -91,7 +95,7 @@ def save(run, traffic, base=FOLDER):
     traffic.table.to_parquet(folder / "traffic.parquet", compression="zstd")
     entry = {**_identity(request), "scope": asdict(request.scope), "device": run.device, "driver": run.trace.provenance["driver"],
              "compiler": run.compiler, "date": run.date, "max_abs_error": run.max_abs_error,
-             "baseline_max_abs_error": run.baseline_max_abs_error, "traffic_whole": traffic.whole}
+             "baseline_max_abs_error": baseline, "traffic_whole": traffic.whole}
     (folder / "recording.json").write_text(json.dumps(entry, indent=1) + "\n")
     return folder
 

@@ -38,12 +38,12 @@ def test_a_killed_worker_is_told_and_a_second_session_notices_nothing(visit, ser
     assert re.search(r"The worker process running 02_tiled \(run\) died \(by signal 9\)", said)
     assert "Traceback" not in page.inner_text("body")
 
-    other.locator("[data-testid=stSidebar]").get_by_label("seq_len").fill("40")
+    other.locator("[data-testid=stSidebar]").get_by_role("spinbutton", name="seq_len").fill("40")
     other.keyboard.press("Enter")
     other.wait_for_function("window.__warpglass.step === 0", timeout=20_000)
     assert other.locator("[data-testid=stAlert]").count() == 0
 
-    page.locator("[data-testid=stSidebar]").get_by_label("seq_len").fill("64")
+    page.locator("[data-testid=stSidebar]").get_by_role("spinbutton", name="seq_len").fill("64")
     page.keyboard.press("Enter")
     page.wait_for_selector("#warpglass-clock", timeout=30_000)
 

@@ -73,7 +73,7 @@ def test_an_unreadable_recording_is_told(tmp_path, monkeypatch):
 
 def test_what_is_saved_comes_back(tmp_path, monkeypatch, cpu_run):
     run = cpu_run("03_flash", AttentionProblem(seq_len=20))
-    recorded.save(run, execute.traffic(run.request), tmp_path)
+    recorded.save(run, execute.traffic(run.request), execute.baseline(run.request), tmp_path)
     monkeypatch.setattr(recorded, "FOLDER", tmp_path)
     recorded.index.cache_clear()
     try:

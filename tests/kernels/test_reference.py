@@ -25,3 +25,12 @@ def test_a_nan_never_passes_and_shapes_must_agree():
     assert reference.max_abs_error(np.array([np.nan, 0], np.float32), np.zeros(2)) == float("inf")
     with pytest.raises(ValueError, match="shape"):
         reference.max_abs_error(np.zeros((2, 1)), np.zeros((1, 2)))
+
+
+def test_a_long_sequence_is_taken_in_blocks_of_rows(monkeypatch):
+    q, k, v = np.random.default_rng(1).standard_normal((3, 1, 2, 50, 8))
+    for causal in (False, True):
+        whole = reference.attention(q, k, v, 0.3, causal)
+        monkeypatch.setattr(reference, "ROWS_AT_ONCE", 50 * 7)
+        assert np.allclose(reference.attention(q, k, v, 0.3, causal), whole, rtol=1e-14)
+        monkeypatch.undo()
