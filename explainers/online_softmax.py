@@ -218,8 +218,7 @@ def state_chart(story, quantity, clock_selector):
     lines = alt.Chart(pd.concat([table, ends])).mark_line(interpolate="step-after", strokeWidth=2.5).encode(x=x, y=y, color=_source_colour(), strokeDash=dash)
     points = alt.Chart(table).mark_point(filled=True, size=70, opacity=1).encode(
         x=x, y=y, color=_source_colour(), tooltip=["source:N", "tile:Q", alt.Tooltip("value:Q", format=".7g", title=quantity)])
-    now = alt.Chart(pd.DataFrame({"step": range(last + 1)})).mark_rule(color=AXIS, strokeWidth=1.5).encode(x=x).transform_filter(
-        "datum.step == toNumber(step)")
+    now = alt.Chart(pd.DataFrame({"rule": [0]})).mark_rule(color=AXIS, strokeWidth=1.5).encode(x=alt.XDatum(alt.ExprRef("toNumber(step)"), type="quantitative"))
     return (lines + points + now).add_params(step).properties(height=170)
 
 

@@ -237,8 +237,7 @@ def cumulative_chart(tiling, clock_selector):
         color=alt.Color("access:N", title=None, legend=alt.Legend(orient="top", columns=4), scale=alt.Scale(domain=names, range=[TENSOR[n[0]] for n in names])),
         strokeDash=alt.StrokeDash("access:N", title=None, scale=alt.Scale(domain=names, range=[[1, 0] if "read" in n else [5, 3] for n in names])),
         tooltip=[alt.Tooltip("access:N", title="access"), "step:Q", alt.Tooltip("bytes:Q", format=",")])
-    now = alt.Chart(pd.DataFrame({"step": range(len(tiling.frames))})).mark_rule(color=AXIS, strokeWidth=1.5).encode(x=x).transform_filter(
-        "datum.step == toNumber(step)")
+    now = alt.Chart(pd.DataFrame({"rule": [0]})).mark_rule(color=AXIS, strokeWidth=1.5).encode(x=alt.XDatum(alt.ExprRef("toNumber(step)"), type="quantitative"))
     return (line + now).add_params(step).properties(height=280)
 
 

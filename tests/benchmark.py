@@ -30,8 +30,8 @@ from kernels.trace import decode  # noqa: E402
 STORIES = ("tiling", "online_softmax")
 PRESS_AND_PAINT = """async () => {
   const times = [];
-  for (let i = 0; i < 40; i++) {
-    await new Promise(done => setTimeout(done, 37));
+  for (let i = 0; i < 60; i++) {  // pauses of every length: a key comes at any point between two frames
+    await new Promise(done => setTimeout(done, 40 + (i * 7) % 17));
     const start = performance.now();
     const key = i < 10 || i % 2 ? 'ArrowRight' : 'ArrowLeft';
     document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, composed: true }));

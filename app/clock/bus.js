@@ -22,8 +22,15 @@ function mount(parent, { onStep, title }) {
     view.listen = () => view.onStep?.(B.step);
     B.addEventListener('step', view.listen);
     B.views.push(view);
-    view.observer = new ResizeObserver(() => view.onStep?.(B.step));
-    view.observer.observe(parent.host ?? parent);
+    const sized = parent.querySelector('canvas, .code') ?? parent.host ?? parent;
+    view.observer = new ResizeObserver(([entry]) => {  // asking the page for sizes at every step would lay it out anew each time
+      view.width = entry.contentRect.width;
+      view.height = entry.contentRect.height;
+      view.onStep?.(B.step);
+    });
+    view.observer.observe(sized);
+    view.width = sized.clientWidth;
+    view.height = sized.clientHeight;
   }
   view.onStep = onStep;
   view.title = title;

@@ -80,8 +80,15 @@ export default function ({ data, parentElement }) {
     };
     clock.schedule = () => {
       clearTimeout(clock.rest);
-      if (!B.playing) clock.rest = setTimeout(clock.write, 300);
+      if (!B.playing) clock.rest = setTimeout(() => { clock.write(); clock.tellVega(); }, 300);
     };
+    // Charts outside the window are told when they come into it, not at every step.
+    clock.inSight = new Set();
+    clock.sight = new IntersectionObserver(entries => {
+      for (const entry of entries) clock.inSight[entry.isIntersecting ? 'add' : 'delete'](entry.target);
+      if (clock.inSight.size) clock.tellVega();
+    });
+    clock.watch = () => document.querySelectorAll('[data-testid=stVegaLiteChart]').forEach(chart => clock.sight.observe(chart));
     clock.tellVega = () => range.dispatchEvent(new Event('input', { bubbles: true }));
     clock.onStep = ({ detail: { step } }) => {
       range.value = step;
@@ -89,7 +96,7 @@ export default function ({ data, parentElement }) {
       find('count').textContent = `${step + 1} / ${B.count}`;
       find('title').textContent = title;
       range.setAttribute('aria-valuetext', `step ${step + 1} of ${B.count}, ${title}`);
-      clock.tellVega();
+      if (clock.inSight.size) clock.tellVega();
       clock.schedule();
     };
     B.addEventListener('step', clock.onStep);
@@ -105,12 +112,13 @@ export default function ({ data, parentElement }) {
     B.set(first ? data.step : 0, 'jump');
     clearInterval(clock.late);  // charts embed after the clock: tell them the step until they all listen
     let times = 0;
-    clock.late = setInterval(() => { clock.tellVega(); if (++times >= 20) clearInterval(clock.late); }, 250);
+    clock.late = setInterval(() => { clock.watch(); clock.tellVega(); if (++times >= 20) clearInterval(clock.late); }, 250);
   }
   return () => {
     cancelAnimationFrame(clock.frame);
     clearTimeout(clock.rest);
     clearInterval(clock.late);
+    clock.sight.disconnect();
     B.removeEventListener('step', clock.onStep);
     document.removeEventListener('keydown', clock.onKey, true);
     B.playing = false;

@@ -1,24 +1,32 @@
 // The code pane: the .cu itself, the lines that the step executed lit, probe lines dimmed.
 export default function ({ data, parentElement }) {
   const pane = parentElement.querySelector('.code');
-  let rows;
+  const ROW = 20;  // pixels, as in views.css
+  let rows, view;
   const draw = step => {
     const lit = data.lit[step] ?? {};
-    for (const row of rows ?? []) row.classList.remove('lit');
-    pane.querySelectorAll('.count').forEach(node => { node.textContent = ''; });
+    for (const row of view?.lit ?? []) {
+      row.classList.remove('lit');
+      row.children[1].textContent = '';
+    }
     const numbers = Object.keys(lit).map(Number).sort((a, b) => a - b);
     for (const number of numbers) {
       const row = rows[number - 1];
       row.classList.add('lit');
       row.children[1].textContent = lit[number] > 1 ? `${lit[number].toLocaleString('en')}\u00d7` : '';
     }
+    view.lit = numbers.map(number => rows[number - 1]);
     if (!numbers.length) return;
-    const top = rows[numbers[0] - 1].offsetTop, bottom = rows[numbers.at(-1) - 1].offsetTop + 20;
-    const target = bottom - top < pane.clientHeight ? (top + bottom - pane.clientHeight) / 2 : top - 40;
-    if (top < pane.scrollTop || bottom > pane.scrollTop + pane.clientHeight) pane.scrollTop = target;
+    const top = (numbers[0] - 1) * ROW, bottom = numbers.at(-1) * ROW;
+    const target = bottom - top < view.height ? (top + bottom - view.height) / 2 : top - 2 * ROW;
+    if (top < view.scrolled || bottom > view.scrolled + view.height) pane.scrollTop = view.scrolled = Math.max(0, target);
   };
-  const { view, step, unmount } = mount(parentElement, { onStep: draw, title: data.file });
+  const mounted = mount(parentElement, { onStep: step => rows && draw(step), title: data.file });
+  view = mounted.view;
+  view.scrolled ??= 0;
+  pane.onscroll = () => { view.scrolled = pane.scrollTop; };
   if (view.file !== data.file || view.source !== data.lines.length) {
+    view.lit = [];
     view.file = data.file;
     view.source = data.lines.length;
     pane.replaceChildren(...data.lines.map((text, i) => {
@@ -30,6 +38,6 @@ export default function ({ data, parentElement }) {
     parentElement.querySelector('.file').textContent = data.file;
   }
   rows = [...pane.children];
-  draw(step);
-  return unmount;
+  draw(mounted.step);
+  return mounted.unmount;
 }

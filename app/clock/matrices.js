@@ -33,7 +33,8 @@ export default function ({ data, parentElement }) {
   };
   pictures.O.push(image(d, rows, (y, x) => oFinal[y * d + x], span(oFinal)));
 
-  let layout, hover = null, pinned = null;
+  const keys = frames.map(f => ({ resident: f.block + JSON.stringify(f.resident), bytes: JSON.stringify(f.bytes) }));  // to see what a step leaves alone
+  let layout, view, hover = null, pinned = null, sharedNow, bytesNow;
   const place = width => {
     const unit = Math.min((width - 2 * GAP - 2) / (n + 2 * d), 640 / (n + 2 * d)), a = d * unit, b = n * unit;
     const left = Math.max(0, (width - (2 * a + b + 2 * GAP)) / 2);
@@ -48,7 +49,8 @@ export default function ({ data, parentElement }) {
   };
 
   const draw = step => {
-    const frame = frames[step] ?? frames[0], width = canvas.clientWidth || 500;
+    step = Math.min(step, frames.length - 1);
+    const frame = frames[step], width = view.width || 500;
     layout = place(width);
     const g = prepare(canvas, width, layout.height), u = layout.unit;
     g.imageSmoothingEnabled = false;
@@ -131,8 +133,8 @@ export default function ({ data, parentElement }) {
       g.strokeRect(...pixels('S', frame.scores));
     }
     cross(g);
-    drawShared(frame);
-    drawBytes(frame);
+    if (sharedNow !== keys[step].resident) drawShared(frame, keys[step].resident);
+    if (bytesNow !== keys[step].bytes) drawBytes(frame, keys[step].bytes);
     canvas.setAttribute('aria-label', `${frame.title}. ${frame.sentence}`);
     pin.textContent = pinned ? `Pinned: ${describe(pinned)}` : '';
     showTip();
@@ -178,7 +180,7 @@ export default function ({ data, parentElement }) {
     tip.hidden = !hover;
     if (!hover) return;
     tip.textContent = describe(hover);
-    tip.style.left = `${Math.min(hover.x + 14, canvas.clientWidth - tip.offsetWidth - 4)}px`;
+    tip.style.left = `${Math.min(hover.x + 14, view.width - tip.offsetWidth - 4)}px`;
     tip.style.top = `${hover.y + 16}px`;
   };
   canvas.onpointermove = event => {
@@ -190,7 +192,8 @@ export default function ({ data, parentElement }) {
   canvas.onclick = () => { pinned = hover && !(pinned && pinned.tensor === hover.tensor && describe(pinned) === describe(hover)) ? { ...hover } : null; draw(B.step); };
 
   const number = value => value.toLocaleString('en');
-  const drawShared = frame => {
+  const drawShared = (frame, key) => {
+    sharedNow = key;
     const held = Object.entries(frame.resident);
     const total = held.reduce((sum, [, part]) => sum + part.bytes, 0);
     shared.replaceChildren(element('div', { class: 'label' }, held.length ? `In shared memory of block ${frame.block}: ${number(total)} bytes` : `Block ${frame.block} holds nothing in shared memory`),
@@ -202,7 +205,8 @@ export default function ({ data, parentElement }) {
         return box;
       })));
   };
-  const drawBytes = frame => {
+  const drawBytes = (frame, key) => {
+    bytesNow = key;
     const tensors = traced.filter(t => t !== '');
     const cell = (tensor, kind) => element('td', {}, number(frame.bytes[`${tensor} ${kind}`] ?? 0));
     bytes.replaceChildren(element('caption', {}, 'Bytes of global memory so far, this query tile'),
@@ -211,7 +215,8 @@ export default function ({ data, parentElement }) {
       element('tr', {}, element('th', {}, 'written'), ...tensors.map(t => cell(t, 'store'))));
   };
 
-  const { step, unmount } = mount(parentElement, { onStep: draw, title: `Matrices of head ${head}` });
-  draw(step);
-  return unmount;
+  const mounted = mount(parentElement, { onStep: step => view && draw(step), title: `Matrices of head ${head}` });
+  view = mounted.view;
+  draw(mounted.step);
+  return mounted.unmount;
 }

@@ -28,7 +28,7 @@ export default function ({ data, parentElement }) {
   let accumulators = 1e-30;
   for (let b = 0; b < blocks - 1; b++) accumulators = Math.max(accumulators, oSpan(b));
 
-  let panels, hover = null;
+  let panels, view, hover = null;
   const axis = (g, x, y, w, h, label, lo, hi) => {
     g.strokeStyle = paint.border;
     g.lineWidth = 1;
@@ -46,7 +46,7 @@ export default function ({ data, parentElement }) {
   const bar = (g, x, w, zero, top) => g.fillRect(x, Math.min(zero, top), Math.max(w, 0.6), Math.max(Math.abs(top - zero), 0.6));
 
   const draw = step => {
-    const frame = frames[step] ?? frames[0], width = canvas.clientWidth || 500, w = width - LEFT - 4, each = w / n, h = [150, 110, 100];
+    const frame = frames[step] ?? frames[0], width = view.width || 500, w = width - LEFT - 4, each = w / n, h = [150, 110, 100];
     const g = prepare(canvas, width, TOP + h[0] + h[1] + h[2] + 2 * GAPS + 22);
     const y0 = TOP, y1 = y0 + h[0] + GAPS, y2 = y1 + h[1] + GAPS;
     panels = [{ kind: 'score', y: y0, h: h[0], count: n }, { kind: 'weight', y: y1, h: h[1], count: n }, { kind: 'o', y: y2, h: h[2], count: d }];
@@ -147,18 +147,19 @@ export default function ({ data, parentElement }) {
     tip.hidden = !hover;
     if (!hover) return;
     tip.textContent = describe(hover);
-    tip.style.left = `${Math.min(hover.x + 14, canvas.clientWidth - tip.offsetWidth - 4)}px`;
+    tip.style.left = `${Math.min(hover.x + 14, view.width - tip.offsetWidth - 4)}px`;
     tip.style.top = `${hover.y + 16}px`;
   };
   canvas.onpointermove = event => {
     const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
-    const panel = panels.findIndex(p => y >= p.y && y < p.y + p.h), w = canvas.clientWidth - LEFT - 4;
+    const panel = panels.findIndex(p => y >= p.y && y < p.y + p.h), w = view.width - LEFT - 4;
     hover = panel >= 0 && x >= LEFT && x < LEFT + w ? { panel, kind: panels[panel].kind, index: Math.floor(((x - LEFT) / w) * panels[panel].count), x, y } : null;
     draw(B.step);
   };
   canvas.onpointerleave = () => { hover = null; draw(B.step); };
 
-  const { step, unmount } = mount(parentElement, { onStep: draw, title: `Row ${row}` });
-  draw(step);
-  return unmount;
+  const mounted = mount(parentElement, { onStep: step => view && draw(step), title: `Row ${row}` });
+  view = mounted.view;
+  draw(mounted.step);
+  return mounted.unmount;
 }
