@@ -13,14 +13,16 @@ from kernels import reference
 
 WRONG = 1e-3  # a relative difference from float64 that is no rounding
 GROUPS = {"score": "scores", "tile_max": "max", "m": "max", "rescale": "rescale", "p": "weights", "l": "sum", "o": "output"}
+CHART_HEIGHT = 220
 TITLES = {"scores": "Scores", "max": "Max", "rescale": "Rescale", "weights": "Weights", "sum": "Sum", "output": "Output", "final": "Result"}
 
 
 @dataclass(frozen=True)
 class RowStory:
     """frames: one dict per step, for the browser. tiles: tile, m, l, m_true, l_true. keys: the row's keys, one row each: score, p
-    (as logged), tile, weight_true (softmax in float64). o_values [outputs logged, head_dim]; o_true [head_dim] float64. ordinary_m, ordinary_l:
-    max and sum of the whole row's softmax in float64. first_wrong: the first frame off beyond rounding, if any."""
+    (as logged), tile, weight (what it counts for in the end, over l), weight_true (softmax in float64). o_values [outputs
+    logged, head_dim]; o_true [head_dim] float64. ordinary_m, ordinary_l: max and sum of the whole row's softmax in float64.
+    first_wrong: the first frame off beyond rounding, if any."""
 
     frames: list[dict]
     tiles: pd.DataFrame
@@ -58,7 +60,7 @@ def explain(run, row):
     frames, o_values = _frames(records, tiles, ordinary, o[row], o_true)
     wrong = next((number for number, frame in enumerate(frames) if frame["wrong"]), None)
     error = reference.max_abs_error(o[row], o_true)
-    return RowStory(frames, tiles, _keys(records, p_true), o_values, o_true, float(m_true[-1]), float(l_true[-1]), wrong, error,
+    return RowStory(frames, tiles, _keys(records, p_true, tiles, ordinary), o_values, o_true, float(m_true[-1]), float(l_true[-1]), wrong, error,
                     _summary(run, frames, wrong, error))
 
 
@@ -103,11 +105,17 @@ def _tiles(records, s_true, ordinary):
     return tiles
 
 
-def _keys(records, p_true):
+def _keys(records, p_true, tiles, ordinary):
     scores = records[records.event == "score"].drop_duplicates("col", keep="last").set_index("col")
     weights = records[records.event == "p"].drop_duplicates("col", keep="last").set_index("col")
     keys = pd.DataFrame({"key": np.arange(len(p_true)), "weight_true": p_true})
-    return keys.assign(score=keys.key.map(scores.value), tile=keys.key.map(scores.tile), p=keys.key.map(weights.value))
+    keys = keys.assign(score=keys.key.map(scores.value), tile=keys.key.map(scores.tile), p=keys.key.map(weights.value))
+    if ordinary:
+        return keys.assign(weight=keys.p)
+    factors = tiles.set_index("tile").rescale.astype(float)
+    later = factors.iloc[::-1].cumprod().iloc[::-1].shift(-1, fill_value=1.0)  # the product of the rescale factors after each tile
+    with np.errstate(invalid="ignore"):
+        return keys.assign(weight=keys.p * keys.tile.map(later) / tiles.l.iloc[-1])
 
 
 def _frames(records, tiles, ordinary, o_row, o_true):
@@ -219,7 +227,19 @@ def state_chart(story, quantity, clock_selector):
     points = alt.Chart(table).mark_point(filled=True, size=70, opacity=1).encode(
         x=x, y=y, color=_source_colour(), tooltip=["source:N", "tile:Q", alt.Tooltip("value:Q", format=".7g", title=quantity)])
     now = alt.Chart(pd.DataFrame({"rule": [0]})).mark_rule(color=AXIS, strokeWidth=1.5).encode(x=alt.XDatum(alt.ExprRef("toNumber(step)"), type="quantitative"))
-    return (lines + points + now).add_params(step).properties(height=170)
+    return (lines + points + now).add_params(step).properties(height=CHART_HEIGHT)
+
+
+def ordinary_chart(story):
+    """The same row by ordinary softmax in float64 (bars), and what each key came to count for in this kernel (points)."""
+    table = story.keys.replace([np.inf, -np.inf], np.nan).assign(left=story.keys.key - 0.4, right=story.keys.key + 0.4)
+    axis = {"title": "key", "scale": alt.Scale(domain=[-0.5, len(table) - 0.5], nice=False), "axis": alt.Axis(tickMinStep=1, format="d", grid=False)}
+    tip = ["key:Q", alt.Tooltip("weight_true:Q", format=".7g", title="float64"), alt.Tooltip("weight:Q", format=".7g", title="this kernel")]
+    bars = alt.Chart(table).mark_rect(color=OKABE_ITO["sky"]).encode(
+        x=alt.X("left:Q", **axis), x2="right:Q", y=alt.Y("weight_true:Q", title="weight", axis=alt.Axis(tickCount=5)), y2=alt.datum(0), tooltip=tip)
+    points = alt.Chart(table).mark_point(filled=True, size=36, color=OKABE_ITO["vermillion"], opacity=1).encode(
+        x=alt.X("key:Q", **axis), y="weight:Q", tooltip=tip)
+    return (bars + points).properties(height=CHART_HEIGHT)
 
 
 def _source_colour():

@@ -81,3 +81,8 @@ def test_pinned_requirements():
     for file in ("requirements.txt", "tests/requirements.txt"):
         lines = [line for line in (ROOT / file).read_text().splitlines() if line and not line.startswith(("#", "-r"))]
         assert lines and all(re.match(r"[\w-]+(\[\w+\])?==[\w.]+( *#.*| *;.*)?$", line) for line in lines)
+
+
+def test_ci_calls_the_very_test_command_of_the_readme():
+    command = re.search(r"^python3 -m venv .*pytest.*$", (ROOT / "README.md").read_text(), re.M)[0]
+    assert command in (ROOT / ".ci" / "run").read_text().splitlines()

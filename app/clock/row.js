@@ -89,7 +89,7 @@ export default function ({ data, parentElement }) {
     for (let key = 0; key < Math.min(n, frame.weighed); key++) {
       const v = weight(step, key), should = due(frame, key), off = !(Math.abs(v - should) <= 1e-3 * Math.max(should, 1e-3));
       g.globalAlpha = here(key) ? 1 : 0.6;
-      g.fillStyle = off && ['weights', 'sum', 'output', 'final'].includes(frame.group) ? COLOURS.vermillion : COLOURS.sky;
+      g.fillStyle = off && ['rescale', 'weights', 'sum', 'output', 'final'].includes(frame.group) ? COLOURS.vermillion : COLOURS.sky;
       bar(g, LEFT + key * each, each - (each > 3 ? 1 : 0), y1 + h[1], wy(Number.isFinite(v) ? v : weightTop));
       g.globalAlpha = 1;
       g.fillStyle = paint.text;

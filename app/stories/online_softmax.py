@@ -28,6 +28,8 @@ with left:
     st.altair_chart(online_softmax.state_chart(story, "l", components.CLOCK_SELECTOR), key="l", width="stretch", alt="The running sum after each tile")
     st.caption(f"Logged: {run.provenance}. float64: modelled, for the same keys and the same m.")
 with right:
+    st.altair_chart(online_softmax.ordinary_chart(story), key="ordinary", width="stretch", alt="The row's weights by ordinary softmax and in this kernel")
+    st.caption(f"Bars: the same row by ordinary softmax in float64 (modelled). Points: what each key counts for in the end in this kernel ({run.provenance}).")
     frame.builds(request, survey.pick(request.backend))
     frame.download(run)
 frame.labels()

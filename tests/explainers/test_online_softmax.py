@@ -27,6 +27,8 @@ def test_the_row_of_a_kernel_as_written_is_right_at_every_step(cpu_run, name, pr
         assert (story.ordinary_m, story.ordinary_l) == pytest.approx((end["m"], end["l"]), rel=1e-5, abs=1e-5)
         assert story.o_values[-1] == pytest.approx(story.o_true, rel=1e-4, abs=1e-6)
         assert len(story.keys) == len(s) and not story.keys.isna().any().any()
+        assert story.keys.weight.to_numpy() == pytest.approx(story.keys.weight_true.to_numpy(), rel=1e-4, abs=1e-7)
+        assert online_softmax.ordinary_chart(story).to_dict()["layer"]
 
 
 def test_flash_steps_and_sentence_numbers(cpu_run):
