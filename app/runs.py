@@ -11,7 +11,7 @@ from kernels import build, execute, inspection, workers
 from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunError, WarpglassError
 
 PATIENCE = 1.5  # seconds a page waits for a run before it shows progress and a stop button
-KEPT = 48  # results kept, over all sessions
+KEPT_BYTES = 2**30  # of results, over all sessions; the oldest go first
 
 _results, _lock = OrderedDict(), threading.Lock()
 
@@ -74,9 +74,14 @@ def _get(task, function, request, patience=PATIENCE):
     del jobs[key]
     with _lock:
         _results[key] = result
-        while len(_results) > KEPT:
+        while sum(map(_size, _results.values())) > KEPT_BYTES and len(_results) > 1:
             _results.popitem(last=False)
     return result
+
+
+def _size(result):
+    """Bytes that a result holds: a Run's are its trace's and its arrays', others are small."""
+    return result.trace.table.nbytes + sum(a.nbytes for a in result.arrays.values()) if isinstance(result, execute.Run) else 1000
 
 
 def _wait(key, what):

@@ -36,15 +36,15 @@ def cut(trace, sites):
     at_thread_start = np.maximum.accumulate(np.where(new_thread, np.arange(len(line)), 0))
     ordinal = marks_before - (marks_before - is_mark)[at_thread_start]  # 1 from the thread's first mark on
 
-    code = (launch.astype(np.int64) << 48) | (block.astype(np.int64) << 20) | ordinal
-    inside = ordinal > 0
-    codes, of_inside = np.unique(code[inside], return_inverse=True)
-    of_record = np.full(len(line), -1, np.int64)
-    of_record[inside] = of_inside
-    first_mark = np.full(len(codes), -1, np.int64)
+    new_block = np.zeros(len(line), np.int64)
+    new_block[1:] = (launch[1:] != launch[:-1]) | (block[1:] != block[:-1])
+    code = np.cumsum(new_block) * (ordinal.max() + 1) + ordinal  # records come block by block, so codes grow with launch and block
+    there = np.bincount(code, ordinal > 0) > 0
+    of_record = np.where(ordinal > 0, (np.cumsum(there) - 1)[code], -1)
+    first_mark = np.full(there.sum(), -1, np.int64)
     marks = np.flatnonzero(is_mark)
     first_mark[of_record[marks[::-1]]] = marks[::-1]
-    tile = trace.table["tile"].fill_null(-1).to_numpy()[first_mark] if "tile" in trace.keys else np.full(len(codes), -1)
+    tile = trace.table["tile"].fill_null(-1).to_numpy()[first_mark] if "tile" in trace.keys else np.full(len(first_mark), -1)
     mark_line = line[first_mark]
     return Steps(pd.DataFrame({"launch": launch[first_mark], "block": block[first_mark], "phase": [sites[n].event for n in mark_line],
                                "line": mark_line, "tile": tile}), of_record)
@@ -53,10 +53,6 @@ def cut(trace, sites):
 def lit_lines(trace, steps, sites):
     """For each step, {code line: how many times it ran}, from the trace's line numbers; the mark itself left out."""
     line = trace.table["line"].to_numpy()
-    inside = steps.of_record >= 0
-    pairs, counts = np.unique(np.stack([steps.of_record[inside], line[inside]]), axis=1, return_counts=True)
-    lit = [{} for _ in range(len(steps.table))]
-    for step, number, count in zip(*pairs, counts):
-        if sites[number].kind != "mark":
-            lit[step][sites[number].code_line] = int(count)
-    return lit
+    inside, size = steps.of_record >= 0, max(sites) + 1
+    counts = np.bincount(steps.of_record[inside] * size + line[inside], minlength=size * len(steps.table)).reshape(-1, size)
+    return [{sites[number].code_line: int(count[number]) for number in np.flatnonzero(count) if sites[number].kind != "mark"} for count in counts]

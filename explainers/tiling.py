@@ -2,6 +2,7 @@
 bytes each tensor costs. Everything comes from the logged addresses; the rules are stated at each function."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import altair as alt
 import numpy as np
@@ -38,14 +39,15 @@ def explain(run):
     head, tile = divmod(request.scope.first, tiles)
     rows = (tile * settings["BLOCK_Q"], min(problem.seq_len, (tile + 1) * settings["BLOCK_Q"]))
     steps = cutting.cut(trace, sites)
-    accesses = _accesses(trace, steps, problem)
+    accesses = _accesses(trace, steps, problem, sites)
     values = _values(trace, steps)
     scores = np.full((rows[1] - rows[0], problem.seq_len), np.nan, np.float32)
     s = values[values.event == "score"]
     scores[s.row.astype(int) - rows[0], s.col.astype(int)] = s.value
     o_values, o_of_step = _partial_outputs(values, rows, problem.head_dim, len(steps.table))
-    traffic = accesses.groupby(["step", "tensor", "space", "kind"], observed=True, as_index=False)[["accesses", "bytes"]].sum()
-    frames = _frames(run, steps, accesses, values, o_of_step, traffic, cutting.lit_lines(trace, steps, sites))
+    traffic = pd.DataFrame([(step, *a[:5]) for step, made in enumerate(accesses) for a in made],
+                           columns=["step", "tensor", "space", "kind", "accesses", "bytes"])
+    frames = _frames(steps, accesses, values, o_of_step, cutting.lit_lines(trace, steps, sites))
     return Tiling(frames, traffic, scores, o_values, rows, head, _output_blocks(request, head, tiles))
 
 
@@ -57,24 +59,49 @@ def _output_blocks(request, head, tiles):
              (head * tiles + t) * side + j] for t in range(tiles) for j in range(side)]
 
 
-def _accesses(trace, steps, problem):
-    """Per step, tensor, space and kind: count, bytes, and the smallest rectangle of elements touched.
+class Access(NamedTuple):
+    """The accesses of one step to one tensor in one space: how many, their bytes, and the smallest rectangle of elements touched."""
+
+    tensor: str
+    space: str
+    kind: str
+    count: int
+    bytes: int
+    row0: int
+    row1: int
+    col0: int
+    col1: int
+
+
+def _accesses(trace, steps, problem, sites):
+    """A list of Access for each step.
 
     Rule: element = offset / 4; in global memory row and column follow from the tensor's row length (head_dim, or seq_len for S and P).
     """
-    table = trace.table.select(["space", "tensor", "event", "offset", "bytes"])
-    keep = (steps.of_record >= 0) & table["space"].is_valid().to_numpy()
-    frame = table.filter(keep).to_pandas().rename(columns={"event": "kind"})
-    frame["step"] = steps.of_record[keep]
-    width = np.where(frame.tensor.isin(["S", "P"]), problem.seq_len, problem.head_dim)
-    element = frame.offset.to_numpy() // 4
-    frame["row0"] = frame["row1"] = np.where(frame.space == "global", element // width % problem.seq_len, 0).astype(int)
-    frame["col0"] = np.where(frame.space == "global", element % width, 0).astype(int)
-    frame["col1"] = frame.col0 + (frame.bytes // 4).astype(int) - 1
-    frame["accesses"] = 1
-    grouped = frame.groupby(["step", "tensor", "space", "kind"], observed=True, as_index=False)
-    return grouped.agg(accesses=("accesses", "sum"), bytes=("bytes", "sum"), row0=("row0", "min"), row1=("row1", "max"), col0=("col0", "min"),
-                       col1=("col1", "max"), extent=("offset", "max"))
+    groups = sorted({(s.tensor, s.space, s.kind, s.bytes) for s in sites.values() if s.space})
+    group_of_line = np.full(max(sites) + 1, -1)
+    for line, s in sites.items():
+        if s.space:
+            group_of_line[line] = groups.index((s.tensor, s.space, s.kind, s.bytes))
+    group = group_of_line[trace.table["line"].to_numpy()]
+    keep = np.flatnonzero((steps.of_record >= 0) & (group >= 0))
+    code = steps.of_record[keep] * len(groups) + group[keep]
+    order = np.argsort(code, kind="stable")
+    code, group = code[order], group[keep][order]
+    element = trace.table["offset"].fill_null(0).to_numpy()[keep][order] // 4
+    width = np.array([problem.seq_len if g[0] in "SP" else problem.head_dim for g in groups])[group]
+    row, col = element // width % problem.seq_len, element % width
+    starts = np.flatnonzero(np.diff(code, prepend=-1))
+    per_step = [[] for _ in range(len(steps.table))]
+    if len(starts):
+        counts = np.diff(starts, append=len(code))
+        bounds = [function.reduceat(values, starts) for values in (row, col) for function in (np.minimum, np.maximum)]
+        for first, count, row0, row1, col0, col1 in zip(starts, counts, *bounds):
+            step, g = divmod(int(code[first]), len(groups))
+            tensor, space, kind, size = groups[g]
+            box = (int(row0), int(row1), int(col0), int(col1) + size // 4 - 1) if space == "global" else (0, 0, 0, 0)
+            per_step[step].append(Access(tensor, space, kind, int(count), int(count) * size, *box))
+    return per_step
 
 
 def _values(trace, steps):
@@ -97,31 +124,27 @@ def _partial_outputs(values, rows, head_dim, step_count):
     return np.array(blocks, np.float32).reshape(len(blocks), rows[1] - rows[0], head_dim), of_step
 
 
-def _frames(run, steps, accesses, values, o_of_step, traffic, lit):
-    by_step, values_of = dict(tuple(accesses.groupby("step"))), dict(tuple(values.groupby("step")))
-    launches = run.request.plan.launches
-    value_rects = _score_rects(values)
-    resident, frames, where = {}, [], None
-    running = {}
+def _frames(steps, accesses, values, o_of_step, lit):
+    values_of, value_rects = dict(tuple(values.groupby("step"))), _score_rects(values)
+    resident, frames, where, running = {}, [], None, {}
     for number, step in enumerate(steps.table.itertuples()):
         if (step.launch, step.block) != where:
             resident, where = {}, (step.launch, step.block)  # shared memory belongs to one block
-        rows = by_step.get(number, accesses.iloc[:0])
-        touched = [{"tensor": a.tensor, "kind": a.kind, "rect": [a.row0, a.row1, a.col0, a.col1]} for a in rows.itertuples() if a.space == "global"]
-        for a in rows[(rows.space == "shared") & (rows.kind == "store")].itertuples():
-            source = rows[(rows.tensor == a.tensor) & (rows.space == "global") & (rows.kind == "load")]
-            rect = source[["row0", "row1", "col0", "col1"]].iloc[0].tolist() if len(source) else value_rects.get(("p", number))
-            resident = {**resident, a.tensor: {"rect": rect, "bytes": int(a.bytes)}}
-        for a in rows.itertuples():
-            if a.space == "global":
-                key = f"{a.tensor} {a.kind}"
-                running = {**running, key: running.get(key, 0) + int(a.bytes)}
-        uses = rows[(rows.space == "shared") & (rows.kind == "load")].tensor.astype(str).tolist()
+        touched = [a for a in accesses[number] if a.space == "global"]
+        for a in accesses[number]:
+            if (a.space, a.kind) == ("shared", "store"):
+                source = next((t for t in touched if (t.tensor, t.kind) == (a.tensor, "load")), None)
+                rect = list(source[-4:]) if source else value_rects.get(("p", number))
+                resident = {**resident, a.tensor: {"rect": rect, "bytes": a.bytes}}
+        for a in touched:
+            key = f"{a.tensor} {a.kind}"
+            running = {**running, key: running.get(key, 0) + a.bytes}
         frames.append({
-            "tile": int(step.tile), "phase": step.phase, "title": _title(step), "entry": launches[step.launch].entry,
-            "block": int(step.block), "touched": touched, "resident": resident, "uses": uses, "scores": value_rects.get(("score", number)),
+            "tile": int(step.tile), "title": _title(step), "block": int(step.block),
+            "touched": [{"tensor": a.tensor, "kind": a.kind, "rect": list(a[-4:])} for a in touched], "resident": resident,
+            "uses": [a.tensor for a in accesses[number] if (a.space, a.kind) == ("shared", "load")], "scores": value_rects.get(("score", number)),
             "o": int(o_of_step[number]), "bytes": running, "lines": lit[number],
-            "sentence": _sentence(step, rows, value_rects.get(("score", number)), values_of.get(number, values.iloc[:0]))})
+            "sentence": _sentence(step, accesses[number], value_rects.get(("score", number)), values_of.get(number))})
     return frames
 
 
@@ -138,11 +161,10 @@ def _title(step):
     return (f"Tile {step.tile} · " if step.tile >= 0 else "") + PHASES.get(step.phase, step.phase)
 
 
-def _sentence(step, rows, score_rect, values):
-    """One sentence with the step's own numbers. rows: its accesses; values: what it logged."""
+def _sentence(step, accesses, score_rect, values):
+    """One sentence with the step's own numbers. values: the value records of the step, or None."""
     def moved(kind, space):
-        part = rows[(rows.kind == kind) & (rows.space == space)]
-        return [f"{_place(a)} ({a.bytes:,} bytes)" if space == "global" else f"{a.tensor} ({a.bytes:,} bytes)" for a in part.itertuples()]
+        return [f"{_place(a) if space == 'global' else a.tensor} ({a.bytes:,} bytes)" for a in accesses if (a.kind, a.space) == (kind, space)]
 
     reads, writes, kept = moved("load", "global"), moved("store", "global"), moved("store", "shared")
     from_shared = moved("load", "shared")
@@ -156,7 +178,7 @@ def _sentence(step, rows, score_rect, values):
     if score_rect and step.phase == "scores":
         r0, r1, c0, c1 = score_rect
         parts.append(f"computes the scores of {_span(r0, r1, 'query', 'queries')} with {_span(c0, c1, 'key', 'keys')}")
-    if step.phase == "softmax":
+    if step.phase == "softmax" and values is not None:
         parts.append("updates each row's running max m and sum l" + _first_row_numbers(values))
     if writes:
         parts.append(f"writes {_list(writes)} to global memory")

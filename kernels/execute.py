@@ -172,13 +172,12 @@ def traffic(request):
     """The Traffic of every block of the run where that fits in memory, else of the request's scope."""
     if request.backend == "recorded":
         return recorded.load_traffic(request)
-    tiles = request.plan.query_tiles
-    whole = True
-    _, _, _, raw = _launch_probed(replace(request, scope=Scope(0, tiles)))
-    if any(r.lost for r in raw):
-        whole = False
-        _, _, _, raw = _launch_probed(request)
-    return Traffic(count_bytes(raw, request.kernel.sites), whole)
+    _, plan, _, raw = _launch_probed(request)
+    whole = 16 * sum(int(r.counts.sum()) for r in raw) / request.scope.count * plan.query_tiles < TRACE_BYTES
+    if whole:
+        _, _, _, everything = _launch_probed(replace(request, scope=Scope(0, plan.query_tiles)))
+        whole = not any(r.lost for r in everything)
+    return Traffic(count_bytes(everything if whole else raw, request.kernel.sites), whole)
 
 
 def count_bytes(raw_records, sites):

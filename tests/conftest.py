@@ -14,7 +14,6 @@ from kernels.errors import BackendUnavailable
 from kernels.execute import Request, Scope
 from kernels.problem import AttentionProblem
 
-
 # A borrowed GPU machine may lack what the pages need; the kernels' tests run there all the same.
 NEEDS = {"explainers": "altair", "app": "streamlit", "browser": "playwright"}
 MISSING = {folder: module for folder, module in NEEDS.items() if find_spec(module) is None}

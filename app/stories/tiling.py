@@ -1,7 +1,6 @@
 """Tiling: which part of Q, K^T, S, V and O a block works on, what it holds, and what that saves."""
 
 from dataclasses import replace
-from functools import lru_cache
 
 import streamlit as st
 
@@ -15,15 +14,8 @@ chosen = choices.sidebar(survey)
 request = chosen.request
 frame.title("Tiling", request)
 run = runs.run(request)
+story = tiling.explain(run)
 
-
-@lru_cache(maxsize=16)
-def _explain(_request, _run_id):
-    story = tiling.explain(run)
-    return story, tiling.cumulative_chart(story, components.CLOCK_SELECTOR)
-
-
-story, bytes_chart = _explain(request, id(run))
 frame.clock(story.frames, request)
 left, right = st.columns([11, 9], gap="medium")
 with left:
@@ -35,7 +27,8 @@ frame.badge(run)
 st.subheader("Bytes from and to global memory", anchor=False)
 left, right = st.columns(2, gap="large")
 with left:
-    st.altair_chart(bytes_chart, key="bytes", width="stretch", alt="Bytes read and written so far, by tensor; a rule marks the step")
+    chart = tiling.cumulative_chart(story, components.CLOCK_SELECTOR)
+    st.altair_chart(chart, key="bytes", width="stretch", alt="Bytes read and written so far, by tensor; a rule marks the step")
     st.caption(f"This query tile, step by step ({run.provenance}).")
     frame.builds(request, survey.pick(request.backend))
     frame.download(run)
