@@ -243,5 +243,5 @@ def ordinary_chart(story):
 
 
 def _source_colour():
-    return alt.Color("source:N", title=None, legend=alt.Legend(orient="top"),
+    return alt.Color("source:N", title=None, legend=alt.Legend(orient="top", symbolType="circle", symbolStrokeWidth=0),
                      scale=alt.Scale(domain=["logged", "float64"], range=[OKABE_ITO["vermillion"], OKABE_ITO["sky"]]))

@@ -28,7 +28,8 @@ def _register(name, html, isolate=True):
 
 
 _clock = _register("clock", (HERE / "clock.html").read_text(), isolate=False)  # document.querySelector must find its slider
-_narration = _register("narration", '<div class="narration"><span class="flag"></span><span class="sentence" role="status"></span></div>')
+_narration = _register("narration", '<div class="narration"><div><span class="flag"></span><span class="sentence" role="status"></span></div>'
+                       '<div class="longest" aria-hidden="true"></div></div>')
 _code = _register("code", '<div class="file"></div><div class="code" tabindex="0" role="region" aria-label="Kernel source"></div>')
 _matrices = _register("matrices", '<figure class="view"><canvas role="img"></canvas><div class="tip" hidden></div></figure><div class="pin"></div>'
                       + _LEGEND + '<div class="shared"></div><div class="scroll"><table class="bytes"></table></div>')

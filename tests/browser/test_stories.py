@@ -276,3 +276,23 @@ def test_a_whatif_shows_where_it_goes_wrong(visit):
     page = visit("/online_softmax?what_if=RESCALE&backend=cpu&step=8")
     assert page.locator(".narration.wrong .flag").inner_text().startswith("Wrong here")
     assert "this build multiplies by 1" in sentence(page)
+
+
+@pytest.mark.parametrize("url", ["/tiling?kernel=02_tiled&backend=cpu", "/online_softmax?what_if=RESCALE&backend=cpu"])
+def test_stepping_moves_nothing_on_the_page(visit, url):
+    page = visit(url)
+    tops = set()
+    for _ in range(page.evaluate("window.__warpglass.count")):
+        tops.add((page.locator("canvas[aria-label]").bounding_box()["y"], page.locator(".code").bounding_box()["y"]))
+        press(page, "ArrowRight")
+    assert len(tops) == 1
+
+
+def test_a_digit_brings_its_view_into_sight(visit):
+    page = visit(f"/tiling?{SMALL_URL}", viewport={"width": 1000, "height": 500})
+    views = page.evaluate("window.__warpglass.views.map(view => view.title)")
+    number = views.index("03_flash.cu") + 1
+    press(page, str(number))
+    page.wait_for_timeout(1200)
+    box = page.locator(".code").bounding_box()
+    assert box["y"] < 500 and box["y"] + box["height"] > 0
