@@ -190,8 +190,9 @@ class _Nvrtc:
             raise ProblemError(f"arch is {arch!r}; this NVRTC knows {', '.join(architectures())}.")
         self.version = "NVRTC {}.{}".format(*_check(self.nvrtc, self.nvrtc.nvrtcVersion()))
         self.arch = arch
+        # no-cache: what NVRTC takes from its own cache comes without the log that tells registers and spills; the cache is ours.
         # fmad=false: only the fmaf written in the source is fused, so that the GPU rounds where the CPU does.
-        self.options = ["--std=c++17", f"--gpu-architecture={arch}", "-lineinfo", "--ptxas-options=-v", "--fmad=false"]
+        self.options = ["--std=c++17", f"--gpu-architecture={arch}", "-lineinfo", "--ptxas-options=-v", "--fmad=false", "--no-cache"]
 
     def compile(self, spec, options, folder):
         nvrtc = self.nvrtc
@@ -204,12 +205,17 @@ class _Nvrtc:
         (folder / f"{spec.name}.cubin").write_bytes(self._bytes(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN))
         (folder / f"{spec.name}.ptx").write_text(self._text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX))
         _check(nvrtc, (*nvrtc.nvrtcDestroyProgram(program), None))
-        return log, _ptxas_facts(log)
+        facts = _ptxas_facts(log)
+        if not facts:
+            raise BuildError(f"{spec.path.name} was compiled for {self.arch}, but ptxas told no registers; its log: {log[:500]!r}")
+        return log, facts
 
     def _bytes(self, program, size, get):
-        buffer = b" " * _check(self.nvrtc, size(program))
+        """What `get` writes. NVRTC writes into the bytes object itself, so it must be ours alone: Python shares those of length 0 and 1."""
+        count = _check(self.nvrtc, size(program))
+        buffer = bytes(count + 2)
         _check(self.nvrtc, (*get(program, buffer), None))
-        return buffer
+        return buffer[:count]
 
     def _text(self, program, size, get):
         return self._bytes(program, size, get).rstrip(b"\0").decode()

@@ -60,6 +60,23 @@ def test_a_build_is_made_once_and_again_when_a_header_changes(variant, monkeypat
     assert make(spec).path != first.path
 
 
+def test_compiling_the_same_again_still_tells_registers_and_leaves_python_alone(monkeypatch, tmp_path):
+    facts = []
+    for cache in ("a", "b"):  # NVRTC 13 answers a second time from a cache of its own, without a log, unless told not to
+        monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path / cache))
+        facts.append(make().facts)
+    assert facts[0] == facts[1] and facts[0][0].registers > 0
+    assert bytes([32]) == b"\x20" and all(bytes([n])[0] == n for n in range(256))
+
+
+def test_what_nvrtc_writes_goes_into_a_buffer_of_our_own():
+    toolchain = build._Nvrtc("sm_90a")
+    success, given = toolchain.nvrtc.nvrtcResult.NVRTC_SUCCESS, []
+    for count in (0, 1, 2, 5):
+        assert len(toolchain._bytes(None, lambda _, n=count: (success, n), lambda _, buffer: given.append(buffer) or (success,))) == count
+    assert all(buffer is not bytes(len(buffer)) and len(buffer) > 1 for buffer in given)
+
+
 def test_an_unknown_architecture_is_refused_with_the_known_ones():
     with pytest.raises(ProblemError, match="arch is 'sm_1'.*sm_90a"):
         make(target="sm_1")
