@@ -49,7 +49,7 @@ function theme(parent) {
   const style = getComputedStyle(parent.host ?? parent);
   const get = name => style.getPropertyValue(name).trim();
   return { text: get('--st-text-color') || '#222', background: get('--st-background-color') || '#fff', panel: get('--st-secondary-background-color') || '#eee',
-    border: get('--st-border-color') || '#999', primary: get('--st-primary-color') || '#06c', mono: get('--st-code-font') || 'monospace', font: get('--st-font') || 'sans-serif' };
+    border: get('--st-border-color') || '#999', primary: get('--st-primary-color') || '#06c', mono: `${get('--st-code-font') || 'monospace'}, ${get('--st-font') || 'sans-serif'}`, font: get('--st-font') || 'sans-serif' };
 }
 const COLOURS = { Q: '#0072B2', K: '#E69F00', V: '#009E73', S: '#CC79A7', P: '#56B4E9', O: '#D55E00', vermillion: '#D55E00', sky: '#56B4E9', blue: '#0072B2', orange: '#E69F00' };
 

@@ -77,16 +77,18 @@ def test_every_step_of_the_softmax_story_says_what_the_trace_says(visit, flash):
 
 
 def test_playing_skips_no_step_and_pauses_on_space(visit):
-    page = visit(f"/online_softmax?{SMALL_URL}&at_tile=2&step=0")
+    page = visit("/online_softmax?seq_len=200&backend=cpu&step=0")  # 79 steps: long enough to pause in the middle
     page.evaluate("window.seen = []; window.__warpglass.addEventListener('step', e => window.seen.push(e.detail.step))")
-    page.locator("[data-part=speed]").select_option("30")
+    page.locator("[data-part=speed]").select_option("10")
     page.locator("[data-part=play]").click()
-    page.wait_for_function("window.__warpglass.step >= 8")
+    page.wait_for_function("window.__warpglass.step >= 4")
     page.locator(".sentence").click()  # the focus leaves the button
     press(page, " ")
     stopped = step_of(page)
     page.wait_for_timeout(300)
     assert step_of(page) == stopped
+    page.locator("[data-part=speed]").select_option("30")
+    page.locator(".sentence").click()
     press(page, " ")
     page.wait_for_function("window.__warpglass.step === window.__warpglass.count - 1")
     expect(page.locator("[data-part=play]")).to_have_text("Play")
