@@ -93,6 +93,15 @@ function prepare(canvas, width, height) {
   return g;
 }
 
+// The tip beside the pointer at `hover` ({x, y} on the canvas, or null), kept inside the view.
+function showTip(tip, hover, text, width) {
+  tip.hidden = !hover;
+  if (!hover) return;
+  tip.textContent = text;
+  tip.style.left = `${Math.min(hover.x + 14, width - tip.offsetWidth - 4)}px`;
+  tip.style.top = `${hover.y + 16}px`;
+}
+
 function element(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);

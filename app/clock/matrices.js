@@ -137,7 +137,7 @@ export default function ({ data, parentElement }) {
     if (bytesNow !== keys[step].bytes) drawBytes(frame, keys[step].bytes);
     canvas.setAttribute('aria-label', `${frame.title}. ${frame.sentence}`);
     pin.textContent = pinned ? `Pinned: ${describe(pinned)}` : '';
-    showTip();
+    showTip(tip, hover, hover && describe(hover), view.width);
   };
   const rectsMeet = (a, b) => b && a[0] <= b[1] && b[0] <= a[1] && a[2] <= b[3] && b[2] <= a[3];
 
@@ -175,13 +175,6 @@ export default function ({ data, parentElement }) {
       return frame.o < 0 ? `${where} is not begun` : `${where} so far = ${exact(values.O[(frame.o * rows + at.query - row0) * d + at.dim])}`;
     }
     return `${where} = ${exact(values[at.tensor][(at.query ?? at.key) * d + at.dim])}`;
-  };
-  const showTip = () => {
-    tip.hidden = !hover;
-    if (!hover) return;
-    tip.textContent = describe(hover);
-    tip.style.left = `${Math.min(hover.x + 14, view.width - tip.offsetWidth - 4)}px`;
-    tip.style.top = `${hover.y + 16}px`;
   };
   canvas.onpointermove = event => {
     const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top, at = locate(x, y);

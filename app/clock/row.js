@@ -123,7 +123,7 @@ export default function ({ data, parentElement }) {
     }
     canvas.setAttribute('aria-label', `${frame.title}. ${frame.sentence}`);
     drawNumbers(frame);
-    showTip();
+    showTip(tip, hover, hover && describe(hover), view.width);
   };
 
   const total = data.meta.total;
@@ -142,13 +142,6 @@ export default function ({ data, parentElement }) {
     if (at.kind === 'score') return i < frame.keys && !Number.isNaN(scores[i]) ? `score[${row}, ${i}] = ${exact(scores[i])}` : `score[${row}, ${i}] is not computed yet`;
     if (at.kind === 'weight') return i < frame.weighed ? `weight of key ${i} = ${ordinary || decay[B.step][tile_of[i]] === 1 ? exact(weights[i]) : short(weight(B.step, i), 7)}, float64 ${short(due(frame, i), 7)}` : `key ${i} has no weight yet`;
     return frame.o < 0 ? `O[${row}, ${i}] is not begun` : `O[${row}, ${i}]${frame.group === 'final' ? '' : ' so far'} = ${exact(o[frame.o * d + i])}` + (frame.group === 'final' ? `, float64 ${short(oTrue[i], 9)}` : '');
-  };
-  const showTip = () => {
-    tip.hidden = !hover;
-    if (!hover) return;
-    tip.textContent = describe(hover);
-    tip.style.left = `${Math.min(hover.x + 14, view.width - tip.offsetWidth - 4)}px`;
-    tip.style.top = `${hover.y + 16}px`;
   };
   canvas.onpointermove = event => {
     const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
