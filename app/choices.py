@@ -53,11 +53,9 @@ def from_url(params):
     if state["what_if"] not in [AS_WRITTEN, *what_ifs(KERNELS[state["kernel"]])]:
         ignored.append(f"what_if is {state['what_if']!r}; {state['kernel']} has no such build.")
         state["what_if"] = AS_WRITTEN
-    for name in ("at_batch", "at_head", "at_tile", "row"):  # the row's limit depends on the tile
-        high = _view_limits(state)[name]
-        if state[name] > high:
-            ignored += [f"{name} is {state[name]}; here it can be 0 to {high}."] if name in params else []
-            state[name] = min(VIEW[name], high)
+    for name, value, high in _bring_into_range(state):
+        if name in params:
+            ignored.append(f"{name} is {value}; here it can be 0 to {high}.")
     return state, ignored
 
 
@@ -81,6 +79,17 @@ def _view_limits(state):
     last_tile = -(-state["seq_len"] // state["BLOCK_Q"]) - 1
     rows = min(state["BLOCK_Q"], state["seq_len"] - state["at_tile"] * state["BLOCK_Q"])
     return {"at_batch": state["batch"] - 1, "at_head": state["heads"] - 1, "at_tile": last_tile, "row": max(0, rows - 1)}
+
+
+def _bring_into_range(state):
+    """Puts what a smaller problem leaves out of range at its default, in place; a list of (name, value it had, limit) of those."""
+    moved = []
+    for name in ("at_batch", "at_head", "at_tile", "row"):  # the row's limit depends on the tile
+        high = _view_limits(state)[name]
+        if state[name] > high:
+            moved.append((name, state[name], high))
+            state[name] = min(VIEW[name], high)
+    return moved
 
 
 # ---- the sidebar ----
@@ -143,18 +152,17 @@ def _backend(survey):
 
 
 def _problem():
-    if st.session_state.backend != "recorded":
-        left, right = st.columns(2)
-        f = PROBLEM["seq_len"].metadata
-        left.number_input("seq_len", f["low"], f["high"], key="seq_len", help=f["meaning"])
-        right.selectbox("head_dim", PROBLEM["head_dim"].metadata["allowed"], key="head_dim", help=PROBLEM["head_dim"].metadata["meaning"])
-        for column, name in ((left, "batch"), (right, "heads"), (left, "BLOCK_Q"), (right, "BLOCK_KV"), (left, "score_scale"), (right, "seed")):
-            if name in CONSTANTS:
-                column.selectbox(name, CONSTANTS[name].values, key=name, help=CONSTANTS[name].meaning)
-            else:
-                f = PROBLEM[name].metadata
-                column.number_input(name, f["low"], f["high"], key=name, help=f["meaning"])
-        st.toggle("causal", key="causal", help=PROBLEM["causal"].metadata["meaning"])
+    left, right = st.columns(2)
+    f = PROBLEM["seq_len"].metadata
+    left.number_input("seq_len", f["low"], f["high"], key="seq_len", help=f["meaning"])
+    right.selectbox("head_dim", PROBLEM["head_dim"].metadata["allowed"], key="head_dim", help=PROBLEM["head_dim"].metadata["meaning"])
+    for column, name in ((left, "batch"), (right, "heads"), (left, "BLOCK_Q"), (right, "BLOCK_KV"), (left, "score_scale"), (right, "seed")):
+        if name in CONSTANTS:
+            column.selectbox(name, CONSTANTS[name].values, key=name, help=CONSTANTS[name].meaning)
+        else:
+            f = PROBLEM[name].metadata
+            column.number_input(name, f["low"], f["high"], key=name, help=f["meaning"])
+    st.toggle("causal", key="causal", help=PROBLEM["causal"].metadata["meaning"])
 
 
 def _recorded_problem(kernel):
@@ -193,10 +201,8 @@ def _set(values):
 def _place(with_row):
     """Which query tile is traced, and which of its rows is looked at."""
     state = {name: st.session_state[name] for name in defaults() if name in st.session_state}
-    for name in ("at_batch", "at_head", "at_tile", "row"):
-        high = _view_limits(state)[name]
-        if state[name] > high:
-            st.session_state[name] = state[name] = min(VIEW[name], high)
+    for name, _, _ in _bring_into_range(state):
+        st.session_state[name] = state[name]
     first, last = state["at_tile"] * state["BLOCK_Q"], min(state["seq_len"], (state["at_tile"] + 1) * state["BLOCK_Q"]) - 1
     limits = _view_limits(state)
     st.markdown("**Traced query tile**")
@@ -216,9 +222,3 @@ def _write_url(state):
             st.query_params[name] = text
     for name in set(st.query_params) - set(state) - {"step"}:
         del st.query_params[name]
-
-
-def is_what_if(request):
-    """Whether the request is for a build that is broken on purpose."""
-    chosen = dict(request.settings)
-    return any(c.what_if and chosen.get(c.name, c.default) != c.default for c in request.kernel.constants)

@@ -32,7 +32,7 @@ def badge(run):
     st.caption(f"Values and addresses {run.provenance} {where}. {run.trace.table.num_rows:,} records; {error}.")
     if run.trace.lost:
         st.warning(f"The trace was cut: {run.trace.lost:,} records did not fit, so later steps are incomplete. Choose a smaller seq_len.")
-    if not is_correct(run.max_abs_error, baseline) and not choices.is_what_if(run.request):
+    if not is_correct(run.max_abs_error, baseline) and not run.request.broken:
         st.error("The output misses float64 by more than twice torch's own error. Do not trust this run.")
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 import streamlit as st
 
 from kernels import build, execute, inspection, workers
-from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunError, WarpglassError
+from kernels.errors import ProblemError, RunCancelled, WarpglassError
 
 PATIENCE = 1.5  # seconds a page waits for a run before it shows progress and a stop button
 KEPT_BYTES = 2**30  # of results, over all sessions; the oldest go first
@@ -64,7 +64,7 @@ def _get(task, function, request, patience=PATIENCE):
         jobs.pop(key, None)
         st.error(f"**This problem cannot run.** {error}", icon=":material/block:")
         st.stop()
-    except (RunError, BackendUnavailable, WarpglassError) as error:
+    except WarpglassError as error:
         title = "Stopped." if isinstance(error, RunCancelled) else "The run failed."
         st.error(f"**{title}** {error}", icon=":material/error:")
         if st.button("Run again", key=f"again-{task}"):

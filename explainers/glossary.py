@@ -1,4 +1,4 @@
-"""The one list of terms that the pages use. A term is written the same way everywhere; a tooltip shows its meaning."""
+"""The one list of words. TERMS is how a term is written on every page, for those who write them; the pages show PROVENANCE and PHASES."""
 
 TERMS = {
     "tile": "A block of neighbouring rows or columns that a thread block works on at once.",

@@ -38,11 +38,8 @@ class RowStory:
 
 def rows_of(run):
     """First and last row (inclusive) of the query tile that the run traced, and its batch and head."""
-    problem, settings = run.request.problem, run.request.kernel.settings(run.request.settings)
-    tiles = -(-problem.seq_len // settings["BLOCK_Q"])
-    head, tile = divmod(run.request.scope.first, tiles)
-    first = tile * settings["BLOCK_Q"]
-    return first, min(problem.seq_len, first + settings["BLOCK_Q"]) - 1, divmod(head, problem.heads)
+    head, first, end = run.request.query_rows
+    return first, end - 1, divmod(head, run.request.problem.heads)
 
 
 def explain(run, row):
@@ -197,7 +194,7 @@ def _tell(group, tile, part, values, state, l_before, truth, ordinary):
 
 def _summary(run, frames, wrong, error):
     """What the whole row shows, in a sentence or two; for a what-if build, where and why it goes wrong."""
-    broken = [c for c in run.request.kernel.constants if c.what_if and dict(run.request.settings).get(c.name, c.default) != c.default]
+    broken = run.request.broken
     if wrong is None:
         note = f" {broken[0].what_if}: {broken[0].effect} In this row it made no difference." if broken else ""
         return f"The row agrees with float64 at every step; its largest error is {error:.2g}.{note}"

@@ -34,10 +34,7 @@ class Tiling:
 def explain(run):
     """The Tiling of a Run whose trace covers one query tile."""
     request, trace, sites = run.request, run.trace, run.request.kernel.sites
-    problem, settings = request.problem, request.constants
-    tiles = -(-problem.seq_len // settings["BLOCK_Q"])
-    head, tile = divmod(request.scope.first, tiles)
-    rows = (tile * settings["BLOCK_Q"], min(problem.seq_len, (tile + 1) * settings["BLOCK_Q"]))
+    problem, (head, *rows) = request.problem, request.query_rows
     steps = cutting.cut(trace, sites)
     accesses = _accesses(trace, steps, problem, sites)
     values = _values(trace, steps)
@@ -48,12 +45,13 @@ def explain(run):
     traffic = pd.DataFrame([(step, *a[:5]) for step, made in enumerate(accesses) for a in made],
                            columns=["step", "tensor", "space", "kind", "accesses", "bytes"])
     frames = _frames(steps, accesses, values, o_of_step, cutting.lit_lines(trace, steps, sites))
-    return Tiling(frames, traffic, scores, o_values, rows, head, _output_blocks(request, head, tiles))
+    return Tiling(frames, traffic, scores, o_values, tuple(rows), head, _output_blocks(request, head))
 
 
-def _output_blocks(request, head, tiles):
+def _output_blocks(request, head):
     """From the plan: the last launch writes O, its blocks_per_tile blocks side by side over head_dim."""
     settings, launch = request.constants, request.plan.launches[-1]
+    tiles = request.plan.query_tiles // (request.problem.batch * request.problem.heads)
     side, width = launch.blocks_per_tile, request.problem.head_dim // launch.blocks_per_tile
     return [[t * settings["BLOCK_Q"], min(request.problem.seq_len, (t + 1) * settings["BLOCK_Q"]) - 1, j * width, (j + 1) * width - 1,
              (head * tiles + t) * side + j] for t in range(tiles) for j in range(side)]

@@ -3,6 +3,7 @@
 import datetime
 import json
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -57,6 +58,19 @@ class Request:
         """The launches (catalog.Plan)."""
         return self.kernel.plan(self.problem, self.constants)
 
+    @property
+    def broken(self):
+        """The what-if constants (catalog.Constant) that this request sets to break the kernel."""
+        chosen = self.constants
+        return tuple(c for c in self.kernel.constants if c.what_if and chosen[c.name] != c.default)
+
+    @property
+    def query_rows(self):
+        """The head (counted over the whole batch), first row and end row of the scope's first query tile."""
+        rows, n = self.constants["BLOCK_Q"], self.problem.seq_len
+        head, tile = divmod(self.scope.first, -(-n // rows))
+        return head, tile * rows, min(n, (tile + 1) * rows)
+
 
 @dataclass(frozen=True)
 class Run:
@@ -95,8 +109,7 @@ class Estimate:
 
 def estimate(request, device):
     """Bytes of the arrays, and on the CPU the seconds to execute it (0 elsewhere: a GPU needs too few to matter here)."""
-    problem = request.problem
-    plan = request.kernel.plan(problem, request.constants)
+    problem, plan = request.problem, request.plan
     values = 3 * np.prod(problem.shape, dtype=np.int64) + sum(np.prod(shape, dtype=np.int64) for shape in plan.written.values())
     work = 2.0 * problem.score_count * problem.head_dim
     return Estimate(4 * int(values), work * CPU_SECONDS_PER_MULTIPLY_ADD if device.backend == "cpu" else 0.0)
@@ -162,8 +175,9 @@ def is_correct(max_abs_error, baseline_max_abs_error):
     return max_abs_error <= 2 * baseline_max_abs_error
 
 
+@lru_cache(maxsize=1)
 def truth(problem, backend):
-    """The problem's attention in float64, on the GPU where there is one."""
+    """The problem's attention in float64, on the GPU where there is one; a check asks for the same one three times."""
     function = reference.attention_on_gpu if backend == "gpu" else reference.attention
     return function(*problem.inputs().values(), problem.scale, problem.causal)
 

@@ -1,7 +1,7 @@
 """Reads the PROBE lines of a .cu: the line itself is the only declaration of what it logs. Record layout: cuda/probe.cuh."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def _site(file, line, kind, args, lines):
     if odd or len(site.keys) > MAX_KEYS[kind]:
         raise BuildError(f"{file}:{line}: keys must be at most {MAX_KEYS[kind]} plain variables, as their names become "
                          f"columns; found {', '.join(site.keys)}")
-    return Site(**{**vars(site), "code_line": _code_line(lines, line, -1 if kind == "value" else 1)})
+    return replace(site, code_line=_code_line(lines, line, -1 if kind == "value" else 1))
 
 
 def _code_line(lines, line, step):

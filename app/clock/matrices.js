@@ -25,6 +25,8 @@ export default function ({ data, parentElement }) {
     g.putImageData(pixels, 0, 0);
     return small;
   };
+  const firstWrite = frames.findIndex(f => f.touched.some(t => t.tensor === 'O' && t.kind === 'store'));
+  const writtenAt = firstWrite < 0 ? Infinity : firstWrite;  // from this step on O is final
   const oBlocks = values.O.length / (rows * d);
   const pictures = {
     Q: image(d, n, (y, x) => values.Q[y * d + x], span(values.Q)), K: image(n, d, (y, x) => values.K[x * d + y], span(values.K)),
@@ -74,7 +76,7 @@ export default function ({ data, parentElement }) {
       g.drawImage(pictures.S, rect[2], rect[0] - row0, rect[3] - rect[2] + 1, rect[1] - rect[0] + 1, x, y, w, h);
     }
     g.globalAlpha = 1;
-    const written = frames.slice(0, step + 1).some(f => f.touched.some(t => t.tensor === 'O' && t.kind === 'store'));
+    const written = step >= writtenAt;
     const o = written ? oBlocks : frame.o;
     if (o >= 0) {
       const [x, y, w, h] = pixels('O', [row0, row0 + rows - 1, 0, d - 1]);
@@ -169,7 +171,7 @@ export default function ({ data, parentElement }) {
       return `${where} ${!inTile ? 'is outside the traced query tile' : Number.isNaN(v) ? 'is masked: never computed' : done ? `= ${exact(v)}` : 'is not computed yet'}`;
     }
     if (at.tensor === 'O') {
-      const frame = frames[B.step], written = frames.slice(0, B.step + 1).some(f => f.touched.some(t => t.tensor === 'O' && t.kind === 'store'));
+      const frame = frames[B.step], written = B.step >= writtenAt;
       if (!inTile) return `${where} is made by block ${blocks.find(([r0, r1, c0, c1]) => at.query >= r0 && at.query <= r1 && at.dim >= c0 && at.dim <= c1)[4]}, not traced`;
       if (written) return `${where} = ${exact(oFinal[(at.query - row0) * d + at.dim])}`;
       return frame.o < 0 ? `${where} is not begun` : `${where} so far = ${exact(values.O[(frame.o * rows + at.query - row0) * d + at.dim])}`;
@@ -200,12 +202,11 @@ export default function ({ data, parentElement }) {
   };
   const drawBytes = (frame, key) => {
     bytesNow = key;
-    const tensors = traced.filter(t => t !== '');
     const cell = (tensor, kind) => element('td', {}, number(frame.bytes[`${tensor} ${kind}`] ?? 0));
     bytes.replaceChildren(element('caption', {}, 'Bytes of global memory so far, this query tile'),
-      element('tr', {}, element('th', {}, ''), ...tensors.map(t => element('th', {}, t))),
-      element('tr', {}, element('th', {}, 'read'), ...tensors.map(t => cell(t, 'load'))),
-      element('tr', {}, element('th', {}, 'written'), ...tensors.map(t => cell(t, 'store'))));
+      element('tr', {}, element('th', {}, ''), ...traced.map(t => element('th', {}, t))),
+      element('tr', {}, element('th', {}, 'read'), ...traced.map(t => cell(t, 'load'))),
+      element('tr', {}, element('th', {}, 'written'), ...traced.map(t => cell(t, 'store'))));
   };
 
   const mounted = mount(parentElement, { onStep: step => view && draw(step), title: `Matrices of head ${head}` });

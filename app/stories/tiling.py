@@ -36,7 +36,7 @@ with right:
     traffics = {}
     for spec in KERNELS.values():
         settings = tuple((c.name, dict(request.settings).get(c.name, c.default)) for c in spec.constants)
-        if request.backend == "recorded" and spec is not request.kernel and choices.is_what_if(request):
+        if request.backend == "recorded" and spec is not request.kernel and request.broken:
             continue
         traffics[spec.title] = runs.traffic(replace(request, kernel=spec, settings=settings))
     comparison, reuse = tiling.traffic_comparison(traffics, request.problem), tiling.reuse(traffics, request.problem)
