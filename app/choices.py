@@ -6,13 +6,13 @@ import streamlit as st
 
 from kernels import backends
 from kernels.backends import recorded
-from kernels.catalog import KERNELS
+from kernels.catalog import ATTENTION
 from kernels.errors import ProblemError
 from kernels.execute import Request, Scope
 from kernels.problem import AttentionProblem, check_value
 
 PROBLEM = {f.name: f for f in fields(AttentionProblem)}
-CONSTANTS = {c.name: c for spec in KERNELS.values() for c in spec.constants}
+CONSTANTS = {c.name: c for spec in ATTENTION.values() for c in spec.constants}
 VIEW = {"at_batch": 0, "at_head": 0, "at_tile": 0, "row": 6, "step": 0}  # where to look; in row 6 the max moves twice
 AS_WRITTEN = "none"
 
@@ -33,7 +33,7 @@ def defaults():
 def from_url(params):
     """(state, ignored): the state that a URL's parameters describe, and a sentence for each that is not understood."""
     state, ignored = defaults(), []
-    lists = {"kernel": list(KERNELS), "backend": ["auto", *backends.NAMES], "what_if": [AS_WRITTEN, *what_ifs()]}
+    lists = {"kernel": list(ATTENTION), "backend": ["auto", *backends.NAMES], "what_if": [AS_WRITTEN, *what_ifs()]}
     for name, text in params.items():
         try:
             if name in lists:
@@ -50,7 +50,7 @@ def from_url(params):
                 raise ProblemError(f"{name} is not a choice of this page.")
         except ProblemError as error:
             ignored.append(str(error))
-    if state["what_if"] not in [AS_WRITTEN, *what_ifs(KERNELS[state["kernel"]])]:
+    if state["what_if"] not in [AS_WRITTEN, *what_ifs(ATTENTION[state["kernel"]])]:
         ignored.append(f"what_if is {state['what_if']!r}; {state['kernel']} has no such build.")
         state["what_if"] = AS_WRITTEN
     for name, value, high in _bring_into_range(state):
@@ -66,7 +66,7 @@ def what_ifs(kernel=None):
 
 def to_request(state, device_backend):
     """The Request that a state describes."""
-    kernel = KERNELS[state["kernel"]]
+    kernel = ATTENTION[state["kernel"]]
     settings = {c.name: state[c.name] for c in kernel.constants if not c.what_if}
     settings |= {c.name: next(v for v in c.values if v != c.default) if c.name == state["what_if"] else c.default for c in kernel.constants if c.what_if}
     problem = AttentionProblem(**{name: state[name] for name in PROBLEM})
@@ -99,8 +99,8 @@ def sidebar(survey, with_row=False):
     """Draws the sidebar, keeps the URL in step, and returns the Choices."""
     state = _session_state()
     with st.sidebar:
-        st.selectbox("Kernel", list(KERNELS), key="kernel", format_func=lambda name: f"{name[:2]} {KERNELS[name].title}")
-        kernel = KERNELS[st.session_state.kernel]
+        st.selectbox("Kernel", list(ATTENTION), key="kernel", format_func=lambda name: f"{name[:2]} {ATTENTION[name].title}")
+        kernel = ATTENTION[st.session_state.kernel]
         _what_if(kernel)
         backend = _backend(survey)
         if backend == "recorded":

@@ -9,6 +9,15 @@ TERMS = {
     "running sum l": "The sum of e^(score - m) over the row's keys seen so far.",
     "rescale factor": "e^(m before - m after): what l and O are multiplied by when the max moves.",
     "weight": "e^(score - m): what the key counts for in l and O, before the division by l.",
+    "page": "A physical block of the KV cache: block_size slots, each for the K and V of one token.",
+    "block table": "A sequence's pages, in order: entry i says where its tokens from i * block_size on lie.",
+    "logical block": "block_size neighbouring tokens of a sequence, numbered by their place in it.",
+    "slot": "One token's place in a page; as a number, page * block_size + slot in page.",
+    "reference count": "How many sequences hold a page.",
+    "copy on write": "A shared page is copied for the sequence that is about to write into it.",
+    "slack": "Slots of a sequence's last page that hold no token yet.",
+    "partition": "PARTITION neighbouring tokens of a context, walked by a thread block of its own in PagedAttention V2.",
+    "KV head": "A head of K and V; num_heads / num_kv_heads query heads read the same one.",
     "global memory": "The GPU's device memory: large, shared by all blocks, slow.",
     "shared memory": "Memory on the multiprocessor, seen by one thread block: small and fast.",
     "reuse factor": "How often each number fetched from global memory is used in a multiply-add.",
@@ -27,5 +36,6 @@ PROVENANCE = {
 
 PHASES = {  # the marks of the kernels, as the pages call them
     "load_q": "Load Q", "load_tile": "Load tile", "scores": "Scores", "softmax": "Online softmax", "output": "Output", "write": "Write O",
+    "walk_k": "Walk K", "walk_v": "Walk V", "write_part": "Write partition", "combine": "Combine", "write_token": "Write token", "copy_page": "Copy page",
     "row_max": "Row max", "row_sum": "Row sum", "divide": "Divide",
 }

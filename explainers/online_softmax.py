@@ -9,6 +9,7 @@ import pandas as pd
 
 from explainers import steps as cutting
 from explainers.palette import AXIS, OKABE_ITO
+from explainers.tiling import query_rows
 from kernels import reference
 
 WRONG = 1e-3  # a relative difference from float64 that is no rounding
@@ -38,7 +39,7 @@ class RowStory:
 
 def rows_of(run):
     """First and last row (inclusive) of the query tile that the run traced, and its batch and head."""
-    head, first, end = run.request.query_rows
+    head, first, end = query_rows(run.request)
     return first, end - 1, divmod(head, run.request.problem.heads)
 
 
@@ -63,7 +64,7 @@ def explain(run, row):
 
 def _row_records(run, row):
     """The row's value records in the order the kernel made them: step, event, group, tile, col, dim, value, code_line."""
-    sites, trace = run.request.kernel.sites, run.trace
+    sites, trace = run.request.sites, run.trace
     steps = cutting.cut(trace, sites)
     table = trace.table
     keep = (steps.of_record >= 0) & table["value"].is_valid().to_numpy() & (table["row"].fill_null(-1).to_numpy() == row)

@@ -33,8 +33,8 @@ class Tiling:
 
 def explain(run):
     """The Tiling of a Run whose trace covers one query tile."""
-    request, trace, sites = run.request, run.trace, run.request.kernel.sites
-    problem, (head, *rows) = request.problem, request.query_rows
+    request, trace, sites = run.request, run.trace, run.request.sites
+    problem, (head, *rows) = request.problem, query_rows(request)
     steps = cutting.cut(trace, sites)
     accesses = _accesses(trace, steps, problem, sites)
     values = _values(trace, steps)
@@ -48,11 +48,18 @@ def explain(run):
     return Tiling(frames, traffic, scores, o_values, tuple(rows), head, _output_blocks(request, head))
 
 
+def query_rows(request):
+    """The head (counted over the whole batch), first row and end row of the scope's first query tile."""
+    rows, n = request.constants["BLOCK_Q"], request.problem.seq_len
+    head, tile = divmod(request.scope.first, -(-n // rows))
+    return head, tile * rows, min(n, (tile + 1) * rows)
+
+
 def _output_blocks(request, head):
-    """From the plan: the last launch writes O, its blocks_per_tile blocks side by side over head_dim."""
+    """From the plan: the last launch writes O, its blocks_per_item blocks side by side over head_dim."""
     settings, launch = request.constants, request.plan.launches[-1]
-    tiles = request.plan.query_tiles // (request.problem.batch * request.problem.heads)
-    side, width = launch.blocks_per_tile, request.problem.head_dim // launch.blocks_per_tile
+    tiles = request.plan.items // (request.problem.batch * request.problem.heads)
+    side, width = launch.blocks_per_item, request.problem.head_dim // launch.blocks_per_item
     return [[t * settings["BLOCK_Q"], min(request.problem.seq_len, (t + 1) * settings["BLOCK_Q"]) - 1, j * width, (j + 1) * width - 1,
              (head * tiles + t) * side + j] for t in range(tiles) for j in range(side)]
 

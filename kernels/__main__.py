@@ -7,7 +7,7 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 
 import numpy as np
 
@@ -61,9 +61,10 @@ def _parser():
     run = command("run", _run, "Run a kernel's probed build once, compare with float64, and keep its trace and arrays.", "one")
     run.add_argument("--backend", default="auto", help="auto (default), gpu, cpu or recorded")
     run.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="a problem field or a compile-time constant of `list`")
-    run.add_argument("--scope", default="0", metavar="FIRST[:COUNT]|all", help="which query tiles write the trace (default 0, the first)")
+    run.add_argument("--scope", default="0", metavar="FIRST[:COUNT]|all",
+                     help="which query tiles (paged: query heads) write the trace (default 0, the first)")
     run.add_argument("--trace", metavar="FILE.parquet", help="write the trace here")
-    run.add_argument("--arrays", metavar="FILE.npz", help="write q, k, v, o here")
+    run.add_argument("--arrays", metavar="FILE.npz", help="write inputs and outputs here")
     checks = command("check", _check, "Compare kernels with float64 over a grid of problems, in both builds.", "many")
     checks.add_argument("--backend", default="auto", help="auto (default), gpu or cpu")
     checks.add_argument("--every", type=int, default=1, metavar="K", help="only every K-th problem of the grid, for slow tools (default 1)")
@@ -90,12 +91,12 @@ def _assignments(kernel, texts):
     return kernel.problem_type(**problem), tuple(kernel.settings(settings).items())
 
 
-def _scope(text, query_tiles):
+def _scope(text, items, item):
     if text == "all":
-        return Scope(0, query_tiles)
+        return Scope(0, items)
     first, _, count = text.partition(":")
     if not first.isdigit() or (count and not count.isdigit()):
-        raise ProblemError(f"--scope is {text!r}; it must be FIRST, FIRST:COUNT (query tiles, whole numbers) or all.")
+        raise ProblemError(f"--scope is {text!r}; it must be FIRST, FIRST:COUNT ({item}s, whole numbers) or all.")
     return Scope(int(first), int(count or 1))
 
 
@@ -113,8 +114,8 @@ def _list(args):
         return OK
     for kernel in kernels:
         print(f"{kernel['name']:10s} {kernel['title']:16s} {kernel['idea']}")
-        print(f"{'':10s} constants: " + ", ".join(f"{n}={c['default']} of {c['allowed']}" for n, c in kernel["constants"].items()))
-    print("problem:", ", ".join(f"{n}={f['default']}" for n, f in kernels[0]["problem"].items()))
+        print(f"{'':10s} problem: " + ", ".join(f"{n}={_plain(f['default'])}" for n, f in kernel["problem"].items()))
+        print(f"{'':10s} constants: " + (", ".join(f"{n}={c['default']} of {c['allowed']}" for n, c in kernel["constants"].items()) or "none"))
     for name, device in survey.devices.items():
         print(f"backend {name}: {device.name}")
     for name, reason in survey.reasons.items():
@@ -122,11 +123,16 @@ def _list(args):
     return OK
 
 
+def _plain(value):
+    """A default as `--set` takes it."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else value
+
+
 def _run(args):
     kernel = catalog.find(args.kernel)
     problem, settings = _assignments(kernel, args.set)
     device = workers.survey().pick(args.backend)
-    request = Request(kernel, problem, settings, _scope(args.scope, kernel.plan(problem, dict(settings)).query_tiles), device.backend)
+    request = Request(kernel, problem, settings, _scope(args.scope, kernel.plan(problem, dict(settings)).items, problem.item), device.backend)
     execute.check_possible(request, device)
     run, baseline = (workers.submit(task, request, backend=device.backend, what=kernel.name, time_limit=CLI_TIME_LIMIT).result()
                      for task in (execute.run, execute.baseline))
@@ -140,7 +146,7 @@ def _run(args):
              "records": run.trace.table.num_rows, "lost": run.trace.lost}
     print(json.dumps(facts, indent=1) if args.json else "\n".join(f"{k:24s} {v}" for k, v in facts.items()))
     if run.trace.lost:
-        print(f"The trace was cut: {run.trace.lost:,} records did not fit. Choose fewer query tiles or a smaller problem.", file=sys.stderr)
+        print(f"The trace was cut: {run.trace.lost:,} records did not fit. Choose a smaller scope or a smaller problem.", file=sys.stderr)
     return OK
 
 
@@ -207,24 +213,12 @@ def _record(args):
 
     device = workers.survey().pick("gpu")
     for kernel in [catalog.find(name) for name in args.kernels] or catalog.KERNELS.values():
-        for problem, settings in _recorded_problems(kernel):
-            tiles = kernel.plan(problem, kernel.settings(settings)).query_tiles
-            first_head = Scope(0, tiles // (problem.batch * problem.heads))
-            request = Request(kernel, problem, settings, first_head, device.backend)
+        for problem, settings, scope in check.recorded(kernel):
+            request = Request(kernel, problem, settings, scope, device.backend)
             made = (workers.submit(task, request, backend="gpu", what=kernel.name).result()
                     for task in (execute.run, execute.traffic, execute.baseline))
             print(recorded.save(*made))
     return OK
-
-
-def _recorded_problems(kernel):
-    """What is worth having where there is no GPU: the default problem, causal, a ragged one, and every what-if build."""
-    default = kernel.problem_type()
-    pairs = [(default, ()), (replace(default, causal=True), ()), (replace(default, seq_len=50, head_dim=64, heads=1), ())]
-    for constant in (c for c in kernel.constants if c.what_if):
-        broken = tuple((constant.name, v) for v in constant.values if v != constant.default)
-        pairs.append((replace(default, score_scale=constant.shows_at), broken))
-    return pairs
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import numpy as np
 
 from kernels import probes
 from kernels.errors import ProblemError
+from kernels.paged import CacheCopyProblem, CacheWriteProblem, PagedProblem
 from kernels.problem import AttentionProblem, check_value
 
 CUDA = Path(__file__).parent / "cuda"
@@ -39,8 +40,8 @@ class Constant:
 class Launch:
     """One kernel launch. `args` are names of arrays, or NumPy scalars, in the order of the kernel's signature.
 
-    Blocks are numbered x fastest, then y, z. Each query tile (BLOCK_Q rows of one head's output) is worked on by
-    `blocks_per_tile` neighbouring blocks, so that a scope of query tiles is a range of blocks in every launch.
+    Blocks are numbered x fastest, then y, z. Each item of the plan (such as a query tile: BLOCK_Q rows of one head's output)
+    is worked on by `blocks_per_item` neighbouring blocks, so that a scope of items is a range of blocks in every launch.
     """
 
     entry: str
@@ -48,7 +49,7 @@ class Launch:
     block: tuple[int, int, int]
     shared_bytes: int
     args: tuple
-    blocks_per_tile: int
+    blocks_per_item: int
 
     @property
     def threads(self):
@@ -57,11 +58,12 @@ class Launch:
 
 @dataclass(frozen=True)
 class Plan:
-    """The launches of one run, and the shapes of the float32 arrays that the kernel writes (o, and s and p if it has them)."""
+    """The launches of one run, how many items they work on, and the shapes of the arrays that they write: float32, or as the
+    problem's outputs and inputs of that name are. items are what a scope counts: query tiles, (sequence, head) pairs, ..."""
 
     launches: tuple[Launch, ...]
     written: dict[str, tuple[int, ...]]
-    query_tiles: int
+    items: int
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class KernelSpec:
     family: str
     rung: int
     constants: tuple[Constant, ...]
-    make_plan: Callable[[AttentionProblem, dict], Plan]
+    make_plan: Callable[[object, dict], Plan]
     problem_type: type = AttentionProblem
     folder: Path = CUDA
 
@@ -101,8 +103,12 @@ class KernelSpec:
 
     @property
     def sites(self):
-        """Line number -> probes.Site."""
-        return probes.sites(self.path)
+        """Line number -> probes.Site, of a build for the default problem."""
+        return self.sites_of(self.problem_type(), self.settings())
+
+    def sites_of(self, problem, settings):
+        """Line number -> probes.Site, of a build for that problem; only widths depend on it."""
+        return probes.sites(self.path, tuple(defines(problem, settings).items()))
 
     def settings(self, chosen=()):
         """Every constant's value: the default, or what `chosen` (a mapping or pairs) says. Raises ProblemError."""
@@ -120,19 +126,19 @@ class KernelSpec:
         plan = self.plan(problem, settings)
         for launch in plan.launches:
             if launch.threads > 1024:
-                return (f"{self.name} would need {launch.threads:,} threads per block (BLOCK_Q {settings['BLOCK_Q']} x BLOCK_KV "
-                        f"{settings['BLOCK_KV']}); the limit is 1,024. Choose smaller tiles.")
+                chosen = ", ".join(f"{name} {value}" for name, value in settings.items())
+                return f"{self.name} would need {launch.threads:,} threads per block ({chosen}); the limit is 1,024. Choose smaller ones."
             if launch.shared_bytes > device.shared_bytes_per_block:
                 return (f"{self.name} needs {launch.shared_bytes:,} bytes of shared memory per block; {device.name} allows "
-                        f"{device.shared_bytes_per_block:,}. Choose smaller tiles or a smaller head_dim (now {problem.head_dim}).")
+                        f"{device.shared_bytes_per_block:,}. {problem.shared_remedy}")
             if launch.grid[2] > 65535 or launch.grid[1] > 65535:
-                return f"{self.name} would need a grid of {launch.grid}; CUDA allows 65,535 in y and z. Choose a smaller batch or fewer heads."
+                return f"{self.name} would need a grid of {launch.grid}; CUDA allows 65,535 in y and z. {problem.remedy}"
         return None
 
 
 def defines(problem, settings):
     """The compile-time constants of a build, name -> value."""
-    return {"HEAD_DIM": problem.head_dim, **settings}
+    return {**problem.defines, **settings}
 
 
 def find(name):
@@ -175,6 +181,42 @@ def _flash_plan(problem, c):
     return Plan((launch,), {"o": problem.shape}, rows * heads)
 
 
+def _paged_v1_plan(problem, c):
+    grid = (problem.num_heads, problem.num_seqs, 1)
+    shared = 4 * ((1 + c["WARPS"]) * problem.head_size + 2 * c["WARPS"] + max(problem.context_lens))
+    return Plan((Launch("paged_v1", grid, (32 * c["WARPS"], 1, 1), shared, (
+        "q", "k_cache", "v_cache", "block_tables", "context_lens", "alibi_slopes", "o", np.int32(problem.num_kv_heads),
+        np.int32(problem.max_blocks_per_seq), np.float32(problem.scale)), 1),), {"o": problem.shape}, grid[0] * grid[1])
+
+
+def _paged_v2_plan(problem, c):
+    partitions, heads, seqs = _ceil(max(problem.context_lens), c["PARTITION"]), problem.num_heads, problem.num_seqs
+    shared = 4 * ((1 + c["WARPS"]) * problem.head_size + 2 * c["WARPS"] + c["PARTITION"])
+    block = (32 * c["WARPS"], 1, 1)
+    return Plan((
+        Launch("paged_v2", (partitions, heads, seqs), block, shared, (
+            "q", "k_cache", "v_cache", "block_tables", "context_lens", "alibi_slopes", "m_part", "l_part", "o_part", np.int32(problem.num_kv_heads),
+            np.int32(problem.max_blocks_per_seq), np.float32(problem.scale)), partitions),
+        Launch("paged_v2_reduce", (heads, seqs, 1), block, 4 * partitions, ("m_part", "l_part", "o_part", "context_lens", "o", np.int32(partitions)), 1),
+    ), {"m_part": (seqs, heads, partitions), "l_part": (seqs, heads, partitions), "o_part": (seqs, heads, partitions, problem.head_size),
+        "o": problem.shape}, heads * seqs)
+
+
+def _cache_write_plan(problem, c):
+    launch = Launch("reshape_and_cache", (len(problem.slots), 1, 1), (128, 1, 1), 0,
+                    ("key", "value", "slots", "k_cache", "v_cache", np.int32(problem.num_kv_heads)), 1)
+    return Plan((launch,), _caches(problem), len(problem.slots))
+
+
+def _cache_copy_plan(problem, c):
+    launch = Launch("copy_blocks", (len(problem.copies), 1, 1), (128, 1, 1), 0, ("k_cache", "v_cache", "copies", np.int32(problem.num_kv_heads)), 1)
+    return Plan((launch,), _caches(problem), len(problem.copies))
+
+
+def _caches(problem):
+    return {"k_cache": problem.layout.k_shape, "v_cache": problem.layout.v_shape}
+
+
 _TILES = (
     Constant("BLOCK_Q", (8, 16, 32), 16, "query rows per tile"),
     Constant("BLOCK_KV", (8, 16, 32), 16, "keys per tile"),
@@ -185,9 +227,23 @@ _SUBTRACT_MAX = Constant(
 _RESCALE = Constant(
     "RESCALE", (1, 0), 1, "rescale l and O when the max moves", "No rescaling",
     "after the max rises, what l and O held before still counts against the old max, so they come out too large.")
+_WARPS = Constant("WARPS", (1, 2, 4, 8), 4, "warps per block; each takes every WARPS-th page")
+_PARTITION = Constant("PARTITION", (32, 64, 128, 256, 512, 1024), 512, "tokens per partition, each walked by a block of its own")
 
 KERNELS = {spec.name: spec for spec in (
     KernelSpec("01_naive", "Naive", "attention", 1, (*_TILES, _SUBTRACT_MAX), _naive_plan),
     KernelSpec("02_tiled", "Tiled", "attention", 2, (*_TILES, _SUBTRACT_MAX), _tiled_plan),
     KernelSpec("03_flash", "FlashAttention", "attention", 3, (*_TILES, _SUBTRACT_MAX, _RESCALE), _flash_plan),
+    KernelSpec("paged_v1", "PagedAttention V1", "paged", 1, (_WARPS,), _paged_v1_plan, PagedProblem),
+    KernelSpec("paged_v2", "PagedAttention V2", "paged", 2, (_WARPS, _PARTITION), _paged_v2_plan, PagedProblem),
+    KernelSpec("reshape_and_cache", "Write new tokens", "cache", 1, (), _cache_write_plan, CacheWriteProblem),
+    KernelSpec("copy_blocks", "Copy on write", "cache", 2, (), _cache_copy_plan, CacheCopyProblem),
 )}
+
+
+def family(*names):
+    """name -> KernelSpec of the kernels of these families, in the catalogue's order."""
+    return {spec.name: spec for spec in KERNELS.values() if spec.family in names}
+
+
+ATTENTION, PAGED, CACHE = family("attention"), family("paged"), family("cache")

@@ -1,16 +1,18 @@
-"""The grid of problems on which every kernel, in both builds, is compared with float64."""
+"""The problems on which every kernel, in both builds, is compared with float64; and those that are recorded on a GPU."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 
-from kernels import execute, reference
-from kernels.execute import Request
+from kernels import execute, scenarios
+from kernels.execute import Request, Scope
+from kernels.paged import BLOCK_SIZES, DTYPES, HEAD_SIZES, CacheCopyProblem, CacheWriteProblem, PagedProblem
 from kernels.problem import AttentionProblem
 
 LENGTHS = (1, 2, 17, 31, 33, 63, 65, 100, 129, 257)
 SCALES = (1.0, 0.1, 5.0, 30.0)
+HEADS = ((4, 4), (8, 2), (4, 1), (32, 8), (6, 3), (8, 1), (1, 1))  # query heads, KV heads
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Verdict:
 
     kernel: str
     build: str
-    problem: AttentionProblem
+    problem: object
     settings: tuple[tuple[str, int], ...]
     max_abs_error: float
     baseline_max_abs_error: float
@@ -28,7 +30,13 @@ class Verdict:
 
 
 def grid(kernel):
-    """(problem, settings) pairs: every length, head_dim and mask, batch 1-3, heads 1-4, scores up to 30; then every tile size."""
+    """(problem, settings) pairs for a kernel, by its problem's type."""
+    return {AttentionProblem: _attention_grid, PagedProblem: _paged_grid, CacheWriteProblem: _write_grid,
+            CacheCopyProblem: _copy_grid}[kernel.problem_type](kernel)
+
+
+def _attention_grid(kernel):
+    """Every length, head_dim and mask, batch 1-3, heads 1-4, scores up to 30; then every tile size."""
     pairs = []
     for number, (n, d, causal) in enumerate(product(LENGTHS, (32, 64, 128), (False, True))):
         small = n <= 100
@@ -41,13 +49,77 @@ def grid(kernel):
     return pairs
 
 
+def _paged_grid(kernel):
+    """Every context length about a page's and a partition's end; every head_size, block_size, type, with and without ALiBi; ragged
+    batches; every ratio of heads; then every constant."""
+    pairs, number = [], 0
+    for head_size, block_size, dtype in product(HEAD_SIZES, BLOCK_SIZES, DTYPES):
+        for lens in ((1, block_size - 1, block_size, block_size + 1), (100, 1, 33, 257, 64)):
+            heads, kv_heads = HEADS[number % len(HEADS)]
+            pairs.append((PagedProblem(lens, heads, kv_heads, head_size, block_size, dtype, alibi=number % 3 == 0,
+                                       score_scale=SCALES[number % 4], seed=number), ()))
+            number += 1
+    for lens in ((511,), (512,), (513,), (2049,), (2049, 1, 512)):
+        for (heads, kv_heads), dtype in zip(((8, 2), (4, 1), (32, 8)), ("float32", "float16", "float16")):
+            pairs.append((PagedProblem(lens, heads, kv_heads, HEAD_SIZES[number % 5], BLOCK_SIZES[number % 3], dtype, alibi=number % 2 == 0, seed=number), ()))
+            number += 1
+    for constant in kernel.constants:
+        for value in constant.values:
+            pairs.append((PagedProblem((70, 1, 600, 33), 8, 2, HEAD_SIZES[number % 5], BLOCK_SIZES[number % 3], DTYPES[number % 2], seed=number),
+                          ((constant.name, value),)))
+            number += 1
+    forked = scenarios.PRESETS["shared_prompt"].states(16)[-1][0]
+    return [*pairs, (scenarios.problem_at(forked), ()), (scenarios.problem_at(forked.shuffled(3), num_kv_heads=4, dtype="float16"), ())]
+
+
+def _write_grid(kernel):
+    """Every head_size, block_size and type; slots at random, some of them padding."""
+    pairs = []
+    for number, (head_size, block_size, dtype) in enumerate(product(HEAD_SIZES, BLOCK_SIZES, DTYPES)):
+        slots = np.random.default_rng(number).permutation(7 * block_size)[:1 + number % 40]
+        slots[::5][1:] = -1
+        pairs.append((CacheWriteProblem(HEADS[number % len(HEADS)][1], head_size, block_size, dtype, 7, number, tuple(slots.tolist())), ()))
+    return pairs
+
+
+def _copy_grid(kernel):
+    """Every head_size, block_size and type; one to four pages, one of them copied twice."""
+    pairs = []
+    for number, (head_size, block_size, dtype) in enumerate(product(HEAD_SIZES, BLOCK_SIZES, DTYPES)):
+        pages = np.random.default_rng(number).permutation(9).tolist()
+        copies = (*zip(pages[:1 + number % 3], pages[4:]), (pages[0], pages[8]))
+        pairs.append((CacheCopyProblem(HEADS[number % len(HEADS)][1], head_size, block_size, dtype, 9, number, copies), ()))
+    return pairs
+
+
 def check_problem(kernel, problem, settings, backend):
     """A Verdict for the probed and the timed build. Runs in a worker."""
     request = Request(kernel, problem, settings, backend=backend)
     probed, timed = execute.run(request), execute.run_timed_build(request)
     baseline = execute.baseline(request)
-    error = reference.max_abs_error(timed["o"], execute.truth(problem, backend))
-    same = np.array_equal(probed.arrays["o"], timed["o"])
+    error = execute.largest_error(request, timed)
+    same = all(np.array_equal(probed.arrays[name], timed[name]) for name in problem.outputs)
     return (Verdict(kernel.name, "probed", problem, settings, probed.max_abs_error, baseline, execute.is_correct(probed.max_abs_error, baseline)),
             Verdict(kernel.name, "timed", problem, settings, error, baseline, execute.is_correct(error, baseline) and same,
                     "" if same else "the timed build's output differs from the probed build's"))
+
+
+def recorded(kernel):
+    """(problem, settings, scope) of what is worth having where there is no GPU. For attention: the default problem, causal, a ragged
+    one, and every what-if build, over their first head. For the paged kernels: each preset's last moment, as allocated and shuffled,
+    and for V1 the same with other numbers of KV heads."""
+    default = kernel.problem_type()
+    if kernel.problem_type is AttentionProblem:
+        pairs = [(default, ()), (replace(default, causal=True), ()), (replace(default, seq_len=50, head_dim=64, heads=1), ())]
+        for constant in (c for c in kernel.constants if c.what_if):
+            broken = tuple((constant.name, v) for v in constant.values if v != constant.default)
+            pairs.append((replace(default, score_scale=constant.shows_at), broken))
+    elif kernel.problem_type is PagedProblem:
+        cut = (("PARTITION", scenarios.SHOWN_PARTITION),) if "PARTITION" in kernel.settings() else ()
+        pairs = [(problem, cut) for problem in scenarios.recorded_problems()]
+        pairs += [] if cut else [(problem, ()) for problem in scenarios.recorded_head_problems()]
+    else:
+        pairs = [(default, ())]
+    for problem, settings in pairs:
+        items = kernel.plan(problem, kernel.settings(settings)).items
+        yield problem, settings, Scope(0, items // (problem.batch * problem.heads) if kernel.problem_type is AttentionProblem else items)

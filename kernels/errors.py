@@ -2,7 +2,8 @@
 
 WarpglassError
 ├── ProblemError          a field, constant, kernel name or scope that cannot be; nothing was launched
-│   └── TooLargeError     it could be, but not in the memory or time there is
+│   ├── TooLargeError     it could be, but not in the memory or time there is
+│   └── OutOfBlocks       the KV cache has fewer free pages than are needed; it is as it was
 ├── BackendUnavailable    no GPU, no compiler, no recording
 ├── BuildError            the compiler refused; the message names our file and line
 ├── RunError              the kernel was launched and did not finish well
@@ -22,6 +23,10 @@ class ProblemError(WarpglassError):
 
 
 class TooLargeError(ProblemError):
+    pass
+
+
+class OutOfBlocks(ProblemError):
     pass
 
 

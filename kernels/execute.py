@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import math
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 
@@ -13,7 +14,6 @@ from kernels.backends import recorded
 from kernels.build import Mode
 from kernels.catalog import KernelSpec, defines
 from kernels.errors import ProblemError, TooLargeError
-from kernels.problem import AttentionProblem
 from kernels.trace import Trace, decode
 
 FIRST_CAPACITY = 1024  # records per thread to begin with; a run that needs more is repeated with what it needs
@@ -24,26 +24,28 @@ CPU_SECONDS = 60.0  # a longer run is refused on the CPU
 
 @dataclass(frozen=True)
 class Scope:
-    """Which query tiles write a trace: `count` tiles from `first`, numbered row tile by row tile, head by head."""
+    """Which of a plan's items write a trace: `count` of them from `first`. For attention an item is a query tile, numbered row tile by
+    row tile, head by head; for paged attention a query head of a sequence, numbered head by head, sequence by sequence."""
 
     first: int = 0
     count: int = 1
 
     def blocks(self, launch):
-        """First block and number of blocks of a launch (catalog.Launch) that work for these tiles."""
-        return self.first * launch.blocks_per_tile, self.count * launch.blocks_per_tile
+        """First block and number of blocks of a launch (catalog.Launch) that work for these items."""
+        return self.first * launch.blocks_per_item, self.count * launch.blocks_per_item
 
-    def check(self, query_tiles):
-        if not (0 <= self.first < query_tiles and 1 <= self.count <= query_tiles - self.first):
-            raise ProblemError(f"scope is query tiles {self.first} to {self.first + self.count - 1}; this run has tiles 0 to {query_tiles - 1}.")
+    def check(self, items, item):
+        """ProblemError if this is not within `items` of them; `item` is what they are called."""
+        if not (0 <= self.first < items and 1 <= self.count <= items - self.first):
+            raise ProblemError(f"scope is {item}s {self.first} to {self.first + self.count - 1}; this run has {item}s 0 to {items - 1}.")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to run. settings: pairs of compile-time constants that differ from the defaults, or all of them."""
+    """What to run. problem: of the kernel's problem_type. settings: pairs of compile-time constants that differ from the defaults, or all."""
 
     kernel: KernelSpec
-    problem: AttentionProblem
+    problem: object
     settings: tuple[tuple[str, int], ...] = ()
     scope: Scope = field(default_factory=Scope)
     backend: str = "cpu"
@@ -65,18 +67,16 @@ class Request:
         return tuple(c for c in self.kernel.constants if c.what_if and chosen[c.name] != c.default)
 
     @property
-    def query_rows(self):
-        """The head (counted over the whole batch), first row and end row of the scope's first query tile."""
-        rows, n = self.constants["BLOCK_Q"], self.problem.seq_len
-        head, tile = divmod(self.scope.first, -(-n // rows))
-        return head, tile * rows, min(n, (tile + 1) * rows)
+    def sites(self):
+        """Line number -> probes.Site of this build."""
+        return self.kernel.sites_of(self.problem, self.constants)
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run gave. arrays: q, k, v, o, float32.
+    """What a run gave. arrays: the problem's inputs and outputs, by name.
 
-    max_abs_error: the probed build's o against float64. Whether that is good enough, `baseline` says.
+    max_abs_error: the probed build's outputs against float64. Whether that is good enough, `baseline` says.
     provenance: measured, executed or recorded; device, compiler, date say where, with what and when.
     """
 
@@ -110,9 +110,8 @@ class Estimate:
 def estimate(request, device):
     """Bytes of the arrays, and on the CPU the seconds to execute it (0 elsewhere: a GPU needs too few to matter here)."""
     problem, plan = request.problem, request.plan
-    values = 3 * np.prod(problem.shape, dtype=np.int64) + sum(np.prod(shape, dtype=np.int64) for shape in plan.written.values())
-    work = 2.0 * problem.score_count * problem.head_dim
-    return Estimate(4 * int(values), work * CPU_SECONDS_PER_MULTIPLY_ADD if device.backend == "cpu" else 0.0)
+    array_bytes = problem.input_bytes + 4 * sum(math.prod(shape) for shape in plan.written.values())
+    return Estimate(array_bytes, problem.multiply_adds * CPU_SECONDS_PER_MULTIPLY_ADD if device.backend == "cpu" else 0.0)
 
 
 def check_possible(request, device):
@@ -120,18 +119,17 @@ def check_possible(request, device):
     reason = request.kernel.limits(request.problem, request.constants, device)
     if reason:
         raise ProblemError(reason)
-    request.scope.check(request.plan.query_tiles)
+    request.scope.check(request.plan.items, request.problem.item)
     if device.backend == "recorded":
         return
     needs, problem = estimate(request, device), request.problem
-    size = f"seq_len {problem.seq_len}, batch {problem.batch}, heads {problem.heads}"
     if needs.array_bytes + TRACE_BYTES > device.memory_bytes:
-        raise TooLargeError(f"{request.kernel.name} at {size} needs {needs.array_bytes / 2**30:.1f} GiB for its arrays and up to "
+        raise TooLargeError(f"{request.kernel.name} at {problem.size} needs {needs.array_bytes / 2**30:.1f} GiB for its arrays and up to "
                             f"{TRACE_BYTES / 2**30:.2f} for its trace; {device.name} has {device.memory_bytes / 2**30:.1f} free. "
-                            "Choose a smaller seq_len, batch or heads.")
+                            f"{problem.remedy}")
     if needs.seconds > CPU_SECONDS:
-        raise TooLargeError(f"{request.kernel.name} at {size} would take about {needs.seconds:,.0f} s on the CPU (estimated); the limit is "
-                            f"{CPU_SECONDS:.0f} s. Choose a smaller seq_len, batch or heads, or a machine with a GPU.")
+        raise TooLargeError(f"{request.kernel.name} at {problem.size} would take about {needs.seconds:,.0f} s on the CPU (estimated); the limit is "
+                            f"{CPU_SECONDS:.0f} s. {problem.remedy[:-1]}, or a machine with a GPU.")
 
 
 def run(request):
@@ -143,12 +141,12 @@ def run(request):
     label = backends.PROVENANCE[request.backend]
     device = backends.module(request.backend).device()
     date = datetime.date.today().isoformat()
-    trace = decode(raw, request.kernel.sites, {
+    trace = decode(raw, request.sites, {
         "kernel": request.kernel.name, "problem": json.dumps(asdict(problem)), "settings": json.dumps(request.constants),
         "scope": json.dumps(asdict(request.scope)), "build": made.mode.value, "source_hash": request.kernel.source_hash, "backend": request.backend,
         "provenance": label, "device": device.name, "driver": device.driver, "compiler": made.compiler, "date": date})
-    return Run(request, label, device.name, made.compiler, date, {name: arrays[name] for name in "qkvo"}, trace,
-               reference.max_abs_error(arrays["o"], truth(problem, request.backend)))
+    kept = {name: array for name, array in arrays.items() if name not in plan.written or name in problem.outputs}
+    return Run(request, label, device.name, made.compiler, date, kept, trace, largest_error(request, arrays))
 
 
 def run_timed_build(request):
@@ -165,9 +163,12 @@ def baseline(request):
     """
     if request.backend == "recorded":
         return recorded.load_baseline(request)
-    problem, inputs = request.problem, request.problem.inputs()
-    o = reference.torch_attention(*inputs.values(), problem.scale, problem.causal, "cuda" if request.backend == "gpu" else "cpu")
-    return reference.max_abs_error(o, truth(problem, request.backend))
+    return largest_error(request, request.problem.torch_outputs("cuda" if request.backend == "gpu" else "cpu"))
+
+
+def largest_error(request, arrays):
+    """The largest difference from float64 among the problem's outputs, found by name in `arrays`."""
+    return max(reference.max_abs_error(arrays[name], true) for name, true in truth(request.problem, request.backend).items())
 
 
 def is_correct(max_abs_error, baseline_max_abs_error):
@@ -177,9 +178,8 @@ def is_correct(max_abs_error, baseline_max_abs_error):
 
 @lru_cache(maxsize=1)
 def truth(problem, backend):
-    """The problem's attention in float64, on the GPU where there is one; a check asks for the same one three times."""
-    function = reference.attention_on_gpu if backend == "gpu" else reference.attention
-    return function(*problem.inputs().values(), problem.scale, problem.causal)
+    """The problem's outputs in float64, on the GPU where there is one; a check asks for the same ones three times."""
+    return problem.truth(on_gpu=backend == "gpu")
 
 
 def traffic(request):
@@ -187,11 +187,11 @@ def traffic(request):
     if request.backend == "recorded":
         return recorded.load_traffic(request)
     _, plan, _, raw = _launch_probed(request)
-    whole = 16 * sum(int(r.counts.sum()) for r in raw) / request.scope.count * plan.query_tiles < TRACE_BYTES
+    whole = 16 * sum(int(r.counts.sum()) for r in raw) / request.scope.count * plan.items < TRACE_BYTES
     if whole:
-        _, _, _, everything = _launch_probed(replace(request, scope=Scope(0, plan.query_tiles)))
+        _, _, _, everything = _launch_probed(replace(request, scope=Scope(0, plan.items)))
         whole = not any(r.lost for r in everything)
-    return Traffic(count_bytes(everything if whole else raw, request.kernel.sites), whole)
+    return Traffic(count_bytes(everything if whole else raw, request.sites), whole)
 
 
 def count_bytes(raw_records, sites):
@@ -208,13 +208,14 @@ def count_bytes(raw_records, sites):
 
 
 def _prepare(request, mode):
-    """The build, the plan, and the arrays: inputs as the problem makes them, everything the kernel writes poisoned with NaN."""
+    """The build, the plan, and the arrays: inputs as the problem makes them, everything else that the kernel writes poisoned with NaN."""
     backend = backends.module(request.backend)
     check_possible(request, backend.device())
     plan = request.plan
     made = build.build(request.kernel, defines(request.problem, request.constants), mode, backend.device().target)
-    arrays = request.problem.inputs() | {name: np.full(shape, np.nan, np.float32) for name, shape in plan.written.items()}
-    return made, plan, arrays
+    types, inputs = request.problem.outputs, request.problem.inputs()
+    fresh = {name: np.full(shape, np.nan, types.get(name, np.float32)) for name, shape in plan.written.items() if name not in inputs}
+    return made, plan, inputs | fresh
 
 
 def _launch_probed(request):

@@ -20,8 +20,8 @@ class Site:
     """One probe line: `kind` is mark, value, load or store; `keys` the names of its keys, in order.
 
     For accesses `event` equals `kind`, `space` is global or shared, `tensor` is the name without its space (K of K_smem),
-    `bytes` the width; for marks and values those are None, None and 0. `code_line` is the statement it speaks of: the
-    access after it, or the line before it that computed the value.
+    `bytes` the width (on the line a number or the name of a compile-time constant); for marks and values those are None, None
+    and 0. `code_line` is the statement it speaks of: the access after it, or the line before it that computed the value.
     """
 
     line: int
@@ -40,8 +40,8 @@ def is_probe_line(text):
 
 
 @lru_cache(maxsize=64)
-def sites(path: Path) -> dict[int, Site]:
-    """Line number -> Site for every probe of the file. Raises BuildError for a probe that cannot be read back."""
+def sites(path: Path, constants: tuple[tuple[str, int], ...] = ()) -> dict[int, Site]:
+    """Line number -> Site for every probe of the file, built with these constants. BuildError for a probe that cannot be read back."""
     lines = path.read_text().splitlines()
     found = {}
     for number, text in enumerate(lines, 1):
@@ -52,15 +52,15 @@ def sites(path: Path) -> dict[int, Site]:
         probe = _PROBE.search(text)
         if not probe or text.count("PROBE_") != 1:
             raise BuildError(f"{path.name}:{number}: a probe must be one statement alone on its line: {text.strip()}")
-        found[number] = _site(path.name, number, probe[1].lower(), _arguments(probe[2]), lines)
+        found[number] = _site(path.name, number, probe[1].lower(), _arguments(probe[2]), lines, dict(constants))
     return found
 
 
-def _site(file, line, kind, args, lines):
+def _site(file, line, kind, args, lines, constants):
     try:
         if kind in ("load", "store"):
             tensor, _, memory = args[0].rpartition("_")
-            site = Site(line, kind, kind, tuple(args[3:]), SPACES[memory], tensor, int(args[2]))
+            site = Site(line, kind, kind, tuple(args[3:]), SPACES[memory], tensor, int(constants.get(args[2], args[2])))
         else:
             site = Site(line, kind, args[0], tuple(args[1:-1] if kind == "value" else args[1:]))
     except (KeyError, IndexError, ValueError):

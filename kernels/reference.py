@@ -76,3 +76,32 @@ def torch_attention(q, k, v, scale, causal, device="cpu"):
     q, k, v = (torch.from_numpy(np.ascontiguousarray(a)).to(device) for a in (q, k, v))
     with torch.inference_mode():
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=scale, is_causal=causal).cpu().numpy()
+
+
+def decode_attention(q, k, v, scale, slopes):
+    """One query's attention over its whole context, float64. q: [num_heads, head_size]; k, v: [length, num_kv_heads, head_size], each
+    KV head read by num_heads / num_kv_heads neighbouring query heads; slopes [num_heads]: ALiBi's, times the distance to the last token."""
+    length, kv_heads, _ = k.shape
+    q, k, v = (np.asarray(a, np.float64) for a in (q, k, v))
+    distance = np.arange(length) - (length - 1)
+    heads = []
+    for head, query in enumerate(q):
+        kv = head // (len(q) // kv_heads)
+        p = softmax(scale * (k[:, kv] @ query) + float(slopes[head]) * distance)
+        heads.append(p @ v[:, kv])
+    return np.stack(heads)
+
+
+def torch_decode_attention(q, k, v, scale, slopes, device="cpu"):
+    """The same by torch's scaled_dot_product_attention in the arrays' own type; slopes is None without ALiBi."""
+    import torch
+
+    q, k, v = (torch.from_numpy(np.ascontiguousarray(a)).to(device) for a in (q, k, v))
+    group, bias = len(q) // k.shape[1], None
+    if slopes is not None:
+        distance = torch.arange(1 - len(k), 1, device=device)
+        bias = (torch.from_numpy(slopes).to(device)[:, None, None] * distance).to(q.dtype)
+    q, k, v = q[:, None], *(a.transpose(0, 1).repeat_interleave(group, 0) for a in (k, v))  # [heads, tokens, head_size]
+    with torch.inference_mode():
+        o = torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], bias if bias is None else bias[None], scale=scale)
+    return o[0, :, 0].cpu().numpy()

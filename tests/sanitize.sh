@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# compute-sanitizer memcheck and racecheck over every kernel, both builds, every EVERY-th problem of the grid (default 3). Needs an
+# compute-sanitizer memcheck and racecheck over every kernel (or those named), both builds, every EVERY-th problem of the grid (default 3). Needs an
 # NVIDIA GPU. torch's own attention, which the check compares with, is left out: racecheck reports hazards in its CUTLASS kernel.
 set -u
 cd "$(dirname "$0")/.."
@@ -7,6 +7,6 @@ failed=0
 for tool in memcheck racecheck; do
   echo "== $tool"
   compute-sanitizer --tool "$tool" --target-processes all --kernel-name-exclude kernel_substring=fmha --error-exitcode 9 \
-    "${PYTHON:-python3}" -m kernels check --backend gpu --every "${EVERY:-3}" || failed=1
+    "${PYTHON:-python3}" -m kernels check --backend gpu --every "${EVERY:-3}" "$@" || failed=1
 done
 exit $failed

@@ -7,7 +7,7 @@ import streamlit as st
 from app import choices, frame, runs
 from app.clock import components
 from explainers import tiling
-from kernels.catalog import KERNELS
+from kernels.catalog import ATTENTION
 
 survey = runs.survey()
 chosen = choices.sidebar(survey)
@@ -34,7 +34,7 @@ with left:
     frame.download(run)
 with right:
     traffics = {}
-    for spec in KERNELS.values():
+    for spec in ATTENTION.values():
         settings = tuple((c.name, dict(request.settings).get(c.name, c.default)) for c in spec.constants)
         if request.backend == "recorded" and spec is not request.kernel and request.broken:
             continue

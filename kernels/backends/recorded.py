@@ -1,9 +1,10 @@
 """Runs recorded on named GPUs: Parquet and JSON in kernels/recordings/, one folder per run.
 
 A folder holds recording.json (kernel, problem, settings, scope, device, compiler, date, errors), trace.parquet (of that scope),
-outputs.parquet (o, flat) and traffic.parquet. Inputs are made again from the problem's seed.
+outputs.parquet (the problem's outputs, flat) and traffic.parquet. Inputs are made again from the problem's seed.
 """
 
+import hashlib
 import json
 import re
 from dataclasses import asdict, replace
@@ -20,6 +21,7 @@ from kernels.errors import BackendUnavailable, ProblemError, TraceError
 from kernels.trace import Trace
 
 FOLDER = Path(__file__).parent.parent / "recordings"
+LONGEST_NAME = 150  # a longer folder name is cut to a hash
 
 
 @lru_cache
@@ -59,16 +61,17 @@ def load(request):
 
     folder = find(request)
     entry = index()[folder]
-    have, wanted = entry["scope"], request.scope
+    have, wanted, item = entry["scope"], request.scope, request.problem.item
     if not have["first"] <= wanted.first <= wanted.first + wanted.count <= have["first"] + have["count"]:
-        raise ProblemError(f"The recording on {entry['device']} traced query tiles {have['first']} to {have['first'] + have['count'] - 1}; "
-                           f"tiles {wanted.first} to {wanted.first + wanted.count - 1} were asked for. Choose among those.")
+        raise ProblemError(f"The recording on {entry['device']} traced {item}s {have['first']} to {have['first'] + have['count'] - 1}; "
+                           f"{item}s {wanted.first} to {wanted.first + wanted.count - 1} were asked for. Choose among those.")
     trace = Trace.load(folder / "trace.parquet")
     launch, block = (trace.table[name].to_numpy() for name in ("launch", "block"))
     first, count = np.array([request.scope.blocks(step) for step in request.plan.launches])[launch].T
     trace = replace(trace, table=trace.table.filter(pa.array((first <= block) & (block < first + count))))
-    o = pq.read_table(folder / "outputs.parquet")["o"].to_numpy().reshape(request.problem.shape)
-    return Run(request, "recorded", entry["device"], entry["compiler"], entry["date"], {**request.problem.inputs(), "o": o}, trace, entry["max_abs_error"])
+    table, shapes = pq.read_table(folder / "outputs.parquet"), request.plan.written
+    outputs = {name: table[name].to_numpy().reshape(shapes[name]) for name in table.column_names}
+    return Run(request, "recorded", entry["device"], entry["compiler"], entry["date"], {**request.problem.inputs(), **outputs}, trace, entry["max_abs_error"])
 
 
 def load_baseline(request):
@@ -86,12 +89,12 @@ def load_traffic(request):
 def save(run, traffic, baseline, base=FOLDER):
     """Writes a recording of a Run, its Traffic and torch's error on the same problem; returns its folder."""
     request = run.request
-    name = "-".join([request.kernel.name, *(f"{key}{value}" for key, value in asdict(request.problem).items()),
-                     *(f"{key}{value}" for key, value in request.settings)])
-    folder = Path(base) / re.sub(r"[^\w.-]", "", name)
+    name = re.sub(r"[^\w.-]", "", "-".join([request.kernel.name, *(f"{key}{value}" for key, value in asdict(request.problem).items()),
+                                           *(f"{key}{value}" for key, value in request.settings)]))
+    folder = Path(base) / (name if len(name) <= LONGEST_NAME else f"{request.kernel.name}-{hashlib.sha256(name.encode()).hexdigest()[:16]}")
     folder.mkdir(parents=True, exist_ok=True)
     run.trace.save(folder / "trace.parquet")
-    pq.write_table(pa.table({"o": run.arrays["o"].ravel()}), folder / "outputs.parquet", compression="zstd")
+    pq.write_table(pa.table({name: run.arrays[name].ravel() for name in request.problem.outputs}), folder / "outputs.parquet", compression="zstd")
     traffic.table.to_parquet(folder / "traffic.parquet", compression="zstd")
     entry = {**_identity(request), "scope": asdict(request.scope), "device": run.device, "driver": run.trace.provenance["driver"],
              "compiler": run.compiler, "date": run.date, "max_abs_error": run.max_abs_error,
@@ -101,10 +104,11 @@ def save(run, traffic, baseline, base=FOLDER):
 
 
 def _identity(request):
-    return {"kernel": request.kernel.name, "source_hash": request.kernel.source_hash, "problem": asdict(request.problem), "settings": request.constants}
+    problem = json.loads(json.dumps(asdict(request.problem)))  # tuples as lists, as a recording.json gives them
+    return {"kernel": request.kernel.name, "source_hash": request.kernel.source_hash, "problem": problem, "settings": request.constants}
 
 
 def _brief(entry):
-    problem = ", ".join(f"{key} {value}" for key, value in entry["problem"].items())
+    problem = ", ".join(f"{key} {value}" for key, value in entry["problem"].items() if len(str(value)) < 40)
     changed = ", ".join(f"{key} {value}" for key, value in entry["settings"].items())
     return f"{problem}, {changed}"

@@ -30,6 +30,28 @@ struct alignas(16) float4 { float x, y, z, w; };
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline unsigned __float_as_uint(float v) { unsigned u; memcpy(&u, &v, 4); return u; }
 
+// IEEE half precision. To float it is exact: a multiplication puts the exponent's offset right, for subnormals too.
+struct half { unsigned short bits; };
+inline float to_float(half v) {
+  unsigned u = unsigned(v.bits & 0x7fff) << 13;
+  if ((v.bits >> 10 & 31) == 31) u |= 0x7f800000;  // inf, NaN
+  float f;
+  memcpy(&f, &u, 4);
+  if (u < 0x7f800000) f *= 0x1p112f;
+  return v.bits & 0x8000 ? -f : f;
+}
+// To half it rounds to nearest even, in units of half's last place; a carry goes into the exponent by itself.
+inline half to_half(float v) {
+  const unsigned sign = std::signbit(v) ? 0x8000 : 0;
+  const float size = std::fabs(v);
+  if (!(size < 65520.f)) return {(unsigned short)(sign | (size != size ? 0x7e00 : 0x7c00))};
+  int exponent = -24;
+  if (size > 0) frexpf(size, &exponent);
+  const int last_place = std::max(exponent - 11, -24);
+  const unsigned steps = (unsigned)nearbyintf(ldexpf(size, -last_place));
+  return {(unsigned short)(sign | (((last_place + 24) << 10) + steps))};
+}
+
 namespace simt {
 
 struct Buffer { const char* base; uint64_t bytes; };
@@ -255,13 +277,13 @@ template <class T> T __shfl_xor_sync(unsigned mask, T value, int lanes) {
 }
 template <class T> T __shfl_sync(unsigned mask, T value, int source) { return simt::shuffle(mask, value, source); }
 
-template <class T> T ldg(const float* p) {
+template <class T> T ldg(const void* p) {
   simt::check_global(p, sizeof(T), false);
   T v;
   memcpy(&v, p, sizeof v);
   return v;
 }
-template <class T> void stg(float* p, T v) {
+template <class T> void stg(void* p, T v) {
   simt::check_global(p, sizeof(T), true);
   memcpy(p, &v, sizeof v);
 }

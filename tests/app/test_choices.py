@@ -3,7 +3,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from app import choices
-from kernels.catalog import KERNELS
+from kernels.catalog import ATTENTION
 
 
 def test_an_empty_url_gives_the_defaults_and_ignores_nothing():
@@ -48,5 +48,5 @@ def test_short_sequences_bring_the_default_row_into_range():
 
 
 def test_every_field_and_constant_is_a_choice():
-    assert {c.name for spec in KERNELS.values() for c in spec.constants if c.what_if} == set(choices.what_ifs())
+    assert {c.name for spec in ATTENTION.values() for c in spec.constants if c.what_if} == set(choices.what_ifs())
     assert set(choices.PROBLEM) <= set(choices.defaults())

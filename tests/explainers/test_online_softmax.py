@@ -3,7 +3,7 @@ import pytest
 
 from explainers import online_softmax
 from kernels import reference
-from kernels.catalog import KERNELS
+from kernels.catalog import ATTENTION
 from kernels.execute import Scope
 from kernels.problem import AttentionProblem
 
@@ -12,7 +12,7 @@ PROBLEMS = {"default": AttentionProblem(), "ragged": AttentionProblem(seq_len=50
 
 
 @pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", ATTENTION)
 def test_the_row_of_a_kernel_as_written_is_right_at_every_step(cpu_run, name, problem):
     run = cpu_run(name, problem)
     first, last, (batch, head) = online_softmax.rows_of(run)
@@ -70,7 +70,7 @@ def test_without_max_subtraction_small_scores_pass_and_large_ones_overflow(cpu_r
 
 
 @pytest.mark.parametrize("quantity", ["m", "l"])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", ATTENTION)
 def test_the_chart_shows_the_logged_values_beside_float64(cpu_run, name, quantity):
     story = online_softmax.explain(cpu_run(name), 3)
     spec = online_softmax.state_chart(story, quantity, "#clock").to_dict()

@@ -5,14 +5,14 @@ import pytest
 
 from explainers import tiling
 from kernels import execute
-from kernels.catalog import KERNELS
+from kernels.catalog import ATTENTION
 from kernels.execute import Scope
 from kernels.problem import AttentionProblem
 
 RAGGED = AttentionProblem(seq_len=50, causal=True, heads=3)
 
 
-@pytest.fixture(scope="module", params=KERNELS)
+@pytest.fixture(scope="module", params=ATTENTION)
 def story(request, cpu_run):
     run = cpu_run(request.param, RAGGED, (), Scope(5))  # rows 16 to 31 of head 1
     return run, tiling.explain(run)
@@ -74,7 +74,7 @@ def test_the_output_blocks_cover_o_once(story):
 
 
 def test_the_blocks_named_are_those_that_stored_o(cpu_run):
-    for name in KERNELS:
+    for name in ATTENTION:
         run = cpu_run(name, RAGGED, (), Scope(5))
         frame = run.trace.frame("block", "event", "space", "tensor")
         stored = set(frame[(frame.tensor == "O") & (frame.event == "store")].block)
@@ -91,7 +91,7 @@ def test_frames_are_json_and_sentences_carry_numbers(story):
 
 def test_naive_reads_k_n_times_and_flash_reuses_it():
     problem = AttentionProblem()
-    traffics = {spec.title: execute.traffic(execute.Request(spec, problem)) for spec in KERNELS.values()}
+    traffics = {spec.title: execute.traffic(execute.Request(spec, problem)) for spec in ATTENTION.values()}
     comparison, reuse = tiling.traffic_comparison(traffics, problem), tiling.reuse(traffics, problem)
     k = comparison[(comparison.tensor == "K")].set_index("kernel").times
     assert k.to_dict() == {"Naive": 64, "Tiled": 4, "FlashAttention": 4}

@@ -5,7 +5,7 @@ import pytest
 
 from kernels import execute, reference
 from kernels.backends import Device
-from kernels.catalog import KERNELS
+from kernels.catalog import ATTENTION, KERNELS
 from kernels.errors import ProblemError, TooLargeError
 from kernels.execute import Request, Scope
 from kernels.problem import AttentionProblem
@@ -43,7 +43,7 @@ def prefix_errors(run):
 @pytest.mark.parametrize("settings", [(), (("BLOCK_Q", 8), ("BLOCK_KV", 32))], ids=["16x16", "8x32"])
 def test_m_and_l_of_every_row_and_tile_are_those_of_the_prefix_in_float64(problem, settings):
     request = Request(FLASH, problem, settings)
-    everything = Scope(0, FLASH.plan(problem, FLASH.settings(settings)).query_tiles)
+    everything = Scope(0, FLASH.plan(problem, FLASH.settings(settings)).items)
     worst, rows = prefix_errors(execute.run(Request(FLASH, problem, settings, everything)))
     assert rows == problem.batch * problem.heads * problem.seq_len
     assert worst < 1e-5, request
@@ -72,7 +72,7 @@ def test_naive_reads_k_once_per_query_row_and_the_others_once_per_query_tile():
 
 def test_the_whatif_builds_break_as_they_say():
     assert execute.run(Request(FLASH, AttentionProblem(), (("RESCALE", 0),))).max_abs_error > 0.1
-    for name in KERNELS:
+    for name in ATTENTION:
         plain = execute.run(Request(KERNELS[name], AttentionProblem(score_scale=30.0), (("SUBTRACT_MAX", 0),)))
         assert np.isnan(plain.arrays["o"]).any() and plain.max_abs_error == float("inf")
         assert execute.run(Request(KERNELS[name], AttentionProblem(), (("SUBTRACT_MAX", 0),))).max_abs_error < 1e-6  # small scores do not overflow
@@ -112,7 +112,7 @@ def test_what_would_not_fit_or_take_too_long_is_refused_with_the_figures():
 
 
 def test_a_scope_outside_the_run_is_refused():
-    with pytest.raises(ProblemError, match="query tiles 8 to 8; this run has tiles 0 to 7"):
+    with pytest.raises(ProblemError, match="query tiles 8 to 8; this run has query tiles 0 to 7"):
         execute.check_possible(Request(FLASH, AttentionProblem(), scope=Scope(8)), device())
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,30 +12,45 @@ import pytest
 from faulty import spec
 
 from kernels import check, execute, workers
-from kernels.catalog import KERNELS
+from kernels.catalog import ATTENTION, CACHE, KERNELS, PAGED
 from kernels.errors import RunError
 from kernels.execute import Request, Scope
+from kernels.paged import PagedProblem
 from kernels.problem import AttentionProblem
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 ROOT = Path(__file__).parents[2]
-LARGE = (AttentionProblem(seq_len=1024, head_dim=64, heads=8), AttentionProblem(seq_len=2049, head_dim=128, heads=3, batch=2, causal=True),
-         AttentionProblem(seq_len=4096, head_dim=32, heads=2, score_scale=10.0))
+LARGE = {"attention": (AttentionProblem(seq_len=1024, head_dim=64, heads=8), AttentionProblem(seq_len=2049, head_dim=128, heads=3, batch=2, causal=True),
+         AttentionProblem(seq_len=4096, head_dim=32, heads=2, score_scale=10.0)),
+         "paged": (PagedProblem((8192, 1, 4000), 32, 8, 128, dtype="float16"), PagedProblem((16384,), 8, 8, 128, 32), PagedProblem((1500,) * 64, 8, 1, 256, 8)),
+         "cache": ()}
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_both_builds_agree_with_float64(kernel):
-    for problem, settings in [*check.grid(kernel), *((p, ()) for p in LARGE)]:
+    for problem, settings in [*check.grid(kernel), *((p, ()) for p in LARGE[kernel.family])]:
         for verdict in check.check_problem(kernel, problem, settings, "gpu"):
             assert verdict.ok, verdict
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", ATTENTION)
 @pytest.mark.parametrize("problem", [AttentionProblem(), AttentionProblem(seq_len=65, head_dim=128, heads=3, batch=2, causal=True),
                                      AttentionProblem(seq_len=100, head_dim=64, score_scale=5.0)], ids=["64", "65c", "100"])
 def test_gpu_and_cpu_traces_are_the_same(name, problem):
-    tiles = KERNELS[name].plan(problem, KERNELS[name].settings()).query_tiles
-    gpu, cpu = (execute.run(Request(KERNELS[name], problem, (), Scope(0, tiles), backend)).trace.table for backend in ("gpu", "cpu"))
+    same_trace(Request(KERNELS[name], problem))
+
+
+@pytest.mark.parametrize("name", [*PAGED, *CACHE])
+@pytest.mark.parametrize("changes", [{}, {"dtype": "float16", "head_size": 80, "block_size": 8}, {"head_size": 256, "block_size": 32}], ids=str)
+def test_gpu_and_cpu_traces_of_the_paged_kernels_are_the_same(name, changes):
+    spec = KERNELS[name]
+    same_trace(Request(spec, spec.problem_type(**changes), (("PARTITION", 32),) if name == "paged_v2" else ()))
+
+
+def same_trace(request):
+    """Over everything: all columns equal, values within 1e-5."""
+    scope = Scope(0, request.plan.items)
+    gpu, cpu = (execute.run(replace(request, scope=scope, backend=backend)).trace.table for backend in ("gpu", "cpu"))
     for column in set(gpu.column_names) - {"value"}:
         assert gpu[column].combine_chunks().equals(cpu[column].combine_chunks()), column
     a, b = (table["value"].fill_null(0).to_numpy() for table in (gpu, cpu))

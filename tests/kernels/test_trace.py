@@ -3,7 +3,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kernels.catalog import KERNELS
+from kernels.catalog import ATTENTION, KERNELS
 from kernels.errors import TraceError
 from kernels.execute import Request, Scope, run
 from kernels.probes import RECORD, Site
@@ -54,7 +54,7 @@ def test_a_trace_survives_parquet_with_its_provenance(cpu_run, tmp_path):
 @pytest.mark.parametrize("name", KERNELS)
 def test_two_runs_write_the_same_bytes(name, tmp_path):
     for file in ("a", "b"):
-        run(Request(KERNELS[name], AttentionProblem(seq_len=33))).trace.save(tmp_path / file)
+        run(Request(KERNELS[name], KERNELS[name].problem_type())).trace.save(tmp_path / file)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -69,7 +69,7 @@ def test_another_file_is_refused(tmp_path, content):
         Trace.load(path)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", ATTENTION)
 def test_every_element_of_o_in_scope_is_stored_once(name):
     problem = AttentionProblem(seq_len=50, heads=3)
     made = run(Request(KERNELS[name], problem, scope=Scope(5, 2)))  # the second tile of head 1, and the next
