@@ -102,14 +102,14 @@ def sidebar(survey, with_row=False):
         st.selectbox("Kernel", list(ATTENTION), key="kernel", format_func=lambda name: f"{name[:2]} {ATTENTION[name].title}")
         kernel = ATTENTION[st.session_state.kernel]
         _what_if(kernel)
-        backend = _backend(survey)
+        backend = choose_backend(survey)
         if backend == "recorded":
             _recorded_problem(kernel)
         else:
             _problem()
         _place(with_row)
     state |= {name: st.session_state[name] for name in state if name in st.session_state}
-    _write_url(state)
+    write_url(state)
     return Choices(to_request(state, backend), state["at_tile"] * state["BLOCK_Q"] + state["row"])
 
 
@@ -141,7 +141,8 @@ def _what_if(kernel):
         st.caption(f"Broken on purpose: {chosen.effect}" + (f" It shows from score_scale {chosen.shows_at:g} on." if chosen.shows_at > 1 else ""))
 
 
-def _backend(survey):
+def choose_backend(survey):
+    """Draws the choice of backend; the name of the one that runs go to."""
     usable = ["auto", *survey.devices]
     if st.session_state.backend not in usable:
         st.warning(f"This machine has no usable {st.session_state.backend} backend: {survey.reasons.get(st.session_state.backend, '')}")
@@ -214,7 +215,7 @@ def _place(with_row):
         st.number_input("Row of the tile", 0, limits["row"], key="row", disabled=limits["row"] == 0, help=f"The query looked at: {first} + this.")
 
 
-def _write_url(state):
+def write_url(state):
     """Every choice into the URL; `step` is the clock's own and stays as it is."""
     for name, value in state.items():
         text = str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -36,9 +36,9 @@ def badge(run):
         st.error("The output misses float64 by more than twice torch's own error. Do not trust this run.")
 
 
-def clock(frames, request):
-    """The clock, at the step of the link the first time."""
-    components.clock(frames, run_id=str(hash(request)), step=st.session_state.pop("first_step", 0))
+def clock(frames, run, step=0):
+    """The clock, at the step of the link the first time, at `step` for every other `run` (anything hashable)."""
+    components.clock(frames, run_id=str(hash(run)), step=st.session_state.pop("first_step", step))
     components.narration(frames)
 
 

@@ -89,4 +89,4 @@ def recorded_head_problems():
 
 
 SHUFFLE_SEED = 1  # of the first shuffle
-SHOWN_PARTITION = 64  # tokens: small, so that short contexts too are cut
+SHOWN_PARTITION = 32  # tokens: small, so that short contexts too are cut

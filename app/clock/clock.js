@@ -109,7 +109,7 @@ export default function ({ data, parentElement }) {
     const first = clock.run === null;
     clock.run = B.run = data.run;
     if (!first) clock.stop();
-    B.set(first ? data.step : 0, 'jump');
+    B.set(data.step, 'jump');
     clearInterval(clock.late);  // charts embed after the clock: tell them the step until they all listen
     let times = 0;
     clock.late = setInterval(() => { clock.watch(); clock.tellVega(); if (++times >= 20) clearInterval(clock.late); }, 250);

@@ -22,9 +22,9 @@ _LEGEND = """<div class="legend"><span><i style="border:3px solid #56B4E9"></i>r
 <span><i style="background:linear-gradient(90deg,#0072B2,transparent,#E69F00)"></i>below zero, above zero</span></div>"""
 
 
-def _register(name, html, isolate=True):
-    script = (HERE / f"{name}.js").read_text()
-    return st.components.v2.component(f"warpglass.{name}", html=html, css=_CSS, js=_BUS + script, isolate_styles=isolate)
+def _register(name, html, isolate=True, needs=()):
+    scripts = [(HERE / f"{file}.js").read_text() for file in (*needs, name)]
+    return st.components.v2.component(f"warpglass.{name}", html=html, css=_CSS, js="\n".join([_BUS, *scripts]), isolate_styles=isolate)
 
 
 _clock = _register("clock", (HERE / "clock.html").read_text(), isolate=False)  # document.querySelector must find its slider
@@ -35,10 +35,15 @@ _matrices = _register("matrices", '<figure class="view"><canvas role="img"></can
                       + _LEGEND + '<div class="shared"></div><div class="scroll"><table class="bytes"></table></div>')
 _row = _register("row", '<figure class="view"><canvas role="img"></canvas><div class="tip" hidden></div></figure>'
                  '<div class="scroll"><table class="numbers"></table></div>')
+_CANVAS = '<figure class="view"><canvas role="img"></canvas><div class="tip" hidden></div></figure>'
+_pool = _register("pool", _CANVAS, needs=("pages",))
+_events = _register("events", '<div class="label">Events</div><div class="events" role="group" aria-label="Events"></div>')
+_walk = _register("walk", _CANVAS + '<div class="pin"></div>', needs=("pages",))
+_partitions = _register("partitions", _CANVAS + '<div class="scroll"><table class="numbers"></table></div>')
 
 
 def clock(frames, run_id, step):
-    """The clock over `frames`. A new run_id starts it at 0, the first one at `step` (from the link)."""
+    """The clock over `frames`. A new run_id starts it at `step`."""
     tiles = [f["tile"] for f in frames]
     outer = [n for n in range(len(frames)) if n == 0 or tiles[n] != tiles[n - 1] or frames[n].get("block") != frames[n - 1].get("block")]
     _clock(key="view-clock", data={"titles": [f["title"] for f in frames], "outer": outer, "run": run_id, "step": step})
@@ -48,11 +53,12 @@ def narration(frames):
     _narration(key="view-narration", data={"frames": [{"sentence": f["sentence"], "wrong": bool(f.get("wrong"))} for f in frames]})
 
 
-def code(kernel, frames):
-    """The kernel's source with each frame's lines lit; `frames` hold {line: times} under "lines"."""
+def code(kernel, frames, lit="lines"):
+    """The kernel's source with each frame's lines lit; `frames` hold {line: times} under `lit`."""
     lines = kernel.source.splitlines()
-    _code(key="view-code", data={"file": kernel.path.name, "lines": lines, "probes": [n for n, text in enumerate(lines, 1) if is_probe_line(text)],
-                            "lit": [f["lines"] for f in frames]})
+    probes = [n for n, text in enumerate(lines, 1) if is_probe_line(text)]
+    _code(key="view-code" if lit == "lines" else f"view-code-{lit}",
+          data={"file": kernel.path.name, "lines": lines, "probes": probes, "lit": [f[lit] for f in frames]})
 
 
 def matrices(run, story):
@@ -77,6 +83,40 @@ def row(run, story, number):
             "total": {"m": story.ordinary_m, "l": story.ordinary_l}}
     _row(key="view-row", data={"meta": plain(meta), "scores": _table(story.keys.score), "weights": _table(story.keys.p),
                           "weights_true": _table(story.keys.weight_true), "o": _table(story.o_values), "o_true": _table(story.o_true)})
+
+
+def pool(frames, cache, max_len, run_id, moment, layout=None):
+    """The KV cache after each event. Returns the event at which the user rests: `moment` until the browser has told another."""
+    told = _pool(key="view-pool", default={"moment": None}, on_moment_change=lambda: None, data=plain({
+        "frames": frames, "size": cache.block_size, "run": run_id, "moment": moment, "max_len": max_len,
+        "page_bytes": layout.page_bytes if layout else 0, "kv_heads": layout.num_kv_heads if layout else 0})).moment
+    return int(told["step"]) if told and told["run"] == run_id else moment
+
+
+def events(frames):
+    _events(key="view-events", data={"events": [f["event"] or "empty cache" for f in frames]})
+
+
+def walk(run, story, name, colour):
+    """The walk view of a Run and its block_table.Walk."""
+    problem, layout = run.request.problem, run.request.problem.layout
+    others = {}
+    for n, (row, length) in enumerate(zip(problem.block_tables, problem.context_lens)):
+        for entry, page in enumerate(row):
+            if n != story.sequence:
+                others[page] = max(others.get(page, 0), min(problem.block_size, length - entry * problem.block_size))
+    meta = {"frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames], "name": name, "colour": colour,
+            "table": problem.block_tables[story.sequence], "length": problem.context_lens[story.sequence], "size": problem.block_size,
+            "pages": problem.num_blocks, "others": others, "kv_head": story.kv_head, "kv_heads": problem.num_kv_heads, "page_bytes": layout.page_bytes,
+            "item": 16 // layout.x, "head_size": problem.head_size, "x": layout.x, "head": story.head, "partitioned": len(run.request.plan.launches) > 1}
+    _walk(key="view-walk", data={"meta": plain(meta), "scores": _table(story.scores), "weights": _table(story.weights), "o": _table(story.o)})
+
+
+def partitions(comparison, length, name, head):
+    """V1 beside V2: a partitions.Comparison."""
+    frames = [{k: v for k, v in f.items() if not k.startswith("lines")} for f in comparison.frames]
+    _partitions(key="view-partitions", data=plain({"frames": frames, "length": length, "parts": comparison.table.to_dict("records"), "v1": comparison.v1,
+                                                   "v2": comparison.v2, "name": name, "head": head}))
 
 
 def plain(value):

@@ -5,4 +5,6 @@ PAGES = (
      "each kernel reads each byte."),
     ("stories/online_softmax.py", "Online softmax", "Follow one row through its tiles: scores, running max, rescale factor, running sum, output. "
      "Then break it and see where it goes wrong."),
+    ("stories/block_table.py", "Block table", "Watch a KV cache grow, fork and fragment in pages, then walk a block table with PagedAttention: "
+     "entry, page, address, score."),
 )

@@ -16,7 +16,7 @@ PROVENANCE = {"gpu": "measured", "cpu": "executed", "recorded": "recorded"}
 
 @dataclass(frozen=True)
 class Device:
-    """What a backend runs on. target: what build() compiles for; memory_bytes: how much a run may use now."""
+    """What a backend runs on. target: what build() compiles for; memory_bytes: how much a run may use now; multiprocessors: of a GPU, else 0."""
 
     backend: str
     name: str
@@ -24,6 +24,7 @@ class Device:
     shared_bytes_per_block: int
     memory_bytes: int
     driver: str = ""
+    multiprocessors: int = 0
 
 
 @dataclass(frozen=True)

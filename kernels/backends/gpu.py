@@ -53,7 +53,8 @@ def device():
     driver = f"CUDA {version // 1000}.{version % 1000 // 10}"
     with contextlib.suppress(OSError), open("/proc/driver/nvidia/version") as file:  # the kernel module's own version
         driver = next((word for word in file.readline().split() if word[:1].isdigit() and "." in word), "") + f" ({driver})"
-    return Device("gpu", facts["name"].decode(), arch, int(facts["sharedMemPerBlockOptin"]), int(free), driver.strip())
+    return Device("gpu", facts["name"].decode(), arch, int(facts["sharedMemPerBlockOptin"]), int(free), driver.strip(),
+                  int(facts["multiProcessorCount"]))
 
 
 @lru_cache(maxsize=64)

@@ -119,3 +119,69 @@ def test_choices_survive_a_visit_to_another_page():
     at.switch_page("stories/start.py").run()
     at.switch_page("stories/online_softmax.py").run()
     assert at.number_input(key="seq_len").value == 50
+
+
+PAGED = "stories/block_table.py"
+
+
+@pytest.mark.parametrize("backend", ["cpu", "recorded"])
+@pytest.mark.parametrize(("view", "components", "charts"), [("cache", 4, 1), ("walk", 4, 0), ("partitions", 5, 1), ("heads", 0, 3)])
+@pytest.mark.parametrize("scenario", ["two_chats", "one_long"])
+def test_every_section_of_the_block_table_story_shows_its_views(view, components, charts, scenario, backend):
+    at = open_page(PAGED, view=view, scenario=scenario, backend=backend)
+    assert len(at.get("bidi_component")) == components
+    assert len(at.get("vega_lite_chart")) == charts
+    assert not at.error and not at.warning
+    if view != "cache":
+        assert ("recorded on NVIDIA H200" if backend == "recorded" else "executed on") in texts(at.caption)
+
+
+def test_a_shuffle_is_told_to_give_the_same_output():
+    at = open_page(PAGED, view="walk", scenario="churn", shuffle="1", backend="recorded")
+    assert "the same output, bit for bit" in texts(at.success)
+    assert at.dataframe[0].value["equal bit for bit"].tolist() == ["yes"] * 3
+
+
+def test_the_button_runs_the_kernel_on_the_cache_as_it_stands():
+    at = open_page(PAGED, scenario="shared_prompt", moment="5", backend="cpu")
+    next(b for b in at.button if b.label == "Run the kernel on this cache").click().run()
+    assert not at.exception and at.segmented_control(key="cache_view").value == "walk"
+    assert at.selectbox(key="cache_sequence").options == ["S", "A", "B", "C"] and "executed on" in texts(at.caption)
+
+
+def test_events_by_hand_grow_the_cache_and_a_refused_one_changes_nothing():
+    at = open_page(PAGED, scenario="by_hand", events="add A 20", num_blocks="3", backend="cpu")
+    number = next(n for n in at.number_input if n.label == "Tokens")
+    number.set_value(40)
+    next(b for b in at.button if b.label == "Apply").click().run()
+    assert "Out of pages. 40 tokens for A need 2 more pages of 16 slots; 1 of 3 are free." in texts(at.error).replace("**", "")
+    assert at.session_state.cache_state["events"] == "add A 20"
+    next(n for n in at.number_input if n.label == "Tokens").set_value(5)
+    next(b for b in at.button if b.label == "Apply").click().run()
+    assert at.session_state.cache_state["events"] == "add A 20, append A 5" and at.session_state.cache_state["moment"] == 2
+    next(b for b in at.button if b.label == "Undo").click().run()
+    assert at.session_state.cache_state["events"] == "add A 20"
+    next(b for b in at.button if b.label == "Clear").click().run()
+    assert at.session_state.cache_state["events"] == "" and not at.exception
+    at.segmented_control(key="cache_view").set_value("walk").run()
+    assert "holds no sequence" in texts(at.info) and not at.exception
+
+
+def test_events_that_do_not_fit_the_pool_are_refused_whole_and_can_be_left():
+    at = open_page(PAGED, scenario="by_hand", events="add A 300", num_blocks="3", backend="cpu")
+    assert "These events cannot be played. Event 1: 300 tokens for A need 19 more pages" in texts(at.error).replace("**", "")
+    at.button[0].click().run()
+    assert not at.exception and not at.error
+
+
+def test_what_a_recording_lacks_is_refused_with_the_reason():
+    at = open_page(PAGED, view="walk", scenario="by_hand", backend="recorded")
+    assert "No recording of paged_v1 has this source, this problem and these constants" in texts(at.error)
+    assert not at.exception
+
+
+def test_the_calculator_refuses_heads_that_do_not_divide():
+    at = open_page(PAGED, view="heads", backend="cpu")
+    assert [m.value for m in at.metric] == ["1 GiB", "256 MiB", "32 MiB"]
+    next(n for n in at.number_input if n.label == "KV heads").set_value(5).run()
+    assert "must be a multiple of KV heads" in texts(at.error) and not at.metric

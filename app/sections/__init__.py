@@ -1,0 +1,1 @@
+"""The block table story's sections, one `show(chosen, survey)` each."""

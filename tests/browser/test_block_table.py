@@ -1,0 +1,187 @@
+"""The block table story in a real Chromium: a preset played, the kernel run on the cache, its walk stepped, the pages shuffled."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from explainers import block_table, partitions
+from kernels import execute
+from kernels.catalog import KERNELS
+from kernels.execute import Request, Scope
+from kernels.scenarios import PRESETS, problem_at
+
+pytestmark = pytest.mark.xdist_group("browser")
+CACHE_READY = ".events .event"
+
+
+def step_of(page):
+    return int(page.locator("#warpglass-clock").input_value())
+
+
+def sentence(page):
+    return page.locator(".sentence").inner_text()
+
+
+def press(page, *keys):
+    for key in keys:
+        page.keyboard.press(key)
+    page.wait_for_timeout(60)
+
+
+def query(page):
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def run_here(preset, name="paged_v1", item=0, shuffle=0, moment=-1, settings=()):
+    cache = PRESETS[preset].states(16)[moment][0]
+    return execute.run(Request(KERNELS[name], problem_at(cache.shuffled(shuffle) if shuffle else cache), settings, Scope(item)))
+
+
+def said_by_the_walk(page, frames):
+    """Steps through the walk from its first step and compares every sentence, title and lit line."""
+    press(page, "Home")
+    for frame in frames:
+        assert sentence(page) == frame["sentence"]
+        expect(page.locator("[data-part=title]")).to_have_text(frame["title"])
+        assert [int(n) for n in page.locator(".code .lit .number").all_inner_texts()] == sorted(frame["lines"])
+        press(page, "ArrowRight")
+    assert step_of(page) == len(frames) - 1
+
+
+def test_a_preset_is_played_the_kernel_run_its_walk_stepped_and_the_pages_shuffled(visit):
+    page, scenario = visit("/block_table?scenario=shared_prompt&backend=cpu&moment=0&step=0", wait=CACHE_READY), PRESETS["shared_prompt"]
+    frames = block_table.cache_frames(scenario.states(16), scenario.max_len)
+    page.wait_for_selector("canvas[aria-label]")
+    page.evaluate("window.seen = []; window.__warpglass.addEventListener('step', e => window.seen.push(e.detail.step))")
+    page.locator("[data-part=speed]").select_option("10")
+    page.locator("[data-part=play]").click()
+    page.wait_for_function("window.__warpglass.step === window.__warpglass.count - 1")
+    assert page.evaluate("window.seen") == list(range(1, len(frames)))
+    assert sentence(page) == frames[-1]["sentence"]
+    for number in range(len(frames) - 1, 4, -1):
+        assert sentence(page) == frames[number]["sentence"]
+        assert page.locator(".event.lit").inner_text() == f"{number}{frames[number]['event']}"
+        if number > 5:
+            press(page, "ArrowLeft")
+    page.wait_for_selector("text=After event 5.")  # Python hears the moment when the user rests
+    assert block_table.usage_sentence(scenario.states(16)[5][0], scenario.max_len) in page.inner_text("body")
+
+    page.get_by_role("button", name="Run the kernel on this cache").click()
+    page.wait_for_selector(".code .row")
+    page.wait_for_selector("text=executed on")
+    assert query(page)["moment"] == "5"
+    plain = run_here("shared_prompt", moment=5)
+    said_by_the_walk(page, block_table.walk(plain, "S").frames)
+
+    page.get_by_role("button", name="Shuffle the pages").click()
+    page.wait_for_selector("text=the same output, bit for bit, in every sequence and head")
+    moved = run_here("shared_prompt", moment=5, shuffle=1)
+    frames = block_table.walk(moved, "S").frames
+    page.wait_for_function(f"document.querySelectorAll('.code .row').length && window.__warpglass.count === {len(frames)}")
+    page.wait_for_timeout(300)
+    said_by_the_walk(page, frames)
+    pages = [(f["page"], g["page"]) for f, g in zip(block_table.walk(plain, "S").frames, frames) if "page" in f]
+    assert any(a != b for a, b in pages) and np.array_equal(plain.arrays["o"], moved.arrays["o"])
+    o = moved.arrays["o"][0, 0]
+    hover_output(page, 3)
+    assert page.locator(".tip").last.inner_text().startswith("O[3] = ")
+    assert np.float32(page.locator(".tip").last.inner_text().split(" = ")[1]) == o[3]
+
+
+def hover_output(page, dim):
+    box = page.locator("canvas[aria-label]").bounding_box()
+    page.mouse.move(box["x"] + (dim + 0.5) * box["width"] / 64, box["y"] + box["height"] - 14)  # the output's strip is the last thing drawn
+    page.wait_for_selector(".tip:not([hidden])")
+
+
+def test_hovering_a_token_gives_its_page_slot_and_addresses_in_k_and_v(visit):
+    page = visit("/block_table?view=walk&scenario=churn&backend=cpu&sequence=1&head=3&step=4")
+    run = run_here("churn", item=4 + 3)
+    problem, token = run.request.problem, 37
+    box = page.locator("canvas[aria-label]").bounding_box()
+    length, table = problem.context_lens[1], problem.block_tables[1]
+    page.mouse.move(box["x"] + (token + 0.5) * box["width"] / length, box["y"] + box["height"] - 22 - 40 - 92 / 2)  # a bar of the scores
+    tip = page.locator(".tip:not([hidden])").inner_text()
+    k, v = (list(map(int, f(table[token // 16], 1, token % 16))) for f in (problem.layout.k_offsets, problem.layout.v_offsets))
+    assert f"token {token} of E: logical block 2, slot 5; page {table[2]}, KV head 1" in tip
+    assert f"16 pieces of 16 bytes at bytes {k[0]:,}, {k[1]:,}, ... ({k[1] - k[0]} apart)" in tip
+    assert f"64 numbers of 4 bytes at bytes {v[0]:,}, {v[1]:,}, ... ({v[1] - v[0]} apart)" in tip
+    assert np.float32(re.search(r"score (\S+)", tip)[1]) == block_table.walk(run, "E").scores[token]
+    page.mouse.click(box["x"] + (token + 0.5) * box["width"] / length, box["y"] + box["height"] - 22 - 40 - 92 / 2)
+    assert "token 37 of E" in page.locator(".pin").inner_text()
+
+
+def test_v1_and_v2_on_one_clock_end_with_the_same_m_and_l(visit):
+    page = visit("/block_table?view=partitions&scenario=one_long&backend=cpu")
+    story = partitions.compare(run_here("one_long"), run_here("one_long", "paged_v2", settings=(("PARTITION", 32),)), "L")
+    for frame in story.frames:
+        assert sentence(page) == frame["sentence"]
+        press(page, "ArrowRight")
+    rows = [row.split("\t") for row in page.locator(".numbers tr").all_inner_texts()][1:]
+    for cells, part in zip(rows, story.table.itertuples()):
+        assert [np.float32(text) for text in cells[2:5]] == [np.float32(x) for x in (part.m, part.l, part.weight)]
+    assert [np.float32(text) for text in rows[-2][2:4]] == [np.float32(story.v2[key]) for key in "ml"]
+    assert [np.float32(text) for text in rows[-1][2:4]] == [np.float32(story.v1[key]) for key in "ml"]
+    assert page.locator(".file").all_inner_texts() == ["paged_v1.cu", "paged_v2.cu"]
+    assert "132 multiprocessors" in page.inner_text("body")
+
+
+def test_the_calculator_and_the_counted_reads(visit):
+    page = visit("/block_table?view=heads&backend=cpu&num_heads=8&num_kv_heads=2", wait="text=How large is a KV cache")
+    expect(page.locator("[data-testid=stMetricValue]")).to_have_text(["1 GiB", "256 MiB", "32 MiB"])
+    page.get_by_role("spinbutton", name="Sequences").fill("64")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-testid=stMetricValue]")).to_have_text(["64 GiB", "16 GiB", "2 GiB"])
+    body = page.inner_text("body")
+    assert "MQA 8:1" in body and "reads each 8 times" in body
+
+
+def test_a_cache_by_hand_says_when_it_is_full_and_keeps_what_it_had(visit):
+    page = visit("/block_table?scenario=by_hand&num_blocks=3&backend=cpu", wait=CACHE_READY)
+    expect(page.locator(".event")).to_have_count(3)
+    page.get_by_role("spinbutton", name="Tokens").fill("40")
+    page.keyboard.press("Tab")
+    page.wait_for_timeout(400)
+    page.get_by_role("button", name="Apply").click()
+    page.wait_for_selector("text=Out of pages.")
+    assert "40 tokens for A need 2 more pages of 16 slots; 0 of 3 are free" in page.locator("[data-testid=stAlert]").first.inner_text()
+    expect(page.locator(".event")).to_have_count(3)
+    page.get_by_role("radio", name="Fork a sequence").click()
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".event")).to_have_count(4)
+    page.wait_for_function("window.__warpglass.step === 3")
+    assert sentence(page).startswith("C is forked from A: its block table is a copy, 2 entries")
+    assert query(page)["events"] == "add A 20, add B 9, fork C A"
+
+
+def test_a_link_opens_the_same_walk_at_the_same_step(visit):
+    page = visit("/block_table?view=walk&scenario=churn&backend=cpu&kernel=paged_v2&sequence=1&head=2&shuffle=4&moment=11")
+    press(page, *["ArrowRight"] * 7)
+    page.wait_for_timeout(500)
+    url = page.url
+    again = visit(url[url.index("/block_table"):])
+    again.wait_for_function("window.__warpglass.step === 7")
+    assert (sentence(again), query(again)) == (sentence(page), query(page))
+
+
+def test_stepping_the_walk_sends_nothing_to_the_server(browser, server):
+    context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    page, sent = context.new_page(), []
+    page.on("websocket", lambda ws: ws.on("framesent", lambda payload: sent.append(payload)))
+    page.goto(f"{server.url}/block_table?view=walk&scenario=churn&backend=cpu")
+    page.wait_for_selector(".code .row", timeout=60_000)
+    page.wait_for_timeout(2500)
+    before = len(sent)
+    press(page, *["ArrowRight"] * 8)
+    page.wait_for_timeout(1000)
+    assert sent and step_of(page) == 8 and len(sent) == before
+    context.close()
+
+
+@pytest.mark.parametrize("url", ["scenario=zoo&block_size=7&frob=1", "scenario=by_hand&events=add A 9999", "view=walk&scenario=by_hand&events=add A 5, free A"])
+def test_nonsense_is_told_and_no_traceback_reaches_the_page(visit, url):
+    page = visit(f"/block_table?{url}&backend=cpu", wait="[data-testid=stAlert]")
+    assert "Traceback" not in page.inner_text("body")

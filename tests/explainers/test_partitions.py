@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+
+from explainers import partitions
+from kernels import execute
+from kernels.catalog import KERNELS
+from kernels.execute import Request, Scope
+from kernels.scenarios import PRESETS, problem_at
+
+
+def comparison(preset="one_long", item=1, dtype="float32", size=32):
+    problem = problem_at(PRESETS[preset].states(16)[-1][0], dtype=dtype)
+    runs = [execute.run(Request(KERNELS[name], problem, settings, Scope(item)))
+            for name, settings in (("paged_v1", ()), ("paged_v2", (("PARTITION", size),)))]
+    return partitions.compare(*runs, "L"), runs
+
+
+@pytest.mark.parametrize(("preset", "dtype", "size"), [("one_long", "float32", 32), ("churn", "float16", 32), ("two_chats", "float32", 512)])
+def test_the_partitions_combine_to_what_v1_finds(preset, dtype, size):
+    story, runs = comparison(preset, dtype=dtype, size=size)
+    length = runs[0].request.problem.context_lens[0]
+    table = story.table
+    assert table["first"].tolist() == list(range(0, length, size)) and table["end"].iloc[-1] == length
+    assert story.v1["m"] == story.v2["m"] == table.m.max()
+    assert np.allclose(table.weight, np.exp(table.m - table.m.max()), rtol=1e-6)
+    assert story.v2["l"] == pytest.approx((table.l * table.weight).sum(), rel=1e-6) and story.v1["l"] == pytest.approx(story.v2["l"], rel=1e-5)
+    assert story.difference <= (1e-6 if dtype == "float32" else 2e-3)
+
+
+def test_both_kernels_advance_step_by_step_and_v2_ends_first_on_a_long_context():
+    story, runs = comparison()
+    for before, after in zip(story.frames, story.frames[1:]):
+        for a, b in zip([before["v1"], *before["v2"]], [after["v1"], *after["v2"]]):
+            assert b["k"] >= a["k"] and b["v"] >= a["v"]
+    last = story.frames[-1]
+    assert all(lane["k"] == lane["v"] == lane["end"] for lane in (last["v1"], *last["v2"]))
+    done = next(n for n, f in enumerate(story.frames) if f["reduce"] == "done")
+    assert done < len(story.frames) - 1 and story.frames[done]["v1"]["phase"] != "done"
+    combine = next(f for f in story.frames if f["reduce"] == "combine")
+    assert f"m = {story.v2['m']:.4g}, l = " in combine["sentence"]
+    assert all(lane["phase"] == "done" for lane in combine["v2"])  # the second kernel waits for every partition
+
+
+def test_lit_lines_are_of_the_steps_own_source():
+    story, runs = comparison()
+    for key, run in zip(("lines_v1", "lines_v2"), runs):
+        source = run.request.kernel.source.splitlines()
+        assert all("PROBE" not in source[line - 1] for f in story.frames for line in f[key])
+        assert story.frames[0][key]
+
+
+def test_the_grids_are_those_of_the_launches():
+    _, runs = comparison()
+    table = partitions.grids(*(run.request for run in runs)).set_index("kernel")
+    assert table.blocks.to_dict() == {"paged_v1": 16, "paged_v2": 8 * 16, "paged_v2_reduce": 16}
+    assert table["with tokens"]["paged_v2"] == 4 * (8 + 1 + 1 + 1)
+
+
+def test_when_v2_fills_the_gpu():
+    table = partitions.fill_table(32, 512, 132).set_index("sequences")
+    assert table["V2 fills it from"][1] == 4 * 512 + 1  # 5 partitions x 32 heads = 160 blocks; 4 are only 128
+    assert table["V1 fills it"][4] == "no" and table["V1 fills it"][8] == "yes"
+    blocks = partitions.blocks_table(32, 512)
+    row = blocks[(blocks["context length"] == 4096) & (blocks.batch == 4)].set_index("kernel").blocks
+    assert row.to_dict() == {"V1": 128, "V2": 1024}
+    assert "132 multiprocessors" in str(partitions.blocks_chart(blocks, 132).to_dict())
+    assert "from context length 2,049 on. From 5 sequences" in partitions.fill_sentence(32, 512, 132, "An H200")
