@@ -147,6 +147,8 @@ def sidebar(survey):
     for name in now:
         if name not in ("moment", "backend", "events"):
             st.session_state.setdefault(PREFIX + name, now[name])
+    if not isinstance(st.session_state[PREFIX + "sequence"], int):  # the label of an option that the moment before had and this one has not
+        st.session_state[PREFIX + "sequence"] = 0
     with st.sidebar:
         titles = {name: scenario.title for name, scenario in PRESETS.items()} | {BY_HAND: "By hand"}
         _select("Scenario", "scenario", titles, format_func=titles.get, on_change=_new_scenario)
