@@ -91,6 +91,8 @@ def test_a_preset_is_played_the_kernel_run_its_walk_stepped_and_the_pages_shuffl
 
 
 def hover_output(page, dim):
+    page.locator("canvas[aria-label]").evaluate("canvas => canvas.scrollIntoView({block: 'end'})")
+    page.wait_for_timeout(300)
     box = page.locator("canvas[aria-label]").bounding_box()
     page.mouse.move(box["x"] + (dim + 0.5) * box["width"] / 64, box["y"] + box["height"] - 14)  # the output's strip is the last thing drawn
     page.wait_for_selector(".tip:not([hidden])")
