@@ -55,8 +55,8 @@ export default function ({ data, parentElement }) {
     rowsNow = key;
     const combined = frame.reduce !== null, cell = text => element('td', {}, text), tr = (...cells) => element('tr', {}, ...cells);
     table.replaceChildren(
-      element('caption', {}, 'm = max mᵢ;  l = Σ lᵢ e^(mᵢ − m);  O = Σ Oᵢ e^(mᵢ − m) / l'),
-      tr(...['partition', 'tokens', 'mᵢ', 'lᵢ', 'e^(mᵢ − m)', 'lᵢ e^(mᵢ − m)'].map(t => element('th', {}, t))),
+      element('caption', {}, 'm = max m_i;  l = Σ l_i e^(m_i − m);  O = Σ O_i e^(m_i − m) / l'),
+      tr(...['partition', 'tokens', 'm_i', 'l_i', 'e^(m_i − m)', 'l_i e^(m_i − m)'].map(t => element('th', {}, t))),
       ...parts.map((p, n) => tr(element('th', {}, String(p.partition)), cell(`${p.first}–${p.end - 1}`), cell(frame.v2[n].state ? exact(p.m) : '–'),
         cell(frame.v2[n].state ? exact(p.l) : '–'), cell(combined ? exact(p.weight) : '–'), cell(combined ? short(p.l * p.weight, 7) : '–'))),
       tr(element('th', {}, 'V2 in all'), cell(`0–${length - 1}`), cell(combined ? exact(v2.m) : '–'), cell(combined ? exact(v2.l) : '–'), cell(''), cell(combined ? short(v2.l, 7) : '–')),
