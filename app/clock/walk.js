@@ -124,7 +124,8 @@ export default function ({ data, parentElement }) {
   const bars = (g, state, frame, width, label) => {
     const { barsTop, barsHeight, each } = layout, weighed = state.some(s => s >= 2);
     const m = [...frames.slice(0, B.step + 1)].reverse().find(f => f.m !== undefined);
-    label(weighed ? 'Weights' : 'Scores', 0, barsTop - 8, weighed ? (partitioned ? 'e^(score - m) with the m of its own partition; green once its value is added' : `e^(score - m) of each token; m = ${short(m.m, 4)}, l = ${short(m.l, 4)}; green once its value is added`) : 'one bar per token, by its place in the sequence; lines part logical blocks');
+    const mixed = weighed && state.some(s => s === 1);  // V2: a later partition's scores beside an earlier one's weights
+    label(mixed ? 'Weights, and scores (purple)' : weighed ? 'Weights' : 'Scores', 0, barsTop - 8, weighed ? (partitioned ? 'e^(score - m) with the m of its own partition; green once its value is added' : `e^(score - m) of each token; m = ${short(m.m, 4)}, l = ${short(m.l, 4)}; green once its value is added`) : 'one bar per token, by its place in the sequence; lines part logical blocks');
     const [lo, hi] = scoreRange, y = v => barsTop + barsHeight * (1 - (v - lo) / Math.max(hi - lo, 1e-30)), zero = y(0);
     for (let t = 0; t < length; t++) {
       if (!state[t]) continue;
