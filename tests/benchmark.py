@@ -27,7 +27,7 @@ from kernels.execute import Request, Scope  # noqa: E402
 from kernels.problem import AttentionProblem  # noqa: E402
 from kernels.trace import decode  # noqa: E402
 
-STORIES = ("tiling", "online_softmax")
+STORIES = ("tiling", "online_softmax", "block_table?view=walk&scenario=one_long")
 PRESS_AND_PAINT = """async () => {
   const times = [];
   for (let i = 0; i < 60; i++) {  // pauses of every length: a key comes at any point between two frames
