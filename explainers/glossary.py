@@ -23,6 +23,16 @@ TERMS = {
     "reuse factor": "How often each number fetched from global memory is used in a multiply-add.",
     "probe": "A line in the kernel that logs a value or an address; the timed build compiles it to nothing.",
     "trace": "Everything the probes of one run logged.",
+    "warp": "32 threads, called lanes 0 to 31, that execute an instruction together.",
+    "bank": "One of the 32 columns, 4 bytes wide, of shared memory: byte address / 4, modulo 32.",
+    "bank conflict": "Lanes of one pass want different words of one bank; they are served one after the other.",
+    "broadcast": "Lanes want the same word; one read serves them all.",
+    "pass": "The lanes of a warp that shared memory serves together: 32 up to 4 bytes a lane, 16 of 8 bytes, 8 of 16 bytes.",
+    "wavefront": "One go of shared memory: at most one word of each bank.",
+    "sector": "32 neighbouring bytes of global memory, the least that is moved.",
+    "line": "128 neighbouring bytes of global memory: four sectors.",
+    "occupancy": "The warps that a multiprocessor holds at once, of those that it could.",
+    "wave": "As many blocks as the whole GPU holds at once.",
     "causal": "Each query sees only the keys up to its own position.",
 }
 
@@ -37,5 +47,5 @@ PROVENANCE = {
 PHASES = {  # the marks of the kernels, as the pages call them
     "load_q": "Load Q", "load_tile": "Load tile", "scores": "Scores", "softmax": "Online softmax", "output": "Output", "write": "Write O",
     "walk_k": "Walk K", "walk_v": "Walk V", "write_part": "Write partition", "combine": "Combine", "write_token": "Write token", "copy_page": "Copy page",
-    "row_max": "Row max", "row_sum": "Row sum", "divide": "Divide",
+    "walk": "Walk", "row_max": "Row max", "row_sum": "Row sum", "divide": "Divide",
 }

@@ -1,4 +1,4 @@
-"""python -m kernels list | run | check | inspect | record
+"""python -m kernels list | run | check | inspect | record | calibrate | counters | measure
 
 Exit codes: 0 ok, 1 failed, 2 bad usage or impossible problem, 3 no GPU where one was asked for.
 """
@@ -11,7 +11,7 @@ from dataclasses import asdict, fields
 
 import numpy as np
 
-from kernels import build, catalog, check, execute, inspection, workers
+from kernels import build, calibration, catalog, check, counters, execute, inspection, measurements, workers
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
 from kernels.execute import Request, Scope
 
@@ -53,7 +53,7 @@ def _parser():
         if kernels:
             sub.add_argument("kernel" if kernels == "one" else "kernels", metavar="NAME", nargs=None if kernels == "one" else "*",
                              help="a kernel of `list`" + ("" if kernels == "one" else "; all if none is given"))
-        if name != "record":
+        if name not in ("record", "calibrate", "measure"):
             sub.add_argument("--json", action="store_true", help="print JSON")
         return sub
 
@@ -73,6 +73,17 @@ def _parser():
     inspect.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="head_dim or a compile-time constant")
     record = command("record", _record, "Write kernels/recordings/ from runs on this GPU.", "many")
     record.set_defaults(backend="gpu")
+    calibrate = command("calibrate", _calibrate, "Compare kernels/memory.py with Nsight Compute access by access, and write "
+                        "recordings/calibration.csv. Needs a GPU and ncu.")
+    calibrate.add_argument("--op", action="append", default=[], metavar="OP", help="only these, such as shared_load; the other rows of the table stay")
+    calibrate.set_defaults(backend="gpu")
+    counts = command("counters", _counters, "Wavefronts and sectors as derived from traces and as counted by ncu on the timed builds, side by side. "
+                     "Needs a GPU and ncu.", "many")
+    counts.add_argument("--occupancy", action="store_true", help="instead, blocks per multiprocessor as derived and as the driver says")
+    counts.set_defaults(backend="gpu")
+    measure = command("measure", _measure, "Write the recordings of the memory lab from this GPU: hierarchy, cycles, timelines.")
+    measure.add_argument("tables", nargs="*", metavar="TABLE", help="hierarchy, cycles or timelines; all if none is given")
+    measure.set_defaults(backend="gpu")
     return parser
 
 
@@ -218,6 +229,46 @@ def _record(args):
             made = (workers.submit(task, request, backend="gpu", what=kernel.name).result()
                     for task in (execute.run, execute.traffic, execute.baseline))
             print(recorded.save(*made))
+    return OK
+
+
+def _calibrate(args):
+    device = workers.survey().pick("gpu")
+    unknown = set(args.op) - set(calibration.METRICS)
+    if unknown:
+        raise ProblemError(f"--op is {', '.join(sorted(unknown))}; it must be among {', '.join(calibration.METRICS)}.")
+    table = calibration.update(device, args.op)
+    missed = table[table.measured != table.modelled]
+    print(f"{calibration.PATH}: {len(table)} accesses on {device.name}, {len(missed)} where the model differs from Nsight Compute")
+    for row in missed.head(20).itertuples():
+        print(f"  {row.op} of {row.width} bytes at {row.offsets}: measured {row.measured}, modelled {row.modelled}")
+    return FAILED if len(missed) else OK
+
+
+def _counters(args):
+    device = workers.survey().pick("gpu")
+    if args.occupancy:
+        table = counters.occupancies()
+        differ = table[table.derived != table.driver]
+        says = f"{len(table)} launches on {device.name}: {len(differ)} differ from the driver's occupancy"
+    else:
+        asked = counters.requests([catalog.find(name).name for name in args.kernels])
+        table = counters.side_by_side(asked)
+        differ = table[table.off_percent > counters.NOISE_PERCENT]
+        says = f"{len(table)} launches on {device.name}: {len(differ)} differ by more than {counters.NOISE_PERCENT} %"
+    print(table.to_json(orient="records", indent=1) if args.json else f"{table.to_string(index=False)}\n{says}")
+    return FAILED if len(differ) else OK
+
+
+def _measure(args):
+    device = workers.survey().pick("gpu")
+    names = ("hierarchy", "cycles", "timelines")
+    for name in args.tables or names:
+        if name not in names:
+            raise ProblemError(f"There is no table {name!r}; there are {', '.join(names)}.")
+        tell = (lambda done, of: print(f"\r{done} of {of}", end="", file=sys.stderr)) if sys.stderr.isatty() else (lambda done, of: None)
+        for path in measurements.measure(name, device, tell):
+            print(path)
     return OK
 
 

@@ -23,10 +23,12 @@ DEFAULT_ARCH = "sm_90a"
 
 
 class Mode(Enum):
-    """TIMED compiles the probes to nothing; PROBED writes a trace. Times come only from the one, traces only from the other."""
+    """TIMED compiles the probes to nothing; PROBED writes a trace; TIMELINE notes only when and on which multiprocessor each block ran.
+    A kernel's time comes only from TIMED."""
 
     TIMED = "timed"
     PROBED = "probed"
+    TIMELINE = "timeline"
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def build(spec, defines, mode, target):
     Raises BuildError with file and line, BackendUnavailable where there is no compiler, ProblemError for an unknown target.
     """
     options = [f"-D{name}={value}" for name, value in sorted(defines.items())]
-    options += ["-DPROBED"] if mode is Mode.PROBED else []
+    options += {Mode.TIMED: [], Mode.PROBED: ["-DPROBED"], Mode.TIMELINE: ["-DTIMELINE"]}[mode]
     toolchain = _CpuToolchain() if target == CPU else _Nvrtc(target)
     options += toolchain.options
     headers = (path.read_text() for path in _headers(spec.folder))
@@ -254,9 +256,9 @@ def _nvdisasm():
 
 
 @lru_cache(maxsize=32)
-def sass(cubin: Path):
-    """The machine code of a cubin, as nvdisasm prints it."""
-    done = _run([_nvdisasm(), "-c", str(cubin)])
+def sass(cubin: Path, with_lines=False):
+    """The machine code of a cubin, as nvdisasm prints it; with comments that give each instruction's source line and where that was inlined, if wanted."""
+    done = _run([_nvdisasm(), "-c", *(["-gi"] if with_lines else []), str(cubin)])
     if done.returncode:
         raise BuildError(f"nvdisasm could not read {cubin.name}: {done.stderr.strip()}")
     return done.stdout

@@ -11,59 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels import probes
+from kernels import hierarchy, lab, probes
 from kernels.errors import ProblemError
 from kernels.paged import CacheCopyProblem, CacheWriteProblem, PagedProblem
+from kernels.plan import Constant, Launch, Plan, ceil_div
 from kernels.problem import AttentionProblem, check_value
 
 CUDA = Path(__file__).parent / "cuda"
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A compile-time constant of a kernel, passed as -DNAME=value.
-
-    With `what_if`, the values other than the default break the kernel in an instructive way: `what_if` names the break
-    and `effect` says what goes wrong, from the score_scale `shows_at` on. Without, it is a plain setting, such as a tile size.
-    """
-
-    name: str
-    values: tuple[int, ...]
-    default: int
-    meaning: str
-    what_if: str = ""
-    effect: str = ""
-    shows_at: float = 1.0
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One kernel launch. `args` are names of arrays, or NumPy scalars, in the order of the kernel's signature.
-
-    Blocks are numbered x fastest, then y, z. Each item of the plan (such as a query tile: BLOCK_Q rows of one head's output)
-    is worked on by `blocks_per_item` neighbouring blocks, so that a scope of items is a range of blocks in every launch.
-    """
-
-    entry: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    args: tuple
-    blocks_per_item: int
-
-    @property
-    def threads(self):
-        return self.block[0] * self.block[1] * self.block[2]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The launches of one run, how many items they work on, and the shapes of the arrays that they write: float32, or as the
-    problem's outputs and inputs of that name are. items are what a scope counts: query tiles, (sequence, head) pairs, ..."""
-
-    launches: tuple[Launch, ...]
-    written: dict[str, tuple[int, ...]]
-    items: int
 
 
 @dataclass(frozen=True)
@@ -148,23 +102,19 @@ def find(name):
     return KERNELS[name]
 
 
-def _ceil(n, d):
-    return -(-n // d)
-
-
 def _naive_plan(problem, c):
     return _three_pass_plan(problem, c, scores_smem=0, output_smem=0, dim_tiles=problem.head_dim // c["BLOCK_KV"])
 
 
 def _tiled_plan(problem, c):
-    return _three_pass_plan(problem, c, scores_smem=(c["BLOCK_Q"] + c["BLOCK_KV"]) * problem.head_dim,
+    return _three_pass_plan(problem, c, scores_smem=c["BLOCK_Q"] * problem.head_dim + c["BLOCK_KV"] * (problem.head_dim + c["PAD_K"]),
                             output_smem=c["BLOCK_KV"] * (problem.head_dim + c["BLOCK_Q"]), dim_tiles=1)
 
 
 def _three_pass_plan(problem, c, scores_smem, output_smem, dim_tiles):
     """Scores, softmax and output as launches of their own, the shared memory of the first and last given in floats."""
     n, heads = problem.seq_len, problem.batch * problem.heads
-    rows, key_tiles, tile = _ceil(n, c["BLOCK_Q"]), _ceil(n, c["BLOCK_KV"]), (c["BLOCK_KV"], c["BLOCK_Q"], 1)
+    rows, key_tiles, tile = ceil_div(n, c["BLOCK_Q"]), ceil_div(n, c["BLOCK_KV"]), (c["BLOCK_KV"], c["BLOCK_Q"], 1)
     length, causal, matrix = np.int32(n), np.int32(problem.causal), (problem.batch, problem.heads, n, n)
     return Plan((
         Launch("scores", (key_tiles, rows, heads), tile, 4 * scores_smem, ("q", "k", "s", length, causal, np.float32(problem.scale)), key_tiles),
@@ -174,8 +124,8 @@ def _three_pass_plan(problem, c, scores_smem, output_smem, dim_tiles):
 
 
 def _flash_plan(problem, c):
-    heads, rows = problem.batch * problem.heads, _ceil(problem.seq_len, c["BLOCK_Q"])
-    shared = (c["BLOCK_Q"] + 2 * c["BLOCK_KV"]) * problem.head_dim + c["BLOCK_Q"] * c["BLOCK_KV"]
+    heads, rows = problem.batch * problem.heads, ceil_div(problem.seq_len, c["BLOCK_Q"])
+    shared = (c["BLOCK_Q"] + 2 * c["BLOCK_KV"]) * problem.head_dim + c["BLOCK_KV"] * (c["BLOCK_Q"] + c["PAD_K"])
     launch = Launch("flash", (rows, heads, 1), (c["BLOCK_KV"], c["BLOCK_Q"], 1), 4 * shared,
                     ("q", "k", "v", "o", np.int32(problem.seq_len), np.int32(problem.causal), np.float32(problem.scale)), 1)
     return Plan((launch,), {"o": problem.shape}, rows * heads)
@@ -190,7 +140,7 @@ def _paged_v1_plan(problem, c):
 
 
 def _paged_v2_plan(problem, c):
-    partitions, heads, seqs = _ceil(max(problem.context_lens), c["PARTITION"]), problem.num_heads, problem.num_seqs
+    partitions, heads, seqs = ceil_div(max(problem.context_lens), c["PARTITION"]), problem.num_heads, problem.num_seqs
     shared = 4 * ((1 + c["WARPS"]) * problem.head_size + 2 * c["WARPS"] + c["PARTITION"])
     block = (32 * c["WARPS"], 1, 1)
     return Plan((
@@ -221,6 +171,7 @@ _TILES = (
     Constant("BLOCK_Q", (8, 16, 32), 16, "query rows per tile"),
     Constant("BLOCK_KV", (8, 16, 32), 16, "keys per tile"),
 )
+_PAD_K = Constant("PAD_K", (0, 4), 0, "floats left free after each row of K_smem, against bank conflicts")
 _SUBTRACT_MAX = Constant(
     "SUBTRACT_MAX", (1, 0), 1, "subtract the row's max before the exponential", "No max subtraction",
     "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN.", shows_at=30.0)
@@ -232,12 +183,18 @@ _PARTITION = Constant("PARTITION", (32, 64, 128, 256, 512, 1024), 512, "tokens p
 
 KERNELS = {spec.name: spec for spec in (
     KernelSpec("01_naive", "Naive", "attention", 1, (*_TILES, _SUBTRACT_MAX), _naive_plan),
-    KernelSpec("02_tiled", "Tiled", "attention", 2, (*_TILES, _SUBTRACT_MAX), _tiled_plan),
-    KernelSpec("03_flash", "FlashAttention", "attention", 3, (*_TILES, _SUBTRACT_MAX, _RESCALE), _flash_plan),
+    KernelSpec("02_tiled", "Tiled", "attention", 2, (*_TILES, _PAD_K, _SUBTRACT_MAX), _tiled_plan),
+    KernelSpec("03_flash", "FlashAttention", "attention", 3, (*_TILES, _PAD_K, _SUBTRACT_MAX, _RESCALE), _flash_plan),
     KernelSpec("paged_v1", "PagedAttention V1", "paged", 1, (_WARPS,), _paged_v1_plan, PagedProblem),
     KernelSpec("paged_v2", "PagedAttention V2", "paged", 2, (_WARPS, _PARTITION), _paged_v2_plan, PagedProblem),
     KernelSpec("reshape_and_cache", "Write new tokens", "cache", 1, (), _cache_write_plan, CacheWriteProblem),
     KernelSpec("copy_blocks", "Copy on write", "cache", 2, (), _cache_copy_plan, CacheCopyProblem),
+    KernelSpec("lab_columns", "Column walk", "banks", 1, lab.TILE_CONSTANTS, lab.columns_plan, lab.ColumnsProblem),
+    KernelSpec("lab_transpose", "Transpose", "banks", 2, lab.TILE_CONSTANTS, lab.transpose_plan, lab.TransposeProblem),
+    KernelSpec("lab_global", "Global layouts", "sectors", 1, (), lab.global_plan, lab.GlobalProblem),
+    KernelSpec("lab_access", "One access", "calibration", 1, (), lab.access_plan, lab.AccessProblem),
+    KernelSpec("lab_chase", "Pointer chase", "hierarchy", 1, (), hierarchy.chase_plan, hierarchy.ChaseProblem),
+    KernelSpec("lab_stream", "Stream", "hierarchy", 2, (), hierarchy.stream_plan, hierarchy.StreamProblem),
 )}
 
 
@@ -246,4 +203,4 @@ def family(*names):
     return {spec.name: spec for spec in KERNELS.values() if spec.family in names}
 
 
-ATTENTION, PAGED, CACHE = family("attention"), family("paged"), family("cache")
+ATTENTION, PAGED, CACHE, BANKS = family("attention"), family("paged"), family("cache"), family("banks")

@@ -7,6 +7,8 @@ import numpy as np
 
 from kernels import execute, scenarios
 from kernels.execute import Request, Scope
+from kernels.hierarchy import CHASE_SPACES, STREAM_SPACES, ChaseProblem, StreamProblem
+from kernels.lab import ACCESS_OPS, LAYOUTS, AccessProblem, ColumnsProblem, GlobalProblem, TransposeProblem
 from kernels.paged import BLOCK_SIZES, DTYPES, HEAD_SIZES, CacheCopyProblem, CacheWriteProblem, PagedProblem
 from kernels.problem import AttentionProblem
 
@@ -31,8 +33,9 @@ class Verdict:
 
 def grid(kernel):
     """(problem, settings) pairs for a kernel, by its problem's type."""
-    return {AttentionProblem: _attention_grid, PagedProblem: _paged_grid, CacheWriteProblem: _write_grid,
-            CacheCopyProblem: _copy_grid}[kernel.problem_type](kernel)
+    return {AttentionProblem: _attention_grid, PagedProblem: _paged_grid, CacheWriteProblem: _write_grid, CacheCopyProblem: _copy_grid,
+            ColumnsProblem: _columns_grid, TransposeProblem: _transpose_grid, GlobalProblem: _global_grid, AccessProblem: _access_grid,
+            ChaseProblem: _chase_grid, StreamProblem: _stream_grid}[kernel.problem_type](kernel)
 
 
 def _attention_grid(kernel):
@@ -42,7 +45,7 @@ def _attention_grid(kernel):
         small = n <= 100
         pairs.append((AttentionProblem(seq_len=n, head_dim=d, causal=causal, batch=number % 3 + 1 if small else 1,
                                        heads=number % 4 + 1 if small else number % 2 + 1, score_scale=SCALES[number % 4], seed=number), ()))
-    tiles = [(c.name, v) for c in kernel.constants if c.name.startswith("BLOCK") for v in c.values if v != c.default]
+    tiles = [(c.name, v) for c in kernel.constants if c.name.startswith(("BLOCK", "PAD")) for v in c.values if v != c.default]
     for number, (constant, value) in enumerate(tiles):
         for n, causal in ((65, False), (100, True)):
             pairs.append((AttentionProblem(seq_len=n, head_dim=(32, 64, 128)[number % 3], heads=2, causal=causal, seed=number), ((constant, value),)))
@@ -92,6 +95,54 @@ def _copy_grid(kernel):
     return pairs
 
 
+TILES = tuple({"WIDTH": width, "PAD": pad, "SWIZZLE": swizzle, "MATRICES": matrices} for width, pad, swizzle, matrices in (
+    (4, 0, 0, 0), (4, 1, 0, 0), (4, 2, 0, 0), (4, 0, 1, 0), (8, 0, 0, 0), (8, 2, 0, 0), (8, 0, 1, 0), (16, 0, 0, 0), (16, 4, 0, 0), (16, 0, 1, 0),
+    (16, 0, 0, 1), (16, 4, 0, 1), (16, 0, 0, 2), (16, 4, 0, 2), (16, 0, 0, 4), (16, 4, 0, 4), (16, 0, 1, 4)))  # the lab's settings
+
+
+def _columns_grid(kernel):
+    """Every setting of the lab; strides from one access wide to more than a warp, several warps and repeats."""
+    strides = (32, 4, 64, 16, 128)
+    return [(ColumnsProblem(strides[n % 5], 1 + n % 3, 1 + n % 4, n), tuple(tile.items())) for n, tile in enumerate(TILES)] + [
+        (ColumnsProblem(1), ()), (ColumnsProblem(33), ()), (ColumnsProblem(36), (("WIDTH", 16),)), (ColumnsProblem(30, seed=1), (("WIDTH", 8), ("PAD", 4)))]
+
+
+def _transpose_grid(kernel):
+    """Every setting of the lab; one tile, several, and sizes that no tile divides."""
+    sizes = ((32, 32), (64, 96), (1, 4), (33, 36), (40, 28))
+    return [(TransposeProblem(*sizes[n % 5], n), tuple(tile.items())) for n, tile in enumerate(TILES)] + [
+        (TransposeProblem(1, 1), ()), (TransposeProblem(31, 65), ()), (TransposeProblem(100, 3), (("PAD", 1),))]
+
+
+def _global_grid(kernel):
+    """Every layout, width, stride and page size."""
+    pairs = [GlobalProblem(layout, width, 1 + n % 8, stride, shift, seed=n) for n, (layout, width, (stride, shift)) in enumerate(product(
+        LAYOUTS[:3], (4, 8, 16), ((1, 0), (2, 1), (8, 7), (33, 31))))]
+    return [(problem, ()) for problem in pairs + [GlobalProblem(layout, 16, 4, block_size=size) for layout in LAYOUTS[3:] for size in (8, 16, 32)]]
+
+
+def _access_grid(kernel):
+    """Every kind of access, width and number of matrices; side by side, one column, the same word, some lanes inactive."""
+    pairs, lanes = [], np.arange(32)
+    for op, width, matrices in [(op, width, 4) for op in ACCESS_OPS if not op.startswith(("ldmatrix", "cp_async")) for width in (1, 2, 4, 8, 16)] + [
+            ("ldmatrix", 16, 1), ("ldmatrix", 16, 2), ("ldmatrix", 16, 4), ("cp_async", 4, 4), ("cp_async", 8, 4), ("cp_async", 16, 4), ("cp_async_l2", 16, 4)]:
+        for offsets in (lanes * width, lanes * 128, lanes * 0 + 64, np.where(lanes % 3, lanes * 48, -1)):
+            if op != "ldmatrix" or offsets.min() >= 0:
+                pairs.append((AccessProblem(op, width, matrices, tuple((offsets).tolist())), ()))
+    return pairs
+
+
+def _chase_grid(kernel):
+    """Every space; a ring of one node, walked once and more than once round."""
+    return [(ChaseProblem(space, size, warm_up, steps, n), ()) for n, (space, (size, warm_up, steps)) in enumerate(product(
+        CHASE_SPACES, ((128, 0, 1), (4096, 0, 31), (4096, 32, 33), (40000, 100, 1000))))]
+
+
+def _stream_grid(kernel):
+    """Every space; one block and several, one round and several, read more than once."""
+    return [(StreamProblem(space, *size), ()) for space, size in product(STREAM_SPACES, ((1, 64, 1, 1), (3, 128, 2, 2), (2, 64, 5, 3)))]
+
+
 def check_problem(kernel, problem, settings, backend):
     """A Verdict for the probed and the timed build. Runs in a worker."""
     request = Request(kernel, problem, settings, backend=backend)
@@ -106,18 +157,24 @@ def check_problem(kernel, problem, settings, backend):
 
 def recorded(kernel):
     """(problem, settings, scope) of what is worth having where there is no GPU. For attention: the default problem, causal, a ragged
-    one, and every what-if build, over their first head. For the paged kernels: each preset's last moment, as allocated and shuffled,
-    and for V1 the same with other numbers of KV heads."""
+    one, every what-if build and K_smem padded, over their first head. For the paged kernels: each preset's last moment, as allocated and shuffled,
+    and for V1 the same with other numbers of KV heads. For the lab: its settings and layouts."""
     default = kernel.problem_type()
     if kernel.problem_type is AttentionProblem:
         pairs = [(default, ()), (replace(default, causal=True), ()), (replace(default, seq_len=50, head_dim=64, heads=1), ())]
         for constant in (c for c in kernel.constants if c.what_if):
             broken = tuple((constant.name, v) for v in constant.values if v != constant.default)
             pairs.append((replace(default, score_scale=constant.shows_at), broken))
+        if "PAD_K" in kernel.settings():
+            pairs.append((default, (("PAD_K", 4),)))
     elif kernel.problem_type is PagedProblem:
         cut = (("PARTITION", scenarios.SHOWN_PARTITION),) if "PARTITION" in kernel.settings() else ()
         pairs = [(problem, cut) for problem in scenarios.recorded_problems()]
         pairs += [] if cut else [(problem, ()) for problem in scenarios.recorded_head_problems()]
+    elif kernel.problem_type in (ColumnsProblem, TransposeProblem):
+        pairs = [(default, tuple(tile.items())) for tile in (TILES if kernel.problem_type is ColumnsProblem else TILES[:4] + TILES[-3:])]
+    elif kernel.problem_type is GlobalProblem:
+        pairs = [(GlobalProblem(layout, 16 if layout.startswith("paged") else 4), ()) for layout in LAYOUTS]
     else:
         pairs = [(default, ())]
     for problem, settings in pairs:

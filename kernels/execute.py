@@ -151,7 +151,7 @@ def run(request):
 
 def run_timed_build(request):
     """The arrays that the timed build computes: what `check` compares, beside the probed build's."""
-    made, plan, arrays = _prepare(request, Mode.TIMED)
+    made, plan, arrays = prepare(request, Mode.TIMED)
     backends.module(request.backend).launch(made, plan, arrays, request.scope)
     return arrays
 
@@ -207,8 +207,8 @@ def count_bytes(raw_records, sites):
     return table.groupby(["tensor", "space", "kind"], as_index=False).sum()
 
 
-def _prepare(request, mode):
-    """The build, the plan, and the arrays: inputs as the problem makes them, everything else that the kernel writes poisoned with NaN."""
+def prepare(request, mode):
+    """What a launch needs: the build, the plan, and the arrays: inputs as the problem makes them, everything else that the kernel writes poisoned with NaN."""
     backend = backends.module(request.backend)
     check_possible(request, backend.device())
     plan = request.plan
@@ -220,7 +220,7 @@ def _prepare(request, mode):
 
 def _launch_probed(request):
     """Launches the probed build; a second time with exact capacities if the first guess was short and the exact one fits."""
-    made, plan, arrays = _prepare(request, Mode.PROBED)
+    made, plan, arrays = prepare(request, Mode.PROBED)
     backend = backends.module(request.backend)
     threads = [request.scope.blocks(step)[1] * step.threads for step in plan.launches]
     room = TRACE_BYTES // (16 * sum(threads))  # records per thread, were all launches alike

@@ -10,14 +10,16 @@ import numpy as np
 from kernels.errors import BuildError
 
 RECORD = np.dtype([("payload", "<u8"), ("line", "<u4"), ("keys", "<u4")])
-MAX_KEYS = {"mark": 2, "value": 4, "load": 2, "store": 2}
+ACCESSES = ("load", "store", "ldmatrix", "cp_async")
+MAX_KEYS = {"mark": 2, "value": 4} | dict.fromkeys(ACCESSES, 2)
+TAKEN = ("launch", "block", "thread", "warp", "lane", "seq", "line", "event", "value", "space", "tensor", "offset", "bytes")  # a trace's own columns
 SPACES = {"gmem": "global", "smem": "shared"}
-_PROBE = re.compile(r"\bPROBE_(MARK|VALUE|LOAD|STORE)\((.*)\);\s*$")
+_PROBE = re.compile(r"\bPROBE_(MARK|VALUE|LOAD|STORE|LDMATRIX|CP_ASYNC)\((.*)\);\s*$")
 
 
 @dataclass(frozen=True)
 class Site:
-    """One probe line: `kind` is mark, value, load or store; `keys` the names of its keys, in order.
+    """One probe line: `kind` is mark, value, load, store, ldmatrix or cp_async (which writes shared memory); `keys` the names of its keys, in order.
 
     For accesses `event` equals `kind`, `space` is global or shared, `tensor` is the name without its space (K of K_smem),
     `bytes` the width (on the line a number or the name of a compile-time constant); for marks and values those are None, None
@@ -36,7 +38,7 @@ class Site:
 
 def is_probe_line(text):
     """Whether a source line is instrumentation: it holds a probe and nothing that computes."""
-    return bool(re.search(r"\bPROBE_(BEGIN|MARK|VALUE|LOAD|STORE)\(", text))
+    return bool(re.search(r"\bPROBE_(BEGIN|MARK|VALUE|LOAD|STORE|LDMATRIX|CP_ASYNC)\(", text))
 
 
 @lru_cache(maxsize=64)
@@ -58,17 +60,17 @@ def sites(path: Path, constants: tuple[tuple[str, int], ...] = ()) -> dict[int, 
 
 def _site(file, line, kind, args, lines, constants):
     try:
-        if kind in ("load", "store"):
+        if kind in ACCESSES:
             tensor, _, memory = args[0].rpartition("_")
             site = Site(line, kind, kind, tuple(args[3:]), SPACES[memory], tensor, int(constants.get(args[2], args[2])))
         else:
             site = Site(line, kind, args[0], tuple(args[1:-1] if kind == "value" else args[1:]))
     except (KeyError, IndexError, ValueError):
         raise BuildError(f"{file}:{line}: cannot read this {kind} probe; its forms are listed in cuda/probe.cuh") from None
-    odd = [key for key in site.keys if not key.isidentifier()]
+    odd = [key for key in site.keys if not key.isidentifier() or key in TAKEN]
     if odd or len(site.keys) > MAX_KEYS[kind]:
         raise BuildError(f"{file}:{line}: keys must be at most {MAX_KEYS[kind]} plain variables, as their names become "
-                         f"columns; found {', '.join(site.keys)}")
+                         f"columns beside {', '.join(TAKEN)}; found {', '.join(site.keys)}")
     return replace(site, code_line=_code_line(lines, line, -1 if kind == "value" else 1))
 
 

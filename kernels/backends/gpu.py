@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -14,6 +15,8 @@ from kernels.trace import RawRecords
 # After these the process can do nothing more with CUDA; part of the error's name -> the exit code that tells workers.py.
 STICKY = {"ILLEGALADDRESS": 70, "HARDWARESTACKERROR": 71, "ILLEGALINSTRUCTION": 72, "MISALIGNEDADDRESS": 73,
           "INVALIDADDRESSSPACE": 74, "INVALIDPC": 75, "LAUNCHFAIL": 76, "ASSERT": 77, "LAUNCHTIMEOUT": 78}
+
+BLOCK_TIME = np.dtype([("start", "<i8"), ("end", "<i8"), ("sm", "<i8")])  # struct BlockTime of probe.cuh
 
 
 class StickyError(RunError):
@@ -65,33 +68,98 @@ def _function(path, entry):
 
 
 def launch(build, plan, arrays, scope, capacities=None):
-    """Runs the plan's launches in order over `arrays` (name -> float32 NumPy array, written in place).
+    """Runs the plan's launches in order over `arrays` (name -> NumPy array, written in place).
 
     With `capacities` (records per thread, one per launch; probed builds only) returns their RawRecords, else [].
     """
     import cupy
 
-    try:
+    with _errors():
         on_gpu = {name: cupy.asarray(array) for name, array in arrays.items()}
         found = []
         for number, step in enumerate(plan.launches):
-            function = _function(build.path, step.entry)
-            if step.shared_bytes > 48 * 1024:
-                function.max_dynamic_shared_size_bytes = step.shared_bytes
-            values = [on_gpu[a] if isinstance(a, str) else a for a in step.args]
+            extra = ()
             if capacities is not None:
                 first, blocks = scope.blocks(step)
                 records = cupy.zeros(blocks * step.threads * capacities[number] * RECORD.itemsize, cupy.uint8)
                 counts = cupy.zeros(blocks * step.threads, cupy.uint32)
-                values += [records, counts, np.uint32(capacities[number]), np.uint32(first), np.uint32(blocks)]
-            function(step.grid, step.block, tuple(values), shared_mem=step.shared_bytes)
+                extra = (records, counts, np.uint32(capacities[number]), np.uint32(first), np.uint32(blocks))
+            _start(build, step, on_gpu, extra)
             cupy.cuda.runtime.deviceSynchronize()
             if capacities is not None:
                 kept = records.get().view(RECORD).reshape(blocks * step.threads, capacities[number])
                 found.append(RawRecords(number, first, step.threads, kept, counts.get()))
-        for name in plan.written:
-            arrays[name][...] = on_gpu[name].get()
+        _bring_back(plan, arrays, on_gpu)
         return found
+
+
+def launch_timeline(build, plan, arrays):
+    """Runs a timeline build as `launch`; for each launch an array of BLOCK_TIME, [blocks]. It is run twice, and the second counts."""
+    import cupy
+
+    with _errors():
+        on_gpu = {name: cupy.asarray(array) for name, array in arrays.items()}
+        for _ in range(2):
+            times = [cupy.zeros(math.prod(step.grid) * BLOCK_TIME.itemsize, cupy.uint8) for step in plan.launches]
+            cupy.cuda.runtime.deviceSynchronize()
+            for step, time in zip(plan.launches, times):
+                _start(build, step, on_gpu, (time,))
+            cupy.cuda.runtime.deviceSynchronize()
+        _bring_back(plan, arrays, on_gpu)
+        return [time.get().view(BLOCK_TIME) for time in times]
+
+
+def launch_repeatedly(build, plan, arrays, runs):
+    """Runs a timed build's launches once to warm up and `runs` times between two events each: milliseconds, [runs]. No output is looked at here."""
+    import cupy
+
+    with _errors():
+        on_gpu = {name: cupy.asarray(array) for name, array in arrays.items()}
+        events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(runs)]
+        for step in plan.launches:
+            _start(build, step, on_gpu)
+        for start, end in events:
+            start.record()
+            for step in plan.launches:
+                _start(build, step, on_gpu)
+            end.record()
+        cupy.cuda.runtime.deviceSynchronize()
+        _bring_back(plan, arrays, on_gpu)
+        return [cupy.cuda.get_elapsed_time(start, end) for start, end in events]
+
+
+def blocks_per_multiprocessor(build, step):
+    """How many blocks of a launch the driver says a multiprocessor holds at once."""
+    import cupy
+
+    with _errors():
+        function = _function(build.path, step.entry)
+        if step.shared_bytes > 48 * 1024:
+            function.max_dynamic_shared_size_bytes = step.shared_bytes
+        return cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(function.kernel.ptr, step.threads, step.shared_bytes)
+
+
+def _start(build, step, on_gpu, extra=()):
+    """Launches one step of a plan, asynchronously."""
+    function = _function(build.path, step.entry)
+    if step.shared_bytes > 48 * 1024:
+        function.max_dynamic_shared_size_bytes = step.shared_bytes
+    values = [on_gpu[a] if isinstance(a, str) else a for a in step.args]
+    function(step.grid, step.block, (*values, *extra), shared_mem=step.shared_bytes)
+
+
+def _bring_back(plan, arrays, on_gpu):
+    for name in plan.written:
+        arrays[name][...] = on_gpu[name].get()
+
+
+@contextlib.contextmanager
+def _errors():
+    """CUDA's errors as ours."""
+    import cupy
+
+    try:
+        yield
     except cupy.cuda.memory.OutOfMemoryError as error:
         raise RunError(f"The GPU ran out of memory: {error}. Choose a smaller problem.") from None
     except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:

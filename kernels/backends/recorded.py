@@ -46,7 +46,7 @@ def index():
 
 def find(request):
     """The folder of the recording that answers the request; ProblemError with the recorded problems if there is none."""
-    wanted = _identity(request)
+    wanted = identity(request)
     for folder, entry in index().items():
         if {key: entry[key] for key in wanted} == wanted:
             return folder
@@ -96,14 +96,14 @@ def save(run, traffic, baseline, base=FOLDER):
     run.trace.save(folder / "trace.parquet")
     pq.write_table(pa.table({name: run.arrays[name].ravel() for name in request.problem.outputs}), folder / "outputs.parquet", compression="zstd")
     traffic.table.to_parquet(folder / "traffic.parquet", compression="zstd")
-    entry = {**_identity(request), "scope": asdict(request.scope), "device": run.device, "driver": run.trace.provenance["driver"],
+    entry = {**identity(request), "scope": asdict(request.scope), "device": run.device, "driver": run.trace.provenance["driver"],
              "compiler": run.compiler, "date": run.date, "max_abs_error": run.max_abs_error,
              "baseline_max_abs_error": baseline, "traffic_whole": traffic.whole}
     (folder / "recording.json").write_text(json.dumps(entry, indent=1) + "\n")
     return folder
 
 
-def _identity(request):
+def identity(request):
     problem = json.loads(json.dumps(asdict(request.problem)))  # tuples as lists, as a recording.json gives them
     return {"kernel": request.kernel.name, "source_hash": request.kernel.source_hash, "problem": problem, "settings": request.constants}
 

@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 scores(const float* Q_gmem, const float* K_gmem, float* S_gmem, int seq_len, int causal, float scale PROBE_PARAM) {
   DYNAMIC_SMEM(float, smem);
   float* Q_smem = smem;                         // [BLOCK_Q, HEAD_DIM]
-  float* K_smem = Q_smem + BLOCK_Q * HEAD_DIM;  // [BLOCK_KV, HEAD_DIM]
+  float* K_smem = Q_smem + BLOCK_Q * HEAD_DIM;  // [BLOCK_KV, HEAD_DIM + PAD_K]
   const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * BLOCK_KV + tx;
   const int tile = blockIdx.x, first_row = blockIdx.y * BLOCK_Q, first_col = tile * BLOCK_KV;
   const int row = first_row + ty, col = first_col + tx;
@@ -36,8 +36,8 @@ scores(const float* Q_gmem, const float* K_gmem, float* S_gmem, int seq_len, int
       PROBE_LOAD(K_gmem, (head + first_col) * HEAD_DIM + i, 16);
       k4 = ldg<float4>(&K_gmem[(head + first_col) * HEAD_DIM + i]);
     }
-    PROBE_STORE(K_smem, i, 16);
-    sts<float4>(&K_smem[i], k4);
+    PROBE_STORE(K_smem, i + i / HEAD_DIM * PAD_K, 16);
+    sts<float4>(&K_smem[i + i / HEAD_DIM * PAD_K], k4);
   }
   __syncthreads();
 
@@ -48,8 +48,8 @@ scores(const float* Q_gmem, const float* K_gmem, float* S_gmem, int seq_len, int
     for (int d = part; d < part + 32; d += 4) {
       PROBE_LOAD(Q_smem, ty * HEAD_DIM + d, 16);
       const float4 q4 = lds<float4>(&Q_smem[ty * HEAD_DIM + d]);
-      PROBE_LOAD(K_smem, tx * HEAD_DIM + d, 16);
-      const float4 k4 = lds<float4>(&K_smem[tx * HEAD_DIM + d]);
+      PROBE_LOAD(K_smem, tx * (HEAD_DIM + PAD_K) + d, 16);
+      const float4 k4 = lds<float4>(&K_smem[tx * (HEAD_DIM + PAD_K) + d]);
       sum = fma4(q4, k4, sum);
     }
     dot += add4(sum);

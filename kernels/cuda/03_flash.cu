@@ -11,10 +11,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gmem, int seq_len, int causal,
       float scale PROBE_PARAM) {
   DYNAMIC_SMEM(float, smem);
-  float* Q_smem = smem;                          // [BLOCK_Q, HEAD_DIM]
-  float* K_smem = Q_smem + BLOCK_Q * HEAD_DIM;   // [BLOCK_KV, HEAD_DIM]
-  float* V_smem = K_smem + BLOCK_KV * HEAD_DIM;  // [BLOCK_KV, HEAD_DIM]
-  float* P_smem = V_smem + BLOCK_KV * HEAD_DIM;  // [BLOCK_Q, BLOCK_KV]
+  float* Q_smem = smem;                                    // [BLOCK_Q, HEAD_DIM]
+  float* K_smem = Q_smem + BLOCK_Q * HEAD_DIM;             // [BLOCK_KV, HEAD_DIM + PAD_K]
+  float* V_smem = K_smem + BLOCK_KV * (HEAD_DIM + PAD_K);  // [BLOCK_KV, HEAD_DIM]
+  float* P_smem = V_smem + BLOCK_KV * HEAD_DIM;            // [BLOCK_Q, BLOCK_KV]
   const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * BLOCK_KV + tx;
   const int first_row = blockIdx.x * BLOCK_Q, row = first_row + ty;
   const int keys = causal ? min(first_row + BLOCK_Q, seq_len) : seq_len;
@@ -47,8 +47,8 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
         PROBE_LOAD(V_gmem, (head + first_col) * HEAD_DIM + i, 16);
         v4 = ldg<float4>(&V_gmem[(head + first_col) * HEAD_DIM + i]);
       }
-      PROBE_STORE(K_smem, i, 16);
-      sts<float4>(&K_smem[i], k4);
+      PROBE_STORE(K_smem, i + i / HEAD_DIM * PAD_K, 16);
+      sts<float4>(&K_smem[i + i / HEAD_DIM * PAD_K], k4);
       PROBE_STORE(V_smem, i, 16);
       sts<float4>(&V_smem[i], v4);
     }
@@ -62,8 +62,8 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
       for (int d = part; d < part + 32; d += 4) {
         PROBE_LOAD(Q_smem, ty * HEAD_DIM + d, 16);
         const float4 q4 = lds<float4>(&Q_smem[ty * HEAD_DIM + d]);
-        PROBE_LOAD(K_smem, tx * HEAD_DIM + d, 16);
-        const float4 k4 = lds<float4>(&K_smem[tx * HEAD_DIM + d]);
+        PROBE_LOAD(K_smem, tx * (HEAD_DIM + PAD_K) + d, 16);
+        const float4 k4 = lds<float4>(&K_smem[tx * (HEAD_DIM + PAD_K) + d]);
         sum = fma4(q4, k4, sum);
       }
       dot += add4(sum);

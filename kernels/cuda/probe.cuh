@@ -5,6 +5,8 @@
 //   PROBE_VALUE(event, key, ..., value);        a float, under up to four keys
 //   PROBE_LOAD(T_space, index, bytes, key, ...);   the access on the next line reads `bytes` at &T_space[index]
 //   PROBE_STORE(T_space, index, bytes, key, ...);  the access on the next line writes them
+//   PROBE_LDMATRIX(T_smem, index, 16, key, ...);   this lane gives a row of the ldmatrix on the next line
+//   PROBE_CP_ASYNC(T_smem, index, bytes, key, ...);   the cp.async on the next line writes them; before it a PROBE_LOAD of its source
 //
 // A probe stands alone on its line, and that line number is its identity: kernels/probes.py reads event, tensor,
 // space, width and key names from the same line. Keys are whole numbers from 0 to 65535, named by the variable passed.
@@ -17,13 +19,36 @@ struct ProbeRecord {
   unsigned keys;               // key 0 | key 1 << 16
 };
 
+struct BlockTime {
+  long long start, end;  // ns of the GPU's global timer; 0 and 0: the block left before PROBE_BEGIN
+  long long sm;
+};
+
 #ifndef PROBED
+#ifdef TIMELINE  // a third build: no records, but when and where each block ran
+#define PROBE_PARAM , BlockTime *probe_times
+#define PROBE_BEGIN() BlockTimer probe_timer(probe_times)
+struct BlockTimer {
+  BlockTime* time;
+  __device__ __forceinline__ BlockTimer(BlockTime* all) {
+    time = all + (blockIdx.x + gridDim.x * (blockIdx.y + (size_t)gridDim.y * blockIdx.z));
+    if (first_thread()) time->sm = multiprocessor(), time->start = global_time_ns();
+  }
+  __device__ __forceinline__ ~BlockTimer() {
+    if (first_thread()) time->end = global_time_ns();
+  }
+  static __device__ __forceinline__ bool first_thread() { return (threadIdx.x | threadIdx.y | threadIdx.z) == 0; }
+};
+#else
 #define PROBE_PARAM
 #define PROBE_BEGIN() ((void)0)
+#endif
 #define PROBE_MARK(...) ((void)0)
 #define PROBE_VALUE(...) ((void)0)
 #define PROBE_LOAD(...) ((void)0)
 #define PROBE_STORE(...) ((void)0)
+#define PROBE_LDMATRIX(...) ((void)0)
+#define PROBE_CP_ASYNC(...) ((void)0)
 #else
 
 #define PROBE_PARAM                                                                                   \
@@ -34,6 +59,8 @@ struct ProbeRecord {
 #define PROBE_VALUE(event, ...) probe_writer.value(__LINE__, __VA_ARGS__)
 #define PROBE_LOAD(...) probe_writer.access<false>(__LINE__, __VA_ARGS__)
 #define PROBE_STORE(...) probe_writer.access<true>(__LINE__, __VA_ARGS__)
+#define PROBE_LDMATRIX(...) probe_writer.access<false>(__LINE__, __VA_ARGS__)
+#define PROBE_CP_ASYNC(...) probe_writer.access<true>(__LINE__, __VA_ARGS__)
 
 struct ProbeWriter {
   ProbeRecord* records;  // this thread's slots

@@ -6,8 +6,16 @@
 //   stg<T>(pointer, value)  store to global memory        STG
 //   lds<T>(pointer)         load from shared memory       LDS
 //   sts<T>(pointer, value)  store to shared memory        STS
-// T is half (16 bits), float or int (32), or float4 (128; the pointer must be 16-byte aligned, and what lies there may be
-// any 16 bytes). half is only a storage format: to_float and to_half convert, rounding to nearest even.
+// T is unsigned char (8 bits), half (16), float or int (32), float2 (64) or float4 (128); the pointer must be aligned to
+// it, and what lies there may be any bits. half is only a storage format: to_float and to_half round to nearest even.
+//
+//   ldg_l2<T>(pointer)            load from global memory that L1 does not keep      LDG
+//   ldmatrix(words[N], pointer)   N 8x8 matrices of 16-bit elements from shared memory; lane 8i + r points at row r of
+//                                 matrix i, and gets of each the two elements at row lane / 4, pair lane % 4       LDSM
+//   cp_async<BYTES>(smem, gmem)   a copy that passes by the registers: 4, 8 or 16 bytes, through L1           LDGSTS
+//   cp_async_l2(smem, gmem)       the same, 16 bytes that L1 does not keep                             LDGSTS.BYPASS
+//   cp_async_wait()               until this thread's copies have landed
+//   clock_cycles(), global_time_ns(), multiprocessor()     when and where; 0 in the CPU shim, which has no time
 #pragma once
 #ifdef __CUDACC__
 
@@ -23,70 +31,84 @@ __device__ __forceinline__ half to_half(float v) {
   return h;
 }
 
-template <class T> struct Access;
-
-template <> struct Access<float> {
-  static __device__ __forceinline__ float ldg(const void* p) {
-    float v;
-    asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(p) : "memory");
-    return v;
-  }
-  static __device__ __forceinline__ void stg(void* p, float v) {
-    asm volatile("st.global.f32 [%0], %1;" ::"l"(p), "f"(v) : "memory");
-  }
-  static __device__ __forceinline__ float lds(unsigned p) {
-    float v;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(p) : "memory");
-    return v;
-  }
-  static __device__ __forceinline__ void sts(unsigned p, float v) {
-    asm volatile("st.shared.f32 [%0], %1;" ::"r"(p), "f"(v) : "memory");
-  }
-};
-
-template <> struct Access<int> {
-  static __device__ __forceinline__ int ldg(const void* p) {
-    int v;
-    asm volatile("ld.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-    return v;
-  }
-};
-
-template <> struct Access<half> {
-  static __device__ __forceinline__ half ldg(const void* p) {
-    half v;
-    asm volatile("ld.global.u16 %0, [%1];" : "=h"(v.bits) : "l"(p) : "memory");
-    return v;
-  }
-  static __device__ __forceinline__ void stg(void* p, half v) {
-    asm volatile("st.global.u16 [%0], %1;" ::"l"(p), "h"(v.bits) : "memory");
-  }
-};
-
-template <> struct Access<float4> {
-  static __device__ __forceinline__ float4 ldg(const void* p) {
-    float4 v;
-    asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p) : "memory");
-    return v;
-  }
-  static __device__ __forceinline__ void stg(void* p, float4 v) {
-    asm volatile("st.global.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(p), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
-  }
-  static __device__ __forceinline__ float4 lds(unsigned p) {
-    float4 v;
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(p) : "memory");
-    return v;
-  }
-  static __device__ __forceinline__ void sts(unsigned p, float4 v) {
-    asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(p), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
-  }
-};
-
 __device__ __forceinline__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
-template <class T> __device__ __forceinline__ T ldg(const void* p) { return Access<T>::ldg(p); }
-template <class T> __device__ __forceinline__ void stg(void* p, T v) { Access<T>::stg(p, v); }
-template <class T> __device__ __forceinline__ T lds(const float* p) { return Access<T>::lds(shared_address(p)); }
-template <class T> __device__ __forceinline__ void sts(float* p, T v) { Access<T>::sts(shared_address(p), v); }
+template <class T> __device__ T ldg(const void* p);
+template <class T> __device__ T ldg_l2(const void* p);
+template <class T> __device__ void stg(void* p, T v);
+template <class T> __device__ T lds(const void* p);
+template <class T> __device__ void sts(void* p, T v);
+
+// One type's accesses: its PTX type, the register that holds it, and the operands of a load (value, address) and of a store. Each
+// holds its instruction itself: behind a second inlined function the compiler would mix up the source lines of its callers.
+#define PINNED_ACCESS(T, TYPE, REGISTER, LOADED, LOAD_AT, STORED, OUT, IN)                              \
+  template <> __device__ __forceinline__ T ldg<T>(const void* p) {                                      \
+    REGISTER v;                                                                                         \
+    asm volatile("ld.global" TYPE " " LOADED ", " LOAD_AT ";" : OUT : "l"(p) : "memory");               \
+    return static_cast<T>(v);                                                                           \
+  }                                                                                                     \
+  template <> __device__ __forceinline__ T ldg_l2<T>(const void* p) {                                   \
+    REGISTER v;                                                                                         \
+    asm volatile("ld.global.cg" TYPE " " LOADED ", " LOAD_AT ";" : OUT : "l"(p) : "memory");            \
+    return static_cast<T>(v);                                                                           \
+  }                                                                                                     \
+  template <> __device__ __forceinline__ void stg<T>(void* p, T value) {                                \
+    const REGISTER v = value;                                                                           \
+    asm volatile("st.global" TYPE " [%0], " STORED ";" ::"l"(p), IN : "memory");                        \
+  }                                                                                                     \
+  template <> __device__ __forceinline__ T lds<T>(const void* p) {                                      \
+    REGISTER v;                                                                                         \
+    asm volatile("ld.shared" TYPE " " LOADED ", " LOAD_AT ";" : OUT : "r"(shared_address(p)) : "memory");\
+    return static_cast<T>(v);                                                                           \
+  }                                                                                                     \
+  template <> __device__ __forceinline__ void sts<T>(void* p, T value) {                                \
+    const REGISTER v = value;                                                                           \
+    asm volatile("st.shared" TYPE " [%0], " STORED ";" ::"r"(shared_address(p)), IN : "memory");        \
+  }
+#define TWO_OUT "=f"(v.x), "=f"(v.y)
+#define TWO_IN "f"(v.x), "f"(v.y)
+#define FOUR_OUT TWO_OUT, "=f"(v.z), "=f"(v.w)
+#define FOUR_IN TWO_IN, "f"(v.z), "f"(v.w)
+PINNED_ACCESS(unsigned char, ".u8", unsigned, "%0", "[%1]", "%1", "=r"(v), "r"(v))
+PINNED_ACCESS(half, ".u16", half, "%0", "[%1]", "%1", "=h"(v.bits), "h"(v.bits))
+PINNED_ACCESS(int, ".s32", int, "%0", "[%1]", "%1", "=r"(v), "r"(v))
+PINNED_ACCESS(float, ".f32", float, "%0", "[%1]", "%1", "=f"(v), "f"(v))
+PINNED_ACCESS(float2, ".v2.f32", float2, "{%0,%1}", "[%2]", "{%1,%2}", TWO_OUT, TWO_IN)
+PINNED_ACCESS(float4, ".v4.f32", float4, "{%0,%1,%2,%3}", "[%4]", "{%1,%2,%3,%4}", FOUR_OUT, FOUR_IN)
+
+__device__ __forceinline__ void ldmatrix(unsigned (&w)[1], const void* p) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(w[0]) : "r"(shared_address(p)) : "memory");
+}
+__device__ __forceinline__ void ldmatrix(unsigned (&w)[2], const void* p) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "r"(shared_address(p)) : "memory");
+}
+__device__ __forceinline__ void ldmatrix(unsigned (&w)[4], const void* p) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(shared_address(p)) : "memory");
+}
+
+template <int BYTES> __device__ __forceinline__ void cp_async(void* smem, const void* gmem) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(smem)), "l"(gmem), "n"(BYTES) : "memory");
+}
+__device__ __forceinline__ void cp_async_l2(void* smem, const void* gmem) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(smem)), "l"(gmem) : "memory");
+}
+__device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+__device__ __forceinline__ long long clock_cycles() {
+  long long t;
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(t)::"memory");
+  return t;
+}
+__device__ __forceinline__ long long global_time_ns() {
+  long long t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)::"memory");
+  return t;
+}
+__device__ __forceinline__ int multiprocessor() {
+  int sm;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+  return sm;
+}
 
 #endif

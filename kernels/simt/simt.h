@@ -21,14 +21,18 @@
 #define __device__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define DYNAMIC_SMEM(type, name) type* name = reinterpret_cast<type*>(simt::shared_memory)
 
 using std::max;
 using std::min;
 struct dim3 { unsigned x = 1, y = 1, z = 1; };
+struct alignas(8) float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
+inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline unsigned __float_as_uint(float v) { unsigned u; memcpy(&u, &v, 4); return u; }
+inline float __uint_as_float(unsigned u) { float v; memcpy(&v, &u, 4); return v; }
 
 // IEEE half precision. To float it is exact: a multiplication puts the exponent's offset right, for subnormals too.
 struct half { unsigned short bits; };
@@ -75,8 +79,8 @@ struct Fiber {
   unsigned announced_bytes;
   bool announced_store;
 };
-enum Collective { SHUFFLE = 1, SYNCWARP = 2 };
-constexpr const char* COLLECTIVE_NAMES[] = {"", "shuffle", "__syncwarp"};
+enum Collective { SHUFFLE = 1, SYNCWARP = 2, LDMATRIX = 3 };
+constexpr const char* COLLECTIVE_NAMES[] = {"", "shuffle", "__syncwarp", "ldmatrix"};
 
 constexpr size_t STACK_BYTES = 64 * 1024, SHARED_MAX = 227 * 1024;
 constexpr unsigned THREADS_MAX = 1024;
@@ -225,14 +229,18 @@ inline void check_probe(const void* p, unsigned bytes, bool store) {
 #endif
   (void)p, (void)bytes, (void)store;
 }
-inline void check_global(const void* p, unsigned bytes, bool store) {
+inline void check_buffer(const void* p, unsigned bytes, bool store) {
   const char* c = static_cast<const char*>(p);
   for (unsigned i = 0; i < launch->buffer_count; ++i)
     if (c >= launch->buffers[i].base && c + bytes <= launch->buffers[i].base + launch->buffers[i].bytes) {
       if (reinterpret_cast<uintptr_t>(p) % bytes) die("a global access of %u bytes is not aligned to its width", bytes);
-      return check_probe(p, bytes, store);
+      return;
     }
   die("illegal address: a global %s of %u bytes outside every buffer of this launch", store ? "store" : "load", bytes);
+}
+inline void check_global(const void* p, unsigned bytes, bool store) {
+  check_buffer(p, bytes, store);
+  check_probe(p, bytes, store);
 }
 inline void check_shared(const void* p, unsigned bytes, bool store) {
   const ptrdiff_t at = static_cast<const char*>(p) - shared_memory;
@@ -258,6 +266,14 @@ template <class T> T shuffle(unsigned mask, T value, unsigned source) {
   rendezvous(mask, SHUFFLE, &s, exchange);
   memcpy(&value, &s.received, sizeof value);
   return value;
+}
+
+struct Matrices { const char* row; unsigned count; uint32_t words[4]; };
+static void deal_matrices(void** lanes, unsigned) {
+  for (unsigned l = 0; l < 32; ++l) {
+    Matrices* mine = static_cast<Matrices*>(lanes[l]);
+    for (unsigned i = 0; i < mine->count; ++i) memcpy(&mine->words[i], static_cast<Matrices*>(lanes[8 * i + l / 4])->row + 4 * (l % 4), 4);
+  }
 }
 }  // namespace simt
 
@@ -287,16 +303,35 @@ template <class T> void stg(void* p, T v) {
   simt::check_global(p, sizeof(T), true);
   memcpy(p, &v, sizeof v);
 }
-template <class T> T lds(const float* p) {
+template <class T> T ldg_l2(const void* p) { return ldg<T>(p); }
+template <class T> T lds(const void* p) {
   simt::check_shared(p, sizeof(T), false);
   T v;
   memcpy(&v, p, sizeof v);
   return v;
 }
-template <class T> void sts(float* p, T v) {
+template <class T> void sts(void* p, T v) {
   simt::check_shared(p, sizeof(T), true);
   memcpy(p, &v, sizeof v);
 }
+
+template <int N> void ldmatrix(unsigned (&words)[N], const void* p) {
+  if ((simt::current->linear & 31) < 8 * N) simt::check_shared(p, 16, false);
+  simt::Matrices m{static_cast<const char*>(p), N, {}};
+  simt::rendezvous(~0u, simt::LDMATRIX, &m, simt::deal_matrices);
+  memcpy(words, m.words, sizeof words);
+}
+// Immediate here: a missing cp_async_wait goes unseen.
+template <int BYTES> void cp_async(void* smem, const void* gmem) {
+  simt::check_shared(smem, BYTES, true);
+  simt::check_buffer(gmem, BYTES, false);
+  memcpy(smem, gmem, BYTES);
+}
+inline void cp_async_l2(void* smem, const void* gmem) { cp_async<16>(smem, gmem); }
+inline void cp_async_wait() {}
+inline long long clock_cycles() { return 0; }
+inline long long global_time_ns() { return 0; }
+inline int multiprocessor() { return 0; }
 
 // Makes `entry` callable from Python (ctypes): int launch_<entry>(Launch*, void** args)
 #define SIMT_EXPORT(entry)                                                                                     \

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from kernels.catalog import KernelSpec, Launch, Plan
+from kernels.catalog import KernelSpec
+from kernels.plan import Launch, Plan
 
 
 def one_block(problem, settings):

@@ -125,7 +125,7 @@ def test_the_real_kernels_keep_the_cache_that_the_manager_describes(preset):
 
 
 def launch(name, problem, cache_arrays, others):
-    made, plan, arrays = execute._prepare(Request(KERNELS[name], problem), Mode.TIMED)
+    made, plan, arrays = execute.prepare(Request(KERNELS[name], problem), Mode.TIMED)
     arrays |= cache_arrays | {key: np.ascontiguousarray(value) for key, value in others.items()}
     cpu.launch(made, plan, arrays, Scope())
     return arrays

@@ -10,7 +10,7 @@ from kernels.errors import BuildError
 @pytest.mark.parametrize("spec", KERNELS.values(), ids=KERNELS)
 def test_every_probe_line_of_a_kernel_is_read(spec):
     lines = spec.source.splitlines()
-    written = {n for n, text in enumerate(lines, 1) if re.search(r"PROBE_(MARK|VALUE|LOAD|STORE)\(", text)}
+    written = {n for n, text in enumerate(lines, 1) if re.search(r"PROBE_(MARK|VALUE|LOAD|STORE|LDMATRIX|CP_ASYNC)\(", text)}
     assert set(spec.sites) == written
     if spec.family == "attention":
         assert {"score", "m", "l", "p", "o", "tile_begin", "tile_end", "load", "store"} <= {site.event for site in spec.sites.values()}
@@ -25,7 +25,7 @@ def test_a_site_tells_what_its_line_says(tmp_path):
 
 
 @pytest.mark.parametrize("line", ["PROBE_LOAD(K, i, 16);", "PROBE_LOAD(K_smem, i);", "PROBE_LOAD(K_smem, i, wide);", "PROBE_VALUE(m, row + 1, v);",
-                                  "PROBE_MARK(a, b, c, d);", "PROBE_MARK(a, b); PROBE_MARK(c, d);"])
+                                  "PROBE_MARK(a, warp);", "PROBE_MARK(a, b, c, d);", "PROBE_MARK(a, b); PROBE_MARK(c, d);"])
 def test_a_probe_that_cannot_be_read_back_names_file_and_line(tmp_path, line):
     path = tmp_path / "x.cu"
     path.write_text(f"\n{line}\n")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from faulty import spec
 
-from kernels import build, execute
+from kernels import build, check, execute
 from kernels.backends import cpu
 from kernels.build import Mode
 from kernels.catalog import KERNELS, PAGED
@@ -21,7 +21,7 @@ PROBLEM = AttentionProblem(seq_len=50, heads=1)
 
 def outputs(kernel, problem=PROBLEM, reversed_order=False, settings=()):
     """The kernel's outputs, one array."""
-    made, plan, arrays = execute._prepare(Request(kernel, problem, settings), Mode.TIMED)
+    made, plan, arrays = execute.prepare(Request(kernel, problem, settings), Mode.TIMED)
     cpu.launch(made, plan, arrays, Scope(), reversed_order=reversed_order)
     return np.concatenate([arrays[name].ravel() for name in problem.outputs])
 
@@ -32,7 +32,7 @@ def test_reversed_lane_order_gives_the_same_output(kernel, other):
     if kernel.problem_type is AttentionProblem:
         problem, settings = AttentionProblem(seq_len=50, heads=2, causal=other), ()
     else:
-        problem, settings = kernel.problem_type(dtype="float16" if other else "float32"), (("PARTITION", 32),) if kernel.name == "paged_v2" else ()
+        problem, settings = check.grid(kernel)[-1 if other else 0]
     forward = outputs(kernel, problem, settings=settings)
     assert np.isfinite(forward).all()
     assert np.array_equal(forward, outputs(kernel, problem, reversed_order=True, settings=settings))

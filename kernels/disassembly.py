@@ -1,0 +1,149 @@
+"""A cubin's PTX and machine code, each instruction with the line of our .cu that it comes from. Needs nvdisasm, and no GPU."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kernels import build
+from kernels.build import Mode
+from kernels.catalog import defines
+from kernels.errors import BuildError
+
+MIX = {  # what an instruction is counted as, by the start of its name
+    "LDG": "global load", "STG": "global store", "LDS": "shared load", "STS": "shared store", "LDSM": "ldmatrix", "LDGSTS": "cp.async",
+    "LDL": "local load (spill)", "STL": "local store (spill)", "LDC": "constant load", "ULDC": "constant load", "FFMA": "FFMA",
+    "FMUL": "FMUL, FADD", "FADD": "FMUL, FADD", "MUFU": "MUFU (exponential, division)", "HMMA": "MMA", "HGMMA": "MMA", "IMMA": "MMA",
+    "BAR": "barrier", "SHFL": "shuffle", "BRA": "branch", "BSSY": "branch", "BSYNC": "branch"}
+WIDE = {"8": ".U8", "16": ".U16", "32": "", "64": ".64", "128": ".128"}  # bits -> how SASS names them
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of PTX or SASS. source: the line of the .cu that it comes from, or None; entry: the kernel it stands in."""
+
+    text: str
+    source: int | None
+    entry: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What the compiler made of a build: its PTX and SASS, and the mix of its instructions: kind -> {opcode: count}."""
+
+    ptx: tuple[Line, ...]
+    sass: tuple[Line, ...]
+    mix: dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True)
+class WidthCheck:
+    """Whether a pinned access is what the machine code does. line: of the access in the .cu; wanted: such as LDS.128; found: opcode -> count."""
+
+    line: int
+    wanted: str
+    found: dict[str, int]
+    ok: bool
+
+
+@lru_cache(maxsize=32)
+def listing(kernel, problem, settings, mode=Mode.TIMED, arch=build.DEFAULT_ARCH):
+    """The Listing of a build. Compiles if need be. Raises ProblemError (unknown architecture), BuildError, BackendUnavailable."""
+    made = build.build(kernel, defines(problem, kernel.settings(settings)), mode, arch)
+    sass = _sass(build.sass(made.path, with_lines=True), kernel.path.name)
+    return Listing(_ptx(made.ptx_path.read_text(), kernel.path.name), sass, _mix(sass))
+
+
+def check_widths(kernel, problem, settings, mode=Mode.TIMED, arch=build.DEFAULT_ARCH):
+    """A WidthCheck for every access that has a probe and that this build holds: the opcodes on its line, and whether all are of the pinned width."""
+    shown, source = listing(kernel, problem, settings, mode, arch), kernel.source.splitlines()
+    by_line = {}
+    for line in shown.sass:
+        name = opcode(line.text)
+        if line.source and name.split(".")[0] in ("LDG", "STG", "LDS", "STS", "LDSM", "LDGSTS"):
+            by_line.setdefault(line.source, Counter())[name] += 1
+    checks = []
+    for site in kernel.sites_of(problem, kernel.settings(settings)).values():
+        if not site.space or site.code_line not in by_line or (site.kind, site.space) == ("load", "global") and "cp_async" in source[site.code_line - 1]:
+            continue
+        base = {"load": "LD", "store": "ST"}.get(site.kind, "") + site.space[0].upper() if site.kind in ("load", "store") else \
+            {"ldmatrix": "LDSM", "cp_async": "LDGSTS"}[site.kind]
+        suffix = WIDE[str(8 * site.bytes)] if site.kind != "ldmatrix" else ""
+        found = {name: count for name, count in by_line[site.code_line].items() if name.split(".")[0] == base}
+        if not found:
+            continue  # compiled away, as an access under a condition that this build never meets
+        right = all(_width(name) == suffix for name in found) if site.kind != "ldmatrix" else True
+        checks.append(WidthCheck(site.code_line, base + suffix, found, right))
+    return tuple(checks)
+
+
+def opcode(text):
+    """The instruction's name with its modifiers, as LDS.128."""
+    return re.sub(r"^@!?U?P\w+\s+", "", text).split()[0].rstrip(";")
+
+
+def _width(name):
+    """The part of an opcode that tells its width: .U8, .U16, .64, .128, or nothing for 32 bits."""
+    return next((f".{part}" for part in name.split(".")[1:] if part in ("U8", "S8", "U16", "S16", "64", "128")), "")
+
+
+def _mix(sass):
+    kinds = {}
+    for line in sass:
+        name = opcode(line.text)
+        kind = MIX.get(name.split(".")[0], "integer, moves, predicates")
+        base = name.split(".")[0]
+        shown = base + _width(name) if base in ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS") else name if base == "LDSM" else base
+        kinds.setdefault(kind, Counter())[shown] += 1
+    return {kind: dict(counts.most_common()) for kind, counts in sorted(kinds.items(), key=lambda item: -sum(item[1].values()))}
+
+
+_AT = re.compile(r'//## File "([^"]+)", line (\d+)(?: inlined at "([^"]+)", line (\d+))?')
+
+
+def _sass(text, file):
+    """nvdisasm's -gi listing: comments give the file and line of what follows, then where that was inlined, and so on outwards."""
+    found, entry, source, fresh = [], "", None, True
+    for line in text.splitlines():
+        section = re.match(r"\s*\.section\s+\.text\.(\w+)", line)
+        place = _AT.search(line)
+        code = re.search(r"/\*[0-9a-f]{4,}\*/\s+(.*?;)", line)
+        if section:
+            entry, source = section[1], None
+        elif place:
+            if fresh:
+                source = None
+            fresh = False
+            for name, number in ((place[1], place[2]), (place[3], place[4])):
+                if name and name.endswith(file):
+                    source = int(number)
+        elif code:
+            fresh = True
+            found.append(Line(code[1].strip(), source, entry))
+    if not found:
+        raise BuildError(f"nvdisasm found no instructions for {file}")
+    return tuple(found)
+
+
+def _ptx(text, file):
+    """The PTX without its debug sections; `.loc` says file, line and where inlined."""
+    numbers = {number: name for number, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', text, re.M)}
+    ours = {number for number, name in numbers.items() if name.endswith(file)}
+    found, entry, source, inlined = [], "", None, {}
+    for line in text.splitlines():
+        if re.match(r"\s*\.section", line):
+            break
+        name = re.search(r"\.entry\s+(\w+)", line)
+        entry = name[1] if name else entry
+        at = re.match(r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?", line)
+        if at:
+            here, where = at.group(1, 2), at.group(3, 4)
+            inlined[here] = int(here[1]) if here[0] in ours else int(where[1]) if where[0] in ours else inlined.get(where)
+            source = inlined[here] or source
+            continue
+        if not line.strip() or line.lstrip().startswith(("//", ".file")):
+            continue
+        found.append(Line(line.rstrip().expandtabs(2), source if line[:1] in " \t" else None, entry))
+        if line.startswith("}"):
+            source = None
+    return tuple(found)

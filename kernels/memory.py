@@ -1,0 +1,224 @@
+"""Addresses -> what the memory system did with them: wavefronts of shared memory, sectors of global memory.
+
+The rules are stated at `shared_wavefronts` and `global_sectors`. They are held against Nsight Compute's counters in every case of
+recordings/calibration.csv (tests/kernels/test_memory.py); `python -m kernels calibrate` makes that table anew on a GPU.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from kernels.errors import ProblemError
+
+LANES, BANKS = 32, 32
+WORD, SECTOR, LINE = 4, 32, 128  # bytes
+WIDTHS = (1, 2, 4, 8, 16)  # bytes that one lane can access at once
+OPS = ("load", "store", "ldmatrix", "cp_async", "cp_async_l2")
+CHUNK = 1 << 16  # requests counted at a time
+
+
+class Touch(NamedTuple):
+    """One word that an access touches: in which pass and wavefront it is served, and the lanes that want it (more than one: a broadcast)."""
+
+    part: int
+    wavefront: int
+    word: int
+    lanes: tuple[int, ...]
+
+
+class Wavefronts(NamedTuple):
+    """What one warp's access of shared memory costs. wavefronts = ideal + conflicts; ideal: the passes that have an active lane.
+
+    banks: bank -> its Touches; a bank with several words in one pass makes that pass take as many wavefronts. Which wavefront serves
+    which word is not known of the hardware: within a pass, a bank's k-th word by address is shown in its k-th.
+    """
+
+    wavefronts: int
+    ideal: int
+    conflicts: int
+    banks: dict[int, tuple[Touch, ...]]
+
+
+class Sectors(NamedTuple):
+    """What one warp's access of global memory moves: distinct 32-byte sectors, distinct 128-byte lines, and the distinct bytes asked for."""
+
+    sectors: int
+    lines: int
+    bytes_used: int
+
+
+def shared_wavefronts(addresses, width_bytes, op, matrices=4):
+    """Wavefronts of one warp's access. addresses: 32 byte offsets, None for an inactive lane; op: load, store, ldmatrix, or for the side
+    of a copy that writes shared memory cp_async (.ca, through L1) and cp_async_l2 (.cg, past it); matrices: of an ldmatrix, 1, 2 or 4,
+    whose rows the first 8, 16 or 32 lanes address.
+
+    bank = (byte offset / 4) mod 32. Up to 4 bytes a lane, the warp is served in one pass; 8 bytes take two passes (half-warps), 16 bytes
+    four (quarter-warps), an ldmatrix one for each matrix. A pass takes as many wavefronts as the most distinct words it wants of
+    one bank; lanes that want the same word share it. A load's neighbouring passes merge pairwise where every active lane n of the
+    warp has the offset of lane n^1, or every one that of lane n^2 (an inactive partner counts as equal).
+    A cp_async is served like a store, but lanes that write the same word do not share it; what a cp_async_l2 brings goes past this pipe
+    and takes none of its wavefronts. (Of a cp_async, Nsight Compute's count: where its source is scattered over many lines, the hardware
+    writes each line as it comes, and takes more.)
+    Raises ProblemError for a width, op, number of lanes or offset that cannot be.
+    """
+    offsets, active = _one(addresses, width_bytes, op, matrices)
+    parts = _parts(offsets, active, width_bytes, op)[0]
+    touched = {}
+    for lane in np.flatnonzero(active[0]):
+        for word in range(offsets[0, lane] // WORD, (offsets[0, lane] + width_bytes - 1) // WORD + 1):
+            sharer = int(lane) if op == "cp_async" else 0
+            touched.setdefault((int(word) % BANKS, int(parts[lane]), int(word), sharer), []).append(int(lane))
+    banks = {}
+    for (bank, part, word, _), lanes in sorted(touched.items()):
+        before = sum(touch.part == part for touch in banks.get(bank, ()))
+        banks[bank] = (*banks.get(bank, ()), Touch(part, before, word, tuple(lanes)))
+    (wavefronts,), (ideal,) = count_wavefronts(offsets, active, width_bytes, op)
+    return Wavefronts(int(wavefronts), int(ideal), int(wavefronts - ideal), banks)
+
+
+def global_sectors(addresses, width_bytes):
+    """Sectors of one warp's access. addresses: 32 byte offsets from an address that is a multiple of 128, None for an inactive lane.
+    Raises ProblemError for a width, number of lanes or offset that cannot be."""
+    offsets, active = _one(addresses, width_bytes, "load", 4)
+    return Sectors(*(int(count[0]) for count in count_sectors(offsets, active, width_bytes)))
+
+
+def count_wavefronts(offsets, active, width_bytes, op):
+    """(wavefronts, ideal), each [n], of n requests at once: offsets int [n, 32], active bool [n, 32]."""
+    found = [_count_wavefronts(offsets[at:at + CHUNK], active[at:at + CHUNK], width_bytes, op) for at in range(0, len(offsets), CHUNK)]
+    return tuple(np.concatenate(part) if part else np.zeros(0, np.int64) for part in (list(zip(*found)) or ([], [])))
+
+
+def count_sectors(offsets, active, width_bytes):
+    """(sectors, lines, bytes used), each [n], of n requests at once: offsets int [n, 32], active bool [n, 32]."""
+    found = [tuple(_distinct(offsets[at:at + CHUNK], active[at:at + CHUNK], width_bytes, unit) for unit in (SECTOR, LINE, 1))
+             for at in range(0, len(offsets), CHUNK)]
+    return tuple(np.concatenate(part) if part else np.zeros(0, np.int64) for part in (list(zip(*found)) or ([], [], [])))
+
+
+def _one(addresses, width, op, matrices):
+    """One access as [1, 32] arrays, checked."""
+    if op not in OPS:
+        raise ProblemError(f"op is {op!r}; it must be one of {', '.join(OPS)}.")
+    if width not in WIDTHS or (op == "ldmatrix" and width != 16) or (op == "cp_async" and width < 4) or (op == "cp_async_l2" and width != 16):
+        allowed = {"ldmatrix": "16", "cp_async": "4, 8 or 16", "cp_async_l2": "16"}.get(op, "one of 1, 2, 4, 8, 16")
+        raise ProblemError(f"width_bytes is {width!r}; for {op} it must be {allowed}.")
+    if op == "ldmatrix" and matrices not in (1, 2, 4):
+        raise ProblemError(f"matrices is {matrices!r}; it must be 1, 2 or 4.")
+    addresses = list(addresses)
+    if len(addresses) != LANES:
+        raise ProblemError(f"there are {len(addresses)} addresses; a warp has {LANES} lanes (None for an inactive one).")
+    used = 8 * matrices if op == "ldmatrix" else LANES
+    active = np.array([[a is not None and lane < used for lane, a in enumerate(addresses)]])
+    offsets = np.array([[0 if a is None else int(a) for a in addresses]], np.int64)
+    for lane in np.flatnonzero(active[0]):
+        if offsets[0, lane] < 0 or offsets[0, lane] % width:
+            raise ProblemError(f"lane {lane} has offset {offsets[0, lane]}; an access of {width} bytes needs a multiple of {width}, from 0.")
+    return offsets, active
+
+
+def _parts(offsets, active, width, op):
+    """The pass that serves each lane, [n, 32]: numbered from 0; where two merge, the number of the first."""
+    per_pass = {8: 16, 16: 8}.get(width, LANES)
+    part = np.broadcast_to(np.arange(LANES) // per_pass, offsets.shape)
+    if op != "load" or per_pass == LANES:
+        return part
+    merged = np.zeros(len(offsets), bool)
+    for other in (np.arange(LANES) ^ 1, np.arange(LANES) ^ 2):
+        merged |= ((offsets == offsets[:, other]) | ~active | ~active[:, other]).all(axis=1)
+    return part - merged[:, None] * (part % 2)
+
+
+def _count_wavefronts(offsets, active, width, op):
+    if op == "cp_async_l2":
+        return np.zeros((2, len(offsets)), np.int64)
+    rows = (np.arange(len(offsets))[:, None] * 4 + _parts(offsets, active, width, op))[..., None]
+    words = offsets[..., None] // WORD + np.arange(max(1, width // WORD))
+    span = int(words.max(initial=0)) + 1
+    touched = (rows * span + words)[active].ravel()
+    row, word = np.divmod(touched if op == "cp_async" else np.unique(touched), span)
+    per_bank = np.bincount(row * BANKS + word % BANKS, minlength=len(offsets) * 4 * BANKS).reshape(len(offsets), 4, BANKS)
+    worst = per_bank.max(axis=2)
+    return worst.sum(axis=1), (worst > 0).sum(axis=1)
+
+
+def _distinct(offsets, active, width, unit):
+    """How many distinct units of that many bytes each request touches, [n]."""
+    if unit < width:  # bytes: aligned accesses of one width are the same or apart
+        return width * _distinct(offsets, active, width, width)
+    numbers = offsets // unit
+    span = int(numbers.max(initial=0)) + 1
+    touched = np.unique((np.arange(len(offsets))[:, None] * span + numbers)[active])
+    return np.bincount(touched // span, minlength=len(offsets))
+
+
+# ---- whole traces ----
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The warp-wide accesses of a trace, in the order in which the warps made them.
+
+    table: launch, block, warp, line, kind, space, tensor, bytes, active (lanes); offsets and active, [n, 32]: each lane's byte offset.
+    """
+
+    table: pd.DataFrame
+    offsets: np.ndarray
+    active: np.ndarray
+
+    def where(self, keep):
+        """Those for which `keep` (bool, [n]) holds."""
+        keep = np.asarray(keep)
+        return Requests(self.table[keep].reset_index(drop=True), self.offsets[keep], self.active[keep])
+
+    @cached_property
+    def costs(self):
+        """The table with wavefronts, ideal and conflicts (shared memory; else 0) and sectors, lines and bytes_used (global; else 0)."""
+        table = self.table.assign(wavefronts=0, ideal=0, sectors=0, lines=0, bytes_used=0)
+        for (space, kind, width), part in table.groupby(["space", "kind", "bytes"], sort=False):
+            at = part.index.to_numpy()
+            offsets, active = self.offsets[at], self.active[at]
+            if space == "shared":
+                table.loc[at, ["wavefronts", "ideal"]] = np.transpose(count_wavefronts(offsets, active, width, kind))
+            else:
+                table.loc[at, ["sectors", "lines", "bytes_used"]] = np.transpose(count_sectors(offsets, active, width))
+        return table.assign(conflicts=table.wavefronts - table.ideal)
+
+    @cached_property
+    def by_line(self):
+        """Sums per source line of the probe: line, kind, space, tensor, bytes (a lane's), requests, and the columns of `costs`."""
+        keys = ["launch", "line", "kind", "space", "tensor", "bytes"]
+        sums = self.costs.groupby(keys, sort=True, as_index=False).agg(
+            requests=("block", "size"), **{name: (name, "sum") for name in ("active", "wavefronts", "ideal", "conflicts", "sectors", "lines", "bytes_used")})
+        return sums
+
+
+def requests(trace, space=None):
+    """The Requests of a trace, or those to one space (shared or global).
+
+    Lanes of one warp belong to one request when they log the same line with the same keys for the same time: the n-th of one lane and
+    the n-th of another are paired, whatever else either did between, so that diverged lanes pair right.
+    """
+    table = trace.table.filter(trace.table["space"].is_valid())
+    frame = table.to_pandas(split_blocks=True)
+    frame = frame[frame.space == space] if space else frame
+    frame = frame.astype({name: str for name in ("space", "tensor", "event")})
+    keys = [name for name in trace.keys if frame[name].notna().any()]
+    frame[keys] = frame[keys].fillna(-1)
+    said = ["launch", "block", "warp", "line", *keys]
+    frame["time"] = frame.groupby([*said, "lane"], sort=False).cumcount()
+    if frame.empty:
+        return Requests(frame.reindex(columns=["launch", "block", "warp", "line", "kind", "space", "tensor", "bytes", "active"]),
+                        np.zeros((0, LANES), np.int64), np.zeros((0, LANES), bool))
+    together = frame.groupby([*said, "time"], sort=False)
+    number = together.ngroup().to_numpy()
+    found = together.agg(launch=("launch", "first"), block=("block", "first"), warp=("warp", "first"), line=("line", "first"), kind=("event", "first"),
+                         space=("space", "first"), tensor=("tensor", "first"), bytes=("bytes", "first"), active=("lane", "size"), seq=("seq", "max"))
+    offsets, active = np.zeros((len(found), LANES), np.int64), np.zeros((len(found), LANES), bool)
+    lane = frame.lane.to_numpy()
+    offsets[number, lane], active[number, lane] = frame.offset.to_numpy(), True
+    order = np.lexsort([found[name].to_numpy() for name in ("seq", "warp", "block", "launch")])
+    return Requests(found.iloc[order].drop(columns="seq").astype({"bytes": int}).reset_index(drop=True), offsets[order], active[order])
