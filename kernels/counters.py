@@ -86,7 +86,7 @@ def requests(names=()):
     found += [ask("lab_transpose", TransposeProblem(96, 64), tile) for tile in TILES]
     found += [ask("lab_global", GlobalProblem(layout, 16 if "paged" in layout else 4)) for layout in LAYOUTS]
     for name, pad, causal in ((n, p, c) for n in ("02_tiled", "03_flash") for p in (0, 4) for c in (False, True)):
-        found += [ask(name, AttentionProblem(seq_len=n, head_dim=d, causal=causal), {"PAD_K": pad}) for n, d in ((64, 32), (100, 64), (128, 128))]
+        found += [ask(name, AttentionProblem(seq_len=n, head_dim=d, causal=causal), {"PAD_K": pad}) for n, d in ((64, 32), (100, 64), (48, 128))]
     found += [ask("01_naive", AttentionProblem(seq_len=100))]
     found += [ask(name, spec.problem_type()) for name, spec in catalog.KERNELS.items() if spec.family in ("paged", "cache")]
     return [request for request in found if not names or request.kernel.name in names]
