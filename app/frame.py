@@ -44,8 +44,12 @@ def clock(frames, run, step=0):
 
 def builds(request, device):
     """Registers, shared memory and spills of both builds: the observer effect, visible."""
-    arch = device.target if device.backend == "gpu" else DEFAULT_ARCH
-    facts, reason = runs.facts(request.kernel, request.problem, request.settings, arch)
+    builds_of(request.kernel, request.problem, request.settings, device.target if device.backend == "gpu" else DEFAULT_ARCH)
+
+
+def builds_of(kernel, problem, settings, arch):
+    """The same for any architecture."""
+    facts, reason = runs.facts(kernel, problem, settings, arch)
     st.markdown("**The two builds**")
     if facts is None:
         st.caption(f"Not known here: {reason}")

@@ -20,8 +20,8 @@ def main():
     st.set_page_config(page_title="Warpglass", page_icon=str(Path(__file__).parent / "icon.png"), layout="wide")
     st.html("<style>[data-testid=stMainBlockContainer] { padding: 4rem clamp(1rem, 3vw, 3rem) 3rem; }</style>")
     st.cache_resource(workers.warm_up, show_spinner=False)()
-    pages = [st.Page("stories/start.py", title="Start", icon=":material/home:", default=True)]
-    pages += [st.Page(path, title=title, icon=":material/play_circle:") for path, title, _ in PAGES]
+    pages = [st.Page("stories/start.py", title="Start", default=True)]
+    pages += [st.Page(path, title=title) for path, title, _ in PAGES]
     st.navigation(pages, position="top").run()
 
 

@@ -7,7 +7,9 @@ from functools import lru_cache
 
 import streamlit as st
 
-from kernels import build, execute, inspection, workers
+from kernels import build, disassembly, execute, inspection, measurements, workers
+from kernels import occupancy as occupancies
+from kernels.build import Mode
 from kernels.errors import ProblemError, RunCancelled, WarpglassError
 
 PATIENCE = 1.5  # seconds a page waits for a run before it shows progress and a stop button
@@ -34,6 +36,45 @@ def baseline(request):
 def traffic(request):
     """The Traffic of a Request, as `run`."""
     return _get("traffic", execute.traffic, request)
+
+
+def cycles(problem, settings):
+    """Measured cycles per access of lab_columns on this GPU (measurements.cycles_point), kept; WarpglassError if it fails."""
+    return _now(measurements.cycles_point, problem, settings, backend="gpu", what="Timing the walk")
+
+
+def timeline(request):
+    """The Timeline of a Request, as `run`."""
+    return _get("timeline", measurements.timeline, request, patience=20)
+
+
+def hierarchy_point(problem):
+    """One row of the memory hierarchy, measured on this GPU (measurements.hierarchy_point)."""
+    return workers.submit(measurements.hierarchy_point, problem, backend="gpu", what="Measuring the memory hierarchy").result()
+
+
+@lru_cache(maxsize=256)
+def _now(function, *args, backend, what):
+    return workers.submit(function, *args, backend=backend, what=what).result()
+
+
+def occupancy(kernel, problem, settings, arch, multiprocessors=None):
+    """What occupancy.occupancy says, compiled in a worker; WarpglassError if it cannot."""
+    return _now(occupancies.occupancy, kernel, problem, settings, arch, Mode.TIMED, multiprocessors, backend="cpu", what=f"Compiling {kernel.name}")
+
+
+def alternatives(kernel, problem, settings, arch, multiprocessors=None):
+    """What other tile sizes would give (occupancy.alternatives), compiled in a worker."""
+    return _now(occupancies.alternatives, kernel, problem, settings, arch, multiprocessors, backend="cpu", what=f"Compiling {kernel.name}")
+
+
+def listing(kernel, problem, settings, mode, arch):
+    """(disassembly.Listing, its width checks) of a build, compiled in a worker; WarpglassError if it cannot."""
+    return _now(_listing, kernel, problem, settings, mode, arch, backend="cpu", what=f"Compiling {kernel.name}")
+
+
+def _listing(*build_of):
+    return disassembly.listing(*build_of), disassembly.check_widths(*build_of)
 
 
 @lru_cache(maxsize=64)

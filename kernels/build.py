@@ -237,6 +237,9 @@ def _ptxas_facts(log):
 
 def _first_error(spec, log, pattern):
     found = re.search(pattern, log)
+    refused = re.search(r"^ptxas .*error\s*: (.*)$", log, re.M)
+    if refused and not found:
+        return f"{spec.path.name} does not compile for this architecture: {refused[1]}"
     if not found:
         return f"{spec.path.name} does not compile: {log.strip()[:2000]}"
     return f"{Path(found[1]).name} line {found[2]}: {found[3].strip()}"
@@ -257,8 +260,8 @@ def _nvdisasm():
 
 @lru_cache(maxsize=32)
 def sass(cubin: Path, with_lines=False):
-    """The machine code of a cubin, as nvdisasm prints it; with comments that give each instruction's source line and where that was inlined, if wanted."""
-    done = _run([_nvdisasm(), "-c", *(["-gi"] if with_lines else []), str(cubin)])
+    """The machine code of a cubin, as nvdisasm prints it; with comments that give each instruction's line of PTX, if wanted."""
+    done = _run([_nvdisasm(), "-c", *(["-gp"] if with_lines else []), str(cubin)])
     if done.returncode:
         raise BuildError(f"nvdisasm could not read {cubin.name}: {done.stderr.strip()}")
     return done.stdout

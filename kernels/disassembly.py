@@ -50,8 +50,9 @@ class WidthCheck:
 def listing(kernel, problem, settings, mode=Mode.TIMED, arch=build.DEFAULT_ARCH):
     """The Listing of a build. Compiles if need be. Raises ProblemError (unknown architecture), BuildError, BackendUnavailable."""
     made = build.build(kernel, defines(problem, kernel.settings(settings)), mode, arch)
-    sass = _sass(build.sass(made.path, with_lines=True), kernel.path.name)
-    return Listing(_ptx(made.ptx_path.read_text(), kernel.path.name), sass, _mix(sass))
+    ptx, source_of = _ptx(made.ptx_path.read_text(), kernel.path.name)
+    sass = _sass(build.sass(made.path, with_lines=True), source_of)
+    return Listing(ptx, sass, _mix(sass))
 
 
 def check_widths(kernel, problem, settings, mode=Mode.TIMED, arch=build.DEFAULT_ARCH):
@@ -98,39 +99,34 @@ def _mix(sass):
     return {kind: dict(counts.most_common()) for kind, counts in sorted(kinds.items(), key=lambda item: -sum(item[1].values()))}
 
 
-_AT = re.compile(r'//## File "([^"]+)", line (\d+)(?: inlined at "([^"]+)", line (\d+))?')
+def _sass(text, source_of):
+    """nvdisasm's -gp listing: a comment gives the line of the PTX that what follows comes from. source_of: that -> the line of our .cu.
 
-
-def _sass(text, file):
-    """nvdisasm's -gi listing: comments give the file and line of what follows, then where that was inlined, and so on outwards."""
-    found, entry, source, fresh = [], "", None, True
+    Its listing by source lines (-gi) leaves out a comment where only the place of the inlining changes, so that of two neighbouring loads
+    through the same inlined function the second would get the line of the first; a line of PTX is never shared.
+    """
+    found, entry, source = [], "", None
     for line in text.splitlines():
         section = re.match(r"\s*\.section\s+\.text\.(\w+)", line)
-        place = _AT.search(line)
+        place = re.search(r"//## File .*, line (\d+)", line)
         code = re.search(r"/\*[0-9a-f]{4,}\*/\s+(.*?;)", line)
         if section:
             entry, source = section[1], None
         elif place:
-            if fresh:
-                source = None
-            fresh = False
-            for name, number in ((place[1], place[2]), (place[3], place[4])):
-                if name and name.endswith(file):
-                    source = int(number)
+            source = source_of.get(int(place[1]))
         elif code:
-            fresh = True
             found.append(Line(code[1].strip(), source, entry))
     if not found:
-        raise BuildError(f"nvdisasm found no instructions for {file}")
+        raise BuildError("nvdisasm found no instructions")
     return tuple(found)
 
 
 def _ptx(text, file):
-    """The PTX without its debug sections; `.loc` says file, line and where inlined."""
+    """(the PTX without its debug sections as Lines, line number -> line of our .cu). `.loc` says file, line and where inlined."""
     numbers = {number: name for number, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', text, re.M)}
     ours = {number for number, name in numbers.items() if name.endswith(file)}
-    found, entry, source, inlined = [], "", None, {}
-    for line in text.splitlines():
+    found, entry, source, inlined, source_of = [], "", None, {}, {}
+    for number, line in enumerate(text.splitlines(), 1):
         if re.match(r"\s*\.section", line):
             break
         name = re.search(r"\.entry\s+(\w+)", line)
@@ -143,7 +139,9 @@ def _ptx(text, file):
             continue
         if not line.strip() or line.lstrip().startswith(("//", ".file")):
             continue
+        if source:
+            source_of[number] = source
         found.append(Line(line.rstrip().expandtabs(2), source if line[:1] in " \t" else None, entry))
         if line.startswith("}"):
             source = None
-    return tuple(found)
+    return tuple(found), source_of

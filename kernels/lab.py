@@ -117,7 +117,7 @@ class GlobalProblem(_Exact):
     steps: int = problem_field(8, "accesses of the warp", low=1, high=64)
     stride: int = problem_field(8, "elements from lane to lane in the strided layout", low=1, high=256)
     shift: int = problem_field(1, "elements by which the misaligned layout begins late", low=0, high=31)
-    block_size: int = problem_field(16, "tokens per page in the paged layouts", allowed=(8, 16, 32))
+    block_size: int = problem_field(32, "tokens per page in the paged layouts", allowed=(8, 16, 32))
     seed: int = _seed()
 
     item = "block"

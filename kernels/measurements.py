@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
-from kernels import build, catalog, execute, tables
+from kernels import build, catalog, execute, memory, tables
 from kernels.backends import Device, gpu, recorded
 from kernels.build import Mode
 from kernels.catalog import defines
@@ -23,7 +23,7 @@ from kernels.hierarchy import ChaseProblem, StreamProblem
 from kernels.lab import ROWS, ColumnsProblem
 from kernels.problem import AttentionProblem
 
-HIERARCHY, CYCLES, TIMELINES = (tables.FOLDER / name for name in ("hierarchy.csv", "cycles.csv", "timelines"))
+HIERARCHY, CYCLES, CALIBRATION, TIMELINES = (tables.FOLDER / name for name in ("hierarchy.csv", "cycles.csv", "calibration.csv", "timelines"))
 RUNS = 5  # of each figure; the median counts, the least and the most are kept
 KIB, MIB = 2**10, 2**20
 TIMED_WARPS, TIMED_REPEATS = 8, 64
@@ -73,7 +73,8 @@ def cycles_sweep():
 
 
 def cycles_point(problem, settings):
-    """Cycles of the multiprocessor per access of a warp, with 8 warps that do nothing else: a dict of stride, the settings, cycles (median, least, most)."""
+    """Cycles of the multiprocessor per access of a warp, with 8 warps that do nothing else: a dict of stride, the settings, the
+    wavefronts derived from the probed build's trace, and the cycles (median, least, most)."""
     chosen = dict(settings)
     timed = ColumnsProblem(problem.stride, TIMED_REPEATS, TIMED_WARPS, problem.seed)
     made, plan, arrays = execute.prepare(Request(catalog.KERNELS["lab_columns"], timed, settings, backend="gpu"), Mode.TIMED)
@@ -83,7 +84,14 @@ def cycles_point(problem, settings):
         gpu.launch(made, plan, arrays, None)
         values.append((arrays["clocks"][:, 1].max() - arrays["clocks"][:, 0].min()) / (per_walk * TIMED_WARPS * TIMED_REPEATS))
     _must_be_right(timed, arrays)
-    return {"stride": problem.stride, **chosen, **_figures("cycles", values)}
+    return {"stride": problem.stride, **chosen, "wavefronts": wavefronts_per_access(problem, settings, "gpu"), **_figures("cycles", values)}
+
+
+def wavefronts_per_access(problem, settings, backend):
+    """Of the walk's reads, derived from the trace of a probed build: the mean over the accesses."""
+    run = execute.run(Request(catalog.KERNELS["lab_columns"], problem, settings, backend=backend))
+    costs = memory.requests(run.trace, "shared").costs
+    return round(float(costs[costs.kind != "store"].wavefronts.mean()), 3)
 
 
 def _figures(name, values):

@@ -40,6 +40,19 @@ _pool = _register("pool", _CANVAS, needs=("pages",))
 _events = _register("events", '<div class="label">Events</div><div class="events" role="group" aria-label="Events"></div>')
 _walk = _register("walk", _CANVAS + '<div class="pin"></div>', needs=("pages",))
 _partitions = _register("partitions", _CANVAS + '<div class="scroll"><table class="numbers"></table></div>')
+_banks = _register("banks", _CANVAS + """<div class="legend"><span><i style="background:#E69F00"></i>served in this wavefront</span>
+<span><i style="background:color-mix(in srgb, #0072B2 35%, transparent)"></i>served before</span>
+<span><i style="background:color-mix(in srgb, currentColor 13%, transparent)"></i>still waiting</span>
+<span>&#9679; a word that several lanes share (broadcast)</span>
+<span><i style="background:#D55E00"></i>several words of one bank (conflict)</span></div>"""
+                   + '<div class="scroll"><table class="numbers"></table></div>')
+_sectors = _register("sectors", _CANVAS + """<div class="legend"><span><i style="border:2px solid #D55E00"></i>sector that is moved</span>
+<span><i style="background:linear-gradient(90deg,#00224e,#575c6d,#a69d75,#fee838)"></i>bytes asked for, by lane 0 to 31</span></div>"""
+                     + '<div class="scroll"><table class="numbers"></table></div>')
+_source = _register("source", """<div class="label" data-part="state" role="status"></div><div class="source">
+<div><div class="file">CUDA</div><div class="code" tabindex="0" role="region" aria-label="CUDA"></div></div>
+<div><div class="file">PTX</div><div class="code" tabindex="0" role="region" aria-label="PTX"></div></div>
+<div><div class="file">SASS</div><div class="code" tabindex="0" role="region" aria-label="SASS"></div></div></div>""")
 
 
 def clock(frames, run_id, step):
@@ -117,6 +130,27 @@ def partitions(comparison, length, name, head):
     frames = [{k: v for k, v in f.items() if not k.startswith("lines")} for f in comparison.frames]
     _partitions(key="view-partitions", data=plain({"frames": frames, "length": length, "parts": comparison.table.to_dict("records"), "v1": comparison.v1,
                                                    "v2": comparison.v2, "name": name, "head": head}))
+
+
+def banks(story):
+    """32 lanes by 32 banks: a bank_conflicts.Story."""
+    _banks(key="view-banks", data=plain({"frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames], "accesses": story.accesses}))
+
+
+def sectors(story):
+    """The sectors of each request: a coalescing.Story."""
+    _sectors(key="view-sectors", data=plain({"frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames], "requests": story.requests}))
+
+
+def source(kernel, listing, build):
+    """A disassembly.Listing beside the kernel's source; `build` names what it was made of."""
+    lines = kernel.source.splitlines()
+    held = {line.source for line in (*listing.ptx, *listing.sass) if line.source}
+    _source(key="view-source", data={
+        "build": build, "cuda": {"text": lines, "source": [n if n in held else 0 for n in range(1, len(lines) + 1)],
+                                 "dim": [is_probe_line(text) for text in lines]},
+        **{name: {"text": [line.text for line in part], "source": [line.source or 0 for line in part], "entry": [line.entry for line in part]}
+           for name, part in (("ptx", listing.ptx), ("sass", listing.sass))}})
 
 
 def plain(value):

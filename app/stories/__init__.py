@@ -7,4 +7,14 @@ PAGES = (
      "Then break it and see where it goes wrong."),
     ("stories/block_table.py", "Block table", "Watch a KV cache grow, fork and fragment in pages, then walk a block table with PagedAttention: "
      "entry, page, address, score."),
+    ("stories/bank_conflicts.py", "Bank conflicts", "See 32 lanes meet 32 banks, wavefront by wavefront; change the padding, the swizzle or the width, "
+     "and look at K_smem of the attention kernels the same way."),
+    ("stories/coalescing.py", "Coalescing", "See which 32-byte sectors each request of global memory touches, and how much of them is used: the attention "
+     "kernels line by line, and five layouts side by side."),
+    ("stories/memory_hierarchy.py", "Memory hierarchy", "Latency and bandwidth of shared memory, L1, L2 and device memory, measured by a pointer chase and "
+     "a stream, beside the textbook's round figures."),
+    ("stories/occupancy.py", "Occupancy", "How many blocks a multiprocessor holds and why not more, for every architecture; what other tiles would give; "
+     "and the timeline of a grid, block by block."),
+    ("stories/source.py", "Source", "CUDA, PTX and SASS side by side, for any build and architecture: hover a line and its instructions light up; the "
+     "instruction mix, registers and spills."),
 )
