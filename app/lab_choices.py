@@ -26,7 +26,8 @@ class Choice:
 class Page:
     """A page's choices. Kernel, backend, problem fields and constants are those of the chosen kernel; `more` are the page's own.
 
-    `begin` holds defaults of problem fields that suit the page better than the problem's own. Widget keys begin with the page's name, as pages have choices of the same names.
+    `begin` holds defaults of problem fields that suit the page better than the problem's own. Widget keys begin with the page's name, as
+    pages have choices of the same names.
     """
 
     def __init__(self, name, kernels, first=None, begin=(), **more):

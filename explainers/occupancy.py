@@ -34,9 +34,9 @@ def limits_chart(found):
                           "what": "the limit" if count == o.blocks else "would allow"} for o in found for name, count in o.limits.items()])
     colour = alt.Color("what:N", title=None, legend=alt.Legend(orient="top"), scale=alt.Scale(domain=["the limit", "would allow"],
                                                                                                range=[OKABE_ITO["vermillion"], OKABE_ITO["sky"]]))
-    names = alt.Axis(labelOverlap=False, labelLimit=240)
+    names, tips = alt.Axis(labelOverlap=False, labelLimit=240), ["kernel:N", "resource:N", "blocks:Q"]
     return alt.Chart(rows).mark_bar().encode(x=alt.X("blocks:Q", title="blocks per multiprocessor"), color=colour,
-                                             y=alt.Y("name:N", title=None, sort=None, axis=names), tooltip=["kernel:N", "resource:N", "blocks:Q"]).properties(height=90 + 26 * len(rows))
+                                             y=alt.Y("name:N", title=None, sort=None, axis=names), tooltip=tips).properties(height=90 + 26 * len(rows))
 
 
 def alternatives_table(found, now):
@@ -85,14 +85,16 @@ def timeline_facts(timeline):
     full = np.flatnonzero(busy >= timeline.multiprocessors / 2)
     tail = end - grid[full[-1]] if len(full) else end
     return {"blocks": len(table), "us": end / 1000, "at_once": int(running.max()), "shortest_us": length.min() / 1000,
-            "median_us": float(np.median(length)) / 1000, "longest_us": length.max() / 1000, "busy": float(busy.mean() / timeline.multiprocessors), "tail_us": tail / 1000,
+            "median_us": float(np.median(length)) / 1000, "longest_us": length.max() / 1000,
+            "busy": float(busy.mean() / timeline.multiprocessors), "tail_us": tail / 1000,
             "multiprocessors": int(table.sm.nunique())}
 
 
 def timeline_sentence(timeline, facts):
     """What the timeline shows, with its numbers."""
     text = (f"{facts['blocks']:,} blocks ran on {facts['multiprocessors']} of {timeline.multiprocessors} multiprocessors in {facts['us']:,.0f} µs, up to "
-            f"{facts['at_once']:,} at once. The longest block took {facts['longest_us']:,.1f} µs, {facts['longest_us'] / facts['shortest_us']:,.0f} times the shortest. ")
+            f"{facts['at_once']:,} at once. The longest block took {facts['longest_us']:,.1f} µs, {facts['longest_us'] / facts['shortest_us']:,.0f} times "
+            "the shortest. ")
     if timeline.left:
         text += f"{timeline.left:,} more blocks had nothing to do and left at once. "
     return text + (f"On average {100 * facts['busy']:.0f} % of the multiprocessors had a block; in the last {facts['tail_us']:,.0f} µs "

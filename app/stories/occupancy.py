@@ -76,8 +76,8 @@ def show_timeline(page, gpu, backend):
     st.altair_chart(occupancy.running_chart(found), key="running", width="stretch", alt="Blocks running at each moment")
     st.badge(found.provenance, color=frame.BADGE_COLOURS[found.provenance])
     st.caption(f"{found.provenance.capitalize()} on {found.device}, {found.date}: {kernel.name}, {request.problem.size}. Each block's first thread noted its "
-               "multiprocessor and the GPU's global timer (in steps of 32 ns) where its probes would begin and at its end, in a build of its own: not a kernel's "
-               "time. Launches follow one another.")
+               "multiprocessor and the GPU's global timer (in steps of 32 ns) where its probes would begin and at its end, in a build of its own: not a "
+               "kernel's time. Launches follow one another.")
 
 
 page = Page("occupancy", list(KERNELS), first="03_flash", begin={"seq_len": 4096, "head_dim": 64, "heads": 8}, view=Choice("occupancy", tuple(TITLES)),
