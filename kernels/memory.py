@@ -199,16 +199,15 @@ class Requests:
 def requests(trace, space=None):
     """The Requests of a trace, or those to one space (shared or global).
 
-    Lanes of one warp belong to one request when they log the same line with the same keys for the same time: the n-th of one lane and
-    the n-th of another are paired, whatever else either did between, so that diverged lanes pair right.
+    The n-th time that one lane logs a line is paired with the n-th time of the warp's other lanes, whatever else each did between: so
+    diverged lanes pair right where all pass the line equally often, and where some stop earlier. (Keys are no help: they may name what
+    is different in each lane, such as its token.)
     """
     table = trace.table.filter(trace.table["space"].is_valid())
     frame = table.to_pandas(split_blocks=True)
     frame = frame[frame.space == space] if space else frame
     frame = frame.astype({name: str for name in ("space", "tensor", "event")})
-    keys = [name for name in trace.keys if frame[name].notna().any()]
-    frame[keys] = frame[keys].fillna(-1)
-    said = ["launch", "block", "warp", "line", *keys]
+    said = ["launch", "block", "warp", "line"]
     frame["time"] = frame.groupby([*said, "lane"], sort=False).cumcount()
     if frame.empty:
         return Requests(frame.reindex(columns=["launch", "block", "warp", "line", "kind", "space", "tensor", "bytes", "active"]),

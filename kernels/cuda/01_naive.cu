@@ -47,7 +47,8 @@ extern "C" __global__ void softmax(const float* S_gmem, float* P_gmem, int seq_l
 
   PROBE_MARK(row_max, row);
   float m = -INFINITY;
-  for (int col = lane; col < keys; col += 32) {
+  for (int first = 0, col = lane; first < keys; first += 32, col += 32) {  // all lanes alike, so that the warp stays together
+    if (col >= keys) break;
     PROBE_LOAD(S_gmem, s + col, 4);
     m = fmaxf(m, ldg<float>(&S_gmem[s + col]));
   }
@@ -56,7 +57,8 @@ extern "C" __global__ void softmax(const float* S_gmem, float* P_gmem, int seq_l
 
   PROBE_MARK(row_sum, row);
   float l = 0.f;
-  for (int col = lane; col < keys; col += 32) {
+  for (int first = 0, col = lane; first < keys; first += 32, col += 32) {  // all lanes alike, so that the warp stays together
+    if (col >= keys) break;
     PROBE_LOAD(S_gmem, s + col, 4);
     l += expf(ldg<float>(&S_gmem[s + col]) - m);
   }
@@ -64,7 +66,8 @@ extern "C" __global__ void softmax(const float* S_gmem, float* P_gmem, int seq_l
   if (lane == 0) PROBE_VALUE(l, row, l);
 
   PROBE_MARK(divide, row);
-  for (int col = lane; col < keys; col += 32) {
+  for (int first = 0, col = lane; first < keys; first += 32, col += 32) {  // all lanes alike, so that the warp stays together
+    if (col >= keys) break;
     PROBE_LOAD(S_gmem, s + col, 4);
     const float p = expf(ldg<float>(&S_gmem[s + col]) - m) / l;
     PROBE_VALUE(p, row, col, p);

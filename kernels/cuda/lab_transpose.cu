@@ -7,7 +7,7 @@
 #define TILE 32
 
 // O = X^T   [columns, rows]; one block of 32 x 4 threads per tile of X
-extern "C" __global__ void lab_transpose(const float* X_gmem, float* O_gmem, long long* clocks, int rows, int columns PROBE_PARAM) {
+extern "C" __global__ void lab_transpose(const float* X_gmem, float* O_gmem, long long* clocks_gmem, int rows, int columns PROBE_PARAM) {
   DYNAMIC_SMEM(float, X_smem);  // [TILE, TILE + PAD]
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32, warps = blockDim.x / 32;
   const int tile = blockIdx.x + gridDim.x * blockIdx.y;
@@ -55,5 +55,9 @@ extern "C" __global__ void lab_transpose(const float* X_gmem, float* O_gmem, lon
     }
   }
 #endif
-  if (lane == 0) clocks[2 * (tile * warps + warp)] = start, clocks[2 * (tile * warps + warp) + 1] = clock_cycles();
+  if (lane > 0) return;
+  PROBE_STORE(clocks_gmem, 2 * (tile * warps + warp), 8);
+  stg<long long>(&clocks_gmem[2 * (tile * warps + warp)], start);
+  PROBE_STORE(clocks_gmem, 2 * (tile * warps + warp) + 1, 8);
+  stg<long long>(&clocks_gmem[2 * (tile * warps + warp) + 1], clock_cycles());
 }

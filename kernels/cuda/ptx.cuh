@@ -6,7 +6,7 @@
 //   stg<T>(pointer, value)  store to global memory        STG
 //   lds<T>(pointer)         load from shared memory       LDS
 //   sts<T>(pointer, value)  store to shared memory        STS
-// T is unsigned char (8 bits), half (16), float or int (32), float2 (64) or float4 (128); the pointer must be aligned to
+// T is unsigned char (8 bits), half (16), float or int (32), float2 or long long (64), or float4 (128); the pointer must be aligned to
 // it, and what lies there may be any bits. half is only a storage format: to_float and to_half round to nearest even.
 //
 //   ldg_l2<T>(pointer)            load from global memory that L1 does not keep      LDG
@@ -74,6 +74,7 @@ PINNED_ACCESS(unsigned char, ".u8", unsigned, "%0", "[%1]", "%1", "=r"(v), "r"(v
 PINNED_ACCESS(half, ".u16", half, "%0", "[%1]", "%1", "=h"(v.bits), "h"(v.bits))
 PINNED_ACCESS(int, ".s32", int, "%0", "[%1]", "%1", "=r"(v), "r"(v))
 PINNED_ACCESS(float, ".f32", float, "%0", "[%1]", "%1", "=f"(v), "f"(v))
+PINNED_ACCESS(long long, ".s64", long long, "%0", "[%1]", "%1", "=l"(v), "l"(v))
 PINNED_ACCESS(float2, ".v2.f32", float2, "{%0,%1}", "[%2]", "{%1,%2}", TWO_OUT, TWO_IN)
 PINNED_ACCESS(float4, ".v4.f32", float4, "{%0,%1,%2,%3}", "[%4]", "{%1,%2,%3,%4}", FOUR_OUT, FOUR_IN)
 
