@@ -3,7 +3,7 @@
 import altair as alt
 import pandas as pd
 
-from explainers.palette import OKABE_ITO
+from explainers.palette import AXIS, OKABE_ITO
 
 KIB, MIB = 2**10, 2**20
 SPACES = {"shared": "shared memory", "through_l1": "global, through L1", "from_l2": "global, past L1", "copy": "copy, read + written"}
@@ -69,13 +69,14 @@ def _chart(rows, value, title, scale, ticks):
     label = ("datum.value >= 1073741824 ? datum.value / 1073741824 + ' GiB' : datum.value >= 1048576 ? datum.value / 1048576 + ' MiB' : "
              "datum.value / 1024 + ' KiB'")
     smallest, largest = rows.working_set.min(), rows.working_set.max()
-    values = [2**n for n in range(10, 31, 3) if smallest / 2 <= 2**n <= largest * 2]
+    values = [2**n for n in range(10, 31, 3 if largest > 2**12 * smallest else 1) if smallest / 2 <= 2**n <= largest * 2]
     x = alt.X("working_set:Q", title="working set", scale=alt.Scale(type="log", base=2), axis=alt.Axis(values=values, labelExpr=label))
     y = alt.Y(f"{value}:Q", title=title, scale=scale, axis=alt.Axis(values=ticks))
     present = [name for name in COLOURS if name in set(rows["where"])]
     colour = alt.Color("where:N", title=None, legend=alt.Legend(orient="top", labelLimit=240, columns=2),
                        scale=alt.Scale(domain=present, range=[COLOURS[name] for name in present]))
-    shape = alt.Shape("source:N", title=None, legend=alt.Legend(orient="top") if rows.source.nunique() > 1 else None)
+    shape = alt.Shape("source:N", title=None, legend=alt.Legend(orient="bottom", symbolFillColor=AXIS, symbolStrokeColor=AXIS)
+                      if rows.source.nunique() > 1 else None)
     tips = ["where:N", "source:N", alt.Tooltip("working_set:Q", format=",", title="bytes"), alt.Tooltip(f"{value}:Q", format=".5g", title="median"),
             alt.Tooltip(f"{value}_least:Q", format=".5g", title="least"), alt.Tooltip(f"{value}_most:Q", format=".5g", title="most")]
     base = alt.Chart(rows)

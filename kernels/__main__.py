@@ -11,7 +11,7 @@ from dataclasses import asdict, fields
 
 import numpy as np
 
-from kernels import build, calibration, catalog, check, counters, execute, inspection, measurements, workers
+from kernels import build, calibration, catalog, check, counters, execute, inspection, measurements, tables, workers
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
 from kernels.execute import Request, Scope
 
@@ -79,7 +79,8 @@ def _parser():
     calibrate.set_defaults(backend="gpu")
     counts = command("counters", _counters, "Wavefronts and sectors as derived from traces and as counted by ncu on the timed builds, side by side. "
                      "Needs a GPU and ncu.", "many")
-    counts.add_argument("--occupancy", action="store_true", help="instead, blocks per multiprocessor as derived and as the driver says")
+    counts.add_argument("--occupancy", action="store_true", help="instead, blocks per multiprocessor as derived and as the driver says; "
+                        "writes recordings/occupancy.csv")
     counts.set_defaults(backend="gpu")
     measure = command("measure", _measure, "Write the recordings of the memory lab from this GPU: hierarchy, cycles, timelines.")
     measure.add_argument("tables", nargs="*", metavar="TABLE", help="hierarchy, cycles or timelines; all if none is given")
@@ -249,6 +250,7 @@ def _counters(args):
     device = workers.survey().pick("gpu")
     if args.occupancy:
         table = counters.occupancies()
+        tables.save(table, counters.OCCUPANCY, tables.provenance(device, arch=device.target))
         differ = table[table.derived != table.driver]
         says = f"{len(table)} launches on {device.name}: {len(differ)} differ from the driver's occupancy"
     else:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from kernels import build, catalog, check, execute, memory, occupancy
+from kernels import build, catalog, check, execute, memory, occupancy, tables
 from kernels.backends import gpu
 from kernels.build import Mode
 from kernels.check import TILES
@@ -31,6 +31,7 @@ METRICS = {
     "sectors_load": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
     "sectors_store": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
 }
+OCCUPANCY = tables.FOLDER / "occupancy.csv"
 NOISE_PERCENT = 1.0  # by how much a counter of many warps may be off: the profiler's, not the model's
 
 

@@ -8,7 +8,7 @@ from app import frame, runs
 from app.choices import show_ignored
 from app.lab_choices import Choice, Page
 from explainers import occupancy
-from kernels import measurements
+from kernels import counters, measurements
 from kernels.build import DEFAULT_ARCH
 from kernels.catalog import KERNELS
 from kernels.errors import WarpglassError
@@ -40,13 +40,20 @@ def show_occupancy(page, gpu):
     with right:
         st.dataframe(occupancy.launches_table(found).set_index("kernel").T.astype(str), width="stretch", height="content")
     st.caption(f"Derived from the registers and shared bytes of the timed build's cubin for {arch}, and the limits of its multiprocessor: {on.warps} warps, "
-               f"{on.blocks} blocks, 65,536 registers, {on.shared_bytes // 1024} KiB of shared memory. The grid is not launched for this.")
+               f"{on.blocks} blocks, 65,536 registers, {on.shared_bytes // 1024} KiB of shared memory. The grid is not launched for this. {_checked()}")
     if any(c.name in ("BLOCK_Q", "BLOCK_KV", "WARPS", "PARTITION") for c in kernel.constants):
         st.subheader("What another tile size would give", anchor=False)
         with st.spinner("Compiling the other tile sizes"):
             others = runs.alternatives(kernel, problem, settings, arch, count)
         st.dataframe(occupancy.alternatives_table(others, dict(settings)), hide_index=True, width="stretch")
         st.caption("Each is a build of its own, compiled for this table. Of a kernel with several launches, the one with the most blocks.")
+
+
+def _checked():
+    """What is known of how right the derivation is."""
+    table, where = measurements.recorded_table(counters.OCCUPANCY)
+    return (f"Compared with the driver's own figure on an {where['device']}, {where['date']}: equal in {int((table.derived == table.driver).sum())} of "
+            f"{len(table)} launches, of every kernel.")
 
 
 def show_timeline(page, gpu, backend):

@@ -79,3 +79,11 @@ def test_check_passes_and_inspect_reports_both_builds():
     assert "0 missed" in kernels("check", "03_flash", "--backend", "cpu", "--every", "20")
     facts = json.loads(kernels("inspect", "01_naive", "--arch", "sm_80", "--json"))
     assert set(facts["builds"]) == {"timed", "probed"} and [e["entry"] for e in facts["builds"]["timed"]["entries"]] == ["scores", "softmax", "output"]
+
+
+@pytest.mark.parametrize("command", [["calibrate"], ["counters"], ["counters", "--occupancy"], ["measure", "hierarchy"]])
+def test_what_needs_a_gpu_says_so_and_exits_3(command):
+    if "gpu" in json.loads(kernels("list", "--json"))["devices"]:
+        pytest.skip("this machine has a GPU")
+    said = kernels(*command, code=3)
+    assert "No GPU was found" in said

@@ -1,0 +1,44 @@
+"""PTX and SASS, line by line, without a GPU; and the check that pinned widths are what the machine code does."""
+
+from collections import Counter
+
+import pytest
+
+from kernels import disassembly
+from kernels.build import Mode
+from kernels.catalog import KERNELS
+from kernels.check import grid
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_every_kernel_has_its_machine_code_and_keeps_its_widths(kernel, arch):
+    problem, settings = grid(kernel)[0]
+    found = disassembly.listing(kernel, problem, settings, Mode.TIMED, arch)
+    assert {line.entry for line in found.sass} == {launch.entry for launch in kernel.plan(problem, kernel.settings(settings)).launches}
+    lines = len(kernel.source.splitlines())
+    assert all(line.source is None or 1 <= line.source <= lines for line in (*found.ptx, *found.sass))
+    assert sum(line.source is not None for line in found.sass) > 0.9 * len(found.sass)
+    assert sum(sum(counts.values()) for counts in found.mix.values()) == len(found.sass)
+    checks = disassembly.check_widths(kernel, problem, settings, Mode.TIMED, arch)
+    assert checks and all(check.ok for check in checks), [check for check in checks if not check.ok]
+
+
+def test_neighbouring_accesses_through_one_helper_keep_their_own_lines():
+    kernel = KERNELS["03_flash"]
+    found, source = disassembly.listing(kernel, kernel.problem_type(), ()), kernel.source.splitlines()
+    count = Counter((source[line.source - 1].strip().split(" = ")[0], disassembly.opcode(line.text)) for line in found.sass if line.source and "LDG" in line.text)
+    assert count["k4", "LDG.E.128"] == count["v4", "LDG.E.128"] > 1  # K and V are loaded side by side, equally often
+
+
+def test_a_width_that_the_machine_code_has_not_is_found(variant):
+    wrong = variant("03_flash", "PROBE_LOAD(K_smem, tx * (HEAD_DIM + PAD_K) + d, 16);", "PROBE_LOAD(K_smem, tx * (HEAD_DIM + PAD_K) + d, 4);")
+    checks = disassembly.check_widths(wrong, wrong.problem_type(), ())
+    (missed,) = [check for check in checks if not check.ok]
+    assert missed.wanted == "LDS" and set(missed.found) == {"LDS.128"} and "K_smem" in wrong.source.splitlines()[missed.line - 1]
+
+
+def test_the_probed_and_the_timeline_builds_are_other_machine_code():
+    kernel = KERNELS["02_tiled"]
+    sizes = [len(disassembly.listing(kernel, kernel.problem_type(), (), mode).sass) for mode in Mode]
+    assert sizes[0] < sizes[2] < sizes[1]
