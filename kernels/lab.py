@@ -169,7 +169,7 @@ class AccessProblem(_Exact):
     op: str = problem_field("shared_load", "what kind of access", allowed=ACCESS_OPS)
     width: int = problem_field(4, "bytes per lane", allowed=(1, 2, 4, 8, 16))
     matrices: int = problem_field(4, "of an ldmatrix: 8x8 matrices", allowed=(1, 2, 4))
-    offsets: tuple = problem_field(tuple(range(0, 128, 4)), "byte offset of each lane, or -1", low=-1, high=ACCESS_BYTES - 1)
+    offsets: tuple = problem_field(tuple(range(0, 512, 16)), "byte offset of each lane, or -1", low=-1, high=ACCESS_BYTES - 1)
 
     item = "block"
     remedy = shared_remedy = "Choose smaller offsets."

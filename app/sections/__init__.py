@@ -1,1 +1,1 @@
-"""The block table story's sections, one `show(chosen, survey)` each."""
+"""Sections of the stories that have several, one `show` each."""

@@ -185,3 +185,84 @@ def test_the_calculator_refuses_heads_that_do_not_divide():
     assert [m.value for m in at.metric] == ["1 GiB", "256 MiB", "32 MiB"]
     next(n for n in at.number_input if n.label == "KV heads").set_value(5).run()
     assert "must be a multiple of KV heads" in texts(at.error) and not at.metric
+
+
+# ---- the memory lab ----
+
+
+@pytest.mark.parametrize("params, wavefronts, cycles", [({}, "32", "32"), ({"PAD": "1"}, "1", "2."), ({"SWIZZLE": "1"}, "1", "3."),
+                                                        ({"WIDTH": "16", "PAD": "4"}, "4", "5."),
+                                                        ({"WIDTH": "16", "MATRICES": "4"}, "32", "32."), ({"stride": "50"}, "2", "not known")])
+def test_the_bank_lab_shows_wavefronts_and_recorded_cycles(params, wavefronts, cycles):
+    at = open_page("stories/bank_conflicts.py", backend="cpu", **params)
+    shown = {m.label: m.value for m in at.metric}
+    assert shown["Wavefronts per access"] == wavefronts and shown["Cycles per access (recorded)"].startswith(cycles)
+    assert len(at.get("bidi_component")) == 4 and "equal in 3,180 of 3,180 accesses" in texts(at.caption) and not at.error
+
+
+@pytest.mark.parametrize("params, says", [
+    ({"WIDTH": "16", "PAD": "1"}, "132 bytes; an access of 16 bytes must begin at a multiple of 16"), ({"MATRICES": "4"}, "an ldmatrix reads rows of 16 bytes"),
+    ({"stride": "4000"}, "512,000 bytes of shared memory per block"), ({"stride": "24", "SWIZZLE": "1"}, "the XOR swizzle needs a power of two")])
+def test_what_the_bank_lab_cannot_run_is_refused_with_the_reason(params, says):
+    at = open_page("stories/bank_conflicts.py", backend="cpu", **params)
+    assert says in texts(at.error)
+
+
+@pytest.mark.parametrize("page, params, says", [
+    ("stories/bank_conflicts.py", {"stride": "0"}, "stride is 0; it must be a whole number from 1 to 4096"),
+    ("stories/source.py", {"arch": "sm_12"}, "arch is 'sm_12'; it must be one of"),
+    ("stories/occupancy.py", {"kernel": "04_none"}, "kernel is '04_none'; here it must be one of"),
+    ("stories/coalescing.py", {"nonsense": "1"}, "nonsense is not a choice")])
+def test_a_wrong_link_is_told_and_the_defaults_taken(page, params, says):
+    assert says in texts(open_page(page, **params).warning)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "recorded"])
+@pytest.mark.parametrize("kernel", ["02_tiled", "03_flash"])
+def test_k_smem_is_compared_with_and_without_padding(kernel, backend):
+    at = open_page("stories/bank_conflicts.py", view="attention", kernel=kernel, backend=backend)
+    assert "32 wavefronts a request without, 4 with, 4 at best" in texts(at.info)
+    assert ("recorded on" if backend == "recorded" else "executed on") in texts(at.caption)
+    table = at.dataframe[0].value
+    assert {"Q", "K", "V", "P"} & set(table.tensor) and "not padded" in table.columns
+
+
+@pytest.mark.parametrize("params", [{"kernel": "01_naive"}, {"kernel": "02_tiled"}, {"kernel": "03_flash"}, {"kernel": "paged_v1"}, {"kernel": "paged_v2"},
+                                    {"kernel": "03_flash", "backend": "recorded"}, {"view": "layouts"},
+                                    {"view": "layouts", "backend": "recorded", "layout": "paged_whole"}])
+def test_the_coalescing_page_shows_every_kernel_and_the_layouts(params):
+    at = open_page("stories/coalescing.py", **{"backend": "cpu", **params})
+    assert len(at.get("bidi_component")) == 4 and not at.error and not at.warning
+    table = at.dataframe[0].value
+    assert (table["used of 32 bytes"] <= 32).all() and len(table) >= 4
+
+
+def test_the_hierarchy_page_shows_the_recorded_plateaus_and_says_so():
+    at = open_page("stories/memory_hierarchy.py")
+    if "gpu" not in workers.survey().devices:
+        assert "no GPU" in texts(at.info)
+    assert "NVIDIA H200 a load waits 29 cycles for shared memory" in texts(at.success) and "they are not measured" in texts(at.caption)
+    assert at.dataframe[0].value["textbook cycles"].tolist()[:5] == ["1", "20", "28", "200", "400"]
+
+
+@pytest.mark.parametrize("params", [{}, {"kernel": "paged_v2", "arch": "sm_75"}, {"kernel": "lab_stream", "arch": "sm_100a"}])
+def test_occupancy_is_told_for_kernels_and_architectures(params):
+    at = open_page("stories/occupancy.py", **params)
+    assert "a multiprocessor of" in texts(at.info) and "equal in 108 of 108 launches" in texts(at.caption) and not at.error
+
+
+def test_a_recorded_timeline_is_drawn_where_there_is_no_gpu():
+    at = open_page("stories/occupancy.py", view="timeline", backend="cpu")
+    assert "blocks ran on 132 of 132 multiprocessors" in texts(at.info) and "Recorded on NVIDIA H200" in texts(at.caption)
+
+
+@pytest.mark.parametrize("params", [{}, {"kernel": "paged_v1", "build": "probed", "arch": "sm_80"},
+                                    {"kernel": "lab_access", "op": "ldmatrix", "width": "16", "arch": "sm_100a"}])
+def test_the_source_page_compiles_without_a_gpu(params):
+    at = open_page("stories/source.py", **params)
+    assert "accesses that this build holds have the width" in texts(at.success) and len(at.get("bidi_component")) == 1 and not at.error
+
+
+def test_the_source_page_says_what_an_architecture_cannot():
+    at = open_page("stories/source.py", kernel="lab_access", op="cp_async", arch="sm_75")
+    assert "requires .target sm_80 or higher" in texts(at.error)

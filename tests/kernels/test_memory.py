@@ -1,5 +1,7 @@
 """The rules of banks and sectors: held against Nsight Compute's counts, on worked examples, over whole traces, and on bad input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -80,11 +82,12 @@ def test_counting_many_requests_at_once_gives_what_one_at_a_time_does():
     for width in memory.WIDTHS:
         offsets, active = rng.integers(0, 600, (200, 32)) * width, rng.random((200, 32)) < 0.8
         offsets[:50] = offsets[:50, np.arange(32) // 2 * 2]
-        one = [memory.shared_wavefronts([int(o) if on else None for o, on in zip(*row)], width, "load") for row in zip(offsets, active)]
+        addresses = [[int(o) if on else None for o, on in zip(*row)] for row in zip(offsets, active)]
+        one = [memory.shared_wavefronts(row, width, "load") for row in addresses]
         wavefronts, ideal = memory.count_wavefronts(offsets, active, width, "load")
         assert wavefronts.tolist() == [w.wavefronts for w in one] and ideal.tolist() == [w.ideal for w in one]
         sectors, lines, used = memory.count_sectors(offsets, active, width)
-        assert list(zip(sectors, lines, used)) == [memory.global_sectors([int(o) if on else None for o, on in zip(*row)], width)[:3] for row in zip(offsets, active)]
+        assert list(zip(sectors, lines, used)) == [memory.global_sectors(row, width) for row in addresses]
 
 
 def test_a_trace_gives_each_warps_requests_in_order(cpu_run):
@@ -97,15 +100,14 @@ def test_a_trace_gives_each_warps_requests_in_order(cpu_run):
 
 def test_diverged_lanes_are_paired_by_their_occurrence(cpu_run):
     request = Request(cpu_run().request.kernel, cpu_run().request.problem)
-    from dataclasses import replace
-
     ragged = cpu_run("03_flash", replace(request.problem, seq_len=50), (), Scope(3))
     loads = memory.requests(ragged.trace, "global")
     q = loads.where(loads.table.tensor == "Q")
     assert q.table.active.tolist() == [16]  # rows 48 and 49 of the last query tile: 64 floats, 16 lanes of 16 bytes
 
 
-@pytest.mark.parametrize("op, width, matrices", [("shared_load", 8, 4), ("shared_store", 16, 4), ("ldmatrix", 16, 2), ("cp_async", 8, 4), ("global_load", 2, 4)])
+@pytest.mark.parametrize("op, width, matrices", [("shared_load", 8, 4), ("shared_store", 16, 4), ("ldmatrix", 16, 2), ("cp_async", 8, 4),
+                                                 ("global_load", 2, 4)])
 def test_the_traced_access_is_the_access_asked_for(cpu_run, op, width, matrices):
     problem = AccessProblem(op, width, matrices, tuple(width * (37 * lane % 61) for lane in LANES))
     costs = memory.requests(cpu_run("lab_access", problem).trace).costs
