@@ -163,7 +163,9 @@ def _problem():
         else:
             f = PROBLEM[name].metadata
             column.number_input(name, f["low"], f["high"], key=name, help=f["meaning"])
-    st.toggle("causal", key="causal", help=PROBLEM["causal"].metadata["meaning"])
+    left.toggle("causal", key="causal", help=PROBLEM["causal"].metadata["meaning"])
+    if "PAD_K" in ATTENTION[st.session_state.kernel].settings():
+        right.selectbox("PAD_K", CONSTANTS["PAD_K"].values, key="PAD_K", help=CONSTANTS["PAD_K"].meaning)
 
 
 def _recorded_problem(kernel):
@@ -174,7 +176,7 @@ def _recorded_problem(kernel):
         st.warning(f"No recording of {kernel.name} fits its present source.")
         return
     names = [f"{e['problem']['seq_len']} x {e['problem']['head_dim']}" + (", causal" if e["problem"]["causal"] else "")
-             + "".join(f", {CONSTANTS[c].what_if.lower()}" for c, v in e["settings"].items() if v != CONSTANTS[c].default) for e in entries]
+             + "".join(f", {CONSTANTS[c].what_if.lower() or f'{c} {v}'}" for c, v in e["settings"].items() if v != CONSTANTS[c].default) for e in entries]
     now = {**st.session_state.choices, **{k: st.session_state[k] for k in st.session_state.choices if k in st.session_state}}
     at = next((n for n, e in enumerate(entries) if {**now, **_state_of(e)} == now), None)
     chosen = st.selectbox("Recorded run (seq_len x head_dim)", range(len(entries)), index=0 if at is None else at, format_func=lambda n: names[n])

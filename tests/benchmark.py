@@ -21,13 +21,15 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from browser.conftest import FLAGS, Server, ready  # noqa: E402
 
-from kernels import execute, workers  # noqa: E402
+from kernels import check, disassembly, execute, workers  # noqa: E402
+from kernels.build import Mode  # noqa: E402
 from kernels.catalog import KERNELS  # noqa: E402
 from kernels.execute import Request, Scope  # noqa: E402
 from kernels.problem import AttentionProblem  # noqa: E402
 from kernels.trace import decode  # noqa: E402
 
-STORIES = ("tiling", "online_softmax", "block_table?view=walk&scenario=one_long")
+STORIES = {"tiling": "seed", "online_softmax": "seed", "block_table?view=walk&scenario=one_long": "seed", "bank_conflicts": "stride",
+           "bank_conflicts?view=attention": "seq_len", "coalescing": "seq_len"}  # and the field that is changed to time a new trace
 PRESS_AND_PAINT = """async () => {
   const times = [];
   for (let i = 0; i < 60; i++) {  // pauses of every length: a key comes at any point between two frames
@@ -82,8 +84,25 @@ def runs(backend):
     report(f"{backend}: changed tile size to new trace, worker only, new compile", f"{1e3 * fresh:.0f} ms", "page budget <= 1.5 s gpu")
 
 
-def pages():
+def machine_code():
+    """The source page's listing of every kernel, into an empty cache and then again, through a worker."""
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["WARPGLASS_CACHE"] = cache
+        for arch in ("sm_80", "sm_90a", "sm_100a"):
+            first, again = [], []
+            for kernel in KERNELS.values():
+                problem, settings = check.grid(kernel)[0]
+                for times in (first, again):
+                    start = time.perf_counter()
+                    workers.submit(disassembly.listing, kernel, problem, settings, Mode.TIMED, arch, backend="cpu", what="benchmark").result()
+                    times.append(time.perf_counter() - start)
+            report(f"{arch}: SASS and PTX of {len(first)} kernels, first time", f"median {statistics.median(first):.2f} s, max {max(first):.2f} s", "budget <= 3 s")
+            report(f"{arch}: the same again", f"median {1e3 * statistics.median(again):.0f} ms, max {1e3 * max(again):.0f} ms")
+        del os.environ["WARPGLASS_CACHE"]
+        workers.stop()
 
+
+def pages():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -104,13 +123,13 @@ def pages():
                 server.stop()
             else:
                 kept = server
-        for story in STORIES:
-            story_figures(browser, kept, story)
+        for story, field in STORIES.items():
+            story_figures(browser, kept, story, field)
         kept.stop()
         browser.close()
 
 
-def story_figures(browser, server, story):
+def story_figures(browser, server, story, name):
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
     received, sent = [], []
 
@@ -141,10 +160,10 @@ def story_figures(browser, server, story):
     report(f"{story}: playing at 30 steps/s", f"{skipped} skipped, {rate:.1f} steps/s", "budget 0 skipped")
 
     changes = []
-    field = page.locator("[data-testid=stSidebar]").get_by_role("spinbutton", name="seed")
-    for seed in range(1, 8):
+    field = page.locator("[data-testid=stSidebar]").get_by_role("spinbutton", name=name)
+    for value in range(1, 8):
         old = page.evaluate("window.__warpglass.run")
-        field.fill(str(seed + 1000 * (story == "tiling")))
+        field.fill(str(value + {"seed": 1000 * (story == "tiling"), "seq_len": 64, "stride": 32}[name]))
         start = time.perf_counter()
         page.keyboard.press("Enter")
         page.wait_for_function(f"window.__warpglass.run !== {old!r}", polling=5)
@@ -158,6 +177,7 @@ if __name__ == "__main__":
     parser.add_argument("--no-browser", action="store_true")
     arguments = parser.parse_args()
     decoding()
+    machine_code()
     for name in workers.survey().devices:
         if name != "recorded":
             runs(name)

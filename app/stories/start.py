@@ -7,18 +7,21 @@ from app.stories import PAGES
 from kernels.backends import NAMES
 from kernels.catalog import KERNELS
 
+PER_ROW = 4
+
 survey = runs.survey()
 st.title("Warpglass", anchor=False)
 st.markdown("#### Watch real CUDA attention kernels run, one step at a time.")
 st.markdown("Warpglass compiles the kernels beside each picture, runs them, and shows what they did: the tile a block works on, the running max "
-            "and sum of the online softmax, the bytes it all costs. Every number comes from a run of the source you see.")
+            "and sum of the online softmax, the bytes it all costs, the banks and sectors it touches. Every number comes from a run "
+            "of the source you see.")
 
-columns = st.columns(len(PAGES), gap="medium")
-for column, (path, title, text) in zip(columns, PAGES):
-    with column.container(border=True):
-        st.subheader(title, anchor=False)
-        st.markdown(text)
-        st.page_link(path, label=f"Open {title.lower()}", icon=":material/play_circle:")
+for first in range(0, len(PAGES), PER_ROW):
+    for column, (path, title, text) in zip(st.columns(PER_ROW, gap="medium"), PAGES[first:first + PER_ROW]):
+        with column.container(border=True, height="stretch"):
+            st.subheader(title, anchor=False)
+            st.markdown(text)
+            st.page_link(path, label=f"Open {title.lower()}", icon=":material/play_circle:")
 
 picked = survey.pick()
 titles = {"gpu": "GPU", "cpu": "CPU", "recorded": "Recordings"}
