@@ -61,9 +61,13 @@ def _sentence(number, row):
     used = row.bytes_used / row.sectors
     verb = "reads" if row.kind == "load" else "writes"
     fewest = -(-row.bytes_used // memory.SECTOR)
-    text = (f"Request {number}: {row.active} lanes {verb[:-1]} {row.bytes} bytes each of {row.tensor}. They touch {row.sectors} sectors "
-            f"in {row.lines} {'line' if row.lines == 1 else 'lines'}; of each sector's 32 bytes {used:.3g} are used.")
-    return text + (f" {fewest} sectors would hold those bytes." if fewest < row.sectors else " No fewer could hold those bytes.")
+    text = (f"Request {number}: {row.active} lanes {verb[:-1]} {row.bytes} bytes each of {row.tensor}. They touch {_count(row.sectors, 'sector')} "
+            f"in {_count(row.lines, 'line')}; of each sector's 32 bytes {used:.3g} are used.")
+    return text + (f" {_count(fewest, 'sector')} would hold those bytes." if fewest < row.sectors else " No fewer could hold those bytes.")
+
+
+def _count(number, word):
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def layouts(runs):

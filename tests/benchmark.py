@@ -96,7 +96,8 @@ def machine_code():
                     start = time.perf_counter()
                     workers.submit(disassembly.listing, kernel, problem, settings, Mode.TIMED, arch, backend="cpu", what="benchmark").result()
                     times.append(time.perf_counter() - start)
-            report(f"{arch}: SASS and PTX of {len(first)} kernels, first time", f"median {statistics.median(first):.2f} s, max {max(first):.2f} s", "budget <= 3 s")
+            report(f"{arch}: SASS and PTX of {len(first)} kernels, first time", f"median {statistics.median(first):.2f} s, max {max(first):.2f} s",
+                   "budget <= 3 s")
             report(f"{arch}: the same again", f"median {1e3 * statistics.median(again):.0f} ms, max {1e3 * max(again):.0f} ms")
         del os.environ["WARPGLASS_CACHE"]
         workers.stop()

@@ -50,7 +50,7 @@ export default function ({ data, parentElement }) {
     });
     g.fillStyle = paint.text;
     g.textAlign = 'left';
-    g.fillText(lines.length > SHOWN ? `and ${lines.length - SHOWN} more lines like these` : `${request.sectors} sectors moved, ${request.used} bytes of ${request.sectors * 32} used`,
+    g.fillText(lines.length > SHOWN ? `and ${lines.length - SHOWN} more lines like these` : `${request.sectors} sector${request.sectors === 1 ? '' : 's'} moved, ${request.used} bytes of ${request.sectors * 32} used`,
       LEFT, y(tallest) + 12);
     canvas.setAttribute('aria-label', frames[Math.min(step, frames.length - 1)].sentence);
     let text = null;

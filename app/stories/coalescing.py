@@ -26,7 +26,7 @@ def attention(page, backend):
     table = coalescing.by_line(run)
     lines = table.probe.tolist()
     if page["line"] not in lines:
-        page.state["line"] = int(table.sort_values(["used of 32 bytes", "requests"], ascending=[True, False]).probe.iloc[0])
+        page.state["line"] = int(table.sort_values("sectors", ascending=False, kind="stable").probe.iloc[0])
         st.session_state[page.key("line")] = page["line"]
     names = {row.probe: f"line {row[1]}: {row.tensor} {row.kind}, {row.access}" for row in table.itertuples(index=True)}
     st.selectbox("Source line", lines, key=page.key("line"), format_func=names.get)
