@@ -217,6 +217,9 @@ def _inspect(args):
               f"{made['sass_instructions']:,} instructions")
         for entry in made["entries"]:
             print(f"  {entry['entry']:8s} {entry['registers']} registers, {entry['shared_bytes']:,} bytes shared, {entry['spill_bytes']} bytes spilled")
+    for launch in facts["occupancy"] or ():
+        print(f"{launch['entry']}: {launch['blocks']} blocks, {launch['warps']} warps per multiprocessor ({launch['percent']:.0f} %), limited by "
+              f"{launch['limited_by']}; {launch['grid_blocks']:,} blocks are {launch['waves']:.2f} waves")
     return OK
 
 
