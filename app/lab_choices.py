@@ -148,6 +148,15 @@ class Page:
     def request(self, backend, scope=None):
         return Request(KERNELS[self.state["kernel"]], self.problem(), self.settings(), scope or Scope(), backend)
 
+    def choose_line(self, request, lines, first):
+        """Which of the probes on these lines is looked at; `first` until one is chosen."""
+        source, sites = request.kernel.source.splitlines(), request.sites
+        if self.state["line"] not in lines:
+            self.state["line"] = st.session_state[self.key("line")] = first
+        code = {line: sites[line].code_line for line in lines}
+        return st.selectbox("Source line", lines, key=self.key("line"), format_func=lambda line: f"line {code[line]}: {source[code[line] - 1].strip()}",
+                            on_change=lambda: self.keep("line"))
+
     def choose_recorded(self, label="Recorded run"):
         """A choice among the kernel's recordings of its present source, in place of the problem's and the constants' widgets."""
         spec = KERNELS[self.state["kernel"]]

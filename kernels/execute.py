@@ -89,6 +89,11 @@ class Run:
     trace: Trace
     max_abs_error: float
 
+    def lines(self, space):
+        """The lines of the probes that logged an access of that space (shared or global), in the source's order."""
+        logged = set(self.trace.table["line"].unique().to_pylist())
+        return [line for line, site in self.request.sites.items() if site.space == space and line in logged]
+
 
 @dataclass(frozen=True)
 class Traffic:

@@ -31,11 +31,8 @@ def show(page, survey):
     st.info(bank_conflicts.padding_sentence(table), icon=":material/data_usage:")
     st.caption(f"Of query tile {request.scope.first}: addresses {plain.provenance} on {plain.device}, wavefronts derived. Padded: each row of K_smem is "
                "4 floats longer, so that neighbouring keys begin in other banks.")
-    lines = [line for line, site in request.sites.items() if site.space == "shared"]
-    logged = set(run.trace.table["line"].unique().to_pylist())
-    lines = [line for line in lines if line in logged]
-    costly = bank_conflicts.explain(plain).by_line.sort_values("conflicts", ascending=False).line.iloc[0]
-    line = _choose_line(page, request, lines, int(costly))
+    costly = table.loc[table["wavefronts without"].idxmax(), "source line"]
+    line = page.choose_line(request, run.lines("shared"), next(n for n, site in request.sites.items() if site.code_line == costly and site.space == "shared"))
     story = bank_conflicts.explain(run, line)
     page.write_url()
     frame.clock(story.frames, (request, line))
@@ -47,13 +44,3 @@ def show(page, survey):
     st.caption(f"Warp 0 of the first block, K_smem padded by {dict(request.settings)['PAD_K']} floats. Offsets are from the tensor's own base: another base "
                "turns the banks, and changes no count.")
     frame.badge(run)
-
-
-def _choose_line(page, request, lines, first):
-    source = request.kernel.source.splitlines()
-    if page["line"] not in lines:
-        page.state["line"] = first
-        st.session_state[page.key("line")] = first
-    code = {line: request.sites[line].code_line for line in lines}
-    st.selectbox("Source line", lines, key=page.key("line"), format_func=lambda line: f"line {code[line]}: {source[code[line] - 1].strip()}")
-    return page.keep("line")

@@ -33,11 +33,8 @@ def show(page, survey):
             page.widgets(["WIDTH", "PAD", "MATRICES", "SWIZZLE"])
     request = page.request(backend, Scope())
     run = runs.run(request)
-    reads = [line for line, site in request.sites.items() if site.space == "shared" and site.kind in ("load", "ldmatrix")]
-    logged = set(run.trace.table["line"].unique().to_pylist())
-    reads = [line for line in reads if line in logged]
-    stores = [line for line, site in request.sites.items() if site.space == "shared" and site.kind == "store" and line in logged]
-    line = _choose_line(page, request, reads + stores)
+    lines = run.lines("shared")
+    line = page.choose_line(request, lines, next(line for line in lines if request.sites[line].kind != "store"))
     story = bank_conflicts.explain(run, line)
     cost = bank_conflicts.reading(story)
     cycles, whose = _cycles(request, page.settings(), backend, survey)
@@ -75,17 +72,6 @@ def show(page, survey):
                         alt="Measured cycles per access against derived wavefronts")
         st.caption(f"Recorded on {where['device']}, {where['date']}: cycles per access of a warp while 8 warps do nothing else. {whose} Below two to four "
                    f"cycles the instructions around an access, not the banks, set the pace. Rows of fewer than {SHORT} floats, all loop, are left out.")
-
-
-def _choose_line(page, request, lines):
-    """The probe's line whose accesses are shown: the read of the walk unless another is chosen."""
-    source = request.kernel.source.splitlines()
-    if page["line"] not in lines:
-        page.state["line"] = lines[0]
-        st.session_state[page.key("line")] = lines[0]
-    code = {line: request.sites[line].code_line for line in lines}
-    st.selectbox("Source line", lines, key=page.key("line"), format_func=lambda line: f"line {code[line]}: {source[code[line] - 1].strip()}")
-    return page.keep("line")
 
 
 def _cycles(request, settings, backend, survey):

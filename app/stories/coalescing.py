@@ -24,13 +24,7 @@ def attention(page, backend):
     request = page.request(backend, Scope())
     run = runs.run(request)
     table = coalescing.by_line(run)
-    lines = table.probe.tolist()
-    if page["line"] not in lines:
-        page.state["line"] = int(table.sort_values("sectors", ascending=False, kind="stable").probe.iloc[0])
-        st.session_state[page.key("line")] = page["line"]
-    names = {row.probe: f"line {row[1]}: {row.tensor} {row.kind}, {row.access}" for row in table.itertuples(index=True)}
-    st.selectbox("Source line", lines, key=page.key("line"), format_func=names.get)
-    _steps(request, run, page.keep("line"))
+    _steps(request, run, page.choose_line(request, run.lines("global"), int(table.sort_values("sectors", ascending=False, kind="stable").probe.iloc[0])))
     st.subheader("Every access of global memory", anchor=False)
     st.dataframe(table.drop(columns=["probe"]).round(3), hide_index=True, width="stretch")
     st.caption(f"Of the traced {request.problem.item}: addresses {run.provenance} on {run.device}; sectors and lines derived. "
