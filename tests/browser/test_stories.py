@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from browser.stepping import lit, press, sentence, step_of
 from playwright.sync_api import expect
 
 from explainers import online_softmax, tiling
@@ -14,24 +15,6 @@ from kernels.problem import AttentionProblem
 pytestmark = pytest.mark.xdist_group("browser")
 SMALL = AttentionProblem(seq_len=50, causal=True)
 SMALL_URL = "seq_len=50&causal=true&backend=cpu"
-
-
-def step_of(page):
-    return int(page.locator("#warpglass-clock").input_value())
-
-
-def sentence(page):
-    return page.locator(".sentence").inner_text()
-
-
-def lit(page):
-    return [int(text) for text in page.locator(".code .lit .number").all_inner_texts()]
-
-
-def press(page, *keys):
-    for key in keys:
-        page.keyboard.press(key)
-    page.wait_for_timeout(50)
 
 
 @pytest.fixture(scope="module")
@@ -106,18 +89,19 @@ def test_scrubbing_goes_where_the_slider_is(visit, flash):
     assert sentence(page) == frames[step_of(page)]["sentence"]
 
 
-def test_stepping_sends_nothing_to_the_server(visit, browser, server):
+@pytest.mark.parametrize("path", [f"tiling?{SMALL_URL}&at_tile=2", "block_table?view=walk&scenario=churn&backend=cpu", "bank_conflicts?backend=cpu",
+                                  "coalescing?view=layouts&layout=strided&backend=cpu"])
+def test_stepping_sends_nothing_to_the_server(browser, server, path):
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
     page, sent = context.new_page(), []
     page.on("websocket", lambda ws: ws.on("framesent", lambda payload: sent.append(payload)))
-    page.goto(f"{server.url}/tiling?{SMALL_URL}&at_tile=2")
+    page.goto(f"{server.url}/{path}")
     page.wait_for_selector(".code .row", timeout=60_000)
     page.wait_for_timeout(2500)
-    assert sent
     before = len(sent)
-    press(page, *["ArrowRight"] * 10)
+    press(page, *["ArrowRight"] * 7)
     page.wait_for_timeout(1000)
-    assert step_of(page) == 10 and len(sent) == before
+    assert sent and step_of(page) == 7 and len(sent) == before
     context.close()
 
 
