@@ -9,6 +9,7 @@ from kernels import build
 from kernels.build import Mode
 from kernels.catalog import defines
 from kernels.errors import BuildError
+from kernels.probes import is_probe_line
 
 MIX = {  # what an instruction is counted as, by the start of its name
     "LDG": "global load", "STG": "global store", "LDS": "shared load", "STS": "shared store", "LDSM": "ldmatrix", "LDGSTS": "cp.async",
@@ -50,7 +51,7 @@ class WidthCheck:
 def listing(kernel, problem, settings, mode=Mode.TIMED, arch=build.DEFAULT_ARCH):
     """The Listing of a build. Compiles if need be. Raises ProblemError (unknown architecture), BuildError, BackendUnavailable."""
     made = build.build(kernel, defines(problem, kernel.settings(settings)), mode, arch)
-    ptx, source_of = _ptx(made.ptx_path.read_text(), kernel.path.name)
+    ptx, source_of = _ptx(made.ptx_path.read_text(), kernel)
     sass = _sass(build.sass(made.path, with_lines=True), source_of)
     return Listing(ptx, sass, _mix(sass))
 
@@ -121,10 +122,11 @@ def _sass(text, source_of):
     return tuple(found)
 
 
-def _ptx(text, file):
+def _ptx(text, kernel):
     """(the PTX without its debug sections as Lines, line number -> line of our .cu). `.loc` says file, line and where inlined."""
     numbers = {number: name for number, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', text, re.M)}
-    ours = {number for number, name in numbers.items() if name.endswith(file)}
+    ours = {number for number, name in numbers.items() if name.endswith(kernel.path.name)}
+    probes, lines = {number for number, name in numbers.items() if name.endswith("probe.cuh")}, kernel.source.splitlines()
     found, entry, source, inlined, source_of = [], "", None, {}, {}
     for number, line in enumerate(text.splitlines(), 1):
         if re.match(r"\s*\.section", line):
@@ -135,7 +137,9 @@ def _ptx(text, file):
         if at:
             here, where = at.group(1, 2), at.group(3, 4)
             inlined[here] = int(here[1]) if here[0] in ours else int(where[1]) if where[0] in ours else inlined.get(where)
-            source = inlined[here] or source
+            source = inlined[here] or (source if here[0] in ours else None)  # line 0 of our file: as before; elsewhere and not inlined: none
+            if here[0] in probes and source and not is_probe_line(lines[source - 1]):
+                source = None  # what the probes write as the block ends, which the compiler puts down to the kernel's last line
             continue
         if not line.strip() or line.lstrip().startswith(("//", ".file")):
             continue
