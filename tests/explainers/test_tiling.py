@@ -106,3 +106,9 @@ def test_the_chart_follows_the_clock_and_keeps_its_spec_from_step_to_step(story)
     assert spec["params"][0]["bind"] == {"element": "#clock", "event": "input"}
     rows = next(iter(spec["datasets"].values()))
     assert max(row.get("step", 0) for row in rows) == len(story[1].frames) - 1
+
+
+@pytest.mark.parametrize("name", ["02_tiled", "03_flash"])
+def test_padding_k_smem_changes_nothing_of_what_the_block_holds_and_reads(cpu_run, name):
+    plain, padded = (tiling.explain(cpu_run(name, AttentionProblem(seq_len=50), (("PAD_K", pad),), Scope(1))) for pad in (0, 4))
+    assert plain.frames == padded.frames
