@@ -42,6 +42,16 @@ def clock(frames, run, step=0):
     components.narration(frames)
 
 
+def steps(frames, run, kernel, view, step=0):
+    """The clock, and below it the dense view (`view`, a function that mounts it) beside the kernel's source."""
+    clock(frames, run, step)
+    left, right = st.columns([11, 9], gap="medium")
+    with left:
+        view()
+    with right:
+        components.code(kernel, frames)
+
+
 def builds(request, device):
     """Registers, shared memory and spills of both builds: the observer effect, visible."""
     builds_of(request.kernel, request.problem, request.settings, device.target if device.backend == "gpu" else DEFAULT_ARCH)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import altair as alt
 import pandas as pd
 
+from explainers.glossary import count
 from explainers.palette import AXIS, OKABE_ITO
 from kernels import memory
 
@@ -20,12 +21,11 @@ class Story:
     """frames: one per wavefront; each has access (its place in `accesses`), wavefront, sentence, title and lines.
 
     accesses: a dict per access for the view: line, kind, bytes, tensor, wavefronts, ideal, and cells: [lane, bank, wavefront, word, sharers, pass].
-    by_line: the sums over the whole trace per source line. left_out: accesses of the warp that are not shown.
+    left_out: accesses of the warp that are not shown.
     """
 
     frames: list[dict]
     accesses: list[dict]
-    by_line: pd.DataFrame
     left_out: int
 
 
@@ -47,14 +47,7 @@ def explain(run, line=None, warp=0):
         for wavefront in range(max(1, access["wavefronts"])):
             frames.append({"tile": number, "access": number, "wavefront": wavefront, "title": f"Access {number} · {wavefront + 1} of {access['wavefronts']}",
                            "sentence": _sentence(number, access, wavefront), "lines": {sites[row.line].code_line: 1}})
-    return Story(frames, accesses, by_line(found, sites, run.request.kernel), max(0, len(mine.table) - SHOWN_ACCESSES))
-
-
-def by_line(found, sites, kernel):
-    """Per source line: code (its text), tensor, kind, bytes, requests, wavefronts, ideal, conflicts, and wavefronts per request."""
-    table, source = found.by_line, kernel.source.splitlines()
-    table = table.assign(code_line=[sites[n].code_line for n in table.line])
-    return table.assign(code=[source[n - 1].strip() for n in table.code_line], per_request=table.wavefronts / table.requests)
+    return Story(frames, accesses, max(0, len(mine.table) - SHOWN_ACCESSES))
 
 
 def _access(row, offsets, active):
@@ -92,7 +85,7 @@ def _sentence(number, access, wavefront):
         text += f"{whose} wants at most one word of each bank, and lanes that want the same word share it: 1 wavefront. "
     else:
         text += f"{whose} wants at most one word of each bank: 1 wavefront. "
-    return text + f"Wavefront {wavefront + 1} of {access['wavefronts']} serves {_lanes(lanes)} with {_count(len(words), 'word')}."
+    return text + f"Wavefront {wavefront + 1} of {access['wavefronts']} serves {_lanes(lanes)} with {count(len(words), 'word')}."
 
 
 def _lanes(lanes):
@@ -103,10 +96,6 @@ def _lanes(lanes):
     return f"{len(lanes)} lanes"
 
 
-def _count(number, word):
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
 def reading(story):
     """Wavefronts, ideal and conflicts per access of the shown accesses that read (a walk), as means; the table's row for the metrics on top."""
     shown = [a for a in story.accesses if a["kind"] in (KINDS["load"], KINDS["ldmatrix"])] or story.accesses
@@ -115,12 +104,14 @@ def reading(story):
 
 def compare_padding(plain, padded):
     """Per source line, wavefronts per request of a run without and with padding, and at best; the sums over all requests beside them."""
-    tables = [by_line(memory.requests(run.trace, "shared"), run.request.sites, run.request.kernel) for run in (plain, padded)]
+    sites, source = plain.request.sites, plain.request.kernel.source.splitlines()
+    tables = [memory.requests(run.trace, "shared").by_line for run in (plain, padded)]
     keys = ["launch", "line"]
     both = tables[0].merge(tables[1][[*keys, "wavefronts"]], on=keys, suffixes=("_without", "_with"))
-    return pd.DataFrame({"source line": both.code_line, "tensor": both.tensor, "kind": both.kind, "bytes": both.bytes, "requests": both.requests,
+    code = [sites[line].code_line for line in both.line]
+    return pd.DataFrame({"source line": code, "tensor": both.tensor, "kind": both.kind, "bytes": both.bytes, "requests": both.requests,
                          "at best": both.ideal / both.requests, "not padded": both.wavefronts_without / both.requests,
-                         "padded": both.wavefronts_with / both.requests, "access": both.code,
+                         "padded": both.wavefronts_with / both.requests, "access": [source[number - 1].strip() for number in code],
                          "wavefronts without": both.wavefronts_without, "wavefronts with": both.wavefronts_with})
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from explainers import steps as cutting
-from explainers.glossary import PHASES
+from explainers.glossary import PHASES, count
 from explainers.palette import AXIS, OKABE_ITO
 from kernels.scenarios import write_event
 
@@ -21,16 +21,24 @@ LINE_BYTES, SECTOR_BYTES = 128, 32
 
 def cache_frames(states, max_len):
     """One dict per state of `scenarios.Scenario.states`, for the browser: the pool, the tables, what the event did, in a sentence."""
-    colours = {}
+    colours = sequence_colours(states)
     return [_cache_frame(number, cache, change, states[number - 1][0] if number else cache, max_len, colours) for number, (cache, change) in enumerate(states)]
 
 
+def identity(sequence):
+    """What tells a sequence from a later one of the same name."""
+    return sequence.name, sequence.tokens[0], sequence.family
+
+
+def sequence_colours(states):
+    """identity -> colour, for every sequence of these states, in the order in which they come."""
+    seen = dict.fromkeys(identity(sequence) for cache, _ in states for sequence in cache.sequences)
+    return {key: SEQUENCE_COLOURS[number % len(SEQUENCE_COLOURS)] for number, key in enumerate(seen)}
+
+
 def _cache_frame(number, cache, change, before, max_len, colours):
-    for sequence in cache.sequences:
-        colours.setdefault((sequence.name, sequence.tokens[0], sequence.family), len(colours))
     size, counts = cache.block_size, cache.ref_counts
-    sequences = [{"name": s.name, "length": len(s.tokens), "table": s.table,
-                  "colour": SEQUENCE_COLOURS[colours[s.name, s.tokens[0], s.family] % len(SEQUENCE_COLOURS)]} for s in cache.sequences]
+    sequences = [{"name": s.name, "length": len(s.tokens), "table": s.table, "colour": colours[identity(s)]} for s in cache.sequences]
     pages = {}
     for n, s in enumerate(cache.sequences):
         for entry, page in enumerate(s.table):
@@ -51,7 +59,7 @@ def cache_sentence(cache, change, before):
     if event.action == "fork":
         last = before.find(event.parent)
         counts = cache.ref_counts
-        return (f"{event.name} is forked from {event.parent}: its block table is a copy, {_count(len(last.table), 'entry', 'entries')}, and no key or value is "
+        return (f"{event.name} is forked from {event.parent}: its block table is a copy, {count(len(last.table), 'entry', 'entries')}, and no key or value is "
                 f"copied. The reference count of {_pages(last.table)} is now {_range([counts[page] for page in last.table])}.")
     if event.action == "free":
         kept = [page for page in before.find(event.name).table if page not in change.released]
@@ -62,7 +70,7 @@ def cache_sentence(cache, change, before):
             said.append(f"{_pages(kept).capitalize()} {'stays: other sequences hold it' if len(kept) == 1 else 'stay: other sequences hold them'}.")
         return " ".join(said)
     length = len(cache.find(event.name).tokens)
-    said = [f"{event.name} {'starts with' if event.action == 'add' else 'grows by'} {_count(event.tokens, 'token')}"
+    said = [f"{event.name} {'starts with' if event.action == 'add' else 'grows by'} {count(event.tokens, 'token')}"
             + ("" if event.action == "add" else f" to {length}") + "."]
     if change.copied:
         source, target = change.copied
@@ -72,7 +80,7 @@ def cache_sentence(cache, change, before):
     taken = sum(slot // size in {page for _, page in fresh} for _, slot in change.written)
     if event.tokens - taken and not change.copied:
         fits = "fits" if event.tokens - taken == 1 else "fit"
-        said.append(f"{_count(event.tokens - taken, 'token')} {fits} in the slots left of page {change.written[0][1] // size}.")
+        said.append(f"{count(event.tokens - taken, 'token')} {fits} in the slots left of page {change.written[0][1] // size}.")
     if fresh:
         one = len(fresh) == 1
         entries = f"entry {fresh[0][0]}" if one else f"entries {fresh[0][0]} to {fresh[-1][0]}"
@@ -111,9 +119,9 @@ def usage_sentence(cache, max_len):
     if not usage["held"]:
         return "Nothing is held yet."
     share, other = usage["slack"] / usage["held"], usage["empty"] / usage["reserved"]
-    copies = f" It would also store {_count(usage['copies'], 'token')} again that pages share." if usage["copies"] > 0 else ""
+    copies = f" It would also store {count(usage['copies'], 'token')} again that pages share." if usage["copies"] > 0 else ""
     return (f"Pages hold {usage['held']} slots for {usage['used']} tokens: {usage['slack']} slots of slack in last pages, {share:.0%}. Reserving "
-            f"{max_len} contiguous slots for each of {_count(len(cache.sequences), 'sequence')} would hold {usage['reserved']}, {usage['empty']} of them "
+            f"{max_len} contiguous slots for each of {count(len(cache.sequences), 'sequence')} would hold {usage['reserved']}, {usage['empty']} of them "
             f"empty, {other:.0%}.{copies}")
 
 
@@ -194,7 +202,7 @@ class _WalkFrames:
     def _load_q(self, step, part):
         q = part[(part.tensor == "Q") & (part.space == "global")]
         self._frame(step, part, f"{self._in_partition(step)}the block of query head {self.head} of {self.name} reads the context length, {self.length}, and "
-                    f"its query: {_count(len(q), 'number')}, {q.bytes.sum():,.0f} bytes. {self.name}'s tokens lie in {_count(self.pages, 'page')}.")
+                    f"its query: {count(len(q), 'number')}, {q.bytes.sum():,.0f} bytes. {self.name}'s tokens lie in {count(self.pages, 'page')}.")
 
     def _page(self, step, part, warp):
         entry = part[part.tensor == "block_tables"].iloc[0]
@@ -210,7 +218,7 @@ class _WalkFrames:
         size = f"{loads.bytes.sum():,.0f} bytes of {tensor} from byte {int(loads.offset.min()):,} on"
         if step.phase == "walk_k":
             best = scores.loc[scores.value.idxmax()]
-            did = f"It reads {size}, and the largest of {_count(len(scores), 'score')} is {best.value:.4g}, at token {int(best.token)}."
+            did = f"It reads {size}, and the largest of {count(len(scores), 'score')} is {best.value:.4g}, at token {int(best.token)}."
         else:
             did = f"It reads {size}, and adds each value times its weight to the output."
         self._frame(step, part, where + did, logical=logical, page=page, entry_offset=int(entry.offset), base=base, warp=warp, tokens=tokens, tensor=tensor,
@@ -219,12 +227,12 @@ class _WalkFrames:
     def _softmax(self, step, part):
         values = part[part.value.notna()].set_index("event").value
         m, l, tokens = float(values["m"]), float(values["l"]), part[part.event == "p"].token
-        self._frame(step, part, f"{self._in_partition(step)}the largest of {_count(len(tokens), 'score')} is m = {m:.4g}; their weights e^(score - m) "
+        self._frame(step, part, f"{self._in_partition(step)}the largest of {count(len(tokens), 'score')} is m = {m:.4g}; their weights e^(score - m) "
                     f"add up to l = {l:.4g}.", tokens=[int(tokens.min()), int(tokens.max())], m=m, l=l)
 
     def _write_part(self, step, part):
         stores = part[(part.event == "store") & (part.space == "global")]
-        self._frame(step, part, f"{self._in_partition(step)}its m, its l and {_count(self.problem.head_size, 'sum')}, not yet divided by l, go to global "
+        self._frame(step, part, f"{self._in_partition(step)}its m, its l and {count(self.problem.head_size, 'sum')}, not yet divided by l, go to global "
                     f"memory: {stores.bytes.sum():,.0f} bytes.")
 
     def _combine(self, step, part):
@@ -232,13 +240,13 @@ class _WalkFrames:
         m, l = (values[values.event == name].value.iloc[0] for name in ("m_all", "l_all"))
         weights = values[values.event == "weight"].sort_values("partition").value
         factors = ", ".join(f"{w:.3g}" for w in weights[:6]) + (" ..." if len(weights) > 6 else "")
-        self._frame(step, part, f"The second kernel combines {_count(len(weights), 'partition')}: m = max m_i = {m:.4g}; each is rescaled by e^(m_i - m): "
+        self._frame(step, part, f"The second kernel combines {count(len(weights), 'partition')}: m = max m_i = {m:.4g}; each is rescaled by e^(m_i - m): "
                     f"{factors}; l = sum l_i e^(m_i - m) = {l:.4g}.", m=float(m), l=float(l))
 
     def _write(self, step, part):
         stores = part[(part.tensor == "O") & (part.event == "store") & (part.space == "global")]
         first = part[part.event == "o"].sort_values("dim").value.iloc[0]
-        self._frame(step, part, f"The sums over l are the output: {_count(len(stores), 'number')} go to O, bytes {int(stores.offset.min()):,} to "
+        self._frame(step, part, f"The sums over l are the output: {count(len(stores), 'number')} go to O, bytes {int(stores.offset.min()):,} to "
                     f"{int((stores.offset + stores.bytes).max()) - 1:,}; the first is {first:.4g}.", written=True)
 
 
@@ -308,10 +316,6 @@ def addresses_table(run, limit=64):
 
 def _list(numbers):
     return " ".join(map(str, numbers))
-
-
-def _count(number, one, many=None):
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _pages(pages):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import altair as alt
 import pandas as pd
 
+from explainers.glossary import count
 from explainers.palette import OKABE_ITO
 from kernels import memory
 
@@ -20,12 +21,11 @@ LAYOUT_TITLES = {"row_major": "Row-major", "strided": "Strided", "misaligned": "
 class Story:
     """frames: one per request of one warp, with sentence, title and lines; requests: for the view, offsets (-1: inactive lane), bytes, sectors, lines, used.
 
-    by_line: the sums over the whole trace per source line, see `by_line`. left_out: requests of the warp that are not shown.
+    left_out: requests of the warp that are not shown.
     """
 
     frames: list[dict]
     requests: list[dict]
-    by_line: pd.DataFrame
     left_out: int
 
 
@@ -43,7 +43,7 @@ def explain(run, line=None, warp=0):
                       "lines": int(row.lines), "used": int(row.bytes_used), "active": int(row.active)})
         frames.append({"tile": int(row.line), "title": f"Request {number} · {row.tensor}", "sentence": _sentence(number, row),
                        "lines": {sites[row.line].code_line: 1}})
-    return Story(frames, shown, by_line(run), max(0, len(rows) - SHOWN_REQUESTS))
+    return Story(frames, shown, max(0, len(rows) - SHOWN_REQUESTS))
 
 
 def by_line(run):
@@ -61,13 +61,9 @@ def _sentence(number, row):
     used = row.bytes_used / row.sectors
     verb = "reads" if row.kind == "load" else "writes"
     fewest = -(-row.bytes_used // memory.SECTOR)
-    text = (f"Request {number}: {row.active} lanes {verb[:-1]} {row.bytes} bytes each of {row.tensor}. They touch {_count(row.sectors, 'sector')} "
-            f"in {_count(row.lines, 'line')}; of each sector's 32 bytes {used:.3g} are used.")
-    return text + (f" {_count(fewest, 'sector')} would hold those bytes." if fewest < row.sectors else " No fewer could hold those bytes.")
-
-
-def _count(number, word):
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    text = (f"Request {number}: {row.active} lanes {verb[:-1]} {row.bytes} bytes each of {row.tensor}. They touch {count(row.sectors, 'sector')} "
+            f"in {count(row.lines, 'line')}; of each sector's 32 bytes {used:.3g} are used.")
+    return text + (f" {count(fewest, 'sector')} would hold those bytes." if fewest < row.sectors else " No fewer could hold those bytes.")
 
 
 def layouts(runs):

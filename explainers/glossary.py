@@ -49,3 +49,8 @@ PHASES = {  # the marks of the kernels, as the pages call them
     "walk_k": "Walk K", "walk_v": "Walk V", "write_part": "Write partition", "combine": "Combine", "write_token": "Write token", "copy_page": "Copy page",
     "walk": "Walk", "row_max": "Row max", "row_sum": "Row sum", "divide": "Divide",
 }
+
+
+def count(number, one, many=None):
+    """A number with its noun: 1 sector, 1,024 sectors, 2 entries."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.palette import OKABE_ITO
-from kernels.occupancy import Occupancy
+from kernels.occupancy import TILES, Occupancy
 
 
 def launches_table(found):
@@ -43,7 +43,7 @@ def alternatives_table(found, now):
     """What other tile sizes would give: a row per choice, the present one marked."""
     rows = []
     for settings, result in found:
-        shown = {name: value for name, value in settings.items() if name in ("BLOCK_Q", "BLOCK_KV", "WARPS", "PARTITION")}
+        shown = {name: value for name, value in settings.items() if name in TILES}
         row = {**shown, "now": "now" if all(now[name] == value for name, value in shown.items()) else ""}
         if isinstance(result, Occupancy):
             row |= {"threads": result.threads, "registers": result.registers, "shared bytes": result.shared_bytes, "blocks per SM": result.blocks,
@@ -71,6 +71,11 @@ def timeline_table(timeline):
                         low=table.sm + 0.9 * slots / most, high=table.sm + 0.9 * (slots + 1) / most)
 
 
+def _running(table, moments):
+    """How many of these blocks are running at each moment (ns)."""
+    return np.searchsorted(np.sort(table.start_ns), moments, "right") - np.searchsorted(np.sort(table.end_ns), moments, "right")
+
+
 def timeline_facts(timeline):
     """Of all launches together: blocks, us from the first start to the last end, most blocks at once, blocks' shortest, median and longest us,
     busy: mean share of the multiprocessors that ran a block, tail_us: from when fewer than half of them did to the end."""
@@ -79,12 +84,10 @@ def timeline_facts(timeline):
     grid = np.linspace(0, end, 400, endpoint=False) + end / 800
     busy = np.zeros(len(grid))
     for _, part in table.groupby("sm"):
-        starts, ends = np.sort(part.start_ns.to_numpy()), np.sort(part.end_ns.to_numpy())
-        busy += (np.searchsorted(starts, grid, "right") - np.searchsorted(ends, grid, "right")) > 0
-    running = np.searchsorted(np.sort(table.start_ns), grid, "right") - np.searchsorted(np.sort(table.end_ns), grid, "right")
+        busy += _running(part, grid) > 0
     full = np.flatnonzero(busy >= timeline.multiprocessors / 2)
     tail = end - grid[full[-1]] if len(full) else end
-    return {"blocks": len(table), "us": end / 1000, "at_once": int(running.max()), "shortest_us": length.min() / 1000,
+    return {"blocks": len(table), "us": end / 1000, "at_once": int(_running(table, grid).max()), "shortest_us": length.min() / 1000,
             "median_us": float(np.median(length)) / 1000, "longest_us": length.max() / 1000,
             "busy": float(busy.mean() / timeline.multiprocessors), "tail_us": tail / 1000,
             "multiprocessors": int(table.sm.nunique())}
@@ -116,10 +119,8 @@ def timeline_chart(timeline, shown):
 
 def running_chart(timeline):
     """How many blocks are running at each moment."""
-    starts, ends = np.sort(timeline.table.start_ns), np.sort(timeline.table.end_ns)
-    moments = np.linspace(0, ends[-1], 500)
-    running = np.searchsorted(starts, moments, "right") - np.searchsorted(ends, moments, "right")
-    return alt.Chart(pd.DataFrame({"us": moments / 1000, "blocks": running})).mark_area(
+    moments = np.linspace(0, timeline.table.end_ns.max(), 500)
+    return alt.Chart(pd.DataFrame({"us": moments / 1000, "blocks": _running(timeline.table, moments)})).mark_area(
         interpolate="step-after", color=OKABE_ITO["sky"], line={"color": OKABE_ITO["blue"]}).encode(
         x=alt.X("us:Q", title="µs", scale=alt.Scale(nice=False)), y=alt.Y("blocks:Q", title="blocks running", stack=None), tooltip=[
             alt.Tooltip("us:Q", format=",.1f"), "blocks:Q"]).properties(height=180)

@@ -20,6 +20,7 @@ from kernels.errors import BackendUnavailable, BuildError, ProblemError
 HERE = Path(__file__).parent
 CPU = "cpu"
 DEFAULT_ARCH = "sm_90a"
+INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(.*?;)")  # in nvdisasm's listing, without its address
 
 
 class Mode(Enum):
@@ -269,4 +270,4 @@ def sass(cubin: Path, with_lines=False):
 
 def instructions(sass_text):
     """The instructions of a disassembly, addresses and headers left out."""
-    return re.findall(r"/\*[0-9a-f]{4,}\*/\s+(.*?;)", sass_text)
+    return INSTRUCTION.findall(sass_text)

@@ -93,8 +93,8 @@ def _mix(sass):
     kinds = {}
     for line in sass:
         name = opcode(line.text)
-        kind = MIX.get(name.split(".")[0], "integer, moves, predicates")
         base = name.split(".")[0]
+        kind = MIX.get(base, "integer, moves, predicates")
         shown = base + _width(name) if base in ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS") else name if base == "LDSM" else base
         kinds.setdefault(kind, Counter())[shown] += 1
     return {kind: dict(counts.most_common()) for kind, counts in sorted(kinds.items(), key=lambda item: -sum(item[1].values()))}
@@ -110,7 +110,7 @@ def _sass(text, source_of):
     for line in text.splitlines():
         section = re.match(r"\s*\.section\s+\.text\.(\w+)", line)
         place = re.search(r"//## File .*, line (\d+)", line)
-        code = re.search(r"/\*[0-9a-f]{4,}\*/\s+(.*?;)", line)
+        code = build.INSTRUCTION.search(line)
         if section:
             entry, source = section[1], None
         elif place:

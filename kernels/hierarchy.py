@@ -6,7 +6,7 @@ import numpy as np
 
 from kernels.errors import ProblemError
 from kernels.plan import Launch, Plan
-from kernels.problem import check_fields, problem_field
+from kernels.problem import Exact, check_fields, problem_field
 
 NODE_BYTES = 128  # one node of the chase in each cache line
 VECTORS_PER_THREAD = 4  # UNROLL of lab_stream.cu
@@ -15,7 +15,7 @@ STREAM_SPACES = (*CHASE_SPACES, "copy")
 
 
 @dataclass(frozen=True)
-class ChaseProblem:
+class ChaseProblem(Exact):
     """One thread follows a ring of nodes in random order: `warm_up` links untimed, then `steps`."""
 
     space: str = problem_field("through_l1", "where the ring is read: global memory through L1, past it from L2, or shared memory", allowed=CHASE_SPACES)
@@ -64,12 +64,9 @@ class ChaseProblem:
         """The last node, [1] (as float32 would hold it)."""
         return {"o": np.array([self.ring()[(self.warm_up + self.steps) % self.nodes]], np.float32).astype(np.float64)}
 
-    def torch_outputs(self, device="cpu"):
-        return self.truth()
-
 
 @dataclass(frozen=True)
-class StreamProblem:
+class StreamProblem(Exact):
     """A grid reads a working set `passes` times, or copies it. It holds small whole numbers, so that sums are exact."""
 
     space: str = problem_field("through_l1", "read through L1, past it from L2, from shared memory; or copy device memory", allowed=STREAM_SPACES)
@@ -130,9 +127,6 @@ class StreamProblem:
         if self.space == "copy":
             return {"y": x.astype(np.float64)}
         return {"o": self.passes * x.reshape(self.blocks, self.rounds * VECTORS_PER_THREAD, self.threads, 4).sum(axis=(1, 3), dtype=np.float64)}
-
-    def torch_outputs(self, device="cpu"):
-        return self.truth()
 
 
 def chase_plan(problem, c):

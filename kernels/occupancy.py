@@ -13,6 +13,7 @@ from kernels.catalog import defines
 from kernels.errors import ProblemError
 from kernels.plan import ceil_div
 
+TILES = ("BLOCK_Q", "BLOCK_KV", "WARPS", "PARTITION")  # constants that change how large a block is
 REGISTERS, REGISTER_UNIT, PARTITIONS = 65536, 256, 4  # per multiprocessor; what a warp's are rounded up to; each partition has a fourth of them
 
 
@@ -102,7 +103,7 @@ def occupancy(kernel, problem, settings, arch=build.DEFAULT_ARCH, mode=Mode.TIME
 
 def alternatives(kernel, problem, settings, arch=build.DEFAULT_ARCH, multiprocessors=None):
     """[(settings, Occupancy of the launch with the most blocks, or the reason why not)] over every tile size and warp count the kernel has."""
-    tiles = [c for c in kernel.constants if c.name in ("BLOCK_Q", "BLOCK_KV", "WARPS", "PARTITION")]
+    tiles = [c for c in kernel.constants if c.name in TILES]
     found = []
     for values in product(*(c.values for c in tiles)):
         chosen = {**kernel.settings(settings), **{c.name: value for c, value in zip(tiles, values)}}

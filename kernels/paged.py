@@ -12,7 +12,7 @@ import numpy as np
 from kernels import reference
 from kernels.errors import ProblemError
 from kernels.kv_cache import Layout
-from kernels.problem import check_fields, problem_field
+from kernels.problem import Exact, check_fields, problem_field
 
 HEAD_SIZES, BLOCK_SIZES, DTYPES = (64, 80, 96, 128, 256), (8, 16, 32), ("float32", "float16")
 LONGEST_CONTEXT = 65536  # a probe's key has 16 bits
@@ -229,7 +229,7 @@ class PagedProblem:
 
 
 @dataclass(frozen=True)
-class _CacheProblem:
+class _CacheProblem(Exact):
     """What writes into a cache that holds random numbers from before; the result is exact, so any error at all is a miss."""
 
     num_kv_heads: int = problem_field(2, "KV heads", low=1, high=128)
@@ -269,10 +269,6 @@ class _CacheProblem:
         k, v = (random_rows(self.seed, OLD_STREAM + n, self.num_blocks, shape[1:], self.dtype)
                 for n, shape in enumerate((self.layout.k_shape, self.layout.v_shape)))
         return {"k_cache": k, "v_cache": v}
-
-    def torch_outputs(self, device="cpu"):
-        """The truth itself: a copy has no rounding, so twice its error is none."""
-        return self.truth()
 
 
 @dataclass(frozen=True)

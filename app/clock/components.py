@@ -21,6 +21,9 @@ _LEGEND = """<div class="legend"><span><i style="border:3px solid #56B4E9"></i>r
 <span><i style="border:2px dashed currentColor"></i>held in shared memory</span>
 <span><i style="background:linear-gradient(90deg,#0072B2,transparent,#E69F00)"></i>below zero, above zero</span></div>"""
 
+_CANVAS = '<figure class="view"><canvas role="img"></canvas><div class="tip" hidden></div></figure>'
+_NUMBERS = '<div class="scroll"><table class="numbers"></table></div>'
+
 
 def _register(name, html, isolate=True, needs=()):
     scripts = [(HERE / f"{file}.js").read_text() for file in (*needs, name)]
@@ -31,24 +34,20 @@ _clock = _register("clock", (HERE / "clock.html").read_text(), isolate=False)  #
 _narration = _register("narration", '<div class="narration"><div><span class="flag"></span><span class="sentence" role="status"></span></div>'
                        '<div class="longest" aria-hidden="true"></div></div>')
 _code = _register("code", '<div class="file"></div><div class="code" tabindex="0" role="region" aria-label="Kernel source"></div>')
-_matrices = _register("matrices", '<figure class="view"><canvas role="img"></canvas><div class="tip" hidden></div></figure><div class="pin"></div>'
-                      + _LEGEND + '<div class="shared"></div><div class="scroll"><table class="bytes"></table></div>')
-_row = _register("row", '<figure class="view"><canvas role="img"></canvas><div class="tip" hidden></div></figure>'
-                 '<div class="scroll"><table class="numbers"></table></div>')
-_CANVAS = '<figure class="view"><canvas role="img"></canvas><div class="tip" hidden></div></figure>'
+_matrices = _register("matrices", _CANVAS + '<div class="pin"></div>' + _LEGEND
+                      + '<div class="shared"></div><div class="scroll"><table class="bytes"></table></div>')
+_row = _register("row", _CANVAS + _NUMBERS)
 _pool = _register("pool", _CANVAS, needs=("pages",))
 _events = _register("events", '<div class="label">Events</div><div class="events" role="group" aria-label="Events"></div>')
 _walk = _register("walk", _CANVAS + '<div class="pin"></div>', needs=("pages",))
-_partitions = _register("partitions", _CANVAS + '<div class="scroll"><table class="numbers"></table></div>')
+_partitions = _register("partitions", _CANVAS + _NUMBERS)
 _banks = _register("banks", _CANVAS + """<div class="legend"><span><i style="background:#E69F00"></i>served in this wavefront</span>
 <span><i style="background:color-mix(in srgb, #0072B2 35%, transparent)"></i>served before</span>
 <span><i style="background:color-mix(in srgb, currentColor 13%, transparent)"></i>still waiting</span>
 <span>&#9679; a word that several lanes share (broadcast)</span>
-<span><i style="background:#D55E00"></i>several words of one bank (conflict)</span></div>"""
-                   + '<div class="scroll"><table class="numbers"></table></div>')
+<span><i style="background:#D55E00"></i>several words of one bank (conflict)</span></div>""" + _NUMBERS)
 _sectors = _register("sectors", _CANVAS + """<div class="legend"><span><i style="border:2px solid #D55E00"></i>sector that is moved</span>
-<span><i style="background:linear-gradient(90deg,#00224e,#575c6d,#a69d75,#fee838)"></i>bytes asked for, by lane 0 to 31</span></div>"""
-                     + '<div class="scroll"><table class="numbers"></table></div>')
+<span><i style="background:linear-gradient(90deg,#00224e,#575c6d,#a69d75,#fee838)"></i>bytes asked for, by lane 0 to 31</span></div>""" + _NUMBERS)
 _source = _register("source", """<div class="label" data-part="state" role="status"></div><div class="source">
 <div><div class="file">CUDA</div><div class="code" tabindex="0" role="region" aria-label="CUDA"></div></div>
 <div><div class="file">PTX</div><div class="code" tabindex="0" role="region" aria-label="PTX"></div></div>
@@ -81,7 +80,7 @@ def matrices(run, story):
     rows = slice(*story.rows)
     traced = [t for t in "QKVSPO" if any(name.startswith(f"{t} ") for name in story.frames[-1]["bytes"])]
     meta = {"n": problem.seq_len, "d": problem.head_dim, "row0": story.rows[0], "rows": story.rows[1] - story.rows[0], "head": story.head,
-            "traced": traced, "blocks": story.output_blocks, "frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames]}
+            "traced": traced, "blocks": story.output_blocks, "frames": _told(story.frames)}
     _matrices(key="view-matrices", data={
         "meta": plain(meta), **{name: _table(run.arrays[name][batch, head]) for name in "qkv"}, "s": _table(story.scores), "o": _table(story.o_values),
         "o_final": _table(run.arrays["o"][batch, head, rows])})
@@ -91,7 +90,7 @@ def row(run, story, number):
     """The online softmax view of a Run, its online_softmax.RowStory and the row's number."""
     settings = run.request.kernel.settings(run.request.settings)
     ordinary = online_softmax.is_ordinary(run.request.kernel)
-    meta = {"frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames], "row": number, "ordinary": ordinary,
+    meta = {"frames": _told(story.frames), "row": number, "ordinary": ordinary,
             "tile_of": (np.arange(len(story.keys)) // settings["BLOCK_KV"]).tolist(), "block_kv": settings["BLOCK_KV"], "error": story.error,
             "total": {"m": story.ordinary_m, "l": story.ordinary_l}}
     _row(key="view-row", data={"meta": plain(meta), "scores": _table(story.keys.score), "weights": _table(story.keys.p),
@@ -118,7 +117,7 @@ def walk(run, story, name, colour):
         for entry, page in enumerate(row):
             if n != story.sequence:
                 others[page] = max(others.get(page, 0), min(problem.block_size, length - entry * problem.block_size))
-    meta = {"frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames], "name": name, "colour": colour,
+    meta = {"frames": _told(story.frames), "name": name, "colour": colour,
             "table": problem.block_tables[story.sequence], "length": problem.context_lens[story.sequence], "size": problem.block_size,
             "pages": problem.num_blocks, "others": others, "kv_head": story.kv_head, "kv_heads": problem.num_kv_heads, "page_bytes": layout.page_bytes,
             "item": 16 // layout.x, "head_size": problem.head_size, "x": layout.x, "head": story.head, "partitioned": len(run.request.plan.launches) > 1}
@@ -127,19 +126,18 @@ def walk(run, story, name, colour):
 
 def partitions(comparison, length, name, head):
     """V1 beside V2: a partitions.Comparison."""
-    frames = [{k: v for k, v in f.items() if not k.startswith("lines")} for f in comparison.frames]
-    _partitions(key="view-partitions", data=plain({"frames": frames, "length": length, "parts": comparison.table.to_dict("records"), "v1": comparison.v1,
-                                                   "v2": comparison.v2, "name": name, "head": head}))
+    _partitions(key="view-partitions", data=plain({"frames": _told(comparison.frames), "length": length, "parts": comparison.table.to_dict("records"),
+                                                   "v1": comparison.v1, "v2": comparison.v2, "name": name, "head": head}))
 
 
 def banks(story):
     """32 lanes by 32 banks: a bank_conflicts.Story."""
-    _banks(key="view-banks", data=plain({"frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames], "accesses": story.accesses}))
+    _banks(key="view-banks", data=plain({"frames": _told(story.frames), "accesses": story.accesses}))
 
 
 def sectors(story):
     """The sectors of each request: a coalescing.Story."""
-    _sectors(key="view-sectors", data=plain({"frames": [{k: v for k, v in f.items() if k != "lines"} for f in story.frames], "requests": story.requests}))
+    _sectors(key="view-sectors", data=plain({"frames": _told(story.frames), "requests": story.requests}))
 
 
 def source(kernel, listing, build):
@@ -151,6 +149,11 @@ def source(kernel, listing, build):
                                  "dim": [is_probe_line(text) for text in lines]},
         **{name: {"text": [line.text for line in part], "source": [line.source or 0 for line in part], "entry": [line.entry for line in part]}
            for name, part in (("ptx", listing.ptx), ("sass", listing.sass))}})
+
+
+def _told(frames):
+    """The frames without the lit lines, which only the code pane needs."""
+    return [{k: v for k, v in frame.items() if not k.startswith("lines")} for frame in frames]
 
 
 def plain(value):

@@ -35,12 +35,7 @@ def show(page, survey):
     line = page.choose_line(request, run.lines("shared"), next(n for n, site in request.sites.items() if site.code_line == costly and site.space == "shared"))
     story = bank_conflicts.explain(run, line)
     page.write_url()
-    frame.clock(story.frames, (request, line))
-    left, right = st.columns([11, 9], gap="medium")
-    with left:
-        components.banks(story)
-    with right:
-        components.code(kernel, story.frames)
+    frame.steps(story.frames, (request, line), kernel, lambda: components.banks(story))
     st.caption(f"Warp 0 of the first block, K_smem padded by {dict(request.settings)['PAD_K']} floats. Offsets are from the tensor's own base: another base "
                "turns the banks, and changes no count.")
     frame.badge(run)

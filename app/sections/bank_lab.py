@@ -45,12 +45,7 @@ def show(page, survey):
     label = "measured" if backend == "gpu" else "recorded"
     columns[3].metric(f"Cycles per access ({label})", "not known" if cycles is None else f"{cycles['cycles']:.4g}", border=True, help=whose)
     page.write_url()
-    frame.clock(story.frames, (request, line))
-    left, right = st.columns([11, 9], gap="medium")
-    with left:
-        components.banks(story)
-    with right:
-        components.code(kernel, story.frames)
+    frame.steps(story.frames, (request, line), kernel, lambda: components.banks(story))
     if story.left_out:
         st.caption(f"The first {len(story.accesses)} accesses of the warp are shown; {story.left_out} more are alike in kind and counted below.")
     frame.badge(run)

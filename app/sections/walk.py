@@ -24,16 +24,12 @@ def show(chosen, survey):
     except ProblemError as error:
         st.info(f"{error}", icon=":material/info:")
         st.stop()
-    name = chosen.cache.sequences[chosen.sequence].name
+    sequence = chosen.cache.sequences[chosen.sequence]
+    name = sequence.name
     run = runs.run(request)
     story = block_table.walk(run, name)
-    frame.clock(story.frames, request)
-    left, right = st.columns([11, 9], gap="medium")
-    with left:
-        colours = {s["name"]: s["colour"] for s in block_table.cache_frames(chosen.states, 1)[chosen.moment]["sequences"]}
-        components.walk(run, story, name, colours[name])
-    with right:
-        components.code(request.kernel, story.frames)
+    colours = block_table.sequence_colours(chosen.states)
+    frame.steps(story.frames, request, request.kernel, lambda: components.walk(run, story, name, colours[block_table.identity(sequence)]))
     frame.badge(run)
     if chosen.shuffle:
         _shuffled(chosen, run)

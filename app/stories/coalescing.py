@@ -63,12 +63,7 @@ def layouts(page, backend):
 def _steps(request, run, line):
     story = coalescing.explain(run, line)
     page.write_url()
-    frame.clock(story.frames, (request, line))
-    left, right = st.columns([11, 9], gap="medium")
-    with left:
-        components.sectors(story)
-    with right:
-        components.code(request.kernel, story.frames)
+    frame.steps(story.frames, (request, line), request.kernel, lambda: components.sectors(story))
     if story.left_out:
         st.caption(f"The first {len(story.frames)} requests of the warp on this line are shown; {story.left_out} more are counted in the tables.")
     frame.badge(run)

@@ -13,7 +13,7 @@ from kernels.build import DEFAULT_ARCH
 from kernels.catalog import KERNELS
 from kernels.errors import WarpglassError
 from kernels.execute import Request
-from kernels.occupancy import MACHINES, machine
+from kernels.occupancy import MACHINES, TILES, machine
 
 ARCHES = tuple(f"{arch}a" if arch in ("sm_90", "sm_100", "sm_120") else arch for arch in MACHINES)
 TITLES = {"occupancy": "Occupancy", "timeline": "Timeline"}
@@ -41,7 +41,7 @@ def show_occupancy(page, gpu):
         st.dataframe(occupancy.launches_table(found).set_index("kernel").T.astype(str), width="stretch", height="content")
     st.caption(f"Derived from the registers and shared bytes of the timed build's cubin for {arch}, and the limits of its multiprocessor: {on.warps} warps, "
                f"{on.blocks} blocks, 65,536 registers, {on.shared_bytes // 1024} KiB of shared memory. The grid is not launched for this. {_checked()}")
-    if any(c.name in ("BLOCK_Q", "BLOCK_KV", "WARPS", "PARTITION") for c in kernel.constants):
+    if any(c.name in TILES for c in kernel.constants):
         st.subheader("What another tile size would give", anchor=False)
         with st.spinner("Compiling the other tile sizes"):
             others = runs.alternatives(kernel, problem, settings, arch, count)

@@ -13,12 +13,7 @@ frame.title("Online softmax", request)
 run = runs.run(request)
 story = online_softmax.explain(run, row)
 
-frame.clock(story.frames, request)
-left, right = st.columns([11, 9], gap="medium")
-with left:
-    components.row(run, story, row)
-with right:
-    components.code(request.kernel, story.frames)
+frame.steps(story.frames, request, request.kernel, lambda: components.row(run, story, row))
 (st.error if story.first_wrong is not None else st.success)(story.summary)
 frame.badge(run)
 

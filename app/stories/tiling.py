@@ -16,12 +16,7 @@ frame.title("Tiling", request)
 run = runs.run(request)
 story = tiling.explain(run)
 
-frame.clock(story.frames, request)
-left, right = st.columns([11, 9], gap="medium")
-with left:
-    components.matrices(run, story)
-with right:
-    components.code(request.kernel, story.frames)
+frame.steps(story.frames, request, request.kernel, lambda: components.matrices(run, story))
 frame.badge(run)
 
 st.subheader("Bytes from and to global memory", anchor=False)

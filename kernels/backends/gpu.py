@@ -133,19 +133,21 @@ def blocks_per_multiprocessor(build, step):
     import cupy
 
     with _errors():
-        function = _function(build.path, step.entry)
-        if step.shared_bytes > 48 * 1024:
-            function.max_dynamic_shared_size_bytes = step.shared_bytes
-        return cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(function.kernel.ptr, step.threads, step.shared_bytes)
+        return cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(_ready(build, step).kernel.ptr, step.threads, step.shared_bytes)
+
+
+def _ready(build, step):
+    """A step's function, allowed the shared memory that the step asks for."""
+    function = _function(build.path, step.entry)
+    if step.shared_bytes > 48 * 1024:
+        function.max_dynamic_shared_size_bytes = step.shared_bytes
+    return function
 
 
 def _start(build, step, on_gpu, extra=()):
     """Launches one step of a plan, asynchronously."""
-    function = _function(build.path, step.entry)
-    if step.shared_bytes > 48 * 1024:
-        function.max_dynamic_shared_size_bytes = step.shared_bytes
     values = [on_gpu[a] if isinstance(a, str) else a for a in step.args]
-    function(step.grid, step.block, (*values, *extra), shared_mem=step.shared_bytes)
+    _ready(build, step)(step.grid, step.block, (*values, *extra), shared_mem=step.shared_bytes)
 
 
 def _bring_back(plan, arrays, on_gpu):
