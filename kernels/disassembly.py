@@ -16,7 +16,9 @@ MIX = {  # what an instruction is counted as, by the start of its name
     "LDL": "local load (spill)", "STL": "local store (spill)", "LDC": "constant load", "ULDC": "constant load", "FFMA": "FFMA",
     "FMUL": "FMUL, FADD", "FADD": "FMUL, FADD", "MUFU": "MUFU (exponential, division)", "HMMA": "MMA", "HGMMA": "MMA", "IMMA": "MMA",
     "BAR": "barrier", "SHFL": "shuffle", "BRA": "branch", "BSSY": "branch", "BSYNC": "branch"}
-WIDE = {"8": ".U8", "16": ".U16", "32": "", "64": ".64", "128": ".128"}  # bits -> how SASS names them
+BASES = {("load", "global"): "LDG", ("store", "global"): "STG", ("load", "shared"): "LDS", ("store", "shared"): "STS", ("ldmatrix", "shared"): "LDSM",
+         ("cp_async", "shared"): "LDGSTS"}  # a probe's kind and space -> the instruction
+SUFFIXES = {1: ".U8", 2: ".U16", 4: "", 8: ".64", 16: ".128"}  # bytes -> how SASS names the width
 
 
 @dataclass(frozen=True)
@@ -62,20 +64,17 @@ def check_widths(kernel, problem, settings, mode=Mode.TIMED, arch=build.DEFAULT_
     by_line = {}
     for line in shown.sass:
         name = opcode(line.text)
-        if line.source and name.split(".")[0] in ("LDG", "STG", "LDS", "STS", "LDSM", "LDGSTS"):
+        if line.source and name.split(".")[0] in BASES.values():
             by_line.setdefault(line.source, Counter())[name] += 1
     checks = []
     for site in kernel.sites_of(problem, kernel.settings(settings)).values():
         if not site.space or site.code_line not in by_line or (site.kind, site.space) == ("load", "global") and "cp_async" in source[site.code_line - 1]:
             continue
-        base = {"load": "LD", "store": "ST"}.get(site.kind, "") + site.space[0].upper() if site.kind in ("load", "store") else \
-            {"ldmatrix": "LDSM", "cp_async": "LDGSTS"}[site.kind]
-        suffix = WIDE[str(8 * site.bytes)] if site.kind != "ldmatrix" else ""
+        base, suffix = BASES[site.kind, site.space], "" if site.kind == "ldmatrix" else SUFFIXES[site.bytes]
         found = {name: count for name, count in by_line[site.code_line].items() if name.split(".")[0] == base}
         if not found:
             continue  # compiled away, as an access under a condition that this build never meets
-        right = all(_width(name) == suffix for name in found) if site.kind != "ldmatrix" else True
-        checks.append(WidthCheck(site.code_line, base + suffix, found, right))
+        checks.append(WidthCheck(site.code_line, base + suffix, found, all(_width(name) == suffix for name in found)))
     return tuple(checks)
 
 

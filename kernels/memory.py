@@ -191,9 +191,8 @@ class Requests:
     def by_line(self):
         """Sums per source line of the probe: line, kind, space, tensor, bytes (a lane's), requests, and the columns of `costs`."""
         keys = ["launch", "line", "kind", "space", "tensor", "bytes"]
-        sums = self.costs.groupby(keys, sort=True, as_index=False).agg(
+        return self.costs.groupby(keys, sort=True, as_index=False).agg(
             requests=("block", "size"), **{name: (name, "sum") for name in ("active", "wavefronts", "ideal", "conflicts", "sectors", "lines", "bytes_used")})
-        return sums
 
 
 def requests(trace, space=None):
