@@ -1,4 +1,4 @@
-"""python -m kernels list | run | check | inspect | record | calibrate | counters | measure
+"""python -m kernels list | run | check | inspect | bench | record | calibrate | counters | measure
 
 Exit codes: 0 ok, 1 failed, 2 bad usage or impossible problem, 3 no GPU where one was asked for.
 """
@@ -10,8 +10,9 @@ import sys
 from dataclasses import asdict, fields
 
 import numpy as np
+import pandas as pd
 
-from kernels import build, calibration, catalog, check, counters, execute, inspection, measurements, tables, workers
+from kernels import bench, build, calibration, catalog, check, counters, execute, inspection, measure, measurements, tables, workers
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
 from kernels.execute import Request, Scope
 
@@ -71,6 +72,15 @@ def _parser():
     inspect = command("inspect", _inspect, "Registers, shared bytes and spills of both builds, PTX and SASS sizes. Needs no GPU.", "one")
     inspect.add_argument("--arch", default=build.DEFAULT_ARCH, help=f"such as sm_80, sm_90a (default {build.DEFAULT_ARCH})")
     inspect.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="head_dim or a compile-time constant")
+    benches = command("bench", _bench, "Time kernels on this GPU, each after its output passed against float64.", "many")
+    benches.add_argument("--sweep", action="append", default=[], metavar="FIELD=V1,V2,...",
+                         help="a problem field, a compile-time constant, width (of the model), or batch and seq_len of paged problems; several make a product")
+    benches.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="holds for every point")
+    benches.add_argument("--peers", action="store_true", help="also torch's SDPA: math, memory-efficient, flash, cuDNN")
+    benches.add_argument("--baseline", metavar="NAME", help="what speed-ups are against (default the first in the table)")
+    benches.add_argument("--warm", action="store_true", help="the same arrays in every run, instead of an L2 that holds none of them")
+    benches.add_argument("--out", metavar="FILE.csv|FILE.json", help="write the table, with its provenance, here")
+    benches.set_defaults(backend="gpu")
     record = command("record", _record, "Write kernels/recordings/ from runs on this GPU.", "many")
     record.set_defaults(backend="gpu")
     calibrate = command("calibrate", _calibrate, "Compare kernels/memory.py with Nsight Compute access by access, and write "
@@ -82,9 +92,9 @@ def _parser():
     counts.add_argument("--occupancy", action="store_true", help="instead, blocks per multiprocessor as derived and as the driver says; "
                         "writes recordings/occupancy.csv")
     counts.set_defaults(backend="gpu")
-    measure = command("measure", _measure, "Write the recordings of the memory lab from this GPU: hierarchy, cycles, timelines.")
-    measure.add_argument("tables", nargs="*", metavar="TABLE", help="hierarchy, cycles or timelines; all if none is given")
-    measure.set_defaults(backend="gpu")
+    measures = command("measure", _measure, "Write recorded tables from this GPU: the memory lab's hierarchy, cycles and timelines, and the bench's times.")
+    measures.add_argument("tables", nargs="*", metavar="TABLE", help="hierarchy, cycles, timelines or bench; all if none is given")
+    measures.set_defaults(backend="gpu")
     return parser
 
 
@@ -223,6 +233,82 @@ def _inspect(args):
     return OK
 
 
+def _bench(args):
+    if args.out and not args.out.endswith((".csv", ".json")):
+        raise ProblemError(f"--out is {args.out!r}; it must end in .csv or .json.")
+    chosen = [bench.sweep_field(text) for text in args.set]
+    points = bench.points(args.kernels or list(catalog.ATTENTION), [bench.sweep_field(text) for text in args.sweep],
+                          [(name, ",".join(values)) for name, values in chosen], args.peers, not args.warm)
+    device = workers.survey().pick("gpu")
+    made, roofs = _time_points(points)
+    where = bench.provenance(device, roofs, made)
+    shown = bench.labelled(made)
+    labels = [label for label in dict.fromkeys(shown.label) if (shown[shown.label == label].status == "ok").any()]
+    baseline = args.baseline or (labels[0] if labels else "")
+    if args.baseline and args.baseline not in labels:
+        print(f"--baseline {args.baseline!r} has no time here; those that have: {', '.join(labels) or 'none'}.", file=sys.stderr)
+    compared = bench.speedups(shown, baseline)
+    if args.out:
+        _write(lambda: _save_bench(made, where, args.out), args.out)
+    if args.json:
+        print(json.dumps({"provenance": where, "baseline": baseline, "rows": json.loads(compared.to_json(orient="records"))
+                          + json.loads(shown[shown.status != "ok"].to_json(orient="records"))}, indent=1))
+    else:
+        _print_bench(shown, compared, baseline, where)
+    return FAILED if len(made) < len(points) or made.status.isin(["wrong", "failed"]).any() else OK
+
+
+def _save_bench(made, where, path):
+    if path.endswith(".csv"):
+        tables.save(made, path, where)
+    else:
+        with open(path, "w") as file:
+            json.dump({"provenance": where, "rows": json.loads(made.to_json(orient="records"))}, file, indent=1)
+
+
+def _time_points(points):
+    """(table of their rows, the machine's roofs). Ctrl-C ends it; what is done by then is kept, and the table is shorter than the points."""
+    rows, roofs = [], workers.submit(measure.roofs, backend="gpu", what="Measuring the roofs", time_limit=CLI_TIME_LIMIT).result()
+    try:
+        for number, point in enumerate(points):
+            if sys.stderr.isatty():
+                filled = 30 * number // len(points)
+                print(f"\r[{'#' * filled}{'.' * (30 - filled)}] {number} of {len(points)}  {point.name:24s}", end="", file=sys.stderr, flush=True)
+            rows.append(_time_point(point, roofs))
+        if sys.stderr.isatty():
+            print(f"\r[{'#' * 30}] {len(points)} of {len(points)}  {'':24s}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"\nstopped: {len(rows)} of {len(points)} points are kept", file=sys.stderr)
+    return bench.table(rows), roofs
+
+
+def _time_point(point, roofs):
+    if isinstance(point, bench.Skipped):
+        return bench.skipped_row(point)
+    try:
+        timing = workers.submit(measure.measure, point, backend="gpu", what=point.name, time_limit=CLI_TIME_LIMIT).result()
+    except WarpglassError as error:  # its worker died or ran out of time: the others go on
+        timing = measure.Timing(point, "failed", str(error))
+    return bench.row(timing, roofs)
+
+
+def _print_bench(shown, compared, baseline, where):
+    """One line per point, problem by problem, then what has no time and why."""
+    roofs = where["roofs"]
+    print(f"{where['device']}, driver {where['driver']}, torch {where['torch']}, {where['date']}; roofs: copy {roofs['copy_gb_per_s']:,.0f} GB/s, fp32 FMA "
+          f"{roofs['fp32_tflops']:.1f} TFLOP/s, fp16 tensor cores {roofs['fp16_tflops']:.0f} TFLOP/s; speed-up against {baseline or 'nothing'} (p10 to p90)")
+    for _, part in compared.groupby(bench.problem_key(compared), sort=False):
+        first = part.iloc[0]
+        print(", ".join(f"{name} {first[name]:g}" if isinstance(first[name], float) else f"{name} {first[name]}" for name in bench.SIZES
+                        if pd.notna(first[name])) or first["problem"], f"({first.l2} L2)")
+        for r in part.itertuples():
+            print(f"  {r.label:32s} {r.median_us:12,.2f} us ({r.p10_us:,.2f} to {r.p90_us:,.2f})" + (f" {r.tflops:9.3f} TFLOP/s" if pd.notna(r.tflops) else "")
+                  + (f" {r.gb_per_s:9,.1f} GB/s {r.roof_percent:5.1f} % of {r.roof}" if pd.notna(r.gb_per_s) else "")
+                  + (f"  x {r.speedup:.3f} ({r.speedup_low:.3f} to {r.speedup_high:.3f})" if pd.notna(r.speedup) else ""))
+    for r in shown[shown.status != "ok"].itertuples():
+        print(f"  {r.label}: {r.status}. {r.reason}")
+
+
 def _record(args):
     from kernels.backends import recorded
 
@@ -267,10 +353,15 @@ def _counters(args):
 
 def _measure(args):
     device = workers.survey().pick("gpu")
-    names = ("hierarchy", "cycles", "timelines")
+    names = ("hierarchy", "cycles", "timelines", "bench")
+    unknown = [name for name in args.tables if name not in names]
+    if unknown:
+        raise ProblemError(f"There is no table {unknown[0]!r}; there are {', '.join(names)}.")
     for name in args.tables or names:
-        if name not in names:
-            raise ProblemError(f"There is no table {name!r}; there are {', '.join(names)}.")
+        if name == "bench":
+            made, roofs = _time_points(bench.recorded_points())
+            print(tables.save(made, bench.path_of(device.name), bench.provenance(device, roofs, made)))
+            continue
         tell = (lambda done, of: print(f"\r{done} of {of}", end="", file=sys.stderr)) if sys.stderr.isatty() else (lambda done, of: None)
         for path in measurements.measure(name, device, tell):
             print(path)

@@ -30,6 +30,7 @@ class KernelSpec:
     make_plan: Callable[[object, dict], Plan]
     problem_type: type = AttentionProblem
     folder: Path = CUDA
+    tuned: Callable[[object], dict] = lambda problem: {}  # constants that make it faster on such a problem than the defaults do, as the bench found on an H200
 
     @property
     def path(self):
@@ -131,6 +132,15 @@ def _flash_plan(problem, c):
     return Plan((launch,), {"o": problem.shape}, rows * heads)
 
 
+def _flash_registers_plan(problem, c):
+    heads, rows = problem.batch * problem.heads, ceil_div(problem.seq_len, c["BLOCK_Q"])
+    stride, p_stride = problem.head_dim + c["PAD"], c["BLOCK_KV"] | 16 if c["PAD"] else c["BLOCK_KV"]
+    shared = (c["BLOCK_Q"] + c["BLOCK_KV"]) * stride + c["BLOCK_KV"] * problem.head_dim + c["BLOCK_Q"] * p_stride
+    launch = Launch("flash", (rows, heads, 1), (16 * c["BLOCK_Q"] // c["ROWS"], 1, 1), 4 * shared,
+                    ("q", "k", "v", "o", np.int32(problem.seq_len), np.int32(problem.causal), np.float32(problem.scale)), 1)
+    return Plan((launch,), {"o": problem.shape}, rows * heads)
+
+
 def _paged_v1_plan(problem, c):
     grid = (problem.num_heads, problem.num_seqs, 1)
     shared = 4 * ((1 + c["WARPS"]) * problem.head_size + 2 * c["WARPS"] + max(problem.context_lens))
@@ -171,6 +181,12 @@ _TILES = (
     Constant("BLOCK_Q", (8, 16, 32), 16, "query rows per tile"),
     Constant("BLOCK_KV", (8, 16, 32), 16, "keys per tile"),
 )
+_LARGE_TILES = (
+    Constant("BLOCK_Q", (16, 32, 64, 128), 64, "query rows per tile"),
+    Constant("BLOCK_KV", (16, 32, 64), 64, "keys per tile"),
+)
+_ROWS = Constant("ROWS", (2, 4, 8), 8, "query rows per thread")
+_PAD = Constant("PAD", (0, 4), 4, "floats left free after each row of Q_smem and K_smem, against bank conflicts; P_smem has its own")
 _PAD_K = Constant("PAD_K", (0, 4), 0, "floats left free after each row of K_smem, against bank conflicts")
 _SUBTRACT_MAX = Constant(
     "SUBTRACT_MAX", (1, 0), 1, "subtract the row's max before the exponential", "No max subtraction",
@@ -185,6 +201,9 @@ KERNELS = {spec.name: spec for spec in (
     KernelSpec("01_naive", "Naive", "attention", 1, (*_TILES, _SUBTRACT_MAX), _naive_plan),
     KernelSpec("02_tiled", "Tiled", "attention", 2, (*_TILES, _PAD_K, _SUBTRACT_MAX), _tiled_plan),
     KernelSpec("03_flash", "FlashAttention", "attention", 3, (*_TILES, _PAD_K, _SUBTRACT_MAX, _RESCALE), _flash_plan),
+    KernelSpec("04_flash_registers", "FlashAttention in registers", "attention", 4,
+               (*_LARGE_TILES, _ROWS, _PAD, _SUBTRACT_MAX, _RESCALE), _flash_registers_plan,
+               tuned=lambda problem: {"BLOCK_Q": 128} if problem.head_dim == 128 else {}),
     KernelSpec("paged_v1", "PagedAttention V1", "paged", 1, (_WARPS,), _paged_v1_plan, PagedProblem),
     KernelSpec("paged_v2", "PagedAttention V2", "paged", 2, (_WARPS, _PARTITION), _paged_v2_plan, PagedProblem),
     KernelSpec("reshape_and_cache", "Write new tokens", "cache", 1, (), _cache_write_plan, CacheWriteProblem),
@@ -195,6 +214,7 @@ KERNELS = {spec.name: spec for spec in (
     KernelSpec("lab_access", "One access", "calibration", 1, (), lab.access_plan, lab.AccessProblem),
     KernelSpec("lab_chase", "Pointer chase", "hierarchy", 1, (), hierarchy.chase_plan, hierarchy.ChaseProblem),
     KernelSpec("lab_stream", "Stream", "hierarchy", 2, (), hierarchy.stream_plan, hierarchy.StreamProblem),
+    KernelSpec("lab_fma", "Multiply-adds", "roofs", 1, (), hierarchy.fma_plan, hierarchy.FmaProblem),
 )}
 
 

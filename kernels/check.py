@@ -7,7 +7,7 @@ import numpy as np
 
 from kernels import execute, scenarios
 from kernels.execute import Request, Scope
-from kernels.hierarchy import CHASE_SPACES, STREAM_SPACES, ChaseProblem, StreamProblem
+from kernels.hierarchy import CHASE_SPACES, STREAM_SPACES, ChaseProblem, FmaProblem, StreamProblem
 from kernels.lab import ACCESS_OPS, LAYOUTS, AccessProblem, ColumnsProblem, GlobalProblem, TransposeProblem
 from kernels.paged import BLOCK_SIZES, DTYPES, HEAD_SIZES, CacheCopyProblem, CacheWriteProblem, PagedProblem
 from kernels.problem import AttentionProblem
@@ -35,7 +35,7 @@ def grid(kernel):
     """(problem, settings) pairs for a kernel, by its problem's type."""
     return {AttentionProblem: _attention_grid, PagedProblem: _paged_grid, CacheWriteProblem: _write_grid, CacheCopyProblem: _copy_grid,
             ColumnsProblem: _columns_grid, TransposeProblem: _transpose_grid, GlobalProblem: _global_grid, AccessProblem: _access_grid,
-            ChaseProblem: _chase_grid, StreamProblem: _stream_grid}[kernel.problem_type](kernel)
+            ChaseProblem: _chase_grid, StreamProblem: _stream_grid, FmaProblem: _fma_grid}[kernel.problem_type](kernel)
 
 
 def _attention_grid(kernel):
@@ -45,7 +45,7 @@ def _attention_grid(kernel):
         small = n <= 100
         pairs.append((AttentionProblem(seq_len=n, head_dim=d, causal=causal, batch=number % 3 + 1 if small else 1,
                                        heads=number % 4 + 1 if small else number % 2 + 1, score_scale=SCALES[number % 4], seed=number), ()))
-    tiles = [(c.name, v) for c in kernel.constants if c.name.startswith(("BLOCK", "PAD")) for v in c.values if v != c.default]
+    tiles = [(c.name, v) for c in kernel.constants if c.name in ("BLOCK_Q", "BLOCK_KV", "ROWS", "PAD_K", "PAD") for v in c.values if v != c.default]
     for number, (constant, value) in enumerate(tiles):
         for n, causal in ((65, False), (100, True)):
             pairs.append((AttentionProblem(seq_len=n, head_dim=(32, 64, 128)[number % 3], heads=2, causal=causal, seed=number), ((constant, value),)))
@@ -141,6 +141,11 @@ def _chase_grid(kernel):
 def _stream_grid(kernel):
     """Every space; one block and several, one round and several, read more than once."""
     return [(StreamProblem(space, *size), ()) for space, size in product(STREAM_SPACES, ((1, 64, 1, 1), (3, 128, 2, 2), (2, 64, 5, 3)))]
+
+
+def _fma_grid(kernel):
+    """One block and several; one pass, a number that no unrolling divides, and more."""
+    return [(FmaProblem(*size), ()) for size in ((1, 1), (2, 4), (3, 7), (1, 33), (2, 100))]
 
 
 def check_problem(kernel, problem, settings, backend):

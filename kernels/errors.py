@@ -5,6 +5,7 @@ WarpglassError
 │   ├── TooLargeError     it could be, but not in the memory or time there is
 │   └── OutOfBlocks       the KV cache has fewer free pages than are needed; it is as it was
 ├── BackendUnavailable    no GPU, no compiler, no recording
+├── PeerUnavailable       torch has no such attention for this problem, type or device
 ├── BuildError            the compiler refused; the message names our file and line
 ├── RunError              the kernel was launched and did not finish well
 │   ├── RunTimeout        it outran its limit and was stopped
@@ -31,6 +32,10 @@ class OutOfBlocks(ProblemError):
 
 
 class BackendUnavailable(WarpglassError):
+    pass
+
+
+class PeerUnavailable(WarpglassError):
     pass
 
 

@@ -10,6 +10,7 @@ from kernels.problem import Exact, check_fields, problem_field
 
 NODE_BYTES = 128  # one node of the chase in each cache line
 VECTORS_PER_THREAD = 4  # UNROLL of lab_stream.cu
+CHAINS = 16  # of lab_fma.cu
 CHASE_SPACES = ("through_l1", "from_l2", "shared")  # in the order of the .cu files
 STREAM_SPACES = (*CHASE_SPACES, "copy")
 
@@ -127,6 +128,42 @@ class StreamProblem(Exact):
         if self.space == "copy":
             return {"y": x.astype(np.float64)}
         return {"o": self.passes * x.reshape(self.blocks, self.rounds * VECTORS_PER_THREAD, self.threads, 4).sum(axis=(1, 3), dtype=np.float64)}
+
+
+@dataclass(frozen=True)
+class FmaProblem(Exact):
+    """Every thread does CHAINS chains of `passes` fused multiply-adds on small whole numbers, so that the sums are exact."""
+
+    blocks: int = problem_field(2, "thread blocks of 256 threads", low=1, high=2**16)
+    passes: int = problem_field(4, "multiply-adds of each chain", low=1, high=2**16)
+
+    __post_init__ = check_fields
+    item = "block"
+    remedy = shared_remedy = "Choose fewer blocks or passes."
+    outputs = {"o": np.float32}
+    defines = {}
+    input_bytes = 4 * 17
+
+    @property
+    def multiply_adds(self):
+        return self.blocks * 256 * CHAINS * self.passes
+
+    @property
+    def size(self):
+        return f"{self.blocks} blocks, {self.passes} passes"
+
+    def inputs(self):
+        """a [17] float32: the factor 1, and the term of every 16th thread."""
+        return {"a": np.array([1, *range(-8, 8)], np.float32)}
+
+    def truth(self, on_gpu=False):
+        per_thread = sum(range(CHAINS)) + CHAINS * self.passes * self.inputs()["a"][1:].astype(np.float64)
+        return {"o": np.tile(per_thread, self.blocks * 256 // 16)}
+
+
+def fma_plan(problem, c):
+    launch = Launch("lab_fma", (problem.blocks, 1, 1), (256, 1, 1), 0, ("a", "o", np.int32(problem.passes)), 1)
+    return Plan((launch,), {"o": (problem.blocks * 256,)}, problem.blocks)
 
 
 def chase_plan(problem, c):

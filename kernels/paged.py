@@ -12,7 +12,7 @@ import numpy as np
 from kernels import reference
 from kernels.errors import ProblemError
 from kernels.kv_cache import Layout
-from kernels.problem import Exact, check_fields, problem_field
+from kernels.problem import Exact, Work, check_fields, problem_field
 
 HEAD_SIZES, BLOCK_SIZES, DTYPES = (64, 80, 96, 128, 256), (8, 16, 32), ("float32", "float16")
 LONGEST_CONTEXT = 65536  # a probe's key has 16 bits
@@ -178,6 +178,13 @@ class PagedProblem:
         return 2 * sum(self.context_lens) * self.num_heads * self.head_size
 
     @property
+    def work(self):
+        """Of the caches, the pages' slots that hold a token, each once however many sequences share it."""
+        tokens = len(np.unique(self._slots_and_tokens[0]))
+        held = tokens * self.num_kv_heads * self.head_size * np.dtype(self.dtype).itemsize
+        return Work(2 * self.multiply_adds, self.num_seqs, {"k_cache": held, "v_cache": held})
+
+    @property
     def size(self):
         return f"{self.num_seqs} sequences, {sum(self.context_lens)} tokens, {self.num_heads} heads of {self.head_size}"
 
@@ -290,6 +297,12 @@ class CacheWriteProblem(_CacheProblem):
             if slot >= 0 and seen.setdefault(slot, token) != token:
                 raise ProblemError(f"Tokens {seen[slot]} and {token} both have slot {slot}; a slot holds one token.")
 
+    @property
+    def work(self):
+        tokens = sum(slot >= 0 for slot in self.slots)
+        row = self.num_kv_heads * self.head_size * np.dtype(self.dtype).itemsize
+        return Work(0, tokens, {"k_cache": tokens * row, "v_cache": tokens * row})
+
     def inputs(self):
         """key and value [tokens, num_kv_heads, head_size], slots [tokens] int32, and the caches as they were."""
         rows = (self.num_kv_heads, self.head_size)
@@ -325,6 +338,12 @@ class CacheCopyProblem(_CacheProblem):
             if pair[1] in sources | targets:
                 raise ProblemError(f"Pair {n} writes page {pair[1]}, which another pair reads or writes; the order of blocks is not defined.")
             targets.add(pair[1])
+
+    @property
+    def work(self):
+        """Every page of a pair is read once, or written once."""
+        moved = 2 * len(self.copies) * self.num_kv_heads * self.layout.page_bytes
+        return Work(0, len(self.copies) * self.block_size, {"k_cache": moved, "v_cache": moved})
 
     def inputs(self):
         """copies [pairs, 2] int32, and the caches as they were."""

@@ -2,11 +2,13 @@
 
 Every problem has: inputs() -> {name: array}; outputs, {name: dtype} of what is compared; truth(on_gpu) -> {name: float64 array};
 torch_outputs(device), the same by torch in the problem's own type; defines, its compile-time constants; input_bytes and
-multiply_adds, to estimate a run; size, remedy and shared_remedy, words for messages; item, what a scope counts.
+multiply_adds, to estimate a run; size, remedy and shared_remedy, words for messages; item, what a scope counts. Those whose kernels are
+compared by time have `work` too.
 """
 
 import math
 from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +25,15 @@ def check_fields(problem):
     """Every field of a frozen problem as its type, or ProblemError."""
     for f in fields(problem):
         object.__setattr__(problem, f.name, check_value(f.name, getattr(problem, f.name), f.default, f.metadata))
+
+
+class Work(NamedTuple):
+    """What a run does, whatever the kernel. flops: 4 per score and dim, the two matrix products of attention; tokens: those that it gives an
+    output for, or moves; touched: array -> bytes, where a run touches only a part of the array or touches it twice."""
+
+    flops: int
+    tokens: int
+    touched: dict[str, int]
 
 
 class Exact:
@@ -80,6 +91,10 @@ class AttentionProblem:
     @property
     def multiply_adds(self):
         return 2 * self.score_count * self.head_dim
+
+    @property
+    def work(self):
+        return Work(2 * self.multiply_adds, self.batch * self.seq_len, {})
 
     @property
     def size(self):

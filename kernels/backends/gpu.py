@@ -74,7 +74,7 @@ def launch(build, plan, arrays, scope, capacities=None):
     """
     import cupy
 
-    with _errors():
+    with errors():
         on_gpu = {name: cupy.asarray(array) for name, array in arrays.items()}
         found = []
         for number, step in enumerate(plan.launches):
@@ -97,7 +97,7 @@ def launch_timeline(build, plan, arrays):
     """Runs a timeline build as `launch`; for each launch an array of BLOCK_TIME, [blocks]. It is run twice, and the second counts."""
     import cupy
 
-    with _errors():
+    with errors():
         on_gpu = {name: cupy.asarray(array) for name, array in arrays.items()}
         for _ in range(2):
             times = [cupy.zeros(math.prod(step.grid) * BLOCK_TIME.itemsize, cupy.uint8) for step in plan.launches]
@@ -109,19 +109,29 @@ def launch_timeline(build, plan, arrays):
         return [time.get().view(BLOCK_TIME) for time in times]
 
 
+def enqueuer(build, plan, on_gpu):
+    """A function that enqueues the plan's launches over arrays on the GPU (name -> CuPy array), with as little work of its own as can be."""
+    steps = [(_ready(build, step), step.grid, step.block, _arguments(step, on_gpu), step.shared_bytes) for step in plan.launches]
+
+    def enqueue():
+        for function, grid, block, arguments, shared_bytes in steps:
+            function(grid, block, arguments, shared_mem=shared_bytes)
+
+    return enqueue
+
+
 def launch_repeatedly(build, plan, arrays, runs):
     """Runs a timed build's launches once to warm up and `runs` times between two events each: milliseconds, [runs]. No output is looked at here."""
     import cupy
 
-    with _errors():
+    with errors():
         on_gpu = {name: cupy.asarray(array) for name, array in arrays.items()}
         events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(runs)]
-        for step in plan.launches:
-            _start(build, step, on_gpu)
+        enqueue = enqueuer(build, plan, on_gpu)
+        enqueue()
         for start, end in events:
             start.record()
-            for step in plan.launches:
-                _start(build, step, on_gpu)
+            enqueue()
             end.record()
         cupy.cuda.runtime.deviceSynchronize()
         _bring_back(plan, arrays, on_gpu)
@@ -132,7 +142,7 @@ def blocks_per_multiprocessor(build, step):
     """How many blocks of a launch the driver says a multiprocessor holds at once."""
     import cupy
 
-    with _errors():
+    with errors():
         return cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(_ready(build, step).kernel.ptr, step.threads, step.shared_bytes)
 
 
@@ -146,8 +156,11 @@ def _ready(build, step):
 
 def _start(build, step, on_gpu, extra=()):
     """Launches one step of a plan, asynchronously."""
-    values = [on_gpu[a] if isinstance(a, str) else a for a in step.args]
-    _ready(build, step)(step.grid, step.block, (*values, *extra), shared_mem=step.shared_bytes)
+    _ready(build, step)(step.grid, step.block, (*_arguments(step, on_gpu), *extra), shared_mem=step.shared_bytes)
+
+
+def _arguments(step, on_gpu):
+    return tuple(on_gpu[a] if isinstance(a, str) else a for a in step.args)
 
 
 def _bring_back(plan, arrays, on_gpu):
@@ -156,7 +169,7 @@ def _bring_back(plan, arrays, on_gpu):
 
 
 @contextlib.contextmanager
-def _errors():
+def errors():
     """CUDA's errors as ours."""
     import cupy
 

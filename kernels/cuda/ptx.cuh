@@ -15,6 +15,9 @@
 //   cp_async<BYTES>(smem, gmem)   a copy that passes by the registers: 4, 8 or 16 bytes, through L1           LDGSTS
 //   cp_async_l2(smem, gmem)       the same, 16 bytes that L1 does not keep                             LDGSTS.BYPASS
 //   cp_async_wait()               until this thread's copies have landed
+//   kept_address(pointer)         the pointer into shared memory, kept in a register: accesses at a constant distance from it need no
+//                                 arithmetic of their own (the compiler would else compute each address from scratch)
+//   exp2_approx(x)                2^x by the GPU's own instruction, off by at most 2 in the last place                         MUFU.EX2
 //   clock_cycles(), global_time_ns(), multiprocessor()     when and where; 0 in the CPU shim, which has no time
 #pragma once
 #ifdef __CUDACC__
@@ -32,6 +35,12 @@ __device__ __forceinline__ half to_half(float v) {
 }
 
 __device__ __forceinline__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+template <class T> __device__ __forceinline__ T* kept_address(T* p) {
+  size_t address = __cvta_generic_to_shared(p);
+  asm volatile("" : "+l"(address));
+  return static_cast<T*>(__cvta_shared_to_generic(address));
+}
 
 template <class T> __device__ T ldg(const void* p);
 template <class T> __device__ T ldg_l2(const void* p);
@@ -59,12 +68,12 @@ template <class T> __device__ void sts(void* p, T v);
   }                                                                                                     \
   template <> __device__ __forceinline__ T lds<T>(const void* p) {                                      \
     REGISTER v;                                                                                         \
-    asm volatile("ld.volatile.shared" TYPE " " LOADED ", " LOAD_AT ";" : OUT : "r"(shared_address(p)) : "memory"); \
+    asm volatile("ld.volatile.shared" TYPE " " LOADED ", " LOAD_AT ";" : OUT : "l"(__cvta_generic_to_shared(p)) : "memory"); \
     return static_cast<T>(v);                                                                           \
   }                                                                                                     \
   template <> __device__ __forceinline__ void sts<T>(void* p, T value) {                                \
     const REGISTER v = value;                                                                           \
-    asm volatile("st.volatile.shared" TYPE " [%0], " STORED ";" ::"r"(shared_address(p)), IN : "memory");   \
+    asm volatile("st.volatile.shared" TYPE " [%0], " STORED ";" ::"l"(__cvta_generic_to_shared(p)), IN : "memory");   \
   }
 #define TWO_OUT "=f"(v.x), "=f"(v.y)
 #define TWO_IN "f"(v.x), "f"(v.y)
@@ -96,6 +105,12 @@ __device__ __forceinline__ void cp_async_l2(void* smem, const void* gmem) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(smem)), "l"(gmem) : "memory");
 }
 __device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+__device__ __forceinline__ float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 __device__ __forceinline__ long long clock_cycles() {
   long long t;
