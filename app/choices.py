@@ -1,6 +1,6 @@
 """Sidebar widgets <-> choices <-> URL. Every choice is in the URL; what a URL says wrongly is replaced by the default, and told."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import streamlit as st
 
@@ -12,9 +12,21 @@ from kernels.execute import Request, Scope
 from kernels.problem import AttentionProblem, check_value
 
 PROBLEM = {f.name: f for f in fields(AttentionProblem)}
-CONSTANTS = {c.name: c for spec in ATTENTION.values() for c in spec.constants}
+TILE = 16  # rows and keys of a tile to begin with, and every kernel allows it: a small problem has several tiles
 VIEW = {"at_batch": 0, "at_head": 0, "at_tile": 0, "row": 6, "step": 0}  # where to look; in row 6 the max moves twice
 AS_WRITTEN = "none"
+
+
+def _all_constants():
+    """Name -> Constant, its values those that any of the kernels allows."""
+    found = {}
+    for constant in (c for spec in ATTENTION.values() for c in spec.constants):
+        values = {*constant.values, *(found[constant.name].values if constant.name in found else ())}
+        found[constant.name] = replace(constant, values=constant.values if constant.what_if else tuple(sorted(values)))
+    return found
+
+
+CONSTANTS = _all_constants()
 
 
 @dataclass(frozen=True)
@@ -27,12 +39,13 @@ class Choices:
 
 def defaults():
     return {"kernel": "03_flash", "backend": "auto", "what_if": AS_WRITTEN, **{name: f.default for name, f in PROBLEM.items()},
-            **{name: c.default for name, c in CONSTANTS.items() if not c.what_if}, **VIEW}
+            **{name: TILE if name.startswith("BLOCK") else c.default for name, c in CONSTANTS.items() if not c.what_if}, **VIEW}
 
 
 def from_url(params):
     """(state, ignored): the state that a URL's parameters describe, and a sentence for each that is not understood."""
     state, ignored = defaults(), []
+    constants = CONSTANTS | {c.name: c for c in ATTENTION.get(params.get("kernel"), ATTENTION[state["kernel"]]).constants}
     lists = {"kernel": list(ATTENTION), "backend": ["auto", *backends.NAMES], "what_if": [AS_WRITTEN, *what_ifs()]}
     for name, text in params.items():
         try:
@@ -43,7 +56,7 @@ def from_url(params):
             elif name in PROBLEM:
                 state[name] = check_value(name, text, PROBLEM[name].default, PROBLEM[name].metadata)
             elif name in state and name in CONSTANTS:
-                state[name] = check_value(name, text, CONSTANTS[name].default, {"allowed": CONSTANTS[name].values})
+                state[name] = check_value(name, text, constants[name].default, {"allowed": constants[name].values})
             elif name in VIEW:
                 state[name] = check_value(name, text, 0, {"low": 0, "high": 10**6})
             else:
@@ -64,10 +77,16 @@ def what_ifs(kernel=None):
     return [c.name for c in (kernel.constants if kernel else CONSTANTS.values()) if c.what_if]
 
 
+def carried_over(settings, kernel):
+    """Settings (pairs) of any kernel as far as this one has and allows them; else a TILE, or its default. What-ifs too."""
+    given = dict(settings)
+    return tuple((c.name, given[c.name] if given.get(c.name) in c.values else TILE if c.name.startswith("BLOCK") else c.default) for c in kernel.constants)
+
+
 def to_request(state, device_backend):
     """The Request that a state describes."""
     kernel = ATTENTION[state["kernel"]]
-    settings = {c.name: state[c.name] for c in kernel.constants if not c.what_if}
+    settings = dict(carried_over({name: state[name] for name, c in CONSTANTS.items() if not c.what_if}, kernel))
     settings |= {c.name: next(v for v in c.values if v != c.default) if c.name == state["what_if"] else c.default for c in kernel.constants if c.what_if}
     problem = AttentionProblem(**{name: state[name] for name in PROBLEM})
     tiles = -(-problem.seq_len // settings["BLOCK_Q"])
@@ -103,10 +122,13 @@ def sidebar(survey, with_row=False):
         kernel = ATTENTION[st.session_state.kernel]
         _what_if(kernel)
         backend = choose_backend(survey)
+        for name, value in carried_over({name: st.session_state[name] for name in CONSTANTS if name in st.session_state}, kernel):
+            if not CONSTANTS[name].what_if:
+                st.session_state[name] = value
         if backend == "recorded":
             _recorded_problem(kernel)
         else:
-            _problem()
+            _problem(kernel)
         _place(with_row)
     state |= {name: st.session_state[name] for name in state if name in st.session_state}
     write_url(state)
@@ -152,20 +174,21 @@ def choose_backend(survey):
     return survey.pick(st.session_state.backend).backend
 
 
-def _problem():
+def _problem(kernel):
+    own = {c.name: c for c in kernel.constants}
     left, right = st.columns(2)
     f = PROBLEM["seq_len"].metadata
     left.number_input("seq_len", f["low"], f["high"], key="seq_len", help=f["meaning"])
     right.selectbox("head_dim", PROBLEM["head_dim"].metadata["allowed"], key="head_dim", help=PROBLEM["head_dim"].metadata["meaning"])
     for column, name in ((left, "batch"), (right, "heads"), (left, "BLOCK_Q"), (right, "BLOCK_KV"), (left, "score_scale"), (right, "seed")):
-        if name in CONSTANTS:
-            column.selectbox(name, CONSTANTS[name].values, key=name, help=CONSTANTS[name].meaning)
+        if name in own:
+            column.selectbox(name, own[name].values, key=name, help=own[name].meaning)
         else:
             f = PROBLEM[name].metadata
             column.number_input(name, f["low"], f["high"], key=name, help=f["meaning"])
     left.toggle("causal", key="causal", help=PROBLEM["causal"].metadata["meaning"])
-    if "PAD_K" in ATTENTION[st.session_state.kernel].settings():
-        right.selectbox("PAD_K", CONSTANTS["PAD_K"].values, key="PAD_K", help=CONSTANTS["PAD_K"].meaning)
+    for column, name in zip((right, left, right), [name for name in own if not name.startswith("BLOCK") and not own[name].what_if]):
+        column.selectbox(name, own[name].values, key=name, help=own[name].meaning)
 
 
 def _recorded_problem(kernel):

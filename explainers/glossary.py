@@ -45,7 +45,8 @@ PROVENANCE = {
 }
 
 PHASES = {  # the marks of the kernels, as the pages call them
-    "load_q": "Load Q", "load_tile": "Load tile", "scores": "Scores", "softmax": "Online softmax", "output": "Output", "write": "Write O",
+    "load_q": "Load Q", "load_tile": "Load tile", "prefetch": "Prefetch K", "scores": "Scores",
+    "softmax": "Online softmax", "output": "Output", "write": "Write O",
     "walk_k": "Walk K", "walk_v": "Walk V", "write_part": "Write partition", "combine": "Combine", "write_token": "Write token", "copy_page": "Copy page",
     "walk": "Walk", "row_max": "Row max", "row_sum": "Row sum", "divide": "Divide",
 }

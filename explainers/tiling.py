@@ -13,6 +13,7 @@ from explainers.glossary import PHASES
 from explainers.palette import AXIS, OKABE_ITO, TENSOR
 
 TENSORS = ("Q", "K", "V", "S", "P", "O")
+WRITES = ("store", "cp_async")  # what puts numbers into shared memory: a store, or a copy that passes by the registers
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def _frames(steps, accesses, values, o_of_step, lit):
             resident, where = {}, (step.launch, step.block)  # shared memory belongs to one block
         touched = [a for a in accesses[number] if a.space == "global"]
         for a in accesses[number]:
-            if (a.space, a.kind) == ("shared", "store"):
+            if a.space == "shared" and a.kind in WRITES:
                 source = next((t for t in touched if (t.tensor, t.kind) == (a.tensor, "load")), None)
                 rect = list(source[-4:]) if source else value_rects.get(("p", number))
                 resident = {**resident, a.tensor: {"rect": rect, "bytes": a.bytes}}
@@ -168,11 +169,10 @@ def _title(step):
 
 def _sentence(step, accesses, score_rect, values):
     """One sentence with the step's own numbers. values: the value records of the step, or None."""
-    def moved(kind, space):
-        return [f"{_place(a) if space == 'global' else a.tensor} ({a.bytes:,} bytes)" for a in accesses if (a.kind, a.space) == (kind, space)]
+    def moved(space, *kinds):
+        return [f"{_place(a) if space == 'global' else a.tensor} ({a.bytes:,} bytes)" for a in accesses if a.space == space and a.kind in kinds]
 
-    reads, writes, kept = moved("load", "global"), moved("store", "global"), moved("store", "shared")
-    from_shared = moved("load", "shared")
+    reads, writes, kept, from_shared = moved("global", "load"), moved("global", "store"), moved("shared", *WRITES), moved("shared", "load")
     parts = []
     if reads:
         parts.append(f"reads {_list(reads)} from global memory")

@@ -300,7 +300,7 @@ def _print_bench(shown, compared, baseline, where):
     for _, part in compared.groupby(bench.problem_key(compared), sort=False):
         first = part.iloc[0]
         print(", ".join(f"{name} {first[name]:g}" if isinstance(first[name], float) else f"{name} {first[name]}" for name in bench.SIZES
-                        if pd.notna(first[name])) or first["problem"], f"({first.l2} L2)")
+                        if pd.notna(first[name])) or first["problem"][:120], f"({first.l2} L2)")
         for r in part.itertuples():
             print(f"  {r.label:32s} {r.median_us:12,.2f} us ({r.p10_us:,.2f} to {r.p90_us:,.2f})" + (f" {r.tflops:9.3f} TFLOP/s" if pd.notna(r.tflops) else "")
                   + (f" {r.gb_per_s:9,.1f} GB/s {r.roof_percent:5.1f} % of {r.roof}" if pd.notna(r.gb_per_s) else "")

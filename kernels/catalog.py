@@ -20,6 +20,10 @@ from kernels.problem import AttentionProblem, check_value
 CUDA = Path(__file__).parent / "cuda"
 
 
+def _untuned(problem):
+    return {}
+
+
 @dataclass(frozen=True)
 class KernelSpec:
     name: str
@@ -30,7 +34,7 @@ class KernelSpec:
     make_plan: Callable[[object, dict], Plan]
     problem_type: type = AttentionProblem
     folder: Path = CUDA
-    tuned: Callable[[object], dict] = lambda problem: {}  # constants that make it faster on such a problem than the defaults do, as the bench found on an H200
+    tuned: Callable[[object], dict] = _untuned  # problem -> constants that are faster on it than the defaults, as the bench found on an H200
 
     @property
     def path(self):
@@ -141,6 +145,10 @@ def _flash_registers_plan(problem, c):
     return Plan((launch,), {"o": problem.shape}, rows * heads)
 
 
+def _flash_registers_tuned(problem):
+    return {"BLOCK_Q": 128} if problem.head_dim == 128 else {}
+
+
 def _paged_v1_plan(problem, c):
     grid = (problem.num_heads, problem.num_seqs, 1)
     shared = 4 * ((1 + c["WARPS"]) * problem.head_size + 2 * c["WARPS"] + max(problem.context_lens))
@@ -203,7 +211,7 @@ KERNELS = {spec.name: spec for spec in (
     KernelSpec("03_flash", "FlashAttention", "attention", 3, (*_TILES, _PAD_K, _SUBTRACT_MAX, _RESCALE), _flash_plan),
     KernelSpec("04_flash_registers", "FlashAttention in registers", "attention", 4,
                (*_LARGE_TILES, _ROWS, _PAD, _SUBTRACT_MAX, _RESCALE), _flash_registers_plan,
-               tuned=lambda problem: {"BLOCK_Q": 128} if problem.head_dim == 128 else {}),
+               tuned=_flash_registers_tuned),
     KernelSpec("paged_v1", "PagedAttention V1", "paged", 1, (_WARPS,), _paged_v1_plan, PagedProblem),
     KernelSpec("paged_v2", "PagedAttention V2", "paged", 2, (_WARPS, _PARTITION), _paged_v2_plan, PagedProblem),
     KernelSpec("reshape_and_cache", "Write new tokens", "cache", 1, (), _cache_write_plan, CacheWriteProblem),

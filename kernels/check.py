@@ -162,16 +162,16 @@ def check_problem(kernel, problem, settings, backend):
 
 def recorded(kernel):
     """(problem, settings, scope) of what is worth having where there is no GPU. For attention: the default problem, causal, a ragged
-    one, every what-if build and K_smem padded, over their first head. For the paged kernels: each preset's last moment, as allocated and shuffled,
+    one, every what-if build, and K_smem padded and not, over their first head. For the paged kernels: each preset's last moment, as allocated and shuffled,
     and for V1 the same with other numbers of KV heads. For the lab: its settings and layouts."""
     default = kernel.problem_type()
     if kernel.problem_type is AttentionProblem:
-        pairs = [(default, ()), (replace(default, causal=True), ()), (replace(default, seq_len=50, head_dim=64, heads=1), ())]
+        small = tuple((name, 16) for name in ("BLOCK_Q", "BLOCK_KV") if kernel.settings()[name] != 16)  # tiles that a small problem has several of
+        pairs = [(default, small), (replace(default, causal=True), small), (replace(default, seq_len=50, head_dim=64, heads=1), small)]
         for constant in (c for c in kernel.constants if c.what_if):
             broken = tuple((constant.name, v) for v in constant.values if v != constant.default)
-            pairs.append((replace(default, score_scale=constant.shows_at), broken))
-        if "PAD_K" in kernel.settings():
-            pairs.append((default, (("PAD_K", 4),)))
+            pairs.append((replace(default, score_scale=constant.shows_at), (*small, *broken)))
+        pairs += [(default, ((c.name, v),)) for c in kernel.constants if c.name.startswith("PAD") for v in c.values if small or v != c.default]
     elif kernel.problem_type is PagedProblem:
         cut = (("PARTITION", scenarios.SHOWN_PARTITION),) if "PARTITION" in kernel.settings() else ()
         pairs = [(problem, cut) for problem in scenarios.recorded_problems()]

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -79,15 +80,16 @@ def derived(request):
 
 
 def requests(names=()):
-    """What `python -m kernels counters` compares: every setting of the lab, every layout, and 02 and 03 with and without padding."""
+    """What `python -m kernels counters` compares: every setting of the lab, every layout, and the attention kernels with and without padding."""
     def ask(name, problem, settings=()):
         return Request(catalog.KERNELS[name], problem, tuple(settings.items()) if isinstance(settings, dict) else settings, backend="gpu")
 
     found = [ask("lab_columns", ColumnsProblem(), tile) for tile in TILES]
     found += [ask("lab_transpose", TransposeProblem(96, 64), tile) for tile in TILES]
     found += [ask("lab_global", GlobalProblem(layout, 16 if "paged" in layout else 4)) for layout in LAYOUTS]
-    for name, pad, causal in ((n, p, c) for n in ("02_tiled", "03_flash") for p in (0, 4) for c in (False, True)):
-        found += [ask(name, AttentionProblem(seq_len=n, head_dim=d, causal=causal), {"PAD_K": pad}) for n, d in ((64, 32), (100, 64), (48, 128))]
+    padding = [(name, c.name) for name, spec in catalog.ATTENTION.items() for c in spec.constants if c.name.startswith("PAD")]
+    for (name, constant), pad, causal in product(padding, (0, 4), (False, True)):
+        found += [ask(name, AttentionProblem(seq_len=n, head_dim=d, causal=causal), {constant: pad}) for n, d in ((64, 32), (100, 64), (48, 128))]
     found += [ask("01_naive", AttentionProblem(seq_len=100))]
     found += [ask(name, spec.problem_type()) for name, spec in catalog.KERNELS.items() if spec.family in ("paged", "cache")]
     return [request for request in found if not names or request.kernel.name in names]

@@ -9,6 +9,7 @@ The figures are the median, and the 10th and 90th percentile, of the runs; clock
 """
 
 import math
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -28,8 +29,9 @@ LEAST_RUNS, MOST_RUNS = 5, 100
 SLOWEST_RUN = 3.0  # seconds; what takes longer is not timed
 SLOW_FLOPS = 1e12  # per second: what the slowest kernel is assumed to reach, only to refuse runs before they are launched
 L2_TIMES, MOST_COPIES = 2, 256
-QUEUED = 100  # runs enqueued at a time
-CYCLES_TO_ENQUEUE = 60_000  # of the GPU, for one run's launches and events: about 30 us
+QUEUED = 25  # runs enqueued at a time; a stream takes about a thousand launches before it makes Python wait
+CYCLES_PER_SECOND = 2e9  # of the GPU, at most about this
+EVENTS_SECONDS = 2e-5  # that Python takes for a run's two events
 COPY_BYTES, MATRIX = 2**30, 8192  # of the roofs
 
 
@@ -107,11 +109,10 @@ def _measure(point):
         return Timing(point, "wrong", f"A wrong kernel gets no time. {why}{point.name} misses float64 by {error:.3g}, where torch misses it by "
                                       f"{baseline:.3g} and twice that is allowed.", **known)
     enqueuers = prepared.copies(_copies(prepared.set_bytes, point.cold))
-    once = _time(enqueuers, 1, settle=False)[0]
-    once = min(once, *_time(enqueuers, 2, settle=False)) if once < 1e6 * SLOWEST_RUN else once
+    once = min(_time(enqueuers, 2))
     if once > 1e6 * SLOWEST_RUN:
         return Timing(point, "skipped", f"One run takes {once / 1e6:.1f} s; the limit is {SLOWEST_RUN:g} s.", **known)
-    _time(enqueuers, max(2, min(1000, math.ceil(1e6 * WARM_UP / once))), settle=False)
+    _time(enqueuers, max(2, min(1000, math.ceil(1e6 * WARM_UP / once))))
     before = _state()
     runs = max(LEAST_RUNS, min(MOST_RUNS, math.ceil(1e6 * SAMPLING / once)))
     times = _time(enqueuers, runs)
@@ -206,18 +207,20 @@ def _copies(set_bytes, cold):
 # ---- the clock ----
 
 
-def _time(enqueuers, runs, settle=True):
+def _time(enqueuers, runs):
     """Microseconds of device time of `runs` runs, taking turns."""
     import cupy
     import torch
 
+    started = time.perf_counter()
+    enqueuers[-1]()
+    python_seconds = time.perf_counter() - started + EVENTS_SECONDS
     times = []
     for first in range(0, runs, QUEUED):
         turns = range(first, min(runs, first + QUEUED))
         events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in turns]
-        torch.cuda._sleep(CYCLES_TO_ENQUEUE * len(turns))  # the GPU waits until all is enqueued
-        if settle:
-            enqueuers[(first - 1) % len(enqueuers)]()  # the first timed run follows another, as all do
+        torch.cuda._sleep(int(2 * python_seconds * (len(turns) + 1) * CYCLES_PER_SECOND))  # the GPU waits until all is enqueued
+        enqueuers[(first - 1) % len(enqueuers)]()  # the first timed run too follows another
         for turn, (start, end) in zip(turns, events):
             start.record()
             enqueuers[turn % len(enqueuers)]()
@@ -270,7 +273,6 @@ def _copier():
 def roofs():
     """The machine's own ceilings, measured: copy_gb_per_s (device to device, read + written), fp32_tflops (lab_fma, its output checked) and
     fp16_tflops (torch's product of two 8192 x 8192 matrices of random halves, on the tensor cores)."""
-    import cupy
     import torch
 
     with gpu.errors():
@@ -283,5 +285,5 @@ def roofs():
         c = torch.empty_like(a)
         _time([lambda: torch.matmul(a, b, out=c)], 50)
         matrix = np.median(_time([lambda: torch.matmul(a, b, out=c)], 20))
-    return {"copy_gb_per_s": round(2 * COPY_BYTES / copy / 1e3, 1), "fp32_tflops": round(2 * problem.multiply_adds / fma.median_us / 1e6, 2),
-            "fp16_tflops": round(2 * MATRIX**3 / matrix / 1e6, 1)}
+    return {"copy_gb_per_s": round(float(2 * COPY_BYTES / copy / 1e3), 1), "fp32_tflops": round(2 * problem.multiply_adds / fma.median_us / 1e6, 2),
+            "fp16_tflops": round(float(2 * MATRIX**3 / matrix / 1e6), 1)}

@@ -38,6 +38,11 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=_no_gpu()))
 
 
+def small_tiles(name):
+    """Settings that cut a small problem into several tiles, for any attention kernel."""
+    return tuple((c.name, 16) for c in KERNELS[name].constants if c.name.startswith("BLOCK"))
+
+
 @lru_cache
 def cpu_run(name="03_flash", problem=AttentionProblem(), settings=(), scope=Scope(), backend="cpu"):  # noqa: B008 - frozen
     return execute.run(Request(KERNELS[name], problem, settings, scope, backend))

@@ -1,4 +1,4 @@
-"""The same lens on the attention kernels: every shared access of 02 and 03, per source line, with K_smem padded and not."""
+"""The same lens on the attention kernels: every shared access of those that can pad K_smem, per source line, padded and not."""
 
 from dataclasses import replace
 
@@ -7,24 +7,25 @@ import streamlit as st
 from app import frame, runs
 from app.clock import components
 from explainers import bank_conflicts
+from kernels.catalog import ATTENTION
 from kernels.execute import Scope
 
-KERNELS = ("02_tiled", "03_flash")
-PROBLEM = ["seq_len", "head_dim", "heads", "causal", "BLOCK_Q", "BLOCK_KV", "PAD_K"]
+PADDING = {spec.name: c.name for spec in ATTENTION.values() for c in spec.constants if c.name.startswith("PAD")}  # kernel -> its constant
+PROBLEM = ["seq_len", "head_dim", "heads", "causal", "BLOCK_Q", "BLOCK_KV"]
 
 
 def show(page, survey):
     with st.sidebar:
-        page.kernels = KERNELS
+        page.kernels = tuple(PADDING)
         kernel = page.choose_kernel()
         backend = page.choose_backend(survey)
         if backend == "recorded":
             page.choose_recorded()
         else:
-            page.widgets(PROBLEM)
+            page.widgets([*PROBLEM, PADDING[kernel.name]])
     request = page.request(backend, Scope())
     run = runs.run(request)
-    plain, padded = (runs.run(replace(request, settings=page.settings(PAD_K=pad))) for pad in (0, 4))
+    plain, padded = (runs.run(replace(request, settings=page.settings(**{PADDING[kernel.name]: pad}))) for pad in (0, 4))
     table = bank_conflicts.compare_padding(plain, padded)
     st.subheader("Wavefronts per request, by source line", anchor=False)
     st.dataframe(table.drop(columns=["wavefronts without", "wavefronts with"]).round(3), hide_index=True, width="stretch")
@@ -36,6 +37,7 @@ def show(page, survey):
     story = bank_conflicts.explain(run, line)
     page.write_url()
     frame.steps(story.frames, (request, line), kernel, lambda: components.banks(story))
-    st.caption(f"Warp 0 of the first block, K_smem padded by {dict(request.settings)['PAD_K']} floats. Offsets are from the tensor's own base: another base "
+    padding = dict(request.settings)[PADDING[kernel.name]]
+    st.caption(f"Warp 0 of the first block, K_smem padded by {padding} floats. Offsets are from the tensor's own base: another base "
                "turns the banks, and changes no count.")
     frame.badge(run)

@@ -30,7 +30,7 @@ with left:
 with right:
     traffics = {}
     for spec in ATTENTION.values():
-        settings = tuple((c.name, dict(request.settings).get(c.name, c.default)) for c in spec.constants)
+        settings = choices.carried_over(request.settings, spec)
         if request.backend == "recorded" and spec is not request.kernel and request.broken:
             continue
         traffics[spec.title] = runs.traffic(replace(request, kernel=spec, settings=settings))

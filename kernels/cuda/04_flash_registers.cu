@@ -26,7 +26,7 @@ __device__ __forceinline__ float row_sum(float v) {
 __device__ __forceinline__ float element(float4 v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM]; one block per BLOCK_Q rows of O
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gmem, int seq_len, int causal,
       float scale PROBE_PARAM) {
   DYNAMIC_SMEM(float, smem);
@@ -38,11 +38,11 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
   const int first_row = blockIdx.x * BLOCK_Q;
   const int keys = causal ? min(first_row + BLOCK_Q, seq_len) : seq_len;
   const size_t head = (size_t)blockIdx.y * seq_len;
-  const float* Q_rows = kept_address(Q_smem + ty * STRIDE);  // this thread's part of each tile
-  const float* K_rows = kept_address(K_smem + tx * STRIDE);
-  const float* V_dims = kept_address(V_smem + tx * 2);
-  const float* P_rows = kept_address(P_smem + ty * P_STRIDE);
-  float* P_own = kept_address(P_smem + ty * P_STRIDE + tx);
+  const KeptAddress Q_rows = kept_address(Q_smem + ty * STRIDE);  // this thread's part of each tile
+  const KeptAddress K_rows = kept_address(K_smem + tx * STRIDE);
+  const KeptAddress V_dims = kept_address(V_smem + tx * 2);
+  const KeptAddress P_rows = kept_address(P_smem + ty * P_STRIDE);
+  const KeptAddress P_own = kept_address(P_smem + ty * P_STRIDE + tx);
   PROBE_BEGIN();
 
   // Copies rows of K or V into shared memory without waiting for them; zeros beyond the last key.
@@ -105,11 +105,11 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
         float4 K_rmem[COLS];
         UNROLL for (int c = 0; c < COLS; ++c) {
           PROBE_LOAD(K_smem, (tx + c * LANES) * STRIDE + d, 16);
-          K_rmem[c] = lds<float4>(&K_rows[c * LANES * STRIDE + d]);
+          K_rmem[c] = lds<float4>(K_rows + (c * LANES * STRIDE + d));
         }
         UNROLL for (int r = 0; r < ROWS; ++r) {
           PROBE_LOAD(Q_smem, (ty + r * ROW_STEP) * STRIDE + d, 16);
-          const float4 q4 = lds<float4>(&Q_rows[r * ROW_STEP * STRIDE + d]);
+          const float4 q4 = lds<float4>(Q_rows + (r * ROW_STEP * STRIDE + d));
           UNROLL for (int c = 0; c < COLS; ++c) {
             UNROLL for (int i = 0; i < 4; ++i) sum[r][c] = fmaf(element(q4, i), element(K_rmem[c], i), sum[r][c]);
           }
@@ -155,7 +155,7 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
         if (seen && row < seq_len) PROBE_VALUE(p, row, col, p);
         tile_sum += p;
         PROBE_STORE(P_smem, (ty + r * ROW_STEP) * P_STRIDE + tx + c * LANES, 4);
-        sts<float>(&P_own[r * ROW_STEP * P_STRIDE + c * LANES], p);
+        sts<float>(P_own + (r * ROW_STEP * P_STRIDE + c * LANES), p);
       }
       l[r] = fmaf(l[r], rescale, row_sum(tile_sum));
       if (row_leader) PROBE_VALUE(l, row, tile, l[r]);
@@ -171,12 +171,12 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
       float4 P_rmem[ROWS];
       UNROLL for (int r = 0; r < ROWS; ++r) {
         PROBE_LOAD(P_smem, (ty + r * ROW_STEP) * P_STRIDE + k, 16);
-        P_rmem[r] = lds<float4>(&P_rows[r * ROW_STEP * P_STRIDE + k]);
+        P_rmem[r] = lds<float4>(P_rows + (r * ROW_STEP * P_STRIDE + k));
       }
       UNROLL for (int i = 0; i < 4; ++i) {
         UNROLL for (int j = 0; j < DIMS; j += 2) {
           PROBE_LOAD(V_smem, (k + i) * HEAD_DIM + j * LANES + tx * 2, 8);
-          const float2 v2 = lds<float2>(&V_dims[(k + i) * HEAD_DIM + j * LANES]);
+          const float2 v2 = lds<float2>(V_dims + ((k + i) * HEAD_DIM + j * LANES));
           UNROLL for (int r = 0; r < ROWS; ++r) {
             O_rmem[r][j] = fmaf(element(P_rmem[r], i), v2.x, O_rmem[r][j]);
             O_rmem[r][j + 1] = fmaf(element(P_rmem[r], i), v2.y, O_rmem[r][j + 1]);

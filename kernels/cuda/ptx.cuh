@@ -15,8 +15,8 @@
 //   cp_async<BYTES>(smem, gmem)   a copy that passes by the registers: 4, 8 or 16 bytes, through L1           LDGSTS
 //   cp_async_l2(smem, gmem)       the same, 16 bytes that L1 does not keep                             LDGSTS.BYPASS
 //   cp_async_wait()               until this thread's copies have landed
-//   kept_address(pointer)         the pointer into shared memory, kept in a register: accesses at a constant distance from it need no
-//                                 arithmetic of their own (the compiler would else compute each address from scratch)
+//   kept_address(float_pointer)   a place in shared memory, kept in a register: lds and sts of it + a constant need no arithmetic of their own
+//                                 (the compiler would else compute each address from scratch)
 //   exp2_approx(x)                2^x by the GPU's own instruction, off by at most 2 in the last place                         MUFU.EX2
 //   clock_cycles(), global_time_ns(), multiprocessor()     when and where; 0 in the CPU shim, which has no time
 #pragma once
@@ -36,17 +36,23 @@ __device__ __forceinline__ half to_half(float v) {
 
 __device__ __forceinline__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
-template <class T> __device__ __forceinline__ T* kept_address(T* p) {
+struct KeptAddress {
+  size_t bytes;
+  __device__ __forceinline__ KeptAddress operator+(int floats) const { return {bytes + 4 * (long long)floats}; }
+};
+__device__ __forceinline__ KeptAddress kept_address(float* p) {
   size_t address = __cvta_generic_to_shared(p);
   asm volatile("" : "+l"(address));
-  return static_cast<T*>(__cvta_shared_to_generic(address));
+  return {address};
 }
 
 template <class T> __device__ T ldg(const void* p);
 template <class T> __device__ T ldg_l2(const void* p);
 template <class T> __device__ void stg(void* p, T v);
 template <class T> __device__ T lds(const void* p);
+template <class T> __device__ T lds(KeptAddress p);
 template <class T> __device__ void sts(void* p, T v);
+template <class T> __device__ void sts(KeptAddress p, T v);
 
 // One type's accesses: its PTX type, the register that holds it, and the operands of a load (value, address) and of a store. Each
 // holds its instruction itself: behind a second inlined function the compiler would mix up the source lines of its callers. Shared
@@ -68,12 +74,21 @@ template <class T> __device__ void sts(void* p, T v);
   }                                                                                                     \
   template <> __device__ __forceinline__ T lds<T>(const void* p) {                                      \
     REGISTER v;                                                                                         \
-    asm volatile("ld.volatile.shared" TYPE " " LOADED ", " LOAD_AT ";" : OUT : "l"(__cvta_generic_to_shared(p)) : "memory"); \
+    asm volatile("ld.volatile.shared" TYPE " " LOADED ", " LOAD_AT ";" : OUT : "r"(shared_address(p)) : "memory"); \
+    return static_cast<T>(v);                                                                           \
+  }                                                                                                     \
+  template <> __device__ __forceinline__ T lds<T>(KeptAddress p) {                                      \
+    REGISTER v;                                                                                         \
+    asm volatile("ld.volatile.shared" TYPE " " LOADED ", " LOAD_AT ";" : OUT : "l"(p.bytes) : "memory"); \
     return static_cast<T>(v);                                                                           \
   }                                                                                                     \
   template <> __device__ __forceinline__ void sts<T>(void* p, T value) {                                \
     const REGISTER v = value;                                                                           \
-    asm volatile("st.volatile.shared" TYPE " [%0], " STORED ";" ::"l"(__cvta_generic_to_shared(p)), IN : "memory");   \
+    asm volatile("st.volatile.shared" TYPE " [%0], " STORED ";" ::"r"(shared_address(p)), IN : "memory");   \
+  }                                                                                                     \
+  template <> __device__ __forceinline__ void sts<T>(KeptAddress p, T value) {                          \
+    const REGISTER v = value;                                                                           \
+    asm volatile("st.volatile.shared" TYPE " [%0], " STORED ";" ::"l"(p.bytes), IN : "memory");         \
   }
 #define TWO_OUT "=f"(v.x), "=f"(v.y)
 #define TWO_IN "f"(v.x), "f"(v.y)

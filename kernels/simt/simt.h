@@ -322,7 +322,8 @@ template <int N> void ldmatrix(unsigned (&words)[N], const void* p) {
   memcpy(words, m.words, sizeof words);
 }
 inline float exp2_approx(float x) { return exp2f(x); }
-template <class T> T* kept_address(T* p) { return p; }
+using KeptAddress = float*;
+inline KeptAddress kept_address(float* p) { return p; }
 // Immediate here: a missing cp_async_wait goes unseen.
 template <int BYTES> void cp_async(void* smem, const void* gmem) {
   simt::check_shared(smem, BYTES, true);
