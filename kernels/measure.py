@@ -99,7 +99,7 @@ def _measure(point):
     _check_size(point)
     pool = cupy.get_default_memory_pool()
     pool.free_all_blocks()
-    prepared = peers.prepare(point.name, point.problem) if point.is_peer else _Kernel(point.request)
+    prepared = peers.prepare(point.name, point.problem, _inputs(point.problem)) if point.is_peer else _Kernel(point.request)
     outputs = prepared.first_run()
     error, baseline = execute.largest_error(_yardstick(point.problem), outputs), _baseline(point.problem)
     known = {"peak_bytes": prepared.peak_bytes, "moved_bytes": prepared.moved_bytes, "max_abs_error": error, "baseline_max_abs_error": baseline}

@@ -14,25 +14,21 @@ TITLES = {"sdpa_math": "torch SDPA, math", "sdpa_efficient": "torch SDPA, memory
           "sdpa_cudnn": "torch SDPA, cuDNN"}
 
 
-def prepare(name, problem):
-    """A peer ready to run (see _Peer), or PeerUnavailable with torch's own reason."""
+def prepare(name, problem, inputs):
+    """A peer ready to run over the problem's inputs (see _Peer), or PeerUnavailable where it is none of its problems."""
     if isinstance(problem, AttentionProblem):
-        return _Peer(name, problem, _attention_arrays(problem), {"is_causal": problem.causal, "scale": problem.scale})
+        return _Peer(name, problem, [inputs[array] for array in "qkv"], {"is_causal": problem.causal, "scale": problem.scale})
     if not isinstance(problem, PagedProblem):
         raise PeerUnavailable(f"{name} computes attention, and this problem is none.")
     if problem.alibi or len(set(problem.context_lens)) > 1:
         raise PeerUnavailable(f"{name} is only asked for contexts of one length without ALiBi, where it needs no mask.")
-    return _Peer(name, problem, _gathered_arrays(problem), {"scale": problem.scale, "enable_gqa": problem.group > 1})
+    return _Peer(name, problem, _gathered(problem, inputs), {"scale": problem.scale, "enable_gqa": problem.group > 1})
 
 
-def _attention_arrays(problem):
-    return [problem.inputs()[name] for name in "qkv"]
-
-
-def _gathered_arrays(problem):
+def _gathered(problem, inputs):
     """q [seqs, heads, 1, head_size], and K and V of each sequence gathered from its pages beforehand, [seqs, kv_heads, length, head_size]."""
-    q, k, v = (np.stack(parts) for parts in zip(*problem._gathered()))
-    return [np.ascontiguousarray(q[:, :, None]), *(np.ascontiguousarray(a.transpose(0, 2, 1, 3)) for a in (k, v))]
+    rows = (problem.layout.gather(inputs["k_cache"], inputs["v_cache"], table, length) for table, length in zip(problem.block_tables, problem.context_lens))
+    return [inputs["q"][:, :, None], *(np.ascontiguousarray(np.stack(parts).transpose(0, 2, 1, 3)) for parts in zip(*rows))]
 
 
 class _Peer:

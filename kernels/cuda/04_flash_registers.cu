@@ -105,11 +105,11 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
         float4 K_rmem[COLS];
         UNROLL for (int c = 0; c < COLS; ++c) {
           PROBE_LOAD(K_smem, (tx + c * LANES) * STRIDE + d, 16);
-          K_rmem[c] = lds<float4>(K_rows + (c * LANES * STRIDE + d));
+          K_rmem[c] = lds<float4>(K_rows + c * LANES * STRIDE + d);
         }
         UNROLL for (int r = 0; r < ROWS; ++r) {
           PROBE_LOAD(Q_smem, (ty + r * ROW_STEP) * STRIDE + d, 16);
-          const float4 q4 = lds<float4>(Q_rows + (r * ROW_STEP * STRIDE + d));
+          const float4 q4 = lds<float4>(Q_rows + r * ROW_STEP * STRIDE + d);
           UNROLL for (int c = 0; c < COLS; ++c) {
             UNROLL for (int i = 0; i < 4; ++i) sum[r][c] = fmaf(element(q4, i), element(K_rmem[c], i), sum[r][c]);
           }
@@ -155,7 +155,7 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
         if (seen && row < seq_len) PROBE_VALUE(p, row, col, p);
         tile_sum += p;
         PROBE_STORE(P_smem, (ty + r * ROW_STEP) * P_STRIDE + tx + c * LANES, 4);
-        sts<float>(P_own + (r * ROW_STEP * P_STRIDE + c * LANES), p);
+        sts<float>(P_own + r * ROW_STEP * P_STRIDE + c * LANES, p);
       }
       l[r] = fmaf(l[r], rescale, row_sum(tile_sum));
       if (row_leader) PROBE_VALUE(l, row, tile, l[r]);
@@ -171,12 +171,12 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
       float4 P_rmem[ROWS];
       UNROLL for (int r = 0; r < ROWS; ++r) {
         PROBE_LOAD(P_smem, (ty + r * ROW_STEP) * P_STRIDE + k, 16);
-        P_rmem[r] = lds<float4>(P_rows + (r * ROW_STEP * P_STRIDE + k));
+        P_rmem[r] = lds<float4>(P_rows + r * ROW_STEP * P_STRIDE + k);
       }
       UNROLL for (int i = 0; i < 4; ++i) {
         UNROLL for (int j = 0; j < DIMS; j += 2) {
           PROBE_LOAD(V_smem, (k + i) * HEAD_DIM + j * LANES + tx * 2, 8);
-          const float2 v2 = lds<float2>(V_dims + ((k + i) * HEAD_DIM + j * LANES));
+          const float2 v2 = lds<float2>(V_dims + k * HEAD_DIM + (i * HEAD_DIM + j * LANES));
           UNROLL for (int r = 0; r < ROWS; ++r) {
             O_rmem[r][j] = fmaf(element(P_rmem[r], i), v2.x, O_rmem[r][j]);
             O_rmem[r][j + 1] = fmaf(element(P_rmem[r], i), v2.y, O_rmem[r][j + 1]);

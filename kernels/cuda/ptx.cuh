@@ -37,13 +37,13 @@ __device__ __forceinline__ half to_half(float v) {
 __device__ __forceinline__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
 struct KeptAddress {
-  size_t bytes;
-  __device__ __forceinline__ KeptAddress operator+(int floats) const { return {bytes + 4 * (long long)floats}; }
+  float* at;  // a generic address: of a shared one ptxas would take the sum apart again
+  __device__ __forceinline__ KeptAddress operator+(int floats) const { return {at + floats}; }
 };
 __device__ __forceinline__ KeptAddress kept_address(float* p) {
   size_t address = __cvta_generic_to_shared(p);
   asm volatile("" : "+l"(address));
-  return {address};
+  return {static_cast<float*>(__cvta_shared_to_generic(address))};
 }
 
 template <class T> __device__ T ldg(const void* p);
@@ -79,7 +79,7 @@ template <class T> __device__ void sts(KeptAddress p, T v);
   }                                                                                                     \
   template <> __device__ __forceinline__ T lds<T>(KeptAddress p) {                                      \
     REGISTER v;                                                                                         \
-    asm volatile("ld.volatile.shared" TYPE " " LOADED ", " LOAD_AT ";" : OUT : "l"(p.bytes) : "memory"); \
+    asm volatile("ld.volatile.shared" TYPE " " LOADED ", " LOAD_AT ";" : OUT : "l"(__cvta_generic_to_shared(p.at)) : "memory"); \
     return static_cast<T>(v);                                                                           \
   }                                                                                                     \
   template <> __device__ __forceinline__ void sts<T>(void* p, T value) {                                \
@@ -88,7 +88,7 @@ template <class T> __device__ void sts(KeptAddress p, T v);
   }                                                                                                     \
   template <> __device__ __forceinline__ void sts<T>(KeptAddress p, T value) {                          \
     const REGISTER v = value;                                                                           \
-    asm volatile("st.volatile.shared" TYPE " [%0], " STORED ";" ::"l"(p.bytes), IN : "memory");         \
+    asm volatile("st.volatile.shared" TYPE " [%0], " STORED ";" ::"l"(__cvta_generic_to_shared(p.at)), IN : "memory");         \
   }
 #define TWO_OUT "=f"(v.x), "=f"(v.y)
 #define TWO_IN "f"(v.x), "f"(v.y)
