@@ -7,10 +7,10 @@ from functools import lru_cache
 
 import streamlit as st
 
-from kernels import build, disassembly, execute, inspection, measurements, workers
+from kernels import bench, build, disassembly, execute, inspection, measure, measurements, workers
 from kernels import occupancy as occupancies
 from kernels.build import Mode
-from kernels.errors import ProblemError, RunCancelled, WarpglassError
+from kernels.errors import ProblemError, RunCancelled, RunError, WarpglassError
 
 PATIENCE = 1.5  # seconds a page waits for a run before it shows progress and a stop button
 KEPT_BYTES = 2**30  # of results, over all sessions; the oldest go first
@@ -51,6 +51,20 @@ def timeline(request):
 def hierarchy_point(problem):
     """One row of the memory hierarchy, measured on this GPU (measurements.hierarchy_point)."""
     return workers.submit(measurements.hierarchy_point, problem, backend="gpu", what="Measuring the memory hierarchy").result()
+
+
+def roofs():
+    """This GPU's roofs (measure.roofs), measured once; WarpglassError if they cannot be."""
+    return _now(measure.roofs, backend="gpu", what="Measuring the roofs")
+
+
+def timed(point, roofs):
+    """The row (bench.row) of a measure.Point, timed on this GPU; one that fails has its reason."""
+    try:
+        timing = workers.submit(measure.measure, point, backend="gpu", what=point.name).result()
+    except RunError as error:
+        timing = measure.Timing(point, "failed", str(error))
+    return bench.row(timing, roofs)
 
 
 @lru_cache(maxsize=256)

@@ -61,27 +61,27 @@ def clock(frames, run_id, step):
     _clock(key="view-clock", data={"titles": [f["title"] for f in frames], "outer": outer, "run": run_id, "step": step})
 
 
-def narration(frames):
-    _narration(key="view-narration", data={"frames": [{"sentence": f["sentence"], "wrong": bool(f.get("wrong"))} for f in frames]})
+def narration(frames, side=""):
+    _narration(key=f"view-narration{side}", data={"frames": [{"sentence": f["sentence"], "wrong": bool(f.get("wrong"))} for f in frames]})
 
 
-def code(kernel, frames, lit="lines"):
-    """The kernel's source with each frame's lines lit; `frames` hold {line: times} under `lit`."""
+def code(kernel, frames, lit="lines", side=""):
+    """The kernel's source with each frame's lines lit; `frames` hold {line: times} under `lit`. side: which of two panes of a page."""
     lines = kernel.source.splitlines()
     probes = [n for n, text in enumerate(lines, 1) if is_probe_line(text)]
-    _code(key="view-code" if lit == "lines" else f"view-code-{lit}",
+    _code(key=f"view-code{side}" if lit == "lines" else f"view-code-{lit}",
           data={"file": kernel.path.name, "lines": lines, "probes": probes, "lit": [f[lit] for f in frames]})
 
 
-def matrices(run, story):
-    """The tiling view of a Run and its tiling.Tiling."""
+def matrices(run, story, side=""):
+    """The tiling view of a Run and its tiling.Tiling. side: which of two views of a page."""
     problem = run.request.problem
     batch, head = divmod(story.head, problem.heads)
     rows = slice(*story.rows)
     traced = [t for t in "QKVSPO" if any(name.startswith(f"{t} ") for name in story.frames[-1]["bytes"])]
     meta = {"n": problem.seq_len, "d": problem.head_dim, "row0": story.rows[0], "rows": story.rows[1] - story.rows[0], "head": story.head,
             "traced": traced, "blocks": story.output_blocks, "frames": _told(story.frames)}
-    _matrices(key="view-matrices", data={
+    _matrices(key=f"view-matrices{side}", data={
         "meta": plain(meta), **{name: _table(run.arrays[name][batch, head]) for name in "qkv"}, "s": _table(story.scores), "o": _table(story.o_values),
         "o_final": _table(run.arrays["o"][batch, head, rows])})
 

@@ -15,6 +15,10 @@ PAGES = (
      "a stream, beside the textbook's round figures."),
     ("stories/occupancy.py", "Occupancy", "How many blocks a multiprocessor holds and why not more, for every architecture; what other tiles would give; "
      "and the timeline of a grid, block by block."),
+    ("stories/timing.py", "Timing", "How long each kernel takes beside torch's own attention: latency, speed-up with its spread, TFLOP/s, bandwidth, memory "
+     "and the roofline, live on this GPU or recorded on an H200."),
+    ("stories/compare.py", "Compare", "Two kernels, or two builds of one, on the same inputs under one clock: matrices, code, bytes, conflicts, registers, "
+     "outputs and times side by side, and what differs in words."),
     ("stories/source.py", "Source", "CUDA, PTX and SASS side by side, for any build and architecture: hover a line and its instructions light up; the "
      "instruction mix, registers and spills."),
 )
