@@ -85,8 +85,8 @@ def outputs(run_a, run_b):
 
 def output_sentence(table, run_a, run_b):
     """Whether they agree, in a sentence."""
-    said = ", ".join(f"{row.what} within {row.difference:.2g}" for row in table.rename(columns={"largest difference": "difference"}).itertuples())
-    return f"Equal: {said}. Against float64 A is off by at most {run_a.max_abs_error:.2g}, B by {run_b.max_abs_error:.2g}."
+    said = ", ".join(f"{row.what} {row.difference:.2g}" for row in table.rename(columns={"largest difference": "difference"}).itertuples())
+    return f"Equal within: {said}. Against float64 A is off by at most {run_a.max_abs_error:.2g}, B by {run_b.max_abs_error:.2g}."
 
 
 # ---- what differs, in words ----

@@ -12,7 +12,7 @@ from kernels.errors import ProblemError
 SECTIONS = {"lab": bank_lab.show, "attention": attention_banks.show}
 TITLES = {"lab": "The lab", "attention": "The attention kernels"}
 
-page = Page("banks", [*BANKS, *attention_banks.KERNELS], view=Choice("lab", tuple(SECTIONS)), line=Choice(0, None, 0, 10**5))
+page = Page("banks", [*BANKS, *attention_banks.PADDING], view=Choice("lab", tuple(SECTIONS)), line=Choice(0, None, 0, 10**5))
 survey = runs.survey()
 st.header("Bank conflicts", anchor=False)
 st.markdown("Shared memory is 32 banks wide, 4 bytes each. Lanes of a warp that want different words of one bank wait for one another.")

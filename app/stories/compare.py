@@ -55,7 +55,8 @@ left, right = st.columns(2, gap="large")
 with left:
     st.markdown("**Bytes from and to global memory**")
     traffic = tiling.traffic_comparison({f"{side}: {name}": t for side, name, t in zip("AB", names, traffics)}, pair.a.problem)
-    st.altair_chart(tiling.traffic_chart(traffic).properties(height=90 + 34 * traffic.groupby(["tensor", "kind"]).ngroups), key="traffic", width="stretch", alt="How many times each side moves each tensor")
+    bars = tiling.traffic_chart(traffic).properties(height=90 + 34 * traffic.groupby(["tensor", "kind"]).ngroups)
+    st.altair_chart(bars, key="traffic", width="stretch", alt="How many times each side moves each tensor")
 with right:
     st.markdown("**Outputs and state**")
     agreement = compare.outputs(*both)

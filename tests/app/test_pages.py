@@ -248,7 +248,7 @@ def test_the_hierarchy_page_shows_the_recorded_plateaus_and_says_so():
 @pytest.mark.parametrize("params", [{}, {"kernel": "paged_v2", "arch": "sm_75"}, {"kernel": "lab_stream", "arch": "sm_100a"}])
 def test_occupancy_is_told_for_kernels_and_architectures(params):
     at = open_page("stories/occupancy.py", **params)
-    assert "a multiprocessor of" in texts(at.info) and "equal in 108 of 108 launches" in texts(at.caption) and not at.error
+    assert "a multiprocessor of" in texts(at.info) and "equal in 120 of 120 launches" in texts(at.caption) and not at.error
 
 
 def test_a_recorded_timeline_is_drawn_where_there_is_no_gpu():
@@ -266,3 +266,51 @@ def test_the_source_page_compiles_without_a_gpu(params):
 def test_the_source_page_says_what_an_architecture_cannot():
     at = open_page("stories/source.py", kernel="lab_access", op="cp_async", arch="sm_75")
     assert "requires .target sm_80 or higher" in texts(at.error)
+
+
+def test_the_timing_page_shows_the_recorded_set_and_says_why():
+    at = open_page("stories/timing.py")
+    assert "This machine has no GPU, so the times are recorded ones." in texts(at.info)
+    assert "NVIDIA H200" in texts(at.caption) and "as fast as sdpa_efficient" in texts(at.success)
+    assert len(at.get("vega_lite_chart")) + len(at.get("arrow_vega_lite_chart")) == 6
+    at.selectbox(key="timing_baseline").set_value("01_naive").run()
+    assert not at.exception and "as fast as 01_naive" in texts(at.success)
+    assert at.query_params["baseline"] in ("01_naive", ["01_naive"])
+
+
+def test_every_recorded_sweep_can_be_looked_at():
+    at = open_page("stories/timing.py")
+    for sweep in at.selectbox(key="timing_sweep").options:
+        assert sweep
+    from explainers import timing
+    from kernels import bench
+
+    (made, where), = bench.recorded().values()
+    for key in timing.sweeps(timing.prepared(made, where, "recorded")):
+        at.selectbox(key="timing_sweep").set_value(key).run()
+        assert not at.exception and at.success
+
+
+def test_a_link_to_a_sweep_that_is_not_there_shows_the_first():
+    at = open_page("stories/timing.py", sweep="nonsense", baseline="<b>x</b>", gpus="none", hide="all")
+    assert not at.exception and "as fast as sdpa_efficient" in texts(at.success)
+
+
+@pytest.mark.parametrize("choice", [{}, {"a": "01_naive", "b": "02_tiled"}, {"a": "04_flash_registers", "b": "04_flash_registers", "b_PAD": "0"},
+                                    {"b_RESCALE": "0", "b": "03_flash"}], ids=["default", "two", "paddings", "what-if"])
+def test_the_compare_page_shows_both_sides(choice):
+    at = open_page("stories/compare.py", backend="cpu", **choice)
+    assert len(at.get("bidi_component")) == 7  # one clock; twice a sentence, matrices and code
+    assert "shared bytes of a block" in at.dataframe[0].value["what"].tolist()
+    assert "Against float64" in texts(at.info) and not at.error
+
+
+def test_the_compare_page_refuses_what_cannot_be_and_recovers():
+    at = open_page("stories/compare.py", backend="cpu", a="03_flash", a_BLOCK_Q="64", seq_len="50", colour="red")
+    said = texts(at.warning)
+    assert "a_BLOCK_Q is 64" in said and "colour is not a choice" in said and not at.exception
+
+
+def test_recordings_can_be_compared():
+    at = open_page("stories/compare.py", backend="recorded")
+    assert not at.exception and not at.error and "Addresses recorded" in texts(at.caption)

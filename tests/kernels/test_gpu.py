@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from faulty import spec
 
-from kernels import check, execute, workers
+from kernels import bench, check, execute, measure, peers, workers
 from kernels.catalog import ATTENTION, CACHE, KERNELS, PAGED
 from kernels.errors import RunError
 from kernels.execute import Request, Scope
@@ -112,3 +112,41 @@ def test_an_illegal_address_ends_its_worker_and_the_next_run_succeeds():
     with pytest.raises(RunError, match="endless ran past its limit of 10 s"):
         submit(Request(spec("endless"), AttentionProblem(seq_len=1), backend="gpu"), time_limit=10).result(120)
     assert submit(good).result(120).max_abs_error < 1e-6
+
+
+# ---- times; none is compared with another here ----
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_gets_a_time_after_its_output_passed(name):
+    (point,) = bench.points([name])
+    made = measure.measure(point)
+    assert made.status == "ok", made.reason
+    assert 0 < made.p10_us <= made.median_us <= made.p90_us and made.runs >= measure.LEAST_RUNS
+    assert made.max_abs_error <= 2 * made.baseline_max_abs_error
+    assert made.peak_bytes >= made.point.problem.input_bytes - 512 if name in ATTENTION else made.peak_bytes > 0
+    row = bench.row(made, measure.roofs())
+    assert row["status"] == "ok" and (row["gb_per_s"] is None) == (getattr(point.problem, "work", None) is None)
+
+
+@pytest.mark.parametrize("constant", ["RESCALE", "SUBTRACT_MAX"])
+def test_a_what_if_build_gets_no_time(constant):
+    (point,) = bench.points(["04_flash_registers"], [], [(constant, "0"), ("score_scale", "30")])
+    made = measure.measure(point)
+    assert made.status == "wrong" and made.median_us is None and "A wrong kernel gets no time. It is built broken on purpose" in made.reason
+
+
+def test_peers_are_timed_or_say_why_they_cannot():
+    made = {p.name: measure.measure(p) for p in bench.points(["03_flash"], [("seq_len", ["300"])], with_peers=True) if p.is_peer}
+    assert set(made) == set(peers.PEERS)
+    assert made["sdpa_math"].status == made["sdpa_efficient"].status == "ok"
+    for name in ("sdpa_flash", "sdpa_cudnn"):
+        assert made[name].status == "unavailable" and f"torch says of {name}" in made[name].reason
+    half = {p.name: measure.measure(p).status for p in bench.points(["paged_v1"], [("batch", ["2"])], with_peers=True) if p.is_peer}
+    assert half["sdpa_flash"] == "ok"
+
+
+def test_what_is_too_large_is_skipped_before_it_is_allocated():
+    (point,) = bench.points(["01_naive"], [], [("seq_len", "16384"), ("batch", "64"), ("heads", "64"), ("head_dim", "128")])
+    made = measure.measure(point)
+    assert made.status == "skipped" and "Choose a smaller seq_len" in made.reason
