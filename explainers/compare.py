@@ -176,10 +176,11 @@ def times_table(both, names):
 
 
 def times_sentence(both, names):
-    """The recorded ratio at the largest problem, with its spread."""
+    """The ratio at the largest problem with its spread: a measured one where there is one, else recorded."""
     if both.empty:
         return f"No problem has a time of both {names[0]} and {names[1]}."
-    r = both.sort_values(["seq_len", "batch", "heads", "head_dim"]).iloc[-1]
+    now = both[both.source == "measured"]
+    r = (now if len(now) else both).sort_values(["seq_len", "batch", "heads", "head_dim"]).iloc[-1]
     faster, ratio, low, high = (1, r.ratio, r.ratio_low, r.ratio_high) if r.ratio >= 1 else (0, 1 / r.ratio, 1 / r.ratio_high, 1 / r.ratio_low)
     return (f"At seq_len {r.seq_len:g}, batch {r.batch:g}, heads {r.heads:g}, head_dim {r.head_dim:g} {names[faster]} is {ratio:.3g} times ({low:.3g} to "
             f"{high:.3g}) as fast as {names[1 - faster]} ({r.source}, {r.device}).")

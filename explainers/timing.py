@@ -91,9 +91,10 @@ def sentence(compared, field, baseline):
     ours = ours[ours.label != baseline] if (ours.label != baseline).any() else ours
     if ours.empty:
         return f"{baseline} has a time here, and no other kernel has one at the same place."
-    best = ours[ours[field] == ours[field].max()].sort_values("median_us").iloc[0]
+    best = ours[ours[field] == ours[field].max()].sort_values(["source", "median_us"]).iloc[0]  # measured before recorded
     return (f"At {field} {_plain(best[field])}, {best.label} takes {microseconds(best.median_us)} ({microseconds(best.p10_us)} to "
-            f"{microseconds(best.p90_us)}): {best.speedup:.3g} times ({best.speedup_low:.3g} to {best.speedup_high:.3g}) as fast as {baseline}.")
+            f"{microseconds(best.p90_us)}): {best.speedup:.3g} times ({best.speedup_low:.3g} to {best.speedup_high:.3g}) as fast as {baseline} "
+            f"({best.source}, {best.device}).")
 
 
 def exponent_sentence(part, field):

@@ -192,8 +192,8 @@ def provenance(device, roofs, made):
 
 
 def problem_key(made):
-    """What makes two rows comparable: the problem and the state of the L2."""
-    return made["problem"].astype(str) + made["l2"].astype(str)
+    """What makes two rows comparable: the problem, the state of the L2, and where several tables are together the GPU, the date and the source."""
+    return made[["problem", "l2", *(name for name in ("device", "date", "source") if name in made)]].astype(str).agg(" ".join, axis=1)
 
 
 def speedups(made, baseline):

@@ -29,7 +29,7 @@ from kernels.problem import AttentionProblem  # noqa: E402
 from kernels.trace import decode  # noqa: E402
 
 STORIES = {"tiling": "seed", "online_softmax": "seed", "block_table?view=walk&scenario=one_long": "seed", "bank_conflicts": "stride",
-           "bank_conflicts?view=attention": "seq_len", "coalescing": "seq_len"}  # and the field that is changed to time a new trace
+           "bank_conflicts?view=attention": "seq_len", "coalescing": "seq_len", "compare": "seed"}  # and the field that is changed to time a new trace
 PRESS_AND_PAINT = """async () => {
   const times = [];
   for (let i = 0; i < 60; i++) {  // pauses of every length: a key comes at any point between two frames

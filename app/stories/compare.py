@@ -31,11 +31,13 @@ stories = [tiling.explain(run) for run in both]
 aligned = compare.align(stories[0].frames, stories[1].frames, requests)
 
 components.clock(aligned.frames, run_id=str(hash(requests)), step=st.session_state.pop("first_step", 0))
-for column, side, run, story, frames in zip(st.columns(2, gap="medium"), "ab", both, stories, (aligned.a, aligned.b)):
-    with column:
-        components.narration(frames, side)
-        components.matrices(run, compare.held(story, frames), side)
-        components.code(run.request.kernel, frames, side=side)
+sides = list(zip("ab", both, stories, (aligned.a, aligned.b)))
+for mount in (lambda side, run, story, frames: components.narration(frames, side),  # a row of columns each, so that both stay level
+              lambda side, run, story, frames: components.matrices(run, compare.held(story, frames), side),
+              lambda side, run, story, frames: components.code(run.request.kernel, frames, side=side)):
+    for column, what in zip(st.columns(2, gap="medium"), sides):
+        with column:
+            mount(*what)
 st.caption("Steps are the same where both kernels are in the same phase and at the same first key; where only one of them has such a step, the other waits.")
 
 st.subheader("What differs", anchor=False)

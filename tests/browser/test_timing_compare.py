@@ -25,7 +25,7 @@ def recorded():
 def said_ratio(page):
     """(seq_len, kernel, ratio, low, high, baseline) of the page's sentence."""
     text = page.locator("[data-testid=stAlert]").filter(has_text="as fast as").first.inner_text()
-    found = re.search(r"At seq_len (\d+), (\S+) takes .*: ([\d.e+-]+) times \(([\d.e+-]+) to ([\d.e+-]+)\) as fast as (\S+)\.", text)
+    found = re.search(r"At seq_len (\d+), (\S+) takes .*: ([\d.e+-]+) times \(([\d.e+-]+) to ([\d.e+-]+)\) as fast as (\S+) \(recorded, NVIDIA H200\)\.", text)
     return int(found[1]), found[2], float(found[3]), float(found[4]), float(found[5]), found[6]
 
 

@@ -122,6 +122,13 @@ def test_a_speed_up_is_the_ratio_of_medians_and_its_spread_that_of_the_percentil
     assert np.isnan(bench.speedups(made, "04_flash_registers").set_index(["label", "seq_len"]).speedup["03_flash", 256])
 
 
+def test_a_measured_row_is_compared_with_the_measured_baseline_and_a_recorded_one_with_the_recorded():
+    made = bench.labelled(bench.table(synthetic({128: (9, 10, 12)}) + synthetic({128: (4, 5, 8)}, "04_flash_registers")))
+    slower = made.assign(source="recorded", median_us=made.median_us * [2, 1])
+    done = bench.speedups(pd.concat([made.assign(source="measured"), slower], ignore_index=True), "03_flash")
+    assert dict(zip(done[done["name"] == "04_flash_registers"].source, done[done["name"] == "04_flash_registers"].speedup)) == {"measured": 2, "recorded": 4}
+
+
 def test_several_settings_of_a_kernel_are_told_apart_by_what_differs():
     made = bench.table([row for q in (16, 32) for row in synthetic({128: (1, 1, 1)}, settings=(("BLOCK_Q", q), ("PAD_K", 0)))])
     assert list(bench.labelled(made).label) == ["03_flash BLOCK_Q=16", "03_flash BLOCK_Q=32"]
