@@ -33,6 +33,12 @@ TERMS = {
     "line": "128 neighbouring bytes of global memory: four sectors.",
     "occupancy": "The warps that a multiprocessor holds at once, of those that it could.",
     "wave": "As many blocks as the whole GPU holds at once.",
+    "median": "The middle time of the runs; half were faster, half slower.",
+    "spread": "From p10 to p90: a tenth of the runs were faster than the one, a tenth slower than the other.",
+    "speed-up": "The baseline's median time over the kernel's.",
+    "cold L2": "An L2 cache that holds none of the inputs when the run begins.",
+    "intensity": "FLOP per byte that must move to or from device memory.",
+    "roof": "The most that this GPU was measured to do: copy bandwidth x intensity, or its arithmetic, whichever is lower.",
     "causal": "Each query sees only the keys up to its own position.",
 }
 

@@ -31,6 +31,7 @@ def test_every_kernel_is_recorded_on_a_named_gpu_from_its_present_source():
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_gpu_and_cpu_traces_have_the_same_events_keys_lines_offsets_and_bytes_and_values_within_1e5(name):
     request = request_of(RECORDINGS[name])
+    close = 1e-4 if request.broken else 1e-5  # a what-if build sums numbers of 1e20 that cancel; 04's exponential is the GPU's own instruction
     gpu, cpu = recorded.load(request), execute.run(replace(request, backend="cpu"))
     assert gpu.trace.lost == cpu.trace.lost == 0
     assert gpu.trace.table.column_names == cpu.trace.table.column_names
@@ -38,11 +39,11 @@ def test_gpu_and_cpu_traces_have_the_same_events_keys_lines_offsets_and_bytes_an
         a, b = gpu.trace.table[column].combine_chunks(), cpu.trace.table[column].combine_chunks()
         if column == "value":
             a, b = (x.fill_null(0).to_numpy() for x in (a, b))
-            assert np.allclose(a, b, rtol=1e-5, atol=1e-5, equal_nan=True)
+            assert np.allclose(a, b, rtol=close, atol=1e-5, equal_nan=True)
         else:
             assert a.equals(b) or a.to_pylist() == b.to_pylist(), column
     for name in request.problem.outputs:
-        assert np.allclose(gpu.arrays[name], cpu.arrays[name], rtol=1e-5, atol=1e-5, equal_nan=True)
+        assert np.allclose(gpu.arrays[name], cpu.arrays[name], rtol=close, atol=1e-5, equal_nan=True)
     traffic = recorded.load_traffic(request)
     assert traffic.table.equals(execute.traffic(replace(request, backend="cpu")).table)
 
