@@ -253,7 +253,8 @@ def report(compared, part, field, title, baseline, provenance):
     lines = [f"# {title}", ""]
     for where in provenance:
         roofs = where["roofs"]
-        lines += [f"{where['device']}, driver {where['driver']}, torch {where['torch']}, {where['compiler']}, {where['date']}. Roofs measured there: copy "
+        made_with = [f"driver {where['driver']}", *([f"torch {where['torch']}", where["compiler"]] if "torch" in where else []), where["date"]]
+        lines += [f"{where['device']}, {', '.join(made_with)}. Roofs measured there: copy "
                   f"{roofs['copy_gb_per_s']:,.0f} GB/s, fp32 FMA {roofs['fp32_tflops']:.1f} TFLOP/s, fp16 tensor cores {roofs['fp16_tflops']:.0f} TFLOP/s.", ""]
     lines += [sentence(compared, field, baseline), exponent_sentence(part, field), "", f"Speed-ups are against {baseline}, with their spread.", ""]
     table = figures_table(compared, field)

@@ -1,5 +1,6 @@
 """Timing: sweeps of times, live on this GPU or recorded on named ones: latency, throughput, speed-up, memory, roofline, a report."""
 
+import datetime
 import io
 import json
 import time
@@ -79,12 +80,12 @@ def sources():
     for name in chosen or names[-1:]:
         if name == NOW:
             device = survey.devices["gpu"]
-            where[name] = {"device": device.name, "driver": device.driver, "date": "today", "roofs": st.session_state.timing_roofs, "torch": "", "compiler": ""}
+            where[name] = {"device": device.name, "driver": device.driver, "date": datetime.date.today().isoformat(), "roofs": st.session_state.timing_roofs}
             tables.append(timing.prepared(bench.table(mine), where[name], "measured"))
         else:
             table, where[name] = recorded[name]
             tables.append(timing.prepared(table, where[name], "recorded"))
-    return pd.concat(tables, ignore_index=True), where
+    return pd.concat(tables, ignore_index=True) if tables else timing.prepared(bench.table([]), {"device": "", "date": ""}, "recorded"), where
 
 
 def pick(label, options, name, **more):
@@ -101,7 +102,7 @@ def badges(where):
     for name, entry in where.items():
         label, roofs = "measured" if name == NOW else "recorded", entry["roofs"]
         st.badge(label, color=frame.BADGE_COLOURS[label])
-        torch = f", torch {entry['torch']}" if entry["torch"] else ""
+        torch = f", torch {entry['torch']}" if "torch" in entry else ""
         st.caption(f"{entry['device']}, driver {entry['driver']}{torch}, {entry['date']}. Roofs measured there: copy {roofs['copy_gb_per_s']:,.0f} GB/s, "
                    f"fp32 FMA {roofs['fp32_tflops']:.1f} TFLOP/s, fp16 tensor cores {roofs['fp16_tflops']:.0f} TFLOP/s.")
 
@@ -152,7 +153,9 @@ with st.sidebar:
     shown = st.multiselect("Shown", names, default=[name for name in names if name not in hidden], key=f"timing_shown_{key}")
 compared = bench.speedups(part, baseline)
 compared = compared[compared.label.isin(shown or names)]
-write_url({"sweep": key, "baseline": baseline, **({"hide": "|".join(n for n in names if n not in shown)} if shown and len(shown) < len(names) else {})})
+hide = [name for name in names if name not in shown] if shown else []
+every = [*([NOW] if mine else []), *bench.recorded()]
+write_url({"sweep": key, "baseline": baseline, **({"hide": "|".join(hide)} if hide else {}), **({"gpus": "|".join(where)} if len(where) < len(every) else {})})
 
 st.subheader(titles[key], anchor=False)
 st.success(timing.sentence(compared, field, baseline))
