@@ -37,6 +37,7 @@ export default function ({ data, parentElement }) {
     }));
     parentElement.querySelector('.file').textContent = data.file;
   }
+  if (data.height) pane.style.height = `${data.height}px`;
   rows = [...pane.children];
   draw(mounted.step);
   return mounted.unmount;

@@ -70,7 +70,7 @@ def code(kernel, frames, lit="lines", side=""):
     lines = kernel.source.splitlines()
     probes = [n for n, text in enumerate(lines, 1) if is_probe_line(text)]
     _code(key=f"view-code{side}" if lit == "lines" else f"view-code-{lit}",
-          data={"file": kernel.path.name, "lines": lines, "probes": probes, "lit": [f[lit] for f in frames]})
+          data={"file": kernel.path.name, "lines": lines, "probes": probes, "lit": [f[lit] for f in frames], "height": 420 if side else 0})
 
 
 def matrices(run, story, side=""):
