@@ -139,7 +139,8 @@ def test_a_what_if_build_gets_no_time(constant):
 def test_peers_are_timed_or_say_why_they_cannot():
     made = {p.name: measure.measure(p) for p in bench.points(["03_flash"], [("seq_len", ["300"])], with_peers=True) if p.is_peer}
     assert set(made) == set(peers.PEERS)
-    assert made["sdpa_math"].status == made["sdpa_efficient"].status == "ok"
+    assert made["sdpa_efficient"].status == "ok"  # it is torch's own choice in fp32, and so the yardstick
+    assert made["sdpa_math"].status in ("ok", "wrong")  # which it may miss by more than twice, as at seq_len 512
     for name in ("sdpa_flash", "sdpa_cudnn"):
         assert made[name].status == "unavailable" and f"torch says of {name}" in made[name].reason
     half = {p.name: measure.measure(p).status for p in bench.points(["paged_v1"], [("batch", ["2"])], with_peers=True) if p.is_peer}
