@@ -29,6 +29,11 @@ def _all_constants():
 CONSTANTS = _all_constants()
 
 
+def begin(constant):
+    """What a constant is on the pages until another value is chosen."""
+    return TILE if constant.name.startswith("BLOCK") else constant.default
+
+
 @dataclass(frozen=True)
 class Choices:
     """Everything a page needs: the request, and the row looked at within its query tile."""
@@ -39,7 +44,7 @@ class Choices:
 
 def defaults():
     return {"kernel": "03_flash", "backend": "auto", "what_if": AS_WRITTEN, **{name: f.default for name, f in PROBLEM.items()},
-            **{name: TILE if name.startswith("BLOCK") else c.default for name, c in CONSTANTS.items() if not c.what_if}, **VIEW}
+            **{name: begin(c) for name, c in CONSTANTS.items() if not c.what_if}, **VIEW}
 
 
 def from_url(params):
@@ -80,7 +85,7 @@ def what_ifs(kernel=None):
 def carried_over(settings, kernel):
     """Settings (pairs) of any kernel as far as this one has and allows them; else a TILE, or its default. What-ifs too."""
     given = dict(settings)
-    return tuple((c.name, given[c.name] if given.get(c.name) in c.values else TILE if c.name.startswith("BLOCK") else c.default) for c in kernel.constants)
+    return tuple((c.name, given[c.name] if given.get(c.name) in c.values else begin(c)) for c in kernel.constants)
 
 
 def to_request(state, device_backend):
@@ -88,10 +93,15 @@ def to_request(state, device_backend):
     kernel = ATTENTION[state["kernel"]]
     settings = dict(carried_over({name: state[name] for name, c in CONSTANTS.items() if not c.what_if}, kernel))
     settings |= {c.name: next(v for v in c.values if v != c.default) if c.name == state["what_if"] else c.default for c in kernel.constants if c.what_if}
+    return request_at(state, kernel, settings, state["at_tile"], device_backend)
+
+
+def request_at(state, kernel, settings, tile, backend):
+    """The Request of a state's problem, its scope the query tile of that number in the state's batch and head."""
     problem = AttentionProblem(**{name: state[name] for name in PROBLEM})
     tiles = -(-problem.seq_len // settings["BLOCK_Q"])
-    first = (state["at_batch"] * problem.heads + state["at_head"]) * tiles + state["at_tile"]
-    return Request(kernel, problem, tuple(settings.items()), Scope(first, 1), device_backend)
+    first = (state["at_batch"] * problem.heads + state["at_head"]) * tiles + tile
+    return Request(kernel, problem, tuple(settings.items()), Scope(first, 1), backend)
 
 
 def _view_limits(state):
@@ -193,8 +203,7 @@ def _problem(kernel):
 
 def _recorded_problem(kernel):
     """A choice among this kernel's recordings; it sets the problem and the constants together."""
-    entries = [e for e in recorded.index().values() if e["kernel"] == kernel.name and e["source_hash"] == kernel.source_hash]
-    entries.sort(key=lambda e: sum(value != defaults()[name] for name, value in _state_of(e).items()))  # the default problem first
+    entries = sorted(recorded.of(kernel), key=lambda e: sum(value != defaults()[name] for name, value in _state_of(e).items()))  # the default problem first
     if not entries:
         st.warning(f"No recording of {kernel.name} fits its present source.")
         return

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app.choices import CONSTANTS, PROBLEM, TILE, choose_backend, write_url
+from app.choices import CONSTANTS, PROBLEM, TILE, begin, choose_backend, request_at, write_url
 from kernels import backends
 from kernels.backends import recorded
 from kernels.catalog import ATTENTION
 from kernels.errors import ProblemError
-from kernels.execute import Request, Scope
-from kernels.problem import AttentionProblem, check_value
+from kernels.execute import Request
+from kernels.problem import check_value
 
 SIDES = ("a", "b")
 PREFIX = "compare_"
@@ -27,11 +27,7 @@ class Pair:
 
 def defaults():
     return {"a": "03_flash", "b": "04_flash_registers", "backend": "auto", **{name: f.default for name, f in PROBLEM.items()}, **PLACE,
-            **{f"{side}_{name}": _begin(name) for side in SIDES for name in CONSTANTS}}
-
-
-def _begin(name):
-    return TILE if name.startswith("BLOCK") else CONSTANTS[name].default
+            **{f"{side}_{name}": begin(c) for side in SIDES for name, c in CONSTANTS.items()}}
 
 
 def from_url(params):
@@ -82,10 +78,7 @@ def request(state, side, backend):
     """The Request of one side."""
     kernel = ATTENTION[state[side]]
     settings = {c.name: state[f"{side}_{c.name}"] for c in kernel.constants}
-    problem = AttentionProblem(**{name: state[name] for name in PROBLEM})
-    tiles = -(-problem.seq_len // settings["BLOCK_Q"])
-    tile = (state["at_batch"] * problem.heads + state["at_head"]) * tiles + state["at_query"] // settings["BLOCK_Q"]
-    return Request(kernel, problem, tuple(settings.items()), Scope(tile, 1), backend)
+    return request_at(state, kernel, settings, state["at_query"] // settings["BLOCK_Q"], backend)
 
 
 # ---- the sidebar ----
@@ -152,8 +145,7 @@ def _problem(state):
 
 def _recorded(state):
     """A problem that both kernels are recorded on, and of each kernel one of its builds there."""
-    entries = {side: [e for e in recorded.index().values() if e["kernel"] == state[side] and e["source_hash"] == ATTENTION[state[side]].source_hash]
-               for side in SIDES}
+    entries = {side: recorded.of(ATTENTION[state[side]]) for side in SIDES}
     problems = [e["problem"] for e in entries["a"] if any(e["problem"] == other["problem"] for other in entries["b"])]
     problems = [p for n, p in enumerate(problems) if p not in problems[:n]]
     if not problems:
@@ -166,7 +158,7 @@ def _recorded(state):
     for side in SIDES:
         builds = [e["settings"] for e in entries[side] if e["problem"] == problems[chosen]]
         now = {name: state[f"{side}_{name}"] for name in builds[0]}
-        common = {name: _begin(name) for name in builds[0]}
+        common = {name: begin(CONSTANTS[name]) for name in builds[0]}
         at = st.selectbox(f"Recorded build of {side.upper()}", range(len(builds)), index=builds.index(now) if now in builds else 0,
                           format_func=lambda n, builds=builds, common=common: _said(builds[n], common) or "as written, tiles of 16")
         state |= {f"{side}_{name}": value for name, value in builds[at].items()}

@@ -160,7 +160,7 @@ class Page:
     def choose_recorded(self, label="Recorded run"):
         """A choice among the kernel's recordings of its present source, in place of the problem's and the constants' widgets."""
         spec = KERNELS[self.state["kernel"]]
-        entries = [e for e in recorded.index().values() if e["kernel"] == spec.name and e["source_hash"] == spec.source_hash]
+        entries = recorded.of(spec)
         if not entries:
             st.warning(f"No recording of {spec.name} fits its present source.")
             return

@@ -1,16 +1,16 @@
 """Two kernels side by side: their steps aligned by what they do, what differs in words, their outputs and state compared, their source's diff."""
 
 import difflib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
-from explainers.palette import AXIS, OKABE_ITO
+from explainers.palette import OKABE_ITO
 from explainers.tiling import query_rows
-from explainers.timing import microseconds
-from kernels import memory
+from explainers.timing import LOG, equal_line, microseconds, size_axis
+from kernels import bench, memory
 
 WAITING = {"touched": [], "uses": [], "scores": None, "lines": {}}
 
@@ -159,15 +159,23 @@ def times(table, requests):
     for request in requests:
         own = timed[timed.name == request.kernel.name]
         if same:
-            own = own[own.settings == " ".join(f"{k}={v}" for k, v in request.constants.items())]
+            own = own[own.settings == bench.settings_text(request.constants.items())]
         sides.append(own.drop_duplicates(["problem", "l2", "source", "device"]))
     both = sides[0].merge(sides[1], on=["problem", "l2", "source", "device", "date"], suffixes=("", "_b"))
     return both.assign(ratio=both.median_us / both.median_us_b, ratio_low=both.p10_us / both.p90_us_b, ratio_high=both.p90_us / both.p10_us_b)
 
 
+def _sizes(r):
+    return f"seq_len {r.seq_len:g}, batch {r.batch:g}, heads {r.heads:g}, head_dim {r.head_dim:g}"
+
+
+def _problem(r):
+    return _sizes(r) + (", causal" if r.causal else "")
+
+
 def times_table(both, names):
     """`times` as texts."""
-    rows = [{"problem": f"seq_len {r.seq_len:g}, batch {r.batch:g}, heads {r.heads:g}, head_dim {r.head_dim:g}{', causal' if r.causal else ''}",
+    rows = [{"problem": _problem(r),
              f"A: {names[0]}": f"{microseconds(r.median_us)} ({microseconds(r.p10_us)} to {microseconds(r.p90_us)})",
              f"B: {names[1]}": f"{microseconds(r.median_us_b)} ({microseconds(r.p10_us_b)} to {microseconds(r.p90_us_b)})",
              "A / B": f"{r.ratio:.3g} ({r.ratio_low:.3g} to {r.ratio_high:.3g})", "constants": f"A: {r.settings}; B: {r.settings_b}",
@@ -182,29 +190,20 @@ def times_sentence(both, names):
     now = both[both.source == "measured"]
     r = (now if len(now) else both).sort_values(["seq_len", "batch", "heads", "head_dim"]).iloc[-1]
     faster, ratio, low, high = (1, r.ratio, r.ratio_low, r.ratio_high) if r.ratio >= 1 else (0, 1 / r.ratio, 1 / r.ratio_high, 1 / r.ratio_low)
-    return (f"At seq_len {r.seq_len:g}, batch {r.batch:g}, heads {r.heads:g}, head_dim {r.head_dim:g} {names[faster]} is {ratio:.3g} times ({low:.3g} to "
-            f"{high:.3g}) as fast as {names[1 - faster]} ({r.source}, {r.device}).")
+    return (f"At {_sizes(r)} {names[faster]} is {ratio:.3g} times ({low:.3g} to {high:.3g}) as fast as {names[1 - faster]} "
+            f"({r.source}, {r.device}).")
 
 
 def ratio_chart(both):
-    """A's time over B's at every problem, with its spread, against the scores of the problem: seq_len x seq_len x heads x batch."""
-    rows = both.assign(where=[f"seq_len {r.seq_len:g}, batch {r.batch:g}, heads {r.heads:g}, head_dim {r.head_dim:g}{', causal' if r.causal else ''}"
-                              for r in both.itertuples()])
-    x = alt.X("seq_len:Q", title="seq_len", scale=alt.Scale(type="log", base=2, nice=False, padding=14),
-              axis=alt.Axis(values=sorted(rows.seq_len.unique()), format="d", grid=False))
-    scale = alt.Scale(type="log", nice=False, padding=12)
+    """A's time over B's at every problem, with its spread, against seq_len."""
+    rows = both.assign(where=[_problem(r) for r in both.itertuples()])
+    x = size_axis(rows, "seq_len")
     tips = ["where:N", alt.Tooltip("ratio:Q", format=".4g"), alt.Tooltip("ratio_low:Q", format=".4g"), alt.Tooltip("ratio_high:Q", format=".4g"),
             alt.Tooltip("median_us:Q", title="A, us", format=",.5g"), alt.Tooltip("median_us_b:Q", title="B, us", format=",.5g"),
             "source:N", "device:N", "date:N"]
-    base, low = alt.Chart(rows), alt.Y("ratio_low:Q", scale=scale, title="A / B")
+    base, low = alt.Chart(rows), alt.Y("ratio_low:Q", scale=LOG, title="A / B")
     spread = base.mark_rule(strokeWidth=5, opacity=0.45, color=OKABE_ITO["blue"]).encode(x=x, y=low, y2="ratio_high:Q")
     points = base.mark_point(filled=True, size=60, opacity=1).encode(
-        x=x, y=alt.Y("ratio:Q", scale=scale, title="A / B"), tooltip=tips, color=alt.Color("source:N", title=None, scale=alt.Scale(
+        x=x, y=alt.Y("ratio:Q", scale=LOG, title="A / B"), tooltip=tips, color=alt.Color("source:N", title=None, scale=alt.Scale(
             domain=["recorded", "measured"], range=[OKABE_ITO["blue"], OKABE_ITO["vermillion"]]), legend=alt.Legend(orient="top")))
-    one = alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=AXIS, strokeDash=[4, 4]).encode(y="one:Q")
-    return (one + spread + points).properties(height=300)
-
-
-def held(story, frames):
-    """A tiling.Tiling with the aligned frames in place of its own."""
-    return replace(story, frames=frames)
+    return (equal_line() + spread + points).properties(height=300)

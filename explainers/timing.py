@@ -12,7 +12,7 @@ from explainers.glossary import count
 from explainers.palette import AXIS, OKABE_ITO
 from kernels import bench
 from kernels.catalog import KERNELS
-from kernels.peers import TITLES
+from kernels.peers import PEERS
 
 FIXED_COLOURS = {"01_naive": "grey", "02_tiled": "orange", "03_flash": "green", "04_flash_registers": "vermillion", "paged_v1": "orange",
                  "paged_v2": "vermillion", "sdpa_math": "purple", "sdpa_efficient": "blue", "sdpa_flash": "sky", "sdpa_cudnn": "yellow"}
@@ -67,7 +67,7 @@ def slice_of(table, field, fixed):
 
 def labels(part):
     """The labels that have a time, kernels first, in the catalogue's order."""
-    order = [*KERNELS, *TITLES]
+    order = [*KERNELS, *PEERS]
     timed = part[part.status == "ok"].drop_duplicates("label")
     return sorted(timed.label, key=lambda label: (order.index(label.split()[0]), label))
 
@@ -156,23 +156,37 @@ def chart(kind, compared, field, baseline, roofs):
         "tflops": ("tflops", "TFLOP/s", "tflops_low", "tflops_high"),
         "bandwidth": ("gb_per_s", "GB/s, the least that must move", "gb_per_s_low", "gb_per_s_high"),
         "memory": ("peak_bytes", "bytes allocated for one run", None, None)}[kind]
-    rows = compared[compared[value].notna()].copy()
-    for name in ("tflops", "gb_per_s"):  # the slower the run, the lower the rate
-        rows[f"{name}_low"], rows[f"{name}_high"] = rows[name] * rows.median_us / rows.p90_us, rows[name] * rows.median_us / rows.p10_us
+    rows = _with_rate_spread(compared[compared[value].notna()])
     y_axis = alt.Axis(format="~s") if kind != "speedup" else alt.Axis(format="~g")
     y = alt.Y(f"{value}:Q", title=title, scale=LOG, axis=y_axis)
     made = _lines(rows, field, y, f"{low}:Q" if low else None, f"{high}:Q" if high else None)
     if kind == "speedup":
-        made += alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=AXIS, strokeDash=[4, 4]).encode(y="one:Q")
+        made += equal_line()
     if kind == "bandwidth" and len(rows):
         copies = pd.DataFrame([{"gb": r["copy_gb_per_s"]} for r in roofs.values()]).drop_duplicates()
         made += alt.Chart(copies).mark_rule(color=AXIS, strokeDash=[4, 4]).encode(y="gb:Q", tooltip=[alt.Tooltip("gb:Q", title="measured copy, GB/s")])
     return made.properties(height=HEIGHT)
 
 
-def _lines(rows, field, y, low, high):
+def _with_rate_spread(rows):
+    """The rows with the spread of their rates: the slower the run, the lower the rate."""
+    return rows.assign(**{f"{name}_{end}": rows[name] * rows.median_us / rows[time]
+                          for name in ("tflops", "gb_per_s") for end, time in (("low", "p90_us"), ("high", "p10_us"))})
+
+
+def size_axis(rows, field):
+    """The x axis of a size that doubles, a tick at each that was timed."""
     values = sorted(rows[field].unique())
-    x = alt.X(f"{field}:Q", title=field, scale=alt.Scale(type="log", base=2, nice=False, padding=14), axis=alt.Axis(values=values, format="d", grid=False))
+    return alt.X(f"{field}:Q", title=field, scale=alt.Scale(type="log", base=2, nice=False, padding=14), axis=alt.Axis(values=values, format="d", grid=False))
+
+
+def equal_line():
+    """A rule where the ratio is 1."""
+    return alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=AXIS, strokeDash=[4, 4]).encode(y="one:Q")
+
+
+def _lines(rows, field, y, low, high):
+    x = size_axis(rows, field)
     colour = _colour(labels(rows))
     base = alt.Chart(rows)
     layers = [base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=_dash(), detail=["source:N", "device:N"])]
@@ -210,8 +224,7 @@ def _tips():
 
 def roofline(rows, roofs):
     """Every kernel and problem as a point: FLOP per byte that must move, and TFLOP/s, under the measured roofs."""
-    rows = rows[rows.tflops.notna()].copy()
-    rows["tflops_low"], rows["tflops_high"] = rows.tflops * rows.median_us / rows.p90_us, rows.tflops * rows.median_us / rows.p10_us
+    rows = _with_rate_spread(rows[rows.tflops.notna()])
     low, high = rows.intensity.min() / 2, rows.intensity.max() * 2
     lines = []
     for device, roof in roofs.items():
@@ -252,10 +265,8 @@ def report(compared, part, field, title, baseline, provenance):
     """One page of Markdown: what was measured where, the comparison, what has no time, how it was measured."""
     lines = [f"# {title}", ""]
     for where in provenance:
-        roofs = where["roofs"]
         made_with = [f"driver {where['driver']}", *([f"torch {where['torch']}", where["compiler"]] if "torch" in where else []), where["date"]]
-        lines += [f"{where['device']}, {', '.join(made_with)}. Roofs measured there: copy "
-                  f"{roofs['copy_gb_per_s']:,.0f} GB/s, fp32 FMA {roofs['fp32_tflops']:.1f} TFLOP/s, fp16 tensor cores {roofs['fp16_tflops']:.0f} TFLOP/s.", ""]
+        lines += [f"{where['device']}, {', '.join(made_with)}. Roofs measured there: {bench.roofs_said(where['roofs'])}.", ""]
     lines += [sentence(compared, field, baseline), exponent_sentence(part, field), "", f"Speed-ups are against {baseline}, with their spread.", ""]
     table = figures_table(compared, field)
     lines += ["| " + " | ".join(table.columns) + " |", "| " + " | ".join("---" for _ in table.columns) + " |"]

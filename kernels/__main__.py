@@ -236,9 +236,8 @@ def _inspect(args):
 def _bench(args):
     if args.out and not args.out.endswith((".csv", ".json")):
         raise ProblemError(f"--out is {args.out!r}; it must end in .csv or .json.")
-    chosen = [bench.sweep_field(text) for text in args.set]
-    points = bench.points(args.kernels or list(catalog.ATTENTION), [bench.sweep_field(text) for text in args.sweep],
-                          [(name, ",".join(values)) for name, values in chosen], args.peers, not args.warm)
+    chosen = [bench.set_field(text) for text in args.set]
+    points = bench.points(args.kernels or list(catalog.ATTENTION), [bench.sweep_field(text) for text in args.sweep], chosen, args.peers, not args.warm)
     device = workers.survey().pick("gpu")
     made, roofs = _time_points(points)
     where = bench.provenance(device, roofs, made)
@@ -251,8 +250,8 @@ def _bench(args):
     if args.out:
         _write(lambda: _save_bench(made, where, args.out), args.out)
     if args.json:
-        print(json.dumps({"provenance": where, "baseline": baseline, "rows": json.loads(compared.to_json(orient="records"))
-                          + json.loads(shown[shown.status != "ok"].to_json(orient="records"))}, indent=1))
+        rows = bench.records(compared) + bench.records(shown[shown.status != "ok"])
+        print(json.dumps({"provenance": where, "baseline": baseline, "rows": rows}, indent=1))
     else:
         _print_bench(shown, compared, baseline, where)
     return FAILED if len(made) < len(points) or made.status.isin(["wrong", "failed"]).any() else OK
@@ -263,7 +262,7 @@ def _save_bench(made, where, path):
         tables.save(made, path, where)
     else:
         with open(path, "w") as file:
-            json.dump({"provenance": where, "rows": json.loads(made.to_json(orient="records"))}, file, indent=1)
+            json.dump({"provenance": where, "rows": bench.records(made)}, file, indent=1)
 
 
 def _time_points(points):
@@ -294,9 +293,8 @@ def _time_point(point, roofs):
 
 def _print_bench(shown, compared, baseline, where):
     """One line per point, problem by problem, then what has no time and why."""
-    roofs = where["roofs"]
-    print(f"{where['device']}, driver {where['driver']}, torch {where['torch']}, {where['date']}; roofs: copy {roofs['copy_gb_per_s']:,.0f} GB/s, fp32 FMA "
-          f"{roofs['fp32_tflops']:.1f} TFLOP/s, fp16 tensor cores {roofs['fp16_tflops']:.0f} TFLOP/s; speed-up against {baseline or 'nothing'} (p10 to p90)")
+    print(f"{where['device']}, driver {where['driver']}, torch {where['torch']}, {where['date']}; roofs: {bench.roofs_said(where['roofs'])}; speed-up "
+          f"against {baseline or 'nothing'} (p10 to p90)")
     for _, part in compared.groupby(bench.problem_key(compared), sort=False):
         first = part.iloc[0]
         print(", ".join(f"{name} {first[name]:g}" if isinstance(first[name], float) else f"{name} {first[name]}" for name in bench.SIZES

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -56,6 +57,12 @@ def sweep_field(text):
     return name.strip(), listed
 
 
+def set_field(text):
+    """(field, its value as text) of one that holds for every point, such as head_dim=64; a tuple's value holds commas. ProblemError if it is none."""
+    name, values = sweep_field(text)
+    return name, ",".join(values)
+
+
 def points(names, sweeps=(), chosen=(), with_peers=False, cold=True):
     """The Points (and Skipped places) of a bench, problem by problem. names: kernels; sweeps: pairs of field and values; chosen: pairs of
     field and value that hold for all. A field is one of the problem, a compile-time constant, batch or seq_len (of paged problems too), or
@@ -68,7 +75,8 @@ def points(names, sweeps=(), chosen=(), with_peers=False, cold=True):
     if count > MOST_POINTS:
         raise ProblemError(f"This sweep has {count:,} points; at most {MOST_POINTS} are run at a time. Give fewer values or fewer kernels.")
     found = {}
-    for place in _places(sweeps):
+    for values in product(*(values for _, values in sweeps)):
+        place = dict(zip((field for field, _ in sweeps), values))
         for kernel in kernels:
             made = _point(kernel, dict(chosen) | place, set(place), cold)
             found[made if isinstance(made, Point) else (kernel.name, *place.items())] = made
@@ -85,16 +93,6 @@ def _by_problem(made):
     return [point for group in groups.values() for point in group]
 
 
-def _places(sweeps):
-    if not sweeps:
-        yield {}
-        return
-    (field, values), *rest = sweeps
-    for value in values:
-        for place in _places(rest):
-            yield {field: value, **place}
-
-
 def _point(kernel, wanted, swept, cold):
     base = begin(kernel)
     known, constants = {f.name: f for f in fields(base)}, {c.name: c for c in kernel.constants}
@@ -104,7 +102,7 @@ def _point(kernel, wanted, swept, cold):
         if name in extra:
             special[name] = check_value(name, text, 0, {"low": 1, "high": 2**16})
         elif name in known:
-            problem[name] = check_value(name, text, known[name].default, known[name].metadata) if not isinstance(known[name].default, str) else text
+            problem[name] = check_value(name, text, known[name].default, known[name].metadata)
         elif name in constants:
             settings[name] = text
         else:
@@ -127,11 +125,16 @@ def _point(kernel, wanted, swept, cold):
 # ---- the table ----
 
 
+def settings_text(settings):
+    """Pairs of constants as the column `settings` holds them."""
+    return " ".join(f"{name}={value}" for name, value in settings)
+
+
 def row(timing, roofs):
     """The table's row of a measure.Timing; roofs as measure.roofs gives them."""
     point = timing.point
     made = {**sizes(point.problem), "name": point.name, "kind": "peer" if point.is_peer else "kernel", "status": timing.status, "reason": timing.reason,
-            "settings": " ".join(f"{k}={v}" for k, v in point.settings), "l2": "cold" if point.cold else "warm", "problem": json.dumps(asdict(point.problem))}
+            "settings": settings_text(point.settings), "l2": "cold" if point.cold else "warm", "problem": json.dumps(asdict(point.problem))}
     made |= {name: getattr(timing, name) for name in ("runs", "median_us", "p10_us", "p90_us", "peak_bytes", "max_abs_error", "baseline_max_abs_error")}
     for name in ("clock", "temperature", "power"):
         made[f"{name}_before"], made[f"{name}_after"] = getattr(timing, name)
@@ -174,6 +177,17 @@ def figures(timing, roofs):
 def table(rows: Iterable[dict]):
     """Rows as a table of COLUMNS."""
     return pd.DataFrame(list(rows), columns=list(COLUMNS))
+
+
+def records(made):
+    """A table's rows as JSON has them: None where there is no value."""
+    return json.loads(made.to_json(orient="records"))
+
+
+def roofs_said(roofs):
+    """The measured roofs in words."""
+    return (f"copy {roofs['copy_gb_per_s']:,.0f} GB/s, fp32 FMA {roofs['fp32_tflops']:.1f} TFLOP/s, fp16 tensor cores "
+            f"{roofs['fp16_tflops']:.0f} TFLOP/s")
 
 
 def provenance(device, roofs, made):

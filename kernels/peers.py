@@ -10,8 +10,6 @@ from kernels.paged import PagedProblem
 from kernels.problem import AttentionProblem
 
 PEERS = {"sdpa_math": "MATH", "sdpa_efficient": "EFFICIENT_ATTENTION", "sdpa_flash": "FLASH_ATTENTION", "sdpa_cudnn": "CUDNN_ATTENTION"}
-TITLES = {"sdpa_math": "torch SDPA, math", "sdpa_efficient": "torch SDPA, memory-efficient", "sdpa_flash": "torch SDPA, flash",
-          "sdpa_cudnn": "torch SDPA, cuDNN"}
 
 
 def prepare(name, problem, inputs):

@@ -1,5 +1,7 @@
 """Compare: two kernels, or two builds of one, on the same inputs under one clock, and what differs in code, bytes, conflicts and time."""
 
+from dataclasses import replace
+
 import pandas as pd
 import streamlit as st
 
@@ -33,7 +35,7 @@ aligned = compare.align(stories[0].frames, stories[1].frames, requests)
 components.clock(aligned.frames, run_id=str(hash(requests)), step=st.session_state.pop("first_step", 0))
 sides = list(zip("ab", both, stories, (aligned.a, aligned.b)))
 for mount in (lambda side, run, story, frames: components.narration(frames, side),  # a row of columns each, so that both stay level
-              lambda side, run, story, frames: components.matrices(run, compare.held(story, frames), side),
+              lambda side, run, story, frames: components.matrices(run, replace(story, frames=frames), side),
               lambda side, run, story, frames: components.code(run.request.kernel, frames, side=side)):
     for column, what in zip(st.columns(2, gap="medium"), sides):
         with column:

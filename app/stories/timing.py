@@ -46,16 +46,12 @@ def live():
             st.rerun()
         if started:
             try:
-                points = bench.points(names, [bench.sweep_field(f"{field}={values}")], _pairs(chosen), peers, not warm)
-                _measure(points)
+                held = [bench.set_field(part) for part in chosen.split(",") if part.strip()]
+                _measure(bench.points(names, [bench.sweep_field(f"{field}={values}")], held, peers, not warm))
             except ProblemError as error:
                 st.error(f"**This sweep cannot run.** {error}".replace("`", "'"), icon=":material/block:")
             except WarpglassError as error:
                 st.error(f"**The sweep ended.** {error} What was measured by then is shown.", icon=":material/error:")
-
-
-def _pairs(text):
-    return [(name, ",".join(values)) for name, values in (bench.sweep_field(part) for part in text.split(",") if part.strip())]
 
 
 def _measure(points):
@@ -71,7 +67,7 @@ def _measure(points):
 
 
 def sources():
-    """(the chosen tables together, provenance of each by device and source)."""
+    """(the chosen tables together, provenance of each of them by its name, the names of all there are)."""
     recorded = bench.recorded()
     names = [*([NOW] if mine else []), *recorded]
     asked_for = [name for name in asked.get("gpus", "").split("|") if name in names]
@@ -85,33 +81,30 @@ def sources():
         else:
             table, where[name] = recorded[name]
             tables.append(timing.prepared(table, where[name], "recorded"))
-    return pd.concat(tables, ignore_index=True) if tables else timing.prepared(bench.table([]), {"device": "", "date": ""}, "recorded"), where
+    return pd.concat(tables, ignore_index=True) if tables else timing.prepared(bench.table([]), {"device": "", "date": ""}, "recorded"), where, names
 
 
-def pick(label, options, name, **more):
-    """A select box that begins at what the link asks for."""
-    asked_for = asked.get(name)
+def pick(label, options, name, first=None, **more):
+    """A select box that begins at what the link asks for, else at `first`, else at the first option."""
     key = f"timing_{name}"
     if st.session_state.get(key) not in options:
-        st.session_state[key] = asked_for if asked_for in options else more.pop("first", options[0])
-    more.pop("first", None)
+        st.session_state[key] = asked.get(name) if asked.get(name) in options else first or options[0]
     return st.selectbox(label, options, key=key, **more)
 
 
 def badges(where):
     for name, entry in where.items():
-        label, roofs = "measured" if name == NOW else "recorded", entry["roofs"]
+        label = "measured" if name == NOW else "recorded"
         st.badge(label, color=frame.BADGE_COLOURS[label])
         torch = f", torch {entry['torch']}" if "torch" in entry else ""
-        st.caption(f"{entry['device']}, driver {entry['driver']}{torch}, {entry['date']}. Roofs measured there: copy {roofs['copy_gb_per_s']:,.0f} GB/s, "
-                   f"fp32 FMA {roofs['fp32_tflops']:.1f} TFLOP/s, fp16 tensor cores {roofs['fp16_tflops']:.0f} TFLOP/s.")
+        st.caption(f"{entry['device']}, driver {entry['driver']}{torch}, {entry['date']}. Roofs measured there: {bench.roofs_said(entry['roofs'])}.")
 
 
 def downloads(compared, part, field, title, baseline, where, charts):
     """The shown rows as CSV and JSON, the report, and any of the charts as an image."""
     rows = compared.drop(columns=["problem"]).reset_index(drop=True)
     report = timing.report(compared, part, field, title, baseline, list(where.values()))
-    text = json.dumps({"provenance": where, "baseline": baseline, "rows": json.loads(rows.to_json(orient="records"))}, indent=1)
+    text = json.dumps({"provenance": where, "baseline": baseline, "rows": bench.records(rows)}, indent=1)
     columns = st.columns([1, 1, 1.4, 1.4, 1, 1], vertical_alignment="bottom")
     kind = columns[3].selectbox("Chart", list(timing.CHARTS), format_func=timing.CHARTS.get, key="timing_image")
     files = (("CSV", rows.to_csv(index=False), "times.csv", "text/csv"), ("JSON", text, "times.json", "application/json"),
@@ -135,7 +128,7 @@ else:
     st.info(f"This machine has no GPU, so the times are recorded ones. {survey.reasons.get('gpu', '')}", icon=":material/info:")
 
 with st.sidebar:
-    table, where = sources()
+    table, where, every = sources()
     found = timing.sweeps(table)
     titles = {key: timing.sweep_title(table, field, fixed) for key, (field, fixed) in found.items()}
 if not found:
@@ -154,7 +147,6 @@ with st.sidebar:
 compared = bench.speedups(part, baseline)
 compared = compared[compared.label.isin(shown or names)]
 hide = [name for name in names if name not in shown] if shown else []
-every = [*([NOW] if mine else []), *bench.recorded()]
 write_url({"sweep": key, "baseline": baseline, **({"hide": "|".join(hide)} if hide else {}), **({"gpus": "|".join(where)} if len(where) < len(every) else {})})
 
 st.subheader(titles[key], anchor=False)

@@ -44,6 +44,11 @@ def index():
     return found
 
 
+def of(kernel):
+    """The recording.json of every recording of a KernelSpec's present source."""
+    return [entry for entry in index().values() if entry["kernel"] == kernel.name and entry["source_hash"] == kernel.source_hash]
+
+
 def find(request):
     """The folder of the recording that answers the request; ProblemError with the recorded problems if there is none."""
     wanted = identity(request)
