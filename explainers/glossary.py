@@ -31,6 +31,8 @@ TERMS = {
     "wavefront": "One go of shared memory: at most one word of each bank.",
     "sector": "32 neighbouring bytes of global memory, the least that is moved.",
     "line": "128 neighbouring bytes of global memory: four sectors.",
+    "tensor core": "The part of a multiprocessor that multiplies small matrices for a whole warp in one instruction.",
+    "bfloat16": "A float of 16 bits: the range of fp32 with 8 of its 24 significant bits. Three of them add up to any fp32 number.",
     "occupancy": "The warps that a multiprocessor holds at once, of those that it could.",
     "wave": "As many blocks as the whole GPU holds at once.",
     "median": "The middle time of the runs; half were faster, half slower.",
@@ -51,7 +53,7 @@ PROVENANCE = {
 }
 
 PHASES = {  # the marks of the kernels, as the pages call them
-    "load_q": "Load Q", "load_tile": "Load tile", "prefetch": "Prefetch K", "scores": "Scores",
+    "load_q": "Load Q", "load_tile": "Load tile", "load_v": "Load V", "prefetch": "Prefetch K", "scores": "Scores",
     "softmax": "Online softmax", "output": "Output", "write": "Write O",
     "walk_k": "Walk K", "walk_v": "Walk V", "write_part": "Write partition", "combine": "Combine", "write_token": "Write token", "copy_page": "Copy page",
     "walk": "Walk", "row_max": "Row max", "row_sum": "Row sum", "divide": "Divide",

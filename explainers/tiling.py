@@ -13,6 +13,7 @@ from explainers.glossary import PHASES
 from explainers.palette import AXIS, OKABE_ITO, TENSOR
 
 TENSORS = ("Q", "K", "V", "S", "P", "O")
+READS = ("load", "ldmatrix")
 WRITES = ("store", "cp_async")  # what puts numbers into shared memory: a store, or a copy that passes by the registers
 
 
@@ -132,15 +133,15 @@ def _partial_outputs(values, rows, head_dim, step_count):
 
 def _frames(steps, accesses, values, o_of_step, lit):
     values_of, value_rects = dict(tuple(values.groupby("step"))), _score_rects(values)
-    resident, frames, where, running = {}, [], None, {}
+    resident, arrived, frames, where, running = {}, {}, [], None, {}  # arrived: what of a tensor was read last
     for number, step in enumerate(steps.table.itertuples()):
         if (step.launch, step.block) != where:
-            resident, where = {}, (step.launch, step.block)  # shared memory belongs to one block
+            resident, arrived, where = {}, {}, (step.launch, step.block)  # shared memory and registers belong to one block
         touched = [a for a in accesses[number] if a.space == "global"]
+        arrived.update({a.tensor: list(a[-4:]) for a in touched if a.kind == "load"})
         for a in accesses[number]:
             if a.space == "shared" and a.kind in WRITES:
-                source = next((t for t in touched if (t.tensor, t.kind) == (a.tensor, "load")), None)
-                rect = list(source[-4:]) if source else value_rects.get(("p", number))
+                rect = arrived.get(a.tensor) or value_rects.get(("p", number))
                 resident = {**resident, a.tensor: {"rect": rect, "bytes": a.bytes}}
         for a in touched:
             key = f"{a.tensor} {a.kind}"
@@ -148,7 +149,7 @@ def _frames(steps, accesses, values, o_of_step, lit):
         frames.append({
             "tile": int(step.tile), "title": _title(step), "block": int(step.block),
             "touched": [{"tensor": a.tensor, "kind": a.kind, "rect": list(a[-4:])} for a in touched], "resident": resident,
-            "uses": [a.tensor for a in accesses[number] if (a.space, a.kind) == ("shared", "load")], "scores": value_rects.get(("score", number)),
+            "uses": [a.tensor for a in accesses[number] if a.space == "shared" and a.kind in READS], "scores": value_rects.get(("score", number)),
             "o": int(o_of_step[number]), "bytes": running, "lines": lit[number],
             "sentence": _sentence(step, accesses[number], value_rects.get(("score", number)), values_of.get(number))})
     return frames
@@ -172,7 +173,7 @@ def _sentence(step, accesses, score_rect, values):
     def moved(space, *kinds):
         return [f"{_place(a) if space == 'global' else a.tensor} ({a.bytes:,} bytes)" for a in accesses if a.space == space and a.kind in kinds]
 
-    reads, writes, kept, from_shared = moved("global", "load"), moved("global", "store"), moved("shared", *WRITES), moved("shared", "load")
+    reads, writes, kept, from_shared = moved("global", "load"), moved("global", "store"), moved("shared", *WRITES), moved("shared", *READS)
     parts = []
     if reads:
         parts.append(f"reads {_list(reads)} from global memory")

@@ -164,14 +164,27 @@ def figures(timing, roofs):
     """TFLOP/s, tokens/s, bytes moved and GB/s, FLOP per byte, and per cent of the roof: the lower of arithmetic and copy bandwidth x intensity."""
     point, moved, median_us = timing.point, timing.moved_bytes, timing.median_us
     work = point.problem.work
-    half = point.is_peer and sizes(point.problem).get("dtype") == "float16"
-    arithmetic = roofs["fp16_tflops" if half else "fp32_tflops"]
+    title, arithmetic = _arithmetic(point, arithmetic_roofs(roofs))
     gb_per_s, tflops, intensity = moved / median_us / 1e3, work.flops / median_us / 1e6, work.flops / moved
     by_memory = intensity * roofs["copy_gb_per_s"] / 1e3
     percent = 100 * tflops / min(arithmetic, by_memory) if work.flops else 100 * gb_per_s / roofs["copy_gb_per_s"]
-    roof = "copy" if by_memory < arithmetic or not work.flops else "fp16 tensor cores" if half else "fp32 FMA"
     return {"tflops": round(tflops, 4) if work.flops else None, "tokens_per_s": round(1e6 * work.tokens / median_us, 1), "bytes": int(moved),
-            "gb_per_s": round(gb_per_s, 2), "intensity": round(intensity, 4), "roof": roof, "roof_percent": round(percent, 2)}
+            "gb_per_s": round(gb_per_s, 2), "intensity": round(intensity, 4), "roof": "copy" if by_memory < arithmetic or not work.flops else title,
+            "roof_percent": round(percent, 2)}
+
+
+def arithmetic_roofs(roofs):
+    """title -> TFLOP/s. Derived: an fp32 product of six 16-bit ones goes at most at a sixth of the fp16 rate."""
+    return {"fp32 FMA": roofs["fp32_tflops"], "fp16 tensor cores": roofs["fp16_tflops"], "fp16 tensor cores / 6": roofs["fp16_tflops"] / 6}
+
+
+def _arithmetic(point, roofs):
+    """(title, TFLOP/s) of the arithmetic that a point's kernel or peer uses."""
+    products = peers.TENSOR_PRODUCTS.get(point.name, 0) if point.is_peer else catalog.KERNELS[point.name].tensor_products
+    title = "fp32 FMA" if not products else f"fp16 tensor cores / {products}"
+    if point.is_peer and sizes(point.problem).get("dtype") == "float16":
+        title = "fp16 tensor cores"
+    return title, roofs[title]
 
 
 def table(rows: Iterable[dict]):
@@ -222,15 +235,21 @@ def speedups(made, baseline):
 
 
 def labelled(made):
-    """The table with `label`: the name, and where a name was timed with several settings those that differ."""
+    """The table with `label`: the name, and where a name was timed with several settings, not all of them its own choice, those that differ."""
     made = made.copy()
     labels = made["name"].astype(str)
     for name, part in made.groupby("name"):
-        if part.settings.nunique() > 1:
+        if part.settings.nunique() > 1 and not all(map(_own_choice, part.itertuples())):
             pairs = [dict(p.split("=") for p in str(s).split()) for s in part.settings.fillna("")]
             differ = [k for k in pairs[0] if len({p.get(k) for p in pairs}) > 1] if pairs else []
             labels.loc[part.index] = [f"{name} {' '.join(f'{k}={p[k]}' for k in differ if k in p)}".strip() for p in pairs]
     return made.assign(label=labels)
+
+
+def _own_choice(row):
+    """Whether a row's settings are those that the kernel takes for its problem where nobody chooses; a skipped row has none."""
+    spec = catalog.KERNELS[row.name]
+    return row.status == "skipped" or row.settings == settings_text(spec.settings(spec.tuned(spec.problem_type(**json.loads(row.problem)))).items())
 
 
 def exponents(made, field="seq_len"):

@@ -34,6 +34,7 @@ class KernelSpec:
     make_plan: Callable[[object, dict], Plan]
     problem_type: type = AttentionProblem
     folder: Path = CUDA
+    tensor_products: int = 0  # products of 16-bit numbers, on tensor cores, that make up one fp32 multiply-add; 0: it is one FMA
     tuned: Callable[[object], dict] = _untuned  # problem -> constants that are faster on it than the defaults, as the bench found on an H200
 
     @property
@@ -138,15 +139,16 @@ def _flash_plan(problem, c):
 
 def _flash_registers_plan(problem, c):
     heads, rows = problem.batch * problem.heads, ceil_div(problem.seq_len, c["BLOCK_Q"])
-    stride, p_stride = problem.head_dim + c["PAD"], c["BLOCK_KV"] | 16 if c["PAD"] else c["BLOCK_KV"]
-    shared = (c["BLOCK_Q"] + c["BLOCK_KV"]) * stride + c["BLOCK_KV"] * problem.head_dim + c["BLOCK_Q"] * p_stride
-    launch = Launch("flash", (rows, heads, 1), (16 * c["BLOCK_Q"] // c["ROWS"], 1, 1), 4 * shared,
+    shared = 6 * (c["BLOCK_Q"] + 2 * c["BLOCK_KV"]) * (problem.head_dim + c["PAD"])  # a float is three bfloat16
+    launch = Launch("flash", (rows, heads, 1), (2 * c["BLOCK_Q"], 1, 1), shared,
                     ("q", "k", "v", "o", np.int32(problem.seq_len), np.int32(problem.causal), np.float32(problem.scale)), 1)
     return Plan((launch,), {"o": problem.shape}, rows * heads)
 
 
 def _flash_registers_tuned(problem):
-    return {"BLOCK_Q": 128} if problem.head_dim == 128 else {}
+    """Larger blocks split K and V less often, where enough of them are left for 132 multiprocessors; smaller tiles leave registers to wide heads."""
+    blocks = ceil_div(problem.seq_len, 128) * problem.batch * problem.heads
+    return ({"BLOCK_Q": 128} if blocks >= 256 else {}) | ({"BLOCK_KV": 32} if problem.head_dim == 128 else {})
 
 
 def _paged_v1_plan(problem, c):
@@ -193,8 +195,7 @@ _LARGE_TILES = (
     Constant("BLOCK_Q", (16, 32, 64, 128), 64, "query rows per tile"),
     Constant("BLOCK_KV", (16, 32, 64), 64, "keys per tile"),
 )
-_ROWS = Constant("ROWS", (2, 4, 8), 8, "query rows per thread")
-_PAD = Constant("PAD", (0, 4), 4, "floats left free after each row of Q_smem and K_smem, against bank conflicts; P_smem has its own")
+_PAD = Constant("PAD", (0, 8), 8, "bfloat16s left free after each row of Q_smem, K_smem and V_smem, against bank conflicts")
 _PAD_K = Constant("PAD_K", (0, 4), 0, "floats left free after each row of K_smem, against bank conflicts")
 _SUBTRACT_MAX = Constant(
     "SUBTRACT_MAX", (1, 0), 1, "subtract the row's max before the exponential", "No max subtraction",
@@ -210,8 +211,8 @@ KERNELS = {spec.name: spec for spec in (
     KernelSpec("02_tiled", "Tiled", "attention", 2, (*_TILES, _PAD_K, _SUBTRACT_MAX), _tiled_plan),
     KernelSpec("03_flash", "FlashAttention", "attention", 3, (*_TILES, _PAD_K, _SUBTRACT_MAX, _RESCALE), _flash_plan),
     KernelSpec("04_flash_registers", "FlashAttention in registers", "attention", 4,
-               (*_LARGE_TILES, _ROWS, _PAD, _SUBTRACT_MAX, _RESCALE), _flash_registers_plan,
-               tuned=_flash_registers_tuned),
+               (*_LARGE_TILES, _PAD, _SUBTRACT_MAX, _RESCALE), _flash_registers_plan,
+               tensor_products=6, tuned=_flash_registers_tuned),
     KernelSpec("paged_v1", "PagedAttention V1", "paged", 1, (_WARPS,), _paged_v1_plan, PagedProblem),
     KernelSpec("paged_v2", "PagedAttention V2", "paged", 2, (_WARPS, _PARTITION), _paged_v2_plan, PagedProblem),
     KernelSpec("reshape_and_cache", "Write new tokens", "cache", 1, (), _cache_write_plan, CacheWriteProblem),

@@ -45,7 +45,7 @@ def _attention_grid(kernel):
         small = n <= 100
         pairs.append((AttentionProblem(seq_len=n, head_dim=d, causal=causal, batch=number % 3 + 1 if small else 1,
                                        heads=number % 4 + 1 if small else number % 2 + 1, score_scale=SCALES[number % 4], seed=number), ()))
-    tiles = [(c.name, v) for c in kernel.constants if c.name in ("BLOCK_Q", "BLOCK_KV", "ROWS", "PAD_K", "PAD") for v in c.values if v != c.default]
+    tiles = [(c.name, v) for c in kernel.constants if c.name in ("BLOCK_Q", "BLOCK_KV", "PAD_K", "PAD") for v in c.values if v != c.default]
     for number, (constant, value) in enumerate(tiles):
         for n, causal in ((65, False), (100, True)):
             pairs.append((AttentionProblem(seq_len=n, head_dim=(32, 64, 128)[number % 3], heads=2, causal=causal, seed=number), ((constant, value),)))

@@ -87,8 +87,8 @@ def requests(names=()):
     found = [ask("lab_columns", ColumnsProblem(), tile) for tile in TILES]
     found += [ask("lab_transpose", TransposeProblem(96, 64), tile) for tile in TILES]
     found += [ask("lab_global", GlobalProblem(layout, 16 if "paged" in layout else 4)) for layout in LAYOUTS]
-    padding = [(name, c.name) for name, spec in catalog.ATTENTION.items() for c in spec.constants if c.name.startswith("PAD")]
-    for (name, constant), pad, causal in product(padding, (0, 4), (False, True)):
+    padding = [(name, c.name, pad) for name, spec in catalog.ATTENTION.items() for c in spec.constants if c.name.startswith("PAD") for pad in c.values]
+    for (name, constant, pad), causal in product(padding, (False, True)):
         found += [ask(name, AttentionProblem(seq_len=n, head_dim=d, causal=causal), {constant: pad}) for n, d in ((64, 32), (100, 64), (48, 128))]
     found += [ask("01_naive", AttentionProblem(seq_len=100))]
     found += [ask(name, spec.problem_type()) for name, spec in catalog.KERNELS.items() if spec.family in ("paged", "cache")]

@@ -1,5 +1,5 @@
 """What our kernels are compared with: torch's scaled_dot_product_attention (SDPA), each of its implementations by name, on the problem's own
-type. fp32 products are full fp32: torch.backends.cuda.matmul.allow_tf32 is off, as it is by default."""
+type. fp32 products are as exact as fp32: torch.backends.cuda.matmul.allow_tf32 is off, as it is by default."""
 
 import warnings
 
@@ -10,6 +10,8 @@ from kernels.paged import PagedProblem
 from kernels.problem import AttentionProblem
 
 PEERS = {"sdpa_math": "MATH", "sdpa_efficient": "EFFICIENT_ATTENTION", "sdpa_flash": "FLASH_ATTENTION", "sdpa_cudnn": "CUDNN_ATTENTION"}
+# As KernelSpec.tensor_products, of those that compute fp32 on tensor cores: CUTLASS's OpMultiplyAddFastF32, three TF32 products, each at half the rate
+TENSOR_PRODUCTS = {"sdpa_efficient": 6}
 
 
 def prepare(name, problem, inputs):

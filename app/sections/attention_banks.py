@@ -10,7 +10,7 @@ from explainers import bank_conflicts
 from kernels.catalog import ATTENTION
 from kernels.execute import Scope
 
-PADDING = {spec.name: c.name for spec in ATTENTION.values() for c in spec.constants if c.name.startswith("PAD")}  # kernel -> its constant
+PADDING = {spec.name: c for spec in ATTENTION.values() for c in spec.constants if c.name.startswith("PAD")}  # kernel -> its constant
 PROBLEM = ["seq_len", "head_dim", "heads", "causal", "BLOCK_Q", "BLOCK_KV"]
 
 
@@ -18,26 +18,26 @@ def show(page, survey):
     with st.sidebar:
         page.kernels = tuple(PADDING)
         kernel = page.choose_kernel()
+        pad = PADDING[kernel.name]
         backend = page.choose_backend(survey)
         if backend == "recorded":
             page.choose_recorded()
         else:
-            page.widgets([*PROBLEM, PADDING[kernel.name]])
+            page.widgets([*PROBLEM, pad.name])
     request = page.request(backend, Scope())
     run = runs.run(request)
-    plain, padded = (runs.run(replace(request, settings=page.settings(**{PADDING[kernel.name]: pad}))) for pad in (0, 4))
+    plain, padded = (runs.run(replace(request, settings=page.settings(**{pad.name: value}))) for value in (0, max(pad.values)))
     table = bank_conflicts.compare_padding(plain, padded)
     st.subheader("Wavefronts per request, by source line", anchor=False)
     st.dataframe(table.drop(columns=["wavefronts without", "wavefronts with"]).round(3), hide_index=True, width="stretch")
     st.info(bank_conflicts.padding_sentence(table), icon=":material/data_usage:")
-    st.caption(f"Of query tile {request.scope.first}: addresses {plain.provenance} on {plain.device}, wavefronts derived. Padded: each row of K_smem is "
-               "4 floats longer, so that neighbouring keys begin in other banks.")
+    st.caption(f"Of query tile {request.scope.first}: addresses {plain.provenance} on {plain.device}, wavefronts derived. {pad.name}, {pad.meaning}: "
+               f"0, or padded {max(pad.values)}, so that neighbouring rows begin in other banks.")
     costly = table.loc[table["wavefronts without"].idxmax(), "source line"]
     line = page.choose_line(request, run.lines("shared"), next(n for n, site in request.sites.items() if site.code_line == costly and site.space == "shared"))
     story = bank_conflicts.explain(run, line)
     page.write_url()
     frame.steps(story.frames, (request, line), kernel, lambda: components.banks(story))
-    padding = dict(request.settings)[PADDING[kernel.name]]
-    st.caption(f"Warp 0 of the first block, K_smem padded by {padding} floats. Offsets are from the tensor's own base: another base "
+    st.caption(f"Warp 0 of the first block, {pad.name} {request.constants[pad.name]}. Offsets are from the tensor's own base: another base "
                "turns the banks, and changes no count.")
     frame.badge(run)

@@ -11,6 +11,11 @@
 #include "ptx.cuh"
 #include "probe.cuh"
 
+// The two bfloat16 of a word as floats; two words as one store
+__device__ __forceinline__ float low_float(unsigned pair) { return __uint_as_float(pair << 16); }
+__device__ __forceinline__ float high_float(unsigned pair) { return __uint_as_float(pair & 0xffff0000u); }
+__device__ __forceinline__ long long words(unsigned low, unsigned high) { return (long long)((unsigned long long)high << 32 | low); }
+
 // sum + q . k over four neighbouring dims, fused, in a fixed order: the CPU and the GPU round alike
 __device__ __forceinline__ float4 fma4(float4 q, float4 k, float4 sum) {
   return make_float4(fmaf(q.x, k.x, sum.x), fmaf(q.y, k.y, sum.y), fmaf(q.z, k.z, sum.z), fmaf(q.w, k.w, sum.w));

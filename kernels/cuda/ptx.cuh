@@ -12,11 +12,13 @@
 //   ldg_l2<T>(pointer)            load from global memory that L1 does not keep      LDG
 //   ldmatrix(words[N], pointer)   N 8x8 matrices of 16-bit elements from shared memory; lane 8i + r points at row r of
 //                                 matrix i, and gets of each the two elements at row lane / 4, pair lane % 4       LDSM
+//   ldmatrix_trans(words[4], pointer)   the same, each matrix transposed: the elements at column lane / 4, row pair lane % 4   LDSM.T
+//   mma_m16n8k16(C, A, b0, b1)    C += A @ B by the warp's tensor cores, bfloat16 times bfloat16 added up in fp32               HMMA
+//                                 C [16, 8]: of rows lane / 4 and lane / 4 + 8, columns 2t and 2t + 1, t = lane % 4; A [16, 16]: the same
+//                                 rows, columns 2t and 2t + 1, then both rows again 8 columns on; B [16, 8]: column lane / 4, the same two pairs of rows
 //   cp_async<BYTES>(smem, gmem)   a copy that passes by the registers: 4, 8 or 16 bytes, through L1           LDGSTS
 //   cp_async_l2(smem, gmem)       the same, 16 bytes that L1 does not keep                             LDGSTS.BYPASS
 //   cp_async_wait()               until this thread's copies have landed
-//   kept_address(float_pointer)   a place in shared memory, kept in a register: lds and sts of it + a constant need no arithmetic of their own
-//                                 (the compiler would else compute each address from scratch)
 //   exp2_approx(x)                2^x by the GPU's own instruction, off by at most 2 in the last place                         MUFU.EX2
 //   clock_cycles(), global_time_ns(), multiprocessor()     when and where; 0 in the CPU shim, which has no time
 #pragma once
@@ -34,25 +36,21 @@ __device__ __forceinline__ half to_half(float v) {
   return h;
 }
 
-__device__ __forceinline__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-
-struct KeptAddress {
-  float* at;  // a generic address: of a shared one ptxas would take the sum apart again
-  __device__ __forceinline__ KeptAddress operator+(int floats) const { return {at + floats}; }
-};
-__device__ __forceinline__ KeptAddress kept_address(float* p) {
-  size_t address = __cvta_generic_to_shared(p);
-  asm volatile("" : "+l"(address));
-  return {static_cast<float*>(__cvta_shared_to_generic(address))};
+// Two bfloat16 in a word, the first in its low half. As a float each has the upper half of its bits.
+struct bfloat16 { unsigned short bits; };
+__device__ __forceinline__ unsigned bfloat16_pair(float low, float high) {
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
 }
+
+__device__ __forceinline__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
 template <class T> __device__ T ldg(const void* p);
 template <class T> __device__ T ldg_l2(const void* p);
 template <class T> __device__ void stg(void* p, T v);
 template <class T> __device__ T lds(const void* p);
-template <class T> __device__ T lds(KeptAddress p);
 template <class T> __device__ void sts(void* p, T v);
-template <class T> __device__ void sts(KeptAddress p, T v);
 
 // One type's accesses: its PTX type, the register that holds it, and the operands of a load (value, address) and of a store. Each
 // holds its instruction itself: behind a second inlined function the compiler would mix up the source lines of its callers. Shared
@@ -77,18 +75,9 @@ template <class T> __device__ void sts(KeptAddress p, T v);
     asm volatile("ld.volatile.shared" TYPE " " LOADED ", " LOAD_AT ";" : OUT : "r"(shared_address(p)) : "memory"); \
     return static_cast<T>(v);                                                                           \
   }                                                                                                     \
-  template <> __device__ __forceinline__ T lds<T>(KeptAddress p) {                                      \
-    REGISTER v;                                                                                         \
-    asm volatile("ld.volatile.shared" TYPE " " LOADED ", " LOAD_AT ";" : OUT : "l"(__cvta_generic_to_shared(p.at)) : "memory"); \
-    return static_cast<T>(v);                                                                           \
-  }                                                                                                     \
   template <> __device__ __forceinline__ void sts<T>(void* p, T value) {                                \
     const REGISTER v = value;                                                                           \
     asm volatile("st.volatile.shared" TYPE " [%0], " STORED ";" ::"r"(shared_address(p)), IN : "memory");   \
-  }                                                                                                     \
-  template <> __device__ __forceinline__ void sts<T>(KeptAddress p, T value) {                          \
-    const REGISTER v = value;                                                                           \
-    asm volatile("st.volatile.shared" TYPE " [%0], " STORED ";" ::"l"(__cvta_generic_to_shared(p.at)), IN : "memory");         \
   }
 #define TWO_OUT "=f"(v.x), "=f"(v.y)
 #define TWO_IN "f"(v.x), "f"(v.y)
@@ -111,6 +100,14 @@ __device__ __forceinline__ void ldmatrix(unsigned (&w)[2], const void* p) {
 __device__ __forceinline__ void ldmatrix(unsigned (&w)[4], const void* p) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(shared_address(p)) : "memory");
+}
+__device__ __forceinline__ void ldmatrix_trans(unsigned (&w)[4], const void* p) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(shared_address(p)) : "memory");
+}
+__device__ __forceinline__ void mma_m16n8k16(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3]) : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(b0), "r"(b1));
 }
 
 template <int BYTES> __device__ __forceinline__ void cp_async(void* smem, const void* gmem) {

@@ -56,6 +56,14 @@ inline half to_half(float v) {
   return {(unsigned short)(sign | (((last_place + 24) << 10) + steps))};
 }
 
+// bfloat16: the upper half of a float, rounded to nearest even.
+struct bfloat16 { unsigned short bits; };
+inline unsigned bfloat16_bits(float v) {
+  const unsigned u = __float_as_uint(v);
+  return v != v ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16;
+}
+inline unsigned bfloat16_pair(float low, float high) { return bfloat16_bits(low) | bfloat16_bits(high) << 16; }
+
 namespace simt {
 
 struct Buffer { const char* base; uint64_t bytes; };
@@ -79,8 +87,8 @@ struct Fiber {
   unsigned announced_bytes;
   bool announced_store;
 };
-enum Collective { SHUFFLE = 1, SYNCWARP = 2, LDMATRIX = 3 };
-constexpr const char* COLLECTIVE_NAMES[] = {"", "shuffle", "__syncwarp", "ldmatrix"};
+enum Collective { SHUFFLE = 1, SYNCWARP, LDMATRIX, MMA };
+constexpr const char* COLLECTIVE_NAMES[] = {"", "shuffle", "__syncwarp", "ldmatrix", "mma"};
 
 constexpr size_t STACK_BYTES = 64 * 1024, SHARED_MAX = 227 * 1024;
 constexpr unsigned THREADS_MAX = 1024;
@@ -268,11 +276,38 @@ template <class T> T shuffle(unsigned mask, T value, unsigned source) {
   return value;
 }
 
-struct Matrices { const char* row; unsigned count; uint32_t words[4]; };
+struct Matrices { const char* row; unsigned count; bool transposed; uint32_t words[4]; };
 static void deal_matrices(void** lanes, unsigned) {
   for (unsigned l = 0; l < 32; ++l) {
     Matrices* mine = static_cast<Matrices*>(lanes[l]);
-    for (unsigned i = 0; i < mine->count; ++i) memcpy(&mine->words[i], static_cast<Matrices*>(lanes[8 * i + l / 4])->row + 4 * (l % 4), 4);
+    for (unsigned i = 0; i < mine->count; ++i) {
+      uint16_t pair[2];
+      for (unsigned n = 0; n < 2; ++n) {
+        const unsigned row = mine->transposed ? 2 * (l % 4) + n : l / 4, column = mine->transposed ? l / 4 : 2 * (l % 4) + n;
+        memcpy(&pair[n], static_cast<Matrices*>(lanes[8 * i + row])->row + 2 * column, 2);
+      }
+      memcpy(&mine->words[i], pair, 4);
+    }
+  }
+}
+
+// The products are exact and the sum is rounded once; a tensor core cuts off bits while it adds.
+struct Mma { float* c; const unsigned* a; unsigned b[2]; };
+static void multiply(void** lanes, unsigned) {
+  float a[16][16], b[16][8];
+  for (unsigned l = 0; l < 32; ++l) {
+    const Mma& lane = *static_cast<Mma*>(lanes[l]);
+    for (unsigned i = 0; i < 8; ++i)
+      a[l / 4 + i / 2 % 2 * 8][2 * (l % 4) + i % 2 + i / 4 * 8] = __uint_as_float(lane.a[i / 2] >> i % 2 * 16 << 16);
+    for (unsigned i = 0; i < 4; ++i) b[2 * (l % 4) + i % 2 + i / 2 * 8][l / 4] = __uint_as_float(lane.b[i / 2] >> i % 2 * 16 << 16);
+  }
+  for (unsigned l = 0; l < 32; ++l) {
+    float* c = static_cast<Mma*>(lanes[l])->c;
+    for (unsigned i = 0; i < 4; ++i) {
+      double sum = c[i];
+      for (unsigned k = 0; k < 16; ++k) sum += (double)a[l / 4 + i / 2 * 8][k] * b[k][2 * (l % 4) + i % 2];
+      c[i] = (float)sum;
+    }
   }
 }
 }  // namespace simt
@@ -315,15 +350,18 @@ template <class T> void sts(void* p, T v) {
   memcpy(p, &v, sizeof v);
 }
 
-template <int N> void ldmatrix(unsigned (&words)[N], const void* p) {
+template <int N> void ldmatrix(unsigned (&words)[N], const void* p, bool transposed = false) {
   if ((simt::current->linear & 31) < 8 * N) simt::check_shared(p, 16, false);
-  simt::Matrices m{static_cast<const char*>(p), N, {}};
+  simt::Matrices m{static_cast<const char*>(p), N, transposed, {}};
   simt::rendezvous(~0u, simt::LDMATRIX, &m, simt::deal_matrices);
   memcpy(words, m.words, sizeof words);
 }
+inline void ldmatrix_trans(unsigned (&words)[4], const void* p) { ldmatrix(words, p, true); }
+inline void mma_m16n8k16(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1) {
+  simt::Mma m{C, A, {b0, b1}};
+  simt::rendezvous(~0u, simt::MMA, &m, simt::multiply);
+}
 inline float exp2_approx(float x) { return exp2f(x); }
-using KeptAddress = float*;
-inline KeptAddress kept_address(float* p) { return p; }
 // Immediate here: a missing cp_async_wait goes unseen.
 template <int BYTES> void cp_async(void* smem, const void* gmem) {
   simt::check_shared(smem, BYTES, true);

@@ -1,6 +1,7 @@
 """Sweeps, their figures and what follows from a table. What needs a GPU is in test_gpu.py; nothing here asserts how long anything takes."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -65,10 +66,10 @@ def test_batch_and_seq_len_of_a_paged_problem_are_its_sequences():
 
 
 def test_a_kernel_begins_with_its_tuned_constants_and_set_overrules_them():
-    tuned, plain, asked = (dict(bench.points(["04_flash_registers"], [], chosen)[0].settings)["BLOCK_Q"]
-                           for chosen in ([("head_dim", "128")], [], [("head_dim", "128"), ("BLOCK_Q", "32")]))
-    assert (tuned, plain, asked) == (128, 64, 32)
-    assert catalog.KERNELS["04_flash_registers"].tuned(AttentionProblem(head_dim=128)) == {"BLOCK_Q": 128}
+    large = [("head_dim", "128"), ("heads", "32"), ("seq_len", "1024")]
+    tiles = [dict(bench.points(["04_flash_registers"], [], chosen)[0].settings) for chosen in (large, [], [*large, ("BLOCK_Q", "32")])]
+    assert [(t["BLOCK_Q"], t["BLOCK_KV"]) for t in tiles] == [(128, 32), (64, 64), (32, 32)]
+    assert catalog.KERNELS["04_flash_registers"].tuned(AttentionProblem(head_dim=128)) == {"BLOCK_KV": 32}
 
 
 @pytest.mark.parametrize(("name", "matrices", "squares"), [("01_naive", 4, 4), ("02_tiled", 4, 4), ("03_flash", 4, 0), ("04_flash_registers", 4, 0)])
@@ -132,6 +133,23 @@ def test_a_measured_row_is_compared_with_the_measured_baseline_and_a_recorded_on
 def test_several_settings_of_a_kernel_are_told_apart_by_what_differs():
     made = bench.table([row for q in (16, 32) for row in synthetic({128: (1, 1, 1)}, settings=(("BLOCK_Q", q), ("PAD_K", 0)))])
     assert list(bench.labelled(made).label) == ["03_flash BLOCK_Q=16", "03_flash BLOCK_Q=32"]
+
+
+def test_settings_that_a_kernel_chose_for_itself_leave_it_its_name():
+    made = [point for n in (1024, 4096) for point in bench.points(["04_flash_registers"], [], [("seq_len", n), ("heads", 8), ("head_dim", 64)])]
+    assert len({p.settings for p in made}) == 2
+    rows = [bench.row(Timing(p, "ok", "", 9, 2, 1, 3, moved_bytes=1000), ROOFS) for p in made]
+    assert set(bench.labelled(bench.table(rows)).label) == {"04_flash_registers"}
+    other = bench.row(Timing(replace(made[0], settings=made[1].settings), "ok", "", 9, 2, 1, 3, moved_bytes=1000), ROOFS)
+    assert set(bench.labelled(bench.table([*rows, other])).label) == {"04_flash_registers BLOCK_Q=64", "04_flash_registers BLOCK_Q=128"}
+
+
+def test_the_arithmetic_roof_is_that_of_the_arithmetic_used():
+    def roof(name):
+        row = bench.row(Timing(Point(name, AttentionProblem(seq_len=4096, head_dim=64)), "ok", "", 9, 1000, 999, 1001, moved_bytes=1000), ROOFS)
+        return row["roof"], round(row["roof_percent"] * 1e-2 * (ROOFS["fp32_tflops"] if "FMA" in row["roof"] else ROOFS["fp16_tflops"] / 6) / row["tflops"], 3)
+    assert roof("03_flash") == roof("sdpa_math") == ("fp32 FMA", 1.0)
+    assert roof("04_flash_registers") == roof("sdpa_efficient") == ("fp16 tensor cores / 6", 1.0)
 
 
 def test_the_exponent_of_a_power_law_is_found():

