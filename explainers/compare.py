@@ -75,7 +75,7 @@ def outputs(run_a, run_b):
     rows = []
     difference = np.abs(run_a.arrays["o"].astype(np.float64) - run_b.arrays["o"].astype(np.float64))
     rows.append(("O", f"all {difference.size:,} numbers", float(difference.max()) if not np.isnan(difference).any() else float("nan")))
-    both = state(run_a).join(state(run_b), suffixes=("_a", "_b"), how="inner")
+    both = state(run_a).merge(state(run_b), left_index=True, right_index=True, suffixes=("_a", "_b"))
     for name in ("m", "l"):
         if len(both):
             gap = (both[f"{name}_a"] - both[f"{name}_b"]).abs()
