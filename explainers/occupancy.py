@@ -36,7 +36,7 @@ def limits_chart(found):
                                                                                                range=[OKABE_ITO["vermillion"], OKABE_ITO["sky"]]))
     names, tips = alt.Axis(labelOverlap=False, labelLimit=240), ["kernel:N", "resource:N", "blocks:Q"]
     return alt.Chart(rows).mark_bar().encode(x=alt.X("blocks:Q", title="blocks per multiprocessor"), color=colour,
-                                             y=alt.Y("name:N", title=None, sort=None, axis=names), tooltip=tips).properties(height=90 + 26 * len(rows))
+                                             y=alt.Y("name:N", title=None, sort=None, axis=names), tooltip=tips).properties(height=150 + 26 * len(rows))
 
 
 def alternatives_table(found, now):

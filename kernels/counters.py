@@ -48,7 +48,8 @@ def profile(requests, metrics=METRICS):
     launches = [(number, at, launch.entry) for number, request in enumerate(requests) for at, launch in enumerate(request.plan.launches)]
     with tempfile.TemporaryDirectory() as folder:
         asked = Path(folder, "requests.json")
-        asked.write_text(json.dumps([{"kernel": r.kernel.name, "problem": asdict(r.problem), "settings": r.settings} for r in requests]))
+        asked.write_text(json.dumps([{"kernel": r.kernel.name, "problem": asdict(r.problem), "settings": r.settings, "baseline": execute.baseline(r)}
+                                     for r in requests]))
         entries = "|".join(sorted({entry for *_, entry in launches}))
         done = subprocess.run([ncu, "--csv", "--clock-control", "none", "--cache-control", "none", "--kernel-name", f"regex:^({entries})$",
                                "--metrics", ",".join(metrics.values()), sys.executable, "-m", "kernels.counters", str(asked)],
@@ -129,9 +130,9 @@ def _launch(path):
     for entry in json.loads(Path(path).read_text()):
         kernel = catalog.find(entry["kernel"])
         request = Request(kernel, kernel.problem_type(**entry["problem"]), tuple(map(tuple, entry["settings"])), backend="gpu")
-        error, allowed = execute.largest_error(request, execute.run_timed_build(request)), execute.baseline(replace(request, backend="cpu"))
-        if not execute.is_correct(error, allowed):
-            raise RunError(f"{kernel.name} at {request.problem} is wrong: its error is {error}, torch's {allowed}")
+        error = execute.largest_error(request, execute.run_timed_build(request))
+        if not execute.is_correct(error, entry["baseline"]):
+            raise RunError(f"{kernel.name} at {request.problem} is wrong: its error is {error}, torch's {entry['baseline']}")
 
 
 if __name__ == "__main__":
