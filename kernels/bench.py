@@ -220,7 +220,11 @@ def provenance(device, roofs, made):
 
 def problem_key(made):
     """What makes two rows comparable: the problem, the state of the L2, and where several tables are together the GPU, the date and the source."""
-    return made[["problem", "l2", *(name for name in ("device", "date", "source") if name in made)]].astype(str).agg(" ".join, axis=1)
+    key = made["problem"].astype(str)
+    for name in ("l2", "device", "date", "source"):
+        if name in made:
+            key = key + " " + made[name].astype(str)
+    return key
 
 
 def speedups(made, baseline):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -241,6 +242,16 @@ def test_a_point_that_fails_does_not_end_the_others(monkeypatch):
     monkeypatch.setattr(workers, "submit", lambda *a, **k: Late())
     row = cli._time_point(FLASH, ROOFS)
     assert row["status"] == "failed" and "past its limit" in row["reason"]
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_where_nothing_has_a_time_the_reason_is_printed_and_the_exit_is_1(form, monkeypatch, capsys):
+    rows = [bench.row(Timing(FLASH, "wrong", "A wrong kernel gets no time.", moved_bytes=5), ROOFS)]
+    monkeypatch.setattr(workers, "survey", lambda: SimpleNamespace(pick=lambda backend: None))
+    monkeypatch.setattr(cli, "_time_points", lambda points: (bench.table(rows), ROOFS))
+    monkeypatch.setattr(bench, "provenance", lambda *a: {"device": "G", "driver": "D", "torch": "T", "date": "2026-11-21", "roofs": ROOFS})
+    assert cli.main(["bench", "03_flash", *form]) == 1
+    assert "A wrong kernel gets no time." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("args", "code", "words"), [
