@@ -303,8 +303,8 @@ def _print_bench(shown, compared, baseline, where):
             print(f"  {r.label:32s} {r.median_us:12,.2f} us ({r.p10_us:,.2f} to {r.p90_us:,.2f})" + (f" {r.tflops:9.3f} TFLOP/s" if pd.notna(r.tflops) else "")
                   + (f" {r.gb_per_s:9,.1f} GB/s {r.roof_percent:5.1f} % of {r.roof}" if pd.notna(r.gb_per_s) else "")
                   + (f"  x {r.speedup:.3f} ({r.speedup_low:.3f} to {r.speedup_high:.3f})" if pd.notna(r.speedup) else ""))
-    for r in shown[shown.status != "ok"].itertuples():
-        print(f"  {r.label}: {r.status}. {r.reason}")
+    for (label, status, reason), part in shown[shown.status != "ok"].groupby(["label", "status", "reason"], sort=False):
+        print(f"  {label}: {status}{f' at {len(part)} problems' if len(part) > 1 else ''}. {reason}")
 
 
 def _record(args):
