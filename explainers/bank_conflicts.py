@@ -11,6 +11,7 @@ import pandas as pd
 from explainers.glossary import count
 from explainers.palette import AXIS, OKABE_ITO
 from kernels import memory
+from kernels.probes import READS
 
 SHOWN_ACCESSES = 16  # of one warp, so that a story stays short enough to step through
 KINDS = {"load": "a load", "store": "a store", "ldmatrix": "an ldmatrix", "cp_async": "a cp.async", "cp_async_l2": "a cp.async past L1"}
@@ -98,7 +99,7 @@ def _lanes(lanes):
 
 def reading(story):
     """Wavefronts, ideal and conflicts per access of the shown accesses that read (a walk), as means; the table's row for the metrics on top."""
-    shown = [a for a in story.accesses if a["kind"] in (KINDS["load"], KINDS["ldmatrix"])] or story.accesses
+    shown = [a for a in story.accesses if a["kind"] in [KINDS[kind] for kind in READS]] or story.accesses
     return {name: sum(a[name] for a in shown) / max(1, len(shown)) for name in ("wavefronts", "ideal", "conflicts")}
 
 

@@ -11,6 +11,7 @@ from explainers.palette import OKABE_ITO
 from explainers.tiling import query_rows
 from explainers.timing import LOG, equal_line, microseconds, size_axis
 from kernels import bench, memory
+from kernels.probes import READS
 
 WAITING = {"touched": [], "uses": [], "scores": None, "lines": {}}
 
@@ -24,7 +25,7 @@ class Aligned:
     b: list[dict]
 
 
-def align(a, b, requests, names=("A", "B")):
+def align(a, b, requests):
     """Aligns two lists of tiling frames. Steps are the same if they are of one phase and begin at the same key; where only one side has a step
     the other waits. requests: of a and b, for their BLOCK_KV."""
     keys = [[(frame["title"].split(" · ")[-1], frame["tile"] * request.constants["BLOCK_KV"] if frame["tile"] >= 0 else -1) for frame in side]
@@ -45,8 +46,8 @@ def align(a, b, requests, names=("A", "B")):
             else:
                 held = given[last[side]] if last[side] is not None else {**given[0], "resident": {}, "bytes": {}, "o": -1}
                 waits = "has not begun" if last[side] is None else f"waits after {held['title']}"
-                sides[side].append({**held, **WAITING, "sentence": f"{names[side]} {waits}."})
-        alone = "" if len(shown) == 2 else f" ({names[0] if pair[1] is None else names[1]} alone)"
+                sides[side].append({**held, **WAITING, "sentence": f"{'AB'[side]} {waits}."})
+        alone = "" if len(shown) == 2 else f" ({'A' if pair[1] is None else 'B'} alone)"
         frames.append({"tile": shown[0]["tile"], "title": shown[0]["title"] + alone})
     return Aligned(frames, *sides)
 
@@ -85,7 +86,7 @@ def outputs(run_a, run_b):
 
 def output_sentence(table, run_a, run_b):
     """Whether they agree, in a sentence."""
-    said = ", ".join(f"{row.what} {row.difference:.2g}" for row in table.rename(columns={"largest difference": "difference"}).itertuples())
+    said = ", ".join(f"{what} {gap:.2g}" for what, gap in zip(table["what"], table["largest difference"]))
     return f"Equal within: {said}. Against float64 A is off by at most {run_a.max_abs_error:.2g}, B by {run_b.max_abs_error:.2g}."
 
 
@@ -95,7 +96,7 @@ def output_sentence(table, run_a, run_b):
 def costs(run):
     """Shared wavefronts and global sectors of the traced query tile, derived from its addresses, by what is done."""
     shared, sectors = memory.requests(run.trace, "shared").costs, memory.requests(run.trace, "global").costs
-    reads = shared.kind.isin(["load", "ldmatrix"])
+    reads = shared.kind.isin(READS)
     return {"shared wavefronts, reads": int(shared.wavefronts[reads].sum()), "shared wavefronts, writes": int(shared.wavefronts[~reads].sum()),
             "shared wavefronts without conflicts": int(shared.ideal.sum()), "global sectors": int(sectors.sectors.sum())}
 
@@ -162,7 +163,7 @@ def times(table, requests):
             own = own[own.settings == bench.settings_text(request.constants.items())]
         sides.append(own.drop_duplicates(["problem", "l2", "source", "device"]))
     both = sides[0].merge(sides[1], on=["problem", "l2", "source", "device", "date"], suffixes=("", "_b"))
-    return both.assign(ratio=both.median_us / both.median_us_b, ratio_low=both.p10_us / both.p90_us_b, ratio_high=both.p90_us / both.p10_us_b)
+    return both.assign(**{f"ratio{end}": both[above] / both[f"{below}_b"] for end, (above, below) in bench.RATIO.items()})
 
 
 def _sizes(r):

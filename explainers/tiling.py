@@ -11,10 +11,9 @@ import pandas as pd
 from explainers import steps as cutting
 from explainers.glossary import PHASES
 from explainers.palette import AXIS, OKABE_ITO, TENSOR
+from kernels.probes import READS, WRITES
 
 TENSORS = ("Q", "K", "V", "S", "P", "O")
-READS = ("load", "ldmatrix")
-WRITES = ("store", "cp_async")  # what puts numbers into shared memory: a store, or a copy that passes by the registers
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ MOST_POINTS = 400
 WIDTH = "width"  # of the model: heads x head_dim; sweeping it chooses the heads
 SIZES = ("seq_len", "batch", "heads", "kv_heads", "head_dim", "causal", "dtype")
 STATES = tuple(f"{what}_{when}" for what in ("clock", "temperature", "power") for when in ("before", "after"))
+RATIO = {"": ("median_us", "median_us"), "_low": ("p10_us", "p90_us"), "_high": ("p90_us", "p10_us")}  # of two times, with its spread: what over what
 COLUMNS = ("name", "kind", "status", *SIZES, "settings", "l2", "runs", "median_us", "p10_us", "p90_us", "tflops", "tokens_per_s", "bytes", "gb_per_s",
            "intensity", "roof", "roof_percent", "peak_bytes", "max_abs_error", "baseline_max_abs_error", *STATES, "problem", "reason")
 BEGIN = {  # what a bench times where nothing else is asked for
@@ -119,7 +120,7 @@ def _point(kernel, wanted, swept, cold):
     if isinstance(base, PagedProblem):  # what follows from the sizes is made anew
         problem = {"num_blocks": 0, "block_tables": (), **problem}
     made = replace(base, **problem)
-    return Point(kernel.name, made, tuple(kernel.settings({**kernel.tuned(made), **settings}).items()), cold)
+    return Point(kernel.name, made, tuple(kernel.settings_for(made, settings).items()), cold)
 
 
 # ---- the table ----
@@ -164,7 +165,8 @@ def figures(timing, roofs):
     """TFLOP/s, tokens/s, bytes moved and GB/s, FLOP per byte, and per cent of the roof: the lower of arithmetic and copy bandwidth x intensity."""
     point, moved, median_us = timing.point, timing.moved_bytes, timing.median_us
     work = point.problem.work
-    title, arithmetic = _arithmetic(point, arithmetic_roofs(roofs))
+    title = _arithmetic(_products(point))
+    arithmetic = arithmetic_roofs(roofs)[title]
     gb_per_s, tflops, intensity = moved / median_us / 1e3, work.flops / median_us / 1e6, work.flops / moved
     by_memory = intensity * roofs["copy_gb_per_s"] / 1e3
     percent = 100 * tflops / min(arithmetic, by_memory) if work.flops else 100 * gb_per_s / roofs["copy_gb_per_s"]
@@ -174,17 +176,21 @@ def figures(timing, roofs):
 
 
 def arithmetic_roofs(roofs):
-    """title -> TFLOP/s. Derived: an fp32 product of six 16-bit ones goes at most at a sixth of the fp16 rate."""
-    return {"fp32 FMA": roofs["fp32_tflops"], "fp16 tensor cores": roofs["fp16_tflops"], "fp16 tensor cores / 6": roofs["fp16_tflops"] / 6}
+    """title -> TFLOP/s, of every arithmetic that a kernel or peer uses. Derived: a product made of n 16-bit ones goes at most at 1 / n of the fp16 rate."""
+    used = {0, 1, *(spec.tensor_products for spec in catalog.KERNELS.values()), *peers.TENSOR_PRODUCTS.values()}
+    return {_arithmetic(n): roofs["fp16_tflops"] / n if n else roofs["fp32_tflops"] for n in sorted(used)}
 
 
-def _arithmetic(point, roofs):
-    """(title, TFLOP/s) of the arithmetic that a point's kernel or peer uses."""
-    products = peers.TENSOR_PRODUCTS.get(point.name, 0) if point.is_peer else catalog.KERNELS[point.name].tensor_products
-    title = "fp32 FMA" if not products else f"fp16 tensor cores / {products}"
-    if point.is_peer and sizes(point.problem).get("dtype") == "float16":
-        title = "fp16 tensor cores"
-    return title, roofs[title]
+def _arithmetic(products):
+    """The title of the arithmetic that makes a multiply-add of so many 16-bit products on tensor cores."""
+    return "fp32 FMA" if not products else "fp16 tensor cores" if products == 1 else f"fp16 tensor cores / {products}"
+
+
+def _products(point):
+    """As KernelSpec.tensor_products, of a point's kernel or peer on its problem."""
+    if not point.is_peer:
+        return catalog.KERNELS[point.name].tensor_products
+    return 1 if sizes(point.problem).get("dtype") == "float16" else peers.TENSOR_PRODUCTS.get(point.name, 0)
 
 
 def table(rows: Iterable[dict]):
@@ -233,8 +239,8 @@ def speedups(made, baseline):
     timed = made[made.status == "ok"].copy()
     base = timed[timed.label == baseline].assign(key=problem_key).drop_duplicates("key").set_index("key")
     key = problem_key(timed)
-    for name, above, below in (("speedup", "median_us", "median_us"), ("speedup_low", "p10_us", "p90_us"), ("speedup_high", "p90_us", "p10_us")):
-        timed[name] = key.map(base[above]).astype(float) / timed[below]
+    for end, (above, below) in RATIO.items():
+        timed[f"speedup{end}"] = key.map(base[above]).astype(float) / timed[below]
     return timed
 
 
@@ -253,7 +259,7 @@ def labelled(made):
 def _own_choice(row):
     """Whether a row's settings are those that the kernel takes for its problem where nobody chooses; a skipped row has none."""
     spec = catalog.KERNELS[row.name]
-    return row.status == "skipped" or row.settings == settings_text(spec.settings(spec.tuned(spec.problem_type(**json.loads(row.problem)))).items())
+    return row.status == "skipped" or row.settings == settings_text(spec.settings_for(spec.problem_type(**json.loads(row.problem))).items())
 
 
 def exponents(made, field="seq_len"):

@@ -78,6 +78,10 @@ class KernelSpec:
             raise ProblemError(f"{self.name} has no {', '.join(chosen)}; it has {', '.join(values)}.")
         return values
 
+    def settings_for(self, problem, chosen=()):
+        """`settings`, where what is not chosen is what `tuned` says, before the default."""
+        return self.settings({**self.tuned(problem), **dict(chosen)})
+
     def plan(self, problem, settings):
         return self.make_plan(problem, settings)
 

@@ -24,6 +24,7 @@ from kernels.check import TILES
 from kernels.errors import BackendUnavailable, RunError
 from kernels.execute import Request, Scope
 from kernels.lab import LAYOUTS, ColumnsProblem, GlobalProblem, TransposeProblem
+from kernels.probes import READS
 from kernels.problem import AttentionProblem
 
 METRICS = {
@@ -75,7 +76,7 @@ def derived(request):
     rows = []
     for at, launch in enumerate(request.plan.launches):
         part = costs[costs.launch == at]
-        reads, writes = part.kind.isin(["load", "ldmatrix"]), part.kind == "store"
+        reads, writes = part.kind.isin(READS), part.kind == "store"
         rows.append((at, launch.entry, part.wavefronts[reads].sum(), part.wavefronts[writes].sum(), part.sectors[reads].sum(), part.sectors[writes].sum()))
     return pd.DataFrame(rows, columns=["launch", "entry", *METRICS])
 

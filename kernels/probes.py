@@ -10,7 +10,8 @@ import numpy as np
 from kernels.errors import BuildError
 
 RECORD = np.dtype([("payload", "<u8"), ("line", "<u4"), ("keys", "<u4")])
-ACCESSES = ("load", "store", "ldmatrix", "cp_async")
+READS, WRITES = ("load", "ldmatrix"), ("store", "cp_async")  # of shared memory: cp_async writes it without passing by the registers
+ACCESSES = (*READS, *WRITES)
 MAX_KEYS = {"mark": 2, "value": 4} | dict.fromkeys(ACCESSES, 2)
 TAKEN = ("launch", "block", "thread", "warp", "lane", "seq", "line", "event", "value", "space", "tensor", "offset", "bytes")  # a trace's own columns
 SPACES = {"gmem": "global", "smem": "shared"}

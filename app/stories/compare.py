@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from app import compare_choices, frame, runs
-from app.choices import show_ignored
+from app.choices import PROBLEM, show_ignored
 from app.clock import components
 from explainers import compare, tiling, timing
 from kernels import bench
@@ -72,30 +72,28 @@ with right:
 
 st.subheader("Times", anchor=False)
 tables = [timing.prepared(table, where, "recorded") for table, where in bench.recorded().values()]
-here = st.session_state.setdefault("compare_rows", [])
+here = st.session_state.setdefault("compare_rows", [])  # of A and B, as last timed
 if "gpu" in survey.devices:
     st.markdown("Both at once on this GPU, on the problem above or on a larger one of the same kind:")
-    columns = st.columns([1, 1, 1, 2], vertical_alignment="bottom")
-    seq_len = columns[0].number_input("seq_len to time", 1, 16384, 1024, key="compare_time_seq_len")
-    heads = columns[1].number_input("heads to time", 1, 64, 8, key="compare_time_heads")
-    head_dim = columns[2].selectbox("head_dim to time", (32, 64, 128), index=1, key="compare_time_head_dim")
+    columns, field = st.columns([1, 1, 1, 2], vertical_alignment="bottom"), {name: f.metadata for name, f in PROBLEM.items()}
+    seq_len = columns[0].number_input("seq_len to time", field["seq_len"]["low"], field["seq_len"]["high"], 1024, key="compare_time_seq_len")
+    heads = columns[1].number_input("heads to time", field["heads"]["low"], field["heads"]["high"], 8, key="compare_time_heads")
+    head_dim = columns[2].selectbox("head_dim to time", field["head_dim"]["allowed"], index=1, key="compare_time_head_dim")
     if columns[3].button("Time both", icon=":material/speed:", type="primary"):
         try:
             with st.spinner("Timing A and B"):
-                roofs = runs.roofs()
-                for request in requests:
-                    problem = type(request.problem)(**{**vars(request.problem), "seq_len": seq_len, "heads": heads, "head_dim": head_dim})
-                    here.append(runs.timed(Point(request.kernel.name, problem, request.settings), roofs))
+                roofs, problem = runs.roofs(), replace(pair.a.problem, seq_len=seq_len, heads=heads, head_dim=head_dim)
+                here[:] = [runs.timed(Point(request.kernel.name, problem, request.settings), roofs) for request in requests]
         except WarpglassError as error:
             st.error(f"**Nothing was timed.** {error}", icon=":material/error:")
 else:
     st.caption(f"This machine has no GPU, so the times are recorded ones, of the bench's own constants. {survey.reasons.get('gpu', '')}")
 if here:
     device = survey.devices["gpu"]
-    tables.insert(0, timing.prepared(bench.table(here[-2:]), {"device": device.name, "date": "now"}, "measured"))
-    wrong = [row for row in here[-2:] if row["status"] != "ok"]
-    for row in wrong:
-        st.error(f"**{row['name']} has no time.** {row['reason']}", icon=":material/error:")
+    tables.insert(0, timing.prepared(bench.table(here), {"device": device.name, "date": "now"}, "measured"))
+    for row in here:
+        if row["status"] != "ok":
+            st.error(f"**{row['name']} has no time.** {row['reason']}", icon=":material/error:")
 timed = pd.concat(tables, ignore_index=True) if tables else bench.table([]).assign(device="", date="", source="")
 found = compare.times(timed, requests)
 st.success(compare.times_sentence(found, ["A, " + names[0], "B, " + names[1]]))
