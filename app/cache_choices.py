@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 
 import streamlit as st
 
+from app import kept
 from app.choices import choose_backend, write_url
 from kernels import backends, scenarios
 from kernels.catalog import PAGED
@@ -143,10 +144,10 @@ def change(**values):
 def sidebar(survey):
     """Draws the sidebar, keeps the URL in step, and returns the CacheChoices. ProblemError if the events cannot be played."""
     now = state()
-    st.session_state.setdefault("backend", now["backend"])
+    kept.restore("backend", now["backend"])
     for name in now:
         if name not in ("moment", "backend", "events"):
-            st.session_state.setdefault(PREFIX + name, now[name])
+            kept.restore(PREFIX + name, now[name])
     if not isinstance(st.session_state[PREFIX + "sequence"], int):  # the label of an option that the moment before had and this one has not
         st.session_state[PREFIX + "sequence"] = 0
     with st.sidebar:
@@ -218,8 +219,8 @@ def _place(now, cache):
     st.markdown("**Traced query head**")
     left, right = st.columns(2)
     names = [s.name for s in cache.sequences]
-    st.session_state.setdefault(PREFIX + "sequence", now["sequence"])
-    st.session_state.setdefault(PREFIX + "head", now["head"])
+    kept.restore(PREFIX + "sequence", now["sequence"])
+    kept.restore(PREFIX + "head", now["head"])
     _select("sequence", "sequence", range(max(len(names), 1)), left, format_func=lambda n: names[n] if names else "none", disabled=len(names) < 2)
     right.number_input("query head", 0, now["num_heads"] - 1, key=PREFIX + "head", disabled=now["num_heads"] == 1)
     st.number_input("Shuffle of the pages", *NUMBERS["shuffle"], key=PREFIX + "shuffle",

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields, replace
 
 import streamlit as st
 
+from app import kept
 from kernels import backends
 from kernels.backends import recorded
 from kernels.catalog import ATTENTION
@@ -152,7 +153,7 @@ def _session_state():
         st.session_state.first_step = st.session_state.choices.pop("step")
     state = st.session_state.choices
     for name, value in state.items():
-        st.session_state.setdefault(name, value)
+        kept.restore(name, value)
     return state
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from app import kept
 from app.choices import CONSTANTS, PROBLEM, TILE, begin, choose_backend, request_at, write_url
 from kernels import backends
 from kernels.backends import recorded
@@ -89,7 +90,7 @@ def sidebar(survey):
     if "compare" not in st.session_state:
         st.session_state.compare, st.session_state.ignored, st.session_state.first_step = from_url(st.query_params.to_dict())
     state = st.session_state.compare
-    st.session_state.setdefault("backend", state["backend"])
+    kept.restore("backend", state["backend"])
     with st.sidebar:
         for side in SIDES:
             _widget(state, side, st, f"Kernel {side.upper()}", list(ATTENTION), format_func=lambda name: f"{name[:2]} {ATTENTION[name].title}")
@@ -112,13 +113,14 @@ def _widget(state, name, where, label, options, **more):
     """A select box of one choice; what it cannot be any more becomes its first option, or a TILE."""
     if state[name] not in options:
         state[name] = TILE if TILE in options else options[0]
-    st.session_state[PREFIX + name] = st.session_state.get(PREFIX + name) if st.session_state.get(PREFIX + name) in options else state[name]
-    state[name] = where.selectbox(label, options, key=PREFIX + name, **more)
+    key = kept.restore(PREFIX + name, state[name])
+    st.session_state[key] = st.session_state[key] if st.session_state[key] in options else state[name]
+    state[name] = where.selectbox(label, options, key=key, **more)
 
 
 def _number(state, name, where, label, low, high, **more):
-    key = PREFIX + name
-    value = st.session_state.get(key, state[name])
+    key = kept.restore(PREFIX + name, state[name])
+    value = st.session_state[key]
     st.session_state[key] = value if low <= value <= high else type(value)(low)
     state[name] = where.number_input(label, low, high, key=key, **more)
 
@@ -135,8 +137,7 @@ def _problem(state):
     for n, (name, field) in enumerate(PROBLEM.items()):
         where, f = (left, right)[n % 2], field.metadata
         if isinstance(field.default, bool):
-            st.session_state.setdefault(PREFIX + name, state[name])
-            state[name] = where.toggle(name, key=PREFIX + name, help=f["meaning"])
+            state[name] = where.toggle(name, key=kept.restore(PREFIX + name, state[name]), help=f["meaning"])
         elif f["allowed"]:
             _widget(state, name, where, name, list(f["allowed"]), help=f["meaning"])
         else:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 
 import streamlit as st
 
+from app import kept
 from app.choices import choose_backend, write_url
 from kernels import backends
 from kernels.backends import recorded
@@ -37,7 +38,7 @@ class Page:
             state, ignored, step = self._from_url(st.query_params.to_dict())
             st.session_state[f"{name}_state"], st.session_state.ignored, st.session_state.first_step = state, ignored, step
         self.state = st.session_state[f"{name}_state"]
-        st.session_state.setdefault("backend", self.state["backend"])
+        kept.restore("backend", self.state["backend"])
 
     def choices_of(self, kernel):
         """Name -> Choice of everything that can be chosen for that kernel."""
@@ -72,8 +73,7 @@ class Page:
 
     def key(self, name):
         """The key of a choice's widget; it begins at what was chosen before."""
-        st.session_state.setdefault(f"{self.name}_{name}", self.state[name])
-        return f"{self.name}_{name}"
+        return kept.restore(f"{self.name}_{name}", self.state[name])
 
     def keep(self, name):
         """Takes what the widget of that name holds."""
@@ -129,8 +129,7 @@ class Page:
 
     def _text(self, name, where, text_help, spec):
         """A tuple's text; what cannot be read is told, and the last good one stays."""
-        key = f"{self.name}_{name}_text"
-        st.session_state.setdefault(key, _write(self.state[name]))
+        key = kept.restore(f"{self.name}_{name}_text", _write(self.state[name]))
         try:
             self.state[name] = _read(name, where.text_input(name, key=key, help=text_help), self.choices_of(spec.name)[name], spec)
         except ProblemError as error:

@@ -14,6 +14,7 @@ def main():
 
     import streamlit as st
 
+    from app import kept
     from app.stories import PAGES
     from kernels import workers
 
@@ -22,7 +23,9 @@ def main():
     st.cache_resource(workers.warm_up, show_spinner=False)()
     pages = [st.Page("stories/start.py", title="Start", default=True)]
     pages += [st.Page(path, title=title) for path, title, _ in PAGES]
-    st.navigation(pages, position="top").run()
+    page = st.navigation(pages, position="top")
+    kept.note_page(page.url_path)
+    page.run()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import time
 import pandas as pd
 import streamlit as st
 
-from app import frame, runs
+from app import frame, kept, runs
 from app.choices import choose_backend, show_ignored, write_url
 from explainers import hierarchy
 from kernels import measurements
@@ -13,8 +13,9 @@ from kernels.errors import WarpglassError
 
 survey = runs.survey()
 with st.sidebar:
-    st.session_state.setdefault("backend", "auto")
+    kept.restore("backend", st.session_state.get("hierarchy_backend", "auto"))
     choose_backend(survey)
+    st.session_state.hierarchy_backend = st.session_state.backend
 st.header("Memory hierarchy", anchor=False)
 st.markdown("A chain of loads, each waiting for the one before, walks through more and more bytes; then the whole GPU reads as fast as it can. The "
             "plateaus are the levels of the memory.")

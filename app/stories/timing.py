@@ -8,7 +8,7 @@ import time
 import pandas as pd
 import streamlit as st
 
-from app import frame, runs
+from app import frame, kept, runs
 from app.choices import show_ignored, write_url
 from explainers import timing
 from kernels import bench
@@ -23,6 +23,7 @@ survey = runs.survey()
 mine = st.session_state.setdefault("timing_rows", [])  # rows measured in this session, as bench.row makes them
 st.session_state.setdefault("timing_url", {k: v for k, v in st.query_params.to_dict().items() if k in ("gpus", "sweep", "baseline", "hide")})
 asked = st.session_state.timing_url
+chosen_before = st.session_state.setdefault("timing_chosen", {})  # key -> what the sidebar's widget held when last drawn
 st.header("Timing", anchor=False)
 st.markdown("How long each kernel takes, next to torch's own attention on the same inputs. Only a timed build whose output passed against float64 gets a time.")
 show_ignored()
@@ -71,7 +72,7 @@ def sources():
     recorded = bench.recorded()
     names = [*([NOW] if mine else []), *recorded]
     asked_for = [name for name in asked.get("gpus", "").split("|") if name in names]
-    chosen = st.multiselect("Times from", names, default=asked_for or names, key=f"timing_from_{len(mine) > 0}")
+    chosen = several("Times from", names, f"timing_from_{len(mine) > 0}", asked_for or names)
     tables, where = [], {}
     for name in chosen or names[-1:]:
         if name == NOW:
@@ -85,11 +86,20 @@ def sources():
 
 
 def pick(label, options, name, first=None, **more):
-    """A select box that begins at what the link asks for, else at `first`, else at the first option."""
+    """A select box that begins at what was chosen before, else at what the link asks for, else at `first`, else at the first option."""
     key = f"timing_{name}"
-    if st.session_state.get(key) not in options:
-        st.session_state[key] = asked.get(name) if asked.get(name) in options else first or options[0]
-    return st.selectbox(label, options, key=key, **more)
+    value = next(value for value in (chosen_before.get(key), asked.get(name), first, options[0]) if value in options)
+    if st.session_state[kept.restore(key, value)] not in options:
+        st.session_state[key] = value
+    chosen_before[key] = st.selectbox(label, options, key=key, **more)
+    return chosen_before[key]
+
+
+def several(label, options, key, first):
+    """A choice of several of the options that begins at what was chosen before, else at `first`."""
+    kept.restore(key, [name for name in chosen_before.get(key, first) if name in options])
+    chosen_before[key] = st.multiselect(label, options, key=key)
+    return chosen_before[key]
 
 
 def badges(where):
@@ -143,7 +153,7 @@ with st.sidebar:
     preferred = next((name for name in ("sdpa_efficient", "sdpa_cudnn", "paged_v1") if name in names), names[0])
     baseline = pick("Baseline of the speed-ups", names, "baseline", first=preferred)
     hidden = [name for name in asked.get("hide", "").split("|") if name in names]
-    shown = st.multiselect("Shown", names, default=[name for name in names if name not in hidden], key=f"timing_shown_{key}")
+    shown = several("Shown", names, f"timing_shown_{key}", [name for name in names if name not in hidden])
 compared = bench.speedups(part, baseline)
 compared = compared[compared.label.isin(shown or names)]
 hide = [name for name in names if name not in shown] if shown else []
