@@ -15,11 +15,13 @@ def main():
     import streamlit as st
 
     from app import kept
+    from app.clock import components
     from app.stories import PAGES
     from kernels import workers
 
     st.set_page_config(page_title="Warpglass", page_icon=str(Path(__file__).parent / "icon.png"), layout="wide")
     st.html("<style>[data-testid=stMainBlockContainer] { padding: 4rem clamp(1rem, 3vw, 3rem) 3rem; }</style>")
+    components.bound_step()
     st.cache_resource(workers.warm_up, show_spinner=False)()
     pages = [st.Page("stories/start.py", title="Start", default=True)]
     pages += [st.Page(path, title=title) for path, title, _ in PAGES]

@@ -50,7 +50,7 @@ export default function ({ data, parentElement }) {
         setTimeout(() => { button.textContent = 'Copy link'; }, 2000);
       } };
     root.onclick = event => actions[event.target.closest('[data-action]')?.dataset.action]?.();
-    range.oninput = event => { if (event.isTrusted) B.set(+range.value, 'user'); };  // synthetic ones are for Vega
+    range.oninput = () => B.set(+range.value, 'user');
 
     clock.onKey = event => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
@@ -89,7 +89,12 @@ export default function ({ data, parentElement }) {
       if (clock.inSight.size) clock.tellVega();
     });
     clock.watch = () => document.querySelectorAll('[data-testid=stVegaLiteChart]').forEach(chart => clock.sight.observe(chart));
-    clock.tellVega = () => range.dispatchEvent(new Event('input', { bubbles: true }));
+    clock.tellVega = () => {
+      const bound = document.querySelector('#warpglass-step');  // it stands on every page; the charts bind to it
+      if (!bound) return;
+      bound.value = B.step;
+      bound.dispatchEvent(new Event('input'));
+    };
     clock.onStep = ({ detail: { step } }) => {
       range.value = step;
       const title = clock.titles[step] ?? '';

@@ -11,7 +11,7 @@ from explainers import online_softmax
 from kernels.probes import is_probe_line
 
 HERE = Path(__file__).parent
-CLOCK_SELECTOR = "#warpglass-clock"  # what Altair parameters bind to
+CLOCK_SELECTOR = "#warpglass-step"  # what Altair parameters bind to
 _CSS = (HERE / "views.css").read_text()
 _BUS = (HERE / "bus.js").read_text()
 
@@ -30,7 +30,7 @@ def _register(name, html, isolate=True, needs=()):
     return st.components.v2.component(f"warpglass.{name}", html=html, css=_CSS, js="\n".join([_BUS, *scripts]), isolate_styles=isolate)
 
 
-_clock = _register("clock", (HERE / "clock.html").read_text(), isolate=False)  # document.querySelector must find its slider
+_clock = _register("clock", (HERE / "clock.html").read_text(), isolate=False)  # its keys and the page's tests find its slider
 _narration = _register("narration", '<div class="narration"><div><span class="flag"></span><span class="sentence" role="status"></span></div>'
                        '<div class="longest" aria-hidden="true"></div></div>')
 _code = _register("code", '<div class="file"></div><div class="code" tabindex="0" role="region" aria-label="Kernel source"></div>')
@@ -52,6 +52,13 @@ _source = _register("source", """<div class="label" data-part="state" role="stat
 <div><div class="file">CUDA</div><div class="code" tabindex="0" role="region" aria-label="CUDA"></div></div>
 <div><div class="file">PTX</div><div class="code" tabindex="0" role="region" aria-label="PTX"></div></div>
 <div><div class="file">SASS</div><div class="code" tabindex="0" role="region" aria-label="SASS"></div></div></div>""")
+
+
+def bound_step():
+    """The hidden field that charts bind to. It stands on every page before anything else: a chart that is embedded before the clock is there would
+    bind to nothing, and never follow."""
+    st.html(f'<style>.stElementContainer:has(> .stHtml > {CLOCK_SELECTOR}) {{ display: none; }}</style>'
+            f'<input id="{CLOCK_SELECTOR[1:]}" type="hidden" value="0">')
 
 
 def clock(frames, run_id, step):
