@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 
-def main():
+def main() -> None:
     root = str(Path(__file__).resolve().parent.parent)
     if root not in sys.path:
         sys.path.insert(0, root)
@@ -15,18 +15,20 @@ def main():
     import streamlit as st
 
     from app import kept
+    from app.choices import link
     from app.clock import components
     from app.stories import PAGES
-    from kernels import workers
+    from kernels.run import workers
 
     st.set_page_config(page_title="Warpglass", page_icon=str(Path(__file__).parent / "icon.png"), layout="wide")
     st.html("<style>[data-testid=stMainBlockContainer] { padding: 4rem clamp(1rem, 3vw, 3rem) 3rem; }</style>")
     components.bound_step()
-    st.cache_resource(workers.warm_up, show_spinner=False)()
+    st.cache_resource(show_spinner=False)(workers.warm_up)()
     pages = [st.Page("stories/start.py", title="Start", default=True)]
     pages += [st.Page(path, title=title) for path, title, _ in PAGES]
     page = st.navigation(pages, position="top")
     kept.note_page(page.url_path)
+    link.begin()
     page.run()
 
 

@@ -1,1 +1,2 @@
-"""Pure functions, one module per story: a run -> frames, sentences and Altair charts. No Streamlit, no CuPy, no clock, no files."""
+"""Pure functions, one module per story: a run -> frames, sentences and Altair charts. No Streamlit, no CuPy, no clock,
+no files."""

@@ -1,4 +1,5 @@
-"""The one list of words. TERMS is how a term is written on every page, for those who write them; the pages show PROVENANCE and PHASES."""
+"""The one list of words. TERMS is how a term is written on every page, for those who write them; the pages show
+PROVENANCE and PHASES."""
 
 TERMS = {
     "tile": "A block of neighbouring rows or columns that a thread block works on at once.",
@@ -16,7 +17,8 @@ TERMS = {
     "reference count": "How many sequences hold a page.",
     "copy on write": "A shared page is copied for the sequence that is about to write into it.",
     "slack": "Slots of a sequence's last page that hold no token yet.",
-    "partition": "PARTITION neighbouring tokens of a context, walked by a thread block of its own in PagedAttention V2.",
+    "partition": "PARTITION neighbouring tokens of a context, walked by a thread block of its own in PagedAttention "
+    "V2.",
     "KV head": "A head of K and V; num_heads / num_kv_heads query heads read the same one.",
     "global memory": "The GPU's device memory: large, shared by all blocks, slow.",
     "shared memory": "Memory on the multiprocessor, seen by one thread block: small and fast.",
@@ -27,12 +29,14 @@ TERMS = {
     "bank": "One of the 32 columns, 4 bytes wide, of shared memory: byte address / 4, modulo 32.",
     "bank conflict": "Lanes of one pass want different words of one bank; they are served one after the other.",
     "broadcast": "Lanes want the same word; one read serves them all.",
-    "pass": "The lanes of a warp that shared memory serves together: 32 up to 4 bytes a lane, 16 of 8 bytes, 8 of 16 bytes.",
+    "pass": "The lanes of a warp that shared memory serves together: 32 up to 4 bytes a lane, 16 of 8 bytes, 8 "
+    "of 16 bytes.",
     "wavefront": "One go of shared memory: at most one word of each bank.",
     "sector": "32 neighbouring bytes of global memory, the least that is moved.",
     "line": "128 neighbouring bytes of global memory: four sectors.",
     "tensor core": "The part of a multiprocessor that multiplies small matrices for a whole warp in one instruction.",
-    "bfloat16": "A float of 16 bits: the range of fp32 with 8 of its 24 significant bits. Three of them add up to any fp32 number.",
+    "bfloat16": "A float of 16 bits: the range of fp32 with 8 of its 24 significant bits. Three of them add up to "
+    "any fp32 number.",
     "occupancy": "The warps that a multiprocessor holds at once, of those that it could.",
     "wave": "As many blocks as the whole GPU holds at once.",
     "median": "The middle time of the runs; half were faster, half slower.",
@@ -40,7 +44,8 @@ TERMS = {
     "speed-up": "The baseline's median time over the kernel's.",
     "cold L2": "An L2 cache that holds none of the inputs when the run begins.",
     "intensity": "FLOP per byte that must move to or from device memory.",
-    "roof": "The most that this GPU was measured to do: copy bandwidth x intensity, or its arithmetic, whichever is lower.",
+    "roof": "The most that this GPU was measured to do: copy bandwidth x intensity, or its arithmetic, "
+    "whichever is lower.",
     "causal": "Each query sees only the keys up to its own position.",
 }
 
@@ -53,13 +58,32 @@ PROVENANCE = {
 }
 
 PHASES = {  # the marks of the kernels, as the pages call them
-    "load_q": "Load Q", "load_tile": "Load tile", "load_v": "Load V", "prefetch": "Prefetch K", "scores": "Scores",
-    "softmax": "Online softmax", "output": "Output", "write": "Write O",
-    "walk_k": "Walk K", "walk_v": "Walk V", "write_part": "Write partition", "combine": "Combine", "write_token": "Write token", "copy_page": "Copy page",
-    "walk": "Walk", "row_max": "Row max", "row_sum": "Row sum", "divide": "Divide",
+    "load_q": "Load Q",
+    "load_tile": "Load tile",
+    "load_v": "Load V",
+    "prefetch": "Prefetch K",
+    "scores": "Scores",
+    "softmax": "Online softmax",
+    "output": "Output",
+    "write": "Write O",
+    "walk_k": "Walk K",
+    "walk_v": "Walk V",
+    "write_part": "Write partition",
+    "combine": "Combine",
+    "write_token": "Write token",
+    "copy_page": "Copy page",
+    "walk": "Walk",
+    "row_max": "Row max",
+    "row_sum": "Row sum",
+    "divide": "Divide",
 }
 
 
-def count(number, one, many=None):
+def phase_title(phase: str) -> str:
+    """What the pages call a phase: as PHASES has it, else the mark's own name with underscores as spaces."""
+    return PHASES.get(phase) or phase.replace("_", " ")
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
     """A number with its noun: 1 sector, 1,024 sectors, 2 entries."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

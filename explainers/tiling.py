@@ -1,127 +1,233 @@
-"""The tiling story: which part of Q, K^T, S, V and O a block works on at each step, what it holds in shared memory, and the
-bytes each tensor costs. Everything comes from the logged addresses; the rules are stated at each function."""
+"""The tiling story: which part of Q, K^T, S, V and O a block works on at each step, and what it holds in shared memory.
+
+Everything comes from the logged addresses; the rules are stated at each function. The tensors are found by their axes
+(`places`); any other tensor or value of a kernel is counted where bytes are counted, and drawn by the generic view
+(generic.py). The bytes of whole runs are told by traffic.py.
+"""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
-from explainers import steps as cutting
-from explainers.glossary import PHASES
-from explainers.palette import AXIS, OKABE_ITO, TENSOR
-from kernels.probes import READS, WRITES
+from explainers import axes, stories
+from explainers.frames import MatricesMeta, Rect, TilingFrame
+from explainers.glossary import phase_title
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.core.tensors import Role, Tensor
+from kernels.run.results import Run
+from kernels.trace import steps as cutting
+from kernels.trace.kinds import READS, WRITES
+from kernels.trace.probes import Sites, sites_of
+from kernels.trace.steps import Steps
 
-TENSORS = ("Q", "K", "V", "S", "P", "O")
+ITEM = "query tile"  # what the scope of a kernel that this story can show counts
+WANTS = ("score", "p", "m", "l", "rescale", "o")
+# A tensor's last two axes and its role -> its place in the picture: of the first such tensor, of the second.
+_PICTURE: dict[tuple[tuple[str, ...], Role], tuple[str, ...]] = {
+    (("query", "dim"), Role.INPUT): ("Q",),
+    (("key", "dim"), Role.INPUT): ("K", "V"),
+    (("query", "key"), Role.SCRATCH): ("S", "P"),
+    (("query", "dim"), Role.OUTPUT): ("O",),
+}
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """frames: one dict per step, for the browser (JSON); its "o" is the index in o_values that shows O after the step, or -1.
-    traffic: step, tensor, space, kind, accesses, bytes: the logged accesses, summed. scores: float32 [rows, seq_len], NaN where
-    none was logged. o_values: float32 [n, rows, head_dim]. rows: first and end of the query tile. output_blocks: [row0, row1,
-    col0, col1, block] of each block's part of this head's O."""
+    """frames: one per step, for the browser; frame["o"] is the index in o_values that shows O after the step, or -1.
 
-    frames: list[dict]
+    traffic: step, tensor, space, kind, accesses, bytes: the logged accesses, summed. scores: float32 [rows, seq_len],
+    NaN where none was logged. o_values: float32 [n, rows, head_dim]. rows: first and end of the query tile. head:
+    counted over the batch. output_blocks: [row0, row1, col0, col1, block] of each block's part of this head's O.
+    places: as `places` gives them.
+    """
+
+    frames: list[TilingFrame]
     traffic: pd.DataFrame
     scores: np.ndarray
     o_values: np.ndarray
     rows: tuple[int, int]
     head: int
     output_blocks: list[list[int]]
+    places: dict[str, str]
 
 
-def explain(run):
-    """The Tiling of a Run whose trace covers one query tile."""
-    request, trace, sites = run.request, run.trace, run.request.sites
-    problem, (head, *rows) = request.problem, query_rows(request)
-    steps = cutting.cut(trace, sites)
-    accesses = _accesses(trace, steps, problem, sites)
-    values = _values(trace, steps)
-    scores = np.full((rows[1] - rows[0], problem.seq_len), np.nan, np.float32)
-    s = values[values.event == "score"]
-    scores[s.row.astype(int) - rows[0], s.col.astype(int)] = s.value
-    o_values, o_of_step = _partial_outputs(values, rows, problem.head_dim, len(steps.table))
-    traffic = pd.DataFrame([(step, *a[:5]) for step, made in enumerate(accesses) for a in made],
-                           columns=["step", "tensor", "space", "kind", "accesses", "bytes"])
-    frames = _frames(steps, accesses, values, o_of_step, cutting.lit_lines(trace, steps, sites))
-    return Tiling(frames, traffic, scores, o_values, tuple(rows), head, _output_blocks(request, head))
+def accepts(spec: KernelSpec) -> bool:
+    """A kernel whose items are query tiles, whose steps are marked, and that has Q, K, V and O."""
+    request = stories.sample(spec)
+    whole = {"Q", "K", "V", "O"} <= set(places(request).values())
+    return whole and request.plan.item == ITEM and bool(stories.marks(spec)) and stories.accesses(spec, "global")
 
 
-def query_rows(request):
-    """The head (counted over the whole batch), first row and end row of the scope's first query tile."""
-    rows, n = request.constants["BLOCK_Q"], request.problem.seq_len
-    head, tile = divmod(request.scope.first, -(-n // rows))
+def places(request: Request) -> dict[str, str]:
+    """tensor, as the kernel's probes call it -> its place in the picture: Q, K, V, S, P or O. A tensor that is not in
+    it has none.
+
+    Rule: by the tensor's last two axes and its role; the second of a kind is V, or P. A tensor of shared memory alone
+    is P if the kernel logs a value of its name, in small letters, for each row and col.
+    """
+    free = {key: list(names) for key, names in _PICTURE.items()}
+    found: dict[str, str] = {}
+    for symbol, tensor in axes.tensors(request).items():
+        left = free.get((tensor.axes[-2:], tensor.role))
+        if left:
+            found[symbol] = left.pop(0)
+    weights = {site.event for site in sites_of(request) if site.kind == "value" and site.keys == ("row", "col")}
+    shared = {site.tensor or "" for site in sites_of(request) if site.space == "shared"}
+    return found | {
+        symbol: "P" for symbol in shared - set(found) if symbol.lower() in weights and "P" not in found.values()
+    }
+
+
+def tensor_at(request: Request, place: str) -> Tensor:
+    """The tensor of global memory at a place of the picture. KeyError if there is none."""
+    symbol = {at: symbol for symbol, at in places(request).items()}[place]
+    return axes.tensors(request)[symbol]
+
+
+def query_rows(request: Request) -> tuple[int, int, int]:
+    """The head (counted over the whole batch), first row and end row of the scope's first query tile.
+
+    Rule: tiles are numbered row tile by row tile, head by head; each is BLOCK_Q rows, or what divides the rows evenly
+    if the kernel has no such constant.
+    """
+    o = tensor_at(request, "O")
+    n, tiles = axes.length(o, "query"), request.plan.items // int(np.prod(o.shape[:-2]))
+    rows = request.constants.get("BLOCK_Q", -(-n // tiles))
+    head, tile = divmod(request.scope.first, tiles)
     return head, tile * rows, min(n, (tile + 1) * rows)
 
 
-def _output_blocks(request, head):
+def explain(run: Run) -> Tiling:
+    """The Tiling of a Run whose trace covers one query tile."""
+    request, trace, sites = run.request, run.trace, sites_of(run.request)
+    head, *rows = query_rows(request)
+    at, o = places(request), tensor_at(request, "O")
+    steps = cutting.cut(trace, sites)
+    accesses = _accesses(
+        trace, steps, sites, {symbol: t for symbol, t in axes.tensors(request).items() if symbol in at}
+    )
+    values = _values(trace, steps)
+    scores = np.full((rows[1] - rows[0], axes.length(tensor_at(request, "K"), "key")), np.nan, np.float32)
+    s = values[values.event == "score"]
+    scores[s.row.astype(int) - rows[0], s.col.astype(int)] = s.value
+    o_values, o_of_step = _partial_outputs(values, rows, axes.length(o, "dim"), len(steps.table))
+    traffic = pd.DataFrame(
+        [(step, *a[:5]) for step, made in enumerate(accesses) for a in made],
+        columns=["step", "tensor", "space", "kind", "accesses", "bytes"],
+    )
+    frames = _Frames(at, accesses, values, o_of_step).all(steps, cutting.lit_lines(trace, steps, sites))
+    return Tiling(frames, traffic, scores, o_values, (rows[0], rows[1]), head, _output_blocks(request, head), at)
+
+
+def view(run: Run, story: Tiling) -> tuple[MatricesMeta, dict[str, np.ndarray]]:
+    """What the view `matrices` draws: its meta and its columns."""
+    o = tensor_at(run.request, "O")
+    n, d = o.shape[-2:]
+    arrays = {place: run.arrays[tensor_at(run.request, place).name].reshape(-1, n, d)[story.head] for place in "QKVO"}
+    moved = {name.split(" ")[0] for name in story.frames[-1]["bytes"]}
+    meta: MatricesMeta = {
+        "n": n,
+        "d": d,
+        "row0": story.rows[0],
+        "rows": story.rows[1] - story.rows[0],
+        "head": story.head,
+        "traced": [symbol for symbol in in_order(run.request) if symbol in moved],
+        "places": story.places,
+        "blocks": story.output_blocks,
+        "frames": story.frames,
+    }
+    columns = {"q": arrays["Q"], "k": arrays["K"], "v": arrays["V"], "s": story.scores, "o": story.o_values}
+    return meta, columns | {"o_final": arrays["O"][slice(*story.rows)]}
+
+
+def in_order(request: Request) -> list[str]:
+    """The tensors of global memory, as the probes call them: inputs first, then what the kernel keeps for itself, then
+    outputs."""
+    order = (Role.INPUT, Role.SCRATCH, Role.OUTPUT)
+    return sorted((found := axes.tensors(request)), key=lambda symbol: order.index(found[symbol].role))
+
+
+def _output_blocks(request: Request, head: int) -> list[list[int]]:
     """From the plan: the last launch writes O, its blocks_per_item blocks side by side over head_dim."""
-    settings, launch = request.constants, request.plan.launches[-1]
-    tiles = request.plan.items // (request.problem.batch * request.problem.heads)
-    side, width = launch.blocks_per_item, request.problem.head_dim // launch.blocks_per_item
-    return [[t * settings["BLOCK_Q"], min(request.problem.seq_len, (t + 1) * settings["BLOCK_Q"]) - 1, j * width, (j + 1) * width - 1,
-             (head * tiles + t) * side + j] for t in range(tiles) for j in range(side)]
+    o, launch = tensor_at(request, "O"), request.plan.launches[-1]
+    n, d = o.shape[-2:]
+    tiles = request.plan.items // int(np.prod(o.shape[:-2]))
+    rows = request.constants.get("BLOCK_Q", -(-n // tiles))
+    side, width = launch.blocks_per_item, d // launch.blocks_per_item
+    return [
+        [t * rows, min(n, (t + 1) * rows) - 1, j * width, (j + 1) * width - 1, (head * tiles + t) * side + j]
+        for t in range(tiles)
+        for j in range(side)
+    ]
 
 
 class Access(NamedTuple):
-    """The accesses of one step to one tensor in one space: how many, their bytes, and the smallest rectangle of elements touched."""
+    """The accesses of one step to one tensor in one space: how many, their bytes, and the smallest rectangle of
+    elements touched, None for shared memory and for a tensor that has no place in the picture."""
 
     tensor: str
     space: str
     kind: str
-    count: int
+    accesses: int
     bytes: int
-    row0: int
-    row1: int
-    col0: int
-    col1: int
+    rect: Rect | None
 
 
-def _accesses(trace, steps, problem, sites):
-    """A list of Access for each step.
+def _accesses(trace: Any, steps: Steps, sites: Sites, drawn: dict[str, Tensor]) -> list[list[Access]]:
+    """A list of Access for each step; drawn: the tensors that have a place in the picture.
 
-    Rule: element = offset / 4; in global memory row and column follow from the tensor's row length (head_dim, or seq_len for S and P).
+    Rule: element = offset / the tensor's bytes per element; row and column are its indices along the tensor's last two
+    axes.
     """
-    groups = sorted({(s.tensor, s.space, s.kind, s.bytes) for s in sites.values() if s.space})
-    group_of_line = np.full(max(sites) + 1, -1)
-    for line, s in sites.items():
-        if s.space:
-            group_of_line[line] = groups.index((s.tensor, s.space, s.kind, s.bytes))
-    group = group_of_line[trace.table["line"].to_numpy()]
+    kind_of = [(s.tensor or "", s.space or "", s.event, s.bytes) if s.kind == "access" else None for s in sites]
+    groups = sorted({kind for kind in kind_of if kind})
+    group_of_site = np.array([groups.index(kind) if kind else -1 for kind in kind_of] or [-1])
+    group = group_of_site[sites.index(trace.table)]
     keep = np.flatnonzero((steps.of_record >= 0) & (group >= 0))
-    code = steps.of_record[keep] * len(groups) + group[keep]
+    code = steps.of_record[keep] * max(1, len(groups)) + group[keep]
     order = np.argsort(code, kind="stable")
     code, group = code[order], group[keep][order]
-    element = trace.table["offset"].fill_null(0).to_numpy()[keep][order] // 4
-    width = np.array([problem.seq_len if g[0] in "SP" else problem.head_dim for g in groups])[group]
-    row, col = element // width % problem.seq_len, element % width
+    offset = trace.table["offset"].fill_null(0).to_numpy()[keep][order]
+    known = [drawn.get(g[0]) if g[1] == "global" else None for g in groups]
+    item, width, height = (
+        np.array([size(t) if t else 1 for t in known] or [1])[group]
+        for size in (lambda t: t.itemsize, lambda t: t.shape[-1], lambda t: t.shape[-2])
+    )
+    element = offset // item
+    row, col = element // width % height, element % width
     starts = np.flatnonzero(np.diff(code, prepend=-1))
-    per_step = [[] for _ in range(len(steps.table))]
-    if len(starts):
-        counts = np.diff(starts, append=len(code))
-        bounds = [function.reduceat(values, starts) for values in (row, col) for function in (np.minimum, np.maximum)]
-        for first, count, row0, row1, col0, col1 in zip(starts, counts, *bounds):
-            step, g = divmod(int(code[first]), len(groups))
-            tensor, space, kind, size = groups[g]
-            box = (int(row0), int(row1), int(col0), int(col1) + size // 4 - 1) if space == "global" else (0, 0, 0, 0)
-            per_step[step].append(Access(tensor, space, kind, int(count), int(count) * size, *box))
+    per_step: list[list[Access]] = [[] for _ in range(len(steps.table))]
+    if not len(starts):
+        return per_step
+    counts = np.diff(starts, append=len(code))
+    bounds = [function.reduceat(values, starts) for values in (row, col) for function in (np.minimum, np.maximum)]
+    for first, count, row0, row1, col0, col1 in zip(starts, counts, *bounds):
+        step, g = divmod(int(code[first]), len(groups))
+        tensor, space, kind, size = groups[g]
+        there = known[g]
+        box = [int(row0), int(row1), int(col0), int(col1) + max(1, size // there.itemsize) - 1] if there else None
+        per_step[step].append(Access(tensor, space, kind, int(count), int(count) * size, box))
     return per_step
 
 
-def _values(trace, steps):
+def _values(trace: Any, steps: Steps) -> pd.DataFrame:
     """The value records with their step; keys as floats, NaN where an event has no such key."""
     keep = (steps.of_record >= 0) & trace.table["value"].is_valid().to_numpy()
     frame = trace.table.select(["event", *trace.keys, "value"]).filter(keep).to_pandas()
     frame["event"] = frame.event.astype(str)
-    return frame.assign(step=steps.of_record[keep])
+    missing = [name for name in ("row", "col", "dim") if name not in frame]
+    return frame.assign(step=steps.of_record[keep], **dict.fromkeys(missing, np.nan))
 
 
-def _partial_outputs(values, rows, head_dim, step_count):
-    """O as logged after each step that logged it: blocks [n, rows, head_dim] (NaN where not yet), and each step's block or -1."""
-    o = values[values.event == "o"]
-    blocks, of_step, current = [], np.full(step_count, -1), np.full((rows[1] - rows[0], head_dim), np.nan, np.float32)
+def _partial_outputs(values: pd.DataFrame, rows: list[int], head_dim: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """O as logged after each step that logged it: blocks [n, rows, head_dim] (NaN where not yet), and each step's block
+    or -1."""
+    o = values[(values.event == "o") & values.row.notna() & values.dim.notna()]
+    blocks: list[np.ndarray] = []
+    of_step, current = np.full(count, -1), np.full((rows[1] - rows[0], head_dim), np.nan, np.float32)
     for step, part in o.groupby("step"):
         current = current.copy()
         current[part.row.astype(int) - rows[0], part.dim.astype(int)] = part.value
@@ -130,160 +236,131 @@ def _partial_outputs(values, rows, head_dim, step_count):
     return np.array(blocks, np.float32).reshape(len(blocks), rows[1] - rows[0], head_dim), of_step
 
 
-def _frames(steps, accesses, values, o_of_step, lit):
-    values_of, value_rects = dict(tuple(values.groupby("step"))), _score_rects(values)
-    resident, arrived, frames, where, running = {}, {}, [], None, {}  # arrived: what of a tensor was read last
-    for number, step in enumerate(steps.table.itertuples()):
-        if (step.launch, step.block) != where:
-            resident, arrived, where = {}, {}, (step.launch, step.block)  # shared memory and registers belong to one block
-        touched = [a for a in accesses[number] if a.space == "global"]
-        arrived.update({a.tensor: list(a[-4:]) for a in touched if a.kind == "load"})
-        for a in accesses[number]:
-            if a.space == "shared" and a.kind in WRITES:
-                rect = arrived.get(a.tensor) or value_rects.get(("p", number))
-                resident = {**resident, a.tensor: {"rect": rect, "bytes": a.bytes}}
-        for a in touched:
-            key = f"{a.tensor} {a.kind}"
-            running = {**running, key: running.get(key, 0) + a.bytes}
-        frames.append({
-            "tile": int(step.tile), "title": _title(step), "block": int(step.block),
-            "touched": [{"tensor": a.tensor, "kind": a.kind, "rect": list(a[-4:])} for a in touched], "resident": resident,
-            "uses": [a.tensor for a in accesses[number] if a.space == "shared" and a.kind in READS], "scores": value_rects.get(("score", number)),
-            "o": int(o_of_step[number]), "bytes": running, "lines": lit[number],
-            "sentence": _sentence(step, accesses[number], value_rects.get(("score", number)), values_of.get(number))})
-    return frames
+class _Frames:
+    """Builds the frames, step by step. at: the places of the picture."""
+
+    def __init__(
+        self, at: dict[str, str], accesses: list[list[Access]], values: pd.DataFrame, o_of_step: np.ndarray
+    ) -> None:
+        self.at, self.accesses, self.o_of_step = at, accesses, o_of_step
+        self.values_of, self.rects = dict(tuple(values.groupby("step"))), _score_rects(values)
+
+    def all(self, steps: Steps, lit: list[dict[str, int]]) -> list[TilingFrame]:
+        resident: dict[str, Any] = {}
+        arrived: dict[str, Rect] = {}  # what of a tensor was read last
+        running: dict[str, int] = {}
+        frames, where = [], None
+        for number, step in enumerate(steps.table.itertuples()):
+            if (step.launch, step.block) != where:
+                resident, arrived, where = (
+                    {},
+                    {},
+                    (step.launch, step.block),
+                )  # shared memory and registers belong to one block
+            made = self.accesses[number]
+            touched = [a for a in made if a.space == "global"]
+            arrived |= {a.tensor: a.rect for a in touched if a.kind == "load" and a.rect}
+            for a in made:
+                if a.space == "shared" and a.kind in WRITES:
+                    weights = self.rects.get(("p", number)) if a.tensor in self.at else None
+                    resident = {**resident, a.tensor: {"rect": arrived.get(a.tensor) or weights, "bytes": a.bytes}}
+            for a in touched:
+                key = f"{a.tensor} {a.kind}"
+                running = {**running, key: running.get(key, 0) + a.bytes}
+            frames.append(self._frame(number, step, resident, running, lit[number]))
+        return frames
+
+    def _frame(
+        self, number: int, step: Any, resident: dict, running: dict[str, int], lines: dict[str, int]
+    ) -> TilingFrame:
+        made, scores = self.accesses[number], self.rects.get(("score", number))
+        return {
+            "tile": int(step.tile),
+            "title": _title(step),
+            "phase": step.phase,
+            "block": int(step.block),
+            "touched": [{"tensor": a.tensor, "kind": a.kind, "rect": a.rect} for a in made if a.rect],
+            "resident": resident,
+            "uses": [a.tensor for a in made if a.space == "shared" and a.kind in READS],
+            "scores": scores,
+            "o": int(self.o_of_step[number]),
+            "bytes": running,
+            "lines": lines,
+            "sentence": self._sentence(step, made, scores, self.values_of.get(number)),
+        }
+
+    def _sentence(self, step: Any, accesses: list[Access], scores: Rect | None, values: pd.DataFrame | None) -> str:
+        """One sentence with the step's own numbers. values: the value records of the step, or None."""
+
+        def moved(space: str, *kinds: str) -> list[str]:
+            return [f"{self._place(a)} ({a.bytes:,} bytes)" for a in accesses if a.space == space and a.kind in kinds]
+
+        reads, writes, kept, used = (
+            moved("global", "load"),
+            moved("global", "store"),
+            moved("shared", *WRITES),
+            moved("shared", *READS),
+        )
+        parts = []
+        if reads:
+            parts.append(f"reads {listed(reads)} from global memory")
+        if kept:
+            parts.append(
+                f"copies {listed(kept)} into shared memory" if reads else f"keeps {listed(kept)} in shared memory"
+            )
+        if used:
+            parts.append(f"reads {listed(used)} from shared memory")
+        if scores and step.phase == "scores":
+            r0, r1, c0, c1 = scores
+            parts.append(
+                f"computes the scores of {_span(r0, r1, 'query', 'queries')} with {_span(c0, c1, 'key', 'keys')}"
+            )
+        if step.phase == "softmax" and values is not None:
+            parts.append("updates each row's running max m and sum l" + _first_row_numbers(values))
+        if writes:
+            parts.append(f"writes {listed(writes)} to global memory")
+        phase = phase_title(step.phase)
+        where = (
+            f"Block {step.block}, " + (f"tile {step.tile}, " if step.tile >= 0 else "") + phase[0].lower() + phase[1:]
+        )
+        return f"{where}: {listed(parts) if parts else 'moves nothing'}."
+
+    def _place(self, access: Access) -> str:
+        """What of the tensor is accessed: its rows, and of scores and weights the columns."""
+        if access.rect is None:
+            return access.tensor
+        row0, row1, col0, col1 = access.rect
+        rows, columns = _span(row0, row1), _span(col0, col1, "column", "columns")
+        return f"{access.tensor} {rows}" + (f", {columns}," if self.at[access.tensor] in "SP" else "")
 
 
-def _score_rects(values):
+def _score_rects(values: pd.DataFrame) -> dict[tuple[str, int], Rect]:
     """(event, step) -> [row0, row1, col0, col1] of the scores and weights logged in that step."""
-    part = values[values.event.isin(["score", "p"])]
+    part = values[values.event.isin(["score", "p"]) & values.row.notna() & values.col.notna()]
     if part.empty:
         return {}
-    grouped = part.groupby(["event", "step"]).agg(r0=("row", "min"), r1=("row", "max"), c0=("col", "min"), c1=("col", "max"))
+    grouped = part.groupby(["event", "step"]).agg(
+        r0=("row", "min"), r1=("row", "max"), c0=("col", "min"), c1=("col", "max")
+    )
     return {key: [int(v) for v in row] for key, row in zip(grouped.index, grouped.to_numpy())}
 
 
-def _title(step):
-    return (f"Tile {step.tile} · " if step.tile >= 0 else "") + PHASES.get(step.phase, step.phase)
+def _title(step: Any) -> str:
+    return (f"Tile {step.tile} · " if step.tile >= 0 else "") + phase_title(step.phase)
 
 
-def _sentence(step, accesses, score_rect, values):
-    """One sentence with the step's own numbers. values: the value records of the step, or None."""
-    def moved(space, *kinds):
-        return [f"{_place(a) if space == 'global' else a.tensor} ({a.bytes:,} bytes)" for a in accesses if a.space == space and a.kind in kinds]
-
-    reads, writes, kept, from_shared = moved("global", "load"), moved("global", "store"), moved("shared", *WRITES), moved("shared", *READS)
-    parts = []
-    if reads:
-        parts.append(f"reads {_list(reads)} from global memory")
-    if kept:
-        parts.append(f"copies {_list(kept)} into shared memory" if reads else f"keeps {_list(kept)} in shared memory")
-    if from_shared:
-        parts.append(f"reads {_list(from_shared)} from shared memory")
-    if score_rect and step.phase == "scores":
-        r0, r1, c0, c1 = score_rect
-        parts.append(f"computes the scores of {_span(r0, r1, 'query', 'queries')} with {_span(c0, c1, 'key', 'keys')}")
-    if step.phase == "softmax" and values is not None:
-        parts.append("updates each row's running max m and sum l" + _first_row_numbers(values))
-    if writes:
-        parts.append(f"writes {_list(writes)} to global memory")
-    phase = PHASES.get(step.phase, step.phase)
-    where = f"Block {step.block}, " + (f"tile {step.tile}, " if step.tile >= 0 else "") + phase[0].lower() + phase[1:]
-    return f"{where}: {_list(parts) if parts else 'moves nothing'}."
-
-
-def _first_row_numbers(values):
-    """", in row 16 m becomes 2.41 and l 9.8", from the first row that logged them."""
-    m, l = (values[values.event == name] for name in ("m", "l"))
+def _first_row_numbers(values: pd.DataFrame) -> str:
+    """ ", in row 16 m becomes 2.41 and l 9.8", from the first row that logged them."""
+    m, l = (values[(values.event == name) & values.row.notna()] for name in ("m", "l"))
     if m.empty or l.empty:
         return ""
     return f": in row {int(m.row.iloc[0])} m becomes {m.value.iloc[0]:.4g} and l {l.value.iloc[0]:.4g}"
 
 
-def _place(access):
-    rows = _span(access.row0, access.row1)
-    return f"{access.tensor} {rows}" + (f", {_span(access.col0, access.col1, 'column', 'columns')}," if access.tensor in "SP" else "")
-
-
-def _span(first, last, one="row", many="rows"):
+def _span(first: int, last: int, one: str = "row", many: str = "rows") -> str:
     return f"{one} {first}" if first == last else f"{many} {first} to {last}"
 
 
-def _list(parts):
+def listed(parts: list[str]) -> str:
+    """The parts as a list in a sentence: a, b and c."""
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
-
-
-# ---- bytes, kernel beside kernel ----
-
-
-def traffic_comparison(traffics, problem):
-    """kernel, tensor, kind, bytes, times (bytes / the tensor's size) in global memory, from {kernel title: Traffic} of whole runs."""
-    sizes = tensor_bytes(problem)
-    rows = [{"kernel": title, "tensor": t.tensor, "kind": t.kind, "bytes": int(t.bytes), "times": t.bytes / sizes[t.tensor]}
-            for title, traffic in traffics.items() for t in traffic.table[traffic.table.space == "global"].itertuples()]
-    return pd.DataFrame(rows, columns=["kernel", "tensor", "kind", "bytes", "times"])
-
-
-def traffic_sentence(comparison, problem, whole):
-    """The point of the comparison in a sentence, with its numbers."""
-    k = comparison[(comparison.tensor == "K") & (comparison.kind == "load")]
-    said = "; ".join(f"{row.kernel} {row.times:.3g} times" for row in k.itertuples())
-    over = f"over all {problem.batch * problem.heads} heads" if whole else "in the traced query tile alone, as the whole run's records would not fit"
-    return f"K is read: {said}. Counted from every logged access {over}; a tensor's own size is 1. A read may be served by a cache."
-
-
-def tensor_bytes(problem):
-    """fp32 bytes of each tensor over all heads."""
-    matrix = 4 * problem.batch * problem.heads * problem.seq_len
-    return {t: matrix * (problem.seq_len if t in "SP" else problem.head_dim) for t in TENSORS}
-
-
-def reuse(traffics, problem):
-    """kernel, tensor, reuse factor: multiply-adds that use an element of Q, K or V, over the elements fetched from global memory.
-
-    Derived: each of the score_count (query, key) pairs uses head_dim elements of Q, of K and of V once.
-    """
-    uses = problem.score_count * problem.head_dim
-    rows = []
-    for title, traffic in traffics.items():
-        loads = traffic.table[(traffic.table.space == "global") & (traffic.table.kind == "load")].set_index("tensor").bytes
-        rows += [{"kernel": title, "tensor": t, "reuse": uses / (loads[t] / 4)} for t in ("Q", "K", "V") if t in loads]
-    return pd.DataFrame(rows, columns=["kernel", "tensor", "reuse"])
-
-
-def cumulative_chart(tiling, clock_selector):
-    """Bytes moved to and from global memory so far, by tensor, over the steps; a rule follows the clock (no server trip)."""
-    part = tiling.traffic[tiling.traffic.space == "global"]
-    table = part.assign(access=_access_names(part)).pivot_table(index="step", columns="access", values="bytes", aggfunc="sum", observed=True)
-    table = table.reindex(range(len(tiling.frames))).fillna(0).cumsum().reset_index().melt("step", var_name="access", value_name="bytes")
-    names = [name for name in ACCESSES if name in set(table["access"])]
-    step = alt.param(name="step", value=0, bind=alt.BindDirect(element=clock_selector, event="input"))
-    x = alt.X("step:Q", title="step", axis=alt.Axis(tickMinStep=1, format="d", grid=False), scale=alt.Scale(domain=[0, len(tiling.frames) - 1], nice=False))
-    line = alt.Chart(table).mark_line(interpolate="step-after", strokeWidth=2.5).encode(
-        x=x, y=alt.Y("bytes:Q", title="bytes so far", axis=alt.Axis(format="~s")),
-        color=alt.Color("access:N", title=None, legend=alt.Legend(orient="top", columns=4), scale=alt.Scale(domain=names, range=[TENSOR[n[0]] for n in names])),
-        strokeDash=alt.StrokeDash("access:N", title=None, scale=alt.Scale(domain=names, range=[[1, 0] if "read" in n else [5, 3] for n in names])),
-        tooltip=[alt.Tooltip("access:N", title="access"), "step:Q", alt.Tooltip("bytes:Q", format=",")])
-    now = alt.Chart(pd.DataFrame({"rule": [0]})).mark_rule(color=AXIS, strokeWidth=1.5).encode(x=alt.XDatum(alt.ExprRef("toNumber(step)"), type="quantitative"))
-    return (line + now).add_params(step).properties(height=280)
-
-
-def traffic_chart(comparison):
-    """How many times each tensor's size goes between the chip and global memory, kernel beside kernel."""
-    table = comparison.assign(access=_access_names(comparison))
-    ticks = [0, 1, *(4**n for n in range(1, 8))]
-    return alt.Chart(table).mark_bar().encode(
-        x=alt.X("times:Q", title="times its own size (logarithmic)", scale=alt.Scale(type="symlog", constant=1), axis=alt.Axis(values=ticks, format="d")),
-        y=alt.Y("access:N", title=None, sort=list(ACCESSES)), yOffset=alt.YOffset("kernel:N", sort=list(dict.fromkeys(table.kernel))),
-        color=alt.Color("kernel:N", title=None, sort=None, legend=alt.Legend(orient="top"),
-                        scale=alt.Scale(domain=list(dict.fromkeys(table.kernel)), range=[OKABE_ITO[c] for c in ("sky", "orange", "vermillion", "green")])),
-        tooltip=["kernel:N", alt.Tooltip("access:N", title="access"), alt.Tooltip("bytes:Q", format=","),
-                 alt.Tooltip("times:Q", format=".2f", title="times its size")],
-    ).properties(height=48 * table.access.nunique())
-
-
-ACCESSES = ("Q read", "K read", "V read", "S written", "S read", "P written", "P read", "O written")
-
-
-def _access_names(table):
-    return table.tensor.astype(str) + table.kind.astype(str).map({"load": " read", "store": " written"})

@@ -2,16 +2,18 @@
 
 WarpglassError
 ├── ProblemError          a field, constant, kernel name or scope that cannot be; nothing was launched
+│   ├── FrontMatterError  the opening comment of a .cu cannot be read; the message names file, key and remedy
 │   ├── TooLargeError     it could be, but not in the memory or time there is
 │   └── OutOfBlocks       the KV cache has fewer free pages than are needed; it is as it was
 ├── BackendUnavailable    no GPU, no compiler, no recording
 ├── PeerUnavailable       torch has no such attention for this problem, type or device
 ├── BuildError            the compiler refused; the message names our file and line
 ├── RunError              the kernel was launched and did not finish well
+│   ├── OutOfMemory       the GPU had too little memory for it
 │   ├── RunTimeout        it outran its limit and was stopped
 │   ├── RunCancelled      the user stopped it
 │   └── WorkerDied        its process ended under it; another has taken its place
-└── TraceError            a trace or recording that cannot be read
+└── TraceError            a trace, recording or table that cannot be read
 """
 
 
@@ -20,6 +22,10 @@ class WarpglassError(Exception):
 
 
 class ProblemError(WarpglassError):
+    pass
+
+
+class FrontMatterError(ProblemError):
     pass
 
 
@@ -44,6 +50,10 @@ class BuildError(WarpglassError):
 
 
 class RunError(WarpglassError):
+    pass
+
+
+class OutOfMemory(RunError):
     pass
 
 

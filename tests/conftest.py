@@ -1,18 +1,15 @@
 """Shared by all tests: runs on the CPU shim, made once; variants of a kernel's source; and which tests need a GPU."""
 
-import shutil
-from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 
 import pytest
 
-from kernels import execute, workers
-from kernels.backends import gpu
-from kernels.catalog import CUDA, KERNELS
+from kernels.catalog import KERNELS, load_kernel
+from kernels.core.request import Request, Scope
 from kernels.errors import BackendUnavailable
-from kernels.execute import Request, Scope
-from kernels.problem import AttentionProblem
+from kernels.run import execute, workers
+from kernels.run.backends import gpu
 
 # A borrowed GPU machine may lack what the pages need; the kernels' tests run there all the same.
 NEEDS = {"explainers": "altair", "app": "streamlit", "browser": "playwright"}
@@ -44,8 +41,10 @@ def small_tiles(name):
 
 
 @lru_cache
-def cpu_run(name="03_flash", problem=AttentionProblem(), settings=(), scope=Scope(), backend="cpu"):  # noqa: B008 - frozen
-    return execute.run(Request(KERNELS[name], problem, settings, scope, backend))
+def cpu_run(name="03_flash", problem=None, settings=(), scope=Scope(), backend="cpu"):  # noqa: B008 - frozen
+    """The Run of a kernel on a problem, its default one if none is given; remembered."""
+    spec = KERNELS[name]
+    return execute.run(Request(spec, problem or spec.problem_type(), settings, scope, backend))
 
 
 @pytest.fixture(scope="session", name="cpu_run")
@@ -56,16 +55,17 @@ def cpu_run_fixture():
 
 @pytest.fixture
 def variant(tmp_path):
-    """variant(name, old, new) -> the KernelSpec with that text of its source replaced, once."""
+    """variant(name, old, new) -> the KernelSpec of a copy in which that text, of the .cu or of a header beside it, is
+    replaced, once."""
 
     def make(name, old, new, count=1):
-        spec = KERNELS[name]
-        assert old in spec.source
-        shutil.copy(spec.path, tmp_path / spec.path.name)
-        (tmp_path / spec.path.name).write_text(spec.source.replace(old, new, count))
-        for header in CUDA.glob("*.cuh"):
-            shutil.copy(header, tmp_path)
-        return replace(spec, folder=tmp_path)
+        spec, folder = KERNELS[name], KERNELS[name].path.parent
+        texts = {file: text for file, text in spec.files if (folder / file).exists()}
+        changed = next(file for file, text in texts.items() if old in text)
+        texts[changed] = texts[changed].replace(old, new, count)
+        for file, text in texts.items():
+            (tmp_path / file).write_text(text)
+        return load_kernel(tmp_path / spec.path.name)
 
     return make
 

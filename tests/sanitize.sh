@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# compute-sanitizer memcheck and racecheck over every kernel (or those named), both builds, every EVERY-th problem of the grid (default 3). Needs an
-# NVIDIA GPU. torch's own attention, which the check compares with, is left out: racecheck reports hazards in its CUTLASS kernel.
+# compute-sanitizer memcheck and racecheck over every kernel (or those named, or paths of .cu files), both builds, every
+# EVERY-th of its cases (default 3). Needs an NVIDIA GPU. torch's own attention, which the check compares with, is left
+# out: racecheck reports hazards in its CUTLASS kernel.
 set -u
 cd "$(dirname "$0")/.."
 failed=0

@@ -51,7 +51,7 @@ function theme(parent) {
   return { text: get('--st-text-color') || '#222', background: get('--st-background-color') || '#fff', panel: get('--st-secondary-background-color') || '#eee',
     border: get('--st-border-color') || '#999', primary: get('--st-primary-color') || '#06c', mono: `${get('--st-code-font') || 'monospace'}, ${get('--st-font') || 'sans-serif'}`, font: get('--st-font') || 'sans-serif' };
 }
-const COLOURS = { Q: '#0072B2', K: '#E69F00', V: '#009E73', S: '#CC79A7', P: '#56B4E9', O: '#D55E00', vermillion: '#D55E00', sky: '#56B4E9', blue: '#0072B2', orange: '#E69F00' };
+const COLOURS = { ...PALETTE.tensors, read: PALETTE.marks.load, written: PALETTE.marks.store };  // PALETTE: explainers/palette.py, handed over by components.py
 
 function rgb(colour) {  // any CSS colour -> [r, g, b]
   const context = (rgb.context ??= document.createElement('canvas').getContext('2d', { willReadFrequently: true }));

@@ -2,23 +2,28 @@
 const LEFT = 92;
 
 export default function ({ data, parentElement, setStateValue }) {
-  const { frames, size, run, max_len, page_bytes, kv_heads } = data;
-  const canvas = parentElement.querySelector('canvas'), tip = parentElement.querySelector('.tip');
-  const B = bus(), paint = theme(parentElement), number = value => value.toLocaleString('en');
+  const { frames, size, run, moment, page_bytes, kv_heads } = data.meta;
+  const B = bus(), number = value => value.toLocaleString('en');
   const pageCount = frames[0].free.length;
   const most = Math.max(1, ...frames.flatMap(f => f.sequences.map(s => s.table.length)));
   const rows = Math.max(1, ...frames.map(f => f.sequences.length));  // heights that hold every step: the page below must not move
-  let view, hover = null, tables = [], place, rest;
+  let width, tables = [], place, poolTop, rowHeight, paint, rest, drawn;
+  const frameAt = step => frames[Math.min(step, frames.length - 1)];
 
   const tableRows = width => {
     const w = Math.max(27, Math.min(44, (width - LEFT) / most));
     return Math.ceil(most / Math.max(1, Math.floor((width - LEFT) / w)));
   };
-  const draw = step => {
-    const frame = frames[Math.min(step, frames.length - 1)], width = view.width || 600, rowHeight = 37 * tableRows(width) + 7;
-    const poolTop = 24 + rows * rowHeight + 34;
+  const layout = wide => {
+    width = wide;
+    rowHeight = 37 * tableRows(width) + 7;
+    poolTop = 24 + rows * rowHeight + 34;
     place = placePages(pageCount, width, poolTop);
-    const g = prepare(canvas, width, place.bottom + 26 + 74);
+    return place.bottom + 26 + 74;
+  };
+  const draw = (g, { step, at, paint: colours }) => {
+    const frame = frameAt(step);
+    paint = colours;
     const label = (text, x, y) => { g.font = `600 13px ${paint.font}`; g.fillStyle = paint.text; g.fillText(text, x, y); };
     label('Block tables: entry above, page below', 0, 13);
     tables = frame.sequences.map((s, n) => {
@@ -49,14 +54,12 @@ export default function ({ data, parentElement, setStateValue }) {
       const [from, to] = frame.copied.map(page => place.at(page)), top = ([x, y]) => [x + place.w / 2, y];
       arrow(g, top(from), top(to));
     }
-    if (hover?.page !== undefined) outline(g, hover.page, []);
+    if (at?.page !== undefined) outline(g, at.page, []);
     g.font = `12px ${paint.font}`;
     g.fillStyle = paint.text;
     const free = frame.free.length ? `Free list, next first: ${frame.free.join(', ')}` : 'Free list: empty';
     g.fillText(free, 0, place.bottom + 18, width);
     bars(g, frame, place.bottom + 34, width);
-    canvas.setAttribute('aria-label', `${frame.title}. ${frame.sentence} ${frame.sequences.map(s => `${s.name}: pages ${s.table.join(', ')}`).join('; ')}.`);
-    showTip(tip, hover, hover && describe(frame), width);
   };
   const outline = (g, page, dash) => {
     const [x, y] = place.at(page);
@@ -68,7 +71,7 @@ export default function ({ data, parentElement, setStateValue }) {
   };
   const arrow = (g, [x0, y0], [x1, y1]) => {
     const cx = (x0 + x1) / 2, cy = Math.min(y0, y1) - 16, angle = Math.atan2(y1 - cy, x1 - cx);  // an arc over the boxes
-    g.strokeStyle = g.fillStyle = COLOURS.vermillion;
+    g.strokeStyle = g.fillStyle = COLOURS.written;
     g.lineWidth = 2.5;
     g.beginPath();
     g.moveTo(x0, y0);
@@ -103,44 +106,48 @@ export default function ({ data, parentElement, setStateValue }) {
         x = last;
       }
     };
-    line(top, 'Pages', [[u.used, '#009E73', 'used'], [u.slack, paint.panel, 'slack']]);
-    line(top + 28, 'Contiguous', [[u.used, '#009E73', 'used'], [Math.max(u.copies, 0), '#CC79A7', 'copies'], [u.empty, paint.panel, 'empty']]);
+    line(top, 'Pages', [[u.used, COLOURS.V, 'used'], [u.slack, paint.panel, 'slack']]);
+    line(top + 28, 'Contiguous', [[u.used, COLOURS.V, 'used'], [Math.max(u.copies, 0), COLOURS.S, 'copies'], [u.empty, paint.panel, 'empty']]);
   };
 
-  const describe = frame => {
-    if (hover.entry !== undefined) {
-      const s = frame.sequences[hover.sequence], first = hover.entry * size;
-      return `entry ${hover.entry} of ${s.name}: tokens ${first} to ${Math.min(first + size, s.length) - 1} lie in page ${s.table[hover.entry]}`;
+  const describe = (at, step) => {
+    const frame = frameAt(step);
+    if (at.entry !== undefined) {
+      const s = frame.sequences[at.sequence], first = at.entry * size;
+      return `entry ${at.entry} of ${s.name}: tokens ${first} to ${Math.min(first + size, s.length) - 1} lie in page ${s.table[at.entry]}`;
     }
-    const held = frame.pages[hover.page];
-    if (!held) return `page ${hover.page} is free` + (frame.free[0] === hover.page ? ': the next to be taken' : '');
-    const names = held.owners.map(n => frame.sequences[n].name).join(', '), slot = hover.slot, token = held.entry * size + slot;
-    const where = kv_heads ? `\nKV head 0: K from byte ${number(hover.page * kv_heads * page_bytes + 16 * slot)}` : '';
-    return `page ${hover.page}, slot ${slot}: ${slot < held.fill ? `token ${token} of ${names}` : `empty: slack of ${names}`}`
+    const held = frame.pages[at.page];
+    if (!held) return `page ${at.page} is free` + (frame.free[0] === at.page ? ': the next to be taken' : '');
+    const names = held.owners.map(n => frame.sequences[n].name).join(', '), slot = at.slot, token = held.entry * size + slot;
+    const where = kv_heads ? `\nKV head 0: K from byte ${number(at.page * kv_heads * page_bytes + 16 * slot)}` : '';
+    return `page ${at.page}, slot ${slot}: ${slot < held.fill ? `token ${token} of ${names}` : `empty: slack of ${names}`}`
       + (held.owners.length > 1 ? `\nreference count ${held.owners.length}` : '') + where;
   };
-  canvas.onpointermove = event => {
-    const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
-    const found = place.find(x, y), sequence = tables.findIndex(t => t.find(x, y) >= 0), frame = frames[Math.min(B.step, frames.length - 1)];
-    hover = found ? { page: found.page, slot: Math.min(size - 1, Math.floor(found.x / (place.w / size))), x, y } : null;
+  const locate = (x, y) => {
+    const sequence = tables.findIndex(t => t.find(x, y) >= 0);
     if (sequence >= 0) {
       const entry = tables[sequence].find(x, y);
-      hover = { sequence, entry, page: frame.sequences[sequence].table[entry], x, y };
+      return { sequence, entry, page: frameAt(B.step).sequences[sequence].table[entry] };
     }
-    draw(B.step);
+    const found = place.find(x, y);
+    return found && { page: found.page, slot: Math.min(size - 1, Math.floor(found.x / (place.w / size))) };
   };
-  canvas.onpointerleave = () => { hover = null; draw(B.step); };
+  const label = step => {
+    const frame = frameAt(step);
+    return `${frame.title}. ${frame.sentence} ${frame.sequences.map(s => `${s.name}: pages ${s.table.join(', ')}`).join('; ')}.`;
+  };
 
   // Python hears the moment only when the user rests: the sections that run kernels start from it.
   const tell = () => setStateValue('moment', { run, step: B.step });
-  const onStep = step => {
-    if (!view) return;
-    draw(step);
+  const rested = () => {
     clearTimeout(rest);
-    if (B.step !== data.moment) rest = setTimeout(() => { if (!B.playing) tell(); else onStep(B.step); }, 450);
+    if (B.step !== moment) rest = setTimeout(() => { if (B.playing) rested(); else tell(); }, 450);
   };
-  const mounted = mount(parentElement, { onStep, title: 'KV cache' });
-  view = mounted.view;
-  draw(mounted.step);
-  return () => { clearTimeout(rest); mounted.unmount(); };
+  const onDraw = (g, now) => {
+    draw(g, now);
+    if (now.step !== drawn) rested();
+    drawn = now.step;
+  };
+  const view = canvasView(parentElement, { title: 'KV cache', layout, draw: onDraw, locate, describe, label });
+  return () => { clearTimeout(rest); view.unmount(); };
 }

@@ -3,9 +3,9 @@ const TOP = 24, LEFT = 58, GAPS = 44;
 
 export default function ({ data, parentElement }) {
   const { frames, row, ordinary, tile_of, block_kv } = data.meta;
-  const canvas = parentElement.querySelector('canvas'), tip = parentElement.querySelector('.tip'), table = parentElement.querySelector('.numbers');
+  const table = parentElement.querySelector('.numbers');
   const scores = column(data.scores), weights = column(data.weights), truth = column(data.weights_true), o = column(data.o), oTrue = column(data.o_true);
-  const n = scores.length, d = oTrue.length, B = bus(), paint = theme(parentElement);
+  const n = scores.length, d = oTrue.length, HEIGHTS = [150, 110, 100];
   const finite = array => [...array].filter(Number.isFinite);
   const range = [Math.min(0, ...finite(scores)), Math.max(0, ...finite(scores))];
   const blocks = o.length / d;
@@ -28,8 +28,8 @@ export default function ({ data, parentElement }) {
   let accumulators = 1e-30;
   for (let b = 0; b < blocks - 1; b++) accumulators = Math.max(accumulators, oSpan(b));
 
-  let panels, view, hover = null;
-  const axis = (g, x, y, w, h, label, lo, hi) => {
+  let panels, w;
+  const axis = (g, paint, x, y, w, h, label, lo, hi) => {
     g.strokeStyle = paint.border;
     g.lineWidth = 1;
     g.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
@@ -45,15 +45,19 @@ export default function ({ data, parentElement }) {
   };
   const bar = (g, x, w, zero, top) => g.fillRect(x, Math.min(zero, top), Math.max(w, 0.6), Math.max(Math.abs(top - zero), 0.6));
 
-  const draw = step => {
-    const frame = frames[step] ?? frames[0], width = view.width || 500, w = width - LEFT - 4, each = w / n, h = [150, 110, 100];
-    const g = prepare(canvas, width, TOP + h[0] + h[1] + h[2] + 2 * GAPS + 22);
-    const y0 = TOP, y1 = y0 + h[0] + GAPS, y2 = y1 + h[1] + GAPS;
-    panels = [{ kind: 'score', y: y0, h: h[0], count: n }, { kind: 'weight', y: y1, h: h[1], count: n }, { kind: 'o', y: y2, h: h[2], count: d }];
+  const frameAt = step => frames[Math.min(step, frames.length - 1)];
+  const layout = width => {
+    w = width - LEFT - 4;
+    const y1 = TOP + HEIGHTS[0] + GAPS, y2 = y1 + HEIGHTS[1] + GAPS;
+    panels = [{ kind: 'score', y: TOP, h: HEIGHTS[0], count: n }, { kind: 'weight', y: y1, h: HEIGHTS[1], count: n }, { kind: 'o', y: y2, h: HEIGHTS[2], count: d }];
+    return y2 + HEIGHTS[2] + 22;
+  };
+  const draw = (g, { step, at, paint }) => {
+    const frame = frameAt(step), each = w / n, h = HEIGHTS, [y0, y1, y2] = panels.map(p => p.y);
     const here = key => frame.tile >= 0 && tile_of[key] === frame.tile;
 
     // scores, and the running max
-    axis(g, LEFT, y0, w, h[0], `Scores of query ${row}, and the ${ordinary ? '' : 'running '}max m`, range[0], range[1]);
+    axis(g, paint, LEFT, y0, w, h[0], `Scores of query ${row}, and the ${ordinary ? '' : 'running '}max m`, range[0], range[1]);
     const sy = v => y0 + h[0] - ((v - range[0]) / (range[1] - range[0] || 1)) * h[0];
     for (let key = 0; key < Math.min(n, frame.keys); key++) {
       g.globalAlpha = here(key) ? 1 : 0.4;
@@ -84,12 +88,12 @@ export default function ({ data, parentElement }) {
       g.fillRect(LEFT + key * each, y0 + h[0], 1, 5);
     }
     // weights as they count now
-    axis(g, LEFT, y1, w, h[1], ordinary ? 'Weight of each key: e^(score \u2212 m) / l' : 'Weight of each key now: e^(score \u2212 m), rescaled since', 0, weightTop);
+    axis(g, paint, LEFT, y1, w, h[1], ordinary ? 'Weight of each key: e^(score \u2212 m) / l' : 'Weight of each key now: e^(score \u2212 m), rescaled since', 0, weightTop);
     const wy = v => y1 + h[1] - Math.min(1, v / weightTop) * h[1];
     for (let key = 0; key < Math.min(n, frame.weighed); key++) {
       const v = weight(step, key), should = due(frame, key), off = !(Math.abs(v - should) <= 1e-3 * Math.max(should, 1e-3));
       g.globalAlpha = here(key) ? 1 : 0.6;
-      g.fillStyle = off && ['rescale', 'weights', 'sum', 'output', 'final'].includes(frame.group) ? COLOURS.vermillion : COLOURS.sky;
+      g.fillStyle = off && ['rescale', 'weights', 'sum', 'output', 'final'].includes(frame.group) ? PALETTE.wrong : COLOURS.P;
       bar(g, LEFT + key * each, each - (each > 3 ? 1 : 0), y1 + h[1], wy(Number.isFinite(v) ? v : weightTop));
       g.globalAlpha = 1;
       g.fillStyle = paint.text;
@@ -97,14 +101,14 @@ export default function ({ data, parentElement }) {
     }
     // O's row
     const block = frame.o, done = frame.group === 'final', scale = done ? oSpan(blocks - 1) : accumulators;
-    axis(g, LEFT, y2, w, h[2], done ? 'O: the row, divided by l' : ordinary ? 'O so far' : 'O so far, not yet divided by l', -scale, scale);
+    axis(g, paint, LEFT, y2, w, h[2], done ? 'O: the row, divided by l' : ordinary ? 'O so far' : 'O so far, not yet divided by l', -scale, scale);
     const wide = w / d, oy = v => y2 + h[2] / 2 - (v / scale) * (h[2] / 2);
     g.fillStyle = paint.border;
     g.fillRect(LEFT, y2 + h[2] / 2, w, 1);
     for (let dim = 0; dim < d && block >= 0; dim++) {
       const v = o[block * d + dim];
       const off = done && !(Math.abs(v - oTrue[dim]) <= 1e-3);
-      g.fillStyle = off ? COLOURS.vermillion : COLOURS.V;
+      g.fillStyle = off ? PALETTE.wrong : COLOURS.V;
       if (Number.isFinite(v)) bar(g, LEFT + dim * wide, wide - (wide > 3 ? 1 : 0), oy(0), oy(v));
       else { g.globalAlpha = 0.35; g.fillRect(LEFT + dim * wide, y2, wide - 1, h[2]); g.globalAlpha = 1; }
       if (done) { g.fillStyle = paint.text; g.fillRect(LEFT + dim * wide, oy(oTrue[dim]) - 0.75, Math.max(wide - 1, 0.6), 1.5); }
@@ -116,14 +120,12 @@ export default function ({ data, parentElement }) {
     g.fillText('black or white marks: float64', LEFT, y1 + h[1] + 16);
     g.fillText(`dims 0 to ${d - 1} of query ${row}`, LEFT, y2 + h[2] + 16);
     g.globalAlpha = 1;
-    if (hover) {
-      const p = panels[hover.panel];
+    if (at) {
+      const p = panels.find(panel => panel.kind === at.kind);
       g.strokeStyle = paint.primary;
-      g.strokeRect(LEFT + (hover.index * w) / p.count, p.y, w / p.count, p.h);
+      g.strokeRect(LEFT + (at.index * w) / p.count, p.y, w / p.count, p.h);
     }
-    canvas.setAttribute('aria-label', `${frame.title}. ${frame.sentence}`);
     drawNumbers(frame);
-    showTip(tip, hover, hover && describe(hover), view.width);
   };
 
   const total = data.meta.total;
@@ -137,22 +139,16 @@ export default function ({ data, parentElement }) {
       line(ordinary ? 'O, dim 0' : 'O / l, dim 0', final ? short(o0, 7) : frame.group === 'output' && !ordinary ? short(o0 / Number(frame.l), 7) : '\u2013', short(oTrue[0], 7)),
       line('largest error of the row', final ? short(data.meta.error, 3) : '\u2013', '\u2013'));
   };
-  const describe = at => {
-    const frame = frames[B.step], i = at.index;
+  const describe = (at, step) => {
+    const frame = frameAt(step), i = at.index;
     if (at.kind === 'score') return i < frame.keys && !Number.isNaN(scores[i]) ? `score[${row}, ${i}] = ${exact(scores[i])}` : `score[${row}, ${i}] is not computed yet`;
-    if (at.kind === 'weight') return i < frame.weighed ? `weight of key ${i} = ${ordinary || decay[B.step][tile_of[i]] === 1 ? exact(weights[i]) : short(weight(B.step, i), 7)}, float64 ${short(due(frame, i), 7)}` : `key ${i} has no weight yet`;
+    if (at.kind === 'weight') return i < frame.weighed ? `weight of key ${i} = ${ordinary || decay[step][tile_of[i]] === 1 ? exact(weights[i]) : short(weight(step, i), 7)}, float64 ${short(due(frame, i), 7)}` : `key ${i} has no weight yet`;
     return frame.o < 0 ? `O[${row}, ${i}] is not begun` : `O[${row}, ${i}]${frame.group === 'final' ? '' : ' so far'} = ${exact(o[frame.o * d + i])}` + (frame.group === 'final' ? `, float64 ${short(oTrue[i], 9)}` : '');
   };
-  canvas.onpointermove = event => {
-    const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
-    const panel = panels.findIndex(p => y >= p.y && y < p.y + p.h), w = view.width - LEFT - 4;
-    hover = panel >= 0 && x >= LEFT && x < LEFT + w ? { panel, kind: panels[panel].kind, index: Math.floor(((x - LEFT) / w) * panels[panel].count), x, y } : null;
-    draw(B.step);
+  const locate = (x, y) => {
+    const panel = panels.find(p => y >= p.y && y < p.y + p.h);
+    return panel && x >= LEFT && x < LEFT + w ? { kind: panel.kind, index: Math.floor(((x - LEFT) / w) * panel.count) } : null;
   };
-  canvas.onpointerleave = () => { hover = null; draw(B.step); };
-
-  const mounted = mount(parentElement, { onStep: step => view && draw(step), title: `Row ${row}` });
-  view = mounted.view;
-  draw(mounted.step);
-  return mounted.unmount;
+  const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
+  return canvasView(parentElement, { title: `Row ${row}`, layout, draw, locate, describe, label }).unmount;
 }

@@ -1,12 +1,11 @@
 // One query head's walk: its block table, the page that an entry leads to, what is read there, the scores so far, the output.
 export default function ({ data, parentElement }) {
-  const { frames, name, colour, table, length, size, pages, others, kv_head, kv_heads, page_bytes, item, head_size, x: X, head, partitioned } = data.meta;
-  const canvas = parentElement.querySelector('canvas'), tip = parentElement.querySelector('.tip'), pin = parentElement.querySelector('.pin');
-  const B = bus(), paint = theme(parentElement), chunks = head_size / X, number = value => value.toLocaleString('en');
+  const { frames, name, colour, table, length, size, pages, others, kv_head, kv_heads, page_bytes, item, head_dim, x: X, head, partitioned } = data.meta;
+  const B = bus(), chunks = head_dim / X, number = value => value.toLocaleString('en');
   const scores = column(data.scores), weights = column(data.weights), o = column(data.o);
   const finite = array => [...array].filter(Number.isFinite);
   const scoreRange = [Math.min(0, ...finite(scores)), Math.max(0, ...finite(scores))], weightTop = Math.max(1e-30, ...finite(weights));
-  const oSpan = Math.max(1e-30, ...finite(o).map(Math.abs)), low = rgb(COLOURS.blue), high = rgb(COLOURS.orange), middle = rgb(paint.background);
+  const oSpan = spanOf(o), colourOf = background => signed(rgb(background));
   const fillOf = entry => Math.min(size, length - entry * size);
 
   // What each token has come to by each step: 1 its score is known, 2 its weight, 3 its value has been added.
@@ -19,20 +18,26 @@ export default function ({ data, parentElement }) {
     }
     states.push(now);
   }
-  let view, hover = null, pinned = null, cells, place, layout;
+  let width, cells, place, layout, paint;
+  const tables = Math.max(1, table.length);
 
-  const draw = step => {
-    step = Math.min(step, frames.length - 1);
-    const frame = frames[step], state = states[step], width = view.width || 600;
-    const at = hover ?? pinned;
-    const entry = at?.token !== undefined ? Math.floor(at.token / size) : frame.logical;
-    const shown = entry ?? [...frames.slice(0, step)].reverse().find(f => f.logical !== undefined)?.logical ?? 0;
-    const w = Math.max(27, Math.min(44, width / table.length)), tableBottom = 22 + Math.ceil(table.length / Math.max(1, Math.floor(width / w))) * 37 - 5;
+  // The entry whose page is shown large: the one under the cursor, else the step's, else the last one before it.
+  const entryShown = (at, step) => (at?.token !== undefined ? Math.floor(at.token / size)
+    : frames[step].logical ?? [...frames.slice(0, step)].reverse().find(f => f.logical !== undefined)?.logical ?? 0);
+  const arrange = wide => {
+    width = wide;
+    const w = Math.max(27, Math.min(44, width / tables)), tableBottom = 22 + Math.ceil(table.length / Math.max(1, Math.floor(width / w))) * 37 - 5;
     place = placePages(pages, width, tableBottom + 42);
     const half = (width - 24) / 2, pageTop = place.bottom + 46, pageHeight = 190;
     const barsTop = pageTop + pageHeight + 40, barsHeight = 92, oTop = barsTop + barsHeight + 40;
-    layout = { half, pageTop, pageHeight, barsTop, barsHeight, oTop, shown, each: width / length };
-    const g = prepare(canvas, width, oTop + 22);
+    layout = { half, pageTop, pageHeight, barsTop, barsHeight, oTop, shown: 0, each: width / length };
+    return oTop + 22;
+  };
+  const draw = (g, { step: clockStep, at, paint: colours }) => {
+    const step = Math.min(clockStep, frames.length - 1), frame = frames[step], state = states[step];
+    const entry = at?.token !== undefined ? Math.floor(at.token / size) : frame.logical;
+    const shown = layout.shown = entryShown(at, step);
+    paint = colours;
     const label = (text, x, y, note = '', most) => {
       g.fillStyle = paint.text;
       g.font = `600 13px ${paint.font}`;
@@ -61,33 +66,29 @@ export default function ({ data, parentElement }) {
       g.lineTo(px + place.w / 2, py);
       g.moveTo(px + place.w / 2, py + place.h);
       g.lineTo(px + place.w / 2, place.bottom + 10);
-      g.lineTo(frame.tensor === 'V' ? half + 24 + half / 2 : half / 2, place.bottom + 28);
+      g.lineTo(frame.role === 'v' ? layout.half * 1.5 + 24 : layout.half / 2, place.bottom + 28);
       g.stroke();
     }
 
-    enlarged(g, 'K', 0, frame, label);
-    enlarged(g, 'V', half + 24, frame, label);
-    bars(g, state, frame, width, label);
-    label(`O of query head ${head}`, 0, oTop - 8, frame.written ? `${head_size} numbers: blue below zero, orange above` : 'not written yet');
-    for (let d = 0; d < head_size && frame.written; d++) {
-      const t = Math.min(1, Math.abs(o[d]) / oSpan) ** 0.7, end = o[d] < 0 ? low : high;
-      g.fillStyle = `rgb(${middle.map((c, i) => Math.round(c + (end[i] - c) * t)).join(',')})`;
-      g.fillRect((d * width) / head_size, oTop, width / head_size + 0.5, 18);
+    enlarged(g, 'K', 0, frame, label, at);
+    enlarged(g, 'V', layout.half + 24, frame, label, at);
+    bars(g, state, frame, label, at, step);
+    label(`O of query head ${head}`, 0, layout.oTop - 8, frame.written ? `${head_dim} numbers: blue below zero, orange above` : 'not written yet');
+    for (let d = 0; d < head_dim && frame.written; d++) {
+      g.fillStyle = `rgb(${colourOf(paint.background)(o[d], oSpan).map(Math.round).join(',')})`;
+      g.fillRect((d * width) / head_dim, layout.oTop, width / head_dim + 0.5, 18);
     }
     g.strokeStyle = paint.border;
     g.lineWidth = 1;
-    g.strokeRect(0.5, oTop + 0.5, width - 1, 17);
-    canvas.setAttribute('aria-label', `${frame.title}. ${frame.sentence}`);
-    pin.textContent = pinned ? `Pinned: ${describe(pinned, step).replaceAll('\n', '; ')}` : '';
-    showTip(tip, hover, hover && describe(hover, step), width);
+    g.strokeRect(0.5, layout.oTop + 0.5, width - 1, 17);
   };
 
   // The page as it lies in memory: K as pieces of X numbers by slot, V as dims by slot. Rows follow one another in memory.
-  const enlarged = (g, tensor, left, frame, label) => {
-    const { half, pageTop, pageHeight, shown } = layout, page = table[shown], rows = tensor === 'K' ? chunks : head_size;
+  const enlarged = (g, tensor, left, frame, label, at) => {
+    const { half, pageTop, pageHeight, shown } = layout, page = table[shown], rows = tensor === 'K' ? chunks : head_dim;
     const cw = half / size, ch = pageHeight / rows, filled = fillOf(shown), base = (page * kv_heads + kv_head) * page_bytes;
-    const reading = frame.tensor === tensor && frame.logical === shown;
-    label(`${tensor} of page ${page}`, left, pageTop - 8, tensor === 'K' ? `[${chunks}, ${size}] × 16 bytes, from byte ${number(base)}` : `[${head_size}, ${size}] × ${item} bytes, from byte ${number(base)}`, left + half);
+    const reading = frame.role === tensor.toLowerCase() && frame.logical === shown;
+    label(`${tensor} of page ${page}`, left, pageTop - 8, tensor === 'K' ? `[${chunks}, ${size}] × 16 bytes, from byte ${number(base)}` : `[${head_dim}, ${size}] × ${item} bytes, from byte ${number(base)}`, left + half);
     g.globalAlpha = reading ? 0.85 : 0.3;
     g.fillStyle = tensor === 'K' ? COLOURS.K : COLOURS.V;
     g.fillRect(left, pageTop, filled * cw, pageHeight);
@@ -113,7 +114,6 @@ export default function ({ data, parentElement }) {
       });
       g.textAlign = 'left';
     }
-    const at = hover ?? pinned;
     if (at?.token !== undefined && Math.floor(at.token / size) === shown) {
       g.strokeStyle = paint.text;
       g.lineWidth = 2;
@@ -121,9 +121,9 @@ export default function ({ data, parentElement }) {
     }
   };
 
-  const bars = (g, state, frame, width, label) => {
+  const bars = (g, state, frame, label, at, step) => {
     const { barsTop, barsHeight, each } = layout, weighed = state.some(s => s >= 2);
-    const m = [...frames.slice(0, B.step + 1)].reverse().find(f => f.m !== undefined);
+    const m = [...frames.slice(0, step + 1)].reverse().find(f => f.m !== undefined);
     const mixed = weighed && state.some(s => s === 1);  // V2: a later partition's scores beside an earlier one's weights
     label(mixed ? 'Weights, and scores (purple)' : weighed ? 'Weights' : 'Scores', 0, barsTop - 8, weighed ? (partitioned ? 'e^(score - m) with the m of its own partition; green once its value is added' : `e^(score - m) of each token; m = ${short(m.m, 4)}, l = ${short(m.l, 4)}; green once its value is added`) : 'one bar per token, by its place in the sequence; lines part logical blocks');
     const [lo, hi] = scoreRange, y = v => barsTop + barsHeight * (1 - (v - lo) / Math.max(hi - lo, 1e-30)), zero = y(0);
@@ -144,7 +144,6 @@ export default function ({ data, parentElement }) {
       g.lineWidth = 2;
       g.strokeRect(frame.tokens[0] * each, barsTop, (frame.tokens[1] - frame.tokens[0] + 1) * each, barsHeight);
     }
-    const at = hover ?? pinned;
     if (at?.token !== undefined) {
       g.strokeStyle = paint.primary;
       g.lineWidth = 2;
@@ -152,40 +151,31 @@ export default function ({ data, parentElement }) {
     }
   };
 
-  const describe = (at, step) => {
+  const describe = (at, clockStep) => {
+    const step = Math.min(clockStep, frames.length - 1);
     if (at.dim !== undefined) return frames[step].written ? `O[${at.dim}] = ${exact(o[at.dim])}` : `O[${at.dim}] is not written yet`;
     if (at.other !== undefined) return `page ${at.other} is not of ${name}`;
     const t = at.token, entry = Math.floor(t / size), slot = t % size, base = (table[entry] * kv_heads + kv_head) * page_bytes, state = states[step][t];
     return `token ${t} of ${name}: logical block ${entry}, slot ${slot}; page ${table[entry]}, KV head ${kv_head}\n`
       + `K: ${chunks} pieces of 16 bytes at bytes ${number(base + 16 * slot)}, ${number(base + 16 * (size + slot))}, ... (${number(16 * size)} apart)\n`
-      + `V: ${head_size} numbers of ${item} bytes at bytes ${number(base + item * slot)}, ${number(base + item * (size + slot))}, ... (${number(item * size)} apart)\n`
+      + `V: ${head_dim} numbers of ${item} bytes at bytes ${number(base + item * slot)}, ${number(base + item * (size + slot))}, ... (${number(item * size)} apart)\n`
       + (state ? `score ${exact(scores[t])}` + (state > 1 ? `, weight ${exact(weights[t])}` : '') : 'score not computed yet');
   };
   const locate = (x, y) => {
-    const { half, pageTop, pageHeight, barsTop, barsHeight, oTop, shown, each } = layout, token = t => (t < length ? { token: t } : null);
-    if (y >= barsTop && y < barsTop + barsHeight) return token(Math.floor(x / each));
-    if (y >= oTop && y < oTop + 18) return { dim: Math.min(head_size - 1, Math.floor((x / view.width) * head_size)) };
+    const { half, pageTop, pageHeight, barsTop, barsHeight, oTop, shown, each } = layout, token = (t, part) => (t < length ? { token: t, part } : null);
+    if (y >= barsTop && y < barsTop + barsHeight) return token(Math.floor(x / each), 'bars');
+    if (y >= oTop && y < oTop + 18) return { dim: Math.min(head_dim - 1, Math.floor((x / width) * head_dim)) };
     if (y >= pageTop && y < pageTop + pageHeight) {
-      const from = x >= half + 24 ? half + 24 : x < half ? 0 : null;
-      return from === null ? null : token(shown * size + Math.min(size - 1, Math.floor((x - from) / (half / size))));
+      const [part, from] = x >= half + 24 ? ['V', half + 24] : ['K', 0];
+      return x >= half && part === 'K' ? null : token(shown * size + Math.min(size - 1, Math.floor((x - from) / (half / size))), part);
     }
     const entry = cells.find(x, y);
-    if (entry >= 0) return { token: entry * size };
+    if (entry >= 0) return token(entry * size, 'table');
     const found = place.find(x, y);
     if (!found) return null;
     const mine = table.indexOf(found.page);
-    return mine < 0 ? { other: found.page } : token(mine * size + Math.min(fillOf(mine) - 1, Math.floor(found.x / (place.w / size))));
+    return mine < 0 ? { other: found.page } : token(mine * size + Math.min(fillOf(mine) - 1, Math.floor(found.x / (place.w / size))), 'pool');
   };
-  canvas.onpointermove = event => {
-    const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top, at = locate(x, y);
-    hover = at && { ...at, x, y };
-    draw(B.step);
-  };
-  canvas.onpointerleave = () => { hover = null; draw(B.step); };
-  canvas.onclick = () => { pinned = hover && !(pinned && pinned.token === hover.token && pinned.dim === hover.dim) ? { ...hover } : null; draw(B.step); };
-
-  const mounted = mount(parentElement, { onStep: step => view && draw(step), title: `Walk of query head ${head} of ${name}` });
-  view = mounted.view;
-  draw(mounted.step);
-  return mounted.unmount;
+  const label = step => `${frames[Math.min(step, frames.length - 1)].title}. ${frames[Math.min(step, frames.length - 1)].sentence}`;
+  return canvasView(parentElement, { title: `Walk of query head ${head} of ${name}`, layout: arrange, draw, locate, describe, label }).unmount;
 }

@@ -2,9 +2,10 @@
 
 import streamlit as st
 
-from app import cache_choices, frame, runs
-from app.cache_choices import VIEWS
+from app import frame, runs
+from app.choices import cache as choices
 from app.choices import show_ignored
+from app.choices.pages import BLOCK_TABLE as page
 from app.sections import cache, heads, partitions, walk
 from kernels.errors import ProblemError
 
@@ -12,17 +13,17 @@ SECTIONS = {"cache": cache.show, "walk": walk.show, "partitions": partitions.sho
 
 survey = runs.survey()
 try:
-    chosen = cache_choices.sidebar(survey)
+    chosen = choices.sidebar(page, survey)
 except ProblemError as error:
     st.header("Block table", anchor=False)
-    st.error(f"**These events cannot be played.** {error}", icon=":material/block:")
+    frame.cannot(error, "These events cannot be played.")
     if st.button("Start again"):
-        cache_choices.change(**cache_choices.defaults())
+        page.change(**page.read_link({})[0])
     st.stop()
 
 st.header("Block table", anchor=False)
 st.markdown(f"**{chosen.scenario.title}.** {chosen.scenario.about}")
 show_ignored()
-view = st.segmented_control("Section", list(VIEWS), key=cache_choices.PREFIX + "view", format_func=VIEWS.get, label_visibility="collapsed", required=True)
+view = page.segments("view", choices.VIEWS)
 SECTIONS[view](chosen, survey)
 frame.labels()

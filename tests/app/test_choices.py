@@ -1,52 +1,283 @@
+"""What pages ask, and what of a link they take: the one module behind every page, without a page."""
+
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
 import pytest
 
-from app import choices
-from kernels.catalog import ATTENTION
+from app.choices import NONE, Choice, cache, pages, places
+from app.choices.asked import Asked
+from app.choices.choice import fields_of_build
+from kernels.catalog import KERNELS, of_family
+from kernels.core.fields import fields_of, problem_field, write_value
+from kernels.core.launch import Constant
+from kernels.core.request import Request, Scope
+from kernels.families.paged.kv_cache import Event
+
+PAGES = {name: page for name, page in vars(pages).items() if isinstance(page, Asked)}
+WITH_KERNELS = {name: page for name, page in PAGES.items() if page.kernels}
 
 
-def test_an_empty_url_gives_the_defaults_and_ignores_nothing():
-    state, ignored = choices.from_url({})
-    assert state == choices.defaults() and not ignored
-    request = choices.to_request(state, "cpu")
-    assert request.kernel.name == "03_flash" and request.problem == request.kernel.problem_type()
+def read(page, link=""):
+    return page.read_link(dict(parse_qsl(link)))
 
 
-def test_a_url_is_read_back_as_it_was_written():
-    state, ignored = choices.from_url(dict(parse_qsl(
-        "kernel=01_naive&backend=cpu&what_if=SUBTRACT_MAX&seq_len=100&head_dim=64&batch=2&heads=3&causal=true&score_scale=2.5&seed=7&BLOCK_Q=8&BLOCK_KV=32"
-        "&at_batch=1&at_head=2&at_tile=12&row=3&step=4")))
-    assert not ignored
-    request = choices.to_request(state, "cpu")
-    assert dict(request.settings) == {"BLOCK_Q": 8, "BLOCK_KV": 32, "SUBTRACT_MAX": 0}
-    assert (request.problem.causal, request.problem.score_scale, request.problem.batch) == (True, 2.5, 2)
-    assert request.scope.first == (1 * 3 + 2) * 13 + 12
+def requests(page, state):
+    """What a state asks for, side by side."""
+    made = []
+    for side in page.sides:
+        settings = tuple(page.settings_of(state, side).items())
+        made.append(Request(page.spec_of(state, side), page.problem_of(state), settings, Scope()))
+    return made
 
 
-@pytest.mark.parametrize(("parameter", "value", "words"), [
-    ("kernel", "99_magic", "kernel is '99_magic'"), ("seq_len", "-4", "seq_len is -4"), ("seq_len", "<b>x</b>", "seq_len is '<b>x</b>'"),
-    ("head_dim", "48", "head_dim is 48"), ("colour", "red", "colour is not a choice"), ("BLOCK_Q", "7", "BLOCK_Q is 7"),
-    ("at_tile", "4", "here it can be 0 to 3"), ("row", "16", "here it can be 0 to 15"), ("step", "many", "step is 'many'"),
-    ("what_if", "RECALL", "what_if is 'RECALL'"), ("backend", "tpu", "backend is 'tpu'"),
-    ("score_scale", "nan", "score_scale is nan"), ("RESCALE", "0", "RESCALE is not a choice"),
-])
-def test_nonsense_is_replaced_by_the_default_and_told(parameter, value, words):
-    state, ignored = choices.from_url({parameter: value})
-    assert state == choices.defaults()
+# ---- every page ----
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_an_empty_link_gives_the_beginnings_and_ignores_nothing(name):
+    state, ignored, step = read(PAGES[name])
+    assert not ignored and step == 0
+    known = PAGES[name].known(state)
+    assert set(state) == set(known)
+    assert (
+        state == {n: c.begin for n, c in known.items()} or name == "BLOCK_TABLE"
+    )  # whose moment is the scenario's end
+    for request in requests(PAGES[name], state) if PAGES[name].kernels and not PAGES[name].without else ():
+        assert request.plan.items
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    ("parameter", "value", "words"), [("colour", "red", "colour is not a choice"), ("step", "z", "step is 'z'")]
+)
+def test_what_no_page_knows_is_told(name, parameter, value, words):
+    state, ignored, _ = read(PAGES[name], f"{parameter}={value}")
+    assert state == read(PAGES[name])[0] and len(ignored) == 1 and words in ignored[0]
+
+
+@pytest.mark.parametrize("name", WITH_KERNELS)
+def test_nonsense_is_replaced_by_the_beginning_and_told_for_every_choice(name):
+    page, begin = PAGES[name], read(PAGES[name])[0]
+    for choice, known in page.known(begin).items():
+        if known.check or known.late or isinstance(known.begin, str) and known.allowed is None:
+            continue
+        state, ignored, _ = read(page, f"{choice}=<b>x</b>")
+        assert state == begin and len(ignored) == 1 and ignored[0].startswith(f"{choice}"), choice
+        assert "<b>x</b>" in ignored[0]
+
+
+@pytest.mark.parametrize("name", WITH_KERNELS)
+def test_every_field_and_every_constant_is_a_choice_of_every_kernel(name):
+    page = PAGES[name]
+    first = "kernel" if page.sides == ("",) else page.sides[0]
+    for kernel, spec in page.kernels.items():
+        state, ignored, _ = read(page, f"{first}={kernel}")
+        assert not ignored and page.spec_of(state) == spec
+        fields = set(fields_of(spec.problem_type)) - set(page.without)
+        own = {c.name for c in spec.constants if not (c.what_if and page.one_what_if)}
+        side = "" if page.sides == ("",) else f"{page.sides[0]}_"
+        assert fields | {f"{side}{name}" for name in own} <= set(state)
+        assert set(page.settings_of(state)) == {c.name for c in spec.constants}
+
+
+@pytest.mark.parametrize("name", WITH_KERNELS)
+def test_a_link_written_from_a_state_is_read_back(name):
+    page = PAGES[name]
+    for kernel in page.kernels:
+        state = read(page, f"{'kernel' if page.sides == ('',) else page.sides[0]}={kernel}")[0]
+        again, ignored, _ = page.read_link({n: write_value(v) for n, v in state.items() if write_value(v) != ""})
+        assert again == state and not ignored
+
+
+# ---- tiling and online softmax ----
+
+
+def test_a_link_of_a_story_is_read_as_it_was_written():
+    state, ignored, step = read(
+        pages.TILING,
+        "kernel=01_naive&backend=cpu&what_if=SUBTRACT_MAX&seq_len=100&head_dim=64&batch=2&num_heads=3&causal=true"
+        "&score_scale=2.5&seed=7&BLOCK_Q=8&BLOCK_KV=32&at_batch=1&at_head=2&at_tile=12&row=3&step=4",
+    )
+    assert not ignored and step == 4
+    problem = pages.TILING.problem_of(state)
+    assert pages.TILING.settings_of(state) == {"BLOCK_Q": 8, "BLOCK_KV": 32, "SUBTRACT_MAX": 0}
+    assert (problem.causal, problem.score_scale, problem.batch, problem.num_heads) == (True, 2.5, 2, 3)
+    assert places.limits(pages.TILING, state) == {"at_batch": 1, "at_head": 2, "at_tile": 12, "row": 3}
+
+
+def test_the_name_that_a_field_once_had_is_taken():
+    assert read(pages.TILING, "heads=3")[0]["num_heads"] == 3 and not read(pages.TILING, "heads=3")[1]
+    assert read(pages.BLOCK_TABLE, "head_size=96")[0]["head_dim"] == 96
+    assert read(pages.COALESCING, "kernel=lab_global&page_tokens=16")[0]["block_size"] == 16
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "words"),
+    [
+        ("kernel", "99_magic", "kernel is '99_magic'; it must be one of"),
+        ("seq_len", "-4", "seq_len is -4"),
+        ("head_dim", "48", "head_dim is 48"),
+        ("BLOCK_Q", "7", "BLOCK_Q is 7"),
+        ("at_tile", "4", "here it can be 0 to 3"),
+        ("row", "16", "here it can be 0 to 15"),
+        ("what_if", "RECALL", "what_if is RECALL"),
+        ("backend", "tpu", "backend is tpu"),
+        ("score_scale", "nan", "score_scale is nan"),
+        ("RESCALE", "0", "RESCALE is not a choice"),
+    ],
+)
+def test_a_story_replaces_nonsense_and_tells_it(parameter, value, words):
+    state, ignored, _ = read(pages.TILING, f"{parameter}={value}")
+    assert state == read(pages.TILING)[0]
     assert len(ignored) == 1 and words in ignored[0]
 
 
-def test_a_whatif_of_another_kernel_is_ignored():
-    state, ignored = choices.from_url({"kernel": "01_naive", "what_if": "RESCALE"})
-    assert state["what_if"] == choices.AS_WRITTEN and "01_naive has no such build" in ignored[0]
+def test_a_whatif_of_another_kernel_is_told():
+    state, ignored, _ = read(pages.TILING, "kernel=01_naive&what_if=RESCALE")
+    assert state["what_if"] == NONE and "what_if is RESCALE; it must be one of none, SUBTRACT_MAX" in ignored[0]
 
 
-def test_short_sequences_bring_the_default_row_into_range():
-    state, ignored = choices.from_url({"seq_len": "1"})
+def test_short_sequences_bring_the_row_into_range_without_a_word():
+    state, ignored, _ = read(pages.ONLINE_SOFTMAX, "seq_len=1")
     assert state["row"] == 0 and not ignored
 
 
-def test_every_field_and_constant_is_a_choice():
-    assert {c.name for spec in ATTENTION.values() for c in spec.constants if c.what_if} == set(choices.what_ifs())
-    assert set(choices.PROBLEM) <= set(choices.defaults())
+def test_a_link_of_old_may_name_a_constant_of_another_kernel_as_long_as_it_asks_for_nothing():
+    assert not read(pages.TILING, "kernel=01_naive&PAD_K=0")[1]
+    assert "PAD_K is not a choice" in read(pages.TILING, "kernel=01_naive&PAD_K=4")[1][0]
+
+
+def test_a_link_that_names_no_kernel_begins_with_one_that_has_what_it_names():
+    assert read(pages.COALESCING, "layout=strided")[0]["kernel"] == "lab_global"
+    assert read(pages.SOURCE, "op=cp_async&width=16")[0]["kernel"] == "lab_access"
+
+
+def test_another_kernel_keeps_what_was_chosen_and_begins_anew_where_nothing_was():
+    state = read(pages.OCCUPANCY, "kernel=03_flash&seq_len=100&BLOCK_Q=32")[0]
+    pages.OCCUPANCY.take_kernel(state, "", "04_flash_registers")
+    own = KERNELS["04_flash_registers"].settings()
+    assert (state["seq_len"], state["BLOCK_Q"], state["BLOCK_KV"]) == (100, 32, own["BLOCK_KV"])
+    pages.OCCUPANCY.take_kernel(state, "", "lab_columns")
+    assert "seq_len" not in state and set(state) == set(pages.OCCUPANCY.known(state))
+
+
+# ---- however many there are ----
+
+
+def test_six_constants_are_six_choices(monkeypatch):
+    spec = KERNELS["03_flash"]
+    more = tuple(Constant(f"EXTRA_{n}", 1, (1, 2, 4), "one more") for n in range(4))
+    many = replace(spec, constants=(*spec.constants, *more))
+    page = replace(pages.TILING, kernels={"03_flash": many})
+    state, ignored, _ = read(page, "EXTRA_0=2&EXTRA_1=4&EXTRA_2=2&EXTRA_3=4")
+    assert not ignored and set(page.constants(state)) == {"BLOCK_Q", "BLOCK_KV", "PAD_K", *(c.name for c in more)}
+    assert [page.settings_of(state)[c.name] for c in more] == [2, 4, 2, 4]
+
+
+def test_a_build_depends_on_the_fields_that_change_its_constants():
+    @dataclass(frozen=True)
+    class Problem:
+        length: int = problem_field(8, "how long", low=1, high=9)
+        wide: bool = problem_field(False, "wide numbers", allowed=(False, True))
+
+        @property
+        def defines(self):
+            return {"WIDE": int(self.wide)}
+
+    assert fields_of_build(Problem) == {"wide"}
+    assert fields_of_build(next(iter(of_family("dense").values())).problem_type) == {"head_dim"}
+
+
+def test_a_beginning_that_cannot_be_is_not_taken():
+    choice = Choice(4, (4, 8))
+    assert choice.beginning_at(8).begin == 8 and choice.beginning_at(16).begin == 4
+
+
+# ---- compare ----
+
+
+def test_a_link_of_compare_says_both_sides():
+    page = pages.COMPARE
+    state, ignored, step = read(
+        page,
+        "a=02_tiled&b=04_flash_registers&a_BLOCK_Q=8&a_PAD_K=4&b_BLOCK_Q=64&b_BLOCK_KV=32&b_PAD=0&b_RESCALE=0"
+        "&seq_len=100&heads=3&batch=2&causal=true&at_batch=1&at_head=2&at_query=70&step=5",
+    )
+    assert not ignored and step == 5
+    a, b = (request.constants for request in requests(page, state))
+    assert (a["BLOCK_Q"], a["PAD_K"], b["PAD"], b["RESCALE"]) == (8, 4, 0, 0)
+
+
+def test_compare_begins_with_two_rungs_of_the_ladder_in_small_tiles():
+    a, b = requests(pages.COMPARE, read(pages.COMPARE)[0])
+    assert b.kernel.changed_from == a.kernel.name and a.problem == b.problem
+    assert a.constants["BLOCK_Q"] == b.constants["BLOCK_Q"] == 16
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "words"),
+    [
+        ("a", "99_magic", "a is '99_magic'"),
+        ("a_BLOCK_Q", "64", "a_BLOCK_Q is 64"),
+        ("b_PAD", "3", "b_PAD is 3"),
+        ("at_query", "64", "here it can be 0 to 63"),
+        ("at_head", "9", "here it can be 0 to 1"),
+    ],
+)
+def test_compare_replaces_nonsense_and_tells_it(parameter, value, words):
+    state, ignored, _ = read(pages.COMPARE, f"{parameter}={value}")
+    assert state == read(pages.COMPARE)[0] and len(ignored) == 1 and words in ignored[0]
+
+
+# ---- block table ----
+
+
+def test_a_link_of_the_block_table_is_read_as_it_was_written():
+    link = (
+        "view=walk&scenario=by_hand&events=add+A+20%2C+fork+B+A&moment=1&shuffle=3&num_blocks=9&kernel=paged_v2"
+        "&sequence=0&head=7&num_heads=8&num_kv_heads=1&head_dim=96&block_size=8&dtype=float16&alibi=true"
+        "&score_scale=2.5&seed=4&WARPS=2&PARTITION=128&step=5&backend=cpu"
+    )
+    state, ignored, step = read(pages.BLOCK_TABLE, link)
+    assert not ignored and step == 5
+    assert {name: write_value(value) for name, value in state.items()} == {
+        k: v for k, v in parse_qsl(link) if k != "step"
+    }
+    scenario = cache.scenario_of(state)
+    assert scenario.events == (Event("add", "A", 20), Event("fork", "B", parent="A"))
+    assert scenario.states(8)[0][0].num_blocks == 9
+
+
+def test_the_block_table_begins_at_the_scenarios_end():
+    state = read(pages.BLOCK_TABLE)[0]
+    assert state["moment"] == len(cache.scenario_of(state).events)
+    assert cache.scenario_of(state).states(16)[state["moment"]][0].sequences
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "words"),
+    [
+        ("scenario", "zoo", "scenario is zoo; it must be one of two_chats"),
+        ("events", "add A", "Event 1 is 'add A'; it must be add NAME TOKENS"),
+        ("moment", "99", "moment is 99; here it can be 0 to 9"),
+        ("sequence", "2", "sequence is 2; here it can be 0 to 1"),
+        ("head", "4", "head is 4; here it can be 0 to 3"),
+        ("num_kv_heads", "3", "num_heads is 4 and num_kv_heads 3"),
+        ("head_dim", "72", "head_dim is 72"),
+        ("PARTITION", "33", "PARTITION is 33"),
+        ("shuffle", "-1", "shuffle is -1"),
+        ("seq_len", "64", "seq_len is not a choice of this page"),
+        ("context_lens", "3,4", "context_lens is not a choice of this page"),
+        ("view", "x", "view is x"),
+    ],
+)
+def test_the_block_table_replaces_nonsense_and_tells_it(parameter, value, words):
+    state, ignored, _ = read(pages.BLOCK_TABLE, f"{parameter}={value}")
+    assert state == read(pages.BLOCK_TABLE)[0]
+    assert len(ignored) == 1 and words in ignored[0]
+
+
+def test_the_constants_of_every_kernel_of_the_block_table_are_choices():
+    constants = {c.name for spec in pages.BLOCK_TABLE.kernels.values() for c in spec.constants}
+    assert constants <= set(read(pages.BLOCK_TABLE)[0])

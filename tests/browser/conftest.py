@@ -5,18 +5,28 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from kernels import execute
 from kernels.catalog import KERNELS
+from kernels.core.request import Request, Scope
+from kernels.run import execute
 
 ROOT = Path(__file__).parents[2]
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 class Server:
@@ -27,8 +37,16 @@ class Server:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        self.process = subprocess.Popen([sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)], cwd=ROOT,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **environment})
+        handle, path = tempfile.mkstemp(suffix=".log")
+        self.log, self._seen = Path(path), 0
+        with os.fdopen(handle, "w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)],
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **environment},
+            )
         for _ in range(300):
             try:
                 urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=1)
@@ -37,9 +55,16 @@ class Server:
                 time.sleep(0.1)
         raise RuntimeError("the server did not start")
 
+    def crashes(self):
+        """What the server has said, since this was last asked, of pages that ended with an error."""
+        said, before = self.log.read_text(), self._seen
+        self._seen = len(said)
+        return "".join(said[before:].partition("Uncaught app execution")[1:])
+
     def stop(self):
         self.process.terminate()
         self.process.wait(20)
+        self.log.unlink()
 
 
 @pytest.fixture(scope="session")
@@ -67,15 +92,17 @@ def browser():
 
 @pytest.fixture
 def visit(browser, server):
-    """visit(path, **context options) -> a page whose story is ready to step; closed, with its errors raised, at the end."""
-    contexts, errors = [], []
+    """visit(path, **context options) -> a page whose story is ready to step; closed, with its errors and its server's
+    raised, at the end."""
+    contexts, errors, servers = [], [], {server}
 
-    def make(path="", base=None, wait="#warpglass-clock", **options):
+    def make(path="", at=server, wait="#warpglass-clock", **options):
         context = browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, **options})
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto((base or server.url) + path)
+        servers.add(at)
+        page.goto(at.url + path)
         ready(page, wait)
         return page
 
@@ -83,11 +110,12 @@ def visit(browser, server):
     for context in contexts:
         context.close()
     assert not errors
+    assert not [crash for one in servers if (crash := one.crashes())]
 
 
 def ready(page, selector="#warpglass-clock"):
     page.wait_for_selector(selector, timeout=60_000)
-    page.wait_for_selector('[data-testid=stApp][data-test-script-state=notRunning]', timeout=60_000)
+    page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]", timeout=60_000)
     if selector == "#warpglass-clock":
         page.wait_for_selector("canvas[aria-label]", timeout=30_000)
         page.wait_for_selector(".code .row", timeout=30_000)
@@ -96,7 +124,9 @@ def ready(page, selector="#warpglass-clock"):
 @pytest.fixture(scope="session")
 def run_of():
     """run_of(name, problem, settings, scope) -> the same Run that the page shows, executed here."""
+
     def make(name, problem, settings=(), scope=None):
         spec = KERNELS[name]
-        return execute.run(execute.Request(spec, problem, tuple(spec.settings(settings).items()), scope or execute.Scope()))
+        return execute.run(Request(spec, problem, tuple(spec.settings(settings).items()), scope or Scope()))
+
     return make

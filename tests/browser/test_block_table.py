@@ -1,18 +1,19 @@
-"""The block table story in a real Chromium: a preset played, the kernel run on the cache, its walk stepped, the pages shuffled."""
+"""The block table story in a real Chromium: a preset played, the kernel run on the cache, its walk stepped, the pages
+shuffled."""
 
 import re
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
-from browser.stepping import lit, press, sentence, step_of
+from browser.stepping import hover, lit, point_at, press, sentence, step_of
 from playwright.sync_api import expect
 
-from explainers import block_table, partitions
-from kernels import execute
+from explainers import block_table, kv_cache, partitions
 from kernels.catalog import KERNELS
-from kernels.execute import Request, Scope
-from kernels.scenarios import PRESETS, problem_at
+from kernels.core.request import Request, Scope
+from kernels.families.paged.scenarios import PRESETS, problem_at
+from kernels.run import execute
 
 pytestmark = pytest.mark.xdist_group("browser")
 CACHE_READY = ".events .event"
@@ -24,7 +25,9 @@ def query(page):
 
 def run_here(preset, name="paged_v1", item=0, shuffle=0, moment=-1, settings=()):
     cache = PRESETS[preset].states(16)[moment][0]
-    return execute.run(Request(KERNELS[name], problem_at(cache.shuffled(shuffle) if shuffle else cache), settings, Scope(item)))
+    return execute.run(
+        Request(KERNELS[name], problem_at(cache.shuffled(shuffle) if shuffle else cache), settings, Scope(item))
+    )
 
 
 def said_by_the_walk(page, frames):
@@ -39,8 +42,11 @@ def said_by_the_walk(page, frames):
 
 
 def test_a_preset_is_played_the_kernel_run_its_walk_stepped_and_the_pages_shuffled(visit):
-    page, scenario = visit("/block_table?scenario=shared_prompt&backend=cpu&moment=0&step=0", wait=CACHE_READY), PRESETS["shared_prompt"]
-    frames = block_table.cache_frames(scenario.states(16), scenario.max_len)
+    page, scenario = (
+        visit("/block_table?scenario=shared_prompt&backend=cpu&moment=0&step=0", wait=CACHE_READY),
+        PRESETS["shared_prompt"],
+    )
+    frames = kv_cache.cache_frames(scenario.states(16), scenario.max_len)
     page.wait_for_selector("canvas[aria-label]")
     page.evaluate("window.seen = []; window.__warpglass.addEventListener('step', e => window.seen.push(e.detail.step))")
     page.locator("[data-part=speed]").select_option("10")
@@ -54,7 +60,7 @@ def test_a_preset_is_played_the_kernel_run_its_walk_stepped_and_the_pages_shuffl
         if number > 5:
             press(page, "ArrowLeft")
     page.wait_for_selector("text=After event 5.")  # Python hears the moment when the user rests
-    assert block_table.usage_sentence(scenario.states(16)[5][0], scenario.max_len) in page.inner_text("body")
+    assert kv_cache.usage_sentence(scenario.states(16)[5][0], scenario.max_len) in page.inner_text("body")
 
     page.get_by_role("button", name="Run the kernel on this cache").click()
     page.wait_for_selector(".code .row")
@@ -72,39 +78,35 @@ def test_a_preset_is_played_the_kernel_run_its_walk_stepped_and_the_pages_shuffl
     pages = [(f["page"], g["page"]) for f, g in zip(block_table.walk(plain, "S").frames, frames) if "page" in f]
     assert any(a != b for a, b in pages) and np.array_equal(plain.arrays["o"], moved.arrays["o"])
     o = moved.arrays["o"][0, 0]
-    hover_output(page, 3)
-    assert page.locator(".tip").last.inner_text().startswith("O[3] = ")
-    assert np.float32(page.locator(".tip").last.inner_text().split(" = ")[1]) == o[3]
-
-
-def hover_output(page, dim):
-    page.locator("canvas[aria-label]").evaluate("canvas => canvas.scrollIntoView({block: 'end'})")
-    page.wait_for_timeout(300)
-    box = page.locator("canvas[aria-label]").bounding_box()
-    page.mouse.move(box["x"] + (dim + 0.5) * box["width"] / 64, box["y"] + box["height"] - 14)  # the output's strip is the last thing drawn
-    page.wait_for_selector(".tip:not([hidden])")
+    text = hover(page, "Walk", dim=3)
+    assert text.startswith("O[3] = ") and np.float32(text.split(" = ")[1]) == o[3]
 
 
 def test_hovering_a_token_gives_its_page_slot_and_addresses_in_k_and_v(visit):
     page = visit("/block_table?view=walk&scenario=churn&backend=cpu&sequence=1&head=3&step=4")
     run = run_here("churn", item=4 + 3)
     problem, token = run.request.problem, 37
-    box = page.locator("canvas[aria-label]").bounding_box()
-    length, table = problem.context_lens[1], problem.block_tables[1]
-    page.mouse.move(box["x"] + (token + 0.5) * box["width"] / length, box["y"] + box["height"] - 22 - 40 - 92 / 2)  # a bar of the scores
-    tip = page.locator(".tip:not([hidden])").inner_text()
-    k, v = (list(map(int, f(table[token // 16], 1, token % 16))) for f in (problem.layout.k_offsets, problem.layout.v_offsets))
+    table = problem.block_tables[1]
+    tip = hover(page, "Walk", token=token, part="bars")
+    k, v = (
+        list(map(int, f(table[token // 16], 1, token % 16)))
+        for f in (problem.layout.k_offsets, problem.layout.v_offsets)
+    )
     assert f"token {token} of E: logical block 2, slot 5; page {table[2]}, KV head 1" in tip
     assert f"16 pieces of 16 bytes at bytes {k[0]:,}, {k[1]:,}, ... ({k[1] - k[0]} apart)" in tip
     assert f"64 numbers of 4 bytes at bytes {v[0]:,}, {v[1]:,}, ... ({v[1] - v[0]} apart)" in tip
     assert np.float32(re.search(r"score (\S+)", tip)[1]) == block_table.walk(run, "E").scores[token]
-    page.mouse.click(box["x"] + (token + 0.5) * box["width"] / length, box["y"] + box["height"] - 22 - 40 - 92 / 2)
+    for part in ("pool", "K", "V"):  # the same token wherever it is drawn
+        assert hover(page, "Walk", token=token, part=part) == tip
+    page.mouse.click(*point_at(page, "Walk", token=token, part="bars"))
     assert "token 37 of E" in page.locator(".pin").inner_text()
 
 
 def test_v1_and_v2_on_one_clock_end_with_the_same_m_and_l(visit):
     page = visit("/block_table?view=partitions&scenario=one_long&backend=cpu")
-    story = partitions.compare(run_here("one_long"), run_here("one_long", "paged_v2", settings=(("PARTITION", 32),)), "L")
+    story = partitions.compare(
+        run_here("one_long"), run_here("one_long", "paged_v2", settings=(("PARTITION", 32),)), "L"
+    )
     for frame in story.frames:
         assert sentence(page) == frame["sentence"]
         press(page, "ArrowRight")
@@ -113,7 +115,7 @@ def test_v1_and_v2_on_one_clock_end_with_the_same_m_and_l(visit):
         assert [np.float32(text) for text in cells[2:5]] == [np.float32(x) for x in (part.m, part.l, part.weight)]
     assert [np.float32(text) for text in rows[-2][2:4]] == [np.float32(story.v2[key]) for key in "ml"]
     assert [np.float32(text) for text in rows[-1][2:4]] == [np.float32(story.v1[key]) for key in "ml"]
-    assert page.locator(".file").all_inner_texts() == ["paged_v1.cu", "paged_v2.cu"]
+    assert page.locator(".file").all_inner_texts() == ["paged_v1.cu + walk.cuh", "paged_v2.cu + walk.cuh"]
     assert "132 multiprocessors" in page.inner_text("body")
 
 
@@ -135,7 +137,10 @@ def test_a_cache_by_hand_says_when_it_is_full_and_keeps_what_it_had(visit):
     page.wait_for_timeout(400)
     page.get_by_role("button", name="Apply").click()
     page.wait_for_selector("text=Out of pages.")
-    assert "40 tokens for A need 2 more pages of 16 slots; 0 of 3 are free" in page.locator("[data-testid=stAlert]").first.inner_text()
+    assert (
+        "40 tokens for A need 2 more pages of 16 slots; 0 of 3 are free"
+        in page.locator("[data-testid=stAlert]").first.inner_text()
+    )
     expect(page.locator(".event")).to_have_count(3)
     page.get_by_role("radio", name="Fork a sequence").click()
     page.get_by_role("button", name="Apply").click()
@@ -146,16 +151,25 @@ def test_a_cache_by_hand_says_when_it_is_full_and_keeps_what_it_had(visit):
 
 
 def test_a_link_opens_the_same_walk_at_the_same_step(visit):
-    page = visit("/block_table?view=walk&scenario=churn&backend=cpu&kernel=paged_v2&sequence=1&head=2&shuffle=4&moment=11")
+    page = visit(
+        "/block_table?view=walk&scenario=churn&backend=cpu&kernel=paged_v2&sequence=1&head=2&shuffle=4&moment=11"
+    )
     press(page, *["ArrowRight"] * 7)
     page.wait_for_timeout(500)
     url = page.url
-    again = visit(url[url.index("/block_table"):])
+    again = visit(url[url.index("/block_table") :])
     again.wait_for_function("window.__warpglass.step === 7")
     assert (sentence(again), query(again)) == (sentence(page), query(page))
 
 
-@pytest.mark.parametrize("url", ["scenario=zoo&block_size=7&frob=1", "scenario=by_hand&events=add A 9999", "view=walk&scenario=by_hand&events=add A 5, free A"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "scenario=zoo&block_size=7&frob=1",
+        "scenario=by_hand&events=add A 9999",
+        "view=walk&scenario=by_hand&events=add A 5, free A",
+    ],
+)
 def test_nonsense_is_told_and_no_traceback_reaches_the_page(visit, url):
     page = visit(f"/block_table?{url}&backend=cpu", wait="[data-testid=stAlert]")
     assert "Traceback" not in page.inner_text("body")

@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.xdist_group("browser")
-LONG = "/tiling?kernel=02_tiled&seq_len=2048&head_dim=64&heads=2&backend=cpu&seed="
+LONG = "/tiling?kernel=02_tiled&seq_len=2048&head_dim=64&num_heads=2&backend=cpu&seed="
 
 
 def workers_of(pid):
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            if int(stat.read_text().rsplit(")", 1)[1].split()[1]) == pid and b"spawn_main" in stat.with_name("cmdline").read_bytes():
+            if (
+                int(stat.read_text().rsplit(")", 1)[1].split()[1]) == pid
+                and b"spawn_main" in stat.with_name("cmdline").read_bytes()
+            ):
                 found.append(int(stat.parent.name))
         except (OSError, IndexError):
             continue

@@ -1,4 +1,5 @@
-"""The memory lab in a real Chromium: padding changed and the wavefronts read, stepping, hovering the source, bad input."""
+"""The memory lab in a real Chromium: padding changed and the wavefronts read, stepping, hovering the source, bad
+input."""
 
 import re
 
@@ -7,16 +8,23 @@ from browser.stepping import press, sentence, step_of
 from playwright.sync_api import expect
 
 from explainers import bank_conflicts, coalescing
-from kernels import execute
 from kernels.catalog import KERNELS
-from kernels.execute import Request
-from kernels.lab import ColumnsProblem, GlobalProblem
+from kernels.core.request import Request
+from kernels.families.lab.accesses import GlobalProblem
+from kernels.families.lab.tiles import ColumnsProblem
+from kernels.run import execute
+from kernels.trace.probes import sites_of
 
 pytestmark = pytest.mark.xdist_group("browser")
 
 
 def metric(page, label):
-    return page.locator("[data-testid=stMetric]").filter(has_text=label).locator("[data-testid=stMetricValue]").inner_text()
+    return (
+        page.locator("[data-testid=stMetric]")
+        .filter(has_text=label)
+        .locator("[data-testid=stMetricValue]")
+        .inner_text()
+    )
 
 
 def choose(page, label, option):
@@ -28,7 +36,12 @@ def choose(page, label, option):
 
 def walk(settings=()):
     run = execute.run(Request(KERNELS["lab_columns"], ColumnsProblem(), settings))
-    return bank_conflicts.explain(run, next(n for n, site in run.request.sites.items() if site.space == "shared" and site.kind == "load"))
+    return bank_conflicts.explain(run, probe(run, "shared"))
+
+
+def probe(run, space):
+    """File and line of the run's first probe of a load from that space."""
+    return next((site.file, site.line) for site in sites_of(run.request) if (site.space, site.event) == (space, "load"))
 
 
 def test_padding_makes_the_wavefronts_fall_from_32_to_1(visit):
@@ -63,7 +76,7 @@ def test_the_attention_kernels_show_k_smem_with_and_without_padding(visit):
 def test_the_layouts_step_through_their_sectors(visit):
     page = visit("/coalescing?view=layouts&backend=cpu&layout=strided")
     run = execute.run(Request(KERNELS["lab_global"], GlobalProblem("strided")))
-    story = coalescing.explain(run, next(n for n, site in run.request.sites.items() if site.kind == "load"))
+    story = coalescing.explain(run, probe(run, "global"))
     for frame in story.frames[:3]:
         assert sentence(page) == frame["sentence"]
         press(page, "ArrowRight")
@@ -72,16 +85,23 @@ def test_the_layouts_step_through_their_sectors(visit):
 
 def test_hovering_a_line_of_the_source_lights_its_instructions(visit):
     page = visit("/source?kernel=03_flash&arch=sm_80", wait=".source .code .row")
-    line = next(n for n, text in enumerate(KERNELS["03_flash"].source.splitlines(), 1) if "const float4 k4 = lds<float4>" in text)
+    line = next(
+        n
+        for n, text in enumerate(KERNELS["03_flash"].source.splitlines(), 1)
+        if "const float4 k4 = lds<float4>" in text
+    )
     panes = page.locator(".source .code")
-    panes.nth(0).locator(f'[data-source="{line}"]').scroll_into_view_if_needed()
-    panes.nth(0).locator(f'[data-source="{line}"]').hover()
+    panes.nth(0).locator(f'[data-source="03_flash.cu:{line}"]').scroll_into_view_if_needed()
+    panes.nth(0).locator(f'[data-source="03_flash.cu:{line}"]').hover()
     lit = panes.nth(2).locator(".row.lit .text").all_inner_texts()
     assert lit and sum("LDS.128" in text for text in lit) == 8 and not any("LDG" in text for text in lit)
     assert page.locator("[data-part=state]").inner_text().startswith(f"line {line}: ")
-    panes.nth(0).locator(f'[data-source="{line}"]').click()
+    panes.nth(0).locator(f'[data-source="03_flash.cu:{line}"]').click()
     page.mouse.move(5, 5)
-    assert panes.nth(2).locator(".row.lit").count() == len(lit) and "held" in page.locator("[data-part=state]").inner_text()
+    assert (
+        panes.nth(2).locator(".row.lit").count() == len(lit)
+        and "held" in page.locator("[data-part=state]").inner_text()
+    )
 
 
 def test_a_refused_width_says_why_and_no_traceback_reaches_the_page(visit):

@@ -5,15 +5,15 @@ import time
 
 import numpy as np
 import pytest
-from browser.stepping import lit, press, sentence, step_of
+from browser.stepping import hover, lit, point_at, press, sentence, step_of, tip
 from playwright.sync_api import expect
 
 from explainers import online_softmax, tiling
-from kernels.execute import Scope
-from kernels.problem import AttentionProblem
+from kernels.core.request import Scope
+from kernels.families.dense.problem import DenseProblem
 
 pytestmark = pytest.mark.xdist_group("browser")
-SMALL = AttentionProblem(seq_len=50, causal=True)
+SMALL = DenseProblem(seq_len=50, causal=True)
 SMALL_URL = "seq_len=50&causal=true&backend=cpu"
 
 
@@ -89,8 +89,15 @@ def test_scrubbing_goes_where_the_slider_is(visit, flash):
     assert sentence(page) == frames[step_of(page)]["sentence"]
 
 
-@pytest.mark.parametrize("path", [f"tiling?{SMALL_URL}&at_tile=2", "block_table?view=walk&scenario=churn&backend=cpu", "bank_conflicts?backend=cpu",
-                                  "coalescing?view=layouts&layout=strided&backend=cpu"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"tiling?{SMALL_URL}&at_tile=2",
+        "block_table?view=walk&scenario=churn&backend=cpu",
+        "bank_conflicts?backend=cpu",
+        "coalescing?view=layouts&layout=strided&backend=cpu",
+    ],
+)
 def test_stepping_sends_nothing_to_the_server(browser, server, path):
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
     page, sent = context.new_page(), []
@@ -105,55 +112,65 @@ def test_stepping_sends_nothing_to_the_server(browser, server, path):
     context.close()
 
 
-def matrix_point(page, tensor, row, col, n, d):
-    """The point on the canvas over an element: the layout of matrices.js, worked out again."""
-    box = page.locator("canvas[aria-label]").bounding_box()
-    gap, width = 30, box["width"]
-    unit = min((width - 2 * gap - 2) / (n + 2 * d), 640 / (n + 2 * d))
-    a, b = d * unit, n * unit
-    left = max(0, (width - (2 * a + b + 2 * gap)) / 2)
-    corner = {"Q": (left, 16 + a + gap), "K": (left + a + gap, 16), "S": (left + a + gap, 16 + a + gap), "O": (left + a + b + 2 * gap, 16 + a + gap)}[tensor]
-    down, across = (col, row) if tensor == "K" else (row, col)
-    return box["x"] + corner[0] + (across + 0.5) * unit, box["y"] + corner[1] + (down + 0.5) * unit
-
-
 def test_hovering_gives_the_coordinate_and_the_exact_value(visit, flash):
     page = visit(f"/tiling?{SMALL_URL}&at_tile=1&step=3")
-    page.locator("canvas[aria-label]").scroll_into_view_if_needed()
     story = tiling.explain(flash)
-
-    def read(tensor, row, col):
-        page.mouse.move(*matrix_point(page, tensor, row, col, 50, 32))
-        return page.locator(".tip").inner_text()
-
-    for tensor, row, col in (("Q", 21, 5), ("K", 30, 7)):
-        text = read(tensor, row, col)
+    for (tensor, row, col), keys in ((("Q", 21, 5), ("query", "dim")), (("K", 30, 7), ("key", "dim"))):
+        text = hover(page, "Matrices", tensor=tensor, **dict(zip(keys, (row, col))))
         assert text.startswith(f"{tensor}[{row}, {col}] = ")
         assert np.float32(text.split("= ")[1]) == flash.arrays[tensor.lower()][0, 0, row, col]
-    text = read("S", 21, 9)
+    text = hover(page, "Matrices", tensor="S", query=21, key=9)
     assert text.startswith("S[21, 9] = ") and np.float32(text.split("= ")[1]) == story.scores[5, 9]
-    assert read("S", 21, 17) == "S[21, 17] is not computed yet"
-    assert read("S", 3, 3) == "S[3, 3] is outside the traced query tile"
-    assert read("O", 40, 3) == "O[40, 3] is made by block 2, not traced"
+    for query, key, said in (
+        (21, 17, "S[21, 17] is not computed yet"),
+        (3, 3, "S[3, 3] is outside the traced query tile"),
+    ):
+        assert hover(page, "Matrices", tensor="S", query=query, key=key) == said
+    assert hover(page, "Matrices", tensor="O", query=40, dim=3) == "O[40, 3] is made by block 2, not traced"
     press(page, "End")
-    assert np.float32(read("O", 21, 3).split("= ")[1]) == flash.arrays["o"][0, 0, 21, 3]
-    assert read("S", 18, 30) == "S[18, 30] is masked: never computed"
-    page.mouse.click(*matrix_point(page, "S", 21, 9, 50, 32))
+    text = hover(page, "Matrices", tensor="O", query=21, dim=3)
+    assert np.float32(text.split("= ")[1]) == flash.arrays["o"][0, 0, 21, 3]
+    assert hover(page, "Matrices", tensor="S", query=18, key=30) == "S[18, 30] is masked: never computed"
+    page.mouse.click(*point_at(page, "Matrices", tensor="S", query=21, key=9))
     page.mouse.move(5, 5)
     assert page.locator(".pin").inner_text().startswith("Pinned: S[21, 9] = ")
+
+
+def test_the_keyboard_moves_the_cursor_over_a_canvas_and_pins(visit, flash):
+    """What a pointer can read off a canvas, the keys can: Alt with an arrow, and Enter."""
+    page = visit(f"/tiling?{SMALL_URL}&at_tile=1&step=3")
+    story = tiling.explain(flash)
+    canvas = page.locator("canvas[aria-label]")
+    canvas.focus()
+    press(page, "Alt+ArrowDown")
+    assert re.match(r"S\[\d+, \d+\]", tip(page))  # the middle of the picture, to begin with
+    page.mouse.move(*point_at(page, "Matrices", tensor="S", query=21, key=8))
+    press(page, "Alt+ArrowRight")
+    assert tip(page).startswith("S[21, 9] = ") and np.float32(tip(page).split("= ")[1]) == story.scores[5, 9]
+    press(page, "Alt+ArrowDown", "Alt+ArrowLeft")
+    assert tip(page).startswith("S[22, 8] = ") and np.float32(tip(page).split("= ")[1]) == story.scores[6, 8]
+    press(page, "Alt+ArrowUp")
+    assert tip(page).startswith("S[21, 8] = ")
+    press(page, "Enter")
+    pinned = page.locator(".pin").inner_text()
+    assert pinned.startswith("Pinned: S[21, 8] = ")
+    assert np.float32(pinned.split("= ")[1]) == story.scores[5, 8]
+    assert step_of(page) == 3 and page.url.split("?")[0].endswith("/tiling")  # neither the clock nor the history moved
+    press(page, "ArrowRight")
+    assert step_of(page) == 4 and page.locator(".pin").inner_text() == pinned
+    press(page, "Enter")
+    assert page.locator(".pin").inner_text() == ""
 
 
 def test_hovering_the_row_gives_scores_weights_and_o(visit, flash):
     page = visit(f"/online_softmax?{SMALL_URL}&at_tile=1&row=4")
     story = online_softmax.explain(flash, 20)
     press(page, "End")
-    box = page.locator("canvas[aria-label]").bounding_box()
-    x = box["x"] + 58 + (box["width"] - 62) * (10.5 / 21)
-    page.mouse.move(x, box["y"] + 90)
-    text = page.locator(".tip").inner_text()
+    text = hover(page, "Row 20", kind="score", index=10)
     assert text.startswith("score[20, 10] = ") and np.float32(text.split("= ")[1]) == np.float32(story.keys.score[10])
-    page.mouse.move(box["x"] + 58 + (box["width"] - 62) * (3.5 / 32), box["y"] + 24 + 150 + 44 + 110 + 44 + 50)
-    text = page.locator(".tip").inner_text()
+    text = hover(page, "Row 20", kind="weight", index=18)
+    assert np.float32(re.search(r"weight of key 18 = (\S+),", text)[1]) == np.float32(story.keys.p[18])
+    text = hover(page, "Row 20", kind="o", index=3)
     assert np.float32(re.search(r"O\[20, 3\] = (\S+),", text)[1]) == flash.arrays["o"][0, 0, 20, 3]
 
 

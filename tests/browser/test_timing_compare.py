@@ -5,13 +5,13 @@ import re
 
 import pytest
 from browser.conftest import ready
-from browser.stepping import press, step_of
+from browser.stepping import lit, press, step_of
 from playwright.sync_api import expect
 
 from explainers import compare, tiling
-from kernels import bench, tables
-from kernels.execute import Scope
-from kernels.problem import AttentionProblem
+from kernels.core.request import Scope
+from kernels.families.dense.problem import DenseProblem
+from kernels.timing import bench, tables
 
 pytestmark = pytest.mark.xdist_group("browser")
 CHART = "[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg"
@@ -19,13 +19,17 @@ CHART = "[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg
 
 @pytest.fixture(scope="module")
 def recorded():
-    return tables.load(bench.path_of("NVIDIA H200"))[0]
+    return tables.load(tables.path_of(bench.KIND, "NVIDIA H200"))[0]
 
 
 def said_ratio(page):
     """(seq_len, kernel, ratio, low, high, baseline) of the page's sentence."""
     text = page.locator("[data-testid=stAlert]").filter(has_text="as fast as").first.inner_text()
-    found = re.search(r"At seq_len (\d+), (\S+) takes .*: ([\d.e+-]+) times \(([\d.e+-]+) to ([\d.e+-]+)\) as fast as (\S+) \(recorded, NVIDIA H200\)\.", text)
+    found = re.search(
+        r"At seq_len (\d+), (\S+) takes .*: ([\d.e+-]+) times \(([\d.e+-]+) to ([\d.e+-]+)\) "
+        r"as fast as (\S+) \(recorded, NVIDIA H200\)\.",
+        text,
+    )
     return int(found[1]), found[2], float(found[3]), float(found[4]), float(found[5]), found[6]
 
 
@@ -35,8 +39,14 @@ def choose(page, label, option):
 
 
 def expected(recorded, seq_len, kernel, baseline):
-    rows = recorded[(recorded.seq_len == seq_len) & (recorded.batch == 1) & (recorded.heads == 8) & (recorded.head_dim == 64)
-                    & (recorded.causal == False) & (recorded.status == "ok")].set_index("name")  # noqa: E712 - a column
+    rows = recorded[
+        (recorded.seq_len == seq_len)
+        & (recorded.batch == 1)
+        & (recorded.num_heads == 8)
+        & (recorded.head_dim == 64)
+        & ~recorded.causal.astype(bool)
+        & (recorded.status == "ok")
+    ].set_index("name")
     ours, base = rows.loc[kernel], rows.loc[baseline]
     return base.median_us / ours.median_us, base.p10_us / ours.p90_us, base.p90_us / ours.p10_us
 
@@ -73,19 +83,19 @@ def test_the_downloads_hold_the_files_rows(visit, recorded):
 
 
 def test_two_kernels_step_together_and_the_link_restores_both(visit, run_of):
-    problem = AttentionProblem(seq_len=50, causal=True)
+    problem = DenseProblem(seq_len=50, causal=True)
     tiles = {"BLOCK_Q": 16, "BLOCK_KV": 16}
     runs = [run_of("03_flash", problem, tiles, Scope(1)), run_of("04_flash_registers", problem, tiles, Scope(1))]
     stories = [tiling.explain(run).frames for run in runs]
-    steps = compare.align(*stories, [run.request for run in runs])
+    steps = compare.align(*stories)
     page = visit("/compare?seq_len=50&causal=true&backend=cpu&at_query=20")
     expect(page.locator(".code")).to_have_count(2)
     for step in range(5):
         assert step_of(page) == step
         assert page.locator(".sentence").all_inner_texts() == [steps.a[step]["sentence"], steps.b[step]["sentence"]]
         expect(page.locator("[data-part=title]")).to_have_text(steps.frames[step]["title"])
-        lit = [[int(t) for t in pane.locator(".lit .number").all_inner_texts()] for pane in page.locator(".code").all()]
-        assert lit == [sorted(steps.a[step]["lines"]), sorted(steps.b[step]["lines"])]
+        lines = [sorted(side[step]["lines"]) for side in (steps.a, steps.b)]
+        assert [lit(pane) for pane in page.locator(".code").all()] == lines
         press(page, "ArrowRight")
     page.wait_for_function("new URL(location).searchParams.get('step') === '5'", timeout=10_000)
     choose(page, "B PAD", "0")

@@ -1,21 +1,27 @@
+import json
+
 import numpy as np
 import pytest
 
-from explainers import partitions
-from kernels import execute
+from explainers import partition_blocks, partitions
 from kernels.catalog import KERNELS
-from kernels.execute import Request, Scope
-from kernels.scenarios import PRESETS, problem_at
+from kernels.core.request import Request, Scope
+from kernels.families.paged.scenarios import PRESETS, problem_at
+from kernels.run import execute
 
 
 def comparison(preset="one_long", item=1, dtype="float32", size=32):
     problem = problem_at(PRESETS[preset].states(16)[-1][0], dtype=dtype)
-    runs = [execute.run(Request(KERNELS[name], problem, settings, Scope(item)))
-            for name, settings in (("paged_v1", ()), ("paged_v2", (("PARTITION", size),)))]
+    runs = [
+        execute.run(Request(KERNELS[name], problem, settings, Scope(item)))
+        for name, settings in (("paged_v1", ()), ("paged_v2", (("PARTITION", size),)))
+    ]
     return partitions.compare(*runs, "L"), runs
 
 
-@pytest.mark.parametrize(("preset", "dtype", "size"), [("one_long", "float32", 32), ("churn", "float16", 32), ("two_chats", "float32", 512)])
+@pytest.mark.parametrize(
+    ("preset", "dtype", "size"), [("one_long", "float32", 32), ("churn", "float16", 32), ("two_chats", "float32", 512)]
+)
 def test_the_partitions_combine_to_what_v1_finds(preset, dtype, size):
     story, runs = comparison(preset, dtype=dtype, size=size)
     length = runs[0].request.problem.context_lens[0]
@@ -23,7 +29,9 @@ def test_the_partitions_combine_to_what_v1_finds(preset, dtype, size):
     assert table["first"].tolist() == list(range(0, length, size)) and table["end"].iloc[-1] == length
     assert story.v1["m"] == story.v2["m"] == table.m.max()
     assert np.allclose(table.weight, np.exp(table.m - table.m.max()), rtol=1e-6)
-    assert story.v2["l"] == pytest.approx((table.l * table.weight).sum(), rel=1e-6) and story.v1["l"] == pytest.approx(story.v2["l"], rel=1e-5)
+    assert story.v2["l"] == pytest.approx((table.l * table.weight).sum(), rel=1e-6) and story.v1["l"] == pytest.approx(
+        story.v2["l"], rel=1e-5
+    )
     assert story.difference <= (1e-6 if dtype == "float32" else 2e-3)
 
 
@@ -44,24 +52,32 @@ def test_both_kernels_advance_step_by_step_and_v2_ends_first_on_a_long_context()
 def test_lit_lines_are_of_the_steps_own_source():
     story, runs = comparison()
     for key, run in zip(("lines_v1", "lines_v2"), runs):
-        source = run.request.kernel.source.splitlines()
-        assert all("PROBE" not in source[line - 1] for f in story.frames for line in f[key])
+        texts = {name: text.splitlines() for name, text in run.request.kernel.files}
+        for file, _, line in (place.partition(":") for f in story.frames for place in f[key]):
+            assert "PROBE_" not in texts[file][int(line) - 1].replace("PROBE_PASS", "")
         assert story.frames[0][key]
 
 
 def test_the_grids_are_those_of_the_launches():
-    _, runs = comparison()
-    table = partitions.grids(*(run.request for run in runs)).set_index("kernel")
+    table = partition_blocks.grids(*comparison()[1]).set_index("kernel")
     assert table.blocks.to_dict() == {"paged_v1": 16, "paged_v2": 8 * 16, "paged_v2_reduce": 16}
     assert table["with tokens"]["paged_v2"] == 4 * (8 + 1 + 1 + 1)
 
 
 def test_when_v2_fills_the_gpu():
-    table = partitions.fill_table(32, 512, 132).set_index("sequences")
+    table = partition_blocks.fill_table(32, 512, 132).set_index("sequences")
     assert table["V2 fills it from"][1] == 4 * 512 + 1  # 5 partitions x 32 heads = 160 blocks; 4 are only 128
     assert table["V1 fills it"][4] == "no" and table["V1 fills it"][8] == "yes"
-    blocks = partitions.blocks_table(32, 512)
+    blocks = partition_blocks.blocks_table(32, 512)
     row = blocks[(blocks["context length"] == 4096) & (blocks.batch == 4)].set_index("kernel").blocks
     assert row.to_dict() == {"V1": 128, "V2": 1024}
-    assert "132 multiprocessors" in str(partitions.blocks_chart(blocks, 132).to_dict())
-    assert "from context length 2,049 on. From 5 sequences" in partitions.fill_sentence(32, 512, 132, "An H200")
+    assert "132 multiprocessors" in str(partition_blocks.blocks_chart(blocks, 132).to_dict())
+    assert "from context length 2,049 on. From 5 sequences" in partition_blocks.fill_sentence(32, 512, 132, "An H200")
+
+
+def test_the_view_is_json_and_its_parts_are_those_of_the_table():
+    story, runs = comparison()
+    meta = partitions.view(story, 233, "L", 1)
+    assert json.loads(json.dumps(meta))["parts"] == story.table.to_dict("records") and meta["frames"] == story.frames
+    assert partitions.accepts(runs[1].request.kernel) and partitions.accepts_whole(runs[0].request.kernel)
+    assert not partitions.accepts(runs[0].request.kernel) and not partitions.accepts_whole(runs[1].request.kernel)

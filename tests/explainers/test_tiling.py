@@ -4,16 +4,17 @@ import numpy as np
 import pytest
 from conftest import small_tiles
 
-from explainers import tiling
-from kernels import execute
-from kernels.catalog import ATTENTION
-from kernels.execute import Scope
-from kernels.problem import AttentionProblem
+from explainers import generic, stories, tiling, traffic
+from kernels.core.request import Request, Scope
+from kernels.families.dense.problem import DenseProblem
+from kernels.run import execute
+from kernels.trace.kinds import WRITES
 
-RAGGED = AttentionProblem(seq_len=50, causal=True, heads=3)
+RAGGED = DenseProblem(seq_len=50, causal=True, num_heads=3)
+TILED = stories.accepting(tiling)
 
 
-@pytest.fixture(scope="module", params=ATTENTION)
+@pytest.fixture(scope="module", params=TILED)
 def story(request, cpu_run):
     run = cpu_run(request.param, RAGGED, small_tiles(request.param), Scope(5))  # rows 16 to 31 of head 1
     return run, tiling.explain(run)
@@ -38,7 +39,11 @@ def test_every_score_of_the_tile_is_the_one_logged_and_no_other(story):
 def test_the_last_o_so_far_is_o_before_or_after_the_division(story):
     run, made = story
     l = run.trace.frame("event", "row", "tile", "value")
-    l = l[l.event == "l"].sort_values("tile").groupby("row").value.last().to_numpy() if run.request.kernel.rung >= 3 else np.ones(16)
+    l = (
+        l[l.event == "l"].sort_values("tile").groupby("row").value.last().to_numpy()
+        if run.request.kernel.rung >= 3
+        else np.ones(16)
+    )
     assert np.allclose(made.o_values[-1] / l[:, None], run.arrays["o"][0, 1, 16:32], rtol=1e-6)
 
 
@@ -57,7 +62,7 @@ def test_touched_rectangles_stay_inside_their_tensors_and_the_tile(story):
 def test_what_is_resident_was_stored_by_this_block(story):
     run, made = story
     stores = run.trace.frame("launch", "block", "event", "space", "tensor", "bytes")
-    stores = stores[(stores.space == "shared") & stores.event.isin(tiling.WRITES)]
+    stores = stores[(stores.space == "shared") & stores.event.isin(WRITES)]
     assert any(f["resident"] for f in made.frames) == bool(len(stores))
     for frame in made.frames:
         for tensor, held in frame["resident"].items():
@@ -70,12 +75,12 @@ def test_the_output_blocks_cover_o_once(story):
     _, made = story
     cover = np.zeros((50, 32), int)
     for r0, r1, c0, c1, _ in made.output_blocks:
-        cover[r0:r1 + 1, c0:c1 + 1] += 1
+        cover[r0 : r1 + 1, c0 : c1 + 1] += 1
     assert (cover == 1).all()
 
 
 def test_the_blocks_named_are_those_that_stored_o(cpu_run):
-    for name in ATTENTION:
+    for name in TILED:
         run = cpu_run(name, RAGGED, small_tiles(name), Scope(5))
         frame = run.trace.frame("block", "event", "space", "tensor")
         stored = set(frame[(frame.tensor == "O") & (frame.event == "store")].block)
@@ -91,19 +96,19 @@ def test_frames_are_json_and_sentences_carry_numbers(story):
 
 
 def test_naive_reads_k_n_times_and_flash_reuses_it():
-    problem = AttentionProblem()
-    traffics = {spec.title: execute.traffic(execute.Request(spec, problem, small_tiles(spec.name))) for spec in ATTENTION.values()}
-    comparison, reuse = tiling.traffic_comparison(traffics, problem), tiling.reuse(traffics, problem)
+    requests = [Request(spec, DenseProblem(), small_tiles(spec.name)) for spec in TILED.values()]
+    counted = [(request, execute.traffic(request)) for request in requests]
+    comparison, reuse = traffic.comparison(counted), traffic.reuse(counted)
     k = comparison[(comparison.tensor == "K")].set_index("kernel").times
     assert k.to_dict() == {"Naive": 64, "Tiled": 4, "FlashAttention": 4, "FlashAttention in registers": 4}
     factors = reuse[reuse.tensor == "K"].set_index("kernel").reuse
     assert factors.to_dict() == {"Naive": 1, "Tiled": 16, "FlashAttention": 16, "FlashAttention in registers": 16}
-    assert "Naive 64 times" in tiling.traffic_sentence(comparison, problem, True)
-    assert tiling.traffic_chart(comparison).to_dict()["data"]
+    assert "Naive 64 times" in traffic.sentence(counted) and "over all 2 heads" in traffic.sentence(counted)
+    assert traffic.chart(counted).to_dict()["data"]
 
 
 def test_the_chart_follows_the_clock_and_keeps_its_spec_from_step_to_step(story):
-    spec = tiling.cumulative_chart(story[1], "#clock").to_dict()
+    spec = traffic.cumulative_chart(*story, "#clock").to_dict()
     assert spec["params"][0]["bind"] == {"element": "#clock", "event": "input"}
     rows = next(iter(spec["datasets"].values()))
     assert max(row.get("step", 0) for row in rows) == len(story[1].frames) - 1
@@ -111,5 +116,89 @@ def test_the_chart_follows_the_clock_and_keeps_its_spec_from_step_to_step(story)
 
 @pytest.mark.parametrize("name", ["02_tiled", "03_flash"])
 def test_padding_k_smem_changes_nothing_of_what_the_block_holds_and_reads(cpu_run, name):
-    plain, padded = (tiling.explain(cpu_run(name, AttentionProblem(seq_len=50), (("PAD_K", pad),), Scope(1))) for pad in (0, 4))
+    plain, padded = (
+        tiling.explain(cpu_run(name, DenseProblem(seq_len=50), (("PAD_K", pad),), Scope(1))) for pad in (0, 4)
+    )
     assert plain.frames == padded.frames
+
+
+@pytest.mark.parametrize("name", TILED)
+def test_the_places_of_the_picture_follow_from_the_axes(name):
+    request = Request(TILED[name], RAGGED, small_tiles(name))
+    found = tiling.places(request)
+    assert {at: found[at] for at in found if at in "QKVO"} == {at: at for at in "QKVO"}
+    assert set(found) == set(found.values()) <= set("QKVSPO")
+    for place, tensor in (("Q", "q"), ("K", "k"), ("V", "v"), ("O", "o")):
+        assert tiling.tensor_at(request, place).name == tensor
+
+
+def test_the_view_gets_the_tensors_of_the_traced_head(story):
+    run, made = story
+    meta, columns = tiling.view(run, made)
+    assert (meta["n"], meta["d"], meta["row0"], meta["rows"], meta["head"]) == (50, 32, 16, 16, 1)
+    assert np.array_equal(columns["k"], run.arrays["k"][0, 1]) and np.array_equal(
+        columns["o_final"], run.arrays["o"][0, 1, 16:32]
+    )
+    assert meta["traced"] == [
+        t for t in ("Q", "K", "V", "S", "P", "O") if any(b.startswith(f"{t} ") for b in made.frames[-1]["bytes"])
+    ]
+    json.dumps(meta)
+
+
+def test_a_tensor_of_another_type_and_a_tensor_that_nothing_knows_are_counted_and_not_drawn(with_more):
+    """Fault 3: a new tensor or value in a dense kernel raised a KeyError."""
+    run = execute.run(Request(with_more, RAGGED, small_tiles("03_flash"), Scope(5)))
+    made = tiling.explain(run)
+    assert "lse" not in made.places and "lse" not in {part["tensor"] for f in made.frames for part in f["touched"]}
+    assert (
+        made.frames[-1]["bytes"]["lse store"] == 2 * 16
+        and "writes O rows 16 to 31 (2,048 bytes) and lse (32 bytes)" in made.frames[-1]["sentence"]
+    )
+    plain = tiling.explain(execute.run(Request(TILED["03_flash"], RAGGED, small_tiles("03_flash"), Scope(5))))
+    known = [f["touched"] for f in made.frames if f["phase"] != "odd_phase"]
+    assert known == [f["touched"] for f in plain.frames]
+    assert "lse" in tiling.view(run, made)[0]["traced"] and "lse" not in tiling.view(run, made)[0]["places"]
+    counted = [(run.request, execute.traffic(run.request))]
+    lse = traffic.comparison(counted).set_index("tensor").loc["lse"]
+    assert lse.times == 1 and traffic.chart(counted).to_dict()["data"]  # a half for each row, written once
+    assert traffic.cumulative_chart(run, made, "#clock").to_dict()["layer"]
+
+
+def test_what_no_view_knows_is_in_the_generic_one(with_more):
+    run = execute.run(Request(with_more, RAGGED, small_tiles("03_flash"), Scope(5)))
+    story = generic.explain(run)
+    lse = next(t for t in story.tensors if t["name"] == "lse")
+    assert (lse["rows"], lse["cols"], lse["row_axis"], lse["col_axis"], lse["dtype"]) == (
+        3,
+        50,
+        "head",
+        "query",
+        "float16",
+    )
+    write = story.frames[-1]
+    assert {
+        "tensor": "lse",
+        "kind": "store",
+        "bytes": 32,
+        "rect": [1, 1, 16, 31],
+        "cells": None,
+        "elsewhere": 0,
+    } in write["touched"]
+    novel = next(v for v in story.values if v["event"] == "entropy")
+    assert (novel["row_key"], novel["col_key"], novel["row0"], novel["rows"], novel["count"]) == (
+        "row",
+        "tile",
+        16,
+        16,
+        16 * 2,
+    )
+    assert (
+        novel["cols"] == 2
+        and "entropy 16 times" in next(f for f in story.frames if f["phase"] == "odd_phase")["sentence"]
+    )
+
+
+def test_a_phase_without_a_title_is_called_by_its_own_name(with_more):
+    run = execute.run(Request(with_more, RAGGED, small_tiles("03_flash"), Scope(5)))
+    assert "Tile 1 · odd phase" in [f["title"] for f in tiling.explain(run).frames]
+    assert "Tile 1 · odd phase" in [f["title"] for f in generic.explain(run).frames]

@@ -1,4 +1,18 @@
-// endless. Idea: waits for a value that nobody writes.
+/*
+title = "Endless"
+idea = "waits for a value that nobody writes."
+changed = "nothing; it is wrong on purpose."
+costs = "nothing that is worth counting."
+limits = "it never gives a result."
+source = "the tests of the runtime."
+family = "dense"
+
+[[launches]]
+entry = "broken"
+grid = [1]
+block = [64]
+args = ["o"]
+*/
 #include "common.cuh"
 extern "C" __global__ void broken(float* O_gmem PROBE_PARAM) {
   PROBE_BEGIN();

@@ -1,4 +1,18 @@
-// illegal. Idea: stores far outside its buffer.
+/*
+title = "Illegal"
+idea = "stores far outside its buffer."
+changed = "nothing; it is wrong on purpose."
+costs = "nothing that is worth counting."
+limits = "it never gives a result."
+source = "the tests of the runtime."
+family = "dense"
+
+[[launches]]
+entry = "broken"
+grid = [1]
+block = [64]
+args = ["o"]
+*/
 #include "common.cuh"
 extern "C" __global__ void broken(float* O_gmem PROBE_PARAM) {
   PROBE_BEGIN();

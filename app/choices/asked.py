@@ -1,0 +1,217 @@
+"""What one page asks, without a session: its choices, derived from kernels, and what a link says of them. Nothing here
+draws."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from app.choices.choice import Choice, of_constant, of_field
+from kernels.core.fields import fields_of, former_names, show_value
+from kernels.core.launch import Constant
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError
+from kernels.run import backends
+
+NONE = "none"  # the what-if build that is none
+STEP = Choice(0, low=0, high=10**6)
+BACKEND = Choice("auto", ("auto", *backends.NAMES))
+State = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What one page asks. It holds no values: those of a session are `state`, name -> value, kept while other pages are
+    visited.
+
+    name: begins the keys of its widgets; pages of one name share their choices. kernels: those that can be chosen.
+    sides: "" for one kernel; "a" and "b" for two, whose constants are called a_NAME and b_NAME and whose problem is the
+    same. first: the kernel of each side to begin with. own: choices of the page's own. begin: where a field or a
+    constant begins, if not at its default. without: problem fields that the page sets itself. one_what_if: the what-if
+    builds are one choice, `what_if`, and not a constant each. every_constant: those of all kernels that solve the
+    problem can be chosen, not only the chosen kernel's. former: a name that links once had -> the name now. settle:
+    puts choices that do not go together right, in place, and returns (name, sentence) of each that it moved.
+    """
+
+    name: str
+    kernels: Mapping[str, KernelSpec] = field(default_factory=dict)
+    first: tuple[str, ...] = ()
+    sides: tuple[str, ...] = ("",)
+    own: Mapping[str, Choice] = field(default_factory=dict)
+    begin: Mapping[str, Any] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+    one_what_if: bool = False
+    every_constant: bool = False
+    former: Mapping[str, str] = field(default_factory=dict)
+    settle: "Callable[[Asked, State], list[tuple[str, str]]]" = lambda asked, state: []
+
+    # ---- what can be chosen ----
+
+    def kernels_of(self, side: str, state: State) -> dict[str, KernelSpec]:
+        """The kernels of a side: on the second side those that solve the first one's problem."""
+        if side == self.sides[0]:
+            return dict(self.kernels)
+        problem_type = self.kernels[state[kernel_name(self.sides[0])]].problem_type
+        return {name: spec for name, spec in self.kernels.items() if spec.problem_type is problem_type}
+
+    def fields(self, state: State) -> dict[str, Choice]:
+        """name -> Choice of the problem's fields."""
+        found = fields_of(self.spec_of(state).problem_type)
+        return {
+            name: of_field(f).beginning_at(self.begin.get(name))
+            for name, f in found.items()
+            if name not in self.without
+        }
+
+    def constants(self, state: State, side: str = "") -> dict[str, Choice]:
+        """name on this page -> Choice of a side's constants, without the what-ifs where those are one choice."""
+        kernel = self.spec_of(state, side)
+        own: dict[str, Constant] = {}
+        others = (
+            [s for s in self.kernels.values() if s.problem_type is kernel.problem_type] if self.every_constant else []
+        )
+        for c in (c for spec in (kernel, *others) for c in spec.constants):
+            own.setdefault(c.name, c)
+        plain = [c for c in own.values() if not (c.what_if and self.one_what_if)]
+        return {constant_name(side, c.name): self._choice_of(c) for c in plain}
+
+    def known(self, state: State) -> dict[str, Choice]:
+        """name -> Choice of everything that can be chosen with the kernels of this state."""
+        if not self.kernels:
+            return dict(self.own)
+        found: dict[str, Choice] = {}
+        for side in self.sides:
+            options = self.kernels_of(side, state)
+            found[kernel_name(side)] = Choice(self.first_of(side, options), tuple(options))
+        found |= {"backend": BACKEND, **self.own, **self.fields(state)}
+        if self.one_what_if:
+            found["what_if"] = Choice(NONE, (NONE, *(c.name for c in self.spec_of(state).what_ifs)))
+        for side in self.sides:
+            found |= self.constants(state, side)
+        return found
+
+    def read_link(self, params: Mapping[str, str]) -> tuple[State, list[str], int]:
+        """(state, ignored, step): the choices that a link's parameters describe, a sentence for each that is not taken,
+        and the step."""
+        state: State = {}
+        ignored: list[str] = []
+        step = 0
+        for side in self.sides if self.kernels else ():
+            name, options = kernel_name(side), self.kernels_of(side, state)
+            state[name] = params[name] if name in params else self._first_that_has(params, side, options)
+            if state[name] not in options:
+                ignored.append(f"{name} is {state[name]!r}; it must be one of {', '.join(options)}.")
+                state[name] = self.first_of(side, options)
+        kernels, known = dict(state), self.known(state)
+        state = {name: choice.begin for name, choice in known.items()} | kernels
+        former = {**(former_names(self.spec_of(state).problem_type) if self.kernels else {}), **self.former}
+        given = {
+            name if name in known else former.get(name, name): text
+            for name, text in params.items()
+            if name not in kernels
+        }
+        taken = []
+        for name, text in given.items():
+            try:
+                if name == "step":
+                    step = STEP.read(name, text)
+                elif name in known:
+                    state[name] = known[name].read(name, text)
+                    taken.append(name)
+                elif not self._asks_for_nothing(name, text):
+                    raise ProblemError(f"{name} is not a choice of this page.")
+            except ProblemError as error:
+                ignored.append(str(error))
+        ignored += dict.fromkeys(sentence for name, sentence in self.settle(self, state) if name in taken)
+        return state, ignored, step
+
+    def first_of(self, side: str, options: Mapping[str, Any]) -> str:
+        """The kernel that a side begins with, among these."""
+        wanted = dict(zip(self.sides, self.first)).get(side)
+        return wanted if wanted and wanted in options else next(iter(options))
+
+    def _first_that_has(self, names: Iterable[str], side: str, options: Mapping[str, KernelSpec]) -> str:
+        """The kernel that a link begins with if it names none: the one to begin with, or one that has more of the
+        fields and constants that the link names."""
+
+        def has(name: str) -> int:
+            fields, constants = fields_of(options[name].problem_type), (c.name for c in options[name].constants)
+            known = {*fields, *former_names(options[name].problem_type), *(constant_name(side, c) for c in constants)}
+            return len(known & {self.former.get(n, n) for n in names})
+
+        first = self.first_of(side, options)
+        return first if self.every_constant else max((first, *options), key=has)
+
+    def _asks_for_nothing(self, name: str, text: str) -> bool:
+        """Whether another kernel of this page has such a constant and the link leaves it where it begins, as links of
+        old did."""
+        others = [
+            c
+            for spec in self.kernels.values()
+            for c in spec.constants
+            if name in (constant_name(side, c.name) for side in self.sides)
+        ]
+        return any(text == show_value(self._choice_of(c).begin) for c in others)
+
+    # ---- what a state stands for ----
+
+    def spec_of(self, state: State, side: str | None = None) -> KernelSpec:
+        """The KernelSpec of a side, the first where none is said."""
+        return self.kernels[state[kernel_name(self.sides[0] if side is None else side)]]
+
+    def problem_of(self, state: State, **changes: Any) -> Any:
+        """The problem. ProblemError where the fields do not go together."""
+        return self.spec_of(state).problem_type(**{name: state[name] for name in self.fields(state)} | changes)
+
+    def settings_of(self, state: State, side: str | None = None, kernel: KernelSpec | None = None) -> dict[str, int]:
+        """Every constant of a side's kernel, or of another kernel, name -> value."""
+        side, chosen = self.sides[0] if side is None else side, {}
+        for c in (kernel or self.spec_of(state, side)).constants:
+            if c.what_if and self.one_what_if:
+                broken = next(v for v in c.values if v != c.default)
+                chosen[c.name] = broken if state["what_if"] == c.name else c.default
+            else:
+                chosen[c.name] = self._choice_of(c).beginning_at(state.get(constant_name(side, c.name))).begin
+        return chosen
+
+    def others_on(self, request: Request) -> list[Request]:
+        """The same for every kernel of this page that solves the request's problem, with its constants as far as the
+        kernel has and allows them."""
+        given, found = dict(request.settings), []
+        for spec in (s for s in self.kernels.values() if s.problem_type is request.kernel.problem_type):
+            settings = tuple((c.name, self._choice_of(c).beginning_at(given.get(c.name)).begin) for c in spec.constants)
+            found.append(request if spec == request.kernel else replace(request, kernel=spec, settings=settings))
+        return found
+
+    def take_kernel(self, state: State, side: str, kernel: str) -> set[str]:
+        """Another kernel in a state, in place: what was chosen stays where the kernel has and allows that; what stood
+        at its beginning begins anew. Returns the names of the choices that this may have changed."""
+        before, same = self.known(state), self.spec_of(state, side).problem_type is self.kernels[kernel].problem_type
+        chosen = {name: state[name] for name in before if state[name] != before[name].begin}
+        state[kernel_name(side)] = kernel
+        for other in self.sides:
+            options = self.kernels_of(other, state)
+            if state[kernel_name(other)] not in options:
+                state[kernel_name(other)] = self.first_of(other, options)
+        always = {"backend", *self.own, *map(kernel_name, self.sides)}
+        now = self.known(state)
+        for name, choice in now.items():
+            stays = same and name in chosen and choice.takes(chosen[name])
+            if name not in always:
+                state[name] = chosen[name] if stays else choice.begin
+        for name in set(state) - set(now):
+            del state[name]
+        return {*before, *now}
+
+    def _choice_of(self, constant: Constant) -> Choice:
+        return of_constant(constant).beginning_at(self.begin.get(constant.name))
+
+
+def kernel_name(side: str) -> str:
+    """What the choice of a side's kernel is called."""
+    return side or "kernel"
+
+
+def constant_name(side: str, name: str) -> str:
+    """What the choice of a side's constant is called."""
+    return f"{side}_{name}" if side else name

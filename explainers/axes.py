@@ -1,0 +1,36 @@
+"""The tensors of a run by what their axes are called, so that a story needs no kernel's and no problem's name."""
+
+import numpy as np
+
+from kernels.core.request import Request
+from kernels.core.tensors import Role, Tensor
+
+
+def tensors(request: Request) -> dict[str, Tensor]:
+    """What the probes call each tensor of global memory -> the tensor: the problem's first, then the kernel's own, in
+    their order."""
+    plan = request.plan
+    order = {tensor.name: number for number, tensor in enumerate(plan.tensors)}
+    known = [(order[name], symbol) for symbol, name in request.kernel.tensor_of_symbol.items() if name in order]
+    return {symbol: plan.tensors[number] for number, symbol in sorted(known, key=lambda pair: pair[0])}
+
+
+def with_axes(request: Request, *axes: str, role: Role | None = None) -> dict[str, Tensor]:
+    """Those of `tensors` whose axes are exactly these, of that role if one is given."""
+    return {symbol: t for symbol, t in tensors(request).items() if t.axes == axes and role in (None, t.role)}
+
+
+def length(tensor: Tensor, axis: str) -> int:
+    """How long an axis of the tensor is. ValueError if it has none of that name."""
+    return tensor.shape[tensor.axes.index(axis)]
+
+
+def coordinates(tensor: Tensor, offsets: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The index along each axis of the elements at these byte offsets from the tensor's base."""
+    return np.unravel_index(np.asarray(offsets, np.int64) // tensor.itemsize, tensor.shape)
+
+
+def byte_of(tensor: Tensor, **index: int) -> int:
+    """The byte offset of an element, 0 along every axis that is not named."""
+    at = tuple(index.get(axis, 0) for axis in tensor.axes)
+    return int(np.ravel_multi_index(at, tensor.shape)) * tensor.itemsize

@@ -1,0 +1,66 @@
+"""Which kernels a story can show. A story says so itself: its `accepts` looks at events, keys, tensors and axes, never
+at a name.
+
+A story's module has accepts(spec) -> bool, and WANTS: the events that it would like to show, by which the kernel to
+begin with is chosen.
+"""
+
+from functools import lru_cache
+from types import ModuleType
+
+from kernels.catalog import KERNELS
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.trace.probes import Sites, sites_of
+
+
+@lru_cache(maxsize=256)
+def sample(spec: KernelSpec) -> Request:
+    """The kernel on its default problem with its default constants: what its events, tensors and axes are read from."""
+    return Request(spec, spec.problem_type())
+
+
+def probes(spec: KernelSpec) -> Sites:
+    """The kernel's probes, as built for `sample`."""
+    return sites_of(sample(spec))
+
+
+def values(spec: KernelSpec) -> dict[str, tuple[str, ...]]:
+    """event -> keys, of every value that the kernel logs."""
+    return {site.event: site.keys for site in probes(spec) if site.kind == "value"}
+
+
+def marks(spec: KernelSpec) -> tuple[str, ...]:
+    """The events of the kernel's marks, in the order of the source, each once."""
+    return tuple(dict.fromkeys(site.event for site in probes(spec) if site.kind == "mark"))
+
+
+def logs(spec: KernelSpec, wanted: dict[str, tuple[str, ...]]) -> bool:
+    """Whether the kernel logs each of these events with at least these keys."""
+    found = values(spec)
+    return all(event in found and set(keys) <= set(found[event]) for event, keys in wanted.items())
+
+
+def accesses(spec: KernelSpec, space: str) -> bool:
+    """Whether the kernel has a probe of an access of that space, shared or global."""
+    return any(site.space == space for site in probes(spec))
+
+
+@lru_cache(maxsize=1024)
+def _accepts(module: ModuleType, spec: KernelSpec) -> bool:
+    return module.accepts(spec)
+
+
+def accepting(module: ModuleType) -> dict[str, KernelSpec]:
+    """name -> KernelSpec of the kernels that a story's module can show, in the catalogue's order."""
+    return {name: spec for name, spec in KERNELS.items() if _accepts(module, spec)}
+
+
+def first(module: ModuleType) -> KernelSpec:
+    """The kernel that a story begins with: the earliest of those that have most of the events that it WANTS. ValueError
+    if it can show none."""
+
+    def has(spec: KernelSpec) -> int:
+        return len({site.event for site in probes(spec)} & set(module.WANTS))
+
+    return max(accepting(module).values(), key=has)

@@ -1,0 +1,21 @@
+"""Source -> cubin or shared library, kept in a cache by content; and what the compiler made of it."""
+
+from kernels.build.builds import CPU, DEFAULT_ARCH, Build, EntryFacts, Mode, build
+from kernels.build.cache import cache_folder
+from kernels.build.cpp import cpp_compiler
+from kernels.build.nvrtc import architectures
+from kernels.build.sass import instructions, sass
+
+__all__ = [
+    "CPU",
+    "DEFAULT_ARCH",
+    "Build",
+    "EntryFacts",
+    "Mode",
+    "architectures",
+    "build",
+    "cache_folder",
+    "cpp_compiler",
+    "instructions",
+    "sass",
+]

@@ -1,0 +1,95 @@
+"""Source + mode + target -> Build. NVRTC makes a cubin for one architecture (no GPU needed), the system's C++
+compiler a shared library of the same source over kernels/device/simt. The text that is hashed is the text that is
+compiled: KernelSpec.files, never the disk again."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Protocol
+
+from kernels.build import cache
+from kernels.core.spec import KernelSpec
+
+CPU = "cpu"
+DEFAULT_ARCH = "sm_90a"
+
+
+class Mode(Enum):
+    """TIMED compiles the probes to nothing; PROBED writes a trace; TIMELINE notes only when and on which
+    multiprocessor each block ran. A kernel's time comes only from TIMED."""
+
+    TIMED = "timed"
+    PROBED = "probed"
+    TIMELINE = "timeline"
+
+
+@dataclass(frozen=True)
+class EntryFacts:
+    """What ptxas said of one kernel in a cubin. Shared bytes are static ones; a launch adds its dynamic ones."""
+
+    entry: str
+    registers: int
+    shared_bytes: int
+    spill_bytes: int
+    stack_bytes: int
+
+
+@dataclass(frozen=True)
+class Build:
+    """A compiled kernel: `path` is a cubin or a shared library, `facts` is empty for the CPU. log: what the compiler
+    said."""
+
+    kernel: str
+    mode: Mode
+    target: str
+    path: Path
+    compiler: str
+    log: str
+    facts: tuple[EntryFacts, ...] = ()
+
+    @property
+    def ptx_path(self) -> Path:
+        return self.path.with_suffix(".ptx")
+
+
+class Toolchain(Protocol):
+    """What makes a product of a kernel's files: cpp.Toolchain and nvrtc.Toolchain."""
+
+    suffix: str
+    version: str
+    options: list[str]
+
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """(name, text) of the headers that it adds to the kernel's own."""
+
+    def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
+        """Writes the product, named as the kernel, into the folder; the log and the facts. Raises BuildError."""
+
+
+def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str) -> Build:
+    """The Build of a kernel for "cpu" or an architecture such as sm_90a, made or taken from the cache.
+
+    Raises BuildError with file and line, BackendUnavailable where there is no compiler, ProblemError for an unknown
+    target.
+    """
+    toolchain = _toolchain(target)
+    options = [f"-D{name}={value}" for name, value in sorted(defines.items())]
+    options += {Mode.TIMED: [], Mode.PROBED: ["-DPROBED"], Mode.TIMELINE: ["-DTIMELINE"]}[mode] + toolchain.options
+    files = (*spec.files, *toolchain.headers())
+    key = cache.key_of(spec.name, toolchain.version, target, *options, *(part for file in files for part in file))
+    product = f"{spec.name}{toolchain.suffix}"
+
+    def make(folder: Path) -> dict[str, Any]:
+        log, facts = toolchain.compile(spec, options, folder)
+        return {"log": log, "facts": [asdict(fact) for fact in facts]}
+
+    folder, made = cache.get(key, product, make)
+    facts = tuple(EntryFacts(**fact) for fact in made["facts"])
+    return Build(spec.name, mode, target, folder / product, toolchain.version, made["log"], facts)
+
+
+def _toolchain(target: str) -> Toolchain:
+    from kernels.build import cpp, nvrtc  # they need EntryFacts of this module
+
+    return cpp.Toolchain() if target == CPU else nvrtc.Toolchain(target)

@@ -1,0 +1,222 @@
+"""A cubin's PTX and machine code, each instruction with the line of our source that it comes from. Needs nvdisasm,
+and no GPU."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from kernels.build.builds import DEFAULT_ARCH, Mode, build
+from kernels.build.sass import INSTRUCTION, sass
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.errors import BuildError
+from kernels.trace.kinds import KINDS, kind_of
+from kernels.trace.probes import is_probe_line, sites_of
+
+MIX = {  # what an instruction is counted as, by the start of its name
+    "LDG": "global load",
+    "STG": "global store",
+    "LDS": "shared load",
+    "STS": "shared store",
+    "LDSM": "ldmatrix",
+    "LDGSTS": "cp.async",
+    "LDL": "local load (spill)",
+    "STL": "local store (spill)",
+    "LDC": "constant load",
+    "ULDC": "constant load",
+    "FFMA": "FFMA",
+    "FMUL": "FMUL, FADD",
+    "FADD": "FMUL, FADD",
+    "MUFU": "MUFU (exponential, division)",
+    "HMMA": "MMA",
+    "HGMMA": "MMA",
+    "IMMA": "MMA",
+    "BAR": "barrier",
+    "SHFL": "shuffle",
+    "BRA": "branch",
+    "BSSY": "branch",
+    "BSYNC": "branch",
+}
+SUFFIXES = {1: ".U8", 2: ".U16", 4: "", 8: ".64", 16: ".128"}  # bytes -> how SASS names the width
+WITH_WIDTH = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS")  # opcodes that the mix shows with their width
+
+Place = tuple[str, int]  # file and line of our source
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of PTX or SASS. source: the file and line of ours that it comes from, or None; entry: the kernel it
+    stands in."""
+
+    text: str
+    source: Place | None
+    entry: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What the compiler made of a build: its PTX and SASS, and the mix of its instructions: kind -> {opcode: count}."""
+
+    ptx: tuple[Line, ...]
+    sass: tuple[Line, ...]
+    mix: dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True)
+class WidthCheck:
+    """Whether a pinned access is what the machine code does. file, line: of the access; wanted: such as LDS.128;
+    found: opcode -> count."""
+
+    file: str
+    line: int
+    wanted: str
+    found: dict[str, int]
+    ok: bool
+
+
+@lru_cache(maxsize=32)
+def listing(
+    kernel: KernelSpec, problem: Any, settings: tuple, mode: Mode = Mode.TIMED, arch: str = DEFAULT_ARCH
+) -> Listing:
+    """The Listing of a build. Compiles if need be. Raises ProblemError (unknown architecture), BuildError,
+    BackendUnavailable."""
+    request = Request(kernel, problem, settings)
+    made = build(kernel, request.defines, mode, arch)
+    probed = {site.file for site in sites_of(request)}
+    ours = {name: text.splitlines() for name, text in kernel.files if name == kernel.files[0][0] or name in probed}
+    ptx, source_of = _ptx(made.ptx_path.read_text(), ours)
+    code = _sass(sass(made.path, with_lines=True), source_of)
+    return Listing(ptx, code, _mix(code))
+
+
+def check_widths(
+    kernel: KernelSpec, problem: Any, settings: tuple, mode: Mode = Mode.TIMED, arch: str = DEFAULT_ARCH
+) -> tuple[WidthCheck, ...]:
+    """A WidthCheck for every access that has a probe and that this build holds: the opcodes on its line, and whether
+    all are of the pinned width."""
+    shown = listing(kernel, problem, settings, mode, arch)
+    source = {name: text.splitlines() for name, text in kernel.files}
+    bases = {kind.sass for kind in KINDS if kind.sass}
+    by_line: dict[Place, Counter[str]] = {}
+    for line in shown.sass:
+        name = opcode(line.text)
+        if line.source and name.split(".")[0] in bases:
+            by_line.setdefault(line.source, Counter())[name] += 1
+    checks = []
+    for site in sites_of(Request(kernel, problem, settings)):
+        place = (site.file, site.code_line)
+        if not site.space or place not in by_line:
+            continue
+        kind = kind_of(site.event, site.space)
+        if kind.event == "load" and kind.space == "global" and "cp_async" in source[site.file][site.code_line - 1]:
+            continue  # the source of a cp.async, which the probe after it speaks of
+        suffix = "" if kind.event == "ldmatrix" else SUFFIXES[site.bytes]
+        found = {name: count for name, count in by_line[place].items() if name.split(".")[0] == kind.sass}
+        if found:  # else it is compiled away, as an access under a condition that this build never meets
+            ok = all(_width(name) == suffix for name in found)
+            checks.append(WidthCheck(site.file, site.code_line, kind.sass + suffix, found, ok))
+    return tuple(checks)
+
+
+def opcode(text: str) -> str:
+    """The instruction's name with its modifiers, as LDS.128."""
+    return re.sub(r"^@!?U?P\w+\s+", "", text).split()[0].rstrip(";")
+
+
+def _width(name: str) -> str:
+    """The part of an opcode that tells its width: .U8, .U16, .64, .128, or nothing for 32 bits."""
+    return next((f".{part}" for part in name.split(".")[1:] if part in ("U8", "S8", "U16", "S16", "64", "128")), "")
+
+
+def _mix(code: tuple[Line, ...]) -> dict[str, dict[str, int]]:
+    kinds: dict[str, Counter[str]] = {}
+    for line in code:
+        name = opcode(line.text)
+        base = name.split(".")[0]
+        shown = base + _width(name) if base in WITH_WIDTH else name if base == "LDSM" else base
+        kinds.setdefault(MIX.get(base, "integer, moves, predicates"), Counter())[shown] += 1
+    by_count = sorted(kinds.items(), key=lambda item: -sum(item[1].values()))
+    return {kind: dict(counts.most_common()) for kind, counts in by_count}
+
+
+def _sass(text: str, source_of: Mapping[int, Place]) -> tuple[Line, ...]:
+    """nvdisasm's -gp listing: a comment gives the line of the PTX that what follows comes from. source_of: that -> our
+    file and line.
+
+    Its listing by source lines (-gi) leaves out a comment where only the place of the inlining changes, so that of two
+    neighbouring loads through the same inlined function the second would get the line of the first; a line of PTX is
+    never shared.
+    """
+    found, entry, source = [], "", None
+    for line in text.splitlines():
+        section = re.match(r"\s*\.section\s+\.text\.(\w+)", line)
+        place = re.search(r"//## File .*, line (\d+)", line)
+        code = INSTRUCTION.search(line)
+        if section:
+            entry, source = section[1], None
+        elif place:
+            source = source_of.get(int(place[1]))
+        elif code:
+            found.append(Line(code[1].strip(), source, entry))
+    if not found:
+        raise BuildError("nvdisasm found no instructions")
+    return tuple(found)
+
+
+class _Locations:
+    """Follows the .loc lines of a PTX text: which line of ours the instructions after it come from, inlining
+    followed outwards."""
+
+    _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?")
+
+    def __init__(self, text: str, ours: Mapping[str, list[str]]):
+        files = re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', text, re.M)
+        self.names = {number: path.replace("\\", "/").rsplit("/", 1)[-1] for number, path in files}
+        self.ours = ours
+        self.inlined: dict[tuple[str, str], Place | None] = {}
+        self.source: Place | None = None
+
+    def read(self, line: str) -> bool:
+        """Whether this is a .loc line; if so, `source` is the place from here on."""
+        at = self._LOC.match(line)
+        if not at:
+            return False
+        here, where = (at[1], at[2]), (at[3], at[4])
+        resolved = self._ours(here) or (self._ours(where) if where[0] else None) or self.inlined.get(where)
+        self.inlined[here] = resolved
+        file = self.names.get(here[0], "")
+        keeps = file in self.ours and here[1] == "0"  # line 0 of our file: as before
+        self.source = resolved or (self.source if keeps else None)
+        if file == "probe.cuh" and self.source:
+            name, number = self.source
+            if not is_probe_line(self.ours[name][number - 1]):
+                self.source = (
+                    None  # what the probes write as the block ends, which the compiler puts down to the last line
+                )
+        return True
+
+    def _ours(self, place: tuple[str, str]) -> Place | None:
+        name = self.names.get(place[0], "")
+        return (name, int(place[1])) if name in self.ours and place[1] != "0" else None
+
+
+def _ptx(text: str, ours: Mapping[str, list[str]]) -> tuple[tuple[Line, ...], dict[int, Place]]:
+    """(the PTX without its debug sections as Lines, line number -> our file and line). `.loc` says file, line and
+    where inlined."""
+    at, entry, found, source_of = _Locations(text, ours), "", [], {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"\s*\.section", line):
+            break
+        name = re.search(r"\.entry\s+(\w+)", line)
+        entry = name[1] if name else entry
+        if at.read(line) or not line.strip() or line.lstrip().startswith(("//", ".file")):
+            continue
+        if at.source:
+            source_of[number] = at.source
+        found.append(Line(line.rstrip().expandtabs(2), at.source if line[:1] in " \t" else None, entry))
+        if line.startswith("}"):
+            at.source = None
+    return tuple(found), source_of

@@ -1,0 +1,114 @@
+"""NVRTC, the CUDA compiler as a library: a kernel's files become a cubin and PTX for one architecture. Needs no GPU."""
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from kernels.build.builds import EntryFacts
+from kernels.build.log import first_error
+from kernels.core.spec import GPU_OPTIONS, KernelSpec
+from kernels.errors import BackendUnavailable, BuildError, ProblemError
+
+_ERROR = r"([^\s:]+\.cuh?)\((\d+)\): (?:catastrophic )?error: (.*)"
+
+
+@lru_cache
+def _nvrtc() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+
+        _check(nvrtc, nvrtc.nvrtcVersion())
+    except (ImportError, RuntimeError, OSError, AttributeError) as error:
+        raise BackendUnavailable(
+            f"NVRTC, the CUDA compiler, could not be loaded ({error}). Install requirements.txt, or on a machine "
+            f"with CUDA 13 the wheels "
+            "cuda-bindings and nvidia-cuda-nvrtc."
+        ) from None
+    return nvrtc
+
+
+def _check(nvrtc: Any, result: tuple) -> Any:
+    code, *values = result
+    if code != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise RuntimeError(f"NVRTC says {code.name}")
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+@lru_cache
+def architectures() -> tuple[str, ...]:
+    """The targets that this NVRTC knows, the plain ones and the arch-specific "a" ones from sm_90 on."""
+    nvrtc = _nvrtc()
+    numbers = _check(nvrtc, nvrtc.nvrtcGetSupportedArchs())
+    return tuple(f"sm_{n}{suffix}" for n in numbers for suffix in (("", "a") if n >= 90 else ("",)))
+
+
+class Toolchain:
+    """What builds.build asks of a compiler, for one architecture such as sm_90a."""
+
+    suffix = ".cubin"
+
+    def __init__(self, arch: str) -> None:
+        self.nvrtc = _nvrtc()
+        if arch not in architectures():
+            raise ProblemError(f"arch is {arch!r}; this NVRTC knows {', '.join(architectures())}.")
+        self.version = "NVRTC {}.{}".format(*_check(self.nvrtc, self.nvrtc.nvrtcVersion()))
+        self.arch = arch
+        # no-cache: what NVRTC takes from its own cache comes without the log that tells registers and spills; the cache
+        # is ours.
+        self.options = [*GPU_OPTIONS, f"--gpu-architecture={arch}", "--ptxas-options=-v", "--no-cache"]
+
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """None: a kernel's own files are all that it is compiled from."""
+        return ()
+
+    def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
+        """Writes cubin and PTX into the folder. The headers are handed over as text. Raises BuildError."""
+        nvrtc = self.nvrtc
+        (name, source), *headers = spec.files
+        texts, names = [text.encode() for _, text in headers], [header.encode() for header, _ in headers]
+        program = _check(nvrtc, nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), len(headers), texts, names))
+        try:
+            flags = [option.encode() for option in options]
+            (code,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+            log = self._text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
+            if code != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+                raise BuildError(first_error(spec, log, _ERROR))
+            (folder / f"{spec.name}.cubin").write_bytes(
+                self._bytes(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+            )
+            (folder / f"{spec.name}.ptx").write_text(self._text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX))
+        finally:
+            _check(nvrtc, (*nvrtc.nvrtcDestroyProgram(program), None))
+        facts = ptxas_facts(log)
+        if not facts:
+            raise BuildError(
+                f"{name} was compiled for {self.arch}, but ptxas told no registers; its log: {log[:500]!r}"
+            )
+        return log, facts
+
+    def _bytes(self, program: Any, size: Any, get: Any) -> bytes:
+        """What `get` writes. NVRTC writes into the bytes object itself, so it must be ours alone: Python shares
+        those of length 0 and 1."""
+        count = _check(self.nvrtc, size(program))
+        buffer = bytes(count + 2)
+        _check(self.nvrtc, (*get(program, buffer), None))
+        return buffer[:count]
+
+    def _text(self, program: Any, size: Any, get: Any) -> str:
+        return self._bytes(program, size, get).rstrip(b"\0").decode()
+
+
+def ptxas_facts(log: str) -> tuple[EntryFacts, ...]:
+    """An EntryFacts for each kernel that ptxas told of in its -v log."""
+    facts = []
+    for part in re.split(r"Compiling entry function '", log)[1:]:
+
+        def number(pattern: str, part: str = part) -> int:
+            found = re.search(pattern, part)
+            return int(found[1]) if found else 0
+
+        spilled = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
+        registers, shared = number(r"Used (\d+) registers"), number(r"(\d+) bytes smem")
+        facts.append(EntryFacts(part.split("'")[0], registers, shared, spilled, number(r"(\d+) bytes stack frame")))
+    return tuple(facts)

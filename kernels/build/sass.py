@@ -1,0 +1,47 @@
+"""nvdisasm: the machine code of a cubin as text."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+from kernels.errors import BackendUnavailable, BuildError
+
+INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(.*?;)")  # in nvdisasm's listing, without its address
+
+
+@lru_cache
+def _nvdisasm() -> str:
+    """The path of nvdisasm: on PATH, under CUDA_HOME or CUDA_PATH, beside nvcc, or in the nvidia-cuda-nvdisasm
+    wheel."""
+    roots = [
+        Path(root) / "bin"
+        for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda")
+        if root
+    ]
+    nvcc = shutil.which("nvcc")
+    roots += [Path(nvcc).resolve().parent] if nvcc else []
+    roots += [path for base in sys.path for path in Path(base or ".").glob("nvidia/*/bin")]
+    found = shutil.which("nvdisasm") or shutil.which("nvdisasm", path=os.pathsep.join(map(str, roots)))
+    if not found:
+        raise BackendUnavailable("nvdisasm was not found. Install the nvidia-cuda-nvdisasm wheel, or set CUDA_HOME.")
+    return found
+
+
+@lru_cache(maxsize=32)
+def sass(cubin: Path, with_lines: bool = False) -> str:
+    """The machine code of a cubin, as nvdisasm prints it; with comments that give each instruction's line of PTX, if
+    wanted."""
+    command = [_nvdisasm(), "-c", *(["-gp"] if with_lines else []), str(cubin)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"nvdisasm could not read {cubin.name}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def instructions(sass_text: str) -> list[str]:
+    """The instructions of a disassembly, addresses and headers left out."""
+    return INSTRUCTION.findall(sass_text)

@@ -1,0 +1,78 @@
+"""The element types of tensors: one table of their names, NumPy types, C types and precision.
+
+NumPy has no bfloat16 and no float8 of its own; ml_dtypes adds them.
+"""
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """One element type. c_type: its name in a .cu; torch: its name in torch; digits: bits of the significand, the
+    hidden one included (0 for whole numbers)."""
+
+    name: str
+    numpy: np.dtype
+    c_type: str
+    torch: str
+    digits: int
+
+    @property
+    def bytes(self) -> int:
+        return self.numpy.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        return self.digits > 0
+
+
+DTYPES = {
+    made.name: made
+    for made in (
+        ElementType("float32", np.dtype(np.float32), "float", "float32", 24),
+        ElementType("float16", np.dtype(np.float16), "half", "float16", 11),
+        ElementType("bfloat16", np.dtype(ml_dtypes.bfloat16), "bfloat16", "bfloat16", 8),
+        ElementType("float8_e4m3", np.dtype(ml_dtypes.float8_e4m3fn), "fp8_e4m3", "float8_e4m3fn", 4),
+        ElementType("int32", np.dtype(np.int32), "int", "int32", 0),
+        ElementType("int64", np.dtype(np.int64), "long long", "int64", 0),
+        ElementType("uint8", np.dtype(np.uint8), "unsigned char", "uint8", 0),
+    )
+}
+
+
+def element_type(dtype: str | np.dtype | type) -> ElementType:
+    """The ElementType of a name, such as bfloat16, or of a NumPy type. KeyError if the table has none."""
+    if isinstance(dtype, str) and dtype in DTYPES:
+        return DTYPES[dtype]
+    wanted = np.dtype(dtype)
+    for made in DTYPES.values():
+        if made.numpy == wanted:
+            return made
+    raise KeyError(f"{dtype!r} is no element type; there are {', '.join(DTYPES)}")
+
+
+def widened(array: np.ndarray) -> np.ndarray:
+    """The same numbers in a type that every reader of npz and Parquet knows: bfloat16 and float8 as float32, which
+    holds them exactly."""
+    return (
+        array.astype(np.float32)
+        if array.dtype.kind == "V" or array.dtype.name in ("bfloat16", "float8_e4m3fn")
+        else array
+    )
+
+
+def poison(dtype: str) -> float | int:
+    """What a tensor that a kernel must write is filled with before: NaN, or the least whole number."""
+    kind = element_type(dtype)
+    return float("nan") if kind.is_float else int(np.iinfo(kind.numpy).min)
+
+
+def unit_in_last_place(value: float, dtype: str = "float32") -> float:
+    """The distance between neighbouring numbers of a type at |value|; 0 at 0 and for whole numbers."""
+    digits = element_type(dtype).digits
+    if not value or not digits:
+        return 0.0
+    return float(2.0 ** (np.floor(np.log2(abs(value))) + 1 - digits))

@@ -1,0 +1,111 @@
+"""The fields of a problem: what each may hold, read from numbers or from text, refused with the value and the
+remedy."""
+
+from collections.abc import Mapping
+from dataclasses import Field, field, fields
+from typing import Any
+
+import numpy as np
+
+from kernels.errors import ProblemError
+
+
+def problem_field(
+    default: Any, meaning: str, *, allowed=None, low=None, high=None, nested: bool = False, formerly: str = ""
+) -> Any:
+    """A dataclass field whose metadata states what it may hold; the command line, the pages and the checks all read it
+    here.
+
+    allowed: a tuple of values; low and high: inclusive, of each element where `default` is a tuple; nested: a tuple of
+    tuples. formerly: a name that the field once had; links and scripts may still use it.
+    """
+    limits = {"allowed": allowed, "low": low, "high": high, "nested": nested or None}
+    return field(default=default, metadata={"meaning": meaning, **limits, "formerly": formerly})
+
+
+def check_fields(problem: Any) -> None:
+    """Every field of a frozen problem as its type, or ProblemError. Use it as the problem's __post_init__."""
+    for f in fields(problem):
+        object.__setattr__(problem, f.name, check_value(f.name, getattr(problem, f.name), f.default, f.metadata))
+
+
+def fields_of(problem_type: type) -> dict[str, Field]:
+    """name -> dataclass field."""
+    return {f.name: f for f in fields(problem_type)}
+
+
+def former_names(problem_type: type) -> dict[str, str]:
+    """A name that a field once had -> its name now."""
+    return {f.metadata["formerly"]: f.name for f in fields(problem_type) if f.metadata["formerly"]}
+
+
+def with_former_names(problem_type: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a problem's fields under their names and under those that they once had, for scripts that read
+    the old ones."""
+    old = {before: values[now] for before, now in former_names(problem_type).items() if now in values}
+    return {**values, **old}
+
+
+def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) -> Any:
+    """`value` as the type of `default`, or a ProblemError that names field, value and what is allowed.
+
+    `limits` holds `allowed` (a tuple of values) or `low` and `high` (inclusive; of each element, where `default` is a
+    tuple). Text, as from a URL or a command line, is read: numbers, or tuples as 1,2,3 and tuples of tuples as 1,2;3.
+    """
+    allowed: Any = limits.get("allowed")
+    low: Any = limits.get("low")
+    high: Any = limits.get("high")
+    if isinstance(default, tuple):
+        return _check_tuple(name, value, low, high, nested=bool(limits.get("nested")))
+    if allowed:
+        expected = f"one of {', '.join(map(show_value, allowed))}"
+    else:
+        expected = (
+            f"a {'whole ' if isinstance(default, int) else ''}number from {show_value(low)} to {show_value(high)}"
+        )
+    try:
+        number = value if isinstance(default, str) else _number(value, default)
+    except (ValueError, TypeError, OverflowError):
+        raise ProblemError(f"{name} is {value!r}; it must be {expected}.") from None
+    if number not in allowed if allowed else not low <= number <= high:
+        raise ProblemError(f"{name} is {show_value(number)}; it must be {expected}.")
+    return number
+
+
+def write_value(value: Any) -> str:
+    """A value as text that check_value reads back: what a URL and a text field hold."""
+    if isinstance(value, tuple):
+        rows = value and isinstance(value[0], tuple)
+        return ";".join(write_value(row) for row in value) if rows else ",".join(map(str, value))
+    return show_value(value)
+
+
+def show_value(value: Any) -> str:
+    """A single value as a message and a URL write it: true, 2.5, float16."""
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value)).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _check_tuple(name: str, value: Any, low: int, high: int, nested: bool) -> tuple:
+    """A tuple of whole numbers (or of such tuples), each from low to high."""
+    if isinstance(value, str):
+        value = [part for part in value.split(";" if nested else ",") if part.strip()]
+    if not isinstance(value, (tuple, list, np.ndarray)):
+        kind = "rows of whole numbers" if nested else "whole numbers"
+        raise ProblemError(f"{name} is {value!r}; it must be {kind} from {low} to {high}.")
+    if nested:
+        return tuple(_check_tuple(f"{name} row {n}", row, low, high, nested=False) for n, row in enumerate(value))
+    return tuple(check_value(f"{name}[{n}]", v, 0, {"low": low, "high": high}) for n, v in enumerate(value))
+
+
+def _number(value: Any, default: Any) -> bool | int | float:
+    if isinstance(value, str):
+        value = {"true": True, "false": False}.get(value.strip().lower(), value)
+    number = float(value)
+    if isinstance(default, float):
+        return number
+    if not number.is_integer():
+        raise ValueError(value)
+    whole = int(value if isinstance(value, int) else number)
+    return bool(whole) if isinstance(default, bool) and whole in (0, 1) else whole

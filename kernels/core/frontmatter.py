@@ -1,0 +1,257 @@
+"""Reads the opening comment of a .cu, which is TOML, into a KernelSpec. A mistake is one line: file, key, what is
+wrong, what to do.
+
+The keys, and what they mean, are listed in kernels/README.md; KEYS, LAUNCH_KEYS and so on are the same lists, and a
+test compares them.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kernels.core.dtypes import DTYPES
+from kernels.core.launch import Condition, Constant, LaunchText, ScratchText, Tuned
+from kernels.core.spec import SCALARS, KernelSpec, dtype_names, scalar_kinds, signature
+from kernels.errors import FrontMatterError
+
+WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # what a reader must be told
+KEYS = (
+    *WORDS,
+    "family",
+    "launches",
+    "problem",
+    "rung",
+    "changed_from",
+    "requires",
+    "tensor_products",
+    "constants",
+    "conditions",
+    "tuned",
+    "scratch",
+)
+CONDITION_KEYS = ("must", "message")
+CONSTANT_KEYS = ("default", "values", "meaning", "what_if", "effect", "shows_at")
+LAUNCH_KEYS = ("entry", "grid", "block", "args", "shared_bytes", "item", "blocks_per_item", "cluster")
+SCRATCH_KEYS = ("shape", "axes", "dtype", "initial")
+_OPENING = re.compile(r"\A\s*/\*(.*?)\*/", re.S)
+_ARCHITECTURE = re.compile(r"sm_\d+[af]?")
+
+
+def read_kernel(path: Path, files: tuple[tuple[str, str], ...], problem_of: Callable[[str, str], Any]) -> KernelSpec:
+    """The KernelSpec of a .cu. files: (name, text) of it and of its headers. problem_of: (family, problem) -> the
+    problem class, KeyError with the names there are. Raises FrontMatterError."""
+    name, source = path.name, files[0][1]
+    found = _OPENING.match(source)
+    if not found:
+        raise FrontMatterError(
+            f"{name}: it does not begin with a comment /* ... */. Open the file with its front matter "
+            f"(kernels/README.md)."
+        )
+    try:
+        table = tomllib.loads(found[1])
+    except tomllib.TOMLDecodeError as error:
+        raise FrontMatterError(f"{name}: the opening comment is not TOML: {error}. Put texts in quotes.") from None
+    _check_keys(name, "", table, KEYS, (*WORDS, "family", "launches"))
+    for key in (*WORDS, "family", "problem", "changed_from", "requires"):
+        _typed(name, key, table.get(key, ""), str, "a text in quotes")
+    for key in ("rung", "tensor_products"):
+        _typed(name, key, table.get(key, 0), int, "a whole number")
+    requires = table.get("requires", "")
+    if requires and not _ARCHITECTURE.fullmatch(requires):
+        raise FrontMatterError(f"{name}: requires is {requires!r}; it must be an architecture such as sm_80 or sm_90a.")
+    try:
+        problem_type = problem_of(table["family"], table.get("problem", ""))
+    except KeyError as error:
+        raise FrontMatterError(f"{name}: {error.args[0]}") from None
+    constants = tuple(_constant(name, key, entry) for key, entry in _tables(name, "constants", table).items())
+    return KernelSpec(
+        name=path.stem,
+        path=path,
+        files=files,
+        family=table["family"],
+        problem_type=problem_type,
+        title=table["title"],
+        idea=table["idea"],
+        changed_from=table.get("changed_from", ""),
+        changed=table["changed"],
+        costs=table["costs"],
+        limits=table["limits"],
+        literature=table["source"],
+        rung=table.get("rung", 0),
+        constants=constants,
+        tuned=tuple(_tuned(name, number, entry, constants) for number, entry in enumerate(table.get("tuned", []))),
+        scratch=tuple(_scratch(name, key, entry) for key, entry in _tables(name, "scratch", table).items()),
+        launch_texts=_launches(name, source, table["launches"]),
+        requires=requires,
+        tensor_products=table.get("tensor_products", 0),
+        conditions=_conditions(
+            name, _typed(name, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
+        ),
+    )
+
+
+def _check_keys(file: str, where: str, table: dict, known: tuple[str, ...], needed: tuple[str, ...]) -> None:
+    prefix = f"{where}." if where else ""
+    for key in table:
+        if key not in known:
+            raise FrontMatterError(f"{file}: there is no key {prefix}{key}; there are {', '.join(known)}.")
+    for key in needed:
+        if key not in table:
+            raise FrontMatterError(
+                f"{file}: the key {prefix}{key} is missing. Add it (kernels/README.md says what it means)."
+            )
+
+
+def _typed(file: str, key: str, value: Any, kind: type | tuple, said: str) -> Any:
+    if not isinstance(value, kind) or isinstance(value, bool) and kind is int:
+        raise FrontMatterError(f"{file}: {key} is {value!r}; it must be {said}.")
+    return value
+
+
+def _tables(file: str, key: str, table: dict) -> dict[str, dict]:
+    found = _typed(file, key, table.get(key, {}), dict, f"tables such as [{key}.NAME]")
+    for name, entry in found.items():
+        _typed(file, f"{key}.{name}", entry, dict, f"a table [{key}.{name}]")
+    return found
+
+
+def _constant(file: str, name: str, entry: dict) -> Constant:
+    where = f"constants.{name}"
+    _check_keys(file, where, entry, CONSTANT_KEYS, ("default", "values", "meaning"))
+    values = _typed(file, f"{where}.values", entry["values"], list, "a list of whole numbers")
+    for value in (*values, entry["default"]):
+        _typed(file, where, value, int, "whole numbers")
+    if entry["default"] not in values:
+        raise FrontMatterError(
+            f"{file}: {where}.default is {entry['default']}, which is not among its values {values}. Add it to them."
+        )
+    if ("what_if" in entry) != ("effect" in entry):
+        raise FrontMatterError(
+            f"{file}: {where} has only one of what_if and effect. A what-if build needs both: its name, and what "
+            f"goes wrong."
+        )
+    return Constant(
+        name,
+        entry["default"],
+        tuple(values),
+        entry["meaning"],
+        entry.get("what_if", ""),
+        entry.get("effect", ""),
+        float(entry.get("shows_at", 1.0)),
+    )
+
+
+def _conditions(file: str, entries: list) -> tuple[Condition, ...]:
+    for number, entry in enumerate(entries):
+        where = f"conditions[{number}]"
+        _check_keys(
+            file, where, _typed(file, where, entry, dict, "a table [[conditions]]"), CONDITION_KEYS, CONDITION_KEYS
+        )
+        for key in CONDITION_KEYS:
+            _typed(file, f"{where}.{key}", entry[key], str, "a text in quotes")
+    return tuple(Condition(entry["must"], entry["message"]) for entry in entries)
+
+
+def _tuned(file: str, number: int, entry: dict, constants: tuple[Constant, ...]) -> Tuned:
+    where = f"tuned[{number}]"
+    if "when" not in _typed(file, where, entry, dict, "a table [[tuned]]"):
+        raise FrontMatterError(
+            f"{file}: the key {where}.when is missing. Say for which problems the constants hold, or true."
+        )
+    known = {c.name: c for c in constants}
+    chosen = {key: value for key, value in entry.items() if key != "when"}
+    for key, value in chosen.items():
+        if key not in known or value not in known[key].values:
+            raise FrontMatterError(
+                f"{file}: {where}.{key} is {value!r}; it must be a value of one of the constants "
+                f"{', '.join(known) or 'none'}."
+            )
+    return Tuned(str(entry["when"]), tuple(chosen.items()))
+
+
+def _scratch(file: str, name: str, entry: dict) -> ScratchText:
+    where = f"scratch.{name}"
+    _check_keys(file, where, entry, SCRATCH_KEYS, ("shape", "axes"))
+    if entry.get("dtype", "float32") not in DTYPES:
+        raise FrontMatterError(f"{file}: {where}.dtype is {entry['dtype']!r}; it must be one of {dtype_names()}.")
+    if entry.get("initial", "poison") not in ("poison", "zero"):
+        raise FrontMatterError(f"{file}: {where}.initial is {entry['initial']!r}; it must be poison or zero.")
+    if len(entry["shape"]) != len(entry["axes"]):
+        raise FrontMatterError(
+            f"{file}: {where} has {len(entry['shape'])} sizes and {len(entry['axes'])} axes. Give each dimension a "
+            f"name."
+        )
+    return ScratchText(
+        name, tuple(entry["shape"]), tuple(entry["axes"]), entry.get("dtype", "float32"), entry.get("initial", "poison")
+    )
+
+
+def _launches(file: str, source: str, entries: Any) -> tuple[LaunchText, ...]:
+    _typed(file, "launches", entries, list, "tables [[launches]]")
+    if not entries:
+        raise FrontMatterError(f"{file}: launches is empty; a kernel has at least one table [[launches]].")
+    return tuple(_launch(file, source, number, entry) for number, entry in enumerate(entries))
+
+
+def _launch(file: str, source: str, number: int, entry: dict) -> LaunchText:
+    where = f"launches[{number}]"
+    _check_keys(file, where, entry, LAUNCH_KEYS, ("entry", "grid", "block", "args"))
+    name = entry["entry"]
+    if not re.search(rf'extern\s+"C"\s+__global__\s+void\s[^;{{]*?\b{re.escape(name)}\s*\(', source):
+        raise FrontMatterError(
+            f'{file}: {where}.entry is {name!r}, and the file has no extern "C" __global__ function of that name.'
+        )
+    for key in ("grid", "block", "cluster"):
+        sizes = entry.get(key, [1])
+        if not isinstance(sizes, list) or not 1 <= len(sizes) <= 3 or not all(isinstance(s, (str, int)) for s in sizes):
+            raise FrontMatterError(
+                f"{file}: {where}.{key} is {sizes!r}; it must be a list of one to three sizes: numbers or "
+                f"expressions in quotes."
+            )
+    args = _typed(file, f"{where}.args", entry["args"], list, "a list, in the order of the signature")
+    for n, arg in enumerate(args):
+        _check_argument(file, f"{where}.args[{n}]", arg)
+    parameters = signature(source, name)
+    if len(parameters) != len(args):
+        raise FrontMatterError(
+            f"{file}: {where}.args has {len(args)} entries, and {name} takes {len(parameters)} "
+            f"({', '.join(parameters)}). "
+            "List one for each parameter, PROBE_PARAM left out."
+        )
+    return LaunchText(
+        name,
+        tuple(entry["grid"]),
+        tuple(entry["block"]),
+        tuple(args),
+        entry.get("shared_bytes", 0),
+        entry.get("item", "block"),
+        entry.get("blocks_per_item", 1),
+        tuple(entry["cluster"]) if "cluster" in entry else None,
+    )
+
+
+def _check_argument(file: str, where: str, arg: Any) -> None:
+    if isinstance(arg, str):
+        kind, _, expression = arg.partition(" ")
+        if expression and kind not in SCALARS:
+            raise FrontMatterError(
+                f"{file}: {where} is {arg!r}; a number is written as its type and an expression, of type "
+                f"{scalar_kinds()}."
+            )
+        return
+    if not isinstance(arg, dict) or not (
+        set(arg) <= {"map", "box", "swizzle"} and {"map", "box"} <= set(arg) or set(arg) == {"struct"}
+    ):
+        raise FrontMatterError(
+            f'{file}: {where} is {arg!r}; it must be a tensor\'s name, "int32 EXPRESSION", '
+            f"{{map = TENSOR, box = [...], swizzle = BYTES}} or {{struct = [...]}}."
+        )
+    if arg.get("swizzle", 0) not in (0, 32, 64, 128):
+        raise FrontMatterError(f"{file}: {where}.swizzle is {arg['swizzle']!r}; it must be 0, 32, 64 or 128 bytes.")
+    for part in arg.get("struct", ()):
+        if not isinstance(part, str) or part.partition(" ")[0] not in SCALARS or not part.partition(" ")[2]:
+            raise FrontMatterError(
+                f"{file}: {where}.struct holds {part!r}; a member is a type ({scalar_kinds()}) and an expression."
+            )

@@ -1,0 +1,121 @@
+"""Attention in float64, which every kernel is compared with; and torch's own attention, the yardstick for error."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+ROWS_AT_ONCE = 2**22  # scores held at a time: 32 MB
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool) -> np.ndarray:
+    """softmax(scale * q @ k^T) @ v in float64, a block of rows at a time so that no N x N is held.
+
+    q, k, v: arrays [batch, heads, seq_len, head_dim] of any float type. Returns a float64 array of that shape.
+    """
+    o = np.empty(q.shape, np.float64)
+    n = q.shape[2]
+    rows = max(1, ROWS_AT_ONCE // n)
+    for b, h in np.ndindex(q.shape[:2]):
+        for first in range(0, n, rows):
+            end = min(n, first + rows)
+            keys = end if causal else n  # what lies after the last query of the block is masked anyway
+            s = scores(q[b, h, first:end], k[b, h, :keys], scale, causal, first)
+            o[b, h, first:end] = softmax(s) @ v[b, h, :keys].astype(np.float64)
+    return o
+
+
+def attention_on_gpu(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool) -> np.ndarray:
+    """The same in float64 by torch on the GPU, for problems whose float64 would take minutes on the CPU."""
+    import torch
+
+    shape = q.shape
+    queries, keys, values = (
+        torch.from_numpy(np.ascontiguousarray(a)).to("cuda", torch.float64).flatten(0, 1) for a in (q, k, v)
+    )
+    o, n = torch.empty_like(queries), shape[2]
+    rows = max(1, 8 * ROWS_AT_ONCE // n)
+    for head in range(len(queries)):
+        for first in range(0, n, rows):
+            s = scale * (queries[head, first : first + rows] @ keys[head].T)
+            if causal:
+                query = torch.arange(first, first + len(s), device="cuda")
+                s.masked_fill_(torch.arange(n, device="cuda") > query[:, None], -torch.inf)
+            o[head, first : first + rows] = torch.softmax(s, -1) @ values[head]
+    return o.cpu().numpy().reshape(shape)
+
+
+def scores(q: np.ndarray, k: np.ndarray, scale: float, causal: bool, first_query: int = 0) -> np.ndarray:
+    """scale * q @ k^T in float64, [..., queries, keys]; -inf where a causal mask hides the key.
+
+    q: [..., queries, dim], of which the first is query `first_query` of its sequence; k: [..., keys, dim], from key 0
+    on.
+    """
+    s = scale * (np.asarray(q, np.float64) @ np.swapaxes(np.asarray(k, np.float64), -1, -2))
+    return np.where(np.tri(s.shape[-2], s.shape[-1], first_query, dtype=bool), s, -np.inf) if causal else s
+
+
+def softmax(s: np.ndarray) -> np.ndarray:
+    """exp(s - m) / sum(exp(s - m)) over the last axis, m the largest of each row."""
+    p = np.exp(s - s.max(axis=-1, keepdims=True))
+    return p / p.sum(axis=-1, keepdims=True)
+
+
+def prefix_max_and_sum(row_scores: np.ndarray, ends: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The running max m and sum l that an online softmax must hold after the keys [0, end), for each end.
+
+    row_scores: [keys] float64. Returns two float64 arrays of len(ends).
+    Source: Milakov and Gimelshein 2018, Algorithm 3.
+    """
+    m = np.maximum.accumulate(row_scores)[np.asarray(ends) - 1]
+    return m, np.array([np.exp(row_scores[:end] - top).sum() for end, top in zip(ends, m)])
+
+
+def torch_attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool, device: str = "cpu"
+) -> np.ndarray:
+    """torch's scaled_dot_product_attention on `device`, by the implementation that torch chooses.
+
+    q, k, v: arrays [batch, heads, seq_len, head_dim]. Returns an array of their shape and type.
+    """
+    import torch
+
+    q_, k_, v_ = (torch.from_numpy(np.ascontiguousarray(a)).to(device) for a in (q, k, v))
+    with torch.inference_mode():
+        o = torch.nn.functional.scaled_dot_product_attention(q_, k_, v_, scale=scale, is_causal=causal)
+    return o.cpu().numpy()
+
+
+def decode_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, slopes: np.ndarray) -> np.ndarray:
+    """One query's attention over its whole context in float64, [num_heads, head_dim].
+
+    q: [num_heads, head_dim]; k, v: [length, num_kv_heads, head_dim], where num_heads / num_kv_heads neighbouring query
+    heads read one KV head. slopes: [num_heads], ALiBi's, each times a token's distance to the last one (0 or less).
+    """
+    length, num_kv_heads, _ = k.shape
+    q, k, v = (np.asarray(a, np.float64) for a in (q, k, v))
+    distance = np.arange(length) - (length - 1)
+    heads = []
+    for head, query in enumerate(q):
+        kv_head = head // (len(q) // num_kv_heads)
+        p = softmax(scale * (k[:, kv_head] @ query) + float(slopes[head]) * distance)
+        heads.append(p @ v[:, kv_head])
+    return np.stack(heads)
+
+
+def torch_decode_attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, slopes: np.ndarray | None, device: str = "cpu"
+) -> np.ndarray:
+    """The same by torch's scaled_dot_product_attention in the arrays' own type; slopes is None without ALiBi."""
+    import torch
+
+    query, keys, values = (torch.from_numpy(np.ascontiguousarray(a)).to(device) for a in (q, k, v))
+    group, bias = len(query) // keys.shape[1], None
+    if slopes is not None:
+        distance = torch.arange(1 - len(keys), 1, device=device)
+        bias = (torch.from_numpy(slopes).to(device)[:, None, None] * distance).to(query.dtype)[None]
+    keys, values = (
+        a.transpose(0, 1).repeat_interleave(group, 0)[None] for a in (keys, values)
+    )  # [1, heads, tokens, dim]
+    with torch.inference_mode():
+        o = torch.nn.functional.scaled_dot_product_attention(query[None, :, None], keys, values, bias, scale=scale)
+    return o[0, :, 0].cpu().numpy()

@@ -1,0 +1,314 @@
+"""A kernel as the program knows it: read whole from its .cu, whose opening comment is TOML (core/frontmatter.py)."""
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernels.core.dtypes import DTYPES
+from kernels.core.expressions import evaluate, whole
+from kernels.core.fields import check_value, show_value
+from kernels.core.launch import Condition, Constant, Launch, LaunchText, Plan, ScratchText, TensorMap, Tuned
+from kernels.core.tensors import Initial, Role, Tensor
+from kernels.errors import FrontMatterError, ProblemError
+
+SCALARS = {"int32": np.int32, "uint32": np.uint32, "int64": np.int64, "float32": np.float32, "float64": np.float64}
+MOST_THREADS, MOST_GRID_YZ = 1024, 65535  # of a block; of a grid in y and in z
+_BRACES = re.compile(r"\{([^{}]+)\}")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSpec:
+    """One kernel. files: (name, text) of the .cu and then of every header of ours that it includes: what is hashed and
+    compiled is this text.
+
+    Words: title, idea, changed_from and changed (from which rung, and what), costs, limits, literature. problem_type:
+    the class in families/<family>/ that its problems are made by. requires: the least architecture, such as sm_80, or
+    one exactly, such as sm_90a; empty for any. tensor_products: products of 16-bit numbers, on tensor cores, that make
+    up one fp32 multiply-add; 0: it is one FMA. conditions: what must hold of a problem and the constants together.
+    """
+
+    name: str
+    path: Path
+    files: tuple[tuple[str, str], ...]
+    family: str
+    problem_type: Any
+    title: str
+    idea: str
+    changed_from: str
+    changed: str
+    costs: str
+    limits: str
+    literature: str
+    rung: int
+    constants: tuple[Constant, ...]
+    tuned: tuple[Tuned, ...]
+    scratch: tuple[ScratchText, ...]
+    launch_texts: tuple[LaunchText, ...]
+    requires: str = ""
+    tensor_products: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KernelSpec) and (self.path, self.files) == (other.path, other.files)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.files))
+
+    @property
+    def source(self) -> str:
+        """The text of the .cu."""
+        return self.files[0][1]
+
+    @property
+    def code_hash(self) -> str:
+        """Sixteen hex digits that change with the code: source and headers without comments and blank lines, and the
+        launches. Names recordings and times; build.OPTIONS are part of it."""
+        return _code_hash(self)
+
+    # ---- constants ----
+
+    def settings(self, chosen: Any = ()) -> dict[str, int]:
+        """Every constant's value: the default, or what `chosen` (a mapping or pairs) says. Raises ProblemError."""
+        chosen = dict(chosen)
+        values = {
+            c.name: check_value(c.name, chosen.pop(c.name, c.default), c.default, {"allowed": c.values})
+            for c in self.constants
+        }
+        if chosen:
+            has = f"it has {', '.join(values)}" if values else "it has none"
+            raise ProblemError(f"{self.name} has no constant {', '.join(chosen)}; {has}.")
+        return values
+
+    def settings_for(self, problem: Any, chosen: Any = ()) -> dict[str, int]:
+        """`settings`, where what is not chosen is what `tuned` says, before the default."""
+        names = self._problem_names(problem)
+        best: dict[str, int] = {}
+        for number, tuned in enumerate(self.tuned):
+            if evaluate(tuned.when, names, f"{self.path.name}: tuned[{number}].when"):
+                best |= dict(tuned.constants)
+        return self.settings({**best, **dict(chosen)})
+
+    @property
+    def what_ifs(self) -> tuple[Constant, ...]:
+        """The constants that break the kernel on purpose."""
+        return tuple(c for c in self.constants if c.what_if)
+
+    # ---- plans ----
+
+    def plan(self, problem: Any, settings: Any = ()) -> Plan:
+        """The launches and tensors for a problem and constants (a mapping or pairs; the defaults where not chosen).
+        Raises ProblemError."""
+        return _plan(self, problem, tuple(self.settings(settings).items()))
+
+    def cannot_run(self, problem: Any, settings: Any, device: Any) -> str | None:
+        """Why this cannot run on a device (run.backends.Device), in a sentence with the remedy; or None."""
+        if device.backend == "gpu" and self.requires and not runs_on(self.requires, device.target):
+            return (
+                f"{self.name} needs {self.requires}{'' if self.requires[-1].isalpha() else ' or later'}; "
+                f"{device.name} is {device.target}. "
+                "It can still be compiled, inspected and shown from recordings."
+            )
+        plan = self.plan(problem, settings)
+        for launch in plan.launches:
+            if device.backend == "cpu" and (launch.cluster or any(isinstance(a, TensorMap) for a in launch.args)):
+                uses = "clusters" if launch.cluster else "tensor maps"
+                return f"{self.name} uses {uses}, which the CPU shim does not have. Choose a GPU or a recording."
+            if launch.threads > MOST_THREADS:
+                chosen = ", ".join(f"{name} {value}" for name, value in dict(settings).items())
+                return (
+                    f"{self.name} would need {launch.threads:,} threads per block ({chosen}); the limit is "
+                    f"{MOST_THREADS:,}. Choose smaller ones."
+                )
+            if launch.shared_bytes > device.shared_bytes_per_block:
+                return (
+                    f"{self.name} needs {launch.shared_bytes:,} bytes of shared memory per block; {device.name} allows "
+                    f"{device.shared_bytes_per_block:,}. {problem.shared_remedy}"
+                )
+            if max(launch.grid[1:]) > MOST_GRID_YZ:
+                return (
+                    f"{self.name} would need a grid of {launch.grid}; CUDA allows {MOST_GRID_YZ:,} in y and z. "
+                    f"{problem.remedy}"
+                )
+        return None
+
+    def symbols(self, entry: str) -> tuple[str, ...]:
+        """The parameter names of an entry, in order, the probes' own left out."""
+        return signature(self.source, entry)
+
+    @property
+    def tensor_of_symbol(self) -> dict[str, str]:
+        """The name that a probe gives a tensor of global memory, such as K (of K_gmem) -> the tensor's name, such as
+        k_cache."""
+        found: dict[str, str] = {}
+        for text in self.launch_texts:
+            for symbol, arg in zip(self.symbols(text.entry), text.args):
+                if isinstance(arg, str) and " " not in arg:
+                    found[symbol.removesuffix("_gmem")] = arg
+                elif isinstance(arg, dict) and "map" in arg:
+                    found[symbol.removesuffix("_map")] = arg["map"]
+        return found
+
+    def _problem_names(self, problem: Any) -> dict[str, Any]:
+        """What an expression may name of the problem."""
+        return {
+            **{name: getattr(problem, name) for name in problem.__dataclass_fields__},
+            **problem.defines,
+            **problem.sizes,
+        }
+
+
+def runs_on(requires: str, target: str) -> bool:
+    """Whether a device of architecture `target` runs what needs `requires`: sm_80 runs on sm_80 and later, sm_90a on
+    sm_90a alone."""
+    if requires[-1].isalpha():
+        return target == requires
+    return int(re.sub(r"\D", "", target)) >= int(re.sub(r"\D", "", requires))
+
+
+def signature(source: str, entry: str) -> tuple[str, ...]:
+    """The parameter names of a __global__ function, in order; empty if the source has none of that name."""
+    bare = _COMMENT.sub(" ", source)
+    found = re.search(rf"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?{re.escape(entry)}\s*\(([^)]*)\)", bare)
+    if not found:
+        return ()
+    parameters = found[1].replace("PROBE_PARAM", "").split(",")
+    return tuple(re.findall(r"\w+", p)[-1] for p in parameters if p.strip())
+
+
+def without_comments(text: str) -> str:
+    """Source text without comments, blank lines and the space at the ends of lines."""
+    lines = (line.strip() for line in _COMMENT.sub(" ", text).splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+@lru_cache(maxsize=512)
+def _code_hash(spec: KernelSpec) -> str:
+    digest = hashlib.sha256()
+    for name, text in spec.files:
+        own = "" if name == spec.files[0][0] else name  # a renamed .cu is the same code
+        digest.update(f"{own}\0{without_comments(text)}\0".encode())
+    digest.update(
+        json.dumps([[asdict(t) for t in spec.launch_texts], [asdict(t) for t in spec.scratch]], sort_keys=True).encode()
+    )
+    digest.update("\0".join(GPU_OPTIONS).encode())
+    return digest.hexdigest()[:16]
+
+
+GPU_OPTIONS = ("--std=c++17", "-lineinfo", "--fmad=false")
+"""Options of every build for a GPU that change what it computes or what is known of it. fmad=false: only the fmaf
+written in the source is fused, so that the GPU rounds where the CPU does."""
+
+
+@lru_cache(maxsize=2048)
+def _plan(spec: KernelSpec, problem: Any, settings: tuple[tuple[str, int], ...]) -> Plan:
+    names = {**spec._problem_names(problem), **dict(settings)}
+    place = spec.path.name
+    _check_conditions(spec.conditions, names, place)
+    scratch = tuple(_scratch(text, names, place) for text in spec.scratch)
+    tensors = (*problem.tensors(), *scratch)
+    known = {t.name for t in tensors}
+    launches = tuple(_launch(text, names, known, f"{place}: launches.{text.entry}") for text in spec.launch_texts)
+    return Plan(launches, tensors)
+
+
+def _check_conditions(conditions: tuple[Condition, ...], names: dict[str, Any], place: str) -> None:
+    """ProblemError, with its message, for the first condition that does not hold."""
+    for number, condition in enumerate(conditions):
+        where = f"{place}: conditions[{number}]"
+        if not evaluate(condition.must, names, f"{where}.must"):
+            parts = _BRACES.split(condition.message)  # text, expression, text, expression, ..., text
+            parts[1::2] = [show_value(evaluate(part, names, f"{where}.message")) for part in parts[1::2]]
+            raise ProblemError("".join(parts))
+
+
+def _scratch(text: ScratchText, names: dict[str, Any], place: str) -> Tensor:
+    where = f"{place}: scratch.{text.name}.shape"
+    return Tensor(
+        text.name,
+        tuple(whole(s, names, where) for s in text.shape),
+        text.dtype,
+        text.axes,
+        Role.SCRATCH,
+        Initial(text.initial),
+    )
+
+
+def _launch(text: LaunchText, names: dict[str, Any], tensors: set[str], where: str) -> Launch:
+    def three(sizes: tuple, key: str) -> tuple[int, int, int]:
+        made = [whole(s, names, f"{where}.{key}", least=1) for s in sizes]
+        return tuple(made + [1] * (3 - len(made)))  # type: ignore[return-value]
+
+    launch = Launch(
+        text.entry,
+        three(text.grid, "grid"),
+        three(text.block, "block"),
+        whole(text.shared_bytes, names, f"{where}.shared_bytes"),
+        tuple(_argument(arg, names, tensors, f"{where}.args[{n}]") for n, arg in enumerate(text.args)),
+        text.item,
+        whole(text.blocks_per_item, names, f"{where}.blocks_per_item", least=1),
+        three(text.cluster, "cluster") if text.cluster else None,
+    )
+    if launch.cluster and any(size % part for size, part in zip(launch.grid, launch.cluster)):
+        raise FrontMatterError(
+            f"{where}: a grid of {launch.grid} is no whole number of clusters of {launch.cluster}. "
+            "Make each size of the grid a multiple of the cluster's."
+        )
+    if launch.blocks % launch.blocks_per_item:
+        raise FrontMatterError(
+            f"{where}: {launch.blocks} blocks are no whole number of items of {launch.blocks_per_item}. Make "
+            f"blocks_per_item divide the grid."
+        )
+    return launch
+
+
+def _argument(arg: Any, names: dict[str, Any], tensors: set[str], where: str) -> Any:
+    if isinstance(arg, dict) and "map" in arg:
+        return TensorMap(
+            _known(arg["map"], tensors, where),
+            tuple(whole(s, names, where, 1) for s in arg["box"]),
+            int(arg.get("swizzle", 0)),
+        )
+    if isinstance(arg, dict):
+        return _struct(arg["struct"], names, where)
+    kind, _, expression = arg.partition(" ")
+    if not expression:
+        return _known(arg, tensors, where)
+    return SCALARS[kind](evaluate(expression, names, where))
+
+
+def _known(name: str, tensors: set[str], where: str) -> str:
+    if name not in tensors:
+        raise FrontMatterError(
+            f"{where}: there is no tensor {name!r}; this problem and kernel have {', '.join(sorted(tensors))}."
+        )
+    return name
+
+
+def _struct(parts: list[str], names: dict[str, Any], where: str) -> np.void:
+    """A struct by value, its members one after another, each aligned as in C; a tuple becomes an array."""
+    values = []
+    for part in parts:
+        kind, _, expression = part.partition(" ")
+        values.append(np.atleast_1d(np.asarray(evaluate(expression, names, where), SCALARS[kind])))
+    layout = np.dtype([(f"f{n}", v.dtype, v.shape) for n, v in enumerate(values)], align=True)
+    made = np.zeros(1, layout)
+    for n, value in enumerate(values):
+        made[f"f{n}"] = value
+    return made.view(f"V{layout.itemsize}")[0]
+
+
+def scalar_kinds() -> str:
+    """The C types that an argument may have, for messages."""
+    return ", ".join(SCALARS)
+
+
+def dtype_names() -> str:
+    """The element types that a tensor may have, for messages."""
+    return ", ".join(DTYPES)

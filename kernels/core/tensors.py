@@ -1,0 +1,69 @@
+"""A tensor of a run: its name, shape, type, what its axes are called, who writes it, and what it holds before."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+from kernels.core.dtypes import element_type, poison
+
+
+class Role(Enum):
+    """INPUT: made by the problem, only read. OUTPUT: written, and compared with the truth. SCRATCH: written, and not
+    compared."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    SCRATCH = "scratch"
+
+
+class Initial(Enum):
+    """What a tensor holds before a run. GIVEN: what the problem's inputs() say. POISON: NaN (of whole numbers the
+    least), so that what was never written shows. ZERO: zeros, for kernels that add to it; set again before every
+    run, a timed one included."""
+
+    GIVEN = "given"
+    POISON = "poison"
+    ZERO = "zero"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor. axes: a name for each dimension of the shape, such as batch, head, query, dim; the names are what
+    views go by."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    axes: tuple[str, ...] = ()
+    role: Role = Role.INPUT
+    initial: Initial = field(default=None)  # type: ignore[assignment]  # GIVEN for inputs, else POISON
+
+    def __post_init__(self) -> None:
+        if self.initial is None:
+            object.__setattr__(self, "initial", Initial.GIVEN if self.role is Role.INPUT else Initial.POISON)
+        if len(self.axes) != len(self.shape):
+            raise ValueError(f"tensor {self.name} has {len(self.shape)} dimensions and {len(self.axes)} axis names")
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return element_type(self.dtype).bytes
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def is_written(self) -> bool:
+        return self.role is not Role.INPUT
+
+    def fresh(self) -> np.ndarray:
+        """A new array of this tensor, poisoned or zero. Those that are given come from the problem's inputs()."""
+        value = 0 if self.initial is Initial.ZERO else poison(self.dtype)
+        return np.full(self.shape, value, element_type(self.dtype).numpy)

@@ -1,0 +1,37 @@
+// What every kernel here includes: the platform (NVRTC, or the CPU shim), the small number types, accesses of a pinned
+// width, probes, and sums and maxima over the lanes of a warp.
+#pragma once
+// What a probe announces, and what the CPU shim compares the access after it with
+enum class AccessKind { LOAD, STORE, LDMATRIX, CP_ASYNC, CP_ASYNC_L2 };
+#ifdef __CUDACC__
+#define INFINITY __int_as_float(0x7f800000)
+#define DYNAMIC_SMEM(type, name)                                  \
+  extern __shared__ __align__(128) unsigned char dynamic_smem[];  \
+  type* name = reinterpret_cast<type*>(dynamic_smem)
+#else
+#include "simt.h"
+#endif
+#include "numbers.cuh"
+#include "ptx.cuh"
+#include "probe.cuh"
+
+// Two words as one, for one store of both
+__device__ __forceinline__ long long words(unsigned low, unsigned high) {
+  return (long long)((unsigned long long)high << 32 | low);
+}
+
+// sum + q . k over four neighbouring dims, fused, in a fixed order: the CPU and the GPU round alike
+__device__ __forceinline__ float4 fma4(float4 q, float4 k, float4 sum) {
+  return make_float4(fmaf(q.x, k.x, sum.x), fmaf(q.y, k.y, sum.y), fmaf(q.z, k.z, sum.z), fmaf(q.w, k.w, sum.w));
+}
+__device__ __forceinline__ float add4(float4 v) { return (v.x + v.y) + (v.z + v.w); }
+
+// Over each group of LANES neighbouring lanes; every lane gets the result. LANES is a power of two up to 32.
+template <int LANES> __device__ __forceinline__ float group_max(float v) {
+  for (int offset = LANES / 2; offset > 0; offset /= 2) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, offset));
+  return v;
+}
+template <int LANES> __device__ __forceinline__ float group_sum(float v) {
+  for (int offset = LANES / 2; offset > 0; offset /= 2) v += __shfl_xor_sync(0xffffffffu, v, offset);
+  return v;
+}

@@ -1,0 +1,158 @@
+"""The problem of the dense kernels: self-attention over random Q, K and V."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kernels.core import reference
+from kernels.core.fields import problem_field
+from kernels.core.problem import Case, ProblemBase, Work
+from kernels.core.tensors import Role, Tensor
+from kernels.errors import ProblemError
+
+ROWS, KEYS = ("batch", "head", "query", "dim"), ("batch", "head", "key", "dim")  # the axes of Q and O, and of K and V
+
+
+def _heads_of_width(problem: "DenseProblem", width: int) -> dict[str, Any]:
+    """The fields that make a model `width` numbers wide: as many heads of head_dim as fit. ProblemError if that is no
+    whole number."""
+    if width % problem.head_dim:
+        raise ProblemError(f"A width of {width} is no whole number of heads of {problem.head_dim}.")
+    return {"num_heads": width // problem.head_dim}
+
+
+@dataclass(frozen=True)
+class DenseProblem(ProblemBase):
+    """Self-attention over random Q, K, V of shape [batch, num_heads, seq_len, head_dim], fp32.
+
+    Q is drawn from a normal distribution of standard deviation `score_scale`, K and V from one of standard deviation 1,
+    so that the scores q.k / sqrt(head_dim) have a standard deviation of about `score_scale`.
+    """
+
+    seq_len: int = problem_field(64, "queries and keys per head", low=1, high=16384)
+    head_dim: int = problem_field(32, "numbers per query, key and value", allowed=(32, 64, 128))
+    batch: int = problem_field(1, "independent sequences", low=1, high=64)
+    num_heads: int = problem_field(2, "attention heads", low=1, high=64, formerly="heads")
+    causal: bool = problem_field(False, "each query sees only the keys up to itself", allowed=(False, True))
+    score_scale: float = problem_field(1.0, "standard deviation of the scores", low=0.01, high=1000.0)
+    seed: int = problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
+
+    title: ClassVar[str] = "Attention"
+    remedy: ClassVar[str] = "Choose a smaller seq_len, batch or num_heads."
+    derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, Any]]]] = {"width": _heads_of_width}
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """[batch, num_heads, seq_len, head_dim] of Q, K, V and O."""
+        return (self.batch, self.num_heads, self.seq_len, self.head_dim)
+
+    @property
+    def scale(self) -> float:
+        """The factor on Q @ K^T: 1 / sqrt(head_dim)."""
+        return 1.0 / math.sqrt(self.head_dim)
+
+    @property
+    def score_count(self) -> int:
+        """How many (query, key) pairs are attended, over all heads."""
+        n = self.seq_len
+        return self.batch * self.num_heads * (n * (n + 1) // 2 if self.causal else n * n)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """q, k, v and o, all float32 of shape [batch, num_heads, seq_len, head_dim]."""
+        given = (Tensor(name, self.shape, "float32", axes) for name, axes in (("q", ROWS), ("k", KEYS), ("v", KEYS)))
+        return (*given, Tensor("o", self.shape, "float32", ROWS, Role.OUTPUT))
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        return {"scale": self.scale}
+
+    @property
+    def defines(self) -> dict[str, int]:
+        return {"HEAD_DIM": self.head_dim}
+
+    @property
+    def cpu_steps(self) -> int:
+        """The multiply-adds of the two matrix products."""
+        return 2 * self.score_count * self.head_dim
+
+    @property
+    def work(self) -> Work:
+        """A multiply-add is two floating-point operations; a token is a query of a sequence."""
+        return Work(2 * self.cpu_steps, self.batch * self.seq_len, {})
+
+    @property
+    def bench_columns(self) -> dict[str, Any]:
+        heads = {"num_heads": self.num_heads, "num_kv_heads": self.num_heads}
+        rest = {"head_dim": self.head_dim, "causal": self.causal, "dtype": "float32"}
+        return {"seq_len": self.seq_len, "batch": self.batch, **heads, **rest}
+
+    @property
+    def size(self) -> str:
+        return f"seq_len {self.seq_len}, batch {self.batch}, num_heads {self.num_heads}"
+
+    @property
+    def shared_remedy(self) -> str:
+        return f"Choose smaller tiles or a smaller head_dim (now {self.head_dim})."
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """q, k, v as float32 arrays of shape [batch, num_heads, seq_len, head_dim]; the same for the same problem,
+        always."""
+        rng = np.random.default_rng(self.seed)
+        q, k, v = (rng.standard_normal(self.shape, dtype=np.float32) for _ in range(3))
+        return {"q": q * np.float32(self.score_scale), "k": k, "v": v}
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        """o in float64; on the GPU where that is asked, because a long sequence takes minutes on the CPU."""
+        function = reference.attention_on_gpu if on_gpu else reference.attention
+        given = self.inputs()
+        return {"o": function(given["q"], given["k"], given["v"], self.scale, self.causal)}
+
+    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
+        """o by torch's scaled_dot_product_attention in float32."""
+        given = self.inputs()
+        return {"o": reference.torch_attention(given["q"], given["k"], given["v"], self.scale, self.causal, device)}
+
+    def largest_terms(self) -> dict[str, float]:
+        """An element of O is a mean of elements of V, weighted by the softmax, so no term is larger than the largest
+        |V|."""
+        return {"o": float(np.abs(self.inputs()["v"]).max())}
+
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+        return [inputs[name] for name in ("q", "k", "v")], {"is_causal": self.causal, "scale": self.scale}
+
+    @classmethod
+    def check_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.dense import cases
+
+        return cases.check_cases(kernel)
+
+    @classmethod
+    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.dense import cases
+
+        return cases.recorded_cases(kernel)
+
+    @classmethod
+    def bench_begin(cls) -> "DenseProblem":
+        return cls(seq_len=1024, head_dim=64, num_heads=8)
+
+    @classmethod
+    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
+        from kernels.families.dense import cases
+
+        return cases.SWEEPS
+
+    @classmethod
+    def counter_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.dense import cases
+
+        return cases.counter_cases(kernel)
+
+    @classmethod
+    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.dense import cases
+
+        return cases.timeline_cases(kernel)

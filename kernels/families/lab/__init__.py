@@ -1,0 +1,18 @@
+"""The lab: small kernels whose only interest is where they read and write, how fast memory answers, and how probes
+work."""
+
+from kernels.families.lab.accesses import AccessProblem, GlobalProblem
+from kernels.families.lab.hierarchy import ChaseProblem, FmaProblem, StreamProblem
+from kernels.families.lab.roles import RolesProblem
+from kernels.families.lab.tiles import ColumnsProblem, TransposeProblem
+
+PROBLEMS = {
+    "columns": ColumnsProblem,
+    "transpose": TransposeProblem,
+    "global": GlobalProblem,
+    "access": AccessProblem,
+    "chase": ChaseProblem,
+    "stream": StreamProblem,
+    "fma": FmaProblem,
+    "roles": RolesProblem,
+}

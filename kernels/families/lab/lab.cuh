@@ -1,0 +1,33 @@
+// What the lab kernels share: a tile of 32 rows in shared memory, padded and swizzled as the build says, and loads of
+// WIDTH bytes. WIDTH, PAD, SWIZZLE and MATRICES are constants of the build:
+//
+//   WIDTH     bytes that a lane moves at once: 4, 8 or 16
+//   PAD       floats left free after each row: row r begins at float r * (columns + PAD)
+//   SWIZZLE   1: a row's pieces of WIDTH bytes change places. Piece c of row r lies at c XOR (r mod pieces), where pieces,
+//             how many a row has, is a power of two
+//   MATRICES  0: the tile is read with plain loads; 1, 2, 4: with ldmatrix of as many 8x8 matrices (rows of 16 bytes)
+#pragma once
+#include "common.cuh"
+#if WIDTH == 4
+typedef float Wide;
+#elif WIDTH == 8
+typedef float2 Wide;
+#else
+typedef float4 Wide;
+#endif
+#define FLOATS (WIDTH / 4)  // of one Wide
+
+// The index at which float `column` of `row` lies in a tile of that many columns
+__device__ __forceinline__ int tile_at(int row, int column, int columns) {
+  int piece = column / FLOATS;
+  if (SWIZZLE) piece ^= row & (columns / FLOATS - 1);
+  return row * (columns + PAD) + piece * FLOATS + column % FLOATS;
+}
+
+// Float i of a Wide, and the sum of its floats
+__device__ __forceinline__ float part(float v, int) { return v; }
+__device__ __forceinline__ float part(float2 v, int i) { return i ? v.y : v.x; }
+__device__ __forceinline__ float part(float4 v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
+__device__ __forceinline__ float sum(float v) { return v; }
+__device__ __forceinline__ float sum(float2 v) { return v.x + v.y; }
+__device__ __forceinline__ float sum(float4 v) { return (v.x + v.y) + (v.z + v.w); }

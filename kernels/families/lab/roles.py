@@ -1,0 +1,50 @@
+"""Warps of one block that do different things: one brings tiles, the others sum them (lab_roles.cu)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.core.fields import problem_field
+from kernels.core.tensors import Role, Tensor
+from kernels.families.lab.common import WARP, LabProblem, seed_field, small_numbers
+
+
+@dataclass(frozen=True)
+class RolesProblem(LabProblem):
+    """A producer warp brings tiles to shared memory; consumer warp c of C sums, in its lane l, the elements i of each
+    tile for which i % (32 * C) == 32 * c + l."""
+
+    tiles: int = problem_field(4, "tiles that the producer brings, one after another", low=1, high=1024)
+    tile_size: int = problem_field(64, "floats of a tile", low=1, high=4096)
+    consumers: int = problem_field(2, "warps that sum what the producer brings", low=1, high=31)
+    seed: int = seed_field()
+
+    title = "Warp roles"
+    remedy = "Choose fewer tiles, or smaller ones."
+
+    @property
+    def accesses(self) -> int:
+        """Each number is read and stored by the producer, and read by one consumer."""
+        return 3 * self.tiles * self.tile_size
+
+    @property
+    def size(self) -> str:
+        return f"{self.tiles} tiles of {self.tile_size} floats, {self.consumers} consumers"
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """x: the tiles, one after another; o: a sum for each lane of each consumer."""
+        return (
+            Tensor("x", (self.tiles * self.tile_size,), axes=("element",)),
+            Tensor("o", (self.consumers * WARP,), axes=("thread",), role=Role.OUTPUT),
+        )
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """x [tiles * tile_size]."""
+        return {"x": small_numbers(self.seed, self.tiles * self.tile_size)}
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        """o [consumers * 32]."""
+        threads = self.consumers * WARP
+        of_element = self.inputs()["x"].astype(np.float64).reshape(self.tiles, self.tile_size).sum(axis=0)
+        thread = np.arange(self.tile_size) % threads
+        return {"o": np.bincount(thread, of_element, minlength=threads)}

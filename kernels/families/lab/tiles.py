@@ -1,0 +1,110 @@
+"""A tile of 32 rows in shared memory, walked down its columns: the problems of lab_columns.cu and lab_transpose.cu."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.core.expressions import ceil_div
+from kernels.core.fields import problem_field
+from kernels.core.tensors import Role, Tensor
+from kernels.families.lab.common import LabProblem, seed_field, small_numbers
+
+ROWS = 32  # of a tile: one for each lane
+TRANSPOSE_WARPS = 4  # of a block of lab_transpose.cu
+TILES = tuple(
+    {"WIDTH": width, "PAD": pad, "SWIZZLE": swizzle, "MATRICES": matrices}
+    for width, swizzle, matrices, pads in (
+        (4, 0, 0, (0, 1, 2)),
+        (4, 1, 0, (0,)),
+        (8, 0, 0, (0, 2)),
+        (8, 1, 0, (0,)),
+        (16, 0, 0, (0, 4)),
+        (16, 1, 0, (0,)),
+        (16, 0, 1, (0, 4)),
+        (16, 0, 2, (0, 4)),
+        (16, 0, 4, (0, 4)),
+        (16, 1, 4, (0,)),
+    )
+    for pad in pads
+)
+"""The ways to read a tile that the lab is about: every width, plain, padded just enough, swizzled, and by ldmatrix."""
+
+
+@dataclass(frozen=True)
+class ColumnsProblem(LabProblem):
+    """A tile of 32 rows: lane r walks row r from its first column to its last, `repeats` times, in each of `warps`
+    warps."""
+
+    stride: int = problem_field(
+        32, "floats per row of the tile: the stride between neighbouring lanes", low=1, high=4096
+    )
+    repeats: int = problem_field(1, "how often the walk is done; more than once only to time it", low=1, high=1024)
+    warps: int = problem_field(1, "warps that walk the tile, all alike", low=1, high=32)
+    seed: int = seed_field()
+
+    title = "Columns of a tile"
+    remedy = "Choose a smaller stride or PAD."
+
+    @property
+    def accesses(self) -> int:
+        """Each number is read and stored once to fill the tile, and read in each walk."""
+        return ROWS * self.stride * (2 + self.repeats * self.warps)
+
+    @property
+    def size(self) -> str:
+        return f"stride {self.stride}"
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """x: the tile; o: a sum for each lane of each warp; clocks: the cycle at which each warp's walk begins and
+        ends."""
+        return (
+            Tensor("x", (ROWS, self.stride), axes=("row", "column")),
+            Tensor("o", (ROWS * self.warps,), axes=("thread",), role=Role.OUTPUT),
+            Tensor("clocks", (self.warps, 2), "int64", ("warp", "moment"), Role.SCRATCH),
+        )
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """x [32, stride]."""
+        return {"x": small_numbers(self.seed, ROWS, self.stride)}
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        """o [32 * warps]: `repeats` times the sum of each row, for each warp."""
+        return {"o": self.repeats * np.tile(self.inputs()["x"].astype(np.float64).sum(axis=1), self.warps)}
+
+
+@dataclass(frozen=True)
+class TransposeProblem(LabProblem):
+    """O = X^T, through tiles of 32 x 32."""
+
+    rows: int = problem_field(32, "rows of X", low=1, high=8192)
+    columns: int = problem_field(32, "columns of X", low=1, high=8192)
+    seed: int = seed_field()
+
+    title = "Matrix transpose"
+    remedy = "Choose fewer rows or columns."
+
+    @property
+    def accesses(self) -> int:
+        """Each number is read and written in global memory, and written and read in shared memory."""
+        return 4 * self.rows * self.columns
+
+    @property
+    def size(self) -> str:
+        return f"{self.rows} x {self.columns}"
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """x: the matrix; o: its transpose; clocks: the cycle at which each warp of each block begins and ends."""
+        tiles = ceil_div(self.rows, ROWS) * ceil_div(self.columns, ROWS)
+        return (
+            Tensor("x", (self.rows, self.columns), axes=("row", "column")),
+            Tensor("o", (self.columns, self.rows), axes=("column", "row"), role=Role.OUTPUT),
+            Tensor("clocks", (tiles, TRANSPOSE_WARPS, 2), "int64", ("block", "warp", "moment"), Role.SCRATCH),
+        )
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """x [rows, columns]."""
+        return {"x": small_numbers(self.seed, self.rows, self.columns)}
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        """o [columns, rows]."""
+        return {"o": self.inputs()["x"].astype(np.float64).T}

@@ -1,0 +1,208 @@
+"""The problems of the kernels that write into a paged KV cache. A bad slot or pair is refused before anything is
+launched."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kernels.core.dtypes import element_type
+from kernels.core.fields import problem_field
+from kernels.core.problem import Case, ProblemBase, Work
+from kernels.core.request import Scope
+from kernels.core.tensors import Initial, Role, Tensor
+from kernels.errors import ProblemError
+from kernels.families.paged.kv_cache import K_AXES, V_AXES, Layout
+from kernels.families.paged.problem import (
+    K_STREAM,
+    MOST_PAGES,
+    OLD_STREAM,
+    V_STREAM,
+    block_size_field,
+    dtype_field,
+    head_dim_field,
+    random_rows,
+    seed_field,
+)
+
+
+@dataclass(frozen=True)
+class _CacheProblem(ProblemBase):
+    """What writes into a cache that holds random numbers from before. Nothing is rounded, so any error at all is a
+    miss."""
+
+    num_kv_heads: int = problem_field(2, "KV heads", low=1, high=128)
+    head_dim: int = head_dim_field()
+    block_size: int = block_size_field()
+    dtype: str = dtype_field()
+    num_blocks: int = problem_field(8, "pages in the pool", low=1, high=MOST_PAGES)
+    seed: int = seed_field()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check()
+
+    def check(self) -> None:
+        """Raises ProblemError where the fields do not fit together."""
+        raise NotImplementedError
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.num_blocks, self.num_kv_heads, self.head_dim, self.block_size, self.dtype)
+
+    @property
+    def defines(self) -> dict[str, int]:
+        return {"HEAD_DIM": self.head_dim, "BLOCK_SIZE": self.block_size, "T_BYTES": element_type(self.dtype).bytes}
+
+    @property
+    def size(self) -> str:
+        pages = f"{self.num_blocks} pages of {self.block_size} slots"
+        return f"{pages}, {self.num_kv_heads} KV heads of {self.head_dim}"
+
+    def _caches(self) -> tuple[Tensor, Tensor]:
+        """k_cache and v_cache, which are given as they were and written in part."""
+        return (
+            Tensor("k_cache", self.layout.k_shape, self.dtype, K_AXES, Role.OUTPUT, Initial.GIVEN),
+            Tensor("v_cache", self.layout.v_shape, self.dtype, V_AXES, Role.OUTPUT, Initial.GIVEN),
+        )
+
+    def _old(self) -> dict[str, np.ndarray]:
+        """The caches as they were."""
+        shapes = enumerate((self.layout.k_shape, self.layout.v_shape))
+        k, v = (random_rows(self.seed, OLD_STREAM + n, self.num_blocks, shape[1:], self.dtype) for n, shape in shapes)
+        return {"k_cache": k, "v_cache": v}
+
+    @classmethod
+    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
+        """The default problem, all of its items."""
+        return [Case(cls(), (), Scope(0, kernel.plan(cls()).items))]
+
+
+@dataclass(frozen=True)
+class CacheWriteProblem(_CacheProblem):
+    """New tokens to be put into their slots; a negative slot is padding and is skipped."""
+
+    slots: tuple = problem_field(
+        (5, 6, 7, 16, -1, 40), "slot of each token: page * block_size + slot in page", low=-1, high=2**31 - 1
+    )
+
+    title: ClassVar[str] = "Cache write"
+    remedy: ClassVar[str] = "Choose fewer tokens or fewer heads."
+
+    def check(self) -> None:
+        if not self.slots:
+            raise ProblemError("slots is empty; it must give at least one token's slot.")
+        seen: dict[int, int] = {}
+        for token, slot in enumerate(self.slots):
+            if slot >= self.num_blocks * self.block_size:
+                last = self.num_blocks * self.block_size - 1
+                raise ProblemError(f"Token {token} has slot {slot}; the cache has slots 0 to {last}.")
+            if slot >= 0 and seen.setdefault(slot, token) != token:
+                raise ProblemError(f"Tokens {seen[slot]} and {token} both have slot {slot}; a slot holds one token.")
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """key and value of the new tokens, their slots, and the caches."""
+        rows, axes = (len(self.slots), self.num_kv_heads, self.head_dim), ("token", "kv_head", "dim")
+        new = (Tensor("key", rows, self.dtype, axes), Tensor("value", rows, self.dtype, axes))
+        return (*new, Tensor("slots", (len(self.slots),), "int32", ("token",)), *self._caches())
+
+    @property
+    def cpu_steps(self) -> int:
+        """The accesses: of every 16 bytes of a token's key a load and a store, of its value a load and a store per
+        number."""
+        chunks = len(self.slots) * self.num_kv_heads * self.head_dim // self.layout.x
+        return chunks * (3 + self.layout.x)
+
+    @property
+    def work(self) -> Work:
+        tokens = sum(slot >= 0 for slot in self.slots)
+        written = tokens * self.num_kv_heads * self.head_dim * element_type(self.dtype).bytes
+        return Work(0, tokens, {"k_cache": written, "v_cache": written})
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """key and value [tokens, num_kv_heads, head_dim], slots [tokens] int32, and the caches as they were."""
+        rows = (self.num_kv_heads, self.head_dim)
+        key, value = (random_rows(self.seed, s, len(self.slots), rows, self.dtype) for s in (K_STREAM, V_STREAM))
+        return {"key": key, "value": value, "slots": np.array(self.slots, np.int32), **self._old()}
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        """The caches with the new tokens in their slots."""
+        a = self.inputs()
+        real = a["slots"] >= 0
+        self.layout.write(a["k_cache"], a["v_cache"], a["slots"][real], a["key"][real], a["value"][real])
+        return {t.name: a[t.name].astype(np.float64) for t in self.outputs}
+
+    @classmethod
+    def check_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.paged import cases
+
+        return cases.write_cases()
+
+    @classmethod
+    def bench_begin(cls) -> "CacheWriteProblem":
+        return cls(8, 128, 16, "float16", 256, slots=tuple(range(0, 4096, 2)))
+
+
+@dataclass(frozen=True)
+class CacheCopyProblem(_CacheProblem):
+    """Pages to be copied whole, as a copy on write does."""
+
+    copies: tuple = problem_field(((1, 5), (3, 0)), "pairs of pages: from, to", low=0, high=MOST_PAGES - 1, nested=True)
+
+    title: ClassVar[str] = "Page copy"
+    remedy: ClassVar[str] = "Choose fewer pairs or fewer heads."
+
+    def check(self) -> None:
+        if not self.copies:
+            raise ProblemError("copies is empty; it must give at least one pair of pages.")
+        sources, targets = {pair[0] for pair in self.copies if pair}, set()
+        for n, pair in enumerate(self.copies):
+            if len(pair) != 2:
+                raise ProblemError(f"Pair {n} is {pair}; it must be two pages: from, to.")
+            for page in pair:
+                if page >= self.num_blocks:
+                    raise ProblemError(f"Pair {n} names page {page}; the pool has pages 0 to {self.num_blocks - 1}.")
+            if pair[1] in sources or pair[1] in targets:
+                raise ProblemError(
+                    f"Pair {n} writes page {pair[1]}, which another pair reads or writes; "
+                    "the order of blocks is not defined."
+                )
+            targets.add(pair[1])
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The caches, and the pairs [pairs, 2] of pages."""
+        return (*self._caches(), Tensor("copies", (len(self.copies), 2), "int32", ("pair", "end")))
+
+    @property
+    def cpu_steps(self) -> int:
+        """The accesses: of every 16 bytes of a page a load and a store, in K and in V."""
+        return 4 * len(self.copies) * self.num_kv_heads * self.layout.page_bytes // 16
+
+    @property
+    def work(self) -> Work:
+        """Every page of a pair is read once, or written once."""
+        moved = 2 * len(self.copies) * self.num_kv_heads * self.layout.page_bytes
+        return Work(0, len(self.copies) * self.block_size, {"k_cache": moved, "v_cache": moved})
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """copies [pairs, 2] int32, and the caches as they were."""
+        return {"copies": np.array(self.copies, np.int32), **self._old()}
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        """The caches with the pages copied."""
+        arrays = self.inputs()
+        source, target = arrays["copies"].T
+        for t in self.outputs:
+            arrays[t.name][target] = arrays[t.name][source]
+        return {t.name: arrays[t.name].astype(np.float64) for t in self.outputs}
+
+    @classmethod
+    def check_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.paged import cases
+
+        return cases.copy_cases()
+
+    @classmethod
+    def bench_begin(cls) -> "CacheCopyProblem":
+        return cls(8, 128, 16, "float16", 512, copies=tuple((n, n + 256) for n in range(256)))

@@ -1,0 +1,362 @@
+"""The problem of paged attention: one query per sequence attends to a context whose keys and values lie in pages.
+
+A bad block table or context length is refused here, before anything is launched, with the place named.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kernels.core import reference
+from kernels.core.dtypes import element_type
+from kernels.core.fields import problem_field
+from kernels.core.problem import Case, ProblemBase, Work
+from kernels.core.tensors import Role, Tensor
+from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.paged.kv_cache import K_AXES, V_AXES, Layout
+
+HEAD_DIMS, BLOCK_SIZES, DTYPES = (64, 80, 96, 128, 256), (8, 16, 32), ("float32", "float16")
+LONGEST_CONTEXT = 65536  # a token's number is a key of its probes, and a key is at most 65,535
+MOST_PAGES = 2**20
+Q_STREAM, K_STREAM, V_STREAM, TABLE_STREAM, OLD_STREAM = range(5)  # random streams of one seed
+
+
+def head_dim_field() -> Any:
+    return problem_field(64, "numbers per query, key and value", allowed=HEAD_DIMS, formerly="head_size")
+
+
+def block_size_field() -> Any:
+    return problem_field(16, "slots per page", allowed=BLOCK_SIZES)
+
+
+def dtype_field() -> Any:
+    return problem_field("float32", "storage of Q, K, V and O; sums are float32", allowed=DTYPES)
+
+
+def seed_field() -> Any:
+    return problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
+
+
+def random_rows(seed: int, stream: int, count: int, shape: tuple[int, ...], dtype: str | type) -> np.ndarray:
+    """`count` standard normal arrays of `shape`, [count, *shape]; row n is the same however many are asked for."""
+    rows = np.random.default_rng((seed, stream)).standard_normal((count, *shape), dtype=np.float32)
+    return rows.astype(element_type(dtype).numpy)
+
+
+def _of_length(problem: "PagedProblem", length: int) -> dict[str, Any]:
+    return {"context_lens": (length,) * problem.num_seqs}
+
+
+def _of_batch(problem: "PagedProblem", count: int) -> dict[str, Any]:
+    return {"context_lens": problem.context_lens[:1] * count}
+
+
+@dataclass(frozen=True)
+class PagedProblem(ProblemBase):
+    """Decoding: one query per sequence attends to the sequence's whole context, whose K and V lie in pages.
+
+    block_tables: per sequence its pages; empty for a random placement by `seed`. token_ids: per sequence the number of
+    each token, which decides its K and V; empty for tokens that differ unless their page is shared. families: sequences
+    of the same number were forked from one another and may share pages; empty for no forks. num_blocks: the pool; 0 for
+    a little more than needed. The query of a sequence is that of its last token, drawn with standard deviation
+    `score_scale`. Slots without a token hold NaN.
+    """
+
+    context_lens: tuple = problem_field((40, 5, 70), "tokens of each sequence", low=1, high=LONGEST_CONTEXT)
+    num_heads: int = problem_field(4, "query heads", low=1, high=128)
+    num_kv_heads: int = problem_field(2, "KV heads; num_heads is a multiple of it", low=1, high=128)
+    head_dim: int = head_dim_field()
+    block_size: int = block_size_field()
+    dtype: str = dtype_field()
+    alibi: bool = problem_field(False, "add ALiBi's slope times the distance to each score", allowed=(False, True))
+    score_scale: float = problem_field(1.0, "standard deviation of the scores", low=0.01, high=1000.0)
+    seed: int = seed_field()
+    num_blocks: int = problem_field(0, "pages in the pool; 0 for a little more than needed", low=0, high=MOST_PAGES)
+    block_tables: tuple = problem_field(
+        (), "pages of each sequence, in order", low=-(2**31), high=2**31 - 1, nested=True
+    )
+    token_ids: tuple = problem_field((), "number of each token of each sequence", low=0, high=2**24, nested=True)
+    families: tuple = problem_field((), "fork family of each sequence", low=0, high=2**24)
+
+    title: ClassVar[str] = "Decoding, paged KV cache"
+    remedy: ClassVar[str] = "Choose shorter contexts, fewer sequences or fewer heads."
+    derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, Any]]]] = {
+        "seq_len": _of_length,
+        "batch": _of_batch,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.context_lens:
+            raise ProblemError("context_lens is empty; it must give at least one sequence's length.")
+        if self.num_heads % self.num_kv_heads:
+            raise ProblemError(
+                f"num_heads is {self.num_heads} and num_kv_heads {self.num_kv_heads}; "
+                "num_heads must be a multiple of num_kv_heads."
+            )
+        needed = [-(-length // self.block_size) for length in self.context_lens]
+        if not self.num_blocks:
+            most = max((page + 1 for row in self.block_tables for page in row), default=0)
+            object.__setattr__(self, "num_blocks", max(most, sum(needed) + max(2, sum(needed) // 4)))
+        if not self.block_tables:
+            object.__setattr__(self, "block_tables", self._random_tables(needed))
+        for name in ("block_tables", "token_ids", "families"):
+            value = getattr(self, name)
+            if value and len(value) != self.num_seqs:
+                raise ProblemError(f"{name} has {len(value)} rows; context_lens has {self.num_seqs} sequences.")
+        self._check_tables(needed)
+        self._check_tokens()
+
+    def _random_tables(self, needed: list[int]) -> tuple[tuple[int, ...], ...]:
+        if sum(needed) > self.num_blocks:
+            raise ProblemError(
+                f"num_blocks is {self.num_blocks}; these contexts need {sum(needed)} pages of {self.block_size} slots."
+            )
+        pages = iter(np.random.default_rng((self.seed, TABLE_STREAM)).permutation(self.num_blocks).tolist())
+        return tuple(tuple(next(pages) for _ in range(count)) for count in needed)
+
+    def _check_tables(self, needed: list[int]) -> None:
+        held: dict[int, tuple[int, int]] = {}  # page -> (sequence, entry) that holds it first
+        for seq, (row, count) in enumerate(zip(self.block_tables, needed)):
+            if len(row) < count:
+                raise ProblemError(
+                    f"Sequence {seq} has context length {self.context_lens[seq]}, which needs {count} pages of "
+                    f"{self.block_size} slots; its block table has {len(row)} entries."
+                )
+            for entry, page in enumerate(row):
+                if not 0 <= page < self.num_blocks:
+                    raise ProblemError(
+                        f"Sequence {seq}, entry {entry} of its block table is {page}; "
+                        f"the pool has pages 0 to {self.num_blocks - 1}."
+                    )
+                self._check_shared(page, (seq, entry), held.setdefault(page, (seq, entry)))
+
+    def _check_shared(self, page: int, place: tuple[int, int], before: tuple[int, int]) -> None:
+        """ProblemError if a page that lies at (sequence, entry) `before` may not lie at `place` too."""
+        (seq, entry), (other, other_entry) = place, before
+        if other == seq and other_entry != entry:
+            raise ProblemError(
+                f"Sequence {seq}, entries {other_entry} and {entry} of its block table are both page {page}; "
+                "a page has one place."
+            )
+        twice = f"Page {page} is entry {entry} of sequence {seq} and entry {other_entry} of sequence {other}"
+        if other != seq and not (self.families and self.families[seq] == self.families[other]):
+            raise ProblemError(
+                f"{twice}, which did not fork from one another. Give forked sequences the same number in families."
+            )
+        if other != seq and other_entry != entry:
+            raise ProblemError(f"{twice}; forked sequences share a page only at the same place.")
+
+    def _check_tokens(self) -> None:
+        for seq, row in enumerate(self.token_ids):
+            if len(row) != self.context_lens[seq]:
+                raise ProblemError(
+                    f"Sequence {seq} has {len(row)} token_ids and context length {self.context_lens[seq]}; "
+                    "they must be equal."
+                )
+        slots, ids = self._slots_and_tokens
+        order = np.lexsort((ids, slots))
+        slots, ids = slots[order], ids[order]
+        clash = np.flatnonzero((slots[1:] == slots[:-1]) & (ids[1:] != ids[:-1]))
+        if len(clash):
+            at = clash[0]
+            raise ProblemError(
+                f"Slot {slots[at] % self.block_size} of page {slots[at] // self.block_size} would hold tokens "
+                f"{ids[at]} and {ids[at + 1]}; sequences that share a page share its tokens."
+            )
+
+    @property
+    def num_seqs(self) -> int:
+        return len(self.context_lens)
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.num_blocks, self.num_kv_heads, self.head_dim, self.block_size, self.dtype)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """[num_seqs, num_heads, head_dim] of Q and O."""
+        return (self.num_seqs, self.num_heads, self.head_dim)
+
+    @property
+    def group(self) -> int:
+        """How many query heads read one KV head."""
+        return self.num_heads // self.num_kv_heads
+
+    @property
+    def max_blocks_per_seq(self) -> int:
+        """Entries of the longest block table."""
+        return max(map(len, self.block_tables))
+
+    @property
+    def scale(self) -> float:
+        """The factor on q . k: 1 / sqrt(head_dim)."""
+        return 1.0 / math.sqrt(self.head_dim)
+
+    @property
+    def slopes(self) -> np.ndarray:
+        """ALiBi's slopes 2^(-8 (h + 1) / num_heads), float32; zeros where it is off.
+
+        Source: Press et al. 2021, arXiv:2108.12409.
+        """
+        slopes = 2.0 ** (-8.0 * np.arange(1, self.num_heads + 1) / self.num_heads)
+        return (slopes if self.alibi else np.zeros(self.num_heads)).astype(np.float32)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """q, the caches (kv_cache.Layout), the tables and lengths, ALiBi's slopes, and o."""
+        query = ("sequence", "head", "dim")
+        return (
+            Tensor("q", self.shape, self.dtype, query),
+            Tensor("k_cache", self.layout.k_shape, self.dtype, K_AXES),
+            Tensor("v_cache", self.layout.v_shape, self.dtype, V_AXES),
+            Tensor("block_tables", (self.num_seqs, self.max_blocks_per_seq), "int32", ("sequence", "entry")),
+            Tensor("context_lens", (self.num_seqs,), "int32", ("sequence",)),
+            Tensor("alibi_slopes", (self.num_heads,), "float32", ("head",)),
+            Tensor("o", self.shape, self.dtype, query, Role.OUTPUT),
+        )
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        return {"scale": self.scale, "num_seqs": self.num_seqs, "max_blocks_per_seq": self.max_blocks_per_seq}
+
+    @property
+    def defines(self) -> dict[str, int]:
+        return {"HEAD_DIM": self.head_dim, "BLOCK_SIZE": self.block_size, "T_BYTES": element_type(self.dtype).bytes}
+
+    @property
+    def cpu_steps(self) -> int:
+        """The multiply-adds of q . K and P @ V."""
+        return 2 * sum(self.context_lens) * self.num_heads * self.head_dim
+
+    @property
+    def work(self) -> Work:
+        """Of the caches, the pages' slots that hold a token, each once however many sequences share it."""
+        tokens = len(np.unique(self._slots_and_tokens[0]))
+        held = tokens * self.num_kv_heads * self.head_dim * element_type(self.dtype).bytes
+        return Work(2 * self.cpu_steps, self.num_seqs, {"k_cache": held, "v_cache": held})
+
+    @property
+    def bench_columns(self) -> dict[str, Any]:
+        """Empty where the contexts differ in length."""
+        if len(set(self.context_lens)) > 1:
+            return {}
+        heads = {"num_heads": self.num_heads, "num_kv_heads": self.num_kv_heads}
+        rest = {"head_dim": self.head_dim, "causal": False, "dtype": self.dtype}
+        return {"seq_len": self.context_lens[0], "batch": self.num_seqs, **heads, **rest}
+
+    @property
+    def size(self) -> str:
+        return f"{self.num_seqs} sequences, {sum(self.context_lens)} tokens, {self.num_heads} heads of {self.head_dim}"
+
+    @property
+    def shared_remedy(self) -> str:
+        return "Choose a shorter context, or paged_v2, whose shared memory does not grow with it."
+
+    def with_fields(self, **changes: Any) -> "PagedProblem":
+        """A copy with these fields; its pool and block tables are placed anew unless they are given."""
+        return replace(self, **{"num_blocks": 0, "block_tables": (), **changes})
+
+    @cached_property
+    def _slots_and_tokens(self) -> tuple[np.ndarray, np.ndarray]:
+        """Slot and token number of every position of every sequence, one sequence after another."""
+        parts = []
+        for row, length in zip(self.block_tables, self.context_lens):
+            logical, slot = np.divmod(np.arange(length), self.block_size)
+            parts.append(np.asarray(row)[logical] * self.block_size + slot)
+        slots = np.concatenate(parts).astype(np.int64)
+        if self.token_ids:
+            return slots, np.concatenate([np.asarray(row, np.int64) for row in self.token_ids])
+        return slots, np.unique(slots, return_inverse=True)[1] if self.families else np.arange(len(slots))
+
+    def tokens(self) -> list[np.ndarray]:
+        """Per sequence, the number of each of its tokens."""
+        return np.split(self._slots_and_tokens[1], np.cumsum(self.context_lens)[:-1])
+
+    def token_rows(self, stream: int, heads: int) -> np.ndarray:
+        """What `stream` draws for every token number up to the largest: [tokens, heads, head_dim] float32."""
+        count = int(self._slots_and_tokens[1].max()) + 1
+        return random_rows(self.seed, stream, count, (heads, self.head_dim), "float32")
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """q [num_seqs, num_heads, head_dim]; k_cache and v_cache (kv_cache.Layout), NaN where no token is;
+        block_tables [num_seqs, max_blocks_per_seq] int32, -1 where a row is shorter; context_lens [num_seqs] int32;
+        alibi_slopes [num_heads] float32."""
+        slots, ids = self._slots_and_tokens
+        kind = element_type(self.dtype).numpy
+        last = [row[-1] for row in self.tokens()]
+        q = (self.token_rows(Q_STREAM, self.num_heads)[last] * np.float32(self.score_scale)).astype(kind)
+        k_cache, v_cache = (np.full(shape, np.nan, kind) for shape in (self.layout.k_shape, self.layout.v_shape))
+        key, value = (self.token_rows(stream, self.num_kv_heads)[ids].astype(kind) for stream in (K_STREAM, V_STREAM))
+        self.layout.write(k_cache, v_cache, slots, key, value)
+        tables = np.full((self.num_seqs, self.max_blocks_per_seq), -1, np.int32)
+        for row, pages in zip(tables, self.block_tables):
+            row[: len(pages)] = pages
+        lens = np.array(self.context_lens, np.int32)
+        caches = {"k_cache": k_cache, "v_cache": v_cache}
+        return {"q": q, **caches, "block_tables": tables, "context_lens": lens, "alibi_slopes": self.slopes}
+
+    def _gathered(self, arrays: dict[str, np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Per sequence: q [num_heads, head_dim], and K and V of its pages [length, num_kv_heads, head_dim]."""
+        for q, table, length in zip(arrays["q"], self.block_tables, self.context_lens):
+            yield q, *self.layout.gather(arrays["k_cache"], arrays["v_cache"], table, length)
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        """The pages gathered, then attention in float64 (by NumPy: one query per sequence is little work)."""
+        made = self._gathered(self.inputs())
+        return {"o": np.stack([reference.decode_attention(q, k, v, self.scale, self.slopes) for q, k, v in made])}
+
+    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
+        """o by torch's scaled_dot_product_attention over the gathered pages, in the problem's type."""
+        slopes = self.slopes if self.alibi else None
+        rows = [
+            reference.torch_decode_attention(q, k, v, self.scale, slopes, device)
+            for q, k, v in self._gathered(self.inputs())
+        ]
+        return {"o": np.stack(rows)}
+
+    def largest_terms(self) -> dict[str, float]:
+        """An element of O is a mean of elements of V, weighted by the softmax, so no term is larger than the largest
+        |V|."""
+        v_cache = self.inputs()["v_cache"].astype(np.float32)
+        return {"o": float(np.nanmax(np.abs(v_cache)))}
+
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+        """q [num_seqs, num_heads, 1, head_dim]; K and V of each sequence, gathered from its pages beforehand."""
+        if self.alibi or len(set(self.context_lens)) > 1:
+            raise PeerUnavailable(
+                "torch's attention is only asked for contexts of one length without ALiBi, where it needs no mask."
+            )
+        _, keys, values = zip(*self._gathered(inputs))
+        k, v = (np.ascontiguousarray(np.stack(rows).transpose(0, 2, 1, 3)) for rows in (keys, values))
+        return [inputs["q"][:, :, None], k, v], {"scale": self.scale, "enable_gqa": self.group > 1}
+
+    @classmethod
+    def check_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.paged import cases
+
+        return cases.check_cases(kernel)
+
+    @classmethod
+    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.paged import cases
+
+        return cases.recorded_cases(kernel)
+
+    @classmethod
+    def bench_begin(cls) -> "PagedProblem":
+        return cls((1024,) * 8, 32, 8, 128, dtype="float16")
+
+    @classmethod
+    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
+        from kernels.families.paged import cases
+
+        return cases.SWEEPS
+
+    @classmethod
+    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
+        """A ragged batch, in which one long context keeps its blocks busy after the others have ended."""
+        return [Case(cls((2000, 30, 400, 90, 1000, 10, 60, 200), 8, 2, 128))]

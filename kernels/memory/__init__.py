@@ -1,0 +1,2 @@
+"""Addresses -> wavefronts and sectors (model.py), and how that is held against Nsight Compute (calibration,
+counters)."""

@@ -1,0 +1,58 @@
+"""What a command line asks for, as a problem, constants and a scope. Mistakes are ProblemErrors that name the option,
+the value and the remedy."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kernels.core.fields import fields_of, former_names
+from kernels.core.launch import Plan
+from kernels.core.request import Scope
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError
+
+
+def assignments(kernel: KernelSpec, texts: Sequence[str]) -> tuple[Any, tuple[tuple[str, int], ...]]:
+    """The problem, and every constant, that --set FIELD=VALUE asks for. A field's former name is taken too."""
+    problem: dict[str, str] = {}
+    settings: dict[str, str] = {}
+    known, former, constants = (
+        fields_of(kernel.problem_type),
+        former_names(kernel.problem_type),
+        [c.name for c in kernel.constants],
+    )
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ProblemError(f"--set takes FIELD=VALUE; got {text!r}.")
+        name = former.get(name, name)
+        if name not in known and name not in constants:
+            raise ProblemError(
+                f"{kernel.name} has no field or constant {name!r}; it has "
+                f"{', '.join([*sorted(known), *sorted(constants)])}."
+            )
+        (problem if name in known else settings)[name] = value
+    return kernel.problem_type(**problem), tuple(kernel.settings(settings).items())
+
+
+def scope(texts: Sequence[str], plan: Plan) -> Scope:
+    """The Scope that --scope FIRST[:COUNT], all, or ITEM=FIRST[:COUNT] ask for; ITEM is a kind of items other than the
+    first launch's."""
+    found, others = Scope(), {}
+    for text in texts:
+        item, named, value = text.rpartition("=")
+        if text == "all":
+            found = Scope.everything(plan)
+            others = {name: (first, count) for name, first, count in found.others}
+        elif named and item != plan.item:
+            others[item] = _range(text, value, item)
+        else:
+            found = Scope(*_range(text, value, plan.item))
+    return Scope(found.first, found.count, tuple((item, *at) for item, at in others.items()))
+
+
+def _range(text: str, value: str, item: str) -> tuple[int, int]:
+    """FIRST and COUNT of FIRST[:COUNT]."""
+    first, _, count = value.partition(":")
+    if not first.isdecimal() or (count and not count.isdecimal()):
+        raise ProblemError(f"--scope is {text!r}; it must be FIRST, FIRST:COUNT ({item}s, whole numbers) or all.")
+    return int(first), int(count or 1)

@@ -1,0 +1,115 @@
+"""The same .cu executed on the CPU: a shared library over kernels/device/simt, called through ctypes. Gives results,
+never times."""
+
+import ctypes
+import os
+import platform
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernels.build import CPU, Build, cpp_compiler
+from kernels.core.launch import Launch, Plan
+from kernels.core.request import Scope
+from kernels.errors import BackendUnavailable, RunError
+from kernels.run.backends import Device
+from kernels.trace.probes import RECORD
+from kernels.trace.trace import RawRecords
+
+SHARED_MAX = 227 * 1024  # simt.h allows what an H200 allows
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("bytes", ctypes.c_uint64)]
+
+
+class _Launch(ctypes.Structure):  # struct Launch of simt.h
+    _fields_ = [
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("reversed", ctypes.c_uint),
+        ("buffer_count", ctypes.c_uint),
+        ("buffers", ctypes.POINTER(_Buffer)),
+        ("message", ctypes.c_char * 512),
+    ]
+
+
+@lru_cache
+def device() -> Device:
+    """The processor; BackendUnavailable where the shim or a C++ compiler is missing."""
+    if platform.machine() not in ("x86_64", "aarch64", "arm64") or platform.system() != "Linux":
+        raise BackendUnavailable(
+            f"The CPU shim runs on Linux, on x86-64 and 64-bit Arm; this is {platform.system()} on "
+            f"{platform.machine()}."
+        )
+    cpp_compiler()
+    return Device("cpu", _processor(), CPU, SHARED_MAX)
+
+
+def free_bytes() -> int:
+    """Bytes of memory that a run may use now, as Linux estimates them."""
+    found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
+    return int(found[1]) * 1024 if found else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _processor() -> str:
+    """The processor's model name, as Linux gives it."""
+    found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    return found[1].strip() if found else platform.machine()
+
+
+@lru_cache(maxsize=64)
+def _library(path: Path) -> ctypes.CDLL:
+    return ctypes.CDLL(str(path))
+
+
+def launch(
+    build: Build,
+    plan: Plan,
+    arrays: dict[str, np.ndarray],
+    scope: Scope,
+    capacities: list[int] | None = None,
+    reversed_order: bool = False,
+) -> list[RawRecords]:
+    """Runs the plan's launches in order over `arrays` (name -> NumPy array of the tensor's type, written in place).
+
+    With `capacities` (records per thread, one per launch; probed builds only) returns their RawRecords, else []. With
+    `reversed_order` threads run last to first: an output that changes is a race. RunError names block and thread.
+    """
+    library, found = _library(build.path), []
+    for number, step in enumerate(plan.launches):
+        values = [_pointer(arrays[a]) if isinstance(a, str) else a for a in step.args]
+        if capacities is not None:
+            first, blocks = scope.blocks(step, plan)
+            records = np.zeros((blocks * step.threads, capacities[number]), RECORD)
+            counts = np.zeros(blocks * step.threads, np.uint32)
+            found.append(RawRecords(number, first, step.threads, records, counts))
+            values += [
+                _pointer(records),
+                _pointer(counts),
+                np.uint32(capacities[number]),
+                np.uint32(first),
+                np.uint32(blocks),
+            ]
+        _run(library, step, values, [arrays[name] for name in step.tensors], reversed_order)
+    return found
+
+
+def _pointer(array: np.ndarray) -> np.uint64:
+    return np.uint64(array.ctypes.data)
+
+
+def _run(
+    library: ctypes.CDLL, step: Launch, values: list[Any], buffers: list[np.ndarray], reversed_order: bool
+) -> None:
+    held = [np.array([value]) for value in values]  # a struct by value is a void scalar: its bytes
+    args = (ctypes.c_void_p * len(held))(*[value.ctypes.data for value in held])
+    table = (_Buffer * len(buffers))(*[_Buffer(b.ctypes.data, b.nbytes) for b in buffers])
+    sizes = (ctypes.c_uint * 3)(*step.grid), (ctypes.c_uint * 3)(*step.block)
+    request = _Launch(*sizes, step.shared_bytes, reversed_order, len(buffers), table)
+    if library[f"launch_{step.entry}"](ctypes.byref(request), args):
+        raise RunError(f"{step.entry} was stopped on the CPU at {request.message.decode(errors='replace')}")

@@ -1,0 +1,156 @@
+"""What CuPy does not have, through cuda.bindings.driver: launches of clusters, and tensor maps (descriptors for the
+bulk copy engine)."""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernels.core.launch import Launch, TensorMap
+from kernels.core.tensors import Tensor
+from kernels.errors import OutOfMemory, ProblemError, RunError
+
+OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation
+PORTABLE_CLUSTER = 8  # blocks of a cluster that every GPU with clusters can hold
+# After these the process can do nothing more with CUDA: CUDA's number of the error -> its name. The driver and the
+# runtime number alike.
+STICKY = {
+    700: "ILLEGALADDRESS",
+    702: "LAUNCHTIMEOUT",
+    710: "ASSERT",
+    714: "HARDWARESTACKERROR",
+    715: "ILLEGALINSTRUCTION",
+    716: "MISALIGNEDADDRESS",
+    717: "INVALIDADDRESSSPACE",
+    718: "INVALIDPC",
+    719: "LAUNCHFAIL",
+}
+_MAP_TYPES = {
+    "float32": "FLOAT32",
+    "float16": "FLOAT16",
+    "bfloat16": "BFLOAT16",
+    "float8_e4m3": "UINT8",
+    "int32": "INT32",
+    "int64": "INT64",
+    "uint8": "UINT8",
+}
+
+
+class StickyError(RunError):
+    """A CUDA error that leaves the process unusable. exit_code: what its worker ends with, from which workers.py knows
+    it."""
+
+    def __init__(self, message: str, exit_code: int):
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def exit_code(status: int) -> int:
+    """What a worker ends with after a sticky error of that number: 100 to 119."""
+    return status - 600
+
+
+def failure(status: int, said: str) -> RunError:
+    """Our error for CUDA's, by its number; `said` is what CUDA says of it."""
+    if status == OUT_OF_MEMORY:
+        return OutOfMemory(f"The GPU ran out of memory: {said}. Choose a smaller problem.")
+    if status in STICKY:
+        return StickyError(f"The kernel failed on the GPU: {said}", exit_code(status))
+    return RunError(f"The kernel failed on the GPU: {said}")
+
+
+def cluster_launcher(function: int, step: Launch, arguments: tuple[Any, ...]) -> Callable[[], None]:
+    """A function that enqueues the step, in clusters, on CuPy's current stream. function: the handle of the kernel
+    (CUfunction)."""
+    import cupy
+    from cuda.bindings import driver as cuda
+
+    assert step.cluster
+    handle = cuda.CUfunction(function)
+    if np.prod(step.cluster) > PORTABLE_CLUSTER:
+        _check(
+            cuda.cuFuncSetAttribute(
+                handle, cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1
+            )
+        )
+    held = [
+        np.array([a.data.ptr], np.uint64) if isinstance(a, cupy.ndarray) else np.array([a]).reshape(1)
+        for a in arguments
+    ]
+    pointers = (ctypes.c_void_p * len(held))(*[value.ctypes.data for value in held])
+    attribute = cuda.CUlaunchAttribute()
+    attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    size = attribute.value.clusterDim
+    size.x, size.y, size.z = step.cluster
+    config = cuda.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = step.grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = step.block
+    config.sharedMemBytes, config.attrs, config.numAttrs = step.shared_bytes, [attribute], 1
+
+    def launch(keep: tuple = (held, arguments)) -> None:
+        config.hStream = cupy.cuda.get_current_stream().ptr
+        _check(cuda.cuLaunchKernelEx(config, handle, ctypes.addressof(pointers), 0))
+
+    return launch
+
+
+def tensor_map(tensor: Tensor, asked: TensorMap, address: int) -> np.ndarray:
+    """The CUtensorMap of a tensor that lies dense at `address`, as one void of 128 bytes: CuPy passes it by value. What
+    a box holds beyond the tensor's edges reads as zero. ProblemError for a tensor that has no such map."""
+    from cuda.bindings import driver as cuda
+
+    shape, box = tensor.shape[::-1], asked.box[::-1]  # CUDA begins with the innermost dimension
+    strides = np.cumprod([tensor.itemsize, *shape[:-1]])[1:].tolist()  # bytes, of all dimensions but the innermost
+    _check_map(tensor, asked, strides)
+    swizzles, types = cuda.CUtensorMapSwizzle, cuda.CUtensorMapDataType
+    made = _check(
+        cuda.cuTensorMapEncodeTiled(
+            getattr(types, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[tensor.dtype]}"),
+            len(shape),
+            address,
+            [cuda.cuuint64_t(n) for n in shape],
+            [cuda.cuuint64_t(n) for n in strides],
+            [cuda.cuuint32_t(n) for n in box],
+            [cuda.cuuint32_t(1)] * len(shape),
+            cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            getattr(
+                swizzles, f"CU_TENSOR_MAP_SWIZZLE_{asked.swizzle}B" if asked.swizzle else "CU_TENSOR_MAP_SWIZZLE_NONE"
+            ),
+            cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            cuda.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    )
+    return np.array([int(word) for word in made.opaque], np.uint64).view("V128")
+
+
+def _check_map(tensor: Tensor, asked: TensorMap, strides: list[int]) -> None:
+    """What CUDA asks of a tensor map; it would itself only say that a value is invalid."""
+    row = asked.box[-1] * tensor.itemsize
+    reasons = {
+        f"has {len(tensor.shape)} dimensions, and a map has 1 to 5": not 1 <= len(tensor.shape) <= 5,
+        f"has {len(tensor.shape)} dimensions, and its box {asked.box} another number": len(asked.box)
+        != len(tensor.shape),
+        f"has the box {asked.box}, and a box's sizes are 1 to 256": not all(1 <= n <= 256 for n in asked.box),
+        f"has strides of {strides} bytes, and they must be multiples of 16": any(n % 16 for n in strides),
+        f"has boxes {row} bytes wide, and they must be multiples of 16": bool(row % 16),
+        f"has boxes {row} bytes wide, and a swizzle of {asked.swizzle} takes at most so many": bool(asked.swizzle)
+        and row > asked.swizzle,
+    }
+    for reason, is_so in reasons.items():
+        if is_so:
+            raise ProblemError(
+                f"The tensor map of {tensor.name} {tensor.shape} cannot be made: it {reason}. Choose another problem, "
+                "box or swizzle."
+            )
+
+
+def _check(result: tuple) -> Any:
+    """What a driver call gives, or our error for CUDA's."""
+    from cuda.bindings import driver as cuda
+
+    status, *values = result
+    if int(status):
+        name = cuda.cuGetErrorName(status)[1]
+        raise failure(int(status), name.decode() if isinstance(name, bytes) else str(status))
+    return values[0] if values else None

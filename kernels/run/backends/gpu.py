@@ -1,0 +1,273 @@
+"""The cubin on a real GPU, loaded and launched through CuPy. Call only in a worker process: a sticky CUDA error ends
+it.
+
+On the GPU every array is its raw bytes, a flat CuPy array of uint8: kernels are given pointers, and CuPy knows neither
+bfloat16 nor float8.
+"""
+
+import contextlib
+import ctypes
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernels.build import Build
+from kernels.core.dtypes import element_type
+from kernels.core.launch import Launch, Plan, TensorMap
+from kernels.core.request import Scope
+from kernels.core.tensors import Initial, Tensor
+from kernels.errors import BackendUnavailable, OutOfMemory
+from kernels.run.backends import Device, driver
+from kernels.run.backends.driver import StickyError  # noqa: F401 - what a worker catches
+from kernels.trace.probes import RECORD
+from kernels.trace.trace import RawRecords
+
+STATIC_SHARED = 48 * 1024  # more shared memory than this a kernel must be allowed
+BLOCK_TIME = np.dtype([("start", "<i8"), ("end", "<i8"), ("sm", "<i8")])  # struct BlockTime of probe.cuh
+
+
+def driver_missing() -> str | None:
+    """The reason why no GPU can be used if the NVIDIA driver's library is not there, else None. Calls no CUDA."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return (
+            "No GPU was found: the NVIDIA driver (libcuda.so.1) is not installed. On a machine with an NVIDIA GPU, "
+            "check that nvidia-smi runs."
+        )
+    return None
+
+
+@lru_cache
+def device() -> Device:
+    """The first GPU; BackendUnavailable with the reason if there is none that can be used."""
+    missing = driver_missing()
+    if missing:
+        raise BackendUnavailable(missing)
+    try:
+        import cupy
+    except ImportError:
+        raise BackendUnavailable(
+            "No GPU is used: CuPy is not installed. Install requirements.txt, or cupy-cuda13x on a machine with CUDA "
+            "13."
+        ) from None
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise BackendUnavailable(
+            f"No GPU was found: CUDA says {error}. On a machine with an NVIDIA GPU, check that nvidia-smi runs."
+        ) from None
+    if not count:
+        raise BackendUnavailable("No GPU was found: CUDA runs, but lists no device. Check CUDA_VISIBLE_DEVICES.")
+    facts = cupy.cuda.runtime.getDeviceProperties(0)
+    arch = f"sm_{facts['major']}{facts['minor']}" + ("a" if facts["major"] >= 9 else "")
+    shared, multiprocessors = int(facts["sharedMemPerBlockOptin"]), int(facts["multiProcessorCount"])
+    return Device("gpu", facts["name"].decode(), arch, shared, _driver_version(), multiprocessors)
+
+
+def _driver_version() -> str:
+    """The version of the kernel module, where Linux tells it, and the CUDA that the driver knows."""
+    import cupy
+
+    number = cupy.cuda.runtime.driverGetVersion()
+    version = f"CUDA {number // 1000}.{number % 1000 // 10}"
+    with contextlib.suppress(OSError), open("/proc/driver/nvidia/version") as file:
+        own = next((word for word in file.readline().split() if word[:1].isdigit() and "." in word), "")
+        return f"{own} ({version})".strip()
+    return version
+
+
+def free_bytes() -> int:
+    """Bytes of the GPU's memory that a run may use now: what the driver has free, and what CuPy keeps for reuse."""
+    import cupy
+
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    return int(free) + cupy.get_default_memory_pool().free_bytes()
+
+
+# ---- arrays ----
+
+
+def to_gpu(array: np.ndarray) -> Any:
+    """A NumPy array's bytes on the GPU, as a flat CuPy array of uint8."""
+    import cupy
+
+    return cupy.asarray(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def fresh(tensor: Tensor) -> Any:
+    """A tensor that is not given, on the GPU: poisoned or zero, as Tensor.fresh makes it on the CPU."""
+    import cupy
+
+    (word,) = (
+        Tensor(tensor.name, (1,), tensor.dtype, ("one",), tensor.role, tensor.initial)
+        .fresh()
+        .view(f"u{tensor.itemsize}")
+    )
+    return cupy.full(tensor.size, word, word.dtype).view(cupy.uint8)
+
+
+def to_numpy(array: Any, tensor: Tensor) -> np.ndarray:
+    """A tensor's CuPy array as a NumPy array of its type and shape."""
+    return array.get().view(element_type(tensor.dtype).numpy).reshape(tensor.shape)
+
+
+def _restore(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str, Any]) -> None:
+    """Makes what the kernel writes what it was before the run."""
+    for tensor in plan.written:
+        on_gpu[tensor.name].set(np.ascontiguousarray(arrays[tensor.name]).reshape(-1).view(np.uint8))
+
+
+def _bring_back(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str, Any]) -> None:
+    for tensor in plan.written:
+        arrays[tensor.name][...] = to_numpy(on_gpu[tensor.name], tensor)
+
+
+# ---- launches ----
+
+
+def launch(
+    build: Build, plan: Plan, arrays: dict[str, np.ndarray], scope: Scope | None, capacities: list[int] | None = None
+) -> list[RawRecords]:
+    """Runs the plan's launches in order over `arrays` (name -> NumPy array of the tensor's type, written in place).
+
+    With `capacities` (records per thread, one per launch; probed builds only) returns their RawRecords, else [].
+    """
+    import cupy
+
+    with errors():
+        on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
+        found = []
+        for number, step in enumerate(plan.launches):
+            extra: tuple = ()
+            if capacities is not None:
+                assert scope is not None
+                first, blocks = scope.blocks(step, plan)
+                records = cupy.zeros(blocks * step.threads * capacities[number] * RECORD.itemsize, cupy.uint8)
+                counts = cupy.zeros(blocks * step.threads, cupy.uint32)
+                extra = (records, counts, np.uint32(capacities[number]), np.uint32(first), np.uint32(blocks))
+            _launcher(build, plan, step, on_gpu, extra)()
+            cupy.cuda.runtime.deviceSynchronize()
+            if capacities is not None:
+                kept = records.get().view(RECORD).reshape(blocks * step.threads, capacities[number])
+                found.append(RawRecords(number, first, step.threads, kept, counts.get()))
+        _bring_back(plan, arrays, on_gpu)
+        return found
+
+
+def launch_timeline(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Runs a timeline build as `launch`; for each launch an array of BLOCK_TIME, [blocks]. It is run twice, each time
+    over the arrays as they were given, and the second counts."""
+    import cupy
+
+    with errors():
+        on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
+        for _ in range(2):
+            _restore(plan, arrays, on_gpu)
+            times = [cupy.zeros(step.blocks * BLOCK_TIME.itemsize, cupy.uint8) for step in plan.launches]
+            starts = [_launcher(build, plan, step, on_gpu, (time,)) for step, time in zip(plan.launches, times)]
+            cupy.cuda.runtime.deviceSynchronize()
+            for start in starts:
+                start()
+            cupy.cuda.runtime.deviceSynchronize()
+        _bring_back(plan, arrays, on_gpu)
+        return [time.get().view(BLOCK_TIME) for time in times]
+
+
+def enqueuer(build: Build, plan: Plan, on_gpu: Mapping[str, Any]) -> Callable[[], None]:
+    """A function that enqueues one run of the plan over arrays on the GPU (to_gpu, fresh), with as little work of its
+    own as can be.
+
+    A tensor that must begin at zero is set to zero first, in every run: it is part of what the run costs.
+    """
+    import cupy
+
+    starts = [_launcher(build, plan, step, on_gpu) for step in plan.launches]
+    zeroed = [on_gpu[tensor.name] for tensor in plan.written if tensor.initial is Initial.ZERO]
+
+    def enqueue() -> None:
+        for array in zeroed:
+            array.data.memset_async(0, array.nbytes, cupy.cuda.get_current_stream())
+        for start in starts:
+            start()
+
+    return enqueue
+
+
+def launch_repeatedly(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: int) -> list[float]:
+    """Runs a timed build's launches once to warm up and `runs` times between two events each: milliseconds, [runs]. No
+    output is looked at here."""
+    import cupy
+
+    with errors():
+        on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
+        events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(runs)]
+        enqueue = enqueuer(build, plan, on_gpu)
+        enqueue()
+        for start, end in events:
+            start.record()
+            enqueue()
+            end.record()
+        cupy.cuda.runtime.deviceSynchronize()
+        _bring_back(plan, arrays, on_gpu)
+        return [cupy.cuda.get_elapsed_time(start, end) for start, end in events]
+
+
+def blocks_per_multiprocessor(build: Build, step: Launch) -> int:
+    """How many blocks of a launch the driver says a multiprocessor holds at once."""
+    import cupy
+
+    with errors():
+        return cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+            _ready(build, step).kernel.ptr, step.threads, step.shared_bytes
+        )
+
+
+def _launcher(
+    build: Build, plan: Plan, step: Launch, on_gpu: Mapping[str, Any], extra: tuple = ()
+) -> Callable[[], None]:
+    """A function that enqueues one launch of a plan. extra: what the probes or the timeline add to its arguments."""
+    function, arguments = _ready(build, step), tuple(_argument(plan, a, on_gpu) for a in step.args) + extra
+    if step.cluster:
+        return driver.cluster_launcher(function.kernel.ptr, step, arguments)
+    return lambda: function(step.grid, step.block, arguments, shared_mem=step.shared_bytes)
+
+
+def _argument(plan: Plan, arg: Any, on_gpu: Mapping[str, Any]) -> Any:
+    """An argument as CuPy takes it: arrays by pointer; tensor maps and structs by value, as one-element void arrays."""
+    if isinstance(arg, str):
+        return on_gpu[arg]
+    if isinstance(arg, TensorMap):
+        return driver.tensor_map(plan.tensor(arg.tensor), arg, on_gpu[arg.tensor].data.ptr)
+    return np.array([arg]) if isinstance(arg, np.void) else arg
+
+
+@lru_cache(maxsize=64)
+def _function(path: Path, entry: str) -> Any:
+    import cupy
+
+    return cupy.RawModule(path=str(path)).get_function(entry)
+
+
+def _ready(build: Build, step: Launch) -> Any:
+    """A step's function, allowed the shared memory that the step asks for."""
+    function = _function(build.path, step.entry)
+    if step.shared_bytes > STATIC_SHARED:
+        function.max_dynamic_shared_size_bytes = step.shared_bytes
+    return function
+
+
+@contextlib.contextmanager
+def errors() -> Iterator[None]:
+    """CUDA's errors as ours, by their numbers."""
+    import cupy
+
+    try:
+        yield
+    except cupy.cuda.memory.OutOfMemoryError as error:
+        raise OutOfMemory(f"The GPU ran out of memory: {error}. Choose a smaller problem.") from None
+    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+        raise driver.failure(int(error.status), str(error)) from None

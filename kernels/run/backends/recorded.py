@@ -1,0 +1,270 @@
+"""Runs recorded on named GPUs: Parquet and JSON in kernels/recordings/runs/, a folder for each GPU, in it a folder for
+each run.
+
+A run's folder is named by the kernel, its code_hash and a hash of problem and constants. It holds recording.json (a
+Recording), trace.parquet (of its scope), outputs.parquet (the problem's outputs, a list each, bfloat16 and float8
+widened to float32) and traffic.parquet. Inputs are made again from the problem's seed. A changed comment keeps a
+recording, also where it moves lines.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kernels.core.dtypes import element_type, widened
+from kernels.core.problem import Case
+from kernels.core.request import Request, Scope
+from kernels.core.spec import KernelSpec
+from kernels.errors import BackendUnavailable, ProblemError, TraceError
+from kernels.run.backends import Device
+from kernels.run.results import Run, Traffic
+from kernels.trace.probes import Site, Sites, sites_of
+from kernels.trace.trace import Trace
+
+FOLDER = Path(__file__).parents[2] / "recordings" / "runs"
+FORMAT = 2  # of recording.json and what lies beside it; 1 had one error for all outputs, and the .cu's lines alone
+SHARED_MAX = 227 * 1024
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recorded run. problem: its fields; settings: every constant; errors and yardsticks: output -> the largest error
+    of the kernel and of torch on that GPU; sites: (file, line) of the probes, in order, as they were then;
+    traffic_whole: Traffic.whole; folder: where it lies."""
+
+    kernel: str
+    code_hash: str
+    problem: dict[str, Any]
+    settings: dict[str, int]
+    scope: Scope
+    device: str
+    driver: str
+    compiler: str
+    date: str
+    errors: dict[str, float]
+    yardsticks: dict[str, float]
+    sites: tuple[tuple[str, int], ...]
+    traffic_whole: bool
+    folder: Path
+    format: int = FORMAT
+
+
+@lru_cache
+def device() -> Device:
+    """All recorded GPUs together; BackendUnavailable if nothing is recorded."""
+    names = sorted({entry.device for entry in index()})
+    if not names:
+        raise BackendUnavailable(
+            "There are no recordings: kernels/recordings/runs/ is empty. Make some on a GPU with python -m kernels "
+            "record."
+        )
+    return Device("recorded", ", ".join(names), "recorded", SHARED_MAX)
+
+
+@lru_cache
+def index() -> tuple[Recording, ...]:
+    """Every recording there is. TraceError for one that cannot be read."""
+    return tuple(_read(path) for path in sorted(FOLDER.glob("*/*/recording.json")))
+
+
+def refresh() -> None:
+    """Forgets the index, after recordings were written."""
+    index.cache_clear()
+    device.cache_clear()
+
+
+def _read(path: Path) -> Recording:
+    name = "/".join(path.parts[-3:])
+    try:
+        held = json.loads(path.read_text())
+        if held["format"] != FORMAT:
+            raise TraceError(
+                f"{name} has format {held['format']}, and this version of Warpglass reads format {FORMAT}. Remove its "
+                "folder, and record it anew "
+                "with python -m kernels record."
+            )
+        scope = held.pop("scope")
+        scope = Scope(scope["first"], scope["count"], tuple(map(tuple, scope["others"])))
+        sites = tuple((file, line) for file, line in held.pop("sites"))
+        return Recording(scope=scope, sites=sites, folder=path.parent, **held)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TraceError(
+            f"{name} cannot be read: {error}. Remove its folder, and record it anew with python -m kernels record."
+        ) from None
+
+
+# ---- looking for one ----
+
+
+def of(kernel: KernelSpec) -> list[Recording]:
+    """The recordings of a kernel's present code, on whatever GPU."""
+    return [entry for entry in index() if entry.code_hash == kernel.code_hash]
+
+
+def find(request: Request) -> Recording:
+    """The recording that answers the request: one that holds its scope before one that does not, then the newest.
+    ProblemError with what is recorded if there is none."""
+    found = [entry for entry in of(request.kernel) if (entry.problem, entry.settings) == _asked(request)]
+    if not found:
+        have = (
+            "; ".join(dict.fromkeys(_brief(entry) for entry in index() if entry.kernel == request.kernel.name))
+            or "none"
+        )
+        raise ProblemError(
+            f"No recording of {request.kernel.name} has this code, this problem and these constants. Recorded: {have}."
+        )
+    return max(found, key=lambda entry: (_outside(entry, request) is None, entry.date, entry.device))
+
+
+def cases(kernels: Iterable[KernelSpec]) -> list[tuple[KernelSpec, Case]]:
+    """What is worth recording of these kernels: Problem.recorded_cases."""
+    return [(spec, case) for spec in kernels for case in spec.problem_type.recorded_cases(spec)]
+
+
+def missing(kernels: Iterable[KernelSpec], device: str = "") -> list[tuple[KernelSpec, Case]]:
+    """Of these cases those that have no recording of the kernel's present code, on the GPU of that name or on any."""
+    there = {(e.code_hash, _key(e.problem, e.settings)) for e in index() if device in ("", e.device)}
+    return [
+        (spec, case)
+        for spec, case in cases(kernels)
+        if (spec.code_hash, _key(*_asked(request_of(spec, case)))) not in there
+    ]
+
+
+def request_of(kernel: KernelSpec, case: Case, backend: str = "recorded") -> Request:
+    """The Request of a case to record, with the scope that it names, or everything."""
+    request = Request(kernel, case.problem, tuple(case.settings), backend=backend)
+    return replace(request, scope=case.scope or Scope.everything(request.plan))
+
+
+def _asked(request: Request) -> tuple[dict[str, Any], dict[str, int]]:
+    """The problem and the constants as a recording.json gives them, tuples as lists."""
+    return json.loads(json.dumps(asdict(request.problem))), request.constants
+
+
+def _key(problem: Mapping[str, Any], settings: Mapping[str, int]) -> str:
+    """Eight hex digits of a problem and constants."""
+    return hashlib.sha256(json.dumps([problem, settings], sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _outside(entry: Recording, request: Request) -> str | None:
+    """What of the request's scope a recording does not hold, in words; None if it holds all."""
+    plan = request.plan
+    for item in dict.fromkeys(launch.item for launch in plan.launches):
+        (have, many), (first, count) = entry.scope.range_of(item, plan), request.scope.range_of(item, plan)
+        if not have <= first <= first + count <= have + many:
+            return f"traced {item}s {have} to {have + many - 1}; {item}s {first} to {first + count - 1} were asked for"
+    return None
+
+
+def _brief(entry: Recording) -> str:
+    problem = ", ".join(f"{key} {value}" for key, value in entry.problem.items() if len(str(value)) < 40)
+    changed = ", ".join(f"{key} {value}" for key, value in entry.settings.items())
+    return f"{problem}, {changed}"
+
+
+# ---- reading and writing ----
+
+
+def load(request: Request) -> Run:
+    """The recorded Run, its trace cut to the request's scope, its probes where they stand in the kernel's text now."""
+    entry = find(request)
+    outside = _outside(entry, request)
+    if outside:
+        raise ProblemError(f"The recording on {entry.device} {outside}. Choose among those.")
+    plan = request.plan
+    trace = _where_they_stand(Trace.load(entry.folder / "trace.parquet"), entry.sites, sites_of(request))
+    launch, block = (trace.table[name].to_numpy() for name in ("launch", "block"))
+    first, count = np.array([request.scope.blocks(step, plan) for step in plan.launches])[launch].T
+    trace = replace(trace, table=trace.table.filter(pa.array((first <= block) & (block < first + count))))
+    held = pq.read_table(entry.folder / "outputs.parquet")
+    outputs = {t.name: _as_tensor(held[t.name], t) for t in request.problem.outputs}
+    arrays = {**request.problem.inputs(), **outputs}
+    return Run(request, "recorded", entry.device, entry.compiler, entry.date, arrays, trace, entry.errors)
+
+
+def load_yardsticks(request: Request) -> dict[str, float]:
+    """torch's errors on the GPU of the recording."""
+    return find(request).yardsticks
+
+
+def load_traffic(request: Request) -> Traffic:
+    """The recorded Traffic."""
+    entry = find(request)
+    return Traffic(pd.read_parquet(entry.folder / "traffic.parquet"), entry.traffic_whole)
+
+
+def save(run: Run, traffic: Traffic, yardsticks: Mapping[str, float], base: Path | None = None) -> Path:
+    """Writes a recording of a Run, its Traffic and torch's errors on the same problem; returns its folder."""
+    request = run.request
+    problem, settings = _asked(request)
+    gpu = re.sub(r"[^\w.-]+", "_", run.device)
+    folder = (base or FOLDER) / gpu / f"{request.kernel.name}-{request.kernel.code_hash[:8]}-{_key(problem, settings)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "recording.json").unlink(missing_ok=True)  # written last: what is broken off is no recording
+    run.trace.save(folder / "trace.parquet")
+    outputs = {t.name: [widened(run.arrays[t.name]).ravel()] for t in request.problem.outputs}
+    pq.write_table(pa.table(outputs), folder / "outputs.parquet", compression="zstd")
+    traffic.table.to_parquet(folder / "traffic.parquet", compression="zstd")
+    entry = Recording(
+        kernel=request.kernel.name,
+        code_hash=request.kernel.code_hash,
+        problem=problem,
+        settings=settings,
+        scope=request.scope,
+        device=run.device,
+        driver=run.trace.provenance["driver"],
+        compiler=run.compiler,
+        date=run.date,
+        errors=run.max_abs_errors,
+        yardsticks=dict(yardsticks),
+        sites=tuple((site.file, site.line) for site in sites_of(request)),
+        traffic_whole=traffic.whole,
+        folder=folder,
+    )
+    said = {f.name: getattr(entry, f.name) for f in fields(entry) if f.name != "folder"} | {
+        "scope": asdict(entry.scope)
+    }
+    (folder / "recording.json").write_text(json.dumps(said, indent=1) + "\n")
+    refresh()
+    return folder
+
+
+def _as_tensor(column: pa.ChunkedArray, tensor: Any) -> np.ndarray:
+    """The one list of a column, as the tensor's type and shape."""
+    return (
+        column[0].values.to_numpy(zero_copy_only=False).astype(element_type(tensor.dtype).numpy).reshape(tensor.shape)
+    )
+
+
+def _where_they_stand(trace: Trace, then: tuple[tuple[str, int], ...], now: Sites) -> Trace:
+    """The trace with the k-th probe of then at the place of the k-th probe now: comments may have moved it."""
+    if then == tuple((site.file, site.line) for site in now):
+        return trace
+    if len(then) != len(now):
+        raise TraceError(
+            f"The recording has {len(then)} probes, the kernel {len(now)}. Record it anew with python -m kernels "
+            "record."
+        )
+    place = Sites(tuple(Site(file, line, "mark", "") for file, line in then)).index(trace.table)
+    files = list(dict.fromkeys(site.file for site in now))
+    codes = np.array([files.index(site.file) for site in now], np.int32).take(place)
+    lines = np.array([site.line for site in now], np.int32).take(place)
+    table = trace.table
+    at = table.column_names.index
+    table = table.set_column(
+        at("file"),
+        table.schema.field("file"),
+        pa.DictionaryArray.from_arrays(codes, files).cast(table.schema.field("file").type),
+    )
+    return replace(trace, table=table.set_column(at("line"), table.schema.field("line"), pa.array(lines)))

@@ -1,0 +1,141 @@
+"""Both builds of a kernel compared with float64 and with each other, on the cases that its problem names."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.core.dtypes import element_type
+from kernels.core.problem import Case
+from kernels.core.request import Request, Scope
+from kernels.core.spec import KernelSpec
+from kernels.core.tensors import Initial
+from kernels.core.tolerance import OutputError, worst
+from kernels.errors import WarpglassError
+from kernels.run import execute, workers
+from kernels.run.backends import Device
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One build on one problem. errors: of each output (core/tolerance.py), empty if it did not run; ok: all are
+    allowed, and the builds agree; message: why a run failed, if it did."""
+
+    kernel: str
+    build: str
+    problem: Any
+    settings: tuple[tuple[str, int], ...]
+    errors: tuple[OutputError, ...]
+    ok: bool
+    message: str = ""
+
+    @property
+    def max_abs_error(self) -> float:
+        """Of the output that uses most of what it is allowed; inf if it did not run."""
+        return worst(self.errors).largest if self.errors else float("inf")
+
+    @property
+    def baseline_max_abs_error(self) -> float:
+        """torch's error in that same output."""
+        return worst(self.errors).yardstick if self.errors else 0.0
+
+    @property
+    def share(self) -> float:
+        """The error over what is allowed, of that same output."""
+        return worst(self.errors).share if self.errors else float("inf")
+
+
+def cases(kernel: KernelSpec, device: Device, every: int = 1) -> tuple[list[Case], list[str]]:
+    """Every K-th case of a kernel that this device can run, and for those that it cannot the reasons, each once."""
+    chosen = list(kernel.problem_type.check_cases(kernel))[::every]
+    reasons = [kernel.cannot_run(case.problem, kernel.settings(case.settings), device) for case in chosen]
+    possible = [case for case, reason in zip(chosen, reasons) if not reason]
+    return possible, list(dict.fromkeys(reason for reason in reasons if reason))
+
+
+def check(
+    kernels: Sequence[KernelSpec],
+    device: Device,
+    every: int,
+    time_limit: float,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> tuple[list[Verdict], list[dict[str, Any]]]:
+    """The Verdicts of every K-th case of each kernel, run in the device's workers, and a summary of each kernel. A case
+    that fails has a Verdict too. progress(done, of) is told of the cases."""
+    chosen = {kernel: cases(kernel, device, every) for kernel in kernels}
+    jobs = [
+        (
+            kernel,
+            case,
+            workers.submit(
+                check_case,
+                kernel,
+                case,
+                device.backend,
+                backend=device.backend,
+                what=kernel.name,
+                time_limit=time_limit,
+            ),
+        )
+        for kernel, (possible, _) in chosen.items()
+        for case in possible
+    ]
+    verdicts: list[Verdict] = []
+    for number, (kernel, case, job) in enumerate(jobs, 1):
+        try:
+            verdicts += job.result()
+        except WarpglassError as error:
+            message = f"{type(error).__name__}: {error}"
+            verdicts.append(Verdict(kernel.name, "both", case.problem, tuple(case.settings), (), False, message))
+        progress(number, len(jobs))
+    return verdicts, [
+        summary(kernel, len(possible), reasons, verdicts) for kernel, (possible, reasons) in chosen.items()
+    ]
+
+
+def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, Verdict]:
+    """A Verdict for the probed and the timed build. Runs in a worker."""
+    request = Request(kernel, case.problem, tuple(case.settings), Scope(), backend)
+    probed, timed = execute.run(request), execute.run_timed_build(request)
+    yardsticks = execute.yardstick(request)
+    differ = [t.name for t in case.problem.outputs if probed.arrays[t.name].tobytes() != timed[t.name].tobytes()]
+    message = (
+        f"the timed build's {', '.join(differ)} differs from the probed build's"
+        if differ and not _sums_in_any_order(request)
+        else ""
+    )
+
+    def verdict(build: str, largest: dict[str, float], message: str) -> Verdict:
+        errors = execute.judge(largest, yardsticks, case.problem)
+        return Verdict(
+            kernel.name,
+            build,
+            case.problem,
+            tuple(case.settings),
+            errors,
+            all(e.ok for e in errors) and not message,
+            message,
+        )
+
+    timed_errors = execute.largest_errors(case.problem, timed, backend)
+    return verdict("probed", probed.max_abs_errors, ""), verdict("timed", timed_errors, message)
+
+
+def _sums_in_any_order(request: Request) -> bool:
+    """Whether the kernel adds numbers with fractions to a tensor that begins at zero: then no two runs need agree to
+    the last bit."""
+    return any(t.initial is Initial.ZERO and element_type(t.dtype).is_float for t in request.plan.written)
+
+
+def summary(kernel: KernelSpec, count: int, reasons: list[str], verdicts: Iterable[Verdict]) -> dict[str, Any]:
+    """What `check` says of one kernel. count: its cases; reasons: why it cannot run others here. worst_ratio: the
+    largest error over torch's, where torch errs at all; worst_share: over what is allowed."""
+    mine = [v for v in verdicts if v.kernel == kernel.name]
+    ratios = [e.largest / e.yardstick for v in mine for e in v.errors if e.yardstick]
+    return {
+        "kernel": kernel.name,
+        "problems": count,
+        "missed": sum(not v.ok for v in mine),
+        "worst_ratio": max(ratios, default=0.0),
+        "worst_share": max((v.share for v in mine), default=0.0),
+        "cannot_run": reasons,
+    }

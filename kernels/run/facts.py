@@ -1,0 +1,133 @@
+"""What the command line says of kernels, runs and checks, as JSON has it. Keys may be added; scripts go by those there
+are."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kernels.core.fields import fields_of, with_former_names
+from kernels.core.spec import KernelSpec
+from kernels.core.tolerance import OutputError, worst
+from kernels.run import execute
+from kernels.run.check import Verdict
+from kernels.run.results import Run
+
+ROOT = Path(__file__).parents[2]
+
+
+def of_kernel(spec: KernelSpec) -> dict[str, Any]:
+    """What `list` says of a kernel. tensors: those of the default problem."""
+    known = {
+        name: {"default": f.default, **{key: value for key, value in f.metadata.items() if value not in (None, "")}}
+        for name, f in fields_of(spec.problem_type).items()
+    }
+    return {
+        "name": spec.name,
+        "title": spec.title,
+        "idea": spec.idea,
+        "family": spec.family,
+        "source": spec.literature,
+        "file": str(spec.path.relative_to(ROOT) if spec.path.is_relative_to(ROOT) else spec.path),
+        "problem": with_former_names(spec.problem_type, known),
+        "constants": {
+            c.name: {"default": c.default, "allowed": c.values, "meaning": c.meaning, "what_if": c.what_if}
+            for c in spec.constants
+        },
+        "tensors": [
+            {**asdict(t), "role": t.role.value, "initial": t.initial.value}
+            for t in spec.plan(spec.problem_type()).tensors
+        ],
+        "launches": [{"entry": text.entry, "item": text.item} for text in spec.launch_texts],
+        "requires": spec.requires,
+        "code_hash": spec.code_hash,
+    }
+
+
+def of_run(run: Run, yardsticks: dict[str, float]) -> dict[str, Any]:
+    """What `run` says. max_abs_error and baseline_max_abs_error: of the worst output, the one that uses most of what it
+    is allowed; errors: of every output."""
+    request = run.request
+    errors = execute.judge(run.max_abs_errors, yardsticks, request.problem)
+    return {
+        "kernel": request.kernel.name,
+        "backend": request.backend,
+        "provenance": run.provenance,
+        "device": run.device,
+        "compiler": run.compiler,
+        "date": run.date,
+        "code_hash": request.kernel.code_hash,
+        "problem": with_former_names(type(request.problem), asdict(request.problem)),
+        "settings": request.constants,
+        "scope": asdict(request.scope),
+        "max_abs_error": worst(errors).largest,
+        "baseline_max_abs_error": worst(errors).yardstick,
+        "worst_output": worst(errors).output,
+        "errors": of_errors(errors),
+        "correct": all(e.ok for e in errors),
+        "records": run.trace.table.num_rows,
+        "lost": run.trace.lost,
+    }
+
+
+def of_verdict(verdict: Verdict) -> dict[str, Any]:
+    """What `check` says of one build on one problem."""
+    return {
+        "kernel": verdict.kernel,
+        "build": verdict.build,
+        "problem": with_former_names(type(verdict.problem), asdict(verdict.problem)),
+        "settings": verdict.settings,
+        "max_abs_error": verdict.max_abs_error,
+        "baseline_max_abs_error": verdict.baseline_max_abs_error,
+        "worst_output": worst(verdict.errors).output if verdict.errors else None,
+        "errors": of_errors(verdict.errors),
+        "ok": verdict.ok,
+        "message": verdict.message,
+    }
+
+
+def of_errors(errors: Iterable[OutputError]) -> dict[str, dict[str, Any]]:
+    """output -> its largest error, the yardstick, what is allowed, and whether that holds."""
+    return {
+        e.output: {"largest": e.largest, "yardstick": e.yardstick, "allowed": e.allowed, "ok": e.ok} for e in errors
+    }
+
+
+def inspect_lines(facts: dict[str, Any]) -> list[str]:
+    """What build.inspection says, in words: a line for each build, entry and launch."""
+    lines = []
+    for mode, made in facts["builds"].items():
+        lines.append(
+            f"{facts['kernel']} {mode} build for {facts['arch']} ({made['compiler']}): PTX {made['ptx_bytes']:,} "
+            "bytes, "
+            f"SASS {made['sass_bytes']:,} bytes, {made['sass_instructions']:,} instructions"
+        )
+        lines += [
+            f"  {entry['entry']:8s} {entry['registers']} registers, {entry['shared_bytes']:,} bytes shared, "
+            f"{entry['spill_bytes']} bytes spilled"
+            for entry in made["entries"]
+        ]
+    lines += [
+        f"{launch['entry']}: {launch['blocks']} blocks, {launch['warps']} warps per multiprocessor "
+        f"({launch['percent']:.0f} %), limited by {launch['limited_by']}; {launch['grid_blocks']:,} blocks are "
+        f"{launch['waves']:.2f} waves"
+        for launch in facts["occupancy"] or ()
+    ]
+    return lines
+
+
+def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], device: str) -> list[str]:
+    """What `check` found, in words: a line for each kernel, and one for each build that missed."""
+    lines = []
+    for row in summary:
+        lines.append(
+            f"{row['kernel']}: {row['problems']} problems in both builds on {device}, {row['missed']} missed; largest "
+            f"error {row['worst_ratio']:.2f} times torch's, {row['worst_share']:.0%} of what is allowed"
+        )
+        lines += [f"  not run: {reason}" for reason in row["cannot_run"]]
+    for v in missed:
+        misses = (
+            f"{e.output}: error {e.largest:.3g}, torch {e.yardstick:.3g}, allowed {e.allowed:.3g}" for e in v.errors
+        )
+        lines.append(f"  missed: {v.kernel} {v.build} {v.problem} {dict(v.settings)}: {v.message or '; '.join(misses)}")
+    return lines

@@ -1,0 +1,279 @@
+"""The timing protocol: one kernel or peer, one problem, on the GPU. Nothing here runs on a CPU, which yields no times.
+
+1. The timed build runs once over random inputs, its other tensors poisoned or zeroed as they say, and each of its
+   outputs is compared with float64 (core/tolerance.py), or there is no time. A what-if build gets none in any case.
+2. Warm-up: the same runs for WARM_UP seconds, so that clocks are up and nothing is loaded for the first time.
+3. Samples: device events around each run. All are enqueued while the GPU is kept waiting, so that no launch waits for
+   Python. With a cold L2 the runs take turns with copies of inputs and outputs that together exceed twice the L2; with
+   a warm one they use the same arrays again. Tensors that a kernel adds to are set to zero inside the timed run.
+The figures are the median, and the 10th and 90th percentile, of the runs; clock, temperature and power are read before
+and after.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from kernels import build, catalog
+from kernels.build import Mode
+from kernels.core.launch import Plan
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.core.tensors import Initial, Role
+from kernels.core.tolerance import OutputError, max_abs_error, output_errors, worst
+from kernels.errors import OutOfMemory, PeerUnavailable, RunError, TooLargeError
+from kernels.run.backends import gpu
+from kernels.timing import clock, peers
+
+WARM_UP = 0.05  # seconds
+SAMPLING = 0.2  # seconds that the samples of one point may take, within the two limits that follow
+LEAST_RUNS, MOST_RUNS = 5, 100
+SLOWEST_RUN = 3.0  # seconds; what takes longer is not timed
+SLOW_FLOPS = (
+    1e12  # per second: what the slowest kernel is assumed to reach, only to refuse runs before they are launched
+)
+L2_TIMES, MOST_COPIES = 2, 256
+COPY_BYTES, MATRIX = 2**30, 8192  # of the roofs
+ROUNDING_TIMES = 10  # an error up to so many times what is allowed is called rounding, a larger one plainly wrong
+State = tuple[int | None, int | None]  # before, after
+
+
+@dataclass(frozen=True)
+class Point:
+    """What to time: a kernel (its name in the catalogue, or the path of its .cu) or a peer (peers.PEERS), on a problem.
+    settings: pairs of compile-time constants, none for a peer. cold: with an L2 that holds none of the inputs."""
+
+    name: str
+    problem: Any
+    settings: tuple[tuple[str, int], ...] = ()
+    cold: bool = True
+
+    @property
+    def is_peer(self) -> bool:
+        return self.name in peers.PEERS
+
+    @property
+    def kernel(self) -> KernelSpec:
+        """The kernel's KernelSpec; ProblemError of a peer, which has none."""
+        return catalog.find(self.name)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What a Point gave. status: ok; skipped (does not fit, or takes too long), unavailable (a peer that cannot), wrong
+    or failed, with the reason.
+
+    Times in microseconds of device time, of `runs` runs; peak_bytes: allocated for one run, inputs and outputs
+    included; moved_bytes: the least that must go to and from device memory (plan_bytes; of a peer its inputs and its
+    output), where the problem has `work`; error: of the output that uses most of what it is allowed; code_hash: of the
+    kernel that ran; clock in MHz, temperature in degrees Celsius and power in watts, each (before, after), None where
+    not known.
+    """
+
+    point: Point
+    status: str
+    reason: str = ""
+    runs: int = 0
+    median_us: float | None = None
+    p10_us: float | None = None
+    p90_us: float | None = None
+    peak_bytes: int | None = None
+    moved_bytes: int | None = None
+    error: OutputError | None = None
+    code_hash: str = ""
+    clock: State = (None, None)
+    temperature: State = (None, None)
+    power: State = (None, None)
+
+
+def measure(point: Point) -> Timing:
+    """The Timing of a Point. A sticky CUDA error ends the worker, as ever; every other failure of the run is in the
+    Timing."""
+    try:
+        with gpu.errors():
+            return _measure(point)
+    except (TooLargeError, OutOfMemory) as error:
+        return Timing(point, "skipped", str(error))
+    except PeerUnavailable as error:
+        return Timing(point, "unavailable", str(error))
+    except gpu.StickyError:
+        raise
+    except RunError as error:
+        return Timing(point, "failed", str(error))
+
+
+def _measure(point: Point) -> Timing:
+    import cupy
+
+    request = None if point.is_peer else Request(point.kernel, point.problem, point.settings, backend="gpu")
+    _check_size(point, request)
+    cupy.get_default_memory_pool().free_all_blocks()
+    inputs = _inputs(point.problem)
+    prepared = Kernel(request, inputs) if request else peers.Peer(point.name, point.problem, inputs)
+    error = worst(_judged(point.problem, prepared.first_run()))
+    code_hash = request.kernel.code_hash if request else ""
+    peak_bytes, moved_bytes = prepared.peak_bytes, prepared.moved_bytes
+    known = Timing(point, "ok", peak_bytes=peak_bytes, moved_bytes=moved_bytes, error=error, code_hash=code_hash)
+    broken = request.broken if request else ()
+    if broken or not error.ok:
+        built = f"It is built broken on purpose ({', '.join(c.what_if.lower() for c in broken)}). " if broken else ""
+        return replace(known, status="wrong", reason=f"A wrong kernel gets no time. {built}{missed(point.name, error)}")
+    enqueuers = prepared.copies(_copies(prepared.set_bytes, point.cold))
+    once = min(clock.time_runs(enqueuers, 2))
+    if once > 1e6 * SLOWEST_RUN:
+        return replace(
+            known, status="skipped", reason=f"One run takes {once / 1e6:.1f} s; the limit is {SLOWEST_RUN:g} s."
+        )
+    clock.time_runs(enqueuers, max(2, min(1000, math.ceil(1e6 * WARM_UP / once))))
+    before = clock.state()
+    runs = max(LEAST_RUNS, min(MOST_RUNS, math.ceil(1e6 * SAMPLING / once)))
+    times = clock.time_runs(enqueuers, runs)
+    speeds, temperatures, powers = zip(before, clock.state())
+    low, median, high = (round(float(v), 3) for v in np.percentile(times, (10, 50, 90)))
+    known = replace(known, clock=speeds, temperature=temperatures, power=powers)
+    return replace(known, runs=runs, median_us=median, p10_us=low, p90_us=high)
+
+
+def missed(name: str, error: OutputError) -> str:
+    """By how much an output misses float64, and whether that may be rounding: judged by the number alone."""
+    said = f"{name} misses float64 by {error.largest:.3g} in {error.output}"
+    rule = f"torch misses it by {error.yardstick:.3g} and {error.allowed:.3g} is allowed"
+    if error.ok:
+        return f"{said}; {rule}."
+    if error.share <= ROUNDING_TIMES:
+        return f"{said}: {rule}. So small an error is rounding, {error.share:.2g} times the limit."
+    return f"{said}: {rule}. That is no rounding: the result is plainly wrong."
+
+
+def _check_size(point: Point, request: Request | None) -> None:
+    """TooLargeError if it cannot run here, would take too long or does not fit, before anything is allocated."""
+    problem = point.problem
+    reason = request and request.kernel.cannot_run(problem, request.constants, gpu.device())
+    if reason:
+        raise TooLargeError(reason)
+    seconds = 2 * problem.cpu_steps / SLOW_FLOPS
+    if seconds > SLOWEST_RUN:
+        raise TooLargeError(
+            f"{point.name} at {problem.size} may take {seconds:.0f} s a run (estimated at {SLOW_FLOPS / 1e12:g} "
+            f"TFLOP/s); the limit is {SLOWEST_RUN:g} s. {problem.remedy}"
+        )
+    written = sum(tensor.nbytes for tensor in request.plan.written) if request else 0
+    needed = 3 * problem.input_bytes + written  # float64 of the inputs beside them
+    free = gpu.free_bytes()
+    if needed > free:
+        raise TooLargeError(
+            f"{point.name} at {problem.size} needs {needed / 2**30:.1f} GiB; the GPU has {free / 2**30:.1f} free. "
+            f"{problem.remedy}"
+        )
+
+
+# ---- what is run ----
+
+
+class Kernel:
+    """A kernel ready to run: its tensors on the GPU, inputs as the problem makes them, everything else as it begins."""
+
+    def __init__(self, request: Request, inputs: Mapping[str, np.ndarray]) -> None:
+        import cupy
+
+        self.made = build.build(request.kernel, request.defines, Mode.TIMED, gpu.device().target)
+        self.plan, self.outputs = request.plan, [t.name for t in request.problem.outputs]
+        pool = cupy.get_default_memory_pool()
+        before = pool.used_bytes()
+        self.arrays = {
+            t.name: gpu.to_gpu(inputs[t.name]) if t.initial is Initial.GIVEN else gpu.fresh(t)
+            for t in self.plan.tensors
+        }
+        self.peak_bytes = pool.used_bytes() - before
+        # What lies between its launches stays where it is; inputs and outputs are another set in every run.
+        kept = {t.name for t in self.plan.tensors if t.role is Role.SCRATCH and t.initial is not Initial.GIVEN}
+        self.rotated = [name for name in self.arrays if name not in kept]
+        self.set_bytes = sum(self.arrays[name].nbytes for name in self.rotated)
+        work = request.problem.work
+        self.moved_bytes = plan_bytes(self.plan, work.touched) if work else None
+
+    def first_run(self) -> dict[str, np.ndarray]:
+        """Runs once; the problem's outputs as NumPy arrays."""
+        import cupy
+
+        gpu.enqueuer(self.made, self.plan, self.arrays)()
+        cupy.cuda.runtime.deviceSynchronize()
+        return {name: gpu.to_numpy(self.arrays[name], self.plan.tensor(name)) for name in self.outputs}
+
+    def copies(self, count: int) -> list[Callable[[], Any]]:
+        """`count` functions, each of which enqueues one run over arrays of its own."""
+        sets = [self.arrays]
+        sets += [self.arrays | {name: self.arrays[name].copy() for name in self.rotated} for _ in range(count - 1)]
+        return [gpu.enqueuer(self.made, self.plan, arrays) for arrays in sets]
+
+
+def plan_bytes(plan: Plan, touched: Mapping[str, int]) -> int:
+    """The least a plan moves: each launch reads or writes each of its tensors once. touched: tensor -> bytes, where a
+    launch needs another number than the tensor's own, such as those of the tokens in a paged cache."""
+    nbytes = {tensor.name: tensor.nbytes for tensor in plan.tensors} | dict(touched)
+    return sum(nbytes[name] for launch in plan.launches for name in launch.tensors)
+
+
+@lru_cache(maxsize=1)
+def _inputs(problem: Any) -> dict[str, np.ndarray]:
+    return problem.inputs()
+
+
+@lru_cache(maxsize=1)
+def _truth(problem: Any) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """output -> float64, and output -> the largest error of torch's own answer: the same for every kernel and peer."""
+    true, torchs = problem.truth(on_gpu=True), problem.yardstick("cuda")
+    return true, {name: max_abs_error(torchs[name], array) for name, array in true.items()}
+
+
+def _judged(problem: Any, outputs: Mapping[str, np.ndarray]) -> tuple[OutputError, ...]:
+    """An OutputError for each of the outputs."""
+    true, yardsticks = _truth(problem)
+    errors = {name: max_abs_error(array, true[name]) for name, array in outputs.items()}
+    return output_errors(errors, yardsticks, problem.largest_terms())
+
+
+def _copies(set_bytes: int, cold: bool) -> int:
+    """How many sets of arrays the runs take turns with."""
+    return min(MOST_COPIES, 1 + math.ceil(L2_TIMES * clock.l2_bytes() / max(set_bytes, 1))) if cold else 1
+
+
+# ---- the machine's roofs ----
+
+
+def _copier() -> Callable[[], None]:
+    import cupy
+
+    source, target = cupy.ones(COPY_BYTES // 4, cupy.float32), cupy.empty(COPY_BYTES // 4, cupy.float32)
+    return lambda: target.data.copy_from_device_async(source.data, source.nbytes, cupy.cuda.Stream.null)
+
+
+@lru_cache
+def roofs() -> dict[str, float]:
+    """The machine's own ceilings, measured: copy_gb_per_s (device to device, read + written), fp32_tflops (the lab's
+    chains of multiply-adds, their output checked) and fp16_tflops (torch's product of two 8192 x 8192 matrices of
+    random halves, on the tensor cores)."""
+    import torch
+
+    from kernels.families.lab import FmaProblem
+
+    with gpu.errors():
+        copy = np.median(clock.time_runs([_copier()], 20))
+        problem = FmaProblem(gpu.device().multiprocessors * 64, 4096)
+        (name,) = list(catalog.of_problem(FmaProblem))[:1]
+        fma = measure(Point(name, problem, cold=False))
+        if fma.status != "ok" or not fma.median_us:
+            raise RunError(f"The fp32 roof could not be measured: {fma.reason}")
+        a, b = (torch.randn(MATRIX, MATRIX, device="cuda", dtype=torch.float16) for _ in range(2))
+        c = torch.empty_like(a)
+        clock.time_runs([lambda: torch.matmul(a, b, out=c)], 50)
+        matrix = np.median(clock.time_runs([lambda: torch.matmul(a, b, out=c)], 20))
+    return {
+        "copy_gb_per_s": round(float(2 * COPY_BYTES / copy / 1e3), 1),
+        "fp32_tflops": round(2 * problem.multiply_adds / fma.median_us / 1e6, 2),
+        "fp16_tflops": round(float(2 * MATRIX**3 / matrix / 1e6), 1),
+    }

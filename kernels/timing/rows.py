@@ -1,0 +1,115 @@
+"""The rows of a table of times: one kernel or peer on one problem, with the figures that follow from its time."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from kernels import catalog
+from kernels.core.dtypes import element_type
+from kernels.timing import peers
+from kernels.timing.protocol import Point, Timing
+from kernels.timing.sweeps import Skipped
+
+SIZES = ("seq_len", "batch", "num_heads", "num_kv_heads", "head_dim", "causal", "dtype")  # of Problem.bench_columns
+STATES = tuple(f"{what}_{when}" for what in ("clock", "temperature", "power") for when in ("before", "after"))
+COLUMNS = (
+    *("name", "kind", "title", "status", *SIZES, "settings", "own_settings", "l2"),
+    *("runs", "median_us", "p10_us", "p90_us", "tflops", "tokens_per_s", "bytes", "gb_per_s"),
+    *("intensity", "roof", "roof_percent", "peak_bytes"),
+    *("output", "max_abs_error", "yardstick_error", "allowed_error"),
+    *(*STATES, "code_hash", "problem", "reason"),
+)
+"""name: the kernel's, or the path that was asked for; kind: kernel or peer; title: what the problem is, in words;
+settings: constants as NAME=VALUE; own_settings: whether the kernel would choose these itself; output: the one that uses
+most of what its error may be, and max_abs_error, yardstick_error (torch's) and allowed_error those of that output;
+problem: its fields as JSON. Times in microseconds; errors against float64; clocks in MHz, temperatures in degrees
+Celsius, power in watts."""
+
+
+def settings_text(settings: Iterable[tuple[str, int]]) -> str:
+    """Pairs of constants as the column `settings` holds them."""
+    return " ".join(f"{name}={value}" for name, value in settings)
+
+
+def problem_text(problem: Any) -> str:
+    """A problem's fields as the column `problem` holds them."""
+    return json.dumps(asdict(problem))
+
+
+def row(timing: Timing, roofs: Mapping[str, float]) -> dict[str, Any]:
+    """The table's row of a Timing; roofs as protocol.roofs gives them."""
+    point, error = timing.point, timing.error
+    made: dict[str, Any] = dict(point.problem.bench_columns)
+    made |= {"name": point.name, "kind": "peer" if point.is_peer else "kernel", "title": point.problem.title}
+    made |= {name: getattr(timing, name) for name in ("status", "reason", "code_hash")}
+    own = point.is_peer or dict(point.settings) == point.kernel.settings_for(point.problem)
+    made |= {"settings": settings_text(point.settings), "own_settings": own}
+    made |= {"l2": "cold" if point.cold else "warm", "problem": problem_text(point.problem)}
+    made |= {name: getattr(timing, name) for name in ("runs", "median_us", "p10_us", "p90_us", "peak_bytes")}
+    if error:
+        made |= {"output": error.output, "max_abs_error": error.largest}
+        made |= {"yardstick_error": error.yardstick, "allowed_error": error.allowed}
+    for name in ("clock", "temperature", "power"):
+        made[f"{name}_before"], made[f"{name}_after"] = getattr(timing, name)
+    if timing.status == "ok" and point.problem.work:
+        made |= figures(point, timing.median_us or 0.0, timing.moved_bytes or 0, roofs)
+    return {name: made.get(name) for name in COLUMNS}
+
+
+def skipped_row(skipped: Skipped) -> dict[str, Any]:
+    """The row of a Skipped."""
+    made: dict[str, Any] = {field: value for field, value in skipped.at.items() if field in SIZES}
+    made |= {name: getattr(skipped, name) for name in ("name", "title", "reason")}
+    made |= {"kind": "kernel", "status": "skipped", "own_settings": True}
+    return {name: made.get(name) for name in COLUMNS}
+
+
+def figures(point: Point, median_us: float, moved: int, roofs: Mapping[str, float]) -> dict[str, Any]:
+    """What follows from a time: TFLOP/s, tokens/s, bytes moved and GB/s, FLOP per byte, and per cent of the roof: the
+    lower of arithmetic and copy bandwidth x intensity."""
+    work, products = point.problem.work, _products(point)
+    arithmetic, by_memory = _roof(products, roofs), work.flops / moved * roofs["copy_gb_per_s"] / 1e3
+    gb_per_s, tflops = moved / median_us / 1e3, work.flops / median_us / 1e6
+    percent = tflops / min(arithmetic, by_memory) if work.flops else gb_per_s / roofs["copy_gb_per_s"]
+    return {
+        "tflops": round(tflops, 4) if work.flops else None,
+        "tokens_per_s": round(1e6 * work.tokens / median_us, 1),
+        "bytes": int(moved),
+        "gb_per_s": round(gb_per_s, 2),
+        "intensity": round(work.flops / moved, 4),
+        "roof": "copy" if by_memory < arithmetic or not work.flops else arithmetic_title(products),
+        "roof_percent": round(100 * percent, 2),
+    }
+
+
+def arithmetic_roofs(roofs: Mapping[str, float], more: Iterable[int] = ()) -> dict[str, float]:
+    """title -> TFLOP/s, of every arithmetic that a kernel of the catalogue or a peer uses, and of `more`
+    tensor_products."""
+    used = {0, 1, *(spec.tensor_products for spec in catalog.KERNELS.values()), *peers.TENSOR_PRODUCTS.values(), *more}
+    return {arithmetic_title(n): _roof(n, roofs) for n in sorted(used)}
+
+
+def arithmetic_title(products: int) -> str:
+    """The arithmetic that makes a multiply-add of so many 16-bit products on tensor cores, in words."""
+    return "fp32 FMA" if not products else "fp16 tensor cores" if products == 1 else f"fp16 tensor cores / {products}"
+
+
+def _roof(products: int, roofs: Mapping[str, float]) -> float:
+    """TFLOP/s. Derived: a product that is made of n 16-bit ones goes at most at 1 / n of the fp16 rate."""
+    return roofs["fp16_tflops"] / products if products else roofs["fp32_tflops"]
+
+
+def _products(point: Point) -> int:
+    """As KernelSpec.tensor_products, of a point's kernel or peer on its problem."""
+    if not point.is_peer:
+        return point.kernel.tensor_products
+    dtype = point.problem.bench_columns.get("dtype", "float32")
+    return 1 if element_type(dtype).bytes == 2 else peers.TENSOR_PRODUCTS.get(point.name, 0)
+
+
+def table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows as a table of COLUMNS."""
+    return pd.DataFrame(list(rows), columns=list(COLUMNS))

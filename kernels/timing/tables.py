@@ -1,0 +1,146 @@
+"""Measured tables with where, when and with what they were measured: kernels/recordings/<kind>/<GPU>.csv, one file for
+each GPU.
+
+A file's first line is a # and JSON: the format's version and the fields of Provenance; the rest is CSV. Kinds are
+hierarchy, cycles, bench, calibration and occupancy, and the timelines, of which there are several for each GPU. Nothing
+here needs a GPU, torch or CuPy.
+"""
+
+import datetime
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kernels.errors import TraceError
+
+FOLDER = Path(__file__).parents[1] / "recordings"
+FORMAT = 2  # of a table's file; 1, which said nothing of its version, had the columns heads, kv_heads and head_size
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where, when and with what a table was measured.
+
+    device: the GPU's name; date: ISO; compiler: such as NVRTC 13.0; torch: its version. codes: kernel -> code_hash of
+    what was measured. roofs: the machine's own ceilings (protocol.roofs). more: what one kind of table alone says.
+    Empty where a kind says nothing of it.
+    """
+
+    device: str
+    driver: str
+    date: str
+    compiler: str = ""
+    torch: str = ""
+    codes: dict[str, str] = field(default_factory=dict)
+    roofs: dict[str, float] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """What JSON holds of it: the fields that say something, with those of `more` beside them."""
+        said = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "more" and getattr(self, f.name)}
+        return {**said, **self.more}
+
+    @classmethod
+    def from_json(cls, said: dict[str, Any]) -> "Provenance":
+        """The reverse of as_json. TypeError if device, driver or date is missing."""
+        own = {f.name for f in fields(cls)} - {"more"}
+        more = {name: value for name, value in said.items() if name not in own}
+        return cls(**{name: value for name, value in said.items() if name in own}, more=more)
+
+
+def provenance(device: Any, codes: dict[str, str] | None = None, **said: Any) -> Provenance:
+    """The Provenance of what is measured today on a run.backends.Device; `said`: its other fields, and whatever the
+    kind adds."""
+    here = {"device": device.name, "driver": device.driver, "date": datetime.date.today().isoformat()}
+    return Provenance.from_json({**here, "codes": codes or {}, **said})
+
+
+def path_of(kind: str, device: str) -> Path:
+    """The file in which a kind of table of the GPU of that name is recorded."""
+    return FOLDER / kind / f"{file_name(device)}.csv"
+
+
+def file_name(text: str) -> str:
+    """A text as the name of a file or folder."""
+    return re.sub(r"[^\w.-]+", "_", text).strip("_")
+
+
+def save(table: pd.DataFrame, path: str | Path, where: Provenance) -> Path:
+    """Writes the table and its Provenance; returns the path. A reader never meets half a file."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with part.open("w") as file:
+        file.write("# " + json.dumps({"format": FORMAT, **where.as_json()}) + "\n")
+        table.to_csv(file, index=False, lineterminator="\n")
+    part.replace(path)
+    return path
+
+
+def load(path: str | Path) -> tuple[pd.DataFrame, Provenance]:
+    """(table, Provenance) of a file that `save` wrote; TraceError if it is anything else, or of another format."""
+    path = Path(path)
+    try:
+        state = path.stat()
+        return _load(path, state.st_mtime_ns, state.st_size)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise TraceError(f"{path.name} is not a table of measurements: {error}.") from None
+
+
+@lru_cache(maxsize=64)
+def _load(path: Path, changed: int, size: int) -> tuple[pd.DataFrame, Provenance]:
+    """`load`, remembered until the file changes."""
+    with path.open() as file:
+        said = json.loads(file.readline().removeprefix("# "))
+        check_format(said, path)
+        table = pd.read_csv(file)
+    return table, Provenance.from_json(said)
+
+
+def check_format(said: dict[str, Any], path: Path) -> None:
+    """Takes the version out of a file's JSON; TraceError if it is not this program's."""
+    found = said.pop("format", 1)
+    if found != FORMAT:
+        raise TraceError(
+            f"{path.name} has format {found}, and this program reads format {FORMAT}. Measure it again with this "
+            "program (python -m kernels record, on a GPU), or read it with the program that wrote it."
+        )
+
+
+# ---- what is recorded ----
+
+
+def recorded(kind: str) -> dict[str, tuple[pd.DataFrame, Provenance]]:
+    """GPU name -> (table, Provenance) of every recorded table of a kind, the newest first. What cannot be read is left
+    out (`left_out`)."""
+    return dict(sorted(_look(kind)[0].items(), key=lambda item: item[1][1].date, reverse=True))
+
+
+def left_out(kind: str) -> list[str]:
+    """Why recorded tables of a kind are not shown, a sentence for each: of another format, or not readable."""
+    return _look(kind)[1]
+
+
+def _look(kind: str) -> tuple[dict[str, tuple[pd.DataFrame, Provenance]], list[str]]:
+    found, reasons = {}, []
+    for path in sorted((FOLDER / kind).glob("*.csv")):
+        try:
+            table, where = load(path)
+            found[where.device] = table, where
+        except TraceError as error:
+            reasons.append(str(error))
+    return found, reasons
+
+
+def changed_code(codes: dict[str, str], kernels: Iterable[str] = ()) -> list[str]:
+    """The kernels among `codes` (all of them if `kernels` is empty) whose code is not the catalogue's of today."""
+    from kernels.catalog import KERNELS
+
+    asked = list(kernels) or list(codes)
+    return [name for name in asked if name not in KERNELS or codes.get(name) != KERNELS[name].code_hash]

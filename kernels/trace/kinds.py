@@ -1,0 +1,81 @@
+"""The one table of access kinds: every way in which a kernel here touches memory, and all that the program knows of it.
+
+Probes, traces, the memory model, the disassembly, the calibration against Nsight Compute and the pages' words read this
+table. A new kind is one row here, one macro in device/probe.cuh and one function in device/ptx.cuh.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Rule(Enum):
+    """How many wavefronts a warp's access takes in the shared memory pipe (memory.model.shared_wavefronts says more).
+
+    MERGED: lanes that want the same word share it, and neighbouring passes may be served together. SHARED: lanes that
+    want the same word share it. SEPARATE: they do not. BYPASS: the data takes another way, and no wavefront. SECTORS:
+    an access of global memory, which is counted in sectors.
+    """
+
+    MERGED = "merged"
+    SHARED = "shared"
+    SEPARATE = "separate"
+    BYPASS = "bypass"
+    SECTORS = "sectors"
+
+
+@dataclass(frozen=True)
+class AccessKind:
+    """One kind of access. Its place in KINDS is the number by which lab_access.cu knows it (the constant OP).
+
+    event: what a trace calls it; event and space together name the kind. macro: the probe that announces it. space:
+    shared or global. direction: read or write. widths: the bytes that one lane may access. sass: the start of its
+    opcode in the machine code. rule: what it costs. metric: the counter of Nsight Compute that counts that cost. said:
+    the kind in words, for sentences.
+    """
+
+    name: str
+    event: str
+    macro: str
+    space: str
+    direction: str
+    widths: tuple[int, ...]
+    sass: str
+    rule: Rule
+    metric: str
+    said: str
+
+
+_ANY = (1, 2, 4, 8, 16)
+_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+_LDGSTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts_cache_{}.sum"
+_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
+
+# fmt: off
+KINDS = (
+    AccessKind("shared_load", "load", "PROBE_LOAD", "shared", "read", _ANY, "LDS", Rule.MERGED,
+               _WAVEFRONTS.format("ld"), "a load"),
+    AccessKind("shared_store", "store", "PROBE_STORE", "shared", "write", _ANY, "STS", Rule.SHARED,
+               _WAVEFRONTS.format("st"), "a store"),
+    AccessKind("ldmatrix", "ldmatrix", "PROBE_LDMATRIX", "shared", "read", (16,), "LDSM", Rule.SHARED,
+               _WAVEFRONTS.format("ld"), "an ldmatrix"),
+    AccessKind("cp_async", "cp_async", "PROBE_CP_ASYNC", "shared", "write", (4, 8, 16), "LDGSTS", Rule.SEPARATE,
+               _LDGSTS.format("access"), "a cp.async"),
+    AccessKind("cp_async_l2", "cp_async_l2", "PROBE_CP_ASYNC_L2", "shared", "write", (16,), "LDGSTS", Rule.BYPASS,
+               _LDGSTS.format("bypass"), "a cp.async past L1"),
+    AccessKind("global_load", "load", "PROBE_LOAD", "global", "read", _ANY, "LDG", Rule.SECTORS,
+               _SECTORS.format("ld"), "a load"),
+    AccessKind("global_store", "store", "PROBE_STORE", "global", "write", _ANY, "STG", Rule.SECTORS,
+               _SECTORS.format("st"), "a store"),
+)
+# fmt: on
+KIND = {kind.name: kind for kind in KINDS}
+EVENTS = tuple(dict.fromkeys(kind.event for kind in KINDS))
+READS = tuple(dict.fromkeys(kind.event for kind in KINDS if kind.direction == "read"))
+WRITES = tuple(event for event in EVENTS if event not in READS)
+MACROS = {kind.macro: kind.event for kind in KINDS}
+_BY_EVENT = {(kind.event, kind.space): kind for kind in KINDS}
+
+
+def kind_of(event: str, space: str) -> AccessKind:
+    """The kind of a trace's event in a space (shared or global). KeyError if there is none."""
+    return _BY_EVENT[event, space]

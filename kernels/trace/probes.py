@@ -1,0 +1,246 @@
+"""Reads the PROBE lines of a kernel's .cu and headers: the line itself is the only declaration of what it logs.
+
+The macros, and the record that a probe writes, are explained in device/probe.cuh. Here a probe becomes a Site; a record
+names its site by one word, which both sides compute from the file's name and the line number.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, reduce
+
+import numpy as np
+import pyarrow as pa
+
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.errors import BuildError, TraceError
+from kernels.trace.kinds import KINDS, MACROS
+
+RECORD = np.dtype([("payload", "<u8"), ("site", "<u4"), ("keys", "<u4")])
+"""struct ProbeRecord of device/probe.cuh."""
+OUT_OF_RANGE = 1 << 31
+"""The bit of a record's site word that says that one of its keys was no whole number from 0 to 65,535."""
+LINE_BITS = 18
+MAX_KEYS = {"mark": 2, "value": 4, "access": 2, "role": 0}
+BEFORE_KEYS = ("launch", "block", "thread", "warp", "lane", "seq", "file", "line", "event", "role")
+AFTER_KEYS = ("value", "space", "tensor", "offset", "bytes")
+SPACES = {"gmem": "global", "smem": "shared"}
+PLUMBING = {"PROBE_PARAM", "PROBE_BEGIN", "PROBE_REF", "PROBE_PASS"}
+"""The macros that log nothing."""
+_LOGGING = ("PROBE_MARK", "PROBE_VALUE", "PROBE_ROLE", *MACROS)
+_PROBE = re.compile(rf"\b({'|'.join(_LOGGING)})\((.*)\);\s*$")
+_IS_PROBE = re.compile(rf"\b(PROBE_BEGIN|{'|'.join(_LOGGING)})\(")
+
+
+@dataclass(frozen=True)
+class Site:
+    """One probe line. kind: mark, value, role or access. event: the name of a mark, value or role; of an access its
+    kind's event, such as load. keys: the names of its keys, in order.
+
+    Of an access: space is global or shared, tensor its name without the space (K of K_smem), bytes what one lane
+    touches (on the line a number or the name of a compile-time constant). Else those are None, None and 0. code_line:
+    the statement that it speaks of, which is the access after it, or the line before it that computed the value.
+    """
+
+    file: str
+    line: int
+    kind: str
+    event: str
+    keys: tuple[str, ...] = ()
+    space: str | None = None
+    tensor: str | None = None
+    bytes: int = 0
+    code_line: int = 0
+
+    @property
+    def word(self) -> int:
+        """What a record of this site holds as its `site`."""
+        return site_word(self.file, self.line)
+
+    @property
+    def place(self) -> str:
+        """File and line of the statement that it speaks of, as 03_flash.cu:57."""
+        return f"{self.file}:{self.code_line}"
+
+
+@dataclass(frozen=True)
+class Sites:
+    """The probes of a kernel, in the order of its files and then of their lines. A record's place is a number in it.
+
+    Raises BuildError where two files have the same hash, so that a record would not say from which of them it comes.
+    """
+
+    listed: tuple[Site, ...]
+
+    def __post_init__(self) -> None:
+        files: dict[int, str] = {}
+        for site in self.listed:
+            other = files.setdefault(site.word >> LINE_BITS, site.file)
+            if other != site.file:
+                raise BuildError(f"The probes of {other} and {site.file} cannot be told apart. Rename one of them.")
+
+    def __getitem__(self, place: int) -> Site:
+        return self.listed[place]
+
+    def __len__(self) -> int:
+        return len(self.listed)
+
+    def __iter__(self) -> Iterator[Site]:
+        return iter(self.listed)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The names of all keys, each once, in order."""
+        return tuple(dict.fromkeys(key for site in self.listed for key in site.keys))
+
+    def find(self, file: str, line: int) -> Site:
+        """The probe on that line. KeyError if there is none."""
+        return self.listed[self._number[file, line]]
+
+    @cached_property
+    def _number(self) -> dict[tuple[str, int], int]:
+        return {(site.file, site.line): number for number, site in enumerate(self.listed)}
+
+    def index(self, table: pa.Table) -> np.ndarray:
+        """The place in this sequence of each record of a trace's table, int64 [records]. TraceError for a line without
+        a probe."""
+        files = table["file"].unify_dictionaries()
+        names = files.chunk(0).dictionary.to_pylist() if files.num_chunks else []
+        codes = np.concatenate([chunk.indices.to_numpy() for chunk in files.chunks] or [np.zeros(0, np.int32)])
+        lines = table["line"].to_numpy()
+        size = int(lines.max(initial=0)) + 1
+        number = np.full(len(names) * size, -1, np.int64)
+        for (file, line), place in self._number.items():
+            if file in names and line < size:
+                number[names.index(file) * size + line] = place
+        found = number[codes.astype(np.int64) * size + lines]
+        if len(found) and found.min() < 0:
+            at = int(found.argmin())
+            raise TraceError(
+                f"The trace names {names[codes[at]]}:{lines[at]}, which holds no probe: it was made of another source. "
+                "Run the kernel again."
+            )
+        return found
+
+    def index_of_words(self, words: np.ndarray) -> np.ndarray:
+        """The place of each record by its site word (uint32 [records]), int64; -1 for a word that no site has."""
+        # A word below `first` wraps round, to past the end, where -1 stands.
+        found = [place.take(words - first, mode="clip") for first, place in self._by_file]
+        return reduce(np.maximum, found) if found else np.full(len(words), -1, np.intp)
+
+    @cached_property
+    def _by_file(self) -> list[tuple[np.uint32, np.ndarray]]:
+        """For each file the word of its line 0, and for each of its lines the place of its site, or -1; the last is
+        -1."""
+        words = np.array([site.word for site in self], np.uint32)
+        tables = []
+        for file in np.unique(words >> LINE_BITS):
+            here = np.flatnonzero(words >> LINE_BITS == file)
+            first = file << np.uint32(LINE_BITS)
+            place = np.full(int(words[here].max() - first) + 2, -1, np.intp)
+            place[words[here] - first] = here
+            tables.append((first, place))
+        return tables
+
+
+def site_word(file: str, line: int) -> int:
+    """The word by which a record names its site: 13 bits of a hash of the file's name above 18 bits of line number, as
+    probe_site in device/probe.cuh computes it."""
+    value = 2166136261
+    for byte in file.encode():
+        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+    return ((value ^ value >> 13 ^ value >> 26) & 0x1FFF) << LINE_BITS | line
+
+
+def sites_of(request: Request) -> Sites:
+    """The probes of a request's kernel, with the widths that its build has. Raises BuildError."""
+    return sites(request.kernel, request.defines)
+
+
+def sites(spec: KernelSpec, defines: Mapping[str, int]) -> Sites:
+    """The probes of a kernel's .cu and headers, built with these -D constants; BuildError for one that cannot be
+    read."""
+    return _sites(spec.files, tuple(sorted(defines.items())))
+
+
+@lru_cache(maxsize=128)
+def _sites(files: tuple[tuple[str, str], ...], defines: tuple[tuple[str, int], ...]) -> Sites:
+    return Sites(tuple(site for name, text in files for site in _sites_of_file(name, text, dict(defines))))
+
+
+def _sites_of_file(file: str, text: str, constants: Mapping[str, int]) -> Iterator[Site]:
+    lines = _without_comments(text).splitlines()
+    for number, line in enumerate(lines, 1):
+        macros = re.findall(r"\bPROBE_\w+", line)
+        if not macros or line.lstrip().startswith("#") or set(macros) <= PLUMBING:
+            continue
+        probe = _PROBE.search(line)
+        if not probe or len(macros) != 1:
+            raise BuildError(f"{file}:{number}: a probe must be one statement alone on its line: {line.strip()}")
+        yield _site(file, number, probe[1], _arguments(probe[2]), lines, constants)
+
+
+def _without_comments(text: str) -> str:
+    """The text with its comments blanked and every line in its place."""
+    return re.sub(r"/\*.*?\*/|//[^\n]*", lambda found: "\n" * found[0].count("\n"), text, flags=re.S)
+
+
+def _site(file: str, line: int, macro: str, args: list[str], lines: list[str], constants: Mapping[str, int]) -> Site:
+    kind = "access" if macro in MACROS else macro.removeprefix("PROBE_").lower()
+    code_line = _code_line(lines, line, -1 if kind == "value" else 1)
+    try:
+        if kind == "access":
+            tensor, _, memory = args[0].rpartition("_")
+            event, space = MACROS[macro], SPACES[memory]
+            if not any((known.event, known.space) == (event, space) for known in KINDS):
+                raise ValueError(space)
+            width = int(constants.get(args[2], args[2]))
+            site = Site(file, line, kind, event, tuple(args[3:]), space, tensor, width, code_line)
+        else:
+            keys = args[1:-1] if kind == "value" else args[1:]
+            site = Site(file, line, kind, args[0], tuple(keys), code_line=code_line)
+    except (KeyError, IndexError, ValueError):
+        raise BuildError(f"{file}:{line}: cannot read this {macro}; device/probe.cuh lists its forms.") from None
+    taken = (*BEFORE_KEYS, *AFTER_KEYS)
+    odd = [key for key in site.keys if not key.isidentifier() or key in taken]
+    few = len(site.keys) < (1 if kind in ("mark", "value") else 0)
+    if odd or few or len(site.keys) > MAX_KEYS[kind]:
+        raise BuildError(
+            f"{file}:{line}: {macro} has the keys {', '.join(site.keys) or 'none'}; keys must be plain variables, at "
+            f"most {MAX_KEYS[kind]}, and not called as a column of every trace is: {', '.join(taken)}."
+        )
+    return site
+
+
+def _code_line(lines: list[str], line: int, step: int) -> int:
+    """The nearest line before (step -1) or after (step 1) that holds code and no probe."""
+    at = line + step
+    while 1 <= at <= len(lines):
+        text = lines[at - 1].strip()
+        if text and text != "}" and not text.startswith("#") and not is_probe_line(text):
+            return at
+        at += step
+    return line
+
+
+def _arguments(text: str) -> list[str]:
+    """The arguments of a macro call, split at its top-level commas."""
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        depth += (char in "([{") - (char in ")]}")
+        if char == "," and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    return parts + [text[start:].strip()]
+
+
+def is_probe_line(text: str) -> bool:
+    """Whether a source line is instrumentation: it holds a probe and nothing that computes. A #define is none."""
+    return bool(_IS_PROBE.search(text)) and not text.lstrip().startswith("#")
+
+
+def strip_probes(source: str) -> str:
+    """The source with every probe line blanked: what the timed build must equal, instruction for instruction."""
+    bare = (re.sub(r" PROBE_(PARAM|REF|PASS)\b", "", line) for line in source.splitlines())
+    return "\n".join("" if is_probe_line(line) else line for line in bare)

@@ -1,0 +1,211 @@
+"""Raw probe records -> Trace: a tidy Arrow table with its provenance, and how many records were lost. Parquet in and
+out."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kernels.errors import TraceError
+from kernels.trace.probes import AFTER_KEYS, BEFORE_KEYS, MAX_KEYS, OUT_OF_RANGE, RECORD, Site, Sites
+
+FORMAT = 2
+"""The version of the Parquet form. Format 1, which did not say so, had no file and no role."""
+_METADATA = b"warpglass"
+_WORDS = pa.dictionary(pa.int32(), pa.string())
+_TYPES = {name: pa.int32() for name in (*BEFORE_KEYS, "bytes")}
+_TYPES |= {name: _WORDS for name in ("file", "event", "role", "space", "tensor")}
+_TYPES |= {"value": pa.float32(), "offset": pa.int64()}
+
+
+@dataclass(frozen=True)
+class RawRecords:
+    """What one launch left in its probe buffer. records: [threads, capacity] of probes.RECORD, thread by thread in
+    block order from `first_block`; counts: [threads], how many each thread had to say, which may be more than it could
+    keep."""
+
+    launch: int
+    first_block: int
+    threads_per_block: int
+    records: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def lost(self) -> int:
+        """Records that did not fit."""
+        return int(np.maximum(self.counts.astype(np.int64) - self.records.shape[1], 0).sum())
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a probed run logged.
+
+    table: one row per record, thread by thread. Columns: launch (0, 1, ... in order), block (x fastest, of its launch),
+    thread, warp, lane, seq (counted in the thread), file and line (of the probe), event, role (of the thread at that
+    time; null before any PROBE_ROLE), one int32 column per key name (null where the event has no such key), value
+    (float32; of values only), and of accesses only space, tensor, offset (bytes from the tensor's base) and bytes.
+    lost: records that did not fit. provenance: kernel, problem, backend, device and so on, as text.
+    """
+
+    table: pa.Table
+    lost: int
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the key columns."""
+        return tuple(name for name in self.table.column_names if name not in _TYPES)
+
+    def frame(self, *columns: str) -> pd.DataFrame:
+        """The table, or some of its columns, as pandas; keys as nullable floats where they have nulls."""
+        return (self.table.select(columns) if columns else self.table).to_pandas()
+
+    def save(self, path: str | Path) -> None:
+        """Writes the trace as Parquet. The same trace always gives the same bytes."""
+        said = json.dumps({"format": FORMAT, "lost": self.lost, **self.provenance}, sort_keys=True)
+        pq.write_table(self.table.replace_schema_metadata({_METADATA: said.encode()}), path, compression="zstd")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Trace":
+        """A trace from a Parquet file that `save` wrote; TraceError if it is anything else, or of another version."""
+        path = Path(path)
+        try:
+            table = pq.read_table(path)
+            provenance = json.loads(table.schema.metadata[_METADATA])
+            lost, version = int(provenance.pop("lost")), provenance.pop("format", 1)
+        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TraceError(f"{path.name} is not a Warpglass trace: {error}") from None
+        if version != FORMAT:
+            raise TraceError(
+                f"{path.name} is a trace of format {version}; this Warpglass reads format {FORMAT}. Make it anew with "
+                f"python -m kernels run KERNEL --trace {path.name}, or a recording with python -m kernels record."
+            )
+        wrong = [n for n, kind in _TYPES.items() if n not in table.column_names or table.schema.field(n).type != kind]
+        if wrong:
+            raise TraceError(f"{path.name} is not a Warpglass trace: no proper column {', '.join(wrong)}")
+        return cls(table.replace_schema_metadata(None), lost, provenance)
+
+
+def decode(raw_records: Sequence[RawRecords], sites: Sites, provenance: Mapping[str, Any] | None = None) -> Trace:
+    """A Trace from the RawRecords of each launch. sites: of the source that ran (probes.sites_of). Raises TraceError
+    where a key was out of range, or where the records are not of that source."""
+    tables = [_decode_launch(raw, sites) for raw in raw_records]
+    return Trace(pa.concat_tables(tables), sum(raw.lost for raw in raw_records), dict(provenance or {}))
+
+
+def _decode_launch(raw: RawRecords, sites: Sites) -> pa.Table:
+    records, kept, seq = _flatten(raw)
+    place = _places(records, sites)
+    not_value = np.array([s.kind != "value" for s in sites], bool).take(place)
+    not_access = np.array([s.kind != "access" for s in sites], bool).take(place)
+    slots = np.arange(len(kept), dtype=np.int32)
+    block = np.repeat(slots // raw.threads_per_block + np.int32(raw.first_block), kept)
+    thread = np.repeat(slots % np.int32(raw.threads_per_block), kept)
+    payload = records["payload"].copy()
+    columns = {
+        "launch": np.full(len(records), raw.launch, np.int32),
+        "block": block,
+        "thread": thread,
+        "warp": thread >> 5,
+        "lane": thread & 31,
+        "seq": seq,
+        "file": _words([s.file for s in sites], place),
+        "line": np.array([s.line for s in sites], np.int32).take(place),
+        "event": _words([s.event for s in sites], place),
+        "role": _roles(place, seq, sites),
+        **_key_columns(records["keys"], payload, place, sites),
+        "value": pa.array(payload.astype(np.uint32).view(np.float32), mask=not_value),  # the low word
+        "space": _words([s.space for s in sites], place, not_access),
+        "tensor": _words([s.tensor for s in sites], place, not_access),
+        "offset": pa.array(payload.view(np.int64), mask=not_access),
+        "bytes": pa.array(np.array([s.bytes for s in sites], np.int32).take(place), mask=not_access),
+    }
+    types = {name: _TYPES.get(name, pa.int32()) for name in (*BEFORE_KEYS, *sites.keys, *AFTER_KEYS)}
+    return pa.table({name: columns[name] for name in types}, schema=pa.schema(types))
+
+
+def _flatten(raw: RawRecords) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The kept records one after another, thread by thread; how many each thread kept; each record's number in its
+    thread."""
+    capacity = raw.records.shape[1]
+    kept = np.minimum(raw.counts, capacity).astype(np.int64)
+    used = int(kept.max(initial=0))
+    if len(kept) and kept.min() == used:  # all threads said equally much: nothing to leave out
+        return raw.records[:, :used].reshape(-1), kept, np.tile(np.arange(used, dtype=np.int32), len(kept))
+    whole = raw.records.view(np.complex128)  # 16 bytes that NumPy moves as one
+    records = whole[:, :used][np.arange(used) < kept[:, None]].view(RECORD)
+    return records, kept, (np.arange(len(records)) - np.repeat(np.cumsum(kept) - kept, kept)).astype(np.int32)
+
+
+def _places(records: np.ndarray, sites: Sites) -> np.ndarray:
+    """The place of each record in `sites`. TraceError where a key was out of range, or a record has no site."""
+    words = records["site"].copy()
+    place = sites.index_of_words(words)
+    if not len(place) or place.min() >= 0:
+        return place
+    refused = np.flatnonzero(words & np.uint32(OUT_OF_RANGE))
+    if len(refused):
+        record = records[refused[0]]
+        said = {site.word: site for site in sites}.get(int(record["site"]) ^ OUT_OF_RANGE)
+        if said:
+            raise TraceError(_out_of_range(said, int(record["keys"]), int(record["payload"].view(np.int64))))
+    raise TraceError(
+        "The records name lines that hold no probe: the source changed under the run, or memory was overwritten. Run "
+        "it again."
+    )
+
+
+def _out_of_range(site: Site, number: int, value: int) -> str:
+    key = site.keys[number] if number < len(site.keys) else f"key {number}"
+    return (
+        f"{site.file}:{site.line}: the key {key} of the probe {site.event} was {value:,}; a key must be a whole number "
+        f"from 0 to 65,535. Choose a smaller problem or a scope of earlier items, or log a smaller number in its place."
+    )
+
+
+def _words(texts: Iterable[str | None], place: np.ndarray, missing: np.ndarray | None = None) -> pa.DictionaryArray:
+    """An Arrow dictionary array of each record's text; `missing` marks the records whose site has none."""
+    listed = list(texts)
+    words = sorted({text for text in listed if text is not None})
+    codes = np.array([words.index(text) if text is not None else 0 for text in listed], np.int32)
+    taken = codes.take(place) if len(words) > 1 else np.zeros(len(place), np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(taken, mask=missing), pa.array(words, pa.string()))
+
+
+def _roles(place: np.ndarray, seq: np.ndarray, sites: Sites) -> pa.Array:
+    """The role of each record's thread at that time: that of the thread's last PROBE_ROLE, this record's own
+    included."""
+    names = [site.event if site.kind == "role" else None for site in sites]
+    if not any(names):
+        return pa.nulls(len(place), _WORDS)
+    starts = (seq == 0) | np.array([name is not None for name in names]).take(place)
+    last = place[np.maximum.accumulate(np.where(starts, np.arange(len(place)), 0))]
+    return _words(names, last, np.array([name is None for name in names]).take(last))
+
+
+def _key_columns(words: np.ndarray, payload: np.ndarray, place: np.ndarray, sites: Sites) -> dict[str, pa.Array]:
+    """One int32 array per key name, null where the record's site has no such key. Keys 0 and 1 lie in the record's key
+    word, 2 and 3 in the payload's high word."""
+    keyed = np.flatnonzero(np.array([bool(s.keys) for s in sites], bool).take(place))
+    place, low, high = place[keyed], words[keyed], (payload[keyed] >> np.uint64(32)).astype(np.uint32)
+    columns = {}
+    for name in sites.keys:
+        values, missing = np.zeros(len(words), np.int32), np.ones(len(words), bool)
+        for at in range(MAX_KEYS["value"]):
+            here = np.array([s.keys[at : at + 1] == (name,) for s in sites])
+            if here.any():
+                chosen = here.take(place)
+                word = (low if at < 2 else high)[chosen]
+                values[keyed[chosen]] = word >> np.uint32(16) if at % 2 else word & np.uint32(0xFFFF)
+                missing[keyed[chosen]] = False
+        columns[name] = pa.array(values, mask=missing)
+    return columns
+
+
+assert RECORD.itemsize == 16, "device/probe.cuh writes records of 16 bytes"

@@ -1,0 +1,154 @@
+"""Any kernel in a real Chromium: what it shows is what the run holds, also of a kernel and a family that nothing
+knows."""
+
+import random
+import shutil
+
+import dropped
+import numpy as np
+import pytest
+from browser.conftest import Server, ready
+from browser.stepping import hover, lit, point_at, press, sentence, step_of, tip
+from playwright.sync_api import expect
+
+from app.stories import PAGES
+from explainers import generic
+from kernels.catalog import load_kernel
+from kernels.core.dtypes import widened
+from kernels.core.request import Request, Scope
+from kernels.families.dense.problem import DenseProblem
+from kernels.run import execute
+
+pytestmark = pytest.mark.xdist_group("browser")
+VIEW = "Tensors and values"
+DRAWN = "location.search.includes('=')"  # a page writes its link when its choices stand
+FAILED = "!!document.querySelector('[data-testid=stException]')"
+SMALL = DenseProblem(seq_len=40, causal=True)
+SMALL_URL = "seq_len=40&causal=true&BLOCK_Q=16&BLOCK_KV=16&backend=cpu"
+
+
+@pytest.fixture(scope="module")
+def flash(run_of):
+    return run_of("03_flash", SMALL, {"BLOCK_Q": 16, "BLOCK_KV": 16}, Scope(1))
+
+
+def some(rows, cols, count=3):
+    """The corners of a matrix, and a few of its cells."""
+    inner = random.Random(rows * cols).choices([(row, col) for row in range(rows) for col in range(cols)], k=count)
+    return {(0, 0), (0, cols - 1), (rows - 1, 0), (rows - 1, cols - 1), *inner}
+
+
+def tensors_are_read_off(page, run, story):
+    """Each tensor's cells, at the pointer, hold the run's own numbers at those places."""
+    for shown in story.tensors:
+        whole = run.arrays[shown["name"]]
+        matrix = widened(whole.reshape(-1, *whole.shape[-2:])[0] if whole.ndim > 1 else whole[None])
+        assert matrix.shape == (shown["rows"], shown["cols"])
+        for row, col in some(*matrix.shape):
+            place, value = hover(page, VIEW, box=shown["name"], row=row, col=col).split(" = ")
+            assert place == f"{shown['name']}[{f'{row}, ' if whole.ndim > 1 else ''}{col}]"
+            assert np.float32(value) == np.float32(matrix[row, col])
+
+
+def values_are_read_off(page, run, story):
+    """Each value's cells, at the pointer and with the last step shown, hold what the trace last logged there."""
+    records = run.trace.frame()
+    for shown in story.values:
+        mine = records[(records.event == shown["event"]) & records.value.notna()]
+        keys, title = shown["keys"], f"{shown['event']}({', '.join(shown['keys'])})"
+        held = dict(part.split(" ") for part in shown["slice"].split(", ") if part)
+        for key, at in held.items():
+            mine = mine[mine[key] == int(at)]
+        last = mine.groupby(keys[-2:]).value.last()
+        for row, col in some(shown["rows"], shown["cols"]):
+            at = [shown["row0"] + row, shown["col0"] + col][-len(keys[-2:]) :]
+            place, value = hover(page, VIEW, box=title, row=row, col=col).split(" = ")
+            assert place == f"{shown['event']}({', '.join(f'{key} {n}' for key, n in zip(keys[-2:], at))})"
+            found = last.get(tuple(at) if len(at) > 1 else at[0])
+            assert value == "not logged yet" if found is None else np.float32(value) == np.float32(found), place
+
+
+def test_every_tensor_and_every_value_is_that_of_the_run(visit, flash):
+    story = generic.explain(flash)
+    assert {"q", "k", "v", "o"} == {shown["name"] for shown in story.tensors}
+    assert {"score", "m", "l", "p", "o", "rescale"} <= {shown["event"] for shown in story.values}
+    page = visit(f"/any_kernel?kernel=03_flash&{SMALL_URL}&at_item=1")
+    assert hover(page, VIEW, box="score(row, col)", row=0, col=0) == "score(row 16, col 0) = not logged yet"
+    press(page, "End")
+    tensors_are_read_off(page, flash, story)
+    values_are_read_off(page, flash, story)
+
+
+def test_a_key_press_steps_the_sentence_the_title_and_the_lit_lines(visit, flash):
+    frames = generic.explain(flash).frames
+    page = visit(f"/any_kernel?kernel=03_flash&{SMALL_URL}&at_item=1")
+    canvas = page.locator("canvas[aria-label]")
+    for step, frame in enumerate(frames):
+        assert (step_of(page), sentence(page)) == (step, frame["sentence"])
+        expect(page.locator("[data-part=title]")).to_have_text(frame["title"])
+        assert lit(page) == sorted(frame["lines"])
+        assert frame["sentence"] in canvas.get_attribute("aria-label")
+        press(page, "ArrowRight")
+    assert any(frame["lines"] for frame in frames) and step_of(page) == len(frames) - 1
+
+
+def test_the_keys_move_over_the_tensors_and_pin_an_exact_value(visit, flash):
+    page = visit(f"/any_kernel?kernel=03_flash&{SMALL_URL}&at_item=1")
+    page.locator("canvas[aria-label]").focus()
+    page.mouse.move(*point_at(page, VIEW, box="k", row=7, col=9))
+    press(page, "Alt+ArrowRight", "Alt+ArrowDown", "Alt+ArrowLeft", "Alt+ArrowLeft", "Alt+ArrowUp")
+    place, value = tip(page).split(" = ")
+    assert place == "k[7, 8]" and np.float32(value) == flash.arrays["k"][0, 0, 7, 8]
+    press(page, "Enter")
+    page.mouse.move(5, 5)
+    assert page.locator(".pin").inner_text() == f"Pinned: k[7, 8] = {value}"
+    assert step_of(page) == 0
+
+
+# ---- what a user brings ----
+
+
+@pytest.fixture(scope="module")
+def brought(tmp_path_factory):
+    """A server whose WARPGLASS_KERNELS names a folder with a .cu of a family that we know and a family of its own."""
+    folder = tmp_path_factory.mktemp("brought")
+    shutil.copy(dropped.ONE_KERNEL, folder)
+    shutil.copytree(dropped.ODD_FAMILY, folder / dropped.ODD_FAMILY.name)
+    server = Server(WARPGLASS_KERNELS=str(folder))
+    yield server
+    server.stop()
+
+
+def test_a_dropped_kernel_opens_whole(visit, brought):
+    spec = load_kernel(dropped.ONE_KERNEL)
+    settings = tuple((c.name, 16) for c in spec.constants if c.name.startswith("BLOCK"))
+    run = execute.run(Request(spec, SMALL, settings, Scope(1)))
+    story = generic.explain(run)
+    page = visit(f"/any_kernel?kernel=one_kernel&{SMALL_URL}&at_item=1", at=brought)
+    assert (sentence(page), lit(page)) == (story.frames[0]["sentence"], sorted(story.frames[0]["lines"]))
+    press(page, "End")
+    assert sentence(page) == story.frames[-1]["sentence"]
+    tensors_are_read_off(page, run, story)
+
+
+def test_a_family_that_nothing_knows_opens_whole(visit, brought, monkeypatch):
+    spec = dropped.odd_kernel(monkeypatch)
+    run = execute.run(Request(spec, spec.problem_type()))
+    story = generic.explain(run)
+    page = visit("/any_kernel?kernel=odd&backend=cpu", at=brought)
+    for frame in story.frames:
+        assert (sentence(page), lit(page)) == (frame["sentence"], sorted(frame["lines"]))
+        press(page, "ArrowRight")
+    tensors_are_read_off(page, run, story)  # bfloat16, and of one axis
+    values_are_read_off(page, run, story)
+
+
+def test_what_is_brought_breaks_no_page(visit, brought):
+    page = visit(at=brought, wait="[data-testid=stHeading]", viewport={"width": 1800, "height": 1000})
+    for _, title, _ in PAGES:
+        page.get_by_test_id("stTopNavLink").get_by_text(title, exact=True).click()
+        page.locator("h2").get_by_text(title, exact=True).wait_for(timeout=30_000)
+        ready(page, "[data-testid=stApp]")
+        page.wait_for_function(f"{DRAWN} || {FAILED}", timeout=60_000)
+        assert not page.evaluate(FAILED), (title, brought.crashes())
+        assert not page.get_by_test_id("stAlertContentError").count(), title

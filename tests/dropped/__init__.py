@@ -1,0 +1,27 @@
+"""What a user brings: a kernel of one file, and a family of one folder. Tests drop them where nothing knows them."""
+
+import re
+import textwrap
+from pathlib import Path
+
+from kernels import catalog, families
+
+HERE = Path(__file__).parent
+ONE_KERNEL = HERE / "one_kernel.cu"
+ODD_FAMILY = HERE / "odd_family"
+
+
+def readme_kernel(folder):
+    """The path of the kernel that kernels/README.md shows how to write, written into the folder as it stands there."""
+    readme = (Path(families.__file__).parents[1] / "README.md").read_text()
+    (block,) = re.findall(r"^   ```\n(   /\*\n.*?)^   ```$", readme, re.M | re.S)
+    path = folder / "scaled_copy.cu"
+    path.write_text(textwrap.dedent(block))
+    return path
+
+
+def odd_kernel(monkeypatch):
+    """The KernelSpec of odd_family/odd.cu, whose family is found in this process as if WARPGLASS_KERNELS named it."""
+    monkeypatch.setattr(families, "__path__", [*families.__path__, str(HERE)])
+    monkeypatch.setattr(catalog, "family_names", catalog.family_names.__wrapped__)
+    return catalog.load_kernel(ODD_FAMILY / "odd.cu")

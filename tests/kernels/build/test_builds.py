@@ -1,0 +1,151 @@
+"""Builds: of the text that was read, for every architecture, without a trace of the probes in the timed one."""
+
+from dataclasses import replace
+
+import pytest
+
+from kernels import build
+from kernels.build import Mode, cpp, inspection, nvrtc
+from kernels.catalog import KERNELS, load_kernel
+from kernels.core.request import Request
+from kernels.errors import BackendUnavailable, BuildError, ProblemError
+from kernels.trace.probes import strip_probes
+
+FLASH = KERNELS["03_flash"]
+PROBLEM = FLASH.problem_type(head_dim=64)
+
+
+def problem_of(spec):
+    return PROBLEM if isinstance(PROBLEM, spec.problem_type) else spec.problem_type()
+
+
+def make(spec=FLASH, mode=Mode.TIMED, target="sm_90a"):
+    return build.build(spec, Request(spec, problem_of(spec)).defines, mode, target)
+
+
+def edited(spec, old, new):
+    """The spec with that text of its .cu replaced, once, in memory."""
+    (name, source), *headers = spec.files
+    assert old in source
+    return replace(spec, files=((name, source.replace(old, new, 1)), *headers))
+
+
+@pytest.mark.parametrize("spec", KERNELS.values(), ids=KERNELS)
+def test_the_timed_build_holds_no_trace_of_the_probes(spec):
+    bare = replace(
+        spec, files=tuple((name, text if name == "probe.cuh" else strip_probes(text)) for name, text in spec.files)
+    )
+    timed, stripped, probed = (
+        build.instructions(build.sass(b.path)) for b in (make(spec), make(bare), make(spec, Mode.PROBED))
+    )
+    assert timed == stripped
+    assert len(probed) > len(timed)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+def test_every_kernel_compiles_without_a_gpu(arch):
+    for spec in KERNELS.values():
+        facts = make(spec, target=arch).facts
+        assert {f.entry for f in facts} == {step.entry for step in spec.plan(problem_of(spec)).launches}
+        # 04's tiles are chosen for Hopper's registers: it alone may spill, and only elsewhere
+        spilled = 32 if spec.tensor_products and arch == "sm_80" else 0
+        assert all(8 <= f.registers <= 255 and f.spill_bytes <= spilled for f in facts)
+
+
+def test_inspection_gives_both_builds():
+    facts = inspection.inspect(FLASH, PROBLEM, ())
+    timed, probed = facts["builds"]["timed"], facts["builds"]["probed"]
+    assert timed["sass_bytes"] < probed["sass_bytes"] and timed["ptx_bytes"] < probed["ptx_bytes"]
+    assert timed["entries"][0]["shared_bytes"] == 4 * (16 * 64 + 2 * 16 * 64 + 16 * 16)
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
+def test_a_compile_error_names_our_file_and_line(target):
+    broken = edited(FLASH, "const int tx = threadIdx.x", "const int tx = threadIdx.q")
+    line = 1 + FLASH.source[: FLASH.source.index("const int tx")].count("\n")
+    with pytest.raises(BuildError, match=rf"^03_flash\.cu line {line}: "):
+        make(broken, target=target)
+
+
+def test_a_build_is_made_once_and_again_when_a_header_changes(monkeypatch, tmp_path):
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path / "cache"))
+    first = make()
+    made_at = first.path.stat().st_mtime_ns
+    assert make().path.stat().st_mtime_ns == made_at
+    changed = replace(FLASH, files=(*FLASH.files[:-1], (FLASH.files[-1][0], FLASH.files[-1][1] + "\n// changed\n")))
+    assert make(changed).path != first.path
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
+def test_a_cu_edited_under_a_running_process_and_reverted_leaves_the_right_binary(
+    variant, target, monkeypatch, tmp_path
+):
+    """The fault: the hash was of remembered text and the compiler read the disk, so that the edit was kept under the
+    old text's name."""
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path / "cache"))
+    spec = variant("03_flash", "scale * dot", "scale * dot")
+    text = spec.path.read_text()
+    spec.path.write_text(text.replace("scale * dot", "scale * dot * 2.f"))
+    under_the_edit = make(spec, target=target).path.read_bytes()
+    edit = make(load_kernel(spec.path), target=target)
+    spec.path.write_text(text)
+    reverted = make(load_kernel(spec.path), target=target)
+    assert reverted.path.read_bytes() == under_the_edit != edit.path.read_bytes() and reverted.path != edit.path
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
+@pytest.mark.parametrize(
+    "harm", ["truncated", "emptied", "missing", "no manifest", "half a manifest", "manifest of a list"]
+)
+def test_a_harmed_cache_entry_is_built_again(harm, target, monkeypatch, tmp_path):
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path))
+    made = make(target=target)
+    good, manifest = made.path.read_bytes(), made.path.parent / "build.json"
+    if harm == "missing":
+        made.path.unlink()
+    elif harm == "no manifest":
+        manifest.unlink()
+    elif "manifest" in harm:
+        manifest.write_text("[1]" if "list" in harm else manifest.read_text()[:20])
+    else:
+        made.path.write_bytes(good[: len(good) // 2] if harm == "truncated" else b"")
+    again = make(target=target)
+    assert again.path == made.path and len(again.path.read_bytes()) == len(good)
+    assert again.facts == made.facts and list(tmp_path.glob("making-*")) == []
+
+
+def test_compiling_the_same_again_still_tells_registers_and_leaves_python_alone(monkeypatch, tmp_path):
+    facts = []
+    for cache in (
+        "a",
+        "b",
+    ):  # NVRTC 13 answers a second time from a cache of its own, without a log, unless told not to
+        monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path / cache))
+        facts.append(make().facts)
+    assert facts[0] == facts[1] and facts[0][0].registers > 0
+    assert bytes([32]) == b"\x20" and all(bytes([n])[0] == n for n in range(256))
+
+
+def test_what_nvrtc_writes_goes_into_a_buffer_of_our_own():
+    toolchain = nvrtc.Toolchain("sm_90a")
+    success, given = toolchain.nvrtc.nvrtcResult.NVRTC_SUCCESS, []
+    for count in (0, 1, 2, 5):
+        size, get = (lambda _, n=count: (success, n)), (lambda _, buffer: given.append(buffer) or (success,))
+        assert len(toolchain._bytes(None, size, get)) == count
+    assert all(buffer is not bytes(len(buffer)) and len(buffer) > 1 for buffer in given)
+
+
+def test_an_unknown_architecture_is_refused_with_the_known_ones():
+    with pytest.raises(ProblemError, match="arch is 'sm_1'.*sm_90a"):
+        make(target="sm_1")
+
+
+def test_without_a_compiler_the_reason_says_what_to_install(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CXX", raising=False)
+    cpp.cpp_compiler.cache_clear()
+    try:
+        with pytest.raises(BackendUnavailable, match=r"apt install g\+\+"):
+            cpp.cpp_compiler()
+    finally:
+        cpp.cpp_compiler.cache_clear()

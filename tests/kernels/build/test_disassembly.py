@@ -1,0 +1,58 @@
+"""PTX and SASS, line by line, without a GPU; and the check that pinned widths are what the machine code does."""
+
+from collections import Counter
+
+import pytest
+
+from kernels.build import Mode, disassembly
+from kernels.catalog import KERNELS
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_every_kernel_has_its_machine_code_and_keeps_its_widths(kernel, arch):
+    case = next(iter(kernel.problem_type.check_cases(kernel)))
+    found = disassembly.listing(kernel, case.problem, case.settings, Mode.TIMED, arch)
+    plan = kernel.plan(case.problem, case.settings)
+    assert {line.entry for line in found.sass} == {launch.entry for launch in plan.launches}
+    lines = {name: len(text.splitlines()) for name, text in kernel.files}
+    assert all(
+        line.source is None or 1 <= line.source[1] <= lines[line.source[0]] for line in (*found.ptx, *found.sass)
+    )
+    assert sum(line.source is not None for line in found.sass) > 0.9 * len(found.sass)
+    assert sum(sum(counts.values()) for counts in found.mix.values()) == len(found.sass)
+    for mode in Mode if arch == "sm_90a" else [Mode.TIMED]:
+        checks = disassembly.check_widths(kernel, case.problem, case.settings, mode, arch)
+        assert checks and all(check.ok for check in checks), (mode, [check for check in checks if not check.ok])
+
+
+def test_neighbouring_accesses_through_one_helper_keep_their_own_lines():
+    kernel = KERNELS["03_flash"]
+    found, source = disassembly.listing(kernel, kernel.problem_type(), ()), kernel.source.splitlines()
+    loads = [line for line in found.sass if line.source and "LDG" in line.text]
+    count = Counter(
+        (source[line.source[1] - 1].strip().split(" = ")[0], disassembly.opcode(line.text)) for line in loads
+    )
+    assert count["k4", "LDG.E.128"] == count["v4", "LDG.E.128"] > 1  # K and V are loaded side by side, equally often
+
+
+def test_a_width_that_the_machine_code_has_not_is_found(variant):
+    load = "PROBE_LOAD(K_smem, tx * (HEAD_DIM + PAD_K) + d, {});"
+    wrong = variant("03_flash", load.format(16), load.format(4))
+    checks = disassembly.check_widths(wrong, wrong.problem_type(), ())
+    (missed,) = [check for check in checks if not check.ok]
+    assert missed.wanted == "LDS" and set(missed.found) == {"LDS.128"}
+    assert missed.file == "03_flash.cu" and "K_smem" in wrong.source.splitlines()[missed.line - 1]
+
+
+def test_lines_of_a_header_that_holds_probes_are_told_as_that_headers():
+    kernel = KERNELS["paged_v1"]
+    found = disassembly.listing(kernel, kernel.problem_type(), ())
+    files = Counter(line.source[0] for line in found.sass if line.source)
+    assert len(files) >= 2 and "paged_v1.cu" in files and not set(files) & {"common.cuh", "ptx.cuh", "probe.cuh"}
+
+
+def test_the_probed_and_the_timeline_builds_are_other_machine_code():
+    kernel = KERNELS["02_tiled"]
+    sizes = [len(disassembly.listing(kernel, kernel.problem_type(), (), mode).sass) for mode in Mode]
+    assert sizes[0] < sizes[2] < sizes[1]

@@ -1,0 +1,38 @@
+"""Blocks per multiprocessor, derived; held against what the driver said on recorded GPUs."""
+
+import pytest
+
+from kernels.build import occupancy
+from kernels.catalog import KERNELS
+from kernels.errors import ProblemError
+from kernels.memory import counters
+
+FLASH = KERNELS["03_flash"]
+
+
+def test_an_unknown_architecture_is_refused_with_those_that_are_known():
+    with pytest.raises(ProblemError, match="The limits of 'sm_12' are not known here; they are of sm_75, sm_80"):
+        occupancy.machine("sm_12")
+
+
+def test_occupancy_equals_what_the_driver_said_of_every_launch_that_was_asked():
+    for table, _ in counters.recorded_occupancies():
+        for row in table.itertuples():
+            allowed = occupancy.limits(row.threads, row.registers, row.shared_bytes, occupancy.MACHINES["sm_90"])
+            assert min(allowed.values()) == row.driver, row
+
+
+@pytest.mark.parametrize("arch", occupancy.MACHINES)
+def test_occupancy_is_known_for_every_architecture_and_says_what_limits(arch):
+    problem, settings = FLASH.problem_type(head_dim=128), (("BLOCK_KV", 32), ("BLOCK_Q", 32))
+    (found,) = occupancy.occupancy(FLASH, problem, settings, arch)
+    assert found.blocks == min(found.limits.values()) and found.limits[found.limited_by] == found.blocks
+    assert found.blocks * found.threads <= 32 * occupancy.MACHINES[arch].warps
+
+
+def test_alternatives_are_every_size_of_a_block_and_no_padding():
+    found = occupancy.alternatives(FLASH, FLASH.problem_type(), ())
+    sizes = {c.name: c.values for c in FLASH.constants if c.name.startswith("BLOCK")}
+    assert {c.name for c in occupancy.block_constants(FLASH)} == set(sizes)
+    assert len(found) == len(sizes["BLOCK_Q"]) * len(sizes["BLOCK_KV"])
+    assert all(isinstance(result, (occupancy.Occupancy, str)) for _, result in found)

@@ -1,0 +1,262 @@
+"""The opening comment of a .cu: what it gives, and that every mistake is one line with file, key and remedy."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kernels import catalog
+from kernels.catalog import KERNELS, load_kernel
+from kernels.core import frontmatter
+from kernels.core.request import Scope
+from kernels.errors import FrontMatterError, ProblemError
+
+README = Path(__file__).parents[3] / "kernels" / "README.md"
+GOOD = """/*
+title = "Doubler"
+idea = "writes twice what it reads."
+changed = "nothing, it is a test."
+costs = "little."
+limits = "none."
+source = "this test."
+family = "dense"
+
+[constants.WIDTH]
+default = 1
+values = [1, 2]
+meaning = "elements per thread"
+
+[[tuned]]
+when = "seq_len > 100"
+WIDTH = 2
+
+[scratch.sums]
+shape = ["batch * num_heads", 4]
+axes = ["head", "part"]
+initial = "zero"
+
+[[launches]]
+entry = "twice"
+grid = ["ceil_div(seq_len, 32)", "batch * num_heads"]
+block = [32]
+shared_bytes = "4 * head_dim"
+args = ["q", "o", "sums", "int32 seq_len", "float32 scale", {struct = ["int32 seq_len", "float64 scale"]}]
+item = "row block"
+
+[[launches]]
+entry = "collect"
+grid = ["batch * num_heads"]
+block = [64]
+args = ["sums", "o"]
+item = "head"
+*/
+#include "common.cuh"
+struct Pair { int n; double scale; };
+extern "C" __global__ void twice(const float* Q_gmem, float* O_gmem, float* sums_gmem, int seq_len, float scale,
+                                 const __grid_constant__ Pair pair PROBE_PARAM) {}
+extern "C" __global__ void __launch_bounds__(64) collect(const float* sums_gmem, float* O_gmem PROBE_PARAM) {}
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    """write(text) -> the KernelSpec of a file twice.cu with that text."""
+
+    def make(text=GOOD):
+        (tmp_path / "twice.cu").write_text(text)
+        return load_kernel(tmp_path / "twice.cu")
+
+    return make
+
+
+def test_everything_that_the_program_knows_comes_from_the_file(write):
+    spec = write()
+    assert (spec.name, spec.title, spec.family, spec.rung) == ("twice", "Doubler", "dense", 0)
+    problem = spec.problem_type(seq_len=100, num_heads=3, batch=2)
+    plan = spec.plan(problem)
+    twice, collect = plan.launches
+    assert (twice.grid, twice.block, twice.shared_bytes, twice.item) == (
+        (4, 6, 1),
+        (32, 1, 1),
+        4 * problem.head_dim,
+        "row block",
+    )
+    assert twice.args[:3] == ("q", "o", "sums") and twice.args[3] == 100 and twice.args[3].nbytes == 4
+    assert twice.args[5].nbytes == 16  # int, four bytes of padding, double: as C lays it out
+    assert bytes(twice.args[5])[:4] == (100).to_bytes(4, "little")
+    assert plan.tensor("sums").shape == (6, 4) and not plan.tensor("sums").fresh().any()
+    assert {t.name for t in plan.written} == {"o", "sums"}
+    assert (plan.items, plan.items_of("head")) == (24, 6)
+    assert spec.tensor_of_symbol == {"Q": "q", "O": "o", "sums": "sums"}
+    assert spec.settings_for(problem) == {"WIDTH": 1} and spec.settings_for(spec.problem_type(seq_len=101)) == {
+        "WIDTH": 2
+    }
+
+
+def test_launches_have_items_of_their_own_kind(write):
+    plan = write().plan(write().problem_type(seq_len=100))
+    scope = Scope(1, 2, (("head", 1, 1),))
+    scope.check(plan)
+    assert [scope.blocks(launch, plan) for launch in plan.launches] == [(1, 2), (1, 1)]
+    assert [Scope.everything(plan).blocks(launch, plan) for launch in plan.launches] == [(0, 8), (0, 2)]
+    with pytest.raises(ProblemError, match="scope names 'key tile'; this run has items of the kind row block, head"):
+        Scope(0, 1, (("key tile", 0, 1),)).check(plan)
+    with pytest.raises(ProblemError, match="scope is heads 2 to 2; this run has heads 0 to 1"):
+        Scope(0, 1, (("head", 2, 1),)).check(plan)
+
+
+def test_a_changed_comment_keeps_the_code_hash_and_a_changed_launch_option_or_header_does_not(write, tmp_path):
+    spec = write()
+    told = GOOD.replace("writes twice what it reads.", "doubles.").replace("#include", "// a comment\n\n#include")
+    assert write(told).code_hash == spec.code_hash
+    assert write(GOOD.replace("block = [32]", "block = [64]")).code_hash != spec.code_hash
+    assert write(GOOD.replace("{}", "{ ; }")).code_hash != spec.code_hash
+    (tmp_path / "mine.cuh").write_text("#pragma once\n")
+    with_header = GOOD.replace("#include", '#include "mine.cuh"\n#include')
+    first = write(with_header)
+    (tmp_path / "mine.cuh").write_text("#pragma once\n// words\n")
+    assert write(with_header).code_hash == first.code_hash
+    (tmp_path / "mine.cuh").write_text("#pragma once\nconstexpr int A = 1;\n")
+    assert write(with_header).code_hash != first.code_hash
+
+
+MISTAKES = [
+    ("/*\ntitle", "\ntitle", "twice.cu: it does not begin with a comment"),
+    ('title = "Doubler"', "title = Doubler", "twice.cu: the opening comment is not TOML: .*Put texts in quotes"),
+    ('idea = "writes twice what it reads."\n', "", r"twice.cu: the key idea is missing. Add it \(kernels/README.md"),
+    ('costs = "little."', 'cost = "little."', "twice.cu: there is no key cost; there are title, idea"),
+    ('title = "Doubler"', "title = 3", "twice.cu: title is 3; it must be a text in quotes"),
+    ('family = "dense"', 'family = "danse"', "twice.cu: family is 'danse'; there are dense"),
+    ('family = "dense"', 'family = "dense"\nproblem = "x"', "twice.cu: problem is 'x'; family dense has"),
+    (
+        'family = "dense"',
+        'family = "dense"\nrequires = "hopper"',
+        "requires is 'hopper'; it must be an architecture such as sm_80",
+    ),
+    ('family = "dense"', 'family = "dense"\nrung = "one"', "rung is 'one'; it must be a whole number"),
+    ("default = 1\n", "default = 3\n", r"constants.WIDTH.default is 3, which is not among its values \[1, 2\]"),
+    ("values = [1, 2]\n", "", "the key constants.WIDTH.values is missing"),
+    ("values = [1, 2]", "values = [1, 2]\nwhat_if = 'x'", "constants.WIDTH has only one of what_if and effect"),
+    ("values = [1, 2]", "values = [1, 'two']", "constants.WIDTH is 'two'; it must be whole numbers"),
+    ("WIDTH = 2", "WIDE = 2", r"tuned\[0\].WIDE is 2; it must be a value of one of the constants WIDTH"),
+    ('initial = "zero"', 'initial = "one"', "scratch.sums.initial is 'one'; it must be poison or zero"),
+    ('initial = "zero"', 'dtype = "double"', "scratch.sums.dtype is 'double'; it must be one of float32, float16"),
+    ('axes = ["head", "part"]', 'axes = ["head"]', "scratch.sums has 2 sizes and 1 axes"),
+    (
+        'entry = "twice"',
+        'entry = "thrice"',
+        r"launches\[0\].entry is 'thrice', and the file has no extern \"C\" __global__ function",
+    ),
+    ("block = [32]", "block = 32", r"launches\[0\].block is 32; it must be a list of one to three sizes"),
+    ('["sums", "o"]', '["sums"]', r"launches\[1\].args has 1 entries, and collect takes 2 \(sums_gmem, O_gmem\)"),
+    (
+        '"int32 seq_len", "float32 scale", {',
+        '"long seq_len", "float32 scale", {',
+        r"args\[3\] is 'long seq_len'; a number is written as its type",
+    ),
+    ('{struct = ["int32 seq_len"', '{struct = ["seq_len"', r"args\[5\].struct holds 'seq_len'; a member is a type"),
+    ("{struct = [", "{structure = [", r"launches\[0\].args\[5\] is .*; it must be a tensor's name"),
+    (
+        "#include",
+        '#include "nowhere.cuh"\n#include',
+        "it includes 'nowhere.cuh', which lies neither beside it nor in kernels/device",
+    ),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "words"), MISTAKES, ids=[m[2][:48] for m in MISTAKES])
+def test_a_mistake_is_one_line_with_file_key_and_remedy(write, right, wrong, words):
+    assert right in GOOD
+    with pytest.raises(FrontMatterError, match=words) as told:
+        write(GOOD.replace(right, wrong, 1))
+    assert "\n" not in str(told.value) and str(told.value).startswith("twice.cu: ")
+
+
+IN_EXPRESSIONS = [
+    (
+        '"ceil_div(seq_len, 32)"',
+        '"ceil_div(length, 32)"',
+        "launches.twice.grid: cannot evaluate 'ceil_div.length, 32.' .*names .*seq_len",
+    ),
+    (
+        '"ceil_div(seq_len, 32)"',
+        '"seq_len / 3"',
+        "launches.twice.grid: 'seq_len / 3' is 21.33.*; it must be a whole number from 1. Use //",
+    ),
+    (
+        '"ceil_div(seq_len, 32)"',
+        '"seq_len - 64"',
+        "launches.twice.grid: 'seq_len - 64' is 0; it must be a whole number from 1",
+    ),
+    ('"ceil_div(seq_len, 32)"', "\"__import__('os')\"", "launches.twice.grid: cannot evaluate"),
+    ('"ceil_div(seq_len, 32)"', '"seq_len +"', "launches.twice.grid: cannot evaluate 'seq_len .'"),
+    (
+        'args = ["q", "o", "sums"',
+        'args = ["q", "o", "totals"',
+        r"launches.twice.args\[2\]: there is no tensor 'totals'; .* have k, o, q, sums, v",
+    ),
+    (
+        'item = "row block"',
+        'item = "row block"\nblocks_per_item = 3',
+        "launches.twice: 2 blocks are no whole number of items of 3",
+    ),
+    ('when = "seq_len > 100"', 'when = "long"', r"tuned\[0\].when: cannot evaluate 'long'"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "words"), IN_EXPRESSIONS, ids=[m[2][:48] for m in IN_EXPRESSIONS])
+def test_a_mistake_in_an_expression_is_told_the_same_way(write, right, wrong, words):
+    assert right in GOOD
+    spec = write(GOOD.replace(right, wrong, 1))
+    with pytest.raises(FrontMatterError, match=words) as told:
+        problem = spec.problem_type(num_heads=1)
+        spec.settings_for(problem)
+        spec.plan(problem)
+    assert "\n" not in str(told.value) and str(told.value).startswith("twice.cu: ")
+
+
+def test_the_readme_lists_the_very_keys_that_are_read():
+    rows = re.findall(r"^\| `([\w.\[\]]+)` \|", README.read_text(), re.M)
+    there = set(frontmatter.KEYS) - {"constants", "scratch", "launches", "tuned", "conditions"}
+    for table, keys in (
+        ("constants.NAME", frontmatter.CONSTANT_KEYS),
+        ("scratch.NAME", frontmatter.SCRATCH_KEYS),
+        ("launches", frontmatter.LAUNCH_KEYS),
+        ("conditions[]", frontmatter.CONDITION_KEYS),
+    ):
+        there |= {f"{table}.{key}" for key in keys}
+    assert there <= set(rows), there - set(rows)
+
+
+def test_of_two_kernels_of_one_name_one_is_left_out_and_both_paths_are_told(tmp_path, monkeypatch):
+    (tmp_path / "03_flash.cu").write_text(KERNELS["03_flash"].source)
+    monkeypatch.setattr(catalog.families, "__path__", [*catalog.families.__path__, str(tmp_path)])
+    kernels, (fault,) = catalog._discover()
+    assert kernels["03_flash"] == KERNELS["03_flash"] and "are both called 03_flash; the first is left out" in fault
+
+
+def test_a_file_that_cannot_be_read_is_told_and_hides_no_other(tmp_path, monkeypatch):
+    (tmp_path / "bad.cu").write_text(GOOD.replace('costs = "little."\n', ""))
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "__init__.py").write_text("PROBLEMS = nothing\n")
+    (tmp_path / "odd" / "odd.cu").write_text(GOOD.replace('"dense"', '"odd"'))
+    monkeypatch.setattr(catalog.families, "__path__", [*catalog.families.__path__, str(tmp_path)])
+    catalog.family_names.cache_clear()
+    kernels, faults = catalog._discover()
+    catalog.family_names.cache_clear()
+    assert list(kernels) == list(KERNELS)
+    assert "bad.cu: the key costs is missing" in faults[0]
+    assert "odd.cu: family odd cannot be imported (NameError" in faults[1]
+
+
+def test_a_kernel_that_needs_a_later_gpu_says_so_before_it_is_launched(write):
+    from kernels.run.backends import Device
+
+    spec = write(GOOD.replace('family = "dense"', 'family = "dense"\nrequires = "sm_90a"'))
+    a100 = Device("gpu", "NVIDIA A100", "sm_80", 163 * 1024)
+    said = spec.cannot_run(spec.problem_type(), {}, a100)
+    assert (
+        said
+        == "twice needs sm_90a; NVIDIA A100 is sm_80. It can still be compiled, inspected and shown from recordings."
+    )
+    assert spec.cannot_run(spec.problem_type(), {}, Device("gpu", "NVIDIA H200", "sm_90a", 227 * 1024)) is None

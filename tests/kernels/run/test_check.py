@@ -1,0 +1,111 @@
+"""The promise: every kernel, both builds, over its problem's cases, as near to float64 as core/tolerance.py asks."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from dropped import odd_kernel
+
+from kernels.catalog import KERNELS, of_problem
+from kernels.core.problem import Case
+from kernels.families.dense import DenseProblem
+from kernels.families.paged import CacheCopyProblem, CacheWriteProblem, PagedProblem
+from kernels.families.paged.problem import BLOCK_SIZES, DTYPES, HEAD_DIMS
+from kernels.run import check, execute
+from kernels.run.backends import cpu
+
+DENSE, PAGED = of_problem(DenseProblem), of_problem(PagedProblem)
+WRITERS = {**of_problem(CacheWriteProblem), **of_problem(CacheCopyProblem)}
+
+
+def cases(kernel):
+    return list(kernel.problem_type.check_cases(kernel))
+
+
+@pytest.mark.parametrize("kernel", DENSE.values(), ids=DENSE)
+def test_the_cases_of_dense_attention_cover_what_was_promised(kernel):
+    problems = [case.problem for case in cases(kernel)]
+    assert len(problems) >= 40
+    assert {p.seq_len for p in problems} >= {1, 17, 31, 33, 63, 65, 100, 129, 257}
+    assert {(p.head_dim, p.causal) for p in problems} == {(d, c) for d in (32, 64, 128) for c in (False, True)}
+    assert {p.batch for p in problems} >= {1, 2, 3} and {p.num_heads for p in problems} >= {1, 2, 3, 4}
+    assert max(p.score_scale for p in problems) == 30
+
+
+@pytest.mark.parametrize("kernel", PAGED.values(), ids=PAGED)
+def test_the_cases_of_paged_attention_cover_what_was_promised(kernel):
+    problems = [case.problem for case in cases(kernel)]
+    assert len(problems) >= 60
+    assert {(length - p.block_size) for p in problems for length in p.context_lens} >= {-1, 0, 1}
+    assert {length for p in problems for length in p.context_lens} >= {1, 511, 512, 513, 2049}
+    assert {(p.head_dim, p.block_size, p.dtype) for p in problems} == set(product(HEAD_DIMS, BLOCK_SIZES, DTYPES))
+    assert {(p.num_heads, p.num_kv_heads) for p in problems} >= {(8, 2), (32, 8), (4, 4), (4, 1)}
+    assert {p.alibi for p in problems} == {False, True} and any(len(set(p.context_lens)) > 2 for p in problems)
+    chosen = {value for case in cases(kernel) for _, value in case.settings}
+    assert {value for constant in kernel.constants for value in constant.values} == chosen
+    assert any(len(set(p.families)) < p.num_seqs for p in problems if p.families)
+
+
+@pytest.mark.parametrize("kernel", WRITERS.values(), ids=WRITERS)
+def test_the_cases_of_the_cache_writers_cover_every_layout(kernel):
+    layouts = {(case.problem.head_dim, case.problem.block_size, case.problem.dtype) for case in cases(kernel)}
+    assert layouts == set(product(HEAD_DIMS, BLOCK_SIZES, DTYPES))
+
+
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_both_builds_agree_with_float64_on_the_cpu(kernel, part):
+    possible, reasons = check.cases(kernel, cpu.device())
+    assert not reasons or not possible  # the CPU runs all cases of a kernel, or none
+    for case in possible[part::4]:
+        for verdict in check.check_case(kernel, case, "cpu"):
+            assert verdict.ok, verdict
+
+
+def test_a_wrong_kernel_is_missed():
+    verdicts = check.check_case(KERNELS["03_flash"], Case(DenseProblem(), (("RESCALE", 0),)), "cpu")
+    assert [v.ok for v in verdicts] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("paged_v1", "scale * dot", "scale * dot * 1.001f"),
+        ("paged_v2", "fmaf(o_part, lds<float>(&W_smem[i]), o)", "o + o_part"),
+        ("reshape_and_cache", "slot % BLOCK_SIZE", "(slot + 1) % BLOCK_SIZE"),
+        ("copy_blocks", "i < page", "i < page - X"),
+    ],
+)
+def test_a_slightly_wrong_paged_kernel_is_missed(variant, name, right, wrong):
+    spec = variant(name, right, wrong)
+    settings = (("PARTITION", 32),) if name == "paged_v2" else ()
+    verdicts = check.check_case(spec, Case(spec.problem_type(), settings), "cpu")
+    assert [v.ok for v in verdicts] == [False, False]
+
+
+def test_one_wrong_output_of_several_is_missed_and_named(monkeypatch):
+    spec = odd_kernel(monkeypatch)
+    request_of, wrong = execute.start_arrays, {}
+
+    def start(request):
+        arrays = request_of(request)
+        arrays["light"] += wrong.get("light", 0)
+        return arrays
+
+    monkeypatch.setattr(execute, "start_arrays", start)
+    for added, ok in ((0, True), (1e-3, False)):  # far less than glow, in bfloat16, may be off
+        wrong["light"] = np.float32(added)
+        for verdict in check.check_case(spec, Case(spec.problem_type()), "cpu"):
+            errors = {e.output: e.ok for e in verdict.errors}
+            assert (verdict.ok, errors) == (ok, {"glow": True, "light": ok})
+            assert ok or verdict.share > 1
+
+
+def test_a_case_that_cannot_run_here_is_told_and_not_missed():
+    spec = KERNELS["03_flash"]
+    device = cpu.device()
+    small = type(device)(device.backend, "A small processor", device.target, 20000)
+    possible, reasons = check.cases(spec, small)
+    assert possible and all("A small processor allows 20,000" in reason for reason in reasons) and reasons
+    row = check.summary(spec, len(possible), reasons, [])
+    assert (row["missed"], row["cannot_run"]) == (0, reasons)

@@ -1,0 +1,185 @@
+"""python -m kernels, as a script would call it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from kernels.catalog import KERNELS
+from kernels.trace.trace import Trace
+
+pytestmark = pytest.mark.xdist_group("cli")
+
+
+def kernels(*args, code=0):
+    done = subprocess.run([sys.executable, "-m", "kernels", *args], capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def test_list_names_every_kernel_with_its_fields_and_backends():
+    found = json.loads(kernels("list", "--json"))
+    assert [k["name"] for k in found["kernels"]] == list(KERNELS)
+    added = {"tensors", "launches", "requires", "code_hash"}
+    for kernel in found["kernels"]:
+        assert {"name", "title", "idea", "family", "source", "file", "problem", "constants", "backends"} | added <= set(
+            kernel
+        )
+        assert "cpu" in kernel["backends"]
+        assert all({"name", "shape", "dtype", "axes", "role", "initial"} <= set(tensor) for tensor in kernel["tensors"])
+        assert all({"entry", "item"} <= set(launch) for launch in kernel["launches"])
+        if kernel["family"] == "dense":
+            assert kernel["problem"]["heads"] == kernel["problem"]["num_heads"]  # the name that it once had
+            assert kernel["problem"]["head_dim"] == {
+                "default": 32,
+                "meaning": "numbers per query, key and value",
+                "allowed": [32, 64, 128],
+            }
+
+
+def test_run_writes_trace_and_arrays(tmp_path):
+    trace, arrays = tmp_path / "t.parquet", tmp_path / "a.npz"
+    facts = json.loads(
+        kernels(
+            "run",
+            "02_tiled",
+            "--backend",
+            "cpu",
+            "--set",
+            "seq_len=33",
+            "--set",
+            "causal=true",
+            "--set",
+            "BLOCK_Q=8",
+            "--scope",
+            "all",
+            "--trace",
+            str(trace),
+            "--arrays",
+            str(arrays),
+            "--json",
+        )
+    )
+    kept = {
+        "kernel",
+        "backend",
+        "provenance",
+        "device",
+        "compiler",
+        "date",
+        "problem",
+        "settings",
+        "scope",
+        "max_abs_error",
+    }
+    kept |= {"baseline_max_abs_error", "correct", "records", "lost"}
+    assert kept | {"errors", "worst_output", "code_hash"} <= set(facts)
+    assert set(facts["errors"]) == {facts["worst_output"]} == {"o"}
+    error = facts["errors"]["o"]
+    assert (
+        error["largest"] == facts["max_abs_error"] <= error["allowed"]
+        and error["yardstick"] == facts["baseline_max_abs_error"]
+    )
+    assert facts["correct"] is error["ok"] is True
+    assert (facts["kernel"], facts["provenance"], facts["problem"]["seq_len"], facts["lost"]) == (
+        "02_tiled",
+        "executed",
+        33,
+        0,
+    )
+    assert Trace.load(trace).table.num_rows == facts["records"]
+    held = np.load(arrays)
+    assert {name: held[name].shape for name in "qkvo"} == dict.fromkeys("qkvo", (1, 2, 33, 32))
+
+
+def test_a_field_can_be_set_by_the_name_that_it_once_had():
+    facts = json.loads(
+        kernels("run", "03_flash", "--backend", "cpu", "--set", "seq_len=17", "--set", "heads=3", "--json")
+    )
+    assert facts["problem"]["num_heads"] == facts["problem"]["heads"] == 3
+
+
+def test_a_scope_can_name_a_range_of_items():
+    facts = json.loads(kernels("run", "01_naive", "--backend", "cpu", "--scope", "2:3", "--json"))
+    assert (facts["scope"]["first"], facts["scope"]["count"]) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("run", "03_flash", "--set", "seq_len=0"), "seq_len is 0; it must be"),
+        (("run", "03_flash", "--set", "colour=red"), "no field or constant 'colour'"),
+        (("run", "03_flash", "--set", "seq_len"), "FIELD=VALUE"),
+        (("run", "flash"), "no kernel 'flash'; there are 01_naive"),
+        (("run", "03_flash", "--backend", "tpu"), "backend is 'tpu'"),
+        (("run", "03_flash", "--scope", "all:2"), "--scope is 'all:2'"),
+        (("run", "03_flash", "--scope", "page=0"), "scope names 'page'; this run has items of the kind query tile"),
+        (("run", "/nowhere/mine.cu"), "/nowhere/mine.cu cannot be read"),
+        (("run", "03_flash", "--set", "seq_len=16384", "--backend", "cpu"), "would take about"),
+        (("run", "03_flash", "--trace", "/nowhere/x.parquet", "--backend", "cpu"), "cannot write /nowhere/x.parquet"),
+        (("inspect", "03_flash", "--arch", "sm_1"), "arch is 'sm_1'"),
+        (("check", "--every", "0"), "--every is 0"),
+        (("run", "paged_v1", "--set", "context_lens=40,0"), "context_lens[1] is 0; it must be a whole number from 1"),
+        (
+            ("run", "paged_v1", "--set", "context_lens=40", "--set", "block_tables=3,7"),
+            "Sequence 0 has context length 40, which needs 3 pages of 16 slots",
+        ),
+        (
+            ("run", "paged_v1", "--set", "context_lens=20,20", "--set", "block_tables=3,7;7,1"),
+            "which did not fork from one another",
+        ),
+        (
+            ("run", "paged_v2", "--set", "num_heads=6", "--set", "num_kv_heads=4"),
+            "num_heads must be a multiple of num_kv_heads",
+        ),
+        (("run", "paged_v2", "--set", "PARTITION=100"), "PARTITION is 100; it must be one of 32"),
+        (("run", "paged_v1", "--set", "dtype=int8"), "dtype is int8; it must be one of float32, float16"),
+        (("run", "paged_v1", "--scope", "12"), "scope is query heads 12 to 12; this run has query heads 0 to 11"),
+        (("run", "paged_v1", "--set", "context_lens=60000", "--backend", "cpu"), "bytes of shared memory per block"),
+        (("run", "reshape_and_cache", "--set", "slots=3,3"), "Tokens 0 and 1 both have slot 3"),
+        (("frobnicate",), "invalid choice"),
+    ],
+)
+def test_bad_usage_exits_2_with_the_value_and_the_remedy(args, message):
+    assert message in kernels(*args, code=2)
+
+
+def test_no_gpu_exits_3():
+    if "gpu" in json.loads(kernels("list", "--json"))["devices"]:
+        pytest.skip("there is a GPU")
+    assert "No GPU was found" in kernels("run", "03_flash", "--backend", "gpu", code=3)
+    assert "No GPU was found" in kernels("record", code=3)
+
+
+def test_check_passes_and_inspect_reports_both_builds():
+    assert "0 missed" in kernels("check", "03_flash", "--backend", "cpu", "--every", "20")
+    found = json.loads(kernels("check", "01_naive", "--backend", "cpu", "--every", "40", "--json"))
+    (row,) = found["summary"]
+    assert found["ok"] and row["kernel"] == "01_naive" and row["missed"] == 0
+    assert row["worst_ratio"] > 0 and 0 < row["worst_share"] <= 1
+    old = {"kernel", "build", "problem", "settings", "max_abs_error", "baseline_max_abs_error", "ok", "message"}
+    assert all(old | {"errors", "worst_output"} <= set(verdict) for verdict in found["verdicts"])
+    facts = json.loads(kernels("inspect", "01_naive", "--arch", "sm_80", "--json"))
+    assert set(facts["builds"]) == {"timed", "probed"} and [
+        e["entry"] for e in facts["builds"]["timed"]["entries"]
+    ] == ["scores", "softmax", "output"]
+
+
+def test_what_has_no_recording_is_listed_without_a_gpu_and_is_no_failure(tmp_path):
+    (tmp_path / "mine.cu").write_text(KERNELS["lab_fma"].source.replace("PROBE_BEGIN();", "PROBE_BEGIN(); ;"))
+    (line,) = kernels("record", "--missing", str(tmp_path / "mine.cu")).splitlines()
+    assert line.startswith("mine has no recording of its present code of FmaProblem(")
+    kernels("record", "--missing")
+
+
+@pytest.mark.parametrize(
+    "command", [["calibrate"], ["counters"], ["counters", "--occupancy"], ["measure", "hierarchy"]]
+)
+def test_what_needs_a_gpu_says_so_and_exits_3(command):
+    if "gpu" in json.loads(kernels("list", "--json"))["devices"]:
+        pytest.skip("this machine has a GPU")
+    said = kernels(*command, code=3)
+    assert "No GPU was found" in said

@@ -1,0 +1,86 @@
+"""Launches with clusters, tensor maps and structs, and kernels that a device cannot run."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernels.build import inspection
+from kernels.catalog import load_kernel
+from kernels.core.launch import TensorMap
+from kernels.core.request import Request, Scope
+from kernels.core.tensors import Tensor
+from kernels.errors import FrontMatterError, OutOfMemory, ProblemError, RunError
+from kernels.families.dense import DenseProblem
+from kernels.run import execute, workers
+from kernels.run.backends import Device, cpu, driver
+
+MAPPED = load_kernel(Path(__file__).parent / "launches" / "mapped.cu")
+PROBLEM = DenseProblem(seq_len=50, batch=2, num_heads=3)
+HOPPER = Device("gpu", "NVIDIA H200", "sm_90a", 227 * 1024)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("settings", [(), (("ROWS", 32),)])
+def test_a_cluster_a_tensor_map_and_a_struct_reach_the_kernel(settings):
+    request = Request(MAPPED, PROBLEM, settings, backend="gpu")
+    request = replace(request, scope=Scope.everything(request.plan))
+    rank = np.arange(PROBLEM.seq_len) // request.constants["ROWS"] % 2
+    expected = np.float32(PROBLEM.scale) * PROBLEM.inputs()["q"] + rank[:, None].astype(np.float32)
+    assert np.allclose(execute.run_timed_build(request)["o"], expected, rtol=1e-6, atol=1e-6)
+    run = execute.run(request)
+    assert np.allclose(run.arrays["o"], expected, rtol=1e-6, atol=1e-6)
+    assert (run.trace.frame("event").event == "store").sum() == PROBLEM.inputs()["q"].size
+
+
+def test_a_kernel_that_this_gpu_cannot_run_says_so_before_the_launch_and_is_inspected_all_the_same():
+    request = Request(MAPPED, PROBLEM)
+    execute.check_possible(request, HOPPER)
+    with pytest.raises(ProblemError, match="mapped needs sm_90 or later; NVIDIA A100 is sm_80. It can still be"):
+        execute.check_possible(request, replace(HOPPER, name="NVIDIA A100", target="sm_80"))
+    with pytest.raises(ProblemError, match="mapped uses clusters, which the CPU shim does not have. Choose a GPU"):
+        execute.run(request)
+    facts = inspection.inspect(MAPPED, PROBLEM, (), "sm_90a")
+    assert facts["builds"]["timed"]["entries"][0]["shared_bytes"] >= 4 * 16 * 32
+    assert cpu.device().backend == "cpu"
+
+
+def test_a_grid_that_clusters_do_not_divide_is_told(tmp_path):
+    text = MAPPED.source.replace('"2 * ceil_div(seq_len, 2 * ROWS)"', '"ceil_div(seq_len, ROWS)"')
+    (tmp_path / "odd.cu").write_text(text)
+    spec, said = (
+        load_kernel(tmp_path / "odd.cu"),
+        r"odd.cu: launches.mapped: a grid of \(3, 6, 1\) is no whole number of clus",
+    )
+    with pytest.raises(FrontMatterError, match=said):
+        spec.plan(DenseProblem(seq_len=48, batch=2, num_heads=3))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "asked", "why"),
+    [
+        (((8, 6), "float32"), TensorMap("x", (8, 4)), "strides of"),
+        (((8, 32), "float32"), TensorMap("x", (8, 512)), "a box's sizes are 1 to 256"),
+        (((8, 32), "float32"), TensorMap("x", (8,)), "its box"),
+        (((8, 32), "bfloat16"), TensorMap("x", (8, 4)), "boxes 8 bytes wide, and they must be multiples of 16"),
+        (((8, 64), "float32"), TensorMap("x", (8, 64), 128), "a swizzle of 128"),
+        (((1, 1, 1, 1, 1, 32), "float32"), TensorMap("x", (1, 1, 1, 1, 1, 32)), "a map has 1 to 5"),
+    ],
+)
+def test_a_tensor_map_that_cuda_would_refuse_is_refused_with_the_reason(tensor, asked, why):
+    shape, dtype = tensor
+    made = Tensor("x", shape, dtype, tuple(f"axis{n}" for n in range(len(shape))))
+    with pytest.raises(ProblemError, match=f"tensor map of x .* cannot be made: .*{why}"):
+        driver.tensor_map(made, asked, 0)
+
+
+def test_what_cuda_says_is_told_apart_by_its_number_and_not_by_its_words():
+    assert type(driver.failure(2, "whatever it says")) is OutOfMemory
+    assert type(driver.failure(1, "out of memory, it says")) is RunError
+    sticky = driver.failure(700, "whatever it says")
+    assert isinstance(sticky, driver.StickyError)
+    said = workers._death("mine", sticky.exit_code)
+    assert type(said) is RunError and "CUDA error ILLEGALADDRESS" in str(said)
+    assert len({driver.exit_code(status) for status in driver.STICKY}) == len(driver.STICKY)
+    assert all(0 < driver.exit_code(status) < 128 for status in driver.STICKY)

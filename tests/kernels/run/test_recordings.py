@@ -1,0 +1,205 @@
+"""Recordings: of the present code, honest about where they are from, and equal to what the CPU executes; and how they
+are kept. That a kernel has none is no fault: `kernels record --missing` lists it."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+from dropped import odd_kernel
+
+from kernels.catalog import KERNELS, load_kernel
+from kernels.core.request import Request, Scope
+from kernels.errors import BackendUnavailable, ProblemError, TraceError
+from kernels.families.dense import DenseProblem
+from kernels.run import backends, execute, record
+from kernels.run.backends import recorded
+
+PRESENT = {entry.folder.name: (spec, entry) for spec in KERNELS.values() for entry in recorded.of(spec)}
+FLASH = KERNELS["03_flash"]
+
+
+def request_of(spec, entry):
+    settings = tuple(entry.settings.items())
+    return Request(spec, spec.problem_type(**entry.problem), settings, entry.scope, "recorded")
+
+
+# ---- those that are committed ----
+
+
+@pytest.mark.parametrize("name", PRESENT)
+def test_a_recording_is_of_a_named_gpu(name):
+    entry = PRESENT[name][1]
+    assert "NVIDIA" in entry.device and entry.driver and entry.date and "NVRTC" in entry.compiler
+    assert entry.format == recorded.FORMAT and set(entry.errors) == set(entry.yardsticks)
+
+
+@pytest.mark.parametrize("name", PRESENT)
+def test_gpu_and_cpu_traces_have_the_same_events_keys_lines_offsets_and_bytes_and_values_within_1e5(name):
+    request = request_of(*PRESENT[name])
+    # a what-if build sums numbers of 1e20 that cancel, and tensor cores cut off what they add
+    close = 1e-3 if request.broken else 1e-5
+    gpu, cpu = recorded.load(request), execute.run(replace(request, backend="cpu"))
+    assert gpu.trace.lost == cpu.trace.lost == 0
+    assert gpu.trace.table.column_names == cpu.trace.table.column_names
+    for column in gpu.trace.table.column_names:
+        a, b = gpu.trace.table[column].combine_chunks(), cpu.trace.table[column].combine_chunks()
+        if column == "value":
+            a, b = (x.fill_null(0).to_numpy() for x in (a, b))
+            assert np.allclose(a, b, rtol=close, atol=1e-5, equal_nan=True)
+        else:
+            assert a.equals(b) or a.to_pylist() == b.to_pylist(), column
+    for tensor in request.problem.outputs:
+        a, b = (run.arrays[tensor.name].astype(np.float64) for run in (gpu, cpu))
+        assert np.allclose(a, b, rtol=close, atol=1e-5, equal_nan=True)
+    traffic = recorded.load_traffic(request)
+    assert traffic.table.equals(execute.traffic(replace(request, backend="cpu")).table)
+
+
+# ---- how they are kept ----
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder in place of kernels/recordings/runs."""
+    monkeypatch.setattr(recorded, "FOLDER", tmp_path / "runs")
+    recorded.refresh()
+    yield tmp_path / "runs"
+    recorded.refresh()
+
+
+def keep(run, device="NVIDIA H200", date="2026-11-01"):
+    """Records a Run as if it had been made on that GPU, that day."""
+    run = replace(
+        run, device=device, date=date, trace=replace(run.trace, provenance={**run.trace.provenance, "driver": "580"})
+    )
+    return recorded.save(run, execute.traffic(run.request), execute.yardstick(run.request))
+
+
+def ask(spec, problem=None, **changes):
+    return Request(spec, problem or spec.problem_type(), **{"backend": "recorded", **changes})
+
+
+def test_what_is_saved_comes_back(folder, cpu_run):
+    run = cpu_run("03_flash", DenseProblem(seq_len=20))
+    made = keep(run)
+    again = execute.run(ask(FLASH, DenseProblem(seq_len=20)))
+    assert again.trace.table.equals(run.trace.table) and np.array_equal(again.arrays["o"], run.arrays["o"])
+    held = json.loads((made / "recording.json").read_text())
+    assert held["errors"]["o"] == again.max_abs_error and held["format"] == recorded.FORMAT
+    assert (again.provenance, again.device) == ("recorded", "NVIDIA H200")
+    assert made.name.startswith(f"03_flash-{FLASH.code_hash[:8]}-") and made.parent.name == "NVIDIA_H200"
+    assert execute.yardstick(ask(FLASH, DenseProblem(seq_len=20))) == held["yardsticks"]
+
+
+def test_outputs_of_several_sizes_and_small_types_come_back_as_they_were(folder, monkeypatch):
+    spec = odd_kernel(monkeypatch)
+    run = execute.run(Request(spec, spec.problem_type(), scope=Scope(0, 3)))
+    keep(run)
+    again = execute.run(ask(spec))
+    for tensor in spec.problem_type().outputs:
+        assert again.arrays[tensor.name].dtype == run.arrays[tensor.name].dtype
+        assert np.array_equal(again.arrays[tensor.name], run.arrays[tensor.name])
+
+
+def test_a_recording_is_cut_to_the_items_asked_for(folder, cpu_run):
+    keep(cpu_run("01_naive", scope=Scope(0, 4)))
+    run = execute.run(ask(KERNELS["01_naive"], scope=Scope(2)))
+    columns = ["launch", "block", "line"]
+    assert run.trace.table.select(columns).equals(cpu_run("01_naive", scope=Scope(2)).trace.table.select(columns))
+
+
+def test_what_was_not_recorded_is_refused_with_what_was(folder, cpu_run):
+    keep(cpu_run("03_flash", scope=Scope(0, 4)))
+    with pytest.raises(ProblemError, match="No recording of 03_flash .* Recorded: .*seq_len 64"):
+        execute.run(ask(FLASH, DenseProblem(seq_len=77)))
+    with pytest.raises(ProblemError, match="traced query tiles 0 to 3; query tiles 7 to 7 were asked for"):
+        execute.run(ask(FLASH, scope=Scope(7)))
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text"),
+    [("03_flash", "03_flash.cu", "#define THREADS"), ("paged_v1", "walk.cuh", "struct Context")],
+)
+def test_a_comment_that_moves_the_lines_keeps_the_recording(folder, variant, cpu_run, name, file, text):
+    run = cpu_run(name)
+    keep(run)
+    moved = variant(name, text, f"\n// A remark\n// of three\n// lines.\n{text}")
+    again = execute.run(ask(moved))
+    assert again.trace.table.equals(execute.run(ask(moved, backend="cpu")).trace.table)
+    here, before = (r.trace.table.filter(pc.equal(r.trace.table["file"], file))["line"] for r in (again, run))
+    assert len(here) and here.to_pylist() == [line + 4 for line in before.to_pylist()]
+
+
+def test_a_renamed_file_keeps_the_recording(folder, tmp_path, cpu_run):
+    keep(cpu_run("03_flash"))
+    (tmp_path / "mine.cu").write_text(FLASH.source)
+    again = execute.run(ask(load_kernel(tmp_path / "mine.cu")))
+    assert set(again.trace.table["file"].to_pylist()) == {"mine.cu"}
+
+
+def test_changed_code_loses_the_recording_and_is_listed_as_missing(folder, variant, cpu_run):
+    keep(cpu_run("03_flash"))
+    assert len(recorded.missing([FLASH])) == len(recorded.cases([FLASH])) - 1
+    changed = variant("03_flash", "PROBE_BEGIN();", "PROBE_BEGIN(); ;")
+    assert changed.code_hash != FLASH.code_hash
+    assert len(recorded.missing([changed])) == len(recorded.cases([changed]))
+    with pytest.raises(ProblemError, match="No recording of 03_flash has this code"):
+        execute.run(ask(changed))
+
+
+def test_recordings_of_two_gpus_lie_side_by_side_and_the_newest_answers(folder, cpu_run):
+    run = cpu_run("03_flash", scope=Scope(0, 4))
+    older, newer = keep(run, "NVIDIA A100"), keep(run, "NVIDIA H300", "2026-12-01")
+    assert older.name == newer.name and older.parent != newer.parent
+    assert recorded.device().name == "NVIDIA A100, NVIDIA H300"
+    assert execute.run(ask(FLASH)).device == "NVIDIA H300"
+    assert len(recorded.of(FLASH)) == 2
+    here = len(recorded.cases([FLASH]))
+    assert [len(recorded.missing([FLASH], name)) for name in ("", "NVIDIA A100", "NVIDIA H200")] == [
+        here - 1,
+        here - 1,
+        here,
+    ]
+
+
+def test_a_recording_that_holds_what_was_asked_for_goes_before_a_newer_one(folder, cpu_run):
+    keep(cpu_run("03_flash", scope=Scope(0, 4)), "NVIDIA A100")
+    keep(cpu_run("03_flash"), "NVIDIA H300", "2026-12-01")
+    assert execute.run(ask(FLASH, scope=Scope(2))).device == "NVIDIA A100"
+
+
+def test_an_unreadable_recording_is_told(folder):
+    (folder / "gpu" / "x").mkdir(parents=True)
+    (folder / "gpu" / "x" / "recording.json").write_text("{")
+    with pytest.raises(TraceError, match="gpu/x/recording.json cannot be read"):
+        recorded.index()
+    assert "gpu/x/recording.json cannot be read" in backends.survey().reasons["recorded"]
+
+
+def test_a_recording_of_another_format_is_refused_with_what_to_do(folder, cpu_run):
+    made = keep(cpu_run("03_flash"))
+    held = json.loads((made / "recording.json").read_text())
+    (made / "recording.json").write_text(json.dumps({**held, "format": recorded.FORMAT + 1}))
+    recorded.refresh()
+    with pytest.raises(
+        TraceError, match="has format 3, and this version of Warpglass reads format 2. Remove its folder, and"
+    ):
+        recorded.index()
+
+
+def test_no_recordings_are_said_to_be_missing(folder):
+    with pytest.raises(BackendUnavailable, match="There are no recordings"):
+        recorded.device()
+
+
+def test_recording_goes_on_where_it_was_and_again_only_when_asked(folder):
+    spec, device = KERNELS["lab_fma"], backends.module("cpu").device()
+    made = list(record.record([spec], device))
+    assert len(made) == len(recorded.cases([spec])) and not recorded.missing([spec], device.name)
+    assert list(record.record([spec], device)) == []
+    assert list(record.record([spec], device, anew=True)) == made
+    (made[0] / "recording.json").unlink()  # as if it had been broken off
+    recorded.refresh()
+    assert list(record.record([spec], device)) == made[:1]

@@ -1,0 +1,181 @@
+"""A kernel is one file, a family is one folder: dropped where nothing knows them, they are checked, run, inspected and
+listed.
+
+The steps are those of kernels/README.md. What is dropped lies in tests/dropped.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dropped import ODD_FAMILY, ONE_KERNEL, readme_kernel
+
+from kernels import __main__ as command_line
+from kernels.trace.trace import Trace
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("cli")
+BACKENDS = ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)]
+
+
+def kernels(*args, folders="", code=0):
+    """What `python -m kernels` prints. folders: WARPGLASS_KERNELS."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kernels", *map(str, args)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        cwd=ROOT,
+        env={**os.environ, "WARPGLASS_KERNELS": str(folders)},
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    """The path of a kernel that nothing knows, in a folder that was empty."""
+    return Path(shutil.copy(ONE_KERNEL, tmp_path / "mine.cu"))
+
+
+@pytest.fixture
+def family(tmp_path):
+    """A folder that holds a family that nothing knows, and nothing else."""
+    shutil.copytree(ODD_FAMILY, tmp_path / "odd_family", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+# ---- one file ----
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_kernel_in_no_catalogue_is_checked_and_run(kernel, backend):
+    assert "mine: 4 problems" in kernels("check", kernel, "--backend", backend, "--every", 19)
+    facts = json.loads(
+        kernels(
+            "run", kernel, "--backend", backend, "--scope", "all", "--trace", kernel.with_name("t.parquet"), "--json"
+        )
+    )
+    assert (facts["kernel"], facts["backend"], facts["correct"], facts["lost"]) == ("mine", backend, True, 0)
+    assert set(Trace.load(kernel.with_name("t.parquet")).table["file"].to_pylist()) == {"mine.cu"}
+
+
+def test_a_kernel_in_no_catalogue_is_inspected(kernel):
+    facts = json.loads(kernels("inspect", kernel, "--json"))
+    assert facts["kernel"] == "mine"
+    assert all(made["entries"][0]["registers"] > 0 for made in facts["builds"].values())
+
+
+@pytest.mark.gpu
+def test_a_kernel_in_no_catalogue_is_timed(kernel):
+    said = json.loads(kernels("bench", kernel, "--set", "seq_len=256", "--json"))
+    assert [row["status"] for row in said["rows"]] == ["ok"]
+
+
+def test_a_kernel_in_a_folder_that_is_named_is_listed_beside_ours(kernel):
+    listed = json.loads(kernels("list", "--json", folders=kernel.parent))["kernels"]
+    assert {"mine", "03_flash"} <= {entry["name"] for entry in listed}
+    assert "mine: 2 problems" in kernels("check", "mine", "--backend", "cpu", "--every", 40, folders=kernel.parent)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_readmes_way_to_add_a_kernel_is_true_when_it_is_followed_literally(tmp_path, backend):
+    path = readme_kernel(tmp_path)
+    facts = json.loads(kernels("run", path, "--backend", backend, "--arrays", tmp_path / "a.npz", "--json"))
+    held = np.load(tmp_path / "a.npz")
+    assert np.allclose(held["o"], held["v"] / np.sqrt(np.float32(held["v"].shape[-1]))) and facts["records"] > 0
+    assert facts["correct"] is False  # it is no attention, as its own limits say
+    checked = kernels("check", path, "--backend", backend, "--every", "40", code=1)
+    assert checked == "" or "Traceback" not in checked
+    assert json.loads(kernels("inspect", path, "--json"))["kernel"] == "scaled_copy"
+
+
+# ---- one folder ----
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_family_with_a_tensor_a_type_and_a_value_that_nothing_knows_is_checked_and_run(family, backend):
+    assert "odd: 3 problems in both builds" in kernels("check", "odd", "--backend", backend, folders=family)
+    trace, arrays = family / "t.parquet", family / "a.npz"
+    files = ("--trace", trace, "--arrays", arrays)
+    facts = json.loads(kernels("run", "odd", "--backend", backend, "--scope", "all", *files, "--json", folders=family))
+    assert facts["correct"] and set(facts["errors"]) == {"glow", "light"} and facts["worst_output"] in facts["errors"]
+    script = (
+        "import numpy, sys; held = numpy.load(sys.argv[1]); assert not [m for m in sys.modules if 'ml_dtypes' in m];"
+        "print({name: (str(held[name].dtype), held[name].shape) for name in held})"
+    )
+    plain = subprocess.run([sys.executable, "-c", script, arrays], capture_output=True, text=True, check=True).stdout
+    assert "'glow': ('float32', (3, 40))" in plain and "'light': ('float32', (3,))" in plain
+    frame = Trace.load(trace).frame()
+    shine, held = frame[frame.event == "shine"], np.load(arrays)
+    assert np.array_equal(shine.value, held["glow"][shine["plot"].astype(int), shine["sample"].astype(int)])
+
+
+def test_a_family_that_nothing_knows_is_listed_and_inspected(family):
+    listed = {entry["name"]: entry for entry in json.loads(kernels("list", "--json", folders=family))["kernels"]}
+    tensors = {tensor["name"]: tensor for tensor in listed["odd"]["tensors"]}
+    assert tensors["sun"]["dtype"] == "bfloat16" and tensors["sun"]["axes"] == ["plot", "sample"]
+    assert tensors["light"]["initial"] == "zero" and listed["odd"]["launches"] == [{"entry": "odd", "item": "plot"}]
+    assert listed["odd"]["problem"]["ticks"] == listed["odd"]["problem"]["samples"]
+    facts = json.loads(kernels("inspect", family / "odd_family" / "odd.cu", "--json", folders=family))
+    assert facts["kernel"] == "odd"
+
+
+def test_a_scope_names_the_items_of_a_family_that_nothing_knows(family):
+    facts = json.loads(
+        kernels("run", "odd", "--backend", "cpu", "--scope", "plot=1:2", "--set", "ticks=8", "--json", folders=family)
+    )
+    assert (facts["scope"]["first"], facts["scope"]["count"], facts["problem"]["samples"]) == (1, 2, 8)
+    assert "this run has plots 0 to 2" in kernels(
+        "run", "odd", "--backend", "cpu", "--scope", "3", folders=family, code=2
+    )
+
+
+def test_a_kernel_of_a_family_that_is_not_there_is_told(family):
+    said = kernels("run", family / "odd_family" / "odd.cu", code=2)
+    assert "odd.cu: family is 'odd_family'; there are" in said
+
+
+# ---- mistakes ----
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (r"(?m)^idea = .*\n", "", "the key idea is missing. Add it"),
+        (r"title = ", "titel = ", "there is no key titel; there are title"),
+        (r'title = "One of mine"', "title = 3", "title is 3; it must be a text in quotes"),
+        (r'title = "One of mine"', "title = One of mine", "the opening comment is not TOML"),
+        (r"\A/\*", "//", "it does not begin with a comment"),
+        (r'family = "dense"', 'family = "sparse_"', "family is 'sparse_'; there are"),
+        (r"default = 16", 'default = "16"', "constants.BLOCK_Q is '16'; it must be whole numbers"),
+        (r"default = 16", "default = 5", "constants.BLOCK_Q.default is 5, which is not among its values"),
+        (r'"batch \* num_heads"', '"batch * hands"', "grid: cannot evaluate 'batch * hands'"),
+        (r'"batch \* num_heads"', '"batch / 2"', "it must be a whole number"),
+        (r'"batch \* num_heads"', '"batch *"', "cannot evaluate 'batch *'"),
+        (r', "float32 scale"', "", "launches[0].args has 6 entries, and mine takes 7"),
+        (r'"float32 scale"', '"float31 scale"', "a number is written as its type and an expression"),
+        (r'args = \["q"', 'args = ["x"', "there is no tensor 'x'; this problem and kernel have"),
+        (r'entry = "mine"', 'entry = "yours"', 'has no extern "C" __global__ function of that name'),
+        (r"item = ", "items = ", "there is no key launches[0].items; there are entry"),
+        (
+            r'#include "common.cuh"',
+            '#include "nowhere.cuh"',
+            "it includes 'nowhere.cuh', which lies neither beside it nor in",
+        ),
+    ],
+)
+def test_a_mistake_in_the_front_matter_is_one_line_with_file_key_and_remedy(kernel, capsys, old, new, message):
+    text = kernel.read_text()
+    kernel.write_text(re.sub(old, lambda _: new, text, count=1))
+    assert kernel.read_text() != text
+    assert command_line.main(["run", str(kernel), "--backend", "cpu"]) == command_line.USAGE
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("FrontMatterError: mine.cu") and message in line, line

@@ -1,0 +1,45 @@
+"""The table of access kinds, and that the device headers know the same kinds."""
+
+import re
+
+from kernels.catalog import DEVICE, KERNELS
+from kernels.core.request import Request
+from kernels.trace import kinds
+from kernels.trace.probes import sites_of
+
+PROBE, COMMON = (DEVICE / "probe.cuh").read_text(), (DEVICE / "common.cuh").read_text()
+
+
+def test_the_tables_macros_are_those_of_the_probe_header_in_every_build():
+    unprobed, probed = PROBE.split("#ifndef PROBED")[1].split("#else\n\n")
+    off = set(re.findall(r"#define (PROBE_\w+)\(\.\.\.\) \(\(void\)0\)", unprobed))
+    assert off - {"PROBE_MARK", "PROBE_VALUE", "PROBE_ROLE"} == set(kinds.MACROS)
+    on = dict(re.findall(r"#define (PROBE_\w+)\(\.\.\.\) probe_writer\.access\(PROBE_HERE, AccessKind::(\w+),", probed))
+    assert {macro: event.lower() for macro, event in on.items()} == kinds.MACROS
+
+
+def test_the_headers_first_comment_explains_every_macro():
+    said = PROBE.split("#pragma once")[0]
+    assert set(re.findall(r"#define (PROBE_[A-Z_0-9]+)", PROBE)) - {"PROBE_HERE"} == set(
+        re.findall(r"^//   (PROBE_[A-Z_0-9]+)", said, re.M)
+    )
+
+
+def test_the_shim_compares_the_same_events():
+    listed = re.search(r"enum class AccessKind \{ (.*) \};", COMMON)[1].lower().split(", ")
+    assert tuple(listed) == kinds.EVENTS
+    named = re.search(r"KIND_NAMES\[\] = \{(.*)\};", (DEVICE / "simt" / "simt.h").read_text())[1]
+    assert tuple(re.findall(r'"(\w+)"', named)) == kinds.EVENTS
+
+
+def test_a_kind_is_known_by_its_name_and_by_its_event_and_space():
+    assert len({kind.name for kind in kinds.KINDS}) == len(kinds.KINDS)
+    assert all(kinds.kind_of(kind.event, kind.space) is kind for kind in kinds.KINDS)
+    assert kinds.READS == ("load", "ldmatrix") and kinds.WRITES == ("store", "cp_async", "cp_async_l2")
+    assert {kind.direction for kind in kinds.KINDS if kind.event in kinds.READS} == {"read"}
+
+
+def test_every_access_of_every_kernel_is_in_the_table():
+    for spec in KERNELS.values():
+        for site in sites_of(Request(spec, spec.problem_type())):
+            assert site.kind != "access" or kinds.kind_of(site.event, site.space)

@@ -1,0 +1,203 @@
+"""Probe lines as they are read, as three compilers build them, and as their records come back."""
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from kernels.build import Mode, build
+from kernels.catalog import KERNELS
+from kernels.core.request import Request
+from kernels.errors import BuildError, TraceError
+from kernels.families.lab.roles import RolesProblem
+from kernels.run.execute import run
+from kernels.trace import probes
+
+LOGGING = r"PROBE_(MARK|VALUE|ROLE|LOAD|STORE|LDMATRIX|CP_ASYNC|CP_ASYNC_L2)\("
+
+
+def read(*lines, file="x.cu", **defines):
+    """The sites of a file of these lines."""
+    return probes.sites(SimpleNamespace(files=((file, "\n".join(lines)),)), defines)
+
+
+def trace_of(spec):
+    return run(Request(spec, RolesProblem())).trace
+
+
+@pytest.mark.parametrize("spec", KERNELS.values(), ids=KERNELS)
+def test_every_probe_line_of_a_kernel_and_its_headers_is_read(spec):
+    written = {
+        (name, number)
+        for name, text in spec.files
+        for number, line in enumerate(text.splitlines(), 1)
+        if re.search(LOGGING, line) and not line.lstrip().startswith(("//", "#"))
+    }
+    found = probes.sites_of(Request(spec, spec.problem_type()))
+    assert [(site.file, site.line) for site in found] == sorted(
+        written, key=lambda place: ([name for name, _ in spec.files].index(place[0]), place[1])
+    )
+    assert all(found.find(*place).line == place[1] for place in written) and written
+
+
+def test_a_site_tells_what_its_line_says():
+    value, load, role, mark = read(
+        "float s = f(x);",
+        "if (lane == 0) PROBE_VALUE(score, row, col, s);",
+        "PROBE_LOAD(K_smem, a(1, 2) + d, 16, tile);",
+        "v = lds(&K[a]);",
+        "if (warp == 0) {  // one warp copies",
+        "  PROBE_ROLE(producer);",
+        "  PROBE_MARK(copy, tile);",
+        "  copy(K_smem PROBE_PASS);",
+    )
+    assert (value.kind, value.event, value.keys, value.code_line) == ("value", "score", ("row", "col"), 1)
+    assert (load.kind, load.event, load.space, load.tensor) == ("access", "load", "shared", "K")
+    assert (load.bytes, load.keys, load.code_line, load.place) == (16, ("tile",), 4, "x.cu:4")
+    assert (role.kind, role.event, role.keys) == ("role", "producer", ())
+    assert (mark.kind, mark.event, mark.keys, mark.code_line) == ("mark", "copy", ("tile",), 8)
+
+
+def test_comments_hold_no_probes():
+    assert (
+        len(read("/* PROBE_MARK(a, b);", "PROBE_LOAD */", "// PROBE_MARK(a, b);", "PROBE_MARK(a, b);  // and then"))
+        == 1
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "PROBE_LOAD(K, i, 16);",
+        "PROBE_LOAD(K_smem, i);",
+        "PROBE_LOAD(K_smem, i, wide);",
+        "PROBE_CP_ASYNC(K_gmem, i, 16);",
+        "PROBE_LDMATRIX(K_gmem, i, 16);",
+        "PROBE_VALUE(m, row + 1, v);",
+        "PROBE_VALUE(m, v);",
+        "PROBE_MARK(a, warp);",
+        "PROBE_MARK(a, role);",
+        "PROBE_MARK(a);",
+        "PROBE_MARK(a, b, c, d);",
+        "PROBE_ROLE(a, b);",
+        "PROBE_MARK(a, b); PROBE_MARK(c, d);",
+        "PROBE_OTHER(a, b);",
+    ],
+)
+def test_a_probe_that_cannot_be_read_back_names_file_and_line(line):
+    with pytest.raises(BuildError, match="x.cu:2: "):
+        read("", line)
+
+
+def test_a_width_may_be_a_constant_of_the_build():
+    lines = "PROBE_LOAD(V_gmem, i, T_BYTES);", "v = ldg<T>(&V[i]);"
+    assert read(*lines, T_BYTES=2)[0].bytes == 2
+    with pytest.raises(BuildError, match="x.cu:1: "):
+        read(*lines, OTHER=2)
+
+
+@pytest.mark.parametrize("spec", KERNELS.values(), ids=KERNELS)
+def test_stripping_the_probes_leaves_the_lines_in_place(spec):
+    for name, text in spec.files:
+        if name != "probe.cuh":
+            stripped = probes.strip_probes(text)
+            assert "PROBE_" not in stripped and len(stripped.splitlines()) == len(text.splitlines())
+
+
+# ---- the site word ----
+
+WORD = """
+#ifdef PROBED
+static_assert(probe_site("small.cu", 12) == {0}u);
+static_assert(probe_site("/some/where/small.cu", 12) == {0}u && probe_site("C:\\\\some\\\\small.cu", 12) == {0}u);
+static_assert(probe_site("walk.cuh", 262143) == {1}u);
+#endif
+"""
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_80", "sm_100a"])
+def test_the_compilers_and_python_compute_the_same_site_word(small_kernel, target):
+    words = probes.site_word("small.cu", 12), probes.site_word("walk.cuh", 262143)
+    assert max(words) < probes.OUT_OF_RANGE and words[0] & 0x3FFFF == 12
+    build(small_kernel("", above=WORD.format(*words)), {}, Mode.PROBED, target)
+
+
+def test_two_files_whose_records_would_be_mixed_up_are_refused():
+    seen = {}
+    for number in range(10_000):
+        name = f"h{number}.cuh"
+        other = seen.setdefault(probes.site_word(name, 0), name)
+        if other != name:
+            break
+    text = "PROBE_MARK(a, b);"
+    with pytest.raises(BuildError, match=rf"{other} and {name} cannot be told apart. Rename one"):
+        probes.sites(SimpleNamespace(files=((other, text), (name, text))), {})
+
+
+# ---- records ----
+
+HEADER = """#pragma once
+__device__ __forceinline__ float twice(const float* S_smem, int i PROBE_REF) {
+  PROBE_LOAD(S_smem, i, 4, i);
+  const float x = lds<float>(&S_smem[i]);
+  PROBE_VALUE(twice, i, 2.f * x);
+  return 2.f * x;
+}
+"""
+CALLS = """  const int i = threadIdx.x;
+  PROBE_STORE(S_smem, i, 4);
+  sts<float>(&S_smem[i], 21.f + i);
+  twice(S_smem, i PROBE_PASS);
+"""
+
+
+def test_a_probe_in_a_header_is_known_by_the_headers_name_and_line(small_kernel):
+    spec = small_kernel(CALLS, above='#include "shared.cuh"', threads=2, shared=HEADER)
+    frame = trace_of(spec).frame("thread", "file", "line", "event", "tensor", "i", "value")
+    mine = frame[frame.file == "shared.cuh"]
+    assert mine.line.tolist() == [3, 5, 3, 5] and mine.event.tolist() == ["load", "twice"] * 2
+    assert mine.value.dropna().tolist() == [42.0, 44.0] and mine.i.tolist() == [0, 0, 1, 1]
+    assert (frame[frame.file == "small.cu"].event == "store").all()
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("target", ["cpu", "sm_80", "sm_90a"])
+def test_a_header_with_probes_compiles_in_every_build(small_kernel, mode, target):
+    build(small_kernel(CALLS, above='#include "shared.cuh"', shared=HEADER), {}, mode, target)
+
+
+@pytest.mark.parametrize(
+    ("probe", "says"),
+    [
+        ("PROBE_MARK(step, tile);", "the key tile of the probe step was 70,000"),
+        ("PROBE_MARK(step, row, tile);", "the key tile of the probe step was 70,000"),
+        ("PROBE_VALUE(m, row, below, row, 1.f);", "the key below of the probe m was -1"),
+        ("PROBE_VALUE(m, row, row, big, row, 1.f);", "the key big of the probe m was 4,294,967,301"),
+        ("PROBE_VALUE(m, row, row, row, tile, 1.f);", "the key tile of the probe m was 70,000"),
+    ],
+)
+def test_a_key_out_of_range_is_refused_with_file_line_key_value_and_remedy(small_kernel, probe, says):
+    keys = "  const int row = 3, tile = 70000, below = -1;\n  const long long big = (1ll << 32) + 5;\n"
+    spec = small_kernel(f"{keys}  {probe}")
+    line = spec.source.splitlines().index(f"  {probe}") + 1
+    with pytest.raises(TraceError, match=rf"^small.cu:{line}: {says}; .* from 0 to 65,535. Choose a smaller"):
+        trace_of(spec)
+
+
+def test_the_largest_key_is_logged_as_it_is(small_kernel):
+    body = "  const int row = 65535, tile = 0, col = row, dim = row;\n  PROBE_VALUE(m, row, tile, col, dim, 1.5f);"
+    (record,) = trace_of(small_kernel(body)).table.to_pylist()
+    assert [record[key] for key in ("row", "tile", "col", "dim", "value")] == [65535, 0, 65535, 65535, 1.5]
+
+
+def test_value_probes_of_the_small_types_log_the_number(small_kernel):
+    body = """  const int row = 1, col = 2;
+  PROBE_VALUE(a, row, to_half(-2.7182818f));
+  PROBE_VALUE(b, row, col, to_bfloat16(-2.7182818f));
+  PROBE_VALUE(c, row, to_fp8_e4m3(-2.7182818f));
+  PROBE_VALUE(d, row, -2.7182818f);
+"""
+    table = trace_of(small_kernel(body)).frame("event", "value")
+    wanted = {"a": -2.71875, "b": -2.71875, "c": -2.75, "d": np.float32(-2.7182818)}
+    assert dict(zip(table.event, table.value)) == wanted
