@@ -1,36 +1,39 @@
-"""Page config and navigation: streamlit run app/main.py
+"""The app: streamlit run app/main.py, or for a class python -m app.serve
 
-Everything is under the guard: worker processes import this file as __mp_main__, and must not run it.
+Streamlit finds `app` here and serves it: its own pages (page.py) and our routes (server.py).
 """
 
+import gc
 import sys
 from pathlib import Path
 
+gc.disable()  # nothing that an import makes is garbage, and looking for some takes time
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 
-def main() -> None:
-    root = str(Path(__file__).resolve().parent.parent)
-    if root not in sys.path:
-        sys.path.insert(0, root)
+from kernels.errors import WarpglassError  # noqa: E402
+from kernels.run import workers  # noqa: E402
 
-    import streamlit as st
+try:
+    workers.warm_up("app.stories", "app.bundles")  # they import while this process does
+except WarpglassError as error:  # of the settings
+    sys.exit(str(error))
 
-    from app import kept
-    from app.choices import link
-    from app.clock import components
-    from app.stories import PAGES
-    from kernels.run import workers
+from streamlit import get_option, runtime  # noqa: E402
+from streamlit.file_util import get_static_dir  # noqa: E402
+from streamlit.starlette import App  # noqa: E402
 
-    st.set_page_config(page_title="Warpglass", page_icon=str(Path(__file__).parent / "icon.png"), layout="wide")
-    st.html("<style>[data-testid=stMainBlockContainer] { padding: 4rem clamp(1rem, 3vw, 3rem) 3rem; }</style>")
-    components.bound_step()
-    st.cache_resource(show_spinner=False)(workers.warm_up)()
-    pages = [st.Page("stories/start.py", title="Start", default=True)]
-    pages += [st.Page(path, title=title) for path, title, _ in PAGES]
-    page = st.navigation(pages, position="top")
-    kept.note_page(page.url_path)
-    link.begin()
-    page.run()
+from app import server  # noqa: E402
+from app.classroom import access  # noqa: E402
 
-
-if __name__ == "__main__":
-    main()
+server.prepare()
+access.check()
+base = server.base_of(get_option("server.baseUrlPath"))
+routes = [
+    *server.routes(
+        base, lambda: runtime.get_instance()._session_mgr.num_active_sessions(), f"-{get_option('server.port')}"
+    ),
+    *server.pages(Path(get_static_dir()) / "index.html", base),
+]
+app = App(Path(__file__).parent / "page.py", routes=routes, middleware=server.middleware(base))
+gc.freeze()
+gc.enable()

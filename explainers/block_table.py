@@ -1,22 +1,24 @@
 """The walk of the block table story: one query head's way through its block table, page by page, from the loads that
 the probes logged."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from explainers import axes, paging, stories
+from explainers import axes, grid, paging, stage, stories, threads
 from explainers.frames import WalkFrame, WalkMeta
 from explainers.glossary import count, phase_title
 from explainers.paging import Paged
 from kernels.core.spec import KernelSpec
+from kernels.memory import model
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
+from kernels.trace.kinds import READS
 from kernels.trace.probes import sites_of
 
-LINE_BYTES, SECTOR_BYTES = 128, 32
 NEEDS = {"score": ("token",), "p": ("token",), "m": (), "l": (), "o": ("dim",)}
 WANTS = ("walk_k", "softmax", "walk_v", "write", "score", "p", "m", "l", "o")
 
@@ -94,6 +96,53 @@ def view(run: Run, story: Walk, name: str, colour: str) -> tuple[WalkMeta, dict[
     return meta, {"scores": story.scores, "weights": story.weights, "o": story.o}
 
 
+def stage_of(
+    run: Run,
+    name: str,
+    colour: str,
+    provenance: stage.Provenance,
+    tabs: Sequence[stage.Tab] = (),
+    live: tuple[int, str] | None = None,
+) -> stage.Stage:
+    """The whole stage of a run over one query head of the sequence called `name`. tabs: after those of the walk. live:
+    as grid.view takes it."""
+    story = walk(run, name)
+    return stage.Stage(
+        headline=stage.headline(run.request.kernel),
+        frames=story.frames,
+        views=[
+            stage.View("walk", "walk", "Walk", *view(run, story, name, colour)),
+            threads.view(run, [frame["moment"] for frame in story.frames]),
+            grid.view(run.request, live),
+        ],
+        codes=[stage.code(run.request, story.frames)],
+        state=states(story),
+        tabs=[stage.Tab("layouts", "Why K is split by x", layouts_blocks(story, run)), *tabs],
+        provenance=provenance,
+    )
+
+
+def states(story: Walk) -> list[stage.State]:
+    """The strip: the entry, the page and the byte that a step goes by, m and l as they stand, what was read so far."""
+    frames = story.frames
+    known: dict[str, list[Any]] = {"m": [], "l": []}
+    for frame in frames:
+        for name, course in known.items():
+            course.append(frame.get(name, course[-1] if course else None))
+
+    def of_page(name: str, said: str) -> list[str | None]:
+        return [said.format(f[name], f.get("tensor")) if name in f else None for f in frames]  # type: ignore[literal-required]
+
+    return [
+        stage.State("block table entry", of_page("logical", "{}")),
+        stage.State("page", of_page("page", "{}")),
+        stage.State("begins at byte", of_page("base", "{:,} of {}")),
+        stage.State("max m", known["m"], colour="S"),
+        stage.State("sum l", known["l"], colour="P"),
+        stage.State("read so far", np.cumsum([f["read"] for f in frames]).tolist(), "B", colour="load"),
+    ]
+
+
 class _WalkFrames:
     """Builds the frames of a walk, step by step."""
 
@@ -128,8 +177,10 @@ class _WalkFrames:
             "title": self._title(step, more),
             "block": int(step.block),
             "phase": step.phase,
+            "moment": int(step.name),
             "sentence": sentence[0].upper() + sentence[1:],
             "lines": {str(place): int(n) for place, n in part.place[part.place != ""].value_counts().items()},
+            "read": int(part.bytes[part.event.isin(READS) & (part.space == "global")].sum()),
             **more,
         }
         self.frames.append(made)
@@ -163,9 +214,8 @@ class _WalkFrames:
             step,
             part,
             f"{self._in_partition(step)}the block of query head {self.head} of {self.name} reads the context length, "
-            f"{self.length}, and "
-            f"its query: {count(len(q), 'number')}, {q.bytes.sum():,.0f} bytes. {self.name}'s tokens lie in "
-            f"{count(self.pages, 'page')}.",
+            f"{self.length}, and its query: {count(len(q), 'number')}, {q.bytes.sum():,.0f} bytes. {self.name}'s "
+            f"tokens lie in {count(self.pages, 'page')}.",
         )
 
     def _page(self, step: Any, part: pd.DataFrame, warp: int) -> None:
@@ -180,9 +230,8 @@ class _WalkFrames:
         tokens = [logical * size, min(logical * size + size, self.length) - 1]
         where = (
             f"{self._in_partition(step)}warp {warp} reads entry {logical} of {self.name}'s block table (byte "
-            f"{int(entry.offset):,}): {page}. "
-            f"So tokens {tokens[0]} to {tokens[1]} lie in page {page}; KV head {kv_head} of it begins at byte {base:,} "
-            f"of {tensor}. "
+            f"{int(entry.offset):,}): {page}. So tokens {tokens[0]} to {tokens[1]} lie in page {page}; KV head "
+            f"{kv_head} of it begins at byte {base:,} of {tensor}. "
         )
         read = f"{loads.bytes.sum():,.0f} bytes of {tensor} from byte {int(loads.offset.min()):,} on"
         if reads_k:
@@ -215,8 +264,7 @@ class _WalkFrames:
             step,
             part,
             f"{self._in_partition(step)}the largest of {count(len(tokens), 'score')} is m = {m:.4g}; their weights "
-            f"e^(score - m) "
-            f"add up to l = {l:.4g}.",
+            f"e^(score - m) add up to l = {l:.4g}.",
             tokens=[int(tokens.min()), int(tokens.max())],
             m=m,
             l=l,
@@ -228,8 +276,7 @@ class _WalkFrames:
             step,
             part,
             f"{self._in_partition(step)}its m, its l and {count(self.paged.head_dim, 'sum')}, not yet divided by l, go "
-            f"to global "
-            f"memory: {stores.bytes.sum():,.0f} bytes.",
+            f"to global memory: {stores.bytes.sum():,.0f} bytes.",
         )
 
     def _combine(self, step: Any, part: pd.DataFrame) -> None:
@@ -241,8 +288,7 @@ class _WalkFrames:
             step,
             part,
             f"The second kernel combines {count(len(weights), 'partition')}: m = max m_i = {m:.4g}; each is rescaled "
-            f"by e^(m_i - m): "
-            f"{factors}; l = sum l_i e^(m_i - m) = {l:.4g}.",
+            f"by e^(m_i - m): {factors}; l = sum l_i e^(m_i - m) = {l:.4g}.",
             m=float(m),
             l=float(l),
         )
@@ -256,8 +302,7 @@ class _WalkFrames:
             step,
             part,
             f"The sums over l are the output: {count(len(stores), 'number')} go to {name}, bytes "
-            f"{int(stores.offset.min()):,} to "
-            f"{last:,}; the first is {first:.4g}.",
+            f"{int(stores.offset.min()):,} to {last:,}; the first is {first:.4g}.",
             written=True,
         )
 
@@ -273,6 +318,25 @@ def _first_request(loads: pd.DataFrame) -> list[int | None]:
 
 
 # ---- tables beside the walk ----
+
+
+def layouts_blocks(walk_story: Walk, run: Run) -> list[stage.Block]:
+    """Why K is split by x: the table and what it says."""
+    table = layouts_table(walk_story, run)
+    derived = "The first row is from the logged addresses; the others are derived from its lanes' tokens and pieces. A "
+    return [
+        stage.text(layouts_sentence(table)),
+        stage.table(table, derived + "line is a byte offset / 128, a sector / 32."),
+    ]
+
+
+def shuffle_blocks(plain: Run, shuffled: Run, names: Sequence[str], seed: int) -> list[stage.Block]:
+    """The same tokens at other addresses: the outputs compared bit for bit."""
+    table = shuffle_table(plain, shuffled, names)
+    same = (table["equal bit for bit"] == "yes").all()
+    found = "the same output, bit for bit, in every sequence and head." if same else "and the output differs."
+    said = f"The pages were moved by a random permutation (seed {seed}) and the block tables rewritten: other addresses"
+    return [stage.note(f"{said}, {found}", "good" if same else "bad"), stage.table(table)]
 
 
 def layouts_table(walk_story: Walk, run: Run) -> pd.DataFrame:
@@ -301,8 +365,8 @@ def layouts_table(walk_story: Walk, run: Run) -> pd.DataFrame:
                 "loads per 16 bytes": loads,
                 "bytes per lane": width,
                 "lanes": len(here),
-                "128-byte lines": len({(frame["base"] + o) // LINE_BYTES for o in offsets}),
-                "32-byte sectors": len({(frame["base"] + o) // SECTOR_BYTES for o in offsets}),
+                "128-byte lines": len({(frame["base"] + o) // model.LINE for o in offsets}),
+                "32-byte sectors": len({(frame["base"] + o) // model.SECTOR for o in offsets}),
             }
             for name, loads, width, offsets in layouts
         ]
@@ -314,16 +378,14 @@ def layouts_sentence(table: pd.DataFrame) -> str:
     here, rows, columns = (table.iloc[n] for n in range(3))
     return (
         f"One load instruction of the first warp: {here['lanes']} lanes, 16 bytes each, {16 * here['lanes']} bytes. "
-        f"Split by x, neighbouring "
-        f"lanes (neighbouring tokens) read neighbouring 16 bytes: {here['128-byte lines']} lines of 128 bytes. Token "
-        f"by token the same bytes "
-        f"would lie in {rows['128-byte lines']} lines. Without the split a lane would read {columns['bytes per lane']} "
-        f"bytes at a time and "
-        f"need {columns['loads per 16 bytes']} loads for what it now gets in one."
+        f"Split by x, neighbouring lanes (neighbouring tokens) read neighbouring 16 bytes: {here['128-byte lines']} "
+        f"lines of 128 bytes. Token by token the same bytes would lie in {rows['128-byte lines']} lines. Without the "
+        f"split a lane would read {columns['bytes per lane']} bytes at a time and need "
+        f"{columns['loads per 16 bytes']} loads for what it now gets in one."
     )
 
 
-def shuffle_table(plain: Run, shuffled: Run, names: list[str]) -> pd.DataFrame:
+def shuffle_table(plain: Run, shuffled: Run, names: Sequence[str]) -> pd.DataFrame:
     """sequence, pages as allocated and shuffled, and whether the outputs are equal bit for bit: from two Runs over the
     same tokens."""
     output = Paged(plain.request).o[1].name

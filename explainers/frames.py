@@ -5,7 +5,7 @@ a view gets once, before any step. All of it is plain JSON (components.plain wri
 beside it as columns of float32, row by row, and are named where the view's meta is described.
 """
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 Rect = list[int]  # [first row, last row, first column, last column] of elements, all inclusive
 Lines = dict[
@@ -19,7 +19,7 @@ class Frame(TypedDict):
 
     tile: the number of the outer step, which Shift+Left and Shift+Right go by; -1 outside all tiles. title: a few words
     for the clock. phase: the mark that began the step, as the kernel names it. block: of the launch; the clock's outer
-    step begins anew with it.
+    step begins anew with it. marks: what of marks.MARKS the step is; none where it is nothing of it.
     """
 
     tile: int
@@ -28,6 +28,7 @@ class Frame(TypedDict):
     lines: NotRequired[Lines]
     phase: NotRequired[str]
     block: NotRequired[int]
+    marks: NotRequired[list[str]]
 
 
 # ---- tiling and compare: the view `matrices` ----
@@ -66,12 +67,12 @@ class TilingFrame(Frame):
 
 class MatricesMeta(TypedDict):
     """n queries and keys; d numbers of a query; row0 and rows: the traced query tile; head: counted over the batch.
-    traced: the tensors whose bytes are counted. places: tensor, as the frames name it -> its place in the picture and
-    its colour: Q, K, V, S, P or O; a tensor that is not in it has none. blocks: [first row, last row, first column,
-    last column, block] of each block's part of O.
+    causal: a key after its query is masked. traced: the tensors whose bytes are counted. places: tensor, as the frames
+    name it -> its place in the picture and its colour: Q, K, V, S, P or O; a tensor that is not in it has none. blocks:
+    [first row, last row, first column, last column, block] of each block's part of O.
 
-    Columns: q, k, v [n, d] of the head; s [rows, n], NaN where no score was logged; o [states, rows, d]; o_final [rows,
-    d].
+    Columns: q, k, v [n, d] of the head; s [rows, n]; s_logged [rows, n]: 1 where a score was logged; o [states, rows,
+    d]; o_since [rows, d]: the first state that has the element; o_final [rows, d].
     """
 
     n: int
@@ -82,26 +83,94 @@ class MatricesMeta(TypedDict):
     traced: list[str]
     places: dict[str, str]
     blocks: list[list[int]]
+    causal: bool
     frames: list[TilingFrame]
 
 
-class AlignedFrame(TypedDict):
-    """A common step of two kernels. phase: of the side that steps. title: it says which side steps alone."""
+class AlignedFrame(Frame):
+    """A common step of two kernels. phase: of the side that steps. title: it says which side steps alone. sentences: of
+    each side; `sentence` is empty. lines_a, lines_b: the lines that each side ran; none where it waits."""
 
-    tile: int
-    title: str
-    phase: str
+    sentences: list[str]
+    lines_a: Lines
+    lines_b: Lines
+
+
+# ---- which thread touches what: the view `threads` ----
+
+
+class Plane(TypedDict):
+    """A matrix. row, col: what its rows and columns count: row (of queries), key, token, dim, head or partition."""
+
+    name: str
+    row: str
+    col: str
+
+
+class Moment(TypedDict):
+    """A step of the trace. parts: [plane, kind, first, how many] of the rectangles in the columns. windows: axis -> the
+    first and last index that is drawn."""
+
+    launch: int
+    block: int
+    parts: list[list[int]]
+    windows: dict[str, list[int]]
+
+
+class ThreadsMeta(TypedDict):
+    """launches: entry, grid, block, threads, the expressions of both, item, blocks of an item, first and number of the
+    traced blocks, and rows: queries of an item, items of a head, queries of a head, None where items are no query
+    tiles. kinds: what a thread does with an element. of_frame: each frame's moment. lines: sets of
+    FILE:LINE. threads: of the largest block. left_out: sentences on what was too much to show.
+
+    Columns: thread, row0, row1, col0, col1 of each rectangle; ran [moments, threads], which of `lines`, or -1.
+    """
+
+    launches: list[dict]
+    planes: list[Plane]
+    kinds: list[str]
+    moments: list[Moment]
+    of_frame: list[int]
+    lines: list[list[str]]
+    threads: int
+    left_out: list[str]
+
+
+# ---- why the query goes to shared memory: the view `reuse` ----
+
+
+class ReuseMeta(TypedDict):
+    """space: that Q's elements are read from, shared or global. row0, rows: of the query tile. tiles: numbers of the
+    key tiles. steps: those that read Q; tile_of: the place in tiles of each. After each step: read: how many elements
+    the lanes have read; fetched: bytes of Q loaded from global memory; said: both in a sentence. itemsize: of an
+    element.
+
+    Columns, [steps that read, rows]: least, most: how often the step reads an element of the row, the least and the
+    most read one; so_far_least, so_far_most: the same of all steps up to it.
+    """
+
+    space: str
+    row0: int
+    rows: int
+    tiles: list[int]
+    steps: list[int]
+    tile_of: list[int]
+    read: list[int]
+    fetched: list[int]
+    itemsize: int
+    said: list[str]
 
 
 # ---- online softmax: the view `row` ----
 
 
 class RowFrame(Frame):
-    """A step of one row. group: scores, max, rescale, weights, sum, output or final. m, l: after the step; m_before:
-    the m before this one; None before the first. rescale: the factor of this step, or None. keys, weighed: how many
-    keys have a score, a weight. o: which of the columns `o` shows O's row, or -1. m_true, l_true: float64 after the
-    same keys. wrong: the step is off by more than rounding."""
+    """A step of one row. moment: the step of the trace. group: scores, max, rescale, weights, sum, output or final. m,
+    l: after the step; m_before: the m before this one; None before the first. rescale: the factor of this step, or
+    None. keys, weighed: how many keys have a score, a weight. o: which of the columns `o` shows O's row, or -1. m_true,
+    l_true: float64 after the same keys. wrong: the step is off by more than rounding."""
 
+    moment: int
     group: str
     m: Number
     l: Number
@@ -117,9 +186,10 @@ class RowFrame(Frame):
 
 class RowMeta(TypedDict):
     """row: its number. ordinary: the kernel has one m and l for the whole row, no running ones. tile_of: each key's
-    tile; block_kv: keys of a tile. error: the row's largest; total: m and l of the whole row in float64.
+    tile; block_kv: keys of a tile. error: the row's largest. In float64, which a column is not: total: m and l of the
+    whole row; scores_true: of each key; o_true: of each dim.
 
-    Columns: scores, weights, weights_true [keys]; o [states, d]; o_true [d].
+    Columns: scores, weights [keys]; o [states, d].
     """
 
     frames: list[RowFrame]
@@ -129,6 +199,8 @@ class RowMeta(TypedDict):
     block_kv: int
     error: Number
     total: dict[str, float]
+    scores_true: list[float]
+    o_true: list[float]
 
 
 # ---- block table: the views `pool`, `events` and `walk` ----
@@ -154,7 +226,7 @@ class PoolFrame(Frame):
     """The KV cache after an event. event: as it is written, empty before the first. pages: of those that are held.
     free: the free list, the next to be taken first. counts: page -> sequences that hold it. new: slots written by the
     event. copied: (from, to), or None. released: pages freed by it. usage: slots used, held, of slack, reserved
-    contiguously, empty, and tokens stored twice."""
+    contiguously, empty, and tokens stored twice; waste: these in a sentence."""
 
     event: str
     sequences: list[PoolSequence]
@@ -165,16 +237,15 @@ class PoolFrame(Frame):
     copied: tuple[int, int] | None
     released: tuple[int, ...]
     usage: dict[str, int]
+    waste: str
 
 
 class PoolMeta(TypedDict):
-    """size: slots of a page. run: what the frames belong to. moment: the event that is shown. max_len: slots reserved
-    contiguously. page_bytes: of a page and KV head, 0 where no kernel can run."""
+    """size: slots of a page. max_len: slots reserved contiguously. page_bytes: of a page and KV head, 0 where no kernel
+    can run."""
 
     frames: list[PoolFrame]
     size: int
-    run: str
-    moment: int
     max_len: int
     page_bytes: int
     kv_heads: int
@@ -184,7 +255,11 @@ class WalkFrame(Frame):
     """A step of a walk through a block table. Of a page: logical (the entry), page, entry_offset (byte in the block
     tables), base (the byte of the cache at which the KV head's part of the page begins), warp, tokens [first, last],
     tensor (the cache read), role (k or v), request (byte offset of each lane's first load, None where it is idle), low,
-    bytes. Of a softmax: tokens, m, l. Of a combination: m, l. Of a write: written."""
+    bytes. Of a softmax: tokens, m, l. Of a combination: m, l. Of a write: written. read: bytes that the step reads from
+    global memory."""
+
+    read: int
+    moment: int  # the step of the trace
 
     logical: NotRequired[int]
     page: NotRequired[int]
@@ -245,10 +320,11 @@ class Lane(TypedDict):
 
 
 class PartitionsFrame(Frame):
-    """A step of both kernels. v1: the one block of the kernel that walks the whole context; v2: those of the one that
-    cuts it. reduce: what the second launch does, None before it, or done. lines_v1, lines_v2: as Frame.lines, of each
-    kernel."""
+    """A step of both kernels. sentences: of each. v1: the one block of the kernel that walks the whole context; v2:
+    those of the one that cuts it. reduce: what the second launch does, None before it, or done. lines_v1, lines_v2: as
+    Frame.lines, of each kernel."""
 
+    sentences: list[str]
     v1: Lane
     v2: list[Lane]
     reduce: str | None
@@ -280,11 +356,36 @@ class PartitionsMeta(TypedDict):
     head: int
 
 
+# ---- heads: the view `heads` ----
+
+
+class HeadsFrame(Frame):
+    """What one query head reads."""
+
+    head: int
+
+
+class HeadsPanel(TypedDict):
+    """A ratio of heads. links: [query head, KV head] as logged; held: bytes of K and V that tokens fill."""
+
+    title: str
+    kv_heads: int
+    links: list[tuple[int, int]]
+    held: int
+
+
+class HeadsMeta(TypedDict):
+    frames: list[HeadsFrame]
+    num_heads: int
+    panels: list[HeadsPanel]
+
+
 # ---- bank conflicts and coalescing ----
 
 
 class BankFrame(Frame):
-    """access: its place in the meta's list. wavefront: which of it the step shows, from 0."""
+    """access: its place in the list of each side's accesses. wavefront: which of it the step shows, from 0; a side that
+    takes fewer is done."""
 
     access: int
     wavefront: int
@@ -293,7 +394,8 @@ class BankFrame(Frame):
 class BankAccess(TypedDict):
     """A warp's access of shared memory. file, line: of the probe. kind: in words. bytes: of a lane. active: lanes.
     cells: [lane, bank, wavefront, word, lanes that share the word, pass]. wavefronts = ideal + conflicts. parts: [first
-    wavefront, end] of each pass."""
+    wavefront, end] of each pass. number: its place among the warp's accesses of the probe, from 0. alike: how many of
+    these want the same of the banks, up to which banks they are, itself among them."""
 
     file: str
     line: int
@@ -306,16 +408,33 @@ class BankAccess(TypedDict):
     ideal: int
     conflicts: int
     parts: list[list[int]]
+    number: int
+    alike: int
+
+
+class BankSide(TypedDict):
+    """The same accesses in one build. name: its constants, as PAD 1; empty if there is one side. words: of the memory
+    that the accesses' tensor takes, in words of 4 bytes. free: [first, end] runs of its words that no lane ever
+    touches."""
+
+    name: str
+    accesses: list[BankAccess]
+    words: int
+    free: list[list[int]]
 
 
 class BanksMeta(TypedDict):
-    frames: list[BankFrame]
-    accesses: list[BankAccess]
+    """What the views `banks` and `tile_memory` draw beside the stage's frames: one side, or the plain one and the one
+    that is padded or swizzled."""
+
+    sides: list[BankSide]
 
 
 class SectorRequest(TypedDict):
     """A warp's request of global memory. offsets: each lane's byte offset, -1 where it is idle. bytes: of a lane. kind:
-    the probe's event. sectors, lines: how many it touches; used: distinct bytes asked for; active: lanes."""
+    the probe's event. sectors, lines: how many it touches; used: distinct bytes asked for; active: lanes. number: its
+    place among the warp's requests of the probe, from 0. alike: how many of these touch the same bytes of their lines,
+    itself among them."""
 
     offsets: list[int]
     bytes: int
@@ -325,13 +444,130 @@ class SectorRequest(TypedDict):
     lines: int
     used: int
     active: int
+    number: int
+    alike: int
+
+
+class SectorSide(TypedDict):
+    """The requests of one layout: one for each of the stage's frames. name: of the layout; empty if there is one."""
+
+    name: str
+    requests: list[SectorRequest]
 
 
 class SectorsMeta(TypedDict):
-    """One frame for each request."""
+    """What the view `sectors` draws beside the stage's frames. chosen: the name of the side that is marked."""
 
-    frames: list[Frame]
-    requests: list[SectorRequest]
+    sides: list[SectorSide]
+    chosen: NotRequired[str]
+
+
+# ---- the whole grid: the view `grid`; occupancy: the view `multiprocessor` ----
+
+
+class GridFrame(Frame):
+    """A moment at which blocks begin or end. at: on the axis of time. launch: which one's blocks are shown as cells."""
+
+    at: float
+    launch: int
+
+
+class GridLaunch(TypedDict):
+    """A launch's items as cells. rows, cols: of them; row_name: what a row is; item: what a cell is. per_item: blocks
+    of a cell, side by side. blocks: all of them; threads: of a block."""
+
+    entry: str
+    item: str
+    blocks: int
+    rows: int
+    cols: int
+    row_name: str
+    per_item: int
+    threads: int
+
+
+class GridMeta(TypedDict):
+    """multiprocessors: that had a block; all: of the GPU. unit: of time, µs or turn; end: of the last block. said:
+    where it is from. traced: the item that the other pictures show, or -1. recorded: a problem and a build of which the
+    times of all blocks are recorded, in words and as a link's choices, where this one's are not.
+
+    Columns, an entry for each block: launch, block, sm, start, end, low, high (its stretch of the lane), first (the
+    step in which it begins), last (in which it has ended).
+    """
+
+    launches: list[GridLaunch]
+    multiprocessors: int
+    all: int
+    unit: str
+    end: float
+    said: str
+    gpu: str
+    traced: int
+    recorded: NotRequired[dict[str, Any]]
+
+
+class ResourceFrame(Frame):
+    """launch: whose blocks fill the multiprocessor. shown: how many of its resources have been counted; all of them,
+    and once more: what they leave together."""
+
+    launch: int
+    shown: int
+
+
+class Resource(TypedDict):
+    """Of a launch: what one block takes of a resource and how much there is, in `unit`; blocks: that it allows. limit:
+    whether none allows fewer."""
+
+    name: str
+    each: int
+    of: int
+    unit: str
+    blocks: int
+    limit: bool
+
+
+class ResourceLaunch(TypedDict):
+    """warps: of a block; blocks: that fit at once."""
+
+    entry: str
+    warps: int
+    blocks: int
+    resources: list[Resource]
+
+
+class MultiprocessorMeta(TypedDict):
+    """What the view `multiprocessor` draws beside the stage's frames."""
+
+    gpu: str
+    launches: list[ResourceLaunch]
+
+
+# ---- source: the view `source` ----
+
+
+class MachineLines(TypedDict):
+    """Lines of PTX or SASS, an entry for each in every list. source: "FILE:LINE" of ours, or nothing. entry: the
+    kernel. labels: that stand before it; target: the label that it branches to. address: in bytes; live: registers."""
+
+    text: list[str]
+    source: list[str]
+    entry: list[str]
+    labels: list[list[str]]
+    target: list[str]
+    address: list[int]
+    live: list[int]
+
+
+class SourceMeta(TypedDict):
+    """files: the .cu and those of its headers that have instructions (stage.File). held: the places, "FILE:LINE", that
+    have. registers: kernel -> of a thread; most_live: kernel -> the most that are live at once."""
+
+    files: list[Any]
+    held: list[str]
+    ptx: MachineLines
+    sass: MachineLines
+    registers: dict[str, int]
+    most_live: dict[str, int]
 
 
 # ---- any kernel: the view `tensors` ----
@@ -407,12 +643,15 @@ class TouchedTensor(TypedDict):
 
 
 class Logged(TypedDict):
-    """How often an event was logged in a step, and from where to where; low and high: None if none is finite."""
+    """How often an event was logged in a step, and from where to where; low and high: None if none is finite. nan, inf:
+    how many are NaN, or infinite."""
 
     event: str
     count: int
     low: Number
     high: Number
+    nan: int
+    inf: int
 
 
 class TensorsFrame(Frame):

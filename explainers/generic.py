@@ -6,6 +6,7 @@ held at one slice, the one that the run touched first. Elements follow from the 
 tensor's bytes per element.
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from explainers import axes, stories
+from explainers import axes, stage, stories
 from explainers.frames import Logged, Number, Rect, ShownTensor, ShownValue, TensorsFrame, TensorsMeta, TouchedTensor
 from explainers.glossary import count, phase_title
 from explainers.tiling import listed
@@ -99,6 +100,126 @@ def view(story: Generic) -> tuple[TensorsMeta, dict[str, np.ndarray]]:
     return {"tensors": story.tensors, "values": story.values, "frames": story.frames}, story.columns
 
 
+def stage_of(run: Run, provenance: stage.Provenance) -> stage.Stage:
+    """The whole stage of a run."""
+    story = explain(run)
+    nothing = "These blocks logged no step: the kernel marks none, or none was reached."
+    return stage.Stage(
+        headline=stage.headline(run.request.kernel),
+        frames=story.frames,
+        views=[stage.View("tensors", "tensors", "Tensors and values", *view(story))],
+        codes=[stage.code(run.request, story.frames)],
+        state=states(story),
+        tabs=[
+            stage.Tab("tensors", "Its tensors", _tensors(run)),
+            stage.Tab("builds", "Builds"),
+            stage.Tab("data", "Data and labels"),
+        ],
+        provenance=provenance,
+        summary="" if story.frames else nothing,
+    )
+
+
+def states(story: Generic) -> list[stage.State]:
+    """The strip: what each step reads, writes and logs."""
+
+    def moved(kind: str) -> tuple[list[int], list[str]]:
+        parts = [[t for t in f["touched"] if t["kind"] == kind] for f in story.frames]
+        return [sum(t["bytes"] for t in p) for p in parts], [
+            ", ".join(f"{t['tensor']} {t['bytes']:,}" for t in p) or "nothing" for p in parts
+        ]
+
+    (read, of), (written, to) = moved("load"), moved("store")
+    logs = ["; ".join(f"{one['event']} {one['count']:,}×{_span(one)}" for one in f["logged"]) for f in story.frames]
+    return [
+        stage.State("reads", read, "B", colour="load"),
+        stage.State("reads from", of),
+        stage.State("writes", written, "B", colour="store"),
+        stage.State("writes to", to),
+        stage.State("logs", [said or "nothing" for said in logs]),
+    ]
+
+
+def _span(one: Logged) -> str:
+    odd = not_finite(one)
+    if one["low"] is None:
+        return f" {odd}"
+    return f" {one['low']:.4g} to {one['high']:.4g}{', ' + odd if odd else ''}"
+
+
+def _tensors(run: Run) -> list[stage.Block]:
+    rows = [
+        {
+            "tensor": t.name,
+            "role": t.role.value,
+            "shape": " × ".join(map(str, t.shape)),
+            "axes": ", ".join(t.axes),
+            "type": t.dtype,
+            "bytes": t.nbytes,
+            "not finite": _odd(run, t),
+        }
+        for t in run.request.plan.tensors
+    ]
+    said = (
+        "As the run left them: a matrix by the last two axes. A value stands where its last two keys say, as logged "
+        "up to "
+        "the step. What a step touches follows from the logged addresses: element = byte offset / bytes of an element."
+    )
+    return [stage.table(pd.DataFrame(rows), said)]
+
+
+def _odd(run: Run, tensor: Tensor) -> str:
+    """How many of a tensor's numbers are NaN and infinite."""
+    if tensor.name not in run.arrays:
+        return "values not kept"
+    numbers = widened(run.arrays[tensor.name])
+    if numbers.dtype.kind != "f":
+        return ""
+    counts = ((int(np.isnan(numbers).sum()), "NaN"), (int(np.isinf(numbers).sum()), "infinite"))
+    return " and ".join(f"{number:,} {name}" for number, name in counts if number) or "none"
+
+
+def beside(
+    run: Run, tensors: Collection[str], values: Collection[str], steps: Sequence[int] | None = None
+) -> list[stage.View]:
+    """A picture of the tensors and values that a story has no view of; none if there are none. tensors: symbols that it
+    knows. values: events that it knows. steps: for each frame of the stage the step of the trace that it shows, where
+    the frames are not those steps themselves."""
+    sites = sites_of(run.request)
+    odd_tensors = set(axes.tensors(run.request)) - set(tensors)
+    odd_values = {site.event for site in sites if site.kind == "value"} - set(values)
+    if not odd_tensors and not odd_values:
+        return []
+    story = _only(explain(run), odd_tensors, odd_values)
+    if not story.tensors and not story.values:
+        return []
+    if steps is not None:
+        ends = [name for name in story.columns if name.endswith("_step")]
+        shown = {name: np.searchsorted(steps, story.columns[name]).astype(np.float32) for name in ends}
+        story = Generic([story.frames[n] for n in steps], story.tensors, story.values, story.columns | shown)
+    names = [*(t["name"] for t in story.tensors), *(v["event"] for v in story.values)]
+    return [stage.View("tensors", "beside", f"Also: {', '.join(names)}", *view(story))]
+
+
+def _only(story: Generic, symbols: Collection[str], events: Collection[str]) -> Generic:
+    """The story with these tensors and values alone, its columns numbered anew."""
+    tensors = [n for n, t in enumerate(story.tensors) if t["symbol"] in symbols]
+    values = [n for n, v in enumerate(story.values) if v["event"] in events]
+    columns = {f"tensor_{at}": story.columns[f"tensor_{n}"] for at, n in enumerate(tensors)}
+    for at, n in enumerate(values):
+        columns |= {f"value_{at}{end}": story.columns[f"value_{n}{end}"] for end in ("", "_step", "_cell")}
+    names = {story.tensors[n]["name"] for n in tensors}
+    frames: Any = [
+        {
+            **f,
+            "touched": [t for t in f["touched"] if t["tensor"] in names],
+            "logged": [v for v in f["logged"] if v["event"] in events],
+        }
+        for f in story.frames
+    ]
+    return Generic(frames, [story.tensors[n] for n in tensors], [story.values[n] for n in values], columns)
+
+
 def _steps(run: Run, sites: Sites) -> Steps:
     """The steps of the trace; of a kernel without marks, one for each block."""
     steps = cutting.cut(run.trace, sites)
@@ -161,8 +282,8 @@ class Records:
 
 
 def _touches(records: Records, known: dict[str, Tensor]) -> dict[str, pd.DataFrame]:
-    """symbol -> step, kind (load or store), element: each element of global memory that a step touches, once, in the
-    order of the steps; and attrs["bytes"]: (step, kind) -> bytes of all accesses."""
+    """symbol -> step, kind (load or store), element, bytes: each element of global memory that a step touches, once, in
+    the order of steps and kinds, and the bytes of all accesses of that step and kind."""
     found = {}
     for symbol, tensor in known.items():
         mine = [n for n, site in enumerate(records.sites) if site.space == "global" and site.tensor == symbol]
@@ -178,13 +299,9 @@ def _touches(records: Records, known: dict[str, Tensor]) -> dict[str, pd.DataFra
         each = np.unique(np.repeat(code, width) * np.int64(tensor.size) + element)
         code_of, element = np.divmod(each, tensor.size)
         moved = np.bincount(code, size)
-        made = pd.DataFrame(
-            {"step": code_of // 2, "kind": np.array(["load", "store"])[code_of % 2], "element": element}
-        )
-        made.attrs["bytes"] = {
-            (n // 2, ("load", "store")[n % 2]): int(moved[n]) for n in np.flatnonzero(moved).tolist()
-        }
-        found[symbol] = made
+        kind = np.array(["load", "store"])[code_of % 2]
+        columns = {"step": code_of // 2, "kind": kind, "element": element, "bytes": moved[code_of].astype(np.int64)}
+        found[symbol] = pd.DataFrame(columns)
     return found
 
 
@@ -242,22 +359,23 @@ def _touched_by_step(
     for symbol, tensor in known.items():
         if symbol not in touches:
             continue
-        table, bytes_of = touches[symbol], touches[symbol].attrs["bytes"]
+        table = touches[symbol]
         shape = (1,) * (2 - len(tensor.shape)) + tensor.shape
         shown, row, col = windows[symbol].cells(np.unravel_index(table.element.to_numpy(), shape))
-        table = table.assign(shown=shown, row=row, col=col)
-        for (step, kind), part in table.groupby(["step", "kind"], sort=False):
-            rect, cells = _outline(part.row.to_numpy()[part.shown], part.col.to_numpy()[part.shown])
-            elsewhere = int((~part.shown).sum())
+        step, kind, moved = (table[name].to_numpy() for name in ("step", "kind", "bytes"))
+        begins = np.flatnonzero(np.r_[True, (step[1:] != step[:-1]) | (kind[1:] != kind[:-1])])
+        for first, last in zip(begins, [*begins[1:], len(step)]):
+            part = slice(first, last)
+            rect, cells = _outline(row[part][shown[part]], col[part][shown[part]])
             one: TouchedTensor = {
                 "tensor": tensor.name,
-                "kind": str(kind),
-                "bytes": bytes_of[step, kind],
+                "kind": str(kind[first]),
+                "bytes": int(moved[first]),
                 "rect": rect,
                 "cells": cells,
-                "elsewhere": elsewhere,
+                "elsewhere": int((~shown[part]).sum()),
             }
-            found[step].append(one)
+            found[step[first]].append(one)
     return found
 
 
@@ -357,17 +475,21 @@ def _frames(
 def _logged(values: pd.DataFrame, steps: int) -> list[list[Logged]]:
     """For each step what it logged."""
     found: list[list[Logged]] = [[] for _ in range(steps)]
-    finite = values.assign(finite=values.value.where(np.isfinite(values.value)))
-    grouped = finite.groupby(["step", "event"], sort=False).agg(
-        count=("value", "size"), low=("finite", "min"), high=("finite", "max")
+    told = values.assign(
+        finite=values.value.where(np.isfinite(values.value)), nan=np.isnan(values.value), inf=np.isinf(values.value)
     )
-    for (step, event), count_, low, high in grouped.itertuples():
+    grouped = told.groupby(["step", "event"], sort=False).agg(
+        count=("value", "size"), low=("finite", "min"), high=("finite", "max"), nan=("nan", "sum"), inf=("inf", "sum")
+    )
+    for (step, event), count_, low, high, nan, inf in grouped.itertuples():
         known = not np.isnan(low)
         one: Logged = {
             "event": event,
             "count": int(count_),
             "low": float(low) if known else None,
             "high": float(high) if known else None,
+            "nan": int(nan),
+            "inf": int(inf),
         }
         found[step].append(one)
     return found
@@ -401,9 +523,14 @@ def _sentence(step: Any, accesses: list[tuple[Site, int]], logged: list[Logged])
 
 
 def _said(one: Logged) -> str:
-    times = count(one["count"], "time")
+    times, odd = count(one["count"], "time"), not_finite(one)
     if one["low"] is None:
-        return f"{one['event']} {times}, never finite"
-    if one["low"] == one["high"]:
-        return f"{one['event']} {times} ({one['low']:.4g})"
-    return f"{one['event']} {times} ({one['low']:.4g} to {one['high']:.4g})"
+        return f"{one['event']} {times}, never finite: {odd}"
+    span = f"{one['low']:.4g}" + ("" if one["low"] == one["high"] else f" to {one['high']:.4g}")
+    return f"{one['event']} {times} ({span}{', ' + odd if odd else ''})"
+
+
+def not_finite(one: Logged) -> str:
+    """How many are NaN and infinite, in words; nothing if all are finite."""
+    counts = ((one["nan"], "NaN"), (one["inf"], "infinite"))
+    return " and ".join(f"{number:,} {name}" for number, name in counts if number)

@@ -1,5 +1,5 @@
-"""The one list of words. TERMS is how a term is written on every page, for those who write them; the pages show
-PROVENANCE and PHASES."""
+"""The one list of words. TERMS is how a term is written on every page, and what the pages say where one is pointed at
+(app/stage/glossary.js); they show PROVENANCE and PHASES too."""
 
 TERMS = {
     "tile": "A block of neighbouring rows or columns that a thread block works on at once.",
@@ -25,6 +25,16 @@ TERMS = {
     "reuse factor": "How often each number fetched from global memory is used in a multiply-add.",
     "probe": "A line in the kernel that logs a value or an address; the timed build compiles it to nothing.",
     "trace": "Everything the probes of one run logged.",
+    "kernel": "A function that runs on the GPU, as many threads at once.",
+    "grid": "All thread blocks of one launch of a kernel.",
+    "thread block": "Threads that run on one multiprocessor together and share its shared memory.",
+    "multiprocessor": "One of the GPU's processors: warps, their registers, shared memory. An H200 has 132.",
+    "register": "The fastest memory: some values of one thread, which no other thread sees.",
+    "softmax": "e^(score - max) for each score of a row, over their sum: weights that add up to 1.",
+    "grouped queries": "Several query heads read one KV head, so that the KV cache is smaller.",
+    "KV cache": "The keys and values of all tokens so far, kept for the tokens to come.",
+    "swizzle": "Another order of the elements in each row, so that a column lies in different banks.",
+    "lane": "One thread of a warp.",
     "warp": "32 threads, called lanes 0 to 31, that execute an instruction together.",
     "bank": "One of the 32 columns, 4 bytes wide, of shared memory: byte address / 4, modulo 32.",
     "bank conflict": "Lanes of one pass want different words of one bank; they are served one after the other.",
@@ -82,6 +92,11 @@ PHASES = {  # the marks of the kernels, as the pages call them
 def phase_title(phase: str) -> str:
     """What the pages call a phase: as PHASES has it, else the mark's own name with underscores as spaces."""
     return PHASES.get(phase) or phase.replace("_", " ")
+
+
+def figure(value: float, digits: int = 4) -> str:
+    """An amount in so many digits, and in all of its whole ones: 2.125, 37,368."""
+    return f"{value:,.0f}" if value >= 1000 - 0.5 * 10 ** (3 - digits) else f"{value:.{digits}g}"
 
 
 def count(number: int, one: str, many: str | None = None) -> str:

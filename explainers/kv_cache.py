@@ -5,10 +5,11 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from explainers import stage
 from explainers.frames import PoolFrame, PoolMeta
 from explainers.glossary import count
 from explainers.palette import AXIS, OKABE_ITO, SEQUENCES
-from kernels.families.paged.scenarios import write_event
+from kernels.families.paged.scenarios import Scenario, write_event
 
 States = list[
     tuple[Any, Any]
@@ -22,18 +23,58 @@ def cache_frames(states: States, max_len: int) -> list[PoolFrame]:
     return [_frame(n, cache, change, before[n], max_len, colours) for n, (cache, change) in enumerate(states)]
 
 
-def view(frames: list[PoolFrame], cache: Any, max_len: int, run: str, moment: int, layout: Any = None) -> PoolMeta:
-    """What the view `pool` draws. cache: any state of it; run: what the frames belong to; layout: of the problem, None
-    if nothing can run."""
+def view(frames: list[PoolFrame], cache: Any, max_len: int, layout: Any = None) -> PoolMeta:
+    """What the view `pool` draws. cache: any state of it; layout: of the problem, None if nothing can run."""
     return {
         "frames": frames,
         "size": cache.block_size,
-        "run": run,
-        "moment": moment,
         "max_len": max_len,
         "page_bytes": layout.page_bytes if layout else 0,
         "kv_heads": layout.num_kv_heads if layout else 0,
     }
+
+
+def stage_of(scenario: Scenario, block_size: int, layout: Any, by_hand: bool) -> stage.Stage:
+    """The whole stage of a history: a step is an event. by_hand: the reader makes the events."""
+    played, max_len = scenario.states(block_size), scenario.max_len
+    frames = cache_frames(played, max_len)
+    events = {"events": [f["event"] for f in frames], "names": [[s["name"] for s in f["sequences"]] for f in frames]}
+    usage = stage.chart(
+        usage_chart(usage_table(played, max_len)),
+        "Slots used, held in pages and reserved contiguously after each event; a rule marks the event",
+        f"After the last event. {usage_sentence(played[-1][0], max_len)}",
+        f"Slots after each event; contiguous: {max_len} reserved for each sequence",
+    )
+    return stage.Stage(
+        headline=f"{scenario.title}. {scenario.about}",
+        frames=frames,
+        views=[stage.View("pool", "pool", "Pool", view(frames, played[-1][0], max_len, layout))],
+        state=states(frames),
+        tabs=[stage.Tab("usage", "Slots over time", [usage]), stage.Tab("writes", "What the kernels write")],
+        provenance=stage.Provenance(
+            "modelled",
+            "The block manager of kernels/families/paged/kv_cache.py, played event by event; the kernels are handed "
+            "its tables as they are. Nothing ran for this picture.",
+        ),
+        side=[stage.live("events", events | {"by_hand": by_hand})],
+        step_choice="moment",
+    )
+
+
+def states(frames: list[PoolFrame]) -> list[stage.State]:
+    """The strip: what tokens use, what pages hold, what is wasted, and what contiguous slots would take."""
+
+    def course(name: str) -> list[int]:
+        return [f["usage"][name] for f in frames]
+
+    free = [len(f["free"]) for f in frames]
+    return [
+        stage.State("slots used", course("used")),
+        stage.State("held in pages", course("held")),
+        stage.State("slack", course("slack")),
+        stage.State("reserved contiguously", course("reserved")),
+        stage.State("free pages", free, of=free[0]),
+    ]
 
 
 def identity(sequence: Any) -> tuple:
@@ -71,6 +112,7 @@ def _frame(number: int, cache: Any, change: Any, before: Any, max_len: int, colo
         "copied": change.copied if change else None,
         "released": change.released if change else (),
         "usage": cache.usage(max_len),
+        "waste": usage_sentence(cache, max_len),
     }
 
 
@@ -148,12 +190,12 @@ def usage_table(states: States, max_len: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["event", "kind", "slots"])
 
 
-def usage_chart(table: pd.DataFrame, clock_selector: str) -> alt.LayerChart:
-    """Slots after each event; the rule follows the clock."""
+def usage_chart(table: pd.DataFrame) -> alt.LayerChart:
+    """Slots after each event; the rule follows the clock, whose first step is the empty cache."""
     kinds = ["used", "in pages", "contiguous"]
     colours = alt.Scale(domain=kinds, range=[OKABE_ITO[c] for c in ("green", "blue", "vermillion")])
     dashes = alt.Scale(domain=kinds, range=[[1, 0], [6, 3], [2, 2]])
-    step = alt.param(name="step", value=0, bind=alt.BindDirect(element=clock_selector, event="input"))
+    step = alt.param(name="step", value=1)
     x = alt.X(
         "event:Q",
         title="event",
@@ -169,7 +211,7 @@ def usage_chart(table: pd.DataFrame, clock_selector: str) -> alt.LayerChart:
         strokeDash=alt.StrokeDash("kind:N", title=None, sort=kinds, scale=dashes),
     )
     now = alt.Chart(pd.DataFrame({"rule": [0]})).mark_rule(color=AXIS, strokeWidth=1.5)
-    now = now.encode(x=alt.XDatum(alt.ExprRef("toNumber(step)"), type="quantitative"))
+    now = now.encode(x=alt.XDatum(alt.ExprRef("step - 1"), type="quantitative"))
     return (line + now).add_params(step).properties(height=230)
 
 

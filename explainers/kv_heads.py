@@ -1,18 +1,16 @@
-"""Which query heads read which KV head, how often each byte of the cache is read, and how large a KV cache is."""
+"""Which query heads read which KV head, and how often each byte of the cache is read."""
 
 from collections.abc import Sequence
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
-from explainers import axes, paging
+from explainers import axes, paging, stage
+from explainers.frames import HeadsFrame, HeadsMeta
 from explainers.paging import Paged
-from explainers.palette import AXIS, TENSORS
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
-from kernels.families.paged.kv_cache import model_bytes
 from kernels.run.results import Run
 
 WANTS = ("walk_k", "walk_v", "write", "o")
@@ -34,8 +32,8 @@ def kind(num_heads: int, num_kv_heads: int) -> str:
 def reads(run: Run) -> Reads:
     """How the traced loads of a whole Run use K and V: one dict of num_heads, num_kv_heads, links (query head, KV head)
     as found in the logged addresses, K_bytes and V_bytes that are read at all by one sequence or another, K_read and
-    V_read that are asked for, and how often each is read for one sequence (K_times and V_times: lowest and highest over
-    all elements).
+    V_read that are asked for, by_head: the bytes of both that each query head asks for, and how often each is read for
+    one sequence (K_times and V_times: lowest and highest over all elements).
 
     Rule: a load's KV head is the index of its element along the cache's axis kv_head.
     """
@@ -43,14 +41,16 @@ def reads(run: Run) -> Reads:
     frame = run.trace.frame("launch", "block", "event", "space", "tensor", "offset", "bytes")
     frame = frame[(frame.launch == 0) & (frame.event == "load") & (frame.space == "global")]
     links: set[tuple[int, int]] = set()
+    by_head = np.zeros(paged.num_heads, np.int64)
     found: Reads = {"num_heads": paged.num_heads, "num_kv_heads": paged.num_kv_heads}
     for name, (symbol, cache) in (("K", paged.k), ("V", paged.v)):
         mine = frame[frame.tensor == symbol]
         sequence, head = np.divmod(mine.block.to_numpy() // per_item, paged.num_heads)
         kv_head = axes.coordinates(cache, mine.offset.to_numpy())[cache.axes.index("kv_head")]
         links |= set(zip(head.tolist(), kv_head.tolist()))
+        np.add.at(by_head, head, mine.bytes.to_numpy(np.int64))
         found |= {f"{name}_{key}": value for key, value in _counts(mine, cache, sequence).items()}
-    return {**found, "links": sorted(links)}
+    return {**found, "links": sorted(links), "by_head": by_head.tolist()}
 
 
 def _counts(loads: pd.DataFrame, cache: Tensor, sequence: np.ndarray) -> dict[str, Any]:
@@ -67,33 +67,63 @@ def _counts(loads: pd.DataFrame, cache: Tensor, sequence: np.ndarray) -> dict[st
     }
 
 
-def heads_chart(found: Sequence[Reads]) -> list[alt.LayerChart]:
-    """Lines from query heads to the KV heads whose bytes they read, a panel for each of `found` (from `reads`)."""
-    return [_panel(one) for one in found]
-
-
-def _panel(one: Reads) -> alt.LayerChart:
-    heads, kv_heads = one["num_heads"], one["num_kv_heads"]
-    at = [(k + 0.5) * heads / kv_heads - 0.5 for k in range(kv_heads)]
-    queries = pd.DataFrame({"x": range(heads), "y": 1, "label": [f"Q{h}" for h in range(heads)], "kind": "query head"})
-    stores = pd.DataFrame({"x": at, "y": 0, "label": [f"KV{k}" for k in range(kv_heads)], "kind": "KV head"})
-    links = [
-        {"x": h, "y": 1, "x2": at[k], "y2": 0, "said": f"query head {h} reads KV head {k}"} for h, k in one["links"]
-    ]
-    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-0.7, heads - 0.3]))
-    y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-0.35, 1.35]))
-    rules = alt.Chart(pd.DataFrame(links)).mark_rule(strokeWidth=2, color=TENSORS["K"])
-    scale = alt.Scale(domain=["query head", "KV head"], range=[TENSORS["Q"], TENSORS["K"]])
-    nodes = alt.Chart(pd.concat([queries, stores])).mark_circle(size=900, opacity=1)
-    labels = alt.Chart(pd.concat([queries, stores])).mark_text(fontSize=11, fontWeight="bold")
-    text_colour = alt.condition("datum.kind === 'query head'", alt.value("white"), alt.value("black"))
-    layers = (
-        rules.encode(x=x, y=y, x2="x2:Q", y2="y2:Q", tooltip=["said:N"])
-        + nodes.encode(x=x, y=y, color=alt.Color("kind:N", legend=None, scale=scale), tooltip=["label:N"])
-        + labels.encode(x=x, y=y, text="label:N", color=text_colour)
+def stage_of(found: Sequence[Reads], provenance: stage.Provenance, tabs: Sequence[stage.Tab] = ()) -> stage.Stage:
+    """The whole stage: a step is a query head and what it reads, at each ratio of heads (`found`, from `reads`)."""
+    frames = [_frame(found, head) for head in range(found[0]["num_heads"])]
+    meta: HeadsMeta = {
+        "frames": frames,
+        "num_heads": found[0]["num_heads"],
+        "panels": [
+            {
+                "title": kind(one["num_heads"], one["num_kv_heads"]),
+                "kv_heads": one["num_kv_heads"],
+                "links": one["links"],
+                "held": one["K_bytes"] + one["V_bytes"],
+            }
+            for one in found
+        ],
+    }
+    counted = "Counted in the traces over the whole cache. A load's KV head is derived: the index of its element along "
+    table = stage.table(reads_table(found), counted + "the cache's axis of KV heads.")
+    return stage.Stage(
+        headline="Query heads that share a KV head share its keys and values: the cache is smaller, and each byte is "
+        "read more often.",
+        frames=frames,
+        views=[stage.View("heads", "heads", "Heads", meta)],
+        state=states(found),
+        tabs=[stage.Tab("reads", "What is held and read", [stage.text(reads_sentence(found)), table]), *tabs],
+        provenance=provenance,
+        side=[stage.heading("How large is a KV cache"), stage.live("calculator", {"types": DTYPES})],
     )
-    title = alt.TitleParams(kind(heads, kv_heads), color=AXIS, fontSize=14)
-    return layers.properties(height=170, width="container", title=title)
+
+
+def states(found: Sequence[Reads]) -> list[stage.State]:
+    """The strip: what each ratio of heads holds, and has read so far."""
+    entries = []
+    for one in found:
+        title, read = kind(one["num_heads"], one["num_kv_heads"]), np.cumsum(one["by_head"]).tolist()
+        held = f"{one['K_bytes'] + one['V_bytes']:,} B"
+        entries += [
+            stage.State(f"{title} holds", [held] * len(read)),
+            stage.State(f"{title} has read", read, "B", colour="load"),
+        ]
+    return entries
+
+
+def _frame(found: Sequence[Reads], head: int) -> HeadsFrame:
+    reads_of = [next(k for h, k in one["links"] if h == head) for one in found]
+    said = []
+    for one, kv_head in zip(found, reads_of):
+        sharing = sum(k == kv_head for _, k in one["links"])
+        whose = "which no other query head reads" if sharing == 1 else f"which {sharing} query heads share"
+        said.append(f"{kind(one['num_heads'], one['num_kv_heads'])}: KV head {kv_head}, {whose}")
+    size = found[0]["by_head"][head]
+    return {
+        "tile": reads_of[min(1, len(found) - 1)],
+        "title": f"Query head {head}",
+        "sentence": f"Query head {head} reads {size:,} bytes of K and V, over all sequences. {'; '.join(said)}.",
+        "head": head,
+    }
 
 
 def reads_table(found: Sequence[Reads]) -> pd.DataFrame:
@@ -130,41 +160,3 @@ def reads_sentence(found: Sequence[Reads]) -> str:
         f"{read[0]:,} and {read[1]:,}. The later reads of a byte can be served by a cache, or by a kernel that shares "
         f"it among query heads."
     )
-
-
-def calculator(
-    layers: int, num_heads: int, num_kv_heads: int, head_dim: int, length: int, dtype: str, sequences: int
-) -> pd.DataFrame:
-    """heads (their kind), KV heads, bytes: of the chosen number of KV heads, and of MHA and MQA beside it. dtype: one
-    of DTYPES."""
-    size = DTYPES[dtype]
-    return pd.DataFrame(
-        [
-            {
-                "heads": kind(num_heads, kv),
-                "KV heads": kv,
-                "bytes": model_bytes(layers, kv, head_dim, length, size, sequences),
-            }
-            for kv in dict.fromkeys((num_heads, num_kv_heads, 1))
-        ]
-    )
-
-
-def calculator_sentence(layers: int, num_kv_heads: int, head_dim: int, length: int, dtype: str, sequences: int) -> str:
-    """The formula with its numbers."""
-    size = DTYPES[dtype]
-    total = model_bytes(layers, num_kv_heads, head_dim, length, size, sequences)
-    return (
-        f"2 (K and V) x {layers} layers x {num_kv_heads} KV heads x {head_dim} x {length:,} tokens x {size} "
-        f"byte{'s' if size > 1 else ''} x "
-        f"{sequences:,} sequence{'s' if sequences > 1 else ''} = {total:,} bytes = {readable(total)}"
-    )
-
-
-def readable(count: float) -> str:
-    """Bytes in the largest binary unit that leaves at least 1."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:,.4g} {unit}"
-        count /= 1024
-    return f"{count:,.4g} TiB"

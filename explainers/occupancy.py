@@ -1,4 +1,5 @@
-"""Occupancy: what limits the blocks on a multiprocessor, what other tiles would give; the timeline of a grid."""
+"""Occupancy: what limits the blocks on a multiprocessor, resource by resource, and what other tiles would give; the
+timeline of a grid."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,9 +8,97 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from explainers import grid, stage
+from explainers.frames import GridFrame, MultiprocessorMeta, Resource, ResourceFrame, ResourceLaunch
+from explainers.glossary import count
 from explainers.palette import OKABE_ITO
-from kernels.build.occupancy import Machine, Occupancy
+from explainers.tiling import listed
+from kernels.build.occupancy import REGISTERS, Machine, Needs, Occupancy, needs
+from kernels.core.spec import KernelSpec
 from kernels.timing.timelines import Timeline
+
+# ---- what limits the blocks ----
+
+
+def frames(found: Sequence[Occupancy], machine: Machine, multiprocessors: int, name: str) -> list[ResourceFrame]:
+    """For each launch a step for each resource, and one for what they leave together."""
+    made: list[ResourceFrame] = []
+    for number, o in enumerate(found):
+        block = needs(o.threads, o.registers, o.shared_bytes, machine)
+        said = _resource_sentences(o, block, machine)
+        where = f"{o.entry} · " if len(found) > 1 else ""
+        for shown, resource in enumerate(o.limits, 1):
+            made.append(_frame(number, shown, f"{where}{resource}", said[resource]))
+        made.append(_frame(number, len(o.limits) + 1, f"{where}together", sentence(o, machine, multiprocessors, name)))
+    return made
+
+
+def view(
+    found: Sequence[Occupancy], machine: Machine, multiprocessors: int, name: str
+) -> tuple[MultiprocessorMeta, list[ResourceFrame]]:
+    """What the view `multiprocessor` draws, and the frames. name: of the GPU."""
+    launches: list[ResourceLaunch] = []
+    for o in found:
+        block = needs(o.threads, o.registers, o.shared_bytes, machine)
+        sizes = {
+            "warps": (block.warps, machine.warps, "warps"),
+            "blocks": (1, machine.blocks, "blocks"),
+            "registers": (block.warps * block.registers_per_warp, REGISTERS, "registers"),
+            "shared memory": (block.shared_bytes, machine.shared_bytes, "bytes"),
+        }
+        resources: list[Resource] = [
+            {"name": n, "each": each, "of": of, "unit": unit, "blocks": o.limits[n], "limit": n in o.limiters}
+            for n, (each, of, unit) in sizes.items()
+        ]
+        launches.append({"entry": o.entry, "warps": block.warps, "blocks": o.blocks, "resources": resources})
+    return {"gpu": name, "launches": launches}, frames(found, machine, multiprocessors, name)
+
+
+def states(found: Sequence[Occupancy], machine: Machine, made: Sequence[ResourceFrame]) -> list[stage.State]:
+    """The strip: the blocks that the resources so far allow, their warps, and which of them allows the fewest."""
+    so_far = [dict(list(found[f["launch"]].limits.items())[: f["shown"]]) for f in made]
+    blocks = [min(allowed.values()) for allowed in so_far]
+    each = [-(-found[f["launch"]].threads // 32) for f in made]
+    limit = [listed([n for n, allows in allowed.items() if allows == least]) for allowed, least in zip(so_far, blocks)]
+    return [
+        stage.State("blocks so far", blocks, of=machine.blocks),
+        stage.State("warps so far", [b * w for b, w in zip(blocks, each)], of=machine.warps),
+        stage.State("limited by", limit),
+    ]
+
+
+def _frame(launch: int, shown: int, title: str, said: str) -> ResourceFrame:
+    return {"tile": launch, "title": title, "sentence": said, "launch": launch, "shown": shown}
+
+
+def _resource_sentences(o: Occupancy, block: Needs, machine: Machine) -> dict[str, str]:
+    """For each resource what one block takes of it, and how many blocks that allows."""
+    warps, per_block = count(block.warps, "warp"), block.warps * block.registers_per_warp
+    exact = o.registers * 32
+    rounded = "" if exact == block.registers_per_warp else f", rounded up to {block.registers_per_warp:,}"
+    registers = (
+        f"Registers: {o.registers} a thread × 32 threads are {exact:,} a warp{rounded}; {warps} take {per_block:,}. "
+        f"Of {REGISTERS:,} each fourth holds whole warps, {block.warps_by_registers} in all; "
+        f"{block.warps_by_registers} / {block.warps} = {count(o.limits['registers'], 'block')}."
+    )
+    shared = (
+        f"Shared memory: {o.shared_bytes:,} bytes and {machine.reserved_bytes:,} of CUDA's own, rounded up to "
+        f"{block.shared_bytes:,} for a block; "
+    )
+    if o.shared_bytes > machine.shared_bytes_per_block:
+        shared += f"one block may have {machine.shared_bytes_per_block:,}: none fits."
+    elif block.shared_bytes:
+        fits = count(o.limits["shared memory"], "block")
+        shared += f"{machine.shared_bytes:,} / {block.shared_bytes:,} = {fits}."
+    else:
+        shared = "Shared memory: a block takes none, so it sets no limit."
+    return {
+        "warps": f"Warps: a block of {o.threads:,} threads is {warps}; {machine.warps} / {block.warps} = "
+        f"{count(o.limits['warps'], 'block')}.",
+        "blocks": f"Blocks: a multiprocessor keeps at most {machine.blocks}, whatever they take.",
+        "registers": registers,
+        "shared memory": shared,
+    }
 
 
 def launches_table(found: Sequence[Occupancy]) -> pd.DataFrame:
@@ -42,8 +131,8 @@ def sentence(o: Occupancy, machine: Machine, multiprocessors: int, name: str) ->
     at_once = o.blocks * multiprocessors
     text = (
         f"{o.entry}: a multiprocessor of {name} holds {o.blocks} blocks of {o.threads} threads, {o.warps} of "
-        f"{machine.warps} warps "
-        f"({o.percent:.0f} %); {o.limited_by} {'is' if o.limited_by == 'shared memory' else 'are'} the limit. "
+        f"{machine.warps} warps ({o.percent:.0f} %); {o.limited_by} "
+        f"{'is' if o.limited_by == 'shared memory' else 'are'} the limit. "
     )
     if o.grid_blocks <= at_once:
         return (
@@ -58,30 +147,32 @@ def sentence(o: Occupancy, machine: Machine, multiprocessors: int, name: str) ->
     )
 
 
-def limits_chart(found: Sequence[Occupancy]) -> alt.Chart:
-    """Blocks per multiprocessor that each resource allows; the least one is what there is."""
+def limits_chart(o: Occupancy, before: int = 0) -> alt.TopLevelMixin:
+    """Blocks per multiprocessor that each resource allows one launch, on a scale of its own, from the step on that
+    counts it; the least is what there is, and once all are counted every resource that allows no more is marked.
+    before: how many steps other launches have before this one's."""
+    names, last = list(o.limits), before + len(o.limits) + 1
     rows = pd.DataFrame(
         [
-            {
-                "kernel": o.entry,
-                "resource": name,
-                "name": f"{o.entry}: {name}",
-                "blocks": count,
-                "what": "the limit" if count == o.blocks else "would allow",
-            }
-            for o in found
-            for name, count in o.limits.items()
+            {"resource": name, "blocks": allowed, "what": what, "from": at, "to": until}
+            for n, (name, allowed) in enumerate(o.limits.items(), 1)
+            for what, at, until in (
+                ("would allow", before + n, last),
+                ("the limit" if name in o.limiters else "would allow", last, 10**6),
+            )
         ]
     )
     scale = alt.Scale(domain=["the limit", "would allow"], range=[OKABE_ITO["vermillion"], OKABE_ITO["sky"]])
-    y = alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelOverlap=False, labelLimit=240))
+    y = alt.Y("resource:N", title=None, scale=alt.Scale(domain=names))
+    across = alt.Scale(domain=[0, 1.1 * max(1, *o.limits.values())])  # room for the number at its end
+    x = alt.X("blocks:Q", title="blocks per multiprocessor", axis=alt.Axis(tickMinStep=1), scale=across)
     bars = alt.Chart(rows).mark_bar()
-    return bars.encode(
-        x=alt.X("blocks:Q", title="blocks per multiprocessor"),
-        color=alt.Color("what:N", title=None, legend=alt.Legend(orient="top"), scale=scale),
-        y=y,
-        tooltip=["kernel:N", "resource:N", "blocks:Q"],
-    ).properties(height=150 + 26 * len(rows))
+    colour = alt.Color("what:N", title=None, legend=alt.Legend(orient="top"), scale=scale)
+    drawn = bars.encode(x=x, y=y, color=colour, tooltip=["resource:N", "blocks:Q"])
+    numbers = alt.Chart(rows).mark_text(align="left", dx=4).encode(x=x, y=y, text="blocks:Q")
+    now = "datum.from <= step && step < datum.to"
+    shown = alt.layer(drawn.transform_filter(now), numbers.transform_filter(now))
+    return shown.add_params(alt.param(name="step", value=1)).properties(height=130)
 
 
 def alternatives_table(found: Sequence[tuple[dict[str, int], Occupancy | str]], now: dict[str, int]) -> pd.DataFrame:
@@ -105,31 +196,10 @@ def alternatives_table(found: Sequence[tuple[dict[str, int], Occupancy | str]], 
         else:
             row |= {"limited by": result}
         rows.append(row)
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).convert_dtypes()
 
 
-def timeline_table(timeline: Timeline) -> pd.DataFrame:
-    """The blocks for the chart: start and end in us, the block's place in its launch from 0 to 1, and the stretch of
-    its multiprocessor's lane that it takes (low, high): the first slot that is free when it starts."""
-    table = timeline.table.sort_values(["sm", "start_ns", "block"]).reset_index(drop=True)
-    slots: list[int] = []
-    free: list[int] = []
-    last_sm = None
-    for sm, start, end in zip(table.sm, table.start_ns, table.end_ns):
-        if sm != last_sm:
-            free, last_sm = [], sm
-        slot = next((n for n, until in enumerate(free) if until <= start), len(free))
-        free[slot : slot + 1] = [end]
-        slots.append(slot)
-    taken, most = np.array(slots), max(slots) + 1
-    last = table.groupby("launch").block.transform("max").clip(lower=1)
-    return table.assign(
-        start_us=table.start_ns / 1000,
-        end_us=table.end_ns / 1000,
-        place=table.block / last,
-        low=table.sm + 0.9 * taken / most,
-        high=table.sm + 0.9 * (taken + 1) / most,
-    )
+# ---- the timeline ----
 
 
 def _running(table: pd.DataFrame, moments: np.ndarray) -> np.ndarray:
@@ -167,54 +237,118 @@ def timeline_sentence(timeline: Timeline, facts: dict[str, float]) -> str:
     """What the timeline shows, with its numbers."""
     text = (
         f"{facts['blocks']:,} blocks ran on {facts['multiprocessors']} of {timeline.multiprocessors} multiprocessors "
-        f"in "
-        f"{facts['us']:,.0f} µs, up to {facts['at_once']:,} at once. "
-        f"The longest block took {facts['longest_us']:,.1f} "
-        f"µs, "
-        f"{facts['longest_us'] / facts['shortest_us']:,.0f} times the shortest. "
+        f"in {facts['us']:,.0f} µs, up to {facts['at_once']:,} at once. The longest block took "
+        f"{facts['longest_us']:,.1f} µs, {facts['longest_us'] / facts['shortest_us']:,.0f} times the shortest. "
     )
     if timeline.left:
         text += f"{timeline.left:,} more blocks had nothing to do and left at once. "
     return text + (
         f"On average {100 * facts['busy']:.0f} % of the multiprocessors had a block; in the last "
-        f"{facts['tail_us']:,.0f} µs "
-        f"({100 * facts['tail_us'] / facts['us']:.0f} %) fewer than half did."
+        f"{facts['tail_us']:,.0f} µs ({100 * facts['tail_us'] / facts['us']:.0f} %) fewer than half did."
     )
 
 
-def timeline_chart(timeline: Timeline, shown: int) -> alt.Chart:
-    """A lane for each of the first `shown` multiprocessors, a bar for each block, coloured by its place in the grid;
-    blocks that run together lie above one another."""
-    rows = timeline_table(timeline)
-    lanes = alt.Scale(domain=[0, shown], nice=False, reverse=True)
-    numbers = alt.Axis(grid=False, tickMinStep=1, format="d")
-    colour = alt.Color(
-        "place:Q",
-        title="place in the grid",
-        scale=alt.Scale(scheme="cividis", domain=[0, 1]),
-        legend=alt.Legend(orient="top", format="%", gradientLength=160),
-    )
-    times = [alt.Tooltip("start_us:Q", format=",.2f"), alt.Tooltip("end_us:Q", format=",.2f")]
-    bars = alt.Chart(rows[rows.sm < shown]).mark_rect()
-    return bars.encode(
-        x=alt.X("start_us:Q", title="µs from the first block's start", scale=alt.Scale(nice=False)),
-        x2="end_us:Q",
-        y=alt.Y("low:Q", title="multiprocessor", scale=lanes, axis=numbers),
-        y2="high:Q",
-        color=colour,
-        tooltip=["launch:Q", "block:Q", "sm:Q", *times],
-    ).properties(height=520)
-
-
-def running_chart(timeline: Timeline) -> alt.Chart:
-    """How many blocks are running at each moment."""
-    moments = np.linspace(0, timeline.table.end_ns.max(), 500)
+def running_chart(timeline: Timeline, made: Sequence[GridFrame]) -> alt.TopLevelMixin:
+    """How many blocks are running at each moment; a rule marks the step's. made: grid.explain's frames."""
+    moments = np.linspace(0, timeline.table.end_ns.max(), 300)
     table = pd.DataFrame({"us": moments / 1000, "blocks": _running(timeline.table, moments)})
+    steps = pd.DataFrame({"us": [f["at"] for f in made], "number": range(1, len(made) + 1)})
+    x = alt.X("us:Q", title="µs", scale=alt.Scale(nice=False))
     area = alt.Chart(table).mark_area(
         interpolate="step-after", color=OKABE_ITO["sky"], line={"color": OKABE_ITO["blue"]}
     )
-    return area.encode(
-        x=alt.X("us:Q", title="µs", scale=alt.Scale(nice=False)),
+    drawn = area.encode(
+        x=x,
         y=alt.Y("blocks:Q", title="blocks running", stack=None),
         tooltip=[alt.Tooltip("us:Q", format=",.1f"), "blocks:Q"],
-    ).properties(height=180)
+    )
+    step = alt.param(name="step", value=1)
+    rule = alt.Chart(steps).mark_rule(strokeWidth=2, color=OKABE_ITO["vermillion"]).encode(x=x)
+    return alt.layer(drawn, rule.transform_filter("datum.number == step")).add_params(step).properties(height=180)
+
+
+# ---- the stages ----
+
+FACTS = {  # what the page calls them
+    "blocks": "blocks that ran",
+    "us": "µs from the first begin to the last end",
+    "at_once": "most blocks at once",
+    "shortest_us": "shortest block, µs",
+    "median_us": "median block, µs",
+    "longest_us": "longest block, µs",
+    "busy": "mean share of multiprocessors with a block",
+    "tail_us": "µs at the end in which fewer than half had one",
+    "multiprocessors": "multiprocessors that had a block",
+}
+
+
+def stage_of(
+    kernel: KernelSpec,
+    found: Sequence[Occupancy],
+    arch: str,
+    machine: Machine,
+    multiprocessors: int,
+    name: str,
+    checked: str,
+) -> stage.Stage:
+    """The whole stage of the limits. name: of the GPU; checked: how right the derivation is known to be."""
+    meta, made = view(found, machine, multiprocessors, name)
+    said = (
+        f"Derived from the registers and shared bytes of the timed build's cubin for {arch}, and the limits of its "
+        f"multiprocessor. Nothing is launched for this. {checked}"
+    )
+    table = launches_table(found).set_index("kernel").T.reset_index(names="")
+    before = [sum(len(o.limits) + 1 for o in found[:n]) for n in range(len(found))]
+    side = [block for o, steps in zip(found, before) for block in _limits(o, len(found) > 1, steps)]
+    facts = [stage.table(table.astype(str), "What a block takes, and what that allows.")]
+    return stage.Stage(
+        headline=stage.headline(kernel),
+        frames=made,
+        views=[stage.View("multiprocessor", "multiprocessor", "One multiprocessor", meta)],
+        state=states(found, machine, made),
+        tabs=[
+            stage.Tab("facts", "Every figure", facts),
+            stage.Tab("sizes", "Other tile sizes"),
+            stage.Tab("builds", "Builds"),
+            stage.Tab("labels", "How it is derived", [stage.text(said, "derived")]),
+        ],
+        provenance=stage.Provenance("derived", said),
+        summary=" ".join(sentence(o, machine, multiprocessors, name) for o in found if not o.blocks),
+        tone="bad",
+        side=side,
+    )
+
+
+def timeline_stage(timeline: Timeline, label: str) -> stage.Stage:
+    """The whole stage of a timeline. label: of the build and its problem."""
+    request, facts = timeline.request, timeline_facts(timeline)
+    made = grid.explain(request, grid.recorded(timeline), traced=False)
+    said = (
+        f"{timeline.provenance.capitalize()} on {timeline.device}, {timeline.date}: {label}. Each block's first thread "
+        "noted its multiprocessor and the GPU's global timer (in steps of 32 ns) where its probes would begin and at "
+        "its end, in a build of its own: not a kernel's time. Launches follow one another."
+    )
+    chart = stage.chart(
+        running_chart(timeline, made.frames),
+        "Blocks running at each moment; a rule marks the step",
+        "",
+        "Blocks running",
+    )
+    rows = pd.DataFrame(
+        [(FACTS[name], f"{value:,.4g}") for name, value in facts.items()], columns=["of all launches", ""]
+    )
+    return stage.Stage(
+        headline=stage.headline(request.kernel),
+        frames=made.frames,
+        views=[stage.View("grid", "grid", "Whole grid", made.meta, made.columns)],
+        state=made.states,
+        provenance=stage.Provenance(timeline.provenance, said),
+        tabs=[stage.Tab("facts", "Every figure", [stage.table(rows)])],
+        summary=timeline_sentence(timeline, facts),
+        side=[chart],
+    )
+
+
+def _limits(o: Occupancy, several: bool, before: int) -> list[stage.Block]:
+    title = f"{o.entry}: blocks that each resource allows" if several else "Blocks that each resource allows"
+    return [stage.chart(limits_chart(o, before), "Blocks per multiprocessor that each resource allows", "", title)]

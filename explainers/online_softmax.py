@@ -5,13 +5,14 @@ The same row by ordinary softmax in float64 says what is due; a what-if build sh
 in row_charts.py.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from explainers import axes, stories, tiling
+from explainers import axes, marks, stage, stories, tiling
 from explainers.frames import RowFrame, RowMeta
 from explainers.tiling import query_rows, tensor_at
 from kernels.core import reference
@@ -22,6 +23,7 @@ from kernels.trace import steps as cutting
 from kernels.trace.probes import sites_of
 
 WRONG = 1e-3  # a relative difference from float64 that is no rounding
+FP32_MAX = float(np.finfo(np.float32).max)
 GROUPS = {
     "score": "scores",
     "tile_max": "max",
@@ -49,10 +51,10 @@ class RowStory:
     """The steps of one row, and what float64 says of it.
 
     frames: one per step, for the browser. tiles: tile, m, l, m_true, l_true. keys: the row's keys, one row each: score,
-    p (as logged), tile, weight (what it counts for in the end, over l), weight_true (softmax in float64). o_values
-    [outputs logged, head_dim]; o_true [head_dim] float64. ordinary_m, ordinary_l: max and sum of the whole row's
-    softmax in float64. first_wrong: the first frame off beyond rounding, if any. error: the row's largest. summary:
-    what the row shows, in words.
+    p (as logged), tile, weight (what it counts for in the end, over l), score_true and weight_true (in float64).
+    o_values [outputs logged, head_dim]; o_true [head_dim] float64. ordinary_m, ordinary_l: max and sum of the whole
+    row's softmax in float64. first_wrong: the first frame off beyond rounding, if any. error: the row's largest.
+    summary: what the row shows, in words; tone: good, bad, or info for a what-if build that shows nothing here.
     """
 
     frames: list[RowFrame]
@@ -65,6 +67,12 @@ class RowStory:
     first_wrong: int | None
     error: float
     summary: str
+    tone: str
+
+    @property
+    def steps(self) -> list[int]:
+        """The step of the trace that each frame belongs to."""
+        return [frame["moment"] for frame in self.frames]
 
 
 def accepts(spec: KernelSpec) -> bool:
@@ -91,11 +99,13 @@ def explain(run: Run, row: int) -> RowStory:
     records = _row_records(run, row)
     ordinary = is_ordinary(run.request.kernel)
     tiles = _tiles(records, s_true, ordinary)
-    frames, o_values = _frames(records, tiles, ordinary, o[row].astype(np.float32), o_true)
+    frames, o_values = _frames(records, tiles, ordinary, bool(run.request.broken), o[row].astype(np.float32), o_true)
     wrong = next((number for number, frame in enumerate(frames) if frame["wrong"]), None)
     error = max_abs_error(o[row], o_true)
-    keys, summary = _keys(records, p_true, tiles, ordinary), _summary(run, frames, wrong, error)
-    return RowStory(frames, tiles, keys, o_values, o_true, float(m_true[-1]), float(l_true[-1]), wrong, error, summary)
+    keys = _keys(records, p_true, tiles, ordinary).assign(score_true=s_true)
+    summary, tone = _summary(run, frames, wrong, error)
+    ends = float(m_true[-1]), float(l_true[-1])
+    return RowStory(frames, tiles, keys, o_values, o_true, *ends, wrong, error, summary, tone)
 
 
 def view(run: Run, story: RowStory, row: int) -> tuple[RowMeta, dict[str, np.ndarray]]:
@@ -109,12 +119,149 @@ def view(run: Run, story: RowStory, row: int) -> tuple[RowMeta, dict[str, np.nda
         "block_kv": run.request.constants.get("BLOCK_KV", int(tile_of.value_counts().max())),
         "error": story.error,
         "total": {"m": story.ordinary_m, "l": story.ordinary_l},
+        "scores_true": story.keys.score_true.tolist(),
+        "o_true": story.o_true.tolist(),
     }
-    columns = {"scores": story.keys.score, "weights": story.keys.p, "weights_true": story.keys.weight_true}
-    return meta, {name: part.to_numpy() for name, part in columns.items()} | {
-        "o": story.o_values,
-        "o_true": story.o_true,
-    }
+    return meta, {"scores": story.keys.score.to_numpy(), "weights": story.keys.p.to_numpy(), "o": story.o_values}
+
+
+def stage_of(
+    run: Run, story: RowStory, row: int, provenance: stage.Provenance, beside: Sequence[stage.View] = ()
+) -> stage.Stage:
+    """The whole stage of a row. beside: more pictures, after the row's own."""
+    return stage.Stage(
+        headline=stage.headline(run.request.kernel),
+        frames=story.frames,
+        views=[stage.View("row", "row", f"Row {row}", *view(run, story, row)), *beside],
+        codes=[stage.code(run.request, story.frames)],
+        state=states(story, is_ordinary(run.request.kernel)),
+        tabs=[
+            stage.Tab("charts", "Max and sum"),
+            stage.Tab("ordinary", "Ordinary softmax"),
+            stage.Tab("builds", "Builds"),
+            stage.Tab("data", "Data and labels"),
+        ],
+        provenance=provenance,
+        summary=story.summary,
+        tone=story.tone,
+        questions=questions(story, is_ordinary(run.request.kernel)),
+    )
+
+
+def states(story: RowStory, ordinary: bool) -> list[stage.State]:
+    """The strip: m, l and the rescale factor as logged, each beside float64, and whether the row agrees so far."""
+    due: dict[str, list[Any]] = {"m": [], "l": []}
+    factors: list[tuple[Any, Any]] = []
+    now: dict[str, Any] = {"m": None, "l": None}
+    for frame in story.frames:
+        now |= {"m": frame["m_true"]} if frame["group"] == "max" and frame["m"] is not None else {}
+        now |= {"l": frame["l_true"]} if frame["group"] == "sum" else {}
+        for name in due:
+            due[name].append(now[name])
+        before, m, factor = frame["m_before"], frame["m"], frame["rescale"]
+        known = factor is not None and before is not None and m is not None
+        factors.append((factor, float(np.exp(float(before) - float(m))) if known else None))  # type: ignore[arg-type]
+    running = "" if ordinary else "running "
+    found = [
+        stage.State(f"{running}max m", [_number(f["m"]) for f in story.frames], colour="S"),
+        stage.State("m in float64", [_said(v) for v in due["m"]]),
+        stage.State(f"{running}sum l", [_number(f["l"]) for f in story.frames], colour="P"),
+        stage.State("l in float64", [_said(v) for v in due["l"]]),
+    ]
+    if not ordinary:
+        found += [
+            stage.State("rescale factor", [_said(v) for v, _ in factors]),
+            stage.State("factor in float64", [_said(v) for _, v in factors]),
+        ]
+    return [*found, stage.State("this row", _verdicts(story))]
+
+
+def _verdicts(story: RowStory) -> list[str]:
+    """For each frame, in few words, whether the row agrees with float64."""
+    wrong, last = story.first_wrong, len(story.frames) - 1
+    end = "no difference here" if story.tone == "info" else "agrees with float64"
+    said = [end if n == last else "agrees so far" for n in range(last + 1)]
+    return [s if wrong is None or n < wrong else f"wrong since step {wrong + 1}" for n, s in enumerate(said)]
+
+
+def _number(value: Any) -> Any:
+    """A number of the strip; NaN and infinity by name."""
+    return value if value is None or np.isfinite(value) else _said(value)
+
+
+def _said(value: Any) -> str | None:
+    return None if value is None else "NaN" if np.isnan(value) else f"{value:.6g}"
+
+
+def _short(value: float) -> str:
+    return "NaN" if np.isnan(value) else f"{value:.4g}"
+
+
+def ordinary_table(story: RowStory) -> pd.DataFrame:
+    """The row at its end beside ordinary softmax in float64: quantity, this kernel, float64."""
+    end = story.frames[-1]
+    rows = [
+        ("max m", end["m"], story.ordinary_m),
+        ("sum l", end["l"], story.ordinary_l),
+        ("O, dim 0", story.o_values[-1][0], story.o_true[0]),
+        ("largest error of the row", story.error, None),
+    ]
+    shown = [(name, _said(mine), "" if due is None else _said(due)) for name, mine, due in rows]
+    return pd.DataFrame(shown, columns=["", "this kernel", "ordinary softmax, float64"])
+
+
+def questions(story: RowStory, ordinary: bool) -> list[stage.Question]:
+    """What can be asked of the row before it is read. The keys come from the logged values."""
+    risen = [n for n, f in enumerate(story.frames) if f["group"] == "max" and _rises(f)]
+    if ordinary or story.first_wrong is not None or not risen:
+        return []
+    first = story.frames[risen[0]]
+    after = next((n for n, f in enumerate(story.frames) if n > risen[0] and f["group"] == "rescale"), risen[0])
+    before, m = first["m_before"], first["m"]
+    factor = f"e^({before:.4g} - {m:.4g}) = {np.exp(float(before) - float(m)):.4g}".replace("- -", "+ ")  # type: ignore[arg-type]
+    options = ["They are thrown away", "They are multiplied by e^(m before - m after)", "They stay as they are"]
+    times = "time" if len(risen) == 1 else "times"
+    raises = int(story.keys[story.keys.tile == first["tile"]].set_index("key").score.idxmax())
+    return [
+        stage.Question(
+            "moves",
+            "How often does this row's running max rise, after its first tile?",
+            "number",
+            len(risen),
+            f"It rises {len(risen)} {times}, first in tile {first['tile']}, from {before:.4g} to {m:.4g}.",
+            step=risen[0],
+            view="row",
+            veils=("strip", "tabs"),
+        ),
+        stage.Question(
+            "raises",
+            "Step on until the running max rises for the first time after the first tile, and click the score that "
+            "raises it.",
+            "click",
+            {"kind": "score", "index": raises},
+            f"Key {raises}, in tile {first['tile']}: its score {m:.4g} is above the max so far, {before:.4g}.",
+            step=risen[0],
+            view="row",
+            veils=("sentence",),
+        ),
+        stage.Question(
+            "rescale",
+            f"In tile {first['tile']} the max rises. What happens to l and O so far?",
+            "options",
+            1,
+            f"They counted against the old max, so they are scaled by {factor}. What is never stored is the row of "
+            "scores.",
+            options,
+            step=after,
+            view="row",
+            veils=("sentence", "strip", "picture"),
+        ),
+    ]
+
+
+def _rises(frame: Any) -> bool:
+    m, before = frame["m"], frame["m_before"]
+    return m is not None and before is not None and m > before
 
 
 def is_ordinary(kernel: KernelSpec) -> bool:
@@ -188,7 +335,7 @@ def _keys(records: pd.DataFrame, p_true: np.ndarray, tiles: pd.DataFrame, ordina
 
 
 def _frames(
-    records: pd.DataFrame, tiles: pd.DataFrame, ordinary: bool, o_row: np.ndarray, o_true: np.ndarray
+    records: pd.DataFrame, tiles: pd.DataFrame, ordinary: bool, broken: bool, o_row: np.ndarray, o_true: np.ndarray
 ) -> tuple[list[RowFrame], np.ndarray]:
     """The steps of the row: neighbouring records of one group in one step of the kernel make one step here."""
     frames: list[Any] = []
@@ -212,7 +359,7 @@ def _frames(
             o_now = len(o_values)
             o_values.append(_with_outputs(part, o_values, len(o_row)))
         truth = by_tile.loc[tile] if tile in by_tile.index else by_tile.iloc[-1]
-        sentence, wrong = _tell(group, tile, part, values, state, l_before, truth, ordinary)
+        sentence, wrong = _tell(group, tile, part, values, state, l_before, truth, ordinary, broken)
         frames.append(
             {
                 "tile": tile,
@@ -220,6 +367,7 @@ def _frames(
                 "phase": group,
                 "title": (f"Tile {tile} · " if tile >= 0 else "") + TITLES[group],
                 **state,
+                "moment": int(part.step.iloc[0]),
                 "rescale": float(values["rescale"][0]) if "rescale" in values else None,
                 "keys": seen_keys,
                 "weighed": weighed,
@@ -228,6 +376,7 @@ def _frames(
                 "m_true": float(truth.m_true),
                 "l_true": float(truth.l_true),
                 "wrong": wrong,
+                "marks": _marks("m" in values, state, wrong),
                 "sentence": sentence[0].upper() + sentence[1:],
             }
         )
@@ -235,16 +384,24 @@ def _frames(
     return frames, np.array([*o_values, o_row], np.float32)
 
 
+def _marks(has_m: bool, state: dict[str, float | None], wrong: bool) -> list[str]:
+    """What the step is marked with. has_m: it logged m. state: m and m_before, after the step."""
+    m, before = state["m"], state["m_before"]
+    risen = has_m and m is not None and before is not None and np.isfinite(before) and m > before
+    return [mark for mark, true in ((marks.RISE, risen), (marks.WRONG, wrong)) if true]
+
+
 def _with_outputs(part: pd.DataFrame, before: list[np.ndarray], head_dim: int) -> np.ndarray:
-    """O's row after these records; where they say nothing of a dim, what it was before."""
-    row = np.full(head_dim, np.nan, np.float32)
+    """O's row after these records; where they say nothing of a dim, what it was before. A NaN that was logged stays."""
+    row = before[-1].copy() if before else np.full(head_dim, np.nan, np.float32)
     row[part.dim.astype(int)] = part.value
-    return row if not np.isnan(row).any() or not before else np.where(np.isnan(row), before[-1], row)
+    return row
 
 
 def _final(o_row: np.ndarray, o_true: np.ndarray, number: int) -> dict[str, Any]:
     """What the last frame says: O's row as the kernel left it, beside float64."""
     error = max_abs_error(o_row, o_true)
+    wrong = not error <= WRONG * max(1.0, np.abs(o_true).max())
     worst = int(np.nanargmax(np.abs(o_row - o_true))) if not np.isnan(o_row).all() else 0
     return {
         "tile": -1,
@@ -254,8 +411,9 @@ def _final(o_row: np.ndarray, o_true: np.ndarray, number: int) -> dict[str, Any]
         "lines": {},
         "rescale": None,
         "o": number,
-        "wrong": not error <= WRONG * max(1.0, np.abs(o_true).max()),
-        "sentence": f"The row is done: dim {worst} of O is {o_row[worst]:.6g}, float64 says {o_true[worst]:.6g}"
+        "wrong": wrong,
+        "marks": [marks.WRONG] if wrong else [],
+        "sentence": f"The row is done: dim {worst} of O is {_said(o_row[worst])}, float64 says {o_true[worst]:.6g}"
         + (f", and no dim is further off than {error:.2g}." if np.isfinite(error) else "; the row is lost."),
     }
 
@@ -269,9 +427,10 @@ def _tell(
     l_before: float | None,
     truth: pd.Series,
     ordinary: bool,
+    broken: bool,
 ) -> tuple[str, bool]:
     """A step's sentence, and whether its numbers are wrong beyond rounding. state holds m, l and m_before; truth is the
-    tile's row of _tiles."""
+    tile's row of _tiles; broken: a what-if is on."""
     where = f"Tile {tile}: " if tile >= 0 and (not ordinary or group in ("scores", "output")) else ""
     finite = bool(np.isfinite(part.value).all())
     if group == "scores":
@@ -281,36 +440,43 @@ def _tell(
         )
         return f"{where}the row's scores with {keys}; the largest is {top.value:.4g}, at key {int(top.col)}.", False
     if group == "max":
-        return where + _tell_max(values, state, truth, ordinary), False
+        said, wrong = _tell_max(values, state, truth, ordinary, broken)
+        return where + said, wrong
     if group == "rescale":
         said, wrong = _tell_rescale(values["rescale"][0], state)
         return where + said, wrong
     if group == "weights":
         rule = "e^(score - m) / l" if ordinary else "e^(score - m)"
-        return f"{where}each key's weight is {rule}; the largest is {part.value.max():.4g}.", not finite
+        return f"{where}each key's weight is {rule}; the largest is {_short(part.value.max())}.", not finite
     if group == "sum":
         l = state["l"]
         wrong = not abs(l - truth.l_true) <= WRONG * truth.l_true
-        due = f" It should be {truth.l_true:.6g}." if wrong else ""
+        too_large = f", and fp32 ends at {FP32_MAX:.2g}" if FP32_MAX < truth.l_true < np.inf else ""
+        due = f" It should be {_said(truth.l_true)}{too_large}." if wrong else ""
         if l_before is None:
-            return f"{where}{'the row sum l is' if ordinary else 'the running sum l starts at'} {l:.6g}.{due}", wrong
-        return f"{where}the running sum l goes from {l_before:.6g} to {l:.6g}.{due}", wrong
+            return f"{where}{'the row sum l is' if ordinary else 'the running sum l starts at'} {_said(l)}.{due}", wrong
+        return f"{where}the running sum l goes from {_said(l_before)} to {_said(l)}.{due}", wrong
     rule = "the sum of weight x V" if ordinary else "scaled, then weight x V is added"
-    return f"{where}O's row is {rule}; its dim 0 is now {part.value.iloc[0]:.4g}.", not finite
+    return f"{where}O's row is {rule}; its dim 0 is now {_short(part.value.iloc[0])}.", not finite
 
 
-def _tell_max(values: dict, state: dict, truth: pd.Series, ordinary: bool) -> str:
+def _tell_max(values: dict, state: dict, truth: pd.Series, ordinary: bool, broken: bool) -> tuple[str, bool]:
+    """The sentence on m, and whether m is wrong. Only in a what-if build m may be 0: then nothing is subtracted, and l
+    is judged by that m."""
     m, m_before = state["m"], state["m_before"]
     if m is None:
-        return f"the largest score of the tile is {values['tile_max'][0]:.4g}."
-    if abs(m - truth.m_true) > WRONG * max(1.0, abs(truth.m_true)):
-        return f"no max is subtracted: m stays {m:.4g}, where the row's max so far is {truth.m_true:.4g}."
+        return f"the largest score of the tile is {values['tile_max'][0]:.4g}.", False
+    if not abs(m - truth.m_true) <= WRONG * max(1.0, abs(truth.m_true)):
+        if broken and m == 0:
+            return f"no max is subtracted: m stays 0, where the row's max so far is {truth.m_true:.4g}.", False
+        name = "the row's max m" if ordinary else "the running max m"
+        return f"{name} is {_short(m)}. It should be {truth.m_true:.4g}.", True
     if m_before is None:
-        return f"the row's max m is {m:.4g}." if ordinary else f"the running max m starts at {m:.4g}."
+        return f"the row's max m is {m:.4g}." if ordinary else f"the running max m starts at {m:.4g}.", False
     if m > m_before:
-        return f"the row's max rises from {m_before:.4g} to {m:.4g}."
+        return f"the row's max rises from {m_before:.4g} to {m:.4g}.", False
     largest = f"its largest score is {values['tile_max'][0]:.4g}, so " if "tile_max" in values else ""
-    return f"{largest}the running max m stays {m:.4g}."
+    return f"{largest}the running max m stays {m:.4g}.", False
 
 
 def _tell_rescale(factor: float, state: dict) -> tuple[str, bool]:
@@ -324,14 +490,27 @@ def _tell_rescale(factor: float, state: dict) -> tuple[str, bool]:
     return f"l and O so far are scaled by {power} = {factor:.4g}.", False
 
 
-def _summary(run: Run, frames: list[RowFrame], wrong: int | None, error: float) -> str:
-    """What the whole row shows, in a sentence or two; for a what-if build, where and why it goes wrong."""
+def _summary(run: Run, frames: list[RowFrame], wrong: int | None, error: float) -> tuple[str, str]:
+    """What the whole row shows, in a sentence or two, and its tone; for a what-if build, where and why it goes
+    wrong, or that it does not and where it would."""
     broken = run.request.broken
+    if wrong is None and not broken:
+        return f"The row agrees with float64 at every step; its largest error is {error:.2g}.", "good"
     if wrong is None:
-        note = f" {broken[0].what_if}: {broken[0].effect} In this row it made no difference." if broken else ""
-        return f"The row agrees with float64 at every step; its largest error is {error:.2g}.{note}"
+        return (
+            f"{broken[0].what_if}: in this row it makes no difference (largest error {error:.2g}). {_elsewhere(run)}",
+            "info",
+        )
     why = " ".join(f"{c.what_if}: {c.effect}" for c in broken) or "The kernel as written should not do this."
     largest = (
         f"The largest error of the row is {error:.3g}." if np.isfinite(error) else "The row holds NaN or infinity."
     )
-    return f"The row goes wrong at step {wrong + 1}, {frames[wrong]['title']}. {why} {largest}"
+    return f"The row goes wrong at step {wrong + 1}, {frames[wrong]['title']}. {why} {largest}", "bad"
+
+
+def _elsewhere(run: Run) -> str:
+    """Where a what-if build would show."""
+    broken, scale = run.request.broken[0], getattr(run.request.problem, "score_scale", 1.0)
+    if scale < broken.shows_at:
+        return f"It shows from score_scale {broken.shows_at:g} on; here it is {scale:g}. {broken.effect}"
+    return f"{broken.effect} Look at another row."

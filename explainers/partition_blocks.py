@@ -5,13 +5,46 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from explainers import stage
 from explainers.paging import Paged, lengths
 from explainers.palette import AXIS, OKABE_ITO
 from explainers.partitions import SIZE
 from kernels.run.results import Run
 
+HEADS, PARTITION = 32, 512  # of a well-known model, and the size at which vLLM cuts
 LENGTHS = tuple(2**n for n in range(7, 18))
 BATCHES = (1, 4, 16, 64)
+
+
+def blocks(run_v1: Run, run_v2: Run, multiprocessors: int, device: str) -> list[stage.Block]:
+    """The grids of this cache, and when each kernel has enough blocks to fill a GPU. device: what has that many
+    multiprocessors."""
+    said = f"Thread blocks with {HEADS} query heads, partitions of {PARTITION} tokens"
+    return [
+        stage.heading("Thread blocks of this cache"),
+        stage.table(
+            grids(run_v1, run_v2),
+            "Grids as launched. A block of V2 whose partition lies behind its sequence's end leaves at once.",
+        ),
+        stage.heading("Enough blocks to fill the GPU"),
+        stage.text(fill_sentence(HEADS, PARTITION, multiprocessors, device), "modelled"),
+        stage.row(
+            [
+                stage.chart(
+                    blocks_chart(blocks_table(HEADS, PARTITION), multiprocessors),
+                    "Thread blocks of V1 and V2 against context length, for 1 to 64 sequences, and the multiprocessors",
+                    "V1 has heads x sequences blocks, V2 as many for each partition.",
+                    said,
+                )
+            ],
+            [
+                stage.table(
+                    fill_table(HEADS, PARTITION, multiprocessors),
+                    "Fills it: at least one block per multiprocessor. From: the shortest context length.",
+                )
+            ],
+        ),
+    ]
 
 
 def grids(run_v1: Run, run_v2: Run) -> pd.DataFrame:
@@ -63,9 +96,8 @@ def blocks_chart(table: pd.DataFrame, multiprocessors: int) -> alt.LayerChart:
     said = f"{multiprocessors} multiprocessors"
     full = pd.DataFrame({"blocks": [multiprocessors], "context length": [LENGTHS[-1]], "said": [said]})
     rule = alt.Chart(full).mark_rule(color=AXIS, strokeWidth=2).encode(y="blocks:Q")
-    text = (
-        alt.Chart(full).mark_text(color=AXIS, align="right", dy=9, fontSize=12).encode(x=x, y="blocks:Q", text="said:N")
-    )
+    label = alt.Chart(full).mark_text(color=AXIS, align="right", baseline="top", dy=4)
+    text = label.encode(x=x, y="blocks:Q", text="said:N")
     return (rule + line + points + text).properties(height=300)
 
 

@@ -2,15 +2,16 @@
 thread block has done by each step, each partition's m and l, and how the second launch combines them. When V2 is worth
 it: partition_blocks.py."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from explainers import block_table, paging, stories
+from explainers import block_table, paging, stage, stories
 from explainers.frames import Lane, Lines, Part, PartitionsFrame, PartitionsMeta
-from explainers.glossary import phase_title
+from explainers.glossary import count, phase_title
 from explainers.paging import Paged
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
@@ -20,6 +21,7 @@ from kernels.trace.probes import sites_of
 SIZE = "PARTITION"  # the constant that says how many tokens a partition has
 NEEDS = {"weight": ("partition",), "m": ("partition",), "l": ("partition",), "m_all": (), "l_all": ()}
 WANTS = tuple(NEEDS)
+MOST_PARTS = 8  # partitions that the strip lists; the tab has all
 DOING = {
     "load_q": "loading Q",
     "softmax": "computing m and l",
@@ -86,6 +88,68 @@ def view(story: Comparison, length: int, name: str, head: int) -> PartitionsMeta
         "name": name,
         "head": head,
     }
+
+
+def stage_of(
+    run_v1: Run, run_v2: Run, name: str, provenance: stage.Provenance, tabs: Sequence[stage.Tab] = ()
+) -> stage.Stage:
+    """The whole stage: both kernels on one clock, over the same query head of the sequence called `name`."""
+    story = compare(run_v1, run_v2, name)
+    sequence, head = Paged(run_v1.request).place
+    made = view(story, int(paging.lengths(run_v1)[sequence]), name, head)
+    requests = [run.request for run in (run_v1, run_v2)]
+    lit = [f"lines_v{n}" for n in (1, 2)]
+    return stage.Stage(
+        headline="V1 gives a whole context to one thread block; V2 cuts it into partitions, one block each, and a "
+        "second kernel combines them by their m and l.",
+        frames=story.frames,
+        views=[stage.View("partitions", "partitions", "V1 beside V2", made)],
+        codes=[stage.code(request, story.frames, lit[n], side=n) for n, request in enumerate(requests)],
+        state=states(story),
+        tabs=[stage.Tab("parts", "Partitions", parts_blocks(story, run_v2)), *tabs],
+        provenance=provenance,
+    )
+
+
+def states(story: Comparison) -> list[stage.State]:
+    """The strip: m and l of both kernels and the weights of the first partitions, each from the step on in which it is
+    known."""
+    known = [f["v1"]["state"] for f in story.frames]
+    combined = [f["reduce"] is not None for f in story.frames]
+
+    def state(name: str, number: float, since: Sequence[bool], side: int, digits: int = 4) -> stage.State:
+        return stage.State(name, [f"{number:.{digits}g}" if yes else None for yes in since], side=side)
+
+    whole = [
+        state(f"{kernel} {key}", values[key], since, side)
+        for side, (kernel, values, since) in enumerate((("V1", story.v1, known), ("V2", story.v2, combined)))
+        for key in ("m", "l")
+    ]
+    parts = story.parts[:MOST_PARTS]
+    return whole + [state(f"weight {part['partition']}", part["weight"], combined, 1, 3) for part in parts]
+
+
+def parts_blocks(story: Comparison, run_v2: Run) -> list[stage.Block]:
+    """Every partition with its numbers, and how they make those of the whole."""
+    table = story.table.assign(tokens=[f"{p['first']} to {p['end'] - 1}" for p in story.parts])
+    table = table.assign(**{"l_i e^(m_i - m)": table.l * table.weight})
+    names = {"m": "m_i", "l": "l_i", "weight": "e^(m_i - m)"}
+    table = table[["partition", "tokens", *names, "l_i e^(m_i - m)"]].rename(columns=names)
+    whole = [
+        {"partition": name, "tokens": "all", "m_i": values["m"], "l_i": values["l"], "e^(m_i - m)": None}
+        | {"l_i e^(m_i - m)": total}
+        for name, values, total in (("V2 in all", story.v2, story.v2["l"]), ("V1", story.v1, None))
+    ]
+    table = pd.concat([table.astype({"partition": str}), pd.DataFrame(whole, dtype=object)], ignore_index=True)
+    size, default = run_v2.request.constants[SIZE], run_v2.request.kernel.settings()[SIZE]
+    return [
+        stage.table(table, "As logged: m = max m_i;  l = \u03a3 l_i e^(m_i - m);  O = \u03a3 O_i e^(m_i - m) / l"),
+        stage.text(
+            "Step n is every block's n-th step; a step is not a time. Largest difference between the two outputs of "
+            f"this query head: {story.difference:.2g}. V2 here cuts at {size} tokens, so that short contexts too are "
+            f"cut; its default is {default}."
+        ),
+    ]
 
 
 def _lanes(run: Run) -> tuple[dict[int, list[dict[str, Any]]], pd.DataFrame]:
@@ -156,7 +220,8 @@ class _Steps:
         return {
             "tile": number,
             "title": f"Step {number + 1}",
-            "sentence": self._sentence(v1, v2, reduce),
+            "sentence": " ".join(sentences := [f"V1: {self._said_v1(v1)}.", self._said_v2(v2, reduce)]),
+            "sentences": sentences,
             "v1": v1,
             "v2": v2,
             "reduce": reduce,
@@ -167,26 +232,24 @@ class _Steps:
     def _sum_lines(self, number: int) -> Lines:
         total: Lines = {}
         for lane in self.two.values():
-            for line, count in _lines(lane, number).items():
-                total[line] = total.get(line, 0) + count
+            for line, times in _lines(lane, number).items():
+                total[line] = total.get(line, 0) + times
         return total
 
-    def _sentence(self, v1: Lane, v2: list[Lane], reduce: str | None) -> str:
-        said = [f"V1: one block, {self._doing(v1)}."]
+    def _said_v1(self, lane: Lane) -> str:
+        return f"one block, {self._doing(lane)}"
+
+    def _said_v2(self, lanes: list[Lane], reduce: str | None) -> str:
         if reduce is None:
-            doing = {self._doing(lane, brief=True) for lane in v2}
-            said.append(f"V2: {len(v2)} block{'s' if len(v2) > 1 else ''}, {' and '.join(sorted(doing))}.")
-        elif reduce == "combine":
+            doing = {self._doing(lane, brief=True) for lane in lanes}
+            return f"V2: {count(len(lanes), 'block')}, {' and '.join(sorted(doing))}."
+        if reduce == "combine":
             terms = [f"{part['l']:.4g} x {part['weight']:.3g}" for part in self.parts]
             sum_ = " + ".join(terms[:4]) + (" + ..." if len(terms) > 4 else "")
-            said.append(f"V2's second kernel: m = {self.v2['m']:.4g}, l = {sum_} = {self.v2['l']:.4g}.")
-        elif reduce == "write":
-            said.append(
-                "V2's second kernel adds the partial outputs, each times its e^(m_i - m), divides by l and writes O."
-            )
-        else:
-            said.append("V2 is done." if reduce == "done" else f"V2's second kernel: {phase_title(reduce).lower()}.")
-        return " ".join(said)
+            return f"V2's second kernel: m = {self.v2['m']:.4g}, l = {sum_} = {self.v2['l']:.4g}."
+        if reduce == "write":
+            return "V2's second kernel adds the partial outputs, each times its e^(m_i - m), divides by l and writes O."
+        return "V2 is done." if reduce == "done" else f"V2's second kernel: {phase_title(reduce).lower()}."
 
     def _doing(self, lane: Lane, brief: bool = False) -> str:
         if lane["phase"] == "done":

@@ -5,13 +5,14 @@ Everything comes from the logged addresses; the rules are stated at each functio
 (generic.py). The bytes of whole runs are told by traffic.py.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from explainers import axes, stories
+from explainers import axes, stage, stories
 from explainers.frames import MatricesMeta, Rect, TilingFrame
 from explainers.glossary import phase_title
 from kernels.core.request import Request
@@ -38,16 +39,19 @@ _PICTURE: dict[tuple[tuple[str, ...], Role], tuple[str, ...]] = {
 class Tiling:
     """frames: one per step, for the browser; frame["o"] is the index in o_values that shows O after the step, or -1.
 
-    traffic: step, tensor, space, kind, accesses, bytes: the logged accesses, summed. scores: float32 [rows, seq_len],
-    NaN where none was logged. o_values: float32 [n, rows, head_dim]. rows: first and end of the query tile. head:
-    counted over the batch. output_blocks: [row0, row1, col0, col1, block] of each block's part of this head's O.
+    traffic: step, tensor, space, kind, accesses, bytes: the logged accesses, summed. scores: float32 [rows, seq_len];
+    logged: where one was, as a score may be NaN. o_values: float32 [n, rows, head_dim]; o_since [rows, head_dim]: the
+    first of these that has the element, n if none has. rows: first and end of the query tile. head: counted over the
+    batch. output_blocks: [row0, row1, col0, col1, block] of each block's part of this head's O.
     places: as `places` gives them.
     """
 
     frames: list[TilingFrame]
     traffic: pd.DataFrame
     scores: np.ndarray
+    logged: np.ndarray
     o_values: np.ndarray
+    o_since: np.ndarray
     rows: tuple[int, int]
     head: int
     output_blocks: list[list[int]]
@@ -87,15 +91,20 @@ def tensor_at(request: Request, place: str) -> Tensor:
     return axes.tensors(request)[symbol]
 
 
-def query_rows(request: Request) -> tuple[int, int, int]:
-    """The head (counted over the whole batch), first row and end row of the scope's first query tile.
+def tiles_of(request: Request) -> tuple[int, int, int]:
+    """Rows of a query tile, tiles of a head, rows of a head.
 
     Rule: tiles are numbered row tile by row tile, head by head; each is BLOCK_Q rows, or what divides the rows evenly
     if the kernel has no such constant.
     """
     o = tensor_at(request, "O")
     n, tiles = axes.length(o, "query"), request.plan.items // int(np.prod(o.shape[:-2]))
-    rows = request.constants.get("BLOCK_Q", -(-n // tiles))
+    return request.constants.get("BLOCK_Q", -(-n // tiles)), tiles, n
+
+
+def query_rows(request: Request) -> tuple[int, int, int]:
+    """The head (counted over the whole batch), first row and end row of the scope's first query tile."""
+    rows, tiles, n = tiles_of(request)
     head, tile = divmod(request.scope.first, tiles)
     return head, tile * rows, min(n, (tile + 1) * rows)
 
@@ -112,14 +121,17 @@ def explain(run: Run) -> Tiling:
     values = _values(trace, steps)
     scores = np.full((rows[1] - rows[0], axes.length(tensor_at(request, "K"), "key")), np.nan, np.float32)
     s = values[values.event == "score"]
-    scores[s.row.astype(int) - rows[0], s.col.astype(int)] = s.value
-    o_values, o_of_step = _partial_outputs(values, rows, axes.length(o, "dim"), len(steps.table))
+    logged = np.zeros(scores.shape, bool)
+    at_row, at_col = s.row.astype(int) - rows[0], s.col.astype(int)
+    scores[at_row, at_col], logged[at_row, at_col] = s.value, True
+    o_values, o_since, o_of_step = _partial_outputs(values, rows, axes.length(o, "dim"), len(steps.table))
     traffic = pd.DataFrame(
         [(step, *a[:5]) for step, made in enumerate(accesses) for a in made],
         columns=["step", "tensor", "space", "kind", "accesses", "bytes"],
     )
     frames = _Frames(at, accesses, values, o_of_step).all(steps, cutting.lit_lines(trace, steps, sites))
-    return Tiling(frames, traffic, scores, o_values, (rows[0], rows[1]), head, _output_blocks(request, head), at)
+    blocks = _output_blocks(request, head)
+    return Tiling(frames, traffic, scores, logged, o_values, o_since, (rows[0], rows[1]), head, blocks, at)
 
 
 def view(run: Run, story: Tiling) -> tuple[MatricesMeta, dict[str, np.ndarray]]:
@@ -137,10 +149,42 @@ def view(run: Run, story: Tiling) -> tuple[MatricesMeta, dict[str, np.ndarray]]:
         "traced": [symbol for symbol in in_order(run.request) if symbol in moved],
         "places": story.places,
         "blocks": story.output_blocks,
+        "causal": bool(getattr(run.request.problem, "causal", False)),
         "frames": story.frames,
     }
-    columns = {"q": arrays["Q"], "k": arrays["K"], "v": arrays["V"], "s": story.scores, "o": story.o_values}
-    return meta, columns | {"o_final": arrays["O"][slice(*story.rows)]}
+    columns = {"q": arrays["Q"], "k": arrays["K"], "v": arrays["V"], "s": story.scores, "s_logged": story.logged}
+    columns |= {"o": story.o_values, "o_since": story.o_since, "o_final": arrays["O"][slice(*story.rows)]}
+    return meta, columns
+
+
+def stage_of(run: Run, provenance: stage.Provenance, beside: Sequence[stage.View] = ()) -> stage.Stage:
+    """The whole stage of a run. beside: more pictures, after the matrices."""
+    story = explain(run)
+    return stage.Stage(
+        headline=stage.headline(run.request.kernel),
+        frames=story.frames,
+        views=[stage.View("matrices", "matrices", "Matrices", *view(run, story)), *beside],
+        codes=[stage.code(run.request, story.frames)],
+        state=states(story),
+        tabs=[stage.Tab("bytes", "Bytes"), stage.Tab("builds", "Builds"), stage.Tab("data", "Data and labels")],
+        provenance=provenance,
+    )
+
+
+def states(story: Tiling) -> list[stage.State]:
+    """The strip: what the block holds in shared memory, what was read and written so far."""
+
+    def moved(kind: str) -> list[int]:
+        return [sum(n for name, n in f["bytes"].items() if name.endswith(kind)) for f in story.frames]
+
+    held = [sum(part["bytes"] for part in f["resident"].values()) for f in story.frames]
+    inside = [", ".join(f["resident"]) or "nothing" for f in story.frames]
+    return [
+        stage.State("read so far", moved("load"), "B", colour="load"),
+        stage.State("written so far", moved("store"), "B", colour="store"),
+        stage.State("in shared memory", held, "B", colour="P"),
+        stage.State("it holds", inside),
+    ]
 
 
 def in_order(request: Request) -> list[str]:
@@ -153,10 +197,8 @@ def in_order(request: Request) -> list[str]:
 def _output_blocks(request: Request, head: int) -> list[list[int]]:
     """From the plan: the last launch writes O, its blocks_per_item blocks side by side over head_dim."""
     o, launch = tensor_at(request, "O"), request.plan.launches[-1]
-    n, d = o.shape[-2:]
-    tiles = request.plan.items // int(np.prod(o.shape[:-2]))
-    rows = request.constants.get("BLOCK_Q", -(-n // tiles))
-    side, width = launch.blocks_per_item, d // launch.blocks_per_item
+    rows, tiles, n = tiles_of(request)
+    side, width = launch.blocks_per_item, o.shape[-1] // launch.blocks_per_item
     return [
         [t * rows, min(n, (t + 1) * rows) - 1, j * width, (j + 1) * width - 1, (head * tiles + t) * side + j]
         for t in range(tiles)
@@ -222,18 +264,22 @@ def _values(trace: Any, steps: Steps) -> pd.DataFrame:
     return frame.assign(step=steps.of_record[keep], **dict.fromkeys(missing, np.nan))
 
 
-def _partial_outputs(values: pd.DataFrame, rows: list[int], head_dim: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """O as logged after each step that logged it: blocks [n, rows, head_dim] (NaN where not yet), and each step's block
+def _partial_outputs(
+    values: pd.DataFrame, rows: list[int], head_dim: int, count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """O as logged after each step that logged it: o_values and o_since of Tiling, and which of o_values each step has,
     or -1."""
     o = values[(values.event == "o") & values.row.notna() & values.dim.notna()]
     blocks: list[np.ndarray] = []
-    of_step, current = np.full(count, -1), np.full((rows[1] - rows[0], head_dim), np.nan, np.float32)
+    shape, never = (rows[1] - rows[0], head_dim), o.step.nunique()
+    of_step, current, since = np.full(count, -1), np.full(shape, np.nan, np.float32), np.full(shape, never)
     for step, part in o.groupby("step"):
-        current = current.copy()
-        current[part.row.astype(int) - rows[0], part.dim.astype(int)] = part.value
+        current, at = current.copy(), (part.row.astype(int) - rows[0], part.dim.astype(int))
+        current[at] = part.value
+        since[at] = np.minimum(since[at], len(blocks))
         of_step[step:] = len(blocks)
         blocks.append(current)
-    return np.array(blocks, np.float32).reshape(len(blocks), rows[1] - rows[0], head_dim), of_step
+    return np.array(blocks, np.float32).reshape(len(blocks), *shape), since, of_step
 
 
 class _Frames:

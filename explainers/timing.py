@@ -1,12 +1,14 @@
-"""Times in words and tables: the sweeps of a table of timing.bench, labels and colours, sentences, figures and a
-report.
+"""Times in words and tables: the sweeps of a table of timing.bench, labels and colours, what a size's times say, where
+lines cross and how they grow, figures and a report.
 
-Rows carry `source` ("recorded" or "measured"), `device` and `date`, so that a point says where it comes from. The
-charts are in timing_charts.py.
+Rows carry `source` ("recorded" or "measured"), `device` and `date`, so that a point says where it comes from. A sweep
+goes over a size of the problem (SWEPT) or over a compile-time constant of the kernels. The charts are in
+timing_charts.py, the stage in timing_stage.py.
 """
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -14,15 +16,20 @@ import pandas as pd
 
 from explainers import palette
 from explainers.glossary import count
-from kernels.catalog import KERNELS, of_family
-from kernels.timing.compare import exponents, labelled, roofs_said
+from kernels.build.occupancy import block_constants
+from kernels.catalog import KERNELS
+from kernels.timing.compare import RATIO, exponents, labelled, roofs_said, speedups
 from kernels.timing.peers import PEERS
+from kernels.timing.protocol import ROUNDING_TIMES
 from kernels.timing.rows import SIZES
 from kernels.timing.tables import Provenance
 
-SWEPT = ("seq_len", "batch", "num_heads")  # what is found as a sweep
+SWEPT = ("seq_len", "batch", "num_heads")  # what is found as a sweep over a size
+ITSELF = "itself"  # a baseline of sweeps over a constant: the same kernel at the constant's first value
 _FOLLOWS = {"num_heads": ["num_kv_heads"]}  # what changes along with a swept size
-Sweep = tuple[str, dict[str, Any]]  # the swept size, and the other sizes with the value that stays; "title" among them
+# What is swept, and what stays: name -> value, of the sizes, of "title", "l2", and of the constants that size a block
+Sweep = tuple[str, dict[str, Any]]
+Point = dict[str, Any]  # a row of a table of times
 
 
 def prepared(table: pd.DataFrame, where: Provenance, source: str) -> pd.DataFrame:
@@ -30,20 +37,101 @@ def prepared(table: pd.DataFrame, where: Provenance, source: str) -> pd.DataFram
     return table.assign(device=where.device, date=where.date, source=source)
 
 
+def shown_name(label: str) -> str:
+    """A label as it is read: torch's implementations by what they are, not by torch's function."""
+    return re.sub(r"^sdpa_", "torch ", label)
+
+
+# ---- sweeps ----
+
+
 def sweeps(table: pd.DataFrame) -> dict[str, Sweep]:
-    """The sweeps that a table holds: {key: (field, {other size: value})}, the longest first. A key is a text that stays
-    the same."""
-    sized = table[table.seq_len.notna() & (table.status == "ok")]
-    found: dict[str, Sweep] = {}
+    """The sweeps that a table holds: {key: (field, {what stays: value})}, over sizes first, of those the longest first.
+    A key is a text that stays the same."""
+    timed = _points(table)
+    found: dict[str, tuple[int, Sweep]] = {}
     for field in SWEPT:
-        others = [name for name in ("title", *SIZES) if name not in (field, *_FOLLOWS.get(field, ()))]
-        for values, part in sized.groupby(others, dropna=False):
-            if part[field].nunique() > 1:
-                fixed = dict(zip(others, values))
-                said = [f"{name}={_plain(value)}" for name, value in fixed.items() if name != "title"]
-                found[f"{field} {' '.join(said)} {fixed['title']}"] = (field, fixed)
-    length = {key: sized[_fixed(sized, fixed)][field].nunique() for key, (field, fixed) in found.items()}
-    return dict(sorted(found.items(), key=lambda item: -length[item[0]]))
+        others = ["title", *(n for n in SIZES if n not in (field, *_FOLLOWS.get(field, ()))), "l2"]
+        for fixed, mine in _grouped(timed, others):
+            if (length := len(_swept(mine, field, fixed))) > 1:
+                found[_key(field, fixed)] = length, (field, fixed)
+    by_size = {key: sweep for key, (_, sweep) in sorted(found.items(), key=lambda item: -item[1][0])}
+    return by_size | _over_constants(timed)
+
+
+def _over_constants(timed: list[Point]) -> dict[str, Sweep]:
+    """The sweeps over a constant: the problem stays, and so do the other constants that size a block."""
+    chosen = dict.fromkeys(point["name"] for point in timed if not point["own_settings"])
+    specs = [KERNELS[name] for name in chosen if name in KERNELS]
+    every = list(dict.fromkeys(c.name for spec in specs for c in block_constants(spec)))
+    found: dict[str, Sweep] = {}
+    for constant in dict.fromkeys(c.name for spec in specs for c in spec.constants if not c.what_if):
+        blocks = [name for name in every if name != constant]
+        having = [point for point in timed if constant in point]
+        for fixed, mine in _grouped(having, ["title", *SIZES, "l2", *blocks]):
+            values: dict[Any, set[float]] = {}
+            for point in mine:
+                values.setdefault((point["name"], point["device"], point["source"]), set()).add(point[constant])
+            if max(map(len, values.values())) > 1:
+                kept = {name: value for name, value in fixed.items() if name not in blocks or value is not None}
+                found[_key(constant, kept)] = (constant, kept)
+    return found
+
+
+def _points(table: pd.DataFrame) -> list[Point]:
+    """The rows with sizes and a time, as dictionaries: of them what a sweep is found by, and each constant."""
+    names = ["title", *SIZES, "l2", "name", "settings", "own_settings", "device", "source"]
+    made = []
+    for values in table.loc[table.seq_len.notna() & (table.status == "ok"), names].itertuples(index=False, name=None):
+        point = {name: None if value != value else value for name, value in zip(names, values)}  # NaN: not known
+        pairs = (pair.split("=") for pair in str(point["settings"] or "").split())
+        made.append(point | {name: float(value) for name, value in pairs})
+    return made
+
+
+def _grouped(points: list[Point], names: list[str]) -> list[tuple[dict[str, Any], list[Point]]]:
+    """The points by these values of theirs, None last, in order of the values."""
+    groups: dict[tuple, list[Point]] = {}
+    for point in points:
+        groups.setdefault(tuple(point.get(name) for name in names), []).append(point)
+    order = sorted(groups, key=lambda values: tuple((value is None, value or 0) for value in values))
+    return [(dict(zip(names, values)), groups[values]) for values in order]
+
+
+def _swept(points: list[Point], field: str, fixed: Mapping[str, Any]) -> set[float]:
+    """The values of the field that a sweep's lines have a time at: `slice_of`, without its rows and labels."""
+    mine = [p for p in points if all(value is None or p.get(name) == value for name, value in fixed.items())]
+    lines: dict[Any, set[float]] = {}
+    several: dict[str, set[str]] = {}
+    if field in SWEPT:
+        for p in mine:
+            lines.setdefault((p["name"], p["settings"]), set()).add(p[field])
+        return {p[field] for p in mine if p["own_settings"] or len(lines[p["name"], p["settings"]]) > 1}
+    mine = [p for p in mine if field in p]
+    said = [_without(str(p["settings"] or ""), {field, *fixed}) for p in mine]
+    for p, text in zip(mine, said):
+        several.setdefault(p["name"], set()).update([] if p["own_settings"] else [text])
+    for p, text in zip(mine, said):
+        lines.setdefault((p["name"], text if several[p["name"]] else ""), set()).add(p[field])
+    return set().union(*(values for values in lines.values() if len(values) > 1))
+
+
+def _without(settings: str, names: Iterable[str]) -> str:
+    """Constants as text, without some of them."""
+    return " ".join(pair for pair in settings.split() if pair.split("=")[0] not in names)
+
+
+def constant_of(table: pd.DataFrame, name: str) -> pd.Series:
+    """A constant's value in each row, NaN where the row has no such constant."""
+    return (
+        table.settings.astype("object").fillna("").astype(str).str.extract(rf"(?:^| ){name}=(-?\d+)")[0].astype(float)
+    )
+
+
+def _key(field: str, fixed: Mapping[str, Any]) -> str:
+    said = [f"{name}={_plain(value)}" for name, value in fixed.items() if name not in ("title", "l2")]
+    cache = "" if fixed["l2"] == "cold" else f" {fixed['l2']} L2"
+    return f"{field} {' '.join(said)} {fixed['title']}{cache}"
 
 
 def find_sweep(found: Mapping[str, Sweep], asked: str) -> str | None:
@@ -55,31 +143,53 @@ def find_sweep(found: Mapping[str, Sweep], asked: str) -> str | None:
 def _fixed(table: pd.DataFrame, fixed: Mapping[str, Any]) -> pd.Series:
     keep = pd.Series(True, index=table.index)
     for name, value in fixed.items():
-        keep &= table[name].isna() if pd.isna(value) else table[name] == value
+        column = table[name] if name in table else constant_of(table, name)
+        keep &= column.isna() if pd.isna(value) else column == value
     return keep
 
 
-def sweep_title(table: pd.DataFrame, field: str, fixed: Mapping[str, Any]) -> str:
-    """A sweep in words: what runs, from where to where, and what stays."""
-    values = table[_fixed(table, fixed) & (table.status == "ok")][field]
-    low, high = values.min(), values.max()
+def _of_lines(part: pd.DataFrame, field: str) -> pd.DataFrame:
+    """Without the rows of constants that someone chose at one size alone: they are points of another sweep."""
+    sizes = part.groupby(["name", part.settings.fillna("")])[field].transform("nunique")
+    return part[part.own_settings.astype(bool) | (sizes > 1)]
+
+
+def titles(table: pd.DataFrame, found: Mapping[str, Sweep]) -> dict[str, str]:
+    """The sweeps of a table in words, by their keys: what runs, from where to where, and what stays."""
+    timed = _points(table)
+    return {key: _title(sorted(_swept(timed, *sweep)), *sweep) for key, sweep in found.items()}
+
+
+def _title(values: list[float], field: str, fixed: Mapping[str, Any]) -> str:
+    low, high = values[0], values[-1]
     same = fixed.get("num_kv_heads") == fixed.get("num_heads")
-    names = [
-        name
-        for name in SIZES
-        if name in fixed and name not in ("causal", "dtype") and not (name == "num_kv_heads" and same)
-    ]
-    stays = ", ".join(f"{name} {_plain(fixed[name])}" for name in names)
+    stays = [n for n in fixed if n not in ("title", "l2", "causal", "dtype") and not (n == "num_kv_heads" and same)]
+    said = ", ".join(f"{name} {_plain(fixed[name])}" for name in stays)
     mask = ", causal" if fixed["causal"] else ""
     if field == "num_heads":
         mask = f" (width {_plain(low * fixed['head_dim'])} to {_plain(high * fixed['head_dim'])}){mask}"
-    return f"{fixed['title']}: {field} {_plain(low)} to {_plain(high)} at {stays}{mask}, {fixed['dtype']}"
+    return (
+        f"{fixed['title']}: {field} {_plain(low)} to {_plain(high)} at {said}{mask}, {fixed['dtype']}, {fixed['l2']} L2"
+    )
 
 
 def slice_of(table: pd.DataFrame, field: str, fixed: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows of one sweep with their labels, sorted by the field; those without a time too."""
+    """The rows of one sweep with their labels, sorted by the field, which is a column; those without a time too."""
     part = table[_fixed(table, fixed) & table.seq_len.notna()]
-    return labelled(part).sort_values([field, "name"], kind="stable").reset_index(drop=True)
+    if field in SWEPT:
+        part = labelled(_of_lines(part, field))
+    else:
+        part = part.assign(**{field: constant_of(part, field)})
+        part = part[part[field].notna()]
+        said = part.settings.map(lambda text: _without(text, {field, *fixed}))
+        part = labelled(part.assign(settings=said)).assign(settings=part.settings)
+        part = part[part.groupby("label")[field].transform("nunique") > 1]  # one value alone is no line
+    return part.sort_values([field, "name"], kind="stable").reset_index(drop=True)
+
+
+def sizes(part: pd.DataFrame, field: str) -> list[float]:
+    """What the field was set to, in order; at some of them there may be no time."""
+    return sorted(float(v) for v in part[field].dropna().unique())
 
 
 def labels(part: pd.DataFrame) -> list[str]:
@@ -88,6 +198,36 @@ def labels(part: pd.DataFrame) -> list[str]:
     timed = part[part.status == "ok"].drop_duplicates("label")
     order = {label: place.get(name, 10**5) for label, name in zip(timed.label, timed["name"])}
     return sorted(order, key=lambda label: (order[label], label))
+
+
+def baselines(part: pd.DataFrame, field: str) -> list[str]:
+    """What times can be compared with, the one to begin with first."""
+    names = labels(part)
+    first = next((n for n in ("sdpa_efficient", "sdpa_cudnn", *PEERS) if n in names), names[0] if names else "")
+    return [first, *(n for n in names if n != first)] if field in SWEPT else [ITSELF, *names]
+
+
+def baseline_name(baseline: str, part: pd.DataFrame, field: str) -> str:
+    """A baseline as it is read."""
+    return f"itself at {field} {_plain(sizes(part, field)[0])}" if baseline == ITSELF else shown_name(baseline)
+
+
+def compared(part: pd.DataFrame, field: str, baseline: str) -> pd.DataFrame:
+    """The rows with a time, with speedup, speedup_low and speedup_high against the baseline: at the same problem, and
+    where a constant is swept at the same value of it, or against the kernel's own first value."""
+    if field in SWEPT:
+        return speedups(part, baseline)
+    timed = part[part.status == "ok"].copy()
+    same = ["l2", "device", "date", "source"]
+    if baseline == ITSELF:
+        base = timed.sort_values(field, kind="stable").drop_duplicates([*same, "label"])
+        on = [*same, "label"]
+    else:
+        base, on = timed[timed.label == baseline].drop_duplicates([*same, field]), [*same, field]
+    found = timed[on].merge(base[[*on, "median_us", "p10_us", "p90_us"]], on=on, how="left")
+    for end, (above, below) in RATIO.items():
+        timed[f"speedup{end}"] = found[above].to_numpy(float) / timed[below].to_numpy(float)
+    return timed
 
 
 def colours(names: Iterable[str]) -> dict[str, str]:
@@ -99,42 +239,157 @@ def colours(names: Iterable[str]) -> dict[str, str]:
 def _own_colour(name: str) -> str:
     if name in PEERS:
         return palette.PEERS[list(PEERS).index(name) % len(palette.PEERS)]
-    family = list(of_family(KERNELS[name].family)) if name in KERNELS else [name]
-    return palette.KERNELS[family.index(name) % len(palette.KERNELS)]
+    return palette.kernel_colour(name)
 
 
 # ---- sentences ----
 
 
-def sentence(compared: pd.DataFrame, field: str, baseline: str) -> str:
+def as_fast(ratio: float, low: float | None = None, high: float | None = None) -> str:
+    """A speed-up in words: 2.0 times as fast, 3.1 times slower; as fast where the spread does not tell them apart."""
+    if (low is not None and high is not None and low <= 1 <= high) or ratio == 1:
+        return "as fast"
+    times = max(ratio, 1 / ratio)
+    said = f"{times:.2f}" if times < 1.1 else f"{times:.1f}" if times < 99.95 else f"{times:,.0f}"
+    return f"{said} times as fast" if ratio > 1 else f"{said} times slower"
+
+
+def beside(row: Any, name: str) -> str:
+    """`as_fast` with what it is against: 3.1 times slower than torch efficient, as fast as itself at PAD_K 0."""
+    said = as_fast(row.speedup, row.speedup_low, row.speedup_high)
+    return f"{said} than {name}" if said.endswith("slower") else f"{said} as {name}"
+
+
+def size_sentence(rows: pd.DataFrame, field: str, value: float, baseline: str, part: pd.DataFrame) -> str:
+    """The times of one size, in a sentence: our kernels, the fastest first, beside the baseline; and which kernels and
+    lines have none there, and why. rows: `compared` of what is drawn; part: the same with what has no time."""
+    where = f"{field} {value:,.0f}"
+    here = rows[rows[field] == value].sort_values("median_us", kind="stable")
+    missing = part[(part[field] == value) & (part.status != "ok")]
+    if here.empty:
+        return f"{where}: {_no_time(missing) or 'what was timed here is hidden.'}"
+    none = _no_time(missing[(missing.kind == "kernel") | missing.label.isin(rows.label)])
+    several = here.device.nunique() > 1 or here.source.nunique() > 1
+    device = here.iloc[0].device, here.iloc[0].source
+    if several:  # of several GPUs the first, by name
+        here = here[(here.device == device[0]) & (here.source == device[1])]
+        where += f" on {device[0]}{' now' if device[1] == 'measured' else ''}"
+    base, name = here[here.label == baseline], baseline_name(baseline, part, field)
+    ours = here[(here.kind == "kernel") & (here.label != baseline)]
+    ours = ours if len(ours) else here[here.label != baseline]
+    told = [_told(row, base, name, first=n == 0) for n, row in enumerate(ours.itertuples())]
+    if not told:
+        told = [f"{shown_name(here.iloc[0].label)} takes {microseconds(here.iloc[0].median_us)}"]
+    return f"{where}: {'; '.join(told)}. {none}".strip()
+
+
+def _told(row: Any, base: pd.DataFrame, name: str, first: bool) -> str:
+    said = f"{shown_name(row.label)} {'takes ' if first else ''}{microseconds(row.median_us)}"
+    if pd.isna(row.speedup) or (base.empty and row.speedup == 1):
+        return said
+    if not first:
+        return f"{said}, {as_fast(row.speedup, row.speedup_low, row.speedup_high)}"
+    time = f" ({microseconds(base.iloc[0].median_us)})" if len(base) else ""
+    return f"{said}, {beside(row, name)}{time}"
+
+
+def _no_time(missing: pd.DataFrame) -> str:
+    """Which of these rows' lines have no time, and why, in a sentence; "" if there are none."""
+    names: dict[str, list[str]] = {}
+    for row in missing.itertuples():
+        names.setdefault(why(row), []).append(shown_name(row.label))
+    said = [f"{', '.join(dict.fromkeys(labels))} ({reason})" for reason, labels in names.items()]
+    return f"No time: {'; '.join(said)}." if said else ""
+
+
+def why(row: Any) -> str:
+    """Why a row has no time, in a few words; its `reason` says all of it."""
+    if row.status == "wrong":
+        if "broken on purpose" in str(row.reason):
+            return "built broken on purpose"
+        near = pd.notna(row.allowed_error) and row.max_abs_error <= ROUNDING_TIMES * row.allowed_error
+        return "rounding above our limit" if near else "a wrong result"
+    told = {"unavailable": "torch cannot compute it", "skipped": "not run", "failed": "the run failed"}
+    return told.get(row.status, str(row.status))
+
+
+def sentence(rows: pd.DataFrame, field: str, baseline: str) -> str:
     """The largest place of the sweep at which the fastest kernel of ours and the baseline were timed, with their
     numbers."""
-    ours = compared[(compared.kind == "kernel") & compared.speedup.notna()]
+    ours = rows[(rows.kind == "kernel") & rows.speedup.notna()]
     ours = ours[ours.label != baseline] if (ours.label != baseline).any() else ours
     if ours.empty:
-        return f"{baseline} has a time here, and no other kernel has one at the same place."
+        return f"{shown_name(baseline)} has a time here, and no other kernel has one at the same place."
     best = (
         ours[ours[field] == ours[field].max()].sort_values(["source", "median_us"]).iloc[0]
     )  # measured before recorded
+    ratio = f"{max(best.speedup, 1 / best.speedup):.3g} times"
+    ends = sorted((best.speedup_low, best.speedup_high))
+    spread = f"({ends[0]:.3g} to {ends[1]:.3g})" if best.speedup >= 1 else f"({1 / ends[1]:.3g} to {1 / ends[0]:.3g})"
+    name = f"itself at the first {field}" if baseline == ITSELF else shown_name(baseline)
+    beyond = f"as fast as {name}" if best.speedup >= 1 else f"slower than {name}"
     return (
         f"At {field} {_plain(best[field])}, {best.label} takes {microseconds(best.median_us)} "
-        f"({microseconds(best.p10_us)} to "
-        f"{microseconds(best.p90_us)}): {best.speedup:.3g} times ({best.speedup_low:.3g} to {best.speedup_high:.3g}) "
-        f"as fast as {baseline} "
+        f"({microseconds(best.p10_us)} to {microseconds(best.p90_us)}): {ratio} {spread} {beyond} "
         f"({best.source}, {best.device})."
     )
 
 
 def exponent_sentence(part: pd.DataFrame, field: str) -> str:
     """How each label's time grows with the field, where there are enough sizes."""
-    found = exponents(part, field)
+    found = exponents(part, field) if field in SWEPT else {}
     if not found:
         return ""
     said = ", ".join(
-        f"{label} {field}^{slope:.2f}" for label, (slope, _) in sorted(found.items(), key=lambda item: -item[1][0])
+        f"{shown_name(label)} {field}^{slope:.2f}"
+        for label, (slope, _) in sorted(found.items(), key=lambda item: -item[1][0])
     )
     used = next(iter(found.values()))[1]
     return f"Time grows as {said}: the slope over the {used} largest sizes on logarithmic axes."
+
+
+def growth(rows: pd.DataFrame, field: str, column: str) -> dict[str, float]:
+    """label -> by how much the column grows when the field doubles, over the largest half of at least four sizes."""
+    if field not in SWEPT:
+        return {}
+    timed = rows[rows[column].notna()].assign(median_us=lambda r: r[column])
+    return {label: 2.0**slope for label, (slope, _) in exponents(timed, field).items()}
+
+
+def crossings(rows: pd.DataFrame, field: str) -> pd.DataFrame:
+    """Where two lines of times cross: x and median_us on straight lines of the chart's logarithmic axes, faster (after
+    the crossing) and slower. Pairs of torch's own are left out."""
+    found = []
+    if field in SWEPT:
+        for _, part in rows.groupby(["source", "device"], sort=False):
+            us = part.pivot_table(index=field, columns="label", values="median_us")
+            peers = set(part[part.kind == "peer"].label)
+            for a, b in combinations(us.columns, 2):
+                if not {a, b} <= peers:
+                    found += _crossings(us[[a, b]].dropna(), field)
+    return pd.DataFrame(found, columns=[field, "median_us", "faster", "slower"]).sort_values(field)
+
+
+def _crossings(us: pd.DataFrame, field: str) -> list[dict[str, Any]]:
+    logs, found = np.log(us), []
+    a, b = us.columns
+    for (x0, before), (x1, after) in pairwise(logs.iterrows()):
+        d0, d1 = before[a] - before[b], after[a] - after[b]
+        if d0 * d1 >= 0:
+            continue
+        share = d0 / (d0 - d1)
+        x, y = np.log(x0) + share * np.log(x1 / x0), before[a] + share * (after[a] - before[a])
+        fast, slow = (a, b) if d1 < 0 else (b, a)
+        found.append({field: float(np.exp(x)), "median_us": float(np.exp(y)), "faster": fast, "slower": slow})
+    return found
+
+
+def crossing_sentences(found: pd.DataFrame, field: str) -> list[str]:
+    """Each crossing in a sentence."""
+    return [
+        f"{shown_name(r.faster)} overtakes {shown_name(r.slower)} at about {field} {x:,.0f}."
+        for r, x in zip(found.itertuples(), found[field])
+    ]
 
 
 def microseconds(value: float) -> str:
@@ -154,54 +409,81 @@ def _plain(value: Any) -> str:
 # ---- tables ----
 
 
-def without_time(part: pd.DataFrame) -> pd.DataFrame:
-    """What has no time, and why: name, status, places, reason, one row per reason."""
+def without_time(part: pd.DataFrame, field: str = "") -> pd.DataFrame:
+    """What has no time, and why: name, status (in words), places, reason, one row per reason; reasons that differ in
+    numbers alone are one, told by the first."""
     rows = part[part.status != "ok"]
     columns = ["name", "status", "places", "reason"]
     if rows.empty:
         return pd.DataFrame(columns=columns)
-    field = next((name for name in SWEPT if rows[name].nunique() > 1), "seq_len")
-    grouped = rows.assign(place=rows[field].map(_plain)).groupby(["name", "status", "reason"], sort=False).place
-    places = grouped.agg(lambda found: f"{field} {', '.join(dict.fromkeys(found))}")
-    return places.rename("places").reset_index()[columns]
+    field = field or next((name for name in SWEPT if rows[name].nunique() > 1), "seq_len")
+    told = rows.assign(
+        place=rows[field].map(_plain),
+        status=[why(r) for r in rows.itertuples()],
+        kind=rows.reason.map(lambda text: re.sub(r"\d+", "#", str(text))),
+        name=rows.label.map(shown_name) if "label" in rows else rows["name"].map(shown_name),
+    )
+    grouped = told.groupby(["name", "status", "kind"], sort=False)
+    found = grouped.agg(
+        places=("place", lambda p: f"{field} {', '.join(dict.fromkeys(p))}"), reason=("reason", "first")
+    )
+    return found.reset_index()[columns]
 
 
-def figures_table(compared: pd.DataFrame, field: str) -> pd.DataFrame:
-    """Every figure of the shown points as a table of texts."""
-    rows = []
-    for r in compared.sort_values([field, "median_us"]).itertuples():
+def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") -> pd.DataFrame:
+    """Every figure of the shown points as a table of texts. name: of the baseline."""
+    made = []
+    for r in rows.sort_values([field, "median_us"]).itertuples():
+        against = "" if pd.isna(r.speedup) else as_fast(r.speedup, r.speedup_low, r.speedup_high)
         said = {
-            "speed-up": (r.speedup, "{:.3g} ({:.3g} to {:.3g})", r.speedup_low, r.speedup_high),
             "TFLOP/s": (r.tflops, "{:.4g}"),
             "tokens/s": (r.tokens_per_s, "{:,.0f}"),
             "GB/s": (r.gb_per_s, "{:,.4g}"),
             "of the roof": (r.roof_percent, "{:.3g} % of {}", r.roof),
         }
-        rows.append(
+        made.append(
             {
                 field: _plain(getattr(r, field)),
-                "kernel": r.label,
+                "kernel": shown_name(r.label),
                 "median": microseconds(r.median_us),
                 "p10 to p90": f"{microseconds(r.p10_us)} to {microseconds(r.p90_us)}",
-                **{
-                    name: "" if pd.isna(value) else form.format(value, *more)
-                    for name, (value, form, *more) in said.items()
-                },
+                f"beside {name}": against,
+                **{n: "" if pd.isna(value) else form.format(value, *more) for n, (value, form, *more) in said.items()},
                 "memory": "" if pd.isna(r.peak_bytes) else megabytes(r.peak_bytes),
                 "from": f"{r.source}, {r.device}, {r.date}",
             }
         )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(made)
+
+
+def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
+    """The kernels that have a time and no sizes to be compared by, as texts."""
+    rest = table[table.seq_len.isna() & (table.status == "ok")]
+    return pd.DataFrame(
+        [
+            {
+                "kernel": r.name,
+                "median": microseconds(r.median_us),
+                "p10 to p90": f"{microseconds(r.p10_us)} to {microseconds(r.p90_us)}",
+                "GB/s": "" if pd.isna(r.gb_per_s) else f"{r.gb_per_s:,.4g}",
+                "of the roof": "" if pd.isna(r.roof_percent) else f"{r.roof_percent:.3g} % of {r.roof}",
+                "tokens/s": "" if pd.isna(r.tokens_per_s) else f"{r.tokens_per_s:,.0f}",
+                "L2": r.l2,
+                "from": f"{r.source}, {r.device}, {r.date}",
+            }
+            for r in rest.itertuples(index=False)
+        ]
+    )
 
 
 # ---- the report ----
 
 
 def report(
-    compared: pd.DataFrame, part: pd.DataFrame, field: str, title: str, baseline: str, provenance: Iterable[Provenance]
+    rows: pd.DataFrame, part: pd.DataFrame, field: str, title: str, baseline: str, provenance: Iterable[Provenance]
 ) -> str:
     """One page of Markdown: what was measured where, the comparison, what has no time, how it was measured."""
-    lines = [f"# {title}", ""]
+    lines, name = [f"# {title}", ""], baseline_name(baseline, part, field)
     for where in provenance:
         made_with = [
             f"driver {where.driver}",
@@ -209,21 +491,21 @@ def report(
             where.date,
         ]
         lines += [f"{where.device}, {', '.join(made_with)}. Roofs measured there: {roofs_said(where.roofs)}.", ""]
-    lines += [sentence(compared, field, baseline), exponent_sentence(part, field), ""]
-    lines += [f"Speed-ups are against {baseline}, with their spread.", ""]
-    table = figures_table(compared, field)
+    lines += [sentence(rows, field, baseline), exponent_sentence(part, field)]
+    lines += [*crossing_sentences(crossings(rows, field), field), "", f"Compared with {name}.", ""]
+    table = figures_table(rows, field, name)
     lines += ["| " + " | ".join(table.columns) + " |", "| " + " | ".join("---" for _ in table.columns) + " |"]
     lines += ["| " + " | ".join(str(v).replace("|", "/") for v in row) + " |" for row in table.itertuples(index=False)]
-    missing = without_time(part)
+    missing = without_time(part, field)
     if len(missing):
         said = [f"- {r.name} ({r.status}, {r.places}): {r.reason}" for r in missing.itertuples(index=False)]
         lines += ["", "## No time", "", *said]
     cache = (
         "an L2 that holds none of the inputs"
-        if (compared.l2 == "cold").all()
+        if (rows.l2 == "cold").all()
         else "an L2 that holds what the run before left"
     )
-    runs = f"{count(int(compared.runs.min()), 'run')} to {int(compared.runs.max())} per point"
+    runs = f"{count(int(rows.runs.min()), 'run')} to {int(rows.runs.max())} per point"
     how = (
         f"{runs} between device events, after the timed build's output had passed against float64 (at most twice "
         f"torch's own error, and one "

@@ -1,16 +1,31 @@
 """The charts of times: latency, speed-up, throughput, bandwidth and memory against a swept size, and the roofline.
 
-The spread is drawn everywhere: from the 10th to the 90th percentile of the runs.
+Lines are named at their ends, and break where there is no time. A rule follows the clock, whose steps are the sizes:
+the parameter `step` counts them from 1. The spread is drawn everywhere: from the 10th to the 90th percentile.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
+from explainers.inline import Inline
 from explainers.palette import AXIS
-from explainers.timing import colours, labels
+from explainers.timing import (
+    as_fast,
+    colours,
+    crossings,
+    growth,
+    labels,
+    microseconds,
+    shown_name,
+    sizes,
+    why,
+)
 from kernels.catalog import KERNELS
 from kernels.timing.peers import TENSOR_PRODUCTS
 from kernels.timing.rows import arithmetic_roofs
@@ -27,61 +42,152 @@ CHARTS = {
 }
 ALT = {
     "latency": "Median time of one run against the size, per kernel, with p10 to p90",
-    "speedup": "Speed-up against the baseline, per kernel, with its spread",
+    "speedup": "How much faster or slower each kernel is than the baseline, with its spread",
     "tflops": "TFLOP/s against the size, per kernel",
     "bandwidth": "Bandwidth of the bytes that must move, under the measured copy",
     "memory": "Bytes allocated for one run against the size",
     "roofline": "Each point's TFLOP/s against its FLOP per byte, under the measured roofs",
 }
-Roofs = Mapping[str, Mapping[str, float]]  # device -> its roofs, as protocol.roofs gives them
+Roofs = Mapping[str, Mapping[str, float]]  # source of times -> the roofs measured with them, as protocol.roofs gives
+LABEL_GAP = 0.05  # of the axis, between the names at the ends of two lines
+SIZE_GAP = 0.1  # of the axis, between two points of one size that both say it
 
 
 def _made_of_products() -> str:
-    """Which kernels and peers make an fp32 product of several 16-bit ones, in words."""
-    ours = {name: spec.tensor_products for name, spec in KERNELS.items() if spec.tensor_products > 1}
-    said = [f"{name} takes {n}" for name, n in ours.items()]
-    return ", ".join([*said, *(f"{name} as much time as {n}" for name, n in TENSOR_PRODUCTS.items())])
+    """Which kernels and peers make an fp32 product of several 16-bit ones on tensor cores, by how many."""
+    every = {name: spec.tensor_products for name, spec in KERNELS.items() if spec.tensor_products > 1}
+    every |= {shown_name(name): products for name, products in TENSOR_PRODUCTS.items()}
+    return "; ".join(
+        f"{' and '.join(name for name, n in every.items() if n == products)} by {products}"
+        for products in sorted(set(every.values()))
+    )
 
 
 NOTES = {
-    "latency": "Device time of one run, median of the runs; the thick rule goes from p10 to p90. Dashed: torch.",
-    "speedup": "The baseline's median over the kernel's; the spread goes from its p10 over the kernel's p90 "
-    "to its p90 over the kernel's p10.",
+    "latency": "Device time of one run, median of the runs; the thick rule goes from p10 to p90. Dashed: torch. "
+    "A ring: two lines cross. After a name: by how much its time grows when the size doubles, over the largest sizes.",
+    "speedup": "The baseline's median over the kernel's, or the reverse where it is slower; the spread goes "
+    "from its p10 over the kernel's p90 to its p90 over the kernel's p10.",
     "tflops": "4 FLOP per score and dim, whatever the kernel does, over the median.",
     "bandwidth": "Bytes that must move at least (each launch reads or writes each of its arrays once) over the median: "
     "a bound, not a count.",
     "memory": "Allocated on the GPU for one run, inputs and output included, as the allocator counted it. "
     "A kernel that keeps S and P grows as seq_len^2.",
-    "roofline": "The roofs were measured on the same GPU: a device-to-device copy, a kernel of multiply-adds, "
-    "torch's fp16 matrix product. "
-    f"A part of the last bounds fp32 products that are made of several 16-bit ones: {_made_of_products()}.",
+    "roofline": "The roofs were measured on the same GPU. The slope: a device-to-device copy. The flat lines: a kernel "
+    "of fp32 multiply-adds, and torch's fp16 matrix product on tensor cores. Where tensor cores make one fp32 product, "
+    f"it costs several fp16 products, and the fp16 roof is divided by as many: {_made_of_products()}.",
 }
 _MEASURES = {  # kind -> column, title, column of the spread's low end and of its high end
-    "latency": ("median_us", "microseconds", "p10_us", "p90_us"),
-    "speedup": ("speedup", "times as fast as {}", "speedup_low", "speedup_high"),
+    "latency": ("median_us", "time of one run", "p10_us", "p90_us"),
+    "speedup": ("speedup", "beside {}", "speedup_low", "speedup_high"),
     "tflops": ("tflops", "TFLOP/s", "tflops_low", "tflops_high"),
     "bandwidth": ("gb_per_s", "GB/s, the least that must move", "gb_per_s_low", "gb_per_s_high"),
     "memory": ("peak_bytes", "bytes allocated for one run", None, None),
 }
+_TEXT_OF = {  # kind -> what its axis says of a tick
+    "latency": "datum.value >= 999999 ? datum.value / 1e6 + ' s' : datum.value >= 999 ? datum.value / 1000 + ' ms' "
+    ": datum.value + ' us'",
+    "speedup": "datum.value < 0.999 ? format(1 / datum.value, '.3~g') + '× slower' : datum.value < 1.001 ? 'as fast' "
+    ": format(datum.value, '.3~g') + '× as fast'",
+    "memory": "format(datum.value, '~s') + 'B'",
+}
 
 
-def chart(kind: str, compared: pd.DataFrame, field: str, baseline: str, roofs: Roofs) -> alt.LayerChart:
-    """One of CHARTS as an Altair chart. compared: timing.compare.speedups of the shown rows."""
-    if kind == "roofline":
-        return roofline(compared, roofs)
+def chart(
+    kind: str,
+    rows: pd.DataFrame,
+    field: str,
+    baseline: str,
+    roofs: Roofs,
+    part: pd.DataFrame | None = None,
+    name: str = "",
+) -> alt.LayerChart:
+    """One of CHARTS as an Altair chart. rows: timing.compared of the shown rows; part: all rows of the sweep, so that
+    what has no time is a gap; name: the baseline as it is read."""
+    part = rows if part is None else part
+    name = name or shown_name(baseline)
+    over_sizes = partial(_over_sizes, kind)
+    return (roofline if kind == "roofline" else over_sizes)(rows, field, roofs, part, name)
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """What the layers of a chart share. data: their tables; points: the rows drawn (`_points`); part: all rows of the
+    sweep; field: what is swept; name: the baseline as it is read; colour: of the lines, the same whatever is hidden."""
+
+    data: Inline
+    points: pd.DataFrame
+    part: pd.DataFrame
+    field: str
+    name: str
+    colour: alt.Color
+
+
+def _sheet(rows: pd.DataFrame, field: str, part: pd.DataFrame, name: str) -> _Sheet:
+    names = labels(part)
+    chosen = colours(names)
+    scale = alt.Scale(domain=names, range=[chosen[n] for n in names])
+    data, points = Inline(), _points(rows, field, part)
+    data.chart("points", points)
+    return _Sheet(data, points, part, field, name, alt.Color("label:N", legend=None, scale=scale))
+
+
+def _over_sizes(
+    kind: str, rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, name: str
+) -> alt.LayerChart:
     value, title, low, high = _MEASURES[kind]
-    rows = _with_rate_spread(compared[compared[value].notna()])
-    y = alt.Y(
-        f"{value}:Q", title=title.format(baseline), scale=LOG, axis=alt.Axis(format="~g" if kind == "speedup" else "~s")
+    sheet = _sheet(rows[rows[value].notna()], field, part, name)
+    known = [v for column in (low, value, high) if column for v in sheet.points[column].dropna()] or [1.0]
+    extra = sorted({r["copy_gb_per_s"] for r in roofs.values()}) if kind == "bandwidth" else []
+    extra += [1.0] if kind == "speedup" else []
+    bounds = (min([*known, *extra]) / 1.15, max([*known, *extra]) * 1.15)
+    scale = alt.Scale(type="log", domain=list(bounds), nice=False)
+    axis = alt.Axis(values=decades(*bounds), labelExpr=_TEXT_OF.get(kind, "format(datum.value, '~g')"))
+    x, y = size_axis(part, field), alt.Y(f"{value}:Q", title=title.format(name), scale=scale, axis=axis)
+    layers = [_rule(sheet, x), *_lines(sheet, x, y, low, high)]
+    if kind == "latency":
+        layers += _rings(sheet, rows, x, scale)
+    if extra:
+        rule = sheet.data.chart("fixed", pd.DataFrame({"at": extra})).mark_rule(color=AXIS, strokeDash=[4, 4])
+        layers.append(rule.encode(y=alt.Y("at:Q", scale=scale)))
+    grows = growth(rows, field, value) if kind in ("latency", "memory") else {}
+    return sheet.data.layered([*layers, *_gaps(sheet, x), *_ends(sheet, x, y, bounds, grows)], HEIGHT)
+
+
+def _points(rows: pd.DataFrame, field: str, part: pd.DataFrame) -> pd.DataFrame:
+    """The rows with what a chart needs: line, step, the spread of rates, and the tooltip's texts. Where a line has no
+    time between two that it has, a row without values breaks it."""
+    at, rows = sizes(part, field), _with_rate_spread(rows)
+    several = rows[["device", "source"]].drop_duplicates().shape[0] > 1
+    each = list(rows.itertuples())
+    rows = rows.assign(
+        line=[f"{shown_name(r.label)}, {r.source}, {r.device}" if several else shown_name(r.label) for r in each],
+        step=[at.index(float(v)) + 1 for v in rows[field]],
+        said_size=[f"{v:,.0f}" for v in rows[field]],
+        said_time=[f"{microseconds(r.median_us)} ({microseconds(r.p10_us)} to {microseconds(r.p90_us)})" for r in each],
+        said_beside=["" if pd.isna(r.speedup) else as_fast(r.speedup, r.speedup_low, r.speedup_high) for r in each],
+        said_rate=[_rate(r) for r in each],
+        said_from=[f"{r.source}, {r.device}, {r.date}" for r in each],
     )
-    made = _lines(rows, field, y, f"{low}:Q" if low else None, f"{high}:Q" if high else None)
-    if kind == "speedup":
-        made += equal_line()
-    if kind == "bandwidth" and len(rows):
-        copies = pd.DataFrame([{"gb": r["copy_gb_per_s"]} for r in roofs.values()]).drop_duplicates()
-        tip = [alt.Tooltip("gb:Q", title="measured copy, GB/s")]
-        made += alt.Chart(copies).mark_rule(color=AXIS, strokeDash=[4, 4]).encode(y="gb:Q", tooltip=tip)
-    return made.properties(height=HEIGHT)
+    gaps = []
+    for _, own in rows.groupby("line", sort=False):
+        there, same = {float(v) for v in own[field]}, own.iloc[0][["line", "label", "kind", "source", "device"]]
+        gaps += [{**same, field: v} for v in at if min(there) < v < max(there) and v not in there]
+    made = pd.concat([rows, pd.DataFrame(gaps)], ignore_index=True) if gaps else rows
+    return made.reindex(columns=[field, *_COLUMNS]).sort_values(["line", field], kind="stable")
+
+
+_COLUMNS = (
+    *("line", "label", "kind", "source", "device", "step", "median_us", "p10_us", "p90_us"),
+    *("speedup", "speedup_low", "speedup_high", "peak_bytes", "intensity", "tflops", "tflops_low", "tflops_high"),
+    *("gb_per_s", "gb_per_s_low", "gb_per_s_high", "said_size", "said_time", "said_beside", "said_rate", "said_from"),
+)  # of the points, beside the size
+
+
+def _rate(r: Any) -> str:
+    if pd.isna(r.tflops):
+        return "" if pd.isna(r.gb_per_s) else f"{r.gb_per_s:,.4g} GB/s"
+    return f"{r.tflops:.3g} TFLOP/s, {r.roof_percent:.3g} % of {r.roof}"
 
 
 def _with_rate_spread(rows: pd.DataFrame) -> pd.DataFrame:
@@ -95,11 +201,27 @@ def _with_rate_spread(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**spread)
 
 
+# ---- axes ----
+
+
+def decades(low: float, high: float) -> list[float]:
+    """The ticks of a logarithmic axis: powers of ten; with 2 and 5 of them where there are fewer than three."""
+    powers = [10.0**n for n in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    inside = [v for v in powers if low <= v <= high]
+    if len(inside) >= 3:
+        return inside
+    return [round(v * m, 12) for v in powers for m in (1, 2, 5) if low <= v * m <= high]
+
+
 def size_axis(rows: pd.DataFrame, field: str) -> alt.X:
-    """The x axis of a size that doubles, a tick at each that was timed."""
-    scale = alt.Scale(type="log", base=2, nice=False, padding=14)
-    ticks = alt.Axis(values=sorted(rows[field].unique()), format="d", grid=False)
-    return alt.X(f"{field}:Q", title=field, scale=scale, axis=ticks)
+    """The x axis of a size that doubles, or of a constant that can be 0: a tick at each value that was timed."""
+    ticks = sizes(rows, field)
+    log = min(ticks, default=1) > 0
+    scale = (
+        alt.Scale(type="log", base=2, nice=False, padding=14) if log else alt.Scale(zero=False, nice=False, padding=14)
+    )
+    axis = alt.Axis(values=ticks, format=",d", grid=False)
+    return alt.X(f"{field}:Q", title=field, scale=scale, axis=axis)
 
 
 def equal_line() -> alt.Chart:
@@ -107,24 +229,36 @@ def equal_line() -> alt.Chart:
     return alt.Chart(pd.DataFrame({"one": [1.0]})).mark_rule(color=AXIS, strokeDash=[4, 4]).encode(y="one:Q")
 
 
-def _lines(rows: pd.DataFrame, field: str, y: alt.Y, low: str | None, high: str | None) -> alt.LayerChart:
-    x, base = size_axis(rows, field), alt.Chart(rows)
-    colour = _colour(labels(rows))
-    line = base.mark_line(strokeWidth=2)
-    layers = [line.encode(x=x, y=y, color=colour, strokeDash=_dash(), detail=["source:N", "device:N"])]
+# ---- layers ----
+
+
+def _rule(sheet: _Sheet, x: alt.X) -> alt.Chart:
+    """A rule at the size of the clock's step."""
+    at = pd.DataFrame([{"step": n, sheet.field: v} for n, v in enumerate(sizes(sheet.part, sheet.field), 1)])
+    rule = sheet.data.chart("steps", at).mark_rule(color=AXIS, strokeWidth=1.5)
+    return rule.encode(x=x).transform_filter("datum.step == step")
+
+
+def _lines(sheet: _Sheet, x: alt.X, y: alt.Y, low: str | None, high: str | None) -> list[alt.Chart]:
+    base = sheet.data.chart("points")
+    line = base.mark_line(strokeWidth=2).encode(x=x, y=y, color=sheet.colour, strokeDash=_dash(), detail="line:N")
+    spread = []
     if low:
-        spread = base.mark_rule(strokeWidth=5, opacity=0.45)
-        layers.append(spread.encode(x=x, y=alt.Y(low, scale=LOG), y2=high, color=colour))
-    points = base.mark_point(filled=True, size=55, opacity=1)
-    layers.append(points.encode(x=x, y=y, color=colour, shape=_shape(rows), tooltip=_tips()))
-    return alt.LayerChart(layer=layers)
+        rule = base.mark_rule(strokeWidth=5, opacity=0.45)
+        spread = [rule.encode(x=x, y=alt.Y(f"{low}:Q", scale=y["scale"]), y2=f"{high}:Q", color=sheet.colour)]
+    return [line, *spread, _dots(sheet).encode(x=x, y=y)]
 
 
-def _colour(names: list[str]) -> alt.Color:
-    chosen = colours(names)
-    legend = alt.Legend(orient="top", columns=3, labelLimit=260, symbolOpacity=1)
-    scale = alt.Scale(domain=names, range=[chosen[n] for n in names])
-    return alt.Color("label:N", title=None, legend=legend, scale=scale)
+def _dots(sheet: _Sheet) -> alt.Chart:
+    """The points; those of the clock's step are larger."""
+    size = alt.when("datum.step == step").then(alt.value(170)).otherwise(alt.value(55))
+    titles = {  # six lines
+        "line": "kernel", "said_size": sheet.field, "said_time": "median (p10 to p90)",
+        "said_beside": f"beside {sheet.name}", "said_rate": "rate", "said_from": "from",
+    }  # fmt: skip
+    tips = [alt.Tooltip(f"{column}:N", title=title) for column, title in titles.items()]
+    dots = sheet.data.chart("points").mark_point(filled=True, opacity=1)
+    return dots.encode(size=size, color=sheet.colour, shape=_shape(sheet.points), tooltip=tips)
 
 
 def _dash() -> alt.StrokeDash:
@@ -132,63 +266,153 @@ def _dash() -> alt.StrokeDash:
     return alt.StrokeDash("kind:N", title=None, legend=None, scale=scale)
 
 
-def _shape(rows: pd.DataFrame) -> alt.Shape:
-    several = rows.source.nunique() > 1
+def _shape(points: pd.DataFrame) -> alt.Shape:
+    several = points.source.nunique() > 1
     legend = alt.Legend(orient="bottom", symbolFillColor=AXIS, symbolStrokeColor=AXIS) if several else None
     scale = alt.Scale(domain=["recorded", "measured"], range=["circle", "diamond"])
     return alt.Shape("source:N", title=None, legend=legend, scale=scale)
 
 
-def _tips() -> list[Any]:
-    plain = ["label:N", "seq_len:Q", "batch:Q", "num_heads:Q", "head_dim:Q", "causal:N", "dtype:N", "settings:N"]
-    formats = {
-        "median_us": ("median us", ",.5g"),
-        "p10_us": ("p10 us", ",.5g"),
-        "p90_us": ("p90 us", ",.5g"),
-        "runs": ("runs", "d"),
-        "speedup": ("speed-up", ".4g"),
-        "speedup_low": ("speed-up, low", ".4g"),
-        "speedup_high": ("speed-up, high", ".4g"),
-        "tflops": ("TFLOP/s", ".4g"),
-        "tokens_per_s": ("tokens/s", ",.0f"),
-        "bytes": ("bytes, at least", ","),
-        "gb_per_s": ("GB/s", ",.4g"),
-        "intensity": ("FLOP per byte", ".4g"),
-        "roof_percent": ("% of the roof", ".3g"),
-        "peak_bytes": ("bytes allocated", ","),
-        "max_abs_error": ("largest error", ".3g"),
-    }
-    numbers = [alt.Tooltip(f"{name}:Q", title=title, format=form) for name, (title, form) in formats.items()]
-    state = [alt.Tooltip("clock_after:Q", title="clock MHz"), alt.Tooltip("temperature_after:Q", title="temperature C")]
-    return [*plain, alt.Tooltip("l2:N", title="L2"), *numbers, *state, "source:N", "device:N", "date:N"]
+def _ends(
+    sheet: _Sheet, x: alt.X, y: alt.Y, bounds: tuple[float, float], grows: Mapping[str, float]
+) -> list[alt.Chart]:
+    value = str(y["shorthand"]).split(":")[0]
+    last = sheet.points[sheet.points[value].notna()].sort_values(sheet.field).groupby("line", sort=False).tail(1)
+    said = [r.line + (f" \u00d7{grows[r.label]:.1f}" if r.label in grows else "") for r in last.itertuples()]
+    return named_ends(sheet.data, last.assign(said=said), x, y, bounds, sheet.colour)
 
 
-def roofline(rows: pd.DataFrame, roofs: Roofs) -> alt.LayerChart:
-    """Every kernel and problem as a point: FLOP per byte that must move, and TFLOP/s, under the measured roofs."""
-    rows = _with_rate_spread(rows[rows.tflops.notna()])
-    lines = pd.DataFrame(_roof_lines(rows.intensity.min() / 2, rows.intensity.max() * 2, roofs))
-    scale, axis = alt.Scale(type="log", nice=False), alt.Axis(format="~g", grid=False)
-    x = alt.X("intensity:Q", title="FLOP per byte that must move", scale=scale, axis=axis)
-    y = alt.Y("tflops:Q", title="TFLOP/s", scale=LOG, axis=alt.Axis(format="~g"))
-    roof = alt.Chart(lines).mark_line(color=AXIS, strokeWidth=2).encode(x=x, y=y, detail="roof:N", tooltip=["said:N"])
-    ends = lines.sort_values("intensity").groupby("roof").tail(1)
-    said = alt.Chart(ends).mark_text(color=AXIS, align="right", dy=-8, fontSize=11).encode(x=x, y=y, text="said:N")
-    names = labels(rows)
-    spread = alt.Chart(rows).mark_rule(strokeWidth=5, opacity=0.45)
-    spread = spread.encode(x=x, y=alt.Y("tflops_low:Q", scale=LOG), y2="tflops_high:Q", color=_colour(names))
-    points = alt.Chart(rows).mark_point(filled=True, size=50, opacity=0.9)
-    points = points.encode(x=x, y=y, color=_colour(names), shape=_shape(rows), tooltip=_tips())
-    return alt.LayerChart(layer=[roof, said, spread, points]).properties(height=HEIGHT)
+def named_ends(
+    data: Inline, last: pd.DataFrame, x: alt.X, y: alt.Y, bounds: tuple[float, float], colour: alt.Color
+) -> list[alt.Chart]:
+    """Each line's name at the right edge, as high as the line ends or beside the next name. last: the last point of
+    each line, with its name as `said`. The layers are called ends_0 to ends_2, and the page takes them away where there
+    is no room."""
+    value, across, own = (str(channel["shorthand"]).split(":")[0] for channel in (y, x, colour))
+    last = last.sort_values(value).reset_index(drop=True)
+    made = last[[own, across, value, "said"]].assign(beside=spread_out(last[value], bounds))
+    data.ends = {"value": value, "bounds": list(bounds)}
+    base, edge = data.chart("ends", made), alt.XValue("width")
+    at_line, at_name = alt.Y(f"{value}:Q", scale=y["scale"]), alt.Y("beside:Q", scale=y["scale"])
+    to = base.mark_rule(opacity=0.6, strokeDash=[1, 2])
+    to = to.encode(x=x, x2=alt.X2Value("width"), y=at_line, y2="beside:Q", color=colour)
+    dot = base.mark_point(filled=True, size=60, xOffset=7, opacity=1).encode(x=edge, y=at_name, color=colour)
+    text = base.mark_text(align="left", baseline="middle", dx=15).encode(x=edge, y=at_name, text="said:N")
+    return [layer.properties(name=f"ends_{n}") for n, layer in enumerate((to, dot, text))]
+
+
+def spread_out(values: Sequence[float], bounds: tuple[float, float]) -> list[float]:
+    """Where the names of lines that end at these values (in rising order) stand on a logarithmic axis: there, or as far
+    off as the next ones need."""
+    low, high = math.log(bounds[0]), math.log(bounds[1])
+    gap = min(LABEL_GAP, 1 / max(1, len(values))) * (high - low)
+    found = [math.log(v) for v in values]
+    for n in range(1, len(found)):
+        found[n] = max(found[n], found[n - 1] + gap)
+    for n in reversed(range(len(found))):
+        found[n] = min(found[n], (found[n + 1] - gap) if n + 1 < len(found) else high)
+    return [math.exp(v) for v in found]
+
+
+def _rings(sheet: _Sheet, rows: pd.DataFrame, x: alt.X, scale: alt.Scale) -> list[alt.Chart]:
+    """A ring where two lines cross."""
+    field = sheet.field
+    found = crossings(rows, field)
+    if found.empty:
+        return []
+    said = [f"{shown_name(r.faster)} overtakes {shown_name(r.slower)}" for r in found.itertuples()]
+    tips = [
+        alt.Tooltip("said:N", title="crossing"),
+        alt.Tooltip(f"{field}:Q", title=f"at about {field}", format=",.0f"),
+    ]
+    ring = sheet.data.chart("crossings", found.assign(said=said)).mark_point(
+        filled=False, size=200, strokeWidth=1.5, color=AXIS, opacity=1
+    )
+    return [ring.encode(x=x, y=alt.Y("median_us:Q", scale=scale), tooltip=tips)]
+
+
+def _gaps(sheet: _Sheet, x: alt.X) -> list[alt.Chart]:
+    """A cross at the foot of each size at which a line that is shown has no time, with the reason."""
+    part, field = sheet.part, sheet.field
+    missing = part[(part.status != "ok") & part.label.isin(sheet.points.label)]
+    if missing.empty:
+        return []
+    each = [{field: v, "label": r.label, "line": shown_name(r.label), "why": why(r), "reason": r.reason}
+            for r, v in zip(missing.itertuples(), missing[field])]  # fmt: skip
+    tips = [alt.Tooltip("line:N", title="no time"), alt.Tooltip(f"{field}:Q", format=",d"), "why:N", "reason:N"]
+    base, foot = sheet.data.chart("gaps", pd.DataFrame(each)), alt.YValue("height")
+    cross = base.mark_point(shape="cross", size=90, filled=True, angle=45, yOffset=-9, opacity=1)
+    text = base.mark_text(align="left", angle=270, dx=18).encode(x=x, y=foot, text="why:N")
+    return [cross.encode(x=x, y=foot, color=sheet.colour, tooltip=tips), text]
+
+
+# ---- the roofline ----
+
+
+def roofline(rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, name: str) -> alt.LayerChart:
+    """Every kernel's line through its sizes: FLOP per byte that must move, and TFLOP/s, under the measured roofs."""
+    sheet = _sheet(rows[rows.tflops.notna()], field, part, name)
+    points = sheet.points
+    wide = (points.intensity.min() / 1.6, points.intensity.max() * 1.6) if len(points) else (1.0, 100.0)
+    corners = pd.DataFrame(_roof_lines(wide[0], wide[1], roofs), columns=["intensity", "tflops", "roof", "said"])
+    high = max([*corners.tflops, *points.tflops_high.dropna(), 1.0]) * 1.5
+    low = min([*points.tflops_low.dropna(), high / 10]) / 1.3
+    scale, across = (alt.Scale(type="log", domain=list(d), nice=False) for d in ((low, high), wide))
+    x = alt.X("intensity:Q", title="FLOP per byte that must move", scale=across, axis=_axis(*wide))
+    y = alt.Y("tflops:Q", title="TFLOP/s", scale=scale, axis=_axis(low, high))
+    roof = (
+        sheet.data.chart("roofs", corners)
+        .mark_line(color=AXIS, strokeWidth=2)
+        .encode(x=x, y=y, detail="roof:N", tooltip=["said:N"])
+    )
+    ends = corners.sort_values("intensity").groupby("roof").tail(1)
+    said = (
+        sheet.data.chart("roof_names", ends)
+        .mark_text(color=AXIS, align="right", dy=-8, dx=-4)
+        .encode(x=x, y=y, text="said:N")
+    )
+    base = sheet.data.chart("points")
+    joined = base.mark_line(strokeWidth=1.5, opacity=0.7)
+    joined = joined.encode(
+        x=x, y=y, color=sheet.colour, strokeDash=_dash(), detail="line:N", order=alt.Order(f"{field}:Q")
+    )
+    spread = base.mark_rule(strokeWidth=5, opacity=0.45)
+    spread = spread.encode(x=x, y=alt.Y("tflops_low:Q", scale=scale), y2="tflops_high:Q", color=sheet.colour)
+    size = sheet.data.chart("sizes", _that_say_their_size(points, wide)).mark_text(dy=16)
+    size = size.encode(x=x, y=y, text="said_size:N").transform_filter("datum.step == step")
+    layers = [roof, said, joined, spread, _dots(sheet).encode(x=x, y=y), size]
+    return sheet.data.layered([*layers, *_ends(sheet, x, y, (low, high), {})], HEIGHT)
+
+
+def _that_say_their_size(points: pd.DataFrame, wide: tuple[float, float]) -> pd.DataFrame:
+    """Of the points of each size, the lowest at each place of the roofline's x axis: the size stands once, under it,
+    and clear of the roofs."""
+    gap = SIZE_GAP * math.log(wide[1] / wide[0])
+    kept: list[Any] = []
+    for row in points[points.tflops.notna()].sort_values("tflops", kind="stable").itertuples():
+        if all(row.step != r.step or abs(math.log(row.intensity / r.intensity)) > gap for r in kept):
+            kept.append(row)
+    return points.loc[[row.Index for row in kept], ["intensity", "tflops", "said_size", "step"]]
+
+
+def _axis(low: float, high: float) -> alt.Axis:
+    return alt.Axis(values=decades(low, high), format=",~g", grid=False)
 
 
 def _roof_lines(low: float, high: float, roofs: Roofs) -> list[dict[str, Any]]:
-    """The corners of each device's roofs between two intensities: intensity, tflops, roof, said."""
+    """The corners of each source's roofs between two intensities: intensity, tflops, roof, said."""
     lines = []
-    for device, roof in roofs.items():
+    for source, roof in roofs.items():
+        where = f", {source}" if len(roofs) > 1 else ""
         for title, tflops in arithmetic_roofs(roof).items():
             corner = 1000 * tflops / roof["copy_gb_per_s"]
             for at in sorted({low, min(max(corner, low), high), high}):
                 height = min(at * roof["copy_gb_per_s"] / 1000, tflops)
-                said = f"{title} {tflops:.4g} TFLOP/s"
-                lines.append({"intensity": at, "tflops": height, "roof": f"{title}, {device}", "said": said})
+                said = f"{title}: {tflops:.4g} TFLOP/s{where}"
+                lines.append({"intensity": at, "tflops": height, "roof": f"{title}, {source}", "said": said})
     return lines
+
+
+def at_steps(kind: str, part: pd.DataFrame, field: str) -> list[float]:
+    """Where each step stands on a chart's x axis; none on the roofline's."""
+    return [] if kind == "roofline" else sizes(part, field)

@@ -4,6 +4,7 @@ Counted from logged accesses; a tensor's own size is the measure. A read may be 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -11,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from explainers import axes
-from explainers.palette import AXIS, OKABE_ITO, TENSORS
-from explainers.tiling import Tiling, in_order, places, tensor_at
-from kernels.core.request import Request
+from explainers.palette import AXIS, TENSORS, kernel_colours
+from explainers.tiling import Tiling, in_order, places, query_rows, tensor_at
+from kernels.core.request import Request, Scope
 from kernels.core.tensors import Role
 from kernels.run.results import Run, Traffic
 
@@ -69,16 +70,16 @@ def reuse(counted: Counted) -> pd.DataFrame:
     """kernel, tensor, reuse factor: multiply-adds that use an element of Q, K or V, over the elements fetched from
     global memory.
 
-    Derived: each (query, key) pair that is attended uses every element of its q, of its k and of its v once; the pairs
-    follow from the problem's work, 4 FLOP for each pair and dim.
+    Derived: each (query, key) pair that is attended uses every element of its q, of its k and of its v once. Where
+    only the scope's query tiles were counted, so are the pairs; a request whose pairs are not known is left out.
     """
     rows = []
     for request, traffic in counted:
-        uses, known = request.problem.work.flops // 4, axes.tensors(request)
-        loads = (
-            traffic.table[(traffic.table.space == "global") & (traffic.table.kind == "load")].set_index("tensor").bytes
-        )
-        inputs = [t for t, place in places(request).items() if place in "QKV" and t in loads]
+        known, met = axes.tensors(request), pairs(request, traffic.whole)
+        table = traffic.table[(traffic.table.space == "global") & (traffic.table.kind == "load")]
+        loads = table.set_index("tensor").bytes
+        uses = met * axes.length(tensor_at(request, "Q"), "dim")
+        inputs = [t for t, place in places(request).items() if place in "QKV" and t in loads and met]
         rows += [
             {"kernel": request.kernel.title, "tensor": t, "reuse": uses / (loads[t] / known[t].itemsize)}
             for t in inputs
@@ -86,7 +87,21 @@ def reuse(counted: Counted) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kernel", "tensor", "reuse"])
 
 
-def cumulative_chart(run: Run, tiling: Tiling, clock_selector: str) -> alt.LayerChart:
+def pairs(request: Request, whole: bool) -> int:
+    """The (query, key) pairs of the whole run, from its work (4 FLOP for each pair and dim), or of the scope's query
+    tiles; 0 where they do not follow from the problem's mask."""
+    q = tensor_at(request, "Q")
+    n, heads = axes.length(q, "query"), int(np.prod(q.shape[:-2]))
+    every = request.problem.work.flops // (4 * axes.length(q, "dim"))
+    keys_of = np.arange(1, n + 1) if getattr(request.problem, "causal", False) else np.full(n, n)
+    if whole or every != heads * keys_of.sum():
+        return every if whole else 0
+    scope = request.scope
+    tiles = [replace(request, scope=Scope(item)) for item in range(scope.first, scope.first + scope.count)]
+    return sum(int(keys_of[slice(*query_rows(tile)[1:])].sum()) for tile in tiles)
+
+
+def cumulative_chart(run: Run, tiling: Tiling) -> alt.LayerChart:
     """Bytes moved to and from global memory so far, by tensor, over the steps; a rule follows the clock (no server
     trip)."""
     part = tiling.traffic[tiling.traffic.space == "global"]
@@ -100,15 +115,16 @@ def cumulative_chart(run: Run, tiling: Tiling, clock_selector: str) -> alt.Layer
         .reset_index()
         .melt("step", var_name="access", value_name="bytes")
     )
+    table["step"] += 1  # as the clock counts
     names = [name for name in access_order([run.request]) if name in set(table["access"])]
     colours = [TENSORS[tiling.places.get(name.split(" ")[0], "other")] for name in names]
-    step = alt.param(name="step", value=0, bind=alt.BindDirect(element=clock_selector, event="input"))
-    last = len(tiling.frames) - 1
+    step = alt.param(name="step", value=1)
+    last = len(tiling.frames)
     x = alt.X(
         "step:Q",
         title="step",
         axis=alt.Axis(tickMinStep=1, format="d", grid=False),
-        scale=alt.Scale(domain=[0, last], nice=False),
+        scale=alt.Scale(domain=[1, max(last, 2)], nice=False),
     )
     dashes = [[1, 0] if name.endswith("read") else [5, 3] for name in names]
     line = (
@@ -128,7 +144,7 @@ def cumulative_chart(run: Run, tiling: Tiling, clock_selector: str) -> alt.Layer
         )
     )
     now = alt.Chart(pd.DataFrame({"rule": [0]})).mark_rule(color=AXIS, strokeWidth=1.5)
-    now = now.encode(x=alt.XDatum(alt.ExprRef("toNumber(step)"), type="quantitative"))
+    now = now.encode(x=alt.XDatum(alt.ExprRef("step"), type="quantitative"))
     return (line + now).add_params(step).properties(height=280)
 
 
@@ -139,14 +155,14 @@ def chart(counted: Counted) -> alt.Chart:
     order = [name for name in access_order([request for request, _ in counted]) if name in set(table.access)]
     kernels = list(dict.fromkeys(table.kernel))
     ticks = [0, 1, *(4**n for n in range(1, 8))]
-    colours = [OKABE_ITO[c] for c in ("sky", "orange", "vermillion", "green", "purple", "blue", "yellow", "grey")]
     x = alt.X(
         "times:Q",
         title="times its own size (logarithmic)",
         scale=alt.Scale(type="symlog", constant=1),
         axis=alt.Axis(values=ticks, format="d"),
     )
-    scale = alt.Scale(domain=kernels, range=[colours[n % len(colours)] for n in range(len(kernels))])
+    specs = {request.kernel.title: request.kernel for request, _ in counted}
+    scale = alt.Scale(domain=kernels, range=kernel_colours(specs[title] for title in kernels))
     return (
         alt.Chart(table)
         .mark_bar()

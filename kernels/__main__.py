@@ -170,6 +170,8 @@ def _specs(names: list[str]) -> list[KernelSpec]:
 
 def _list(args: argparse.Namespace) -> int:
     survey = workers.survey()
+    for fault in catalog.FAULTS:
+        print(f"left out: {fault}", file=sys.stderr)
     if args.json:
         kernels = [{**facts.of_kernel(spec), "backends": list(survey.devices)} for spec in catalog.KERNELS.values()]
         devices = {name: device.name for name, device in survey.devices.items()}

@@ -8,6 +8,7 @@ WarpglassError
 ├── BackendUnavailable    no GPU, no compiler, no recording
 ├── PeerUnavailable       torch has no such attention for this problem, type or device
 ├── BuildError            the compiler refused; the message names our file and line
+├── CacheError            nothing can be kept: neither the cache folder nor a temporary one can be written
 ├── RunError              the kernel was launched and did not finish well
 │   ├── OutOfMemory       the GPU had too little memory for it
 │   ├── RunTimeout        it outran its limit and was stopped
@@ -46,6 +47,10 @@ class PeerUnavailable(WarpglassError):
 
 
 class BuildError(WarpglassError):
+    pass
+
+
+class CacheError(WarpglassError):
     pass
 
 

@@ -1,25 +1,32 @@
-"""Prints the figures of DESIGN.md's budgets on this machine: python tests/benchmark.py [--no-browser]
+"""Prints the figures of DESIGN.md's budgets on this machine: python tests/benchmark.py [--no-browser] [--stories a,b]
 
 With a browser it starts the app as the README does and drives a real Chromium. Without one it times decoding and runs
 through the worker processes alone, on every backend there is. Nothing here asserts: budgets are read, tests never time.
 """
 
 import argparse
+import concurrent.futures
+import gzip
+import http.client
+import json
 import os
 import shutil
 import statistics
 import sys
 import tempfile
 import time
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from browser.conftest import FLAGS, Server, ready  # noqa: E402
+from browser.conftest import FLAGS, SIZE, Server, shown  # noqa: E402
+from browser.stepping import choose, rail  # noqa: E402
 
 from kernels.build import Mode, disassembly  # noqa: E402
 from kernels.catalog import KERNELS  # noqa: E402
@@ -32,13 +39,14 @@ from kernels.trace.trace import decode  # noqa: E402
 STORIES = {
     "tiling": "seed",
     "online_softmax": "seed",
-    "block_table?view=walk&scenario=one_long": "seed",
+    "registers": "seed",
+    "block_table?scenario=one_long": "seed",
     "bank_conflicts": "stride",
-    "bank_conflicts?view=attention": "seq_len",
     "coalescing": "seq_len",
     "compare": "seed",
     "any_kernel?kernel=03_flash": "seed",
 }  # and the field that is changed to time a new trace
+FIRST = {"seed": 0, "seq_len": 64, "stride": 32}  # the values are those that follow
 PRESS_AND_PAINT = """async () => {
   const times = [];
   for (let i = 0; i < 60; i++) {  // pauses of every length: a key comes at any point between two frames
@@ -143,68 +151,170 @@ def machine_code():
         workers.stop()
 
 
-def pages():
+# ---- the web process ----
+
+
+def ask(server, query):
+    """What the app answers to a question once it is made, asked as the browser asks."""
+    key = ""
+    while True:
+        with urllib.request.urlopen(f"{server.url}/wg/ask/{query}{key}") as answer:
+            said = json.loads(answer.read())
+        if "waiting" not in said:
+            return said
+        key = f"{'&' if '?' in query else '?'}_key={said['waiting']['key']}"
+        time.sleep(0.02)
+
+
+def cpu_seconds(pid):
+    """What a process itself has used, without its workers."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def web_process(server):
+    """CPU of the web process for each change: of what is known, and of what is not; then 100 who ask at once."""
+    links = [f"tiling?kernel=03_flash&backend=cpu&seed={seed}" for seed in range(100)]
+    for what, budget in (("not known", 20), ("known", 10)):
+        before, asked = cpu_seconds(server.process.pid), 0
+        for link in links:
+            said = ask(server, link)
+            with urllib.request.urlopen(f"{server.url}/wg/bundle/{said['bundle']}") as answer:
+                answer.read()
+            asked += 1
+        used = (cpu_seconds(server.process.pid) - before) / asked
+        report(f"web process, CPU for a change that is {what}", f"{1e3 * used:.1f} ms", f"budget <= {budget} ms")
+    for what, wanted in (("known to all", links[:1] * 100), ("known, all different", links)):
+        waits = at_once(server, wanted)
+        figure = f"median {1e3 * statistics.median(waits):.0f} ms, max {1e3 * max(waits):.0f} ms"
+        report(f"100 clients at once ask for what is {what}", figure)
+
+
+def at_once(server, links):
+    """Seconds that each of the clients waits for its answer and its bundle."""
+    host = urlsplit(server.url).netloc
+
+    def client(link):
+        start = time.perf_counter()
+        connection = http.client.HTTPConnection(host)
+        connection.request("GET", f"/wg/ask/{link}")
+        bundle = json.loads(connection.getresponse().read())["bundle"]
+        connection.request("GET", f"/wg/bundle/{bundle}")
+        connection.getresponse().read()
+        connection.close()
+        return time.perf_counter() - start
+
+    with concurrent.futures.ThreadPoolExecutor(100) as clients:
+        return list(clients.map(client, links))
+
+
+def sizes(server):
+    """Bytes of every default stage, as sent."""
+    from app.stories import STORIES as ALL
+
+    for path in ALL:
+        with urllib.request.urlopen(f"{server.url}/wg/bundle/{ask(server, path)['bundle']}") as answer:
+            sent = answer.read()
+        report(
+            f"{path}: bytes of the default stage",
+            f"{len(sent):,} sent, {len(gzip.decompress(sent)):,} held",
+            "budget <= 1 MB",
+        )
+
+
+# ---- the browser ----
+
+
+def pages(wanted):
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        for label, cache in (("builds cached", None), ("empty build cache", tempfile.mkdtemp())):
-            start = time.perf_counter()
-            server = Server(**({"WARPGLASS_CACHE": cache} if cache else {}))
-            page = browser.new_page()
-            page.goto(f"{server.url}/tiling")
-            for part in ("#warpglass-clock", "canvas[aria-label]", ".code .row"):
-                page.wait_for_selector(part, timeout=60_000)
-            usable = time.perf_counter() - start
-            ready(page)
-            report(
-                f"command to first story usable, {label}",
-                f"{usable:.2f} s (all drawn {time.perf_counter() - start:.2f})",
-                "budget <= 6 s",
-            )
-            page.close()
-            if cache:
-                shutil.rmtree(cache)
-                server.stop()
-            else:
-                kept = server
+        starts(browser)
+        server = Server()
+        time.sleep(8)  # what the start has prepared is made
+        web_process(server)
+        sizes(server)
+        by_the_rail(browser, server)
         for story, field in STORIES.items():
-            story_figures(browser, kept, story, field)
-        kept.stop()
+            if not wanted or story.split("?")[0] in wanted:
+                story_figures(browser, server, story, field)
+        server.stop()
         browser.close()
 
 
+def starts(browser):
+    """From the command to the first stop usable, and to the start page alive; with an empty cache, and a warm one."""
+    with tempfile.TemporaryDirectory() as cache:
+        for label in ("empty cache", "warm cache"):
+            for path, wait, budget in (("/tiling", "first stop usable", 6), ("/", "start page alive", 8)):
+                if label == "empty cache":
+                    shutil.rmtree(cache)
+                start = time.perf_counter()
+                server = Server(WARPGLASS_CACHE=cache)
+                answered = time.perf_counter() - start
+                page = browser.new_page(viewport=SIZE)
+                page.goto(server.url + path, wait_until="commit")
+                if path == "/":
+                    page.wait_for_selector(".wg .start [data-alive]", timeout=60_000)
+                else:
+                    shown(page, "tiling")
+                usable = time.perf_counter() - start
+                report(
+                    f"command to {wait}, {label}",
+                    f"{usable:.2f} s (answers at {answered:.2f})",
+                    f"budget <= {budget} s",
+                )
+                page.close()
+                server.stop()
+
+
+def by_the_rail(browser, server):
+    """From a click on the rail to the story shown, each asked for before."""
+    from app.stories import STORIES as ALL
+
+    page, times = browser.new_page(viewport=SIZE), {}
+    page.goto(f"{server.url}/tiling", wait_until="commit")
+    shown(page, "tiling")
+    for _ in range(3):
+        for path in [*list(ALL)[2:], "start", "tiling"]:
+            start = time.perf_counter()
+            rail(page, path)
+            times[path] = time.perf_counter() - start  # the last round counts
+    slowest = max(times, key=times.get)
+    report(
+        "story change by the rail, warm", f"median {1e3 * statistics.median(times.values()):.0f} ms", "budget <= 1 s"
+    )
+    report(f"the slowest of them, {slowest}", f"{1e3 * times[slowest]:.0f} ms", "budget <= 1 s")
+    page.close()
+
+
 def story_figures(browser, server, story, name):
-    page = browser.new_page(viewport={"width": 1400, "height": 1000})
-    received, sent = [], []
-
-    def listen(socket):
-        socket.on("framereceived", lambda payload: received.append(len(payload)))
-        socket.on("framesent", lambda payload: sent.append(len(payload)))
-
-    page.on("websocket", listen)
-    page.goto(f"{server.url}/{story}")
-    ready(page)
-    page.wait_for_timeout(4000)
-    report(f"{story}: data sent for the default story", f"{sum(received) / 1e6:.2f} MB", "budget <= 1 MB")
+    page = browser.new_page(viewport=SIZE)
+    sent = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda payload: sent.append(len(payload))))
+    page.on("request", lambda request: sent.append(request.url))
+    page.goto(f"{server.url}/{story}", wait_until="commit")
+    shown(page)
+    page.wait_for_timeout(2000)
     before = len(sent)
     times = np.array(page.evaluate(PRESS_AND_PAINT))
     page.wait_for_timeout(800)
     work, paint = np.median(times, axis=0)
     report(
-        f"{story}: key press to repainted step, all views",
+        f"{story}: key press to repainted step, the whole stage",
         f"median {paint:.1f} ms ({work:.1f} ms of it work)",
         "budget <= 16 ms",
     )
-    report(f"{story}: websocket messages for {len(times)} steps", f"{len(sent) - before}", "budget 0")
+    report(f"{story}: requests and messages for {len(times)} steps", f"{len(sent) - before}", "budget 0")
 
     page.keyboard.press("Home")
     page.evaluate(
         "window.seen = []; window.__warpglass.addEventListener('step', "
         "e => window.seen.push([e.detail.step, performance.now()]))"
     )
-    page.locator("[data-part=speed]").select_option("30")
-    page.locator("[data-part=play]").click()
+    page.get_by_label("Speed").select_option("30")
+    page.locator(".wg .clock [data-action=play]").click()
     page.wait_for_function("window.__warpglass.step === window.__warpglass.count - 1")
     seen = page.evaluate("window.seen")
     skipped = sum(b - a != 1 for (a, _), (b, _) in zip(seen, seen[1:]))
@@ -212,16 +322,12 @@ def story_figures(browser, server, story, name):
     report(f"{story}: playing at 30 steps/s", f"{skipped} skipped, {rate:.1f} steps/s", "budget 0 skipped")
 
     changes = []
-    field = page.locator("[data-testid=stSidebar]").get_by_role("spinbutton", name=name)
     for value in range(1, 8):
-        old = page.evaluate("window.__warpglass.run")
-        field.fill(str(value + {"seed": 1000 * (story == "tiling"), "seq_len": 64, "stride": 32}[name]))
         start = time.perf_counter()
-        page.keyboard.press("Enter")
-        page.wait_for_function(f"window.__warpglass.run !== {old!r}", polling=5)
+        choose(page, name, str(FIRST[name] + value + 1000 * (name == "seed")))
         changes.append(time.perf_counter() - start)
     report(
-        f"{story}: changed parameter to new trace on the page, warm build",
+        f"{story}: changed parameter to new stage on the page, warm build",
         f"median {1e3 * statistics.median(changes):.0f} ms",
         "budget <= 1 s on the CPU",
     )
@@ -231,12 +337,14 @@ def story_figures(browser, server, story, name):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--no-browser", action="store_true")
+    parser.add_argument("--stories", default="", help="only these, and only what a browser shows")
     arguments = parser.parse_args()
-    decoding()
-    machine_code()
-    for name in workers.survey().devices:
-        if name != "recorded":
-            runs(name)
+    if not arguments.stories:
+        decoding()
+        machine_code()
+        for name in workers.survey().devices:
+            if name != "recorded":
+                runs(name)
     if not arguments.no_browser:
-        pages()
+        pages(arguments.stories.split(",") if arguments.stories else [])
     workers.stop()

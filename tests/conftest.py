@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from kernels.errors import BackendUnavailable
 from kernels.run import execute, workers
 from kernels.run.backends import gpu
 
+HERE = Path(__file__).parent
 # A borrowed GPU machine may lack what the pages need; the kernels' tests run there all the same.
 NEEDS = {"explainers": "altair", "app": "streamlit", "browser": "playwright"}
 MISSING = {folder: module for folder, module in NEEDS.items() if find_spec(module) is None}
@@ -29,7 +31,52 @@ def _no_gpu():
         return str(reason)
 
 
+# Files that take more than about 15 seconds, the longest first: xdist deals files out in this order, so that none of
+# them begins last, on one core, while the other rests. test_disassembly comes late enough to find test_builds' builds.
+LONGEST = (
+    "kernels/run/test_check.py",
+    "browser/test_stage.py",
+    "kernels/build/test_builds.py",
+    "explainers/test_questions.py",
+    "app/test_stories.py",
+    "browser/test_stories.py",
+    "browser/test_course.py",
+    "browser/test_navigation.py",
+    "browser/test_any_kernel.py",
+    "browser/test_block_table.py",
+    "browser/test_failures.py",
+    "browser/test_class.py",
+    "browser/test_present.py",
+    "browser/test_sequences.py",
+    "app/test_talks.py",
+    "app/test_ends.py",
+    "kernels/run/test_cluster.py",
+    "kernels/run/test_cli.py",
+    "app/test_dropped.py",
+    "browser/test_controls.py",
+    "browser/test_asking.py",
+    "browser/test_guide.py",
+    "browser/test_pictures.py",
+    "browser/test_timing_compare.py",
+    "kernels/build/test_disassembly.py",
+    "browser/test_memory_lab.py",
+    "app/test_compared.py",
+    "app/test_asking.py",
+    "kernels/run/test_recordings.py",
+    "kernels/run/test_workers.py",
+    "explainers/test_timing.py",
+    "kernels/device/test_simt.py",
+    "kernels/test_one_file.py",
+)
+
+
+def _place(item):
+    name = item.path.relative_to(HERE).as_posix()
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+
 def pytest_collection_modifyitems(items):
+    items.sort(key=_place)
     for item in items:
         if item.get_closest_marker("gpu") and _no_gpu():
             item.add_marker(pytest.mark.skip(reason=_no_gpu()))
@@ -38,6 +85,11 @@ def pytest_collection_modifyitems(items):
 def small_tiles(name):
     """Settings that cut a small problem into several tiles, for any attention kernel."""
     return tuple((c.name, 16) for c in KERNELS[name].constants if c.name.startswith("BLOCK"))
+
+
+def usual_problem(spec):
+    """The problem whose builds are looked at where any problem's would do, so that all tests make the same ones."""
+    return spec.problem_type(head_dim=64) if spec.family == "dense" else spec.problem_type()
 
 
 @lru_cache

@@ -1,77 +1,109 @@
-"""A page opened whole through AppTest: Python only, no JavaScript. Also a script: python tests/pages.py PAGE?NAME=VALUE
-... prints, as JSON, what each page shows; it is run in a process of its own where WARPGLASS_KERNELS names folders with
-kernels."""
+"""A page opened whole, without a server or a browser: what it asks, and the stage or the tab that it then shows, made
+in this process and passed through its bytes. Also a script: python tests/pages.py STORY?NAME=VALUE ... prints, as
+JSON, what each page shows; it is run in a process of its own where WARPGLASS_KERNELS names folders with kernels.
+"""
 
 import json
 import sys
-import time
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qsl
 
-from streamlit.testing.v1 import AppTest
-
-MAIN = str(Path(__file__).parents[1] / "app" / "main.py")
-
-
-def open_page(page="stories/tiling.py", **params):
-    """The AppTest of a page, its runs done."""
-    at = AppTest.from_file(MAIN, default_timeout=120)
-    for name, value in params.items():
-        at.query_params[name] = value
-    at.run()
-    if page:
-        at.switch_page(page).run()
-    while "is running" in texts(at.info):  # a cold worker takes longer than the page's patience
-        time.sleep(0.5)
-        at.run()
-    assert not at.exception, [e.value for e in at.exception]
-    return at
+ROOT = Path(__file__).parents[1]
 
 
-def texts(elements):
-    return " ".join(str(e.value) for e in elements)
+@dataclass(frozen=True)
+class Page:
+    """asked: app.asking.Asking. stage: its Stage as it comes out of its bytes; None where `asked.error` says why."""
+
+    story: Any
+    asked: Any
+    stage: Any
+    size: int = 0
+
+    @property
+    def choices(self):
+        """name -> description of each choice, those that only the run tells among them."""
+        late = self.stage.late if self.stage else []
+        return {entry["name"]: entry for entry in [*self.asked.choices, *late]}
+
+    def options(self, name):
+        return [option["label"] for option in self.choices[name]["options"]]
+
+    def tab(self, name):
+        """The blocks of a tab, as they come out of their bytes; rows are opened up."""
+        tab = next(tab for tab in self.stage.tabs if tab["id"] == name)
+        return list(
+            flat(tab["blocks"] if tab["blocks"] is not None else decoded(self.story.parts[name](self.asked.what))[0])
+        )
 
 
-def components(at):
-    return len(at.get("bidi_component"))
+def open_page(link, survey=None, change=None, carried=False):
+    """The Page of a link such as tiling?kernel=01_naive&seq_len=40."""
+    from app import asking
+    from app.stories import STORIES
+    from kernels.run import workers
+
+    path, _, query = link.partition("?")
+    story = STORIES[path]
+    asked = asking.ask(
+        story, dict(parse_qsl(query, keep_blank_values=True)), survey or workers.survey(), change, carried
+    )
+    if asked.error:
+        return Page(story, asked, None)
+    made, size = decoded(story.make(asked.what))
+    return Page(story, asked, SimpleNamespace(**made), size)
 
 
-def charts(at):
-    return len(at.get("vega_lite_chart")) + len(at.get("arrow_vega_lite_chart"))
+def decoded(made):
+    """What the browser gets of a Stage, or of a tab's blocks, and in how many bytes."""
+    from explainers import stage
+
+    data = stage.encode(made)
+    return stage.decode(data), len(data)
 
 
-def parameter(at, name):
-    """What the page's link says of a choice."""
-    value = at.query_params[name]
-    return value if isinstance(value, str) else value[0]
+def flat(blocks):
+    """The blocks, those in columns too."""
+    for block in blocks:
+        if block["kind"] == "row":
+            for column in block["columns"]:
+                yield from flat(column)
+        else:
+            yield block
 
 
-def widgets(at):
-    """label -> value of every widget of the sidebar."""
-    found = (*at.sidebar.selectbox, *at.sidebar.number_input, *at.sidebar.toggle, *at.sidebar.text_input)
-    return {widget.label: widget.value for widget in found}
+def words(blocks):
+    """All that blocks say."""
+    blocks, keys = list(blocks), ("text", "caption", "title", "label")
+    cells = [str(cell) for block in blocks if block["kind"] == "table" for row in block["rows"] for cell in row]
+    return " ".join([*(str(block[key]) for block in blocks for key in keys if block.get(key)), *cells])
 
 
 def shown(link):
-    """What the page of a link such as tiling?kernel=01_naive shows."""
-    page, _, query = link.partition("?")
-    at = open_page(f"stories/{page}.py", **dict(part.split("=", 1) for part in query.split("&") if part))
-    kernels = next((box.options for box in at.selectbox if box.label.startswith("Kernel")), [])
-    expanders = [expander.label for expander in at.expander]
+    """What the page of a link shows, as JSON's types."""
+    page = open_page(link)
+    stage = page.stage
     return {
         "link": link,
-        "kernels": [option.split(" ")[0] for option in kernels],
-        "kernel": parameter(at, "kernel") if "kernel" in at.query_params else "",
-        "components": components(at),
-        "errors": texts(at.error),
-        "warnings": texts(at.warning),
-        "captions": texts(at.caption),
-        "info": texts(at.info),
-        "markdown": texts(at.markdown),
-        "expanders": expanders,
-        "widgets": {name: str(value) for name, value in widgets(at).items()},
+        "kernels": [
+            option["value"] for name in ("kernel", "a") for option in page.choices.get(name, {}).get("options", [])
+        ],
+        "choices": {name: entry["value"] for name, entry in page.choices.items()},
+        "error": page.asked.error,
+        "told": [*page.asked.told, *(stage.told if stage else [])],
+        "headline": stage.headline if stage else "",
+        "steps": len(stage.frames) if stage else 0,
+        "views": [view["kind"] for view in stage.views] if stage else [],
+        "warnings": stage.provenance["warnings"] if stage and stage.provenance else [],
+        "provenance": stage.provenance["said"] if stage and stage.provenance else "",
+        "summary": stage.summary if stage else "",
+        "tabs": {tab["id"]: words(page.tab(tab["id"])) for tab in stage.tabs} if stage else {},
     }
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(MAIN).parents[1]))
+    sys.path.insert(0, str(ROOT))
     print(json.dumps([shown(link) for link in sys.argv[1:]]))

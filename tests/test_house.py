@@ -3,9 +3,11 @@
 import ast
 import re
 import subprocess
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from conftest import LONGEST
 
 from explainers import glossary
 from kernels.catalog import KERNELS
@@ -18,7 +20,7 @@ TOP = {"app", "kernels", "explainers", "tests", ".streamlit", "requirements.txt"
 TOP |= {"LICENSE", "pyproject.toml", "CHANGELOG.md"}
 FORBIDDEN = {
     "kernels": {"streamlit", "altair", "explainers", "app"},
-    "explainers": {"streamlit", "cupy", "cuda", "pebble", "time", "os", "pathlib", "io", "app"},
+    "explainers": {"streamlit", "cupy", "cuda", "multiprocessing", "time", "os", "pathlib", "io", "app"},
     "app": {"cupy", "cuda", "torch", "ctypes"},
 }
 MAY_IMPORT = {  # folder of kernels/ -> the other folders of kernels/ that it may import
@@ -64,6 +66,15 @@ def test_only_the_app_imports_streamlit():
     files = [path for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
     users = {p.relative_to(ROOT).parts[0] for p in files if any(n.split(".")[0] == "streamlit" for n in imports(p))}
     assert users <= {"app", "tests"}
+    ours = [path for path in (ROOT / "app").rglob("*.py") if any(n.split(".")[0] == "streamlit" for n in imports(path))]
+    assert {path.name for path in ours} == {"main.py", "page.py", "serve.py"}  # all else is asked by our own routes
+
+
+def test_the_stage_writes_no_text_as_html_and_asks_nothing_of_elsewhere():
+    for path in (ROOT / "app" / "stage").rglob("*.js"):
+        text = path.read_text()
+        assert not re.search(r"\binnerHTML\b(?!.*our own text)", text), path
+        assert not re.search(r"https?://(?!www\.w3\.org)", text), path
 
 
 def test_the_top_level_is_fixed():
@@ -117,6 +128,16 @@ def test_pinned_requirements():
     for file in ("requirements.txt", "tests/requirements.txt"):
         lines = [line for line in (ROOT / file).read_text().splitlines() if line and not line.startswith(("#", "-r"))]
         assert lines and all(re.match(r"[\w-]+(\[\w+\])?==[\w.]+( *#.*| *;.*)?$", line) for line in lines)
+
+
+def test_no_folder_of_tests_is_left_out(pytestconfig):
+    """pytest passes over folders named build, dist or venv unless it is told what to pass over."""
+    folders = {part for path in (ROOT / "tests").rglob("test_*.py") for part in path.relative_to(ROOT).parts[:-1]}
+    assert not [name for name in folders for out in pytestconfig.getini("norecursedirs") if fnmatch(name, out)]
+
+
+def test_the_files_that_are_dealt_out_first_are_there():
+    assert len(set(LONGEST)) == len(LONGEST) and all((ROOT / "tests" / name).exists() for name in LONGEST)
 
 
 def test_ci_calls_the_very_test_command_of_the_readme():

@@ -1,9 +1,7 @@
-"""The choices of every page: derived from the fields of a problem and the constants of a kernel, kept, and written into
-the link."""
+"""What the pages ask: derived from the fields of a problem and the constants of a kernel. Values are in the link, and
+the browser holds them; nothing here draws, and nothing is kept."""
 
-from app.choices.asked import NONE
+from app.choices.asked import NONE, Asked, State
 from app.choices.choice import Choice
-from app.choices.link import show_ignored
-from app.choices.page import Page
 
-__all__ = ["NONE", "Choice", "Page", "show_ignored"]
+__all__ = ["NONE", "Asked", "Choice", "State"]

@@ -2,41 +2,34 @@
 walked."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
-
-import streamlit as st
 
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice
-from app.choices.page import Page
+from kernels.core.fields import write_value
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError
 from kernels.families.paged import scenarios
 from kernels.families.paged.kv_cache import KVCache
 from kernels.families.paged.scenarios import PRESETS, SHOWN_PARTITION, Scenario
-from kernels.run.backends import Survey
 
-__all__ = ["GIVEN", "OWN", "SHOWN_PARTITION", "VIEWS", "Chosen", "settle", "sidebar"]
-BY_HAND, LAST = "by_hand", 500  # the scenario of one's own events; a moment past every scenario's end
-VIEWS = {"cache": "The cache", "walk": "The walk", "partitions": "V1 beside V2", "heads": "Heads and size"}
+__all__ = ["GIVEN", "OWN", "SHOWN_PARTITION", "VIEWS", "Chosen", "changed", "chosen", "narrowed", "settle"]
+BY_HAND, LAST = "by_hand", 500  # the scenario of one's own events; a moment that nobody chose
+VIEWS = {"walk": "The walk", "cache": "The cache", "partitions": "V1 beside V2", "heads": "Heads and size"}
 HEADS = (1, 2, 4, 8, 16, 32)
-GIVEN = (
-    "context_lens",
-    "num_blocks",
-    "block_tables",
-    "token_ids",
-    "families",
-)  # fields of the problem that the cache says
+# Fields of the problem that the cache says.
+GIVEN = ("context_lens", "num_blocks", "block_tables", "token_ids", "families")
 
 
 def _read_events(text: str) -> None:
-    if text.strip():
-        scenarios.read_events(text)
+    if text.strip() and (count := len(scenarios.read_events(text))) > LAST:
+        raise ProblemError(f"events are {count:,}; at most {LAST} can be played. Leave some out.")
 
 
 OWN = {
-    "view": Choice("cache", tuple(VIEWS)),
-    "scenario": Choice("two_chats", (*PRESETS, BY_HAND)),
+    "view": Choice("walk", tuple(VIEWS)),
+    "scenario": Choice("churn", (*PRESETS, BY_HAND)),  # its tables name pages in no order
     "events": Choice("add A 20, add B 9", check=_read_events),
     "moment": Choice(LAST, low=0, high=LAST, meaning="how many events have been played"),
     "shuffle": Choice(
@@ -46,40 +39,69 @@ OWN = {
         meaning="0: where the block manager put them; any other number: a random permutation of all pages",
     ),
     "num_blocks": Choice(16, low=1, high=128, meaning="pages in the pool"),
-    "sequence": Choice(0, low=0, high=100),
+    "sequence": Choice(1, low=0, high=100, meaning="which sequence is walked"),
     "head": Choice(0, low=0, high=127),
 }
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is looked at. states: of the scenario, before its first event and after each; cache: at the moment, shuffled
-    if asked."""
+    """What is looked at. states: of the scenario, before its first event and after each; plain: the cache at the
+    moment; cache: the same, shuffled if asked."""
 
-    page: Page
+    asked: Asked
+    state: State
     scenario: Scenario
     states: list
+    plain: KVCache
     cache: KVCache
     backend: str
 
+    @property
+    def sequence(self) -> Any:
+        """The one that is walked. ProblemError if there is none."""
+        self._check(self.cache)
+        return self.cache.sequences[self.state["sequence"]]
+
     def problem(self, cache: KVCache, **changes: Any) -> Any:
         """The problem on a cache. ProblemError if it holds no sequence, or if the chosen shape cannot be."""
-        state = self.page.state
-        shape = {name: state[name] for name in self.page.fields(state) if name != "block_size"}
+        self._check(cache)
+        shape = {name: self.state[name] for name in self.asked.fields(self.state) if name != "block_size"}
         return scenarios.problem_at(cache, **{**shape, **changes})
+
+    def _check(self, cache: KVCache) -> None:
+        if not cache.sequences:
+            raise ProblemError(
+                f"After event {self.state['moment']} the cache holds no sequence, so there is nothing to attend to. "
+                "Choose another event, or look at the cache and add a sequence."
+            )
 
     def request(
         self, kernel: str = "", cache: KVCache | None = None, everything: bool = False, **changes: Any
     ) -> Request:
         """A Request on the cache as it stands, or on another; over the chosen query head, or over everything.
         ProblemError."""
-        page = self.page
-        spec, problem = page.kernels[kernel or page["kernel"]], self.problem(cache or self.cache, **changes)
-        request = Request(spec, problem, tuple(page.settings(kernel=spec).items()), backend=self.backend)
-        scope = (
-            Scope.everything(request.plan) if everything else Scope(page["sequence"] * problem.num_heads + page["head"])
+        state = self.state
+        spec, problem = self.asked.kernels[kernel or state["kernel"]], self.problem(cache or self.cache, **changes)
+        request = Request(
+            spec, problem, tuple(self.asked.settings_of(state, kernel=spec).items()), backend=self.backend
         )
+        first = state["sequence"] * problem.num_heads + state["head"]
+        scope = Scope.everything(request.plan) if everything else Scope(first)
         return Request(spec, problem, request.settings, scope, self.backend)
+
+
+def chosen(asked: Asked, state: State, backend: str) -> Chosen:
+    """What a state asks to look at. ProblemError if its events cannot be played."""
+    if backend == "recorded" and state["view"] != "cache":
+        if state["scenario"] == BY_HAND:
+            raise ProblemError("Events by hand are not recorded. Choose another scenario, or another backend.")
+        state = _recorded(asked, state)
+    scenario = scenario_of(state)
+    states = _states(scenario, state["block_size"])
+    cache = states[state["moment"]][0]
+    moved = cache.shuffled(state["shuffle"]) if state["shuffle"] else cache
+    return Chosen(asked, state, scenario, states, cache, moved, backend)
 
 
 def scenario_of(state: State) -> Scenario:
@@ -92,8 +114,14 @@ def scenario_of(state: State) -> Scenario:
     )
 
 
+@lru_cache(maxsize=64)
+def _states(scenario: Scenario, block_size: int) -> list:
+    return scenario.states(block_size)
+
+
 def settle(page: Asked, state: State) -> list[tuple[str, str]]:
-    """Puts what does not fit together at its beginning, in place; (name, sentence) of each."""
+    """Puts what does not fit together at its beginning, in place; (name, sentence) of each. A moment that nobody chose
+    is the first where the cache is looked at, event by event, and the last elsewhere."""
     moved, events = [], len(scenario_of(state).events)
     heads = ("num_heads", "num_kv_heads")
     if state["num_heads"] not in HEADS or state["num_heads"] % state["num_kv_heads"]:
@@ -101,69 +129,82 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
         said += f"{', '.join(map(str, HEADS))} and a multiple of num_kv_heads."
         moved += [(name, said) for name in heads]
         state |= {name: page.fields(state)[name].begin for name in heads}
-    if state["moment"] > events:
+    if state["moment"] == LAST:
+        state["moment"] = 0 if state["view"] == "cache" and state["scenario"] != BY_HAND else events
+    elif state["moment"] > events:
         moved.append(("moment", f"moment is {state['moment']}; here it can be 0 to {events}."))
         state["moment"] = events
+    if state["backend"] == "recorded" and state["view"] != "cache" and state["scenario"] != BY_HAND:
+        there = _recorded(page, state)
+        differ = [name for name in there if there[name] != state[name]]
+        moved += [(n, f"{n} is {write_value(state[n])}; recorded is {write_value(there[n])}.") for n in differ]
+        state |= there
     try:
-        cache = scenario_of(state).states(state["block_size"])[state["moment"]][0]
+        cache = _states(scenario_of(state), state["block_size"])[state["moment"]][0]
     except ProblemError:
         return moved  # the page says what is wrong with the events
     for name, count in (("sequence", len(cache.sequences)), ("head", state["num_heads"])):
-        if state[name] >= max(count, 1):
+        if state[name] >= max(count, 1) and state["view"] != "cache":  # there none is walked
             moved.append((name, f"{name} is {state[name]}; here it can be 0 to {max(count, 1) - 1}."))
-            state[name] = 0
+            state[name] = min(OWN[name].begin, max(count, 1) - 1)
     return moved
 
 
-def sidebar(page: Page, survey: Survey) -> Chosen:
-    """Draws the sidebar, writes the link, and says what is looked at. ProblemError if the events cannot be played."""
-    titles = {name: scenario.title for name, scenario in PRESETS.items()} | {BY_HAND: "By hand"}
-    state = page.state
-    with st.sidebar:
-        before = state["scenario"]
-        if (
-            page.widget("scenario", st, "Scenario", format_func=titles.__getitem__) != before
-        ):  # another one begins at its end
-            state |= {"moment": LAST, "sequence": 0, "shuffle": 0}
-            page.forget(("moment", "sequence", "shuffle"))
-        backend = page.choose_backend(survey)
-        if backend == "recorded":
-            _recorded(page)
-        else:
-            if state["scenario"] == BY_HAND:
-                page.widget("num_blocks", st, "Pages in the pool")
-            page.widgets(options={"num_heads": lambda now: HEADS, "num_kv_heads": _divisors})
-        page.forget(name for name, _ in settle(page, state))
-        scenario = scenario_of(state)
-        states = scenario.states(state["block_size"])
-        cache = states[state["moment"]][0]
-        _place(page, cache)
-    page.write_link(without=() if state["scenario"] == BY_HAND else ("events",))
-    moved = cache.shuffled(state["shuffle"]) if state["shuffle"] else cache
-    return Chosen(page, scenario, states, moved, backend)
+def changed(asked: Asked, state: State, name: str) -> None:
+    """Another scenario begins anew; that of one's own events is made beside the cache. A new event is the one that is
+    looked at. Of a moment with fewer sequences the last one is walked. ProblemError if the events cannot be played in
+    this pool."""
+    if name == "scenario":
+        state |= {"moment": LAST, "sequence": OWN["sequence"].begin, "shuffle": 0}
+        if state["scenario"] == BY_HAND:
+            state["view"] = "cache"
+    if name == "events":
+        state["moment"] = len(scenario_of(state).events)
+    if name in ("events", "num_blocks", "block_size"):
+        _states(scenario_of(state), state["block_size"])
+    if name in ("view", "moment"):
+        cache = _states(scenario_of(state), state["block_size"])[state["moment"]][0]
+        state["sequence"] = max(0, min(state["sequence"], len(cache.sequences) - 1))
 
 
-def _divisors(state: State) -> list[int]:
-    return [n for n in HEADS if state["num_heads"] % n == 0]
+def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
+    """What the choices are called, and how far they can go with the others. ProblemError if the events cannot be
+    played."""
+    scenario, view = scenario_of(state), state["view"]
+    names = [s.name for s in _states(scenario, state["block_size"])[state["moment"]][0].sequences]
+    by_hand, last = state["scenario"] == BY_HAND, state["num_heads"] - 1
+    titles = {name: preset.title for name, preset in PRESETS.items()} | {BY_HAND: "By hand"}
+    one_head, shuffle = view in ("walk", "partitions"), state["shuffle"]
+    pages = {0: "As allocated", shuffle or 1: "Shuffled"} | ({shuffle + 1: "Shuffle again"} if shuffle else {})
+    return {
+        "kernel": {"hidden": view != "walk"},
+        "view": {"label": "Look at", "options": VIEWS},
+        "scenario": {"label": "Scenario", "options": titles},
+        "events": {"hidden": True},  # the form beside the cache writes them
+        "moment": {"hidden": view == "cache", "high": len(scenario.events), "label": "events played", "group": "place"},
+        "shuffle": {"hidden": view != "walk", "kind": "select", "label": "Pages", "options": pages},
+        "num_blocks": {"hidden": not by_hand, "label": "pages in the pool", "group": "problem"},
+        "sequence": {
+            "hidden": not one_head,
+            "kind": "select",
+            "label": "Sequence",
+            "options": dict(enumerate(names or ["none"])),
+            "disabled": "" if len(names) > 1 else "there is only one",
+        },
+        "head": {
+            "hidden": not one_head,
+            "high": last,
+            "label": "query head",
+            "disabled": "" if last else "there is only one",
+            "group": "place",
+        },
+        "num_heads": {"kind": "select", "options": {n: str(n) for n in HEADS}},
+        "num_kv_heads": {"kind": "select", "options": {n: str(n) for n in HEADS if state["num_heads"] % n == 0}},
+    }
 
 
-def _recorded(page: Page) -> None:
+def _recorded(asked: Asked, state: State) -> State:
     """Recordings are of each preset's last moment with the default shape, as allocated or under the first shuffle."""
-    st.caption("Recorded: each preset's last moment, as allocated and under shuffle 1, with the default shape.")
-    state = page.state
-    state |= {name: choice.begin for name, choice in {**page.fields(state), **page.constants(state)}.items()}
-    state |= {"moment": LAST, "shuffle": min(state["shuffle"], scenarios.SHUFFLE_SEED)}
-    page.forget(("moment", "shuffle"))
-
-
-def _place(page: Page, cache: KVCache) -> None:
-    """Which query head of which sequence is walked, and where its pages lie."""
-    st.markdown("**Traced query head**")
-    left, right = st.columns(2)
-    names, last = [s.name for s in cache.sequences], page["num_heads"] - 1
-    options = range(max(len(names), 1))
-    page.widget(
-        "sequence", left, options=options, format_func=lambda n: names[n] if names else "none", disabled=len(names) < 2
-    )
-    page.widget("head", right, "query head", high=last, disabled=not last)
-    page.widget("shuffle", st, "Shuffle of the pages")
+    begin = {name: choice.begin for name, choice in {**asked.fields(state), **asked.constants(state)}.items()}
+    last, shuffle = len(scenario_of(state).events), min(state["shuffle"], scenarios.SHUFFLE_SEED)
+    return state | begin | {"moment": last, "shuffle": shuffle}

@@ -3,10 +3,9 @@ draws."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, replace
-from functools import cache
 from typing import Any
 
-from kernels.core.fields import check_value, fields_of
+from kernels.core.fields import check_value
 from kernels.core.launch import Constant
 from kernels.errors import ProblemError
 
@@ -15,7 +14,8 @@ from kernels.errors import ProblemError
 class Choice:
     """One thing that a page asks. begin: its value until another is chosen. What it may be: one of `allowed`, or from
     `low` to `high` (of each element, where it is a tuple; nested: of tuples), or a text that `check` lets pass. late:
-    what it may be is known only when the page is drawn (Page.among). meaning: a sentence for the widget's help."""
+    what it may be is known only to the story: of what is recorded, or of what a run tells. meaning: a
+    sentence of help."""
 
     begin: Any
     allowed: tuple[Any, ...] | None = None
@@ -65,22 +65,3 @@ def of_constant(constant: Constant) -> Choice:
 def difference(values: Mapping[str, Any], common: Mapping[str, Any]) -> list[str]:
     """The names of the values that differ from the common ones."""
     return [name for name, value in values.items() if value != common[name]]
-
-
-@cache
-def fields_of_build(problem_type: Any) -> set[str]:
-    """The fields of a problem that its builds depend on: those whose values change the compile-time constants that
-    follow from it."""
-    begin, found = problem_type(), set()
-    for name, field in fields_of(problem_type).items():
-        choice = of_field(field)
-        others = choice.allowed or (() if isinstance(choice.begin, (tuple, str)) else (choice.low, choice.high))
-        for value in others:
-            try:
-                changed = replace(begin, **{name: value}).defines != begin.defines
-            except ProblemError:  # not with the other fields at their defaults
-                continue
-            if changed:
-                found.add(name)
-                break
-    return found

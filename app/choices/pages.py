@@ -1,11 +1,22 @@
 """What each page asks beside its kernel, that kernel's problem and constants, and which kernels it lists. No kernel is
 named here: a story says which it can show (explainers.stories)."""
 
-from app.choices import cache, lines, places
-from app.choices.asked import BACKEND
+from dataclasses import replace
+
+from app.choices import cache, compared, items, levels, lines, places, timelines, times
+from app.choices.asked import BACKEND, Asked
 from app.choices.choice import Choice
-from app.choices.page import Page
-from explainers import bank_conflicts, block_table, coalescing, compare, generic, online_softmax, stories, tiling
+from explainers import (
+    bank_conflicts,
+    block_table,
+    coalescing,
+    compare,
+    generic,
+    online_softmax,
+    stories,
+    threads,
+    tiling,
+)
 from kernels.build import DEFAULT_ARCH, Mode
 from kernels.build.occupancy import MACHINES
 from kernels.catalog import KERNELS
@@ -13,6 +24,7 @@ from kernels.core.spec import KernelSpec
 
 SMALL = {"BLOCK_Q": 16, "BLOCK_KV": 16}  # rows and keys of a tile to begin with: a small problem then has several tiles
 LARGE = {"seq_len": 4096, "head_dim": 64, "num_heads": 8}  # enough blocks to fill a GPU
+TIMED = {"seq_len": 128}  # the least that is timed; the constants begin at the kernels' own, which are timed too
 ARCHES = tuple(f"{arch}a" if arch in ("sm_90", "sm_100", "sm_120") else arch for arch in MACHINES)
 MODES = tuple(mode.value for mode in Mode)
 _WALKED = stories.first(block_table)  # the cache's problem is what this kernel solves
@@ -29,70 +41,92 @@ def _next_rung(spec: KernelSpec) -> KernelSpec:
 
 _TILED = stories.first(tiling)
 TWO_RUNGS = (_TILED.name, _next_rung(_TILED).name)  # what is compared and timed to begin with
-TILING = Page(
-    "", stories.accepting(tiling), (_TILED.name,), own=places.TILE, begin=SMALL, one_what_if=True, settle=places.settle
-)  # these two share their choices
-ONLINE_SOFTMAX = Page(
-    "",
-    stories.accepting(online_softmax),
-    (stories.first(online_softmax).name,),
-    own=places.TILE,
-    begin=SMALL,
-    one_what_if=True,
-    settle=places.settle,
+TILING = Asked(
+    stories.accepting(tiling), (_TILED.name,), own=places.TILE, begin=SMALL, one_what_if=True, settle=places.settle
 )
-BLOCK_TABLE = Page(
-    "cache",
+ONLINE_SOFTMAX = replace(TILING, kernels=stories.accepting(online_softmax), first=(stories.first(online_softmax).name,))
+REGISTERS = replace(TILING, first=(threads.first(TILING.kernels.values()).name,))
+BLOCK_TABLE = Asked(
     {name: spec for name, spec in stories.accepting(block_table).items() if spec.problem_type is _WALKED.problem_type},
     (_WALKED.name,),
     own=cache.OWN,
     begin={"PARTITION": cache.SHOWN_PARTITION},
     without=cache.GIVEN,
     every_constant=True,
+    recorded=False,
     settle=cache.settle,
 )
-BANKS = Page(
-    "banks",
+
+
+def banks_view(asked: Asked, state: dict) -> list[str]:
+    """Every kernel; where padding is the subject, those that can pad."""
+    return [name for name, spec in asked.kernels.items() if state["view"] == "lab" or bank_conflicts.pads(spec)]
+
+
+def sectors_view(asked: Asked, state: dict) -> list[str]:
+    """Every kernel; where layouts are the subject, those whose problem has one."""
+    return [name for name, spec in asked.kernels.items() if state["view"] != "layouts" or coalescing.has_layouts(spec)]
+
+
+def _settle_sectors(asked: Asked, state: dict) -> list[tuple[str, str]]:
+    """The source line; side by side every layout has the least width that it takes, whatever a link says."""
+    moved = lines.settling("global", sectors_view)(asked, state)
+    width = asked.known(state).get("width")
+    if state["view"] == "layouts" and width and state["width"] != width.begin:
+        moved.append(("width", f"width is {state['width']}; side by side every layout has the least that it takes."))
+        state["width"] = width.begin
+    return moved
+
+
+BANKS = Asked(
     stories.accepting(bank_conflicts),
     (stories.first(bank_conflicts).name,),
     own={"view": _one_of("lab", "attention"), "line": lines.LINE},
+    settle=lines.settling("shared", banks_view),
 )
-COALESCING = Page(
-    "coalescing",
+COALESCING = Asked(
     stories.accepting(coalescing),
     (stories.first(coalescing).name,),
     own={"view": _one_of("attention", "layouts"), "line": lines.LINE},
     former={"page_tokens": "block_size"},
+    settle=_settle_sectors,
 )
-OCCUPANCY = Page(
-    "occupancy",
+OCCUPANCY = Asked(
     KERNELS,
     (_TILED.name,),
     own={
         "view": _one_of("occupancy", "timeline"),
         "arch": Choice(DEFAULT_ARCH, ARCHES),
-        "recorded": Choice(2, low=0, high=1000),
+        "backend": BACKEND,
+        "recorded": Choice(0, low=0, high=1000, meaning="which of the timelines that are recorded of this kernel"),
     },
     begin=LARGE,
+    recorded=False,
+    runs=False,
+    settle=timelines.settle,
 )
-SOURCE = Page(
-    "source", KERNELS, (_TILED.name,), own={"arch": Choice(DEFAULT_ARCH, ARCHES), "build": Choice("timed", MODES)}
+SOURCE = Asked(
+    KERNELS,
+    (_TILED.name,),
+    own={"build": Choice("timed", MODES), "arch": Choice(DEFAULT_ARCH, ARCHES)},
+    recorded=False,
+    runs=False,
 )
-COMPARE = Page(
-    "compare",
+COMPARE = Asked(
     stories.accepting(compare),
     TWO_RUNGS,
     sides=("a", "b"),
-    own=places.QUERY,
-    begin=SMALL,
-    settle=places.settle,
+    own=compared.OWN,
+    begin=TIMED,
+    second=compared.another,
+    settle=compared.settle,
 )
-ANY_KERNEL = Page(
-    "any",
+ANY_KERNEL = Asked(
     stories.accepting(generic),
     (stories.first(generic).name,),
-    own={"at_item": Choice(0, low=0, high=2**31 - 1, meaning="which item's blocks write a trace")},
+    own=items.OWN,
     begin=SMALL,
+    settle=items.settle,
 )
-HIERARCHY = Page("hierarchy", own={"backend": BACKEND})
-TIMING = Page("timing", own={name: Choice("", late=True) for name in ("gpus", "sweep", "baseline", "hide")})
+HIERARCHY = Asked(own=levels.OWN, settle=levels.settle)
+TIMING = Asked(own=times.OWN, settle=times.settle)

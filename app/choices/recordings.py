@@ -1,91 +1,115 @@
-"""In place of a problem's fields and a kernel's constants: a choice among what is recorded of it."""
+"""Where runs are recorded ones: a choice among what is recorded, in place of a problem's fields and a kernel's
+constants."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import streamlit as st
-
+from app.choices.asked import NONE, Asked, State, constant_name
 from app.choices.choice import Choice, difference
+from app.choices.described import Described, option, select
 from kernels.core.fields import write_value
+from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
+from kernels.errors import BackendUnavailable, ProblemError
 from kernels.run.backends import recorded
 
-if TYPE_CHECKING:
-    from app.choices.page import Page
-
 MOST = 40  # characters of a value in a label
+PROBLEM = "recorded_problem"  # the choice of a problem; that of a side's build is recorded_build, or recorded_build_a
 
 
-def choose(page: "Page") -> None:
-    """A problem that every side is recorded on, and of each side one of its builds there; the page's state is then
-    that."""
-    state = page.state
-    found = {side: recorded.of(page.spec(side)) for side in page.sides}
-    fields = page.fields(state)
-    problems = {side: [_read(r.problem, fields) for r in found[side]] for side in page.sides}
-    common = [p for p in problems[page.sides[0]] if all(p in others for others in problems.values())]
+def has(request: Request) -> bool:
+    """Whether a recording answers the request."""
+    try:
+        return bool(recorded.find(request))
+    except ProblemError:
+        return False
+
+
+def narrow(asked: Asked, state: State, change: tuple[str, str] | None = None) -> list[Described]:
+    """Puts the state, in place, at a problem that every side is recorded on, and each side at one of its builds there:
+    the nearest to what the state says, or what `change` (name, place in the list) asks for. The choices among them.
+    BackendUnavailable if nothing is recorded."""
+    found = {side: recorded.of(asked.spec_of(state, side)) for side in asked.sides}
+    fields = asked.fields(state)
+    problems = {side: [_read(r.problem, fields) for r in found[side]] for side in asked.sides}
+    common = [p for p in problems[asked.sides[0]] if all(p in others for others in problems.values())]
     common = [p for n, p in enumerate(common) if p not in common[:n]]
     if not common:
-        names = " and ".join(dict.fromkeys(page.spec(side).name for side in page.sides))
-        st.warning(
+        names = " and ".join(dict.fromkeys(asked.spec_of(state, side).name for side in asked.sides))
+        raise BackendUnavailable(
             f"Nothing is recorded of the present code of {names}. Choose another backend, or record it on a GPU: "
-            f"python -m kernels record."
+            "python -m kernels record."
         )
-        return
-    before = {name: value for name, value in state.items() if name not in page.own}
+    before = {name: value for name, value in state.items() if name not in asked.own}
     begin = {name: choice.begin for name, choice in fields.items()}
     common.sort(key=lambda p: len(difference(p, begin)))
+    builds_on = _Builds(asked, state, found, problems)
     # a what-if that was asked for is found where it is recorded
-    wanted = [p for p in common if _builds(page, found, problems, p, page.sides[0], asked=True)] or common
-    problem = _pick("Recorded problem", common, wanted, state, lambda p: _said(p, begin) or "the default problem")
+    wanted = [p for p in common if builds_on.of(p, asked.sides[0], asked_for=True)] or common
+    problem = _pick(common, wanted, state, PROBLEM, change)
     state.update(problem)
-    for side in page.sides:
-        builds = _builds(page, found, problems, problem, side, asked=False)
-        asked = _builds(page, found, problems, problem, side, asked=True)
+    made = [
+        _described(PROBLEM, "Recorded problem", common, problem, lambda p: _said(p, begin) or "the default problem")
+    ]
+    kernels = {asked.spec_of(state, side).name for side in asked.sides}
+    broken = [said for said in recorded.left_out() if any(f"/{name}-" in said for name in kernels)]
+    made[0]["options"] += [option("", "not readable", why=said) for said in broken]
+    for side in asked.sides:
+        builds, exact = builds_on.of(problem, side), builds_on.of(problem, side, asked_for=True)
+        name = f"recorded_build{'_' if side else ''}{side}"
+        build = _pick(builds, exact or builds, state, name, change)
+        state.update(build)
         label = f"Recorded build of {side.upper()}" if side else "Recorded build"
-        state.update(
-            _pick(label, builds, asked or builds, state, lambda build, side=side: _build_said(page, build, side))
-        )
-    if page.one_what_if:
-        page.say_what_if()
-    if before != {name: value for name, value in state.items() if name not in page.own}:
-        moved = [name for name in page.own if name.startswith("at_")]  # the traced place: a recording has its own
-        state.update({name: page.own[name].begin for name in moved})
-        page.forget([*state])
+        if len(builds) > 1:
+            made.append(_described(name, label, builds, build, lambda b, side=side: _build_said(asked, state, b, side)))
+    if before != {name: value for name, value in state.items() if name not in asked.own}:
+        state.update({n: asked.own[n].begin for n in asked.own if n.startswith("at_")})  # a recording has its own place
+    return made
 
 
-def _builds(page: "Page", found: dict, problems: dict, problem: dict, side: str, asked: bool) -> list[dict[str, Any]]:
-    """The choices that the recorded builds of a side on this problem stand for; asked: only those of the what-if build
-    that is chosen."""
-    made = [_state_of(page, r.settings, side) for r, p in zip(found[side], problems[side]) if p == problem]
-    if asked and page.one_what_if:
-        made = [build for build in made if build["what_if"] == page.state["what_if"]]
-    return [build for n, build in enumerate(made) if build not in made[:n]]
+class _Builds:
+    """The recorded builds of each side."""
+
+    def __init__(self, asked: Asked, state: State, found: dict, problems: dict) -> None:
+        self.asked, self.state, self.found, self.problems = asked, state, found, problems
+
+    def of(self, problem: dict, side: str, asked_for: bool = False) -> list[State]:
+        """The choices that the builds of a side on this problem stand for; asked_for: only those of the what-if build
+        that is chosen."""
+        pairs = zip(self.found[side], self.problems[side])
+        made = [_state_of(self.asked, self.state, r.settings, side) for r, p in pairs if p == problem]
+        if asked_for and self.asked.one_what_if:
+            made = [build for build in made if build["what_if"] == self.state["what_if"]]
+        return [build for n, build in enumerate(made) if build not in made[:n]]
 
 
-def _state_of(page: "Page", settings: Mapping[str, int], side: str) -> dict[str, Any]:
+def _state_of(asked: Asked, state: State, settings: Mapping[str, int], side: str) -> State:
     """The choices that a recording's constants stand for."""
-    constants, spec = page.constants(page.state, side), page.spec(side)
+    constants, spec = asked.constants(state, side), asked.spec_of(state, side)
     settings = {**spec.settings(), **settings}
-    found: dict[str, Any] = {f"{side}_{name}" if side else name: value for name, value in settings.items()}
+    found: State = {constant_name(side, name): value for name, value in settings.items()}
     found = {name: value for name, value in found.items() if name in constants}
-    if page.one_what_if:
-        found["what_if"] = next((c.name for c in spec.what_ifs if settings[c.name] != c.default), "none")
+    if asked.one_what_if:
+        found["what_if"] = next((c.name for c in spec.what_ifs if settings[c.name] != c.default), NONE)
     return found
 
 
-def _read(values: Mapping[str, Any], choices: Mapping[str, Choice]) -> dict[str, Any]:
+def _read(values: Mapping[str, Any], choices: Mapping[str, Choice]) -> State:
     """A recorded problem's fields as choices hold them."""
     return {name: choices[name].read(name, value) for name, value in values.items() if name in choices}
 
 
-def _pick(label: str, options: list[dict], wanted: list[dict], state: dict, said: Any) -> dict[str, Any]:
-    """A select box that stands at what the state says, or else at the wanted option that is nearest to it."""
-    at = next((option for option in wanted if option == {name: state[name] for name in option}), None)
-    at = at or min(wanted, key=lambda option: len(difference(option, state)))
-    return options[
-        st.selectbox(label, range(len(options)), index=options.index(at), format_func=lambda n: said(options[n]))
-    ]
+def _pick(options: list[State], wanted: list[State], state: State, name: str, change: tuple[str, str] | None) -> State:
+    """What the change asks for, else what the state says, else the wanted option that is nearest to it."""
+    if change and change[0] == name and change[1].isdigit() and int(change[1]) < len(options):
+        return options[int(change[1])]
+    at = next((option for option in wanted if option == {n: state[n] for n in option}), None)
+    return at or min(wanted, key=lambda option: len(difference(option, state)))
+
+
+def _described(name: str, label: str, options: list[State], now: State, said: Any) -> Described:
+    listed = {str(n): said(option) for n, option in enumerate(options)}
+    return select(name, label, str(options.index(now)), listed, "preset")
 
 
 def _said(values: Mapping[str, Any], common: Mapping[str, Any]) -> str:
@@ -96,10 +120,10 @@ def _said(values: Mapping[str, Any], common: Mapping[str, Any]) -> str:
     )
 
 
-def _build_said(page: "Page", build: dict[str, Any], side: str) -> str:
+def _build_said(asked: Asked, state: State, build: State, side: str) -> str:
     """How a build differs from that kernel's own defaults."""
-    spec: KernelSpec = page.spec(side)
-    own = {f"{side}_{c.name}" if side else c.name: c.default for c in spec.constants}
+    spec: KernelSpec = asked.spec_of(state, side)
+    own = {constant_name(side, c.name): c.default for c in spec.constants}
     said = _said({name: value for name, value in build.items() if name != "what_if"}, own)
     broken = next((c.what_if for c in spec.what_ifs if c.name == build.get("what_if")), "")
     return ", ".join(part for part in (broken, said) if part) or "as written"

@@ -1,78 +1,62 @@
-"""One short page per story. PAGES: file, title, and what the start page says of it."""
+"""The stories, in the order of the course. STORIES: path -> Story; the first ten after the start are its stops, the
+others stand beside it."""
 
-PAGES = (
-    (
-        "stories/tiling.py",
-        "Tiling",
-        "See Q, K, V, S and O drawn to scale, the tile in work, what a block keeps in shared memory, and how often "
-        "each kernel reads each byte.",
-    ),
-    (
-        "stories/online_softmax.py",
-        "Online softmax",
-        "Follow one row through its tiles: scores, running max, rescale factor, running sum, output. Then break it and "
-        "see where it goes wrong.",
-    ),
-    (
-        "stories/block_table.py",
-        "Block table",
-        "Watch a KV cache grow, fork and fragment in pages, then walk a block table with PagedAttention: entry, page, "
-        "address, score.",
-    ),
-    (
-        "stories/bank_conflicts.py",
-        "Bank conflicts",
-        "See 32 lanes meet 32 banks, wavefront by wavefront; change the padding, the swizzle or the width, and look at "
-        "K_smem of the attention "
-        "kernels the same way.",
-    ),
-    (
-        "stories/coalescing.py",
-        "Coalescing",
-        "See which 32-byte sectors each request of global memory touches, and how much of them is used: any kernel "
-        "line by line, and five layouts "
-        "side by side.",
-    ),
-    (
-        "stories/memory_hierarchy.py",
-        "Memory hierarchy",
-        "Latency and bandwidth of shared memory, L1, L2 and device memory, measured by a pointer chase and a stream, "
-        "beside the textbook's round "
-        "figures.",
-    ),
-    (
-        "stories/occupancy.py",
-        "Occupancy",
-        "How many blocks a multiprocessor holds and why not more, for every architecture; what other tiles would give; "
-        "and the timeline of a grid, "
-        "block by block.",
-    ),
-    (
-        "stories/timing.py",
-        "Timing",
-        "How long each kernel takes beside torch's own attention: latency, speed-up with its spread, TFLOP/s, "
-        "bandwidth, memory and the roofline, "
-        "live on this GPU or recorded on named ones.",
-    ),
-    (
-        "stories/compare.py",
-        "Compare",
-        "Two kernels, or two builds of one, on the same inputs under one clock: matrices, code, bytes, conflicts, "
-        "registers, outputs and times side "
-        "by side, and what differs in words.",
-    ),
-    (
-        "stories/source.py",
-        "Source",
-        "CUDA, PTX and SASS side by side, for any build and architecture: hover a line and its instructions light up; "
-        "the instruction mix, "
-        "registers and spills.",
-    ),
-    (
-        "stories/any_kernel.py",
-        "Any kernel",
-        "Step through any kernel at all, yours too: every tensor by its axes, every value by its keys, what each step "
-        "reads and writes, beside its "
-        "source.",
-    ),
+from functools import cache
+from typing import Any
+
+from app.choices import asked
+from app.stories import (
+    any_kernel,
+    bank_conflicts,
+    block_table,
+    coalescing,
+    compare,
+    memory_hierarchy,
+    occupancy,
+    online_softmax,
+    registers,
+    source,
+    start,
+    tiling,
+    timing,
 )
+from app.story import Story
+from kernels.core.fields import write_value
+
+COURSE = (
+    tiling,
+    online_softmax,
+    registers,
+    block_table,
+    bank_conflicts,
+    coalescing,
+    memory_hierarchy,
+    occupancy,
+    timing,
+    compare,
+)
+BESIDE = (source, any_kernel)
+STORIES: dict[str, Story] = {module.STORY.path: module.STORY for module in (start, *COURSE, *BESIDE)}
+
+
+@cache
+def rail() -> list[dict[str, Any]]:
+    """What the browser needs to know of every story before it is opened. begin: its choices before anything is chosen;
+    what differs from them goes along from story to story."""
+    numbers = {module.STORY.path: number for number, module in enumerate(COURSE, 1)}
+    return [
+        {
+            "path": story.path,
+            "title": story.title,
+            "number": numbers.get(story.path, 0),
+            "look": story.look,
+            "kernels": list(story.asked.kernels),
+            "sides": list(story.asked.sides),
+            "begin": _begin(story.asked),
+        }
+        for story in STORIES.values()
+    ]
+
+
+def _begin(asks: asked.Asked) -> dict[str, str]:
+    return {name: write_value(value) for name, value in asks.beginning().items()}

@@ -1,27 +1,117 @@
-"""Bank conflicts: 32 lanes by 32 banks, wavefront by wavefront; the lab's walks, and any kernel's own accesses."""
+"""Bank conflicts: the tile in memory and 32 lanes by 32 banks, wavefront by wavefront, plain beside padded or swizzled;
+of the lab's walks, and of any kernel's own accesses."""
 
-import streamlit as st
+from dataclasses import dataclass, replace
+from typing import Any
 
-from app import frame, runs
-from app.choices import show_ignored
-from app.choices.pages import BANKS as page
-from app.sections import bank_lab, padding
-from kernels.errors import WarpglassError
+from app import bank_tabs, running, tabs
+from app.choices import State, lines, possible, recordings
+from app.choices.asked import Asked
+from app.choices.described import kernel_options
+from app.choices.pages import BANKS, banks_view
+from app.story import Story
+from explainers import bank_conflicts, questions, stage, threads
+from explainers.stage import Block, Stage
+from kernels.core.request import Request
+from kernels.run.results import Run
+from kernels.trace.kinds import READS
 
-SECTIONS = {"lab": bank_lab.show, "attention": padding.show}
-TITLES = {"lab": "Access by access", "attention": "Padded or not"}
+VIEWS = {"lab": "Access by access", "attention": "Padded or not"}
 
-survey = runs.survey()
-st.header("Bank conflicts", anchor=False)
-st.markdown(
-    "Shared memory is 32 banks wide, 4 bytes each. Lanes of a warp that want different words of one bank wait for one "
-    "another."
+
+@dataclass(frozen=True)
+class Look:
+    """What is to be shown. request: as chosen. sides: without remedies and with, or the request alone. view, line: the
+    choices."""
+
+    request: Request
+    sides: tuple[Request, ...]
+    view: str
+    line: str
+
+
+def what(state: State, backend: str) -> Look:
+    request = BANKS.request_of(state, backend=backend)
+    sides = bank_conflicts.before_and_after(request)
+    if backend == "recorded" and not all(map(recordings.has, sides)):
+        sides = (request,)
+    return Look(request, sides, state["view"], state["line"])
+
+
+def make(look: Look) -> Stage:
+    runs = [running.run(request) for request in look.sides]
+    chosen = runs[look.sides.index(look.request) if look.request in look.sides else 0]
+    sites = lines.logged(chosen, "shared")
+    if not sites:
+        said = "This run touched no shared memory. Choose another kernel or problem."
+        headline = stage.headline(look.request.kernel)
+        return Stage(headline, [], [], [], provenance=running.provenance(chosen), summary=said)
+    at = lines.choose(look.line, chosen, sites, _first(look, runs, sites))
+    story = bank_conflicts.explain(runs, at.at)
+    cycles = bank_tabs.cycles_said(runs)
+    made = bank_conflicts.stage_of(
+        story, runs, running.provenance(chosen), cycles, [at.choice], at.told, chosen=chosen.request
+    )
+    made = replace(made, views=[*made.views, *([] if look.view == "lab" else threads.beside(chosen))])
+    return replace(made, questions=[*made.questions, *questions.banks(story.sides[0]), *questions.beside(made)])
+
+
+def _first(look: Look, runs: list[Run], sites: list[Any]) -> lines.Place:
+    """The line to begin with: in the lab the first that reads, else the one that costs most."""
+    if look.view == "lab":
+        site = next((site for site in sites if site.event in READS), sites[0])
+        return site.file, site.line
+    table = bank_conflicts.by_line(runs)
+    costly = table.loc[table["wavefronts without" if len(runs) > 1 else "wavefronts"].idxmax()]
+    return costly.file, int(costly.line)
+
+
+def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
+    """The kernels of the view; what moves the tile to other banks stands in front, and what is impossible is told."""
+    shown = banks_view(asked, state)
+    found: dict[str, dict[str, Any]] = {
+        "view": {"label": "Look at", "options": VIEWS},
+        "kernel": {"options": kernel_options({n: s for n, s in asked.kernels.items() if n in shown})},
+    }
+    found |= possible.narrowed(asked, state)
+    kernel = asked.spec_of(state)
+    for constant in kernel.constants if not kernel.problem_type().work else bank_conflicts.remedies(kernel):
+        found[constant.name] = {**found.get(constant.name, {}), "group": "own"}
+    return found
+
+
+def lines_tab(look: Look) -> list[Block]:
+    """Every source line that touches shared memory, without remedies and with."""
+    runs = [running.run(request) for request in look.sides]
+    table, names = bank_conflicts.by_line(runs), bank_conflicts.names(look.sides)
+    said = [stage.note(bank_conflicts.padding_sentence(table, names[1]))] if len(runs) > 1 else []
+    columns = {"not padded": f"wavefronts, {names[0]}", "padded": f"wavefronts, {names[-1]}"}
+    shown = table.drop(columns=["wavefronts without", "wavefronts with", "file", "line"], errors="ignore")
+    caption = (
+        f"Wavefronts per request, of {look.request.plan.item} {look.request.scope.first}: addresses "
+        f"{runs[0].provenance} on {runs[0].device}, wavefronts derived."
+    )
+    return [
+        stage.heading("Wavefronts per request, by source line"),
+        *said,
+        stage.table(shown.round(3).rename(columns=columns), caption),
+    ]
+
+
+STORY = Story(
+    path="bank_conflicts",
+    title="Banks",
+    look="Watch which of the 32 banks the lanes of a warp want at once: words of one bank are served one after the "
+    "other. Padding or a swizzle moves the same words to other banks, and the wait is gone.",
+    asked=BANKS,
+    what=what,
+    make=make,
+    parts={
+        "lines": lines_tab,
+        "rule": bank_tabs.rule_tab,
+        "cycles": bank_tabs.cycles_tab,
+        **tabs.PARTS,
+    },
+    narrowed=narrowed,
+    changed=lines.changed,
 )
-view = page.segments("view", TITLES)
-show_ignored()
-try:
-    SECTIONS[view](page, survey)
-except WarpglassError as error:
-    page.write_link()
-    frame.cannot(error)
-frame.labels()

@@ -1,111 +1,148 @@
 """Coalescing: the sectors of global memory that each request touches, for any kernel's accesses and for several layouts
 side by side."""
 
+from dataclasses import dataclass, replace
 from typing import Any
 
-import streamlit as st
-
-from app import frame, runs
-from app.choices import lines, show_ignored
-from app.choices.pages import COALESCING as page
-from app.clock import components
-from explainers import coalescing
-from kernels.core.fields import fields_of
+from app import running, tabs
+from app.choices import State, lines, possible, recordings
+from app.choices.asked import Asked
+from app.choices.described import kernel_options
+from app.choices.pages import COALESCING, sectors_view
+from app.story import Story, tab_of
+from explainers import coalescing, questions, stage, threads
+from explainers.coalescing import LAYOUT
+from explainers.stage import Block, Question, Stage
 from kernels.core.request import Request
-from kernels.errors import ProblemError, WarpglassError
+from kernels.errors import ProblemError
 from kernels.run.results import Run
 
-TITLES = {"attention": "A kernel's accesses", "layouts": "Layouts side by side"}
-LAYOUT = "layout"  # the field of a problem that says where its elements lie
+VIEWS = {"attention": "A kernel's accesses", "layouts": "Layouts side by side"}
 NAMES = {"row_major": "Row-major", "paged_split": "Paged K, split by x", "paged_whole": "Paged K, not split"}
 
 
-def accesses(survey: Any) -> None:
-    """One warp's requests of a kernel, and every source line's sums."""
-    request = page.request(page.sidebar(survey))
-    run = runs.run(request)
-    table = coalescing.by_line(run)
-    costly = table.sort_values("sectors", ascending=False, kind="stable").iloc[0]
-    steps(run, lines.choose(page, run, lines.logged(run, "global"), (costly.file, int(costly["line"]))))
-    st.subheader("Every access of global memory", anchor=False)
-    st.dataframe(table.drop(columns=["file", "line"]).round(3), hide_index=True, width="stretch")
-    st.caption(
-        f"Of the traced {request.plan.item}: addresses {run.provenance} on {run.device}; sectors and lines derived. "
-        f"What a cache then spares "
-        "is not counted here."
-    )
+@dataclass(frozen=True)
+class Look:
+    """What is to be shown. request: as chosen. layouts: the same under each layout, none where a kernel's own accesses
+    are looked at. line: the choice."""
+
+    request: Request
+    layouts: tuple[Request, ...]
+    line: str
 
 
-def layouts(survey: Any) -> None:
-    """The same reads under each layout that the problem knows."""
-    kernels = [name for name, spec in page.kernels.items() if LAYOUT in fields_of(spec.problem_type)]
-    backend = page.sidebar(survey, hidden=(LAYOUT, "width"), kernels=kernels)
-    names = page.fields(page.state)[LAYOUT].allowed or ()
-    made = {name: runs.run(in_layout(name, backend)) for name in names}
-    table = coalescing.layouts({title_of(name): run for name, run in made.items()})
-    left, right = st.columns([9, 11], gap="large")
-    with left:
-        st.altair_chart(
-            coalescing.layouts_chart(table), key="layouts", width="stretch", alt="Sectors per request of each layout"
-        )
-    with right:
-        st.dataframe(table.round(2), hide_index=True, width="stretch")
-        st.caption(
-            "One warp reads the same elements each time. The paged layouts read pieces of 16 bytes, as the K cache of "
-            "PagedAttention does: split "
-            "by x, the same piece of neighbouring tokens lies side by side; not split, each token's key lies in one "
-            "run."
-        )
-    run = made[page.segments(LAYOUT, {name: title_of(name) for name in names}, "Layout", label_visibility="visible")]
-    reads = next(site for site in lines.logged(run, "global") if site.event == "load")
-    steps(run, (reads.file, reads.line))
+def what(state: State, backend: str) -> Look:
+    if state["view"] != "layouts":
+        return Look(COALESCING.request_of(state, backend=backend), (), state["line"])
+    known = COALESCING.fields(state)[LAYOUT].allowed or ()
+    made = {name: _in_layout(state, name, backend) for name in known}
+    there = {name: request for name, request in made.items() if backend != "recorded" or recordings.has(request)}
+    chosen = state[LAYOUT] if state[LAYOUT] in there else next(iter(there), state[LAYOUT])
+    return Look(made[chosen], tuple(there.values()) or (made[chosen],), "")
 
 
-def title_of(layout: str) -> str:
+def _in_layout(state: State, layout: str, backend: str) -> Request:
+    """The chosen request in that layout, with the least width that it takes."""
+    error = ProblemError(f"There is no width for the layout {layout}.")
+    for width in COALESCING.fields(state)["width"].allowed or ():
+        try:
+            return COALESCING.request_of(state, backend=backend, layout=layout, width=width)
+        except ProblemError as refused:
+            error = refused
+    raise error
+
+
+def make(look: Look) -> Stage:
+    run = running.run(look.request)
+    if look.layouts:
+        runs = _layouts(look)
+        chosen = title_of(look.request)
+        reads = next(site for site in lines.logged(run, "global") if site.event == "load")
+        story = coalescing.explain_layouts(runs, chosen, (reads.file, reads.line))
+        made = coalescing.stage_of(story, run, running.provenance(run), chosen)
+        return replace(made, questions=[*made.questions, *_more(made, chosen)])
+    table = coalescing.worst_first(coalescing.by_line(run))
+    places = [(file, int(line)) for file, line in zip(table.file, table.line)]
+    at = lines.choose(look.line, run, lines.logged(run, "global"), every="Every line, the worst use first")
+    story = coalescing.explain(run, [at.at] if at.at else list(dict.fromkeys(places)))
+    made = coalescing.stage_of(story, run, running.provenance(run), late=[at.choice], told=at.told)
+    made = replace(made, views=[*made.views, *threads.beside(run)])
+    return replace(made, questions=[*made.questions, *_more(made), *questions.beside(made)])
+
+
+def _more(made: Stage, chosen: str = "") -> list[Question]:
+    """Of the requests of the picture in which questions.sectors asks. chosen: the layout, if several are shown."""
+    alone = next(view for view in made.views if view.id == "sectors")
+    return questions.sectors(alone.meta["sides"][0]["requests"], coalescing.veils(chosen))
+
+
+def _layouts(look: Look) -> dict[str, Run]:
+    return {title_of(request): running.run(request) for request in look.layouts}
+
+
+def title_of(request: Request) -> str:
+    layout = getattr(request.problem, LAYOUT)
     return NAMES.get(layout, layout.replace("_", " ").capitalize())
 
 
-def in_layout(layout: str, backend: str) -> Request:
-    """The chosen request in that layout, with the least width that it takes."""
-    request, error = None, None
-    for width in page.fields(page.state)["width"].allowed or ():
-        try:
-            problem = page.problem(layout=layout, width=width)
-            request = request or Request(page.spec(), problem, tuple(page.settings().items()), backend=backend)
-        except ProblemError as refused:
-            error = refused
-    if not request:
-        raise error or ProblemError(f"There is no width for the layout {layout}.")
-    return request
-
-
-def steps(run: Run, at: lines.Place) -> None:
-    """The requests of one probe, on the clock."""
-    story = coalescing.explain(run, at)
-    page.write_link()
-    frame.steps(
-        story.frames, (run.request, at), run.request.kernel, lambda: components.view("sectors", coalescing.view(story))
+def lines_tab(look: Look) -> list[Block]:
+    """Every source line that touches global memory, the worst use of sectors first."""
+    run = running.run(look.request)
+    table = coalescing.worst_first(coalescing.by_line(run))
+    gain = table["sectors"] > table["sectors at best"]
+    shown = table.assign(lit=gain).drop(columns=["file", "line"]).round(3)
+    caption = (
+        f"Of the traced {look.request.plan.item}: addresses {run.provenance} on {run.device}; sectors and lines "
+        "derived. What a cache then spares is not counted here. Marked: where fewer sectors would hold the bytes."
     )
-    if story.left_out:
-        st.caption(
-            f"The first {len(story.frames)} requests of the warp on this line are shown; {story.left_out} more are "
-            f"counted in the tables."
-        )
-    frame.badge(run)
+    return [stage.heading("Every access of global memory"), stage.table(shown, caption, lit="lit")]
 
 
-survey = runs.survey()
-st.header("Coalescing", anchor=False)
-st.markdown(
-    "Global memory moves in sectors of 32 bytes. What a warp asks for at once is moved once, however many lanes ask; "
-    "what nobody asked for is "
-    "moved along."
+def layouts_tab(look: Look) -> list[Block]:
+    """Sectors per request of each layout, as a chart and as a table."""
+    table = coalescing.layouts(_layouts(look))
+    said = (
+        "One warp reads the same elements each time. The paged layouts read pieces of 16 bytes, as the K cache of "
+        "PagedAttention does: split by x, the same piece of neighbouring tokens lies side by side; not split, each "
+        "token's key lies in one run."
+    )
+    shown = table.assign(lit=table.layout == title_of(look.request)).round(2)
+    chart = stage.chart(
+        coalescing.layouts_chart(table), "Sectors per request of each layout", "", "Sectors per request"
+    )
+    return [stage.row([chart], [stage.table(shown, said, lit="lit")])]
+
+
+def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
+    """The kernels of the view; the layout stands in front, and what is impossible is told. Side by side every layout
+    has the least width that it takes."""
+    shown = sectors_view(asked, state)
+    found: dict[str, dict[str, Any]] = {
+        "view": {"label": "Look at", "options": VIEWS},
+        "kernel": {"options": kernel_options({n: s for n, s in asked.kernels.items() if n in shown})},
+    }
+    found |= possible.narrowed(asked, state)
+    if state["view"] == "layouts":
+        known = asked.fields(state)[LAYOUT].allowed or ()
+        names = {layout: NAMES.get(layout, layout.replace("_", " ").capitalize()) for layout in known}
+        found[LAYOUT] = {"label": "Layout", "group": "own", "options": names}
+        found |= {"width": {"hidden": True}, "preset": {"hidden": True}}
+    return found
+
+
+STORY = Story(
+    path="coalescing",
+    title="Coalescing",
+    look="Global memory moves in sectors of 32 bytes: what a warp asks for at once is moved once, however many lanes "
+    "ask. Look for the bytes that nobody asked for, and that are moved along.",
+    asked=COALESCING,
+    what=what,
+    make=make,
+    parts={
+        "lines": lines_tab,
+        "layouts": tab_of(Look, layouts_tab, lambda look: look.layouts),
+        **tabs.PARTS,
+    },
+    narrowed=narrowed,
+    changed=lines.changed,
 )
-view = page.segments("view", TITLES)
-show_ignored()
-try:
-    (accesses if view == "attention" else layouts)(survey)
-except WarpglassError as error:
-    page.write_link()
-    frame.cannot(error)
-frame.labels()

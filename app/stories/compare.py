@@ -1,99 +1,456 @@
-"""Compare: two kernels, or two builds of one, on the same inputs under one clock, and what differs in code, bytes,
-conflicts and time."""
+"""Compare: two kernels, or two builds of one, on the same inputs under one clock: who is faster, why, and what differs
+in steps, code, bytes, conflicts and outputs."""
 
+import datetime
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
 
-import streamlit as st
+import pandas as pd
 
-from app import frame, runs
-from app.choices import places, show_ignored
-from app.choices.pages import COMPARE as page
-from app.clock import components
-from app.sections import both_times
-from explainers import compare, tiling, traffic
-from kernels.build import DEFAULT_ARCH
+from app import estimates, running, tabs
+from app.choices import State, compared
+from app.choices.pages import COMPARE
+from app.story import Story
+from explainers import (
+    bank_conflicts,
+    compare,
+    compare_reasons,
+    compare_times,
+    generic,
+    hierarchy,
+    questions,
+    stage,
+    tiling,
+    timing,
+)
+from explainers.compare_reasons import Figures, Rates, Reason
+from explainers.compare_times import Verdict
+from explainers.stage import Block, Stage, Tab
+from kernels.build import inspection
+from kernels.build.occupancy import MACHINES, occupancy
+from kernels.core.fields import fields_of, write_value
+from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError, WarpglassError
+from kernels.memory import model
+from kernels.run.results import Run
+from kernels.timing import bench, protocol, rows
+from kernels.timing.hierarchy import recorded as recorded_hierarchy
+from kernels.timing.tables import Provenance
 
-survey = runs.survey()
-st.header("Compare", anchor=False)
-backend = page.sidebar(survey)
-places.choose(page)
-page.write_link()
-show_ignored()
-requests = [places.request(page, backend, side) for side in page.sides]
-names = [request.kernel.name for request in requests]
-try:
-    for request in requests:  # both before either is run, so that a choice that cannot be says so once
-        request.scope.check(request.plan)
-except ProblemError as error:
-    frame.cannot(error)
-    st.stop()
-for column, side, request in zip(st.columns(2, gap="medium"), "AB", requests):
-    column.markdown(frame.headline(request.kernel, f"{side}: "))
-both = [runs.run(request) for request in requests]
-stories = [tiling.explain(run) for run in both]
-aligned = compare.align(stories[0].frames, stories[1].frames)
-stories = [replace(story, frames=frames) for story, frames in zip(stories, (aligned.a, aligned.b))]
+Pair = tuple[Request, Request]
+STEPS = {"cpu": 2e7, "gpu": 3e8}  # multiply-adds of a run that is made only for its figures
+TABS = [Tab("verdict", "Verdict"), Tab("differs", "What differs"), Tab("times", "Times")]
+MORE = [Tab("outputs", "Outputs"), Tab("diff", "Source, A to B"), Tab("data", "Data and labels")]
+MOST_LEADING = 2  # reasons that stand under the verdict
 
-components.clock(aligned.frames, run_id=str(hash(tuple(requests))), step=st.session_state.pop("first_step", 0))
-for mount in (  # a row of columns each, so that both sides stay level
-    lambda side, run, story: components.narration(story.frames, side),
-    lambda side, run, story: components.view("matrices", *tiling.view(run, story), side),
-    lambda side, run, story: components.code(run.request.kernel, story.frames, side=side),
-):
-    for column, side, run, story in zip(st.columns(2, gap="medium"), page.sides, both, stories):
-        with column:
-            mount(side, run, story)
-st.caption(
-    "Steps are the same where both kernels are in the same phase and at the same first key; where only one of them has "
-    "such a step, the other waits."
+
+def _most(amounts: Sequence[float]) -> int:
+    """The first place of the largest."""
+    return max(range(len(amounts)), key=lambda n: amounts[n])
+
+
+def _step_of_bytes(run: Run) -> int:
+    """At which most bytes are moved."""
+    moved = [sum(frame["bytes"].values()) for frame in tiling.explain(run).frames]
+    return _most([now - before for before, now in zip([0, *moved], moved)])
+
+
+def _step_of_wavefronts(run: Run) -> int:
+    """The first of the access that takes most of the line that costs most: each wavefront is a step, and what has
+    remedies is shown beside the same without."""
+    sides = bank_conflicts.before_and_after(run.request)
+    shown = sides[:1] if sides[0] == run.request else sides  # a remedy takes no more
+    taken = [f["access"] for f in bank_conflicts.explain([running.run(r) for r in shown], _costly_line(run)).frames]
+    return _most([taken.count(access) for access in taken])
+
+
+def _step_of_products(run: Run) -> int:
+    return _most([frame["phase"] == "scores" for frame in tiling.explain(run).frames])
+
+
+def _step_of_launch(run: Run) -> int:
+    """The first of the last launch."""
+    return _most([frame["launch"] for frame in generic.explain(run).frames])
+
+
+def _costly_line(run: Run) -> tuple[str, int]:
+    """Of shared memory: file and line of the probe with the most wavefronts."""
+    costs = model.requests(run.trace, space="shared").costs
+    file, line = costs.groupby(["file", "line"], observed=True).wavefronts.sum().idxmax()
+    return str(file), int(line)
+
+
+def _last_step_of_limits(run: Run) -> int:
+    """Where all resources have been counted, of a kernel's first launch: four, and what they allow together."""
+    return 4
+
+
+# A reason -> the story that shows it, what of it to open, and at which step.
+SHOWN_BY: dict[str, tuple[str, dict[str, str], Callable[[Run], int]]] = {
+    "wavefronts": ("bank_conflicts", {"view": "attention"}, _step_of_wavefronts),
+    "bytes": ("tiling", {"tab": "bytes"}, _step_of_bytes),
+    "arithmetic": ("registers", {}, _step_of_products),
+    "multiprocessors": ("occupancy", {}, _last_step_of_limits),
+    "warps": ("occupancy", {}, _last_step_of_limits),
+    "launches": ("any_kernel", {}, _step_of_launch),
+}
+
+
+def what(state: State, backend: str) -> Pair:
+    return compared.requests(COMPARE, state, backend)
+
+
+def make(pair: Pair) -> Stage:
+    runs = [running.run(request) for request in pair]
+    told = _verdict(pair)
+    if any(request.broken for request in pair):
+        told = Verdict(f"{told.said} {compare.largest_sentence(compare.outputs(*runs))}", told.tone)
+    now = [Tab("time_now", "Time both")] if pair[0].backend == "gpu" else []
+    where = compare.provenance([running.provenance(run) for run in runs])
+    made = compare.stage_of(runs, where, told.said, told.tone, [*TABS, *now, *MORE])
+    lead = "lead" if told.row is not None else ""
+    return replace(made, questions=questions.compare(runs, made, told.row), lead=lead)
+
+
+# ---- the verdict ----
+
+
+def verdict_tab(pair: Pair) -> list[Block]:
+    """Who is faster, why, and what that leaves unexplained: all of the builds that were timed."""
+    told, both = _verdict(pair), compared.times(*pair)
+    blocks = [stage.note(told.said, told.tone)]
+    if told.row is None:
+        return [*blocks, stage.text("Without a time there is nothing to explain. What differs stands in the next tab.")]
+    if said := compare_times.range_sentence(both):
+        blocks.append(stage.text(f"{said} All of them are under Times."))
+    try:
+        return [*blocks, *_explained(_why(pair, told.row))]
+    except WarpglassError as error:
+        return [*blocks, stage.note(f"Why cannot be said here. {error}")]
+
+
+def lead(pair: Pair) -> list[Block]:
+    """The weightiest reasons, each in a line."""
+    try:
+        why = _why(pair, _verdict(pair).row)
+    except WarpglassError as error:
+        return [stage.text(f"Why cannot be said here. {error}")]
+    if not why.found:
+        return [stage.text(f"No figure says why {why.faster} should be faster.")]
+    return [_told(reason.brief, number, reason, why) for number, reason in enumerate(why.found[:MOST_LEADING], 1)]
+
+
+def _verdict(pair: Pair) -> Verdict:
+    # where no side is a what-if, no run is needed
+    right = [not r.broken or compare.is_right(running.errors(running.run(r))) for r in pair]
+    said, tone = compare.broken_sentence(pair, right), compare.broken_tone(pair, right)
+    return compare_times.verdict(compared.times(*pair), pair, said, compared.absent(*pair), tone)
+
+
+@dataclass(frozen=True)
+class _Why:
+    """Why a row's ratio is as it is. runs: of the timed builds, a side each. found: what speaks for the faster side,
+    the weightiest first; against: what speaks for the slower."""
+
+    row: Any
+    rates: Rates
+    figures: list[Figures]
+    runs: list[Run]
+    found: list[Reason]
+    against: list[Reason]
+
+    @property
+    def times_us(self) -> tuple[float, float]:
+        return self.row.median_us, self.row.median_us_b
+
+    @property
+    def faster(self) -> str:
+        return "AB"[self.row.ratio >= 1]
+
+    @property
+    def problem(self) -> Any:
+        """That was timed."""
+        return compare_times.problem_of(self.row, type(self.runs[0].request.problem))
+
+
+def _why(pair: Pair, row: Any) -> _Why:
+    """WarpglassError where it cannot be said."""
+    if not pair[0].problem.work:
+        raise ProblemError("This problem counts no multiply-adds. What differs stands in a tab of its own.")
+    rates = _rates(pair, row)
+    if rates is None:
+        raise ProblemError(f"The rates of {row.device} are not recorded.")
+    made = [_counted(pair, row, side) for side in (0, 1)]
+    figures, runs = [f for f, _ in made], [run for _, run in made]
+    return _Why(row, rates, figures, runs, *compare_reasons.reasons(figures, rates, (row.median_us, row.median_us_b)))
+
+
+def _explained(why: _Why) -> list[Block]:
+    run, row, faster = why.runs[0], why.row, why.faster
+    counted = run.request.problem.size
+    scaled = (
+        "" if why.problem == run.request.problem else f" They are counted at {counted} and scaled by the multiply-adds."
+    )
+    blocks = [
+        stage.text(
+            "The time and all figures below are of the same two builds, those named above, "
+            f"on the timed problem.{scaled}"
+        )
+    ]
+    if compare_times.is_even(row):
+        titles = (f"What would make {faster} faster: the weightiest first", f"What speaks against {faster}")
+    else:
+        titles = (f"Why {faster} is faster: the weightiest first", f"What speaks against {faster}, and is no reason")
+    blocks.append(stage.heading(titles[0] if why.found else f"No figure says why {faster} should be faster"))
+    blocks += [_told(reason.said, number, reason, why) for number, reason in enumerate(why.found, 1)]
+    if why.against:
+        blocks.append(stage.heading(titles[1]))
+        blocks += [_told(reason.said, number, reason, why) for number, reason in enumerate(why.against, 1)]
+    percents = [(row.roof_percent, row.roof), (row.roof_percent_b, row.roof_b)]
+    return [
+        *blocks,
+        stage.heading("What they leave unexplained"),
+        stage.text(compare_reasons.unexplained(why.figures, why.rates, why.times_us, percents)),
+        stage.text(
+            f"Bytes and wavefronts are {run.provenance} and derived; a least time is an amount over the rate that "
+            f"was measured on {row.device} (Memory hierarchy, Multiply-adds), so it is modelled. A reason's weight is "
+            "the slower build's least time less the faster one's; what has no time of its own comes last.",
+            "modelled",
+        ),
+    ]
+
+
+def _told(said: str, number: int, reason: Reason, why: _Why) -> Block:
+    links = [_link(side, reason.what, run, why) for side, run in zip("AB", why.runs)]
+    return stage.text(f"{number}. {said}", links=[link for link in links if link])
+
+
+def _link(side: str, what: str, run: Run, why: _Why) -> Block | None:
+    """To the story that shows a reason of a side's build, at the step that does; None if no such story shows that
+    kernel."""
+    from app.stories import STORIES
+
+    path, more, step_of = SHOWN_BY[what]
+    request, story = run.request, STORIES[path]
+    if request.kernel.name not in story.asked.kernels:
+        return None
+    # a figure of the timed problem itself; what is stepped through is the run whose amounts were scaled
+    problem = why.problem if path == "occupancy" else request.problem
+    given = {"kernel": request.kernel.name, **{n: getattr(problem, n) for n in fields_of(type(problem))}}
+    given |= {
+        **request.constants,
+        "at_item": request.scope.first,
+        "at_tile": request.scope.first,
+        "arch": _arch(why.row),
+    }
+    if what == "wavefronts":
+        given["line"] = "{}:{}".format(*_costly_line(run))
+    state, _ = story.asked.read_link({"kernel": request.kernel.name})
+    query = {name: write_value(value) for name, value in given.items() if name in story.asked.known(state)}
+    return stage.link(f"{side} in {story.title}", path, {**query, **more, "step": str(1 + step_of(run))})
+
+
+# ---- figures of the timed builds ----
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """A side's timed build on the problem that it is run on for its figures."""
+
+    request: Request
+    times: float  # how many times more multiply-adds the timed problem has
+
+
+def _rates(pair: Pair, row: Any) -> Rates | None:
+    """The machine's own, on which the row was timed; None where they are not recorded."""
+    where = {w.device: w for _, w in bench.recorded().values()}.get(row.device)
+    machine = next((m for m in MACHINES.values() if m.gpu in row.device), None)
+    with suppress(WarpglassError):
+        levels = hierarchy.plateaus(recorded_hierarchy(row.device).table).set_index("level")["GB/s"]
+        if where and machine:
+            titles = [rows.arithmetic_title(r.kernel.tensor_products) for r in pair]
+            roofs = bench.arithmetic_roofs(where.roofs, [r.kernel.tensor_products for r in pair])
+            a, b = ((title, 1e12 * roofs[title]) for title in titles)
+            shared, l2 = 1e9 * levels["Shared memory"], 1e9 * levels["L2 cache"]
+            return Rates(shared, l2, (a, b), machine.multiprocessors, machine.warps)
+    return None
+
+
+def _counted(pair: Pair, row: Any, side: int) -> tuple[Figures, Run]:
+    timed = _timed_build(pair, row, side)
+    request = timed.request
+    run = running.run(request)
+    every = None if tiling.accepts(request.kernel) else running.traffic(request)
+    whole = compare_times.problem_of(row, type(request.problem))
+    held = occupancy(request.kernel, whole, request.settings, _arch(row))
+    return compare_reasons.figures(run, every, held, timed.times), run
+
+
+def _arch(row: Any) -> str:
+    """What the timed builds were made for."""
+    arch = next(name for name, machine in MACHINES.items() if machine.gpu in row.device)
+    return f"{arch}a" if arch == "sm_90" else arch
+
+
+def _timed_build(pair: Pair, row: Any, side: int) -> _Timed:
+    """The build that a row was timed with, on its problem, or where that is too large to be run here on the smallest
+    like it that both kernels have a time on, of whatever builds; its scope a tile in the middle, which stands for
+    all."""
+    kind, backend = type(pair[0].problem), "gpu" if pair[0].backend == "gpu" else "cpu"
+    problem = timed = compare_times.problem_of(row, kind)
+    if timed.cpu_steps > STEPS[backend]:
+        found = [
+            p for p in compared.timed_problems(pair[0]) if p in compared.timed_problems(pair[1]) and _alike(p, timed)
+        ]
+        problem = min(found, key=lambda p: p.cpu_steps)
+    settings = tuple(compare_times.settings_of(row, side).items())
+    request = Request(pair[side].kernel, problem, settings, Scope(), backend)
+    if tiling.accepts(request.kernel):
+        tiles = request.plan.items // prod(tiling.tensor_at(request, "O").shape[:-2])
+        request = Request(request.kernel, problem, settings, Scope(tiles // 2), backend)
+    return _Timed(request, timed.work.flops / problem.work.flops)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two problems differ in nothing but how large they are."""
+    kinds = ("head_dim", "causal", "dtype")
+    return [a.bench_columns.get(name) for name in kinds] == [b.bench_columns.get(name) for name in kinds]
+
+
+# ---- what differs ----
+
+
+def differs_tab(pair: Pair) -> list[Block]:
+    """The builds on the stage, figure by figure."""
+    runs, arch = [running.run(request) for request in pair], tabs.arch_of(pair[0])
+    facts: list[Any] = [None, None]
+    held: list[Any] = [None, None]
+    absent = ""
+    try:  # no NVRTC here, or an architecture whose limits are not known
+        facts = [inspection.inspect(r.kernel, r.problem, r.settings, arch) for r in pair]
+        held = [occupancy(r.kernel, r.problem, r.settings, arch) for r in pair]
+    except WarpglassError as error:
+        absent = f" Registers and occupancy are not known here: {error}"
+    traffics = [running.traffic(request) for request in pair]
+    table = compare.differences(pair, facts, held, [compare.costs(run) for run in runs], traffics)
+    over = (
+        "of the whole run"
+        if all(t.whole for t in traffics)
+        else "of what is traced, as the whole run's records would not fit"
+    )
+    said = (
+        f"Of the builds on the stage. Addresses {runs[0].provenance}; wavefronts and sectors derived from them, of "
+        f"what is traced; bytes counted {over}; registers and occupancy for {arch}.{absent}"
+    )
+    return [{**stage.table(table, said), "differs": [words != "the same" for words in table["in words"]]}]
+
+
+def outputs_tab(pair: Pair) -> list[Block]:
+    runs = [running.run(request) for request in pair]
+    table = compare.outputs(*runs)
+    errors = [running.errors(run) for run in runs]
+    said = compare.output_sentence(table, runs, errors)
+    texts = table.assign(**{"largest difference": [f"{value:.3g}" for value in table["largest difference"]]})
+    effects = [
+        stage.text(f"{side}: {constant.what_if}. {constant.effect}")
+        for side, request in zip("AB", pair)
+        for constant in request.broken
+    ]
+    return [stage.note(said, compare.broken_tone(pair, [*map(compare.is_right, errors)])), *effects, stage.table(texts)]
+
+
+def diff_tab(pair: Pair) -> list[Block]:
+    a, b = (request.kernel for request in pair)
+    if a == b:
+        return [stage.note(f"Both are builds of {a.name}: the source is the same, only the constants differ.")]
+    return [compare.diff(a, b)]
+
+
+def data_tab(pair: Pair) -> list[Block]:
+    blocks: list[Block] = []
+    for side, request in zip("AB", pair):
+        blocks += [stage.heading(f"{side}: {request.kernel.name}"), *tabs.data(request)[:2]]
+    return [*blocks, *tabs.labels()]
+
+
+# ---- times ----
+
+
+def times_tab(pair: Pair) -> list[Block]:
+    """Every recorded time of both."""
+    both = compared.times(*pair)
+    if both.empty:
+        return [stage.note(f"No problem has a recorded time of both. {compared.absent(*pair)}")]
+    return _times_blocks(pair, both, compare_times.range_sentence(both))
+
+
+def time_now_tab(pair: Pair) -> list[Block]:
+    """Times both builds of the stage on this GPU: on the stage's problem, and on one that fills the GPU."""
+    roofs, today = protocol.roofs(), datetime.datetime.now()
+    problems = list(dict.fromkeys([pair[0].problem, *_filling(pair[0].problem)]))
+    made = [rows.row(protocol.measure(_point(r, p)), roofs) for p in problems for r in pair]
+    device = running.run(pair[0]).device
+    table = timing.prepared(rows.table(made), Provenance(device, "", today.date().isoformat()), "measured")
+    both = compare_times.times(table, pair)
+    blocks = [
+        stage.note(f"{'AB'[n % 2]}, {entry['name']}, has no time. {entry['reason']}")
+        for n, entry in enumerate(made)
+        if entry["status"] != "ok"
+    ]
+    said = (
+        f"Measured on {device}, {today:%Y-%m-%d %H:%M}, of the builds on the stage; kept until the code or the choices "
+        "change."
+    )
+    if both.empty:
+        return [*blocks, stage.text(said)]
+    told = compare_times.ratio_sentence(compare_times.nearest(both, problems[-1]))
+    return [stage.note(told), *blocks, *_times_blocks(pair, both, said)]
+
+
+def _filling(problem: Any) -> list[Any]:
+    """The problem that a bench begins with, with as much of this one as goes with it."""
+    with suppress(ProblemError):
+        return [type(problem).bench_begin()]
+    return []
+
+
+def _point(request: Request, problem: Any) -> protocol.Point:
+    return protocol.Point(request.kernel.name, problem, tuple(request.constants.items()))
+
+
+def _times_blocks(pair: Pair, both: pd.DataFrame, said: str) -> list[Block]:
+    own = "Medians, p10 to p90. Where the stage's builds were not timed, those that a kernel chooses itself stand here."
+    about = "A's time over B's, with its spread, against seq_len"
+    caption = "Medians; above 1 B is faster. The bar goes from A's p10 over B's p90 to A's p90 over B's p10."
+    return [
+        stage.text(said),
+        stage.chart(compare_times.ratio_chart(both), about, caption, "A's time over B's"),
+        stage.table(compare_times.times_table(both, pair), own),
+    ]
+
+
+STORY = Story(
+    path="compare",
+    title="Compare",
+    look="Watch which side waits, and which moves fewer bytes for the same step. "
+    "The verdict says who is faster by how much; look for the figure that is as far apart as the times are.",
+    asked=COMPARE,
+    what=what,
+    make=make,
+    launches={"differs": estimates.traffic},
+    parts={
+        "lead": lead,
+        "verdict": verdict_tab,
+        "differs": differs_tab,
+        "times": times_tab,
+        "time_now": time_now_tab,
+        "outputs": outputs_tab,
+        "diff": diff_tab,
+        "data": data_tab,
+    },
+    narrowed=compared.narrowed,
+    changed=compared.changed,
 )
-
-st.subheader("What differs", anchor=False)
-arch = survey.devices["gpu"].target if backend == "gpu" else DEFAULT_ARCH
-facts = [runs.facts(r.kernel, r.problem, r.settings, arch)[0] for r in requests]
-occupancies: list = [None, None]
-with suppress(WarpglassError):  # no NVRTC here, or an architecture whose limits are not known
-    occupancies = [runs.occupancy(r.kernel, r.problem, r.settings, arch) for r in requests]
-traffics = [runs.traffic(request) for request in requests]
-table = compare.differences(requests, facts, occupancies, [compare.costs(run) for run in both], traffics)
-st.dataframe(table, hide_index=True, width="stretch", height=35 * (len(table) + 1) + 3)
-over = (
-    "of the whole run"
-    if all(t.whole for t in traffics)
-    else "of the traced tile, as the whole run's records would not fit"
-)
-st.caption(
-    f"Addresses {both[0].provenance}; wavefronts and sectors derived from them, of the traced query tile; bytes "
-    f"counted {over}; registers and "
-    f"occupancy for {arch}."
-)
-left, right = st.columns(2, gap="large")
-with left:
-    st.markdown("**Bytes from and to global memory**")
-    titled = [replace(r, kernel=replace(r.kernel, title=f"{side}: {r.kernel.name}")) for side, r in zip("AB", requests)]
-    bars = traffic.chart(list(zip(titled, traffics)))
-    st.altair_chart(bars, key="traffic", width="stretch", alt="How many times each side moves each tensor")
-with right:
-    st.markdown("**Outputs and state**")
-    agreement = compare.outputs(*both)
-    st.info(compare.output_sentence(agreement, *both), icon=":material/balance:")
-    texts = [f"{value:.3g}" for value in agreement["largest difference"]]
-    st.dataframe(agreement.assign(**{"largest difference": texts}), hide_index=True, width="stretch")
-    for side, run in zip("AB", both):
-        if run.request.broken:
-            st.caption(f"{side} is broken on purpose: {run.request.broken[0].effect}")
-
-st.subheader("Times", anchor=False)
-both_times.show(requests, survey)
-st.subheader("Source, A to B", anchor=False)
-if names[0] == names[1]:
-    st.caption(f"Both are builds of {names[0]}: the source is the same, only the constants differ.")
-else:
-    with st.expander(f"The diff from {names[0]}.cu to {names[1]}.cu", expanded=True):
-        st.code(compare.diff(requests[0].kernel, requests[1].kernel), language="diff", height=520)
-for side, run in zip("AB", both):
-    st.markdown(f"**{side}: {run.request.kernel.name}**")
-    frame.badge(run)
-frame.labels()

@@ -1,58 +1,109 @@
 """Occupancy: how many blocks a multiprocessor holds, from the real cubin; and the timeline of a grid, a lane for each
 multiprocessor."""
 
-import streamlit as st
+from dataclasses import dataclass, replace
+from typing import Any
 
-from app import frame, runs
-from app.choices import show_ignored
-from app.choices.pages import OCCUPANCY as page
-from explainers import occupancy
-from kernels.build.occupancy import block_constants, machine
+from app import tabs
+from app.choices import State, timelines
+from app.choices.asked import Asked
+from app.choices.pages import OCCUPANCY
+from app.story import Story, tab_of
+from explainers import grid, occupancy, questions, stage
+from explainers.stage import Block, Stage
+from kernels.build.occupancy import Machine, alternatives, block_constants, machine
+from kernels.build.occupancy import occupancy as derive
 from kernels.core.request import Request
-from kernels.errors import WarpglassError
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError
 from kernels.memory import counters
-from kernels.timing import timelines
+from kernels.run import workers
+from kernels.timing import tables
+from kernels.timing.timelines import timeline as timeline_of
 
-TITLES = {"occupancy": "Occupancy", "timeline": "Timeline"}
+VIEWS = {"occupancy": "What limits the blocks", "timeline": "The timeline"}
 UNSEEN = ("seed", "score_scale")  # fields that decide what is computed, and nothing of how
 
 
-def show_occupancy() -> None:
-    gpu = survey.devices.get("gpu")
-    with st.sidebar:
-        kernel = page.choose_kernel()
-        arch = page.widget("arch", st, "Architecture", format_func=lambda arch: f"{arch} ({machine(arch).gpu})")
-        page.widgets(hidden=UNSEEN)
-    page.write_link()
-    problem, settings, on = page.problem(), tuple(page.settings().items()), machine(arch)
-    well_known = on.multiprocessors, f"{'an' if on.gpu[0] in 'AHLR' else 'a'} {on.gpu}"
-    count, name = (gpu.multiprocessors, gpu.name) if gpu and gpu.target == arch else well_known
-    found = runs.occupancy(kernel, problem, settings, arch, count)
-    for launch in found:
-        (st.info if launch.blocks else st.error)(occupancy.sentence(launch, on, count, name), icon=":material/memory:")
-    left, right = st.columns([2, 3], gap="large")
-    with left:
-        about = "Blocks per multiprocessor that each resource allows"
-        st.altair_chart(occupancy.limits_chart(found), key="limits", width="stretch", alt=about)
-    with right:
-        st.dataframe(
-            occupancy.launches_table(found).set_index("kernel").T.astype(str), width="stretch", height="content"
-        )
-    st.caption(
-        f"Derived from the registers and shared bytes of the timed build's cubin for {arch}, and the limits of its "
-        f"multiprocessor: {on.warps} warps, "
-        f"{on.blocks} blocks, 65,536 registers, {on.shared_bytes // 1024} KiB of shared memory. The grid is not "
-        f"launched for this. {checked()}"
+@dataclass(frozen=True)
+class Build:
+    """A build whose occupancy is derived. multiprocessors, gpu: of this machine's GPU if it is of that architecture."""
+
+    kernel: KernelSpec
+    problem: Any
+    settings: tuple[tuple[str, int], ...]
+    arch: str
+    multiprocessors: int = 0
+    gpu: str = ""
+
+    @property
+    def on(self) -> Machine:
+        return machine(self.arch)
+
+    @property
+    def name(self) -> str:
+        return self.gpu or f"{'an' if self.on.gpu[0] in 'AHLR' else 'a'} {self.on.gpu}"
+
+    @property
+    def count(self) -> int:
+        return self.multiprocessors or self.on.multiprocessors
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A timeline that is asked for, and what it is called."""
+
+    request: Request
+    label: str
+
+
+def what(state: State, backend: str) -> Build | Drawn:
+    spec, problem, settings = OCCUPANCY.spec_of(state), OCCUPANCY.problem_of(state), OCCUPANCY.settings_of(state)
+    request = Request(spec, problem, tuple(settings.items()), backend="gpu" if backend == "gpu" else "recorded")
+    if state["view"] == "timeline":
+        if backend == "gpu":
+            return Drawn(request, f"{spec.name}, {problem.size}")
+        entries = timelines.recorded_of(spec.name)
+        if not entries:
+            have = ", ".join(dict.fromkeys(entry.kernel for entry in timelines.recorded())) or "no kernel"
+            raise ProblemError(
+                f"No timeline of the present code of {spec.name} is recorded; there are some of {have}. Choose one of "
+                "these, or make them on a GPU with python -m kernels measure timelines."
+            )
+        entry = entries[min(state["recorded"], len(entries) - 1)]
+        return Drawn(entry.request, entry.label)
+    request.plan  # noqa: B018  # ProblemError where problem and constants do not go together
+    gpu = workers.survey().devices.get("gpu")
+    same = gpu is not None and gpu.target == state["arch"]
+    here = (gpu.multiprocessors, gpu.name) if gpu is not None and same else (0, "")
+    return Build(spec, problem, request.settings, state["arch"], *here)
+
+
+def make(asked: Build | Drawn) -> Stage:
+    if isinstance(asked, Drawn):
+        timeline = timeline_of(asked.request)
+        made = occupancy.timeline_stage(timeline, asked.label)
+        return replace(made, questions=questions.timeline(grid.recorded(timeline), made.frames))
+    found = derive(asked.kernel, asked.problem, asked.settings, asked.arch, multiprocessors=asked.count)
+    made = occupancy.stage_of(asked.kernel, found, asked.arch, asked.on, asked.count, asked.name, checked())
+    return replace(made, questions=questions.occupancy(found, asked.on.warps, asked.name, len(made.frames) - 1))
+
+
+def sizes(asked: Build) -> list[Block]:
+    """What other sizes of a block would give: each compiled for this."""
+    if not block_constants(asked.kernel):
+        return [stage.text(f"{asked.kernel.name} has no constant that changes how large a block is.")]
+    others = alternatives(asked.kernel, asked.problem, asked.settings, asked.arch, asked.count)
+    now = asked.kernel.settings(asked.settings)
+    said = (
+        "Each is a build of its own, compiled for this table. Of a kernel with several launches, the one with the most "
+        "blocks."
     )
-    if block_constants(kernel):
-        st.subheader("What another tile size would give", anchor=False)
-        with st.spinner("Compiling the other tile sizes"):
-            others = runs.alternatives(kernel, problem, settings, arch, count)
-        st.dataframe(occupancy.alternatives_table(others, dict(settings)), hide_index=True, width="stretch")
-        st.caption(
-            "Each is a build of its own, compiled for this table. Of a kernel with several launches, the one with the "
-            "most blocks."
-        )
+    return [stage.table(occupancy.alternatives_table(others, now), said)]
+
+
+def builds(asked: Build) -> list[Block]:
+    return tabs.builds_of(asked.kernel, asked.problem, asked.settings, asked.arch)
 
 
 def checked() -> str:
@@ -61,62 +112,51 @@ def checked() -> str:
         same = int((table.derived == table.driver).sum())
         place = f"on {where.device}, {where.date}"
         return f"Compared with the driver's own figure {place}: equal in {same} of {len(table)} launches."
-    return "No comparison with the driver's own figure is recorded."
+    return " ".join(["No comparison with the driver's own figure is recorded.", *tables.left_out(counters.OCCUPANCY)])
 
 
-def show_timeline() -> None:
-    request = timeline_request()
-    if not request:
-        reasons = " ".join(timelines.left_out()) or "Make one on a GPU with python -m kernels measure timelines."
-        st.info(f"No timeline of the present code is recorded. {reasons}", icon=":material/info:")
-        return
-    found = runs.timeline(request)
-    st.info(occupancy.timeline_sentence(found, occupancy.timeline_facts(found)), icon=":material/timeline:")
-    every = found.multiprocessors
-    shown = st.segmented_control("Multiprocessors shown", (8, 32, every), default=every, required=True)
-    about = "When each block ran, on a lane for each multiprocessor"
-    st.altair_chart(occupancy.timeline_chart(found, shown), key="timeline", width="stretch", alt=about)
-    st.altair_chart(occupancy.running_chart(found), key="running", width="stretch", alt="Blocks running at each moment")
-    st.badge(found.provenance, color=frame.BADGE_COLOURS[found.provenance])
-    st.caption(
-        f"{found.provenance.capitalize()} on {found.device}, {found.date}: {request.kernel.name}, "
-        f"{request.problem.size}. Each block's first "
-        "thread noted its multiprocessor and the GPU's global timer (in steps of 32 ns) where its probes would begin "
-        "and at its end, in a build "
-        "of its own: not a kernel's time. Launches follow one another."
-    )
+def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
+    entries, limits = timelines.recorded_of(state["kernel"]), state["view"] == "occupancy"
+    measured = not limits and timelines.measured(state)
+    found: dict[str, dict[str, Any]] = {
+        "view": {"label": "Look at", "options": VIEWS},
+        "arch": {
+            "label": "Architecture",
+            "hidden": not limits,
+            "options": {a: f"{a} ({machine(a).gpu})" for a in asked.own["arch"].allowed or ()},
+        },
+        "backend": {"hidden": limits},
+        "recorded": {
+            "label": "Recorded",
+            "kind": "select",
+            "options": dict(enumerate(timelines.labels(entries))),
+            "value": str(min(state["recorded"], max(0, len(entries) - 1))),
+            "hidden": limits or measured or not entries,
+        },
+    }
+    chosen = limits or measured  # else the recording says problem and build
+    found |= {name: {"hidden": not chosen or name in UNSEEN} for name in asked.fields(state)}
+    found |= {name: {"hidden": not chosen} for name in asked.constants(state)}
+    return found | {"preset": {"hidden": True}}  # problems worth looking at elsewhere; here the grid must fill a GPU
 
 
-def timeline_request() -> Request | None:
-    """The sidebar of the timeline, and whose is asked for: any kernel's on a GPU, else one of those recorded; None if
-    there is none."""
-    with st.sidebar:
-        if page.choose_backend(survey) == "gpu":
-            page.choose_kernel()
-            page.widgets(hidden=UNSEEN)
-            page.write_link()
-            return page.request("gpu")
-        entries = timelines.recorded()
-        if entries:
-            page.state["recorded"] = min(page["recorded"], len(entries) - 1)
-            page.widget(
-                "recorded", st, "Recorded timeline", options=range(len(entries)), format_func=lambda n: entries[n].label
-            )
-    page.write_link()
-    return entries[page["recorded"]].request if entries else None
+def changed(asked: Asked, state: State, name: str) -> None:
+    """Another kernel's recordings begin at the first; another recording brings its problem and its constants."""
+    if name == "kernel":
+        state["recorded"] = 0
+    if name in ("kernel", "view", "recorded", "backend"):
+        timelines.settle(asked, state)
 
 
-survey = runs.survey()
-st.header("Occupancy", anchor=False)
-st.markdown(
-    "How many blocks a multiprocessor holds at once, what stops it from holding more, and when and where the blocks of "
-    "a grid then ran."
+STORY = Story(
+    path="occupancy",
+    title="Occupancy",
+    look="Count how many blocks fit on one multiprocessor, resource by resource: the one that allows the fewest "
+    "decides. Then see in the timeline what becomes of a grid when its blocks are too few, or unequally long.",
+    asked=OCCUPANCY,
+    what=what,
+    make=make,
+    parts={"sizes": tab_of(Build, sizes), "builds": tab_of(Build, builds)},
+    narrowed=narrowed,
+    changed=changed,
 )
-view = page.segments("view", TITLES)
-show_ignored()
-try:
-    (show_occupancy if view == "occupancy" else show_timeline)()
-except WarpglassError as error:
-    page.write_link()
-    frame.cannot(error, "This cannot be shown.")
-frame.labels()

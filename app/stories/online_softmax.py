@@ -1,47 +1,80 @@
 """Online softmax: one row's running max and sum, step by step, beside the same row by ordinary softmax."""
 
-import streamlit as st
+from dataclasses import dataclass, replace
 
-from app import frame, runs
-from app.choices import places
-from app.choices.pages import ONLINE_SOFTMAX as page
-from app.clock import components
-from app.sections import unknown
-from explainers import online_softmax, row_charts
+from app import running, tabs
+from app.choices import State, places
+from app.choices.pages import ONLINE_SOFTMAX
+from app.story import Story
+from explainers import generic, online_softmax, questions, row_charts, stage, threads, tiling
+from explainers.online_softmax import RowStory
+from explainers.stage import Block, Stage
+from kernels.core.request import Request
+from kernels.run.results import Run
 
-survey = runs.survey()
-backend = page.sidebar(survey)
-places.choose(page, with_row=True)
-page.write_link()
-request = places.request(page, backend)
-frame.title("Online softmax", request.kernel)
-run = runs.run(request)
-row = online_softmax.rows_of(run)[0] + page["row"]
-story = online_softmax.explain(run, row)
 
-frame.steps(
-    story.frames, (request, row), request.kernel, lambda: components.view("row", *online_softmax.view(run, story, row))
+@dataclass(frozen=True)
+class Row:
+    """A row of the query tile that the request traces; row: counted in its head."""
+
+    request: Request
+    row: int
+
+
+def what(state: State, backend: str) -> Row:
+    request = places.request(ONLINE_SOFTMAX, state, backend)
+    return Row(request, tiling.query_rows(request)[1] + state["row"])
+
+
+def make(what: Row) -> Stage:
+    run, story = _of(what)
+    known = {*tiling.WANTS, *online_softmax.WANTS}
+    odd = generic.beside(run, tiling.places(what.request), known, story.steps)
+    beside = [threads.view(run, story.steps), *odd]
+    made = online_softmax.stage_of(run, story, what.row, running.provenance(run), beside)
+    ordinary = online_softmax.is_ordinary(run.request.kernel)
+    more = questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
+    return replace(made, questions=[*made.questions, *more, *questions.beside(made)])
+
+
+def charts_tab(what: Row) -> list[Block]:
+    """m and l after each tile."""
+    run, story = _of(what)
+    charts = [
+        [stage.chart(row_charts.state_chart(story, name), f"The {said} after each tile", title=said.capitalize())]
+        for name, said in (("m", "running max m"), ("l", "running sum l"))
+    ]
+    told = f"Logged: {run.provenance}. float64: modelled, for the same keys and the same m."
+    return [stage.row(*charts), stage.text(told)]
+
+
+def ordinary_tab(what: Row) -> list[Block]:
+    """The same row by ordinary softmax."""
+    run, story = _of(what)
+    told = f"Bars: ordinary softmax in float64 (modelled). Points: each key in this kernel ({run.provenance})."
+    alt_text = "The row's weights by ordinary softmax and in this kernel"
+    weights = stage.chart(row_charts.ordinary_chart(story), alt_text, told, "What each key counts for in the end")
+    table = stage.table(online_softmax.ordinary_table(story), "At the end of the row.")
+    return [stage.row([weights], [table])]
+
+
+def _of(what: Row) -> tuple[Run, RowStory]:
+    run = running.run(what.request)
+    return run, online_softmax.explain(run, what.row)
+
+
+STORY = Story(
+    path="online_softmax",
+    title="Online softmax",
+    look="Watch the running max m, and what becomes of l and O when a tile brings a larger score: all that they hold "
+    "so far counts against the old max. That is why a row needs one pass over its keys and is never stored.",
+    asked=ONLINE_SOFTMAX,
+    what=what,
+    make=make,
+    parts={
+        "charts": charts_tab,
+        "ordinary": ordinary_tab,
+        **tabs.PARTS,
+    },
+    narrowed=places.narrowed,
 )
-(st.error if story.first_wrong is not None else st.success)(story.summary)
-frame.badge(run)
-unknown.show(run, len(story.frames))
-
-left, right = st.columns(2, gap="large")
-with left:
-    for quantity, alt in (("m", "The running max after each tile"), ("l", "The running sum after each tile")):
-        chart = row_charts.state_chart(story, quantity, components.CLOCK_SELECTOR)
-        st.altair_chart(chart, key=quantity, width="stretch", alt=alt)
-    st.caption(f"Logged: {run.provenance}. float64: modelled, for the same keys and the same m.")
-with right:
-    weights = row_charts.ordinary_chart(story)
-    st.altair_chart(
-        weights, key="ordinary", width="stretch", alt="The row's weights by ordinary softmax and in this kernel"
-    )
-    st.caption(
-        "Bars: the same row by ordinary softmax in float64 (modelled). Points: what each key counts for in the end in "
-        "this kernel "
-        f"({run.provenance})."
-    )
-    frame.builds(request, survey.pick(request.backend))
-    frame.download(run)
-frame.labels()

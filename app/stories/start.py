@@ -1,44 +1,97 @@
-"""The start page: what this is, which device was found and why, and the way into the stories."""
+"""Start: a small flash run that moves, what attention and a GPU are, and the ladder from the first kernel to the last.
 
-import streamlit as st
+It has no toolbar and no choices but where to run; what it shows of a kernel is a run of it, as on every page.
+"""
 
-from app import runs
-from app.stories import PAGES
-from kernels.catalog import KERNELS
-from kernels.run.backends import NAMES
+from dataclasses import dataclass, replace
 
-PER_ROW = 4
+from app import running
+from app.choices.asked import BACKEND, Asked, State
+from app.choices.described import TITLES
+from app.choices.pages import ONLINE_SOFTMAX, SMALL, TILING
+from app.story import Story
+from explainers import ladder, stage, tiling
+from explainers.stage import Block, Stage
+from kernels import catalog
+from kernels.build import folders
+from kernels.core.request import Request, Scope
+from kernels.errors import BackendUnavailable
+from kernels.run import workers
+from kernels.run.backends import PROVENANCE, recorded
+from kernels.timing import tables
 
-survey = runs.survey()
-st.title("Warpglass", anchor=False)
-st.markdown("#### Watch real CUDA attention kernels run, one step at a time.")
-st.markdown(
-    "Warpglass compiles the kernels beside each picture, runs them, and shows what they did: the tile a block works "
-    "on, the running max "
-    "and sum of the online softmax, the bytes it all costs, the banks and sectors it touches. Every number comes from "
-    "a run "
-    "of the source you see."
-)
+ALIVE = {"seq_len": 64, "head_dim": 32, "num_heads": 1, "batch": 1}  # of the run that moves: some tiles, soon there
 
-for first in range(0, len(PAGES), PER_ROW):
-    for column, (path, title, text) in zip(st.columns(PER_ROW, gap="medium"), PAGES[first : first + PER_ROW]):
-        with column.container(border=True, height="stretch"):
-            st.subheader(title, anchor=False)
-            st.markdown(text)
-            st.page_link(path, label=f"Open {title.lower()}", icon=":material/play_circle:")
 
-picked = survey.pick()
-titles = {"gpu": "GPU", "cpu": "CPU", "recorded": "Recordings"}
-with st.container(border=True):
-    st.markdown(f"**Runs go to: {picked.name}** ({titles[picked.backend]}, {picked.driver or picked.target})")
-    for name in NAMES:
-        if name in survey.devices:
-            st.markdown(f":material/check_circle: **{titles[name]}**: {survey.devices[name].name}")
-        else:
-            st.markdown(f":material/cancel: **{titles[name]}**: {survey.reasons[name]}")
-st.caption(
-    "Kernels: "
-    + "; ".join(f"{spec.name} ({spec.title})" for spec in KERNELS.values())
-    + ". Keys on the story pages: Space plays and pauses, Left and Right step, Shift+Left and Shift+Right go a tile, "
-    "Home and End go to the ends."
+@dataclass(frozen=True)
+class Shown:
+    """request: the run that moves. where: backend in words -> what it is, or why it cannot be used. faults: of files
+    that could not be read, kernels of the user's or recordings, and of the folder in which all is kept."""
+
+    request: Request
+    where: tuple[tuple[str, str], ...]
+    faults: tuple[str, ...]
+
+
+def what(state: State, backend: str) -> Shown:
+    survey = workers.survey()
+    where = [(TITLES[name], f"{device.name} {device.driver}".strip()) for name, device in survey.devices.items()]
+    where += [(TITLES[name], f"not here: {reason}") for name, reason in survey.reasons.items()]
+    faults = (*catalog.FAULTS, *recorded.left_out(), *filter(None, [folders.notice()]))
+    return Shown(_alive(backend), tuple(where), faults)
+
+
+def _alive(backend: str) -> Request:
+    """The kernel that the story of the online softmax begins with, on a small problem; of recordings the smallest."""
+    spec = ONLINE_SOFTMAX.kernels[ONLINE_SOFTMAX.first[0]]
+    fields = spec.problem_type.__dataclass_fields__
+    if backend != "recorded":
+        problem = spec.problem_type(**{name: value for name, value in ALIVE.items() if name in fields})
+        settings = tuple({**spec.settings(), **{n: v for n, v in SMALL.items() if n in spec.settings()}}.items())
+        middle = Request(spec, problem, settings).plan.items // 2
+        return Request(spec, problem, settings, Scope(middle), backend)
+    what_ifs = {c.name: c.default for c in spec.what_ifs}
+    found = [e for e in recorded.of(spec) if all(e.settings.get(name, v) == v for name, v in what_ifs.items())]
+    if not found:
+        raise BackendUnavailable(f"Nothing is recorded of the present code of {spec.name}.")
+    entry = min(found, key=lambda e: e.problem.get("seq_len", 0) * e.problem.get("head_dim", 0))
+    problem = spec.problem_type(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.problem.items()})
+    return Request(spec, problem, tuple(entry.settings.items()), Scope(entry.scope.first), backend)
+
+
+def make(shown: Shown) -> Stage:
+    run = running.run(shown.request)
+    made = tiling.stage_of(run, running.provenance(run))
+    said = [stage.text(f"{name}: {text}.".replace("..", ".")) for name, text in shown.where]
+    faults = [stage.note(fault, "bad") for fault in (*shown.faults, *tables.unreadable())]
+    return replace(made, codes=(), tabs=(), views=made.views[:1], side=[*said, *faults], questions=(), step=0)
+
+
+def spine(shown: Shown) -> list[Block]:
+    """The ladder, each rung with its bytes on one problem and its recorded time."""
+    rungs = ladder.longest(TILING.kernels.values())
+    problem = rungs[0].problem_type()
+    requests = [Request(spec, problem, backend=shown.request.backend) for spec in rungs]
+    counted, absent = running.traffic_of_each(requests)
+    timed, said = ladder.times(rungs, tables.recorded("bench"))
+    heads = " x ".join(str(n) for n in tiling.tensor_at(requests[0], "Q").shape)
+    where = TITLES[requests[0].backend]
+    about = (
+        "Bytes read from and written to global memory, counted in the probes of whole runs "
+        f"({where[0].lower()}{where[1:]}); Q, K and V are {heads}."
+    )
+    if timed:
+        about += f" Times, of another problem and of the builds that are named: the median of one run; {said}."
+    label, made = PROVENANCE[requests[0].backend], ladder.rungs(counted, timed)
+    return [{"kind": "ladder", "rungs": made, "label": label, "about": " ".join([about, *absent])}]
+
+
+STORY = Story(
+    path="start",
+    title="Start",
+    look="One query tile of a flash attention kernel, step by step.",
+    asked=Asked(own={"backend": BACKEND}),
+    what=what,
+    make=make,
+    parts={"ladder": spine},
 )

@@ -1,46 +1,77 @@
 """Tiling: which part of Q, K^T, S, V and O a block works on, what it holds, and what that saves."""
 
-import streamlit as st
+from dataclasses import replace
 
-from app import frame, runs
-from app.choices import places
-from app.choices.pages import TILING as page
-from app.clock import components
-from app.sections import unknown
-from explainers import tiling, traffic
+from app import estimates, running, tabs
+from app.choices import State, places
+from app.choices.pages import TILING
+from app.story import Story
+from explainers import generic, grid, online_softmax, questions, reuse, stage, threads, tiling, traffic
+from explainers.stage import Block, Stage
+from kernels.core.request import Request
 
-survey = runs.survey()
-backend = page.sidebar(survey)
-places.choose(page)
-page.write_link()
-request = places.request(page, backend)
-frame.title("Tiling", request.kernel)
-run = runs.run(request)
-story = tiling.explain(run)
 
-frame.steps(story.frames, request, request.kernel, lambda: components.view("matrices", *tiling.view(run, story)))
-frame.badge(run)
-unknown.show(run, len(story.frames))
+def what(state: State, backend: str) -> Request:
+    return places.request(TILING, state, backend)
 
-st.subheader("Bytes from and to global memory", anchor=False)
-left, right = st.columns(2, gap="large")
-with left:
-    chart = traffic.cumulative_chart(run, story, components.CLOCK_SELECTOR)
-    st.altair_chart(
-        chart, key="bytes", width="stretch", alt="Bytes read and written so far, by tensor; a rule marks the step"
-    )
-    st.caption(f"This query tile, step by step ({run.provenance}).")
-    frame.builds(request, survey.pick(request.backend))
-    frame.download(run)
-with right:
-    runs.traffic(request)
-    counted, absent = runs.traffic_of_each(page.others_on(request))
-    st.altair_chart(
-        traffic.chart(counted), key="traffic", width="stretch", alt="How many times each kernel moves each tensor"
-    )
-    st.caption(" ".join([traffic.sentence(counted), *absent]))
-    reuse = traffic.reuse(counted)
-    table = reuse.pivot(index="kernel", columns="tensor", values="reuse")[list(dict.fromkeys(reuse.tensor))]
-    st.dataframe(table.reindex([other.kernel.title for other, _ in counted]), width="stretch")
-    st.caption("Reuse factor (derived): multiply-adds that use an element, over elements fetched from global memory.")
-frame.labels()
+
+def make(request: Request) -> Stage:
+    run = running.run(request)
+    known = {*tiling.WANTS, *online_softmax.WANTS}
+    whole = grid.view(request, running.live_gpu(), offers=True)
+    beside = [threads.view(run), whole, *generic.beside(run, tiling.places(request), known)]
+    made = tiling.stage_of(run, running.provenance(run), beside)
+    matrices, *others = made.views
+    made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *others])
+    return replace(made, questions=[*questions.tiling(run, made), *questions.beside(made)])
+
+
+def bytes_tab(request: Request) -> list[Block]:
+    """What each tensor costs, step by step and kernel beside kernel."""
+    run = running.run(request)
+    story = tiling.explain(run)
+    counted, absent = running.traffic_of_each(TILING.others_on(request))
+    factors = traffic.reuse(counted)
+    table = factors.pivot(index="kernel", columns="tensor", values="reuse")[list(dict.fromkeys(factors.tensor))]
+    table = table.reindex([other.kernel.title for other, _ in counted]).round(3).convert_dtypes().reset_index()
+    return [
+        stage.row(
+            [
+                stage.chart(
+                    traffic.cumulative_chart(run, story),
+                    "Bytes read and written so far, by tensor; a rule marks the step",
+                    f"This query tile, step by step ({run.provenance}).",
+                    "Bytes from and to global memory",
+                )
+            ],
+            [
+                stage.chart(
+                    traffic.chart(counted),
+                    "How many times each kernel moves each tensor",
+                    " ".join([traffic.sentence(counted), *absent]),
+                    "Kernel beside kernel",
+                )
+            ],
+            [
+                stage.table(
+                    table,
+                    "Reuse factor (derived): multiply-adds that use an element, over elements fetched from global "
+                    "memory.",
+                )
+            ],
+        )
+    ]
+
+
+STORY = Story(
+    path="tiling",
+    title="Why tiles",
+    look="Watch which rows of K and V a block copies into shared memory, and how often it goes back for them. "
+    "Every byte that is read twice from global memory could have been read once and kept.",
+    asked=TILING,
+    what=what,
+    make=make,
+    launches={"bytes": lambda what: estimates.traffic(TILING.others_on(what))},
+    parts={"bytes": bytes_tab, "builds": tabs.builds, "data": tabs.data},
+    narrowed=places.narrowed,
+)

@@ -1,88 +1,167 @@
-"""Timing: sweeps of times, live on this GPU or recorded on named ones: latency, throughput, speed-up, memory, roofline,
-a report."""
+"""Timing: sweeps of times, live on this GPU or recorded on named ones: one large chart with a switch of metric."""
 
-import streamlit as st
+import json
+from dataclasses import dataclass
+from typing import Any
 
-from app import frame, runs
-from app.choices import show_ignored
-from app.choices.pages import TIMING as page
-from app.sections import live_sweep, times
-from explainers import timing, timing_charts
-from kernels.timing import bench, compare
+import vl_convert
 
-survey = runs.survey()
-mine = st.session_state.setdefault("timing_rows", [])  # rows measured in this session
-st.header("Timing", anchor=False)
-st.markdown(
-    "How long each kernel takes, next to torch's own attention on the same inputs. Only a timed build whose output "
-    "passed against float64 gets a "
-    "time."
+from app import bundles, measuring, times, vega
+from app.choices import State
+from app.choices import times as choices
+from app.choices.pages import TIMING, TWO_RUNGS
+from app.story import Story
+from explainers import stage, timing, timing_charts, timing_stage
+from explainers.stage import Block, Stage
+from explainers.timing_stage import Shown
+from kernels.catalog import KERNELS
+from kernels.core.fields import fields_of, write_value
+from kernels.run import workers
+from kernels.timing import bench, compare, tables
+
+WIDTH, SCALE = 900, 2  # of a chart as an image
+VALUES = {  # of well-known sizes, to begin with
+    "seq_len": "128, 256, 512, 1024, 2048, 4096",
+    "width": "512, 768, 1024, 2048",
+    "num_heads": "8, 12, 16, 32",
+    "batch": "1, 4, 8, 16, 32",
+    "head_dim": "32, 64, 128",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """sources: whose times, all if none is named; at: what is recorded; now: what was measured here; gpu: this
+    machine's own, if it has one; gpus: (id, name) of each, where there are several."""
+
+    sources: tuple[str, ...]
+    at: times.Stamp
+    now: measuring.Now
+    sweep: str
+    baseline: str
+    hidden: tuple[str, ...]
+    gpu: str
+    gpus: tuple[tuple[str, str], ...] = ()
+
+
+def what(state: State, backend: str) -> Asked:
+    survey = workers.survey()
+    gpu = survey.devices.get("gpu")
+    several = tuple((one.id, one.name) for one in survey.gpus) if len(survey.gpus) > 1 else ()
+    key = choices.sweep_of(state)
+    baseline = choices.baseline_of(state) if key else ""
+    hidden = tuple(one for one in state["hide"].split("|") if one)
+    now = measuring.times()
+    return Asked(choices.sources(state), times.stamp(), now, key, baseline, hidden, gpu.name if gpu else "", several)
+
+
+def make(asked: Asked) -> Stage:
+    there, here = times.known(asked.sources, asked.now), _here(asked)
+    others = len(timing.without_sizes(there.table)) > 0
+    if not there.found:
+        said = (
+            "No sweep has two sizes yet." if len(there.table) else "Nothing is recorded and nothing was measured yet."
+        )
+        return timing_stage.nothing_yet(" ".join([said, *bench.not_recorded()]), others, here)
+    return stage.warned(timing_stage.stage_of(_shown(asked), others, here), tables.left_out(bench.KIND))
+
+
+def _shown(asked: Asked) -> Shown:
+    there = times.known(asked.sources, asked.now)
+    field, _ = there.found[asked.sweep]
+    part = times.lines(asked.sources, asked.now, asked.sweep).part
+    measured = tuple(name for name in there.where if name == times.NOW)
+    return Shown(part, field, there.titles[asked.sweep], asked.baseline, asked.hidden, there.where, measured)
+
+
+def _here(asked: Asked) -> list[Block]:
+    """What measures on this GPU, where there is one."""
+    if not asked.gpu:
+        return []
+    chosen = dict.fromkeys(TWO_RUNGS)
+    kernels = [{"name": n, "title": s.title, "fields": sweepable(n), "on": n in chosen} for n, s in KERNELS.items()]
+    about = "Each point is timed once its output has passed against float64; what is done is shown at once."
+    meta = {"what": "sweep", "gpu": asked.gpu, "kernels": kernels, "about": about, "measured": len(asked.now.rows)}
+    return [stage.live("measure", meta | {"gpus": asked.gpus})]
+
+
+def sweepable(name: str) -> dict[str, str]:
+    """What a kernel can be swept over -> values to begin with: sizes, fields of the problem, constants."""
+    spec = KERNELS[name]
+    kind = spec.problem_type
+    found = dict.fromkeys(kind.derived_fields, "")
+    for field_name, f in fields_of(kind).items():
+        if not isinstance(f.default, tuple):
+            found[field_name] = ", ".join(write_value(v) for v in f.metadata["allowed"] or (f.default,))
+    found |= {c.name: ", ".join(map(str, c.values)) for c in spec.constants}
+    return {n: v for n, v in VALUES.items() if n in found} | {n: v for n, v in found.items() if n not in VALUES}
+
+
+# ---- tabs ----
+
+
+def figures_tab(asked: Asked) -> list[Block]:
+    return timing_stage.figures(_shown(asked))
+
+
+def missing_tab(asked: Asked) -> list[Block]:
+    return timing_stage.missing(_shown(asked), bench.not_recorded())
+
+
+def others_tab(asked: Asked) -> list[Block]:
+    return timing_stage.others(times.known(asked.sources, asked.now).table)
+
+
+def take_tab(asked: Asked) -> list[Block]:
+    """The shown rows as CSV and JSON, the report, and every chart as an image."""
+    shown = _shown(asked)
+    rows = shown.rows.drop(columns=["problem"]).reset_index(drop=True)
+    where = {name: entry.as_json() for name, entry in shown.where.items()}
+    made = {"provenance": where, "baseline": shown.baseline, "rows": compare.records(shown.rows.reset_index(drop=True))}
+    report = timing.report(shown.rows, shown.part, shown.field, shown.title, shown.baseline, list(shown.where.values()))
+    files = [
+        ("CSV", "times.csv", rows.to_csv(index=False).encode()),
+        ("JSON", "times.json", json.dumps(made, indent=1).encode()),
+        ("Report (Markdown)", "report.md", report.encode()),
+    ]
+    images = []
+    for kind, title in timing_charts.CHARTS.items():
+        spec = _alone(timing_stage.charts(shown, shown.rows, kind).to_dict(), shown.title)
+        png = vl_convert.vegalite_to_png(spec, vl_version=vega.VERSION, scale=SCALE)
+        svg = vl_convert.vegalite_to_svg(spec, vl_version=vega.VERSION)
+        images += [(f"{title}, PNG", f"{kind}.png", png), (f"{title}, SVG", f"{kind}.svg", svg.encode())]
+    return [
+        stage.heading("The times"),
+        stage.row(*([_file(*file)] for file in files)),
+        stage.heading("The charts as images"),
+        stage.row(*([_file(*png), _file(*svg)] for png, svg in zip(images[::2], images[1::2]))),
+    ]
+
+
+def _file(label: str, name: str, data: bytes) -> Block:
+    name = f"warpglass-{name}"
+    return stage.download(label, bundles.keep_file(data, name), name)
+
+
+def _alone(spec: dict[str, Any], title: str) -> dict[str, Any]:
+    """A chart as it stands without the page: without the step's rule, with a title and room for the lines' names."""
+    params = [p | {"value": 0} for p in spec["params"]]
+    padding = 8  # the names at the ends are fitted in
+    more = {"params": params, "width": WIDTH, "padding": padding, "background": "white"}
+    return spec | more | {"title": {"text": title, "anchor": "start"}}
+
+
+STORY = Story(
+    path="timing",
+    title="How fast",
+    look="Step through the sizes and watch which line is lowest, and where two lines cross. "
+    "Only a timed build whose output passed against float64 gets a time; where there is none, the line has a gap and "
+    "the reason stands beside it.",
+    asked=TIMING,
+    what=what,
+    make=make,
+    parts={"figures": figures_tab, "missing": missing_tab, "take": take_tab, "others": others_tab},
+    narrowed=choices.narrowed,
+    changed=choices.changed,
+    made_on="cpu",
 )
-told = st.container()
-if "gpu" in survey.devices:
-    live_sweep.show(mine)
-else:
-    st.info(
-        f"This machine has no GPU, so the times are recorded ones. {survey.reasons.get('gpu', '')}",
-        icon=":material/info:",
-    )
-
-with st.sidebar:
-    table, where, every = times.sources(page, mine, survey)
-    found = timing.sweeps(table)
-    titles = {key: timing.sweep_title(table, field, fixed) for key, (field, fixed) in found.items()}
-if not found:
-    with told:
-        show_ignored()
-    page.write_link()
-    said = (
-        "No sweep has two sizes yet: what was measured is in the table below."
-        if len(table)
-        else "Nothing is recorded and nothing was measured yet."
-    )
-    st.warning(" ".join([said, *bench.not_recorded()]))
-    st.dataframe(table.dropna(axis=1, how="all"), hide_index=True, width="stretch")
-    frame.labels()
-    st.stop()
-with st.sidebar:
-    page.state["sweep"] = timing.find_sweep(found, page["sweep"]) or page["sweep"]
-    page.among("sweep", found, next(iter(found)))
-    key = page.widget("sweep", st, "Sweep", options=found, format_func=titles.get)
-    field, fixed = found[key]
-    part = timing.slice_of(table, field, fixed)
-    names = timing.labels(part)
-    page.among("baseline", names, times.preferred(names))
-    baseline = page.widget("baseline", st, "Baseline of the speed-ups", options=names)
-    shown = times.several(page, "Shown", names, "hide", hidden=True)
-page.write_link()
-with told:
-    show_ignored()
-compared = compare.speedups(part, baseline)
-compared = compared[compared.label.isin(shown)]
-
-st.subheader(titles[key], anchor=False)
-st.success(timing.sentence(compared, field, baseline))
-st.caption(timing.exponent_sentence(part[part.label.isin(compared.label)], field))
-roofs = {entry.device: entry.roofs for entry in where.values()}
-charts = {kind: timing_charts.chart(kind, compared, field, baseline, roofs) for kind in timing_charts.CHARTS}
-for first in range(0, len(charts), 2):
-    for column, kind in zip(st.columns(2, gap="large"), list(charts)[first : first + 2]):
-        with column:
-            st.markdown(f"**{timing_charts.CHARTS[kind]}**")
-            st.altair_chart(charts[kind], key=f"chart_{kind}", width="stretch", alt=timing_charts.ALT[kind])
-            st.caption(timing_charts.NOTES[kind])
-times.badges(where)
-st.subheader("Every figure", anchor=False)
-st.dataframe(timing.figures_table(compared, field), hide_index=True, width="stretch", key="timing_table")
-missing = timing.without_time(part)
-if len(missing):
-    st.markdown("**No time, and why**")
-    st.dataframe(missing, hide_index=True, width="stretch")
-if reasons := bench.not_recorded():
-    st.caption(" ".join(reasons))
-st.subheader("Take it along", anchor=False)
-times.downloads(
-    compared, timing.report(compared, part, field, titles[key], baseline, list(where.values())), baseline, where, charts
-)
-times.others(table)
-frame.labels()

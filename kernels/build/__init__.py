@@ -1,8 +1,8 @@
 """Source -> cubin or shared library, kept in a cache by content; and what the compiler made of it."""
 
 from kernels.build.builds import CPU, DEFAULT_ARCH, Build, EntryFacts, Mode, build
-from kernels.build.cache import cache_folder
 from kernels.build.cpp import cpp_compiler
+from kernels.build.folders import cache_folder
 from kernels.build.nvrtc import architectures
 from kernels.build.sass import instructions, sass
 

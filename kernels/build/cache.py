@@ -1,24 +1,27 @@
-"""The build cache: a folder per content, named by a hash. An entry that is cut short, changed or unreadable is made
-again."""
+"""The build cache: a folder per content, named by a hash. An entry that is cut short, changed, unreadable or another
+user's is made again; where it can be kept, folders.py says."""
 
 import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from kernels.build import folders
+
 MANIFEST = "build.json"
+_seconds = 0.0
 
 
-def cache_folder() -> Path:
-    """$WARPGLASS_CACHE, or warpglass in the user's cache folder."""
-    if os.environ.get("WARPGLASS_CACHE"):
-        return Path(os.environ["WARPGLASS_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warpglass"
+def seconds_making() -> float:
+    """Seconds that this process has spent making entries: compiling."""
+    return _seconds
 
 
 def key_of(*texts: str) -> str:
@@ -31,16 +34,24 @@ def key_of(*texts: str) -> str:
 
 def get(key: str, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
     """(folder, facts) of an entry: from the cache if it is whole, else made. make(folder) writes the file `product`
-    and returns facts in JSON's types; what it raises leaves nothing behind."""
-    folder = cache_folder() / key
-    held = _whole(folder, product)
-    if held is not None:
-        return folder, held
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    and returns facts in JSON's types; what it raises leaves nothing behind, and where that is an OSError, as of a full
+    disk, it is called again with another folder. CacheError if none can be written."""
+    for folder in folders.readable():
+        held = _whole(folder / key, product)
+        if held is not None:
+            return folder / key, held
+    return folders.write(lambda folder: _made(folder / key, product, make))
+
+
+def _made(folder: Path, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
     work = Path(tempfile.mkdtemp(dir=folder.parent, prefix="making-"))
     try:
+        global _seconds
+        began = time.monotonic()
         facts = make(work)
-        (work / MANIFEST).write_text(json.dumps({"facts": facts, "sha256": _digests(work)}))
+        _seconds += time.monotonic() - began
+        said = {"facts": facts, "sha256": _digests(work)}
+        (work / MANIFEST).write_text(json.dumps({"entry": said, "sha256": _digest_of(said)}))
         _put(work, folder, product)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -53,19 +64,31 @@ def _put(work: Path, folder: Path, product: str) -> None:
         try:
             os.rename(work, folder)
             return
-        except OSError:
+        except OSError as error:
             if _whole(folder, product) is not None:
                 return
-            shutil.rmtree(folder, ignore_errors=True)
-    raise OSError(f"{folder} cannot be replaced. Remove it, or set WARPGLASS_CACHE to another folder.")
+            failed = error
+            _remove(folder)
+    raise failed
+
+
+def _remove(folder: Path) -> None:
+    """Removes what lies in an entry's place, whatever it is."""
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        folder.unlink(missing_ok=True)
 
 
 def _whole(folder: Path, product: str) -> dict[str, Any] | None:
-    """The facts of an entry whose files are as they were written; else None."""
+    """The facts of an entry whose files are as they were written, by this user; else None."""
     try:
-        stamp = tuple((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(folder.iterdir()))
+        found = [(path.name, path.lstat()) for path in (folder, *sorted(folder.iterdir()))]
     except OSError:
         return None
+    if any(s.st_uid != os.geteuid() or stat.S_ISLNK(s.st_mode) for _, s in found):
+        return None
+    stamp = tuple((name, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in found)
     return _read(folder, product, stamp)
 
 
@@ -74,9 +97,10 @@ def _read(folder: Path, product: str, stamp: tuple) -> dict[str, Any] | None:
     """As _whole; `stamp` says names, sizes and times of the files, so that what did not change is not read again."""
     try:
         held = json.loads((folder / MANIFEST).read_text())
-        if product in held["sha256"] and held["sha256"] == _digests(folder):
-            return held["facts"]
-    except (OSError, ValueError, KeyError, TypeError):
+        said = held["entry"]
+        if held["sha256"] == _digest_of(said) and product in said["sha256"] and said["sha256"] == _digests(folder):
+            return said["facts"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return None
 
@@ -85,3 +109,7 @@ def _digests(folder: Path) -> dict[str, str]:
     """File name -> SHA-256, of every file of an entry but its manifest."""
     files = sorted(path for path in folder.iterdir() if path.name != MANIFEST)
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _digest_of(said: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()

@@ -1,10 +1,12 @@
 """The system's C++ compiler: a kernel's files over kernels/device/simt become a shared library that runs on the CPU."""
 
+import errno
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from kernels.errors import BackendUnavailable, BuildError
 
 SHIM = Path(__file__).parents[1] / "device" / "simt"
 _ERROR = r"([^\s:]+\.(?:cuh?|h|cpp)):(\d+):\d+: (?:fatal )?error: (.*)"
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)  # what a compiler says, with LC_ALL=C
 
 
 @lru_cache
@@ -50,37 +53,25 @@ class Toolchain:
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
         """Writes the files and the shim into a folder of their own, and the library of them into `folder`. Raises
-        BuildError."""
+        BuildError, and OSError where the compiler cannot write."""
         sources = folder / "sources"
         sources.mkdir()
         for name, text in (*spec.files, *self.headers()):
             (sources / name).write_text(text)
-        exports = "".join(f"SIMT_EXPORT({launch.entry})\n" for launch in _entries(spec))
+        exports = "".join(f"SIMT_EXPORT({entry})\n" for entry in dict.fromkeys(t.entry for t in spec.launch_texts))
         (sources / "unit.cpp").write_text(f'#include "{spec.files[0][0]}"\n{exports}')
         library = str(folder / f"{spec.name}{self.suffix}")
-        done = _run(
-            [
-                *self.command,
-                *options,
-                "-fPIC",
-                "-shared",
-                "-fvisibility=hidden",
-                "-x",
-                "c++",
-                str(sources / "unit.cpp"),
-                "-o",
-                library,
-            ]
-        )
-        shutil.rmtree(sources)
+        flags = ["-fPIC", "-shared", "-fvisibility=hidden", "-x", "c++", str(sources / "unit.cpp"), "-o", library]
+        done = _run([*self.command, *options, *flags], {"TMPDIR": str(sources), "LC_ALL": "C"})
         if done.returncode:
+            for number in _OF_THE_DISK:
+                if os.strerror(number) in done.stderr:
+                    raise OSError(number, os.strerror(number), str(folder))
+            if not sources.is_dir():  # the cache was removed under the compiler
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
             raise BuildError(first_error(spec, done.stderr, _ERROR))
+        shutil.rmtree(sources)
         return done.stderr, ()
-
-
-def _entries(spec: KernelSpec):
-    """The launches of a kernel, one for each entry."""
-    return {launch.entry: launch for launch in spec.launch_texts}.values()
 
 
 @lru_cache
@@ -88,8 +79,16 @@ def _version(command: tuple[str, ...]) -> str:
     return _run([*command, "--version"]).stdout.splitlines()[0].strip()
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def _run(command: list[str], environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """What a command did, and said. environment: of its own, beside ours. BackendUnavailable if it is gone."""
+    try:
+        env = {**os.environ, **(environment or {})}
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=env)
+    except OSError as error:
+        raise BackendUnavailable(
+            f"{command[0]} could not be started: {error.strerror}. Install a C++ compiler (Debian: apt install g++), "
+            "or set CXX."
+        ) from None
 
 
 def _has_fma() -> bool:

@@ -4,11 +4,12 @@ and no GPU."""
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from kernels.build.builds import DEFAULT_ARCH, Mode, build
+from kernels.build.liveness import Instruction, branch_target, live_registers
 from kernels.build.sass import INSTRUCTION, sass
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -49,20 +50,28 @@ Place = tuple[str, int]  # file and line of our source
 @dataclass(frozen=True)
 class Line:
     """One line of PTX or SASS. source: the file and line of ours that it comes from, or None; entry: the kernel it
-    stands in."""
+    stands in. labels: that stand before it (in PTX: that it is); target: the label it branches to. address: of an
+    instruction of SASS, from the start of its kernel, in bytes; live: registers that are live there (liveness)."""
 
     text: str
     source: Place | None
     entry: str
+    labels: tuple[str, ...] = ()
+    target: str = ""
+    address: int = 0
+    live: int = 0
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What the compiler made of a build: its PTX and SASS, and the mix of its instructions: kind -> {opcode: count}."""
+    """What the compiler made of a build: its PTX and SASS, and the mix of its instructions: kind -> {opcode: count}.
+    registers: kernel -> those that the compiler, named so, gave each thread."""
 
     ptx: tuple[Line, ...]
     sass: tuple[Line, ...]
     mix: dict[str, dict[str, int]]
+    registers: dict[str, int]
+    compiler: str
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,7 @@ def listing(
     ours = {name: text.splitlines() for name, text in kernel.files if name == kernel.files[0][0] or name in probed}
     ptx, source_of = _ptx(made.ptx_path.read_text(), ours)
     code = _sass(sass(made.path, with_lines=True), source_of)
-    return Listing(ptx, code, _mix(code))
+    return Listing(ptx, code, _mix(code), {fact.entry: fact.registers for fact in made.facts}, made.compiler)
 
 
 def check_widths(
@@ -150,20 +159,28 @@ def _sass(text: str, source_of: Mapping[int, Place]) -> tuple[Line, ...]:
     neighbouring loads through the same inlined function the second would get the line of the first; a line of PTX is
     never shared.
     """
-    found, entry, source = [], "", None
+    found: list[Line] = []
+    entry, source = "", None
+    labels: list[str] = []
     for line in text.splitlines():
         section = re.match(r"\s*\.section\s+\.text\.(\w+)", line)
         place = re.search(r"//## File .*, line (\d+)", line)
+        label = re.match(r"\s*([.$\w]+):\s*$", line)
         code = INSTRUCTION.search(line)
         if section:
-            entry, source = section[1], None
+            entry, source, labels = section[1], None, []
         elif place:
             source = source_of.get(int(place[1]))
+        elif label:
+            labels += [label[1]] if label[1] not in (entry, f".text.{entry}") else []
         elif code:
-            found.append(Line(code[1].strip(), source, entry))
+            target, address = branch_target(code[2]), int(code[1], 16)
+            found.append(Line(code[2].strip(), source, entry, tuple(labels), target, address))
+            labels = []
     if not found:
         raise BuildError("nvdisasm found no instructions")
-    return tuple(found)
+    live = live_registers([Instruction(line.text, line.labels, line.entry) for line in found])
+    return tuple(replace(line, live=count) for line, count in zip(found, live))
 
 
 class _Locations:
@@ -216,7 +233,10 @@ def _ptx(text: str, ours: Mapping[str, list[str]]) -> tuple[tuple[Line, ...], di
             continue
         if at.source:
             source_of[number] = at.source
-        found.append(Line(line.rstrip().expandtabs(2), at.source if line[:1] in " \t" else None, entry))
+        label, branch = re.match(r"(\$\w+):\s*$", line), re.search(r"\bbra(?:\.\w+)*\s+(\$\w+)", line)
+        source = at.source if line[:1] in " \t" else None
+        shown, labels = line.rstrip().expandtabs(2), (label[1],) if label else ()
+        found.append(Line(shown, source, entry, labels, branch[1] if branch else ""))
         if line.startswith("}"):
             at.source = None
     return tuple(found), source_of

@@ -50,7 +50,7 @@ MACHINES = {
 @dataclass(frozen=True)
 class Occupancy:
     """One launch on one architecture. limits: blocks per multiprocessor that each resource allows; blocks, warps: what
-    the smallest leaves.
+    the smallest leaves; limited_by: every resource that allows no more, in words.
 
     waves: the grid's blocks over those the whole GPU holds at once; percent: warps of those that the multiprocessor
     could hold.
@@ -68,6 +68,22 @@ class Occupancy:
     limited_by: str
     waves: float
 
+    @property
+    def limiters(self) -> tuple[str, ...]:
+        """The resources that allow no more blocks than there are."""
+        return tuple(name for name, count in self.limits.items() if count == self.blocks)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What one block takes. warps; registers of one warp, rounded up; warps that the registers allow; shared bytes with
+    CUDA's own, rounded up."""
+
+    warps: int
+    registers_per_warp: int
+    warps_by_registers: int
+    shared_bytes: int
+
 
 def machine(arch: str) -> Machine:
     """The Machine of an architecture such as sm_90a; ProblemError with those that are known."""
@@ -78,19 +94,26 @@ def machine(arch: str) -> Machine:
     return known
 
 
+def needs(threads: int, registers: int, shared_bytes: int, machine: Machine) -> Needs:
+    """What one block of a launch takes of a multiprocessor."""
+    per_warp = ceil_div(registers * 32, REGISTER_UNIT) * REGISTER_UNIT
+    by_registers = REGISTERS // PARTITIONS // per_warp * PARTITIONS if registers else machine.warps
+    shared = ceil_div(shared_bytes + machine.reserved_bytes, machine.unit) * machine.unit
+    return Needs(ceil_div(threads, 32), per_warp, by_registers, shared)
+
+
 def limits(threads: int, registers: int, shared_bytes: int, machine: Machine) -> dict[str, int]:
     """Blocks per multiprocessor that each resource allows: warps, blocks, registers, shared memory; 0 where not one
     block fits."""
-    warps = ceil_div(threads, 32)
-    per_warp = ceil_div(registers * 32, REGISTER_UNIT) * REGISTER_UNIT
-    warps_by_registers = REGISTERS // PARTITIONS // per_warp * PARTITIONS if registers else machine.warps
-    shared = ceil_div(shared_bytes + machine.reserved_bytes, machine.unit) * machine.unit
+    block = needs(threads, registers, shared_bytes, machine)
     fits = shared_bytes <= machine.shared_bytes_per_block
     return {
-        "warps": machine.warps // warps,
+        "warps": machine.warps // block.warps,
         "blocks": machine.blocks,
-        "registers": warps_by_registers // warps,
-        "shared memory": (machine.shared_bytes // shared if shared else machine.blocks) if fits else 0,
+        "registers": block.warps_by_registers // block.warps,
+        "shared memory": (machine.shared_bytes // block.shared_bytes if block.shared_bytes else machine.blocks)
+        if fits
+        else 0,
     }
 
 
@@ -114,7 +137,7 @@ def occupancy(
         shared = fact.shared_bytes + launch.shared_bytes
         allowed = limits(launch.threads, fact.registers, shared, on)
         blocks, warps = min(allowed.values()), ceil_div(launch.threads, 32)
-        limited = next(name for name, count in allowed.items() if count == blocks)
+        limited = " and ".join(name for name, count in allowed.items() if count == blocks)
         at_once = blocks * (multiprocessors or on.multiprocessors)
         percent, waves = 100 * blocks * warps / on.warps, launch.blocks / at_once if at_once else float("inf")
         found.append(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernels.errors import BackendUnavailable, BuildError
 
-INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(.*?;)")  # in nvdisasm's listing, without its address
+INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?;)")  # in nvdisasm's listing: its address, and itself
 
 
 @lru_cache
@@ -44,4 +44,4 @@ def sass(cubin: Path, with_lines: bool = False) -> str:
 
 def instructions(sass_text: str) -> list[str]:
     """The instructions of a disassembly, addresses and headers left out."""
-    return INSTRUCTION.findall(sass_text)
+    return [text for _, text in INSTRUCTION.findall(sass_text)]

@@ -9,6 +9,8 @@ import numpy as np
 
 from kernels.errors import ProblemError
 
+MOST_SAID = 80  # characters of a value that a message repeats
+
 
 def problem_field(
     default: Any, meaning: str, *, allowed=None, low=None, high=None, nested: bool = False, formerly: str = ""
@@ -66,9 +68,9 @@ def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) 
     try:
         number = value if isinstance(default, str) else _number(value, default)
     except (ValueError, TypeError, OverflowError):
-        raise ProblemError(f"{name} is {value!r}; it must be {expected}.") from None
+        raise ProblemError(f"{name} is {quoted(value)}; it must be {expected}.") from None
     if number not in allowed if allowed else not low <= number <= high:
-        raise ProblemError(f"{name} is {show_value(number)}; it must be {expected}.")
+        raise ProblemError(f"{name} is {shortened(show_value(number))}; it must be {expected}.")
     return number
 
 
@@ -87,13 +89,23 @@ def show_value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def quoted(value: Any) -> str:
+    """A value as a message names it: as Python writes it, no longer than a line."""
+    return shortened(repr(value))
+
+
+def shortened(text: str) -> str:
+    """A text, or its first MOST_SAID characters and how many there are."""
+    return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}... ({len(text):,} characters)"
+
+
 def _check_tuple(name: str, value: Any, low: int, high: int, nested: bool) -> tuple:
     """A tuple of whole numbers (or of such tuples), each from low to high."""
     if isinstance(value, str):
         value = [part for part in value.split(";" if nested else ",") if part.strip()]
     if not isinstance(value, (tuple, list, np.ndarray)):
         kind = "rows of whole numbers" if nested else "whole numbers"
-        raise ProblemError(f"{name} is {value!r}; it must be {kind} from {low} to {high}.")
+        raise ProblemError(f"{name} is {quoted(value)}; it must be {kind} from {low} to {high}.")
     if nested:
         return tuple(_check_tuple(f"{name} row {n}", row, low, high, nested=False) for n, row in enumerate(value))
     return tuple(check_value(f"{name}[{n}]", v, 0, {"low": low, "high": high}) for n, v in enumerate(value))

@@ -83,6 +83,8 @@ class Problem(Protocol):
     def counter_cases(cls, kernel: Any) -> Iterable[Case]: ...
     @classmethod
     def timeline_cases(cls, kernel: Any) -> Iterable[Case]: ...
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]: ...
 
     def with_fields(self, **changes: Any) -> "Problem": ...
 
@@ -198,6 +200,12 @@ class ProblemBase:
     def counter_cases(cls, kernel: Any) -> Iterable[Case]:
         """What is compared with Nsight Compute's counters."""
         return [Case(cls(), (), None)]
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        """title -> fields: problems worth looking at, for the pages; the first one is the default. A field that is not
+        named begins where it begins."""
+        return {}
 
     @classmethod
     def timeline_cases(cls, kernel: Any) -> Iterable[Case]:

@@ -1,6 +1,9 @@
 """What is asked for: a kernel, a problem, constants, which items write a trace, and where it runs."""
 
-from dataclasses import dataclass, field
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kernels.errors import ProblemError
@@ -80,7 +83,17 @@ class Request:
         return self.kernel.plan(self.problem, self.constants)
 
     @property
+    def identity(self) -> tuple[dict[str, Any], dict[str, int]]:
+        """The problem's fields and the constants as JSON holds them, tuples as lists: what a recording is found by."""
+        return json.loads(json.dumps(asdict(self.problem))), self.constants
+
+    @property
     def broken(self) -> "tuple[Constant, ...]":
         """The what-if constants that this request sets to break the kernel."""
         chosen = self.constants
         return tuple(c for c in self.kernel.constants if c.what_if and chosen[c.name] != c.default)
+
+
+def identity_key(problem: Mapping[str, Any], settings: Mapping[str, int]) -> str:
+    """Eight hex digits of a Request.identity, for the names of files."""
+    return hashlib.sha256(json.dumps([problem, settings], sort_keys=True).encode()).hexdigest()[:8]

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate, whole
 from kernels.core.fields import check_value, show_value
 from kernels.core.launch import Condition, Constant, Launch, LaunchText, Plan, ScratchText, TensorMap, Tuned
+from kernels.core.remembered import remembered
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import FrontMatterError, ProblemError
 
@@ -69,7 +70,7 @@ class KernelSpec:
     @property
     def code_hash(self) -> str:
         """Sixteen hex digits that change with the code: source and headers without comments and blank lines, and the
-        launches. Names recordings and times; build.OPTIONS are part of it."""
+        launches. Names recordings and times; GPU_OPTIONS are part of it."""
         return _code_hash(self)
 
     # ---- constants ----
@@ -142,7 +143,7 @@ class KernelSpec:
         """The parameter names of an entry, in order, the probes' own left out."""
         return signature(self.source, entry)
 
-    @property
+    @cached_property
     def tensor_of_symbol(self) -> dict[str, str]:
         """The name that a probe gives a tensor of global memory, such as K (of K_gmem) -> the tensor's name, such as
         k_cache."""
@@ -206,7 +207,7 @@ GPU_OPTIONS = ("--std=c++17", "-lineinfo", "--fmad=false")
 written in the source is fused, so that the GPU rounds where the CPU does."""
 
 
-@lru_cache(maxsize=2048)
+@remembered(2048)
 def _plan(spec: KernelSpec, problem: Any, settings: tuple[tuple[str, int], ...]) -> Plan:
     names = {**spec._problem_names(problem), **dict(settings)}
     place = spec.path.name

@@ -4,7 +4,7 @@ the value and the remedy."""
 from collections.abc import Sequence
 from typing import Any
 
-from kernels.core.fields import fields_of, former_names
+from kernels.core.fields import fields_of, former_names, quoted
 from kernels.core.launch import Plan
 from kernels.core.request import Scope
 from kernels.core.spec import KernelSpec
@@ -23,11 +23,11 @@ def assignments(kernel: KernelSpec, texts: Sequence[str]) -> tuple[Any, tuple[tu
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise ProblemError(f"--set takes FIELD=VALUE; got {text!r}.")
+            raise ProblemError(f"--set takes FIELD=VALUE; got {quoted(text)}.")
         name = former.get(name, name)
         if name not in known and name not in constants:
             raise ProblemError(
-                f"{kernel.name} has no field or constant {name!r}; it has "
+                f"{kernel.name} has no field or constant {quoted(name)}; it has "
                 f"{', '.join([*sorted(known), *sorted(constants)])}."
             )
         (problem if name in known else settings)[name] = value
@@ -53,6 +53,10 @@ def scope(texts: Sequence[str], plan: Plan) -> Scope:
 def _range(text: str, value: str, item: str) -> tuple[int, int]:
     """FIRST and COUNT of FIRST[:COUNT]."""
     first, _, count = value.partition(":")
-    if not first.isdecimal() or (count and not count.isdecimal()):
-        raise ProblemError(f"--scope is {text!r}; it must be FIRST, FIRST:COUNT ({item}s, whole numbers) or all.")
+    if not _is_whole(first) or (count and not _is_whole(count)):
+        raise ProblemError(f"--scope is {quoted(text)}; it must be FIRST, FIRST:COUNT ({item}s, whole numbers) or all.")
     return int(first), int(count or 1)
+
+
+def _is_whole(text: str) -> bool:
+    return text.isdecimal() and len(text) < 19  # so that it is an item's number, and Python reads it

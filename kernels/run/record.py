@@ -34,12 +34,13 @@ def record(
 
 
 def missing(kernels: Sequence[KernelSpec], with_tables: bool) -> list[str]:
-    """What is not recorded of the kernels' present code on any GPU, a line for each run; and which tables of times are
-    missing."""
+    """What is not recorded of the kernels' present code on any GPU, a line for each run; which recordings cannot be
+    read; and which tables of times are missing."""
     lines = [
         f"{spec.name} has no recording of its present code of {case.problem} {dict(case.settings)}"
         for spec, case in recorded.missing(kernels)
     ]
+    lines += recorded.left_out()
     if not with_tables:
         return lines
     for kind in (hierarchy.HIERARCHY, hierarchy.CYCLES):

@@ -43,7 +43,16 @@ from kernels.timing.rows import (
     skipped_row,
     table,
 )
-from kernels.timing.sweeps import MOST_POINTS, Skipped, by_problem, default_names, points, set_field, sweep_field
+from kernels.timing.sweeps import (
+    MOST_POINTS,
+    Skipped,
+    by_problem,
+    can_sweep,
+    default_names,
+    points,
+    set_field,
+    sweep_field,
+)
 
 __all__ = [
     "COLUMNS",
@@ -156,11 +165,12 @@ def provenance(device: Any, roofs: Mapping[str, float], made: pd.DataFrame) -> t
 
 
 def recorded_points() -> list[Point | Skipped]:
-    """What is recorded: every kernel of the catalogue, and the peers, over the sweeps of its problem (bench_sweeps)."""
+    """What is recorded: every kernel of the catalogue, and the peers, over the sweeps of its problem (bench_sweeps); a
+    constant is swept for the kernels that have it."""
     found = {}
     for kind in dict.fromkeys(spec.problem_type for spec in catalog.KERNELS.values()):
-        names = list(catalog.of_problem(kind))
         for sweeps, held in kind.bench_sweeps():
+            names = [name for name, spec in catalog.of_problem(kind).items() if can_sweep(spec, sweeps)]
             for point in points(names, sweeps, held.items(), with_peers=True, most=10**6):
                 found[point if isinstance(point, Point) else (point.name, *point.at.items())] = point
     return by_problem(found.values())
@@ -233,10 +243,18 @@ def recorded() -> dict[str, tuple[pd.DataFrame, tables.Provenance]]:
 def not_recorded() -> list[str]:
     """What a reader of the recorded tables should know is missing, a sentence for each reason."""
     reasons = tables.left_out(KIND)
+    asked = [(point.name, _key_of(point)) for point in recorded_points()]
     for device, (made, _) in recorded().items():
         absent = [name for name in catalog.KERNELS if name not in set(made["name"])]
         if absent:
             reasons.append(f"Of {', '.join(absent)} no times of the present code are recorded on {device}.")
+        there = {_key(entry) for entry in made.astype(object).where(made.notna(), None).to_dict("records")}
+        missing = [name for name, key in asked if key not in there and name not in absent]
+        if missing:
+            said = f"{len(missing)} of {len(asked)} points of the present sweeps are not recorded on {device}"
+            reasons.append(
+                f"{said}: of {', '.join(dict.fromkeys(missing))}. Record them with python -m kernels record."
+            )
     if not reasons and not recorded():
         reasons.append("No times are recorded. Record them on a GPU with python -m kernels record.")
     return reasons

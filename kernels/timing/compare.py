@@ -87,11 +87,11 @@ def load_kept(path: str | Path) -> tuple[pd.DataFrame, Provenance]:
             said["provenance"].pop("sources", None)
             made, where = pd.DataFrame(said["rows"]), Provenance.from_json(said["provenance"])
             made["problem"] = [_without_former(text) for text in made["problem"]]
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise TraceError(f"{path.name} is not a table of times: {error!r}.") from None
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise TraceError(f"{path.name} is not a table of times: {error!r}. {tables.REMEDY}.") from None
     absent = [name for name in COLUMNS if name not in made]
     if absent:
-        raise TraceError(f"{path.name} is not a table of times: it has no column {', '.join(absent)}.")
+        raise TraceError(f"{path.name} is not a table of times: it has no column {', '.join(absent)}. {tables.REMEDY}.")
     return made, where
 
 

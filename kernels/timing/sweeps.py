@@ -81,6 +81,17 @@ def points(
     return by_problem(found.values())
 
 
+def can_sweep(kernel: KernelSpec, sweeps: Iterable[tuple[str, Iterable[Any]]]) -> bool:
+    """Whether the kernel has every field of these sweeps, as a field of its problem or as a constant with those
+    values."""
+    kind, constants = kernel.problem_type, {c.name: c for c in kernel.constants}
+    fields = {*fields_of(kind), *former_names(kind), *kind.derived_fields}
+    return all(
+        field in fields or (field in constants and set(values) <= set(constants[field].values))
+        for field, values in sweeps
+    )
+
+
 def _says_how_for_peers(problem: Any) -> bool:
     """Whether problems of this kind can be attention for torch at all; which of them, peer_inputs says."""
     return type(problem).peer_inputs is not ProblemBase.peer_inputs

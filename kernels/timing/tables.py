@@ -1,12 +1,14 @@
 """Measured tables with where, when and with what they were measured: kernels/recordings/<kind>/<GPU>.csv, one file for
 each GPU.
 
-A file's first line is a # and JSON: the format's version and the fields of Provenance; the rest is CSV. Kinds are
-hierarchy, cycles, bench, calibration and occupancy, and the timelines, of which there are several for each GPU. Nothing
-here needs a GPU, torch or CuPy.
+A file's first line is a # and JSON: the format's version, the SHA-256 of the rest and the fields of Provenance; the
+rest is CSV. Kinds are hierarchy, cycles, bench, calibration and occupancy, and the timelines, of which there are
+several for each GPU. Nothing here needs a GPU, torch or CuPy.
 """
 
 import datetime
+import hashlib
+import io
 import json
 import re
 from collections.abc import Iterable
@@ -21,6 +23,8 @@ from kernels.errors import TraceError
 
 FOLDER = Path(__file__).parents[1] / "recordings"
 FORMAT = 2  # of a table's file; 1, which said nothing of its version, had the columns heads, kv_heads and head_size
+
+REMEDY = "Restore it, or measure it again with this program (python -m kernels record, on a GPU)"
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,9 @@ def save(table: pd.DataFrame, path: str | Path, where: Provenance) -> Path:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    with part.open("w") as file:
-        file.write("# " + json.dumps({"format": FORMAT, **where.as_json()}) + "\n")
-        table.to_csv(file, index=False, lineterminator="\n")
+    rows = table.to_csv(index=False, lineterminator="\n")
+    said = {"format": FORMAT, "sha256": _digest(rows), **where.as_json()}
+    part.write_text(f"# {json.dumps(said)}\n{rows}")
     part.replace(path)
     return path
 
@@ -89,18 +93,25 @@ def load(path: str | Path) -> tuple[pd.DataFrame, Provenance]:
     try:
         state = path.stat()
         return _load(path, state.st_mtime_ns, state.st_size)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise TraceError(f"{path.name} is not a table of measurements: {error}.") from None
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        said = f"{'/'.join(path.parts[-2:])} is not a table of measurements: {str(error).rstrip('.')}. {REMEDY}."
+        raise TraceError(said) from None
 
 
 @lru_cache(maxsize=64)
 def _load(path: Path, changed: int, size: int) -> tuple[pd.DataFrame, Provenance]:
     """`load`, remembered until the file changes."""
-    with path.open() as file:
+    with path.open(newline="") as file:
         said = json.loads(file.readline().removeprefix("# "))
         check_format(said, path)
-        table = pd.read_csv(file)
-    return table, Provenance.from_json(said)
+        rows = file.read()
+    if said.pop("sha256", _digest(rows)) != _digest(rows):
+        raise ValueError("its rows are not those that were written")
+    return pd.read_csv(io.StringIO(rows)), Provenance.from_json(said)
+
+
+def _digest(rows: str) -> str:
+    return hashlib.sha256(rows.encode()).hexdigest()
 
 
 def check_format(said: dict[str, Any], path: Path) -> None:
@@ -125,6 +136,17 @@ def recorded(kind: str) -> dict[str, tuple[pd.DataFrame, Provenance]]:
 def left_out(kind: str) -> list[str]:
     """Why recorded tables of a kind are not shown, a sentence for each: of another format, or not readable."""
     return _look(kind)[1]
+
+
+def unreadable() -> list[str]:
+    """Why recorded tables of any kind, timelines too, cannot be read, a sentence for each."""
+    reasons = []
+    for path in sorted(FOLDER.rglob("*.csv")):
+        try:
+            load(path)
+        except TraceError as error:
+            reasons.append(str(error))
+    return reasons
 
 
 def _look(kind: str) -> tuple[dict[str, tuple[pd.DataFrame, Provenance]], list[str]]:

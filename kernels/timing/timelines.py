@@ -2,8 +2,6 @@
 recorded."""
 
 import datetime
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -14,7 +12,7 @@ import pandas as pd
 
 from kernels import catalog
 from kernels.core.fields import write_value
-from kernels.core.request import Request
+from kernels.core.request import Request, identity_key
 from kernels.errors import ProblemError, RunError, TraceError
 from kernels.timing import tables
 
@@ -178,22 +176,17 @@ def record(
 
 def _path(request: Request, device: str) -> Path:
     spec = request.kernel
-    asked_for = json.dumps([_problem(request.problem), request.constants], sort_keys=True)
-    name = f"{spec.name}-{spec.code_hash[:8]}-{hashlib.sha256(asked_for.encode()).hexdigest()[:8]}.csv"
+    name = f"{spec.name}-{spec.code_hash[:8]}-{identity_key(*request.identity)}.csv"
     return tables.FOLDER / KIND / tables.file_name(device) / name
 
 
 def _save(made: Timeline, path: Path, device: Any) -> Path:
     request = made.request
-    identity = {"kernel": request.kernel.name, "problem": _problem(request.problem), "settings": request.constants}
+    problem, settings = request.identity
+    identity = {"kernel": request.kernel.name, "problem": problem, "settings": settings}
     counts = {"left": made.left, "multiprocessors": made.multiprocessors}
     where = tables.provenance(device, {request.kernel.name: request.kernel.code_hash}, **identity, **counts)
     return tables.save(made.table, path, where)
-
-
-def _problem(problem: Any) -> dict[str, Any]:
-    """A problem's fields as JSON holds them: tuples as lists."""
-    return json.loads(json.dumps(asdict(problem)))
 
 
 def _is_there(path: Path) -> bool:

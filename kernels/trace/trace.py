@@ -80,16 +80,23 @@ class Trace:
             provenance = json.loads(table.schema.metadata[_METADATA])
             lost, version = int(provenance.pop("lost")), provenance.pop("format", 1)
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise TraceError(f"{path.name} is not a Warpglass trace: {error}") from None
+            raise TraceError(f"{path.name} is not a Warpglass trace: {str(error).rstrip('.')}. {_anew(path)}") from None
         if version != FORMAT:
             raise TraceError(
-                f"{path.name} is a trace of format {version}; this Warpglass reads format {FORMAT}. Make it anew with "
-                f"python -m kernels run KERNEL --trace {path.name}, or a recording with python -m kernels record."
+                f"{path.name} is a trace of format {version}; this Warpglass reads format {FORMAT}. {_anew(path)}"
             )
         wrong = [n for n, kind in _TYPES.items() if n not in table.column_names or table.schema.field(n).type != kind]
         if wrong:
-            raise TraceError(f"{path.name} is not a Warpglass trace: no proper column {', '.join(wrong)}")
+            named = ", ".join(wrong)
+            raise TraceError(f"{path.name} is not a Warpglass trace: no proper column {named}. {_anew(path)}")
         return cls(table.replace_schema_metadata(None), lost, provenance)
+
+
+def _anew(path: Path) -> str:
+    return (
+        f"Make it anew with python -m kernels run KERNEL --trace {path.name}, or a recording with python -m kernels "
+        "record."
+    )
 
 
 def decode(raw_records: Sequence[RawRecords], sites: Sites, provenance: Mapping[str, Any] | None = None) -> Trace:

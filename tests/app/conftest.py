@@ -1,10 +1,14 @@
 """What the page tests share: recordings and tables of times made here, in place of a GPU's."""
 
+import concurrent.futures
+import sys
+import threading
 from dataclasses import replace
 
 import pytest
 
 from kernels import catalog
+from kernels.build import folders
 from kernels.core.problem import Case
 from kernels.core.tolerance import OutputError
 from kernels.run import execute, workers
@@ -15,41 +19,92 @@ GPU = "NVIDIA Test"
 ROOFS = {"copy_gb_per_s": 4000.0, "fp32_tflops": 60.0, "fp16_tflops": 800.0}
 
 
-@pytest.fixture(autouse=True)
-def fresh_results():
-    from app import runs
+@pytest.fixture
+def fresh():
+    """For a test that changes what pages find: nothing is remembered, before and after."""
+    forget()
+    yield
+    forget()
 
-    runs._results.clear()
 
+def forget():
+    from app import bundles
 
-class Done:
-    """A job that was done here and now."""
-
-    def __init__(self, answer):
-        self.answer = answer
-
-    def result(self, timeout=None):
-        return self.answer
-
-    def done(self):
-        return True
+    bundles.forget()
+    for module in [module for name, module in sys.modules.items() if name.startswith("app.") and name != "app.server"]:
+        for kept in (value for value in vars(module).values() if hasattr(value, "cache_clear")):
+            if kept.__module__ == module.__name__:
+                kept.cache_clear()
 
 
 @pytest.fixture
-def recordings(monkeypatch, tmp_path):
+def cache(monkeypatch, tmp_path):
+    """The folder of this test's own bundles; workers that run already keep theirs elsewhere."""
+    from app import answers, bundles
+
+    bundles.forget()
+    answers.ask.cache_clear()
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path))
+    monkeypatch.setenv(folders.SPARE, str(tmp_path / "spare"))
+    yield tmp_path / "bundles"
+    bundles.forget()
+
+
+class Jobs:
+    """In place of the workers: jobs that are done in this process, each when it is asked for, or when `let` says so.
+
+    labels: what was submitted. error: what every job ends with, if anything. held: jobs are not done before `let_go`.
+    """
+
+    def __init__(self):
+        self.labels, self.error, self.held = [], None, False
+        self._lock, self._go = threading.Lock(), threading.Event()
+
+    def submit(self, function, *args, backend, what, **more):
+        with self._lock:
+            self.labels.append(what)
+        future = concurrent.futures.Future()
+        job = workers.Job(future, what, workers.TIME_LIMIT)
+        if self.held:
+            threading.Thread(target=lambda: self._go.wait(30) and self._do(future, function, args)).start()
+        else:
+            self._do(future, function, args)
+        return job
+
+    def let_go(self):
+        self._go.set()
+
+    def _do(self, future, function, args):
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            if self.error:
+                raise self.error
+            future.set_result(function(*args))
+        except Exception as error:
+            future.set_exception(error)
+
+
+@pytest.fixture
+def jobs(monkeypatch):
+    """Jobs, in place of workers.submit."""
+    made = Jobs()
+    workers.survey()  # of this machine, asked of a real worker
+    monkeypatch.setattr(workers, "submit", made.submit)
+    yield made
+    made.let_go()
+
+
+@pytest.fixture
+def recordings(monkeypatch, tmp_path, fresh):
     """record(kernel, problem, settings): makes a recording of a run on this CPU, as if on a GPU. Pages find no
     other."""
     monkeypatch.setattr(recorded, "FOLDER", tmp_path / "runs")
     recorded.refresh()
-    real, survey = workers.submit, workers.survey()
+    survey = workers.survey()
     devices = {**survey.devices, "recorded": Device("recorded", GPU, "recorded", recorded.SHARED_MAX)}
     here = Survey(devices, {name: reason for name, reason in survey.reasons.items() if name != "recorded"})
     monkeypatch.setattr(workers, "survey", lambda: here)
-    monkeypatch.setattr(
-        workers,  # a worker process would look at the repository's recordings
-        "submit",
-        lambda f, *a, backend, **kw: Done(f(*a)) if backend == "recorded" else real(f, *a, backend=backend, **kw),
-    )
 
     def record(kernel, problem=None, settings=()):
         spec = catalog.KERNELS[kernel]
@@ -57,13 +112,14 @@ def recordings(monkeypatch, tmp_path):
         request = recorded.request_of(spec, case, "cpu")
         run = replace(execute.run(request), device=GPU, date="2026-01-02")
         recorded.save(run, execute.traffic(request), execute.yardstick(request))
+        return request
 
     yield record
     recorded.refresh()
 
 
 @pytest.fixture
-def times(monkeypatch, tmp_path):
+def times(monkeypatch, tmp_path, fresh):
     """Recorded times of a made-up GPU: every dense kernel and one of torch's, over seq_len and over batch."""
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     made = []

@@ -5,9 +5,10 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from app.choices import NONE, Choice, cache, pages, places
+from app.choices import NONE, Choice, cache, compared, pages, places
 from app.choices.asked import Asked
-from app.choices.choice import fields_of_build
+from explainers import compare_times
+from explainers.builds import fields_of_build
 from kernels.catalog import KERNELS, of_family
 from kernels.core.fields import fields_of, problem_field, write_value
 from kernels.core.launch import Constant
@@ -36,8 +37,8 @@ def requests(page, state):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_an_empty_link_gives_the_beginnings_and_ignores_nothing(name):
-    state, ignored, step = read(PAGES[name])
-    assert not ignored and step == 0
+    state, ignored = read(PAGES[name])
+    assert not ignored
     known = PAGES[name].known(state)
     assert set(state) == set(known)
     assert (
@@ -48,12 +49,9 @@ def test_an_empty_link_gives_the_beginnings_and_ignores_nothing(name):
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize(
-    ("parameter", "value", "words"), [("colour", "red", "colour is not a choice"), ("step", "z", "step is 'z'")]
-)
-def test_what_no_page_knows_is_told(name, parameter, value, words):
-    state, ignored, _ = read(PAGES[name], f"{parameter}={value}")
-    assert state == read(PAGES[name])[0] and len(ignored) == 1 and words in ignored[0]
+def test_what_no_page_knows_is_told(name):
+    state, ignored = read(PAGES[name], "colour=red")
+    assert state == read(PAGES[name])[0] and ignored == ["colour is not a choice of this page."]
 
 
 @pytest.mark.parametrize("name", WITH_KERNELS)
@@ -62,7 +60,7 @@ def test_nonsense_is_replaced_by_the_beginning_and_told_for_every_choice(name):
     for choice, known in page.known(begin).items():
         if known.check or known.late or isinstance(known.begin, str) and known.allowed is None:
             continue
-        state, ignored, _ = read(page, f"{choice}=<b>x</b>")
+        state, ignored = read(page, f"{choice}=<b>x</b>")
         assert state == begin and len(ignored) == 1 and ignored[0].startswith(f"{choice}"), choice
         assert "<b>x</b>" in ignored[0]
 
@@ -72,7 +70,7 @@ def test_every_field_and_every_constant_is_a_choice_of_every_kernel(name):
     page = PAGES[name]
     first = "kernel" if page.sides == ("",) else page.sides[0]
     for kernel, spec in page.kernels.items():
-        state, ignored, _ = read(page, f"{first}={kernel}")
+        state, ignored = read(page, f"{first}={kernel}")
         assert not ignored and page.spec_of(state) == spec
         fields = set(fields_of(spec.problem_type)) - set(page.without)
         own = {c.name for c in spec.constants if not (c.what_if and page.one_what_if)}
@@ -86,7 +84,7 @@ def test_a_link_written_from_a_state_is_read_back(name):
     page = PAGES[name]
     for kernel in page.kernels:
         state = read(page, f"{'kernel' if page.sides == ('',) else page.sides[0]}={kernel}")[0]
-        again, ignored, _ = page.read_link({n: write_value(v) for n, v in state.items() if write_value(v) != ""})
+        again, ignored = page.read_link({n: write_value(v) for n, v in state.items() if write_value(v) != ""})
         assert again == state and not ignored
 
 
@@ -94,12 +92,12 @@ def test_a_link_written_from_a_state_is_read_back(name):
 
 
 def test_a_link_of_a_story_is_read_as_it_was_written():
-    state, ignored, step = read(
+    state, ignored = read(
         pages.TILING,
         "kernel=01_naive&backend=cpu&what_if=SUBTRACT_MAX&seq_len=100&head_dim=64&batch=2&num_heads=3&causal=true"
-        "&score_scale=2.5&seed=7&BLOCK_Q=8&BLOCK_KV=32&at_batch=1&at_head=2&at_tile=12&row=3&step=4",
+        "&score_scale=2.5&seed=7&BLOCK_Q=8&BLOCK_KV=32&at_batch=1&at_head=2&at_tile=12&row=3",
     )
-    assert not ignored and step == 4
+    assert not ignored
     problem = pages.TILING.problem_of(state)
     assert pages.TILING.settings_of(state) == {"BLOCK_Q": 8, "BLOCK_KV": 32, "SUBTRACT_MAX": 0}
     assert (problem.causal, problem.score_scale, problem.batch, problem.num_heads) == (True, 2.5, 2, 3)
@@ -128,18 +126,18 @@ def test_the_name_that_a_field_once_had_is_taken():
     ],
 )
 def test_a_story_replaces_nonsense_and_tells_it(parameter, value, words):
-    state, ignored, _ = read(pages.TILING, f"{parameter}={value}")
+    state, ignored = read(pages.TILING, f"{parameter}={value}")
     assert state == read(pages.TILING)[0]
     assert len(ignored) == 1 and words in ignored[0]
 
 
 def test_a_whatif_of_another_kernel_is_told():
-    state, ignored, _ = read(pages.TILING, "kernel=01_naive&what_if=RESCALE")
+    state, ignored = read(pages.TILING, "kernel=01_naive&what_if=RESCALE")
     assert state["what_if"] == NONE and "what_if is RESCALE; it must be one of none, SUBTRACT_MAX" in ignored[0]
 
 
 def test_short_sequences_bring_the_row_into_range_without_a_word():
-    state, ignored, _ = read(pages.ONLINE_SOFTMAX, "seq_len=1")
+    state, ignored = read(pages.ONLINE_SOFTMAX, "seq_len=1")
     assert state["row"] == 0 and not ignored
 
 
@@ -170,7 +168,7 @@ def test_six_constants_are_six_choices(monkeypatch):
     more = tuple(Constant(f"EXTRA_{n}", 1, (1, 2, 4), "one more") for n in range(4))
     many = replace(spec, constants=(*spec.constants, *more))
     page = replace(pages.TILING, kernels={"03_flash": many})
-    state, ignored, _ = read(page, "EXTRA_0=2&EXTRA_1=4&EXTRA_2=2&EXTRA_3=4")
+    state, ignored = read(page, "EXTRA_0=2&EXTRA_1=4&EXTRA_2=2&EXTRA_3=4")
     assert not ignored and set(page.constants(state)) == {"BLOCK_Q", "BLOCK_KV", "PAD_K", *(c.name for c in more)}
     assert [page.settings_of(state)[c.name] for c in more] == [2, 4, 2, 4]
 
@@ -199,20 +197,21 @@ def test_a_beginning_that_cannot_be_is_not_taken():
 
 def test_a_link_of_compare_says_both_sides():
     page = pages.COMPARE
-    state, ignored, step = read(
+    state, ignored = read(
         page,
         "a=02_tiled&b=04_flash_registers&a_BLOCK_Q=8&a_PAD_K=4&b_BLOCK_Q=64&b_BLOCK_KV=32&b_PAD=0&b_RESCALE=0"
-        "&seq_len=100&heads=3&batch=2&causal=true&at_batch=1&at_head=2&at_query=70&step=5",
+        "&seq_len=100&heads=3&batch=2&causal=true&at_batch=1&at_head=2&at_query=70",
     )
-    assert not ignored and step == 5
+    assert not ignored
     a, b = (request.constants for request in requests(page, state))
     assert (a["BLOCK_Q"], a["PAD_K"], b["PAD"], b["RESCALE"]) == (8, 4, 0, 0)
 
 
-def test_compare_begins_with_two_rungs_of_the_ladder_in_small_tiles():
+def test_compare_begins_with_two_rungs_of_the_ladder_in_the_builds_that_are_timed():
     a, b = requests(pages.COMPARE, read(pages.COMPARE)[0])
     assert b.kernel.changed_from == a.kernel.name and a.problem == b.problem
-    assert a.constants["BLOCK_Q"] == b.constants["BLOCK_Q"] == 16
+    row = compared.nearest(a, b)
+    assert row.asked and compare_times.problem_of(row, type(a.problem)).seq_len == a.problem.seq_len
 
 
 @pytest.mark.parametrize(
@@ -221,12 +220,12 @@ def test_compare_begins_with_two_rungs_of_the_ladder_in_small_tiles():
         ("a", "99_magic", "a is '99_magic'"),
         ("a_BLOCK_Q", "64", "a_BLOCK_Q is 64"),
         ("b_PAD", "3", "b_PAD is 3"),
-        ("at_query", "64", "here it can be 0 to 63"),
+        ("at_query", "128", "here it can be 0 to 127"),
         ("at_head", "9", "here it can be 0 to 1"),
     ],
 )
 def test_compare_replaces_nonsense_and_tells_it(parameter, value, words):
-    state, ignored, _ = read(pages.COMPARE, f"{parameter}={value}")
+    state, ignored = read(pages.COMPARE, f"{parameter}={value}")
     assert state == read(pages.COMPARE)[0] and len(ignored) == 1 and words in ignored[0]
 
 
@@ -237,13 +236,11 @@ def test_a_link_of_the_block_table_is_read_as_it_was_written():
     link = (
         "view=walk&scenario=by_hand&events=add+A+20%2C+fork+B+A&moment=1&shuffle=3&num_blocks=9&kernel=paged_v2"
         "&sequence=0&head=7&num_heads=8&num_kv_heads=1&head_dim=96&block_size=8&dtype=float16&alibi=true"
-        "&score_scale=2.5&seed=4&WARPS=2&PARTITION=128&step=5&backend=cpu"
+        "&score_scale=2.5&seed=4&WARPS=2&PARTITION=128&backend=cpu"
     )
-    state, ignored, step = read(pages.BLOCK_TABLE, link)
-    assert not ignored and step == 5
-    assert {name: write_value(value) for name, value in state.items()} == {
-        k: v for k, v in parse_qsl(link) if k != "step"
-    }
+    state, ignored = read(pages.BLOCK_TABLE, link)
+    assert not ignored
+    assert {name: write_value(value) for name, value in state.items()} == dict(parse_qsl(link))
     scenario = cache.scenario_of(state)
     assert scenario.events == (Event("add", "A", 20), Event("fork", "B", parent="A"))
     assert scenario.states(8)[0][0].num_blocks == 9
@@ -260,8 +257,8 @@ def test_the_block_table_begins_at_the_scenarios_end():
     [
         ("scenario", "zoo", "scenario is zoo; it must be one of two_chats"),
         ("events", "add A", "Event 1 is 'add A'; it must be add NAME TOKENS"),
-        ("moment", "99", "moment is 99; here it can be 0 to 9"),
-        ("sequence", "2", "sequence is 2; here it can be 0 to 1"),
+        ("moment", "99", "moment is 99; here it can be 0 to 12"),
+        ("sequence", "9", "sequence is 9; here it can be 0 to"),
         ("head", "4", "head is 4; here it can be 0 to 3"),
         ("num_kv_heads", "3", "num_heads is 4 and num_kv_heads 3"),
         ("head_dim", "72", "head_dim is 72"),
@@ -273,7 +270,7 @@ def test_the_block_table_begins_at_the_scenarios_end():
     ],
 )
 def test_the_block_table_replaces_nonsense_and_tells_it(parameter, value, words):
-    state, ignored, _ = read(pages.BLOCK_TABLE, f"{parameter}={value}")
+    state, ignored = read(pages.BLOCK_TABLE, f"{parameter}={value}")
     assert state == read(pages.BLOCK_TABLE)[0]
     assert len(ignored) == 1 and words in ignored[0]
 

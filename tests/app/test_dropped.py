@@ -1,5 +1,5 @@
-"""Kernels that a user brings: one .cu in a folder, and a family in a folder, with nothing else edited. The pages run in
-a process of their own."""
+"""Kernels that a user brings: one .cu in a folder, and a family in a folder, with nothing else edited. The pages are
+made in a process of their own."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from dropped import readme_kernel
 
 TESTS = Path(__file__).parents[1]
 DROPPED = TESTS / "dropped"
-pytestmark = pytest.mark.xdist_group("pages")
+SURPRISED = ("tiling", "online_softmax", "any_kernel")
 
 
 def visit(folder, *links):
@@ -29,85 +29,8 @@ def visit(folder, *links):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.fixture(scope="module")
-def mine(tmp_path_factory):
-    """What every page shows of one .cu that was put into an empty folder."""
-    folder = tmp_path_factory.mktemp("mine")
-    shutil.copy(DROPPED / "one_kernel.cu", folder)
-    readme_kernel(folder)
-    kernel = "kernel=one_kernel&backend=cpu"
-    links = {
-        "tiling": f"tiling?{kernel}",
-        "online_softmax": f"online_softmax?{kernel}&what_if=RESCALE",
-        "bank_conflicts": f"bank_conflicts?{kernel}",
-        "padding": f"bank_conflicts?{kernel}&view=attention",
-        "coalescing": f"coalescing?{kernel}",
-        "occupancy": f"occupancy?{kernel}",
-        "source": f"source?{kernel}",
-        "any_kernel": f"any_kernel?{kernel}",
-        "readme": "any_kernel?kernel=scaled_copy&backend=cpu",
-        "compare": "compare?a=03_flash&b=one_kernel&backend=cpu",
-        "recorded": "tiling?kernel=one_kernel&backend=recorded",
-        "ours": "tiling?kernel=03_flash&backend=cpu",
-    }
-    return dict(zip(links, visit(folder, *links.values())))
-
-
-@pytest.mark.parametrize(
-    ("page", "views"),
-    [
-        ("tiling", 4),
-        ("online_softmax", 4),
-        ("bank_conflicts", 4),
-        ("padding", 4),
-        ("coalescing", 4),
-        ("occupancy", 0),
-        ("source", 1),
-        ("any_kernel", 4),
-        ("compare", 7),
-    ],
-)
-def test_a_dropped_kernel_is_on_every_page_that_its_events_allow(mine, page, views):
-    shown = mine[page]
-    assert "one_kernel" in shown["kernels"] and shown["kernel"] in ("one_kernel", "")
-    assert shown["components"] == views and not shown["warnings"]
-    assert not shown["errors"] or page == "online_softmax" and "goes wrong" in shown["errors"]
-    assert "FlashAttention" not in shown["markdown"] or page != "tiling"
-
-
-def test_the_kernel_that_the_readme_shows_how_to_write_is_shown(mine):
-    shown = mine["readme"]
-    assert shown["kernel"] == "scaled_copy" and shown["components"] == 4 and "Do not trust this run" in shown["errors"]
-
-
-def test_what_is_missing_of_a_dropped_kernel_is_said(mine):
-    assert "python -m kernels record" in mine["recorded"]["warnings"]
-
-
-def test_ours_are_compared_with_a_dropped_kernel(mine):
-    assert not mine["ours"]["errors"] and "One of mine 4 times" in mine["ours"]["captions"]
-
-
-def test_a_family_that_nothing_knows_opens_and_breaks_no_page(tmp_path):
-    folder = tmp_path / "brought"
-    shutil.copytree(DROPPED / "odd_family", folder / "odd_family")
-    any_, coalescing, source, occupancy, tiling, timing = visit(
-        folder,
-        "any_kernel?kernel=odd&backend=cpu",
-        "coalescing?kernel=odd&backend=cpu",
-        "source?kernel=odd",
-        "occupancy?kernel=odd",
-        "tiling?backend=cpu",
-        "timing",
-    )
-    assert any_["kernel"] == "odd" and any_["components"] == 4
-    for shown in (any_, coalescing, source, occupancy, tiling):
-        assert not shown["errors"] and not shown["warnings"], shown["link"]
-    assert "odd" in coalescing["kernels"] and "odd" in source["kernels"] and "odd" not in tiling["kernels"]
-    assert "odd" not in timing["errors"]
-
-
-def test_a_kernel_with_a_tensor_and_a_value_that_no_story_knows_is_shown_whole(tmp_path):
+def surprising():
+    """one_kernel.cu with a tensor and a value that no story knows."""
     text = (DROPPED / "one_kernel.cu").read_text()
     scratch = '[scratch.seen]\nshape = ["batch * num_heads", "seq_len"]\naxes = ["flat", "query"]\n\n'
     logged = (
@@ -115,6 +38,7 @@ def test_a_kernel_with_a_tensor_and_a_value_that_no_story_knows_is_shown_whole(t
         "  if (row < seq_len) stg<float>(&SEEN_gmem[head + row], l);\n"
     )
     for old, new in (
+        ('title = "One of mine"', 'title = "Surprising"'),
         ("[[launches]]", f"{scratch}[[launches]]"),
         ('"o", "int32', '"o", "seen", "int32'),
         ("float* O_gmem, int seq_len", "float* O_gmem, float* SEEN_gmem, int seq_len"),
@@ -122,11 +46,93 @@ def test_a_kernel_with_a_tensor_and_a_value_that_no_story_knows_is_shown_whole(t
     ):
         assert old in text
         text = text.replace(old, new, 1)
-    (tmp_path / "surprising.cu").write_text(text)
-    links = ("tiling", "online_softmax", "any_kernel")
-    for shown in visit(tmp_path, *(f"{page}?kernel=surprising&backend=cpu" for page in links)):
-        assert not shown["errors"] and not shown["warnings"], shown
-        if "any_kernel" in shown["link"]:
-            assert shown["components"] == 4
-        else:  # the story, and what it does not know beside it
-            assert shown["components"] == 5 and "Beside this story: seen, surprise" in shown["expanders"]
+    return text
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory):
+    """What the pages show of what was put into an empty folder: three kernels, and a family."""
+    folder = tmp_path_factory.mktemp("mine")
+    shutil.copy(DROPPED / "one_kernel.cu", folder)
+    readme_kernel(folder)
+    (folder / "surprising.cu").write_text(surprising())
+    shutil.copytree(DROPPED / "odd_family", folder / "odd_family")
+    kernel = "kernel=one_kernel&backend=cpu"
+    links = {
+        "tiling": f"tiling?{kernel}",
+        "online_softmax": f"online_softmax?{kernel}&what_if=RESCALE",
+        "bank_conflicts": f"bank_conflicts?view=attention&{kernel}",
+        "coalescing": f"coalescing?{kernel}",
+        "occupancy": "occupancy?kernel=one_kernel",
+        "source": "source?kernel=one_kernel",
+        "any_kernel": f"any_kernel?{kernel}",
+        "readme": "any_kernel?kernel=scaled_copy&backend=cpu",
+        "compare": "compare?a=03_flash&b=one_kernel&backend=cpu",
+        "recorded": "tiling?kernel=one_kernel&backend=recorded",
+        "ours": "tiling?kernel=03_flash&backend=cpu",
+        "odd any_kernel": "any_kernel?kernel=odd&backend=cpu",
+        "odd coalescing": "coalescing?kernel=odd&backend=cpu",
+        "odd source": "source?kernel=odd",
+        "odd occupancy": "occupancy?kernel=odd",
+        "timing": "timing",
+        **{f"surprising {page}": f"{page}?kernel=surprising&backend=cpu" for page in SURPRISED},
+    }
+    return dict(zip(links, visit(folder, *links.values())))
+
+
+@pytest.mark.parametrize(
+    ("page", "view"),
+    [
+        ("tiling", "matrices"),
+        ("online_softmax", "row"),
+        ("bank_conflicts", "banks"),
+        ("coalescing", "sectors"),
+        ("occupancy", "multiprocessor"),
+        ("source", "source"),
+        ("any_kernel", "tensors"),
+        ("compare", "matrices"),
+    ],
+)
+def test_a_dropped_kernel_is_on_every_page_that_its_events_allow(mine, page, view):
+    shown = mine[page]
+    assert "one_kernel" in shown["kernels"] and "one_kernel" in (
+        shown["choices"].get("kernel"),
+        shown["choices"].get("b"),
+    )
+    assert view in shown["views"] and not shown["error"] and not shown["told"] and not shown["warnings"]
+    assert "goes wrong" in shown["summary"] or page != "online_softmax"
+    assert all(shown["tabs"].values()) or page == "compare"
+
+
+def test_the_kernel_that_the_readme_shows_how_to_write_is_shown(mine):
+    shown = mine["readme"]
+    assert shown["choices"]["kernel"] == "scaled_copy" and shown["views"] == ["tensors"] and not shown["error"]
+    assert any("Do not trust this run" in warning for warning in shown["warnings"])
+
+
+def test_what_is_missing_of_a_dropped_kernel_is_said(mine):
+    assert "python -m kernels record" in mine["recorded"]["error"]
+
+
+def test_ours_are_compared_with_a_dropped_kernel(mine):
+    assert not mine["ours"]["error"] and "One of mine 4 times" in mine["ours"]["tabs"]["bytes"]
+
+
+def test_a_family_that_nothing_knows_opens_and_breaks_no_page(mine):
+    any_, coalescing, source, occupancy = (
+        mine[f"odd {p}"] for p in ("any_kernel", "coalescing", "source", "occupancy")
+    )
+    assert any_["choices"]["kernel"] == "odd" and any_["views"] == ["tensors"]
+    for shown in (any_, coalescing, source, occupancy, mine["ours"], mine["timing"]):
+        assert not shown["error"] and not shown["warnings"] and not shown["told"], shown["link"]
+    assert "odd" in coalescing["kernels"] and "odd" in source["kernels"] and "odd" not in mine["ours"]["kernels"]
+
+
+@pytest.mark.parametrize("page", SURPRISED)
+def test_a_kernel_with_a_tensor_and_a_value_that_no_story_knows_is_shown_whole(mine, page):
+    shown = mine[f"surprising {page}"]
+    assert not shown["error"] and not shown["warnings"] and not shown["told"], shown
+    if page == "any_kernel":
+        assert "seen" in str(shown["tabs"])
+    else:  # the story, and what it does not know beside it
+        assert "tensors" in shown["views"], "seen and surprise are shown by no picture of this story"

@@ -1,16 +1,16 @@
 """A server and a Chromium, shared by all browser tests. REQUIRE_BROWSER=1 turns a missing browser into a failure."""
 
+import atexit
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 from pathlib import Path
 
 import pytest
+from answering import until_it_answers
 
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
@@ -27,44 +27,42 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+SIZE = {"width": 1500, "height": 1000}
 
 
 class Server:
-    """`streamlit run app/main.py` on a free port."""
+    """`streamlit run app/main.py` on a port, else a free one; with arguments, `python -m app.serve` with those.
+    before(port): called before it starts."""
 
-    def __init__(self, **environment):
+    def __init__(self, arguments=(), port=0, before=None, **environment):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+            self.port = port or free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        if before:
+            before(self.port)
         handle, path = tempfile.mkstemp(suffix=".log")
         self.log, self._seen = Path(path), 0
+        atexit.register(self.log.unlink, missing_ok=True)
+        one = ["streamlit", "run", "app/main.py", "--server.port", str(self.port)]
+        module = ["app.serve", *arguments, "--port", str(self.port)] if arguments else one
         with os.fdopen(handle, "w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)],
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **environment},
+                [sys.executable, "-m", *module], cwd=ROOT, stdout=log, stderr=log, env={**os.environ, **environment}
             )
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=1)
-                return
-            except OSError:
-                time.sleep(0.1)
-        raise RuntimeError("the server did not start")
+        atexit.register(self.process.kill)  # where a test fails before it stops it
+        base = arguments[arguments.index("--base-path") + 1] + "/" if "--base-path" in arguments else ""
+        until_it_answers(f"{self.url}/{base}", self.log)
 
     def crashes(self):
         """What the server has said, since this was last asked, of pages that ended with an error."""
         said, before = self.log.read_text(), self._seen
         self._seen = len(said)
-        return "".join(said[before:].partition("Uncaught app execution")[1:])
+        return "".join(said[before:].partition("Traceback (most recent call last)")[1:])
 
     def stop(self):
         self.process.terminate()
         self.process.wait(20)
-        self.log.unlink()
 
 
 @pytest.fixture(scope="session")
@@ -82,8 +80,9 @@ def browser():
         if os.environ.get("REQUIRE_BROWSER"):
             pytest.fail(message)
         pytest.skip(message)
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=20_000)  # a busy machine is slow, and what is right need not wait
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield made
@@ -92,18 +91,23 @@ def browser():
 
 @pytest.fixture
 def visit(browser, server):
-    """visit(path, **context options) -> a page whose story is ready to step; closed, with its errors and its server's
-    raised, at the end."""
+    """visit(path, **context options) -> a page whose story is shown; closed, with its errors and its server's raised,
+    at the end."""
     contexts, errors, servers = [], [], {server}
 
-    def make(path="", at=server, wait="#warpglass-clock", **options):
-        context = browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, **options})
+    def make(path="", at=server, wait="shown", before=None, **options):
+        context = browser.new_context(**{"viewport": SIZE, **options})
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         servers.add(at)
-        page.goto(at.url + path)
-        ready(page, wait)
+        if before:
+            before(page)
+        page.goto(at.url + path, wait_until="commit")
+        if wait == "shown":
+            shown(page)
+        elif wait:
+            page.wait_for_selector(wait, timeout=60_000)
         return page
 
     yield make
@@ -113,12 +117,13 @@ def visit(browser, server):
     assert not [crash for one in servers if (crash := one.crashes())]
 
 
-def ready(page, selector="#warpglass-clock"):
-    page.wait_for_selector(selector, timeout=60_000)
-    page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]", timeout=60_000)
-    if selector == "#warpglass-clock":
-        page.wait_for_selector("canvas[aria-label]", timeout=30_000)
-        page.wait_for_selector(".code .row", timeout=30_000)
+def shown(page, story=None, other=None):
+    """Waits until a story is shown and drawn: this one, if one is named, and another bundle than `other`. Its name."""
+    ask = """([story, other]) => { const root = document.querySelector('.wg'), shown = root?.dataset.shown ?? '';
+      const [path, bundle] = shown.split(' ');
+      return bundle && (!story || path === story) && bundle !== other && !root.classList.contains('asking')
+        && [...root.querySelectorAll('.picture > .view')].every(view => view.childElementCount) ? bundle : null; }"""
+    return page.wait_for_function(ask, arg=[story, other], timeout=60_000, polling=20).json_value()
 
 
 @pytest.fixture(scope="session")

@@ -1,40 +1,54 @@
-"""What every browser test does with a story: press keys, read the step, the sentence and the lit lines, and point at
-what a view draws."""
+"""What every browser test does with a story: press keys, read the step, the sentence, the lit lines and the strip, and
+point at what a view draws."""
+
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 
 def press(page, *keys):
     for key in keys:
         page.keyboard.press(key)
-    page.wait_for_timeout(60)
+    page.wait_for_timeout(30)
 
 
 def step_of(page):
-    return int(page.locator("#warpglass-clock").input_value())
+    """From 0, as frames are counted."""
+    return page.evaluate("window.__warpglass.step")
+
+
+def count(page):
+    return page.evaluate("window.__warpglass.count")
+
+
+def go_to(page, step):
+    page.evaluate("step => window.__warpglass.set(step, 'user')", step)
+
+
+READ = (Path(__file__).parent / "read.js").read_text()
+
+
+def read(page):
+    """All that the stage says at this step, in one question: step, counter, title, sentences, wrong, lit (for each code
+    pane), counts, labels of canvases, state ([name, value])."""
+    return page.evaluate(READ)
 
 
 def sentence(page):
-    return page.locator(".sentence").inner_text()
+    return page.evaluate("document.querySelector('.wg .sentence').textContent")
 
 
-def lit(where):
-    """FILE:LINE of the lit lines of a page, or of one code pane, sorted."""
-    return sorted(row.get_attribute("data-place") for row in where.locator(".row.lit").all())
+def lit(page):
+    """FILE:LINE of the lit lines, sorted."""
+    return sorted(place for pane in read(page)["lit"] for place in pane)
 
 
 def point_at(page, view, **what):
-    """The middle, on the page, of what the view of that title draws; scrolled into sight. what: as `locate` of the view
-    says it, such as tensor="Q", query=3, dim=5."""
-    ask = "([view, what]) => window.__warpglass.where(view, what)"
-    for _ in range(2):
-        found = page.evaluate(ask, [view, what])
-        assert found, f"{view} draws no {what}"
-        if 0 < found["y"] < page.viewport_size["height"]:
-            return found["x"], found["y"]
-        page.evaluate(
-            "y => document.querySelector('[data-testid=stMain]').scrollBy(0, y - innerHeight / 2)", found["y"]
-        )
-        page.wait_for_timeout(200)
-    raise AssertionError(f"{what} of {view} cannot be scrolled into sight: {found}")
+    """The middle, on the page, of what the view of that title draws. what: as `locate` of the view says it, such as
+    tensor="Q", query=3, dim=5."""
+    found = page.evaluate("([view, what]) => window.__warpglass.where(view, what)", [view, what])
+    assert found, f"{view} draws no {what}"
+    assert 0 < found["y"] < page.viewport_size["height"] and 0 < found["x"] < page.viewport_size["width"], found
+    return found["x"], found["y"]
 
 
 def tip(page):
@@ -46,3 +60,48 @@ def hover(page, view, **what):
     """What the tip says with the pointer there."""
     page.mouse.move(*point_at(page, view, **what))
     return tip(page)
+
+
+def asked(page):
+    """The choices of the address, without what is the browser's own."""
+    return {n: v for n, v in parse_qsl(urlsplit(page.url).query) if n not in ("step", "picture", "tab")}
+
+
+def address(page):
+    return dict(parse_qsl(urlsplit(page.url).query))
+
+
+def choose(page, name, value):
+    """Another value of a choice of the toolbar: a chip, a list, a field, wherever it stands; waits for its stage."""
+    from browser.conftest import shown
+
+    before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
+    chip = page.locator(f'.wg .toolbar [data-choice="{name}={value}"]')
+    control = page.locator(f'.wg .toolbar [data-name="{name}"]')
+    behind = page.evaluate(
+        "n => !!document.querySelector(`.wg .more [data-name='${n}'], .wg .more [data-choice^='${n}=']`)", name
+    )
+    if behind and page.locator(".wg .more").is_hidden():
+        page.get_by_role("button", name="More", exact=True).click()
+    if chip.count():
+        if chip.get_attribute("role") == "option":  # of a chip that opens a list
+            control.click()
+        chip.click()
+    elif control.get_attribute("type") == "checkbox":
+        control.click()
+    else:
+        control.fill(value)
+        control.press("Enter")
+    bundle = shown(page, other=before)
+    if behind:
+        page.keyboard.press("Escape")
+    page.evaluate("document.activeElement.blur()")
+    return bundle
+
+
+def rail(page, path):
+    """Goes to a story by the rail, and waits until it is shown."""
+    from browser.conftest import shown
+
+    page.locator(f'.wg header a[data-story="{path}"]').dispatch_event("click")
+    shown(page, path)

@@ -1,154 +1,209 @@
-"""From every page to every other by the menu: nobody's choices change on the way, and the charts follow the clock
-wherever one arrives."""
+"""From page to page by the rail, and what the address says: choices go along as far as they apply, each
+page is found as it was left, the back button and a reload lead to where one was."""
 
+import random
 import re
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
-from browser.conftest import ready
+from browser.conftest import shown
+from browser.stepping import address, asked, choose, count, press, rail, read, sentence, step_of
 from playwright.sync_api import expect
 
-from app.stories import PAGES
+from app.stories import STORIES
 
-pytestmark = pytest.mark.xdist_group("browser")
-TITLES = [title for _, title, _ in PAGES]
-BOUND = {"Tiling": 1, "Online softmax": 2, "Block table": 1}  # how many of the page's charts follow the clock
-CHANGES = {
-    "Tiling": ("seq_len", "40"),
-    "Online softmax": ("Row of the tile", "3"),
-    "Block table": ("seed", "3"),
-    "Bank conflicts": ("stride", "7"),
-    "Coalescing": ("seq_len", "48"),
-    "Memory hierarchy": ("Run on", "Recorded: "),
-    "Occupancy": ("num_heads", "4"),
-    "Timing": ("Baseline of the speed-ups", "03_flash"),
-    "Compare": ("seq_len", "40"),
-    "Source": ("Build", "probed"),
-    "Any kernel": ("seq_len", "40"),
+SMALL_URL = "kernel=03_flash&seq_len=50&causal=true&BLOCK_Q=16&BLOCK_KV=16&backend=cpu"
+# What was chosen on Tiling, and what the address of each story then says of it. Tile 1 begins at query 32.
+CHOSEN = "/tiling?kernel=04_flash_registers&seq_len=50&causal=true&BLOCK_Q=32&what_if=RESCALE&at_tile=1&backend=cpu"
+RUN = {"seq_len": "50", "causal": "true"}
+TILE = {"kernel": "04_flash_registers", **RUN, "BLOCK_Q": "32", "what_if": "RESCALE", "at_tile": "1"}
+PLAIN = {"kernel": "04_flash_registers", **RUN, "BLOCK_Q": "32", "RESCALE": "0"}
+SAYS = {
+    "tiling": TILE,
+    "online_softmax": TILE,
+    "registers": TILE,
+    "block_table": {"kernel": "paged_v1"},  # it shows no dense kernel
+    "bank_conflicts": PLAIN,
+    "coalescing": PLAIN,
+    "memory_hierarchy": {},
+    "occupancy": PLAIN,
+    "timing": {},
+    "compare": {"a": PLAIN["kernel"], "b": "03_flash", **RUN, "a_BLOCK_Q": "32", "a_RESCALE": "0", "at_query": "32"},
+    "source": PLAIN,
+    "any_kernel": {**PLAIN, "at_item": "1"},
+    "start": {},
 }
-SHARED = ("Tiling", "Online softmax")
-WIDGETS = """() => { const bar = document.querySelector('[data-testid=stSidebar]');
-  return bar && [...bar.querySelectorAll('input')].map(e => e.type === 'checkbox' ? e.checked : e.value) }"""
-RULES = "[data-testid=stVegaLiteChart] .mark-rule.role-mark line"
-FOLLOWED = """wanted => {
-  const B = window.__warpglass, rules = [...document.querySelectorAll('RULES')];
-  return rules.length === wanted && rules.every(rule => {
-    const width = rule.closest('svg').querySelector('.role-frame .background').getBBox().width;
-    const x = +/translate\\(([-\\d.e]+)/.exec(rule.getAttribute('transform'))[1];
-    return Math.abs(x / width - B.step / (B.count - 1)) < 0.02; }) }""".replace("RULES", RULES)
 
 
-def tour(places):
-    """A closed walk that takes the way from each place to each other once."""
-    left, ahead, walk = {place: [other for other in places if other != place] for place in places}, places[:1], []
-    while ahead:
-        if left[ahead[-1]]:
-            ahead.append(left[ahead[-1]].pop())
-        else:
-            walk.append(ahead.pop())
-    return walk[::-1]
+def tour(places, start):
+    """A way from `start` through every place, in an order that is not the course's. That every two understand each
+    other's choices is asked of app.asking, in tests/app/test_carried.py."""
+    others = [place for place in places if place != start]
+    return [start, *random.Random(0).sample(others, len(others)), start]
 
 
-def go(page, title, whole=True):
-    """By the menu; whole: waits until the page is drawn to its end."""
-    page.get_by_test_id("stTopNavLink").filter(has_text=re.compile(f"^{title}$")).dispatch_event("click")
-    own = (
-        page.locator("h1", has_text="Warpglass")
-        if title == "Start"
-        else page.locator("h2", has_text=re.compile(f"^{title}$"))
-    )  # Start's cards are h3
-    own.wait_for(timeout=30_000)
-    if whole:
-        ready(page, "[data-testid=stApp]")
+def says(page, path):
+    """What the address says of what is expected of it."""
+    return {name: asked(page).get(name) for name in SAYS[path]}
 
 
-def change(page, label, value):
-    """Another value in the widget of that label, and the page drawn with it."""
-    bar, before = page.get_by_test_id("stSidebar"), page.url
-    if bar.get_by_role("spinbutton", name=label).count():
-        bar.get_by_role("spinbutton", name=label).fill(value)
-        page.keyboard.press("Enter")
-    else:
-        bar.get_by_role("combobox", name=label).click()
-        page.get_by_role("option", name=value).first.click()
-    expect(page).not_to_have_url(before, timeout=20_000)
-    page.get_by_test_id("stHeading").first.click()  # the focus leaves the widget
-    ready(page, "[data-testid=stApp]")
-
-
-def asked(page):
-    return {name: value for name, value in parse_qsl(urlsplit(page.url).query) if name != "step"}
-
-
-def same(page, title, choices, widgets):
-    """Waits for the choices and the widgets that are wanted; says where they differ."""
-    for _ in range(100):
-        if asked(page) == choices and page.evaluate(WIDGETS) == widgets:
-            return
-        page.wait_for_timeout(50)
-    assert (title, asked(page), page.evaluate(WIDGETS)) == (title, choices, widgets)
-
-
-def follows(page, title):
-    """The charts' rules stand where the clock stands, on arrival and after it has moved."""
-    for key in (None, "Home", "End"):
-        if key:
-            page.keyboard.press(key)
-        page.wait_for_function(FOLLOWED, arg=BOUND[title], timeout=15_000)
-
-
-def test_on_every_way_by_the_menu_choices_stay_and_charts_follow(visit):
-    page = visit(wait="[data-testid=stHeading]", viewport={"width": 1800, "height": 1000})  # the whole menu is in sight
-    unbound, wanted, changed, before = [], {}, set(), "Start"
-    page.on(
-        "console",
-        lambda message: unbound.append(message.text) if "Signal bind element not found" in message.text else None,
-    )
-    # Start has no widgets that could spoil another page's
-    for title in [*(place for one in TITLES for place in (one, "Start")), *tour(TITLES)]:
-        go(
-            page, title, whole=title not in changed
-        )  # later each is left as soon as its choices stand and its charts follow
-        if title not in wanted and title != "Start":
-            page.wait_for_function("location.search.includes('=')", timeout=20_000)
-            wanted[title] = asked(page), page.evaluate(WIDGETS)
-        elif title != "Start":
-            same(page, f"{before} to {title}", *wanted[title])
-            if title not in changed:  # from here on each page is found as it was left
-                change(page, *CHANGES[title])
-                changed.add(title)
-                wanted[title] = asked(page), page.evaluate(WIDGETS)
-                # the same choices; one of the two pages draws a widget more
-                for other in {*SHARED} - {title} if title in SHARED else ():
-                    drawn = min(len(wanted[title][1]), len(wanted[other][1]))
-                    wanted[other] = wanted[title][0], wanted[title][1][:drawn] + wanted[other][1][drawn:]
-        if title in BOUND:
-            follows(page, title)
-        assert not unbound and not page.get_by_test_id("stException").count(), (f"{before} to {title}", unbound)
-        before = title
+def test_on_a_way_through_all_by_the_rail_the_run_goes_along_as_far_as_it_applies(visit):
+    page = visit(CHOSEN, viewport={"width": 1800, "height": 1000})
+    walk = tour(list(STORIES), "tiling")
+    assert says(page, "tiling") == SAYS["tiling"]
+    for before, path in zip(walk, walk[1:]):
+        rail(page, path)
+        assert says(page, path) == SAYS[path], f"{before} to {path}"
+        assert urlsplit(page.url).path == ("/" if path == "start" else f"/{path}")
+        assert not page.locator(".wg .messages [role=alert]").count(), (
+            f"{before} to {path}",
+            page.locator(".wg .messages").inner_text(),
+        )
+        expect(page.locator(f'.wg header a[data-story="{path}"]')).to_have_attribute("aria-current", "page")
 
 
 @pytest.mark.parametrize(
-    ("start", "story"), [("memory_hierarchy", "Tiling"), ("occupancy", "Online softmax"), ("timing", "Block table")]
+    ("there", "change", "after"),
+    [
+        ("online_softmax", ("what_if", "none"), {"what_if": "none", "at_tile": "1"}),
+        ("any_kernel", ("at_item", "2"), {"what_if": "RESCALE", "at_head": "1", "at_tile": "0"}),
+        ("compare", ("a_what_if", "none"), {"what_if": "none", "kernel": "04_flash_registers"}),
+        ("compare", ("b_what_if", "SUBTRACT_MAX"), {"what_if": "RESCALE"}),
+        ("occupancy", ("BLOCK_Q", "16"), {"BLOCK_Q": "16", "what_if": "RESCALE", "seq_len": "50"}),
+    ],
 )
-def test_a_chart_that_is_there_before_the_clock_follows_it(visit, start, story):
+def test_what_is_changed_elsewhere_is_found_changed_on_the_way_back(visit, there, change, after):
+    page = visit(CHOSEN)
+    rail(page, there)
+    choose(page, *change)
+    rail(page, "tiling")
+    assert after.items() <= asked(page).items()
+
+
+def test_kernel_problem_tile_and_whatif_go_along_through_compare_and_the_build_is_named(visit):
+    page = visit(CHOSEN + "&step=5")
+    rail(page, "online_softmax")
+    rail(page, "compare")
+    assert says(page, "compare") == SAYS["compare"]
+    named = "A is built with No rescaling, a what-if; on this problem its output is still right."  # it has one key tile
+    assert named in page.locator(".wg .summary").text_content()  # which a question may veil
+    rail(page, "tiling")
+    assert says(page, "tiling") == SAYS["tiling"]
+
+
+def test_the_back_button_leads_to_where_one_was_and_forward_again(visit):
+    page = visit(f"/tiling?{SMALL_URL}&at_tile=1&step=4")
+    rail(page, "online_softmax")
+    press(page, *["ArrowRight"] * 2)
+    expect(page).to_have_url(re.compile(r"online_softmax.*step=3"))  # written when one rests
+    there = page.url
+    page.go_back()
+    shown(page, "tiling")
+    assert asked(page)["seq_len"] == "50" and asked(page)["at_tile"] == "1" and step_of(page) == 3
+    page.go_forward()
+    shown(page, "online_softmax")
+    assert asked(page) == asked_of(there) and step_of(page) == 2
+
+
+def asked_of(url):
+    from urllib.parse import parse_qsl
+
+    return {n: v for n, v in parse_qsl(urlsplit(url).query) if n not in ("step", "picture", "tab")}
+
+
+def test_a_reload_and_a_copied_link_show_the_same(visit, server):
+    page = visit(f"/online_softmax?{SMALL_URL}&what_if=RESCALE&at_tile=1&row=5&BLOCK_KV=8")
+    press(page, *["ArrowRight"] * 7)
+    expect(page).to_have_url(re.compile(r"step=8"))
+    said, link = read(page), page.url
+    again = visit(link.removeprefix(server.url))
+    assert (read(again), again.url) == (said, link)
+    again.reload()
+    shown(again)
+    assert (read(again), again.url) == (said, link)
+
+
+def test_the_address_has_step_picture_and_tab_and_no_history_for_each_step(visit):
+    page = visit(f"/tiling?{SMALL_URL}")
+    length = page.evaluate("history.length")
+    press(page, *["ArrowRight"] * 3)
+    page.locator('.wg .tabs [data-tab="data"]').click()
+    page.wait_for_function("() => document.querySelector('.wg').dataset.tab === 'data'", timeout=30_000)
+    assert (address(page)["step"], address(page)["tab"]) == ("4", "data") and page.evaluate("history.length") == length
+    page.reload()
+    shown(page, "tiling")
+    assert step_of(page) == 3
+    page.wait_for_selector(".wg .drawer a[download]")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said", "step"),
+    [
+        ("step=999", "step is 999; here it can be 1 to", -1),
+        ("step=0", "step is 0; here it can be 1 to", 0),
+        ("seq_len=-9&frob=1", "seq_len is -9", 0),
+        ("kernel=%3Cb%3Ex%3C%2Fb%3E", "kernel is '<b>x</b>'; it must be one of", 0),
+    ],
+)
+def test_what_of_a_link_is_not_taken_is_told_and_the_page_stands(visit, wrong, said, step):
+    base = (
+        "backend=cpu"
+        if "kernel" in wrong
+        else SMALL_URL.replace("seq_len=50&", "")
+        if "seq_len" in wrong
+        else SMALL_URL
+    )
+    page = visit(f"/tiling?{base}&{wrong}")
+    told = page.locator(".wg .messages [role=alert]")
+    assert said in told.inner_text() and ("frob" not in wrong or "frob is not a choice" in told.inner_text())
+    assert step_of(page) == step % count(page) and sentence(page)
+    name = wrong.split("=")[0]
+    assert "frob" not in page.url and address(page)[name] != wrong.split("&")[0].partition("=")[2]
+    page.get_by_role("button", name="Dismiss").click()
+    assert not told.count()
+
+
+def test_a_wrong_source_line_is_told(visit):
+    page = visit("/coalescing?kernel=03_flash&backend=cpu&line=x.cu:7")
+    assert "line is 'x.cu:7'; there is no such choice here." in page.locator(".wg .messages").inner_text()
+
+
+def test_a_refused_change_says_why_and_keeps_what_is_shown(visit):
+    page = visit(f"/tiling?{SMALL_URL}&step=3")
+    before = read(page)
+    page.get_by_role("button", name="More", exact=True).click()
+    field = page.locator('.wg .toolbar [data-name="seq_len"]')
+    field.fill("99999")
+    field.press("Enter")
+    refused = page.locator(".wg .refused:not([hidden])")
+    refused.wait_for()
+    assert "seq_len is 99999; it must be a whole number from 1 to" in refused.inner_text()
+    assert read(page) == before and asked(page)["seq_len"] == "50"
+    page.locator('.wg .toolbar [data-name="seq_len"]').fill("48")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => new URL(location).searchParams.get('seq_len') === '48'", timeout=20_000)
+    assert not refused.count()
+
+
+def test_leaving_a_page_leaves_no_listener_behind(visit):
+    page = visit(f"/tiling?{SMALL_URL}")
+    for path in ("online_softmax", "tiling", "start", "tiling"):
+        rail(page, path)
+    start = step_of(page)
+    press(page, "ArrowRight")
+    assert step_of(page) == start + 1
+    assert page.evaluate("window.__warpglass.views.length") == page.locator(".wg .sheet").count()
+
+
+def test_the_page_asks_nothing_of_the_internet(visit):
+    hosts = set()
     page = visit(
-        f"/{start}",
-        wait="[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg",
-        viewport={"width": 1800, "height": 1000},
+        f"/tiling?{SMALL_URL}&tab=bytes",
+        before=lambda page: page.on(
+            "request", lambda request: hosts.add(re.sub(r"^(\w+:/*[^/]*).*", r"\1", request.url))
+        ),
     )
-    held, unbound = [], []
-    page.on(
-        "console",
-        lambda message: unbound.append(message.text) if "Signal bind element not found" in message.text else None,
+    page.wait_for_selector(".wg .drawer .chart canvas", timeout=30_000)
+    assert hosts and all(host.startswith(("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:")) for host in hosts), (
+        hosts
     )
-    # the clock's code has not been asked for yet, Vega's has
-    page.route("**/BidiComponent*.js", lambda route: held.append(route))
-    go(page, story, whole=False)
-    expect(page.locator(RULES)).to_have_count(BOUND[story], timeout=20_000)
-    assert held and not page.locator("#warpglass-clock").count()
-    for route in held:
-        route.continue_()
-    page.wait_for_selector("#warpglass-clock", timeout=20_000)
-    follows(page, story)
-    assert not unbound

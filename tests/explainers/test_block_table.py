@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from explainers import block_table, kv_cache
+from explainers import block_table, kv_cache, stage
 from kernels.catalog import KERNELS
 from kernels.core import reference
 from kernels.core.request import Request, Scope
@@ -168,10 +168,49 @@ def test_the_stores_of_reshape_and_cache_are_those_of_the_layout():
         assert (row[5], row[7]) == (2 * 16, 2 * 64)
 
 
-def test_the_usage_chart_follows_the_clock():
-    spec = kv_cache.usage_chart(kv_cache.usage_table(PRESETS["churn"].states(16), 96), "#clock").to_dict()
-    assert spec["params"][0]["bind"] == {"element": "#clock", "event": "input"}
+def test_the_usage_chart_follows_the_clock_whose_first_step_is_the_empty_cache():
+    spec = kv_cache.usage_chart(kv_cache.usage_table(PRESETS["churn"].states(16), 96)).to_dict()
+    assert spec["params"][0] == {"name": "step", "value": 1} and '"expr": "step - 1"' in json.dumps(spec)
     assert len(spec["datasets"]) == 2
+
+
+def test_the_stage_of_a_history_has_a_step_for_each_event_and_its_choice_is_the_step():
+    scenario = PRESETS["churn"]
+    made = kv_cache.stage_of(scenario, 16, None, by_hand=False)
+    played = scenario.states(16)
+    assert made.step_choice == "moment" and len(made.frames) == len(played)
+    course = {state.name: list(state.values) for state in made.state}
+    for name, key in (("slots used", "used"), ("held in pages", "held"), ("slack", "slack")):
+        assert course[name] == [cache.usage(scenario.max_len)[key] for cache, _ in played]
+    assert course["reserved contiguously"][-1] == 96 * len(played[-1][0].sequences)
+    assert course["free pages"] == [len(cache.free) for cache, _ in played]
+    assert [f["waste"] for f in made.frames] == [kv_cache.usage_sentence(c, scenario.max_len) for c, _ in played]
+    assert stage.decode(stage.encode(made))["side"][0]["meta"]["events"][1] == "add A 30"
+
+
+def test_the_strip_of_a_walk_says_entry_page_and_byte_and_adds_up_what_is_read():
+    run = run_of("churn", item=4)
+    story = block_table.walk(run, "E")
+    made = block_table.stage_of(run, "E", "#0098F3", stage.provenance(run))
+    strip = {state.name: list(state.values) for state in made.state}
+    assert [v for v in strip["page"] if v] == [str(page) for page in (12, 13, 2, 3, 0)] * 2
+    assert strip["block table entry"][1] == "0" and strip["begins at byte"][1] == "98,304 of K"
+    softmax = next(n for n, f in enumerate(story.frames) if f["phase"] == "softmax")
+    assert strip["max m"][softmax - 1] is None and strip["max m"][-1] == story.frames[softmax]["m"]
+    assert strip["sum l"][-1] == story.frames[softmax]["l"]
+    frame = run.trace.frame("event", "space", "bytes")
+    loads = frame[(frame.event == "load") & (frame.space == "global")].bytes.sum()
+    assert strip["read so far"][-1] == loads
+    assert [tab.id for tab in made.tabs] == ["layouts"] and made.codes[0].kernel == run.request.kernel.name
+
+
+def test_a_shuffle_is_told_as_what_it_is():
+    plain, moved = run_of("two_chats"), run_of("two_chats", shuffle=2)
+    note = block_table.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
+    assert note["tone"] == "good" and "the same output, bit for bit, in every sequence and head." in note["text"]
+    moved.arrays["o"][0, 0, 0] += 1
+    note = block_table.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
+    assert note["tone"] == "bad" and note["text"].endswith("other addresses, and the output differs.")
 
 
 @pytest.mark.parametrize("name", ["paged_v1", "paged_v2"])

@@ -1,12 +1,19 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import small_tiles
 
-from explainers import compare, compare_times, tiling
+from explainers import compare, compare_reasons, compare_times, generic, stage, tiling
+from explainers.compare_reasons import Rates
 from explainers.glossary import PHASES
+from kernels.build.occupancy import Occupancy
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
 from kernels.families.dense.problem import DenseProblem
+from kernels.families.lab import ColumnsProblem
+from kernels.families.paged.problem import PagedProblem
+from kernels.memory import model
 from kernels.run import execute
 
 PROBLEM = DenseProblem(seq_len=50, num_heads=1)
@@ -104,10 +111,120 @@ def test_the_words_are_those_of_the_figures(cpu_run):
     )
 
 
+def test_two_problems_of_one_kernel_are_told_apart_and_their_outputs_are_not_compared(cpu_run):
+    runs = [cpu_run("lab_columns", ColumnsProblem(stride=stride)) for stride in (32, 33)]
+    requests = [run.request for run in runs]
+    table = compare.differences(
+        requests, [None, None], [None, None], [compare.costs(r) for r in runs], [execute.traffic(r) for r in requests]
+    ).set_index("what")
+    assert list(table.loc["stride"]) == ["32", "33", "differ"]
+    errors = [execute.judge(r.max_abs_errors, execute.yardstick(r.request), r.request.problem) for r in runs]
+    outputs = compare.outputs(*runs)
+    assert outputs.empty and "are not compared" in compare.output_sentence(outputs, runs, errors)
+    verdict = compare_times.verdict(outputs, requests, "", "")
+    assert verdict.row is None and "A has stride 32 and B stride 33" in verdict.said
+
+
+def test_a_strip_says_of_how_many_queries_its_amounts_are_where_the_sides_trace_different_numbers(cpu_run):
+    def names(*settings):
+        runs = [cpu_run("03_flash", PROBLEM, own) for own in settings]
+        return [state.name for state in compare.stage_of(runs, stage.provenance(runs[0]), "", "info", []).state]
+
+    told = names((("BLOCK_Q", 16),), (("BLOCK_Q", 32),))
+    assert {name.rpartition("(")[2] for name in told} == {"16 queries)", "32 queries)"}
+    assert all(("16 queries" in name) == name.startswith("A: ") for name in told)
+    assert not any("queries" in name for name in names((), (("BLOCK_KV", 32),)))
+
+
+def test_a_broken_build_is_never_said_to_agree(cpu_run):
+    """It was told "Equal within: O 0.43"."""
+    runs = [cpu_run("03_flash", PROBLEM), cpu_run("03_flash", PROBLEM, (("RESCALE", 0),))]
+    errors = [execute.judge(r.max_abs_errors, execute.yardstick(r.request), PROBLEM) for r in runs]
+    table = compare.outputs(*runs)
+    said = compare.output_sentence(table, runs, errors)
+    gap = table.set_index("what")["largest difference"]["O"]
+    assert "agree" not in said and "qual" not in said and f"O {gap:.2g}" in said
+    assert said.startswith("B is broken on purpose: no rescaling.")
+    harmless = compare.output_sentence(table, runs, errors[:1] * 2)
+    assert harmless.startswith("B is built with No rescaling, a what-if; on this problem its output is still right.")
+    requests = [run.request for run in runs]
+    assert [compare.broken_tone(requests, right) for right in ([True, False], [True, True])] == ["bad", "info"]
+    assert compare.output_sentence(compare.outputs(runs[0], runs[0]), runs[:1] * 2, errors[:1] * 2).startswith(
+        "A and B agree"
+    )
+    wrong = [replace(e, allowed=0.0) for e in errors[0]]
+    assert "B is off by more than rounding" in compare.output_sentence(table, runs[:1] * 2, [errors[0], wrong])
+
+
 def test_the_diff_leads_from_one_source_to_the_other():
-    text = compare.diff(KERNELS["02_tiled"], KERNELS["03_flash"])
-    added = [line[1:] for line in text.splitlines() if line.startswith("+") and not line.startswith("+++")]
-    assert added and set(added) <= set(KERNELS["03_flash"].source.splitlines())
+    a, b = KERNELS["02_tiled"], KERNELS["03_flash"]
+    parts = compare.diff(a, b)["parts"]
+    rows = [row for part in parts for row in part["rows"]]
+    assert [left for _, left, _, _ in rows if left is not None] == a.source.splitlines()
+    assert [right for _, _, _, right in rows if right is not None] == b.source.splitlines()
+    assert [n for n, _, _, _ in rows if n] == list(range(1, len(a.source.splitlines()) + 1))
+    for part in parts:
+        assert not part["same"] or all(left == right for _, left, _, right in part["rows"])
+    folded = [part for part in parts if part["same"]]
+    assert folded and all(len(part["rows"]) > 1 for part in folded)
+    for number, part in enumerate(parts):  # the lines around a change stay
+        if part["same"] and number > 0:
+            assert all(row[1] == row[3] for row in parts[number - 1]["rows"][-compare.CONTEXT :])
+
+
+# ---- more than dense fp32 ----
+
+
+def test_two_paged_kernels_step_side_by_side(cpu_run):
+    problem = PagedProblem(context_lens=(40, 5))
+    runs = [
+        cpu_run(name, problem, settings) for name, settings in (("paged_v1", ()), ("paged_v2", (("PARTITION", 32),)))
+    ]
+    done = compare.align(*(generic.explain(run).frames for run in runs))
+    alone = [f for f in done.frames if "(B alone)" in f["title"]]
+    assert alone and any("(" not in f["title"] for f in done.frames)
+    for frame, a in zip(done.frames, done.a):
+        if "(B alone)" in frame["title"]:
+            assert a["touched"] == [] and a["logged"] == [] and frame["lines_a"] == {} and frame["lines_b"]
+            assert frame["sentences"][0].startswith("A ")
+
+
+def test_the_key_of_the_question_is_what_that_side_does_in_the_trace(cpu_run):
+    done, _, _ = aligned(cpu_run, made(cpu_run, "03_flash"), made(cpu_run, "04_flash_registers"))
+    (question,) = compare.questions(done)
+    alone = [n for n, f in enumerate(done.frames) if "(B alone)" in f["title"]]
+    assert question.step == alone[0] and f"At {len(alone)} of the {len(done.frames)} steps" in question.text
+    assert 2 <= len(question.options) <= 4
+    assert question.options[question.answer] == PHASES[done.b[alone[0]]["phase"]] == "Prefetch K"
+    assert done.b[alone[0]]["sentence"] in question.why
+    one = made(cpu_run, "03_flash")
+    assert compare.questions(aligned(cpu_run, one, one)[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "problem", "kind"),
+    [
+        (("03_flash", ()), ("04_flash_registers", ()), PROBLEM, "matrices"),
+        (("paged_v1", ()), ("paged_v2", ()), PagedProblem(context_lens=(40, 5)), "tensors"),
+        (("lab_columns", ()), ("lab_columns", (("PAD", 1),)), ColumnsProblem(), "tensors"),
+    ],
+)
+def test_a_stage_has_everything_of_both_sides(cpu_run, a, b, problem, kind):
+    runs = [cpu_run(name, problem, settings) for name, settings in (a, b)]
+    where = compare.provenance([stage.provenance(run) for run in runs])
+    made = compare.stage_of(runs, where, "A verdict.", "info", [])
+    assert [(v.kind, v.id, v.side) for v in made.views] == [(kind, kind, 0), (kind, kind, 1)]
+    assert [(c.kernel, c.lit, c.side) for c in made.codes] == [(a[0], "lines_a", 0), (b[0], "lines_b", 1)]
+    for side, view in enumerate(made.views):
+        assert len(view.meta["frames"]) == len(made.frames)
+        assert [f["sentences"][side] for f in made.frames] == [f["sentence"] for f in view.meta["frames"]]
+    assert all(len(s.values) == len(made.frames) and s.name[0] == "AB"[s.side] for s in made.state)
+    read = [s for s in made.state if s.name.endswith("read so far")]
+    for run, state in zip(runs, read):  # what is read in the end is all that the traced items read
+        table = run.trace.frame("event", "space", "bytes")
+        assert state.values[-1] == table[(table.space == "global") & (table.event == "load")].bytes.sum()
+    assert where.said.startswith("A: ") and " B: " in where.said
+    assert stage.decode(stage.encode(made))["summary"] == "A verdict."
 
 
 def test_steps_are_aligned_by_what_they_do_and_not_by_their_titles(cpu_run):
@@ -130,9 +247,132 @@ def test_times_of_both_meet_on_the_same_problem(bench_table):
         rows = table[(table.problem == r.problem) & (table.status == "ok")].set_index("name")
         assert r.ratio == pytest.approx(rows.median_us["03_flash"] / rows.median_us["04_flash_registers"])
         assert r.ratio_low <= r.ratio <= r.ratio_high
-    largest = found[found.seq_len == 16384]
-    assert f"B is {largest.ratio.iloc[0]:.3g} times" in compare_times.times_sentence(largest, ["A", "B"])
-    assert compare_times.times_table(found, ["A", "B"]).shape[0] == len(found)
+    largest = found[found.seq_len == 16384].iloc[0]
+    assert f"B is {largest.ratio:.3g} times" in compare_times.ratio_sentence(largest)
+    assert compare_times.times_table(found, requests).shape[0] == len(found)
     assert compare_times.ratio_chart(found).to_dict()["layer"]
     assert compare_times.times(table[table.name != "03_flash"], requests).empty
-    assert "No problem has a time" in compare_times.times_sentence(found[:0], ["A", "B"])
+    assert f"{found.ratio.min():.3g}" in compare_times.range_sentence(found)
+
+
+# ---- the verdict ----
+
+FLASH = [KERNELS[name] for name in ("03_flash", "04_flash_registers")]
+
+
+def pair_on(problem, a=(), b=()):
+    return [Request(kernel, problem, settings) for kernel, settings in zip(FLASH, (a, b))]
+
+
+def test_the_verdict_is_of_the_nearest_problem_and_names_both_builds(bench_table):
+    table, _ = bench_table
+    requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
+    both = compare_times.times(table, requests)
+    told = compare_times.verdict(both, requests, "", "")
+    assert told.row.seq_len == 1024 and told.row.num_heads == 8 and not told.row.causal
+    assert f"{told.row.ratio:.3g} times ({told.row.ratio_low:.3g} to {told.row.ratio_high:.3g})" in told.said
+    for side, kernel in enumerate(FLASH):
+        assert compare_times.build_text(kernel, compare_times.settings_of(told.row, side)) in told.said
+    assert "SUBTRACT_MAX" not in told.said and told.tone == "info"
+    causal = compare_times.verdict(both, pair_on(DenseProblem(seq_len=1000, causal=True)), "", "")
+    assert causal.row.causal and "causal" in causal.said
+
+
+def test_the_verdict_says_whether_the_stage_shows_what_was_timed(bench_table):
+    table, _ = bench_table
+    problem = DenseProblem(seq_len=1024, head_dim=64, num_heads=8)
+    begun = pair_on(problem)
+    row = compare_times.verdict(compare_times.times(table, begun), begun, "", "").row
+    timed = pair_on(
+        compare_times.problem_of(row, DenseProblem),
+        *(tuple(compare_times.settings_of(row, side).items()) for side in (0, 1)),
+    )
+    again = compare_times.verdict(compare_times.times(table, timed), timed, "", "")
+    assert again.row.asked and "As timed" not in again.said and again.row.problem == row.problem
+    other = [timed[0], Request(FLASH[1], problem, (("BLOCK_Q", 16),))]
+    assert "As timed" in compare_times.verdict(compare_times.times(table, other), other, "", "").said
+
+
+def test_a_spread_that_holds_one_calls_neither_faster(bench_table):
+    table, _ = bench_table
+    requests = pair_on(DenseProblem(seq_len=1024, head_dim=64, num_heads=8))
+    row = compare_times.verdict(compare_times.times(table, requests), requests, "", "").row
+    even = row._replace(ratio=1.02, ratio_low=0.97, ratio_high=1.06)
+    assert compare_times.is_even(even) and compare_times.ratio_sentence(even).startswith("Neither is faster")
+    slower = row._replace(ratio=0.5, ratio_low=0.4, ratio_high=0.6)
+    assert "A is 2 times (1.67 to 2.5) as fast as B" in compare_times.ratio_sentence(slower)
+
+
+def test_without_a_time_nobody_is_called_faster_and_nothing_is_good(bench_table):
+    table, _ = bench_table
+    requests = pair_on(PROBLEM)
+    less = table[table.name != "03_flash"]
+    absent = compare_times.absent(less, requests)
+    none = compare_times.verdict(compare_times.times(less, requests), requests, "", absent)
+    assert none.row is None and none.tone == "info" and "Of A, 03_flash, none is recorded." in none.said
+    broken = pair_on(PROBLEM, b=(("RESCALE", 0),))
+    said = compare_times.verdict(
+        compare_times.times(table, broken), broken, compare.broken_sentence(broken, [True, False]), ""
+    )
+    assert (
+        said.row is None and said.tone == "bad" and "B is broken on purpose" in said.said and "as fast" not in said.said
+    )
+    same = [requests[0], requests[0]]
+    assert "the same build" in compare_times.verdict(compare_times.times(table, same), same, "", "").said
+
+
+def test_a_problem_without_sizes_of_a_bench_meets_the_one_of_nearest_work(bench_table):
+    table, _ = bench_table
+    problem = PagedProblem(context_lens=(300, 5, 200, 7), num_heads=32, num_kv_heads=8, head_dim=128)
+    requests = [Request(KERNELS[name], problem) for name in ("paged_v1", "paged_v2")]
+    row = compare_times.nearest(compare_times.times(table, requests), problem)
+    flops = [
+        compare_times.problem_of(r, PagedProblem).work.flops for r in compare_times.times(table, requests).itertuples()
+    ]
+    nearest = min(flops, key=lambda n: abs(np.log2(n / problem.work.flops)))
+    assert compare_times.problem_of(row, PagedProblem).work.flops == nearest
+
+
+# ---- why ----
+
+RATES = Rates(32e12, 8.7e12, (("fp32 FMA", 61e12), ("fp16 tensor cores / 6", 113e12)), 132, 64)
+
+
+def held(blocks, threads, per_multiprocessor):
+    return (Occupancy("flash", threads, 40, 0, blocks, {}, per_multiprocessor, 8, 50.0, "registers", 1.0),)
+
+
+def test_figures_are_those_of_the_trace(cpu_run):
+    problem = DenseProblem(seq_len=64, head_dim=64, num_heads=1)
+    run = cpu_run("03_flash", problem, small_tiles("03_flash"), Scope(2))
+    found = compare_reasons.figures(run, None, held(4, 256, 6), 1.0)
+    costs = model.requests(run.trace, space="shared").costs
+    assert (
+        found.wavefronts == 4 * costs.wavefronts.sum() and found.conflicts == 4 * (costs.wavefronts - costs.ideal).sum()
+    )
+    assert found.multiply_adds == 2 * 64 * 64 * 64
+    each = 64 * 64 * 4  # bytes of Q, K, V or O: Q and O once, K and V for each of four tiles
+    assert found.global_bytes == 2 * each + 2 * 4 * each and found.fetched == (each + 2 * 4 * each) / 4
+    counted = compare_reasons.figures(run, execute.traffic(run.request), held(4, 256, 6), 3.0)
+    assert counted.global_bytes == 3 * found.global_bytes and counted.wavefronts == pytest.approx(3 * found.wavefronts)
+    assert found.busy(RATES) == 4 / 132 and found.warps(RATES) == 4 * 8
+
+
+def test_reasons_stand_in_the_order_of_their_weight_and_what_speaks_against_is_apart(cpu_run):
+    problem = DenseProblem(seq_len=64, head_dim=64, num_heads=1)
+    runs = [cpu_run(name, problem, small_tiles(name)) for name in ("03_flash", "04_flash_registers")]
+    figures = [compare_reasons.figures(run, None, held(blocks, 256, 6), 1e4) for run, blocks in zip(runs, (400, 132))]
+    times_us = (1000.0, 100.0)
+    found, against = compare_reasons.reasons(figures, RATES, times_us)
+    weights = [reason.weight for reason in found if reason.weight is not None]
+    assert weights == sorted(weights, reverse=True) and weights[0] > 0 and found[0].what == "wavefronts"
+    least = compare_reasons.least_times(figures, RATES)
+    assert found[0].weight == pytest.approx(least["wavefronts"][0] - least["wavefronts"][1])
+    assert least["wavefronts"][0] == pytest.approx(1e6 * figures[0].wavefronts * 128 / RATES.shared)
+    assert all(reason.ratio < 1 for reason in against) and all(reason.ratio > 1 for reason in found)
+    assert "warps" in {reason.what for reason in against}  # B has fewer warps at once, and is faster all the same
+    assert not {r.what for r in found} & {"bytes"}  # equal tiles fetch the same bytes
+    turned = compare_reasons.reasons(figures[::-1], RATES, times_us[::-1])[0]
+    assert turned[0].what == "wavefronts"
+    said = compare_reasons.unexplained(figures, RATES, times_us, [(1.7, "fp32 FMA"), (50.0, "copy")])
+    assert "1.7 % of its roof (fp32 FMA)" in said and "it is 10 times" in said and "is left" in said

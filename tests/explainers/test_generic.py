@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dropped import ONE_KERNEL, odd_kernel
 
-from explainers import generic
+from explainers import generic, stage
 from explainers.glossary import PHASES
 from kernels.catalog import KERNELS, load_kernel
 from kernels.core.request import Request
@@ -23,7 +23,8 @@ def check(run, story):
     assert len(story.frames) == len(cut.table) and {t["name"] for t in story.tensors} <= {
         t.name for t in run.request.plan.tensors
     }
-    frame = frame.assign(step=cut.of_record)[cut.of_record >= 0]
+    valued = run.trace.table["value"].is_valid().to_numpy()  # a value may be NaN
+    frame = frame.assign(step=cut.of_record, valued=valued)[cut.of_record >= 0]
     names = run.request.kernel.tensor_of_symbol
     for number, made in enumerate(story.frames):
         part = frame[frame.step == number]
@@ -33,11 +34,18 @@ def check(run, story):
         for touched in made["touched"]:
             told[touched["tensor"]] = told.get(touched["tensor"], 0) + touched["bytes"]
         assert told == {names[symbol]: size for symbol, size in moved.items() if size}
-        logged = part[part.value.notna()].groupby("event", observed=True).value
+        logged = part[part.valued].groupby("event", observed=True).value
         assert {one["event"]: one["count"] for one in made["logged"]} == logged.size()[logged.size() > 0].to_dict()
         for one in made["logged"]:
             values = part[(part.event == one["event"]) & np.isfinite(part.value)].value
             assert (one["low"], one["high"]) == ((values.min(), values.max()) if len(values) else (None, None))
+            logged_here = part[part.valued & (part.event == one["event"])].value
+            assert (one["nan"], one["inf"]) == (np.isnan(logged_here).sum(), np.isinf(logged_here).sum())
+            assert not one["nan"] or f"{one['nan']:,} NaN" in made["sentence"]
+    strip = {state.name: state.values for state in generic.states(story)}
+    for kind, name in (("load", "reads"), ("store", "writes")):
+        moved = [sum(t["bytes"] for t in f["touched"] if t["kind"] == kind) for f in story.frames]
+        assert strip[name] == moved
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -145,3 +153,22 @@ def test_a_family_that_nothing_knows(monkeypatch):
     check(run, story)
     unknown = [f for f in story.frames if f["phase"] not in PHASES]
     assert all(f["phase"].replace("_", " ") in f["title"] for f in unknown)
+
+
+def test_nan_and_infinity_are_counted_and_named(cpu_run):
+    from conftest import small_tiles
+
+    from kernels.families.dense.problem import DenseProblem
+
+    settings = tuple({**dict(small_tiles("03_flash")), "SUBTRACT_MAX": 0}.items())
+    run = cpu_run("03_flash", DenseProblem(score_scale=64.0), settings)
+    story = generic.explain(run)
+    check(run, story)
+    named = [f["sentence"] for f in story.frames if any(one["inf"] or one["nan"] for one in f["logged"])]
+    assert named and all("infinite" in said or "NaN" in said for said in named)
+    assert any("infinite" in said or "NaN" in said for said in generic.states(story)[-1].values)
+    made = generic.stage_of(run, stage.provenance(run))
+    table = made.tabs[0].blocks[0]
+    odd = {row[0]: row[-1] for row in table["rows"]}
+    assert odd["q"] == "none" and ("NaN" in odd["o"] or "infinite" in odd["o"])
+    stage.decode(stage.encode(made))

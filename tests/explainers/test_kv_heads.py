@@ -31,25 +31,22 @@ def test_pages_that_sequences_share_are_held_once():
     assert found["K_bytes"] == (32 + copied + tokens - 44) * 2 * 64 * 4
 
 
-def test_the_chart_draws_a_line_for_each_query_head():
+def test_the_stage_has_a_step_for_each_query_head_and_a_panel_for_each_ratio():
     found = [reads("two_chats", kv)[0] for kv in (4, 2, 1)]
-    for one, chart in zip(found, kv_heads.heads_chart(found)):
-        spec = chart.to_dict()
-        assert spec["title"]["text"] == kv_heads.kind(4, one["num_kv_heads"])
-        assert sorted(map(len, spec["datasets"].values()))[-1] in (4 + one["num_kv_heads"], 4)
+    made = kv_heads.stage_of(found, None)
+    panels = made.views[0].meta["panels"]
+    assert [p["title"] for p in panels] == ["MHA 4:4", "GQA 4:2", "MQA 4:1"]
+    assert [p["links"] for p in panels] == [one["links"] for one in found]
+    assert [p["held"] for p in panels] == [one["K_bytes"] + one["V_bytes"] for one in found]
+    assert len(made.frames) == 4 and "GQA 4:2: KV head 1, which 2 query heads share" in made.frames[2]["sentence"]
+    strip = {state.name: list(state.values) for state in made.state}
+    for one in found:
+        assert strip[f"{kv_heads.kind(4, one['num_kv_heads'])} has read"][-1] == one["K_read"] + one["V_read"]
     assert "4 times less" in kv_heads.reads_sentence(found)
     assert kv_heads.reads_table(found)["each K byte is read"].tolist() == ["1", "2", "4"]
 
 
-def test_the_calculator():
-    table = kv_heads.calculator(32, 32, 8, 128, 2048, "fp16 or bf16", 1).set_index("heads").bytes
-    assert table.to_dict() == {"MHA 32:32": 2**30, "GQA 32:8": 256 * 2**20, "MQA 32:1": 32 * 2**20}
-    assert [kv_heads.readable(n) for n in (2**30, 256 * 2**20, 1536, 5, 2**45)] == [
-        "1 GiB",
-        "256 MiB",
-        "1.5 KiB",
-        "5 bytes",
-        "32 TiB",
-    ]
-    assert kv_heads.calculator_sentence(32, 8, 128, 2048, "fp16 or bf16", 1).endswith("= 268,435,456 bytes = 256 MiB")
+def test_a_ratio_of_heads_has_its_name():
     assert kv_heads.kind(32, 32).startswith("MHA") and kv_heads.kind(1, 1).startswith("MHA")
+    assert (kv_heads.kind(32, 8), kv_heads.kind(32, 1)) == ("GQA 32:8", "MQA 32:1")
+    assert kv_heads.DTYPES == {"fp32": 4, "fp16 or bf16": 2, "fp8": 1}

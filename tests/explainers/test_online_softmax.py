@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from conftest import small_tiles
 
-from explainers import online_softmax, row_charts, stories
+from explainers import generic, online_softmax, row_charts, stage, stories, tiling
 from kernels.core import reference
 from kernels.core.request import Request, Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.run import execute
+from kernels.trace import steps
+from kernels.trace.probes import sites_of
 
 ROWS = stories.accepting(online_softmax)
 
@@ -87,16 +89,113 @@ def test_without_max_subtraction_small_scores_pass_and_large_ones_overflow(cpu_r
     story = online_softmax.explain(cpu_run("03_flash", DenseProblem(score_scale=60.0), off), 6)
     assert story.first_wrong is not None and story.error == float("inf")
     assert "overflows" in story.summary and "NaN" in story.summary
+    sums = [f["sentence"] for f in story.frames if f["group"] == "sum"]
+    assert "It should be 7.30152e+41, and fp32 ends at 3.4e+38." in sums[0]
+    assert not any("nan" in f["sentence"] for f in story.frames)
+    named = json.dumps(row_charts.state_chart(story, "l").to_dict()) + json.dumps(
+        row_charts.ordinary_chart(story).to_dict()
+    )
+    assert '"inf"' in named and '"NaN"' in named
+
+
+def test_nan_and_infinity_of_a_row_are_those_of_the_trace(cpu_run):
+    """A NaN that was logged was taken for a dim that was not, and shown as the infinity before it."""
+    settings = (*small_tiles("03_flash"), ("SUBTRACT_MAX", 0))
+    run = cpu_run("03_flash", DenseProblem(score_scale=60.0), settings)
+    story, trace = online_softmax.explain(run, 6), run.trace.frame()
+    trace = trace.assign(step=steps.cut(run.trace, sites_of(run.request)).of_record)
+    outputs = [frame for frame in story.frames if frame["group"] == "output"]
+    assert len(outputs) == 4
+    for frame in outputs:
+        logged = trace[(trace.step == frame["moment"]) & (trace.event == "o") & (trace.row == 6)].set_index("dim").value
+        assert len(logged) == 32
+        np.testing.assert_array_equal(story.o_values[frame["o"]], logged.sort_index().to_numpy(np.float32))
+    assert np.isnan(story.o_values[1]).sum() == 15 and np.isinf(story.o_values[1]).sum() == 17
+    meta = stage.decode(stage.encode(online_softmax.view(run, story, 6)))[0]
+    assert meta["frames"][-1]["l"] == "inf"  # the browser reads it as infinity, not as NaN
+
+
+def test_a_what_if_that_shows_nothing_is_not_said_to_agree(cpu_run):
+    off = (("SUBTRACT_MAX", 0),)
+    story = online_softmax.explain(cpu_run("03_flash", DenseProblem(), off), 6)
+    assert story.tone == "info" and "agrees" not in story.summary
+    assert "makes no difference" in story.summary and "from score_scale 30 on; here it is 1" in story.summary
+    assert online_softmax.states(story, False)[-1].values[-1] == "no difference here"
+    assert online_softmax.explain(cpu_run("03_flash"), 6).tone == "good"
+    assert online_softmax.explain(cpu_run("03_flash", DenseProblem(), (("RESCALE", 0),)), 6).tone == "bad"
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_strip_has_m_and_l_of_every_step_beside_float64(cpu_run, name):
+    story, ordinary = online_softmax.explain(cpu_run(name), 6), online_softmax.is_ordinary(ROWS[name])
+    strip = {state.name: state.values for state in online_softmax.states(story, ordinary)}
+    running = "" if ordinary else "running "
+    for letter, word in (("m", "max"), ("l", "sum")):
+        logged, due = strip[f"{running}{word} {letter}"], strip[f"{letter} in float64"]
+        assert len(logged) == len(due) == len(story.frames)
+        assert [v is None for v in logged] == [v is None for v in due]
+        assert all(v == pytest.approx(float(d), rel=1e-4, abs=1e-5) for v, d in zip(logged, due) if v is not None)
+    assert ("rescale factor" in strip) is not ordinary
+    for frame, factor in zip(story.frames, strip.get("rescale factor", ())):
+        assert (factor is None) is (frame["rescale"] is None)
+    assert strip["this row"][-1] == "agrees with float64"
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_each_frame_knows_its_step_of_the_trace(cpu_run, name):
+    run = cpu_run(name)
+    story = online_softmax.explain(run, 6)
+    assert story.steps == sorted(story.steps)
+    lit = steps.lit_lines(run.trace, steps.cut(run.trace, sites_of(run.request)), sites_of(run.request))
+    assert all(set(frame["lines"]) <= set(lit[step]) for frame, step in zip(story.frames, story.steps))
+
+
+def test_the_keys_of_the_questions_are_the_logged_values(cpu_run):
+    story = online_softmax.explain(cpu_run("03_flash", None, small_tiles("03_flash")), 6)
+    moves, raises, rescale = online_softmax.questions(story, False)
+    scores = story.keys.score.to_numpy()
+    assert scores[raises.answer["index"]] > scores[: story.frames[raises.step]["tile"] * 16].max()
+    assert moves.answer == int((np.diff(story.tiles.m) > 0).sum()) == 2
+    assert "strip" in moves.veils  # the line of m over the steps shows it
+    assert story.frames[moves.step]["group"] == "max" and story.frames[rescale.step]["group"] == "rescale"
+    assert f"{story.frames[rescale.step]['rescale']:.4g}" in rescale.why
+    assert not online_softmax.questions(online_softmax.explain(cpu_run("02_tiled"), 6), True)
+
+
+def test_ordinary_softmax_stands_beside_the_row_at_its_end(cpu_run):
+    story = online_softmax.explain(cpu_run("03_flash"), 6)
+    table = online_softmax.ordinary_table(story).set_index("")
+    assert list(table.index) == ["max m", "sum l", "O, dim 0", "largest error of the row"]
+    assert float(table.loc["sum l"].iloc[0]) == pytest.approx(float(table.loc["sum l"].iloc[1]), rel=1e-5)
+    assert float(table.loc["O, dim 0"].iloc[1]) == pytest.approx(story.o_true[0], rel=1e-5)
+
+
+def test_the_whole_stage_of_a_row(cpu_run, with_more):
+    request = Request(with_more, DenseProblem(seq_len=50), small_tiles("03_flash"), Scope(1))
+    run = execute.run(request)
+    story = online_softmax.explain(run, 20)
+    known = {*tiling.WANTS, *online_softmax.WANTS}
+    odd = generic.beside(run, tiling.places(request), known, story.steps)
+    made = stage.decode(stage.encode(online_softmax.stage_of(run, story, 20, stage.provenance(run), odd)))
+    assert [v["id"] for v in made["views"]] == ["row", "beside"] and made["views"][1]["title"] == "Also: lse, entropy"
+    frames = made["views"][1]["meta"]["frames"]
+    assert len(frames) == len(made["frames"]) and made["tone"] == "good"
+    first = next(n for n, f in enumerate(story.frames) if story.steps[n] >= 3)
+    assert made["views"][1]["columns"]["value_0_step"].min() >= first
+    assert not generic.beside(execute.run(Request(ROWS["03_flash"], DenseProblem())), "QKVO", known)
 
 
 @pytest.mark.parametrize("quantity", ["m", "l"])
 @pytest.mark.parametrize("name", ROWS)
 def test_the_chart_shows_the_logged_values_beside_float64(cpu_run, name, quantity):
     story = online_softmax.explain(cpu_run(name), 3)
-    spec = row_charts.state_chart(story, quantity, "#clock").to_dict()
+    spec = row_charts.state_chart(story, quantity).to_dict()
     values = [row["value"] for rows in spec["datasets"].values() for row in rows if row.get("source") == "logged"]
     assert set(np.round(values, 4)) == set(np.round(story.tiles[quantity], 4))
-    assert spec["params"][0]["bind"]["element"] == "#clock"
+    assert spec["params"] == [{"name": "step", "value": 1}]
+    at = [row["step"] for rows in spec["datasets"].values() for row in rows if row.get("source") == "logged"]
+    group = {"m": "max", "l": "sum"}[quantity]
+    assert set(at) - {len(story.frames)} == {n for n, f in enumerate(story.frames, 1) if f["group"] == group}
 
 
 def test_rows_are_those_of_the_traced_tile(cpu_run):
@@ -111,9 +210,10 @@ def test_values_that_the_story_does_not_know_change_nothing(with_more):
         online_softmax.explain(execute.run(Request(spec, problem, small_tiles("03_flash"), Scope(1))), 20)
         for spec in (ROWS["03_flash"], with_more)
     ]
-    frames = [[{k: v for k, v in f.items() if k != "lines"} for f in story.frames] for story in stories_]
+    own = ("lines", "moment")  # the other kernel has a line and a step more
+    frames = [[{k: v for k, v in f.items() if k not in own} for f in story.frames] for story in stories_]
     assert frames[0] == frames[1] and stories_[1].first_wrong is None
-    assert online_softmax.accepts(with_more) and row_charts.state_chart(stories_[1], "m", "#clock").to_dict()["layer"]
+    assert online_softmax.accepts(with_more) and row_charts.state_chart(stories_[1], "m").to_dict()["layer"]
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -121,5 +221,43 @@ def test_the_view_says_which_tile_each_key_is_of(cpu_run, name):
     run = cpu_run(name, DenseProblem(seq_len=50), small_tiles(name))
     meta, columns = online_softmax.view(run, online_softmax.explain(run, 3), 3)
     assert meta["tile_of"] == [key // 16 for key in range(50)] and meta["block_kv"] == 16
-    assert len(columns["scores"]) == 50 and columns["o"].shape[1] == len(columns["o_true"]) == 32
+    assert len(columns["scores"]) == 50 and columns["o"].shape[1] == len(meta["o_true"]) == 32
     json.dumps(meta)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_view_has_the_rows_scores_and_output_in_float64(cpu_run, name):
+    run = cpu_run(name, DenseProblem(score_scale=30.0), small_tiles(name))
+    meta = stage.decode(stage.encode(online_softmax.view(run, online_softmax.explain(run, 6), 6)))[0]
+    q, k, v = (run.arrays[n].astype(np.float64)[0, 0] for n in "qkv")
+    scores = k @ q[6] / np.sqrt(32)
+    assert meta["scores_true"] == pytest.approx(scores, rel=1e-13, abs=1e-13)
+    assert (np.float64(meta["scores_true"]) != np.float32(meta["scores_true"])).any()
+    weights = np.exp(scores - meta["total"]["m"]) / meta["total"]["l"]
+    assert meta["o_true"] == pytest.approx(weights @ v, rel=1e-11, abs=1e-13)
+
+
+def test_a_wrong_max_of_a_kernel_as_written_is_told_as_wrong(variant):
+    """It was told as if no max were subtracted, and not as wrong."""
+    spec = variant(
+        "03_flash", "SUBTRACT_MAX ? fmaxf(m, tile_max) : 0.f", "SUBTRACT_MAX ? fmaxf(m, tile_max) + 2.f : 0.f"
+    )
+    story = online_softmax.explain(execute.run(Request(spec, DenseProblem(), small_tiles("03_flash"))), 6)
+    first = next(frame for frame in story.frames if frame["group"] == "max")
+    assert first["wrong"] and story.frames[story.first_wrong] is first
+    assert f"the running max m is {first['m']:.4g}. It should be {first['m_true']:.4g}." in first["sentence"]
+    assert not any("subtracted" in frame["sentence"] for frame in story.frames)
+
+
+def test_without_max_subtraction_it_is_said_that_none_is_subtracted(cpu_run):
+    settings = (*small_tiles("03_flash"), ("SUBTRACT_MAX", 0))
+    story = online_softmax.explain(cpu_run("03_flash", DenseProblem(), settings), 6)
+    told = [frame for frame in story.frames if frame["group"] == "max"]
+    assert all("no max is subtracted: m stays 0, where" in f["sentence"] and not f["wrong"] for f in told)
+
+
+def test_a_max_that_is_nan_is_wrong(variant):
+    spec = variant("03_flash", "SUBTRACT_MAX ? fmaxf(m, tile_max) : 0.f", "SUBTRACT_MAX ? sqrtf(-1.f) : 0.f")
+    story = online_softmax.explain(execute.run(Request(spec, DenseProblem(), small_tiles("03_flash"))), 6)
+    first = next(frame for frame in story.frames if frame["group"] == "max")
+    assert first["wrong"] and "the running max m is NaN. It should be" in first["sentence"]

@@ -71,8 +71,17 @@ def test_when_v2_fills_the_gpu():
     blocks = partition_blocks.blocks_table(32, 512)
     row = blocks[(blocks["context length"] == 4096) & (blocks.batch == 4)].set_index("kernel").blocks
     assert row.to_dict() == {"V1": 128, "V2": 1024}
-    assert "132 multiprocessors" in str(partition_blocks.blocks_chart(blocks, 132).to_dict())
+    chart = str(partition_blocks.blocks_chart(blocks, 132).to_dict())
+    assert (
+        "132 multiprocessors" in chart and "fontSize" not in chart
+    )  # the page's own size, which grows with the window
     assert "from context length 2,049 on. From 5 sequences" in partition_blocks.fill_sentence(32, 512, 132, "An H200")
+
+
+def test_v1_has_no_weight_and_v2_in_all_none_and_these_cells_are_empty():
+    story, (_, cut) = comparison()
+    rows = {row[0]: row for row in partitions.parts_blocks(story, cut)[0]["rows"]}
+    assert rows["V1"][4:] == ["", ""] and rows["V2 in all"][4] == "" and "NaN" not in rows["V2 in all"]
 
 
 def test_the_view_is_json_and_its_parts_are_those_of_the_table():
@@ -81,3 +90,33 @@ def test_the_view_is_json_and_its_parts_are_those_of_the_table():
     assert json.loads(json.dumps(meta))["parts"] == story.table.to_dict("records") and meta["frames"] == story.frames
     assert partitions.accepts(runs[1].request.kernel) and partitions.accepts_whole(runs[0].request.kernel)
     assert not partitions.accepts(runs[0].request.kernel) and not partitions.accepts_whole(runs[1].request.kernel)
+
+
+def test_the_strip_says_m_and_l_when_they_are_known_and_the_weights_when_they_are_combined():
+    story, runs = comparison()
+    made = partitions.stage_of(*runs, "L", None)
+    strip = {state.name: list(state.values) for state in made.state}
+    combine = next(n for n, f in enumerate(story.frames) if f["reduce"] == "combine")
+    assert strip["V2 m"][combine - 1] is None and strip["V2 m"][-1] == f"{story.v2['m']:.4g}"
+    assert strip["V2 l"][-1] == f"{story.v2['l']:.4g}" and strip["V1 l"][-1] == f"{story.v1['l']:.4g}"
+    softmax = next(n for n, f in enumerate(story.frames) if f["v1"]["state"])
+    assert strip["V1 m"][softmax - 1] is None and strip["V1 m"][softmax] == f"{story.v1['m']:.4g}"
+    for n, part in enumerate(story.parts):
+        assert strip[f"weight {n}"][combine - 1] is None
+        assert strip[f"weight {n}"][-1] == f"{part['weight']:.3g}"
+    assert [code.lit for code in made.codes] == ["lines_v1", "lines_v2"] and [c.side for c in made.codes] == [0, 1]
+    table = made.tabs[0].blocks[0]
+    assert len(table["rows"]) == len(story.parts) + 2 and table["rows"][-2][0] == "V2 in all"
+
+
+def test_each_side_has_its_sentence():
+    story, _ = comparison()
+    for frame in story.frames:
+        one, two = frame["sentences"]
+        assert one.startswith("V1: one block, ") and two.startswith("V2") and frame["sentence"] == f"{one} {two}"
+
+
+def test_the_blocks_of_a_gpu_are_counted():
+    _, runs = comparison()
+    made = partition_blocks.blocks(*runs, 132, "An H200")
+    assert "from context length 2,049 on. From 5 sequences" in made[3]["text"] and made[3]["label"] == "modelled"

@@ -5,9 +5,11 @@ import pytest
 from conftest import small_tiles
 
 from explainers import generic, stories, tiling, traffic
+from kernels.core.problem import Work
 from kernels.core.request import Request, Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.run import execute
+from kernels.run.results import Traffic
 from kernels.trace.kinds import WRITES
 
 RAGGED = DenseProblem(seq_len=50, causal=True, num_heads=3)
@@ -107,11 +109,42 @@ def test_naive_reads_k_n_times_and_flash_reuses_it():
     assert traffic.chart(counted).to_dict()["data"]
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", TILED)
+def test_a_reuse_factor_of_a_tile_alone_is_counted_of_that_tile(cpu_run, name, causal):
+    """The multiply-adds of all tiles over the loads of one made K's factor 512 times too large."""
+    problem = DenseProblem(seq_len=50, causal=causal)
+    run = cpu_run(name, problem, small_tiles(name), Scope(5))  # the second tile of the second head
+    frame = run.trace.frame("event", "space", "tensor", "bytes")
+    part = count_of(run)
+    found = traffic.reuse([(run.request, Traffic(part, False))]).set_index("tensor").reuse
+    rows = range(*tiling.query_rows(run.request)[1:])
+    products = sum(row + 1 if causal else 50 for row in rows) * problem.head_dim
+    loads = frame[(frame.space == "global") & (frame.event == "load")].groupby("tensor", observed=True).bytes.sum()
+    assert set(found.index) == {"Q", "K", "V"}
+    for tensor, factor in found.items():
+        assert factor == pytest.approx(products / (loads[tensor] / 4))
+
+
+def test_a_reuse_factor_is_left_out_where_the_pairs_of_a_tile_are_not_known(cpu_run, monkeypatch):
+    run = cpu_run("03_flash", DenseProblem(seq_len=50), small_tiles("03_flash"), Scope(5))
+    monkeypatch.setattr(DenseProblem, "work", property(lambda problem: Work(1000, 50, {})))
+    assert traffic.reuse([(run.request, Traffic(count_of(run), False))]).empty
+
+
+def count_of(run):
+    """The table of Traffic, of what a run traced."""
+    frame = run.trace.frame("event", "space", "tensor", "bytes").dropna(subset=["space"])
+    frame = frame.astype({"event": str, "space": str, "tensor": str}).rename(columns={"event": "kind"})
+    grouped = frame.groupby(["tensor", "space", "kind"], as_index=False).bytes
+    return grouped.sum().assign(accesses=grouped.count().bytes)
+
+
 def test_the_chart_follows_the_clock_and_keeps_its_spec_from_step_to_step(story):
-    spec = traffic.cumulative_chart(*story, "#clock").to_dict()
-    assert spec["params"][0]["bind"] == {"element": "#clock", "event": "input"}
+    spec = traffic.cumulative_chart(*story).to_dict()
+    assert spec["params"][0] == {"name": "step", "value": 1}
     rows = next(iter(spec["datasets"].values()))
-    assert max(row.get("step", 0) for row in rows) == len(story[1].frames) - 1
+    assert max(row.get("step", 0) for row in rows) == len(story[1].frames)
 
 
 @pytest.mark.parametrize("name", ["02_tiled", "03_flash"])
@@ -161,7 +194,7 @@ def test_a_tensor_of_another_type_and_a_tensor_that_nothing_knows_are_counted_an
     counted = [(run.request, execute.traffic(run.request))]
     lse = traffic.comparison(counted).set_index("tensor").loc["lse"]
     assert lse.times == 1 and traffic.chart(counted).to_dict()["data"]  # a half for each row, written once
-    assert traffic.cumulative_chart(run, made, "#clock").to_dict()["layer"]
+    assert traffic.cumulative_chart(run, made).to_dict()["layer"]
 
 
 def test_what_no_view_knows_is_in_the_generic_one(with_more):
@@ -202,3 +235,25 @@ def test_a_phase_without_a_title_is_called_by_its_own_name(with_more):
     run = execute.run(Request(with_more, RAGGED, small_tiles("03_flash"), Scope(5)))
     assert "Tile 1 · odd phase" in [f["title"] for f in tiling.explain(run).frames]
     assert "Tile 1 · odd phase" in [f["title"] for f in generic.explain(run).frames]
+
+
+def test_a_score_that_is_nan_is_told_from_one_that_was_never_logged(variant):
+    """Both were NaN in the picture's data: a lost value was drawn as a masked one."""
+    old = "PROBE_VALUE(score, row, col, score)"
+    spec = variant("03_flash", old, "PROBE_VALUE(score, row, col, col == row ? sqrtf(-1.f) : score)")
+    request = Request(spec, DenseProblem(seq_len=50, causal=True), small_tiles("03_flash"), Scope(1))
+    run = execute.run(request)
+    story = tiling.explain(run)
+    columns = tiling.view(run, story)[1]
+    keys, rows = np.arange(50), np.arange(16, 32)
+    assert (columns["s_logged"] == (keys <= rows[:, None])).all()
+    assert (np.isnan(columns["s"]) & columns["s_logged"] == (keys == rows[:, None])).all()
+
+
+def test_an_element_of_o_is_known_from_the_step_that_logged_it_whatever_its_value(cpu_run):
+    settings = (*small_tiles("03_flash"), ("SUBTRACT_MAX", 0))
+    lost = tiling.explain(cpu_run("03_flash", DenseProblem(score_scale=1000.0), settings))
+    assert np.isnan(lost.o_values[-1]).all() and (lost.o_since == 0).all()
+    kept = tiling.explain(cpu_run("02_tiled", DenseProblem(), small_tiles("02_tiled")))
+    for number, state in enumerate(kept.o_values):
+        assert (np.isfinite(state) == (kept.o_since <= number)).all()

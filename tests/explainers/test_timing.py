@@ -1,13 +1,18 @@
 """Charts, sentences and the report of a table of times: every number is recomputed from the table."""
 
+import dataclasses
+import math
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from explainers import palette, timing, timing_charts
+from explainers import palette, stage, timing, timing_charts, timing_stage
 from kernels.catalog import KERNELS, of_family
-from kernels.timing import bench, compare, peers
+from kernels.core.tolerance import OutputError
+from kernels.timing import bench, peers, rows, sweeps, tables
+from kernels.timing.protocol import Timing
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +20,7 @@ def shown(bench_table):
     table, _ = bench_table
     key, (field, fixed) = next(iter(timing.sweeps(table).items()))
     part = timing.slice_of(table, field, fixed)
-    return key, field, part, compare.speedups(part, "sdpa_efficient")
+    return key, field, part, timing.compared(part, field, "sdpa_efficient")
 
 
 def test_the_sweeps_of_a_table_are_found_with_the_longest_first(bench_table):
@@ -23,12 +28,8 @@ def test_the_sweeps_of_a_table_are_found_with_the_longest_first(bench_table):
     assert [field for field, _ in found.values()].count("seq_len") >= 3 and {"batch", "num_heads"} <= {
         field for field, _ in found.values()
     }
-    field, fixed = next(iter(found.values()))
-    assert (
-        timing.sweep_title(bench_table[0], field, fixed)
-        == "Attention: seq_len 128 to 16384 at batch 1, num_heads 8, head_dim 64, float32"
-    )
-    titles = [timing.sweep_title(bench_table[0], *sweep) for sweep in found.values()]
+    titles = list(timing.titles(bench_table[0], found).values())
+    assert titles[0] == "Attention: seq_len 128 to 16384 at batch 1, num_heads 8, head_dim 64, float32, cold L2"
     assert len(set(titles)) == len(titles) and {title.split(":")[0] for title in titles} == {
         KERNELS[name].problem_type.title for name in ("03_flash", "paged_v1")
     }
@@ -49,7 +50,7 @@ def test_the_sentence_says_the_ratio_of_the_table(shown):
     ours, base = largest.loc["04_flash_registers"], largest.loc["sdpa_efficient"]
     assert (
         f"{base.median_us / ours.median_us:.3g} times ({base.p10_us / ours.p90_us:.3g} to "
-        f"{base.p90_us / ours.p10_us:.3g}) as fast" in said
+        f"{base.p90_us / ours.p10_us:.3g}) as fast as torch efficient" in said
     )
     assert said.startswith(f"At seq_len 16384, 04_flash_registers takes {timing.microseconds(ours.median_us)} (")
 
@@ -59,25 +60,47 @@ def test_without_a_common_size_the_sentence_says_so(shown):
     assert "no other kernel" in timing.sentence(compared[compared.kind == "peer"], field, "sdpa_efficient")
 
 
+def _is_point(layer):
+    return layer["mark"]["type"] == "point" and layer["data"]["name"] == "points"
+
+
+def test_the_roofline_says_a_size_once_at_each_place_under_the_lowest_point(shown, bench_table):
+    _, field, _, compared = shown
+    roofs = {bench_table[1].device: bench_table[1].roofs}
+    data = timing_charts.chart("roofline", compared, field, "sdpa_efficient", roofs).to_dict()["datasets"]
+    said = [row for row in data["sizes"] if row["said_size"] == "16,384"]
+    drawn = [row for row in data["points"] if row["said_size"] == "16,384"]
+    assert 1 < len(said) < len(drawn)
+    for row in said:
+        near = [r["tflops"] for r in drawn if abs(np.log(r["intensity"] / row["intensity"])) < 0.1]
+        assert row["tflops"] == min(near)
+    assert "04_flash_registers and torch efficient by 6." in timing_charts.NOTES["roofline"]
+
+
 @pytest.mark.parametrize("kind", timing_charts.CHARTS)
 def test_every_chart_holds_the_slices_points_and_draws_their_spread(shown, bench_table, kind):
     _, field, _, compared = shown
     spec = timing_charts.chart(
         kind, compared, field, "sdpa_efficient", {bench_table[1].device: bench_table[1].roofs}
     ).to_dict()
-    rows = max(spec["datasets"].values(), key=len)
+    rows = spec["datasets"]["points"]
     assert len(rows) == len(compared)
     drawn = {layer["mark"]["type"] for layer in spec["layer"]}
     assert "point" in drawn and ("rule" in drawn or kind == "memory")
     spread = [layer for layer in spec["layer"] if layer["mark"]["type"] == "rule" and "y2" in layer["encoding"]]
+    spread = [layer for layer in spread if "x2" not in layer["encoding"]]
     assert bool(spread) == (kind != "memory")  # an allocation has no spread
+    (tips,) = [layer["encoding"]["tooltip"] for layer in spec["layer"] if _is_point(layer)]
+    assert len(tips) == 6
+    assert [row["said"].split(" \u00d7")[0] for row in spec["datasets"]["ends"]].count("03_flash") == 1
+    assert [p["name"] for p in spec["params"]] == ["step"]
     assert timing_charts.ALT[kind] and timing_charts.NOTES[kind]
 
 
 def test_rates_have_the_spread_of_their_times(shown):
     _, field, _, compared = shown
     spec = timing_charts.chart("tflops", compared, field, "sdpa_efficient", {}).to_dict()
-    for row in max(spec["datasets"].values(), key=len):
+    for row in spec["datasets"]["points"]:
         assert row["tflops_low"] <= row["tflops"] <= row["tflops_high"]
         assert row["tflops_low"] == pytest.approx(row["tflops"] * row["median_us"] / row["p90_us"])
 
@@ -93,7 +116,7 @@ def test_memory_grows_with_the_square_for_naive_and_with_the_length_for_flash(sh
 def test_what_has_no_time_is_listed_with_its_places_and_reason(shown):
     _, _, part, _ = shown
     listed = timing.without_time(part).set_index("name")
-    assert listed.loc["sdpa_flash"].status == "unavailable" and "Half" in listed.loc["sdpa_flash"].reason
+    assert listed.loc["torch flash"].status == "torch cannot compute it" and "Half" in listed.loc["torch flash"].reason
     assert sum(len(re.findall(r"\d+", places)) for places in listed.places) == (part.status != "ok").sum()
 
 
@@ -103,7 +126,7 @@ def test_the_table_and_the_report_repeat_the_table(shown, bench_table):
     assert len(table) == len(compared) and "recorded, A GPU of a formula" in table["from"][0]
     text = timing.report(compared, part, field, "A title", "sdpa_efficient", [bench_table[1]])
     assert text.startswith("# A title\n") and text.count("\n| ") == len(table) + 2
-    assert "## No time" in text and "A GPU of a formula" in text and "Speed-ups are against sdpa_efficient" in text
+    assert "## No time" in text and "A GPU of a formula" in text and "Compared with torch efficient." in text
     assert timing.microseconds(84.72) == "84.72 us" and timing.microseconds(13937.3) == "13.94 ms"
 
 
@@ -116,9 +139,9 @@ def test_measured_and_recorded_points_share_a_chart(shown):
         p10_us=part.p10_us * 2,
         p90_us=part.p90_us * 2,
     )
-    both = compare.speedups(pd.concat([part, now], ignore_index=True), "sdpa_efficient")
+    both = timing.compared(pd.concat([part, now], ignore_index=True), field, "sdpa_efficient")
     spec = timing_charts.chart("latency", both, field, "sdpa_efficient", {}).to_dict()
-    assert {row["source"] for row in max(spec["datasets"].values(), key=len)} == {"measured", "recorded"}
+    assert {row["source"] for row in spec["datasets"]["points"]} == {"measured", "recorded"}
     assert any(layer["encoding"].get("shape", {}).get("legend") for layer in spec["layer"])
 
 
@@ -126,8 +149,8 @@ def test_a_sweep_is_titled_by_its_problem_and_not_by_its_type(bench_table):
     """Fault 4: a dense fp16 sweep was titled "Decoding, paged KV cache"."""
     table = bench_table[0]
     dense = table[table["name"].isin(of_family("dense"))].assign(dtype="float16")
-    titles = [timing.sweep_title(dense, *sweep) for sweep in timing.sweeps(dense).values()]
-    assert titles and all(title.startswith("Attention: ") and title.endswith(", float16") for title in titles)
+    titles = timing.titles(dense, timing.sweeps(dense)).values()
+    assert titles and all(title.startswith("Attention: ") and title.endswith(", float16, cold L2") for title in titles)
     both = pd.concat([dense, table.assign(dtype="float16", num_kv_heads=table.num_heads)])
     for field, fixed in timing.sweeps(both).values():
         assert timing.slice_of(both, field, fixed).title.nunique() == 1
@@ -155,11 +178,290 @@ def test_whatever_is_recorded_can_be_shown():
     for device, (made, where) in bench.recorded().items():
         table = timing.prepared(made, where, "recorded")
         found = timing.sweeps(table)
-        assert len({timing.sweep_title(table, *sweep) for sweep in found.values()}) == len(found)
+        assert len(set(timing.titles(table, found).values())) == len(found)
         for field, fixed in found.values():
             part = timing.slice_of(table, field, fixed)
             assert not part.duplicated([field, "label"]).any()
-            compared = compare.speedups(part, timing.labels(part)[0])
-            assert timing_charts.chart(
-                "roofline", compared, field, timing.labels(part)[0], {device: where.roofs}
-            ).to_dict()["layer"]
+            baseline = timing.baselines(part, field)[0]
+            compared = timing.compared(part, field, baseline)
+            for kind in ("latency", "roofline"):
+                chart = timing_charts.chart(kind, compared, field, baseline, {device: where.roofs}, part)
+                assert chart.to_dict()["layer"]
+
+
+def test_an_l2_that_holds_the_inputs_is_a_sweep_of_its_own(bench_table):
+    """Cold and warm points of one kernel at one size shared a line."""
+    table = bench_table[0]
+    warm = table.assign(l2="warm", **{name: table[name] * 0.9 for name in ("median_us", "p10_us", "p90_us")})
+    both = pd.concat([table, warm], ignore_index=True)
+    found, before = timing.sweeps(both), timing.sweeps(table)
+    assert [key for key in found if key in before] == list(before) and len(found) == 2 * len(before)
+    titles = timing.titles(both, found)
+    assert len(set(titles.values())) == len(titles)
+    for key, (field, fixed) in found.items():
+        part = timing.slice_of(both, field, fixed)
+        assert not part.duplicated([field, "label"]).any() and set(part.l2) == {fixed["l2"]}
+        assert titles[key].endswith(f"{fixed['l2']} L2")
+
+
+def test_roofs_are_of_their_source_where_two_are_of_one_gpu(shown, bench_table):
+    """Recorded roofs took the place of those that were measured on a GPU of the same name."""
+    _, field, part, _ = shown
+    recorded, higher = bench_table[1], {name: 2 * value for name, value in bench_table[1].roofs.items()}
+    where = {"recorded": recorded, "this GPU, now": dataclasses.replace(recorded, roofs=higher)}
+    one = timing_stage.Shown(part, field, "A title", "sdpa_efficient", (), where, ("this GPU, now",))
+    spec = timing_stage.charts(one, one.rows, "roofline").to_dict()
+    tops = {row["said"] for row in spec["datasets"]["roofs"]}
+    for source, entry in where.items():
+        assert any(f"{entry.roofs['fp32_tflops']:.4g} TFLOP/s, {source}" in said for said in tops), tops
+    bounds = timing_stage.charts(one, one.rows, "bandwidth").to_dict()["datasets"]["fixed"]
+    assert [row["at"] for row in bounds] == [4231.7, 2 * 4231.7]
+
+
+# ---- the stage ----
+
+
+def staged(part, field, baseline="sdpa_efficient", hidden=(), where=None):
+    title = "A title"
+    shown = timing_stage.Shown(part, field, title, baseline, hidden, {"here": where} if where else {}, ())
+    return shown, stage.decode(stage.encode(timing_stage.stage_of(shown, False, [])))
+
+
+def test_the_clock_goes_over_the_sizes_and_each_sentence_has_that_sizes_times(shown, bench_table):
+    _, field, part, _ = shown
+    _, made = staged(part, field, where=bench_table[1])
+    assert [f["title"] for f in made["frames"]] == [f"seq_len {2**n:,}" for n in range(7, 15)]
+    times = part[part.status == "ok"].set_index(["name", "seq_len"])
+    for frame, size in zip(made["frames"], timing.sizes(part, field)):
+        base = times.loc["sdpa_efficient", size]
+        fast, slow = (times.loc[name, size] for name in ("04_flash_registers", "01_naive"))
+        said = frame["sentence"]
+        assert said.startswith(f"seq_len {size:,.0f}: 04_flash_registers takes {timing.microseconds(fast.median_us)}, ")
+        assert f"torch efficient ({timing.microseconds(base.median_us)})" in said
+        assert (
+            f"01_naive {timing.microseconds(slow.median_us)}, {slow.median_us / base.median_us:.1f} times slower"
+            in said
+        )
+    assert [v["id"] for v in made["views"]] == list(timing_charts.CHARTS) and not made["codes"]
+    for state in made["state"]:
+        assert len(state["values"]) == len(made["frames"])
+    fast = times.loc["04_flash_registers", 16384]
+    strip = next(s["values"][-1] for s in made["state"] if s["name"] == "04_flash_registers")
+    known = (f"{timing.microseconds(fast.median_us)}", f"{fast.tflops:.3g} TFLOP/s", f"{fast.gb_per_s:,.3g} GB/s")
+    assert strip == ", ".join([*known, f"{fast.peak_bytes / 1e6:,.3g} MB"])  # what each picture draws
+    steps = made["views"][0]["meta"]["spec"]["datasets"]["steps"]
+    assert [(row["step"], row["seq_len"]) for row in steps] == list(enumerate(timing.sizes(part, field), 1))
+    assert made["views"][0]["meta"]["at"] == timing.sizes(part, field)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "said"),
+    [
+        (0.32, 0.3, 0.33, "3.1 times slower"),
+        (2.0, 1.9, 2.1, "2.0 times as fast"),
+        (1.02, 0.97, 1.05, "as fast"),
+        (1.04, 1.01, 1.06, "1.04 times as fast"),
+        (0.0935, 0.09, 0.094, "10.7 times slower"),
+    ],
+)
+def test_slower_is_said_as_slower(ratio, low, high, said):
+    assert timing.as_fast(ratio, low, high) == said
+
+
+def test_a_kernel_slower_than_every_other_is_told_as_slower_in_the_sentence_too(shown):
+    _, field, part, _ = shown
+    rows = timing.compared(part[part["name"].isin(["01_naive", "sdpa_efficient"])], field, "sdpa_efficient")
+    said = timing.sentence(rows, field, "sdpa_efficient")
+    ratio = 1 / rows[(rows["name"] == "01_naive") & (rows.seq_len == 16384)].speedup.iloc[0]
+    assert f": {ratio:.3g} times (" in said and "slower than torch efficient" in said
+
+
+@pytest.fixture(scope="module")
+def with_gap(bench_table):
+    """The first sweep, where 03_flash has no time at one size: its rounding is above the limit."""
+    table = bench_table[0].copy()
+    at = (table["name"] == "03_flash") & (table.seq_len == 1024)
+    table.loc[at, ["status", "reason", "max_abs_error"]] = ["wrong", "So small an error is rounding, 1.3 times", 6e-7]
+    table.loc[at, ["median_us", "p10_us", "p90_us", "tflops", "gb_per_s", "peak_bytes"]] = None
+    field, fixed = next(iter(timing.sweeps(table).values()))
+    return field, timing.slice_of(table, field, fixed)
+
+
+def test_a_size_without_a_time_is_a_gap_and_its_reason_is_in_words(with_gap):
+    field, part = with_gap
+    rows = timing.compared(part, field, "sdpa_efficient")
+    spec = timing_charts.chart("latency", rows, field, "sdpa_efficient", {}, part).to_dict()
+    line = [row for row in spec["datasets"]["points"] if row["line"] == "03_flash"]
+    assert [row["seq_len"] for row in line if row["median_us"] is None] == [1024]
+    (gap,) = spec["datasets"]["gaps"]
+    assert (gap["line"], gap["seq_len"], gap["why"]) == ("03_flash", 1024, "rounding above our limit")
+    listed = timing.without_time(part, field).set_index("name")
+    assert (
+        listed.loc["03_flash"].status == "rounding above our limit" and listed.loc["03_flash"].places == "seq_len 1024"
+    )
+    _, made = staged(part, field)
+    assert made["frames"][3]["sentence"].endswith(". No time: 03_flash (rounding above our limit).")
+    assert all("No time" not in made["frames"][n]["sentence"] for n in (0, 1, 2, 4))
+    assert next(s for s in made["state"] if s["name"] == "03_flash")["values"][3] == "no time"
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "error", "said"),
+    [
+        ("wrong", "", 6e-7, "rounding above our limit"),
+        ("wrong", "", 0.5, "a wrong result"),
+        ("wrong", "It is built broken on purpose (no rescaling).", 0.5, "built broken on purpose"),
+        ("unavailable", "torch says so", None, "torch cannot compute it"),
+        ("skipped", "too long", None, "not run"),
+    ],
+)
+def test_why_there_is_no_time(status, reason, error, said):
+    row = pd.Series(
+        {"status": status, "reason": reason, "max_abs_error": error, "allowed_error": 5e-7 if error else None}
+    )
+    assert timing.why(row) == said
+
+
+def test_reasons_that_differ_in_numbers_alone_are_one(bench_table):
+    table = bench_table[0]
+    part = timing.slice_of(table, *next(iter(timing.sweeps(table).values())))
+    said = [f"torch says: Query.sizes(): [{n}]" for n in range(len(part))]
+    missing = timing.without_time(part.assign(status="unavailable", reason=said), "seq_len")
+    assert len(missing) == part.label.nunique() and set(missing.reason) <= set(said)
+
+
+def test_crossings_lie_where_the_lines_meet():
+    rows = pd.DataFrame(
+        [
+            {"label": label, "kind": "kernel", "source": "recorded", "device": "a GPU", "seq_len": n, "median_us": us}
+            for label, times in (("a", (1, 4, 16)), ("b", (2, 4.5, 8)))
+            for n, us in zip((128, 256, 512), times)
+        ]
+    )
+    (found,) = timing.crossings(rows, "seq_len").to_dict("records")
+    assert (found["faster"], found["slower"]) == ("b", "a") and 256 < found["seq_len"] < 512
+    share = np.log2(found["seq_len"] / 256)
+    assert 4 * 4**share == pytest.approx(found["median_us"]) == pytest.approx(4.5 * (8 / 4.5) ** share)
+    assert timing.crossing_sentences(timing.crossings(rows, "seq_len"), "seq_len")[0].startswith(
+        "b overtakes a at about"
+    )
+
+
+def test_growth_is_the_factor_of_a_doubling(shown):
+    _, field, _, compared = shown
+    memory, time = (timing.growth(compared, field, column) for column in ("peak_bytes", "median_us"))
+    assert memory["01_naive"] == pytest.approx(4, rel=0.05) and memory["03_flash"] == pytest.approx(2, rel=0.01)
+    assert time["03_flash"] == pytest.approx(4, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [(13, 213_000, [100, 1000, 10_000, 100_000]), (0.07, 2.1, [0.1, 0.2, 0.5, 1, 2]), (29, 670, [50, 100, 200, 500])],
+)
+def test_the_ticks_of_a_logarithmic_axis_are_decades_and_their_halves_where_those_are_few(low, high, ticks):
+    assert timing_charts.decades(low, high) == ticks
+
+
+def test_names_at_the_lines_ends_keep_their_order_and_do_not_touch():
+    bounds, values = (1.0, 1000.0), [1.1, 1.1, 1.2, 500, 990, 999]
+    found = timing_charts.spread_out(values, bounds)
+    gaps = np.diff(np.log(found))
+    assert (gaps > 0.99 * timing_charts.LABEL_GAP * np.log(1000)).all() and found[-1] <= 1000
+
+
+def test_the_keys_of_the_questions_are_the_tables_numbers(shown):
+    _, field, part, _ = shown
+    _, made = staged(part, field)
+    timed = part[part.status == "ok"].set_index(["name", "seq_len"])
+    times, peak = timed.median_us, timed.peak_bytes
+    asked = {question["id"]: question for question in made["questions"]}
+    assert [q["view"] for q in asked.values()] == ["speedup", "roofline", "latency", "memory"]
+    names = [name for name in of_family("dense") if times[name, 16384] > times["sdpa_efficient", 16384]]
+    nearest = min(names, key=lambda name: times[name, 16384])
+    assert nearest in asked["slower"]["text"] and asked["slower"]["tolerance"] == stage.MEASURED
+    assert asked["slower"]["answer"] == round(times[nearest, 16384] / times["sdpa_efficient", 16384], 1)
+    fastest = timed.loc[min(of_family("dense"), key=lambda name: times[name, 16384]), 16384]
+    flop = 4 * 8 * 16384**2 * 64  # 8 heads of 64
+    roof = 747.2 / 6 if "/ 6" in fastest.roof else 747.2 if "fp16" in fastest.roof else 61.83
+    reached = 100 * flop / fastest.median_us / 1e6 / min(roof, fastest.intensity * 4.2317)
+    assert asked["of_roof"]["answer"] == pytest.approx(reached, rel=0.01)
+    for id, values in (("growth", times), ("memory", peak)):
+        question = asked[id]
+        name = next(n for n in of_family("dense") if n in question["text"])
+        doubled = (values[name, 16384] / values[name, 2048]) ** (1 / 3)
+        assert question["options"][question["answer"]] == f"{2 ** round(math.log2(doubled))} times"
+        assert f"{doubled:.1f}" in question["why"]
+
+
+# ---- a sweep over a constant ----
+
+
+@pytest.fixture(scope="module")
+def constants(bench_table):
+    """Two kernels over the sizes of their tiles and a padding: padded ones take a third of the time."""
+    fields = [("BLOCK_Q", [8, 16]), ("BLOCK_KV", [8, 16, 32]), ("PAD_K", [0, 4])]
+    made = []
+    for point in sweeps.points(["02_tiled", "03_flash"], fields, [("seq_len", 4096)]):
+        chosen = dict(point.settings)
+        us = (300 if chosen["PAD_K"] == 0 else 100) * (2 if point.name == "02_tiled" else 1) * 16 / chosen["BLOCK_KV"]
+        error = OutputError("o", 1e-7, 1e-7, 3e-7)
+        made.append(Timing(point, "ok", "", 9, us, 0.9 * us, 1.1 * us, 10, 10**7, error, point.kernel.code_hash))
+    where = bench_table[1]
+    table = timing.prepared(rows.table(rows.row(t, where.roofs) for t in made), where, "recorded")
+    before = bench_table[0]
+    again = before["name"].isin(table["name"]) & before.problem.isin(table.problem)  # the point with its own constants
+    return pd.concat([before[~again], table], ignore_index=True)
+
+
+def test_constants_add_their_own_sweeps_and_leave_the_others_as_they_are(bench_table, constants):
+    before, after = timing.sweeps(bench_table[0]), timing.sweeps(constants)
+    assert list(after)[: len(before)] == list(before)
+    for field, fixed in before.values():
+        assert set(timing.slice_of(constants, field, fixed).label) == set(
+            timing.slice_of(bench_table[0], field, fixed).label
+        )
+    added = [sweep for key, sweep in after.items() if key not in before]
+    assert {field for field, _ in added} == {"PAD_K", "BLOCK_Q", "BLOCK_KV"}
+    titles = list(timing.titles(constants, after).values())
+    assert len(set(titles)) == len(titles)
+    assert any(
+        title.startswith("Attention: PAD_K 0 to 4 at seq_len 4096") and "BLOCK_Q 16, BLOCK_KV 16" in title
+        for title in titles
+    )
+
+
+def test_the_price_of_a_conflict_is_told_beside_the_kernel_without_padding(constants):
+    found = [
+        s
+        for s in timing.sweeps(constants).values()
+        if s[0] == "PAD_K" and (s[1]["BLOCK_Q"], s[1]["BLOCK_KV"]) == (16, 16)
+    ]
+    field, fixed = found[0]
+    part = timing.slice_of(constants, field, fixed)
+    assert timing.labels(part) == ["02_tiled", "03_flash"] and timing.sizes(part, field) == [0, 4]
+    assert timing.baselines(part, field)[0] == timing.ITSELF
+    _, made = staged(part, field, timing.ITSELF)
+    assert made["frames"][0]["sentence"] == "PAD_K 0: 03_flash takes 300 us; 02_tiled 600 us."
+    assert made["frames"][1]["sentence"] == (
+        "PAD_K 4: 03_flash takes 100 us, 3.0 times as fast as itself at PAD_K 0; 02_tiled 200 us, 3.0 times as fast."
+    )
+    beside = timing.compared(part, field, "02_tiled")
+    assert beside[beside["name"] == "03_flash"].speedup.tolist() == [2, 2]
+    assert timing.exponent_sentence(part, field) == ""
+
+
+def test_over_a_size_of_the_tile_each_padding_is_a_line(constants):
+    field, fixed = next(s for s in timing.sweeps(constants).values() if s[0] == "BLOCK_KV" and s[1]["BLOCK_Q"] == 16)
+    part = timing.slice_of(constants, field, fixed)
+    assert timing.labels(part) == [f"{name} PAD_K={pad}" for name in ("02_tiled", "03_flash") for pad in (0, 4)]
+    assert len(set(timing.colours(timing.labels(part)).values())) == 4
+    assert timing.sizes(part, field) == [8, 16, 32]
+
+
+def test_the_recorded_file_is_named_by_what_is_there(bench_table):
+    said = timing_stage.provenance({"one": bench_table[1], "two": tables.Provenance("This GPU", "D", "now")}, ("two",))
+    assert (
+        said.label == "measured"
+        and "Recorded on A GPU of a formula" in said.said
+        and "Measured on This GPU" in said.said
+    )

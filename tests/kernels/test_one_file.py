@@ -20,7 +20,6 @@ from kernels import __main__ as command_line
 from kernels.trace.trace import Trace
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.xdist_group("cli")
 BACKENDS = ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)]
 
 

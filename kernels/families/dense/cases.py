@@ -21,8 +21,11 @@ SWEEPS: list[tuple[list[tuple[str, list]], dict[str, Any]]] = [
     ([("num_heads", [8, 12, 16, 32])], {"head_dim": 128}),
     ([("batch", [1, 4, 8, 16, 32])], {}),
     ([], {"batch": 4, "num_heads": 16, "head_dim": 128, "seq_len": 4096}),
+    ([("BLOCK_Q", [8, 16, 32]), ("BLOCK_KV", [8, 16, 32]), ("PAD_K", [0, 4])], {"seq_len": 4096}),
+    ([("PAD", [0, 8])], {"seq_len": 4096}),
 ]
-"""What a bench records, for every kernel: (sweeps, fields that hold for all their points) pairs."""
+"""What a bench records: (sweeps, fields that hold for all their points) pairs, each for every kernel that has the
+constants among them. The last two are the price of a bank conflict, at every size of a tile."""
 
 
 def check_cases(kernel: KernelSpec) -> list[Case]:
@@ -70,10 +73,16 @@ def counter_cases(kernel: KernelSpec) -> list[Case]:
 
 
 def timeline_cases(kernel: KernelSpec) -> list[Case]:
-    """Two sizes without a causal mask and three with one; those that do not launch too many blocks."""
+    """Two sizes without a causal mask and three with one; those that do not launch too many blocks. Each with the
+    defaults, and with the constants that the kernel would choose and that its times are of, where those are others."""
     sizes = ((512, False), (512, True), (2048, False), (2048, True), (4096, True))
-    problems = [DenseProblem(seq_len=n, head_dim=64, num_heads=8, causal=causal) for n, causal in sizes]
-    return [Case(p) for p in problems if sum(launch.blocks for launch in kernel.plan(p).launches) <= MOST_BLOCKS]
+    cases = []
+    for n, causal in sizes:
+        problem = DenseProblem(seq_len=n, head_dim=64, num_heads=8, causal=causal)
+        own = tuple((k, v) for k, v in kernel.settings_for(problem).items() if v != kernel.settings()[k])
+        if sum(launch.blocks for launch in kernel.plan(problem).launches) <= MOST_BLOCKS:
+            cases += [Case(problem), *([Case(problem, own)] if own else [])]
+    return cases
 
 
 def _tiles(kernel: KernelSpec) -> list:

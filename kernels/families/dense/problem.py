@@ -124,6 +124,17 @@ class DenseProblem(ProblemBase):
         return [inputs[name] for name in ("q", "k", "v")], {"is_causal": self.causal, "scale": self.scale}
 
     @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        return {
+            "Small, whole tiles": {},
+            "Causal": {"causal": True},
+            "Tiles that do not fit": {"seq_len": 100},
+            "Large scores": {"score_scale": 30.0},
+            "Longer, wider": {"seq_len": 128, "head_dim": 64},
+            "512 tokens, 8 heads, causal": {"seq_len": 512, "head_dim": 64, "num_heads": 8, "causal": True},
+        }
+
+    @classmethod
     def check_cases(cls, kernel: Any) -> Iterable[Case]:
         from kernels.families.dense import cases
 

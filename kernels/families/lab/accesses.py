@@ -1,7 +1,9 @@
 """Where the lanes of one warp read and write: layouts of global memory (lab_global.cu) and one access at any 32 offsets
 (lab_access.cu)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +31,16 @@ class GlobalProblem(LabProblem):
 
     title = "Layouts of global memory"
     remedy = "Choose fewer steps."
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        return {
+            "Side by side": {},
+            "A stride of 8 elements": {"layout": "strided"},
+            "One element late": {"layout": "misaligned"},
+            "Paged K, split by x": {"layout": "paged_split", "width": 16},
+            "Paged K, not split": {"layout": "paged_whole", "width": 16},
+        }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,6 +111,12 @@ class AccessProblem(LabProblem):
 
     title = "One access of a warp"
     remedy = "Choose smaller offsets."
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        places = {"Side by side": 4, "A column of rows of 32 floats": 128, "The same word": 0}
+        offsets = {title: {"offsets": tuple(lane * step for lane in range(WARP))} for title, step in places.items()}
+        return {"Every fourth word": {}, **offsets}
 
     def __post_init__(self) -> None:
         super().__post_init__()

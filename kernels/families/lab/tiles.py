@@ -1,6 +1,8 @@
 """A tile of 32 rows in shared memory, walked down its columns: the problems of lab_columns.cu and lab_transpose.cu."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +47,11 @@ class ColumnsProblem(LabProblem):
     title = "Columns of a tile"
     remedy = "Choose a smaller stride or PAD."
 
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        strides = {f"Rows of {stride} floats": {"stride": stride} for stride in (16, 24, 33, 64)}
+        return {"Rows of 32 floats": {}, **strides}
+
     @property
     def accesses(self) -> int:
         """Each number is read and stored once to fill the tile, and read in each walk."""
@@ -82,6 +89,14 @@ class TransposeProblem(LabProblem):
 
     title = "Matrix transpose"
     remedy = "Choose fewer rows or columns."
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        return {
+            "One tile": {},
+            "Six tiles": {"rows": 64, "columns": 96},
+            "Tiles that do not fit": {"rows": 40, "columns": 36},
+        }
 
     @property
     def accesses(self) -> int:

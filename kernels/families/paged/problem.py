@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -102,13 +103,20 @@ class PagedProblem(ProblemBase):
         if not self.num_blocks:
             most = max((page + 1 for row in self.block_tables for page in row), default=0)
             object.__setattr__(self, "num_blocks", max(most, sum(needed) + max(2, sum(needed) // 4)))
-        if not self.block_tables:
+        if self.num_blocks > MOST_PAGES:
+            raise ProblemError(
+                f"These contexts and block tables need a pool of {self.num_blocks:,} pages of {self.block_size} slots; "
+                f"it can have {MOST_PAGES:,}. {self.remedy}"
+            )
+        given = bool(self.block_tables)
+        if not given:
             object.__setattr__(self, "block_tables", self._random_tables(needed))
         for name in ("block_tables", "token_ids", "families"):
             value = getattr(self, name)
             if value and len(value) != self.num_seqs:
                 raise ProblemError(f"{name} has {len(value)} rows; context_lens has {self.num_seqs} sequences.")
-        self._check_tables(needed)
+        if given:
+            self._check_tables(needed)
         self._check_tokens()
 
     def _random_tables(self, needed: list[int]) -> tuple[tuple[int, ...], ...]:
@@ -116,8 +124,9 @@ class PagedProblem(ProblemBase):
             raise ProblemError(
                 f"num_blocks is {self.num_blocks}; these contexts need {sum(needed)} pages of {self.block_size} slots."
             )
-        pages = iter(np.random.default_rng((self.seed, TABLE_STREAM)).permutation(self.num_blocks).tolist())
-        return tuple(tuple(next(pages) for _ in range(count)) for count in needed)
+        pages = np.random.default_rng((self.seed, TABLE_STREAM)).permutation(self.num_blocks)[: sum(needed)].tolist()
+        ends = list(accumulate(needed))
+        return tuple(tuple(pages[end - count : end]) for end, count in zip(ends, needed))
 
     def _check_tables(self, needed: list[int]) -> None:
         held: dict[int, tuple[int, int]] = {}  # page -> (sequence, entry) that holds it first
@@ -152,12 +161,15 @@ class PagedProblem(ProblemBase):
             raise ProblemError(f"{twice}; forked sequences share a page only at the same place.")
 
     def _check_tokens(self) -> None:
+        """ProblemError if a sequence has too few or too many, or a slot of a shared page two."""
         for seq, row in enumerate(self.token_ids):
             if len(row) != self.context_lens[seq]:
                 raise ProblemError(
                     f"Sequence {seq} has {len(row)} token_ids and context length {self.context_lens[seq]}; "
                     "they must be equal."
                 )
+        if not self.families:
+            return  # no page is shared, and so no slot
         slots, ids = self._slots_and_tokens
         order = np.lexsort((ids, slots))
         slots, ids = slots[order], ids[order]
@@ -235,7 +247,7 @@ class PagedProblem(ProblemBase):
     @property
     def work(self) -> Work:
         """Of the caches, the pages' slots that hold a token, each once however many sequences share it."""
-        tokens = len(np.unique(self._slots_and_tokens[0]))
+        tokens = len(np.unique(self._slots_and_tokens[0])) if self.families else sum(self.context_lens)
         held = tokens * self.num_kv_heads * self.head_dim * element_type(self.dtype).bytes
         return Work(2 * self.cpu_steps, self.num_seqs, {"k_cache": held, "v_cache": held})
 

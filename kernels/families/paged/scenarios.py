@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kernels.core.fields import quoted
 from kernels.errors import ProblemError
 from kernels.families.paged.cache import CacheCopyProblem, CacheWriteProblem
 from kernels.families.paged.kv_cache import Change, Event, KVCache, play
@@ -33,7 +34,7 @@ def read_events(text: str) -> tuple[Event, ...]:
     events = []
     for number, part in enumerate((p.strip() for p in text.split(",")), 1):
         match part.split():
-            case ["add" | "append" as action, name, tokens] if tokens.isdigit() and len(tokens) < 6:
+            case ["add" | "append" as action, name, tokens] if tokens.isdecimal() and len(tokens) < 6:
                 events.append(Event(action, name, int(tokens)))
             case ["fork", name, parent]:
                 events.append(Event("fork", name, parent=parent))
@@ -41,8 +42,8 @@ def read_events(text: str) -> tuple[Event, ...]:
                 events.append(Event("free", name))
             case _:
                 raise ProblemError(
-                    f"Event {number} is {part!r}; it must be add NAME TOKENS, append NAME TOKENS, fork NAME PARENT "
-                    "or free NAME."
+                    f"Event {number} is {quoted(part)}; it must be add NAME TOKENS, append NAME TOKENS, fork NAME "
+                    "PARENT or free NAME."
                 )
     return tuple(events)
 

@@ -5,9 +5,11 @@ a run may use now, and `launch(build, plan, arrays, scope, capacities) -> list[R
 launches over the NumPy `arrays` and fills those that the kernel writes. recorded.py answers whole runs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from kernels.errors import BackendUnavailable, ProblemError, TraceError
 
@@ -29,10 +31,12 @@ class Device:
 
 @dataclass(frozen=True)
 class Survey:
-    """What was found on this machine: the usable devices by backend name, and for the others the reason why not."""
+    """What was found on this machine: the usable devices by backend name, and for the others the reason why not. gpus:
+    all of them (workers.Gpu); devices["gpu"] is the first."""
 
     devices: dict[str, Device]
     reasons: dict[str, str]
+    gpus: tuple[Any, ...] = ()
 
     def pick(self, name: str = "auto") -> Device:
         """The Device of that backend, or with "auto" the first usable one. BackendUnavailable, ProblemError."""
@@ -50,10 +54,11 @@ def module(name: str) -> ModuleType:
     return import_module(f"kernels.run.backends.{name}")
 
 
-def survey() -> Survey:
-    """Looks for every backend. Touches CUDA: call it in a worker process (workers.survey), not in the web process."""
+def survey(names: Sequence[str] = NAMES) -> Survey:
+    """Looks for those backends. With gpu it touches CUDA: call it in a worker process (workers.survey), not in the web
+    process."""
     devices, reasons = {}, {}
-    for name in NAMES:
+    for name in names:
         try:
             devices[name] = module(name).device()
         except (BackendUnavailable, TraceError) as unavailable:

@@ -5,13 +5,14 @@ import ctypes
 import os
 import platform
 import re
-from functools import lru_cache
+import tempfile
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kernels.build import CPU, Build, cpp_compiler
+from kernels.build import CPU, Build, cpp_compiler, folders
 from kernels.core.launch import Launch, Plan
 from kernels.core.request import Scope
 from kernels.errors import BackendUnavailable, RunError
@@ -62,9 +63,23 @@ def _processor() -> str:
     return found[1].strip() if found else platform.machine()
 
 
-@lru_cache(maxsize=64)
+@cache
 def _library(path: Path) -> ctypes.CDLL:
-    return ctypes.CDLL(str(path))
+    """The library of a build, loaded from a copy without a name: if the file is cut short, that does not end this
+    process (SIGBUS). RunError if it is gone; CacheError where there is no room for the copy."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        said = f"The build of {path.stem} could not be read: {error.strerror}. Run it again: it is built anew."
+        raise RunError(said) from None
+
+    def load(folder: Path) -> ctypes.CDLL:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix="loading-") as copy:
+            copy.write(data)
+            copy.flush()
+            return ctypes.CDLL(copy.name)
+
+    return folders.write(load)
 
 
 def launch(

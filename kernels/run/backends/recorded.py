@@ -9,38 +9,42 @@ recording, also where it moves lines.
 
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_origin
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kernels.catalog import KERNELS
 from kernels.core.dtypes import element_type, widened
 from kernels.core.problem import Case
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request, Scope, identity_key
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, TraceError
 from kernels.run.backends import Device
 from kernels.run.results import Run, Traffic
+from kernels.timing.tables import file_name
 from kernels.trace.probes import Site, Sites, sites_of
 from kernels.trace.trace import Trace
 
 FOLDER = Path(__file__).parents[2] / "recordings" / "runs"
 FORMAT = 2  # of recording.json and what lies beside it; 1 had one error for all outputs, and the .cu's lines alone
 SHARED_MAX = 227 * 1024
+PARTS = ("trace.parquet", "outputs.parquet", "traffic.parquet")
+REMEDY = "Restore it, or remove its folder and record it anew with python -m kernels record"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Recording:
     """A recorded run. problem: its fields; settings: every constant; errors and yardsticks: output -> the largest error
     of the kernel and of torch on that GPU; sites: (file, line) of the probes, in order, as they were then;
-    traffic_whole: Traffic.whole; folder: where it lies."""
+    traffic_whole: Traffic.whole; sha256: file beside recording.json -> its hash; folder: where it lies."""
 
     kernel: str
     code_hash: str
@@ -56,6 +60,7 @@ class Recording:
     sites: tuple[tuple[str, int], ...]
     traffic_whole: bool
     folder: Path
+    sha256: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
 
@@ -65,22 +70,38 @@ def device() -> Device:
     names = sorted({entry.device for entry in index()})
     if not names:
         raise BackendUnavailable(
-            "There are no recordings: kernels/recordings/runs/ is empty. Make some on a GPU with python -m kernels "
+            " ".join(left_out())
+            or "There are no recordings: kernels/recordings/runs/ is empty. Make some on a GPU with python -m kernels "
             "record."
         )
     return Device("recorded", ", ".join(names), "recorded", SHARED_MAX)
 
 
-@lru_cache
 def index() -> tuple[Recording, ...]:
-    """Every recording there is. TraceError for one that cannot be read."""
-    return tuple(_read(path) for path in sorted(FOLDER.glob("*/*/recording.json")))
+    """Every recording that can be read."""
+    return _look()[0]
+
+
+def left_out() -> tuple[str, ...]:
+    """Why others cannot be, a sentence for each, with what to do."""
+    return _look()[1]
 
 
 def refresh() -> None:
-    """Forgets the index, after recordings were written."""
-    index.cache_clear()
+    """Forgets what there is, after recordings were written."""
+    _look.cache_clear()
     device.cache_clear()
+
+
+@lru_cache
+def _look() -> tuple[tuple[Recording, ...], tuple[str, ...]]:
+    found, reasons = [], []
+    for path in sorted(FOLDER.glob("*/*/recording.json")):
+        try:
+            found.append(_read(path))
+        except TraceError as error:
+            reasons.append(str(error))
+    return tuple(found), tuple(reasons)
 
 
 def _read(path: Path) -> Recording:
@@ -89,18 +110,34 @@ def _read(path: Path) -> Recording:
         held = json.loads(path.read_text())
         if held["format"] != FORMAT:
             raise TraceError(
-                f"{name} has format {held['format']}, and this version of Warpglass reads format {FORMAT}. Remove its "
-                "folder, and record it anew "
-                "with python -m kernels record."
+                f"{name} has format {held['format']}, and this version of Warpglass reads format {FORMAT}. {REMEDY}."
             )
         scope = held.pop("scope")
         scope = Scope(scope["first"], scope["count"], tuple(map(tuple, scope["others"])))
         sites = tuple((file, line) for file, line in held.pop("sites"))
-        return Recording(scope=scope, sites=sites, folder=path.parent, **held)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TraceError(
-            f"{name} cannot be read: {error}. Remove its folder, and record it anew with python -m kernels record."
-        ) from None
+        entry = Recording(scope=scope, sites=sites, folder=path.parent, **held)
+        _check_values(entry)
+        return entry
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ProblemError) as error:
+        raise TraceError(f"{name} cannot be read: {_said(error)}. {REMEDY}.") from None
+
+
+def _check_values(entry: Recording) -> None:
+    """ValueError, TypeError or ProblemError if a recording says what cannot be."""
+    for f in fields(entry):
+        if not isinstance(value := getattr(entry, f.name), get_origin(f.type) or f.type):  # type: ignore[arg-type]
+            raise ValueError(f"{f.name} is {value!r:.60}")
+    numbers = [*entry.errors.values(), *entry.yardsticks.values(), *entry.settings.values()]
+    numbers += [entry.scope.first, entry.scope.count, *(line for _, line in entry.sites)]
+    if wrong := [n for n in numbers if not isinstance(n, (int, float))]:
+        raise ValueError(f"{wrong[0]!r:.60} is no number")
+    spec = KERNELS.get(entry.kernel)
+    if spec and spec.code_hash == entry.code_hash:
+        spec.problem_type(**entry.problem)
+
+
+def _said(error: Exception) -> str:
+    return f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
 
 
 # ---- looking for one ----
@@ -114,15 +151,15 @@ def of(kernel: KernelSpec) -> list[Recording]:
 def find(request: Request) -> Recording:
     """The recording that answers the request: one that holds its scope before one that does not, then the newest.
     ProblemError with what is recorded if there is none."""
-    found = [entry for entry in of(request.kernel) if (entry.problem, entry.settings) == _asked(request)]
+    found = [entry for entry in of(request.kernel) if (entry.problem, entry.settings) == request.identity]
     if not found:
         have = (
             "; ".join(dict.fromkeys(_brief(entry) for entry in index() if entry.kernel == request.kernel.name))
             or "none"
         )
-        raise ProblemError(
-            f"No recording of {request.kernel.name} has this code, this problem and these constants. Recorded: {have}."
-        )
+        here = [said for said in left_out() if f"/{request.kernel.name}-" in said]
+        said = f"No recording of {request.kernel.name} has this code, this problem and these constants."
+        raise ProblemError(" ".join([said, f"Recorded: {have}.", *here]))
     return max(found, key=lambda entry: (_outside(entry, request) is None, entry.date, entry.device))
 
 
@@ -133,11 +170,11 @@ def cases(kernels: Iterable[KernelSpec]) -> list[tuple[KernelSpec, Case]]:
 
 def missing(kernels: Iterable[KernelSpec], device: str = "") -> list[tuple[KernelSpec, Case]]:
     """Of these cases those that have no recording of the kernel's present code, on the GPU of that name or on any."""
-    there = {(e.code_hash, _key(e.problem, e.settings)) for e in index() if device in ("", e.device)}
+    there = {(e.code_hash, identity_key(e.problem, e.settings)) for e in index() if device in ("", e.device)}
     return [
         (spec, case)
         for spec, case in cases(kernels)
-        if (spec.code_hash, _key(*_asked(request_of(spec, case)))) not in there
+        if (spec.code_hash, identity_key(*request_of(spec, case).identity)) not in there
     ]
 
 
@@ -145,16 +182,6 @@ def request_of(kernel: KernelSpec, case: Case, backend: str = "recorded") -> Req
     """The Request of a case to record, with the scope that it names, or everything."""
     request = Request(kernel, case.problem, tuple(case.settings), backend=backend)
     return replace(request, scope=case.scope or Scope.everything(request.plan))
-
-
-def _asked(request: Request) -> tuple[dict[str, Any], dict[str, int]]:
-    """The problem and the constants as a recording.json gives them, tuples as lists."""
-    return json.loads(json.dumps(asdict(request.problem))), request.constants
-
-
-def _key(problem: Mapping[str, Any], settings: Mapping[str, int]) -> str:
-    """Eight hex digits of a problem and constants."""
-    return hashlib.sha256(json.dumps([problem, settings], sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _outside(entry: Recording, request: Request) -> str | None:
@@ -183,13 +210,11 @@ def load(request: Request) -> Run:
     if outside:
         raise ProblemError(f"The recording on {entry.device} {outside}. Choose among those.")
     plan = request.plan
-    trace = _where_they_stand(Trace.load(entry.folder / "trace.parquet"), entry.sites, sites_of(request))
+    trace = _where_they_stand(_part(entry, "trace.parquet", Trace.load), entry.sites, sites_of(request))
     launch, block = (trace.table[name].to_numpy() for name in ("launch", "block"))
     first, count = np.array([request.scope.blocks(step, plan) for step in plan.launches])[launch].T
     trace = replace(trace, table=trace.table.filter(pa.array((first <= block) & (block < first + count))))
-    held = pq.read_table(entry.folder / "outputs.parquet")
-    outputs = {t.name: _as_tensor(held[t.name], t) for t in request.problem.outputs}
-    arrays = {**request.problem.inputs(), **outputs}
+    arrays = {**request.problem.inputs(), **_part(entry, "outputs.parquet", lambda path: _outputs(path, request))}
     return Run(request, "recorded", entry.device, entry.compiler, entry.date, arrays, trace, entry.errors)
 
 
@@ -201,15 +226,32 @@ def load_yardsticks(request: Request) -> dict[str, float]:
 def load_traffic(request: Request) -> Traffic:
     """The recorded Traffic."""
     entry = find(request)
-    return Traffic(pd.read_parquet(entry.folder / "traffic.parquet"), entry.traffic_whole)
+    return Traffic(_part(entry, "traffic.parquet", pd.read_parquet), entry.traffic_whole)
+
+
+def _part(entry: Recording, name: str, read: Callable[[Path], T]) -> T:
+    """What `read` makes of a file of a recording. TraceError if it is not there, or not as it was written."""
+    path = entry.folder / name
+    try:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        if entry.sha256.get(name, found) != found:
+            raise ValueError("its bytes are not those that were recorded")
+        return read(path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, pa.ArrowException, TraceError) as e:
+        raise TraceError(f"{'/'.join(path.parts[-3:])} cannot be read: {_said(e)}. {REMEDY}.") from None
+
+
+def _outputs(path: Path, request: Request) -> dict[str, np.ndarray]:
+    held = pq.read_table(path)
+    return {t.name: _as_tensor(held[t.name], t) for t in request.problem.outputs}
 
 
 def save(run: Run, traffic: Traffic, yardsticks: Mapping[str, float], base: Path | None = None) -> Path:
     """Writes a recording of a Run, its Traffic and torch's errors on the same problem; returns its folder."""
     request = run.request
-    problem, settings = _asked(request)
-    gpu = re.sub(r"[^\w.-]+", "_", run.device)
-    folder = (base or FOLDER) / gpu / f"{request.kernel.name}-{request.kernel.code_hash[:8]}-{_key(problem, settings)}"
+    problem, settings = request.identity
+    name = f"{request.kernel.name}-{request.kernel.code_hash[:8]}-{identity_key(problem, settings)}"
+    folder = (base or FOLDER) / file_name(run.device) / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "recording.json").unlink(missing_ok=True)  # written last: what is broken off is no recording
     run.trace.save(folder / "trace.parquet")
@@ -230,6 +272,7 @@ def save(run: Run, traffic: Traffic, yardsticks: Mapping[str, float], base: Path
         yardsticks=dict(yardsticks),
         sites=tuple((site.file, site.line) for site in sites_of(request)),
         traffic_whole=traffic.whole,
+        sha256={part: hashlib.sha256((folder / part).read_bytes()).hexdigest() for part in PARTS},
         folder=folder,
     )
     said = {f.name: getattr(entry, f.name) for f in fields(entry) if f.name != "folder"} | {

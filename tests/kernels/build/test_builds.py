@@ -1,8 +1,11 @@
 """Builds: of the text that was read, for every architecture, without a trace of the probes in the timed one."""
 
+import shutil
 from dataclasses import replace
+from functools import lru_cache
 
 import pytest
+from conftest import usual_problem
 
 from kernels import build
 from kernels.build import Mode, cpp, inspection, nvrtc
@@ -12,15 +15,11 @@ from kernels.errors import BackendUnavailable, BuildError, ProblemError
 from kernels.trace.probes import strip_probes
 
 FLASH = KERNELS["03_flash"]
-PROBLEM = FLASH.problem_type(head_dim=64)
-
-
-def problem_of(spec):
-    return PROBLEM if isinstance(PROBLEM, spec.problem_type) else spec.problem_type()
+PROBLEM = usual_problem(FLASH)
 
 
 def make(spec=FLASH, mode=Mode.TIMED, target="sm_90a"):
-    return build.build(spec, Request(spec, problem_of(spec)).defines, mode, target)
+    return build.build(spec, Request(spec, usual_problem(spec)).defines, mode, target)
 
 
 def edited(spec, old, new):
@@ -30,7 +29,12 @@ def edited(spec, old, new):
     return replace(spec, files=((name, source.replace(old, new, 1)), *headers))
 
 
-@pytest.mark.parametrize("spec", KERNELS.values(), ids=KERNELS)
+FIRST = ("03_flash", "paged_v1", "lab_roles")
+
+
+@pytest.mark.parametrize(
+    "spec", [pytest.param(s, id=n, marks=() if n in FIRST else pytest.mark.slow) for n, s in KERNELS.items()]
+)
 def test_the_timed_build_holds_no_trace_of_the_probes(spec):
     bare = replace(
         spec, files=tuple((name, text if name == "probe.cuh" else strip_probes(text)) for name, text in spec.files)
@@ -46,7 +50,7 @@ def test_the_timed_build_holds_no_trace_of_the_probes(spec):
 def test_every_kernel_compiles_without_a_gpu(arch):
     for spec in KERNELS.values():
         facts = make(spec, target=arch).facts
-        assert {f.entry for f in facts} == {step.entry for step in spec.plan(problem_of(spec)).launches}
+        assert {f.entry for f in facts} == {step.entry for step in spec.plan(usual_problem(spec)).launches}
         # 04's tiles are chosen for Hopper's registers: it alone may spill, and only elsewhere
         spilled = 32 if spec.tensor_products and arch == "sm_80" else 0
         assert all(8 <= f.registers <= 255 and f.spill_bytes <= spilled for f in facts)
@@ -93,11 +97,27 @@ def test_a_cu_edited_under_a_running_process_and_reverted_leaves_the_right_binar
     assert reverted.path.read_bytes() == under_the_edit != edit.path.read_bytes() and reverted.path != edit.path
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """target -> a cache that holds FLASH's build for it and nothing else."""
+
+    @lru_cache
+    def folder(target):
+        made = tmp_path_factory.mktemp(target)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("WARPGLASS_CACHE", str(made))
+            make(target=target)
+        return made
+
+    return folder
+
+
 @pytest.mark.parametrize("target", ["cpu", "sm_90a"])
 @pytest.mark.parametrize(
     "harm", ["truncated", "emptied", "missing", "no manifest", "half a manifest", "manifest of a list"]
 )
-def test_a_harmed_cache_entry_is_built_again(harm, target, monkeypatch, tmp_path):
+def test_a_harmed_cache_entry_is_built_again(harm, target, whole, monkeypatch, tmp_path):
+    shutil.copytree(whole(target), tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path))
     made = make(target=target)
     good, manifest = made.path.read_bytes(), made.path.parent / "build.json"

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from conftest import usual_problem
 
 from kernels.build import Mode, disassembly
 from kernels.catalog import KERNELS
@@ -11,9 +12,9 @@ from kernels.catalog import KERNELS
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_every_kernel_has_its_machine_code_and_keeps_its_widths(kernel, arch):
-    case = next(iter(kernel.problem_type.check_cases(kernel)))
-    found = disassembly.listing(kernel, case.problem, case.settings, Mode.TIMED, arch)
-    plan = kernel.plan(case.problem, case.settings)
+    problem = usual_problem(kernel)
+    found = disassembly.listing(kernel, problem, (), Mode.TIMED, arch)
+    plan = kernel.plan(problem)
     assert {line.entry for line in found.sass} == {launch.entry for launch in plan.launches}
     lines = {name: len(text.splitlines()) for name, text in kernel.files}
     assert all(
@@ -22,7 +23,7 @@ def test_every_kernel_has_its_machine_code_and_keeps_its_widths(kernel, arch):
     assert sum(line.source is not None for line in found.sass) > 0.9 * len(found.sass)
     assert sum(sum(counts.values()) for counts in found.mix.values()) == len(found.sass)
     for mode in Mode if arch == "sm_90a" else [Mode.TIMED]:
-        checks = disassembly.check_widths(kernel, case.problem, case.settings, mode, arch)
+        checks = disassembly.check_widths(kernel, problem, (), mode, arch)
         assert checks and all(check.ok for check in checks), (mode, [check for check in checks if not check.ok])
 
 

@@ -13,6 +13,8 @@ from kernels.families.dense import DenseProblem
 from kernels.families.dense.cases import MOST_BLOCKS
 from kernels.families.paged import PagedProblem
 from kernels.families.paged.scenarios import PRESETS
+from kernels.timing.bench import Point, recorded_points
+from kernels.timing.sweeps import can_sweep
 
 DENSE, PAGED, OURS = of_problem(DenseProblem), of_problem(PagedProblem), of_family("dense", "paged")
 KINDS = {spec.problem_type.__name__: spec.problem_type for spec in OURS.values()}
@@ -58,13 +60,16 @@ def test_each_scenarios_end_is_recorded_as_allocated_and_shuffled(kernel):
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_every_point_of_a_recorded_sweep_is_a_problem(kind):
+def test_every_point_of_a_recorded_sweep_is_a_problem_of_a_kernel(kind):
+    fields = {*fields_of(kind), *kind.derived_fields}
     for sweeps, held in kind.bench_sweeps():
         names = [name for name, _ in sweeps] + list(held)
-        assert len(set(names)) == len(names) and set(names) <= {*fields_of(kind), *kind.derived_fields}
-        for values in product(*(values for _, values in sweeps)):
+        assert len(set(names)) == len(names) and set(held) <= fields
+        assert any(can_sweep(kernel, sweeps) for kernel in of_problem(kind).values()), names
+        of_the_problem = [(name, values) for name, values in sweeps if name in fields]
+        for values in product(*(values for _, values in of_the_problem)):
             problem = kind.bench_begin()
-            for name, value in {**held, **dict(zip(names, values))}.items():
+            for name, value in {**held, **dict(zip((name for name, _ in of_the_problem), values))}.items():
                 derive = kind.derived_fields.get(name)
                 problem = problem.with_fields(**(derive(problem, value) if derive else {name: value}))
             assert isinstance(problem, kind)
@@ -75,6 +80,13 @@ def test_a_padded_kernel_is_counted_with_every_padding_and_one_without_once():
         padding = [(c.name, v) for c in kernel.constants if c.name.startswith("PAD") for v in c.values]
         counted = [case.settings for case in DenseProblem.counter_cases(kernel)]
         assert set(counted) == {(pair,) for pair in padding} if padding else counted == [()]
+
+
+def test_a_padded_kernel_is_timed_at_every_padding():
+    """So that a bank conflict has its price in microseconds."""
+    timed = {(p.name, s) for p in recorded_points() if isinstance(p, Point) for s in p.settings}
+    for name, kernel in DENSE.items():
+        assert {(name, (c.name, v)) for c in kernel.constants if c.name.startswith("PAD") for v in c.values} <= timed
 
 
 def test_a_recorded_timeline_has_a_row_for_each_block_and_not_too_many():

@@ -1,10 +1,11 @@
 """The promise: every kernel, both builds, over its problem's cases, as near to float64 as core/tolerance.py asks."""
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 from dropped import odd_kernel
+from pairwise import pairwise
 
 from kernels.catalog import KERNELS, of_problem
 from kernels.core.problem import Case
@@ -52,14 +53,35 @@ def test_the_cases_of_the_cache_writers_cover_every_layout(kernel):
     assert layouts == set(product(HEAD_DIMS, BLOCK_SIZES, DTYPES))
 
 
-@pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_both_builds_agree_with_float64_on_the_cpu(kernel, part):
+def test_both_builds_agree_with_float64_on_the_cpu(kernel):
+    """Of attention's cases what `pairwise` keeps, of the others' every value once. A GPU runs them all (test_gpu)."""
     possible, reasons = check.cases(kernel, cpu.device())
     assert not reasons or not possible  # the CPU runs all cases of a kernel, or none
-    for case in possible[part::4]:
+    for case in pairwise(kernel, possible, twos=kernel.name in {**DENSE, **PAGED}):
         for verdict in check.check_case(kernel, case, "cpu"):
             assert verdict.ok, verdict
+
+
+@pytest.mark.parametrize("kernel", [*DENSE.values(), *PAGED.values()], ids=[*DENSE, *PAGED])
+def test_the_cases_that_the_cpu_runs_have_every_value_and_every_two_that_matter(kernel):
+    all_, some = cases(kernel), pairwise(kernel, cases(kernel))
+    fields = ("seq_len", "head_dim", "causal") if kernel.name in DENSE else ("head_dim", "block_size", "dtype", "alibi")
+    for two in combinations(fields, 2):
+        assert values(some, *two) == values(all_, *two)
+    for one in ("batch", "num_heads", "score_scale") if kernel.name in DENSE else ("context_lens", "score_scale"):
+        assert values(some, one) == values(all_, one)
+    assert constants(kernel, some) == constants(kernel, all_)
+    assert len(some) < len(all_)
+
+
+def constants(kernel, cases):
+    return {pair for case in cases for pair in kernel.settings(case.settings).items()}
+
+
+def values(cases, *names):
+    """What the problems have of these fields together."""
+    return {tuple(getattr(case.problem, name) for name in names) for case in cases}
 
 
 def test_a_wrong_kernel_is_missed():

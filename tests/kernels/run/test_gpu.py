@@ -25,7 +25,7 @@ from kernels.families.paged import PagedProblem
 from kernels.run import check, execute, workers
 from kernels.run.backends import gpu
 
-pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
+pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parents[3]
 LARGE = {
     DenseProblem: (
@@ -176,9 +176,6 @@ def test_racecheck_catches_a_removed_syncthreads(variant, which):
     assert done.returncode == 9 and "hazard" in (done.stdout + done.stderr).lower(), done.stdout + done.stderr
 
 
-@pytest.mark.skipif(
-    not workers.pebble, reason="pebble is not installed: without worker processes there is nothing to replace"
-)
 def test_an_illegal_address_ends_its_worker_and_the_next_run_succeeds():
     def submit(request, **options):
         return workers.submit(execute.run, request, backend="gpu", what=request.kernel.name, **options)

@@ -13,8 +13,9 @@ from kernels.core.request import Request, Scope
 from kernels.core.tensors import Tensor
 from kernels.errors import FrontMatterError, OutOfMemory, ProblemError, RunError
 from kernels.families.dense import DenseProblem
-from kernels.run import execute, workers
+from kernels.run import execute
 from kernels.run.backends import Device, cpu, driver
+from kernels.run.workers.process import death
 
 MAPPED = load_kernel(Path(__file__).parent / "launches" / "mapped.cu")
 PROBLEM = DenseProblem(seq_len=50, batch=2, num_heads=3)
@@ -80,7 +81,7 @@ def test_what_cuda_says_is_told_apart_by_its_number_and_not_by_its_words():
     assert type(driver.failure(1, "out of memory, it says")) is RunError
     sticky = driver.failure(700, "whatever it says")
     assert isinstance(sticky, driver.StickyError)
-    said = workers._death("mine", sticky.exit_code)
+    said = death("mine", sticky.exit_code)
     assert type(said) is RunError and "CUDA error ILLEGALADDRESS" in str(said)
     assert len({driver.exit_code(status) for status in driver.STICKY}) == len(driver.STICKY)
     assert all(0 < driver.exit_code(status) < 128 for status in driver.STICKY)

@@ -2,10 +2,13 @@
 are kept. That a kernel has none is no fault: `kernels record --missing` lists it."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from dropped import odd_kernel
 
@@ -69,12 +72,28 @@ def folder(tmp_path, monkeypatch):
     recorded.refresh()
 
 
-def keep(run, device="NVIDIA H200", date="2026-11-01"):
+def keep(run, device="NVIDIA H200", date="2026-11-01", base=None):
     """Records a Run as if it had been made on that GPU, that day."""
     run = replace(
         run, device=device, date=date, trace=replace(run.trace, provenance={**run.trace.provenance, "driver": "580"})
     )
-    return recorded.save(run, execute.traffic(run.request), execute.yardstick(run.request))
+    return recorded.save(run, execute.traffic(run.request), execute.yardstick(run.request), base)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory, cpu_run):
+    """A recording of 03_flash and one of 01_naive, to be copied and harmed."""
+    base = tmp_path_factory.mktemp("two")
+    return base, [keep(cpu_run(name), base=base).relative_to(base) for name in ("03_flash", "01_naive")]
+
+
+@pytest.fixture
+def kept(folder, two):
+    """Copies of these, where recordings are looked for."""
+    base, names = two
+    shutil.copytree(base, folder)
+    recorded.refresh()
+    return [folder / name for name in names]
 
 
 def ask(spec, problem=None, **changes):
@@ -170,23 +189,80 @@ def test_a_recording_that_holds_what_was_asked_for_goes_before_a_newer_one(folde
     assert execute.run(ask(FLASH, scope=Scope(2))).device == "NVIDIA A100"
 
 
-def test_an_unreadable_recording_is_told(folder):
+def rewritten(change):
+    def harm(folder):
+        held = json.loads((folder / "recording.json").read_text())
+        (folder / "recording.json").write_text(json.dumps(change(held)))
+
+    return harm
+
+
+HARMS = {
+    "emptied": lambda folder: (folder / "recording.json").write_text(""),
+    "cut": lambda folder: (folder / "recording.json").write_text("{"),
+    "not text": lambda folder: (folder / "recording.json").write_bytes(b"\xff"),
+    "too deep": lambda folder: (folder / "recording.json").write_text("[" * 100_000),
+    "a list": rewritten(lambda held: [held]),
+    "without a date": rewritten(lambda held: {k: v for k, v in held.items() if k != "date"}),
+    "without a format": rewritten(lambda held: {k: v for k, v in held.items() if k != "format"}),
+    "of another format": rewritten(lambda held: {**held, "format": recorded.FORMAT + 1}),
+    "with a field more": rewritten(lambda held: {**held, "more": 1}),
+    "a scope of text": rewritten(lambda held: {**held, "scope": {**held["scope"], "first": "x"}}),
+    "a problem of a list": rewritten(lambda held: {**held, "problem": [1]}),
+    "a problem that cannot be": rewritten(lambda held: {**held, "problem": {**held["problem"], "seq_len": -1}}),
+    "settings of text": rewritten(lambda held: {**held, "settings": {"BLOCK_Q": "16"}}),
+    "errors of null": rewritten(lambda held: {**held, "errors": None}),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_an_unreadable_recording_is_left_out_and_told(kept, harm):
+    bad, good = kept
+    HARMS[harm](bad)
+    recorded.refresh()
+    assert [entry.folder for entry in recorded.index()] == [good]
+    (said,) = recorded.left_out()
+    assert said.startswith(f"NVIDIA_H200/{bad.name}/recording.json ") and said.endswith(f"{recorded.REMEDY}.")
+    assert execute.run(ask(KERNELS["01_naive"])).device == "NVIDIA H200"
+    with pytest.raises(ProblemError) as refused:
+        execute.run(ask(FLASH))
+    assert said in str(refused.value) and said in record.missing([FLASH], with_tables=False)
+
+
+@pytest.mark.parametrize("part", recorded.PARTS)
+@pytest.mark.parametrize("harm", ["emptied", "cut", "a byte changed", "missing", "another table"])
+def test_a_harmed_part_of_a_recording_is_told_with_its_file_and_what_to_do(kept, part, harm):
+    path = kept[0] / part
+    data = path.read_bytes()
+    middle = len(data) // 2
+    if harm == "missing":
+        path.unlink()
+    elif harm == "another table":
+        pq.write_table(pa.table({"a": [1]}), path)
+    else:
+        path.write_bytes(
+            {"emptied": b"", "cut": data[:-9]}.get(harm, data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+        )
+    load = execute.traffic if part == "traffic.parquet" else execute.run
+    with pytest.raises(TraceError, match=f"NVIDIA_H200/03_flash.*/{part} cannot be read: .*Restore it, or remove its"):
+        load(ask(FLASH))
+
+
+def test_a_recording_without_hashes_is_read_and_a_part_that_is_no_such_table_is_told(kept):
+    made, _ = kept
+    rewritten(lambda held: {k: v for k, v in held.items() if k != "sha256"})(made)
+    recorded.refresh()
+    assert execute.run(ask(FLASH)).device == "NVIDIA H200"
+    for part in ("outputs.parquet", "trace.parquet"):  # the trace is read first
+        pq.write_table(pa.table({"o": [1]}), made / part)
+        with pytest.raises(TraceError, match=f"{part} cannot be read"):
+            execute.run(ask(FLASH))
+
+
+def test_where_no_recording_can_be_read_the_backend_says_why(folder):
     (folder / "gpu" / "x").mkdir(parents=True)
     (folder / "gpu" / "x" / "recording.json").write_text("{")
-    with pytest.raises(TraceError, match="gpu/x/recording.json cannot be read"):
-        recorded.index()
     assert "gpu/x/recording.json cannot be read" in backends.survey().reasons["recorded"]
-
-
-def test_a_recording_of_another_format_is_refused_with_what_to_do(folder, cpu_run):
-    made = keep(cpu_run("03_flash"))
-    held = json.loads((made / "recording.json").read_text())
-    (made / "recording.json").write_text(json.dumps({**held, "format": recorded.FORMAT + 1}))
-    recorded.refresh()
-    with pytest.raises(
-        TraceError, match="has format 3, and this version of Warpglass reads format 2. Remove its folder, and"
-    ):
-        recorded.index()
 
 
 def test_no_recordings_are_said_to_be_missing(folder):

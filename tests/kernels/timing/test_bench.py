@@ -16,7 +16,7 @@ from kernels.errors import OutOfMemory, ProblemError, RunTimeout, TooLargeError,
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.paged import CacheCopyProblem, PagedProblem
 from kernels.run import workers
-from kernels.timing import bench, peers, protocol, tables
+from kernels.timing import bench, peers, protocol, sweeps, tables
 from kernels.timing.protocol import Point, Timing
 
 ROOFS = {"copy_gb_per_s": 4000.0, "fp32_tflops": 60.0, "fp16_tflops": 600.0}
@@ -553,3 +553,40 @@ def test_a_written_table_is_read_back_with_its_provenance(tmp_path):
     assert provenance == WHERE and again.median_us[0] == 2
     assert json.loads((tmp_path / "t.json").read_text())["rows"][0]["median_us"] == 2
     assert isinstance(again, pd.DataFrame) and list(again.columns) == list(bench.COLUMNS)
+
+
+# ---- the price of a conflict ----
+
+
+def test_the_price_of_a_padding_is_asked_of_every_kernel_that_has_it_at_every_size_of_its_tiles():
+    asked = [point for point in bench.recorded_points() if isinstance(point, Point) and not point.is_peer]
+    for name in ("02_tiled", "03_flash"):
+        there = {
+            tuple(dict(p.settings)[c] for c in ("BLOCK_Q", "BLOCK_KV", "PAD_K"))
+            for p in asked
+            if p.name == name and p.problem == DenseProblem(seq_len=4096, head_dim=64, num_heads=8)
+        }
+        assert len(there) == 3 * 3 * 2
+    mma = [dict(p.settings)["PAD"] for p in asked if p.name == "04_flash_registers" and p.problem.seq_len == 4096]
+    assert {0, 8} <= set(mma)
+    assert not {dict(p.settings).get("PAD_K") for p in asked if p.name in ("01_naive", "paged_v1")} - {None}
+
+
+def test_a_constant_is_swept_only_where_the_kernel_has_those_values():
+    spec = catalog.KERNELS["03_flash"]
+    assert sweeps.can_sweep(spec, [("seq_len", [128]), ("width", [512]), ("PAD_K", [0, 4])])
+    assert not sweeps.can_sweep(spec, [("PAD", [0, 8])]) and not sweeps.can_sweep(spec, [("BLOCK_Q", [16, 128])])
+
+
+def test_points_that_are_not_recorded_yet_are_counted(folder):
+    _write(
+        "NVIDIA X",
+        [
+            {**row, "code_hash": spec.code_hash}
+            for spec in [catalog.KERNELS["03_flash"]]
+            for row in synthetic({128: (1, 2, 3)})
+        ],
+    )
+    reasons = bench.not_recorded()
+    (said,) = [reason for reason in reasons if "points of the present sweeps are not recorded on NVIDIA X" in reason]
+    assert "03_flash" in said and "02_tiled" not in said  # of which nothing is recorded: another sentence says so

@@ -43,10 +43,26 @@ def test_a_table_of_another_format_is_refused_with_what_to_do(tmp_path, version)
 def test_a_file_that_is_no_table_is_refused(tmp_path, text):
     path = tmp_path / "t.csv"
     path.write_text(text)
-    with pytest.raises(TraceError, match="t.csv is not a table of measurements"):
+    with pytest.raises(TraceError, match="t.csv is not a table of measurements: .*Restore it, or measure it again"):
         tables.load(path)
     with pytest.raises(TraceError, match="is not a table"):
         tables.load(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize("harm", ["a row less", "cut", "a digit changed", "no rows"])
+def test_a_table_whose_rows_are_not_those_that_were_written_is_refused(tmp_path, harm):
+    path = tables.save(TABLE, tmp_path / "t.csv", WHERE)
+    first, columns, *rows = path.read_text().splitlines(keepends=True)
+    harmed = {"a row less": rows[:1], "cut": [rows[0], rows[1][:1]], "a digit changed": ["a,1.6\n", rows[1]]}
+    path.write_text("".join([first, columns, *harmed.get(harm, [])]))
+    with pytest.raises(TraceError, match="t.csv is not a table of measurements: its rows are not those that were writ"):
+        tables.load(path)
+
+
+def test_a_table_of_before_that_has_no_hash_is_read(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('# {"format": 2, "device": "X", "driver": "D", "date": "2026-01-01"}\nname\na\n')
+    assert list(tables.load(path)[0].name) == ["a"]
 
 
 def test_each_gpu_has_a_file_of_its_own_and_what_cannot_be_read_is_left_out(tmp_path, monkeypatch):
@@ -56,6 +72,7 @@ def test_each_gpu_has_a_file_of_its_own_and_what_cannot_be_read_is_left_out(tmp_
     (tmp_path / "calibration" / "Torn.csv").write_text("# {")
     assert list(tables.recorded("calibration")) == ["NVIDIA B/2", "NVIDIA A"]
     assert len(tables.left_out("calibration")) == 1 and tables.recorded("occupancy") == {}
+    assert tables.unreadable() == tables.left_out("calibration")
 
 
 def test_provenance_holds_what_a_kind_adds():

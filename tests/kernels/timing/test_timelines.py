@@ -114,3 +114,13 @@ def test_recorded_timelines_hold_every_block():
         assert len(found.table) + found.left == blocks
         assert (found.table.end_ns >= found.table.start_ns).all()
         assert found.table.sm.between(0, found.multiprocessors - 1).all()
+
+
+def test_a_timeline_is_recorded_of_the_constants_that_a_kernel_chooses_too():
+    """Its times are of those: 04 takes larger blocks where there are enough of them."""
+    spec = catalog.KERNELS["04_flash_registers"]
+    asked = [request for request in timelines.asked() if request.kernel is spec]
+    for request in asked:
+        own = tuple(spec.settings_for(request.problem).items())
+        assert any(other.problem == request.problem and tuple(other.constants.items()) == own for other in asked)
+    assert {dict(request.settings)["BLOCK_Q"] for request in asked} == {64, 128}

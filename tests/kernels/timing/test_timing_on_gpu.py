@@ -7,7 +7,7 @@ from kernels.core.request import Request
 from kernels.timing import bench, hierarchy, peers, protocol, timelines
 from kernels.timing.protocol import Point
 
-pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
+pytestmark = pytest.mark.gpu
 ZEROED = """/*
 title = "Adds"
 idea = "every row of O is added to, one block after another; right only if O begins at zero in every run."

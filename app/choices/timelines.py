@@ -1,0 +1,55 @@
+"""Which timelines are recorded of a kernel, and the choices that one of them makes: its problem and its constants."""
+
+from dataclasses import asdict
+from functools import lru_cache
+from typing import Any
+
+from app.choices.asked import Asked, State
+from kernels.core.fields import write_value
+from kernels.run import workers
+from kernels.timing import timelines
+from kernels.timing.timelines import RecordedTimeline
+
+
+@lru_cache(maxsize=1)
+def recorded() -> tuple[RecordedTimeline, ...]:
+    """Every recorded timeline of the present code, looked for once: it takes longer than a question may."""
+    return tuple(timelines.recorded())
+
+
+def recorded_of(kernel: str) -> list[RecordedTimeline]:
+    return [entry for entry in recorded() if entry.kernel == kernel]
+
+
+def labels(entries: list[RecordedTimeline]) -> list[str]:
+    """What tells each of some timelines of a kernel from the others."""
+    told = [
+        name for name in (_values(entries[0]) if entries else {}) if len({repr(_values(e)[name]) for e in entries}) > 1
+    ]
+    return [", ".join(f"{name} {write_value(_values(e)[name])}" for name in told) or entries[0].label for e in entries]
+
+
+def measured(state: State) -> bool:
+    """Whether the timeline is made here, and not read."""
+    return state["backend"] != "recorded" and "gpu" in workers.survey().devices
+
+
+def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
+    """Where a recorded timeline is shown, what it is of is what is chosen."""
+    entries = recorded_of(state["kernel"])
+    if state["view"] != "timeline" or measured(state) or not entries:
+        return []
+    moved, last = [], len(entries) - 1
+    if state["recorded"] > last:
+        moved = [("recorded", f"recorded is {state['recorded']}; the last of {state['kernel']}'s timelines is {last}.")]
+        state["recorded"] = last
+    there = _values(entries[state["recorded"]])
+    for name in (name for name in asked.known(state) if name in there and state[name] != there[name]):
+        value = write_value(there[name])
+        moved.append((name, f"{name} is {write_value(state[name])}; the recorded timeline that is shown has {value}."))
+        state[name] = there[name]
+    return moved
+
+
+def _values(entry: RecordedTimeline) -> dict[str, Any]:
+    return {**asdict(entry.problem), **dict(entry.settings)}

@@ -1,0 +1,106 @@
+"""The timing page's own choices: whose times, over which sweep, beside which baseline, and which lines are hidden."""
+
+from typing import Any
+
+from app import measuring, times
+from app.choices.asked import Asked, State
+from app.choices.choice import Choice
+from explainers import timing
+from kernels.core.fields import quoted
+
+OWN = {
+    "gpus": Choice("", late=True, meaning="whose times are shown"),
+    "sweep": Choice("", late=True, meaning="what changes from point to point, and what stays"),
+    "baseline": Choice("", late=True, meaning="what the others are faster or slower than"),
+    "hide": Choice("", late=True, meaning="lines that are not drawn"),
+}
+
+
+def sources(state: State) -> tuple[str, ...]:
+    return tuple(one for one in state["gpus"].split("|") if one)
+
+
+def sweep_of(state: State) -> str:
+    """The chosen sweep, or the first one; nothing where there is none."""
+    found = times.known(sources(state), measuring.times()).found
+    return (
+        timing.find_sweep(found, state["sweep"]) or next(iter(found), "") if state["sweep"] else next(iter(found), "")
+    )
+
+
+def baseline_of(state: State) -> str:
+    _, against, _ = _lines(state)
+    return state["baseline"] or next(iter(against), "")
+
+
+def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
+    """Puts what is not there back to where it begins, in place; (name, sentence) of each."""
+    moved = _only(state, "gpus", times.names(measuring.times()))
+    found = times.known(sources(state), measuring.times()).found
+    key = timing.find_sweep(found, state["sweep"]) if state["sweep"] else ""
+    if key is None:
+        moved.append(("sweep", f"sweep is {quoted(state['sweep'])}; there is no such sweep here."))
+    state["sweep"] = key or ""
+    labels, against, _ = _lines(state)
+    if state["baseline"] and state["baseline"] not in against:
+        said = f"baseline is {quoted(state['baseline'])}; here it can be one of {', '.join(against)}."
+        moved.append(("baseline", said))
+        state["baseline"] = ""
+    moved += _only(state, "hide", labels)
+    if labels and set(state["hide"].split("|")) >= set(labels):
+        moved.append(("hide", "hide names every line; one at least must stay, so all are drawn."))
+        state["hide"] = ""
+    return moved
+
+
+def _only(state: State, name: str, there: list[str]) -> list[tuple[str, str]]:
+    """Drops from a list of names those that are not there."""
+    named = list(dict.fromkeys(one for one in state[name].split("|") if one))
+    lost = [one for one in named if one not in there]
+    state[name] = "|".join(one for one in named if one in there)
+    return [(name, f"{name} names {quoted(one)}; here it can name {', '.join(there) or 'nothing'}.") for one in lost]
+
+
+def changed(asked: Asked, state: State, name: str) -> None:
+    """Another sweep, or other sources, begin with their own baseline; lines that are there stay hidden."""
+    if name in ("gpus", "sweep"):
+        labels, against, _ = _lines(state)
+        state["baseline"] = state["baseline"] if state["baseline"] in against else ""
+        state["hide"] = "|".join(one for one in state["hide"].split("|") if one in labels)
+
+
+def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
+    """The choices as the tables allow them."""
+    there, named = times.names(measuring.times()), times.known(sources(state), measuring.times())
+    labels, against, part = _lines(state)
+    field = named.found[sweep_of(state)][0] if named.found else ""
+    said = {one: timing.baseline_name(one, part, field) for one in against}
+    chosen, hidden = sources(state) or tuple(there), state["hide"].split("|")
+    select = {"hidden": not named.found, "kind": "select"}
+    return {
+        "gpus": {"hidden": len(there) < 2, "label": "Times from"}
+        | _many(there, [n for n in there if n in chosen], False),
+        "sweep": select | {"label": "Sweep", "value": sweep_of(state), "options": dict(named.titles)},
+        "baseline": select | {"label": "Beside", "value": baseline_of(state), "options": said},
+        "hide": {"hidden": len(labels) < 2, "label": "Lines"}
+        | _many(labels, [n for n in labels if n not in hidden], True),
+    }
+
+
+def _many(there: list[str], on: list[str], tells_off: bool) -> dict[str, Any]:
+    """A choice of several: each option says whether it is on, and what the choice is once it is pressed. tells_off: the
+    choice names those that are off; otherwise those that are on, and nothing if all are."""
+    options = []
+    for one in there:
+        after = [n for n in there if (n in on) != (n == one)]
+        told = [n for n in there if n not in after] if tells_off else [] if after == there else after
+        last = "" if after else "One at least must stay."
+        options.append(
+            {"value": one, "label": timing.shown_name(one), "on": one in on, "to": "|".join(told), "why": last}
+        )
+    return {"kind": "many", "options": options}
+
+
+def _lines(state: State) -> tuple[list[str], list[str], Any]:
+    key = sweep_of(state)
+    return times.lines(sources(state), measuring.times(), key) if key else ([], [], None)

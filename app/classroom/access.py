@@ -1,0 +1,228 @@
+"""Who may come in: all, who knows the class password, or who has logged in (OIDC, by Streamlit's st.login).
+
+    WARPGLASS_PASSWORD       the class password: the whole site asks for it, once in a browser
+    WARPGLASS_LOGIN=oidc     st.login asks; [auth] of .streamlit/secrets.toml says with whom
+    WARPGLASS_ROOM_SECRET    who knows it may open a room; without it everyone may
+
+A browser that was let in has a signed cookie for twelve hours: our own routes know nothing else. Streamlit's login ends
+in its own page, which gives the browser a ticket; the browser hands it to /wg/enter and gets that cookie (page.py).
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import html
+import os
+import time
+import tomllib
+from collections import deque
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, unquote
+
+from itsdangerous import BadSignature, URLSafeTimedSerializer
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.origin import body_of, is_ours, ours
+from kernels.errors import ProblemError
+
+ROOT = Path(__file__).parents[2]
+COOKIE, BACK = "warpglass_access", "warpglass_back"
+LASTS = 12 * 3600  # seconds that a browser stays in
+TICKET = 120  # seconds that a ticket holds
+MOST_WRONG, SPAN = 60, 60.0  # wrong passwords from one address in so many seconds: a class may share one
+LOGINS = ("", "oidc")
+
+
+def password() -> str:
+    return os.environ.get("WARPGLASS_PASSWORD", "")
+
+
+def by_login() -> bool:
+    return os.environ.get("WARPGLASS_LOGIN", "") == "oidc"
+
+
+def check() -> None:
+    """ProblemError where the variables cannot be meant."""
+    login = os.environ.get("WARPGLASS_LOGIN", "")
+    if login not in LOGINS:
+        raise ProblemError(f"WARPGLASS_LOGIN is {login!r}; it can be oidc, or be left out.")
+    if login and password():
+        raise ProblemError("WARPGLASS_LOGIN and WARPGLASS_PASSWORD are both set. Choose one of them.")
+    if login and "auth" not in _secrets():
+        raise ProblemError("WARPGLASS_LOGIN is oidc, and .streamlit/secrets.toml has no [auth]. See README.")
+
+
+def may_open(secret: str) -> bool:
+    """Whether who says that may open a room."""
+    due = os.environ.get("WARPGLASS_ROOM_SECRET", "")
+    return not due or _same(secret, due)
+
+
+def ticket() -> str:
+    """What page.py hands to a browser that has logged in."""
+    return _signer("ticket").dumps("in")
+
+
+@cache
+def _secrets() -> dict[str, Any]:
+    """Streamlit's secrets, found where Streamlit finds them. ProblemError."""
+    found: dict[str, Any] = {}
+    for place in (Path.home(), ROOT):
+        path = place / ".streamlit" / "secrets.toml"
+        try:
+            found |= tomllib.loads(path.read_text())
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            raise ProblemError(f"{path} cannot be read: {error}. Mend it, or remove it.") from None
+    return found
+
+
+def _same(a: str, b: str) -> bool:
+    return hmac.compare_digest(a.encode(), b.encode())
+
+
+def _signer(salt: str) -> URLSafeTimedSerializer:
+    """Its key changes with the password, or with the login's own secret: so do all cookies."""
+    key = password() or f"oidc {_secrets()['auth']['cookie_secret']}"
+    return URLSafeTimedSerializer(hashlib.sha256(f"warpglass {key}".encode()).hexdigest(), salt=salt)
+
+
+def _holds(text: str | None, salt: str, seconds: int) -> bool:
+    try:
+        return _signer(salt).loads(text or "", max_age=seconds) == "in"
+    except BadSignature:
+        return False
+
+
+def _is_in(asked: HTTPConnection) -> bool:
+    """By the cookie; a program may say the password as HTTP's basic authentication does."""
+    if _holds(asked.cookies.get(COOKIE), "access", LASTS):
+        return True
+    kind, _, said = asked.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "basic" or not password() or not _may_try(_address(asked)):
+        return False
+    try:
+        if _same(base64.b64decode(said).decode().partition(":")[2], password()):
+            return True
+    except ValueError:  # it is no base64, or no text
+        pass
+    _note_wrong(_address(asked))
+    return False
+
+
+def _address(asked: HTTPConnection) -> str:
+    return asked.client.host if asked.client else ""
+
+
+class Gate:
+    """Middleware: who is not let in gets the page that asks for the password, or is refused in words. No socket is for
+    a page of another site. base: the app's path below the host, such as /warpglass."""
+
+    def __init__(self, app: ASGIApp, base: str = "", version: str = ""):
+        self.app, self.base, self.version = app, base, version
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and not is_ours(Headers(scope=scope)):
+            return await send({"type": "websocket.close", "code": 1008})
+        if scope["type"] == "lifespan" or not self._closed(scope["path"].removeprefix(self.base)):
+            return await self.app(scope, receive, send)
+        asked = HTTPConnection(scope)
+        if _is_in(asked):
+            return await self.app(scope, receive, send)
+        if scope["type"] == "websocket":
+            return await send({"type": "websocket.close", "code": 1008})
+        answer: Response = JSONResponse({"error": "This class asks who you are. Load the page anew."}, 401)
+        if "text/html" in asked.headers.get("accept", "") and by_login():
+            answer = RedirectResponse(f"{self.base}/", 303)  # where st.login asks
+        elif "text/html" in asked.headers.get("accept", ""):
+            here = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
+            answer = HTMLResponse(_door(self.base, here), 401)
+        await answer(scope, receive, send)
+
+    def _closed(self, path: str) -> bool:
+        if path in ("/wg/enter", "/_stcore/health"):
+            return False
+        if password():
+            return True
+        modules = path.startswith(f"/wg/{self.version}/")  # which say nothing; the page needs them to log in
+        return by_login() and not modules and (path.startswith("/wg/") or path in ("/metrics", "/health"))
+
+
+# ---- the door ----
+
+_wrong: dict[str, deque[float]] = {}  # address -> when it said a wrong password
+
+
+@ours
+async def enter(request: Request) -> Response:
+    """POST {password, to} from the door, or {ticket} from page.py: the cookie."""
+    body = await body_of(request) or b""
+    given = {name: values[0] for name, values in parse_qs(body.decode("latin-1")).items()}
+    base = request.scope.get("root_path", "") + request.url.path.removesuffix("/wg/enter")
+    to = _own(given.get("to", ""), base)
+    if "ticket" in given and by_login() and _holds(given["ticket"], "ticket", TICKET):
+        return _let_in(JSONResponse({}), request, base)
+    address = _address(request)
+    if not _may_try(address):
+        return HTMLResponse(_door(base, to, "Too many wrong passwords from this network. Wait a minute."), 429)
+    if password() and _same(given.get("password", "").strip(), password()):
+        return _let_in(RedirectResponse(to, 303), request, base)
+    _note_wrong(address)
+    await asyncio.sleep(0.3)  # trying takes time
+    return HTMLResponse(_door(base, to, "That is not the password of this class."), 401)
+
+
+def _let_in(answer: Response, request: Request, base: str) -> Response:
+    text, secure = _signer("access").dumps("in"), request.url.scheme == "https"
+    answer.set_cookie(COOKIE, text, max_age=LASTS, path=base or "/", httponly=True, samesite="lax", secure=secure)
+    return answer
+
+
+def _note_wrong(address: str) -> None:
+    _wrong.setdefault(address, deque(maxlen=MOST_WRONG)).append(time.monotonic())
+
+
+def _may_try(address: str) -> bool:
+    now = time.monotonic()
+    for known in [a for a, times in _wrong.items() if now - times[-1] > SPAN]:
+        del _wrong[known]
+    tried = _wrong.get(address, deque())
+    return sum(now - at < SPAN for at in tried) < MOST_WRONG
+
+
+def _own(path: str, base: str) -> str:
+    """The path, if it is one of ours; else the app's first page: nobody is led elsewhere."""
+    plain = path.startswith(f"{base}/") and not path.startswith("//") and "\\" not in path
+    return path if plain and all(c.isprintable() for c in unquote(path)) else f"{base}/"
+
+
+def _door(base: str, to: str, said: str = "") -> str:
+    wrong = f'<p class="bad" role="alert">{html.escape(said)}</p>' if said else ""
+    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Warpglass</title><style>:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; display: grid; place-content: center; min-height: 90vh; margin: 0 1rem; }}
+form {{ display: grid; gap: .8rem; max-width: 22rem; }} h1 {{ font-size: 1.3rem; margin: 0; }} p {{ margin: 0; }}
+input, button {{ font: inherit; padding: .5rem .7rem; border: 1px solid #888; border-radius: .4rem; }}
+button {{ cursor: pointer; font-weight: 600; }} .bad {{ border-left: 4px solid #D55E00; padding-left: .6rem; }}</style>
+<form method="post" action="{html.escape(base)}/wg/enter"><h1>Warpglass</h1>
+<p>This class has a password. Who leads it knows it.</p>{wrong}
+<label for="password">Password</label>
+<input id="password" name="password" type="password" required autofocus autocomplete="current-password">
+<input type="hidden" name="to" value="{html.escape(to)}"><button>Come in</button></form></html>"""
+
+
+def remember(answer: Response, request: Request) -> Response:
+    """Keeps where a browser was going when st.login takes it away (page.py's script leads it back)."""
+    plain = request.url.path.endswith("/") and not request.url.query  # the app's first page, where a login ends
+    if by_login() and not plain and not _is_in(request):
+        here = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""), safe="")
+        if len(here) <= 3000:  # a cookie holds no more
+            answer.set_cookie(BACK, here, max_age=600, samesite="lax")
+    return answer

@@ -1,0 +1,320 @@
+"""Rooms: a leader shows a moment, all others in the room are told of it.
+
+Nothing here knows of sockets: a Seat is whoever is in a room, and is woken when there is something new for it. It then
+asks for the newest (`told`), so who is slow skips moments and never lags. Rooms outlive the server in a small file.
+
+    the leader says   {at: {link, step, pin}} | {ask: {story, question, kind, options}} | {reveal: true} | {end: true}
+    a follower says   {answer: NUMBER or true or false}, which counts once, and only while a question is open
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import json
+import math
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernels.errors import WarpglassError
+
+LETTERS = "BCDFGHJKLMNPQRSTVWXZ"  # no vowels, so no words
+CODE = 5  # letters
+MOST_FOLLOWERS = 300
+MOST_ROOMS = 30
+LASTS = 12 * 3600.0  # seconds
+ALONE = 30 * 60.0  # seconds without a leader after which a room ends
+MOST_TEXT = 8192  # characters of a message, and of a link
+KINDS = ("options", "number", "click")
+MOST_OPTIONS = 12
+
+
+class RoomError(WarpglassError):
+    """What cannot be done in a room, in a sentence. gone: the room is not there (any more)."""
+
+    def __init__(self, text: str, gone: bool = False):
+        super().__init__(text)
+        self.gone = gone
+
+
+@dataclass
+class Poll:
+    """A question that the class is asked. answers: who -> what, anonymous; who answers again changes the answer."""
+
+    number: int
+    story: str
+    question: str
+    kind: str
+    options: int
+    open: bool = True
+    answers: dict[str, float | bool] = field(default_factory=dict)
+
+    def counts(self) -> list[list[Any]]:
+        """[[answer, how many], ...]: of options all, in their order; of numbers those given, by size."""
+        found = Counter(self.answers.values())
+        if self.kind == "options":
+            return [[n, found[n]] for n in range(self.options)]
+        if self.kind == "click":
+            return [[right, found[right]] for right in (True, False)]
+        return [[value, found[value]] for value in sorted(found)]
+
+
+class Seat:
+    """Whoever is in a room: it is told the newest after each `news`."""
+
+    def __init__(self, who: str, leads: bool):
+        self.who, self.leads = who, leads
+        self.gone = False  # another connection of the same browser has taken it
+        self.news = asyncio.Event()
+        self.news.set()
+
+
+@dataclass(eq=False)
+class Room:
+    """code: what followers type. secret: SHA-256 of what the leader has. opened, led: seconds since the epoch; led:
+    when a leader was last here. at: {link, step, pin} of the moment that is shown."""
+
+    code: str
+    secret: str
+    opened: float
+    led: float
+    at: dict[str, Any] | None = None
+    poll: Poll | None = None
+    polls: int = 0
+    ended: str = ""
+    seats: set[Seat] = field(default_factory=set)
+    _text: str = ""  # for followers, as it was last written
+
+    @property
+    def leaders(self) -> int:
+        return sum(seat.leads for seat in self.seats)
+
+    @property
+    def followers(self) -> int:
+        return len(self.seats) - self.leaders
+
+    def told(self, seat: Seat) -> str:
+        """What that seat is to know now, as JSON."""
+        if seat.leads:
+            poll = self.poll and {
+                **_of(self.poll),
+                "counts": self.poll.counts(),
+                "answers": len(self.poll.answers),
+            }
+            return json.dumps({"leads": True, "followers": self.followers, "at": self.at, "poll": poll})
+        if not self._text:
+            poll = self.poll and _of(self.poll)
+            self._text = json.dumps({"at": self.at, "poll": poll, "led": self.leaders > 0})
+        return self._text
+
+    def tell(self, followers: bool = True) -> None:
+        """Wakes all, or the leaders alone."""
+        if followers:
+            self._text = ""
+        for seat in self.seats:
+            if followers or seat.leads:
+                seat.news.set()
+
+
+def _of(poll: Poll) -> dict[str, Any]:
+    return {name: getattr(poll, name) for name in ("number", "story", "question", "kind", "open")}
+
+
+class Rooms:
+    """The rooms of this server. place: the file that they are kept in, None for none. may_open(secret): whether who
+    says that may open a room. stories: paths that a moment's link may lead to."""
+
+    def __init__(
+        self,
+        place: Path | None = None,
+        may_open: Callable[[str], bool] = lambda secret: True,
+        stories: frozenset[str] = frozenset(),
+        now: Callable[[], float] = time.time,
+    ):
+        self._place, self.may_open, self._stories, self._now = place, may_open, stories, now
+        self._rooms: dict[str, Room] = {}
+        self._changed = False
+        self._read()
+
+    def open(self, secret: str) -> tuple[str, str]:
+        """(code, the leader's secret) of a new room. RoomError."""
+        self.sweep()
+        if not self.may_open(secret):
+            raise RoomError("This is not the room secret of this server; who started it has it.")
+        if len(self._rooms) >= MOST_ROOMS:
+            raise RoomError(f"{MOST_ROOMS} classes are led on this server, which is the most. End one of them.")
+        codes = ("".join(secrets.choice(LETTERS) for _ in range(CODE)) for _ in range(1000))
+        code, own, now = next(c for c in codes if c not in self._rooms), secrets.token_urlsafe(24), self._now()
+        self._rooms[code] = Room(code, _hash(own), now, now)
+        self._changed = True
+        return code, own
+
+    def enter(self, code: str, who: str, secret: str | None = None) -> tuple[Room, Seat]:
+        """A seat in a room: the leader's for who has its secret, else a follower's. RoomError."""
+        self.sweep()
+        room = self._rooms.get(code.strip().upper())
+        if room is None:
+            said = code.strip().upper()[:12]
+            raise RoomError(f"There is no class {said}. It may have ended; ask for its code.", gone=True)
+        leads = secret is not None
+        if leads and not hmac.compare_digest(_hash(secret or ""), room.secret):
+            raise RoomError(f"This browser does not lead class {room.code}: its secret is another.", gone=True)
+        if not leads and sum(s.who != who[:40] for s in room.seats if not s.leads) >= MOST_FOLLOWERS:
+            raise RoomError(f"Class {room.code} is full: {MOST_FOLLOWERS} follow it.")
+        seat = Seat(who[:40], leads)
+        for before in [s for s in room.seats if s.who == seat.who and s.leads == leads]:
+            before.gone = True  # who comes again takes the seat that was theirs
+            before.news.set()
+            room.seats.discard(before)
+        room.seats.add(seat)
+        self._note(room, leads)
+        room.tell(followers=leads)
+        return room, seat
+
+    def leave(self, room: Room, seat: Seat) -> None:
+        room.seats.discard(seat)
+        self._note(room, seat.leads)
+        room.tell(followers=seat.leads)
+
+    def hear(self, room: Room, seat: Seat, text: str) -> None:
+        """A message of a seat. RoomError says what is wrong with it; it then changed nothing."""
+        if len(text) > MOST_TEXT:
+            raise RoomError(f"A message has at most {MOST_TEXT:,} characters; this one has {len(text):,}.")
+        try:
+            said = json.loads(text)
+        except (ValueError, RecursionError):
+            raise RoomError("A message is JSON; this is not.") from None
+        if not isinstance(said, dict):
+            raise RoomError("A message is an object; this is not.")
+        if not seat.leads:
+            return self._answer(room, seat, said)
+        if "at" in said:
+            room.at = self._moment(said["at"])
+        elif "ask" in said:
+            room.poll = self._question(room, said["ask"])
+        elif said.get("reveal") is True and room.poll:
+            room.poll.open = False
+        elif said.get("end") is True:
+            self._end(room, "The class has ended.")
+        else:
+            raise RoomError(f"A leader says at, ask, reveal or end; not {', '.join(map(str, said))[:60]}.")
+        self._changed = True
+        room.tell()
+
+    def sweep(self) -> None:
+        """Ends the rooms whose time is over, or whose leader has been away for long."""
+        now = self._now()
+        for room in list(self._rooms.values()):
+            if now - room.opened > LASTS:
+                self._end(room, "The class has ended: twelve hours are over.")
+            elif room.leaders:
+                room.led = now
+            elif now - room.led > ALONE:
+                self._end(room, "The class has ended: its leader is gone.")
+
+    def figures(self) -> list[dict[str, Any]]:
+        """Of each room: followers, leaders, minutes since it was opened; never its code."""
+        return [
+            {"followers": r.followers, "leaders": r.leaders, "minutes": round((self._now() - r.opened) / 60)}
+            for r in self._rooms.values()
+        ]
+
+    def _note(self, room: Room, leads: bool) -> None:
+        """Somebody came or went."""
+        if leads:
+            room.led = self._now()
+        self._changed = True
+
+    def _end(self, room: Room, said: str) -> None:
+        room.ended = said
+        self._rooms.pop(room.code, None)
+        self._changed = True
+        room.tell()
+
+    def _moment(self, at: Any) -> dict[str, Any]:
+        """{link, step, pin} of what a leader shows, checked: what followers do with it leads to our own pages."""
+        link, step, pin = (at.get(name) for name in ("link", "step", "pin")) if isinstance(at, dict) else (None,) * 3
+        if not isinstance(link, str) or link.partition("?")[0] not in self._stories:
+            raise RoomError(f"A moment's link leads to a story; {link!r:.60} does not.")
+        if step is not None and (type(step) is not int or not 0 <= step < 10**7):
+            raise RoomError(f"A moment's step is a whole number from 0; not {step!r:.60}.")
+        if pin is not None and not _is_pin(pin):
+            raise RoomError("A moment's pin is {title, thing}, and its thing has numbers and short texts.")
+        return {"link": link, "step": step, "pin": pin}
+
+    def _question(self, room: Room, asked: Any) -> Poll:
+        story, question, kind, options = (
+            (asked.get(name) for name in ("story", "question", "kind", "options"))
+            if isinstance(asked, dict)
+            else (None,) * 4
+        )
+        if story not in self._stories or not isinstance(question, str) or len(question) > 200 or kind not in KINDS:
+            raise RoomError("A question is {story, question, kind, options} of a stop of the course.")
+        if type(options) is not int or not 0 <= options <= MOST_OPTIONS:
+            raise RoomError(f"A question has at most {MOST_OPTIONS} options; not {options!r:.60}.")
+        room.polls += 1
+        return Poll(room.polls, story, question, kind, options)
+
+    def _answer(self, room: Room, seat: Seat, said: dict[str, Any]) -> None:
+        poll = room.poll
+        given: Any = said.get("answer")
+        if list(said) != ["answer"]:
+            raise RoomError("A follower answers questions, and nothing else.")
+        if not poll or not poll.open:
+            raise RoomError("No question is open.")
+        fits = {
+            "options": type(given) is int and 0 <= given < poll.options,
+            "number": type(given) in (int, float) and abs(given) < 1e300 and math.isfinite(given),
+            "click": type(given) is bool,
+        }
+        if not fits[poll.kind]:
+            raise RoomError(f"{given!r:.60} is no answer to a question of {poll.kind}.")
+        if seat.who not in poll.answers and len(poll.answers) >= 2 * MOST_FOLLOWERS:
+            raise RoomError("This question has as many answers as it can hold.")
+        poll.answers[seat.who] = given
+        self._changed = True
+        room.tell(followers=False)
+
+    # ---- over a restart of the server ----
+
+    def _read(self) -> None:
+        """Takes the rooms of the file; one that cannot be read is none."""
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+            if self._place:
+                for held in json.loads(self._place.read_text()):
+                    poll = held.pop("poll")
+                    room = Room(**held, poll=Poll(**poll) if poll else None)
+                    room.led = self._now()  # while the server was away nobody could lead
+                    self._rooms[room.code] = room
+        self.sweep()
+
+    def write_again(self) -> None:
+        """What was asked of `unwritten` could not be written."""
+        self._changed = True
+
+    def unwritten(self) -> str | None:
+        """What the file is to hold, if that has changed since this was last asked."""
+        if not self._changed or not self._place:
+            return None
+        self._changed = False
+        kept = ("code", "secret", "opened", "led", "at", "polls")
+        rooms = self._rooms.values()
+        return json.dumps([{n: getattr(r, n) for n in kept} | {"poll": r.poll and asdict(r.poll)} for r in rooms])
+
+
+def _is_pin(pin: Any) -> bool:
+    """{title: text, thing: {name: number, text, true, false or null}}, all of it short."""
+    if not isinstance(pin, dict) or set(pin) != {"title", "thing"} or not isinstance(pin["title"], str):
+        return False
+    thing = pin["thing"]
+    flat = isinstance(thing, dict) and all(v is None or isinstance(v, (str, int, float)) for v in thing.values())
+    return flat and len(json.dumps(pin)) <= 1024
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

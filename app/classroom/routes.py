@@ -1,0 +1,200 @@
+"""The routes of a class.
+
+POST /wg/rooms {secret}     -> {code, secret}: opens a room; `secret`: this server's room secret, if it has one
+WS   /wg/room/CODE          -> who comes in says {who} or, to lead, {who, secret}; then rooms.py's messages
+GET  /wg/qr?to=ADDRESS      -> SVG: that address as a QR code
+GET  /wg/status             -> JSON: devices, queue, sessions, memory (figures.py)
+GET  /metrics               -> the same for Prometheus
+GET  /health                -> a page of it, for the lecturer
+POST /wg/enter              -> lets a browser in (access.py)
+"""
+
+import asyncio
+import contextlib
+import io
+import json
+from collections.abc import Callable
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import segno
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from app import store
+from app.classroom import access, figures
+from app.classroom.rooms import RoomError, Rooms, Seat
+from app.origin import body_of, is_ours, ours
+from app.stories import STORIES
+from kernels.build import folders
+
+KEPT_EVERY = 1.0  # seconds: rooms are written to their file
+PACE = 0.1  # seconds: a leader hears of the class that often at most
+MOST_SAID = 60  # messages that a seat may send in
+SPAN = 1.0  # seconds
+LONGEST = 500  # characters of an address for a QR code
+ENDED, REFUSED = 4000, 4001  # codes that a socket is closed with: do not come back
+
+
+_site = ""  # tells this server's file from that of another one that has the same cache
+
+
+@cache
+def _file() -> Path:
+    return folders.write(lambda folder: folder) / f"rooms{_site}.json"
+
+
+@cache
+def rooms() -> Rooms:
+    return Rooms(_file(), access.may_open, frozenset(STORIES))
+
+
+_keeping: asyncio.Task[None] | None = None
+
+
+async def _keep() -> None:
+    """Writes the rooms to their file, while there are any."""
+    while True:
+        await asyncio.sleep(KEPT_EVERY)
+        rooms().sweep()
+        if (text := rooms().unwritten()) is not None:
+            try:
+                await run_in_threadpool(store.write_whole, _file(), text.encode())
+            except OSError:  # a full disk: a restart would forget the rooms, and that is all
+                rooms().write_again()
+
+
+def _begin_keeping() -> None:
+    global _keeping
+    if _keeping is None or _keeping.done():
+        _keeping = asyncio.create_task(_keep())
+
+
+@ours
+async def open_room(request: Request) -> Response:
+    body = await body_of(request)
+    try:
+        given = json.loads(body or b"{}").get("secret", "")
+        code, secret = rooms().open(given if isinstance(given, str) else "")
+    except (ValueError, AttributeError, RecursionError):
+        return JSONResponse({"error": "A room is asked for with {secret: ...}."}, 400)
+    except RoomError as error:
+        await asyncio.sleep(0.3)  # trying secrets takes time
+        return JSONResponse({"error": str(error)}, 403)
+    _begin_keeping()
+    return JSONResponse({"code": code, "secret": secret})
+
+
+async def room(socket: WebSocket) -> None:
+    if not is_ours(socket.headers):
+        return await socket.close(REFUSED)
+    await socket.accept()
+    _begin_keeping()
+    try:
+        said = json.loads(await asyncio.wait_for(socket.receive_text(), 10))
+        who, secret = said.get("who"), said.get("secret")
+        if not isinstance(who, str) or not who or not isinstance(secret, (str, type(None))):
+            raise RoomError("Who comes in says {who}, and to lead {who, secret}.")
+        here, seat = rooms().enter(socket.path_params["code"], who, secret)
+    except (WebSocketDisconnect, TimeoutError):
+        return
+    except (ValueError, AttributeError, KeyError, RecursionError):
+        return await _refuse(socket, "Who comes in says {who}, and to lead {who, secret}.")
+    except RoomError as error:
+        return await _refuse(socket, str(error), error.gone)
+    speaking = asyncio.create_task(_speak(socket, here, seat))
+    try:
+        await _listen(socket, here, seat)
+    except (WebSocketDisconnect, RuntimeError, KeyError):  # it is gone, or it says bytes
+        pass
+    finally:
+        speaking.cancel()
+        rooms().leave(here, seat)
+
+
+async def _refuse(socket: WebSocket, text: str, gone: bool = False) -> None:
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+        await socket.send_text(json.dumps({"error": text, "gone": gone}))
+        await socket.close(REFUSED)
+
+
+async def _speak(socket: WebSocket, here: Any, seat: Seat) -> None:
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+        while True:
+            await seat.news.wait()
+            seat.news.clear()
+            if seat.gone:
+                return await socket.close(REFUSED)
+            if here.ended:
+                await socket.send_text(json.dumps({"ended": here.ended}))
+                return await socket.close(ENDED)
+            await socket.send_text(here.told(seat))
+            if seat.leads:
+                await asyncio.sleep(PACE)
+
+
+async def _listen(socket: WebSocket, here: Any, seat: Seat) -> None:
+    loop, began, said = asyncio.get_running_loop(), 0.0, 0
+    while True:
+        text = await socket.receive_text()
+        if loop.time() - began > SPAN:
+            began, said = loop.time(), 0
+        said += 1
+        if said > MOST_SAID:
+            return await _refuse(socket, f"More than {MOST_SAID} messages in a second.")
+        try:
+            rooms().hear(here, seat, text)
+        except RoomError as error:
+            await socket.send_text(json.dumps({"refused": str(error)}))
+
+
+async def qr(request: Request) -> Response:
+    to = request.query_params.get("to", "")
+    if not to.startswith(("http://", "https://")) or len(to) > LONGEST:
+        return Response(f"A QR code is made of an address (http...) of at most {LONGEST} characters.", 400)
+    drawn = await run_in_threadpool(_drawn, to)
+    return Response(drawn, media_type="image/svg+xml", headers={"cache-control": "no-store"})
+
+
+@lru_cache(maxsize=64)
+def _drawn(to: str) -> bytes:
+    drawn = io.BytesIO()
+    segno.make(to, error="m").save(drawn, kind="svg", scale=8, border=4, dark="#000", light="#fff")
+    return drawn.getvalue()
+
+
+def routes(base: str, version: str, sessions: Callable[[], int], site: str = "") -> list[BaseRoute]:
+    """base: the app's path below the host; version: of the modules; sessions(): how many browsers have a page open;
+    site: names this server among those that have the same cache, such as -8501."""
+    global _site
+    _site = site
+    page = f"""<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Warpglass: the server</title><main></main>
+<script type="module" src="./wg/{version}/health.js"></script></html>"""
+
+    async def found() -> dict[str, Any]:
+        return await run_in_threadpool(figures.now, rooms().figures(), sessions())  # rooms are the event loop's own
+
+    async def health(request: Request) -> Response:
+        return HTMLResponse(page)
+
+    async def status(request: Request) -> Response:
+        return JSONResponse(await found())
+
+    async def metrics(request: Request) -> Response:
+        text, kind = figures.for_prometheus(await found())
+        return Response(text, media_type=kind)
+
+    return [
+        Route(f"{base}/wg/rooms", open_room, methods=["POST"]),
+        WebSocketRoute(f"{base}/wg/room/{{code}}", room),
+        Route(f"{base}/wg/qr", qr),
+        Route(f"{base}/wg/status", status),
+        Route(f"{base}/wg/enter", access.enter, methods=["POST"]),
+        Route(f"{base}/metrics", metrics),
+        Route(f"{base}/health", health),
+    ]

@@ -1,1 +1,0 @@
-"""The clock and the dense views that follow it: Streamlit components whose JavaScript steps without a server trip."""

@@ -1,0 +1,232 @@
+"""Measurements on the GPU at hand that were asked for in the browser: one at a time for this server, point after point
+in the background, each a task of the GPU's worker. What was measured stays in this server's memory, for all its pages.
+
+`start` refuses what cannot be measured before anything is launched. `times` and `levels` are what was measured so far:
+immutable values that a page can be made of.
+"""
+
+import datetime
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernels.catalog import KERNELS
+from kernels.errors import ProblemError, WarpglassError
+from kernels.run import workers
+from kernels.run.backends import Survey
+from kernels.timing import bench, hierarchy, protocol, sweeps
+from kernels.timing.protocol import Timing
+from kernels.timing.rows import COLUMNS, row, skipped_row
+from kernels.timing.sweeps import Skipped
+
+Rows = tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class Now:
+    """What was measured here, so far. rows: values of `columns`. roofs: pairs, as protocol.roofs gives them. gpu: its
+    id, where that is known."""
+
+    columns: tuple[str, ...] = ()
+    rows: Rows = ()
+    device: str = ""
+    driver: str = ""
+    date: str = ""
+    roofs: tuple[tuple[str, float], ...] = ()
+    gpu: str = ""
+
+    def records(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.columns, values)) for values in self.rows]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """of: how many points were asked for; done: how many of them are; now: what is being measured; error: why the last
+    measurement ended early. version: changes with what was measured."""
+
+    running: bool = False
+    what: str = ""
+    done: int = 0
+    of: int = 0
+    now: str = ""
+    seconds: float = 0.0
+    error: str = ""
+    version: int = 0
+
+
+_lock = threading.Lock()
+_found = {"sweep": Now(), "hierarchy": Now()}
+_progress = Progress()
+_began = 0.0
+_stopping = threading.Event()
+_job: workers.Job | None = None
+
+
+def times() -> Now:
+    """The bench rows that were measured here."""
+    return _found["sweep"]
+
+
+def levels() -> Now:
+    """The rows of the memory hierarchy that were measured here."""
+    return _found["hierarchy"]
+
+
+def progress() -> Progress:
+    with _lock:
+        seconds = time.monotonic() - _began if _progress.running else _progress.seconds
+        return replace(_progress, seconds=round(seconds, 1))
+
+
+def start(asked: Any) -> Progress:
+    """Begins a measurement: {what: hierarchy}, or {what: sweep, kernels: [name], field, values: text, set: text, peers,
+    warm}; with gpu: the id of the one that is measured, else it is the first. ProblemError says what cannot be measured
+    and what to do."""
+    if not isinstance(asked, dict) or asked.get("what") not in _found:
+        raise ProblemError(f"what is {asked!r:.60}; it must be one of {', '.join(_found)}.")
+    survey = workers.survey()
+    if "gpu" not in survey.devices:
+        raise ProblemError(f"Nothing can be measured here. {survey.reasons.get('gpu', '')}")
+    device, what, gpu = survey.devices["gpu"], asked["what"], _gpu(asked.get("gpu"), survey)
+    points = _points(asked) if what == "sweep" else hierarchy.sweep(device.multiprocessors)
+    global _progress, _began
+    with _lock:
+        if _progress.running:
+            raise ProblemError(
+                f"A measurement is under way: {_progress.done} of {_progress.of} points. Wait for its end, or stop it."
+            )
+        _stopping.clear()
+        _began = time.monotonic()
+        _progress = Progress(
+            True, what, of=len(points), now="the roofs" if what == "sweep" else "", version=_progress.version
+        )
+        adds = what == "sweep" and _found[what].gpu == gpu.id  # to what was measured on the same GPU before
+        today = datetime.date.today().isoformat()
+        _found[what] = replace(
+            _found[what] if adds else Now(), device=gpu.name, driver=device.driver, date=today, gpu=gpu.id
+        )
+    work = _sweep if what == "sweep" else _hierarchy
+    threading.Thread(target=_run, args=(what, work(points)), daemon=True).start()
+    return progress()
+
+
+def stop() -> None:
+    """Ends the measurement; what is done by then stays."""
+    with _lock:
+        if _progress.running:
+            _stopping.set()
+            if _job:
+                _job.cancel()
+
+
+def forget(what: str) -> None:
+    """Drops what was measured. ProblemError while a measurement is under way."""
+    global _progress
+    with _lock:
+        if _progress.running:
+            raise ProblemError("A measurement is under way. Stop it first.")
+        if what in _found:
+            _found[what] = Now()
+            _progress = Progress(version=_progress.version + 1)
+
+
+def _gpu(asked: Any, survey: Survey) -> workers.Gpu:
+    """The GPU of that id, the first if none is asked for. ProblemError."""
+    there = survey.gpus or (workers.Gpu("", ""),)
+    for gpu in there:
+        if not asked or gpu.id == asked:
+            return gpu if gpu.id else workers.Gpu("", survey.devices["gpu"].name)
+    known = ", ".join(f"{gpu.id} ({gpu.name})" for gpu in there if gpu.id)
+    raise ProblemError(
+        f"gpu is {asked!r:.60}; {f'it must be one of {known}' if known else 'no GPU has a known id here'}."
+    )
+
+
+def _points(asked: dict[str, Any]) -> list[Any]:
+    """The points of a sweep. ProblemError."""
+    names, values = asked.get("kernels"), asked.get("values", "")
+    if not isinstance(names, list) or not names:
+        raise ProblemError("No kernel is chosen. Choose at least one.")
+    unknown = [name for name in names if name not in KERNELS]  # a path is for the command line alone
+    if unknown:
+        raise ProblemError(f"There is no kernel {unknown[0]!r:.60}; there are {', '.join(KERNELS)}.")
+    held = [sweeps.set_field(part) for part in str(asked.get("set", "")).split(",") if part.strip()]
+    swept = [sweeps.sweep_field(f"{asked.get('field', '')}={values}")]
+    return sweeps.points(names, swept, held, bool(asked.get("peers")), not asked.get("warm"))
+
+
+# ---- the measurement itself: what is yielded is (what comes next, its row) ----
+
+
+def _sweep(points: list[Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    roofs = dict(times().roofs) or _in_worker(protocol.roofs, what="Measuring the roofs")
+    with _lock:
+        _found["sweep"] = replace(_found["sweep"], columns=COLUMNS, roofs=tuple(roofs.items()))
+    for point in points:
+        yield point.name, None
+        if isinstance(point, Skipped):
+            yield point.name, skipped_row(point)
+            continue
+        try:
+            timing = _in_worker(protocol.measure, point, what=point.name)
+        except WarpglassError as error:
+            if _stopping.is_set():
+                raise
+            timing = Timing(point, "failed", str(error))  # its worker died or ran out of time: the others go on
+        yield point.name, row(timing, roofs)
+
+
+def _hierarchy(places: list[Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    for place in places:
+        yield f"{place.kind} {place.problem.space}", None
+        yield "", _in_worker(hierarchy.point, place, what="Measuring the memory's levels")
+
+
+def _in_worker(function: Callable, *args: Any, what: str) -> Any:
+    global _job
+    with _lock:
+        gpu = _found[_progress.what].gpu
+        _job = workers.submit(function, *args, backend="gpu", what=what, time_limit=bench.TIME_LIMIT, gpu=gpu)
+    return _job.result()
+
+
+def _run(what: str, work: Iterator[tuple[str, dict[str, Any] | None]]) -> None:
+    global _progress, _job
+    error = ""
+    try:
+        for now, made in work:
+            if made is not None:
+                _keep(what, made)
+            with _lock:
+                _progress = replace(_progress, now=now)
+            if _stopping.is_set():
+                break
+    except WarpglassError as failed:
+        error = "" if _stopping.is_set() else str(failed)
+    except Exception as failed:  # a fault of ours must not leave it running for ever
+        error = f"{type(failed).__name__}: {failed}"
+    with _lock:
+        _job = None
+        seconds = time.monotonic() - _began
+        _progress = replace(_progress, running=False, now="", seconds=seconds, error=error)
+
+
+def _keep(what: str, made: dict[str, Any]) -> None:
+    """Adds a row; one of the same point takes the place of the one before."""
+    global _progress
+    with _lock:
+        now = _found[what]
+        columns = tuple(dict.fromkeys([*now.columns, *made]))
+        before = [{**dict.fromkeys(columns), **entry} for entry in now.records()]
+        after = {_point_of(entry): entry for entry in [*before, {**dict.fromkeys(columns), **made}]}
+        rows = tuple(tuple(entry[name] for name in columns) for entry in after.values())
+        _found[what] = replace(now, columns=columns, rows=rows)
+        _progress = replace(_progress, done=_progress.done + 1, version=_progress.version + 1)
+
+
+def _point_of(entry: dict[str, Any]) -> tuple[Any, ...]:
+    same = ("name", "settings", "l2", "problem", "kind", "space", "working_set")
+    reason = entry.get("reason") if not entry.get("problem") else None  # of a place that is no problem
+    return (*(entry.get(name) for name in same), reason)

@@ -1,0 +1,62 @@
+"""What Streamlit draws: every page is the one stage. Which story it shows says the address; the rest happens in the
+browser."""
+
+import streamlit as st
+
+from app import server
+from app.classroom import access
+from app.stories import STORIES, rail
+
+START = "start"
+LOADER = """
+const loading = {};
+// Who has logged in hands the ticket over and gets the cookie that our routes know; then back to where they were going.
+async function enter({ base, ticket }) {
+  if (!ticket) return;
+  await fetch(`${base}/wg/enter`, { method: 'POST', body: new URLSearchParams({ ticket }) }).catch(() => {});
+  const back = /(?:^|; )warpglass_back=([^;]*)/.exec(document.cookie)?.[1];
+  if (!back) return;
+  document.cookie = 'warpglass_back=; max-age=0; path=/';
+  const to = new URL(decodeURIComponent(back), location.origin);
+  if (to.origin === location.origin && location.pathname === `${base}/`) history.replaceState({}, '', to);
+}
+export default function (component) {
+  const { base, version } = component.data, url = `${location.origin}${base}/wg/${version}/stage.js`;
+  let leave = null, left = false;
+  loading[url] ??= enter(component.data).then(() => import(url));
+  loading[url].then(module => { if (!left) leave = module.default(component); });
+  return () => { left = true; leave?.(); };
+}
+"""
+HTML = '<div class="wg" data-part="root"></div>'
+
+
+@st.cache_resource(show_spinner=False)
+def _stage(version: str):
+    return st.components.v2.component("warpglass.stage", html=HTML, css=server.style(), js=LOADER, isolate_styles=False)
+
+
+def _page(path: str) -> "st.Page":
+    """A page of its own address. It has nothing of its own: the stage stands before all of them, and stays."""
+
+    def nothing() -> None:
+        pass
+
+    nothing.__name__ = path
+    return st.Page(nothing, title=STORIES[path].title, url_path=path, default=path == START)
+
+
+st.set_page_config(page_title="Warpglass", page_icon=str(server.MODULES.parent / "icon.png"), layout="wide")
+current = st.navigation([_page(path) for path in STORIES], position="hidden")  # so that Streamlit knows every address
+data = {
+    "base": server.base_of(st.get_option("server.baseUrlPath")),
+    "version": server.version(),
+    "rail": rail(),
+}
+if access.by_login():
+    if not st.user.is_logged_in:
+        st.login()
+        st.stop()
+    data["ticket"] = access.ticket()
+_stage(server.version())(key="stage", data=data)
+current.run()

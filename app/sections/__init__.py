@@ -1,1 +1,0 @@
-"""Sections of the stories that have several, one `show` each."""

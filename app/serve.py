@@ -1,0 +1,85 @@
+"""Warpglass for a class: one process that serves it to all, uvicorn over st.App.
+
+    python -m app.serve --host 0.0.0.0 --room-secret WORD [--password WORD | --login oidc] [--base-path warpglass]
+
+A word that others must not read in the list of processes goes into the environment: WARPGLASS_ROOM_SECRET,
+WARPGLASS_PASSWORD. One process, as rooms live in it: kernels run in workers of their own.
+"""
+
+import argparse
+import os
+import secrets
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m app.serve", description="Serves Warpglass to a class.")
+    made.add_argument("--host", default="127.0.0.1", help="address to listen at; 0.0.0.0: all of this machine's")
+    made.add_argument("--port", type=int, default=8501)
+    made.add_argument("--base-path", default="", help="the path below the host, behind a proxy that passes it on")
+    made.add_argument("--proxy", default="127.0.0.1", help="addresses of proxies whose X-Forwarded-... are believed")
+    made.add_argument("--room-secret", help="who knows it may lead a class; printed, if it is made up")
+    made.add_argument("--password", help="the class password")
+    made.add_argument("--login", choices=["oidc"], help="st.login, as [auth] in .streamlit/secrets.toml says")
+    return made
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serves until it is stopped. 0: it was stopped; 1: it could not start; 2: bad usage."""
+    given = parser().parse_args(arguments)
+    if not 0 < given.port < 2**16:
+        print(f"--port is {given.port}; it must be from 1 to 65535.", file=sys.stderr)
+        return 2
+    os.chdir(ROOT)  # .streamlit/config.toml lies here
+    base = given.base_path.strip("/")
+    said = {
+        "WARPGLASS_ROOM_SECRET": given.room_secret,
+        "WARPGLASS_PASSWORD": given.password,
+        "WARPGLASS_LOGIN": given.login,
+    }
+    os.environ.update({name: value for name, value in said.items() if value})
+    if given.host not in LOCAL and not os.environ.get("WARPGLASS_ROOM_SECRET"):
+        os.environ["WARPGLASS_ROOM_SECRET"] = secrets.token_urlsafe(6)
+        print(f"Room secret, asked of who leads a class: {os.environ['WARPGLASS_ROOM_SECRET']}")
+    from kernels.errors import WarpglassError
+
+    try:
+        from app.classroom import access
+
+        access.check()
+        import uvicorn
+        from streamlit import config
+
+        config.set_option("server.baseUrlPath", base)
+        config.set_option("server.port", given.port)
+        from app.main import app
+    except WarpglassError as error:
+        print(error, file=sys.stderr)
+        return 2
+    shown = "127.0.0.1" if given.host in ("0.0.0.0", "::") else given.host
+    print(f"Warpglass: http://{shown}:{given.port}/{base and base + '/'}", flush=True)
+    uvicorn.run(
+        app,
+        host=given.host,
+        port=given.port,
+        access_log=False,
+        log_level="warning",
+        backlog=2048,  # a class arrives at once
+        timeout_keep_alive=75,  # a follower asks again within the minute, over the connection that it has
+        timeout_graceful_shutdown=2,  # sockets of a class never end by themselves
+        ws="websockets-sansio",
+        ws_max_size=2**20,
+        ws_ping_interval=15,
+        ws_ping_timeout=15,
+        ws_per_message_deflate=False,  # messages of 300 bytes
+        forwarded_allow_ips=given.proxy,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

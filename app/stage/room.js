@@ -1,0 +1,181 @@
+// A class: this browser leads it, or follows who does. A leader's moment (link, step, pin) goes to the server, which tells the
+// newest to all; a follower goes there without asking Streamlit anything. Who does something by hand is on their own until they
+// catch up. app/classroom/rooms.py is the other end.
+import { hub } from './hub.js';
+
+const HERE = 'warpglass-class';  // in sessionStorage: {code, secret}: where this tab is, over a reload
+const LED = 'warpglass-led';  // in localStorage: {code, secret} of the class that this browser led last
+const PACE = 33;  // milliseconds between two messages of a leader
+const AGAIN = [300, 600, 1200, 2500, 5000];  // milliseconds until a lost connection is tried anew
+const BY_HAND = ['user', 'play'];
+
+// store: 'sessionStorage' or 'localStorage', which a browser may forbid to name even.
+const kept = (store, name) => { try { return JSON.parse(window[store].getItem(name)); } catch { return null; } };
+function keep(store, name, value) {
+  try { if (value) window[store].setItem(name, JSON.stringify(value)); else window[store].removeItem(name); } catch { /* a reload forgets */ }
+}
+const ME = kept('sessionStorage', 'warpglass-who') ?? Math.random().toString(36).slice(2);
+keep('sessionStorage', 'warpglass-who', ME);
+
+// base: of the app's address; now() -> the moment that is shown, as a link; visit(link): goes there, leaving no way back.
+// Whatever changes is told by 'class' on the hub. Steps are counted from 0 here, from 1 in links.
+export function makeRoom({ base, now, visit }) {
+  let socket = null, tries = 0, timer = 0, sending = 0, place = null;  // place: {code, secret}
+  let told = null, applied = '', settled = '', strayed = false, pin = null, pinnedAt = '';  // told: {link, step, pin} of the leader
+  let unsent = [];  // what could not be said while the connection was lost
+  let state = { code: '', leads: false, joined: false, lost: false, followers: 0, led: false, poll: null, said: '', strayed: false, at: null, begun: false };  // at: where the class is, for who is on their own
+  const change = more => {
+    const before = JSON.stringify(state);
+    state = { ...state, ...more, strayed, at: strayed ? told : null };
+    if (JSON.stringify(state) === before) return;  // most messages are steps
+    hub.dispatchEvent(new CustomEvent('class', { detail: state }));
+  };
+  const withoutStep = link => { const [path, query] = link.split('?'), choices = new URLSearchParams(query); choices.delete('step'); choices.sort(); return `${path}?${choices}`; };
+
+  // ---- the connection ----
+  function connect() {
+    clearTimeout(timer);
+    const mine = new WebSocket(`${location.origin.replace(/^http/, 'ws')}${base}/wg/room/${encodeURIComponent(place.code)}`);
+    socket = mine;
+    mine.onopen = () => mine.send(JSON.stringify(place.secret ? { who: ME, secret: place.secret } : { who: ME }));
+    mine.onmessage = ({ data }) => { if (socket === mine) hear(JSON.parse(data)); };
+    mine.onclose = () => {
+      if (socket !== mine || !place) return;
+      change({ lost: true });
+      timer = setTimeout(connect, AGAIN[Math.min(tries++, AGAIN.length - 1)] * (0.7 + 0.6 * Math.random()));
+    };
+  }
+  function hear(said) {
+    if (said.error) return said.gone || !state.joined ? forget(said.error) : change({ said: said.error });
+    if (said.ended) return forget(said.ended);
+    if (said.refused) return refuse(said.refused);
+    const first = !state.joined || state.lost, { poll, followers = 0, led = true, at } = said;
+    tries = 0;
+    change({ joined: true, lost: false, poll, followers, led: place.secret ? true : led, begun: !!at });
+    if (first) unsent.splice(0).forEach(say);
+    if (place.secret) {
+      if (first) lead();  // what is shown here counts, also after the server was away
+    } else if (at) follow(at);
+  }
+  function forget(text) {
+    const was = socket;
+    [socket, place, told, applied, settled, strayed] = [null, null, null, '', '', false];
+    clearTimeout(timer);
+    was?.close();
+    [unsent, hub.pin] = [[], null];
+    keep('sessionStorage', HERE, null);
+    change({ code: '', leads: false, joined: false, lost: false, poll: null, begun: false, said: text });
+  }
+  const ready = () => socket?.readyState === 1 && state.joined && !state.lost;
+  const say = message => { if (ready()) socket.send(JSON.stringify(message)); else unsent.push(message); };
+  function refuse(text) {
+    change({ said: text });
+    setTimeout(() => change({ said: '' }), 8000);
+  }
+
+  // ---- leading ----
+  function lead() {
+    if (!place?.secret || sending) return;
+    sending = setTimeout(() => {
+      sending = 0;
+      const link = withoutStep(now());
+      if (link !== pinnedAt) [pin, pinnedAt] = [null, link];  // it was of another picture
+      if (place?.secret && ready()) say({ at: { link, step: hub.count > 1 ? hub.step : null, pin } });
+    }, PACE);
+  }
+
+  // ---- following ----
+  function follow(at) {
+    told = at;
+    if (strayed) return change({});
+    if (at.link !== applied) {
+      applied = at.link;
+      settled = '';
+      visit(at.step === null ? at.link : `${at.link}&step=${at.step + 1}`);
+    } else if (settled) put();
+  }
+  // The step and the pinned cell, where the leader's run is shown.
+  function put() {
+    if (told.step !== null) hub.set(told.step, 'lead');
+    hub.pin = told.pin;
+    hub.dispatchEvent(new Event('pin'));
+  }
+  function onMoment() {
+    if (place?.secret) return lead();
+    if (!place || strayed || !applied) return;
+    const link = withoutStep(now());
+    if (settled && link !== settled) return stray();
+    if (settled) return;
+    settled = link;
+    put();
+  }
+  function stray() {
+    strayed = true;
+    change({});
+  }
+  const onStep = ({ detail: { why } }) => {
+    if (place?.secret) return lead();
+    if (place && told && !strayed && settled && BY_HAND.includes(why)) stray();
+  };
+  const onPinned = ({ detail }) => { [pin, pinnedAt] = [detail, withoutStep(now())]; lead(); };
+  const onHand = () => { if (place && !place.secret && told && !strayed) stray(); };
+  const heard = { moment: onMoment, step: onStep, pinned: onPinned, hand: onHand };
+  for (const [name, listener] of Object.entries(heard)) hub.addEventListener(name, listener);
+
+  function enter(code, secret) {
+    socket?.close();
+    place = { code: code.trim().toUpperCase(), ...(secret ? { secret } : {}) };
+    [told, applied, settled, strayed, tries] = [null, '', '', false, 0];
+    keep('sessionStorage', HERE, place);
+    if (secret) keep('localStorage', LED, place);
+    change({ code: place.code, leads: !!secret, joined: false, lost: false, said: '' });
+    connect();
+  }
+
+  return {
+    state: () => state,
+    led: () => kept('localStorage', LED),
+    // Opens a room and leads it; secret: the server's room secret. An error's text, or nothing.
+    async open(secret) {
+      try {
+        const answer = await fetch(`${base}/wg/rooms`, { method: 'POST', body: JSON.stringify({ secret }) }), made = await answer.json();
+        if (made.error) return made.error;
+        enter(made.code, made.secret);
+      } catch { return 'The server was not reached.'; }
+      return '';
+    },
+    join: code => enter(code),
+    leadAgain: () => { const before = kept('localStorage', LED); if (before) enter(before.code, before.secret); },
+    leave() { forget(''); },
+    end() {
+      say({ end: true });
+      keep('localStorage', LED, null);
+    },
+    catchUp() {
+      strayed = false;
+      applied = '';
+      change({});
+      if (told) follow(told);
+    },
+    ask(story, question) { say({ ask: { story, question: question.id, kind: question.kind, options: question.options?.length ?? 0 } }); },
+    reveal() { say({ reveal: true }); },
+    answer(value) { say({ answer: value }); },
+    // A link that says class=CODE leads into it; a tab that was in a class is so again.
+    begin() {
+      const query = new URLSearchParams(location.search), code = query.get('class'), before = kept('sessionStorage', HERE);
+      if (code) {
+        query.delete('class');
+        history.replaceState(history.state, '', `${location.pathname}${query.size ? `?${query}` : ''}`);
+        if (before?.code !== code.toUpperCase()) return enter(code);
+      }
+      if (before) enter(before.code, before.secret);
+    },
+    unmount() {
+      for (const [name, listener] of Object.entries(heard)) hub.removeEventListener(name, listener);
+      place = null;
+      clearTimeout(timer);
+      clearTimeout(sending);
+      socket?.close();
+    },
+  };
+}

@@ -1,0 +1,87 @@
+"""Registers and tensor cores: which lanes hold which part of a row, and what shared memory is then left to do."""
+
+from dataclasses import replace
+
+import pandas as pd
+
+from app import estimates, running, tabs
+from app.choices import State, places
+from app.choices.pages import REGISTERS
+from app.stories.online_softmax import Row
+from app.story import Story
+from explainers import generic, grid, online_softmax, questions, stage, threads, tiling
+from explainers.stage import Block, Stage
+from kernels.build import Mode, build
+from kernels.core.request import Request
+from kernels.errors import WarpglassError
+
+
+def what(state: State, backend: str) -> Row:
+    request = places.request(REGISTERS, state, backend)
+    return Row(request, tiling.query_rows(request)[1] + state["row"])
+
+
+def make(what: Row) -> Stage:
+    run = running.run(what.request)
+    tiles, lanes = tiling.explain(run), threads.explain(run)
+    odd = generic.beside(run, tiling.places(what.request), {*tiling.WANTS, *online_softmax.WANTS})
+    made = tiling.stage_of(run, running.provenance(run), odd)
+    whole = grid.view(what.request, running.live_gpu(), offers=True)
+    return replace(
+        made,
+        views=[threads.view(run, story=lanes), *made.views, whole],
+        state=[*threads.states(tiles, lanes, what.row), *made.state],
+        tabs=[stage.Tab("kernels", "Registers of each kernel"), tabs.BUILDS, tabs.DATA],
+        step=threads.first_held(lanes, what.row),
+        questions=[*threads.questions(run, tiles, lanes, what.row), *questions.multiprocessors(whole)],
+    )
+
+
+def kernels_tab(what: Row) -> list[Block]:
+    """Registers and shared memory of each kernel on this problem."""
+    rows, absent = [], []
+    for request in REGISTERS.others_on(what.request):
+        try:
+            rows += _rows(request, tabs.arch_of(what.request), request == what.request)
+        except WarpglassError as error:
+            absent.append(f"{request.kernel.name} is not compared. {str(error).split('. ')[0].rstrip('.')}.")
+    if not rows:
+        return [stage.note(" ".join(absent))]
+    said = "Of the timed builds, per launch. P lies in: where the weights are, and the most that a block holds of them."
+    table = stage.table(pd.DataFrame(rows), " ".join([said, *absent]), lit="chosen")
+    return [stage.heading("Registers and shared memory, kernel beside kernel"), table]
+
+
+def _rows(request: Request, arch: str, chosen: bool) -> list[dict]:
+    facts = {fact.entry: fact for fact in build(request.kernel, request.defines, Mode.TIMED, arch).facts}
+    weights = threads.weights_said(running.run(request))
+    return [
+        {
+            "kernel": f"{request.kernel.name} {request.kernel.title}",
+            "launch": launch.entry,
+            "threads of a block": launch.threads,
+            "registers of a thread": facts[launch.entry].registers,
+            "registers of a block": facts[launch.entry].registers * launch.threads,
+            "shared bytes of a block": facts[launch.entry].shared_bytes + launch.shared_bytes,
+            "P lies in": weights,
+            "chosen": chosen,
+        }
+        for launch in request.plan.launches
+    ]
+
+
+STORY = Story(
+    path="registers",
+    title="Registers",
+    look="Each lane has elements of S, P and O of its own: look for where they are kept. A row is shared by lanes of "
+    "one warp, which find its max and its sum by shuffles.",
+    asked=REGISTERS,
+    what=what,
+    make=make,
+    launches={"kernels": lambda what: estimates.run(REGISTERS.others_on(what.request))},
+    parts={
+        "kernels": kernels_tab,
+        **tabs.PARTS,
+    },
+    narrowed=places.narrowed,
+)

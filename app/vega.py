@@ -1,0 +1,38 @@
+"""Vega, Vega-Lite and vega-embed as one script, from vl-convert, which brings them; made once and kept. No request
+goes to the internet."""
+
+import gzip
+from importlib.metadata import version
+
+import vl_convert
+
+from app import store
+from kernels.run import workers
+
+VERSION = "6.4"  # of Vega-Lite, as Altair's schema
+
+
+def bundle() -> bytes:
+    """The script, gzip bytes. It takes vl-convert some seconds the first time, in a worker. CacheError where it cannot
+    be kept."""
+    for name in store.noted(_key()) or ():
+        if data := store.read(name):
+            return data
+    data = workers.submit(make, backend="cpu", what="Preparing the charts").result()
+    store.note(_key(), [store.keep(data)])
+    return data
+
+
+def make() -> bytes:
+    """The script, made; the server keeps it, as the worker may be another host's."""
+    text = vl_convert.javascript_bundle(None, VERSION)  # type: ignore[arg-type]  # None: the libraries alone
+    return gzip.compress(text.encode(), 6, mtime=0)
+
+
+def made_by() -> str:
+    """Of which version the script is, and who made it."""
+    return f"{VERSION}-{version('vl-convert-python')}"
+
+
+def _key() -> str:
+    return f"vega-{made_by()}"

@@ -1,0 +1,38 @@
+"""A function's last answers, as functools.lru_cache keeps them, but of questions of a bounded size alone: a problem
+may hold a million numbers, and a cache of such would be as large as whoever asks likes."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from typing import Any
+
+MOST_NUMBERS = 4096  # that the arguments of a kept answer hold
+
+
+def remembered(maxsize: int) -> Callable[[Callable], Callable]:
+    """Decorates a function of hashable arguments. What is asked with more than MOST_NUMBERS is answered anew."""
+
+    def decorate(function: Callable) -> Callable:
+        kept = functools.lru_cache(maxsize)(function)
+
+        @functools.wraps(function)
+        def ask(*args: Any) -> Any:
+            return kept(*args) if numbers_in(args) <= MOST_NUMBERS else function(*args)
+
+        ask.cache_clear = kept.cache_clear  # type: ignore[attr-defined]
+        ask.cache_info = kept.cache_info  # type: ignore[attr-defined]
+        return ask
+
+    return decorate
+
+
+def numbers_in(value: Any) -> int:
+    """How many numbers and characters a value holds, in tuples, texts and the fields of a problem."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, tuple):
+        flat = not value or not isinstance(value[0], (tuple, str)) and not is_dataclass(value[0])
+        return len(value) if flat else sum(map(numbers_in, value))
+    if hasattr(value, "tensors"):
+        return sum(numbers_in(getattr(value, name)) for name in value.__dataclass_fields__)
+    return 1

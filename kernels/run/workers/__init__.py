@@ -1,0 +1,154 @@
+"""Where runs happen: worker processes, never the process that serves pages.
+
+    submit -> Job   pool.py: each backend's queue, fair between clients (fair.py), and its places: two of the CPU, one
+                    for each GPU (devices.py, place.py)
+                    process.py: a worker process, from outside; served.py: the same, from inside
+    WARPGLASS_WORKERS=dask://HOST:PORT
+                    cluster.py: places on other hosts, from the server's side; agent.py: from theirs
+
+A task has a time limit. A task that outruns it, or whose process dies under it, ends alone: its process is replaced,
+with all that it had started, and the tasks that wait notice nothing. A sticky CUDA error ends its process too
+(driver.STICKY). A new worker of a GPU first shows that the GPU answers; one that does not is taken out for a while, and
+others do its work.
+"""
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from kernels.errors import BackendUnavailable, ProblemError
+from kernels.run import backends
+from kernels.run.backends.gpu import driver_missing
+from kernels.run.workers import cluster, devices
+from kernels.run.workers.cluster import Cluster
+from kernels.run.workers.devices import Gpu
+from kernels.run.workers.job import Job
+from kernels.run.workers.place import Local, Status
+from kernels.run.workers.pool import Pool
+from kernels.run.workers.process import warm_up as _warm_up
+
+__all__ = [
+    "TIME_LIMIT", "Gpu", "Job", "Status", "elsewhere", "gpus", "ready", "status", "stop", "submit", "survey", "warm_up"
+]  # fmt: skip
+
+CPU_WORKERS = 2  # recordings are read by them, too
+TIME_LIMIT = float(os.environ.get("WARPGLASS_TIME_LIMIT", "60"))  # seconds per task, from when it starts
+_lock = threading.Lock()
+_pools: dict[str, Pool] = {}
+_cluster: Cluster | None = None
+
+
+def submit(
+    function: Callable,
+    *args: Any,
+    backend: str,
+    what: str,
+    time_limit: float = TIME_LIMIT,
+    client: str = "",
+    gpu: str = "",
+) -> Job:
+    """Runs function(*args), both picklable, in a worker of that backend. client: who waits for it; clients take turns.
+    gpu: the id of the GPU that must run it, else any. ProblemError for a GPU that is not there."""
+    if gpu and gpu not in (one.id for one in gpus()):
+        there = ", ".join(one.id for one in gpus() if one.id) or "none that NVML can name"
+        raise ProblemError(f"gpu is {gpu!r:.60}; there is {there}.")
+    return _pool("gpu" if backend == "gpu" else "cpu").submit(function, args, what, time_limit, client, gpu)
+
+
+def survey() -> backends.Survey:
+    """backends.Survey of this machine, made once; in a worker, as it calls CUDA, unless there is no driver to call. If
+    the worker fails, that is raised and not kept: the next call looks again, as it does where no GPU answers."""
+    try:
+        return _surveyed(gpus() if elsewhere() else ())
+    except BackendUnavailable as error:
+        return _without_gpu(str(error), int(time.monotonic() / Local.again))
+
+
+@lru_cache(maxsize=8)
+def _surveyed(of: tuple[Gpu, ...]) -> backends.Survey:
+    """of: the GPUs of other hosts, where the workers are there."""
+    if not elsewhere() and driver_missing():
+        return backends.survey()
+    backend = "cpu" if elsewhere() and not of else "gpu"
+    found = submit(backends.survey, backend=backend, what="Looking for a GPU").result()
+    return replace(found, gpus=gpus())
+
+
+@lru_cache(maxsize=1)
+def _without_gpu(reason: str, _: int) -> backends.Survey:
+    found = backends.survey(("cpu", "recorded"))
+    return replace(found, reasons={"gpu": reason, **found.reasons})
+
+
+def gpus() -> tuple[Gpu, ...]:
+    """The GPUs that tasks may run on."""
+    made = _connected()
+    return made.gpus() if made else devices.gpus()
+
+
+def elsewhere() -> bool:
+    """Whether the workers are a scheduler's: what they write is not in this process's cache folder. ProblemError for a
+    WARPGLASS_WORKERS that names nothing."""
+    return bool(cluster.address())
+
+
+def warm_up(*modules: str) -> None:
+    """Starts the process that this machine's workers are forked from, with those modules imported, while the caller
+    goes on. ProblemError as `elsewhere`."""
+    if not elsewhere():
+        _warm_up(*modules)
+
+
+def ready() -> None:
+    """Waits until a worker of the CPU is there."""
+    submit(os.getpid, backend="cpu", what="Warming up").result()
+
+
+def status() -> list[Status]:
+    """What the workers do now: a Status for the CPU, and one for each GPU, of those that were used. It neither waits
+    nor calls CUDA."""
+    return [one for pool in list(_pools.values()) for one in pool.status()]
+
+
+def stop() -> None:
+    """Ends all workers at once."""
+    global _cluster
+    with _lock:
+        pools, made = list(_pools.values()), _cluster
+        _pools.clear()
+        _cluster = None
+    if made:
+        return made.stop()
+    for pool in pools:
+        pool.stop()
+
+
+atexit.register(stop)
+
+
+def _pool(backend: str) -> Pool:
+    _connected()
+    with _lock:
+        if backend not in _pools:
+            places = (
+                [Local(gpu) for gpu in devices.gpus()] if backend == "gpu" else [Local() for _ in range(CPU_WORKERS)]
+            )
+            _pools[backend] = Pool(backend, places)
+        return _pools[backend]
+
+
+def _connected() -> Cluster | None:
+    """The scheduler's workers, where WARPGLASS_WORKERS names one."""
+    global _cluster
+    at = cluster.address()
+    if at and not _cluster:
+        with _lock:
+            if not _cluster:
+                _cluster = Cluster(at)
+                _pools.update(_cluster.pools)
+    return _cluster if at else None

@@ -1,0 +1,224 @@
+"""Rooms: what a leader shows reaches all, and followers change nothing."""
+
+import json
+
+import pytest
+
+from app.classroom import rooms as module
+from app.classroom.rooms import ALONE, LASTS, MOST_FOLLOWERS, MOST_ROOMS, RoomError, Rooms
+
+LINK = "tiling?kernel=03_flash"
+QUESTION = {"story": "tiling", "question": "reads", "kind": "options", "options": 3}
+
+
+class Clock:
+    def __init__(self):
+        self.time = 1e9
+
+    def __call__(self):
+        return self.time
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def rooms(clock):
+    return Rooms(stories=frozenset({"tiling", "start"}), now=clock)
+
+
+@pytest.fixture
+def led(rooms):
+    code, secret = rooms.open("")
+    room, leader = rooms.enter(code, "leader", secret)
+    return rooms, room, leader, secret
+
+
+def say(led, seat, **message):
+    led[0].hear(led[1], seat, json.dumps(message))
+
+
+def told(room, seat):
+    return json.loads(room.told(seat))
+
+
+def test_late_comers_are_told_where_the_class_is_at_once(led):
+    rooms, room, leader, _ = led
+    say(led, leader, at={"link": LINK, "step": 4, "pin": {"title": "Tiling", "thing": {"tensor": "Q", "query": 3}}})
+    _, late = rooms.enter(room.code.lower(), "late")
+    assert late.news.is_set()
+    said = told(room, late)
+    assert said["at"] == {"link": LINK, "step": 4, "pin": {"title": "Tiling", "thing": {"tensor": "Q", "query": 3}}}
+    assert said["led"] and "followers" not in said and told(room, leader)["followers"] == 1
+
+
+def test_who_is_slow_is_told_the_newest_alone(led):
+    rooms, room, leader, _ = led
+    _, seat = rooms.enter(room.code, "a")
+    seat.news.clear()
+    for step in range(5):
+        say(led, leader, at={"link": LINK, "step": step})
+    assert seat.news.is_set() and told(room, seat)["at"]["step"] == 4
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"at": {"link": LINK, "step": 9}},
+        {"ask": QUESTION},
+        {"reveal": True},
+        {"end": True},
+        {"answer": 1, "at": {"link": LINK}},
+        {"answer": 9},
+        {"answer": "1"},
+        {"answer": True},
+        {"answer": None},
+        {"secret": "x"},
+        {},
+        [],
+        "answer",
+        {"answer": [1] * 9000},
+    ],
+    ids=lambda message: json.dumps(message)[:30],
+)
+def test_followers_change_nothing(led, message):
+    rooms, room, leader, _ = led
+    say(led, leader, at={"link": LINK, "step": 1})
+    say(led, leader, ask=QUESTION)
+    _, seat = rooms.enter(room.code, "a")
+    before = told(room, leader)
+    with pytest.raises(RoomError):
+        rooms.hear(room, seat, json.dumps(message))
+    assert told(room, leader) == before and room.code in rooms._rooms
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers", "counts"),
+    [
+        ("options", [0, 2, 2, 1, 1, 1], [[0, 1], [1, 3], [2, 2]]),
+        ("number", [3, 2.5, 3, 7], [[2.5, 1], [3, 2], [7, 1]]),
+        ("click", [True, False, True], [[True, 2], [False, 1]]),
+    ],
+)
+def test_answers_are_counted_for_the_leader_alone_once_for_each_and_without_names(led, kind, answers, counts):
+    rooms, room, leader, _ = led
+    say(led, leader, ask={**QUESTION, "kind": kind})
+    seats = [rooms.enter(room.code, f"who{n}")[1] for n in range(len(answers))]
+    for seat, answer in zip(seats, answers):
+        say(led, seat, answer=answers[-1])
+        say(led, seat, answer=answer)
+    poll = told(room, leader)["poll"]
+    assert sorted(map(str, poll["counts"])) == sorted(map(str, counts)) and poll["answers"] == len(answers)
+    assert "who" not in room.told(leader)
+    assert set(told(room, seats[0])["poll"]) == {"number", "story", "question", "kind", "open"}
+    say(led, leader, reveal=True)
+    assert not told(room, seats[0])["poll"]["open"]
+    with pytest.raises(RoomError, match="No question is open"):
+        say(led, seats[0], answer=1)
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        None,
+        {},
+        {"link": "https://elsewhere.org/"},
+        {"link": "//elsewhere.org/tiling"},
+        {"link": "nowhere?x=1"},
+        {"link": 3},
+        {"link": LINK, "step": -1},
+        {"link": LINK, "step": True},
+        {"link": LINK, "step": 1.5},
+        {"link": LINK, "pin": {"title": "Tiling", "thing": {"a": {"b": 1}}}},
+        {"link": LINK, "pin": {"title": "Tiling", "thing": {"a": "x" * 2000}}},
+        {"link": LINK, "pin": "Q"},
+    ],
+    ids=lambda at: json.dumps(at)[:40],
+)
+def test_a_leader_leads_to_stories_alone(led, at):
+    rooms, room, leader, _ = led
+    with pytest.raises(RoomError):
+        say(led, leader, at=at)
+    assert told(room, leader)["at"] is None
+
+
+def test_only_who_has_the_secret_leads(led):
+    rooms, room, _, secret = led
+    for wrong in ("", "x", secret[:-1], secret + "x"):
+        with pytest.raises(RoomError, match="does not lead"):
+            rooms.enter(room.code, "thief", wrong)
+    _, again = rooms.enter(room.code, "leader", secret)
+    assert again.leads and secret not in room.told(again) and room.secret not in room.told(again)
+
+
+def test_a_room_holds_300_and_a_server_30_rooms(led):
+    rooms, room, _, secret = led
+    for n in range(MOST_FOLLOWERS):
+        rooms.enter(room.code, f"{n}")
+    with pytest.raises(RoomError, match="full: 300 follow it"):
+        rooms.enter(room.code, "one more")
+    rooms.enter(room.code, "leader", secret)
+    for _ in range(MOST_ROOMS - 1):
+        rooms.open("")
+    with pytest.raises(RoomError, match="30 classes"):
+        rooms.open("")
+
+
+def test_a_server_with_a_room_secret_opens_rooms_for_who_knows_it():
+    rooms = Rooms(may_open=lambda secret: secret == "chalk")
+    with pytest.raises(RoomError, match="room secret"):
+        rooms.open("")
+    assert len(rooms.open("chalk")[0]) == 5
+
+
+def test_a_room_ends_with_its_leader_and_after_twelve_hours(led, clock):
+    rooms, room, leader, secret = led
+    _, seat = rooms.enter(room.code, "a")
+    say(led, leader, end=True)
+    assert room.ended and seat.news.is_set()
+    with pytest.raises(RoomError, match="no class") as gone:
+        rooms.enter(room.code, "a")
+    assert gone.value.gone
+    code, _ = rooms.open("")
+    clock.time += LASTS + 1
+    with pytest.raises(RoomError, match="no class"):
+        rooms.enter(code, "a")
+
+
+def test_a_room_waits_for_its_leader_for_a_while(led, clock):
+    rooms, room, leader, secret = led
+    _, seat = rooms.enter(room.code, "a")
+    rooms.leave(room, leader)
+    assert not told(room, seat)["led"]
+    clock.time += ALONE - 1
+    _, leader = rooms.enter(room.code, "leader", secret)
+    assert told(room, seat)["led"]
+    rooms.leave(room, leader)
+    clock.time += ALONE + 1
+    rooms.sweep()
+    assert "leader is gone" in room.ended
+
+
+def test_rooms_outlive_the_server(led, clock, tmp_path):
+    place = tmp_path / "rooms.json"
+    rooms = Rooms(place, stories=frozenset({"tiling"}), now=clock)
+    code, secret = rooms.open("")
+    room, leader = rooms.enter(code, "leader", secret)
+    rooms.hear(room, leader, json.dumps({"at": {"link": LINK, "step": 7}}))
+    rooms.hear(room, leader, json.dumps({"ask": QUESTION}))
+    text = rooms.unwritten()
+    assert secret not in text and rooms.unwritten() is None
+    place.write_text(text)
+    again = Rooms(place, stories=frozenset({"tiling"}), now=clock)
+    room, seat = again.enter(code, "a")
+    assert told(room, seat)["at"]["step"] == 7 and told(room, seat)["poll"]["open"]
+    assert again.enter(code, "leader", secret)[1].leads
+    for damaged in (text[:40], "[]", "{}", "[{}]", "null", ""):
+        place.write_text(damaged)
+        assert not Rooms(place, now=clock)._rooms
+
+
+def test_a_codes_letters_make_no_words():
+    assert not set(module.LETTERS) & set("AEIOUY0123456789")

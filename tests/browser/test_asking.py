@@ -1,0 +1,175 @@
+"""What stands on the page while a story is asked for and when it fails, and that no message is lost to another."""
+
+import json
+import re
+
+import pytest
+from browser.conftest import shown
+from browser.stepping import address, asked, choose, press, rail, read
+from playwright.sync_api import expect
+
+SMALL = "kernel=03_flash&seq_len=32&head_dim=32&backend=cpu"
+OF_A_STORY = (".wg .picture > *", ".wg .codes > *", ".wg .strip > *", ".wg .tabs > *", ".wg .drawer > *")
+
+
+def failing(page, path, status=200, said=None, where="ask"):
+    """From now on the app answers so when a story is asked for; status 0: not at all."""
+
+    def answer(route):
+        if not status:
+            return route.abort()
+        body = json.dumps(said) if said else "Internal Server Error"
+        return route.fulfill(status=status, body=body, content_type="application/json" if said else "text/plain")
+
+    page.route(re.compile(rf"/wg/{where}/{path}"), answer)
+
+
+def go(page, path):
+    page.locator(f'.wg header a[data-story="{path}"]').dispatch_event("click")
+
+
+def no_picture(page):
+    assert not [selector for selector in OF_A_STORY if page.locator(selector).count()]
+    expect(page.locator(".wg .bar")).to_be_hidden()
+    expect(page.locator(".wg .provenance")).to_be_hidden()
+
+
+def test_a_story_that_fails_leaves_nothing_of_the_one_before_in_sight(visit):
+    page = visit(f"/tiling?{SMALL}&tab=data")
+    page.wait_for_selector(".wg .drawer a[download]")
+    failing(page, "online_softmax", said={"error": "The worker died.", "title": "The run failed."})
+    go(page, "online_softmax")
+    expect(page.locator(".wg .main [role=alert]")).to_contain_text("The run failed. The worker died.")
+    no_picture(page)
+    page.unroute_all()
+    page.get_by_role("button", name="Run again").click()
+    shown(page, "online_softmax")
+    assert not page.locator(".wg .main [role=alert]").count() and read(page)["sentences"][0]
+    go(page, "tiling")
+    shown(page, "tiling")
+    page.go_back()
+    shown(page, "online_softmax")
+
+
+def test_while_another_story_is_made_its_name_stands_where_the_picture_will(visit):
+    page = visit(f"/tiling?{SMALL}")
+    page.route(re.compile("/wg/ask/online_softmax"), lambda route: None)  # it is not answered
+    go(page, "online_softmax")
+    expect(page.locator(".wg .vacant")).to_be_visible()
+    assert page.locator(".wg .vacant").inner_text() == "Online softmax is being made."
+    no_picture(page)
+
+
+def veiled(page, yes):
+    """Waits until the picture is seen as of the choices before (`yes`), or in full."""
+    seen = "parseFloat(getComputedStyle(document.querySelector('.wg .picture')).filter.replace('opacity(', '')) < 0.5"
+    page.wait_for_function(f"() => ({seen}) === {'true' if yes else 'false'}")
+
+
+def test_what_is_of_the_choices_before_is_veiled_while_a_change_waits_and_when_it_fails(visit):
+    page = visit(f"/tiling?{SMALL}")
+    veiled(page, False)
+    page.route(re.compile("/wg/ask/tiling"), lambda route: None)  # it is not answered
+    page.locator('.wg [data-choice="what_if=RESCALE"]').click()
+    veiled(page, True)
+    assert page.locator(".wg .main").get_attribute("aria-busy") == "true"
+    failing(page, "tiling", said={"error": "The worker died.", "title": "The run failed."})
+    page.locator('.wg [data-choice="what_if=SUBTRACT_MAX"]').click()
+    expect(page.locator(".wg .messages [role=alert]")).to_contain_text("What is shown is of the choices before.")
+    veiled(page, True)
+    assert not page.locator(".wg .main").get_attribute("aria-busy")
+    page.unroute_all()
+    choose(page, "seq_len", "48")
+    veiled(page, False)
+    assert not page.locator(".wg .messages [role=alert]").count()
+
+
+@pytest.mark.parametrize(
+    ("status", "title", "text"),
+    [
+        (500, "Warpglass failed.", "The server answered 500. The fault is Warpglass’s, not of the choices"),
+        (0, "The app does not answer.", "The server was not reached"),
+    ],
+)
+@pytest.mark.parametrize("where", ["ask", "bundle"])
+def test_a_fault_of_the_server_is_told_apart_from_no_connection(visit, status, title, text, where):
+    page = visit(f"/tiling?{SMALL}")
+    failing(page, "", status, where=where)
+    page.locator('.wg [data-choice="what_if=RESCALE"]').click()
+    alert = page.locator(".wg .messages [role=alert]")
+    expect(alert).to_contain_text(text)
+    assert alert.locator("b").inner_text() == (title if where == "ask" else "The picture could not be fetched.")
+
+
+def test_a_tab_that_cannot_be_made_says_why(visit):
+    page = visit(f"/tiling?{SMALL}")
+    failing(page, "tiling", 500)
+    page.locator('.wg .tabs [data-tab="builds"]').click()
+    expect(page.locator(".wg .drawer [role=alert]")).to_contain_text("The server answered 500.")
+
+
+def test_what_was_not_taken_an_offer_and_a_failure_stand_beside_each_other(visit):
+    page = visit(f"/tiling?{SMALL}&what_if=SUBTRACT_MAX&frob=1&step=99")
+    told, offer = page.locator(".wg .messages [role=alert]"), page.locator(".wg .messages [role=status]")
+    assert "frob is not a choice of this page." in told.inner_text() and "step is 99" in told.inner_text()
+    assert "shows from score_scale" in offer.inner_text()
+    failing(page, "tiling", said={"error": "The worker died.", "title": "The run failed.", "told": [], "link": {}})
+    page.locator('.wg [data-choice="what_if=RESCALE"]').click()
+    expect(page.get_by_text("The worker died.")).to_be_visible()
+    assert "frob" in page.locator(".wg .messages").inner_text() and offer.count()
+    page.get_by_role("button", name="Dismiss").click()
+    expect(page.get_by_text("The worker died.")).to_be_visible()
+    assert "frob" not in page.locator(".wg .messages").inner_text()
+
+
+# ---- what was chosen ----
+
+
+def test_a_choice_that_is_reset_in_another_story_stays_reset(visit):
+    page = visit(f"/tiling?{SMALL}")
+    choose(page, "what_if", "RESCALE")
+    rail(page, "online_softmax")
+    assert asked(page)["what_if"] == "RESCALE"
+    choose(page, "what_if", "none")
+    rail(page, "tiling")
+    assert asked(page)["what_if"] == "none" and asked(page)["seq_len"] == "32"
+    rail(page, "registers")
+    assert asked(page)["what_if"] == "none"
+
+
+def test_what_nobody_has_chosen_is_where_each_story_begins(visit):
+    page = visit("/tiling?backend=cpu")
+    rail(page, "registers")
+    assert asked(page)["kernel"] == "04_flash_registers"
+    choose(page, "kernel", "03_flash")
+    rail(page, "tiling")
+    rail(page, "registers")
+    assert asked(page)["kernel"] == "03_flash"
+
+
+def test_a_preset_is_chosen_with_all_its_fields(visit):
+    page = visit("/tiling?backend=cpu")
+    page.locator('.wg .toolbar [data-name="preset"]').click()
+    options = page.locator('.wg [data-choice^="preset="]')
+    before = asked(page)
+    other = options.nth(1).get_attribute("data-choice").partition("=")[2]
+    page.keyboard.press("Escape")
+    choose(page, "preset", other)
+    fields = {name: value for name, value in asked(page).items() if before[name] != value}
+    rail(page, "coalescing")
+    assert fields and fields.items() <= asked(page).items()
+
+
+@pytest.mark.slow  # tests/app/test_asking.py asks it without a browser
+def test_machine_code_is_of_the_build_that_is_shown(visit):
+    page = visit("/compare?backend=cpu&a=03_flash&b=04_flash_registers&b_BLOCK_Q=16&b_BLOCK_KV=16&a_RESCALE=0")
+    page.locator(".wg .codes .pane").nth(1).get_by_role("button", name="machine code").click()
+    shown(page, "source")
+    assert (asked(page)["kernel"], asked(page)["BLOCK_Q"], asked(page)["RESCALE"]) == ("04_flash_registers", "16", "1")
+    page.go_back()
+    shown(page, "compare")
+    page.locator(".wg .codes .pane").nth(0).get_by_role("button", name="machine code").click()
+    shown(page, "source")
+    assert (asked(page)["kernel"], asked(page)["RESCALE"]) == ("03_flash", "0")
+    press(page, "ArrowRight")
+    assert address(page)["kernel"] == "03_flash"

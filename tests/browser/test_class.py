@@ -1,0 +1,146 @@
+"""A class in two browsers: one leads, one follows, strays, catches up, answers; and the door with its password."""
+
+import pytest
+from browser.conftest import Server, shown
+from browser.stepping import address, asked, choose, point_at, press, rail, step_of
+from playwright.sync_api import expect
+
+SMALL = "kernel=03_flash&seq_len=32&head_dim=32&backend=cpu"
+
+
+def at_step(page, step):
+    page.wait_for_function("step => window.__warpglass.step === step", arg=step)
+
+
+def by_menu(page):
+    page.get_by_role("button", name="Menu", exact=True).click()
+    page.locator(".menu").get_by_role("button", name="Class", exact=True).click()
+
+
+def lead(page):
+    """Opens a class on that page; its code."""
+    by_menu(page)
+    page.get_by_role("button", name="Lead a class", exact=True).click()
+    code = page.locator(".room-code").inner_text()
+    page.keyboard.press("Escape")
+    return code
+
+
+@pytest.fixture
+def led(visit):
+    """(leader's page, follower's page, code): in one class, at the same step."""
+    leader = visit(f"/tiling?{SMALL}&step=3")
+    code = lead(leader)
+    follower = visit(f"/source?class={code}")
+    shown(follower, "tiling")
+    at_step(follower, 2)
+    expect(leader.locator(".class-button")).to_have_text(f"Class {code}: 1")
+    return leader, follower, code
+
+
+def test_a_follower_is_where_the_leader_is(led):
+    leader, follower, code = led
+    sent = []
+    follower.on("request", lambda request: sent.append(request.url))
+    press(leader, "ArrowRight", "ArrowRight")
+    at_step(follower, 4)
+    leader.mouse.click(*point_at(leader, "Matrices", tensor="Q", query=3, dim=5))
+    expect(follower.locator(".pin").first).to_contain_text("Pinned: Q[3, 5]")
+    assert not [url for url in sent if "/media/" not in url]  # steps and pins ask nothing of the server; an icon may be
+    before = follower.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
+    choose(leader, "what_if", "RESCALE")
+    shown(follower, "tiling", before)
+    leader.wait_for_timeout(50)
+    at_step(follower, step_of(leader))
+    assert asked(follower) == asked(leader) and "class" not in address(follower)
+    rail(leader, "online_softmax")
+    shown(follower, "online_softmax")
+    follower.reload()
+    shown(follower, "online_softmax")
+    expect(follower.locator(".class-button")).to_have_text(f"Class {code}")
+    press(leader, "End")
+    at_step(follower, step_of(leader))
+
+
+def test_who_strays_is_left_alone_and_catches_up(led):
+    leader, follower, _ = led
+    line = follower.locator(".class-line")
+    press(follower, "ArrowRight")
+    expect(line).to_contain_text("You are on your own; the class is at Why tiles, step 3.")
+    press(leader, "Home")
+    expect(line).to_contain_text("step 1.")
+    assert step_of(follower) == 3 and step_of(leader) == 0
+    rail(follower, "source")
+    press(leader, "ArrowRight")
+    expect(line).to_contain_text("step 2.")
+    follower.get_by_role("button", name="Catch up").click()
+    shown(follower, "tiling")
+    at_step(follower, 1)
+    expect(line).to_be_hidden()
+
+
+def test_the_class_is_asked_and_shown(led):
+    leader, follower, _ = led
+    leader.get_by_role("button", name="Guide", exact=True).click()
+    while not leader.locator(".guide .option").count():
+        leader.get_by_role("button", name="Next question").click()
+    question = leader.locator(".guide .question").inner_text()
+    leader.get_by_role("button", name="Ask the class").click()
+    expect(follower.locator(".guide .question")).to_have_text(question)
+    assert not follower.get_by_role("button", name="Show me").count()
+    options = follower.locator(".guide .option")
+    options.nth(0).click()
+    options.nth(1).click()  # who answers again changes the answer
+    expect(leader.locator(".votes")).to_contain_text("1 of 1 answered.")
+    expect(leader.locator('.vote[data-value="1"] b')).to_have_text("1")
+    expect(leader.locator('.vote[data-value="0"] b')).to_have_text("0")
+    expect(follower.locator(".guide .answer")).to_contain_text("Your answer is sent")
+    assert not follower.locator(".vote").count() and not follower.locator(".option.true").count()
+    leader.get_by_role("button", name="Show the class what the run says").click()
+    expect(follower.locator(".guide .option.true")).to_have_count(1)
+    expect(follower.locator(".class-line")).to_be_hidden()  # to be led to the answer is not to stray
+
+
+def test_a_class_ends_for_all(led):
+    leader, follower, code = led
+    leader.locator(".class-button").click()
+    leader.locator("[data-end]").click()
+    leader.locator("[data-end]").click()
+    expect(follower.locator(".class-line")).to_contain_text("The class has ended.")
+    expect(follower.locator(".class-button")).to_have_text("Class")
+    by_menu(follower)
+    follower.get_by_role("textbox", name="Code").fill(code)
+    follower.get_by_role("button", name="Follow", exact=True).click()
+    expect(follower.locator(".class-panel")).to_contain_text(f"There is no class {code}")
+
+
+def test_everyone_is_back_at_the_same_moment_after_the_server_was_away_and_the_door_has_a_password(visit, tmp_path):
+    """Under a path of its own, with a class password and a room secret, as app.serve starts it."""
+    given = ["--base-path", "warpglass", "--password", "slate", "--room-secret", "chalk"]
+    server = Server(given, WARPGLASS_CACHE=str(tmp_path))
+    leader = visit(f"/warpglass/tiling?{SMALL}", at=server, wait="#password")
+    leader.fill("#password", "cheese")
+    leader.keyboard.press("Enter")
+    expect(leader.locator("[role=alert]")).to_contain_text("not the password")
+    leader.fill("#password", "slate")
+    leader.keyboard.press("Enter")
+    shown(leader, "tiling")
+    by_menu(leader)
+    leader.get_by_role("button", name="Lead a class", exact=True).click()
+    leader.get_by_label("Room secret of this server").fill("chalk")
+    leader.keyboard.press("Enter")
+    code = leader.locator(".room-code").inner_text()
+    leader.keyboard.press("Escape")
+    follower = leader.context.new_page()  # the browser that was let in
+    follower.goto(f"{server.url}/warpglass/?class={code}")
+    shown(follower, "tiling")
+    press(leader, "End")
+    at_step(follower, step_of(leader))
+    leader.wait_for_timeout(1500)  # rooms are written once a second
+    server.stop()
+    expect(follower.locator(".class-line")).to_contain_text("The connection to the class is lost")
+    press(leader, "Home", "ArrowRight")
+    server = Server(given, port=server.port, WARPGLASS_CACHE=str(tmp_path))
+    at_step(follower, 1)
+    expect(follower.locator(".class-line")).to_be_hidden()
+    server.stop()

@@ -1,0 +1,96 @@
+"""The card of the guide: question, options and Show me stand in it whole, and the picture beside or above it."""
+
+import pytest
+from browser.conftest import shown
+
+LAPTOP, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
+STOPS = ["tiling", "memory_hierarchy", "compare"]  # test_course looks at every stop's questions in a large window
+HIDDEN = """() => {
+  const card = document.querySelector('.wg .guide'), frame = card.querySelector('.body').getBoundingClientRect();
+  const out = (node, { top, bottom }) => {
+    const box = node.getBoundingClientRect();
+    return !box.height || box.top < top - 1 || box.bottom > bottom + 1;
+  };
+  return [...[...card.querySelectorAll('.question, .option, .number, .hint')].filter(node => out(node, frame)),
+    ...[card.querySelector('[data-show]')].filter(node => out(node, { top: 0, bottom: innerHeight }))]
+    .map(node => node.textContent.slice(0, 60)); }"""
+COVERED = """() => {
+  const card = document.querySelector('.wg .guide').getBoundingClientRect();
+  const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+  return [...document.querySelectorAll('.wg .picture canvas')].map(node => node.getBoundingClientRect())
+    .some(box => box.width && over(box, card)); }"""
+
+
+def opened(visit, path, size):
+    page = visit(f"/{path}", viewport=size)
+    page.locator(".wg .guide-button").click()
+    return page
+
+
+@pytest.mark.parametrize("path", STOPS)
+def test_every_question_stands_whole_in_the_card_beside_the_picture(visit, path):
+    page = opened(visit, path, LAPTOP)
+    following, wrong = page.locator('.wg .guide [data-turn="Next question"]'), []
+    while True:
+        for size in (LAPTOP, PHONE):
+            page.set_viewport_size(size)
+            page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            if parts := page.evaluate(HIDDEN):
+                wrong.append((page.locator(".wg .guide .of").inner_text(), size["width"], parts))
+        page.set_viewport_size(LAPTOP)
+        if not following.count():
+            break
+        following.click()
+    assert not wrong
+    assert not page.evaluate(COVERED)
+
+
+@pytest.mark.parametrize("path", ["tiling", "block_table", "compare"])
+def test_on_a_phone_show_me_leaves_the_picture_in_sight(visit, path):
+    page = opened(visit, path, PHONE)
+    page.locator(".wg .guide [data-show]").click()
+    assert page.locator(".wg .guide .answer").is_visible() and not page.evaluate(COVERED)
+
+
+def test_the_picture_ends_where_its_pane_ends(visit):
+    page = opened(visit, "tiling", LAPTOP)
+    cut = """() => { const canvas = document.querySelector('.wg .sheet canvas').getBoundingClientRect();
+      return canvas.right - document.querySelector('.wg .sheet').getBoundingClientRect().right; }"""
+    page.wait_for_function(f"() => ({cut})() <= 0.01")
+
+
+def test_the_guide_stays_open_over_back_and_a_reload_until_it_is_closed(visit):
+    page = opened(visit, "tiling", LAPTOP)
+    guide = page.locator(".wg .guide")
+    page.locator('.wg header a[data-story="source"]').click()
+    shown(page, "source")
+    assert guide.is_hidden()
+    page.go_back()
+    shown(page, "tiling")
+    assert guide.is_visible()
+    page.reload()
+    shown(page, "tiling")
+    assert guide.is_visible()
+    page.keyboard.press("Escape")
+    page.reload()
+    shown(page, "tiling")
+    assert guide.is_hidden()
+
+
+def test_on_a_phone_the_rail_shows_this_stop_and_fades_where_more_is(visit):
+    page = visit("/block_table", viewport=PHONE)
+    page.wait_for_function("""() => {
+      const box = selector => document.querySelector(selector).getBoundingClientRect();
+      const at = box('.wg nav [aria-current]'), rail = box('.wg nav');
+      return rail.left <= at.left && at.right <= rail.right; }""")
+    fades = "getComputedStyle(document.querySelector('.wg nav'))"
+    page.wait_for_function(
+        f"[{fades}.getPropertyValue('--wg-left'), {fades}.getPropertyValue('--wg-right')].every(w => parseFloat(w) > 0)"
+    )
+    assert page.evaluate(f"{fades}.maskImage").startswith("linear-gradient")
+
+
+def test_the_way_to_the_machine_code_says_where_it_leads(visit):
+    page = visit("/tiling", viewport=LAPTOP)
+    way = page.get_by_role("button", name="machine code")
+    assert way.get_attribute("title") == "Machine code of these lines, on the page Source"

@@ -1,0 +1,225 @@
+"""The stage of every story, opened once and looked at four ways: nothing shifts while it loads; clock, sentence,
+picture and lit code are in the window at every step, at four sizes; stepping asks nothing of the server; axe finds
+nothing."""
+
+import re
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT
+from browser.conftest import SIZE, shown
+from browser.stepping import count, read
+from pages import open_page
+from playwright.sync_api import expect
+
+from app import asking
+from app.stories import STORIES
+from kernels.run import workers
+
+HERE = Path(__file__).parent
+SIZES = {"laptop": (1280, 720), "middle": (1500, 1000), "large": (1920, 1080), "phone": (390, 844)}
+MOST_STEPS = 24  # of a story with more, some are looked at
+# What is right is not listed: on a page of code that took three times as long as looking.
+RULES = {
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    "resultTypes": ["violations"],
+}
+OF_COLOURS = {**RULES, "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+
+WATCH = (HERE / "watch.js").read_text()  # before a page begins: what shifts, and how large text on canvases is
+MEASURE = (HERE / "measure.js").read_text()  # what is not wholly in the window at each of these steps, and why
+
+
+@pytest.fixture(scope="module", params=[path for path in STORIES if path != "start"])  # which has no stage
+def opened(request, browser, server):
+    """(path, page): a story's page, opened once for all that is looked at here; with what is sent in page.sent."""
+    context = browser.new_context(viewport=SIZE, color_scheme="light")
+    page = context.new_page()
+    page.errors, page.sent = [], []
+    page.on("pageerror", lambda error: page.errors.append(str(error)))
+    page.on("request", lambda asked: page.sent.append(asked.url))
+    page.on("websocket", lambda socket: socket.on("framesent", lambda payload: page.sent.append(len(payload))))
+    page.add_init_script(WATCH)
+    page.goto(
+        f"{server.url}/{request.param}{'?backend=cpu' if 'backend' in asks(request.param) else ''}", wait_until="commit"
+    )
+    shown(page, request.param)
+    yield request.param, page
+    assert not page.errors
+    context.close()
+
+
+def asks(path):
+    return [choice["name"] for choice in asking.ask(STORIES[path], {}, workers.survey()).choices]
+
+
+def steps(page):
+    """All steps, or as many as there is time for: the first, the last, and evenly between."""
+    n = count(page)
+    return (
+        sorted({round(i * (n - 1) / min(n - 1, MOST_STEPS)) for i in range(min(n - 1, MOST_STEPS) + 1)})
+        if n > 1
+        else [0]
+    )
+
+
+def settled(page):
+    """What follows a changed size has been drawn."""
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50))))"
+    )
+
+
+def test_nothing_shifts_while_the_page_loads(opened):
+    path, page = opened
+    page.wait_for_timeout(600)
+    shifts = page.evaluate("shifts")
+    assert sum(shift["value"] for shift in shifts) < 0.1, "\n".join(f"{s['value']:.4f} {s['from']}" for s in shifts)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_clock_sentence_picture_and_lit_code_are_in_the_window_at_every_step(opened, name):
+    _, page = opened
+    width, height = SIZES[name]
+    page.set_viewport_size({"width": width, "height": height})
+    settled(page)
+    page.evaluate("fonts.clear()")
+    wrong = page.evaluate(MEASURE, steps(page))
+    assert not wrong, f"{len(wrong)} wrong:\n" + "\n".join(
+        dict.fromkeys(re.sub(r"^step \d+: ", "", line) for line in wrong)
+    )
+    fonts = page.evaluate("Object.fromEntries(fonts)")
+    least = {"laptop": 12, "middle": 13, "large": 14, "phone": 12}[name]
+    assert not fonts or fonts["size"] >= least, fonts
+    code = page.evaluate(
+        "[...document.querySelectorAll('.wg .code')].map(c => parseFloat(getComputedStyle(c).fontSize))"
+    )
+    gutter = page.evaluate(
+        "[...document.querySelectorAll('.wg .code .number')].slice(0, 1).map(n => n.getBoundingClientRect().width)"
+    )
+    assert all(size >= 14 for size in code) and all(width <= 60 for width in gutter), (code, gutter)
+
+
+def test_every_step_says_what_the_run_says_and_stepping_asks_nothing_of_the_server(opened):
+    """Sentence, title, lit lines with their counts, the strip and the pictures' words, against the stage made here."""
+    path, page = opened
+    page.set_viewport_size(SIZE)
+    settled(page)
+    stage = open_page(f"{path}?{page.url.partition('?')[2]}").stage
+    first = stage.views[0]["meta"] if stage.views else {}
+    own = first if first.get("clock") else {"frames": stage.frames, "state": stage.state}  # a picture's own clock
+    frames = own["frames"] or [{"title": "", "sentence": stage.summary}]
+    page.wait_for_selector(".wg .lead [role=status]", state="detached")  # asked for after the picture
+    page.wait_for_timeout(500)
+    page.keyboard.press("Home")
+    page.sent.clear()
+    for step, frame in enumerate(frames[:MOST_STEPS]):
+        said = read(page)
+        assert said["step"] == step and said["title"] == frame["title"]
+        assert said["sentences"] == (frame.get("sentences") or [frame["sentence"]])
+        assert len(frames) == 1 or said["counter"] == f"{step + 1} / {len(frames)}"
+        assert said["lit"] == [sorted(frame.get(code["lit"]) or ()) for code in stage.codes]
+        times = [time for code in stage.codes for time in (frame.get(code["lit"]) or {}).items()]
+        assert sorted(said["counts"]) == sorted([place, f"{n:,}×" if n > 1 else ""] for place, n in times)
+        assert all(said["labels"]), "a canvas without a text alternative"
+        assert [name for name, _ in said["state"]] == [entry["name"] for entry in own["state"]]
+        for (name, text), entry in zip(said["state"], own["state"]):
+            assert same_value(text, entry["values"][step], entry["unit"]), (step, name, text, entry["values"][step])
+        page.keyboard.press("ArrowRight")
+    last = min(MOST_STEPS, len(frames) - 1) + 1
+    if len(frames) > 1:
+        expect(page).to_have_url(re.compile(rf"[?&]step={last}(&|$)"))  # written when one rests
+    # Chromium looks for its icon anew
+    assert not [sent for sent in page.sent if "/media/" not in str(sent)]
+
+
+def same_value(text, value, unit):
+    """Whether the strip's text is that value: a number to six digits, with its unit."""
+    if value is None:
+        return text == "–"
+    if isinstance(value, str):
+        return text in (value, value.replace("nan", "NaN"))
+    number = text.split(" ")[0].replace(",", "")
+    return float(number) == pytest.approx(value, rel=1e-5, abs=1e-12) and (not unit or unit in text)
+
+
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+def test_axe_finds_nothing(opened, theme):
+    _, page = opened
+    page.emulate_media(color_scheme=theme)
+    settled(page)
+    page.wait_for_function(
+        "document.getAnimations().every(a => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)"
+    )
+    if theme == "dark":
+        axe(page, rules=OF_COLOURS)  # all else is as in light
+        return
+    axe(page)
+    more = page.get_by_role("button", name="More", exact=True)
+    if more.is_visible():
+        more.click()
+        axe(page, ".wg .toolbar")
+        page.keyboard.press("Escape")
+    chip = page.locator(".wg .provenance")
+    if chip.is_visible():
+        chip.click()
+        axe(page, ".wg .head")
+        chip.click()
+
+
+def test_every_tab_opens_and_draws_and_axe_finds_nothing(opened):
+    _, page = opened
+    page.emulate_media(color_scheme="light")
+    for name in page.evaluate("[...document.querySelectorAll('.wg .tabs [data-tab]')].map(b => b.dataset.tab)"):
+        page.locator(f'.wg .tabs [data-tab="{name}"]').click()
+        page.wait_for_function("name => document.querySelector('.wg').dataset.tab === name", arg=name, timeout=60_000)
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('.wg .drawer .chart')].every(c => c.querySelector('canvas, svg'))",
+            timeout=30_000,
+        )
+        said = page.locator(".wg .drawer").inner_text()
+        assert said.strip() and "Traceback" not in said and not page.locator(".wg .drawer > .note.bad").count(), said
+        box = page.locator(".wg .bar").bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= SIZE["height"]  # clock and sentence stay
+        axe(page, ".wg .drawer")
+        page.locator(f'.wg .tabs [data-tab="{name}"]').click()
+
+
+def axe(page, where=None, rules=RULES):
+    """No violation on the page, or in a part of it."""
+    if not page.evaluate("!!window.axe"):
+        page.evaluate(AXE_SCRIPT)
+    found = page.evaluate("([where, options]) => axe.run(where ?? document, options)", [where, rules])["violations"]
+    assert not found, "\n".join(
+        f"{v['id']}: {v['help']}: {len(v['nodes'])} nodes, such as {v['nodes'][0]['html'][:160]} "
+        f"({v['nodes'][0]['failureSummary'][:300]})"
+        for v in found
+    )
+
+
+# ---- the start page, which has no stage ----
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_start_page_shifts_nothing_scrolls_by_itself_and_axe_finds_nothing(visit, theme):
+    page = visit(
+        "/", wait=".wg .start [data-alive]", before=lambda page: page.add_init_script(WATCH), color_scheme=theme
+    )
+    page.wait_for_selector(".wg .start .rungs [data-rung]", timeout=60_000)
+    page.locator(".wg .start [data-action=play]").click()
+    shifts = page.evaluate("shifts")
+    assert sum(shift["value"] for shift in shifts) < 0.1, "\n".join(f"{s['value']:.4f} {s['from']}" for s in shifts)
+    for width, height in SIZES.values():
+        page.set_viewport_size({"width": width, "height": height})
+        settled(page)
+        for selector in ("header.head", ".wg .start .sentence", ".wg .start .moving canvas"):
+            box = page.locator(selector).first.bounding_box()
+            inside = box["x"] >= -1 and box["x"] + box["width"] <= width + 1 and box["y"] >= 0
+            assert inside and (box["y"] + box["height"] <= height + 1 or width < 500), (width, selector, box)
+        wide = page.evaluate(
+            "[document.scrollingElement, ...document.querySelectorAll('.wg .room, .wg .start')]"
+            ".map(n => n.scrollWidth - n.clientWidth)"
+        )
+        assert max(wide) <= 1, (width, wide)
+    page.set_viewport_size(SIZE)
+    axe(page)

@@ -1,0 +1,138 @@
+"""Workers of a dask scheduler: what runs there, ends, is stopped and is lost, as on one machine."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from faulty import tasks
+
+from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunTimeout, WorkerDied
+from kernels.run import workers
+
+ROOT = Path(__file__).parents[3]
+
+
+def until(true, seconds=60):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+class Command:
+    """python -m kernels.run.workers ...; said: its first line, once it is there."""
+
+    def __init__(self, *words):
+        paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        environment = {name: text for name, text in os.environ.items() if name != "WARPGLASS_WORKERS"}
+        command = [sys.executable, "-m", "kernels.run.workers", *words]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env={**environment, "PYTHONPATH": paths}, stdout=subprocess.PIPE, text=True
+        )
+        self.said = self.process.stdout.readline().strip()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(20)
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A scheduler and two hosts with a worker of the CPU each; workers.submit goes there."""
+    workers.stop()
+    scheduler = Command("schedule", "--port", "0")
+    setting = scheduler.said.partition("=")[2]
+    hosts = [Command("work", setting.removeprefix("dask://"), "--cpu", "1", "--no-gpu") for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WARPGLASS_WORKERS", setting)
+        yield scheduler, hosts
+        workers.stop()
+    for command in (*hosts, scheduler):
+        command.kill()
+
+
+def submit(function, *args, **options):
+    return workers.submit(function, *args, backend="cpu", what=function.__name__, **options)
+
+
+def blocked(tmp_path, name="blocked", **options):
+    path = tmp_path / name
+    job = submit(tasks.block, str(path), **options)
+    until(path.exists)
+    return job, *map(int, path.read_text().split())
+
+
+def gone(*pids):
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_a_result_and_an_error_come_back_as_themselves(cluster):
+    assert workers.elsewhere() and submit(int, "7").result(60) == 7
+    with pytest.raises(ValueError, match="invalid literal"):
+        submit(int, "x").result(60)
+    survey = workers.survey()
+    assert survey.pick("cpu").backend == "cpu" and survey.gpus == () and "gpu" in survey.reasons
+
+
+def test_a_task_is_ended_at_its_limit_and_where_it_is_stopped(cluster, tmp_path):
+    late, pid, helper = blocked(tmp_path, "late", time_limit=1)
+    with pytest.raises(RunTimeout, match="block ran past its limit of 1 s"):
+        late.result(60)
+    until(lambda: gone(pid, helper))
+    job, pid, helper = blocked(tmp_path)
+    job.cancel()
+    with pytest.raises(RunCancelled, match="block was stopped"):
+        job.result(60)
+    until(lambda: gone(pid, helper))
+
+
+def test_a_worker_that_dies_is_told_and_replaced(cluster):
+    with pytest.raises(WorkerDied, match="exit_with died .with exit code 3"):
+        submit(tasks.exit_with, 3).result(60)
+    assert submit(int, "7").result(60) == 7
+
+
+def test_without_a_worker_for_it_a_task_is_refused_with_the_remedy(cluster):
+    with pytest.raises(BackendUnavailable, match=r"No worker with a GPU is connected to dask://.*workers work 127"):
+        workers.submit(int, backend="gpu", what="it").result(20)
+
+
+def test_a_lost_host_is_told_to_the_run_that_it_ran_and_the_others_run_elsewhere(cluster, tmp_path):
+    _, hosts = cluster
+    jobs = [blocked(tmp_path, f"on{n}") for n in range(2)]
+    order = [submit(tasks.note, str(tmp_path / "order"), name, client=name[0]) for name in ("a1", "a2", "b1")]
+    assert [job.ahead() for job in order] == [0, 2, 1] and workers.status()[0].waiting == 3
+    hosts[0].kill()
+    until(lambda: any(job.done() for job, _, _ in jobs))
+    ((lost, *pids),) = [one for one in jobs if one[0].done()]
+    ((other, *_),) = [one for one in jobs if not one[0].done()]
+    with pytest.raises(WorkerDied, match="block died .it is not there any more"):
+        lost.result(0)
+    until(lambda: gone(*pids))
+    assert not any(job.done() for job in order)
+    other.cancel()
+    for job in order:
+        job.result(60)
+    assert (tmp_path / "order").read_text().split() == ["a1", "b1", "a2"]
+
+
+def test_a_lost_scheduler_is_told_with_the_remedy(cluster):
+    scheduler, hosts = cluster
+    os.kill(scheduler.process.pid, signal.SIGKILL)
+    until(lambda: not workers.status())
+    with pytest.raises(BackendUnavailable, match="scheduler of WARPGLASS_WORKERS=dask://.* does not answer. Start it"):
+        submit(int, "7").result(60)
+
+
+@pytest.mark.parametrize(
+    "said", ["dask", "dask://", "dask://here", "tcp://here:1", "dask://here:99999", "dask://:8786"]
+)
+def test_a_setting_that_names_nothing_is_refused(monkeypatch, said):
+    monkeypatch.setenv("WARPGLASS_WORKERS", said)
+    with pytest.raises(ProblemError, match="must be local, or dask://HOST:PORT"):
+        workers.warm_up()

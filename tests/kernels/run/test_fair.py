@@ -1,0 +1,84 @@
+"""Each client's oldest task goes before any client's second; the place that is told is the place in that order."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernels.run.workers import fair
+from kernels.run.workers.fair import Fair
+
+
+def filled(tasks):
+    """A queue of tasks named CLIENT and a number, in that order."""
+    queue = Fair()
+    for task in tasks.split():
+        queue.add(task, task[0])
+    return queue
+
+
+def drained(queue, takes=lambda task: True):
+    found = []
+    while (task := queue.take(takes)) is not None:
+        found.append(task)
+    return " ".join(found)
+
+
+def test_clients_take_turns_and_their_own_go_in_order():
+    assert drained(filled("a1 a2 a3 b1 c1 b2")) == "a1 b1 c1 a2 b2 a3"
+
+
+def test_who_comes_while_anothers_first_runs_goes_before_its_second():
+    queue = filled("a1 a2 a3")
+    assert queue.take(lambda task: True) == "a1"
+    queue.add("b1", "b")
+    assert drained(queue) == "b1 a2 a3"
+
+
+def test_who_was_served_alone_owes_nothing_and_is_forgotten(monkeypatch):
+    monkeypatch.setattr(fair, "KEPT", 10)
+    queue = filled("a1 a2 a3 a4")
+    assert drained(queue) == "a1 a2 a3 a4"
+    queue.add("b1", "b")
+    queue.add("a5", "a")
+    queue.add("b2", "b")
+    assert drained(queue) == "b1 a5 b2"
+    for n in range(30):
+        queue.add(f"c{n}", f"{n}")
+        queue.take(lambda task: True)
+    assert len(queue._turn) <= 10 and not queue._waiting and not len(queue)
+
+
+def test_what_was_cancelled_costs_its_client_no_turn():
+    queue = filled("a1 a2 a3 b1 b2")
+    queue.remove("a1")
+    queue.remove("a2")
+    assert drained(queue) == "a3 b1 b2"
+
+
+def test_what_two_wait_for_goes_at_the_better_place_and_stays_for_the_other():
+    queue = filled("a1 a2 a3 b1")
+    queue.add("a3", "c")
+    assert queue.before("a3") == 1 and len(queue) == 4
+    queue.leave("a3", "a")
+    assert drained(queue) == "a1 a3 b1 a2"
+
+
+def test_one_that_comes_back_goes_first_again():
+    queue = filled("a1 a2 b1 b2")
+    first = queue.take(lambda task: True)
+    queue.add(first, "a", first=True)
+    assert drained(queue) == "a1 b1 a2 b2"
+
+
+def test_a_task_that_no_free_place_takes_holds_up_no_other():
+    queue = filled("a1 b1 a2")
+    assert drained(queue, lambda task: task != "a1") == "b1 a2" and list(queue) == ["a1"]
+
+
+@given(st.lists(st.sampled_from("abcd"), max_size=30), st.integers(0, 5))
+def test_the_place_is_how_many_are_taken_before(clients, served):
+    queue = filled(" ".join(f"{client}{n}" for n, client in enumerate(clients)))
+    for _ in range(min(served, len(clients))):
+        queue.take(lambda task: True)
+    told = {task: queue.before(task) for task in queue}
+    order = drained(queue).split()
+    assert told == {task: n for n, task in enumerate(order)}

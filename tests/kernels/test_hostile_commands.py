@@ -1,0 +1,28 @@
+"""Command lines that nobody should type: each ends with a code of its own and in words. tests/load/commands.py types
+more."""
+
+import pytest
+
+from kernels.errors import ProblemError
+from kernels.run import asked, workers
+from tests.load.commands import hostile, outcome
+
+SEED, SHARE = 3, 80
+SHORT = {"run", "bench", "record", "calibrate", "counters", "measure", "nothing", ""}  # those that compile nothing
+
+
+def test_a_hostile_command_line_ends_in_words(monkeypatch):
+    def not_run(*of, **more):
+        raise ProblemError("it could be run")
+
+    workers.survey()
+    monkeypatch.setattr(workers, "submit", not_run)
+    for argv in (argv for argv in hostile(SEED, SHARE) if argv[0] in SHORT):
+        code, said = outcome(argv)
+        assert code in range(4) and (said or not code) and "Traceback" not in said, (argv, said)
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "1:" + "9" * 5000, "\u00b2", "x", ":"])
+def test_a_scope_that_is_no_number_that_can_be_read_is_refused(text):
+    with pytest.raises(ProblemError, match="--scope is"):
+        asked._range(text, text, "block")

@@ -1,0 +1,54 @@
+"""What load tests print: percentiles, a fitted slope, the memory of a process and of those below it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import psutil
+
+
+def percentiles(seconds: Sequence[float]) -> str:
+    """p50, p95 and max in milliseconds."""
+    if not seconds:
+        return "none"
+    p50, p95, most = np.percentile(seconds, [50, 95, 100]) * 1000
+    return f"p50 {p50:,.0f} ms, p95 {p95:,.0f} ms, max {most:,.0f} ms, of {len(seconds)}"
+
+
+def slope(minutes: Sequence[float], megabytes: Sequence[float]) -> float:
+    """MB a minute, fitted to the second half: what is imported and first cached is no leak."""
+    half = len(minutes) // 2
+    return float(np.polyfit(minutes[half:], megabytes[half:], 1)[0]) if len(minutes) - half > 1 else float("nan")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Resident megabytes. web: of the process that serves pages; below: of its workers and their helpers together."""
+
+    web: float
+    below: float
+    processes: int
+
+
+def memory(pid: int) -> Memory:
+    """Of a server's processes now."""
+    web = psutil.Process(pid)
+    below = []
+    for child in web.children(recursive=True):
+        try:
+            below.append(child.memory_info().rss)
+        except psutil.NoSuchProcess:
+            continue
+    return Memory(web.memory_info().rss / 2**20, sum(below) / 2**20, 1 + len(below))
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of that process alone, since it began."""
+    used = psutil.Process(pid).cpu_times()
+    return used.user + used.system
+
+
+def zombies(pid: int) -> int:
+    """Ended processes below a server that nobody has waited for."""
+    below = psutil.Process(pid).children(recursive=True)
+    return sum(child.is_running() and child.status() == psutil.STATUS_ZOMBIE for child in below)

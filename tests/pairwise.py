@@ -1,0 +1,32 @@
+"""Which of a kernel's cases the CPU is asked to run: a build takes a second there, and a check names hundreds."""
+
+from dataclasses import fields
+from itertools import combinations
+
+from kernels.core.request import Request
+
+# A problem's fields of which no two cases have the same, or that follow from the others.
+OWN = {"seed", "num_blocks", "block_tables", "token_ids", "families", "slots", "copies"}
+BUILD = 3  # how much more a case costs whose build no other case has needed
+
+
+def pairwise(kernel, cases, twos=True):
+    """Some of the cases, in their order, that have between them: every value of every field and constant; and, unless
+    `twos` is false, every two of the compile-time values, flags and seq_len of a problem that stand together in any."""
+    builds = [tuple(Request(kernel, case.problem, tuple(case.settings)).defines.items()) for case in cases]
+    needs = [_needs(kernel, case, build, twos) for case, build in zip(cases, builds)]
+    left, chosen = set().union(*needs), set()
+    while left:
+        made = {builds[n] for n in chosen}
+        best = max(range(len(cases)), key=lambda n: len(needs[n] & left) / (1 if builds[n] in made else BUILD))
+        chosen.add(best)
+        left -= needs[best]
+    return [cases[n] for n in sorted(chosen)]
+
+
+def _needs(kernel, case, build, twos):
+    held = {f.name: getattr(case.problem, f.name) for f in fields(case.problem) if f.name not in OWN}
+    values = [*((f"-D{name}", value) for name, value in build), *held.items()]
+    constants = {f"-D{c.name}" for c in kernel.constants}
+    two = [(k, v) for k, v in values if k not in constants and (k[:2] == "-D" or isinstance(v, bool) or k == "seq_len")]
+    return {frozenset([value]) for value in values} | {frozenset(pair) for pair in combinations(two, 2) if twos}
