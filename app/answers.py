@@ -25,7 +25,7 @@ def ask(
     story: Story, params: Mapping[str, str], survey: Survey, change: tuple[str, str] | None, carried: bool, part: str
 ) -> Asking:
     """asking.ask, which must not be changed by who gets it. Of equal questions at once, one thread finds the answer."""
-    if sum(len(name) + len(text) for name, text in params.items()) > MOST_CHARACTERS:
+    if sum(map(len, (*params, *params.values(), *(change or ()), part))) > MOST_CHARACTERS:
         return asking.ask(story, params, survey, change, carried, part)
     key = (story.path, tuple(params.items()), change, carried, part, id(survey), measuring.progress().version)
     now = time.monotonic()

@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from importlib import metadata
 from pathlib import Path
@@ -25,6 +26,7 @@ from app.story import Story
 from explainers import stage
 from kernels import families
 from kernels.build.cpp import Toolchain
+from kernels.core.remembered import recordings_changed
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import RunError, WarpglassError
@@ -36,6 +38,7 @@ MOST_NAMES = 10_000  # of bundles that this process knows without looking at the
 FORGIVEN = 2.0  # seconds for which a failure is the answer to all who ask; then it is tried again
 WAITS = 3.0  # seconds after which who has not asked again does not wait any more
 LOOKED_AGAIN = 5.0  # seconds
+PRUNES = 60.0  # seconds between two looks at how much is kept
 FAULT = "This is a fault of Warpglass; its log says where."
 
 
@@ -53,12 +56,13 @@ class Waiting:
 @dataclass
 class _Making:
     """asked: who waits for it -> when they last asked, or infinity while a question of theirs is open; "" is the server
-    itself, which waits until it is made."""
+    itself, which waits until it is made. tell: called when it is made, for questions that wait now."""
 
     job: workers.Job
     title: str
     began: float
     asked: dict[str, float] = field(default_factory=dict)
+    tell: set[Callable[[], None]] = field(default_factory=set)
     failed: WarpglassError | None = None
 
 
@@ -84,9 +88,10 @@ def get(
         if not making or making.failed:
             label = f"{story.title}{': ' + part if part else ''}"
             make = _make_and_send if workers.elsewhere() else _make
-            job = workers.submit(make, story.path, part, what, key, backend=backend, what=label, client=who)
+            job = workers.submit(make, story.path, part, what, key, _seen, backend=backend, what=label, client=who)
             making = _making[key] = _Making(job, story.title, time.monotonic())
             job.when_done(functools.partial(_end, key, making))
+            job.when_done(lambda: [tell() for tell in list(making.tell)])
         if not making.job.done():
             if who not in making.asked:
                 making.job.join(who)
@@ -125,13 +130,16 @@ async def settled(key: str, seconds: float, who: str = "") -> None:
         with contextlib.suppress(RuntimeError):  # who waited has left, with its loop
             loop.call_soon_threadsafe(done.set)
 
-    if making and not making.failed:
+    if making and not making.job.done():
         making.asked[who] = math.inf
-        making.job.when_done(tell)
+        making.tell.add(tell)
+        if making.job.done():  # just now
+            tell()
         try:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(done.wait(), seconds)
         finally:
+            making.tell.discard(tell)
             if who and who in making.asked:
                 making.asked[who] = time.monotonic()
 
@@ -282,7 +290,19 @@ def _recorded(_: int) -> str:
         with contextlib.suppress(OSError):  # it went just now
             found = path.stat()
             said.append((str(path), found.st_size, found.st_mtime_ns))
-    return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
+    return _look_again(hashlib.sha256(repr(said).encode()).hexdigest()[:16])
+
+
+_seen = ""
+
+
+def _look_again(recorded: str) -> str:
+    """Forgets what this process has read of recordings, if they are others now."""
+    global _seen
+    if _seen not in ("", recorded):
+        recordings_changed()
+    _seen = recorded
+    return recorded
 
 
 # ---- in a worker ----
@@ -297,22 +317,33 @@ def keep_file(data: bytes, file: str) -> str:
     return f"/wg/file/{_files[-1]}/{file}"
 
 
-def _make(path: str, part: str, what: Any, key: str) -> list[str]:
-    """Makes a bundle and keeps it. Its name, and those of its files."""
+def _make(path: str, part: str, what: Any, key: str, recorded: str) -> list[str]:
+    """Makes a bundle and keeps it. Its name, and those of its files. recorded: what the server knows of it."""
     from app.stories import STORIES
 
+    _look_again(recorded)
     story = STORIES[path]
     _files.clear()
     made = story.parts[part](what) if part else story.make(what)
     names = [store.keep(gzip.compress(stage.encode(made), 6, mtime=0)), *_files]
     store.note(key, names)
-    store.prune()
+    _prune()
     return names
 
 
-def _make_and_send(path: str, part: str, what: Any, key: str) -> tuple[list[str], list[bytes]]:
+_pruned = 0.0  # when this process did it last
+
+
+def _prune() -> None:
+    global _pruned
+    if time.monotonic() - _pruned > PRUNES:
+        _pruned = time.monotonic()
+        store.prune()
+
+
+def _make_and_send(path: str, part: str, what: Any, key: str, recorded: str) -> tuple[list[str], list[bytes]]:
     """As _make, on a host with a cache folder of its own: the bytes of what it kept come along."""
-    names = _make(path, part, what, key)
+    names = _make(path, part, what, key, recorded)
     return names, [data for data in map(store.read, names) if data is not None]
 
 
@@ -321,4 +352,5 @@ def _keep_sent(key: str, names: list[str], files: list[bytes]) -> list[str]:
     for data in files:
         store.keep(data)
     store.note(key, names)
+    threading.Thread(target=_prune, daemon=True).start()
     return names

@@ -1,7 +1,5 @@
 """The figures of the memory hierarchy that its page shows: recorded on named GPUs, or measured on this one just now."""
 
-from dataclasses import replace
-
 import pandas as pd
 
 from app import measuring
@@ -32,5 +30,5 @@ def measured(source: str, now: measuring.Now) -> Measured | None:
         wanted = list(there.table.columns) if there else [*table.columns]
         return Measured(table.reindex(columns=wanted), now.device, now.driver, now.date, "")
     if source and source != NOW:
-        return replace(hierarchy.recorded(source))
+        return hierarchy.recorded(source)
     return recorded()

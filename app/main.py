@@ -25,8 +25,11 @@ from streamlit.starlette import App  # noqa: E402
 from app import server  # noqa: E402
 from app.classroom import access  # noqa: E402
 
+try:
+    access.check()
+except WarpglassError as error:
+    sys.exit(str(error))
 server.prepare()
-access.check()
 base = server.base_of(get_option("server.baseUrlPath"))
 routes = [
     *server.routes(

@@ -8,6 +8,7 @@ immutable values that a page can be made of.
 import datetime
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -84,7 +85,7 @@ def start(asked: Any) -> Progress:
     """Begins a measurement: {what: hierarchy}, or {what: sweep, kernels: [name], field, values: text, set: text, peers,
     warm}; with gpu: the id of the one that is measured, else it is the first. ProblemError says what cannot be measured
     and what to do."""
-    if not isinstance(asked, dict) or asked.get("what") not in _found:
+    if not isinstance(asked, dict) or asked.get("what") not in tuple(_found):
         raise ProblemError(f"what is {asked!r:.60}; it must be one of {', '.join(_found)}.")
     survey = workers.survey()
     if "gpu" not in survey.devices:
@@ -149,7 +150,7 @@ def _points(asked: dict[str, Any]) -> list[Any]:
     names, values = asked.get("kernels"), asked.get("values", "")
     if not isinstance(names, list) or not names:
         raise ProblemError("No kernel is chosen. Choose at least one.")
-    unknown = [name for name in names if name not in KERNELS]  # a path is for the command line alone
+    unknown = [name for name in names if name not in tuple(KERNELS)]  # a path is for the command line alone
     if unknown:
         raise ProblemError(f"There is no kernel {unknown[0]!r:.60}; there are {', '.join(KERNELS)}.")
     held = [sweeps.set_field(part) for part in str(asked.get("set", "")).split(",") if part.strip()]
@@ -206,7 +207,8 @@ def _run(what: str, work: Iterator[tuple[str, dict[str, Any] | None]]) -> None:
     except WarpglassError as failed:
         error = "" if _stopping.is_set() else str(failed)
     except Exception as failed:  # a fault of ours must not leave it running for ever
-        error = f"{type(failed).__name__}: {failed}"
+        traceback.print_exception(failed)
+        error = f"{type(failed).__name__}: {failed}. This is a fault of Warpglass; its log says where."
     with _lock:
         _job = None
         seconds = time.monotonic() - _began

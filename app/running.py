@@ -43,8 +43,12 @@ def traffic_of_each(requests: list[Request]) -> tuple[list[tuple[Request, Traffi
         try:
             found.append((request, traffic(request)))
         except WarpglassError as error:
-            absent.append(f"{request.kernel.name} is not compared. {str(error).split('. ')[0].rstrip('.')}.")
+            absent.append(not_compared(request, error))
     return found, absent
+
+
+def not_compared(request: Request, error: WarpglassError) -> str:
+    return f"{request.kernel.name} is not compared. {str(error).split('. ')[0].rstrip('.')}."
 
 
 @lru_cache(maxsize=256)

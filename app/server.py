@@ -15,7 +15,8 @@
     GET  /, /STORY                                                             -> Streamlit's page, and our first style
     and those of a class: classroom/routes.py
 
-What changes something (POST) is taken from our own pages alone. A question costs the web process a few milliseconds
+What changes something (POST) is taken from our own pages alone, and what measures, while a class is led here, from its
+leader. A question costs the web process a few milliseconds
 and no rerun; all work is done by workers (bundles.py).
 """
 
@@ -60,10 +61,11 @@ MOST_ASKED = 2**16  # bytes of a question, or of its body
 
 def answer(path: str, query: dict[str, str]) -> dict[str, Any]:
     """What /wg/ask says."""
-    story, survey = STORIES[path], workers.survey()
+    story = STORIES[path]
     params = {name: text for name, text in query.items() if name not in OWN}
     change = (query["_set"], query.get("_to", "")) if "_set" in query else None
     try:
+        survey = workers.survey()
         made = answers.ask(story, params, survey, change, "_carried" in query, query.get("_part", ""))
     except BackendUnavailable as error:
         return {"story": path, "error": str(error), "title": "Nothing can run here."}
@@ -188,26 +190,26 @@ async def measured(request: Request) -> Response:
     return JSONResponse(asdict(measuring.progress()))
 
 
-@ours
+@classroom.for_the_leader
 async def measure(request: Request) -> Response:
     body = await body_of(request, MOST_ASKED)
     if body is None:
         return JSONResponse({"error": f"A measurement is asked for in at most {MOST_ASKED:,} bytes."}, 413)
     try:
         return JSONResponse(asdict(await run_in_threadpool(measuring.start, json.loads(body))))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return JSONResponse({"error": f"This is no JSON: {error}."}, 400)
     except WarpglassError as error:
         return JSONResponse({"error": str(error)}, 400)
 
 
-@ours
+@classroom.for_the_leader
 async def measure_stop(request: Request) -> Response:
     await run_in_threadpool(measuring.stop)
     return JSONResponse(asdict(measuring.progress()))
 
 
-@ours
+@classroom.for_the_leader
 async def measure_forget(request: Request) -> Response:
     try:
         measuring.forget(request.query_params.get("what", ""))

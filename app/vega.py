@@ -2,6 +2,7 @@
 goes to the internet."""
 
 import gzip
+import threading
 from importlib.metadata import version
 
 import vl_convert
@@ -9,18 +10,20 @@ import vl_convert
 from app import store
 from kernels.run import workers
 
+_making = threading.Lock()
 VERSION = "6.4"  # of Vega-Lite, as Altair's schema
 
 
 def bundle() -> bytes:
     """The script, gzip bytes. It takes vl-convert some seconds the first time, in a worker. CacheError where it cannot
     be kept."""
-    for name in store.noted(_key()) or ():
-        if data := store.read(name):
-            return data
-    data = workers.submit(make, backend="cpu", what="Preparing the charts").result()
-    store.note(_key(), [store.keep(data)])
-    return data
+    with _making:  # a class asks for it at once
+        for name in store.noted(_key()) or ():
+            if data := store.read(name):
+                return data
+        data = workers.submit(make, backend="cpu", what="Preparing the charts").result()
+        store.note(_key(), [store.keep(data)])
+        return data
 
 
 def make() -> bytes:

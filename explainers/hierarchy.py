@@ -12,7 +12,7 @@ from explainers.inline import Inline
 from explainers.palette import AXIS, OKABE_ITO
 from explainers.stage import Block
 from explainers.timing_charts import decades, named_ends
-from kernels.build.occupancy import MACHINES, Machine
+from kernels.build.occupancy import MACHINES, Machine, arch_named
 from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -171,7 +171,7 @@ def edges(table: pd.DataFrame, kind: str = "latency") -> list[Edge]:
 
 def machine_of(device: str) -> Machine | None:
     """What CUDA's table of compute capabilities says of a GPU of that name."""
-    return next((machine for machine in MACHINES.values() if machine.gpu in device), None)
+    return MACHINES.get(arch_named(device))
 
 
 def levels_met(table: pd.DataFrame) -> dict[int, str]:

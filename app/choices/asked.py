@@ -216,9 +216,9 @@ class Asked:
             found.append(request if spec == request.kernel else replace(request, kernel=spec, settings=settings))
         return found
 
-    def take_kernel(self, state: State, side: str, kernel: str) -> set[str]:
+    def take_kernel(self, state: State, side: str, kernel: str) -> None:
         """Another kernel in a state, in place: what was chosen stays where the kernel has and allows that; what stood
-        at its beginning begins anew. Returns the names of the choices that this may have changed."""
+        at its beginning begins anew."""
         before, same = self.known(state), self.spec_of(state, side).problem_type is self.kernels[kernel].problem_type
         chosen = {name: state[name] for name in before if state[name] != before[name].begin}
         state[kernel_name(side)] = kernel
@@ -234,7 +234,6 @@ class Asked:
                 state[name] = chosen[name] if stays else choice.begin
         for name in set(state) - set(now):
             del state[name]
-        return {*before, *now}
 
     def _choice_of(self, constant: Constant) -> Choice:
         return of_constant(constant).beginning_at(self.begin.get(constant.name))

@@ -9,10 +9,11 @@ from app.choices.asked import Asked, State
 from app.choices.choice import Choice
 from kernels.core.fields import write_value
 from kernels.core.request import Request, Scope
-from kernels.errors import ProblemError
+from kernels.errors import BackendUnavailable, ProblemError
 from kernels.families.paged import scenarios
 from kernels.families.paged.kv_cache import KVCache
 from kernels.families.paged.scenarios import PRESETS, SHOWN_PARTITION, Scenario
+from kernels.run import workers
 
 __all__ = ["GIVEN", "OWN", "SHOWN_PARTITION", "VIEWS", "Chosen", "changed", "chosen", "narrowed", "settle"]
 BY_HAND, LAST = "by_hand", 500  # the scenario of one's own events; a moment that nobody chose
@@ -134,7 +135,7 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
     elif state["moment"] > events:
         moved.append(("moment", f"moment is {state['moment']}; here it can be 0 to {events}."))
         state["moment"] = events
-    if state["backend"] == "recorded" and state["view"] != "cache" and state["scenario"] != BY_HAND:
+    if _is_recorded(state) and state["view"] != "cache" and state["scenario"] != BY_HAND:
         there = _recorded(page, state)
         differ = [name for name in there if there[name] != state[name]]
         moved += [(n, f"{n} is {write_value(state[n])}; recorded is {write_value(there[n])}.") for n in differ]
@@ -160,6 +161,8 @@ def changed(asked: Asked, state: State, name: str) -> None:
             state["view"] = "cache"
     if name == "events":
         state["moment"] = len(scenario_of(state).events)
+    if name == "moment" and state["moment"] > len(scenario_of(state).events):
+        raise ProblemError(f"moment is {state['moment']}; here it can be 0 to {len(scenario_of(state).events)}.")
     if name in ("events", "num_blocks", "block_size"):
         _states(scenario_of(state), state["block_size"])
     if name in ("view", "moment"):
@@ -201,6 +204,14 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
         "num_heads": {"kind": "select", "options": {n: str(n) for n in HEADS}},
         "num_kv_heads": {"kind": "select", "options": {n: str(n) for n in HEADS if state["num_heads"] % n == 0}},
     }
+
+
+def _is_recorded(state: State) -> bool:
+    """Whether what is chosen is answered by recordings, as it is where there is nothing else."""
+    try:
+        return workers.survey().pick(state["backend"]).backend == "recorded"
+    except BackendUnavailable:
+        return False
 
 
 def _recorded(asked: Asked, state: State) -> State:

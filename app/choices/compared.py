@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 
 from app import estimates
-from app.choices import places
+from app.choices import items, places
 from app.choices.asked import NONE, Asked, State, constant_name
 from app.choices.choice import Choice
 from explainers import bank_conflicts, compare_times, stories, tiling, timing
 from kernels.core.fields import fields_of, quoted
-from kernels.core.remembered import remembered
+from kernels.core.remembered import of_recordings, remembered
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, TooLargeError
@@ -22,14 +22,13 @@ from kernels.run import execute, workers
 from kernels.run.backends import Device
 from kernels.timing import bench, rows
 
-ITEM = "at_item"
 AS_TIMED = "as_timed"
 WHAT_IFS = {"a": "a_what_if", "b": "b_what_if"}
 TIMED = "timed"
 TILED = stories.accepting(tiling)  # the kernels that are shown by their matrices
 OWN = {
     **places.QUERY,
-    ITEM: Choice(0, low=0, high=2**31 - 1, meaning="which item's blocks write a trace"),
+    **items.OWN,
     AS_TIMED: Choice("", late=True, meaning="the constants and the problem that were timed"),
     **{name: Choice("", late=True) for name in WHAT_IFS.values()},
 }  # the late ones hold nothing: a click on them sets constants
@@ -45,7 +44,7 @@ def requests(asked: Asked, state: State, backend: str) -> tuple[Request, Request
     if dense(asked, state):
         a, b = (places.request(asked, state, backend, side) for side in asked.sides)
         return a, b
-    a, b = (asked.request_of(state, side, backend, Scope(state[ITEM])) for side in asked.sides)
+    a, b = (asked.request_of(state, side, backend, Scope(state["at_item"])) for side in asked.sides)
     return a, b
 
 
@@ -82,15 +81,7 @@ def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
 def _settle_place(asked: Asked, state: State) -> list[tuple[str, str]]:
     if dense(asked, state):
         return places.settle(asked, state)
-    try:
-        high = _last_item(asked, state)
-    except ProblemError:
-        return []  # the page says what is wrong with the problem
-    if state[ITEM] <= high:
-        return []
-    said = f"{ITEM} is {state[ITEM]}; here it can be 0 to {high}."
-    state[ITEM] = 0
-    return [(ITEM, said)]
+    return items.settle(asked, state, _last_item)
 
 
 def changed(asked: Asked, state: State, name: str) -> None:
@@ -128,11 +119,11 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     if dense(asked, state):
         found |= places.narrowed(asked, state)
-        found[ITEM] = {"hidden": True}
+        found["at_item"] = {"hidden": True}
     else:
         item, high = asked.request_of(state, "a").plan.item, _last_item(asked, state)
         found |= {name: {"hidden": True} for name in places.QUERY}
-        found[ITEM] = {"high": high, "label": item, "disabled": "" if high else f"there is only one {item}"}
+        found["at_item"] = {"high": high, "label": item, "disabled": "" if high else f"there is only one {item}"}
     for side in asked.sides:
         found |= _constants(asked, state, side)
     if asked.alone(state):
@@ -206,7 +197,7 @@ def _timed_like(kernel: KernelSpec, settings: Settings) -> Settings:
     return settings if untimed is None or rows.settings_text(settings) in timed else untimed
 
 
-@lru_cache(maxsize=64)
+@of_recordings(lru_cache(maxsize=64))
 def _timed_with(kernel: KernelSpec) -> tuple[frozenset[str], Settings | None]:
     """The constants with which a kernel was timed, as its table writes them; and one choice of others, if there is."""
     timed = frozenset(_recorded()[lambda table: table.name == kernel.name].settings)
@@ -215,18 +206,18 @@ def _timed_with(kernel: KernelSpec) -> tuple[frozenset[str], Settings | None]:
     return timed, next((settings for settings in every if rows.settings_text(settings) not in timed), None)
 
 
-@remembered(256)
+@of_recordings(remembered(256))
 def _nearest(builds: Builds, problem: Any) -> Any:
     kind: Any = type(problem)
     return compare_times.nearest(_times(builds, kind), problem)
 
 
-@lru_cache(maxsize=256)
+@of_recordings(lru_cache(maxsize=256))
 def _times(builds: Builds, kind: Any) -> pd.DataFrame:
     return compare_times.times(_recorded(), [Request(kernel, kind(), settings) for kernel, settings in builds])
 
 
-@lru_cache(maxsize=1)
+@of_recordings(lru_cache(maxsize=1))
 def _recorded() -> pd.DataFrame:
     tables = [timing.prepared(table, where, "recorded") for table, where in bench.recorded().values()]
     return pd.concat(tables, ignore_index=True) if tables else bench.table([]).assign(device="", date="", source="")

@@ -1,5 +1,6 @@
 """Which of a kernel's items writes a trace, whatever its items are: a choice that the plan bounds."""
 
+from collections.abc import Callable
 from typing import Any
 
 from app.choices.asked import Asked, State
@@ -22,10 +23,14 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     return {"at_item": {"label": plan.item, "high": plan.items - 1, "disabled": one}}
 
 
-def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
+def last_of(asked: Asked, state: State) -> int:
+    return asked.request_of(state).plan.items - 1
+
+
+def settle(asked: Asked, state: State, last_of: Callable[[Asked, State], int] = last_of) -> list[tuple[str, str]]:
     """Puts an item that a smaller problem has not at the first, in place; (name, sentence) of it."""
     try:
-        last = asked.request_of(state).plan.items - 1
+        last = last_of(asked, state)
     except ProblemError:
         return []  # the page says what is wrong with the problem
     if state["at_item"] <= last:

@@ -101,7 +101,7 @@ def _read(values: Mapping[str, Any], choices: Mapping[str, Choice]) -> State:
 
 def _pick(options: list[State], wanted: list[State], state: State, name: str, change: tuple[str, str] | None) -> State:
     """What the change asks for, else what the state says, else the wanted option that is nearest to it."""
-    if change and change[0] == name and change[1].isdigit() and int(change[1]) < len(options):
+    if change and change[0] == name and change[1].isdecimal() and int(change[1]) < len(options):
         return options[int(change[1])]
     at = next((option for option in wanted if option == {n: state[n] for n in option}), None)
     return at or min(wanted, key=lambda option: len(difference(option, state)))

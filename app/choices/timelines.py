@@ -6,14 +6,15 @@ from typing import Any
 
 from app.choices.asked import Asked, State
 from kernels.core.fields import write_value
+from kernels.core.remembered import of_recordings
 from kernels.run import workers
 from kernels.timing import timelines
 from kernels.timing.timelines import RecordedTimeline
 
 
-@lru_cache(maxsize=1)
+@of_recordings(lru_cache(maxsize=1))
 def recorded() -> tuple[RecordedTimeline, ...]:
-    """Every recorded timeline of the present code, looked for once: it takes longer than a question may."""
+    """Every recorded timeline of the present code; looking for them takes longer than a question may."""
     return tuple(timelines.recorded())
 
 

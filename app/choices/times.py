@@ -5,6 +5,7 @@ from typing import Any
 from app import measuring, times
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice
+from app.measuring import Now
 from explainers import timing
 from kernels.core.fields import quoted
 
@@ -20,28 +21,28 @@ def sources(state: State) -> tuple[str, ...]:
     return tuple(one for one in state["gpus"].split("|") if one)
 
 
-def sweep_of(state: State) -> str:
-    """The chosen sweep, or the first one; nothing where there is none."""
-    found = times.known(sources(state), measuring.times()).found
-    return (
-        timing.find_sweep(found, state["sweep"]) or next(iter(found), "") if state["sweep"] else next(iter(found), "")
-    )
+def sweep_of(state: State, now: Now) -> str:
+    """The chosen sweep, or the first one; nothing where there is none. now: what was measured here; it may be another
+    a moment later."""
+    found = times.known(sources(state), now).found
+    return (timing.find_sweep(found, state["sweep"]) if state["sweep"] else "") or next(iter(found), "")
 
 
-def baseline_of(state: State) -> str:
-    _, against, _ = _lines(state)
+def baseline_of(state: State, now: Now) -> str:
+    _, against, _ = _lines(state, now)
     return state["baseline"] or next(iter(against), "")
 
 
 def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
     """Puts what is not there back to where it begins, in place; (name, sentence) of each."""
-    moved = _only(state, "gpus", times.names(measuring.times()))
-    found = times.known(sources(state), measuring.times()).found
+    now = measuring.times()
+    moved = _only(state, "gpus", times.names(now))
+    found = times.known(sources(state), now).found
     key = timing.find_sweep(found, state["sweep"]) if state["sweep"] else ""
     if key is None:
         moved.append(("sweep", f"sweep is {quoted(state['sweep'])}; there is no such sweep here."))
     state["sweep"] = key or ""
-    labels, against, _ = _lines(state)
+    labels, against, _ = _lines(state, now)
     if state["baseline"] and state["baseline"] not in against:
         said = f"baseline is {quoted(state['baseline'])}; here it can be one of {', '.join(against)}."
         moved.append(("baseline", said))
@@ -64,24 +65,25 @@ def _only(state: State, name: str, there: list[str]) -> list[tuple[str, str]]:
 def changed(asked: Asked, state: State, name: str) -> None:
     """Another sweep, or other sources, begin with their own baseline; lines that are there stay hidden."""
     if name in ("gpus", "sweep"):
-        labels, against, _ = _lines(state)
+        labels, against, _ = _lines(state, measuring.times())
         state["baseline"] = state["baseline"] if state["baseline"] in against else ""
         state["hide"] = "|".join(one for one in state["hide"].split("|") if one in labels)
 
 
 def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     """The choices as the tables allow them."""
-    there, named = times.names(measuring.times()), times.known(sources(state), measuring.times())
-    labels, against, part = _lines(state)
-    field = named.found[sweep_of(state)][0] if named.found else ""
+    now = measuring.times()
+    there, named = times.names(now), times.known(sources(state), now)
+    labels, against, part = _lines(state, now)
+    field = named.found[sweep_of(state, now)][0] if named.found else ""
     said = {one: timing.baseline_name(one, part, field) for one in against}
     chosen, hidden = sources(state) or tuple(there), state["hide"].split("|")
     select = {"hidden": not named.found, "kind": "select"}
     return {
         "gpus": {"hidden": len(there) < 2, "label": "Times from"}
         | _many(there, [n for n in there if n in chosen], False),
-        "sweep": select | {"label": "Sweep", "value": sweep_of(state), "options": dict(named.titles)},
-        "baseline": select | {"label": "Beside", "value": baseline_of(state), "options": said},
+        "sweep": select | {"label": "Sweep", "value": sweep_of(state, now), "options": dict(named.titles)},
+        "baseline": select | {"label": "Beside", "value": baseline_of(state, now), "options": said},
         "hide": {"hidden": len(labels) < 2, "label": "Lines"}
         | _many(labels, [n for n in labels if n not in hidden], True),
     }
@@ -101,6 +103,6 @@ def _many(there: list[str], on: list[str], tells_off: bool) -> dict[str, Any]:
     return {"kind": "many", "options": options}
 
 
-def _lines(state: State) -> tuple[list[str], list[str], Any]:
-    key = sweep_of(state)
-    return times.lines(sources(state), measuring.times(), key) if key else ([], [], None)
+def _lines(state: State, now: Now) -> tuple[list[str], list[str], Any]:
+    key = sweep_of(state, now)
+    return times.lines(sources(state), now, key) if key else ([], [], None)

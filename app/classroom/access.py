@@ -163,7 +163,7 @@ _wrong: dict[str, deque[float]] = {}  # address -> when it said a wrong password
 @ours
 async def enter(request: Request) -> Response:
     """POST {password, to} from the door, or {ticket} from page.py: the cookie."""
-    body = await body_of(request) or b""
+    body = await body_of(request, 2**18) or b""  # it holds the link, which may be long
     given = {name: values[0] for name, values in parse_qs(body.decode("latin-1")).items()}
     base = request.scope.get("root_path", "") + request.url.path.removesuffix("/wg/enter")
     to = _own(given.get("to", ""), base)

@@ -28,6 +28,7 @@ CODE = 5  # letters
 MOST_FOLLOWERS = 300
 MOST_ROOMS = 30
 LASTS = 12 * 3600.0  # seconds
+BACK = 60.0  # seconds that a leader has to come back in before others may do what is theirs
 ALONE = 30 * 60.0  # seconds without a leader after which a room ends
 MOST_TEXT = 8192  # characters of a message, and of a link
 KINDS = ("options", "number", "click")
@@ -216,6 +217,13 @@ class Rooms:
                 room.led = now
             elif now - room.led > ALONE:
                 self._end(room, "The class has ended: its leader is gone.")
+
+    def in_charge(self, code: str, secret: str) -> bool:
+        """Whether who says that leads a class here; all are in charge while nobody does."""
+        self.sweep()
+        room = self._rooms.get(code)
+        led = any(r.leaders or self._now() - r.led < BACK for r in self._rooms.values())
+        return not led or (room is not None and hmac.compare_digest(_hash(secret), room.secret))
 
     def figures(self) -> list[dict[str, Any]]:
         """Of each room: followers, leaders, minutes since it was opened; never its code."""

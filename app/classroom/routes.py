@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,19 @@ def rooms() -> Rooms:
     return Rooms(_file(), access.may_open, frozenset(STORIES))
 
 
+def for_the_leader(change: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """As `ours`; while a class is led here, its leader alone may (x-warpglass-class: CODE SECRET)."""
+
+    async def checked(request: Request) -> Response:
+        code, _, secret = request.headers.get("x-warpglass-class", "").partition(" ")
+        if rooms().in_charge(code, secret):
+            return await change(request)
+        said = "A class is led on this server, and only its leader measures here. Measure when it has ended."
+        return JSONResponse({"error": said}, 403)
+
+    return ours(checked)
+
+
 _keeping: asyncio.Task[None] | None = None
 
 
@@ -78,13 +91,13 @@ def _begin_keeping() -> None:
 async def open_room(request: Request) -> Response:
     body = await body_of(request)
     try:
-        given = json.loads(body or b"{}").get("secret", "")
-        code, secret = rooms().open(given if isinstance(given, str) else "")
+        given = str(json.loads(body or b"{}").get("secret", ""))
+        code, secret = rooms().open(given)
     except (ValueError, AttributeError, RecursionError):
         return JSONResponse({"error": "A room is asked for with {secret: ...}."}, 400)
     except RoomError as error:
         await asyncio.sleep(0.3)  # trying secrets takes time
-        return JSONResponse({"error": str(error)}, 403)
+        return JSONResponse({"error": str(error)}, 409 if access.may_open(given) else 403)
     _begin_keeping()
     return JSONResponse({"code": code, "secret": secret})
 
@@ -128,7 +141,7 @@ async def _speak(socket: WebSocket, here: Any, seat: Seat) -> None:
             await seat.news.wait()
             seat.news.clear()
             if seat.gone:
-                return await socket.close(REFUSED)
+                return await _refuse(socket, "This class is open in another tab of this browser.", gone=True)
             if here.ended:
                 await socket.send_text(json.dumps({"ended": here.ended}))
                 return await socket.close(ENDED)

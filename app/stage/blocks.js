@@ -1,6 +1,6 @@
 // What stands in tabs: text, tables, charts, notes, files to take along. Charts follow the clock by their parameter `step`.
 import { follow, hub } from './hub.js';
-import { PALETTE, element, number, short, textSize, theme, type, way } from './paint.js';
+import { PALETTE, element, number, short, textSize, theme, type, unfetched, way } from './paint.js';
 import { walkPoints } from './points.js';
 
 // base: where the app stands; context: what a live view is given. Returns what ends the blocks.
@@ -23,7 +23,7 @@ const MAKE = {
       if (!host.isConnected) return;
       const made = module.default(host, { meta, columns: {} }, context);
       ends.push(() => made.unmount());
-    });
+    }, unfetched(host));
     return host;
   },
   link: ({ text, story, query }, ends, base, context) => way(`${story}?${new URLSearchParams(query)}`, () => context.open(story, query), { class: 'to' }, text),
@@ -40,7 +40,7 @@ const MAKE = {
     const place = element('div', { class: 'chart', role: 'img', 'aria-label': alt });
     let ended = false, end = () => {};
     ends.push(() => { ended = true; end(); });
-    chartView(place, spec, base).then(made => { if (ended) made.unmount(); else end = made.unmount; });
+    chartView(place, spec, base).then(made => { if (ended) made.unmount(); else end = made.unmount; }, unfetched(place));
     return element('figure', {}, ...(title ? [element('h3', {}, title)] : []), place, ...(caption ? [element('figcaption', {}, caption)] : []));
   },
 };
@@ -64,7 +64,7 @@ function differing(block) {
 }
 
 let vega = null;
-const loadVega = () => (vega ??= import('./vega.js').then(() => window.vegaEmbed));
+const loadVega = () => (vega ??= import('./vega.js').then(() => window.vegaEmbed, error => { vega = null; throw error; }));
 
 // A Vega-Lite chart as wide as its host (and as high, with text as large as a picture's, if `fill`). Its parameter `step`, if it has one, is the clock's step, from 1.
 // press(x, datum): what Enter does at a point (points.js).

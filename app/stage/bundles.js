@@ -24,10 +24,11 @@ const wanted = new Map();  // key -> how many parts of this page wait for it
 // As ask, until there is a bundle or an error; onWait({key, seconds, place, running}) meanwhile; current(): whether the answer is still
 // wanted. What no part of the page wants any more is dropped: it makes nobody wait.
 export async function askUntilDone(base, question, onWait, current) {
-  let key = '';
+  let key = '', refused = {};  // of the change, which the first answer alone speaks of
   try {
     for (;;) {
       const said = await ask(base, question);
+      if (said.choices) refused = said.refused = { ...refused, ...said.refused };
       want(key, -1);
       key = said.waiting?.key ?? '';
       want(key, 1);

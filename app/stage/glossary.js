@@ -66,10 +66,10 @@ function mark(host) {
   while (walker.nextNode()) if (!walker.currentNode.parentElement.closest(NEVER)) texts.push(walker.currentNode);
   const found = texts.map(text => [text, pieces(text.data, seen)]).filter(([, parts]) => parts.length > 1);
   if (!found.length) return;
-  const was = live?.getAttribute('aria-live');
-  live?.setAttribute('aria-live', 'off');
+  const quiet = live && live.getAttribute('aria-live') !== 'off', was = live?.getAttribute('aria-live');  // off: by another text of the same region
+  if (quiet) live.setAttribute('aria-live', 'off');
   for (const [text, parts] of found) text.replaceWith(...parts);
-  if (live) setTimeout(() => { if (was === null) live.removeAttribute('aria-live'); else live.setAttribute('aria-live', was); }, 100);
+  if (quiet) setTimeout(() => { if (was === null) live.removeAttribute('aria-live'); else live.setAttribute('aria-live', was); }, 100);
 }
 
 function pieces(text, seen) {

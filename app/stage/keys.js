@@ -52,6 +52,7 @@ export function makeKeys({ root, actions, clicking }) {
     const target = event.composedPath()[0], name = nameOf(event), range = target.id === 'warpglass-clock';
     if (!name || (list.open && name !== 'keys') || (!range && target.matches?.(TYPING))) return;
     if (event.key === ' ' && target.closest?.('button,a,summary')) return;  // a focused button is pressed
+    if (/^[-+=0]$/.test(event.key) && target.closest?.('[data-zooms]')) return;  // a picture that zooms has these
     if (/^Page/.test(event.key) && !clicking() && target.closest?.(SCROLLS)) return;
     if (every[name]?.(event) === false) return;
     event.preventDefault();

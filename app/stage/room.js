@@ -17,6 +17,12 @@ function keep(store, name, value) {
 const ME = kept('sessionStorage', 'warpglass-who') ?? Math.random().toString(36).slice(2);
 keep('sessionStorage', 'warpglass-who', ME);
 
+// What says to the server who leads a class in this tab.
+export function asLeader() {
+  const place = kept('sessionStorage', HERE);
+  return place?.secret ? { 'x-warpglass-class': `${place.code} ${place.secret}` } : {};
+}
+
 // base: of the app's address; now() -> the moment that is shown, as a link; visit(link): goes there, leaving no way back.
 // Whatever changes is told by 'class' on the hub. Steps are counted from 0 here, from 1 in links.
 export function makeRoom({ base, now, visit }) {
@@ -51,6 +57,7 @@ export function makeRoom({ base, now, visit }) {
     if (said.refused) return refuse(said.refused);
     const first = !state.joined || state.lost, { poll, followers = 0, led = true, at } = said;
     tries = 0;
+    if (poll?.number !== state.poll?.number) unsent = unsent.filter(message => !('answer' in message));  // it was for another question
     change({ joined: true, lost: false, poll, followers, led: place.secret ? true : led, begun: !!at });
     if (first) unsent.splice(0).forEach(say);
     if (place.secret) {
@@ -97,8 +104,7 @@ export function makeRoom({ base, now, visit }) {
   // The step and the pinned cell, where the leader's run is shown.
   function put() {
     if (told.step !== null) hub.set(told.step, 'lead');
-    hub.pin = told.pin;
-    hub.dispatchEvent(new Event('pin'));
+    point(told.pin);
   }
   function onMoment() {
     if (place?.secret) return lead();
@@ -111,7 +117,13 @@ export function makeRoom({ base, now, visit }) {
   }
   function stray() {
     strayed = true;
+    point(null);
     change({});
+  }
+  // Pins what the leader pinned, where it is shown.
+  function point(at) {
+    hub.pin = at;
+    hub.dispatchEvent(new Event('pin'));
   }
   const onStep = ({ detail: { why } }) => {
     if (place?.secret) return lead();
@@ -135,14 +147,14 @@ export function makeRoom({ base, now, visit }) {
   return {
     state: () => state,
     led: () => kept('localStorage', LED),
-    // Opens a room and leads it; secret: the server's room secret. An error's text, or nothing.
+    // Opens a room and leads it; secret: the server's room secret. Null, or {said, secret}: why not, and whether the secret is wanting.
     async open(secret) {
       try {
         const answer = await fetch(`${base}/wg/rooms`, { method: 'POST', body: JSON.stringify({ secret }) }), made = await answer.json();
-        if (made.error) return made.error;
+        if (made.error) return { said: made.error, secret: answer.status === 403 };
         enter(made.code, made.secret);
-      } catch { return 'The server was not reached.'; }
-      return '';
+      } catch { return { said: 'The server was not reached.' }; }
+      return null;
     },
     join: code => enter(code),
     leadAgain: () => { const before = kept('localStorage', LED); if (before) enter(before.code, before.secret); },

@@ -27,10 +27,10 @@ export function makeRoomPanel({ room, base, titleOf }) {
   };
   const open = async secret => {
     panel.querySelectorAll('button').forEach(b => { b.disabled = true; });
-    const error = await room.open(secret);
-    if (error) {
-      asks = true;
-      outside(error);
+    const refused = await room.open(secret);
+    if (refused) {
+      asks ||= refused.secret;
+      outside(refused.said);
     }
   };
   function outside(error = room.state().said) {

@@ -63,17 +63,19 @@ export async function readFile(file, paths) {
 // sentence, why nothing is kept; what could not be kept lasts until the page is closed.
 export function makeStore(paths) {
   let here = null;  // what this page knows and the storage does not
-  const all = () => {
-    if (here) return here;
-    try {
-      return (JSON.parse(localStorage.getItem(KEPT)) ?? []).flatMap(one => {
-        try { return [{ id: String(one.id), ...checked(one, paths) }]; } catch { return []; }  // of another version of Warpglass
-      });
-    } catch { return []; }
+  // What the storage holds, as it is: [it, the sequence, or null where it is one of another version of Warpglass].
+  const held = () => {
+    let found = [];
+    try { found = JSON.parse(localStorage.getItem(KEPT)) ?? []; } catch { /* nothing can be read */ }
+    return (Array.isArray(found) ? found : []).map(one => {
+      try { return [one, { id: String(one.id), ...checked(one, paths) }]; } catch { return [one, null]; }
+    });
   };
+  const all = () => here ?? held().map(([, sequence]) => sequence).filter(Boolean);
   const keep = list => {
     try {
-      localStorage.setItem(KEPT, JSON.stringify(list.map(one => ({ id: one.id, ...written(one) }))));
+      const others = held().filter(([, sequence]) => !sequence).map(([one]) => one);  // they are kept for the version that reads them
+      localStorage.setItem(KEPT, JSON.stringify([...list.map(one => ({ id: one.id, ...written(one) })), ...others]));
       here = null;
       return '';
     } catch (error) {

@@ -43,7 +43,10 @@ export function makeSequencePanel({ rail, now, visit, play, shown }) {
     tell(store.put({ ...sequence, moments }) || text);
   }
   function note() {
-    const sequence = mine() ?? store.create('My sequence'), here = now(), link = linkOf(here, paths), step = /[?&]step=/.test(here) ? hub.titles[hub.step] : '';
+    const sequence = mine() ?? store.create('My sequence'), here = now();
+    let link;
+    try { link = linkOf(here, paths); } catch (error) { return tell(`This moment was not added: ${error.message}`); }
+    const step = /[?&]step=/.test(here) ? hub.titles[hub.step] : '';
     if (sequence.moments.length >= MOST.moments) return tell(`${sequence.title} has ${MOST.moments} moments, the most that one can have.`);
     const title = [storyOf(link).title, step].filter(Boolean).join(': ').slice(0, MOST.title);
     take({ ...sequence, moments: [...sequence.moments, { link, title, note: '', minutes: 1, steps: 0 }] }, `Added to ${sequence.title}: ${title}.`);

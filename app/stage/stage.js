@@ -16,7 +16,7 @@ import { makeKeys } from './keys.js';
 import { makeLead } from './lead.js';
 import { makeLook } from './look.js';
 import { makeMessages } from './messages.js';
-import { button, element, theme } from './paint.js';
+import { button, element, theme, unfetched } from './paint.js';
 import { makePresent } from './present.js';
 import { makeRoom } from './room.js';
 import { makeRoomPanel } from './room_panel.js';
@@ -39,7 +39,7 @@ export default function ({ data, parentElement }) {
 function makeApp(root, { base, rail }) {
   const storyOf = path => rail.find(s => s.path === path);
   const chosen = new Map();  // what was chosen, in any story, the newest last: name -> value
-  let story = null, link = {}, stage = null, ends = [], tabEnd = null, turn = 0, picture = '', tab = '', madeAt = 0, steps = {};
+  let story = null, link = {}, stage = null, ends = [], tabEnd = null, turn = 0, picture = '', tab = '', madeAt = 0, steps = {}, opening = 0;  // opening: how many tabs were opened
 
   // ---- the parts ----
   root.replaceChildren();
@@ -181,14 +181,15 @@ function makeApp(root, { base, rail }) {
     if (!current()) return;
     heard(said);
     if (!said.choices && !stage) toolbar.load([], {});  // those of the story before
-    if (said.error) return refuse(said.title, said.error, said.title === 'This cannot run.' ? null : () => show({ retry: true }));
+    const anew = more => show({ params: { ...params, ...said.link }, set: said.choices ? null : set, carried: carried && !said.choices, fresh, ...more });
+    if (said.error) return refuse(said.title, said.error, said.title === 'This cannot run.' ? null : () => anew({ retry: true }));
     let made;
     try {
       made = await load(base, said.bundle);
     } catch (error) {
       if (!current()) return;
-      if (again) return refuse('The picture could not be fetched.', error.message, () => show({}));
-      return show({ params: { ...params, ...said.link }, carried, fresh, again: true });  // it was pruned between answer and fetch
+      if (again) return refuse('The picture could not be fetched.', error.message, () => anew({}));
+      return anew({ again: true });  // it was pruned between answer and fetch
     }
     if (current()) draw(made, said, fresh ? params.step : null, fresh);
   }
@@ -230,6 +231,7 @@ function makeApp(root, { base, rail }) {
     if (stage || story.path === 'start') messages.show(node);
     else vacant.replaceChildren(node);
   }
+  const asking = () => root.classList.contains('asking');  // what is shown is not what was asked for last
   function settled() {
     root.classList.remove('asking');
     main.removeAttribute('aria-busy');
@@ -327,7 +329,7 @@ function makeApp(root, { base, rail }) {
         const meta = view.meta.frames ? view.meta : { ...view.meta, frames: stage.frames };
         const made = module.default(host, { ...view, meta }, context());
         ends.push(() => made.unmount());
-      });
+      }, unfetched(host));
       return host;
     }));
     code0.replaceChildren(...stage.codes.map(code => {
@@ -382,7 +384,7 @@ function makeApp(root, { base, rail }) {
     frame.classList.remove('with-drawer');
   }
   async function openTab(id) {
-    const mine = turn;
+    const mine = turn, nth = ++opening, current = () => mine === turn && nth === opening;
     madeAt = hub.step;
     tab = id;
     closeTab();
@@ -396,12 +398,12 @@ function makeApp(root, { base, rail }) {
     let blocks = found.blocks;
     if (!blocks) {
       drawer.replaceChildren(element('p', { role: 'status' }, 'Being made ...'));
-      const said = await askUntilDone(base, { path: story.path, params: choices(), part: id }, () => {}, () => mine === turn && tab === id);
-      if (mine !== turn || tab !== id) return;
-      const failed = text => { if (mine === turn && tab === id) drawer.replaceChildren(element('p', { class: 'note bad', role: 'alert' }, text)); };
+      const said = await askUntilDone(base, { path: story.path, params: choices(), part: id }, () => {}, current);
+      if (!current()) return;
+      const failed = text => { if (current()) drawer.replaceChildren(element('p', { class: 'note bad', role: 'alert' }, text)); };
       if (said.error) return failed(said.error);
       try { blocks = await load(base, said.bundle); } catch (error) { return failed(error.message); }
-      if (mine !== turn || tab !== id) return;
+      if (!current()) return;
     }
     tabEnd = showBlocks(drawer, blocks, base, context());
     root.dataset.tab = id;
@@ -421,14 +423,14 @@ function makeApp(root, { base, rail }) {
   function visit(link, replace = false) {
     const [path, query] = link.split('?'), given = Object.fromEntries(new URLSearchParams(query)), { step, ...rest } = given;
     const { step: _, ...here } = Object.fromEntries(new URLSearchParams(now().split('?')[1]));
-    if (path !== story.path || !stage || !sameChoices(rest, here)) return leave(path, given, { replace, byRail: false });
+    if (path !== story.path || !stage || asking() || !sameChoices(rest, here)) return leave(path, given, { replace, byRail: false });
     if (step) hub.set(step - 1, 'jump');  // the same run, another step
     tellMoment();
   }
   const byHand = () => hub.dispatchEvent(new Event('hand'));  // who follows a class goes a way of their own
   const tellMoment = () => hub.dispatchEvent(new CustomEvent('moment', { detail: now() }));
   function writeAddress() {
-    if (!stage || !location.pathname.endsWith(story.path === 'start' ? '/' : `/${story.path}`)) return;
+    if (!stage || asking() || !location.pathname.endsWith(story.path === 'start' ? '/' : `/${story.path}`)) return;
     const url = `${location.pathname}?${framed(now().split('?')[1])}`;
     if (url !== location.pathname + location.search) history.replaceState(history.state, '', url);
     tellMoment();

@@ -50,8 +50,6 @@ def rail() -> list[dict[str, Any]]:
             "title": story.title,
             "number": numbers.get(story.path, 0),
             "look": story.look,
-            "kernels": list(story.asked.kernels),
-            "sides": list(story.asked.sides),
             "begin": _begin(story.asked),
         }
         for story in STORIES.values()

@@ -81,7 +81,10 @@ def _layouts(look: Look) -> dict[str, Run]:
 
 
 def title_of(request: Request) -> str:
-    layout = getattr(request.problem, LAYOUT)
+    return name_of(getattr(request.problem, LAYOUT))
+
+
+def name_of(layout: str) -> str:
     return NAMES.get(layout, layout.replace("_", " ").capitalize())
 
 
@@ -124,8 +127,7 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     found |= possible.narrowed(asked, state)
     if state["view"] == "layouts":
         known = asked.fields(state)[LAYOUT].allowed or ()
-        names = {layout: NAMES.get(layout, layout.replace("_", " ").capitalize()) for layout in known}
-        found[LAYOUT] = {"label": "Layout", "group": "own", "options": names}
+        found[LAYOUT] = {"label": "Layout", "group": "own", "options": {layout: name_of(layout) for layout in known}}
         found |= {"width": {"hidden": True}, "preset": {"hidden": True}}
     return found
 

@@ -30,7 +30,7 @@ from explainers.compare_reasons import Figures, Rates, Reason
 from explainers.compare_times import Verdict
 from explainers.stage import Block, Stage, Tab
 from kernels.build import inspection
-from kernels.build.occupancy import MACHINES, occupancy
+from kernels.build.occupancy import MACHINES, arch_named, occupancy
 from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError, WarpglassError
@@ -178,11 +178,13 @@ class _Why:
 
 def _why(pair: Pair, row: Any) -> _Why:
     """WarpglassError where it cannot be said."""
+    if row is None:
+        raise ProblemError("No two of their builds were timed on one problem.")
     if not pair[0].problem.work:
         raise ProblemError("This problem counts no multiply-adds. What differs stands in a tab of its own.")
     rates = _rates(pair, row)
     if rates is None:
-        raise ProblemError(f"The rates of {row.device} are not recorded.")
+        raise ProblemError(f"The rates or the limits of {row.device} are not known.")
     made = [_counted(pair, row, side) for side in (0, 1)]
     figures, runs = [f for f, _ in made], [run for _, run in made]
     return _Why(row, rates, figures, runs, *compare_reasons.reasons(figures, rates, (row.median_us, row.median_us_b)))
@@ -267,7 +269,7 @@ class _Timed:
 def _rates(pair: Pair, row: Any) -> Rates | None:
     """The machine's own, on which the row was timed; None where they are not recorded."""
     where = {w.device: w for _, w in bench.recorded().values()}.get(row.device)
-    machine = next((m for m in MACHINES.values() if m.gpu in row.device), None)
+    machine = MACHINES.get(arch_named(row.device))
     with suppress(WarpglassError):
         levels = hierarchy.plateaus(recorded_hierarchy(row.device).table).set_index("level")["GB/s"]
         if where and machine:
@@ -291,7 +293,7 @@ def _counted(pair: Pair, row: Any, side: int) -> tuple[Figures, Run]:
 
 def _arch(row: Any) -> str:
     """What the timed builds were made for."""
-    arch = next(name for name, machine in MACHINES.items() if machine.gpu in row.device)
+    arch = arch_named(row.device)
     return f"{arch}a" if arch == "sm_90" else arch
 
 

@@ -44,7 +44,7 @@ def kernels_tab(what: Row) -> list[Block]:
         try:
             rows += _rows(request, tabs.arch_of(what.request), request == what.request)
         except WarpglassError as error:
-            absent.append(f"{request.kernel.name} is not compared. {str(error).split('. ')[0].rstrip('.')}.")
+            absent.append(running.not_compared(request, error))
     if not rows:
         return [stage.note(" ".join(absent))]
     said = "Of the timed builds, per launch. P lies in: where the weights are, and the most that a block holds of them."

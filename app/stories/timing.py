@@ -16,6 +16,7 @@ from explainers.stage import Block, Stage
 from explainers.timing_stage import Shown
 from kernels.catalog import KERNELS
 from kernels.core.fields import fields_of, write_value
+from kernels.errors import ProblemError
 from kernels.run import workers
 from kernels.timing import bench, compare, tables
 
@@ -48,10 +49,10 @@ def what(state: State, backend: str) -> Asked:
     survey = workers.survey()
     gpu = survey.devices.get("gpu")
     several = tuple((one.id, one.name) for one in survey.gpus) if len(survey.gpus) > 1 else ()
-    key = choices.sweep_of(state)
-    baseline = choices.baseline_of(state) if key else ""
-    hidden = tuple(one for one in state["hide"].split("|") if one)
     now = measuring.times()
+    key = choices.sweep_of(state, now)
+    baseline = choices.baseline_of(state, now) if key else ""
+    hidden = tuple(one for one in state["hide"].split("|") if one)
     return Asked(choices.sources(state), times.stamp(), now, key, baseline, hidden, gpu.name if gpu else "", several)
 
 
@@ -68,10 +69,13 @@ def make(asked: Asked) -> Stage:
 
 def _shown(asked: Asked) -> Shown:
     there = times.known(asked.sources, asked.now)
-    field, _ = there.found[asked.sweep]
-    part = times.lines(asked.sources, asked.now, asked.sweep).part
+    sweep = asked.sweep if asked.sweep in there.found else next(iter(there.found), None)  # forgotten, or recorded anew
+    if sweep is None:
+        raise ProblemError("No sweep has two sizes yet. Measure one, or record one with python -m kernels bench.")
+    field, _ = there.found[sweep]
+    part = times.lines(asked.sources, asked.now, sweep).part
     measured = tuple(name for name in there.where if name == times.NOW)
-    return Shown(part, field, there.titles[asked.sweep], asked.baseline, asked.hidden, there.where, measured)
+    return Shown(part, field, there.titles[sweep], asked.baseline, asked.hidden, there.where, measured)
 
 
 def _here(asked: Asked) -> list[Block]:

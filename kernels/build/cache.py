@@ -1,6 +1,7 @@
 """The build cache: a folder per content, named by a hash. An entry that is cut short, changed, unreadable or another
 user's is made again; where it can be kept, folders.py says."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -16,6 +17,8 @@ from typing import Any
 from kernels.build import folders
 
 MANIFEST = "build.json"
+MAKING = "making-"  # so begin the names of folders whose entry is being made
+ABANDONED = 3600.0  # seconds
 _seconds = 0.0
 
 
@@ -44,7 +47,8 @@ def get(key: str, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple
 
 
 def _made(folder: Path, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
-    work = Path(tempfile.mkdtemp(dir=folder.parent, prefix="making-"))
+    _tidy(folder.parent)
+    work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=MAKING))
     try:
         global _seconds
         began = time.monotonic()
@@ -56,6 +60,14 @@ def _made(folder: Path, product: str, make: Callable[[Path], dict[str, Any]]) ->
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return folder, facts
+
+
+def _tidy(folder: Path) -> None:
+    """Removes what was being made by processes that were killed."""
+    for work in folder.glob(f"{MAKING}*"):
+        with contextlib.suppress(OSError):  # another process removed it
+            if time.time() - work.stat().st_mtime > ABANDONED:
+                _remove(work)
 
 
 def _put(work: Path, folder: Path, product: str) -> None:

@@ -4,6 +4,7 @@ The limits are those of the CUDA C++ Programming Guide's table of compute capabi
 driver: `python -m kernels counters --occupancy` compares with the driver's own call on a GPU.
 """
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -14,7 +15,7 @@ from kernels.core.expressions import ceil_div
 from kernels.core.launch import Constant
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.errors import ProblemError
+from kernels.errors import BuildError, ProblemError
 
 REGISTERS = 65536  # of a multiprocessor
 REGISTER_UNIT, PARTITIONS = 256, 4  # what a warp's registers are rounded up to; each partition holds a fourth of them
@@ -45,6 +46,11 @@ MACHINES = {
     "sm_100": Machine("B200", 148, 64, 32, 228 * 1024, 227 * 1024),
     "sm_120": Machine("RTX 5090", 170, 48, 24, 100 * 1024, 99 * 1024),
 }
+
+
+def arch_named(device: str) -> str:
+    """The architecture in MACHINES whose GPU a device's name names, such as sm_90 for NVIDIA H200; else empty."""
+    return next((arch for arch, m in MACHINES.items() if re.search(rf"\b{re.escape(m.gpu)}\b", device)), "")
 
 
 @dataclass(frozen=True)
@@ -168,6 +174,6 @@ def alternatives(
         try:
             made = occupancy(kernel, problem, chosen, arch, multiprocessors=multiprocessors)
             found.append((chosen, max(made, key=lambda o: (o.grid_blocks, o.shared_bytes))))
-        except ProblemError as error:
+        except (ProblemError, BuildError) as error:
             found.append((chosen, str(error)))
     return found

@@ -7,6 +7,23 @@ from dataclasses import is_dataclass
 from typing import Any
 
 MOST_NUMBERS = 4096  # that the arguments of a kept answer hold
+_of_recordings: list[Callable] = []
+
+
+def of_recordings(remember: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
+    """Decorates a function of what is recorded on disk: its answers are remembered until `recordings_changed`."""
+
+    def decorate(function: Callable) -> Callable:
+        _of_recordings.append(remember(function))
+        return _of_recordings[-1]
+
+    return decorate
+
+
+def recordings_changed() -> None:
+    """Forgets what this process has read of recordings."""
+    for kept in _of_recordings:
+        kept.cache_clear()  # type: ignore[attr-defined]
 
 
 def remembered(maxsize: int) -> Callable[[Callable], Callable]:

@@ -10,6 +10,7 @@ import pytest
 from kernels import catalog
 from kernels.build import folders
 from kernels.core.problem import Case
+from kernels.core.remembered import recordings_changed
 from kernels.core.tolerance import OutputError
 from kernels.run import execute, workers
 from kernels.run.backends import Device, Survey, recorded
@@ -100,7 +101,7 @@ def recordings(monkeypatch, tmp_path, fresh):
     """record(kernel, problem, settings): makes a recording of a run on this CPU, as if on a GPU. Pages find no
     other."""
     monkeypatch.setattr(recorded, "FOLDER", tmp_path / "runs")
-    recorded.refresh()
+    recordings_changed()
     survey = workers.survey()
     devices = {**survey.devices, "recorded": Device("recorded", GPU, "recorded", recorded.SHARED_MAX)}
     here = Survey(devices, {name: reason for name, reason in survey.reasons.items() if name != "recorded"})
@@ -115,7 +116,7 @@ def recordings(monkeypatch, tmp_path, fresh):
         return request
 
     yield record
-    recorded.refresh()
+    recordings_changed()
 
 
 @pytest.fixture

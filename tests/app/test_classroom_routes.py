@@ -179,6 +179,12 @@ def test_the_door_leads_nowhere_else(site, to):
     assert answer.headers["location"] == "/"
 
 
+def test_the_door_leads_on_to_a_long_link(site):
+    to = f"/block_table?events={'add%20A%2020%2C' * 1000}"
+    answer = site(PASSWORD="slate").post("/wg/enter", data={"password": "slate", "to": to}, follow_redirects=False)
+    assert answer.status_code == 303 and answer.headers["location"] == to
+
+
 def test_trying_passwords_ends_after_a_while(site, monkeypatch):
     monkeypatch.setattr(access, "MOST_WRONG", 2)
     client = site(PASSWORD="slate")

@@ -10,6 +10,7 @@ from app import asking
 from app.stories import STORIES
 from kernels.build import folders
 from kernels.catalog import KERNELS
+from kernels.core.remembered import recordings_changed
 from kernels.errors import TraceError
 from kernels.run import workers
 from kernels.run.backends import recorded
@@ -48,7 +49,7 @@ def test_a_harmed_recording_is_no_choice_and_the_others_stay(recordings):
         recordings("03_flash", problem, TILES)
     bad, good = sorted(recorded.FOLDER.glob("*/*"))
     (bad / "recording.json").write_text("{")
-    recorded.refresh()
+    recordings_changed()
     made = asking.ask(STORIES["tiling"], {"backend": "recorded"}, workers.survey())
     options = next(entry for entry in made.choices if entry["name"] == "recorded_problem")["options"]
     assert not made.error and [bool(o.get("why")) for o in options] == [False, True]

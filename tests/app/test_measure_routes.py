@@ -25,6 +25,9 @@ def test_what_cannot_be_measured_is_refused_with_words(client):
     assert answer.status_code == 400 and "No GPU was found" in answer.json()["error"]
     answer = client.post("/wg/measure", content="{", headers={"content-type": "application/json"})
     assert answer.status_code == 400 and "no JSON" in answer.json()["error"]
+    for odd in ({"what": []}, {"what": "sweep", "kernels": [[]]}, [], "["):
+        assert client.post("/wg/measure", json=odd).status_code == 400
+    assert client.post("/wg/measure", content=b"[" * server.MOST_ASKED).status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -39,6 +42,24 @@ def test_a_page_of_another_site_changes_nothing(client, route):
         {},
     ):
         assert client.post(route, json={"what": "hierarchy"}, headers=ours).status_code in (200, 204, 400)
+
+
+def test_while_a_class_is_led_its_leader_alone_measures(client):
+    made = client.post("/wg/rooms", json={}).json()
+    leader = {"x-warpglass-class": f"{made['code']} {made['secret']}"}
+    try:
+        for route in ("/wg/measure", "/wg/measure/stop", "/wg/measure/forget?what=sweep"):
+            refused = client.post(route, json={"what": "hierarchy"})
+            assert refused.status_code == 403 and "only its leader measures" in refused.json()["error"]
+            assert client.post(route, json={"what": "hierarchy"}, headers=leader).status_code in (200, 400)
+        assert client.get("/wg/measure").status_code == 200  # all may see how far it is
+    finally:
+        with client.websocket_connect(f"/wg/room/{made['code']}") as socket:
+            socket.send_json({"who": "leader", "secret": made["secret"]})
+            socket.send_json({"end": True})
+            while "ended" not in socket.receive_json():
+                pass
+    assert client.post("/wg/measure/stop").status_code == 200
 
 
 def test_a_question_of_any_length_is_not_read(client):

@@ -1,5 +1,7 @@
 """The choices of Paging: the step of the cache is a choice that goes along, events by hand, what is recorded."""
 
+from dataclasses import replace
+
 import pytest
 
 from app import asking
@@ -51,6 +53,19 @@ def test_an_event_that_cannot_be_is_refused_and_changes_nothing(change, words):
     asked = ask(change, **link)
     assert words in asked.refused[change[0]]
     assert asked.what == ask(**link).what and asked.link == ask(**link).link
+
+
+def test_a_moment_after_the_last_event_is_refused_in_words():
+    asked = ask(("moment", "500"), scenario="churn")
+    assert asked.refused["moment"] == "moment is 500; here it can be 0 to 12." and asked.link["moment"] == "12"
+
+
+def test_where_there_are_recordings_alone_what_they_are_not_of_is_told(monkeypatch):
+    found = workers.survey()
+    alone = replace(found, devices={"recorded": found.devices["recorded"]}, reasons={"cpu": "none", "gpu": "none"})
+    monkeypatch.setattr(workers, "survey", lambda: alone)
+    asked = asking.ask(STORY, {"scenario": "churn", "moment": "3"}, alone, None)
+    assert asked.link["moment"] == "12" and "moment is 3; recorded is 12." in asked.told
 
 
 def test_an_event_by_hand_is_taken_and_looked_at():

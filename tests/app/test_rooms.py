@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.classroom import rooms as module
-from app.classroom.rooms import ALONE, LASTS, MOST_FOLLOWERS, MOST_ROOMS, RoomError, Rooms
+from app.classroom.rooms import ALONE, BACK, LASTS, MOST_FOLLOWERS, MOST_ROOMS, RoomError, Rooms
 
 LINK = "tiling?kernel=03_flash"
 QUESTION = {"story": "tiling", "question": "reads", "kind": "options", "options": 3}
@@ -151,6 +151,17 @@ def test_only_who_has_the_secret_leads(led):
             rooms.enter(room.code, "thief", wrong)
     _, again = rooms.enter(room.code, "leader", secret)
     assert again.leads and secret not in room.told(again) and room.secret not in room.told(again)
+
+
+def test_while_a_class_is_led_its_leader_alone_is_in_charge(led, rooms, clock):
+    _, room, leader, secret = led
+    assert rooms.in_charge(room.code, secret)
+    for code, said in ((room.code, ""), (room.code, "wrong"), ("", secret), ("XXXXX", secret)):
+        assert not rooms.in_charge(code, said)
+    rooms.leave(room, leader)
+    assert not rooms.in_charge("", "")
+    clock.time += BACK + 1  # it is not coming back
+    assert rooms.in_charge("", "")
 
 
 def test_a_room_holds_300_and_a_server_30_rooms(led):

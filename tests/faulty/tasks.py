@@ -36,3 +36,22 @@ def which_gpu() -> tuple[str, int]:
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.runtime.deviceGetPCIBusId(0).encode())
     return pynvml.nvmlDeviceGetUUID(handle), cupy.cuda.runtime.getDeviceCount()
+
+
+def catch_sticky() -> None:
+    """As a page that goes on with the next kernel after one has failed."""
+    from kernels.run.backends import driver
+
+    try:
+        raise driver.failure(700, "an illegal memory access")
+    except driver.StickyError:
+        pass
+
+
+class Unsendable(Exception):
+    def __reduce__(self):
+        raise TypeError("not to be pickled")
+
+
+def raise_unsendable() -> None:
+    raise Unsendable("no")

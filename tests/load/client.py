@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx2
-import websockets
+import aiohttp
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
@@ -36,12 +35,12 @@ class Answer:
 
 
 class Browser:
-    """One page of one reader. Use it with `async with`; `open` is what a page load asks for."""
+    """One page of one reader. Use it with `async with`, where a loop runs; `open` is what a page load asks for."""
 
     def __init__(self, url: str):
-        self.url, self.who = url, secrets.token_hex(5)
-        limits = httpx2.Limits(max_connections=6, max_keepalive_connections=6)
-        self._http = httpx2.AsyncClient(base_url=url, timeout=PATIENCE, limits=limits, verify=False)
+        self.who = secrets.token_hex(5)
+        limits, patience = aiohttp.TCPConnector(limit=6), aiohttp.ClientTimeout(PATIENCE)
+        self._http = aiohttp.ClientSession(url, connector=limits, timeout=patience, raise_for_status=True)
         self._socket: Any = None
 
     async def __aenter__(self) -> "Browser":
@@ -50,28 +49,27 @@ class Browser:
     async def __aexit__(self, *_: object) -> None:
         if self._socket:
             await self._socket.close()
-        await self._http.aclose()
+        await self._http.close()
 
     async def open(self, path: str = "") -> float:
         """The page, its scripts and ours, and Streamlit's first run; seconds."""
         begin = time.monotonic()
-        html = (await self._http.get(f"/{path}")).raise_for_status().text
+        html = (await self._read(f"/{path}")).decode()
         files = dict.fromkeys(re.findall(r'(?:src|href)="\.?(/[^"]+\.(?:js|css))"', html))
         for at in (*OPENED, *files):
-            (await self._http.get(at)).raise_for_status()
+            await self._read(at)
         await self.connect()
         return time.monotonic() - begin
 
     async def connect(self) -> None:
         """Streamlit's websocket, until the page's script has run once."""
-        address = self.url.replace("http", "ws", 1) + "/_stcore/stream"
-        self._socket = await websockets.connect(address, subprotocols=["streamlit"], max_size=None, open_timeout=60)  # type: ignore[list-item]
+        self._socket = await self._http.ws_connect("/_stcore/stream", protocols=["streamlit"], max_msg_size=0)
         asked = BackMsg()
         asked.rerun_script.query_string = ""
-        await self._socket.send(asked.SerializeToString())
+        await self._socket.send_bytes(asked.SerializeToString())
         said = ForwardMsg()
         while said.WhichOneof("type") != "script_finished":
-            said.ParseFromString(await asyncio.wait_for(self._socket.recv(), 60))
+            said.ParseFromString(await self._socket.receive_bytes(timeout=60))
 
     async def ask(
         self,
@@ -88,9 +86,9 @@ class Browser:
         while True:
             query = {**params, "_who": self.who, **more, **key}
             try:
-                response = await self._http.get(f"/wg/ask/{story}", params=query)
-                made.said = response.json()
-            except (httpx2.HTTPError, ValueError) as error:
+                async with self._http.get(f"/wg/ask/{story}", params=query, raise_for_status=False) as response:
+                    made.said = await response.json()
+            except (aiohttp.ClientError, TimeoutError, ValueError) as error:
                 made.lost = f"{type(error).__name__}: {error}"
                 return made
             made.first = made.first or time.monotonic() - begin
@@ -107,12 +105,9 @@ class Browser:
             await asyncio.sleep(PAUSE)
 
     async def bundle(self, name: str) -> int:
-        """Fetches it; its bytes, as they came."""
-        response = await self._http.get(f"/wg/bundle/{name}")
-        return len(response.raise_for_status().content)
+        """Fetches it; how many bytes it holds."""
+        return len(await self._read(f"/wg/bundle/{name}"))
 
-    async def stop(self, key: str) -> None:
-        await self._http.post("/wg/stop", params={"key": key, "who": self.who})
-
-    async def get(self, path: str) -> httpx2.Response:
-        return await self._http.get(path)
+    async def _read(self, path: str) -> bytes:
+        async with self._http.get(path) as response:
+            return await response.read()

@@ -25,7 +25,7 @@ class Server:
         self.url = f"http://127.0.0.1:{port}"
         self.cache = cache or tempfile.mkdtemp(prefix="warpglass-load-")
         self.log = Path(self.cache) / "server.log"
-        with self.log.open("w") as log:
+        with self.log.open("a") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)],
                 cwd=ROOT,

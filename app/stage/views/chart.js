@@ -4,7 +4,7 @@
 import { chartView } from '../blocks.js';
 import { legend } from '../canvas.js';
 import { hub } from '../hub.js';
-import { element, textSize } from '../paint.js';
+import { element, textSize, unfetched } from '../paint.js';
 
 const NAMES = 'ends';  // so begin the names of the layers that name the lines at their ends
 
@@ -40,7 +40,8 @@ export default function (host, { meta, title }, { base }) {
     const layer = named ? meta.spec.layer : meta.spec.layer.filter(l => !l.name?.startsWith(NAMES));
     made?.unmount();
     made = null;
-    const next = await chartView(sheet, { ...meta.spec, layer, padding }, base, true, goTo);
+    let next;
+    try { next = await chartView(sheet, { ...meta.spec, layer, padding }, base, true, goTo); } catch (error) { drawn = ''; return unfetched(sheet)(error); }
     if (left || drawn !== key) return next.unmount();
     made = next;
     record.vega = made.view;

@@ -260,6 +260,7 @@ export default function (host, { meta, columns }, context) {
     if (drag?.moved) event.stopImmediatePropagation();
     drag = null;
   }, true);
+  host.dataset.zooms = '';  // these keys are its own (keys.js)
   host.addEventListener('keydown', event => {
     const act = { '+': () => zoom(1 / 1.6), '=': () => zoom(1 / 1.6), '-': () => zoom(1.6), 0: reset }[event.key];
     if (!act || event.ctrlKey || event.metaKey) return;

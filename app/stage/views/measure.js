@@ -2,8 +2,10 @@
 // stage, which is asked for anew while points come in. meta: {what, gpu, about, measured, kernels: [{name, title, fields, on}],
 // gpus: [id, name] of each where there are several}.
 import { button, element } from '../paint.js';
+import { asLeader } from '../room.js';
 
-const PAUSE = 700, ANEW = 2500;  // ms between two questions; and at least between two stages
+const PAUSE = 700, ANEW = 2500, SELDOM = 15000;  // ms between two questions; at least between two stages for who began it, and for others
+const begun = new Set();  // what this page asked for
 const kept = {};  // what -> the form as it was left: the stage is made anew while it stands there
 
 export default function (host, { meta }, { base, again }) {
@@ -53,18 +55,25 @@ export default function (host, { meta }, { base, again }) {
   };
 
   async function post(path, body) {
-    const response = await fetch(`${base}/wg/measure${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: body && JSON.stringify(body) });
-    tell(await response.json());
+    const response = await fetch(`${base}/wg/measure${path}`, { method: 'POST', headers: { 'content-type': 'application/json', ...asLeader() }, body: body && JSON.stringify(body) });
+    const said = await response.json();
+    tell(said);
+    return !said.error;
   }
-  function begin() { post('', { ...mine, what: meta.what }); }
+  async function begin() {
+    if (await post('', { ...mine, what: meta.what })) begun.add(meta.what);
+  }
   async function drop() {
-    await post(`/forget?what=${meta.what}`);
-    again();
+    if (await post(`/forget?what=${meta.what}`)) again();
   }
   async function look() {
     clearTimeout(timer);
-    const response = await fetch(`${base}/wg/measure`);
-    tell(await response.json());
+    try {
+      const response = await fetch(`${base}/wg/measure`);
+      tell(await response.json());
+    } catch {  // the server was not reached just now
+      if (!left) timer = setTimeout(look, ANEW);
+    }
   }
   function tell(now) {
     if (left) return;
@@ -76,7 +85,7 @@ export default function (host, { meta }, { base, again }) {
     end.hidden = !(now.running && ours);
     said.hidden = !now.running;
     said.textContent = `${now.done} of ${now.of} points${now.now ? `, now ${now.now}` : ''}; ${Math.round(now.seconds)} s so far.${ours ? '' : ' Another page asked for it.'}`;
-    if (version !== null && now.version !== version && (!now.running || performance.now() - shown > ANEW)) {
+    if (version !== null && now.version !== version && (!now.running || performance.now() - shown > (begun.has(meta.what) ? ANEW : SELDOM))) {
       shown = performance.now();
       version = now.version;
       return again();  // the stage with what is measured by now; this form is then made anew

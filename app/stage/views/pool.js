@@ -87,7 +87,7 @@ export default function (host, { meta }, { change }) {
     const frame = frameAt(step);
     if (at.entry !== undefined) {
       const s = frame.sequences[at.sequence], first = at.entry * size;
-      return s ? `entry ${at.entry} of ${s.name}: tokens ${first} to ${Math.min(first + size, s.length) - 1} lie in page ${s.table[at.entry]}` : '';
+      return s && at.entry < s.table.length ? `entry ${at.entry} of ${s.name}: tokens ${first} to ${Math.min(first + size, s.length) - 1} lie in page ${s.table[at.entry]}` : '';
     }
     const held = frame.pages[at.page];
     if (!held) return `page ${at.page} is free` + (frame.free[0] === at.page ? ': the next to be taken' : '');

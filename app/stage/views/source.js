@@ -122,7 +122,7 @@ export default function (host, { meta }) {
     if (event.key !== 'Enter' || !hits.length) return;
     event.preventDefault();
     hits[hit]?.classList.remove('now');
-    hit = (hit + (event.shiftKey ? -1 : 1) + hits.length) % hits.length;
+    hit = (event.shiftKey ? Math.max(hit, 0) - 1 + hits.length : hit + 1) % hits.length;
     hits[hit].classList.add('now');
     bring(hits[hit]);
     found.textContent = `${number(hit + 1)} of ${number(hits.length)}`;

@@ -26,6 +26,7 @@ STICKY = {
     718: "INVALIDPC",
     719: "LAUNCHFAIL",
 }
+_broken = 0
 _MAP_TYPES = {
     "float32": "FLOAT32",
     "float16": "FLOAT16",
@@ -51,11 +52,18 @@ def exit_code(status: int) -> int:
     return status - 600
 
 
+def broken() -> int:
+    """The exit code of the first sticky error in this process; 0 while there was none."""
+    return _broken
+
+
 def failure(status: int, said: str) -> RunError:
     """Our error for CUDA's, by its number; `said` is what CUDA says of it."""
     if status == OUT_OF_MEMORY:
         return OutOfMemory(f"The GPU ran out of memory: {said}. Choose a smaller problem.")
     if status in STICKY:
+        global _broken
+        _broken = exit_code(status)
         return StickyError(f"The kernel failed on the GPU: {said}", exit_code(status))
     return RunError(f"The kernel failed on the GPU: {said}")
 

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from kernels.catalog import KERNELS
 from kernels.core.dtypes import element_type, widened
 from kernels.core.problem import Case
+from kernels.core.remembered import of_recordings, recordings_changed
 from kernels.core.request import Request, Scope, identity_key
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, TraceError
@@ -64,7 +65,7 @@ class Recording:
     format: int = FORMAT
 
 
-@lru_cache
+@of_recordings(lru_cache)
 def device() -> Device:
     """All recorded GPUs together; BackendUnavailable if nothing is recorded."""
     names = sorted({entry.device for entry in index()})
@@ -87,13 +88,7 @@ def left_out() -> tuple[str, ...]:
     return _look()[1]
 
 
-def refresh() -> None:
-    """Forgets what there is, after recordings were written."""
-    _look.cache_clear()
-    device.cache_clear()
-
-
-@lru_cache
+@of_recordings(lru_cache)
 def _look() -> tuple[tuple[Recording, ...], tuple[str, ...]]:
     found, reasons = [], []
     for path in sorted(FOLDER.glob("*/*/recording.json")):
@@ -279,7 +274,7 @@ def save(run: Run, traffic: Traffic, yardsticks: Mapping[str, float], base: Path
         "scope": asdict(entry.scope)
     }
     (folder / "recording.json").write_text(json.dumps(said, indent=1) + "\n")
-    refresh()
+    recordings_changed()
     return folder
 
 

@@ -15,13 +15,12 @@ others do its work.
 import atexit
 import os
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from kernels.errors import BackendUnavailable, ProblemError
+from kernels.errors import BackendUnavailable, ProblemError, RunError
 from kernels.run import backends
 from kernels.run.backends.gpu import driver_missing
 from kernels.run.workers import cluster, devices
@@ -41,6 +40,8 @@ TIME_LIMIT = float(os.environ.get("WARPGLASS_TIME_LIMIT", "60"))  # seconds per 
 _lock = threading.Lock()
 _pools: dict[str, Pool] = {}
 _cluster: Cluster | None = None
+_looking = threading.Lock()
+_failed: backends.Survey | None = None  # what the last look found, if it found that no GPU answers
 
 
 def submit(
@@ -61,26 +62,38 @@ def submit(
 
 
 def survey() -> backends.Survey:
-    """backends.Survey of this machine, made once; in a worker, as it calls CUDA, unless there is no driver to call. If
-    the worker fails, that is raised and not kept: the next call looks again, as it does where no GPU answers."""
+    """backends.Survey of this machine, made once; in a worker, as it calls CUDA, unless there is no driver to call.
+    While no GPU answers it is one without, and each call looks again; who calls while another looks has what was found
+    before."""
+    global _failed
+    if not _looking.acquire(blocking=_failed is None):
+        return _failed  # type: ignore[return-value]
     try:
-        return _surveyed(gpus() if elsewhere() else ())
-    except BackendUnavailable as error:
-        return _without_gpu(str(error), int(time.monotonic() / Local.again))
+        found = _surveyed(gpus() if elsewhere() else ())
+        _failed = None
+    except (BackendUnavailable, RunError) as error:
+        found = _failed = _without_gpu(str(error))
+    finally:
+        _looking.release()
+    return found
 
 
 @lru_cache(maxsize=8)
 def _surveyed(of: tuple[Gpu, ...]) -> backends.Survey:
     """of: the GPUs of other hosts, where the workers are there."""
+    if elsewhere() and not of:
+        found = submit(backends.survey, ("cpu", "recorded"), backend="cpu", what="Looking for a compiler").result()
+        return replace(found, reasons={"gpu": "No worker of the scheduler has a GPU.", **found.reasons})
     if not elsewhere() and driver_missing():
         return backends.survey()
-    backend = "cpu" if elsewhere() and not of else "gpu"
-    found = submit(backends.survey, backend=backend, what="Looking for a GPU").result()
+    found = submit(backends.survey, backend="gpu", what="Looking for a GPU").result()
+    if "gpu" not in found.devices:
+        raise BackendUnavailable(found.reasons["gpu"])
     return replace(found, gpus=gpus())
 
 
-@lru_cache(maxsize=1)
-def _without_gpu(reason: str, _: int) -> backends.Survey:
+@lru_cache(maxsize=8)
+def _without_gpu(reason: str) -> backends.Survey:
     found = backends.survey(("cpu", "recorded"))
     return replace(found, reasons={"gpu": reason, **found.reasons})
 

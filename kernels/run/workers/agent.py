@@ -12,6 +12,7 @@ import os
 import pickle
 import socket
 import tempfile
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ MARK = "warpglass"
 KEPT = 1000  # numbers of stopped tasks that are remembered
 Answer = tuple[str, bytes, float]
 _places: dict[str, Local] = {}
+_lock = threading.Lock()
+_running: dict[Local, str] = {}  # the number of the task that each place runs
 _stopped: dict[str, None] = {}
 
 
@@ -84,8 +87,10 @@ def _run(place: Local, number: str, call: bytes, limit: float) -> tuple[str, Any
         place.ready()
     except WarpglassError as error:
         return "unusable", error
-    if number in _stopped:
-        return "unbegun", None
+    with _lock:
+        if number in _stopped:
+            return "unbegun", None
+        _running[place] = number
     try:
         function, args = pickle.loads(call)
         return "done", place.run(function, args, limit)
@@ -97,14 +102,20 @@ def _run(place: Local, number: str, call: bytes, limit: float) -> tuple[str, Any
         return "died", died.code
     except Exception as error:
         return "raised", error
+    finally:
+        with _lock:
+            _running.pop(place, None)
 
 
 def kill(number: str, dask_worker: distributed.Worker) -> None:
-    """Ends the task of that number, whether it has begun or not."""
-    _stopped[number] = None
-    for old in list(_stopped)[:-KEPT]:
-        del _stopped[old]
-    _places[dask_worker.name].kill()
+    """Ends the task of that number, whether it has begun or not; no other that has its place by now."""
+    place = _places[dask_worker.name]
+    with _lock:
+        _stopped[number] = None
+        for old in list(_stopped)[:-KEPT]:
+            del _stopped[old]
+        if _running.get(place) == number:
+            place.kill()
 
 
 def described(name: Any) -> Sequence[Any] | None:

@@ -1,6 +1,7 @@
 """The workers of a dask scheduler, on this host or others, as places of our own queues: dask carries tasks and results,
 and knows who is there; which task goes next, and to whom, is decided here (pool.py)."""
 
+import contextlib
 import functools
 import os
 import pickle
@@ -42,7 +43,8 @@ class Remote(Place):
     def __init__(self, cluster: "Cluster", at: str, gpu: Gpu | None):
         super().__init__(gpu)
         self.at, self.gone = at, False
-        self._cluster, self._number = cluster, ""
+        self._cluster, self._number, self._ended = cluster, "", False  # _ended: before its task had its number
+        self._lock = threading.Lock()
 
     def alive(self) -> bool:
         return not self.gone
@@ -53,9 +55,15 @@ class Remote(Place):
             raise WorkerDied("The host of this worker is not connected any more.")
 
     def run(self, function: Callable, args: tuple, limit: float) -> Any:
-        call, self._number = pickle.dumps((function, args)), uuid.uuid4().hex
-        end = time.monotonic() + limit + SLACK
-        how, given = self._answer(call, limit, end)
+        call, number = pickle.dumps((function, args)), uuid.uuid4().hex
+        with self._lock:
+            self._number = "" if self._ended else number
+            self._ended = False
+        if not self._number:
+            raise Unbegun
+        how, given = self._answer(number, call, limit, time.monotonic() + limit + SLACK)
+        with self._lock:
+            self._number, self._ended = "", False
         if how == "raised":
             raise given
         if how == "unusable":
@@ -66,7 +74,7 @@ class Remote(Place):
             raise Died(given)
         return given
 
-    def _answer(self, call: bytes, limit: float, end: float) -> tuple[str, Any]:
+    def _answer(self, number: str, call: bytes, limit: float, end: float) -> tuple[str, Any]:
         from distributed import CancelledError, KilledWorker
 
         from kernels.run.workers import agent
@@ -75,10 +83,10 @@ class Remote(Place):
         try:
             future = self._cluster.client.submit(
                 agent.run,
-                self._number,
+                number,
                 call,
                 limit,
-                key=f"{agent.MARK}-{self._number}",
+                key=f"{agent.MARK}-{number}",
                 workers=[self.at],
                 allow_other_workers=False,
                 resources={"gpu" if self.gpu else "cpu": 1},
@@ -113,7 +121,10 @@ class Remote(Place):
             except Exception:  # it is gone, and what it ran with it
                 self.gone = True
 
-        threading.Thread(target=ask, args=[self._number], daemon=True).start()
+        with self._lock:
+            number, self._ended = self._number, not self._number
+        if number:
+            threading.Thread(target=ask, args=[number], daemon=True).start()
 
     def end(self) -> None:
         """It is not ours to end."""
@@ -152,7 +163,10 @@ class Cluster:
                     self._connect()
                 found = self.client.scheduler_info(n_workers=-1)["workers"]
             except Exception:  # not there: told to who asks (_absent), tried again
-                found, self.client = {}, None
+                found, lost, self.client = {}, self.client, None
+                if lost:
+                    with contextlib.suppress(Exception):
+                        lost.close(timeout=1)
             self._take({at: worker["name"] for at, worker in found.items()})
             self._looked.set()
             self._stopped.wait(LOOK)

@@ -72,7 +72,7 @@ class Place:
         if self.gpu:
             return BackendUnavailable(
                 f"{self.name} ({self.gpu.id or 'the GPU'}) was taken out: {self.out.rstrip('.')}. It is tried again "
-                f"in {max(0, self.look_at - time.monotonic()):.0f} s; choose backend=cpu meanwhile."
+                f"every {self.again:g} s; choose backend=cpu meanwhile."
             )
         return WorkerDied(self.out)
 
@@ -105,7 +105,12 @@ class Local(Place):
                 self.deaths += 1
                 said = f"its worker died of it {TRIES} times (exit code {getattr(died, 'code', None)})"
             except OutOfTime:
-                said = f"it did not answer within {PROOF:g} s"
+                self._used = False
+                raise BackendUnavailable(f"it did not answer within {PROOF:g} s") from None
+            except Exception:  # it says why it cannot be used; the next look is a new worker's
+                self._process.end()
+                self._used = False
+                raise
             self._used = False
         raise BackendUnavailable(said)
 

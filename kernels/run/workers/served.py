@@ -14,7 +14,7 @@ from typing import Any
 
 from kernels.build import cache
 from kernels.errors import WarpglassError
-from kernels.run.backends.driver import StickyError
+from kernels.run.backends import driver
 
 BEGUN = b""  # says that a task was read: from here on it is lost with its worker
 _PR_SET_PDEATHSIG = 1
@@ -55,10 +55,10 @@ def _answer(asked: bytes) -> bytes:
     try:
         function, args = pickle.loads(asked)
         answer: tuple[bool, Any] = True, function(*args)
-    except StickyError as error:
-        os._exit(error.exit_code)  # the parent reads the code; nothing more can be done in this process
     except Exception as error:
         answer = False, _portable(error)
+    if code := driver.broken():
+        os._exit(code)  # the parent reads it; nothing more can be done in this process, whoever caught the error
     compiling = cache.seconds_making() - before
     try:
         return pickle.dumps((*answer, compiling))
@@ -73,5 +73,8 @@ def _portable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
+        made = RuntimeError(f"{type(error).__name__}: {error}")
+        for note in getattr(error, "__notes__", ()):
+            made.add_note(note)
+        return made
     return error

@@ -204,6 +204,16 @@ def test_a_folder_that_goes_while_an_entry_is_made_harms_nobody(made, place):
     assert get(made)[0] == place / "key"
 
 
+def test_what_a_killed_process_was_making_goes_and_what_is_being_made_now_stays(made, place):
+    get(made)
+    old, new = place / "making-old", place / "making-new"
+    for folder in (old, new):
+        folder.mkdir()
+    os.utime(old, (0, 0))
+    get(made, "another")
+    assert new.is_dir() and not old.exists()
+
+
 @pytest.mark.parametrize(
     ("said", "error"),
     [("No space left on device", OSError), ("Read-only file system", OSError), ("x.cu:3:1: error: no", BuildError)],

@@ -1,17 +1,21 @@
 """Workers of a dask scheduler: what runs there, ends, is stopped and is lost, as on one machine."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from faulty import tasks
 
 from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunTimeout, WorkerDied
 from kernels.run import workers
+from kernels.run.workers import agent
+from kernels.run.workers.place import Local
 
 ROOT = Path(__file__).parents[3]
 
@@ -95,6 +99,26 @@ def test_a_worker_that_dies_is_told_and_replaced(cluster):
     with pytest.raises(WorkerDied, match="exit_with died .with exit code 3"):
         submit(tasks.exit_with, 3).result(60)
     assert submit(int, "7").result(60) == 7
+
+
+def test_a_stop_that_comes_late_ends_no_other_task():
+    place, host = Local(), SimpleNamespace(name="a host")
+    agent._places[host.name] = place
+
+    def run(number):
+        return agent._run(place, number, pickle.dumps((os.getpid, ())), 60)
+
+    try:
+        how, pid = run("first")
+        assert how == "done"
+        agent.kill("first", host)
+        assert run("second") == ("done", pid)
+        agent.kill("third", host)
+        assert run("third") == ("unbegun", None)
+        assert run("fourth") == ("done", pid)
+    finally:
+        place.end()
+        del agent._places[host.name]
 
 
 def test_without_a_worker_for_it_a_task_is_refused_with_the_remedy(cluster):

@@ -88,7 +88,9 @@ def pool():
 def test_a_gpu_that_does_not_answer_is_taken_out_told_and_looked_at_again(pool):
     good, bad = Place(ONE), Place(TWO, BackendUnavailable("CUDA says no."))
     submit, made = pool(good, bad)
-    with pytest.raises(BackendUnavailable, match=r"H200 \(GPU-ab2\) was taken out: CUDA says no. It is tried again in"):
+    with pytest.raises(
+        BackendUnavailable, match=r"H200 .GPU-ab2. was taken out: CUDA says no. It is tried again every"
+    ):
         submit(TWO.id).result(10)
     assert [one.out for one in made.status()] == ["", "CUDA says no."]
     for _ in range(20):
@@ -140,6 +142,27 @@ def test_a_worker_that_dies_while_its_gpu_proves_itself_is_tried_three_times(mon
     with pytest.raises(BackendUnavailable, match="its worker died of it 3 times"):
         place.Local(ONE).ready()
     assert died == 3 * [devices.prove]
+
+
+@pytest.mark.parametrize("raised", [BackendUnavailable("It adds wrongly."), place.OutOfTime()])
+def test_a_gpu_that_does_not_prove_itself_is_asked_once_and_by_a_new_worker_the_next_time(monkeypatch, raised):
+    alive, asked = [], []
+
+    def run(self, function, args, limit):
+        asked.append(function)
+        if isinstance(raised, place.OutOfTime):
+            self.end()
+        raise raised
+
+    monkeypatch.setattr(place.Process, "start", lambda self: alive.append(1))
+    monkeypatch.setattr(place.Process, "alive", lambda self: bool(alive))
+    monkeypatch.setattr(place.Process, "end", lambda self: alive.clear())
+    monkeypatch.setattr(place.Process, "run", run)
+    one = place.Local(ONE)
+    for times in (1, 2):
+        with pytest.raises(BackendUnavailable, match="adds wrongly|did not answer within 60 s"):
+            one.ready()
+        assert len(asked) == times and not alive
 
 
 def test_a_gpu_that_is_not_there_is_refused():

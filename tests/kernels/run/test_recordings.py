@@ -13,6 +13,7 @@ import pytest
 from dropped import odd_kernel
 
 from kernels.catalog import KERNELS, load_kernel
+from kernels.core.remembered import recordings_changed
 from kernels.core.request import Request, Scope
 from kernels.errors import BackendUnavailable, ProblemError, TraceError
 from kernels.families.dense import DenseProblem
@@ -67,9 +68,9 @@ def test_gpu_and_cpu_traces_have_the_same_events_keys_lines_offsets_and_bytes_an
 def folder(tmp_path, monkeypatch):
     """An empty folder in place of kernels/recordings/runs."""
     monkeypatch.setattr(recorded, "FOLDER", tmp_path / "runs")
-    recorded.refresh()
+    recordings_changed()
     yield tmp_path / "runs"
-    recorded.refresh()
+    recordings_changed()
 
 
 def keep(run, device="NVIDIA H200", date="2026-11-01", base=None):
@@ -92,7 +93,7 @@ def kept(folder, two):
     """Copies of these, where recordings are looked for."""
     base, names = two
     shutil.copytree(base, folder)
-    recorded.refresh()
+    recordings_changed()
     return [folder / name for name in names]
 
 
@@ -219,7 +220,7 @@ HARMS = {
 def test_an_unreadable_recording_is_left_out_and_told(kept, harm):
     bad, good = kept
     HARMS[harm](bad)
-    recorded.refresh()
+    recordings_changed()
     assert [entry.folder for entry in recorded.index()] == [good]
     (said,) = recorded.left_out()
     assert said.startswith(f"NVIDIA_H200/{bad.name}/recording.json ") and said.endswith(f"{recorded.REMEDY}.")
@@ -251,7 +252,7 @@ def test_a_harmed_part_of_a_recording_is_told_with_its_file_and_what_to_do(kept,
 def test_a_recording_without_hashes_is_read_and_a_part_that_is_no_such_table_is_told(kept):
     made, _ = kept
     rewritten(lambda held: {k: v for k, v in held.items() if k != "sha256"})(made)
-    recorded.refresh()
+    recordings_changed()
     assert execute.run(ask(FLASH)).device == "NVIDIA H200"
     for part in ("outputs.parquet", "trace.parquet"):  # the trace is read first
         pq.write_table(pa.table({"o": [1]}), made / part)
@@ -277,5 +278,5 @@ def test_recording_goes_on_where_it_was_and_again_only_when_asked(folder):
     assert list(record.record([spec], device)) == []
     assert list(record.record([spec], device, anew=True)) == made
     (made[0] / "recording.json").unlink()  # as if it had been broken off
-    recorded.refresh()
+    recordings_changed()
     assert list(record.record([spec], device)) == made[:1]

@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from multiprocessing import forkserver
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from faulty import spec, tasks
@@ -15,9 +16,10 @@ from faulty import spec, tasks
 from kernels.build import CPU, Mode, build, folders
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
-from kernels.errors import ProblemError, RunCancelled, RunTimeout, WorkerDied
+from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunError, RunTimeout, WorkerDied
 from kernels.families.dense import DenseProblem
 from kernels.run import execute, workers
+from kernels.run.backends import Survey
 from kernels.run.workers import devices, place, process
 
 GOOD = Request(KERNELS["03_flash"], DenseProblem(seq_len=32, head_dim=32))
@@ -174,19 +176,61 @@ def test_the_survey_names_a_reason_for_every_backend_it_lacks():
     assert all(len(reason) > 20 for reason in survey.reasons.values())
 
 
-def test_a_survey_that_failed_is_not_kept(monkeypatch):
+@pytest.fixture
+def surveyed(monkeypatch):
+    """workers.survey, which looks for a GPU; what it finds is forgotten at the end."""
+    monkeypatch.setattr(workers, "driver_missing", lambda: None)
+    monkeypatch.setattr(workers, "_failed", None)
+    workers._surveyed.cache_clear()
+    yield workers.survey
+    workers._surveyed.cache_clear()
+
+
+def test_a_survey_that_failed_is_told_and_not_kept(monkeypatch, surveyed):
     def die(*_, **__):
         raise WorkerDied("its worker died")
 
-    monkeypatch.setattr(workers, "driver_missing", lambda: None)
-    workers._surveyed.cache_clear()
-    try:
-        with monkeypatch.context() as once, pytest.raises(WorkerDied):
-            once.setattr(workers, "submit", die)
-            workers.survey()
-        assert workers.survey().pick("cpu").backend == "cpu"
-    finally:
-        workers._surveyed.cache_clear()
+    with monkeypatch.context() as once:
+        once.setattr(workers, "submit", die)
+        assert surveyed().reasons["gpu"] == "its worker died" and surveyed() is surveyed()
+    found = SimpleNamespace(result=lambda: Survey({"gpu": None}, {}))
+    monkeypatch.setattr(workers, "submit", lambda *_, **__: found)
+    assert "gpu" in surveyed().devices and not surveyed().reasons
+
+
+def test_while_one_looks_again_for_a_gpu_the_others_have_what_was_found_before(monkeypatch, surveyed):
+    looking, go = threading.Event(), threading.Event()
+
+    def die(*_, **__):
+        raise BackendUnavailable("it hangs")
+
+    def hang(*_, **__):
+        looking.set()
+        assert go.wait(20)
+        raise BackendUnavailable("it hangs still")
+
+    monkeypatch.setattr(workers, "submit", die)
+    before = surveyed()
+    monkeypatch.setattr(workers, "submit", hang)
+    thread = threading.Thread(target=surveyed)
+    thread.start()
+    assert looking.wait(20) and surveyed() is before
+    go.set()
+    thread.join(20)
+    monkeypatch.setattr(workers, "submit", die)
+    assert surveyed() is before  # the same words are the same survey: what is asked stays the same question
+
+
+def test_an_error_that_its_task_catches_still_ends_a_worker_that_cuda_has_left(monkeypatch):
+    with pytest.raises(RunError, match="CUDA error ILLEGALADDRESS"):
+        workers.submit(tasks.catch_sticky, backend="cpu", what="it").result(60)
+    assert workers.submit(int, "7", backend="cpu", what="it").result(60) == 7
+
+
+def test_a_fault_that_cannot_be_sent_says_where_it_happened():
+    with pytest.raises(RuntimeError, match="Unsendable: no") as fault:
+        workers.submit(tasks.raise_unsendable, backend="cpu", what="it").result(60)
+    assert "tasks.py" in "".join(fault.value.__notes__)
 
 
 def test_a_worker_keeps_what_cannot_go_to_the_cache_where_its_server_looks_for_it():
