@@ -103,6 +103,8 @@ class Pool:
     def _work(self, place: Place) -> None:
         while task := self._next(place):
             self._run(place, task)
+            if not self._ended(place):  # a stopped task took its worker along; the next need not wait for a new one
+                self._make_ready(place)
 
     def _next(self, place: Place) -> _Task | None:
         """The next task for that place, once there is one and the place is ready; None when the pool is stopped."""
@@ -118,13 +120,8 @@ class Pool:
                 self._changed.notify_all()
                 if self._ended(place):
                     return None
-            try:
-                place.ready()
-            except Exception as error:
-                place.take_out(error if isinstance(error, WarpglassError) else WorkerDied(f"{error}"))
-                self._refuse()
+            if not self._make_ready(place):
                 continue
-            place.out = ""
             with self._changed:
                 if self._ended(place):
                     return None
@@ -133,6 +130,16 @@ class Pool:
                     task.place, task.job.began = place, time.monotonic()
                     task.handed += 1
                     return task
+
+    def _make_ready(self, place: Place) -> bool:
+        try:
+            place.ready()
+        except Exception as error:
+            place.take_out(error if isinstance(error, WarpglassError) else WorkerDied(f"{error}"))
+            self._refuse()
+            return False
+        place.out = ""
+        return True
 
     def _ended(self, place: Place) -> bool:
         return self._stopped or place not in self._places

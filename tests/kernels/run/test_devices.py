@@ -107,7 +107,7 @@ def test_where_no_gpu_answers_all_that_wait_are_told_and_the_next_looks_again(po
         with pytest.raises(BackendUnavailable, match="It cannot be started. It is tried again"):
             job.result(10)
     looked, only.broken, only.look_at = only.looked, None, 0.0
-    assert submit().result(10) == 0 and only.looked == looked + 1
+    assert submit().result(10) == 0 and only.looked > looked
 
 
 def test_a_gpu_of_another_kind_runs_only_what_names_it(pool):

@@ -91,6 +91,7 @@ def test_a_stopped_task_ends_at_once_with_its_helpers(tmp_path):
     with pytest.raises(RunCancelled, match="blocked was stopped"):
         job.result(10)
     until(lambda: gone(pid) and gone(helper))
+    until(lambda: cpu().alive == before.alive)  # another is there before it is wanted
     assert workers.submit(os.getpid, backend="cpu", what="next").result(30) != pid
     assert (cpu().failed, cpu().deaths) == (before.failed, before.deaths)  # it was asked for, and is no fault
 
