@@ -30,13 +30,14 @@ try:
 except WarpglassError as error:
     sys.exit(str(error))
 server.prepare()
+index = Path(get_static_dir()) / "index.html"
 base = server.base_of(get_option("server.baseUrlPath"))
 routes = [
     *server.routes(
         base, lambda: runtime.get_instance()._session_mgr.num_active_sessions(), f"-{get_option('server.port')}"
     ),
-    *server.pages(Path(get_static_dir()) / "index.html", base),
+    *server.pages(index, base),
 ]
-app = App(Path(__file__).parent / "page.py", routes=routes, middleware=server.middleware(base))
+app = App(Path(__file__).parent / "page.py", routes=routes, middleware=server.middleware(base, index))
 gc.freeze()
 gc.enable()

@@ -12,7 +12,8 @@
     POST /wg/measure/stop, /wg/measure/forget?what=WHAT                        -> ends it; drops what was measured
     GET  /wg/VERSION/MODULE.js                                                 -> the browser's modules, immutable
     GET  /wg/VERSION/vega.js                                                   -> Vega, Vega-Lite and vega-embed
-    GET  /, /STORY                                                             -> Streamlit's page, and our first style
+    GET  /, /STORY, /static/FILE                                               -> Streamlit's page with our first style,
+             and its files (packed.py)
     and those of a class: classroom/routes.py
 
 What changes something (POST) is taken from our own pages alone, and what measures, while a class is led here, from its
@@ -43,6 +44,7 @@ from app import answers, asking, bundles, measuring, store, vega
 from app.classroom import access
 from app.classroom import routes as classroom
 from app.origin import body_of, ours
+from app.packed import PACKED, Files, pack
 from app.stories import STORIES
 from explainers import glossary, marks, palette
 from kernels.build import CPU, Mode, build
@@ -52,7 +54,6 @@ from kernels.run import workers
 
 MODULES = Path(__file__).parent / "stage"
 TALKS = Path(__file__).parent / "talks"
-FOREVER = {"cache-control": "public, max-age=31536000, immutable"}
 LATER = 5.0  # seconds: the charts' script takes a core for a while
 PATIENCE = 1.0  # seconds that a question waits for what is being made
 OWN = {"_set", "_to", "_carried", "_part", "_key", "_again", "_who"}
@@ -161,7 +162,7 @@ def _who(request: Request, name: str) -> str:
 
 
 async def bundle(request: Request) -> Response:
-    return await _kept(request, "This bundle is not kept any more.", {**FOREVER, "content-encoding": "gzip"})
+    return await _kept(request, "This bundle is not kept any more.", PACKED)
 
 
 async def file(request: Request) -> Response:
@@ -227,11 +228,11 @@ async def module(request: Request) -> Response:
             data = await run_in_threadpool(vega.bundle)
         except WarpglassError as error:
             return Response(str(error), 503)
-        return Response(data, media_type="text/javascript", headers={**FOREVER, "content-encoding": "gzip"})
+        return Response(data, media_type="text/javascript", headers=PACKED)
     if name not in texts:
         return Response("There is no such module.", 404)
     kind = "text/css" if name.endswith(".css") else "text/javascript"
-    return Response(texts[name], media_type=kind, headers=FOREVER)
+    return Response(pack(texts[name]), media_type=kind, headers=PACKED)
 
 
 @cache
@@ -302,5 +303,9 @@ def base_of(option: str) -> str:
     return f"/{path}" if path else ""
 
 
-def middleware(base: str) -> list[Middleware]:
-    return [Middleware(access.Gate, base=base, version=version())]
+def middleware(base: str, index: Path) -> list[Middleware]:
+    """In front of Streamlit's routes and ours. index: Streamlit's page; its files lie beside it."""
+    return [
+        Middleware(access.Gate, base=base, version=version()),
+        Middleware(Files, folder=index.parent / "static", at=f"{base}/static/"),
+    ]

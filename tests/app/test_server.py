@@ -7,9 +7,11 @@ import time
 
 import pytest
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.testclient import TestClient
 
 from app import server, store
+from app.packed import Files
 from app.stories import STORIES
 from explainers import stage
 from kernels.errors import WorkerDied
@@ -178,3 +180,26 @@ def test_no_name_leads_out_of_its_folder(client, cache, route, name):
     (cache.parent / "secret").write_text("x")
     got = client.get(f"{route}{name}{'/x' if route == '/wg/file/' else ''}")
     assert got.status_code == 404 and "streamlit" not in got.text
+
+
+def test_files_that_do_not_change_are_packed_once_and_the_rest_is_passed_on(tmp_path):
+    (tmp_path / "js").mkdir()
+    (tmp_path / "js" / "one.js").write_text("let one = 1;")
+    (tmp_path.parent / "secret.js").write_text("no")
+
+    async def streamlit(scope, receive, send):
+        await Response("Streamlit's", 404)(scope, receive, send)
+
+    client = TestClient(Files(streamlit, tmp_path, "/static/"))
+    for _ in range(2):
+        answer = client.get("/static/js/one.js")
+        assert answer.text == "let one = 1;" and answer.headers["content-encoding"] == "gzip"
+        assert "javascript" in answer.headers["content-type"] and "immutable" in answer.headers["cache-control"]
+        (tmp_path / "js" / "one.js").write_text("it is not read again")
+    passed_on = [
+        client.get("/static/js/two.js"),
+        client.get("/static/..%2Fsecret.js"),
+        client.get("/static/js/one.js", headers={"accept-encoding": "identity"}),
+        client.head("/static/js/one.js"),
+    ]
+    assert [answer.status_code for answer in passed_on] == [404] * 4
