@@ -7,14 +7,21 @@
 // Not covered: times, wgmma, TMA, mbarrier. One launch at a time per process: state is global, kept out of TLS for
 // speed.
 #pragma once
+// Of a build half the time went into headers. libstdc++ can leave out std::riemann_zeta and its like, and has std::max
+// in a small header of its own.
+#include <cstddef>
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
+#if __has_include(<bits/stl_algobase.h>)
+#include <bits/stl_algobase.h>
+#else
 #include <algorithm>
+#endif
 #include <cmath>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <tuple>
 #include <utility>
 #include "fibers.h"
 
