@@ -3,7 +3,8 @@
 //
 // It stops with a message where the GPU would hang or be undefined: a deadlock, a collective that a lane of its mask
 // does not join, an access outside the launch's buffers or shared memory, an access whose probe says something else.
-// Shared memory starts as NaN. With `reversed`, threads run in the opposite order: an output that changes is a race.
+// Shared memory starts as NaN. With `reversed`, threads run in the opposite order, and what cp_async copies lands when
+// it is waited for, not at once: an output that changes is a race, or a wait that is missing.
 // Not covered: times, wgmma, TMA, mbarrier. One launch at a time per process: state is global, kept out of TLS for
 // speed.
 #pragma once
@@ -52,6 +53,7 @@ struct Launch {  // mirrored by kernels/run/backends/cpu.py
 };
 
 enum class State : uint8_t { READY, AT_BARRIER, AT_WARP, DONE };
+struct Copy { void* to; const void* from; unsigned bytes; Copy* before; };
 struct Fiber {
   void* stack_pointer;
   char* stack;
@@ -64,6 +66,7 @@ struct Fiber {
   const void* announced;  // the access its last probe logged: where, how wide, of which kind
   unsigned announced_bytes;
   AccessKind announced_kind;
+  Copy* copies;  // that have not landed, the newest
 };
 enum Collective { SHUFFLE = 1, SYNCWARP, LDMATRIX, MMA };
 constexpr const char* COLLECTIVE_NAMES[] = {"", "shuffle", "__syncwarp", "ldmatrix", "mma"};
@@ -129,6 +132,15 @@ static void rendezvous(unsigned mask, Collective collective, void* argument, voi
     if (mask >> l & 1) fibers[warp + l].state = State::READY;
 }
 
+// Its copies land, or are forgotten: a thread that ends without a wait is waited for by nobody.
+static void end_copies(Fiber& fiber, bool land) {
+  while (Copy* copy = fiber.copies) {
+    if (land) memcpy(copy->to, copy->from, copy->bytes);
+    fiber.copies = copy->before;
+    free(copy);
+  }
+}
+
 static void run_block() {
   at_barrier = done = 0;
   memset(shared_memory, 0xff, launch->shared_bytes);  // NaN, as float
@@ -151,7 +163,9 @@ static void run_block() {
       progress = true;
       simt_switch_stack(&scheduler, f.stack_pointer);
       if (failed) return;
-      if (f.state == State::DONE) ++done;
+      if (f.state != State::DONE) continue;
+      end_copies(f, false);
+      ++done;
     }
     if (at_barrier && at_barrier + done == threads) {  // like the hardware, a barrier does not wait for exited threads
       for (unsigned i = 0; i < threads; ++i)
@@ -349,14 +363,19 @@ inline void mma_m16n8k16(float (&C)[4], const unsigned (&A)[4], unsigned b0, uns
   simt::rendezvous(~0u, simt::MMA, &m, simt::multiply);
 }
 inline float exp2_approx(float x) { return exp2f(x); }
-// Immediate here: a missing cp_async_wait goes unseen.
 template <int BYTES, AccessKind KIND = AccessKind::CP_ASYNC> void cp_async(void* smem, const void* gmem) {
   simt::check_shared(smem, BYTES, KIND);
   simt::check_buffer(gmem, BYTES, AccessKind::LOAD);
-  memcpy(smem, gmem, BYTES);
+  if (!simt::launch->reversed) {
+    memcpy(smem, gmem, BYTES);
+    return;
+  }
+  auto* const copy = static_cast<simt::Copy*>(malloc(sizeof(simt::Copy)));
+  *copy = {smem, gmem, BYTES, simt::current->copies};
+  simt::current->copies = copy;
 }
 inline void cp_async_l2(void* smem, const void* gmem) { cp_async<16, AccessKind::CP_ASYNC_L2>(smem, gmem); }
-inline void cp_async_wait() {}
+inline void cp_async_wait() { simt::end_copies(*simt::current, true); }
 inline long long clock_cycles() { return 0; }
 inline long long global_time_ns() { return 0; }
 inline int multiprocessor() { return 0; }

@@ -93,7 +93,8 @@ def launch(
     """Runs the plan's launches in order over `arrays` (name -> NumPy array of the tensor's type, written in place).
 
     With `capacities` (records per thread, one per launch; probed builds only) returns their RawRecords, else []. With
-    `reversed_order` threads run last to first: an output that changes is a race. RunError names block and thread.
+    `reversed_order` threads run last to first and asynchronous copies land when they are waited for: an output that
+    changes is a race, or a wait that is missing. RunError names block and thread.
     """
     library, found = _library(build.path), []
     for number, step in enumerate(plan.launches):

@@ -86,6 +86,15 @@ def test_a_removed_syncthreads_changes_the_output(tmp_path, kernel, file, which,
     assert not all(np.array_equal(right, output, equal_nan=True) for output in runs)
 
 
+def test_a_removed_wait_for_copies_changes_the_output(variant):
+    kernel = KERNELS["lab_access"]
+    case = next(c for c in kernel.problem_type.check_cases(kernel) if "cp_async" in str(c.problem))
+    forgetful = variant("lab_access", "cp_async_wait();", "")
+    right = outputs(kernel, case.problem, settings=case.settings)
+    assert np.array_equal(right, outputs(kernel, case.problem, True, case.settings))
+    assert not np.array_equal(right, outputs(forgetful, case.problem, True, case.settings), equal_nan=True)
+
+
 # ---- the small number types ----
 
 CONVERT = """#include "common.cuh"
