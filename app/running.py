@@ -1,5 +1,6 @@
 """Runs in a worker, each made once: a story is a lens on a run, and the next story looks at the same one."""
 
+import math
 from functools import lru_cache
 
 from explainers import stage
@@ -59,6 +60,20 @@ def _yardstick(request: Request) -> dict[str, float]:
 def errors(made: Run) -> tuple[OutputError, ...]:
     """Each output's error beside torch's own on the same problem."""
     return execute.judge(made.max_abs_errors, _yardstick(made.request), made.request.problem)
+
+
+def broken(made: Run) -> tuple[str, str]:
+    """What is wrong with the outputs of a build that is broken on purpose, and the tone of that; else nothing."""
+    if not made.request.broken:
+        return "", ""
+    what = " ".join(f"{constant.what_if}: {constant.effect}" for constant in made.request.broken)
+    wrong = [error for error in errors(made) if not error.ok]
+    if not wrong:
+        return f"{what} On this problem the output is right all the same.", "info"
+    worst = max(wrong, key=lambda error: error.share)
+    if not math.isfinite(worst.largest):
+        return f"{what} The output holds NaN or infinity.", "bad"
+    return f"{what} The output is off by up to {worst.largest:.3g}; rounding explains {worst.allowed:.2g}.", "bad"
 
 
 def provenance(made: Run) -> stage.Provenance:

@@ -15,7 +15,7 @@ function write(kept) {
   try { localStorage.setItem(KEPT, JSON.stringify(kept)); } catch { /* no storage: it is forgotten */ }
 }
 
-const wasOpen = () => { try { return sessionStorage.getItem(OPEN) === 'open'; } catch { return false; } };
+const was = () => { try { return sessionStorage.getItem(OPEN); } catch { return null; } };  // 'open', 'closed', or null: nobody has said
 function keepOpen(yes) {
   try { sessionStorage.setItem(OPEN, yes ? 'open' : 'closed'); } catch { /* as above */ }
 }
@@ -43,7 +43,7 @@ export function makeGuide({ rail, choose, go, marked, opened, veil, opener, less
   // The question and all its options come first: where there is no room for both, and in a narrow window, what to look for is folded.
   const fit = () => {
     node.classList.remove('tight');
-    node.classList.toggle('tight', questions.length > 0 && (narrow.matches || body.scrollHeight > body.clientHeight));
+    node.classList.toggle('tight', questions.length > 0 && (narrow.matches || !votes.hidden || body.scrollHeight > body.clientHeight));
   };
   const room = new ResizeObserver(fit), narrow = matchMedia('(max-width: 760px)');
   const unfold = yes => {
@@ -75,7 +75,7 @@ export function makeGuide({ rail, choose, go, marked, opened, veil, opener, less
   };
   const drawVeil = () => {
     const question = node.hidden ? null : questions[at], done = read()[story.path]?.done ?? [];
-    veil(question && !done.includes(question.id) ? question.veils : []);
+    veil(question && !done.includes(question.id) ? question.veils : [], isAsked());
   };
   const answered = question => {
     const done = [...new Set([...(read()[story.path]?.done ?? []), question.id])];
@@ -182,8 +182,11 @@ export function makeGuide({ rail, choose, go, marked, opened, veil, opener, less
     drawVotes();
     if (same) return;
     if (poll?.number !== before?.number) given = null;
+    if (before?.open && !poll && questions[at]) draw();  // the class has ended
     if (story) takePoll(before, leads);
     if (questions[at]) drawTurns();
+    drawVeil();
+    fit();
   };
   // The class is asked, or shown what the run says: who follows has the card open at that question.
   const takePoll = (before, leads) => {
@@ -213,6 +216,10 @@ export function makeGuide({ rail, choose, go, marked, opened, veil, opener, less
   return {
     node,
     toggle() { show(node.hidden, true); },
+    close() {
+      show(false);
+      keepOpen(false);
+    },
     // Another story; byRail: the reader came by the rail or the course, and not by a link.
     open(to, byRail) {
       story = to;
@@ -228,7 +235,7 @@ export function makeGuide({ rail, choose, go, marked, opened, veil, opener, less
       ask.replaceChildren();
       said.replaceChildren();
       turns.replaceChildren();
-      show(wasOpen() || (byRail && !read()[to.path]?.seen));  // who reads along goes on reading along, also by Back and after a reload
+      show(was() === 'open' || (byRail && was() !== 'closed' && !read()[to.path]?.seen));  // who reads along goes on, also by Back and after a reload; who closed it is left alone
     },
     // A stage of this story: its questions. The same question stays asked.
     load(stage) {

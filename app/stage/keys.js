@@ -36,8 +36,7 @@ export const keyList = () => element('dl', { class: 'keys' }, ...KEYS.flatMap(({
 // root: holds the dialog; actions: name -> what a press does: (event) => false where it is not for us just now, and is left to the browser.
 // clicking(): a clicker's keys are never a pane's. Returns {dialog(), unmount}: dialog opens the list, or closes it.
 export function makeKeys({ root, actions, clicking }) {
-  const list = element('dialog', { class: 'all-keys', 'aria-label': 'Keys' }, element('h2', {}, 'Keys'), keyList());
-  list.append(button('Close', () => list.close(), { class: 'close-keys' }));
+  const list = element('dialog', { class: 'all-keys', 'aria-label': 'Keys' }, element('div', { class: 'row' }, element('h2', {}, 'Keys'), button('Close', () => list.close(), { class: 'close-keys' })), keyList());
   root.append(list);
   const dialog = () => {
     if (list.open) return list.close();

@@ -32,8 +32,8 @@ export function makeLook(root, repaint) {
     get theme() { return THEMES[theme]; },
     get size() { return size; },
     nextTheme() {
-      const names = Object.keys(THEMES);
-      theme = names[(names.indexOf(theme) + 1) % names.length];
+      const now = matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light', other = now === 'dark' ? 'light' : 'dark';
+      theme = { system: other, [other]: now, [now]: 'system' }[theme];  // the first press is seen
       write(THEME, theme);
       dress();
       repaint();

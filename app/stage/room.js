@@ -24,8 +24,8 @@ export function asLeader() {
 }
 
 // base: of the app's address; now() -> the moment that is shown, as a link; visit(link): goes there, leaving no way back.
-// Whatever changes is told by 'class' on the hub. Steps are counted from 0 here, from 1 in links.
-export function makeRoom({ base, now, visit }) {
+// shown(): whether what is shown is what was asked for last. Whatever changes is told by 'class' on the hub. Steps are counted from 0 here, from 1 in links.
+export function makeRoom({ base, now, visit, shown }) {
   let socket = null, tries = 0, timer = 0, sending = 0, place = null;  // place: {code, secret}
   let told = null, applied = '', settled = '', strayed = false, pin = null, pinnedAt = '';  // told: {link, step, pin} of the leader
   let unsent = [];  // what could not be said while the connection was lost
@@ -85,6 +85,7 @@ export function makeRoom({ base, now, visit }) {
     if (!place?.secret || sending) return;
     sending = setTimeout(() => {
       sending = 0;
+      if (!shown()) return;  // the moment that comes is told when it is there
       const link = withoutStep(now());
       if (link !== pinnedAt) [pin, pinnedAt] = [null, link];  // it was of another picture
       if (place?.secret && ready()) say({ at: { link, step: hub.count > 1 ? hub.step : null, pin } });

@@ -12,6 +12,7 @@ export function makeRoomPanel({ room, base, titleOf }) {
   let drawn = '', asks = false, sure = false;
   panel.ontoggle = ({ newState }) => {
     opener.setAttribute('aria-expanded', String(newState === 'open'));
+    tell();
     if (newState !== 'open') return;
     [drawn, sure] = ['', false];
     draw();
@@ -30,17 +31,18 @@ export function makeRoomPanel({ room, base, titleOf }) {
     const refused = await room.open(secret);
     if (refused) {
       asks ||= refused.secret;
-      outside(refused.said);
+      outside(refused.secret && !secret ? '' : refused.said, true);
+      if (refused.secret) panel.querySelector('input')?.focus();
     }
   };
-  function outside(error = room.state().said) {
-    const led = room.led();
+  // error: why none is led (leading), or followed.
+  function outside(error = room.state().said, leading = false) {
+    const led = room.led(), told = error ? [element('p', { class: 'note bad', role: 'alert' }, error)] : [];
     panel.replaceChildren(element('h2', {}, 'Lead a class'),
       element('p', {}, 'Others see what you show: the page, the choices, every step, the cell that you pin. They can step on their own and catch up.'),
       asks ? form('Room secret of this server', { type: 'password' }, open, 'Lead a class') : button('Lead a class', () => open(''), { class: 'first' }),
-      ...(led ? [button(`Lead class ${led.code} again`, () => room.leadAgain())] : []),
-      element('h2', {}, 'Follow a class'), form('Code', { maxlength: 12, class: 'code-field' }, code => room.join(code), 'Follow'),
-      ...(error ? [element('p', { class: 'note bad', role: 'alert' }, error)] : []));
+      ...(leading ? told : []), ...(led ? [button(`Lead class ${led.code} again`, () => room.leadAgain())] : []),
+      element('h2', {}, 'Follow a class'), form('Code', { maxlength: 12, class: 'code-field' }, code => room.join(code), 'Follow'), ...(leading ? [] : told));
   }
   function leading({ code }) {
     const address = `${location.origin}${base}/?class=${code}`;
@@ -87,12 +89,16 @@ export function makeRoomPanel({ room, base, titleOf }) {
         : strayed ? `You are on your own; the class is at ${where}.${poll?.open ? ' A question is asked there.' : ''}`
           : code && joined && !leads && !led ? 'Who leads the class is away.'
             : code && joined && !leads && !begun ? 'The class has not begun.' : '';
-    line.hidden = !words;
+    line.hidden = !words || (!code && panel.matches(':popover-open'));  // the panel says it
     if (line.firstChild?.textContent === words) return;
     line.replaceChildren(element('span', {}, words), ...(strayed && !lost ? [button('Catch up', () => room.catchUp(), { 'data-catch-up': true })] : []),
       ...(!code && said ? [button('Dismiss', () => { line.hidden = true; }, { class: 'quiet' })] : []));
   }
+  let follows = false;
   const onClass = () => {
+    const { joined, leads } = room.state();
+    if (joined && !leads && !follows) panel.hidePopover();  // the class is behind it
+    follows = joined && !leads;
     tell();
     if (panel.matches(':popover-open')) draw();
   };

@@ -45,6 +45,9 @@ export function checked(given, paths) {
   }) };
 }
 
+const many = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
+export const lengthOf = moments => `${many(moments.length, 'moment')}, ${many(minutesOf(moments), 'minute')}`;
+
 export const minutesOf = moments => Number(moments.reduce((sum, { minutes }) => sum + minutes, 0).toFixed(2));
 
 // As a file has it.

@@ -1,7 +1,7 @@
 // Where sequences are made: chosen, named, ordered, with a note at each moment; taken from files and written to them.
 import { hub } from './hub.js';
 import { button, element } from './paint.js';
-import { MOST, linkOf, makeStore, minutesOf, readFile, written } from './sequence.js';
+import { MOST, lengthOf, linkOf, makeStore, readFile, written } from './sequence.js';
 
 // rail: the stories; now(): the link of what is shown; visit(link): goes there; play(ref, sequence, at); shown(yes): it was opened or
 // closed. Returns {node, toggle, choose, ours, find}.
@@ -108,7 +108,7 @@ export function makeSequencePanel({ rail, now, visit, play, shown }) {
   }
   function drawPlan() {
     const moments = chosen()?.moments ?? [];
-    plan.textContent = moments.length ? `${moments.length} moments, ${minutesOf(moments)} minutes planned.` : 'No moment yet: go to what you want to show and press Add this moment.';
+    plan.textContent = moments.length ? `${lengthOf(moments)} planned.` : 'No moment yet: go to what you want to show and press Add this moment.';
   }
   function row(moment, n, count, editable) {
     const label = element('b', {}, moment.title || storyOf(moment.link).title), small = element('small', {}, about(moment));

@@ -1,15 +1,16 @@
 // Sequences as the page has them: the button of the header, the panel, the player, and the talks of the start page.
 import { button, element } from './paint.js';
 import { makePlayer } from './player.js';
-import { checked, minutesOf } from './sequence.js';
+import { checked, lengthOf } from './sequence.js';
 import { makeSequencePanel } from './sequence_panel.js';
 
-// rail: the stories; now(): the link of what is shown; visit(link): goes there. Returns {button, panel, bar, talks, playing, unmount}.
-export function makeSequences({ base, rail, now, visit }) {
+// rail: the stories; now(): the link of what is shown; visit(link): goes there; begins(): a talk does. Returns {button, panel, bar, talks, playing, unmount}.
+export function makeSequences({ base, rail, now, visit, begins }) {
   const opener = button('Sequence', () => panel.toggle(), { class: 'head-button front-entry', 'data-open': 'sequence', 'aria-expanded': 'false', title: 'Talks: moments in an order, with notes, played by clicker' });
   const player = makePlayer({ base, now, visit });
   const play = (ref, sequence, at) => {
     panel.toggle(false);
+    begins();
     return player.play(ref, sequence, at);
   };
   const shown = yes => {
@@ -25,7 +26,7 @@ export function makeSequences({ base, rail, now, visit }) {
     panel.ours(list);
     talks.replaceChildren(...list.map(talk => {
       const ref = `ours ${talk.id}`;
-      return element('li', { 'data-talk': talk.id }, element('b', {}, talk.title), element('span', {}, `${talk.moments.length} moments, ${minutesOf(talk.moments)} minutes`),
+      return element('li', { 'data-talk': talk.id }, element('b', {}, talk.title), element('span', {}, lengthOf(talk.moments)),
         element('span', { class: 'row' }, button('Play', () => play(ref, talk)), button('Look at the notes', () => { panel.choose(ref); panel.toggle(true); }, { class: 'quiet' })));
     }));
   }).catch(error => talks.replaceChildren(element('li', {}, `The talks could not be fetched (${error.message}). Load the page anew.`)));

@@ -44,8 +44,8 @@ function makeApp(root, { base, rail }) {
   // ---- the parts ----
   root.replaceChildren();
   const look = makeLook(root, () => repaint()), presents = () => story.path !== 'start' && present.toggle();
-  const room = makeRoom({ base, now, visit: link => visit(link, true) }), lesson = makeRoomPanel({ room, base, titleOf: path => storyOf(path)?.title ?? path });
-  const sequences = makeSequences({ base, rail, now, visit });
+  const room = makeRoom({ base, now, visit: link => visit(link, true), shown: () => !asking() && !!root.dataset.shown }), lesson = makeRoomPanel({ room, base, titleOf: path => storyOf(path)?.title ?? path });
+  const sequences = makeSequences({ base, rail, now, visit, begins: () => guide.close() });
   const header = makeHeader({ rail, open: path => leave(path), guide: () => guide.toggle(), beside: [sequences.button, lesson.opener], entries: [
     { label: 'Present', title: 'Picture, sentence and code alone, in large type (p)', front: true, onClick: presents },
     { label: 'Sequence', title: 'Talks: moments in an order, with notes, played by clicker', onClick: () => sequences.button.click() },
@@ -61,7 +61,7 @@ function makeApp(root, { base, rail }) {
     { label: 'Save as PNG', title: 'An image of what stands on the stage', stays: true, onClick: savePicture },
     { label: 'Print', title: 'This moment on one page', onClick: () => print() }] });
   const clock = makeClock({ onRest: rested });
-  const guide = makeGuide({ rail, lesson: room, choose: id => choosePicture(id || stage.pictures[0]?.id), go: path => leave(path), marked: () => header.marks(progress()), opened: header.guideOpen, veil: parts => { root.dataset.veils = parts.join(' '); }, opener: () => header.asks });
+  const guide = makeGuide({ rail, lesson: room, choose: id => choosePicture(id || stage.pictures[0]?.id), go: path => leave(path), marked: () => header.marks(progress()), opened: header.guideOpen, veil: (parts, byClass) => { root.dataset.veils = parts.join(' '); root.classList.toggle('polled', byClass); }, opener: () => header.asks });
   const start = makeStart({ base, rail, go: path => leave(path), talks: sequences.talks });
   const messages = makeMessages(), vacant = element('div', { class: 'vacant', hidden: true });  // in the picture's place while there is none
   const present = makePresent({ root, changed: yes => look.present(yes), stop: () => clock.stop(), way: embedded && wayOut(address) });

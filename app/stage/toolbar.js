@@ -65,7 +65,7 @@ function control(choice, why, change, narrow = false) {
     made.onchange = () => send(String(made.checked));
   } else {
     made = element('input', kind === 'number' ? { type: 'number', min: choice.low, max: choice.high, step: choice.whole ? 1 : 'any', value } : { type: 'text', value, spellcheck: 'false' });
-    made.onchange = () => send(made.validity.badInput ? 'no number' : made.value.trim());
+    made.onchange = () => send(made.validity.badInput ? 'NaN' : made.value.trim());
   }
   made.dataset.name = name;
   made.disabled = !!choice.disabled;

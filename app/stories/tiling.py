@@ -23,7 +23,9 @@ def make(request: Request) -> Stage:
     made = tiling.stage_of(run, running.provenance(run), beside)
     matrices, *others = made.views
     made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *others])
-    return replace(made, questions=[*questions.tiling(run, made), *questions.beside(made)])
+    summary, tone = running.broken(run)
+    asked = [*questions.tiling(run, made), *questions.beside(made)]
+    return replace(made, questions=asked, summary=summary, tone=tone or made.tone)
 
 
 def bytes_tab(request: Request) -> list[Block]:
