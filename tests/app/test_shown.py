@@ -1,6 +1,7 @@
 """What pages say, without a browser: figures, warnings and refusals of single links. That every story shows every
 kernel whole is tested by test_stories.py."""
 
+import re
 from dataclasses import replace
 
 import pandas as pd
@@ -25,6 +26,24 @@ def state(page):
 
 def said(link, tab):
     return words(open_page(link).tab(tab))
+
+
+@pytest.mark.parametrize(
+    ("link", "said", "tone"),
+    [
+        (
+            "what_if=RESCALE",
+            "No rescaling: after the max rises, .* The output is off by up to [0-9.]+; ",
+            "bad",
+        ),
+        ("what_if=SUBTRACT_MAX&score_scale=100", "No max subtraction: .* The output holds NaN or infinity.", "bad"),
+        ("what_if=SUBTRACT_MAX", "No max subtraction: .* On this problem the output is right all the same.", "info"),
+        ("", "", "info"),
+    ],
+)
+def test_why_tiles_says_what_a_what_if_does_to_the_output(link, said, tone):
+    stage = open_page(f"tiling?kernel=03_flash&backend=cpu&{link}").stage
+    assert re.fullmatch(f"{said}.*", stage.summary) and stage.tone == tone
 
 
 # ---- where it comes from ----

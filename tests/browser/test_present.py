@@ -192,7 +192,7 @@ def test_theme_and_size_are_kept_and_hold_for_everything(page):
         drawn_size(page),
     )
     sizes = page.evaluate(SIZES)
-    press(page, "t", "t", "+", "+", "+")
+    press(page, "t", "+", "+", "+")
     dark = page.evaluate("getComputedStyle(document.querySelector('.wg .code')).backgroundColor")
     assert dark != light and max(map(int, re.findall(r"\d+", dark)[:3])) < 80
     page.reload()

@@ -214,3 +214,16 @@ def test_the_talks_that_come_with_the_app_are_found_at_the_start_and_can_be_made
     shown(page, "block_table")
     expect(page.locator(".wg .player .place")).to_have_text("1 of 21, step 1 of 2")
     assert step_of(page) == 1
+
+
+def test_a_sequence_of_another_version_stays_for_the_version_that_reads_it(visit):
+    page = visit(f"/tiling?{SMALL}")
+    other = {"id": "other", "format": "warpglass-sequence", "version": 99, "title": "Later", "scenes": [1, 2]}
+    page.evaluate("kept => localStorage.setItem('warpglass-sequences', JSON.stringify(kept))", [other])
+    open_panel(page)
+    add(page)
+    mine, kept = page.evaluate(STORED)
+    assert mine["title"] == "My sequence" and kept == other
+    panel(page).get_by_role("button", name="Delete").click()
+    panel(page).get_by_role("button", name="Delete").click()
+    assert page.evaluate(STORED) == [other]
