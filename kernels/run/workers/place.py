@@ -10,6 +10,7 @@ from kernels.run.workers import devices
 from kernels.run.workers.process import Died, OutOfTime, Process, Unbegun
 
 PROOF = 60.0  # seconds that a GPU may take to answer; the first time CUDA starts
+MOST_HELD, MOST_HELD_GPU = 2**30, 2**32  # bytes that a worker may hold between two tasks; CUDA itself holds a lot
 TRIES = 3  # times that a worker may die while it proves its GPU
 
 
@@ -89,9 +90,12 @@ class Local(Place):
         return self._process.alive()
 
     def ready(self) -> None:
-        """Starts the worker if it does not run; a GPU's first shows that it answers."""
+        """Starts the worker if it does not run, or holds too much; a GPU's first shows that it answers."""
         if self.alive():
-            return
+            if self._process.held_bytes() < (MOST_HELD_GPU if self.gpu else MOST_HELD):
+                return
+            self._process.end()
+            self._used = False
         self.deaths += self._used  # it died while it had nothing to do
         self._used = False
         for _ in range(TRIES):

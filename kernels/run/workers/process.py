@@ -63,6 +63,15 @@ class Process:
         process = self._process
         return process is not None and not connection.wait([process.sentinel], 0)
 
+    def held_bytes(self) -> int:
+        """Its resident memory; 0 where nobody says."""
+        process = self._process
+        try:
+            pages = int(Path(f"/proc/{process.pid if process else None}/statm").read_text().split()[1])
+        except (OSError, ValueError, IndexError):
+            return 0
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
     def start(self) -> None:
         """Starts it, unless it runs. WorkerDied where it cannot be started."""
         if self.alive():

@@ -96,6 +96,22 @@ def test_a_stopped_task_ends_at_once_with_its_helpers(tmp_path):
     assert (cpu().failed, cpu().deaths) == (before.failed, before.deaths)  # it was asked for, and is no fault
 
 
+def test_a_worker_that_holds_too_much_is_replaced_between_two_tasks(monkeypatch):
+    one = place.Local()
+
+    def pid():
+        one.ready()
+        return one.run(os.getpid, (), 30)
+
+    try:
+        first = pid()
+        assert pid() == first
+        monkeypatch.setattr(place, "MOST_HELD", 2**20)
+        assert pid() != first and gone(first) and not one.deaths
+    finally:
+        one.end()
+
+
 def test_clients_take_turns_and_are_told_their_place(tmp_path):
     held = [blocked(tmp_path, f"held{n}")[0] for n in range(workers.CPU_WORKERS)]
     order = tmp_path / "order"
