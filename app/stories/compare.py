@@ -48,8 +48,8 @@ MOST_LEADING = 2  # reasons that stand under the verdict
 
 
 def _most(amounts: Sequence[float]) -> int:
-    """The first place of the largest."""
-    return max(range(len(amounts)), key=lambda n: amounts[n])
+    """The first place of the largest; 0 where there is none."""
+    return max(range(len(amounts)), key=lambda n: amounts[n], default=0)
 
 
 def _step_of_bytes(run: Run) -> int:
