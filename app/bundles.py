@@ -7,7 +7,6 @@ whoever asks. They are kept on disk (store.py), so that another server finds the
 import asyncio
 import contextlib
 import functools
-import gzip
 import hashlib
 import json
 import math
@@ -29,7 +28,7 @@ from kernels.build.cpp import Toolchain
 from kernels.core.remembered import recordings_changed
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.errors import RunError, WarpglassError
+from kernels.errors import FAULT, RunError, WarpglassError
 from kernels.run import workers
 
 ROOT = Path(__file__).parents[1]
@@ -39,7 +38,6 @@ FORGIVEN = 2.0  # seconds for which a failure is the answer to all who ask; then
 WAITS = 3.0  # seconds after which who has not asked again does not wait any more
 LOOKED_AGAIN = 5.0  # seconds
 PRUNES = 60.0  # seconds between two looks at how much is kept
-FAULT = "This is a fault of Warpglass; its log says where."
 
 
 @dataclass(frozen=True)
@@ -325,7 +323,7 @@ def _make(path: str, part: str, what: Any, key: str, recorded: str) -> list[str]
     story = STORIES[path]
     _files.clear()
     made = story.parts[part](what) if part else story.make(what)
-    names = [store.keep(gzip.compress(stage.encode(made), 6, mtime=0)), *_files]
+    names = [store.keep(store.pack(stage.encode(made))), *_files]
     store.note(key, names)
     _prune()
     return names

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernels.catalog import KERNELS
-from kernels.errors import ProblemError, WarpglassError
+from kernels.errors import FAULT, ProblemError, WarpglassError
 from kernels.run import workers
 from kernels.run.backends import Survey
 from kernels.timing import bench, hierarchy, protocol, sweeps
@@ -208,7 +208,7 @@ def _run(what: str, work: Iterator[tuple[str, dict[str, Any] | None]]) -> None:
         error = "" if _stopping.is_set() else str(failed)
     except Exception as failed:  # a fault of ours must not leave it running for ever
         traceback.print_exception(failed)
-        error = f"{type(failed).__name__}: {failed}. This is a fault of Warpglass; its log says where."
+        error = f"{type(failed).__name__}: {failed}. {FAULT}"
     with _lock:
         _job = None
         seconds = time.monotonic() - _began

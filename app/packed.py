@@ -1,6 +1,5 @@
 """What every browser fetches when it opens a page: packed once and held, as a class opens it at the same moment."""
 
-import gzip
 import mimetypes
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +9,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app import store
+
 PACKED = {
     "cache-control": "public, max-age=31536000, immutable",
     "content-encoding": "gzip",
@@ -18,8 +19,8 @@ PACKED = {
 
 
 @lru_cache(maxsize=256)
-def pack(text: str) -> bytes:
-    return gzip.compress(text.encode(), 6, mtime=0)
+def packed(text: str) -> bytes:
+    return store.pack(text.encode())
 
 
 class Files:
@@ -38,6 +39,6 @@ class Files:
         if path not in self.known or "gzip" not in Headers(scope=scope).get("accept-encoding", ""):
             return await self.app(scope, receive, send)
         if path not in self.held:
-            self.held[path] = await run_in_threadpool(lambda: gzip.compress(self.known[path].read_bytes(), 6, mtime=0))
+            self.held[path] = await run_in_threadpool(lambda: store.pack(self.known[path].read_bytes()))
         kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
         await Response(self.held[path], media_type=kind, headers=PACKED)(scope, receive, send)

@@ -17,8 +17,7 @@
     and those of a class: classroom/routes.py
 
 What changes something (POST) is taken from our own pages alone, and what measures, while a class is led here, from its
-leader. A question costs the web process a few milliseconds
-and no rerun; all work is done by workers (bundles.py).
+leader. A question costs the web process a few milliseconds and no rerun; all work is done by workers (bundles.py).
 """
 
 import asyncio
@@ -44,12 +43,12 @@ from app import answers, asking, bundles, measuring, store, vega
 from app.classroom import access
 from app.classroom import routes as classroom
 from app.origin import body_of, ours
-from app.packed import PACKED, Files, pack
+from app.packed import PACKED, Files, packed
 from app.stories import STORIES
 from explainers import glossary, marks, palette
 from kernels.build import CPU, Mode, build
 from kernels.core.fields import shortened
-from kernels.errors import BackendUnavailable, RunCancelled, WarpglassError
+from kernels.errors import FAULT, BackendUnavailable, RunCancelled, WarpglassError
 from kernels.run import workers
 
 MODULES = Path(__file__).parent / "stage"
@@ -152,7 +151,7 @@ async def ask(request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(answer, path, query))
     except Exception as error:
         traceback.print_exception(error)
-        said = f"{STORIES[path].title} could not answer: {type(error).__name__}: {error}. {bundles.FAULT}"
+        said = f"{STORIES[path].title} could not answer: {type(error).__name__}: {error}. {FAULT}"
         return JSONResponse({"story": path, "error": said, "title": "This could not be answered."}, 500)
 
 
@@ -232,7 +231,7 @@ async def module(request: Request) -> Response:
     if name not in texts:
         return Response("There is no such module.", 404)
     kind = "text/css" if name.endswith(".css") else "text/javascript"
-    return Response(pack(texts[name]), media_type=kind, headers=PACKED)
+    return Response(packed(texts[name]), media_type=kind, headers=PACKED)
 
 
 @cache

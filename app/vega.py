@@ -1,7 +1,6 @@
 """Vega, Vega-Lite and vega-embed as one script, from vl-convert, which brings them; made once and kept. No request
 goes to the internet."""
 
-import gzip
 import threading
 from importlib.metadata import version
 
@@ -29,7 +28,7 @@ def bundle() -> bytes:
 def make() -> bytes:
     """The script, made; the server keeps it, as the worker may be another host's."""
     text = vl_convert.javascript_bundle(None, VERSION)  # type: ignore[arg-type]  # None: the libraries alone
-    return gzip.compress(text.encode(), 6, mtime=0)
+    return store.pack(text.encode())
 
 
 def made_by() -> str:

@@ -17,6 +17,8 @@ WarpglassError
 └── TraceError            a trace, recording or table that cannot be read
 """
 
+FAULT = "This is a fault of Warpglass; its log says where."  # told of any other exception
+
 
 class WarpglassError(Exception):
     """The base of all errors that a user may read."""
