@@ -66,8 +66,11 @@ def survey() -> backends.Survey:
     While no GPU answers it is one without, and each call looks again; who calls while another looks has what was found
     before."""
     global _failed
-    if not _looking.acquire(blocking=_failed is None):
-        return _failed  # type: ignore[return-value]
+    before = _failed
+    if before is None:
+        _looking.acquire()
+    elif not _looking.acquire(blocking=False):
+        return before
     try:
         found = _surveyed(gpus() if elsewhere() else ())
         _failed = None
