@@ -246,7 +246,7 @@ def _check_argument(file: str, where: str, arg: Any) -> None:
     ):
         raise FrontMatterError(
             f'{file}: {where} is {arg!r}; it must be a tensor\'s name, "int32 EXPRESSION", '
-            f"{{map = TENSOR, box = [...], swizzle = BYTES}} or {{struct = [...]}}."
+            f"{{map = TENSOR, box = [...] or {{AXIS = ...}}, swizzle = BYTES}} or {{struct = [...]}}."
         )
     if arg.get("swizzle", 0) not in (0, 32, 64, 128):
         raise FrontMatterError(f"{file}: {where}.swizzle is {arg['swizzle']!r}; it must be 0, 32, 64 or 128 bytes.")

@@ -48,12 +48,14 @@ class Tuned:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A TMA descriptor of a tensor as an argument (CUtensorMap by value). box: elements per dimension of the tensor,
-    outermost first; swizzle: 0, 32, 64 or 128 bytes."""
+    """A TMA descriptor of a tensor as an argument (CUtensorMap by value). box: elements per dimension, outermost first;
+    swizzle: 0, 32, 64 or 128 bytes. axes: the names of the tensor's axes in the order of the map's dimensions; empty
+    for the order in memory."""
 
     tensor: str
     box: tuple[int, ...]
     swizzle: int = 0
+    axes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

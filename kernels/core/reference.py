@@ -1,8 +1,11 @@
 """Attention in float64, which every kernel is compared with; and torch's own attention, the yardstick for error."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+
+from kernels.core.dtypes import element_type
 
 ROWS_AT_ONCE = 2**22  # scores held at a time: 32 MB
 
@@ -119,3 +122,91 @@ def torch_decode_attention(
     with torch.inference_mode():
         o = torch.nn.functional.scaled_dot_product_attention(query[None, :, None], keys, values, bias, scale=scale)
     return o[0, :, 0].cpu().numpy()
+
+
+def grouped_attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool, on_gpu: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """(o, lse) in float64 by torch, a block of rows at a time: o of the shape of q, lse [batch, num_heads, queries].
+
+    q: [batch, num_heads, queries, head_dim]; k, v: [batch, num_kv_heads, keys, head_dim] of any float type. The causal
+    mask ends at the last key. A row that sees no key has o 0 and lse -inf.
+    """
+    import torch
+
+    device = "cuda" if on_gpu else "cpu"
+    queries, keys, values = (torch.from_numpy(a.astype(np.float64)).to(device) for a in (q, k, v))
+    o, lse = torch.empty_like(queries), torch.empty(q.shape[:3], dtype=torch.float64, device=device)
+    count, length, group = q.shape[2], k.shape[2], q.shape[1] // k.shape[1]
+    rows = max(1, (8 if on_gpu else 1) * ROWS_AT_ONCE // length)
+    for b, h in np.ndindex(q.shape[:2]):
+        for first in range(0, count, rows):
+            end = min(count, first + rows)
+            s = scale * (queries[b, h, first:end] @ keys[b, h // group].T)
+            if causal:
+                s.masked_fill_(~_seen(first, end, length, length - count, device), -torch.inf)
+            lse[b, h, first:end] = torch.logsumexp(s, -1)
+            o[b, h, first:end] = torch.softmax(s, -1) @ values[b, h // group]
+    o[torch.isneginf(lse)] = 0
+    return o.cpu().numpy(), lse.cpu().numpy()
+
+
+def torch_grouped_attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool, device: str = "cpu"
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same by torch in the arrays' own type: o by scaled_dot_product_attention, lse from products of that type
+    added up in float32."""
+    import torch
+
+    group, offset = q.shape[1] // k.shape[1], k.shape[2] - q.shape[2]
+    queries, keys, values = (on_device(a, device) for a in (q, k, v))
+    keys, values = (a.repeat_interleave(group, 1) for a in (keys, values))
+    mask = _seen(0, q.shape[2], k.shape[2], offset, device) if causal and offset else None
+    with torch.inference_mode():
+        o = torch.nn.functional.scaled_dot_product_attention(
+            queries, keys, values, mask, scale=scale, is_causal=causal and mask is None
+        )
+        lse = torch.stack(
+            [_lse(*pair, scale, causal, offset) for pair in zip(queries.flatten(0, 1), keys.flatten(0, 1))]
+        )
+        lse = lse.reshape(q.shape[:3])
+        o[torch.isneginf(lse)] = 0
+    return on_host(o), lse.cpu().numpy()
+
+
+def _lse(q: Any, k: Any, scale: float, causal: bool, offset: int) -> Any:
+    """lse of one head, float32 [queries]. On a GPU the tensor cores multiply, as in the kernels."""
+    import torch
+
+    s = scale * (torch.mm(q, k.T, out_dtype=torch.float32) if q.is_cuda else q.float() @ k.float().T)
+    if causal:
+        s.masked_fill_(~_seen(0, len(q), len(k), offset, q.device), -torch.inf)
+    return torch.logsumexp(s, -1)
+
+
+def _seen(first: int, end: int, keys: int, offset: int, device: Any) -> Any:
+    """Which keys the queries [first, end) see under a causal mask, bool [end - first, keys]."""
+    import torch
+
+    return torch.arange(keys, device=device) <= torch.arange(first, end, device=device)[:, None] + offset
+
+
+def on_device(array: np.ndarray, device: str) -> Any:
+    """An array as a torch tensor on a device, in its own type; torch takes bfloat16 and float8 from NumPy as bare
+    bits."""
+    import torch
+
+    kind, array = element_type(array.dtype), np.ascontiguousarray(array)
+    bits = array.view(f"u{kind.bytes}") if array.dtype.kind == "V" else array
+    return torch.from_numpy(bits).to(device).view(getattr(torch, kind.torch))
+
+
+def on_host(tensor: Any) -> np.ndarray:
+    """A torch tensor as an array of its own type."""
+    import torch
+
+    tensor = tensor.detach().cpu().contiguous()
+    kind = element_type(str(tensor.dtype).removeprefix("torch."))
+    if tensor.dtype in (torch.bfloat16, torch.float8_e4m3fn):
+        return tensor.view(getattr(torch, f"uint{8 * kind.bytes}")).numpy().view(kind.numpy)
+    return tensor.numpy()

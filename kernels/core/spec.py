@@ -271,11 +271,10 @@ def _launch(text: LaunchText, names: dict[str, Any], tensors: set[str], where: s
 
 def _argument(arg: Any, names: dict[str, Any], tensors: set[str], where: str) -> Any:
     if isinstance(arg, dict) and "map" in arg:
-        return TensorMap(
-            _known(arg["map"], tensors, where),
-            tuple(whole(s, names, where, 1) for s in arg["box"]),
-            int(arg.get("swizzle", 0)),
-        )
+        box = arg["box"]
+        sizes, axes = (box.values(), tuple(box)) if isinstance(box, dict) else (box, ())
+        made = tuple(whole(s, names, where, 1) for s in sizes)
+        return TensorMap(_known(arg["map"], tensors, where), made, int(arg.get("swizzle", 0)), axes)
     if isinstance(arg, dict):
         return _struct(arg["struct"], names, where)
     kind, _, expression = arg.partition(" ")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.core.dtypes import element_type
+from kernels.core.reference import on_device
 from kernels.errors import OutOfMemory, PeerUnavailable
 
 PEERS = {
@@ -31,7 +31,7 @@ class Peer:
         """Takes q, k and v to the GPU. PeerUnavailable where torch's attention cannot compute the problem."""
         arrays, self.options = problem.peer_inputs(inputs)
         self.name, self.output = name, problem.outputs[0]
-        self.tensors = [to_torch(array, "cuda") for array in arrays]
+        self.tensors = [on_device(array, "cuda") for array in arrays]
         self.set_bytes = sum(t.nbytes for t in self.tensors)
         self.peak_bytes = self.moved_bytes = 0  # known after the first run
 
@@ -66,17 +66,6 @@ class Peer:
         """`count` functions, each of which enqueues one run over tensors of its own."""
         sets = [self.tensors] + [[t.clone() for t in self.tensors] for _ in range(count - 1)]
         return [partial(self._run, tensors) for tensors in sets]
-
-
-def to_torch(array: np.ndarray, device: str) -> Any:
-    """An array as a torch tensor on a device, in its own type; torch takes bfloat16 and float8 from NumPy as bare
-    bits."""
-    import torch
-
-    array = np.ascontiguousarray(array)
-    kind = element_type(array.dtype)
-    bits = array.view(f"u{kind.bytes}") if array.dtype.kind == "V" else array
-    return torch.from_numpy(bits).to(device).view(getattr(torch, kind.torch))
 
 
 def _reason(name: str, error: Exception, said: list) -> str:

@@ -108,9 +108,9 @@ def tensor_map(tensor: Tensor, asked: TensorMap, address: int) -> np.ndarray:
     a box holds beyond the tensor's edges reads as zero. ProblemError for a tensor that has no such map."""
     from cuda.bindings import driver as cuda
 
-    shape, box = tensor.shape[::-1], asked.box[::-1]  # CUDA begins with the innermost dimension
-    strides = np.cumprod([tensor.itemsize, *shape[:-1]])[1:].tolist()  # bytes, of all dimensions but the innermost
-    _check_map(tensor, asked, strides)
+    shape, steps = dimensions(tensor, asked)
+    _check_map(tensor, asked, steps[:-1])
+    shape, strides, box = shape[::-1], steps[-2::-1], asked.box[::-1]  # CUDA begins with the innermost dimension
     swizzles, types = cuda.CUtensorMapSwizzle, cuda.CUtensorMapDataType
     made = _check(
         cuda.cuTensorMapEncodeTiled(
@@ -130,6 +130,20 @@ def tensor_map(tensor: Tensor, asked: TensorMap, address: int) -> np.ndarray:
         )
     )
     return np.array([int(word) for word in made.opaque], np.uint64).view("V128")
+
+
+def dimensions(tensor: Tensor, asked: TensorMap) -> tuple[list[int], list[int]]:
+    """(sizes, bytes from one to the next) of the map's dimensions, outermost first. ProblemError for axes that are not
+    the tensor's, or end with another than the innermost."""
+    steps = np.cumprod([tensor.itemsize, *tensor.shape[:0:-1]])[::-1].tolist()
+    axes = asked.axes or tensor.axes
+    if sorted(axes) != sorted(tensor.axes) or axes[-1:] != tensor.axes[-1:]:
+        raise ProblemError(
+            f"The tensor map of {tensor.name} cannot be made: its box names {', '.join(axes)}, and the tensor has "
+            f"{', '.join(tensor.axes)}. Name each axis once, {tensor.axes[-1]} last."
+        )
+    order = [tensor.axes.index(axis) for axis in axes]
+    return [tensor.shape[n] for n in order], [steps[n] for n in order]
 
 
 def _check_map(tensor: Tensor, asked: TensorMap, strides: list[int]) -> None:

@@ -85,3 +85,12 @@ def test_what_cuda_says_is_told_apart_by_its_number_and_not_by_its_words():
     assert type(said) is RunError and "CUDA error ILLEGALADDRESS" in str(said)
     assert len({driver.exit_code(status) for status in driver.STICKY}) == len(driver.STICKY)
     assert all(0 < driver.exit_code(status) < 128 for status in driver.STICKY)
+
+
+def test_a_box_by_names_of_axes_has_its_own_order_whatever_the_order_in_memory():
+    made = Tensor("x", (2, 10, 3, 64), "float16", ("batch", "key", "head", "dim"))
+    by_name = TensorMap("x", (1, 1, 5, 64), 128, ("batch", "head", "key", "dim"))
+    assert driver.dimensions(made, by_name) == ([2, 3, 10, 64], [3840, 128, 384, 2])
+    assert driver.dimensions(made, TensorMap("x", (1, 5, 1, 64))) == ([2, 10, 3, 64], [3840, 384, 128, 2])
+    with pytest.raises(ProblemError, match="its box names batch, key, dim, and the tensor has batch, key, head, dim"):
+        driver.dimensions(made, TensorMap("x", (1, 5, 64), 0, ("batch", "key", "dim")))

@@ -1,0 +1,251 @@
+"""The problem of the dense kernels for tensor cores: attention over Q, K and V of 16 bits, with grouped heads, lengths
+of its own for queries and keys, and either of the usual orders in memory."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kernels.core import reference
+from kernels.core.dtypes import element_type
+from kernels.core.fields import problem_field
+from kernels.core.problem import Case, ProblemBase, Work
+from kernels.core.tensors import Role, Tensor
+from kernels.errors import PeerUnavailable, ProblemError
+
+DTYPES = ("float16", "bfloat16")
+ORDERS = {"bhsd": (0, 1, 2, 3), "bshd": (0, 2, 1, 3)}  # layout -> where batch, head, row, dim lie, outermost first
+SCORES = ("random", "rising", "sink", "low_rank")
+LOW_RANK = 4
+
+
+@dataclass(frozen=True)
+class SixteenBitProblem(ProblemBase):
+    """Attention over random Q [batch, num_heads, seq_len, head_dim] and K, V [batch, num_kv_heads, seq_len_kv,
+    head_dim] of 16 bits; sums are float32. Every num_heads / num_kv_heads neighbouring query heads read one KV head.
+
+    The causal mask ends at the last key, as in FlashAttention: query i sees the keys up to i + seq_len_kv - seq_len. A
+    query that sees none has output 0 and lse -inf. lse: the natural logarithm of the sum of e^score, float32.
+
+    scores: random (normal, of standard deviation `score_scale`), rising (larger from key to key, which moves the
+    running max in every tile), sink (the first key far above all others), low_rank (Q and K from 4 directions).
+    """
+
+    seq_len: int = problem_field(64, "queries per head", low=1, high=65536)
+    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128, 256))
+    batch: int = problem_field(1, "independent sequences", low=1, high=64)
+    num_heads: int = problem_field(2, "query heads", low=1, high=128)
+    causal: bool = problem_field(False, "each query sees only the keys up to itself", allowed=(False, True))
+    dtype: str = problem_field("float16", "type of Q, K, V and O; sums are float32", allowed=DTYPES)
+    score_scale: float = problem_field(1.0, "standard deviation of the scores", low=0.01, high=1000.0)
+    seed: int = problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
+    num_kv_heads: int = problem_field(0, "KV heads, a divisor of num_heads; 0 for as many", low=0, high=128)
+    seq_len_kv: int = problem_field(0, "keys per head; 0 for as many as queries", low=0, high=65536)
+    layout: str = problem_field("bhsd", "order in memory: b batch, h head, s row, d dim", allowed=tuple(ORDERS))
+    scores: str = problem_field("random", "how the scores are distributed", allowed=SCORES)
+
+    title: ClassVar[str] = "Attention in 16 bits"
+    remedy: ClassVar[str] = "Choose a smaller seq_len, batch or num_heads."
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_kv_heads and self.num_heads % self.num_kv_heads:
+            raise ProblemError(
+                f"num_heads is {self.num_heads} and num_kv_heads {self.num_kv_heads}; "
+                "num_heads must be a multiple of num_kv_heads."
+            )
+
+    @property
+    def keys(self) -> int:
+        """Keys per head."""
+        return self.seq_len_kv or self.seq_len
+
+    @property
+    def kv_heads(self) -> int:
+        return self.num_kv_heads or self.num_heads
+
+    @property
+    def offset(self) -> int:
+        """Query i sees the keys up to i + offset."""
+        return self.keys - self.seq_len
+
+    @property
+    def scale(self) -> float:
+        """The factor on Q @ K^T: 1 / sqrt(head_dim)."""
+        return 1.0 / math.sqrt(self.head_dim)
+
+    @property
+    def score_count(self) -> int:
+        """How many (query, key) pairs are attended, over all heads."""
+        n, keys = self.seq_len, self.keys
+        if not self.causal:
+            return self.batch * self.num_heads * n * keys
+        blind = max(0, -self.offset)  # the first queries, which see no key
+        first = max(0, self.offset) + 1  # keys of the first query that sees any
+        return self.batch * self.num_heads * (first + keys) * (n - blind) // 2
+
+    def in_memory(self, sizes: tuple) -> tuple:
+        """Sizes, or names, given as batch, head, row, dim: in the order of memory."""
+        return tuple(sizes[axis] for axis in ORDERS[self.layout])
+
+    def logical(self, array: np.ndarray) -> np.ndarray:
+        """A tensor of this problem as [batch, head, row, dim], and back: a view."""
+        return array.transpose(ORDERS[self.layout])
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """q, k, v and o in `layout`'s order, and lse [batch, num_heads, seq_len]."""
+
+        def tensor(name: str, heads: int, rows: int, axis: str, role: Role = Role.INPUT) -> Tensor:
+            shape, axes = (self.batch, heads, rows, self.head_dim), ("batch", "head", axis, "dim")
+            return Tensor(name, self.in_memory(shape), self.dtype, self.in_memory(axes), role)
+
+        return (
+            tensor("q", self.num_heads, self.seq_len, "query"),
+            tensor("k", self.kv_heads, self.keys, "key"),
+            tensor("v", self.kv_heads, self.keys, "key"),
+            tensor("o", self.num_heads, self.seq_len, "query", Role.OUTPUT),
+            Tensor(
+                "lse", (self.batch, self.num_heads, self.seq_len), "float32", ("batch", "head", "query"), Role.OUTPUT
+            ),
+        )
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """keys, kv_heads, offset, scale; and the steps in elements from row to row and from head to head, of Q and O
+        and of K and V."""
+        steps = (self.num_heads * self.head_dim, self.head_dim), (self.kv_heads * self.head_dim, self.head_dim)
+        if self.layout == "bhsd":
+            steps = (self.head_dim, self.seq_len * self.head_dim), (self.head_dim, self.keys * self.head_dim)
+        (q_row, q_head), (kv_row, kv_head) = steps
+        strides = {"q_row": q_row, "q_head": q_head, "kv_row": kv_row, "kv_head": kv_head}
+        return {"keys": self.keys, "kv_heads": self.kv_heads, "offset": self.offset, "scale": self.scale, **strides}
+
+    @property
+    def defines(self) -> dict[str, int]:
+        return {"HEAD_DIM": self.head_dim, "BF16": int(self.dtype == "bfloat16"), "CAUSAL": int(self.causal)}
+
+    @property
+    def cpu_steps(self) -> int:
+        """The multiply-adds of the two matrix products."""
+        return 2 * self.score_count * self.head_dim
+
+    @property
+    def work(self) -> Work:
+        """A multiply-add is two floating-point operations; a token is a query of a sequence."""
+        return Work(2 * self.cpu_steps, self.batch * self.seq_len, {})
+
+    @property
+    def bench_columns(self) -> dict[str, Any]:
+        """Empty where queries and keys differ in number, or the scores are made for a purpose."""
+        if self.offset or self.scores != "random":
+            return {}
+        heads = {"num_heads": self.num_heads, "num_kv_heads": self.kv_heads}
+        rest = {"head_dim": self.head_dim, "causal": self.causal, "dtype": self.dtype}
+        return {"seq_len": self.seq_len, "batch": self.batch, **heads, **rest}
+
+    @property
+    def size(self) -> str:
+        keys = f", {self.keys} keys" if self.offset else ""
+        return f"seq_len {self.seq_len}{keys}, batch {self.batch}, num_heads {self.num_heads}"
+
+    @property
+    def shared_remedy(self) -> str:
+        return f"Choose smaller tiles or a smaller head_dim (now {self.head_dim})."
+
+    def _drawn(self) -> dict[str, np.ndarray]:
+        """q, k, v as [batch, head, row, dim], rounded to `dtype`."""
+        rng = np.random.default_rng(self.seed)
+        shapes = {"q": (self.num_heads, self.seq_len), "k": (self.kv_heads, self.keys), "v": (self.kv_heads, self.keys)}
+        drawn = {
+            name: rng.standard_normal((self.batch, heads, rows, self.head_dim), dtype=np.float32)
+            for name, (heads, rows) in shapes.items()
+        }
+        if self.scores == "low_rank":
+            basis = rng.standard_normal((LOW_RANK, self.head_dim), dtype=np.float32)
+            for name in ("q", "k"):
+                drawn[name] = drawn[name][..., :LOW_RANK] @ basis / np.float32(math.sqrt(LOW_RANK))
+        if self.scores == "rising":
+            drawn["q"] = np.abs(drawn["q"])
+            drawn["k"] = np.abs(drawn["k"]) * np.linspace(0.05, 3, self.keys, dtype=np.float32)[:, None]
+        if self.scores == "sink":
+            drawn["k"][:, :, 0] = 1
+            drawn["q"] = drawn["q"] + 10 / np.float32(math.sqrt(self.head_dim))
+        drawn["q"] *= np.float32(self.score_scale)
+        return {name: array.astype(element_type(self.dtype).numpy) for name, array in drawn.items()}
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """q, k, v in `dtype` and `layout`; the same for the same problem, always."""
+        return {name: np.ascontiguousarray(self.logical(array)) for name, array in self._drawn().items()}
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        """o and lse in float64; on the GPU where that is asked, because a long sequence takes minutes on the CPU."""
+        q, k, v = self._drawn().values()
+        o, lse = reference.grouped_attention(q, k, v, self.scale, self.causal, on_gpu)
+        return {"o": self.logical(o), "lse": lse}
+
+    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
+        """o by torch's scaled_dot_product_attention in `dtype`; lse from scores in float32."""
+        q, k, v = self._drawn().values()
+        o, lse = reference.torch_grouped_attention(q, k, v, self.scale, self.causal, device)
+        return {"o": self.logical(o), "lse": lse}
+
+    def largest_terms(self) -> dict[str, float]:
+        """No term of an element of O is larger than the largest |V|; of lse, it is the largest score, which cannot pass
+        the largest |Q| |K|."""
+        q, k, v = (np.abs(array.astype(np.float32)) for array in self._drawn().values())
+        longest = [float(np.sqrt((array**2).sum(-1)).max()) for array in (q, k)]
+        return {"o": float(v.max()), "lse": self.scale * longest[0] * longest[1] + math.log(self.keys)}
+
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+        if self.causal and self.offset:
+            raise PeerUnavailable("torch's causal mask begins at the first key; this one ends at the last.")
+        options = {"is_causal": self.causal, "scale": self.scale, "enable_gqa": self.kv_heads < self.num_heads}
+        return [self.logical(inputs[name]) for name in ("q", "k", "v")], options
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        return {
+            "Small, whole tiles": {},
+            "Causal": {"causal": True},
+            "Tiles that do not fit": {"seq_len": 100},
+            "Grouped heads, bfloat16": {"num_heads": 4, "num_kv_heads": 2, "dtype": "bfloat16"},
+            "Scores that rise from key to key": {"seq_len": 256, "scores": "rising"},
+            "Fewer queries than keys, causal": {"seq_len": 40, "seq_len_kv": 200, "causal": True},
+            "512 tokens, heads of 128, causal": {"seq_len": 512, "head_dim": 128, "causal": True},
+        }
+
+    @classmethod
+    def check_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.dense import sixteen_cases
+
+        return sixteen_cases.check_cases(kernel)
+
+    @classmethod
+    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.dense import sixteen_cases
+
+        return sixteen_cases.recorded_cases(kernel)
+
+    @classmethod
+    def bench_begin(cls) -> "SixteenBitProblem":
+        return cls(seq_len=4096, head_dim=128, batch=4, num_heads=16)
+
+    @classmethod
+    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
+        from kernels.families.dense import sixteen_cases
+
+        return sixteen_cases.SWEEPS
+
+    @classmethod
+    def counter_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.dense import sixteen_cases
+
+        return sixteen_cases.counter_cases(kernel)
+
+    @classmethod
+    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.dense import sixteen_cases
+
+        return sixteen_cases.timeline_cases(kernel)

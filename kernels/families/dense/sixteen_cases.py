@@ -1,0 +1,113 @@
+"""The problems on which the dense kernels for tensor cores are checked, recorded, timed and compared with Nsight
+Compute's counters."""
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from kernels.core.problem import Case
+from kernels.core.request import Scope
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError
+from kernels.families.dense.sixteen import DTYPES, SixteenBitProblem
+
+LENGTHS = (1, 2, 17, 63, 65, 100, 129, 200, 257)
+SCALES = (1.0, 0.1, 5.0, 30.0)
+HEADS = ((1, 1), (2, 2), (4, 2), (3, 1))  # query heads and KV heads
+LONGEST = 3000
+
+SWEEPS: list[tuple[list[tuple[str, list]], dict[str, Any]]] = [
+    ([("seq_len", [512, 1024, 2048, 4096, 8192])], {"head_dim": head_dim, "causal": causal, "batch": 4})
+    for head_dim, causal in product((128, 64), ("false", "true"))
+]
+"""What a bench records: (sweeps, fields that hold for all their points) pairs."""
+
+
+def check_cases(kernel: KernelSpec) -> list[Case]:
+    """Every length, head_dim, mask and type, grouped heads, both layouts, scores of every kind; more queries than keys
+    and fewer; 3,000 tokens; then every value of every constant. What-if constants are left out: they break the kernel.
+    Problems that the kernel's own conditions refuse are left out too."""
+    cases = []
+    for number, (n, d, causal) in enumerate(product(LENGTHS, (64, 128, 256), (False, True))):
+        heads, kv_heads = HEADS[number % 4] if n <= 100 else (1, 1)
+        cases.append(
+            Case(
+                SixteenBitProblem(
+                    n,
+                    d,
+                    number % 2 + 1 if n <= 100 else 1,
+                    heads,
+                    causal,
+                    DTYPES[number // 2 % 2],
+                    SCALES[number // 3 % 4],
+                    number,
+                    kv_heads,
+                    layout=("bhsd", "bshd")[number // 4 % 2],
+                )
+            )
+        )
+    plain = SixteenBitProblem(200, 64, num_heads=1)
+    for number, (queries, keys, causal) in enumerate(
+        ((40, 200, True), (40, 200, False), (200, 40, True), (200, 40, False), (1, 300, True), (130, 129, True))
+    ):
+        made = replace(plain, seq_len=queries, seq_len_kv=keys, causal=causal, dtype=DTYPES[number % 2], seed=number)
+        cases.append(Case(made))
+    for number, (scores, causal) in enumerate(product(("rising", "sink", "low_rank"), (False, True))):
+        made = replace(
+            plain, head_dim=(64, 128)[number % 2], scores=scores, causal=causal, score_scale=2.0, seed=number
+        )
+        cases.append(Case(made))
+    cases.append(Case(replace(plain, seq_len=LONGEST, causal=True)))
+    values = [(c.name, v) for c in kernel.constants if not c.what_if for v in c.values if v != c.default]
+    for number, setting in enumerate(values):
+        for n, causal in ((65, False), (200, True)):
+            made = replace(plain, seq_len=n, head_dim=(64, 128)[number % 2], causal=causal, seed=number)
+            cases.append(Case(made, (setting,)))
+    return [case for case in cases if possible(kernel, case)]
+
+
+def recorded_cases(kernel: KernelSpec) -> list[Case]:
+    """The default problem with tiles so small that it has several, causal, a ragged one with heads of 128, and every
+    what-if build; of each its first head."""
+    default = SixteenBitProblem(seq_len=256, num_heads=1)
+    small = small_tiles(kernel)
+    cases = [
+        Case(problem, small)
+        for problem in (default, replace(default, causal=True), replace(default, seq_len=200, head_dim=128))
+    ]
+    for c in kernel.what_ifs:
+        shown = replace(default, score_scale=c.shows_at)
+        cases += [Case(shown, (*small, (c.name, v))) for v in c.values if v != c.default]
+    return [
+        replace(case, scope=Scope(0, kernel.plan(case.problem, case.settings).items))
+        for case in cases
+        if possible(kernel, case)
+    ]
+
+
+def counter_cases(kernel: KernelSpec) -> list[Case]:
+    """With and without a mask, both head_dims."""
+    shapes = ((128, 64, False), (100, 64, True), (256, 128, False))
+    cases = [Case(SixteenBitProblem(n, d, causal=causal)) for n, d, causal in shapes]
+    return [case for case in cases if possible(kernel, case)]
+
+
+def timeline_cases(kernel: KernelSpec) -> list[Case]:
+    """Both masks at 2,048 tokens, heads of 64."""
+    return [Case(SixteenBitProblem(2048, 64, num_heads=8, causal=causal)) for causal in (False, True)]
+
+
+def small_tiles(kernel: KernelSpec) -> tuple[tuple[str, int], ...]:
+    """The smallest tile sizes that the kernel has, where they are not the defaults."""
+    return tuple(
+        (c.name, min(c.values)) for c in kernel.constants if c.name.startswith("BLOCK") and min(c.values) != c.default
+    )
+
+
+def possible(kernel: KernelSpec, case: Case) -> bool:
+    """Whether the kernel's own conditions allow the case."""
+    try:
+        kernel.plan(case.problem, case.settings)
+    except ProblemError:
+        return False
+    return True
