@@ -207,7 +207,7 @@ GPU_OPTIONS = ("--std=c++17", "-lineinfo", "--fmad=false")
 written in the source is fused, so that the GPU rounds where the CPU does."""
 
 
-@remembered(2048)
+@remembered(256)
 def _plan(spec: KernelSpec, problem: Any, settings: tuple[tuple[str, int], ...]) -> Plan:
     names = {**spec._problem_names(problem), **dict(settings)}
     place = spec.path.name

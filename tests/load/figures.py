@@ -23,7 +23,7 @@ def slope(minutes: Sequence[float], megabytes: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Memory:
-    """Resident megabytes. web: of the process that serves pages; below: of its workers and their helpers together."""
+    """Resident megabytes. web: of the process that serves pages; below: of its workers together. processes: all these."""
 
     web: float
     below: float
@@ -36,7 +36,8 @@ def memory(pid: int) -> Memory:
     below = []
     for child in web.children(recursive=True):
         try:
-            below.append(child.memory_info().rss)
+            if child.name().startswith("python"):  # a compiler comes and goes
+                below.append(child.memory_info().rss)
         except psutil.NoSuchProcess:
             continue
     return Memory(web.memory_info().rss / 2**20, sum(below) / 2**20, 1 + len(below))
