@@ -24,6 +24,7 @@ MIX = {  # what an instruction is counted as, by the start of its name
     "STS": "shared store",
     "LDSM": "ldmatrix",
     "LDGSTS": "cp.async",
+    "UTMALDG": "TMA load",
     "LDL": "local load (spill)",
     "STL": "local store (spill)",
     "LDC": "constant load",
@@ -36,6 +37,7 @@ MIX = {  # what an instruction is counted as, by the start of its name
     "HGMMA": "MMA",
     "IMMA": "MMA",
     "BAR": "barrier",
+    "SYNCS": "barrier",
     "SHFL": "shuffle",
     "BRA": "branch",
     "BSSY": "branch",
@@ -122,7 +124,7 @@ def check_widths(
         kind = kind_of(site.event, site.space)
         if kind.event == "load" and kind.space == "global" and "cp_async" in source[site.file][site.code_line - 1]:
             continue  # the source of a cp.async, which the probe after it speaks of
-        suffix = "" if kind.event == "ldmatrix" else SUFFIXES[site.bytes]
+        suffix = "" if kind.event == "ldmatrix" or not kind.widths else SUFFIXES[site.bytes]
         found = {name: count for name, count in by_line[place].items() if name.split(".")[0] == kind.sass}
         if found:  # else it is compiled away, as an access under a condition that this build never meets
             ok = all(_width(name) == suffix for name in found)

@@ -118,9 +118,8 @@ class KernelSpec:
             )
         plan = self.plan(problem, settings)
         for launch in plan.launches:
-            if device.backend == "cpu" and (launch.cluster or any(isinstance(a, TensorMap) for a in launch.args)):
-                uses = "clusters" if launch.cluster else "tensor maps"
-                return f"{self.name} uses {uses}, which the CPU shim does not have. Choose a GPU or a recording."
+            if device.backend == "cpu" and launch.cluster:
+                return f"{self.name} uses clusters, which the CPU shim does not have. Choose a GPU or a recording."
             if launch.threads > MOST_THREADS:
                 chosen = ", ".join(f"{name} {value}" for name, value in dict(settings).items())
                 return (

@@ -13,10 +13,10 @@ from kernels.core.request import Request
 from kernels.families.lab.accesses import ACCESS_BYTES, AccessProblem
 from kernels.memory import counters, model
 from kernels.timing import tables
-from kernels.trace.kinds import KINDS, AccessKind, Rule
+from kernels.trace.kinds import LANE_KINDS, AccessKind, Rule
 
 TABLE = "calibration"  # the kind of table that this is among kernels/recordings/
-METRICS = {kind.name: kind.metric for kind in KINDS}
+METRICS = {kind.name: kind.metric for kind in LANE_KINDS}
 COLUMNS = ["op", "width", "matrices", "offsets", "measured", "modelled"]
 LANES = np.arange(32)
 MASKS = {
@@ -39,7 +39,7 @@ MASKS = {
 def cases() -> list[AccessProblem]:
     """AccessProblems of every kind and width: strides, padding, broadcasts, permutations, pairs that may merge, random
     words, masks."""
-    return [problem for kind in KINDS for problem in _cases_of(kind)]
+    return [problem for kind in LANE_KINDS for problem in _cases_of(kind)]
 
 
 def _cases_of(kind: AccessKind) -> Iterable[AccessProblem]:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from kernels.errors import ProblemError
-from kernels.trace.kinds import KINDS, AccessKind, Rule, kind_of
+from kernels.trace.kinds import LANE_KINDS, AccessKind, Rule, kind_of
 from kernels.trace.trace import Trace
 
 LANES, BANKS = 32, 32
@@ -70,7 +70,8 @@ def shared_wavefronts(addresses: Iterable[int | None], width_bytes: int, op: str
     inactive partner counts as equal).
     A cp_async is served like a store, but lanes that write the same word do not share it; what a cp_async_l2 brings
     goes past this pipe and takes none of its wavefronts. (Of a cp_async, Nsight Compute's count: where its source is
-    scattered over many lines, the hardware writes each line as it comes, and takes more.)
+    scattered over many lines, the hardware writes each line as it comes, and takes more.) In a trace a product's operand
+    takes none either: the tensor cores read it themselves.
     Raises ProblemError for a width, op, number of lanes or offset that cannot be.
     """
     kind = _kind(op, "shared")
@@ -110,10 +111,17 @@ def count_wavefronts(
 
 
 def count_sectors(
-    offsets: np.ndarray, active: np.ndarray, width_bytes: int
+    offsets: np.ndarray, active: np.ndarray, width_bytes: int, op: str = "load"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(sectors, lines, bytes used), each int64 [n], of n accesses of global memory at once: offsets int [n, 32] in
-    bytes, active bool [n, 32]."""
+    bytes, active bool [n, 32].
+
+    A tma brings a box of width_bytes for each active lane: as many sectors and lines as its bytes fill. Each of a box's
+    rows lies together, and is taken to begin with a line; what lies beyond the tensor's edges is counted too.
+    """
+    if _kind(op, "global").rule is Rule.BOXES:
+        boxes = active.sum(axis=1, dtype=np.int64)
+        return boxes * -(-width_bytes // SECTOR), boxes * -(-width_bytes // LINE), boxes * width_bytes
 
     def count(part: slice) -> list[np.ndarray]:
         return [_distinct(offsets[part], active[part], width_bytes, unit) for unit in (SECTOR, LINE, 1)]
@@ -132,12 +140,18 @@ def _kind(op: str, space: str) -> AccessKind:
     try:
         return kind_of(op, space)
     except KeyError:
-        ops = ", ".join(kind.event for kind in KINDS if kind.space == space)
-        raise ProblemError(f"op is {op!r}; it must be one of {ops}.") from None
+        raise _unknown(op, space) from None
+
+
+def _unknown(op: str, space: str) -> ProblemError:
+    ops = ", ".join(kind.event for kind in LANE_KINDS if kind.space == space)
+    return ProblemError(f"op is {op!r}; it must be one of {ops}.")
 
 
 def _one(addresses: Iterable[int | None], width: int, kind: AccessKind, matrices: int) -> tuple[np.ndarray, np.ndarray]:
     """One access as [1, 32] arrays of offsets and activity, checked."""
+    if not kind.widths:
+        raise _unknown(kind.event, kind.space)
     if width not in kind.widths:
         *some, last = map(str, kind.widths)
         allowed = f"one of {', '.join(some)} or {last}" if some else last
@@ -209,7 +223,8 @@ class Requests:
     """The warp-wide accesses of a trace, in the order in which the warps made them.
 
     table: launch, block, warp, file and line (of the probe), kind (an event of trace.kinds), space, tensor, bytes (of
-    one lane), active (how many lanes); offsets and active, [n, 32]: each lane's byte offset, and whether it takes part.
+    one lane; of a tma its box, of a product its operand), active (how many lanes); offsets and active, [n, 32]: each
+    lane's byte offset, and whether it takes part.
     """
 
     table: pd.DataFrame
@@ -232,7 +247,8 @@ class Requests:
             if space == "shared":
                 table.loc[at, ["wavefronts", "ideal"]] = np.transpose(count_wavefronts(offsets, active, width, kind))
             else:
-                table.loc[at, ["sectors", "lines", "bytes_used"]] = np.transpose(count_sectors(offsets, active, width))
+                counted = count_sectors(offsets, active, width, kind)
+                table.loc[at, ["sectors", "lines", "bytes_used"]] = np.transpose(counted)
         return table.assign(conflicts=table.wavefronts - table.ideal)
 
     @cached_property

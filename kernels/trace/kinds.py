@@ -1,7 +1,8 @@
 """The one table of access kinds: every way in which a kernel here touches memory, and all that the program knows of it.
 
 Probes, traces, the memory model, the disassembly, the calibration against Nsight Compute and the pages' words read this
-table. A new kind is one row here, one macro in device/probe.cuh and one function in device/ptx.cuh.
+table. A new kind is one row here, and one macro and one function in device/: probe.cuh and ptx.cuh, or hopper.cuh for
+what only Hopper has.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ class Rule(Enum):
 
     MERGED: lanes that want the same word share it, and neighbouring passes may be served together. SHARED: lanes that
     want the same word share it. SEPARATE: they do not. BYPASS: the data takes another way, and no wavefront. SECTORS:
-    an access of global memory, which is counted in sectors.
+    an access of global memory, which is counted in sectors. BOXES: boxes of a tensor in global memory, in sectors too.
     """
 
     MERGED = "merged"
@@ -21,15 +22,17 @@ class Rule(Enum):
     SEPARATE = "separate"
     BYPASS = "bypass"
     SECTORS = "sectors"
+    BOXES = "boxes"
 
 
 @dataclass(frozen=True)
 class AccessKind:
-    """One kind of access. Its place in KINDS is the number by which lab_access.cu knows it (the constant OP).
+    """One kind of access. Its place in LANE_KINDS is the number by which lab_access.cu knows it (the constant OP).
 
     event: what a trace calls it; event and space together name the kind. macro: the probe that announces it. space:
-    shared or global. direction: read or write. widths: the bytes that one lane may access. sass: the start of its
-    opcode in the machine code. rule: what it costs. metric: the counter of Nsight Compute that counts that cost. said:
+    shared or global. direction: read or write. widths: the bytes that one lane may access; none where one instruction
+    moves a whole tile of any size, which one record then stands for. sass: the start of its opcode in the machine code.
+    rule: what it costs. metric: the counter of Nsight Compute that counts that cost; none where no table holds it. said:
     the kind in words, for sentences.
     """
 
@@ -66,9 +69,14 @@ KINDS = (
                _SECTORS.format("ld"), "a load"),
     AccessKind("global_store", "store", "PROBE_STORE", "global", "write", _ANY, "STG", Rule.SECTORS,
                _SECTORS.format("st"), "a store"),
+    AccessKind("tma", "tma", "PROBE_TMA", "global", "read", (), "UTMALDG", Rule.BOXES, "", "a box by TMA"),
+    AccessKind("product", "product", "PROBE_PRODUCT", "shared", "read", (), "HGMMA", Rule.BYPASS, "",
+               "a product of a warpgroup"),
 )
 # fmt: on
 KIND = {kind.name: kind for kind in KINDS}
+LANE_KINDS = tuple(kind for kind in KINDS if kind.widths)
+"""Those that each lane makes for itself: what the memory lab makes, and the calibration measures."""
 EVENTS = tuple(dict.fromkeys(kind.event for kind in KINDS))
 READS = tuple(dict.fromkeys(kind.event for kind in KINDS if kind.direction == "read"))
 WRITES = tuple(event for event in EVENTS if event not in READS)

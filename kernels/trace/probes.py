@@ -1,6 +1,6 @@
 """Reads the PROBE lines of a kernel's .cu and headers: the line itself is the only declaration of what it logs.
 
-The macros, and the record that a probe writes, are explained in device/probe.cuh. Here a probe becomes a Site; a record
+The macros, and the record that a probe writes, are explained in device/probe.cuh and device/hopper.cuh. Here a probe becomes a Site; a record
 names its site by one word, which both sides compute from the file's name and the line number.
 """
 
@@ -12,9 +12,10 @@ from functools import cached_property, lru_cache, reduce
 import numpy as np
 import pyarrow as pa
 
+from kernels.core.expressions import whole
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.errors import BuildError, TraceError
+from kernels.errors import BuildError, FrontMatterError, TraceError
 from kernels.trace.kinds import KINDS, MACROS
 
 RECORD = np.dtype([("payload", "<u8"), ("site", "<u4"), ("keys", "<u4")])
@@ -38,9 +39,10 @@ class Site:
     """One probe line. kind: mark, value, role or access. event: the name of a mark, value or role; of an access its
     kind's event, such as load. keys: the names of its keys, in order.
 
-    Of an access: space is global or shared, tensor its name without the space (K of K_smem), bytes what one lane
-    touches (on the line a number or the name of a compile-time constant). Else those are None, None and 0. code_line:
-    the statement that it speaks of, which is the access after it, or the line before it that computed the value.
+    Of an access: space is global or shared, tensor its name without the space (K of K_smem), bytes what one record
+    stands for, which is what one lane touches, or a whole tile (on the line an expression over compile-time constants).
+    Else those are None, None and 0. code_line: the statement that it speaks of, which is the access after it, or the
+    line before it that computed the value.
     """
 
     file: str
@@ -195,13 +197,15 @@ def _site(file: str, line: int, macro: str, args: list[str], lines: list[str], c
             event, space = MACROS[macro], SPACES[memory]
             if not any((known.event, known.space) == (event, space) for known in KINDS):
                 raise ValueError(space)
-            width = int(constants.get(args[2], args[2]))
+            width = whole(args[2], constants, f"{file}:{line}: the bytes of this {macro}", least=1)
             site = Site(file, line, kind, event, tuple(args[3:]), space, tensor, width, code_line)
         else:
             keys = args[1:-1] if kind == "value" else args[1:]
             site = Site(file, line, kind, args[0], tuple(keys), code_line=code_line)
     except (KeyError, IndexError, ValueError):
         raise BuildError(f"{file}:{line}: cannot read this {macro}; device/probe.cuh lists its forms.") from None
+    except FrontMatterError as error:
+        raise BuildError(str(error)) from None
     taken = (*BEFORE_KEYS, *AFTER_KEYS)
     odd = [key for key in site.keys if not key.isidentifier() or key in taken]
     few = len(site.keys) < (1 if kind in ("mark", "value") else 0)

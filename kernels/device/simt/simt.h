@@ -5,8 +5,8 @@
 // does not join, an access outside the launch's buffers or shared memory, an access whose probe says something else.
 // Shared memory starts as NaN. With `reversed`, threads run in the opposite order, and what cp_async copies lands when
 // it is waited for, not at once: an output that changes is a race, or a wait that is missing.
-// Not covered: times, wgmma, TMA, mbarrier. One launch at a time per process: state is global, kept out of TLS for
-// speed.
+// hopper.h adds what device/hopper.cuh names. Not covered: times, clusters. One launch at a time per process: state is
+// global, kept out of TLS for speed.
 #pragma once
 // Of a build half the time went into headers. libstdc++ can leave out std::riemann_zeta and its like, and has std::max
 // in a small header of its own.
@@ -49,10 +49,10 @@ struct Buffer { const char* base; uint64_t bytes; };
 struct Launch {  // mirrored by kernels/run/backends/cpu.py
   unsigned grid[3], block[3], shared_bytes, reversed, buffer_count;
   const Buffer* buffers;
-  char message[512];
+  char message[2048];
 };
 
-enum class State : uint8_t { READY, AT_BARRIER, AT_WARP, DONE };
+enum class State : uint8_t { READY, AT_BARRIER, AT_WARP, ELSEWHERE, DONE };  // ELSEWHERE: the Extension knows where
 struct Copy { void* to; const void* from; unsigned bytes; Copy* before; };
 struct Fiber {
   void* stack_pointer;
@@ -68,8 +68,15 @@ struct Fiber {
   AccessKind announced_kind;
   Copy* copies;  // that have not landed, the newest
 };
-enum Collective { SHUFFLE = 1, SYNCWARP, LDMATRIX, MMA };
-constexpr const char* COLLECTIVE_NAMES[] = {"", "shuffle", "__syncwarp", "ldmatrix", "mma"};
+enum Collective { SHUFFLE = 1, SYNCWARP, LDMATRIX, MMA, VOTE };
+constexpr const char* COLLECTIVE_NAMES[] = {"", "shuffle", "__syncwarp", "ldmatrix", "mma", "vote"};
+// What hopper.h adds to the scheduler; without it all are null.
+struct Extension {
+  void (*begin)();                           // a block begins
+  bool (*stuck)();                           // no thread can go on: makes one READY, or says that it cannot
+  void (*explain)(char* out, size_t bytes);  // in a deadlock: who waits for what
+  void (*end)();                             // all threads of a block have left
+};
 
 constexpr size_t STACK_BYTES = 64 * 1024, SHARED_MAX = 227 * 1024;
 constexpr unsigned THREADS_MAX = 1024;
@@ -80,22 +87,40 @@ static void* scheduler;  // its saved stack pointer
 static unsigned threads, at_barrier, done;
 static bool failed;
 static dim3 block_idx, block_dim, grid_dim;
-alignas(128) static char shared_memory[SHARED_MAX];
+static Extension extension;
+alignas(1024) static char shared_memory[SHARED_MAX];
 static void (*kernel)(void**);
 static void** kernel_args;
 
 static void yield() { simt_switch_stack(&current->stack_pointer, scheduler); }
 
-[[noreturn]] static void die(const char* format, ...) __attribute__((format(printf, 1, 2)));
-[[noreturn]] static void die(const char* format, ...) {
+// Ends the launch: the block's place, and of a thread its own, before what is said.
+static void say(const Fiber* fiber, const char* format, va_list list) {
   char* out = launch->message;
-  int n = snprintf(out, sizeof launch->message, "block (%u, %u, %u), thread (%u, %u, %u): ", block_idx.x, block_idx.y,
-                   block_idx.z, current->thread_idx.x, current->thread_idx.y, current->thread_idx.z);
+  char* const end = out + sizeof launch->message;
+  out += snprintf(out, end - out, "block (%u, %u, %u)", block_idx.x, block_idx.y, block_idx.z);
+  if (fiber)
+    out += snprintf(out, end - out, ", thread (%u, %u, %u)", fiber->thread_idx.x, fiber->thread_idx.y,
+                    fiber->thread_idx.z);
+  out += snprintf(out, end - out, ": ");
+  vsnprintf(out, end - out, format, list);
+  failed = true;
+}
+// By the scheduler, of the whole block
+static void stop(const char* format, ...) __attribute__((format(printf, 1, 2)));
+static void stop(const char* format, ...) {
   va_list list;
   va_start(list, format);
-  vsnprintf(out + n, sizeof launch->message - n, format, list);
+  say(nullptr, format, list);
   va_end(list);
-  failed = true;
+}
+// By a thread, of itself
+[[noreturn]] static void die(const char* format, ...) __attribute__((format(printf, 1, 2)));
+[[noreturn]] static void die(const char* format, ...) {
+  va_list list;
+  va_start(list, format);
+  say(current, format, list);
+  va_end(list);
   yield();  // the scheduler does not come back to a failed launch
   abort();
 }
@@ -154,6 +179,7 @@ static void run_block() {
     f.linear = i;
     f.thread_idx = {i % block_dim.x, i / block_dim.x % block_dim.y, i / (block_dim.x * block_dim.y)};
   }
+  if (extension.begin) extension.begin();
   while (done < threads) {
     bool progress = false;
     for (unsigned n = 0; n < threads; ++n) {
@@ -174,15 +200,20 @@ static void run_block() {
       progress = true;
     }
     if (progress || done == threads) continue;
+    if (extension.stuck && extension.stuck()) continue;
+    if (extension.explain) {
+      char who[sizeof launch->message - 256] = "";
+      extension.explain(who, sizeof who);
+      stop("deadlock: %s%u of %u threads have left", who, done, threads);
+      return;
+    }
     unsigned stuck = 0;
     while (fibers[stuck].state == State::DONE) ++stuck;
-    snprintf(launch->message, sizeof launch->message,
-             "block (%u, %u, %u): deadlock: %u of %u threads wait at __syncthreads, %u have left, the rest wait in a "
-             "warp collective that never fills; the first that waits is thread %u",
-             block_idx.x, block_idx.y, block_idx.z, at_barrier, threads, done, stuck);
-    failed = true;
+    stop("deadlock: %u of %u threads wait at __syncthreads, %u have left, the rest wait in a warp collective that never "
+         "fills; the first that waits is thread %u", at_barrier, threads, done, stuck);
     return;
   }
+  if (extension.end) extension.end();
 }
 
 template <class... A, size_t... I>
@@ -220,7 +251,7 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
 }
 
 // ---- accesses: where they may go, and whether the probe before them told the truth ----
-constexpr const char* KIND_NAMES[] = {"load", "store", "ldmatrix", "cp_async", "cp_async_l2"};
+constexpr const char* KIND_NAMES[] = {"load", "store", "ldmatrix", "cp_async", "cp_async_l2", "tma", "product"};
 inline const char* name_of(AccessKind kind) { return KIND_NAMES[(int)kind]; }
 inline void announce(const void* p, unsigned bytes, AccessKind kind) {
   current->announced = p;
@@ -273,6 +304,15 @@ template <class T> T shuffle(unsigned mask, T value, unsigned source) {
   rendezvous(mask, SHUFFLE, &s, exchange);
   memcpy(&value, &s.received, sizeof value);
   return value;
+}
+
+struct Vote { bool mine; unsigned all; };
+static void count_votes(void** lanes, unsigned mask) {
+  unsigned all = 0;
+  for (unsigned l = 0; l < 32; ++l)
+    if (mask >> l & 1) all |= (unsigned)static_cast<Vote*>(lanes[l])->mine << l;
+  for (unsigned l = 0; l < 32; ++l)
+    if (mask >> l & 1) static_cast<Vote*>(lanes[l])->all = all;
 }
 
 struct Matrices { const char* row; unsigned count; bool transposed; uint32_t words[4]; };
@@ -328,6 +368,21 @@ template <class T> T __shfl_xor_sync(unsigned mask, T value, int lanes) {
   return simt::shuffle(mask, value, simt::current->linear ^ lanes);
 }
 template <class T> T __shfl_sync(unsigned mask, T value, int source) { return simt::shuffle(mask, value, source); }
+template <class T> T __shfl_up_sync(unsigned mask, T value, unsigned lanes) {
+  const unsigned lane = simt::current->linear & 31;
+  return simt::shuffle(mask, value, lane < lanes ? lane : lane - lanes);
+}
+template <class T> T __shfl_down_sync(unsigned mask, T value, unsigned lanes) {
+  const unsigned lane = simt::current->linear & 31;
+  return simt::shuffle(mask, value, lane + lanes > 31 ? lane : lane + lanes);
+}
+inline unsigned __ballot_sync(unsigned mask, int holds) {
+  simt::Vote vote{holds != 0, 0};
+  simt::rendezvous(mask, simt::VOTE, &vote, simt::count_votes);
+  return vote.all;
+}
+inline int __any_sync(unsigned mask, int holds) { return __ballot_sync(mask, holds) != 0; }
+inline int __all_sync(unsigned mask, int holds) { return __ballot_sync(mask, !holds) == 0; }
 
 template <class T> T ldg(const void* p) {
   simt::check_global(p, sizeof(T), AccessKind::LOAD);

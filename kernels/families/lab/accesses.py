@@ -11,10 +11,11 @@ from kernels.core.fields import problem_field
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import ProblemError
 from kernels.families.lab.common import WARP, LabProblem, numbered, seed_field, small_numbers
-from kernels.trace.kinds import KIND, AccessKind
+from kernels.trace.kinds import KIND, LANE_KINDS, AccessKind
 
 LAYOUTS = ("row_major", "strided", "misaligned", "paged_split", "paged_whole")
 ACCESS_BYTES = 32768
+OPS = tuple(kind.name for kind in LANE_KINDS)
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class GlobalProblem(LabProblem):
 class AccessProblem(LabProblem):
     """One access of one warp: a byte offset for each lane, -1 for a lane that stays out."""
 
-    op: str = problem_field("shared_load", "what kind of access", allowed=tuple(KIND))
+    op: str = problem_field("shared_load", "what kind of access", allowed=OPS)
     width: int = problem_field(4, "bytes per lane", allowed=(1, 2, 4, 8, 16))
     matrices: int = problem_field(4, "of an ldmatrix: 8x8 matrices", allowed=(1, 2, 4))
     offsets: tuple = problem_field(
@@ -146,7 +147,7 @@ class AccessProblem(LabProblem):
 
     @property
     def defines(self) -> dict[str, int]:
-        return {**numbered("OP", tuple(KIND), self.op), "WIDTH": self.width, "MATRICES": self.matrices}
+        return {**numbered("OP", OPS, self.op), "WIDTH": self.width, "MATRICES": self.matrices}
 
     @property
     def accesses(self) -> int:

@@ -14,7 +14,7 @@ from kernels.families.lab.common import WARP
 from kernels.families.lab.hierarchy import CHASE_SPACES, STREAM_SPACES, ChaseProblem, FmaProblem, StreamProblem
 from kernels.families.lab.roles import RolesProblem
 from kernels.families.lab.tiles import TILES, ColumnsProblem, TransposeProblem
-from kernels.trace.kinds import KINDS
+from kernels.trace.kinds import LANE_KINDS
 
 SHOWN_TRANSPOSES = (
     *TILES[:4],
@@ -81,7 +81,7 @@ def _access() -> Iterable[Case]:
     """Every kind of access, width and number of matrices; side by side, one column, the same word (of a cp.async,
     whose lanes would race for it, the words backwards), some lanes inactive."""
     lanes = np.arange(WARP)
-    for kind in KINDS:
+    for kind in LANE_KINDS:
         is_matrix = kind.name == "ldmatrix"
         for width, matrices in product(kind.widths, (1, 2, 4) if is_matrix else (4,)):
             third = lanes[::-1] * width if kind.event.startswith("cp_async") else lanes * 0 + 64

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import tempfile
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from kernels.build import CPU, Build, cpp_compiler, folders
-from kernels.core.launch import Launch, Plan
+from kernels.core.launch import Launch, Plan, TensorMap
 from kernels.core.request import Scope
+from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, RunError
-from kernels.run.backends import Device
+from kernels.run.backends import Device, driver
 from kernels.trace.probes import RECORD
 from kernels.trace.trace import RawRecords
 
@@ -35,7 +37,20 @@ class _Launch(ctypes.Structure):  # struct Launch of simt.h
         ("reversed", ctypes.c_uint),
         ("buffer_count", ctypes.c_uint),
         ("buffers", ctypes.POINTER(_Buffer)),
-        ("message", ctypes.c_char * 512),
+        ("message", ctypes.c_char * 2048),
+    ]
+
+
+class _TensorMap(ctypes.Structure):  # struct TensorMap of hopper.h
+    _fields_ = [
+        ("base", ctypes.c_void_p),
+        ("strides", ctypes.c_uint64 * 5),
+        ("sizes", ctypes.c_uint * 5),
+        ("box", ctypes.c_uint * 5),
+        ("dimensions", ctypes.c_uint),
+        ("element_bytes", ctypes.c_uint),
+        ("swizzle", ctypes.c_uint),
+        ("unused", ctypes.c_uint * 7),
     ]
 
 
@@ -94,11 +109,12 @@ def launch(
 
     With `capacities` (records per thread, one per launch; probed builds only) returns their RawRecords, else []. With
     `reversed_order` threads run last to first and asynchronous copies land when they are waited for: an output that
-    changes is a race, or a wait that is missing. RunError names block and thread.
+    changes is a race, or a wait that is missing. RunError names block and thread; ProblemError for a tensor map that
+    CUDA would refuse.
     """
     library, found = _library(build.path), []
     for number, step in enumerate(plan.launches):
-        values = [_pointer(arrays[a]) if isinstance(a, str) else a for a in step.args]
+        values = [_argument(a, plan, arrays) for a in step.args]
         if capacities is not None:
             first, blocks = scope.blocks(step, plan)
             records = np.zeros((blocks * step.threads, capacities[number]), RECORD)
@@ -113,6 +129,25 @@ def launch(
             ]
         _run(library, step, values, [arrays[name] for name in step.tensors], reversed_order)
     return found
+
+
+def _argument(argument: str | TensorMap | np.generic, plan: Plan, arrays: dict[str, np.ndarray]) -> np.generic:
+    if isinstance(argument, TensorMap):
+        return _tensor_map(plan.tensor(argument.tensor), argument, arrays[argument.tensor])
+    return _pointer(arrays[argument]) if isinstance(argument, str) else argument
+
+
+def _tensor_map(tensor: Tensor, asked: TensorMap, array: np.ndarray) -> np.void:
+    """What driver.tensor_map gives a GPU, for the shim: 128 bytes by value, the innermost dimension first."""
+    shape, strides = driver.dimensions(tensor, asked)
+    driver.check_map(tensor, asked, strides[:-1])
+
+    def inward(values: Sequence[int]) -> tuple[int, ...]:
+        return (*values[::-1], *[0] * (5 - len(values)))
+
+    sizes = (inward(strides), inward(shape), inward(asked.box))
+    made = _TensorMap(array.ctypes.data, *sizes, len(shape), tensor.itemsize, asked.swizzle)
+    return np.frombuffer(bytes(made), f"V{ctypes.sizeof(made)}")[0]
 
 
 def _pointer(array: np.ndarray) -> np.uint64:

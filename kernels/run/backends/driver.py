@@ -109,7 +109,7 @@ def tensor_map(tensor: Tensor, asked: TensorMap, address: int) -> np.ndarray:
     from cuda.bindings import driver as cuda
 
     shape, steps = dimensions(tensor, asked)
-    _check_map(tensor, asked, steps[:-1])
+    check_map(tensor, asked, steps[:-1])
     shape, strides, box = shape[::-1], steps[-2::-1], asked.box[::-1]  # CUDA begins with the innermost dimension
     swizzles, types = cuda.CUtensorMapSwizzle, cuda.CUtensorMapDataType
     made = _check(
@@ -146,8 +146,9 @@ def dimensions(tensor: Tensor, asked: TensorMap) -> tuple[list[int], list[int]]:
     return [tensor.shape[n] for n in order], [steps[n] for n in order]
 
 
-def _check_map(tensor: Tensor, asked: TensorMap, strides: list[int]) -> None:
-    """What CUDA asks of a tensor map; it would itself only say that a value is invalid."""
+def check_map(tensor: Tensor, asked: TensorMap, strides: list[int]) -> None:
+    """What CUDA asks of a tensor map; it would itself only say that a value is invalid. strides: bytes from one to the
+    next, of all dimensions but the innermost. ProblemError."""
     row = asked.box[-1] * tensor.itemsize
     reasons = {
         f"has {len(tensor.shape)} dimensions, and a map has 1 to 5": not 1 <= len(tensor.shape) <= 5,

@@ -11,7 +11,7 @@ from kernels.errors import ProblemError
 from kernels.families.lab.roles import RolesProblem
 from kernels.memory import model
 from kernels.run.execute import run
-from kernels.trace.kinds import KINDS
+from kernels.trace.kinds import LANE_KINDS
 
 LANES = range(32)
 
@@ -149,7 +149,7 @@ def test_lanes_are_paired_by_site_where_two_files_share_a_line_number(small_kern
 def test_every_kind_costs_by_its_row_of_the_table():
     """Every lane wants another word of one bank, or all want the same one."""
     spread = [128 * lane for lane in LANES]
-    for kind in KINDS:
+    for kind in LANE_KINDS:
         if kind.space == "global":
             assert model.global_sectors(spread, 16).sectors == 32
             continue

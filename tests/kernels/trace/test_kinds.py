@@ -7,14 +7,16 @@ from kernels.core.request import Request
 from kernels.trace import kinds
 from kernels.trace.probes import sites_of
 
-PROBE, COMMON = (DEVICE / "probe.cuh").read_text(), (DEVICE / "common.cuh").read_text()
+PROBE, COMMON, HOPPER = ((DEVICE / name).read_text() for name in ("probe.cuh", "common.cuh", "hopper.cuh"))
 
 
 def test_the_tables_macros_are_those_of_the_probe_header_in_every_build():
     unprobed, probed = PROBE.split("#ifndef PROBED")[1].split("#else\n\n")
-    off = set(re.findall(r"#define (PROBE_\w+)\(\.\.\.\) \(\(void\)0\)", unprobed))
+    probed_of_hopper, unprobed_of_hopper = HOPPER.split("#ifdef PROBED")[1].split("#endif")[0].split("#else")
+    off = set(re.findall(r"#define (PROBE_\w+)\(\.\.\.\) \(\(void\)0\)", unprobed + unprobed_of_hopper))
     assert off - {"PROBE_MARK", "PROBE_VALUE", "PROBE_ROLE"} == set(kinds.MACROS)
-    on = dict(re.findall(r"#define (PROBE_\w+)\(\.\.\.\) probe_writer\.access\(PROBE_HERE, AccessKind::(\w+),", probed))
+    calls = r"#define (PROBE_\w+)\(\.\.\.\) probe_writer\.access\(PROBE_HERE, (?:AccessKind::)?(\w+),"
+    on = dict(re.findall(calls, probed + probed_of_hopper))
     assert {macro: event.lower() for macro, event in on.items()} == kinds.MACROS
 
 
@@ -27,7 +29,8 @@ def test_the_headers_first_comment_explains_every_macro():
 
 def test_the_shim_compares_the_same_events():
     listed = re.search(r"enum class AccessKind \{ (.*) \};", COMMON)[1].lower().split(", ")
-    assert tuple(listed) == kinds.EVENTS
+    more = {int(number): name.lower() for name, number in re.findall(r"\b([A-Z]+) = AccessKind\((\d+)\)", HOPPER)}
+    assert (*listed, *(more[number] for number in range(len(listed), len(listed) + len(more)))) == kinds.EVENTS
     named = re.search(r"KIND_NAMES\[\] = \{(.*)\};", (DEVICE / "simt" / "simt.h").read_text())[1]
     assert tuple(re.findall(r'"(\w+)"', named)) == kinds.EVENTS
 
@@ -35,7 +38,7 @@ def test_the_shim_compares_the_same_events():
 def test_a_kind_is_known_by_its_name_and_by_its_event_and_space():
     assert len({kind.name for kind in kinds.KINDS}) == len(kinds.KINDS)
     assert all(kinds.kind_of(kind.event, kind.space) is kind for kind in kinds.KINDS)
-    assert kinds.READS == ("load", "ldmatrix") and kinds.WRITES == ("store", "cp_async", "cp_async_l2")
+    assert kinds.READS == ("load", "ldmatrix", "tma", "product") and kinds.WRITES == ("store", "cp_async", "cp_async_l2")
     assert {kind.direction for kind in kinds.KINDS if kind.event in kinds.READS} == {"read"}
 
 

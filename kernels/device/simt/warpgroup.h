@@ -1,0 +1,305 @@
+// The CPU half of what a warpgroup of device/hopper.cuh does together: products, and registers that it gives and takes.
+//
+// Each thread that asks for a product leaves word of it. A group of products runs, in order, when the last thread of the
+// warpgroup closes it; with `reversed` only when all wait for it. Operands are read then, and C is written then.
+// The products of 16-bit numbers are exact; sixteen of them and C are added up in double and rounded once. (A tensor core
+// cuts off bits while it adds.)
+//
+// It stops with a message: a product outside product_begin and product_end, or one that threads of a warpgroup ask for
+// differently or not all; an operand outside shared memory, or that begins inside a group of rows.
+#pragma once
+#if defined(__GNUC__) && !defined(__clang__)
+#define VECTORISED __attribute__((optimize("O3")))  // clang does it at O2
+#else
+#define VECTORISED
+#endif
+
+namespace simt {
+
+struct Asked {  // what all threads of a warpgroup ask for alike
+  unsigned long long a, b;
+  unsigned columns, group;
+  bool is_half, from_registers, add;
+};
+struct Product {
+  Asked asked;
+  unsigned first, joined;  // the thread that came first, and how many came
+  bool told;               // by a probe
+  float* c[WARPGROUP];
+  const unsigned* a[WARPGROUP];
+};
+struct ThreadsProducts {
+  unsigned asked, closed;  // products, and groups of them
+  bool open;
+  unsigned told_bytes;     // of those that its last probe announced, what its products have read
+};
+struct Warpgroup {
+  unsigned asked, done;        // products: by the thread that is furthest, and those that ran
+  unsigned joined, first;      // threads that have met, and which came first,
+  const char* call;            // for what,
+  int argument;
+  unsigned closed;             // after how many groups
+};
+constexpr unsigned PRODUCTS_MAX = 64, WARPGROUPS_MAX = THREADS_MAX / WARPGROUP;
+static Product products[WARPGROUPS_MAX][PRODUCTS_MAX];
+static unsigned closed_by[WARPGROUPS_MAX][PRODUCTS_MAX];
+static Warpgroup warpgroups[WARPGROUPS_MAX];
+static ThreadsProducts threads_products[THREADS_MAX];
+
+static void forget_products() {
+  memset(warpgroups, 0, sizeof warpgroups);
+  memset(threads_products, 0, sizeof threads_products);
+  memset(closed_by, 0, sizeof closed_by);
+}
+static unsigned own_warpgroup(const char* call) {
+  const unsigned which = current->linear / WARPGROUP;
+  if ((which + 1) * WARPGROUP > threads)
+    die("%s needs a warpgroup, 128 threads; the block's last has %u", call, threads % WARPGROUP);
+  return which;
+}
+
+// ---- one product ----
+
+static float a_of_product[64][16], c_of_product[64][256];
+static double b_of_product[16][256];
+
+struct Operand { char name; unsigned start, leading, stride; };
+static Operand decode(char name, unsigned long long bits) {
+  const Operand found{name, unsigned(bits & 0x3fff) << 4, unsigned(bits >> 16 & 0x3fff) << 4,
+                      unsigned(bits >> 32 & 0x3fff) << 4};
+  if (bits >> 46 != 1 << 16 || bits & 0xc000c000)
+    die("operand %c of a product is 0x%016llx, which is none with a swizzle of 128 bytes. operand() makes them", name, bits);
+  if (found.start & 0x380)
+    die("operand %c of a product begins at offset %u of shared memory, inside a group of eight rows of 128 bytes: tiles lie "
+        "at multiples of 1,024", name, found.start);
+  return found;
+}
+// Eight elements of a row
+static const uint16_t* eight(const Operand& operand, unsigned row, unsigned column) {
+  const unsigned at = swizzled(operand.start + row / 8 * operand.stride + row % 8 * 128 + column / 64 * operand.leading +
+                                   column % 64 * 2, 128);
+  if (at + 16 > launch->shared_bytes)
+    die("illegal address: row %u, column %u of operand %c of a product lies at offset %u of shared memory; the block has %u "
+        "bytes (the operand begins at %u, leading %u, stride %u)", row, column, operand.name, at, launch->shared_bytes,
+        operand.start, operand.leading, operand.stride);
+  return reinterpret_cast<const uint16_t*>(shared_memory + at);
+}
+static inline float float_of(uint16_t bits, bool is_half) {
+  return is_half ? to_float(half{bits}) : to_float(bfloat16{bits});
+}
+VECTORISED static void floats_of(const uint16_t* from, bool is_half, float (&to)[8]) {
+  if (is_half)
+    for (unsigned i = 0; i < 8; ++i) to[i] = to_float(half{from[i]});
+  else
+    for (unsigned i = 0; i < 8; ++i) to[i] = to_float(bfloat16{from[i]});
+}
+static void read_operands(const Product& product) {
+  const Asked& asked = product.asked;
+  float some[8];
+  if (asked.from_registers) {
+    for (unsigned t = 0; t < WARPGROUP; ++t)
+      for (unsigned i = 0; i < 8; ++i)
+        a_of_product[t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8][2 * (t % 4) + i % 2 + i / 4 * 8] =
+            float_of(product.a[t][i / 2] >> i % 2 * 16, asked.is_half);
+  } else {
+    const Operand a = decode('A', asked.a);
+    for (unsigned row = 0; row < 64; ++row)
+      for (unsigned k = 0; k < 16; k += 8) {
+        floats_of(eight(a, row, k), asked.is_half, some);
+        memcpy(&a_of_product[row][k], some, sizeof some);
+      }
+  }
+  const Operand b = decode('B', asked.b);
+  if (asked.from_registers) {  // [16, N]
+    for (unsigned k = 0; k < 16; ++k)
+      for (unsigned n = 0; n < asked.columns; n += 8) {
+        floats_of(eight(b, k, n), asked.is_half, some);
+        for (unsigned i = 0; i < 8; ++i) b_of_product[k][n + i] = some[i];
+      }
+  } else {  // [N, 16]
+    for (unsigned n = 0; n < asked.columns; ++n)
+      for (unsigned k = 0; k < 16; k += 8) {
+        floats_of(eight(b, n, k), asked.is_half, some);
+        for (unsigned i = 0; i < 8; ++i) b_of_product[k + i][n] = some[i];
+      }
+  }
+}
+// C between the registers of the threads and one matrix
+template <bool IN> void move_c(const Product& product) {
+  for (unsigned t = 0; t < WARPGROUP; ++t)
+    for (unsigned i = 0; i < product.asked.columns / 8; ++i)
+      for (unsigned h = 0; h < 2; ++h) {
+        float* const matrix = &c_of_product[t / 32 * 16 + t % 32 / 4 + 8 * h][8 * i + 2 * (t % 4)];
+        float* const registers = &product.c[t][4 * i + 2 * h];
+        memcpy(IN ? matrix : registers, IN ? registers : matrix, 2 * sizeof(float));
+      }
+}
+VECTORISED static void multiply_add(unsigned columns, bool add) {
+  for (unsigned row = 0; row < 64; ++row) {
+    const float* const a = a_of_product[row];
+    float* const c = c_of_product[row];
+    double sums[256];
+    for (unsigned n = 0; n < columns; ++n) sums[n] = add ? c[n] : 0;
+    for (unsigned k = 0; k < 16; k += 4) {
+      const double a0 = a[k], a1 = a[k + 1], a2 = a[k + 2], a3 = a[k + 3];
+      const auto* const b = &b_of_product[k];
+      for (unsigned n = 0; n < columns; ++n) sums[n] += (a0 * b[0][n] + a1 * b[1][n]) + (a2 * b[2][n] + a3 * b[3][n]);
+    }
+    for (unsigned n = 0; n < columns; ++n) c[n] = (float)sums[n];
+  }
+}
+
+// ---- a warpgroup's products ----
+
+// Those of the groups before `group`, in order; C stays in its matrix from one product to the next of the same C.
+static void run_products(unsigned which, unsigned group) {
+  Warpgroup& warpgroup = warpgroups[which];
+  const Product* held = nullptr;
+  for (; warpgroup.done < warpgroup.asked; ++warpgroup.done) {
+    const Product& product = products[which][warpgroup.done % PRODUCTS_MAX];
+    if (product.asked.group >= group) break;
+    if (product.joined < WARPGROUP)
+      die("product %u of warpgroup %u was asked for by %u of its 128 threads; thread %u was the first. All must ask for it",
+          warpgroup.done, which, product.joined, product.first);
+#ifdef PROBED
+    if (!product.told)
+      die("product %u of warpgroup %u has no probe before it: a PROBE_PRODUCT of its operand B", warpgroup.done, which);
+#endif
+    if (!held || memcmp(held->c, product.c, sizeof product.c)) {
+      if (held) move_c<false>(*held);
+      move_c<true>(product);
+    }
+    held = &product;
+    read_operands(product);
+    multiply_add(product.asked.columns, product.asked.add);
+  }
+  if (held) move_c<false>(*held);
+}
+// A probe announces operand B of one product, or of all products that read the bytes from there on: those of its thread
+// that follow take off what they read.
+static bool told(const Asked& asked, ThreadsProducts& mine) {
+#ifdef PROBED
+  if (!current->announced) return false;
+  const unsigned bytes = 2 * 16 * asked.columns;
+  const char* const first = static_cast<const char*>(current->announced);
+  const char* const b = shared_memory + decode('B', asked.b).start;
+  if (current->announced_kind != PRODUCT || (mine.told_bytes ? b < first || b >= first + current->announced_bytes : b != first) ||
+      mine.told_bytes + bytes > current->announced_bytes)
+    die("a product that reads %u bytes of operand B at %p has no probe before it that says so (the last one logged a %s of "
+        "%u bytes at %p, and %u of them were read)", bytes, b, name_of(current->announced_kind), current->announced_bytes,
+        first, mine.told_bytes);
+  mine.told_bytes += bytes;
+  if (mine.told_bytes == current->announced_bytes) current->announced = nullptr, mine.told_bytes = 0;
+  return true;
+#else
+  (void)asked, (void)mine;
+  return false;
+#endif
+}
+static void ask(Asked asked, float* c, const unsigned* a) {
+  const unsigned which = own_warpgroup("a product");
+  Warpgroup& warpgroup = warpgroups[which];
+  ThreadsProducts& mine = threads_products[current->linear];
+  if (!mine.open) die("a product outside product_begin and product_end");
+  if (mine.asked - warpgroup.done == PRODUCTS_MAX)
+    die("%u products of this thread are not waited for; the shim keeps no more. product_wait comes first", PRODUCTS_MAX);
+  asked.group = mine.closed;
+  Product& product = products[which][mine.asked % PRODUCTS_MAX];
+  if (mine.asked++ == warpgroup.asked) {
+    product.asked = asked, product.first = current->linear, product.joined = 0, product.told = false;
+    ++warpgroup.asked;
+  }
+  const Asked& first = product.asked;
+  if (first.a != asked.a || first.b != asked.b || first.columns != asked.columns || first.group != asked.group ||
+      first.is_half != asked.is_half || first.from_registers != asked.from_registers || first.add != asked.add)
+    die("product %u of warpgroup %u differs from that of thread %u: N %u and %u, group %u and %u, A 0x%llx and 0x%llx, B "
+        "0x%llx and 0x%llx, add %d and %d. All threads of a warpgroup ask for the same", mine.asked - 1, which,
+        product.first, asked.columns, first.columns, asked.group, first.group, asked.a, first.a, asked.b, first.b,
+        asked.add, first.add);
+  const unsigned thread = current->linear % WARPGROUP;
+  product.c[thread] = c, product.a[thread] = a;
+  product.told |= told(asked, mine);
+  ++product.joined;
+}
+// The threads of a warpgroup come together; the last one runs what they have closed, but for `left` groups.
+static void meet(const char* call, int argument, unsigned left) {
+  const unsigned which = own_warpgroup(call), closed = threads_products[current->linear].closed;
+  Warpgroup& warpgroup = warpgroups[which];
+  if (!warpgroup.joined++)
+    warpgroup.first = current->linear, warpgroup.call = call, warpgroup.argument = argument, warpgroup.closed = closed;
+  if (strcmp(warpgroup.call, call) || warpgroup.argument != argument || warpgroup.closed != closed)
+    die("%s<%d> after %u groups of products, where thread %u of the same warpgroup came to %s<%d> after %u", call, argument,
+        closed, warpgroup.first, warpgroup.call, warpgroup.argument, warpgroup.closed);
+  if (warpgroup.joined < WARPGROUP) return wait_for(For::WARPGROUP, which);
+  if (closed > left) run_products(which, closed - left);
+  warpgroup.joined = 0;
+  wake(For::WARPGROUP, which);
+}
+static void explain_warpgroups(Text& text) {
+  for (unsigned which = 0; which < threads / WARPGROUP; ++which) {
+    const auto is = [which](unsigned i) { return waits_for(i, For::WARPGROUP, which); };
+    const auto lacks = [=](unsigned i) { return i / WARPGROUP == which && !is(i); };
+    if (!any_thread(is)) continue;
+    add_threads(text, is);
+    text.add(" at %s<%d> for ", warpgroups[which].call, warpgroups[which].argument);
+    add_threads(text, lacks);
+    text.add(" of warpgroup %u; ", which);
+  }
+}
+}  // namespace simt
+
+template <class T, int N> struct Product {
+  static_assert(N == 64 || N == 96 || N == 128 || N == 256, "products have 64, 96, 128 or 256 columns");
+  static_assert(std::is_same<T, half>::value || std::is_same<T, bfloat16>::value, "products of half or bfloat16");
+  static constexpr bool IS_HALF = std::is_same<T, half>::value;
+  static void shared(float (&C)[N / 2], unsigned long long a, unsigned long long b, int add) {
+    simt::ask({a, b, N, 0, IS_HALF, false, add != 0}, C, nullptr);
+  }
+  static void registers(float (&C)[N / 2], const unsigned* A, unsigned long long b, int add) {
+    simt::ask({0, b, N, 0, IS_HALF, true, add != 0}, C, A);
+  }
+};
+inline void product_begin() {
+  simt::own_warpgroup("product_begin");
+  simt::threads_products[simt::current->linear].open = true;
+}
+inline void product_end() {
+  using namespace simt;
+  const unsigned which = own_warpgroup("product_end");
+  ThreadsProducts& mine = threads_products[current->linear];
+  if (!mine.open) die("product_end without a product_begin");
+  if (mine.told_bytes)
+    die("the last probe logged a product of %u bytes, and products read %u of them", current->announced_bytes,
+        mine.told_bytes);
+  mine.open = false;
+  unsigned& closed = closed_by[which][mine.closed++ % PRODUCTS_MAX];
+  if (++closed < WARPGROUP) return;
+  closed = 0;
+  if (!launch->reversed) run_products(which, mine.closed);
+}
+template <int LEFT> void product_wait() {
+  const simt::ThreadsProducts& mine = simt::threads_products[simt::current->linear];
+  if (mine.open) simt::die("product_wait<%d> before product_end has closed the group", LEFT);
+  simt::meet("product_wait", LEFT, LEFT);
+}
+inline unsigned long long operand(const void* smem, unsigned leading, unsigned stride) {
+  const ptrdiff_t at = static_cast<const char*>(smem) - simt::shared_memory;
+  if (at < 0 || at >= simt::launch->shared_bytes)
+    simt::die("illegal address: an operand at offset %td of shared memory; the block has %u bytes", at,
+              simt::launch->shared_bytes);
+  return (unsigned long long)at >> 4 | (unsigned long long)(leading >> 4) << 16 |
+         (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
+}
+inline unsigned long long operand_at(unsigned long long operand, int bytes) {
+  return operand + (unsigned long long)(bytes >> 4);
+}
+template <int N> void settle(float (&)[N]) {}
+template <int N> void settle(unsigned (&)[N]) {}
+template <int N> void give_registers() {
+  static_assert(N % 8 == 0 && N >= 24 && N <= 256, "registers per thread: a multiple of 8 from 24 to 256");
+  simt::meet("give_registers", N, ~0u);
+}
+template <int N> void take_registers() {
+  static_assert(N % 8 == 0 && N >= 24 && N <= 256, "registers per thread: a multiple of 8 from 24 to 256");
+  simt::meet("take_registers", N, ~0u);
+}
