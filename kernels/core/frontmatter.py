@@ -176,8 +176,8 @@ def _scratch(file: str, name: str, entry: dict) -> ScratchText:
     _check_keys(file, where, entry, SCRATCH_KEYS, ("shape", "axes"))
     if entry.get("dtype", "float32") not in DTYPES:
         raise FrontMatterError(f"{file}: {where}.dtype is {entry['dtype']!r}; it must be one of {dtype_names()}.")
-    if entry.get("initial", "poison") not in ("poison", "zero"):
-        raise FrontMatterError(f"{file}: {where}.initial is {entry['initial']!r}; it must be poison or zero.")
+    if entry.get("initial", "poison") not in ("poison", "zero", "restored"):
+        raise FrontMatterError(f"{file}: {where}.initial is {entry['initial']!r}; it must be poison, zero or restored.")
     if len(entry["shape"]) != len(entry["axes"]):
         raise FrontMatterError(
             f"{file}: {where} has {len(entry['shape'])} sizes and {len(entry['axes'])} axes. Give each dimension a "

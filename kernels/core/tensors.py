@@ -20,11 +20,12 @@ class Role(Enum):
 class Initial(Enum):
     """What a tensor holds before a run. GIVEN: what the problem's inputs() say. POISON: NaN (of whole numbers the
     least), so that what was never written shows. ZERO: zeros, for kernels that add to it; set again before every
-    run, a timed one included."""
+    run, a timed one included. RESTORED: zeros, which the kernel itself leaves as it found them."""
 
     GIVEN = "given"
     POISON = "poison"
     ZERO = "zero"
+    RESTORED = "restored"
 
 
 @dataclass(frozen=True)
@@ -65,5 +66,5 @@ class Tensor:
 
     def fresh(self) -> np.ndarray:
         """A new array of this tensor, poisoned or zero. Those that are given come from the problem's inputs()."""
-        value = 0 if self.initial is Initial.ZERO else poison(self.dtype)
+        value = 0 if self.initial in (Initial.ZERO, Initial.RESTORED) else poison(self.dtype)
         return np.full(self.shape, value, element_type(self.dtype).numpy)

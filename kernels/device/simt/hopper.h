@@ -17,6 +17,7 @@ struct TensorMap {  // mirrored by kernels/run/backends/cpu.py; the innermost di
 };
 static_assert(sizeof(TensorMap) == 128, "as large as CUDA's");
 struct Barrier { unsigned long long state; };
+#define SWIZZLED_SMEM(type, name) DYNAMIC_SMEM(type, name)
 
 namespace simt {
 

@@ -53,7 +53,7 @@ struct Launch {  // mirrored by kernels/run/backends/cpu.py
 };
 
 enum class State : uint8_t { READY, AT_BARRIER, AT_WARP, ELSEWHERE, DONE };  // ELSEWHERE: the Extension knows where
-struct Copy { void* to; const void* from; unsigned bytes; Copy* before; };
+struct Copy { void* to; const void* from; unsigned bytes, group; Copy* before; };
 struct Fiber {
   void* stack_pointer;
   char* stack;
@@ -66,7 +66,8 @@ struct Fiber {
   const void* announced;  // the access its last probe logged: where, how wide, of which kind
   unsigned announced_bytes;
   AccessKind announced_kind;
-  Copy* copies;  // that have not landed, the newest
+  Copy* copies;     // that have not landed, the newest
+  unsigned groups;  // of copies that are closed
 };
 enum Collective { SHUFFLE = 1, SYNCWARP, LDMATRIX, MMA, VOTE };
 constexpr const char* COLLECTIVE_NAMES[] = {"", "shuffle", "__syncwarp", "ldmatrix", "mma", "vote"};
@@ -157,11 +158,14 @@ static void rendezvous(unsigned mask, Collective collective, void* argument, voi
     if (mask >> l & 1) fibers[warp + l].state = State::READY;
 }
 
-// Its copies land, or are forgotten: a thread that ends without a wait is waited for by nobody.
-static void end_copies(Fiber& fiber, bool land) {
-  while (Copy* copy = fiber.copies) {
+// Its copies of the groups before `end` land, or are forgotten: a thread that ends without a wait is waited for by
+// nobody.
+static void end_copies(Fiber& fiber, bool land, unsigned end = ~0u) {
+  Copy** newest = &fiber.copies;
+  while (*newest && (*newest)->group >= end) newest = &(*newest)->before;
+  while (Copy* copy = *newest) {
     if (land) memcpy(copy->to, copy->from, copy->bytes);
-    fiber.copies = copy->before;
+    *newest = copy->before;
     free(copy);
   }
 }
@@ -333,14 +337,15 @@ static void deal_matrices(void** lanes, unsigned) {
 
 // The products are exact and the sum is rounded once; a tensor core cuts off bits while it adds.
 struct Mma { float* c; const unsigned* a; unsigned b[2]; };
-static void multiply(void** lanes, unsigned) {
+inline float float_of_bfloat16(unsigned bits) { return __uint_as_float(bits << 16); }
+template <float FLOAT(unsigned)> void multiply(void** lanes, unsigned) {
   float a[16][16], b[16][8];
   for (unsigned l = 0; l < 32; ++l) {
     const Mma& lane = *static_cast<Mma*>(lanes[l]);
     for (unsigned i = 0; i < 8; ++i)
-      a[l / 4 + i / 2 % 2 * 8][2 * (l % 4) + i % 2 + i / 4 * 8] = __uint_as_float(lane.a[i / 2] >> i % 2 * 16 << 16);
+      a[l / 4 + i / 2 % 2 * 8][2 * (l % 4) + i % 2 + i / 4 * 8] = FLOAT(lane.a[i / 2] >> i % 2 * 16 & 0xffff);
     for (unsigned i = 0; i < 4; ++i)
-      b[2 * (l % 4) + i % 2 + i / 2 * 8][l / 4] = __uint_as_float(lane.b[i / 2] >> i % 2 * 16 << 16);
+      b[2 * (l % 4) + i % 2 + i / 2 * 8][l / 4] = FLOAT(lane.b[i / 2] >> i % 2 * 16 & 0xffff);
   }
   for (unsigned l = 0; l < 32; ++l) {
     float* c = static_cast<Mma*>(lanes[l])->c;
@@ -415,7 +420,7 @@ template <int N> void ldmatrix(unsigned (&words)[N], const void* p, bool transpo
 inline void ldmatrix_trans(unsigned (&words)[4], const void* p) { ldmatrix(words, p, true); }
 inline void mma_m16n8k16(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1) {
   simt::Mma m{C, A, {b0, b1}};
-  simt::rendezvous(~0u, simt::MMA, &m, simt::multiply);
+  simt::rendezvous(~0u, simt::MMA, &m, simt::multiply<simt::float_of_bfloat16>);
 }
 inline float exp2_approx(float x) { return exp2f(x); }
 template <int BYTES, AccessKind KIND = AccessKind::CP_ASYNC> void cp_async(void* smem, const void* gmem) {
@@ -426,7 +431,7 @@ template <int BYTES, AccessKind KIND = AccessKind::CP_ASYNC> void cp_async(void*
     return;
   }
   auto* const copy = static_cast<simt::Copy*>(malloc(sizeof(simt::Copy)));
-  *copy = {smem, gmem, BYTES, simt::current->copies};
+  *copy = {smem, gmem, BYTES, simt::current->groups, simt::current->copies};
   simt::current->copies = copy;
 }
 inline void cp_async_l2(void* smem, const void* gmem) { cp_async<16, AccessKind::CP_ASYNC_L2>(smem, gmem); }

@@ -1,0 +1,293 @@
+/*
+title = "FlashAttention by warp roles"
+idea = """one thread asks the copy engine for whole tiles (TMA), two warpgroups do nothing but multiply (wgmma) and \
+exponentiate; barriers in shared memory say what has come and what is free."""
+changed_from = "08_pipeline"
+changed = """a producer in place of copies by everyone; products of 64 rows by a warpgroup, whose operands the tensor \
+cores fetch from shared memory themselves; a block stays on its multiprocessor and takes query tiles from a counter."""
+costs = """a warpgroup of threads of which one loads; products and softmax take turns, so the tensor cores wait for \
+the exponentials."""
+limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_90a alone; one block per multiprocessor."
+source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608; \
+PTX ISA 8.0, sections on wgmma, mbarrier and cp.async.bulk.tensor."""
+family = "dense"
+problem = "sixteen_bit"
+rung = 9
+requires = "sm_90a"
+tensor_products = 1
+
+[constants.BLOCK_Q]
+default = 128
+values = [64, 128, 192]
+meaning = "query rows per tile, 64 for each warpgroup that computes"
+
+[constants.BLOCK_KV]
+default = 128
+values = [64, 96, 128]
+meaning = "keys per tile"
+
+[constants.STAGES]
+default = 2
+values = [1, 2]
+meaning = "how many tiles of K, and of V, are in shared memory or on their way"
+
+[constants.Q_STAGES]
+default = 1
+values = [1, 2]
+meaning = "how many query tiles are in shared memory or on their way"
+
+[constants.BLOCKS]
+default = 132
+values = [114, 132]
+meaning = "blocks launched at most: one for each multiprocessor of an H100 SXM or H200 (132), of an H100 PCIe (114)"
+
+[constants.SUBTRACT_MAX]
+default = 1
+values = [1, 0]
+meaning = "subtract the row's max before the exponential"
+what_if = "No max subtraction"
+effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and the row becomes NaN."
+shows_at = 30.0
+
+[constants.RESCALE]
+default = 1
+values = [1, 0]
+meaning = "rescale l and O when the max moves"
+what_if = "No rescaling"
+effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
+
+[[tuned]]
+when = "head_dim == 64"
+BLOCK_Q = 192
+BLOCK_KV = 96
+[[tuned]]
+when = "head_dim == 256"
+BLOCK_KV = 64
+
+[[conditions]]
+must = "head_dim < 256 or (BLOCK_KV == 64 and BLOCK_Q < 192)"
+message = "Heads of 256 numbers leave room for tiles of 64 keys and at most 128 queries, not {BLOCK_KV} and {BLOCK_Q}. Choose BLOCK_KV=64 and BLOCK_Q=128."
+[[conditions]]
+must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64"
+message = "Three warpgroups have 160 registers for each thread: with heads of {head_dim} numbers they hold tiles of 64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."
+
+[scratch.counter]
+shape = [2]
+axes = ["count"]
+dtype = "int32"
+initial = "restored"
+
+[[launches]]
+entry = "flash"
+grid = ["min(BLOCKS, ceil_div(seq_len, BLOCK_Q) * batch * num_heads)"]
+block = ["2 * BLOCK_Q + 128"]
+shared_bytes = "2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (3 * Q_STAGES + 4 * STAGES)"
+args = [
+  {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
+  {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
+  {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
+  "o", "lse", "counter",
+  {struct = ["int32 batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]},
+]
+item = "query tile"
+*/
+#include "hopper.cuh"
+#include "fragments.cuh"
+#if BF16
+using T = bfloat16;
+#else
+using T = half;
+#endif
+#define WARPGROUPS (BLOCK_Q / 64)          // that compute; one more loads
+#define THREADS (128 * (WARPGROUPS + 1))
+#define PANELS (HEAD_DIM / 64)             // 64 dims are 128 bytes, which is as wide as a swizzle reaches
+#define TILE (BLOCK_KV * HEAD_DIM)         // elements of a tile of K or V
+
+// What the kernel works on, but for the tensors.
+struct Sizes {
+  int heads, num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;  // heads: of all sequences
+  float scale;
+};
+
+// What a block works on next, by its number: a query tile of a head, and how many tiles of keys some of its rows see.
+struct Work {
+  int first_row, head, batch, tiles;
+  bool there;
+  __device__ __forceinline__ Work(int number, const Sizes& z) {
+    const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q, any_head = number / count;
+    there = any_head < z.heads;
+    first_row = number % count * BLOCK_Q, head = any_head % z.num_heads, batch = any_head / z.num_heads;
+    const int seen = CAUSAL ? max(1, min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset)) : z.keys;
+    tiles = (seen + BLOCK_KV - 1) / BLOCK_KV;
+  }
+};
+
+// Which stage is used next, and the parity of its barriers' phase
+template <int COUNT> struct Turn {
+  int stage = 0, parity = 0;
+  __device__ __forceinline__ void next() {
+    if (++stage == COUNT) stage = 0, parity ^= 1;
+  }
+};
+
+// O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head, and lse, the logarithm of each row's sum.
+//   Q_map, O_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_map, V_map  [batch, kv_heads, keys, HEAD_DIM]
+//   LSE_gmem  [batch, num_heads, seq_len];  counter_gmem  [2] query tiles given out beyond the first ones, blocks done
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
+      const __grid_constant__ TensorMap V_map, T* O_gmem, float* LSE_gmem, int* counter_gmem,
+      const __grid_constant__ Sizes z PROBE_PARAM) {
+  SWIZZLED_SMEM(T, smem);
+  T* Q_smem = smem;                                    // [Q_STAGES, PANELS, BLOCK_Q, 64]
+  T* K_smem = Q_smem + Q_STAGES * BLOCK_Q * HEAD_DIM;  // [STAGES, PANELS, BLOCK_KV, 64]
+  T* V_smem = K_smem + STAGES * TILE;                  // [STAGES, PANELS, BLOCK_KV, 64]
+  Barrier *Q_full = reinterpret_cast<Barrier*>(V_smem + STAGES * TILE), *Q_free = Q_full + Q_STAGES;
+  Barrier *K_full = Q_free + Q_STAGES, *K_free = K_full + STAGES, *V_full = K_free + STAGES, *V_free = V_full + STAGES;
+  int* number_smem = reinterpret_cast<int*>(V_free + STAGES);  // [Q_STAGES] of the query tile
+  const int warpgroup = warp_uniform(threadIdx.x / 128);
+  PROBE_BEGIN();
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < Q_STAGES; ++stage) {
+      barrier_init(&Q_full[stage], 1), barrier_init(&Q_free[stage], 4 * WARPGROUPS);  // full: by the producer
+    }
+    for (int stage = 0; stage < STAGES; ++stage) {
+      barrier_init(&K_full[stage], 1), barrier_init(&K_free[stage], 4 * WARPGROUPS);  // free: by each warp that read it
+      barrier_init(&V_full[stage], 1), barrier_init(&V_free[stage], 4 * WARPGROUPS);
+    }
+    barrier_init_done();
+  }
+  __syncthreads();
+  Turn<Q_STAGES> Q_turn;
+
+  if (warpgroup == 0) {
+    if (WARPGROUPS > 1) give_registers<WARPGROUPS == 3 ? 32 : 40>();
+    if (threadIdx.x > 0) return;
+    PROBE_ROLE(producer);
+    Turn<STAGES> turn;
+    int number = blockIdx.x;
+    NO_UNROLL for (;; Q_turn.next()) {
+      const Work work(number, z);
+      const int next = gridDim.x + atomic_add(&counter_gmem[0], 1), first_row = work.first_row;
+      barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
+      PROBE_STORE(number_smem, Q_turn.stage, 4);
+      sts<int>(&number_smem[Q_turn.stage], number);
+      if (!work.there) break;
+      const int kv = work.head / (z.num_heads / z.kv_heads);
+#ifdef PROBED
+      const long long q_first = (long long)work.batch * z.num_heads * z.seq_len * HEAD_DIM + (long long)work.head * z.q_head;
+      const long long kv_first = (long long)work.batch * z.kv_heads * z.keys * HEAD_DIM + (long long)kv * z.kv_head;
+#endif
+      PROBE_MARK(load_q, first_row);
+      barrier_expect(&Q_full[Q_turn.stage], BLOCK_Q * HEAD_DIM * 2);
+      for (int panel = 0; panel < PANELS; ++panel) {
+        T* const to = &Q_smem[(Q_turn.stage * PANELS + panel) * BLOCK_Q * 64];
+        PROBE_TMA(Q_gmem, q_first + (long long)first_row * z.q_row + panel * 64, BLOCK_Q * 128, first_row);
+        tma_load(to, &Q_map, &Q_full[Q_turn.stage], panel * 64, first_row, work.head, work.batch);
+      }
+      NO_UNROLL for (int tile = 0; tile < work.tiles; ++tile, turn.next()) {
+        const int first_col = tile * BLOCK_KV;
+        PROBE_MARK(prefetch, tile);
+        barrier_wait(&K_free[turn.stage], turn.parity ^ 1);
+        barrier_expect(&K_full[turn.stage], TILE * 2);
+        for (int panel = 0; panel < PANELS; ++panel) {
+          T* const to = &K_smem[turn.stage * TILE + panel * BLOCK_KV * 64];
+          PROBE_TMA(K_gmem, kv_first + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
+          tma_load(to, &K_map, &K_full[turn.stage], panel * 64, first_col, kv, work.batch);
+        }
+        barrier_wait(&V_free[turn.stage], turn.parity ^ 1);
+        barrier_expect(&V_full[turn.stage], TILE * 2);
+        for (int panel = 0; panel < PANELS; ++panel) {
+          T* const to = &V_smem[turn.stage * TILE + panel * BLOCK_KV * 64];
+          PROBE_TMA(V_gmem, kv_first + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
+          tma_load(to, &V_map, &V_full[turn.stage], panel * 64, first_col, kv, work.batch);
+        }
+      }
+      number = next;
+    }
+    barrier_arrive(&Q_full[Q_turn.stage]);  // the consumers read a number beyond the last, and end
+    if (atomic_add(&counter_gmem[1], 1) == gridDim.x - 1) {  // the last block leaves the counter as it was
+      PROBE_STORE(counter_gmem, 0, 8);
+      stg<long long>(counter_gmem, 0);
+    }
+    return;
+  }
+
+  if (WARPGROUPS > 1) take_registers<WARPGROUPS == 3 ? 160 : 232>();
+  PROBE_ROLE(consumer);
+  const int group_row = (warpgroup - 1) * 64, warp_row = group_row + threadIdx.x / 32 % 4 * 16;
+  const unsigned long long Q_operand = operand(&Q_smem[group_row * 64], 16, 1024);
+  const unsigned long long K_operand = operand(K_smem, 16, 1024), V_operand = operand(V_smem, BLOCK_KV * 128, 1024);
+  float S[BLOCK_KV / 2], O[HEAD_DIM / 2], m[2], l[2], rescale[2];
+  unsigned P[BLOCK_KV / 4];
+  Turn<STAGES> K_turn, V_turn;
+  auto free = [&](Barrier* barrier) {
+    if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
+  };
+  // Sets off S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
+  auto multiply_keys = [&](int tile) {
+    PROBE_MARK(scores, tile);
+    barrier_wait(&K_full[K_turn.stage], K_turn.parity);
+    const unsigned long long q = operand_at(Q_operand, Q_turn.stage * BLOCK_Q * HEAD_DIM * 2);
+    const unsigned long long k = operand_at(K_operand, K_turn.stage * TILE * 2);
+    product_begin();
+    UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
+      const int panel = d / 64 * 64, within = d % 64;
+      PROBE_PRODUCT(K_smem, K_turn.stage * TILE + panel * BLOCK_KV + within, BLOCK_KV * 32, tile, d);
+      Product<T, BLOCK_KV>::shared(S, operand_at(q, (panel * BLOCK_Q + within) * 2),
+                                   operand_at(k, (panel * BLOCK_KV + within) * 2), d > 0);
+    }
+    product_end();
+  };
+  // Sets off O += P @ V   [64, HEAD_DIM]
+  auto multiply_values = [&](int tile) {
+    PROBE_MARK(output, tile);
+    barrier_wait(&V_full[V_turn.stage], V_turn.parity);
+    const unsigned long long v = operand_at(V_operand, V_turn.stage * TILE * 2);
+    settle(P), settle(O);
+    product_begin();
+    UNROLL for (int k = 0; k < BLOCK_KV; k += 16) {
+      PROBE_PRODUCT(V_smem, V_turn.stage * TILE + k * 64, HEAD_DIM * 32, tile, k);
+      Product<T, HEAD_DIM>::registers(O, &P[k / 4], operand_at(v, k * 128), 1);
+    }
+    product_end();
+  };
+  NO_UNROLL for (;; Q_turn.next()) {
+    barrier_wait(&Q_full[Q_turn.stage], Q_turn.parity);
+    PROBE_LOAD(number_smem, Q_turn.stage, 4);
+    const Work work(warp_uniform(lds<int>(&number_smem[Q_turn.stage])), z);
+    if (!work.there) return;
+    const int first_row = work.first_row;
+    auto place = [&](int tile) { return Place(first_row + warp_row, tile, z.seq_len, z.keys, z.offset, z.scale); };
+    const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // keys that all its rows see
+    UNROLL for (int i = 0; i < HEAD_DIM / 2; ++i) O[i] = 0.f;
+    m[0] = m[1] = -INFINITY, l[0] = l[1] = 0.f;
+    NO_UNROLL for (int tile = 0; tile < work.tiles; ++tile) {
+      PROBE_MARK(tile_begin, tile);
+      const Place at = place(tile);
+      multiply_keys(tile);
+      product_wait<0>();
+      settle(S);
+      free(&K_free[K_turn.stage]), K_turn.next();
+      if ((tile + 1) * BLOCK_KV > open) hide(S, at);
+      log_scores(S, at PROBE_PASS);
+
+      PROBE_MARK(softmax, tile);
+      softmax_tile(S, m, l, rescale, at PROBE_PASS);
+      pack<T>(P, S);
+      rescale_rows(O, rescale);
+
+      multiply_values(tile);
+      product_wait<0>();
+      settle(O);
+      free(&V_free[V_turn.stage]), V_turn.next();
+      log_outputs(O, at PROBE_PASS);
+      PROBE_MARK(tile_end, tile);
+    }
+    free(&Q_free[Q_turn.stage]);
+
+    PROBE_MARK(write, first_row);
+    const long long first = (long long)work.batch * z.num_heads * z.seq_len;
+    const long long o_first = first * HEAD_DIM + (long long)work.head * z.q_head;
+    write_rows(O_gmem, LSE_gmem, o_first, first + (long long)work.head * z.seq_len, z.q_row, O, m, l, place(0) PROBE_PASS);
+  }
+}

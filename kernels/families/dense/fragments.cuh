@@ -1,0 +1,160 @@
+// What a warp does with scores and outputs that lie in the registers of its lanes as mma.sync and wgmma leave them: 16
+// rows, of which a lane holds parts of two, lane / 4 and lane / 4 + 8. Element 4 i + 2 h + e of an array is row h of the
+// two, column 8 i + 2 (lane % 4) + e.
+#pragma once
+#include "mma.cuh"
+#define UNROLL _Pragma("unroll")       // of loops over arrays, because otherwise these would not stay in registers
+#define NO_UNROLL _Pragma("unroll 1")
+#define LOG2_E 1.44269504f             // e^x = 2^(x log2 e), which is one instruction of the GPU, where expf takes eight
+#ifdef PROBED
+#define ROW_TOTAL(v) group_sum<4>(v)   // four lanes share a row; only a probe asks for their sum before the end
+#else
+#define ROW_TOTAL(v) (v)
+#endif
+
+// Where a lane's part of a tile of scores lies: rows `row` and `row` + 8 (queries of the head), columns from `col` on
+// (its keys). scale: what the scores are multiplied with.
+struct Place {
+  int row, col, tile, seq_len, keys, offset;
+  float scale;
+  bool leads;  // one of the four lanes that share a row logs for it
+  __device__ __forceinline__ Place(int warp_row, int tile, int seq_len, int keys, int offset, float scale)
+      : row(warp_row + threadIdx.x % 32 / 4), col(tile * BLOCK_KV + 2 * (threadIdx.x % 4)), tile(tile),
+        seq_len(seq_len), keys(keys), offset(offset), scale(scale), leads(threadIdx.x % 4 == 0) {}
+  __device__ __forceinline__ int row_of(int i) const { return row + i / 2 % 2 * 8; }        // of element i
+  __device__ __forceinline__ int col_of(int i) const { return col + i / 4 * 8 + i % 2; }
+  __device__ __forceinline__ bool sees(int i) const {
+    return col_of(i) < keys && !(CAUSAL && col_of(i) > row_of(i) + offset);
+  }
+};
+
+// S = -inf where the key is hidden from the query
+template <int N> __device__ __forceinline__ void hide(float (&S)[N], const Place& at) {
+  UNROLL for (int i = 0; i < N; ++i) {
+    if (!at.sees(i)) S[i] = -INFINITY;
+  }
+}
+
+// What is logged for every element is logged from a copy, whose loop is not unrolled: the probed build stays small.
+template <int N> __device__ __forceinline__ void log_scores(const float (&S)[N], const Place& at PROBE_REF) {
+#ifdef PROBED
+  float copy[N];
+  UNROLL for (int i = 0; i < N; ++i) copy[i] = S[i];
+  NO_UNROLL for (int i = 0; i < N; ++i) {
+    const int row = at.row_of(i), col = at.col_of(i);
+    const float score = at.scale * copy[i];
+    if (at.sees(i) && row < at.seq_len) PROBE_VALUE(score, row, col, score);
+  }
+#endif
+}
+template <int N> __device__ __forceinline__ void log_weights(const float (&P)[N], const Place& at PROBE_REF) {
+#ifdef PROBED
+  float copy[N];
+  UNROLL for (int i = 0; i < N; ++i) copy[i] = P[i];
+  NO_UNROLL for (int i = 0; i < N; ++i) {
+    const int row = at.row_of(i), col = at.col_of(i);
+    const float p = copy[i];
+    if (at.sees(i) && row < at.seq_len) PROBE_VALUE(p, row, col, p);
+  }
+#endif
+}
+template <int N> __device__ __forceinline__ void log_outputs(const float (&O)[N], const Place& at PROBE_REF) {
+#ifdef PROBED
+  float copy[N];
+  const int tile = at.tile;
+  UNROLL for (int i = 0; i < N; ++i) copy[i] = O[i];
+  NO_UNROLL for (int i = 0; i < N; ++i) {
+    const int row = at.row_of(i), dim = at.col_of(i) - tile * BLOCK_KV;
+    const float o = copy[i];
+    if (row < at.seq_len) PROBE_VALUE(o, row, tile, dim, o);
+  }
+#endif
+}
+
+// The row's m as it stands in exponents. A row that has seen no key yet has m = -inf, and exp(-inf - -inf) must be 0.
+__device__ __forceinline__ float exponent_base(float m, float to_log2) { return m == -INFINITY ? 0.f : m * to_log2; }
+
+// m_new = max(m, max S);  P = exp(S - m_new);  l = exp(m - m_new) * l + sum P;  rescale = exp(m - m_new), for two rows
+//   S        [N] Q @ K^T, not yet scaled; becomes P
+//   m, l     of each row. m is not scaled; of l each lane holds what its own columns add up to
+template <int N>
+__device__ __forceinline__ void softmax_tile(float (&S)[N], float (&m)[2], float (&l)[2], float (&rescale)[2],
+                                             const Place& at PROBE_REF) {
+  const float to_log2 = at.scale * LOG2_E;
+  const int tile = at.tile;
+  UNROLL for (int r = 0; r < 2; ++r) {
+    const int row = at.row + r * 8;
+    const bool row_leader = at.leads && row < at.seq_len;
+    float tile_max = -INFINITY;
+    UNROLL for (int i = 2 * r; i < N; i += 4) tile_max = fmaxf(tile_max, fmaxf(S[i], S[i + 1]));
+    tile_max = group_max<4>(tile_max);  // four lanes share the row
+    if (row_leader) PROBE_VALUE(tile_max, row, tile, at.scale * tile_max);
+    const float m_new = SUBTRACT_MAX ? fmaxf(m[r], tile_max) : 0.f;
+    if (row_leader) PROBE_VALUE(m, row, tile, at.scale * m_new);
+    const float base = exponent_base(m_new, to_log2);
+    rescale[r] = RESCALE ? exp2_approx(fmaf(m[r], to_log2, -base)) : 1.f;
+    if (row_leader) PROBE_VALUE(rescale, row, tile, rescale[r]);
+    float sum = 0.f;
+    UNROLL for (int i = 2 * r; i < N; i += 4) {
+      S[i] = exp2_approx(fmaf(S[i], to_log2, -base));
+      S[i + 1] = exp2_approx(fmaf(S[i + 1], to_log2, -base));
+      sum += S[i] + S[i + 1];
+    }
+    l[r] = fmaf(l[r], rescale[r], sum);
+    const float total = ROW_TOTAL(l[r]);
+    if (row_leader) PROBE_VALUE(l, row, tile, total);
+    m[r] = m_new;
+  }
+  log_weights(S, at PROBE_PASS);
+}
+
+// The weights as the tensor cores take them: pairs of T, in the order of A
+template <class T, int N> __device__ __forceinline__ void pack(unsigned (&P)[N], const float (&S)[2 * N]) {
+  UNROLL for (int i = 0; i < N; ++i) P[i] = pair<T>(S[2 * i], S[2 * i + 1]);
+}
+
+template <int N> __device__ __forceinline__ void rescale_rows(float (&O)[N], const float (&rescale)[2]) {
+  UNROLL for (int i = 0; i < N; ++i) O[i] *= rescale[i / 2 % 2];
+}
+
+// O / l as T, and lse = m + log l, of the warp's rows that there are; 0 and -inf for a row that has seen no key
+//   O_gmem, LSE_gmem    of all heads; this one's row 0 is at o_first and at lse_first, the next row row_step further
+// A lane has two neighbouring columns of every eight. The four lanes of a row exchange theirs, so that each has eight
+// neighbours of every 32, and stores them as 16 bytes.
+template <class T, int N>
+__device__ __forceinline__ void write_rows(T* O_gmem, float* LSE_gmem, long long o_first, long long lse_first,
+                                           long long row_step, const float (&O)[N], const float (&m)[2],
+                                           const float (&l)[2], const Place& at PROBE_REF) {
+  const int t = threadIdx.x % 4;
+  UNROLL for (int r = 0; r < 2; ++r) {
+    const int row = at.row + r * 8;
+    const float total = group_sum<4>(l[r]);
+    const float share = total == 0.f ? 0.f : 1.f / total;
+    UNROLL for (int first = 0; first < N; first += 16) {
+      unsigned v[4];  // of columns 8 i + 2 t and the next; in the end of columns 8 t + 2 i and the next
+      UNROLL for (int i = 0; i < 4; ++i) {
+        v[i] = pair<T>(O[first + 4 * i + 2 * r] * share, O[first + 4 * i + 2 * r + 1] * share);
+      }
+      UNROLL for (int i = 0; i < 4; i += 2) {  // 4 x 4 words are transposed: first among neighbouring lanes
+        const unsigned other = __shfl_xor_sync(0xffffffffu, t % 2 ? v[i] : v[i + 1], 1);
+        (t % 2 ? v[i] : v[i + 1]) = other;
+      }
+      UNROLL for (int i = 0; i < 2; ++i) {  // then among lanes two apart
+        const unsigned other = __shfl_xor_sync(0xffffffffu, t / 2 ? v[i] : v[i + 2], 2);
+        (t / 2 ? v[i] : v[i + 2]) = other;
+      }
+      if (row < at.seq_len) {
+        const long long place = o_first + row * row_step + first * 2 + 8 * t;
+        const float4 words = make_float4(__uint_as_float(v[0]), __uint_as_float(v[1]), __uint_as_float(v[2]),
+                                         __uint_as_float(v[3]));
+        PROBE_STORE(O_gmem, place, 16);
+        stg<float4>(&O_gmem[place], words);
+      }
+    }
+    if (at.leads && row < at.seq_len) {
+      const float lse = total == 0.f ? -INFINITY : at.scale * m[r] + logf(total);
+      PROBE_STORE(LSE_gmem, lse_first + row, 4);
+      stg<float>(&LSE_gmem[lse_first + row], lse);
+    }
+  }
+}
