@@ -36,9 +36,10 @@
 //   warp_uniform(v)                    v of lane 0, told to the compiler as the same in all lanes
 //   atomic_add(pointer, value)         adds to an int in global memory; what was there before
 //
-// PROBE_TMA(T_gmem, index, bytes, keys...) stands before a tma_load: the first element of the box, and its bytes as far as
-// they lie in the tensor. PROBE_PRODUCT(T_smem, index, bytes, keys...) stands before a product: the first element of an
-// operand in shared memory and its bytes.
+// PROBE_TMA(T_gmem, index, bytes, keys...) stands before a tma_load: the first element of the box, and the box's bytes,
+// those beyond the tensor's edges too. T_gmem is the tensor, or a null pointer to elements of its type where a kernel is
+// given its map alone. PROBE_PRODUCT(T_smem, index, bytes, keys...) stands before products: the first element of operand
+// B, and the bytes of B that the products from there to product_end read, 32 N each. One thread of the warpgroup says it.
 #pragma once
 #include "common.cuh"
 constexpr AccessKind TMA = AccessKind(5), PRODUCT = AccessKind(6);
@@ -131,19 +132,21 @@ template <int N> __device__ __forceinline__ void settle(unsigned (&r)[N]) {
              N8(120,121,122,123,124,125,126,127)
 
 template <class T, int N> struct Product;
-#define PRODUCT_OF(T, TYPE, N, HALF, i0, i1, i2, i3, i4, i5)                                                          \
-  template <> struct Product<T, N> {                                                                                  \
+#define PRODUCT_OF(T, TYPE, COLUMNS, HALF, i0, i1, i2, i3, i4, i5)                                                    \
+  template <> struct Product<T, COLUMNS> {                                                                            \
     static __device__ __forceinline__ void shared(float (&C)[HALF], unsigned long long a, unsigned long long b,       \
                                                   int add) {                                                          \
       asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #i2 ", 0;\n"                                              \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" N##HALF "}, %" #i0 ", %" #i1  \
+                   "wgmma.mma_async.sync.aligned.m64n" #COLUMNS "k16.f32." TYPE "." TYPE                              \
+                   " {" N##HALF "}, %" #i0 ", %" #i1                                                                  \
                    ", add, 1, 1, 0, 0;\n}"                                                                            \
                    : C##HALF(C, 0) : "l"(a), "l"(b), "r"(add));                                                       \
     }                                                                                                                 \
     static __device__ __forceinline__ void registers(float (&C)[HALF], const unsigned* A, unsigned long long b,       \
                                                      int add) {                                                       \
       asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #i5 ", 0;\n"                                              \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" N##HALF "}, {%" #i0 ",%" #i1  \
+                   "wgmma.mma_async.sync.aligned.m64n" #COLUMNS "k16.f32." TYPE "." TYPE                              \
+                   " {" N##HALF "}, {%" #i0 ",%" #i1                                                                  \
                    ",%" #i2 ",%" #i3 "}, %" #i4 ", add, 1, 1, 1;\n}"                                                  \
                    : C##HALF(C, 0) : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "l"(b), "r"(add));                   \
     }                                                                                                                 \
