@@ -36,9 +36,10 @@
 //   warp_uniform(v)                    v of lane 0, told to the compiler as the same in all lanes
 //   atomic_add(pointer, value)         adds to an int in global memory; what was there before
 //
-// PROBE_TMA(X_gmem, index, bytes, keys...) stands before a tma_load: the tensor's name (there need be no such pointer; its
-// elements are of a type T), the first element of the box, the box's bytes. PROBE_PRODUCT(T_smem, index, bytes, keys...) stands before a product: the first element of an
-// operand in shared memory and its bytes.
+// PROBE_TMA(X_gmem, index, bytes, keys...) stands before a tma_load: the first element of the box, and the box's bytes,
+// those beyond the tensor's edges too. X is the tensor's name, whether or not there is a pointer of that name, and T the type
+// of its elements. PROBE_PRODUCT(T_smem, index, bytes, keys...) stands before products: the first element of operand
+// B, and the bytes of B that the products from there to product_end read, 32 N each. One thread of the warpgroup says it.
 #pragma once
 #include "common.cuh"
 constexpr AccessKind TMA = AccessKind(5), PRODUCT = AccessKind(6);
@@ -118,38 +119,40 @@ template <int N> __device__ __forceinline__ void settle(unsigned (&r)[N]) {
 
 // The registers of C as operands of the instruction, eight at a time: %0 to %(N / 2 - 1). After them come A (a
 // descriptor, or four registers), the descriptor of B, and whether to add.
-#define REGISTERS8(C, i) "+f"(C[i]), "+f"(C[i + 1]), "+f"(C[i + 2]), "+f"(C[i + 3]), "+f"(C[i + 4]), "+f"(C[i + 5]), \
+#define C8(C, i) "+f"(C[i]), "+f"(C[i + 1]), "+f"(C[i + 2]), "+f"(C[i + 3]), "+f"(C[i + 4]), "+f"(C[i + 5]), \
                  "+f"(C[i + 6]), "+f"(C[i + 7])
-#define REGISTERS32(C, i) REGISTERS8(C, i), REGISTERS8(C, i + 8), REGISTERS8(C, i + 16), REGISTERS8(C, i + 24)
-#define REGISTERS48(C, i) REGISTERS32(C, i), REGISTERS8(C, i + 32), REGISTERS8(C, i + 40)
-#define REGISTERS64(C, i) REGISTERS32(C, i), REGISTERS32(C, i + 32)
-#define REGISTERS128(C, i) REGISTERS64(C, i), REGISTERS64(C, i + 64)
-#define LIST8(a, b, c, d, e, f, g, h) "%" #a ",%" #b ",%" #c ",%" #d ",%" #e ",%" #f ",%" #g ",%" #h
-#define LIST32 LIST8(0,1,2,3,4,5,6,7) "," LIST8(8,9,10,11,12,13,14,15) "," LIST8(16,17,18,19,20,21,22,23) "," \
-            LIST8(24,25,26,27,28,29,30,31)
-#define LIST48 LIST32 "," LIST8(32,33,34,35,36,37,38,39) "," LIST8(40,41,42,43,44,45,46,47)
-#define LIST64 LIST48 "," LIST8(48,49,50,51,52,53,54,55) "," LIST8(56,57,58,59,60,61,62,63)
-#define LIST128 LIST64 "," LIST8(64,65,66,67,68,69,70,71) "," LIST8(72,73,74,75,76,77,78,79) "," LIST8(80,81,82,83,84,85,86,87) "," \
-             LIST8(88,89,90,91,92,93,94,95) "," LIST8(96,97,98,99,100,101,102,103) "," \
-             LIST8(104,105,106,107,108,109,110,111) "," LIST8(112,113,114,115,116,117,118,119) "," \
-             LIST8(120,121,122,123,124,125,126,127)
+#define C32(C, i) C8(C, i), C8(C, i + 8), C8(C, i + 16), C8(C, i + 24)
+#define C48(C, i) C32(C, i), C8(C, i + 32), C8(C, i + 40)
+#define C64(C, i) C32(C, i), C32(C, i + 32)
+#define C128(C, i) C64(C, i), C64(C, i + 64)
+#define N8(a, b, c, d, e, f, g, h) "%" #a ",%" #b ",%" #c ",%" #d ",%" #e ",%" #f ",%" #g ",%" #h
+#define N32 N8(0,1,2,3,4,5,6,7) "," N8(8,9,10,11,12,13,14,15) "," N8(16,17,18,19,20,21,22,23) "," \
+            N8(24,25,26,27,28,29,30,31)
+#define N48 N32 "," N8(32,33,34,35,36,37,38,39) "," N8(40,41,42,43,44,45,46,47)
+#define N64 N48 "," N8(48,49,50,51,52,53,54,55) "," N8(56,57,58,59,60,61,62,63)
+#define N128 N64 "," N8(64,65,66,67,68,69,70,71) "," N8(72,73,74,75,76,77,78,79) "," N8(80,81,82,83,84,85,86,87) "," \
+             N8(88,89,90,91,92,93,94,95) "," N8(96,97,98,99,100,101,102,103) "," \
+             N8(104,105,106,107,108,109,110,111) "," N8(112,113,114,115,116,117,118,119) "," \
+             N8(120,121,122,123,124,125,126,127)
 
 template <class T, int N> struct Product;
-#define PRODUCT_OF(T, TYPE, N, HALF, i0, i1, i2, i3, i4, i5)                                                          \
-  template <> struct Product<T, N> {                                                                                  \
+#define PRODUCT_OF(T, TYPE, COLUMNS, HALF, i0, i1, i2, i3, i4, i5)                                                    \
+  template <> struct Product<T, COLUMNS> {                                                                            \
     static __device__ __forceinline__ void shared(float (&C)[HALF], unsigned long long a, unsigned long long b,       \
                                                   int add) {                                                          \
       asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #i2 ", 0;\n"                                              \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" LIST##HALF "}, %" #i0 ", %" #i1  \
+                   "wgmma.mma_async.sync.aligned.m64n" #COLUMNS "k16.f32." TYPE "." TYPE                              \
+                   " {" N##HALF "}, %" #i0 ", %" #i1                                                                  \
                    ", add, 1, 1, 0, 0;\n}"                                                                            \
-                   : REGISTERS##HALF(C, 0) : "l"(a), "l"(b), "r"(add));                                                       \
+                   : C##HALF(C, 0) : "l"(a), "l"(b), "r"(add));                                                       \
     }                                                                                                                 \
     static __device__ __forceinline__ void registers(float (&C)[HALF], const unsigned* A, unsigned long long b,       \
                                                      int add) {                                                       \
       asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #i5 ", 0;\n"                                              \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" LIST##HALF "}, {%" #i0 ",%" #i1  \
+                   "wgmma.mma_async.sync.aligned.m64n" #COLUMNS "k16.f32." TYPE "." TYPE                              \
+                   " {" N##HALF "}, {%" #i0 ",%" #i1                                                                  \
                    ",%" #i2 ",%" #i3 "}, %" #i4 ", add, 1, 1, 1;\n}"                                                  \
-                   : REGISTERS##HALF(C, 0) : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "l"(b), "r"(add));                   \
+                   : C##HALF(C, 0) : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "l"(b), "r"(add));                   \
     }                                                                                                                 \
   };
 #define PRODUCTS_OF(T, TYPE)                              \

@@ -88,7 +88,7 @@ struct Phases {
   Box* boxes;                 // on their way to it, the first asked for first
 };
 constexpr unsigned BARRIERS_MAX = 256;
-constexpr uint64_t BARRIER_WORD = 0x5741525000000000;
+constexpr uint64_t BARRIER_WORD = 0x4261727269657200;
 static Phases barriers[BARRIERS_MAX];
 static unsigned barrier_count;
 

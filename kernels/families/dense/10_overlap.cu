@@ -233,10 +233,10 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     barrier_wait(&K_full[K_turn.stage], K_turn.parity);
     const unsigned long long q = operand_at(Q_operand, Q_turn.stage * BLOCK_Q * HEAD_DIM * 2);
     const unsigned long long k = operand_at(K_operand, K_turn.stage * TILE * 2);
+    if (threadIdx.x % 128 == 0) PROBE_PRODUCT(K_smem, K_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
     product_begin();
     UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
       const int panel = d / 64 * 64, within = d % 64;
-      PROBE_PRODUCT(K_smem, K_turn.stage * TILE + panel * BLOCK_KV + within, BLOCK_KV * 32, tile, d);
       Product<T, BLOCK_KV>::shared(S, operand_at(q, (panel * BLOCK_Q + within) * 2),
                                    operand_at(k, (panel * BLOCK_KV + within) * 2), d > 0);
     }
@@ -248,9 +248,9 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     barrier_wait(&V_full[V_turn.stage], V_turn.parity);
     const unsigned long long v = operand_at(V_operand, V_turn.stage * TILE * 2);
     settle(P), settle(O);
+    if (threadIdx.x % 128 == 0) PROBE_PRODUCT(V_smem, V_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
     product_begin();
     UNROLL for (int k = 0; k < BLOCK_KV; k += 16) {
-      PROBE_PRODUCT(V_smem, V_turn.stage * TILE + k * 64, HEAD_DIM * 32, tile, k);
       Product<T, HEAD_DIM>::registers(O, &P[k / 4], operand_at(v, k * 128), 1);
     }
     product_end();
