@@ -84,7 +84,8 @@ def pytest_collection_modifyitems(items):
 
 def small_tiles(name):
     """Settings that cut a small problem into several tiles, for any attention kernel."""
-    return tuple((c.name, 16) for c in KERNELS[name].constants if c.name.startswith("BLOCK"))
+    tiles = [c for c in KERNELS[name].constants if c.name.startswith("BLOCK")]
+    return tuple((c.name, min(v for v in c.values if v >= 16)) for c in tiles)
 
 
 def usual_problem(spec):

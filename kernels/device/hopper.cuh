@@ -37,14 +37,14 @@
 //   atomic_add(pointer, value)         adds to an int in global memory; what was there before
 //
 // PROBE_TMA(X_gmem, index, bytes, keys...) stands before a tma_load: the first element of the box, and the box's bytes,
-// those beyond the tensor's edges too. X is the tensor's name, whether or not there is a pointer of that name, and T the type
-// of its elements. PROBE_PRODUCT(T_smem, index, bytes, keys...) stands before products: the first element of operand
+// those beyond the tensor's edges too. X_gmem is the tensor, or a null pointer to elements of its type where a kernel is
+// given its map alone. PROBE_PRODUCT(T_smem, index, bytes, keys...) stands before products: the first element of operand
 // B, and the bytes of B that the products from there to product_end read, 32 N each. One thread of the warpgroup says it.
 #pragma once
 #include "common.cuh"
 constexpr AccessKind TMA = AccessKind(5), PRODUCT = AccessKind(6);
 #ifdef PROBED
-#define PROBE_TMA(tensor, ...) probe_writer.access(PROBE_HERE, TMA, static_cast<const T*>(nullptr), __VA_ARGS__)
+#define PROBE_TMA(...) probe_writer.access(PROBE_HERE, TMA, __VA_ARGS__)
 #define PROBE_PRODUCT(...) probe_writer.access(PROBE_HERE, PRODUCT, __VA_ARGS__)
 #else
 #define PROBE_TMA(...) ((void)0)

@@ -36,7 +36,7 @@ default = 1
 values = [1, 2]
 meaning = "how many query tiles are in shared memory or on their way"
 
-[constants.BLOCKS]
+[constants.MULTIPROCESSORS]
 default = 132
 values = [114, 132]
 meaning = "blocks launched at most: one for each multiprocessor of an H100 SXM or H200 (132), of an H100 PCIe (114)"
@@ -79,7 +79,7 @@ initial = "restored"
 
 [[launches]]
 entry = "flash"
-grid = ["min(BLOCKS, ceil_div(seq_len, BLOCK_Q) * batch * num_heads)"]
+grid = ["min(MULTIPROCESSORS, ceil_div(seq_len, BLOCK_Q) * batch * num_heads)"]
 block = ["2 * BLOCK_Q + 128"]
 shared_bytes = "2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (3 * Q_STAGES + 4 * STAGES)"
 args = [
@@ -168,16 +168,17 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     NO_UNROLL for (;; Q_turn.next()) {
       const Work work(number, z);
       const int next = gridDim.x + atomic_add(&counter_gmem[0], 1), first_row = work.first_row;
+      PROBE_MARK(load_q, first_row);
       barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
       PROBE_STORE(number_smem, Q_turn.stage, 4);
       sts<int>(&number_smem[Q_turn.stage], number);
       if (!work.there) break;
       const int kv = work.head / (z.num_heads / z.kv_heads);
 #ifdef PROBED
+      const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only named by probes
       const long long q_first = (long long)work.batch * z.num_heads * z.seq_len * HEAD_DIM + (long long)work.head * z.q_head;
       const long long kv_first = (long long)work.batch * z.kv_heads * z.keys * HEAD_DIM + (long long)kv * z.kv_head;
 #endif
-      PROBE_MARK(load_q, first_row);
       barrier_expect(&Q_full[Q_turn.stage], BLOCK_Q * HEAD_DIM * 2);
       for (int panel = 0; panel < PANELS; ++panel) {
         T* const to = &Q_smem[(Q_turn.stage * PANELS + panel) * BLOCK_Q * 64];
@@ -252,9 +253,11 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     product_end();
   };
   NO_UNROLL for (;; Q_turn.next()) {
-    barrier_wait(&Q_full[Q_turn.stage], Q_turn.parity);
-    PROBE_LOAD(number_smem, Q_turn.stage, 4);
-    const Work work(warp_uniform(lds<int>(&number_smem[Q_turn.stage])), z);
+    const int stage = Q_turn.stage;
+    PROBE_MARK(wait_q, stage);
+    barrier_wait(&Q_full[stage], Q_turn.parity);
+    PROBE_LOAD(number_smem, stage, 4);
+    const Work work(warp_uniform(lds<int>(&number_smem[stage])), z);
     if (!work.there) return;
     const int first_row = work.first_row;
     auto place = [&](int tile) { return Place(first_row + warp_row, tile, z.seq_len, z.keys, z.offset, z.scale); };

@@ -35,7 +35,7 @@ default = 2
 values = [1, 2]
 meaning = "how many query tiles are in shared memory or on their way"
 
-[constants.BLOCKS]
+[constants.MULTIPROCESSORS]
 default = 132
 values = [114, 132]
 meaning = "blocks launched at most: one for each multiprocessor of an H100 SXM or H200 (132), of an H100 PCIe (114)"
@@ -85,7 +85,7 @@ initial = "restored"
 
 [[launches]]
 entry = "flash"
-grid = ["min(BLOCKS, ceil_div(seq_len, BLOCK_Q) * batch * num_heads)"]
+grid = ["min(MULTIPROCESSORS, ceil_div(seq_len, BLOCK_Q) * batch * num_heads)"]
 block = ["2 * BLOCK_Q + 128"]
 shared_bytes = "2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (3 * Q_STAGES + 4 * STAGES)"
 args = [
@@ -158,6 +158,17 @@ __device__ __forceinline__ void weigh(unsigned (&P)[BLOCK_KV / 4], float (&sum)[
   }
 }
 
+__device__ __forceinline__ void log_refused(const float (&sum)[2], const Place& at PROBE_REF) {
+#ifdef PROBED
+  const int tile = at.tile;
+  for (int r = 0; r < 2; ++r) {
+    const int row = at.row + r * 8;
+    const float refused = ROW_TOTAL(sum[r]);
+    if (at.leads && row < at.seq_len) PROBE_VALUE(refused, row, tile, refused);
+  }
+#endif
+}
+
 // l += sum. What a tile that is accepted has in place of a max and a rescaling is logged here.
 __device__ __forceinline__ void accept(float (&l)[2], const float (&sum)[2], float (&S)[BLOCK_KV / 2], const float (&m)[2],
                                        const Place& at PROBE_REF) {
@@ -222,16 +233,17 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     NO_UNROLL for (;; Q_turn.next()) {
       const Work work(number, z);
       const int next = gridDim.x + atomic_add(&counter_gmem[0], 1), first_row = work.first_row;
+      PROBE_MARK(load_q, first_row);
       barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
       PROBE_STORE(number_smem, Q_turn.stage, 4);
       sts<int>(&number_smem[Q_turn.stage], number);
       if (!work.there) break;
       const int kv = work.head / (z.num_heads / z.kv_heads);
 #ifdef PROBED
+      const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only named by probes
       const long long q_first = (long long)work.batch * z.num_heads * z.seq_len * HEAD_DIM + (long long)work.head * z.q_head;
       const long long kv_first = (long long)work.batch * z.kv_heads * z.keys * HEAD_DIM + (long long)kv * z.kv_head;
 #endif
-      PROBE_MARK(load_q, first_row);
       barrier_expect(&Q_full[Q_turn.stage], BLOCK_Q * HEAD_DIM * 2);
       for (int panel = 0; panel < PANELS; ++panel) {
         T* const to = &Q_smem[(Q_turn.stage * PANELS + panel) * BLOCK_Q * 64];
@@ -307,9 +319,11 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   // The number of the next query tile, its first product set off. After the last there is a product that nobody reads,
   // but an `if` around it would make ptxas wait after every product.
   auto begin = [&]() {
-    barrier_wait(&Q_full[Q_turn.stage], Q_turn.parity);
-    PROBE_LOAD(number_smem, Q_turn.stage, 4);
-    const int number = warp_uniform(lds<int>(&number_smem[Q_turn.stage]));
+    const int stage = Q_turn.stage;
+    PROBE_MARK(wait_q, stage);
+    barrier_wait(&Q_full[stage], Q_turn.parity);
+    PROBE_LOAD(number_smem, stage, 4);
+    const int number = warp_uniform(lds<int>(&number_smem[stage]));
     if (Work(number, z).there) barrier_wait(&K_full[K_turn.stage], K_turn.parity);
     multiply_keys(0);
     return number;
@@ -367,7 +381,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
       settle(P);
       take_outputs(tile - 1);
       if (__any_sync(0xffffffffu, sum[0] > THRESHOLD || sum[1] > THRESHOLD)) {  // some weight may not fit T
-        PROBE_MARK(refused, tile);
+        log_refused(sum, place(tile) PROBE_PASS);
         exact(tile, P_next);
         rescale_rows(O, rescale);
       } else {

@@ -130,11 +130,14 @@ def test_a_trace_of_another_version_is_refused_with_what_to_do(tmp_path, version
 @pytest.mark.parametrize("name", of_family("dense"))
 def test_every_element_of_o_in_scope_is_stored_once(name):
     spec = KERNELS[name]
-    problem = spec.problem_type(seq_len=50, num_heads=3)
+    tile = dict(small_tiles(name)).get("BLOCK_Q", 16)
+    length = 3 * tile + 2
+    problem = spec.problem_type(seq_len=length, num_heads=3)
     made = run(Request(spec, problem, small_tiles(name), Scope(5, 2)))  # the second tile of head 1, and the next
     frame = made.trace.frame("tensor", "event", "space", "offset", "bytes")
     stores = frame[(frame.tensor == "O") & (frame.event == "store")]
-    rows = [1 * 50 + r for r in range(16, 48)]
-    stored = [int(at) // 4 + n for at, size in zip(stores.offset, stores.bytes) for n in range(int(size) // 4)]
-    assert sorted(stored) == [row * 32 + d for row in rows for d in range(32)]
+    dims, item = problem.head_dim, made.request.plan.tensor("o").itemsize
+    rows = [1 * length + r for r in range(tile, 3 * tile)]
+    stored = [int(at) // item + n for at, size in zip(stores.offset, stores.bytes) for n in range(int(size) // item)]
+    assert sorted(stored) == [row * dims + d for row in rows for d in range(dims)]
     assert (stores.space == "global").all()
