@@ -48,6 +48,8 @@ WITH_WIDTH = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS")  # opcodes tha
 
 Place = tuple[str, int]  # file and line of our source
 
+_TAKES = re.compile(r"USETMAXREG\.TRY_ALLOC\S* .*\b0x([0-9a-f]+)")
+
 
 @dataclass(frozen=True)
 class Line:
@@ -67,7 +69,7 @@ class Line:
 @dataclass(frozen=True)
 class Listing:
     """What the compiler made of a build: its PTX and SASS, and the mix of its instructions: kind -> {opcode: count}.
-    registers: kernel -> those that the compiler, named so, gave each thread."""
+    registers: kernel -> those that the compiler, named so, gave each thread, or that a warpgroup takes as it runs."""
 
     ptx: tuple[Line, ...]
     sass: tuple[Line, ...]
@@ -100,7 +102,14 @@ def listing(
     ours = {name: text.splitlines() for name, text in kernel.files if name == kernel.files[0][0] or name in probed}
     ptx, source_of = _ptx(made.ptx_path.read_text(), ours)
     code = _sass(sass(made.path, with_lines=True), source_of)
-    return Listing(ptx, code, _mix(code), {fact.entry: fact.registers for fact in made.facts}, made.compiler)
+    registers = {fact.entry: max(fact.registers, _taken(code, fact.entry)) for fact in made.facts}
+    return Listing(ptx, code, _mix(code), registers, made.compiler)
+
+
+def _taken(code: tuple[Line, ...], entry: str) -> int:
+    """The most registers per thread that a warpgroup takes while it runs (setmaxnreg); 0 if none does."""
+    found = (_TAKES.search(line.text) for line in code if line.entry == entry)
+    return max((int(taken[1], 16) for taken in found if taken), default=0)
 
 
 def check_widths(

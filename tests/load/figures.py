@@ -23,7 +23,9 @@ def slope(minutes: Sequence[float], megabytes: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Memory:
-    """Resident megabytes. web: of the process that serves pages; below: of its workers together. processes: all these."""
+    """Resident megabytes. web: of the process that serves pages; below: of its workers together.
+
+    processes: all these."""
 
     web: float
     below: float

@@ -7,11 +7,14 @@ from conftest import usual_problem
 
 from kernels.build import Mode, disassembly
 from kernels.catalog import KERNELS
+from kernels.core.spec import runs_on
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_every_kernel_has_its_machine_code_and_keeps_its_widths(kernel, arch):
+    if kernel.requires and not runs_on(kernel.requires, arch):
+        pytest.skip(f"{kernel.name} needs {kernel.requires}")
     problem = usual_problem(kernel)
     found = disassembly.listing(kernel, problem, (), Mode.TIMED, arch)
     plan = kernel.plan(problem)
