@@ -65,6 +65,7 @@ LONGEST = (
     "kernels/run/test_recordings.py",
     "kernels/run/test_workers.py",
     "explainers/test_timing.py",
+    "kernels/device/test_hopper.py",
     "kernels/device/test_simt.py",
     "kernels/test_one_file.py",
 )

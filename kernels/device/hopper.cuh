@@ -36,10 +36,11 @@
 //   warp_uniform(v)                    v of lane 0, told to the compiler as the same in all lanes
 //   atomic_add(pointer, value)         adds to an int in global memory; what was there before
 //
-// PROBE_TMA(X_gmem, index, bytes, keys...) stands before a tma_load: the first element of the box, and the box's bytes,
-// those beyond the tensor's edges too. X_gmem is the tensor, or a null pointer to elements of its type where a kernel is
-// given its map alone. PROBE_PRODUCT(T_smem, index, bytes, keys...) stands before products: the first element of operand
-// B, and the bytes of B that the products from there to product_end read, 32 N each. One thread of the warpgroup says it.
+// PROBE_TMA(T_gmem, index, bytes, keys...) stands before a tma_load: the first element of the box, and the box's bytes,
+// those beyond the tensor's edges too. T_gmem is the tensor, or a null pointer to elements of its type where a kernel
+// has its map alone.
+// PROBE_PRODUCT(T_smem, index, bytes, keys...) stands before products, and before product_begin: the first element of
+// operand B, and the bytes of B that the products up to product_end read, 32 N each. One thread of the warpgroup says it.
 #pragma once
 #include "common.cuh"
 constexpr AccessKind TMA = AccessKind(5), PRODUCT = AccessKind(6);

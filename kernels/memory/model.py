@@ -70,8 +70,8 @@ def shared_wavefronts(addresses: Iterable[int | None], width_bytes: int, op: str
     inactive partner counts as equal).
     A cp_async is served like a store, but lanes that write the same word do not share it; what a cp_async_l2 brings
     goes past this pipe and takes none of its wavefronts. (Of a cp_async, Nsight Compute's count: where its source is
-    scattered over many lines, the hardware writes each line as it comes, and takes more.) In a trace a product's operand
-    takes none either: the tensor cores read it themselves.
+    scattered over many lines, the hardware writes each line as it comes, and takes more.)
+    In a trace a product's operand takes none either: the tensor cores read it themselves.
     Raises ProblemError for a width, op, number of lanes or offset that cannot be.
     """
     kind = _kind(op, "shared")

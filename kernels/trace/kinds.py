@@ -32,8 +32,8 @@ class AccessKind:
     event: what a trace calls it; event and space together name the kind. macro: the probe that announces it. space:
     shared or global. direction: read or write. widths: the bytes that one lane may access; none where one instruction
     moves a whole tile of any size, which one record then stands for. sass: the start of its opcode in the machine code.
-    rule: what it costs. metric: the counter of Nsight Compute that counts that cost; none where no table holds it. said:
-    the kind in words, for sentences.
+    rule: what it costs. metric: the counter of Nsight Compute that counts that cost; none where no table holds it.
+    said: the kind in words, for sentences.
     """
 
     name: str

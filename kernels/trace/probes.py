@@ -1,7 +1,8 @@
 """Reads the PROBE lines of a kernel's .cu and headers: the line itself is the only declaration of what it logs.
 
-The macros, and the record that a probe writes, are explained in device/probe.cuh and device/hopper.cuh. Here a probe becomes a Site; a record
-names its site by one word, which both sides compute from the file's name and the line number.
+The macros, and the record that a probe writes, are explained in device/probe.cuh, and Hopper's in device/hopper.cuh.
+Here a probe becomes a Site; a record names its site by one word, which both sides compute from the file's name and the
+line number.
 """
 
 import re

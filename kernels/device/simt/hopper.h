@@ -1,12 +1,12 @@
-// The CPU half of device/hopper.cuh, whose first comment says what each name does: barriers in shared memory and boxes by
-// TMA, barriers by number, the deadlocks of all of them. Products are in warpgroup.h.
+// The CPU half of device/hopper.cuh, whose first comment says what each name does: barriers in shared memory, boxes by
+// TMA, barriers by number, and the deadlocks of all of them. Products are in warpgroup.h.
 //
-// A box lands at once. With `reversed` it lands as late as it may: when no thread can go on, and one of them waits on its
-// barrier. What a barrier counts lies here; in shared memory lies only a word by which it is known again.
+// A box lands at once. With `reversed` it lands as late as it may: when no thread can go on, and one of them waits for
+// its barrier. What a barrier counts is kept here; in shared memory lies only a word by which it is known again.
 //
-// It stops with a message: a barrier that was not set up, or written over; more arrivals or bytes than it expects; a tile
-// outside shared memory, or not where a swizzle begins; a barrier by number that threads count differently; a block that
-// ends while boxes are on their way; a deadlock, with who waits for what.
+// It stops with a message: a barrier that was not set up, or was written over; more arrivals or bytes than it expects;
+// a tile outside shared memory, or not where a swizzle begins; a barrier by number that threads count differently; a
+// block that ends while boxes are on their way; a deadlock, with who waits for what.
 #pragma once
 
 struct TensorMap {  // mirrored by kernels/run/backends/cpu.py; the innermost dimension first
@@ -92,10 +92,10 @@ constexpr uint64_t BARRIER_WORD = 0x4261727269657200;
 static Phases barriers[BARRIERS_MAX];
 static unsigned barrier_count;
 
-// "barrier 2 (the 3rd to be set up ...)" would say it twice: they are numbered from 0 in the order of barrier_init.
 static const char* name_of(const Phases& barrier) {
-  static char name[96];
-  snprintf(name, sizeof name, "barrier %d, in the order of barrier_init (offset %u of shared memory, phase %u, parity %u)",
+  static char name[128];
+  snprintf(name, sizeof name,
+           "barrier %d, in the order of barrier_init (offset %u of shared memory, phase %u, parity %u)",
            int(&barrier - barriers), barrier.offset, barrier.phase, barrier.phase & 1);
   return name;
 }
@@ -145,7 +145,7 @@ constexpr unsigned swizzled(unsigned at, unsigned swizzle) {
 static void land(const Box& box) {
   const TensorMap& map = box.map;
   const unsigned width = map.element_bytes, row = map.box[0] * width;
-  const int first = max(0, -box.at[0]), end = min<int64_t>(map.box[0], (int64_t)map.sizes[0] - box.at[0]);
+  const int64_t first = max(0, -box.at[0]), end = min<int64_t>(map.box[0], (int64_t)map.sizes[0] - box.at[0]);
   unsigned to = box.to;
   char line[256 * 8];
   for (unsigned n3 = 0; n3 < map.box[3]; ++n3)
@@ -154,9 +154,12 @@ static void land(const Box& box) {
         const int64_t at[] = {0, box.at[1] + (int64_t)n1, box.at[2] + (int64_t)n2, box.at[3] + (int64_t)n3};
         bool inside = first < end;
         const char* from = map.base;
-        for (unsigned d = 1; d < 4; ++d) inside = inside && at[d] >= 0 && at[d] < map.sizes[d], from += at[d] * map.strides[d];
+        for (unsigned d = 1; d < 4; ++d) {
+          inside = inside && at[d] >= 0 && at[d] < map.sizes[d];
+          from += at[d] * map.strides[d];
+        }
         memset(line, 0, row);
-        if (inside) memcpy(line + first * width, from + (box.at[0] + (int64_t)first) * width, (end - first) * width);
+        if (inside) memcpy(line + first * width, from + (box.at[0] + first) * width, (end - first) * width);
         for (unsigned byte = 0; byte < row; byte += 16, to += 16)
           memcpy(shared_memory + swizzled(to, map.swizzle), line + byte, 16);
       }
@@ -177,15 +180,16 @@ static void check_box(const TensorMap& map, unsigned at, unsigned bytes) {
   const unsigned row = map.box[0] * map.element_bytes, unit = map.swizzle ? 8 * map.swizzle : 128;
   if (map.dimensions != 4) die("a tensor map of %u dimensions; tma_load takes four coordinates", map.dimensions);
   if (map.swizzle && row != map.swizzle)
-    die("a box with rows of %u bytes and a swizzle of %u; the shim knows swizzled rows that are as long", row, map.swizzle);
+    die("a box with rows of %u bytes and a swizzle of %u; the shim knows swizzled rows that are as long", row,
+        map.swizzle);
   if (at > launch->shared_bytes || bytes > launch->shared_bytes - at)
     die("illegal address: a tma_load of %u bytes to offset %d of shared memory; the block has %u bytes", bytes, (int)at,
         launch->shared_bytes);
   if (at % unit)
-    die("a tma_load with a swizzle of %u bytes to offset %u of shared memory, which is no multiple of %u", map.swizzle, at,
-        unit);
+    die("a tma_load with a swizzle of %u bytes to offset %u of shared memory, which is no multiple of %u", map.swizzle,
+        at, unit);
 }
-// A probe may give the tensor's address, or none (a null pointer to its elements) and so the offset in the tensor alone.
+// A probe may give the tensor's address, or a null pointer to its elements, and so the offset in the tensor alone.
 static void check_box_probe(const TensorMap& map, const int (&c)[4], unsigned bytes) {
   uintptr_t offset = 0;
   for (unsigned d = 0; d < 4; ++d) offset += (int64_t)c[d] * map.strides[d];
@@ -235,7 +239,8 @@ static void forget() {
 static bool land_what_is_waited_for() {
   for (unsigned n = 0; n < threads; ++n) {
     const unsigned i = launch->reversed ? threads - 1 - n : n;
-    if (fibers[i].state != State::ELSEWHERE || waits[i].what != For::BARRIER || !barriers[waits[i].which].boxes) continue;
+    const Wait& wait = waits[i];
+    if (fibers[i].state != State::ELSEWHERE || wait.what != For::BARRIER || !barriers[wait.which].boxes) continue;
     fibers[i].state = State::READY;  // it lands them itself, so that an error has its name
     return true;
   }
@@ -247,8 +252,9 @@ static void explain(char* out, size_t bytes) {
     const auto is = [b](unsigned i) { return waits_for(i, For::BARRIER, b); };
     if (!any_thread(is)) continue;
     add_threads(text, is);
-    text.add(" at barrier_wait of %s: %u of %u arrivals and %d of %u bytes are missing; ", name_of(barriers[b]),
-             barriers[b].pending, barriers[b].arrivals, int(barriers[b].expected - barriers[b].came), barriers[b].expected);
+    const Phases& barrier = barriers[b];
+    text.add(" at barrier_wait of %s: %u of %u arrivals and %d of %u bytes are missing; ", name_of(barrier),
+             barrier.pending, barrier.arrivals, int(barrier.expected - barrier.came), barrier.expected);
   }
   for (unsigned id = 0; id < NUMBERS; ++id) {
     const auto is = [id](unsigned i) { return waits_for(i, For::NUMBER, id); };
@@ -276,8 +282,10 @@ inline void barrier_init(Barrier* barrier, int arrivals) {
   const unsigned at = place_of(barrier);
   for (unsigned i = 0; i < barrier_count; ++i)
     if (barriers[i].offset == at) die("%s: barrier_init a second time", name_of(barriers[i]));
-  if (arrivals < 1 || arrivals >= 1 << 20) die("barrier_init with %d arrivals; a barrier takes 1 to 1,048,575", arrivals);
-  if (barrier_count == BARRIERS_MAX) die("more than %u barriers in shared memory; the shim knows no more", BARRIERS_MAX);
+  if (arrivals < 1 || arrivals >= 1 << 20)
+    die("barrier_init with %d arrivals; a barrier takes 1 to 1,048,575", arrivals);
+  if (barrier_count == BARRIERS_MAX)
+    die("more than %u barriers in shared memory; the shim knows no more", BARRIERS_MAX);
   barrier->state = BARRIER_WORD + barrier_count;
   barriers[barrier_count++] = {at, (unsigned)arrivals, 0, (unsigned)arrivals, 0, 0, false, nullptr};
 }

@@ -213,8 +213,8 @@ static void run_block() {
     }
     unsigned stuck = 0;
     while (fibers[stuck].state == State::DONE) ++stuck;
-    stop("deadlock: %u of %u threads wait at __syncthreads, %u have left, the rest wait in a warp collective that never "
-         "fills; the first that waits is thread %u", at_barrier, threads, done, stuck);
+    stop("deadlock: %u of %u threads wait at __syncthreads, %u have left, the rest wait in a warp collective that "
+         "never fills; the first that waits is thread %u", at_barrier, threads, done, stuck);
     return;
   }
   if (extension.end) extension.end();

@@ -1,12 +1,12 @@
 // The CPU half of what a warpgroup of device/hopper.cuh does together: products, and registers that it gives and takes.
 //
-// Each thread that asks for a product leaves word of it. A group of products runs, in order, when the last thread of the
-// warpgroup closes it; with `reversed` only when all wait for it. Operands are read then, and C is written then.
-// The products of 16-bit numbers are exact; sixteen of them and C are added up in double and rounded once. (A tensor core
+// Each thread that asks for a product leaves word of it. A group of products runs, in order, when the last thread of
+// the warpgroup closes it; with `reversed` only when all wait for it. Operands are read then, and C is written then.
+// Products of 16-bit numbers are exact; sixteen of them and C are added up in double and rounded once. (A tensor core
 // cuts off bits while it adds.)
 //
-// It stops with a message: a product outside product_begin and product_end, or one that threads of a warpgroup ask for
-// differently or not all; an operand outside shared memory, or that begins inside a group of rows.
+// It stops with a message: a product outside product_begin and product_end; one that not all threads of a warpgroup ask
+// for, or not alike; an operand outside shared memory, or one that begins inside a group of rows.
 #pragma once
 #if defined(__GNUC__) && !defined(__clang__)
 #define VECTORISED __attribute__((optimize("O3")))  // clang does it at O2
@@ -68,39 +68,44 @@ static Operand decode(char name, unsigned long long bits) {
   const Operand found{name, unsigned(bits & 0x3fff) << 4, unsigned(bits >> 16 & 0x3fff) << 4,
                       unsigned(bits >> 32 & 0x3fff) << 4};
   if (bits >> 46 != 1 << 16 || bits & 0xc000c000)
-    die("operand %c of a product is 0x%016llx, which is none with a swizzle of 128 bytes. operand() makes them", name, bits);
+    die("operand %c of a product is 0x%016llx, which is none with a swizzle of 128 bytes. operand() makes them", name,
+        bits);
   if (found.start & 0x380)
-    die("operand %c of a product begins at offset %u of shared memory, inside a group of eight rows of 128 bytes: tiles lie "
-        "at multiples of 1,024", name, found.start);
+    die("operand %c of a product begins at offset %u of shared memory, inside a group of eight rows of 128 bytes: "
+        "tiles lie at multiples of 1,024", name, found.start);
   return found;
 }
 // Eight elements of a row
 static const uint16_t* eight(const Operand& operand, unsigned row, unsigned column) {
-  const unsigned at = swizzled(operand.start + row / 8 * operand.stride + row % 8 * 128 + column / 64 * operand.leading +
-                                   column % 64 * 2, 128);
+  const unsigned in_row = column / 64 * operand.leading + column % 64 * 2;
+  const unsigned at = swizzled(operand.start + row / 8 * operand.stride + row % 8 * 128 + in_row, 128);
   if (at + 16 > launch->shared_bytes)
-    die("illegal address: row %u, column %u of operand %c of a product lies at offset %u of shared memory; the block has %u "
-        "bytes (the operand begins at %u, leading %u, stride %u)", row, column, operand.name, at, launch->shared_bytes,
-        operand.start, operand.leading, operand.stride);
+    die("illegal address: row %u, column %u of operand %c of a product lies at offset %u of shared memory; the block "
+        "has %u bytes (the operand begins at %u, leading %u, stride %u)", row, column, operand.name, at,
+        launch->shared_bytes, operand.start, operand.leading, operand.stride);
   return reinterpret_cast<const uint16_t*>(shared_memory + at);
 }
-static inline float float_of(uint16_t bits, bool is_half) {
-  return is_half ? to_float(half{bits}) : to_float(bfloat16{bits});
-}
+// to_float without a branch, so that eight are done at once: half's exponent is moved to where a float has it, and put
+// right by a multiplication; the largest one stands for infinity and NaN.
 VECTORISED static void floats_of(const uint16_t* from, bool is_half, float (&to)[8]) {
-  if (is_half)
-    for (unsigned i = 0; i < 8; ++i) to[i] = to_float(half{from[i]});
-  else
-    for (unsigned i = 0; i < 8; ++i) to[i] = to_float(bfloat16{from[i]});
+  for (unsigned i = 0; i < 8; ++i) {
+    const unsigned bits = from[i], special = (bits & 0x7c00) == 0x7c00 ? 0x7f800000u : 0;
+    const float size = __uint_as_float((bits & 0x7fff) << 13) * 0x1p112f;
+    const unsigned of_half = __float_as_uint(size) | special | (bits & 0x8000) << 16;
+    to[i] = __uint_as_float(is_half ? of_half : bits << 16);
+  }
 }
 static void read_operands(const Product& product) {
   const Asked& asked = product.asked;
   float some[8];
   if (asked.from_registers) {
-    for (unsigned t = 0; t < WARPGROUP; ++t)
+    for (unsigned t = 0; t < WARPGROUP; ++t) {
+      uint16_t mine[8];
+      memcpy(mine, product.a[t], sizeof mine);
+      floats_of(mine, asked.is_half, some);
       for (unsigned i = 0; i < 8; ++i)
-        a_of_product[t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8][2 * (t % 4) + i % 2 + i / 4 * 8] =
-            float_of(product.a[t][i / 2] >> i % 2 * 16, asked.is_half);
+        a_of_product[t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8][2 * (t % 4) + i % 2 + i / 4 * 8] = some[i];
+    }
   } else {
     const Operand a = decode('A', asked.a);
     for (unsigned row = 0; row < 64; ++row)
@@ -159,8 +164,8 @@ static void run_products(unsigned which, unsigned group) {
     const Product& product = products[which][warpgroup.done % PRODUCTS_MAX];
     if (product.asked.group >= group) break;
     if (product.joined < WARPGROUP)
-      die("product %u of warpgroup %u was asked for by %u of its 128 threads; thread %u was the first. All must ask for it",
-          warpgroup.done, which, product.joined, product.first);
+      die("product %u of warpgroup %u was asked for by %u of its 128 threads; thread %u was the first. All must ask "
+          "for it", warpgroup.done, which, product.joined, product.first);
 #ifdef PROBED
     if (!product.told)
       die("product %u of warpgroup %u has no probe before it: a PROBE_PRODUCT of its operand B", warpgroup.done, which);
@@ -183,13 +188,14 @@ static bool told(const Asked& asked, ThreadsProducts& mine) {
   const unsigned bytes = 2 * 16 * asked.columns;
   const char* const first = static_cast<const char*>(current->announced);
   const char* const b = shared_memory + decode('B', asked.b).start;
-  if (current->announced_kind != PRODUCT || (mine.told_bytes ? b < first || b >= first + current->announced_bytes : b != first) ||
-      mine.told_bytes + bytes > current->announced_bytes)
-    die("a product that reads %u bytes of operand B at %p has no probe before it that says so (the last one logged a %s of "
-        "%u bytes at %p, and %u of them were read)", bytes, b, name_of(current->announced_kind), current->announced_bytes,
-        first, mine.told_bytes);
+  const unsigned of = current->announced_bytes;
+  const bool begins = b == first, goes_on = mine.told_bytes && b >= first && b < first + of;
+  if (current->announced_kind != PRODUCT || !(begins || goes_on) || mine.told_bytes + bytes > of)
+    die("a product that reads %u bytes of operand B at %p has no probe before it that says so (the last one logged a "
+        "%s of %u bytes at %p, and %u of them were read)", bytes, b, name_of(current->announced_kind), of, first,
+        mine.told_bytes);
   mine.told_bytes += bytes;
-  if (mine.told_bytes == current->announced_bytes) current->announced = nullptr, mine.told_bytes = 0;
+  if (mine.told_bytes == of) current->announced = nullptr, mine.told_bytes = 0;
   return true;
 #else
   (void)asked, (void)mine;
@@ -202,7 +208,8 @@ static void ask(Asked asked, float* c, const unsigned* a) {
   ThreadsProducts& mine = threads_products[current->linear];
   if (!mine.open) die("a product outside product_begin and product_end");
   if (mine.asked - warpgroup.done == PRODUCTS_MAX)
-    die("%u products of this thread are not waited for; the shim keeps no more. product_wait comes first", PRODUCTS_MAX);
+    die("%u products of this thread are not waited for; the shim keeps no more. product_wait comes first",
+        PRODUCTS_MAX);
   asked.group = mine.closed;
   Product& product = products[which][mine.asked % PRODUCTS_MAX];
   if (mine.asked++ == warpgroup.asked) {
@@ -212,8 +219,8 @@ static void ask(Asked asked, float* c, const unsigned* a) {
   const Asked& first = product.asked;
   if (first.a != asked.a || first.b != asked.b || first.columns != asked.columns || first.group != asked.group ||
       first.is_half != asked.is_half || first.from_registers != asked.from_registers || first.add != asked.add)
-    die("product %u of warpgroup %u differs from that of thread %u: N %u and %u, group %u and %u, A 0x%llx and 0x%llx, B "
-        "0x%llx and 0x%llx, add %d and %d. All threads of a warpgroup ask for the same", mine.asked - 1, which,
+    die("product %u of warpgroup %u differs from that of thread %u: N %u and %u, group %u and %u, A 0x%llx and 0x%llx, "
+        "B 0x%llx and 0x%llx, add %d and %d. All threads of a warpgroup ask for the same", mine.asked - 1, which,
         product.first, asked.columns, first.columns, asked.group, first.group, asked.a, first.a, asked.b, first.b,
         asked.add, first.add);
   const unsigned thread = current->linear % WARPGROUP;
@@ -228,8 +235,8 @@ static void meet(const char* call, int argument, unsigned left) {
   if (!warpgroup.joined++)
     warpgroup.first = current->linear, warpgroup.call = call, warpgroup.argument = argument, warpgroup.closed = closed;
   if (strcmp(warpgroup.call, call) || warpgroup.argument != argument || warpgroup.closed != closed)
-    die("%s<%d> after %u groups of products, where thread %u of the same warpgroup came to %s<%d> after %u", call, argument,
-        closed, warpgroup.first, warpgroup.call, warpgroup.argument, warpgroup.closed);
+    die("%s<%d> after %u groups of products, where thread %u of the same warpgroup came to %s<%d> after %u", call,
+        argument, closed, warpgroup.first, warpgroup.call, warpgroup.argument, warpgroup.closed);
   if (warpgroup.joined < WARPGROUP) return wait_for(For::WARPGROUP, which);
   if (closed > left) run_products(which, closed - left);
   warpgroup.joined = 0;

@@ -56,8 +56,9 @@ meaning = "rescale l and O when the max moves"
 what_if = "No rescaling"
 effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
 
+# 192 rows and 96 keys seldom divide a short sequence.
 [[tuned]]
-when = "head_dim == 64"
+when = "head_dim == 64 and min(seq_len, keys) >= 2048"
 BLOCK_Q = 192
 BLOCK_KV = 96
 [[tuned]]
@@ -81,7 +82,7 @@ initial = "restored"
 entry = "flash"
 grid = ["min(MULTIPROCESSORS, ceil_div(seq_len, BLOCK_Q) * batch * num_heads)"]
 block = ["2 * BLOCK_Q + 128"]
-shared_bytes = "2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (3 * Q_STAGES + 4 * STAGES)"
+shared_bytes = "2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)"
 args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
@@ -109,18 +110,17 @@ struct Sizes {
   float scale;
 };
 
-// What a block works on next, by its number: a query tile of a head, and how many tiles of keys some of its rows see.
+// What a block works on next: a query tile of a head, and how many tiles of keys some of its rows see; 0: nothing is left
 struct Work {
   int first_row, head, batch, tiles;
-  bool there;
-  __device__ __forceinline__ Work(int number, const Sizes& z) {
-    const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q, any_head = number / count;
-    there = any_head < z.heads;
-    first_row = number % count * BLOCK_Q, head = any_head % z.num_heads, batch = any_head / z.num_heads;
-    const int seen = CAUSAL ? max(1, min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset)) : z.keys;
-    tiles = (seen + BLOCK_KV - 1) / BLOCK_KV;
-  }
 };
+// By its number. Only the producer divides; the consumers are told.
+__device__ __forceinline__ Work work_of(int number, const Sizes& z) {
+  const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q, any_head = number / count, first_row = number % count * BLOCK_Q;
+  const int seen = CAUSAL ? max(1, min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset)) : z.keys;
+  const int tiles = any_head < z.heads ? (seen + BLOCK_KV - 1) / BLOCK_KV : 0;
+  return {first_row, any_head % z.num_heads, any_head / z.num_heads, tiles};
+}
 
 // Which stage is used next, and the parity of its barriers' phase
 template <int COUNT> struct Turn {
@@ -143,7 +143,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   T* V_smem = K_smem + STAGES * TILE;                  // [STAGES, PANELS, BLOCK_KV, 64]
   Barrier *Q_full = reinterpret_cast<Barrier*>(V_smem + STAGES * TILE), *Q_free = Q_full + Q_STAGES;
   Barrier *K_full = Q_free + Q_STAGES, *K_free = K_full + STAGES, *V_full = K_free + STAGES, *V_free = V_full + STAGES;
-  int* number_smem = reinterpret_cast<int*>(V_free + STAGES);  // [Q_STAGES] of the query tile
+  int* work_smem = reinterpret_cast<int*>(V_free + STAGES);  // [Q_STAGES, 4] what the producer tells the consumers
   const int warpgroup = warp_uniform(threadIdx.x / 128);
   PROBE_BEGIN();
   if (threadIdx.x == 0) {
@@ -166,13 +166,16 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     Turn<STAGES> turn;
     int number = blockIdx.x;
     NO_UNROLL for (;; Q_turn.next()) {
-      const Work work(number, z);
+      const Work work = work_of(number, z);
       const int next = gridDim.x + atomic_add(&counter_gmem[0], 1), first_row = work.first_row;
       PROBE_MARK(load_q, first_row);
       barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
-      PROBE_STORE(number_smem, Q_turn.stage, 4);
-      sts<int>(&number_smem[Q_turn.stage], number);
-      if (!work.there) break;
+      const int said[4] = {work.first_row, work.head, work.batch, work.tiles};
+      for (int i = 0; i < 4; ++i) {
+        PROBE_STORE(work_smem, 4 * Q_turn.stage + i, 4);
+        sts<int>(&work_smem[4 * Q_turn.stage + i], said[i]);
+      }
+      if (!work.tiles) break;
       const int kv = work.head / (z.num_heads / z.kv_heads);
 #ifdef PROBED
       const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only named by probes
@@ -205,7 +208,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
       }
       number = next;
     }
-    barrier_arrive(&Q_full[Q_turn.stage]);  // the consumers read a number beyond the last, and end
+    barrier_arrive(&Q_full[Q_turn.stage]);  // the consumers read that nothing is left, and end
     if (atomic_add(&counter_gmem[1], 1) == gridDim.x - 1) {  // the last block leaves the counter as it was
       PROBE_STORE(counter_gmem, 0, 8);
       stg<long long>(counter_gmem, 0);
@@ -252,13 +255,21 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     }
     product_end();
   };
-  NO_UNROLL for (;; Q_turn.next()) {
+  // What the producer said of the query tile whose Q has come
+  auto told = [&]() {
     const int stage = Q_turn.stage;
     PROBE_MARK(wait_q, stage);
     barrier_wait(&Q_full[stage], Q_turn.parity);
-    PROBE_LOAD(number_smem, stage, 4);
-    const Work work(warp_uniform(lds<int>(&number_smem[stage])), z);
-    if (!work.there) return;
+    int said[4];
+    UNROLL for (int i = 0; i < 4; ++i) {
+      PROBE_LOAD(work_smem, 4 * stage + i, 4);
+      said[i] = warp_uniform(lds<int>(&work_smem[4 * stage + i]));
+    }
+    return Work{said[0], said[1], said[2], said[3]};
+  };
+  NO_UNROLL for (;; Q_turn.next()) {
+    const Work work = told();
+    if (!work.tiles) return;
     const int first_row = work.first_row;
     auto place = [&](int tile) { return Place(first_row + warp_row, tile, z.seq_len, z.keys, z.offset, z.scale); };
     const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // keys that all its rows see

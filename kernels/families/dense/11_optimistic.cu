@@ -65,8 +65,9 @@ meaning = "rescale l and O when the max moves"
 what_if = "No rescaling"
 effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
 
+# 192 rows and 96 keys seldom divide a short sequence.
 [[tuned]]
-when = "head_dim == 64"
+when = "head_dim == 64 and min(seq_len, keys) >= 2048"
 BLOCK_Q = 192
 BLOCK_KV = 96
 
@@ -87,7 +88,7 @@ initial = "restored"
 entry = "flash"
 grid = ["min(MULTIPROCESSORS, ceil_div(seq_len, BLOCK_Q) * batch * num_heads)"]
 block = ["2 * BLOCK_Q + 128"]
-shared_bytes = "2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (3 * Q_STAGES + 4 * STAGES)"
+shared_bytes = "2 * (Q_STAGES * BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)"
 args = [
   {map = "q", box = {batch = 1, head = 1, query = "BLOCK_Q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
@@ -116,25 +117,24 @@ struct Sizes {
   float scale;
 };
 
-// What a block works on next, by its number: a query tile of a head, and how many tiles of keys some of its rows see.
-// Where the mask is causal and blocks take several, the long ones come first, so that the last to end is short: of
-// `near` heads the last query tiles, then those before them.
+// What a block works on next: a query tile of a head, and how many tiles of keys some of its rows see; 0: nothing is left
 struct Work {
   int first_row, head, batch, tiles;
-  bool there;
-  __device__ __forceinline__ Work(int number, const Sizes& z) {
-    const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q;
-    int any_head = number / count, query_tile = number % count;
-    if (CAUSAL && count * z.heads > gridDim.x) {
-      const int begin = number / (count * z.near) * z.near, width = min(z.near, z.heads - begin), n = number - begin * count;
-      any_head = begin + n % width, query_tile = count - 1 - n / width;
-    }
-    there = number < count * z.heads;
-    first_row = query_tile * BLOCK_Q, head = any_head % z.num_heads, batch = any_head / z.num_heads;
-    const int seen = CAUSAL ? max(1, min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset)) : z.keys;
-    tiles = (seen + BLOCK_KV - 1) / BLOCK_KV;
-  }
 };
+// By its number. Only the producer divides; the consumers are told. Where the mask is causal and blocks take several, the
+// long ones come first, so that the last to end is short: of `near` heads the last query tiles, then those before them.
+__device__ __forceinline__ Work work_of(int number, const Sizes& z) {
+  const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q;
+  int any_head = number / count, query_tile = number % count;
+  if (CAUSAL && count * z.heads > gridDim.x) {
+    const int begin = number / (count * z.near) * z.near, width = min(z.near, z.heads - begin), n = number - begin * count;
+    any_head = begin + n % width, query_tile = count - 1 - n / width;
+  }
+  const int first_row = query_tile * BLOCK_Q;
+  const int seen = CAUSAL ? max(1, min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset)) : z.keys;
+  const int tiles = number < count * z.heads ? (seen + BLOCK_KV - 1) / BLOCK_KV : 0;
+  return {first_row, any_head % z.num_heads, any_head / z.num_heads, tiles};
+}
 
 // Which stage is used next, and the parity of its barriers' phase
 template <int COUNT> struct Turn {
@@ -208,7 +208,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   T* V_smem = K_smem + STAGES * TILE;                  // [STAGES, PANELS, BLOCK_KV, 64]
   Barrier *Q_full = reinterpret_cast<Barrier*>(V_smem + STAGES * TILE), *Q_free = Q_full + Q_STAGES;
   Barrier *K_full = Q_free + Q_STAGES, *K_free = K_full + STAGES, *V_full = K_free + STAGES, *V_free = V_full + STAGES;
-  int* number_smem = reinterpret_cast<int*>(V_free + STAGES);  // [Q_STAGES] of the query tile
+  int* work_smem = reinterpret_cast<int*>(V_free + STAGES);  // [Q_STAGES, 4] what the producer tells the consumers
   const int warpgroup = warp_uniform(threadIdx.x / 128);
   PROBE_BEGIN();
   if (threadIdx.x == 0) {
@@ -231,13 +231,16 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     Turn<STAGES> turn;
     int number = blockIdx.x;
     NO_UNROLL for (;; Q_turn.next()) {
-      const Work work(number, z);
+      const Work work = work_of(number, z);
       const int next = gridDim.x + atomic_add(&counter_gmem[0], 1), first_row = work.first_row;
       PROBE_MARK(load_q, first_row);
       barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
-      PROBE_STORE(number_smem, Q_turn.stage, 4);
-      sts<int>(&number_smem[Q_turn.stage], number);
-      if (!work.there) break;
+      const int said[4] = {work.first_row, work.head, work.batch, work.tiles};
+      for (int i = 0; i < 4; ++i) {
+        PROBE_STORE(work_smem, 4 * Q_turn.stage + i, 4);
+        sts<int>(&work_smem[4 * Q_turn.stage + i], said[i]);
+      }
+      if (!work.tiles) break;
       const int kv = work.head / (z.num_heads / z.kv_heads);
 #ifdef PROBED
       const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only named by probes
@@ -270,7 +273,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
       }
       number = next;
     }
-    barrier_arrive(&Q_full[Q_turn.stage]);  // the consumers read a number beyond the last, and end
+    barrier_arrive(&Q_full[Q_turn.stage]);  // the consumers read that nothing is left, and end
     if (atomic_add(&counter_gmem[1], 1) == gridDim.x - 1) {  // the last block leaves the counter as it was
       PROBE_STORE(counter_gmem, 0, 8);
       stg<long long>(counter_gmem, 0);
@@ -316,22 +319,28 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     }
     product_end();
   };
-  // The number of the next query tile, its first product set off. After the last there is a product that nobody reads,
-  // but an `if` around it would make ptxas wait after every product.
-  auto begin = [&]() {
+  // What the producer said of the query tile whose Q has come
+  auto told = [&]() {
     const int stage = Q_turn.stage;
     PROBE_MARK(wait_q, stage);
     barrier_wait(&Q_full[stage], Q_turn.parity);
-    PROBE_LOAD(number_smem, stage, 4);
-    const int number = warp_uniform(lds<int>(&number_smem[stage]));
-    if (Work(number, z).there) barrier_wait(&K_full[K_turn.stage], K_turn.parity);
-    multiply_keys(0);
-    return number;
+    int said[4];
+    UNROLL for (int i = 0; i < 4; ++i) {
+      PROBE_LOAD(work_smem, 4 * stage + i, 4);
+      said[i] = warp_uniform(lds<int>(&work_smem[4 * stage + i]));
+    }
+    return Work{said[0], said[1], said[2], said[3]};
   };
-  int number = begin();
-  NO_UNROLL for (;;) {
-    const Work work(number, z);
-    if (!work.there) break;
+  // The next query tile, its first product set off. After the last there is a product that nobody reads, but an `if`
+  // around it would make ptxas wait after every product.
+  auto begin = [&]() {
+    const Work work = told();
+    if (work.tiles) barrier_wait(&K_full[K_turn.stage], K_turn.parity);
+    multiply_keys(0);
+    return work;
+  };
+  Work work = begin();
+  NO_UNROLL while (work.tiles) {
     const int first_row = work.first_row;
     auto place = [&](int tile) { return Place(first_row + warp_row, tile, z.seq_len, z.keys, z.offset, z.scale); };
     const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // keys that all its rows see
@@ -397,7 +406,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     }
     free(&Q_free[Q_turn.stage]), Q_turn.next();
     multiply_values(work.tiles - 1, P);
-    number = begin();
+    const Work next = begin();
     product_wait<1>();
     take_outputs(work.tiles - 1);
 
@@ -405,6 +414,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     const long long first = (long long)work.batch * z.num_heads * z.seq_len;
     const long long o_first = first * HEAD_DIM + (long long)work.head * z.q_head;
     write_rows(O_gmem, LSE_gmem, o_first, first + (long long)work.head * z.seq_len, z.q_row, O, m, l, place(0) PROBE_PASS);
+    work = next;
   }
   product_wait<0>();
 }
