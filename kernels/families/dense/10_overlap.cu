@@ -74,7 +74,7 @@ must = "head_dim < 256 or (BLOCK_KV == 64 and BLOCK_Q < 192)"
 message = "Heads of 256 numbers leave room for tiles of 64 keys and at most 128 queries, not {BLOCK_KV} and {BLOCK_Q}. Choose BLOCK_KV=64 and BLOCK_Q=128."
 [[conditions]]
 must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64"
-message = "Three warpgroups have 160 registers for each thread: with heads of {head_dim} numbers they hold tiles of 64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."
+message = "Three warpgroups have 152 registers for each thread: with heads of {head_dim} numbers they hold tiles of 64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."
 
 [scratch.counter]
 shape = [2]
@@ -164,7 +164,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   Turn<Q_STAGES> Q_turn;
 
   if (warpgroup == 0) {
-    if (WARPGROUPS > 1) give_registers<WARPGROUPS == 3 ? 32 : 40>();
+    if (WARPGROUPS > 1) give_registers<WARPGROUPS == 3 ? 56 : 40>();
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
     Turn<STAGES> turn;
@@ -220,7 +220,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     return;
   }
 
-  if (WARPGROUPS > 1) take_registers<WARPGROUPS == 3 ? 160 : 232>();
+  if (WARPGROUPS > 1) take_registers<WARPGROUPS == 3 ? 152 : 232>();
   PROBE_ROLE(consumer);
   const int group_row = (warpgroup - 1) * 64, warp_row = group_row + threadIdx.x / 32 % 4 * 16;
   const unsigned long long Q_operand = operand(&Q_smem[group_row * 64], 16, 1024);
