@@ -56,6 +56,13 @@ meaning = "rescale l and O when the max moves"
 what_if = "No rescaling"
 effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
 
+[constants.V_STRIDE]
+default = 1024
+values = [1024, 512]
+meaning = "bytes between groups of eight keys of V, as the tensor cores are told"
+what_if = "A wrong stride"
+effect = "the tensor cores step 512 bytes where the next eight keys lie 1,024 on: weights meet the values of other keys."
+
 # 192 rows and 96 keys seldom divide a short sequence.
 [[tuned]]
 when = "head_dim == 64 and min(seq_len, keys) >= 2048"
@@ -220,7 +227,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   PROBE_ROLE(consumer);
   const int group_row = (warpgroup - 1) * 64, warp_row = group_row + threadIdx.x / 32 % 4 * 16;
   const unsigned long long Q_operand = operand(&Q_smem[group_row * 64], 16, 1024);
-  const unsigned long long K_operand = operand(K_smem, 16, 1024), V_operand = operand(V_smem, BLOCK_KV * 128, 1024);
+  const unsigned long long K_operand = operand(K_smem, 16, 1024), V_operand = operand(V_smem, BLOCK_KV * 128, V_STRIDE);
   float S[BLOCK_KV / 2], O[HEAD_DIM / 2], m[2], l[2], rescale[2];
   unsigned P[BLOCK_KV / 4];
   Turn<STAGES> K_turn, V_turn;

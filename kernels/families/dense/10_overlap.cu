@@ -3,9 +3,9 @@ title = "FlashAttention, overlapped"
 idea = """the products of one tile run while the exponentials of the next are taken, and two warpgroups take turns on \
 the tensor cores (ping-pong)."""
 changed_from = "09_warp_roles"
-changed = """Q @ K^T of a tile is set off together with P @ V of the tile before; a barrier by number passes the tensor \
-cores on."""
-costs = "S, P and O in registers at once; the last P @ V of a query tile has nothing beside it."
+changed = """Q @ K^T of a tile is set off together with P @ V of the tile before, that of the next query tile before the \
+rows of this one are written; a barrier by number passes the tensor cores on."""
+costs = "S, P and O in registers at once; a second tile of Q in shared memory."
 limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_90a alone; one block per multiprocessor."
 source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608; \
 PTX ISA 8.0, sections on wgmma, mbarrier and cp.async.bulk.tensor."""
@@ -31,7 +31,7 @@ values = [1, 2]
 meaning = "how many tiles of K, and of V, are in shared memory or on their way"
 
 [constants.Q_STAGES]
-default = 1
+default = 2
 values = [1, 2]
 meaning = "how many query tiles are in shared memory or on their way"
 
@@ -60,6 +60,13 @@ meaning = "rescale l and O when the max moves"
 what_if = "No rescaling"
 effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
 
+[constants.V_STRIDE]
+default = 1024
+values = [1024, 512]
+meaning = "bytes between groups of eight keys of V, as the tensor cores are told"
+what_if = "A wrong stride"
+effect = "the tensor cores step 512 bytes where the next eight keys lie 1,024 on: weights meet the values of other keys."
+
 # 192 rows and 96 keys seldom divide a short sequence.
 [[tuned]]
 when = "head_dim == 64 and min(seq_len, keys) >= 2048"
@@ -68,6 +75,7 @@ BLOCK_KV = 96
 [[tuned]]
 when = "head_dim == 256"
 BLOCK_KV = 64
+Q_STAGES = 1
 
 [[conditions]]
 must = "head_dim < 256 or (BLOCK_KV == 64 and BLOCK_Q < 192)"
@@ -224,7 +232,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   PROBE_ROLE(consumer);
   const int group_row = (warpgroup - 1) * 64, warp_row = group_row + threadIdx.x / 32 % 4 * 16;
   const unsigned long long Q_operand = operand(&Q_smem[group_row * 64], 16, 1024);
-  const unsigned long long K_operand = operand(K_smem, 16, 1024), V_operand = operand(V_smem, BLOCK_KV * 128, 1024);
+  const unsigned long long K_operand = operand(K_smem, 16, 1024), V_operand = operand(V_smem, BLOCK_KV * 128, V_STRIDE);
   float S[BLOCK_KV / 2], O[HEAD_DIM / 2], m[2], l[2], rescale[2];
   unsigned P[BLOCK_KV / 4];
   Turn<STAGES> K_turn, V_turn;
@@ -234,7 +242,6 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   // Sets off S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
   auto multiply_keys = [&](int tile) {
     PROBE_MARK(scores, tile);
-    barrier_wait(&K_full[K_turn.stage], K_turn.parity);
     const unsigned long long q = operand_at(Q_operand, Q_turn.stage * BLOCK_Q * HEAD_DIM * 2);
     const unsigned long long k = operand_at(K_operand, K_turn.stage * TILE * 2);
     if (threadIdx.x % 128 == 0) PROBE_PRODUCT(K_smem, K_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
@@ -271,9 +278,16 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     }
     return Work{said[0], said[1], said[2], said[3]};
   };
-  NO_UNROLL for (;; Q_turn.next()) {
+  // The next query tile, its first product set off. After the last there is a product that nobody reads, but an `if`
+  // around it would make ptxas wait after every product.
+  auto begin = [&]() {
     const Work work = told();
-    if (!work.tiles) return;
+    if (work.tiles) barrier_wait(&K_full[K_turn.stage], K_turn.parity);
+    multiply_keys(0);
+    return work;
+  };
+  Work work = begin();
+  NO_UNROLL while (work.tiles) {
     const int first_row = work.first_row;
     auto place = [&](int tile) { return Place(first_row + warp_row, tile, z.seq_len, z.keys, z.offset, z.scale); };
     const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // keys that all its rows see
@@ -298,12 +312,12 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     if (turns && last_group && work.tiles > 1) named_arrive(others, 256);  // the first group goes first
     int tile = 0;
     PROBE_MARK(tile_begin, tile);
-    multiply_keys(tile);
     product_wait<0>();
     take_scores(tile);
     pack<T>(P, S);
     NO_UNROLL for (tile = 1; tile < work.tiles; ++tile) {
       PROBE_MARK(tile_begin, tile);
+      barrier_wait(&K_full[K_turn.stage], K_turn.parity);
       if (turns) named_sync(mine, 256);
       multiply_keys(tile);
       multiply_values(tile - 1);
@@ -319,14 +333,17 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
       pack<T>(P, S);
       rescale_rows(O, rescale);
     }
-    free(&Q_free[Q_turn.stage]);
+    free(&Q_free[Q_turn.stage]), Q_turn.next();
     multiply_values(work.tiles - 1);
-    product_wait<0>();
+    const Work next = begin();
+    product_wait<1>();
     take_outputs(work.tiles - 1);
 
     PROBE_MARK(write, first_row);
     const long long first = (long long)work.batch * z.num_heads * z.seq_len;
     const long long o_first = first * HEAD_DIM + (long long)work.head * z.q_head;
     write_rows(O_gmem, LSE_gmem, o_first, first + (long long)work.head * z.seq_len, z.q_row, O, m, l, place(0) PROBE_PASS);
+    work = next;
   }
+  product_wait<0>();
 }

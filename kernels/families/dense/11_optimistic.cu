@@ -3,8 +3,7 @@ title = "FlashAttention, optimistic"
 idea = """any reference m gives the exact softmax as long as nothing overflows: take exponentials against the m of the tiles \
 before, look at their sums, and do a tile again only where these are too large."""
 changed_from = "10_overlap"
-changed = """no maximum on the fast path, and P in two sets of registers; long query tiles first, two of them in shared \
-memory, the next one's first product before this one's rows are written."""
+changed = "no maximum on the fast path, and P in two sets of registers; long query tiles first."
 costs = "weights above 1 are rounded more coarsely; a tile whose sums are refused costs a second softmax and no overlap."
 limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_90a alone; one block per multiprocessor."
 source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608; \
@@ -46,8 +45,8 @@ values = [0, 1]
 meaning = "whether warpgroups take turns: 0: each sets off its products when it has its scores"
 
 [constants.THRESHOLD]
-default = 1024
-values = [16, 64, 256, 1024, 8192]
+default = 8192
+values = [64, 1024, 8192, 32768]
 meaning = "largest sum of one lane's weights in a row of a tile that is taken as it is"
 
 [constants.SUBTRACT_MAX]
@@ -64,6 +63,13 @@ values = [1, 0]
 meaning = "rescale l and O when the max moves"
 what_if = "No rescaling"
 effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
+
+[constants.V_STRIDE]
+default = 1024
+values = [1024, 512]
+meaning = "bytes between groups of eight keys of V, as the tensor cores are told"
+what_if = "A wrong stride"
+effect = "the tensor cores step 512 bytes where the next eight keys lie 1,024 on: weights meet the values of other keys."
 
 # 192 rows and 96 keys seldom divide a short sequence.
 [[tuned]]
@@ -285,7 +291,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   PROBE_ROLE(consumer);
   const int group_row = (warpgroup - 1) * 64, warp_row = group_row + threadIdx.x / 32 % 4 * 16;
   const unsigned long long Q_operand = operand(&Q_smem[group_row * 64], 16, 1024);
-  const unsigned long long K_operand = operand(K_smem, 16, 1024), V_operand = operand(V_smem, BLOCK_KV * 128, 1024);
+  const unsigned long long K_operand = operand(K_smem, 16, 1024), V_operand = operand(V_smem, BLOCK_KV * 128, V_STRIDE);
   float S[BLOCK_KV / 2], O[HEAD_DIM / 2], m[2], l[2], rescale[2];
   unsigned P[BLOCK_KV / 4], P_next[BLOCK_KV / 4];
   Turn<STAGES> K_turn, V_turn;
