@@ -20,7 +20,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
 from kernels.memory import calibration, counters
 from kernels.run import asked, check, execute, facts, record, workers
-from kernels.timing import bench, hierarchy, tables, timelines
+from kernels.timing import bench, duels, hierarchy, tables, timelines
 
 OK, FAILED, USAGE, NO_GPU = 0, 1, 2, 3
 CLI_TIME_LIMIT = 600.0
@@ -29,6 +29,7 @@ TABLES = {
     "cycles": hierarchy.record_cycles,
     "timelines": timelines.record,
     "bench": bench.record,
+    "duels": duels.record,
 }
 
 
