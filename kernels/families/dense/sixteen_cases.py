@@ -70,14 +70,14 @@ def check_cases(kernel: KernelSpec) -> list[Case]:
 def recorded_cases(kernel: KernelSpec) -> list[Case]:
     """The default problem with tiles so small that it has several, causal, a ragged one with heads of 128, and every
     what-if build; of each its first head."""
-    default = SixteenBitProblem(seq_len=256, num_heads=1)
+    default = SixteenBitProblem(seq_len=192, num_heads=1)
     small = small_tiles(kernel)
     cases = [
         Case(problem, small)
-        for problem in (default, replace(default, causal=True), replace(default, seq_len=200, head_dim=128))
+        for problem in (default, replace(default, causal=True), replace(default, seq_len=100, head_dim=128))
     ]
     for c in kernel.what_ifs:
-        shown = replace(default, score_scale=c.shows_at)
+        shown = replace(default, seq_len=128, score_scale=c.shows_at)
         cases += [Case(shown, (*small, (c.name, v))) for v in c.values if v != c.default]
     return [
         replace(case, scope=Scope(0, kernel.plan(case.problem, case.settings).items))
