@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# compute-sanitizer memcheck, racecheck and synccheck over every kernel (or those named, or paths of .cu files), both builds, every
-# EVERY-th of its cases (default 3). Needs an NVIDIA GPU. torch's own attention, which the check compares with, is left
-# out: racecheck reports hazards in its CUTLASS kernel.
+# compute-sanitizer memcheck, racecheck and synccheck (or TOOLS) over every kernel (or those named, or paths of .cu files),
+# both builds, every EVERY-th of its cases (default 3). Needs an NVIDIA GPU.
 set -u
 cd "$(dirname "$0")/.."
 failed=0
 for tool in ${TOOLS:-memcheck racecheck synccheck}; do
   echo "== $tool"
-  compute-sanitizer --tool "$tool" --target-processes all --kernel-name-exclude kernel_substring=fmha --error-exitcode 9 \
-    "${PYTHON:-python3}" -m kernels check --backend gpu --every "${EVERY:-3}" "$@" || failed=1
+  PYTHONPATH=. compute-sanitizer --tool "$tool" --error-exitcode 9 \
+    "${PYTHON:-python3}" tests/sanitize.py "${EVERY:-3}" "$@" || failed=1
 done
 exit $failed

@@ -1,0 +1,29 @@
+"""What compute-sanitizer watches (sanitize.sh): both builds of kernels on every K-th of their cases, and nothing else: no
+torch, whose kernels it would watch too.
+
+    python tests/sanitize.py K [NAME ...]    names of the catalogue or paths of .cu files; all kernels if none is given
+"""
+
+import sys
+
+from kernels import catalog
+from kernels.build import Mode
+from kernels.core.request import Request, Scope
+from kernels.run import check, execute
+from kernels.run.backends import gpu
+
+
+def main(every: str, *names: str) -> None:
+    for spec in [catalog.find(name) for name in names] or catalog.KERNELS.values():
+        cases, _ = check.cases(spec, gpu.device(), int(every))
+        for case in cases:
+            request = Request(spec, case.problem, tuple(case.settings), Scope(), "gpu")
+            for mode in (Mode.TIMED, Mode.PROBED):
+                made, plan, arrays = execute.prepare(request, mode)
+                capacities = [execute.FIRST_CAPACITY] * len(plan.launches) if mode is Mode.PROBED else None
+                gpu.launch(made, plan, arrays, request.scope, capacities)
+        print(f"{spec.name}: {len(cases)} problems in both builds", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
