@@ -127,18 +127,23 @@ def torch_decode_attention(
 def grouped_attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool, on_gpu: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(o, lse) in float64 by torch, a block of rows at a time: o of the shape of q, lse [batch, num_heads, queries].
+    """(o, lse) in float64: o of the shape of q, lse [batch, num_heads, queries].
 
     q: [batch, num_heads, queries, head_dim]; k, v: [batch, num_kv_heads, keys, head_dim] of any float type. The causal
     mask ends at the last key. A row that sees no key has o 0 and lse -inf.
     """
+    o, lse = grouped_tensors(q, k, v, scale, causal, "cuda" if on_gpu else "cpu")
+    return o.cpu().numpy(), lse.cpu().numpy()
+
+
+def grouped_tensors(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool, device: str) -> tuple:
+    """The same as torch tensors on a device, a block of rows at a time."""
     import torch
 
-    device = "cuda" if on_gpu else "cpu"
-    queries, keys, values = (torch.from_numpy(a.astype(np.float64)).to(device) for a in (q, k, v))
+    queries, keys, values = (on_device(a, device).to(torch.float64) for a in (q, k, v))
     o, lse = torch.empty_like(queries), torch.empty(q.shape[:3], dtype=torch.float64, device=device)
     count, length, group = q.shape[2], k.shape[2], q.shape[1] // k.shape[1]
-    rows = max(1, (8 if on_gpu else 1) * ROWS_AT_ONCE // length)
+    rows = max(1, (8 if device == "cuda" else 1) * ROWS_AT_ONCE // length)
     for b, h in np.ndindex(q.shape[:2]):
         for first in range(0, count, rows):
             end = min(count, first + rows)
@@ -148,7 +153,7 @@ def grouped_attention(
             lse[b, h, first:end] = torch.logsumexp(s, -1)
             o[b, h, first:end] = torch.softmax(s, -1) @ values[b, h // group]
     o[torch.isneginf(lse)] = 0
-    return o.cpu().numpy(), lse.cpu().numpy()
+    return o, lse
 
 
 def torch_grouped_attention(

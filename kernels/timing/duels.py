@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from kernels import catalog
+from kernels.core import reference
 from kernels.core.request import Request
 from kernels.errors import ProblemError, WarpglassError
 from kernels.families.dense.sixteen import SixteenBitProblem
@@ -25,6 +26,7 @@ from kernels.timing.rows import SIZES, problem_text, settings_text
 
 KIND = "duels"
 PEER = "sdpa_cudnn"
+FROM_RUNG = 10
 TOKENS, WIDTH = 16384, 2048  # batch * seq_len and num_heads * head_dim of the square problems
 ROUNDS, SECONDS, SETS = 5, 0.05, 3
 TIME_LIMIT = 300.0  # seconds for one problem
@@ -55,8 +57,8 @@ def problems() -> list[SixteenBitProblem]:
 
 
 def names() -> list[str]:
-    """The kernels that meet the peer: those of this problem that need Hopper."""
-    return [name for name, spec in catalog.of_problem(SixteenBitProblem).items() if spec.requires == "sm_90a"]
+    """The kernels that meet the peer: the rungs that overlap products and softmax."""
+    return [name for name, spec in catalog.of_problem(SixteenBitProblem).items() if spec.rung >= FROM_RUNG]
 
 
 def record(
@@ -90,7 +92,8 @@ def meet(problem: SixteenBitProblem, kernels: Sequence[str], peer: str = PEER) -
     with gpu.errors():
         inputs = problem.inputs()
         other = peers.Peer(peer, problem, inputs)
-        true = problem.truth(on_gpu=True)["o"]
+        q, k, v = inputs.values()
+        true, _ = reference.grouped_tensors(q, k, v, problem.scale, problem.causal, "cuda")
         others = _errors(other.first_run()["o"], true)
         return [_row(problem, name, peer, inputs, other, true, others) for name in kernels]
 
@@ -101,7 +104,7 @@ def _row(
     peer: str,
     inputs: dict[str, np.ndarray],
     other: peers.Peer,
-    true: np.ndarray,
+    true: Any,
     others: tuple[float, float],
 ) -> dict[str, Any]:
     spec = catalog.KERNELS[name]
@@ -156,10 +159,10 @@ def in_turns(both: Sequence[Sequence[Callable[[], Any]]]) -> np.ndarray:
     return times
 
 
-def _errors(found: np.ndarray, true: np.ndarray) -> tuple[float, float]:
-    """The largest and the root mean square of |found - true|."""
-    gap = np.abs(found.astype(np.float64) - true)
-    return float(gap.max()), float(np.sqrt(np.mean(gap**2)))
+def _errors(found: np.ndarray, true: Any) -> tuple[float, float]:
+    """The largest and the root mean square of |found - true|; true: a tensor on the GPU."""
+    gap = reference.on_device(found, "cuda").double() - true
+    return float(gap.abs().max()), float(gap.square().mean().sqrt())
 
 
 def _torch_version() -> str:

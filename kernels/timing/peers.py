@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.core.reference import on_device
+from kernels.core.reference import on_device, on_host
 from kernels.errors import OutOfMemory, PeerUnavailable
 
 PEERS = {
@@ -60,7 +60,7 @@ class Peer:
                 raise PeerUnavailable(_reason(self.name, error, said)) from None
         self.peak_bytes = torch.cuda.max_memory_allocated() - before + self.set_bytes
         self.moved_bytes = self.set_bytes + out.nbytes
-        return {self.output.name: out.double().cpu().numpy().reshape(self.output.shape)}
+        return {self.output.name: on_host(out).reshape(self.output.shape)}
 
     def copies(self, count: int) -> list[Callable[[], Any]]:
         """`count` functions, each of which enqueues one run over tensors of its own."""

@@ -271,11 +271,12 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     const int stage = Q_turn.stage;
     PROBE_MARK(wait_q, stage);
     barrier_wait(&Q_full[stage], Q_turn.parity);
-    int said[4];
-    UNROLL for (int i = 0; i < 4; ++i) {
+    int said[4] = {};
+    for (int i = 0; i < 4 && threadIdx.x % 32 == 0; ++i) {  // the lane that will free the stage
       PROBE_LOAD(work_smem, 4 * stage + i, 4);
-      said[i] = warp_uniform(lds<int>(&work_smem[4 * stage + i]));
+      said[i] = lds<int>(&work_smem[4 * stage + i]);
     }
+    UNROLL for (int i = 0; i < 4; ++i) said[i] = warp_uniform(said[i]);
     return Work{said[0], said[1], said[2], said[3]};
   };
   // The next query tile, its first product set off. After the last there is a product that nobody reads, but an `if`
