@@ -1,5 +1,5 @@
-"""What compute-sanitizer watches (sanitize.sh): both builds of kernels on every K-th of their cases, and nothing else: no
-torch, whose kernels it would watch too.
+"""What compute-sanitizer watches (sanitize.sh): both builds of kernels on every K-th of their cases, and nothing else:
+no torch, whose kernels it would watch too.
 
     python tests/sanitize.py K [NAME ...]    names of the catalogue or paths of .cu files; all kernels if none is given
 """

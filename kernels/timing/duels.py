@@ -1,5 +1,5 @@
-"""Two that take turns: a kernel and a peer, one after the other again and again in one process, recorded for each GPU in
-kernels/recordings/duels/.
+"""Two that take turns: a kernel and a peer, one after the other again and again in one process, recorded for each GPU
+in kernels/recordings/duels/.
 
 A chip that is limited by power is slower beside a fast neighbour: a table of single times flatters what stands beside a
 slow one. So each ratio is of two that met in the same seconds. For ROUNDS rounds each in its turn is warmed up and then
