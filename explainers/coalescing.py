@@ -47,8 +47,8 @@ def accepts(spec: KernelSpec) -> bool:
 
 
 def has_layouts(spec: KernelSpec) -> bool:
-    """Whether the kernel's problem can be laid out in several ways."""
-    return LAYOUT in fields_of(spec.problem_type)
+    """Whether the kernel's problem is one access of a chosen width, laid out in several ways."""
+    return {LAYOUT, "width"} <= set(fields_of(spec.problem_type))
 
 
 # ---- one warp's requests ----

@@ -19,7 +19,7 @@ from kernels import catalog
 from kernels.core import reference
 from kernels.core.request import Request
 from kernels.errors import ProblemError, WarpglassError
-from kernels.families.dense.sixteen import SixteenBitProblem
+from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run.backends import gpu
 from kernels.timing import clock, peers, protocol, tables
 from kernels.timing.rows import SIZES, problem_text, settings_text

@@ -1,6 +1,5 @@
-"""Dense attention: every query attends to every key of its head, or with a causal mask to those up to itself."""
+"""Dense self-attention: every query attends to every key of its head, or with a causal mask to those up to itself."""
 
 from kernels.families.dense.problem import DenseProblem
-from kernels.families.dense.sixteen import SixteenBitProblem
 
-PROBLEMS = {"attention": DenseProblem, "sixteen_bit": SixteenBitProblem}
+PROBLEMS = {"attention": DenseProblem}

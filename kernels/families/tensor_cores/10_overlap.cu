@@ -9,8 +9,7 @@ costs = "S, P and O in registers at once; a second tile of Q in shared memory."
 limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_90a alone; one block per multiprocessor."
 source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608; \
 PTX ISA 8.0, sections on wgmma, mbarrier and cp.async.bulk.tensor."""
-family = "dense"
-problem = "sixteen_bit"
+family = "tensor_cores"
 rung = 10
 requires = "sm_90a"
 tensor_products = 1

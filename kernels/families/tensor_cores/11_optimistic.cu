@@ -1,18 +1,15 @@
 /*
-title = "FlashAttention by warp roles"
-idea = """one thread asks the copy engine for whole tiles (TMA), two warpgroups do nothing but multiply (wgmma) and \
-exponentiate; barriers in shared memory say what has come and what is free."""
-changed_from = "08_pipeline"
-changed = """a producer in place of copies by everyone; products of 64 rows by a warpgroup, whose operands the tensor \
-cores fetch from shared memory themselves; a block stays on its multiprocessor and takes query tiles from a counter."""
-costs = """a warpgroup of threads of which one loads; products and softmax take turns, so the tensor cores wait for \
-the exponentials."""
+title = "FlashAttention, optimistic"
+idea = """any reference m gives the exact softmax as long as nothing overflows: take exponentials against the m of the tiles \
+before, look at their sums, and do a tile again only where these are too large."""
+changed_from = "10_overlap"
+changed = "no maximum on the fast path, and P in two sets of registers; long query tiles first."
+costs = "weights above 1 are rounded more coarsely; a tile whose sums are refused costs a second softmax and no overlap."
 limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_90a alone; one block per multiprocessor."
 source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608; \
 PTX ISA 8.0, sections on wgmma, mbarrier and cp.async.bulk.tensor."""
-family = "dense"
-problem = "sixteen_bit"
-rung = 9
+family = "tensor_cores"
+rung = 11
 requires = "sm_90a"
 tensor_products = 1
 
@@ -32,7 +29,7 @@ values = [1, 2]
 meaning = "how many tiles of K, and of V, are in shared memory or on their way"
 
 [constants.Q_STAGES]
-default = 1
+default = 2
 values = [1, 2]
 meaning = "how many query tiles are in shared memory or on their way"
 
@@ -40,6 +37,16 @@ meaning = "how many query tiles are in shared memory or on their way"
 default = 132
 values = [114, 132]
 meaning = "blocks launched at most: one for each multiprocessor of an H100 SXM or H200 (132), of an H100 PCIe (114)"
+
+[constants.PING_PONG]
+default = 1
+values = [0, 1]
+meaning = "whether warpgroups take turns: 0: each sets off its products when it has its scores"
+
+[constants.THRESHOLD]
+default = 8192
+values = [64, 1024, 8192, 32768]
+meaning = "largest sum of one lane's weights in a row of a tile that is taken as it is"
 
 [constants.SUBTRACT_MAX]
 default = 1
@@ -68,16 +75,13 @@ effect = "the tensor cores step 512 bytes where the next eight keys lie 1,024 on
 when = "head_dim == 64 and min(seq_len, keys) >= 2048"
 BLOCK_Q = 192
 BLOCK_KV = 96
-[[tuned]]
-when = "head_dim == 256"
-BLOCK_KV = 64
 
 [[conditions]]
-must = "head_dim < 256 or (BLOCK_KV == 64 and BLOCK_Q < 192)"
-message = "Heads of 256 numbers leave room for tiles of 64 keys and at most 128 queries, not {BLOCK_KV} and {BLOCK_Q}. Choose BLOCK_KV=64 and BLOCK_Q=128."
+must = "head_dim < 256"
+message = "P in two sets of registers leaves no room for heads of {head_dim} numbers. Choose 128 or 64, or 10_overlap."
 [[conditions]]
 must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64"
-message = "Three warpgroups have 152 registers for each thread: with heads of {head_dim} numbers they hold tiles of 64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."
+message = "Three warpgroups have 160 registers for each thread: with heads of {head_dim} numbers they hold tiles of 64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."
 
 [scratch.counter]
 shape = [2]
@@ -95,7 +99,7 @@ args = [
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   "o", "lse", "counter",
-  {struct = ["int32 batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]},
+  {struct = ["int32 batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "int32 max(1, min(batch * num_heads, 8388608 // (keys * head_dim)))", "float32 scale"]},
 ]
 item = "query tile"
 */
@@ -114,6 +118,7 @@ using T = half;
 // What the kernel works on, but for the tensors.
 struct Sizes {
   int heads, num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;  // heads: of all sequences
+  int near;  // heads whose K and V share 32 MB of the L2 cache
   float scale;
 };
 
@@ -121,11 +126,18 @@ struct Sizes {
 struct Work {
   int first_row, head, batch, tiles;
 };
-// By its number. Only the producer divides; the consumers are told.
+// By its number. Only the producer divides; the consumers are told. Where the mask is causal and blocks take several, the
+// long ones come first, so that the last to end is short: of `near` heads the last query tiles, then those before them.
 __device__ __forceinline__ Work work_of(int number, const Sizes& z) {
-  const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q, any_head = number / count, first_row = number % count * BLOCK_Q;
+  const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q;
+  int any_head = number / count, query_tile = number % count;
+  if (CAUSAL && count * z.heads > gridDim.x) {
+    const int begin = number / (count * z.near) * z.near, width = min(z.near, z.heads - begin), n = number - begin * count;
+    any_head = begin + n % width, query_tile = count - 1 - n / width;
+  }
+  const int first_row = query_tile * BLOCK_Q;
   const int seen = CAUSAL ? max(1, min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset)) : z.keys;
-  const int tiles = any_head < z.heads ? (seen + BLOCK_KV - 1) / BLOCK_KV : 0;
+  const int tiles = number < count * z.heads ? (seen + BLOCK_KV - 1) / BLOCK_KV : 0;
   return {first_row, any_head % z.num_heads, any_head / z.num_heads, tiles};
 }
 
@@ -136,6 +148,57 @@ template <int COUNT> struct Turn {
     if (++stage == COUNT) stage = 0, parity ^= 1;
   }
 };
+
+// P = exp(S - m) against the m of the tiles before, whatever the largest score is; its sums over this lane's columns
+__device__ __forceinline__ void weigh(unsigned (&P)[BLOCK_KV / 4], float (&sum)[2], const float (&S)[BLOCK_KV / 2],
+                                      const float (&m)[2], float scale) {
+  const float to_log2 = scale * LOG2_E;
+  const float base[2] = {exponent_base(m[0], to_log2), exponent_base(m[1], to_log2)};
+  sum[0] = sum[1] = 0.f;
+  UNROLL for (int i = 0; i < BLOCK_KV / 4; ++i) {
+    const float left = exp2_approx(fmaf(S[2 * i], to_log2, -base[i % 2]));
+    const float right = exp2_approx(fmaf(S[2 * i + 1], to_log2, -base[i % 2]));
+    sum[i % 2] += left + right;
+    P[i] = pair<T>(left, right);
+  }
+}
+
+__device__ __forceinline__ void log_refused(const float (&sum)[2], const Place& at PROBE_REF) {
+#ifdef PROBED
+  const int tile = at.tile;
+  for (int r = 0; r < 2; ++r) {
+    const int row = at.row + r * 8;
+    const float refused = ROW_TOTAL(sum[r]);
+    if (at.leads && row < at.seq_len) PROBE_VALUE(refused, row, tile, refused);
+  }
+#endif
+}
+
+// l += sum. What a tile that is accepted has in place of a max and a rescaling is logged here.
+__device__ __forceinline__ void accept(float (&l)[2], const float (&sum)[2], float (&S)[BLOCK_KV / 2], const float (&m)[2],
+                                       const Place& at PROBE_REF) {
+  UNROLL for (int r = 0; r < 2; ++r) l[r] += sum[r];
+#ifdef PROBED
+  const float to_log2 = at.scale * LOG2_E, rescale = 1.f;
+  const int tile = at.tile;
+  for (int r = 0; r < 2; ++r) {
+    const int row = at.row + r * 8;
+    const bool row_leader = at.leads && row < at.seq_len;
+    float tile_max = -INFINITY;
+    UNROLL for (int i = 2 * r; i < BLOCK_KV / 2; i += 4) tile_max = fmaxf(tile_max, fmaxf(S[i], S[i + 1]));
+    tile_max = group_max<4>(tile_max);
+    if (row_leader) PROBE_VALUE(tile_max, row, tile, at.scale * tile_max);
+    if (row_leader) PROBE_VALUE(m, row, tile, at.scale * m[r]);
+    if (row_leader) PROBE_VALUE(rescale, row, tile, rescale);
+    const float total = ROW_TOTAL(l[r]);
+    if (row_leader) PROBE_VALUE(l, row, tile, total);
+  }
+  UNROLL for (int i = 0; i < BLOCK_KV / 2; ++i) {
+    S[i] = exp2_approx(fmaf(S[i], to_log2, -exponent_base(m[i / 2 % 2], to_log2)));
+  }
+  log_weights(S, at PROBE_PASS);
+#endif
+}
 
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head, and lse, the logarithm of each row's sum.
 //   Q_map, O_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_map, V_map  [batch, kv_heads, keys, HEAD_DIM]
@@ -167,7 +230,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   Turn<Q_STAGES> Q_turn;
 
   if (warpgroup == 0) {
-    if (WARPGROUPS > 1) give_registers<WARPGROUPS == 3 ? 56 : 40>();
+    if (WARPGROUPS > 1) give_registers<WARPGROUPS == 3 ? 32 : 40>();
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
     Turn<STAGES> turn;
@@ -223,13 +286,13 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     return;
   }
 
-  if (WARPGROUPS > 1) take_registers<WARPGROUPS == 3 ? 152 : 232>();
+  if (WARPGROUPS > 1) take_registers<WARPGROUPS == 3 ? 160 : 232>();
   PROBE_ROLE(consumer);
   const int group_row = (warpgroup - 1) * 64, warp_row = group_row + threadIdx.x / 32 % 4 * 16;
   const unsigned long long Q_operand = operand(&Q_smem[group_row * 64], 16, 1024);
   const unsigned long long K_operand = operand(K_smem, 16, 1024), V_operand = operand(V_smem, BLOCK_KV * 128, V_STRIDE);
   float S[BLOCK_KV / 2], O[HEAD_DIM / 2], m[2], l[2], rescale[2];
-  unsigned P[BLOCK_KV / 4];
+  unsigned P[BLOCK_KV / 4], P_next[BLOCK_KV / 4];
   Turn<STAGES> K_turn, V_turn;
   auto free = [&](Barrier* barrier) {
     if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
@@ -237,7 +300,6 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   // Sets off S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
   auto multiply_keys = [&](int tile) {
     PROBE_MARK(scores, tile);
-    barrier_wait(&K_full[K_turn.stage], K_turn.parity);
     const unsigned long long q = operand_at(Q_operand, Q_turn.stage * BLOCK_Q * HEAD_DIM * 2);
     const unsigned long long k = operand_at(K_operand, K_turn.stage * TILE * 2);
     if (threadIdx.x % 128 == 0) PROBE_PRODUCT(K_smem, K_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
@@ -250,7 +312,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     product_end();
   };
   // Sets off O += P @ V   [64, HEAD_DIM]
-  auto multiply_values = [&](int tile) {
+  auto multiply_values = [&](int tile, unsigned (&P)[BLOCK_KV / 4]) {
     PROBE_MARK(output, tile);
     barrier_wait(&V_full[V_turn.stage], V_turn.parity);
     const unsigned long long v = operand_at(V_operand, V_turn.stage * TILE * 2);
@@ -275,41 +337,90 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     UNROLL for (int i = 0; i < 4; ++i) said[i] = warp_uniform(said[i]);
     return Work{said[0], said[1], said[2], said[3]};
   };
-  NO_UNROLL for (;; Q_turn.next()) {
+  // The next query tile, its first product set off. After the last there is a product that nobody reads, but an `if`
+  // around it would make ptxas wait after every product.
+  auto begin = [&]() {
     const Work work = told();
-    if (!work.tiles) return;
+    if (work.tiles) barrier_wait(&K_full[K_turn.stage], K_turn.parity);
+    multiply_keys(0);
+    return work;
+  };
+  Work work = begin();
+  NO_UNROLL while (work.tiles) {
     const int first_row = work.first_row;
     auto place = [&](int tile) { return Place(first_row + warp_row, tile, z.seq_len, z.keys, z.offset, z.scale); };
     const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // keys that all its rows see
     UNROLL for (int i = 0; i < HEAD_DIM / 2; ++i) O[i] = 0.f;
     m[0] = m[1] = -INFINITY, l[0] = l[1] = 0.f;
-    NO_UNROLL for (int tile = 0; tile < work.tiles; ++tile) {
-      PROBE_MARK(tile_begin, tile);
-      const Place at = place(tile);
-      multiply_keys(tile);
-      product_wait<0>();
+    auto take_scores = [&](int tile) {
       settle(S);
       free(&K_free[K_turn.stage]), K_turn.next();
-      if ((tile + 1) * BLOCK_KV > open) hide(S, at);
-      log_scores(S, at PROBE_PASS);
-
+      if ((tile + 1) * BLOCK_KV > open) hide(S, place(tile));
+      log_scores(S, place(tile) PROBE_PASS);
       PROBE_MARK(softmax, tile);
-      softmax_tile(S, m, l, rescale, at PROBE_PASS);
+    };
+    auto exact = [&](int tile, unsigned (&P)[BLOCK_KV / 4]) {
+      softmax_tile(S, m, l, rescale, place(tile) PROBE_PASS);
       pack<T>(P, S);
-      rescale_rows(O, rescale);
-
-      multiply_values(tile);
-      product_wait<0>();
+    };
+    auto take_outputs = [&](int tile) {
       settle(O);
       free(&V_free[V_turn.stage]), V_turn.next();
-      log_outputs(O, at PROBE_PASS);
+      log_outputs(O, place(tile) PROBE_PASS);
       PROBE_MARK(tile_end, tile);
+    };
+    const bool turns = PING_PONG && WARPGROUPS > 1, last_group = warpgroup == WARPGROUPS;
+    const int mine = warpgroup, others = last_group ? 1 : warpgroup + 1;   // barriers by number
+    if (turns && last_group && work.tiles > 1) named_arrive(others, 256);  // the first group goes first
+    int tile = 0;
+    PROBE_MARK(tile_begin, tile);
+    product_wait<0>();
+    take_scores(tile);
+    exact(tile, P);
+    auto step = [&](unsigned (&P)[BLOCK_KV / 4], unsigned (&P_next)[BLOCK_KV / 4]) {
+      PROBE_MARK(tile_begin, tile);
+      barrier_wait(&K_full[K_turn.stage], K_turn.parity);
+      if (turns) named_sync(mine, 256);
+      multiply_keys(tile);
+      multiply_values(tile - 1, P);
+      if (turns && (!last_group || tile + 1 < work.tiles)) named_arrive(others, 256);
+      product_wait<1>();
+      take_scores(tile);
+      float sum[2];
+      weigh(P_next, sum, S, m, z.scale);
+      settle(P_next);
+      // This phase is over, so nobody waits; but a loop ends a block of instructions, across which ptxas moves nothing.
+      // Else it would wait for the products before the exponentials, and not after them.
+      barrier_wait(&V_full[V_turn.stage], V_turn.parity);
+      product_wait<0>();
+      settle(P);
+      take_outputs(tile - 1);
+      if (__any_sync(0xffffffffu, sum[0] > THRESHOLD || sum[1] > THRESHOLD)) {  // some weight may not fit T
+        log_refused(sum, place(tile) PROBE_PASS);
+        exact(tile, P_next);
+        rescale_rows(O, rescale);
+      } else {
+        accept(l, sum, S, m, place(tile) PROBE_PASS);
+      }
+      ++tile;
+    };
+    tile = 1;
+    NO_UNROLL while (tile + 1 < work.tiles) step(P, P_next), step(P_next, P);
+    if (tile < work.tiles) {
+      step(P, P_next);
+      UNROLL for (int i = 0; i < BLOCK_KV / 4; ++i) P[i] = P_next[i];
     }
-    free(&Q_free[Q_turn.stage]);
+    free(&Q_free[Q_turn.stage]), Q_turn.next();
+    multiply_values(work.tiles - 1, P);
+    const Work next = begin();
+    product_wait<1>();
+    take_outputs(work.tiles - 1);
 
     PROBE_MARK(write, first_row);
     const long long first = (long long)work.batch * z.num_heads * z.seq_len;
     const long long o_first = first * HEAD_DIM + (long long)work.head * z.q_head;
     write_rows(O_gmem, LSE_gmem, o_first, first + (long long)work.head * z.seq_len, z.q_row, O, m, l, place(0) PROBE_PASS);
+    work = next;
   }
+  product_wait<0>();
 }

@@ -218,15 +218,15 @@ class SixteenBitProblem(ProblemBase):
 
     @classmethod
     def check_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.dense import sixteen_cases
+        from kernels.families.tensor_cores import cases
 
-        return sixteen_cases.check_cases(kernel)
+        return cases.check_cases(kernel)
 
     @classmethod
     def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.dense import sixteen_cases
+        from kernels.families.tensor_cores import cases
 
-        return sixteen_cases.recorded_cases(kernel)
+        return cases.recorded_cases(kernel)
 
     @classmethod
     def bench_begin(cls) -> "SixteenBitProblem":
@@ -234,18 +234,18 @@ class SixteenBitProblem(ProblemBase):
 
     @classmethod
     def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
-        from kernels.families.dense import sixteen_cases
+        from kernels.families.tensor_cores import cases
 
-        return sixteen_cases.SWEEPS
+        return cases.SWEEPS
 
     @classmethod
     def counter_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.dense import sixteen_cases
+        from kernels.families.tensor_cores import cases
 
-        return sixteen_cases.counter_cases(kernel)
+        return cases.counter_cases(kernel)
 
     @classmethod
     def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.dense import sixteen_cases
+        from kernels.families.tensor_cores import cases
 
-        return sixteen_cases.timeline_cases(kernel)
+        return cases.timeline_cases(kernel)

@@ -9,7 +9,7 @@ from kernels.core.problem import Case
 from kernels.core.request import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.families.dense.sixteen import DTYPES, SixteenBitProblem
+from kernels.families.tensor_cores.problem import DTYPES, SixteenBitProblem
 
 LENGTHS = (1, 2, 17, 63, 65, 100, 129, 200, 257)
 SCALES = (1.0, 0.1, 5.0, 30.0)

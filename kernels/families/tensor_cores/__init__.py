@@ -1,0 +1,5 @@
+"""Dense attention over 16-bit numbers on tensor cores: the upper rungs of the ladder that begins in families/dense."""
+
+from kernels.families.tensor_cores.problem import SixteenBitProblem
+
+PROBLEMS = {"attention": SixteenBitProblem}
