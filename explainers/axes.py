@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kernels.core.launch import TensorMap
 from kernels.core.request import Request
 from kernels.core.tensors import Role, Tensor
 
@@ -34,3 +35,16 @@ def byte_of(tensor: Tensor, **index: int) -> int:
     """The byte offset of an element, 0 along every axis that is not named."""
     at = tuple(index.get(axis, 0) for axis in tensor.axes)
     return int(np.ravel_multi_index(at, tensor.shape)) * tensor.itemsize
+
+
+def box(request: Request, tensor: Tensor, first: int) -> np.ndarray:
+    """The elements of a box that the copy engine brought, whose first is element `first` of the tensor: those of its
+    tensor map's box that lie in the tensor. ValueError if the kernel has no map of it."""
+    maps = (a for launch in request.plan.launches for a in launch.args if isinstance(a, TensorMap))
+    asked = next((a for a in maps if a.tensor == tensor.name), None)
+    if asked is None:
+        raise ValueError(f"{request.kernel.name} has no tensor map of {tensor.name}")
+    sizes = dict(zip(asked.axes or tensor.axes, asked.box))
+    begin = np.unravel_index(first, tensor.shape)
+    along = [np.arange(at, min(n, at + sizes[axis])) for at, n, axis in zip(begin, tensor.shape, tensor.axes)]
+    return np.ravel_multi_index(np.meshgrid(*along, indexing="ij"), tensor.shape).ravel()

@@ -22,7 +22,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.memory import model
 from kernels.run.results import Run
-from kernels.trace.kinds import LANE_KINDS, kind_of
+from kernels.trace.kinds import kind_of
 from kernels.trace.probes import sites_of
 
 SHOWN_ACCESSES = 16  # different ones of one warp
@@ -119,7 +119,7 @@ def explain(runs: Sequence[Run], at: tuple[str, int] | None = None, warp: int = 
 
     Accesses that want the same of the banks, up to which banks and words these are, are shown once, and counted.
     """
-    every = [_by_lanes(run) for run in runs]
+    every = [model.requests(run.trace, space="shared") for run in runs]
     mine = [_of_warp(found, at, warp) for found in every]
     total = min(len(found.table) for found in mine)
     groups: dict[Any, list[int]] = {}
@@ -141,12 +141,6 @@ def explain(runs: Sequence[Run], at: tuple[str, int] | None = None, warp: int = 
     sites = sites_of(runs[0].request)
     frames = [frame for number in range(len(shown[0])) for frame in _frames(sides, number, sites)]
     return Story(frames, sides, len(groups) - len(shown[0]), total)
-
-
-def _by_lanes(run: Run) -> model.Requests:
-    """The run's accesses of shared memory by its lanes; what tensor cores read themselves takes another way."""
-    found = model.requests(run.trace, space="shared")
-    return found.where(found.table.kind.isin([kind.event for kind in LANE_KINDS]))
 
 
 def _of_warp(found: model.Requests, at: tuple[str, int] | None, warp: int) -> model.Requests:
@@ -417,7 +411,7 @@ def compare_padding(plain: Run, padded: Run) -> pd.DataFrame:
 
     Columns `file` and `line` name the probe, as explain takes it.
     """
-    tables = [_by_lanes(run).by_line for run in (plain, padded)]
+    tables = [model.requests(run.trace, space="shared").by_line for run in (plain, padded)]
     keys = ["launch", "file", "line"]
     both = tables[0].merge(tables[1][[*keys, "wavefronts"]], on=keys, suffixes=("_without", "_with"))
     return pd.DataFrame(

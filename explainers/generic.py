@@ -19,6 +19,7 @@ from explainers.frames import Logged, Number, Rect, ShownTensor, ShownValue, Ten
 from explainers.glossary import count, phase_title
 from explainers.tiling import listed
 from kernels.core.dtypes import widened
+from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
@@ -78,7 +79,7 @@ def explain(run: Run) -> Generic:
     known = axes.tensors(request)
     keep = steps.of_record >= 0
     records = Records(run.trace.table.filter(keep), steps.of_record[keep], sites.index(run.trace.table)[keep], sites)
-    touches = _touches(records, known)
+    touches = _touches(request, records, known)
     windows = {symbol: _window_of(tensor, touches.get(symbol)) for symbol, tensor in known.items()}
     shown = [_shown(symbol, tensor, windows[symbol], run) for symbol, tensor in known.items()]
     columns = {
@@ -281,7 +282,7 @@ class Records:
 # ---- tensors ----
 
 
-def _touches(records: Records, known: dict[str, Tensor]) -> dict[str, pd.DataFrame]:
+def _touches(request: Request, records: Records, known: dict[str, Tensor]) -> dict[str, pd.DataFrame]:
     """symbol -> step, kind (load or store), element, bytes: each element of global memory that a step touches, once, in
     the order of steps and kinds, and the bytes of all accesses of that step and kind."""
     found = {}
@@ -292,10 +293,16 @@ def _touches(records: Records, known: dict[str, Tensor]) -> dict[str, pd.DataFra
             continue
         writes = np.array([site.event in WRITES for site in records.sites])[records.site[at]]
         size = np.array([site.bytes for site in records.sites])[records.site[at]]
-        width = np.maximum(1, size // tensor.itemsize)
         code = 2 * records.step[at] + writes
-        element = np.repeat(records.table["offset"].take(pa.array(at)).to_numpy() // tensor.itemsize, width)
-        element += np.arange(len(element)) - np.repeat(np.cumsum(width) - width, width)
+        first = records.table["offset"].take(pa.array(at)).to_numpy() // tensor.itemsize
+        if any(records.sites[number].event == "tma" for number in mine):
+            boxes = [axes.box(request, tensor, int(n)) for n in first]
+            width, element = np.array([len(box) for box in boxes]), np.concatenate(boxes)
+            size = width * tensor.itemsize  # what lies beyond the tensor is not read
+        else:
+            width = np.maximum(1, size // tensor.itemsize)
+            element = np.repeat(first, width)
+            element += np.arange(len(element)) - np.repeat(np.cumsum(width) - width, width)
         each = np.unique(np.repeat(code, width) * np.int64(tensor.size) + element)
         code_of, element = np.divmod(each, tensor.size)
         moved = np.bincount(code, size)

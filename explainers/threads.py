@@ -378,9 +378,12 @@ class _Elements:
             return None
         width = max(1, site.bytes // tensor.itemsize)
         first = self._key("offset", at) // tensor.itemsize
-        element = (first[:, None] + np.arange(width)).ravel()
+        if site.event == "tma":
+            boxes = [axes.box(self.request, tensor, int(n)) for n in first]
+            element, record = np.concatenate(boxes), np.repeat(at, [len(box) for box in boxes])
+        else:
+            element, record = (first[:, None] + np.arange(width)).ravel(), np.repeat(at, width)
         index = dict(zip(tensor.axes, np.unravel_index(element, tensor.shape)))
-        record = np.repeat(at, width)
         if "slot" in index:
             if "token" not in site.keys:
                 return None  # a slot of a page: whose token it holds is not said

@@ -59,8 +59,8 @@ class Tiling:
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """A kernel whose items are query tiles, whose steps are marked, and that has Q, K, V and O: K and V of as many heads
-    and rows as Q, which is what the picture draws."""
+    """A kernel whose items are query tiles, whose steps are marked, and that has Q, K, V and O, K and V of as many
+    heads and rows as Q, as the picture draws them."""
     request = stories.sample(spec)
     whole = {"Q", "K", "V", "O"} <= set(places(request).values()) and "kv_heads" not in request.problem.sizes
     return whole and request.plan.item == ITEM and bool(stories.marks(spec)) and stories.accesses(spec, "global")

@@ -25,7 +25,7 @@ class Asked:
     and b_NAME and whose problem is the same; a problem that one kernel alone solves is each side's own, b's fields
     being called b_NAME. second: where b's fields and constants then begin, so that there is something to compare.
     first: the kernel of each side to begin with. own: choices of the page's own. begin: where a field or a constant
-    begins, if not at its default. without: problem fields that the page sets itself. one_what_if: the what-if builds
+    begins, if not at its default; begin_of: where a kernel's fields do. without: problem fields that the page sets itself. one_what_if: the what-if builds
     are one choice, `what_if`, and not a constant each. every_constant: those of all kernels that solve the problem can
     be chosen, not only the chosen kernel's. recorded: where runs are recorded ones, what is recorded is a choice in
     place of the problem; a story that says no finds its own. runs: what is chosen is run, so that where is a choice;
@@ -38,6 +38,7 @@ class Asked:
     sides: tuple[str, ...] = ("",)
     own: Mapping[str, Choice] = field(default_factory=dict)
     begin: Mapping[str, Any] = field(default_factory=dict)
+    begin_of: Callable[[KernelSpec], Mapping[str, Any]] | None = None
     without: tuple[str, ...] = ()
     one_what_if: bool = False
     every_constant: bool = False
@@ -63,7 +64,8 @@ class Asked:
     def fields(self, state: State, side: str | None = None) -> dict[str, Choice]:
         """name on this page -> Choice of the problem's fields: of a side, of the first where none is said."""
         own = self._own_fields(state, side)
-        begin = {**self.begin, **(self.second(self.spec_of(state, side)) if own else {})}
+        first = self.begin_of(self.spec_of(state)) if self.begin_of else {}
+        begin = {**self.begin, **first, **(self.second(self.spec_of(state, side)) if own else {})}
         return {
             constant_name(own, name): of_field(f).beginning_at(begin.get(name))
             for name, f in fields_of(self.spec_of(state).problem_type).items()

@@ -11,6 +11,7 @@ from app.choices.described import Described, select
 from kernels.core.fields import quoted
 from kernels.errors import ProblemError
 from kernels.run.results import Run
+from kernels.trace.kinds import LANE_KINDS
 from kernels.trace.probes import Site, sites_of
 
 LINE = Choice("", late=True, meaning="the source line looked at, as FILE:LINE of its probe")
@@ -56,10 +57,12 @@ def changed(asked: Asked, state: State, name: str) -> None:
 
 
 def logged(run: Run, space: str) -> list[Site]:
-    """The probes that logged an access of that space (shared or global), in the source's order."""
+    """The probes that logged an access of that space (shared or global) by lanes, in the source's order; of what the
+    copy engine and the tensor cores touch themselves no lane has an address."""
     sites = sites_of(run.request)
     there = [sites[number] for number in np.unique(sites.index(run.trace.table))]
-    return [site for site in there if site.space == space]
+    by_lanes = {(kind.event, kind.space) for kind in LANE_KINDS}
+    return [site for site in there if site.space == space and (site.event, site.space) in by_lanes]
 
 
 def choose(asked: str, run: Run, sites: list[Site], first: Place | None = None, every: str = "") -> Chosen:

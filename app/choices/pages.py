@@ -24,7 +24,6 @@ from kernels.core.spec import KernelSpec
 
 SMALL = {"BLOCK_Q": 16, "BLOCK_KV": 16}  # rows and keys of a tile to begin with: a small problem then has several tiles
 LARGE = {"seq_len": 4096, "head_dim": 64, "num_heads": 8}  # enough blocks to fill a GPU
-TIMED = {"seq_len": 128}  # the least that is timed; the constants begin at the kernels' own, which are timed too
 ARCHES = tuple(f"{arch}a" if arch in ("sm_90", "sm_100", "sm_120") else arch for arch in MACHINES)
 MODES = tuple(mode.value for mode in Mode)
 _WALKED = stories.first(block_table)  # the cache's problem is what this kernel solves
@@ -117,7 +116,7 @@ COMPARE = Asked(
     TWO_RUNGS,
     sides=("a", "b"),
     own=compared.OWN,
-    begin=TIMED,
+    begin_of=compared.beginning,
     second=compared.another,
     settle=compared.settle,
 )

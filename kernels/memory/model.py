@@ -261,7 +261,8 @@ class Requests:
 
 
 def requests(trace: Trace, space: str | None = None) -> Requests:
-    """The Requests of a trace, or those to one space (shared or global).
+    """The Requests of a trace, or those to one space (shared or global): what warps ask for by the addresses of their
+    lanes. Boxes and operands, which the copy engine and the tensor cores fetch themselves, are none.
 
     The n-th time that one lane passes a probe is paired with the n-th time of the warp's other lanes, whatever else
     each did between. So diverged lanes pair right where all pass the probe equally often, and where some stop earlier.
@@ -270,6 +271,7 @@ def requests(trace: Trace, space: str | None = None) -> Requests:
     table = trace.table.filter(trace.table["space"].is_valid())
     frame = table.to_pandas(split_blocks=True)
     frame = frame[frame.space == space] if space else frame
+    frame = frame[frame.event.isin({kind.event for kind in LANE_KINDS})]
     if frame.empty:
         empty = pd.DataFrame(columns=COLUMNS)
         return Requests(empty, np.zeros((0, LANES), np.int64), np.zeros((0, LANES), bool))
