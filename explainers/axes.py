@@ -45,6 +45,6 @@ def box(request: Request, tensor: Tensor, first: int) -> np.ndarray:
     if asked is None:
         raise ValueError(f"{request.kernel.name} has no tensor map of {tensor.name}")
     sizes = dict(zip(asked.axes or tensor.axes, asked.box))
-    begin = np.unravel_index(first, tensor.shape)
+    begin = [int(at) for at in np.unravel_index(first, tensor.shape)]
     along = [np.arange(at, min(n, at + sizes[axis])) for at, n, axis in zip(begin, tensor.shape, tensor.axes)]
     return np.ravel_multi_index(np.meshgrid(*along, indexing="ij"), tensor.shape).ravel()

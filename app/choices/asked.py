@@ -25,7 +25,8 @@ class Asked:
     and b_NAME and whose problem is the same; a problem that one kernel alone solves is each side's own, b's fields
     being called b_NAME. second: where b's fields and constants then begin, so that there is something to compare.
     first: the kernel of each side to begin with. own: choices of the page's own. begin: where a field or a constant
-    begins, if not at its default; begin_of: where a kernel's fields do. without: problem fields that the page sets itself. one_what_if: the what-if builds
+    begins, if not at its default; begin_of: where a kernel's fields do. without: problem fields that the page sets
+    itself. one_what_if: the what-if builds
     are one choice, `what_if`, and not a constant each. every_constant: those of all kernels that solve the problem can
     be chosen, not only the chosen kernel's. recorded: where runs are recorded ones, what is recorded is a choice in
     place of the problem; a story that says no finds its own. runs: what is chosen is run, so that where is a choice;
