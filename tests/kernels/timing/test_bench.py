@@ -113,7 +113,10 @@ def test_a_kernel_begins_with_its_tuned_constants_and_set_overrules_them():
 def test_peers_are_asked_where_the_problem_says_how_and_nowhere_else():
     for kernel in catalog.KERNELS.values():
         names = {point.name for point in bench.points([kernel.name], with_peers=True)}
-        assert names == {kernel.name, *(peers.PEERS if kernel.family in ("dense",) or "paged_v" in kernel.name else ())}
+        assert names == {
+            kernel.name,
+            *(peers.PEERS if kernel.family in ("dense", "tensor_cores") or "paged_v" in kernel.name else ()),
+        }
 
 
 # ---- the figures of a row ----
