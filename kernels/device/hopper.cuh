@@ -34,7 +34,7 @@
 //                                      have come; sync waits for that    BAR
 //   give_registers<N>(), take_registers<N>()   every warp of the warpgroup has at most (at least) N registers per thread from here
 //   warp_uniform(v)                    v of lane 0, told to the compiler as the same in all lanes
-//   atomic_add(pointer, value)         adds to an int in global memory; what was there before
+//   atomic_next(pointer, last)         an int in global memory, which then goes on to the next; after `last` comes 0
 //
 // PROBE_TMA(T_gmem, index, bytes, keys...) stands before a tma_load: the first element of the box, and the box's bytes,
 // those beyond the tensor's edges too. T_gmem is the tensor, or a null pointer to elements of its type where a kernel
@@ -96,7 +96,9 @@ template <int N> __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 }
 __device__ __forceinline__ int warp_uniform(int v) { return __shfl_sync(0xffffffffu, v, 0); }
-__device__ __forceinline__ int atomic_add(int* p, int v) { return atomicAdd(p, v); }
+__device__ __forceinline__ int atomic_next(int* p, int last) {
+  return atomicInc(reinterpret_cast<unsigned*>(p), last);
+}
 
 // Address / 16 in 14 bits, leading / 16 from bit 16, stride / 16 from bit 32, 1 (swizzle of 128 bytes) from bit 62
 __device__ __forceinline__ unsigned long long operand(const void* smem, unsigned leading, unsigned stride) {

@@ -324,9 +324,9 @@ inline void tma_load(void* smem, const TensorMap* map, Barrier* barrier, int c0,
 inline void named_sync(int id, int threads) { simt::join(id, threads, "named_sync", true); }
 inline void named_arrive(int id, int threads) { simt::join(id, threads, "named_arrive", false); }
 inline int warp_uniform(int v) { return __shfl_sync(0xffffffffu, v, 0); }
-inline int atomic_add(int* p, int v) {
+inline int atomic_next(int* p, int last) {
   simt::check_buffer(p, sizeof *p, AccessKind::STORE);
   const int before = *p;
-  *p += v;
+  *p = before < last ? before + 1 : 0;
   return before;
 }

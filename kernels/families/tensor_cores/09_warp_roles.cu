@@ -79,7 +79,7 @@ must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64"
 message = "Three warpgroups have 152 registers for each thread: with heads of {head_dim} numbers they hold tiles of 64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."
 
 [scratch.counter]
-shape = [2]
+shape = [1]
 axes = ["count"]
 dtype = "int32"
 initial = "restored"
@@ -94,7 +94,7 @@ args = [
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   "o", "lse", "counter",
-  {struct = ["int32 batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]},
+  {struct = ["int32 ceil_div(seq_len, BLOCK_Q) * batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]},
 ]
 item = "query tile"
 */
@@ -112,7 +112,8 @@ using T = half;
 
 // What the kernel works on, but for the tensors.
 struct Sizes {
-  int heads, num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;  // heads: of all sequences
+  int query_tiles;  // of all heads
+  int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;
   float scale;
 };
 
@@ -124,7 +125,7 @@ struct Work {
 __device__ __forceinline__ Work work_of(int number, const Sizes& z) {
   const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q, any_head = number / count, first_row = number % count * BLOCK_Q;
   const int seen = CAUSAL ? max(1, min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset)) : z.keys;
-  const int tiles = any_head < z.heads ? (seen + BLOCK_KV - 1) / BLOCK_KV : 0;
+  const int tiles = number < z.query_tiles ? (seen + BLOCK_KV - 1) / BLOCK_KV : 0;
   return {first_row, any_head % z.num_heads, any_head / z.num_heads, tiles};
 }
 
@@ -138,7 +139,7 @@ template <int COUNT> struct Turn {
 
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head, and lse, the logarithm of each row's sum.
 //   Q_map, O_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_map, V_map  [batch, kv_heads, keys, HEAD_DIM]
-//   LSE_gmem  [batch, num_heads, seq_len];  counter_gmem  [2] query tiles given out beyond the first ones, blocks done
+//   LSE_gmem  [batch, num_heads, seq_len];  counter_gmem  [1] query tiles given out, from 0 to all and from there to 0
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
       const __grid_constant__ TensorMap V_map, T* O_gmem, float* LSE_gmem, int* counter_gmem,
@@ -170,18 +171,19 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
     Turn<STAGES> turn;
-    int number = blockIdx.x;
-    NO_UNROLL for (;; Q_turn.next()) {
-      const Work work = work_of(number, z);
-      const int next = gridDim.x + atomic_add(&counter_gmem[0], 1), first_row = work.first_row;
-      PROBE_MARK(load_q, first_row);
+    auto tell = [&](const Work& work) {
       barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
       const int said[4] = {work.first_row, work.head, work.batch, work.tiles};
       for (int i = 0; i < 4; ++i) {
         PROBE_STORE(work_smem, 4 * Q_turn.stage + i, 4);
         sts<int>(&work_smem[4 * Q_turn.stage + i], said[i]);
       }
-      if (!work.tiles) break;
+    };
+    Work work = work_of(blockIdx.x, z);
+    NO_UNROLL for (; work.tiles; Q_turn.next()) {
+      const int next = gridDim.x + atomic_next(counter_gmem, z.query_tiles - 1), first_row = work.first_row;
+      PROBE_MARK(load_q, first_row);
+      tell(work);
       const int kv = work.head / (z.num_heads / z.kv_heads);
 #ifdef PROBED
       const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only named by probes
@@ -212,13 +214,12 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
           tma_load(to, &V_map, &V_full[turn.stage], panel * 64, first_col, kv, work.batch);
         }
       }
-      number = next;
+      work = work_of(next, z);
     }
-    barrier_arrive(&Q_full[Q_turn.stage]);  // the consumers read that nothing is left, and end
-    if (atomic_add(&counter_gmem[1], 1) == gridDim.x - 1) {  // the last block leaves the counter as it was
-      PROBE_STORE(counter_gmem, 0, 8);
-      stg<long long>(counter_gmem, 0);
-    }
+    const int stage = Q_turn.stage;
+    PROBE_MARK(nothing_left, stage);
+    tell({});
+    barrier_arrive(&Q_full[stage]);  // the consumers read that nothing is left, and end
     return;
   }
 
