@@ -145,7 +145,7 @@ async def soak(room: Class) -> None:
         kept = memories[number]
         print(f"  minute {minutes[number]:.0f}: web {kept.web:,.0f} MB, below it {kept.below:,.0f} in {kept.processes}")
     web, below = slope(minutes, [m.web for m in memories]), slope(minutes, [m.below for m in memories])
-    print(f"  slope of the second half: web {web:+.2f} MB a minute, below it {below:+.2f}")
+    print(f"  slope without the first tenth: web {web}, below it {below}")
     print(f"  zombies: {zombies(room.server.pid)}", flush=True)
 
 

@@ -15,10 +15,14 @@ def percentiles(seconds: Sequence[float]) -> str:
     return f"p50 {p50:,.0f} ms, p95 {p95:,.0f} ms, max {most:,.0f} ms, of {len(seconds)}"
 
 
-def slope(minutes: Sequence[float], megabytes: Sequence[float]) -> float:
-    """MB a minute, fitted to the second half: what is imported and first cached is no leak."""
-    half = len(minutes) // 2
-    return float(np.polyfit(minutes[half:], megabytes[half:], 1)[0]) if len(minutes) - half > 1 else float("nan")
+def slope(minutes: Sequence[float], megabytes: Sequence[float]) -> str:
+    """MB a minute, with the standard error of the fit, which leaves out the first tenth: what is imported and first
+    cached is no leak."""
+    rest = len(minutes) // 10
+    if len(minutes) - rest < 4:
+        return "too short to tell"
+    (fitted, _), covariance = np.polyfit(minutes[rest:], megabytes[rest:], 1, cov=True)
+    return f"{fitted:+.2f} ± {np.sqrt(covariance[0, 0]):.2f} MB a minute"
 
 
 @dataclass(frozen=True)
