@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from kernels.core.launch import TensorMap
 from kernels.core.request import Request
 from kernels.core.tensors import Role, Tensor
 
@@ -37,14 +36,22 @@ def byte_of(tensor: Tensor, **index: int) -> int:
     return int(np.ravel_multi_index(at, tensor.shape)) * tensor.itemsize
 
 
+def heads(tensor: Tensor) -> int:
+    """How many matrices of rows and dims the tensor holds: one for each head of each sequence."""
+    return int(np.prod([n for axis, n in zip(tensor.axes, tensor.shape) if axis not in ("query", "key", "dim")]))
+
+
+def matrix(tensor: Tensor, array: np.ndarray, head: int, of: int) -> np.ndarray:
+    """What the tensor holds for query head `head` of `of`, counted over the batch: [rows, dim]. Neighbouring query
+    heads share a matrix where the tensor has fewer."""
+    rows = next(axis for axis in ("query", "key") if axis in tensor.axes)
+    last = np.moveaxis(array, (tensor.axes.index(rows), tensor.axes.index("dim")), (-2, -1))
+    return last.reshape(-1, *last.shape[-2:])[head * heads(tensor) // of]
+
+
 def box(request: Request, tensor: Tensor, first: int) -> np.ndarray:
-    """The elements of a box that the copy engine brought, whose first is element `first` of the tensor: those of its
-    tensor map's box that lie in the tensor. ValueError if the kernel has no map of it."""
-    maps = (a for launch in request.plan.launches for a in launch.args if isinstance(a, TensorMap))
-    asked = next((a for a in maps if a.tensor == tensor.name), None)
-    if asked is None:
-        raise ValueError(f"{request.kernel.name} has no tensor map of {tensor.name}")
-    sizes = dict(zip(asked.axes or tensor.axes, asked.box))
-    begin = [int(at) for at in np.unravel_index(first, tensor.shape)]
-    along = [np.arange(at, min(n, at + sizes[axis])) for at, n, axis in zip(begin, tensor.shape, tensor.axes)]
+    """The elements of a box that the copy engine brought, whose first is element `first` of the tensor: those that lie
+    in the tensor. ValueError if the kernel has no tensor map of it."""
+    begin, sizes = [int(at) for at in np.unravel_index(first, tensor.shape)], request.plan.box_of(tensor)
+    along = [np.arange(at, min(n, at + size)) for at, n, size in zip(begin, tensor.shape, sizes)]
     return np.ravel_multi_index(np.meshgrid(*along, indexing="ij"), tensor.shape).ravel()

@@ -44,38 +44,47 @@ class Touched(TypedDict):
 
 
 class Held(TypedDict):
-    """What of a tensor lies in the block's shared memory. rect: None where it is not known which elements they are.
-    bytes: as stored."""
+    """What of a tensor lies in the block's shared memory. rects: one of each tile that is there, none of those whose
+    elements are not known. bytes: as stored."""
 
-    rect: Rect | None
+    rects: list[Rect]
     bytes: int
+
+
+class Used(TypedDict):
+    """The elements of a tensor in shared memory that a step reads there."""
+
+    tensor: str
+    rect: Rect
 
 
 class TilingFrame(Frame):
     """touched: of the tensors that have a place in the picture. resident: tensor -> what is held in shared memory after
-    the step. uses: the tensors that the step reads from shared memory. scores: the scores that it computes, or None. o:
+    the step. uses: what the step reads from shared memory. scores: the scores that it computes, or None. o:
     which of the columns `o` shows O after the step, or -1. bytes: "K load" -> bytes of global memory so far, of every
     tensor."""
 
     touched: list[Touched]
     resident: dict[str, Held]
-    uses: list[str]
+    uses: list[Used]
     scores: Rect | None
     o: int
     bytes: dict[str, int]
 
 
 class MatricesMeta(TypedDict):
-    """n queries and keys; d numbers of a query; row0 and rows: the traced query tile; head: counted over the batch.
-    causal: a key after its query is masked. traced: the tensors whose bytes are counted. places: tensor, as the frames
-    name it -> its place in the picture and its colour: Q, K, V, S, P or O; a tensor that is not in it has none. blocks:
-    [first row, last row, first column, last column, block] of each block's part of O.
+    """n queries, and keys; d numbers of a query; row0 and rows: the traced query tile; head: counted over the batch.
+    causal: query i sees no key beyond i + offset. traced: the tensors whose bytes are counted. places: tensor, as the
+    frames name it -> its place in the picture and its colour: Q, K, V, S, P or O; a tensor that is not in it has none.
+    blocks: [first row, last row, first column, last column, block] of each block's part of O.
 
-    Columns: q, k, v [n, d] of the head; s [rows, n]; s_logged [rows, n]: 1 where a score was logged; o [states, rows,
-    d]; o_since [rows, d]: the first state that has the element; o_final [rows, d].
+    Columns: q [n, d], k, v [keys, d] of the head; s [rows, keys]; s_logged [rows, keys]: 1 where a score was logged; o
+    [states, rows, d]; o_since [rows, d]: the first state that has the element; o_final [rows, d].
     """
 
     n: int
+    keys: int
+    offset: int
     d: int
     row0: int
     rows: int

@@ -16,16 +16,19 @@ from explainers import axes, marks, stage, stories, tiling
 from explainers.frames import RowFrame, RowMeta
 from explainers.tiling import query_rows, tensor_at
 from kernels.core import reference
+from kernels.core.dtypes import element_type
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import max_abs_error
+from kernels.errors import ProblemError
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.probes import sites_of
 
-WRONG = 1e-3  # a relative difference from float64 that is no rounding
+WRONG = 1e-3  # a relative difference from float64 that is no rounding of fp32
 FP32_MAX = float(np.finfo(np.float32).max)
 GROUPS = {
     "score": "scores",
+    "refused": "refused",
     "tile_max": "max",
     "m": "max",
     "rescale": "rescale",
@@ -34,9 +37,10 @@ GROUPS = {
     "o": "output",
 }
 NEEDS = {"score": ("row", "col"), "m": ("row",), "p": ("row", "col"), "l": ("row",), "o": ("row", "dim")}
-WANTS = tuple(GROUPS)
+WANTS = tuple(event for event in GROUPS if event != "refused")
 TITLES = {
     "scores": "Scores",
+    "refused": "Sums refused",
     "max": "Max",
     "rescale": "Rescale",
     "weights": "Weights",
@@ -75,6 +79,17 @@ class RowStory:
         return [frame["moment"] for frame in self.frames]
 
 
+@dataclass(frozen=True)
+class _Manner:
+    """How the kernel makes the softmax. ordinary: as is_ordinary says; optimistic: as is_optimistic says; broken: a
+    what-if is on; threshold: the sum of a lane's weights from which an optimistic kernel refuses a tile."""
+
+    ordinary: bool
+    optimistic: bool
+    broken: bool
+    threshold: int | None
+
+
 def accepts(spec: KernelSpec) -> bool:
     """A kernel that the tiling story can show and that logs each row's scores, max, weights, sum and output."""
     return tiling.accepts(spec) and stories.logs(spec, NEEDS)
@@ -88,18 +103,24 @@ def rows_of(run: Run) -> tuple[int, int, tuple[int, int]]:
 
 def explain(run: Run, row: int) -> RowStory:
     """The RowStory of one row of the traced query tile."""
-    problem = run.request.problem
-    batch, head = rows_of(run)[2]
-    q, k, v, o = (run.arrays[tensor_at(run.request, place).name][batch, head] for place in "QKVO")
-    causal = getattr(problem, "causal", False)
-    s_true = reference.scores(q[row : row + 1], k, problem.sizes["scale"], False)[0][: row + 1 if causal else None]
+    request, problem = run.request, run.request.problem
+    head = query_rows(request)[0]
+    q, k, v, o = (tiling.matrix(run, place, head) for place in "QKVO")
+    sees = row + tiling.mask_offset(request) + 1 if getattr(problem, "causal", False) else len(k)
+    if sees < 1:
+        raise ProblemError(
+            f"Row {row} sees no key: its last would be {sees - 1}. Choose row {row - sees + 1} or later."
+        )
+    s_true = reference.scores(q[row : row + 1], k, problem.sizes["scale"], False)[0][:sees]
     p_true = reference.softmax(s_true)
     m_true, l_true = reference.prefix_max_and_sum(s_true, [len(s_true)])
     o_true = p_true @ v[: len(p_true)].astype(np.float64)
     records = _row_records(run, row)
     ordinary = is_ordinary(run.request.kernel)
     tiles = _tiles(records, s_true, ordinary)
-    frames, o_values = _frames(records, tiles, ordinary, bool(run.request.broken), o[row].astype(np.float32), o_true)
+    manner = _Manner(ordinary, is_optimistic(request.kernel), bool(request.broken), request.constants.get("THRESHOLD"))
+    rounding = 2.0 ** (1 - element_type(tensor_at(request, "O").dtype).digits)
+    frames, o_values = _frames(records, tiles, manner, o[row], o_true, rounding)
     wrong = next((number for number, frame in enumerate(frames) if frame["wrong"]), None)
     error = max_abs_error(o[row], o_true)
     keys = _keys(records, p_true, tiles, ordinary).assign(score_true=s_true)
@@ -134,7 +155,7 @@ def stage_of(
         frames=story.frames,
         views=[stage.View("row", "row", f"Row {row}", *view(run, story, row)), *beside],
         codes=[stage.code(run.request, story.frames)],
-        state=states(story, is_ordinary(run.request.kernel)),
+        state=states(story, is_ordinary(run.request.kernel), is_optimistic(run.request.kernel)),
         tabs=[
             stage.Tab("charts", "Max and sum"),
             stage.Tab("ordinary", "Ordinary softmax"),
@@ -144,12 +165,13 @@ def stage_of(
         provenance=provenance,
         summary=story.summary,
         tone=story.tone,
-        questions=questions(story, is_ordinary(run.request.kernel)),
+        questions=[] if is_optimistic(run.request.kernel) else questions(story, is_ordinary(run.request.kernel)),
     )
 
 
-def states(story: RowStory, ordinary: bool) -> list[stage.State]:
-    """The strip: m, l and the rescale factor as logged, each beside float64, and whether the row agrees so far."""
+def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.State]:
+    """The strip: m, l and the rescale factor as logged, each beside float64, and whether the row agrees so far. The m
+    of an optimistic kernel is a reference, which need not be the max."""
     due: dict[str, list[Any]] = {"m": [], "l": []}
     factors: list[tuple[Any, Any]] = []
     now: dict[str, Any] = {"m": None, "l": None}
@@ -163,8 +185,10 @@ def states(story: RowStory, ordinary: bool) -> list[stage.State]:
         factors.append((factor, float(np.exp(float(before) - float(m))) if known else None))  # type: ignore[arg-type]
     running = "" if ordinary else "running "
     found = [
-        stage.State(f"{running}max m", [_number(f["m"]) for f in story.frames], colour="S"),
-        stage.State("m in float64", [_said(v) for v in due["m"]]),
+        stage.State(
+            "reference m" if optimistic else f"{running}max m", [_number(f["m"]) for f in story.frames], colour="S"
+        ),
+        stage.State("max in float64" if optimistic else "m in float64", [_said(v) for v in due["m"]]),
         stage.State(f"{running}sum l", [_number(f["l"]) for f in story.frames], colour="P"),
         stage.State("l in float64", [_said(v) for v in due["l"]]),
     ]
@@ -269,6 +293,12 @@ def is_ordinary(kernel: KernelSpec) -> bool:
     return "tile" not in stories.values(kernel)["m"]
 
 
+def is_optimistic(kernel: KernelSpec) -> bool:
+    """Whether the kernel takes weights against an m that need not be the max, and refuses tiles whose sums come out
+    too large: it logs what it refused."""
+    return "refused" in stories.values(kernel)
+
+
 def _row_records(run: Run, row: int) -> pd.DataFrame:
     """The row's value records in the order the kernel made them: step, event, group, tile, col, dim, value, place.
     Events that GROUPS does not know are left to the generic view."""
@@ -288,7 +318,8 @@ def _row_records(run: Run, row: int) -> pd.DataFrame:
     of_step = pd.Series(steps.table.tile.to_numpy()[frame.step], index=frame.index)
     frame["tile"] = frame.tile.fillna(of_step).astype(int)
     frame["place"] = [sites[number].place for number in frame.site]
-    return frame.sort_values(["step", "site", "col", "dim"], kind="stable").reset_index(drop=True)
+    frame["order"] = frame.event.map(list(GROUPS).index)  # not that of the lines: a probe may stand in a function
+    return frame.sort_values(["step", "order", "site", "col", "dim"], kind="stable").reset_index(drop=True)
 
 
 def _tiles(records: pd.DataFrame, s_true: np.ndarray, ordinary: bool) -> pd.DataFrame:
@@ -335,9 +366,15 @@ def _keys(records: pd.DataFrame, p_true: np.ndarray, tiles: pd.DataFrame, ordina
 
 
 def _frames(
-    records: pd.DataFrame, tiles: pd.DataFrame, ordinary: bool, broken: bool, o_row: np.ndarray, o_true: np.ndarray
+    records: pd.DataFrame,
+    tiles: pd.DataFrame,
+    manner: _Manner,
+    o_row: np.ndarray,
+    o_true: np.ndarray,
+    rounding: float,
 ) -> tuple[list[RowFrame], np.ndarray]:
-    """The steps of the row: neighbouring records of one group in one step of the kernel make one step here."""
+    """The steps of the row: neighbouring records of one group in one step of the kernel make one step here. rounding:
+    of the type that O is written in."""
     frames: list[Any] = []
     o_values: list[np.ndarray] = []
     state: dict[str, float | None] = {"m": None, "l": None, "m_before": None}
@@ -359,7 +396,7 @@ def _frames(
             o_now = len(o_values)
             o_values.append(_with_outputs(part, o_values, len(o_row)))
         truth = by_tile.loc[tile] if tile in by_tile.index else by_tile.iloc[-1]
-        sentence, wrong = _tell(group, tile, part, values, state, l_before, truth, ordinary, broken)
+        sentence, wrong = _tell(group, tile, part, values, state, l_before, truth, manner)
         frames.append(
             {
                 "tile": tile,
@@ -380,7 +417,7 @@ def _frames(
                 "sentence": sentence[0].upper() + sentence[1:],
             }
         )
-    frames.append(frames[-1] | _final(o_row, o_true, len(o_values)))
+    frames.append(frames[-1] | _final(o_row, o_true, len(o_values), rounding))
     return frames, np.array([*o_values, o_row], np.float32)
 
 
@@ -398,10 +435,10 @@ def _with_outputs(part: pd.DataFrame, before: list[np.ndarray], head_dim: int) -
     return row
 
 
-def _final(o_row: np.ndarray, o_true: np.ndarray, number: int) -> dict[str, Any]:
+def _final(o_row: np.ndarray, o_true: np.ndarray, number: int, rounding: float) -> dict[str, Any]:
     """What the last frame says: O's row as the kernel left it, beside float64."""
     error = max_abs_error(o_row, o_true)
-    wrong = not error <= WRONG * max(1.0, np.abs(o_true).max())
+    wrong = not error <= (WRONG + rounding) * max(1.0, np.abs(o_true).max())
     worst = int(np.nanargmax(np.abs(o_row - o_true))) if not np.isnan(o_row).all() else 0
     return {
         "tile": -1,
@@ -426,11 +463,11 @@ def _tell(
     state: dict,
     l_before: float | None,
     truth: pd.Series,
-    ordinary: bool,
-    broken: bool,
+    manner: _Manner,
 ) -> tuple[str, bool]:
     """A step's sentence, and whether its numbers are wrong beyond rounding. state holds m, l and m_before; truth is the
-    tile's row of _tiles; broken: a what-if is on."""
+    tile's row of _tiles."""
+    ordinary = manner.ordinary
     where = f"Tile {tile}: " if tile >= 0 and (not ordinary or group in ("scores", "output")) else ""
     finite = bool(np.isfinite(part.value).all())
     if group == "scores":
@@ -439,8 +476,12 @@ def _tell(
             f"keys {int(part.col.min())} to {int(part.col.max())}" if len(part) > 1 else f"key {int(part.col.iloc[0])}"
         )
         return f"{where}the row's scores with {keys}; the largest is {top.value:.4g}, at key {int(top.col)}.", False
+    if group == "refused":
+        said = f"against the reference m the row's weights add up to {values['refused'][0]:,.4g}"
+        rule = f"a lane of this warp holds more than {manner.threshold:,} of a row, which may not fit 16 bits"
+        return f"{where}{said}; {rule}, so the tile is refused and its softmax done again with its own max.", False
     if group == "max":
-        said, wrong = _tell_max(values, state, truth, ordinary, broken)
+        said, wrong = _tell_reference(values, state) if manner.optimistic else _tell_max(values, state, truth, manner)
         return where + said, wrong
     if group == "rescale":
         said, wrong = _tell_rescale(values["rescale"][0], state)
@@ -460,21 +501,42 @@ def _tell(
     return f"{where}O's row is {rule}; its dim 0 is now {_short(part.value.iloc[0])}.", not finite
 
 
-def _tell_max(values: dict, state: dict, truth: pd.Series, ordinary: bool, broken: bool) -> tuple[str, bool]:
+def _tell_reference(values: dict, state: dict) -> tuple[str, bool]:
+    """The sentence on the m of an optimistic kernel, and whether it is lost. Any m gives the exact softmax, as long as
+    nothing overflows."""
+    m, m_before, top = state["m"], state["m_before"], values["tile_max"][0]
+    if not np.isfinite(m):
+        return f"the reference m is {_short(m)}.", True
+    if m_before is None:
+        return f"the reference m starts at this tile's max, {m:.4g}.", False
+    if m != m_before:
+        return f"the reference m moves from {m_before:.4g} to the tile's max {m:.4g}.", False
+    if top <= m:
+        return f"the reference m stays {m:.4g}; no score is above it, the largest is {top:.4g}.", False
+    return (
+        f"the reference m stays {m:.4g}, though the largest score is {top:.4g}: weights above 1 do no harm while their "
+        "sums are small, and no max is taken. (The largest score is known to the probed build alone.)",
+        False,
+    )
+
+
+def _tell_max(values: dict, state: dict, truth: pd.Series, manner: _Manner) -> tuple[str, bool]:
     """The sentence on m, and whether m is wrong. Only in a what-if build m may be 0: then nothing is subtracted, and l
     is judged by that m."""
     m, m_before = state["m"], state["m_before"]
     if m is None:
         return f"the largest score of the tile is {values['tile_max'][0]:.4g}.", False
     if not abs(m - truth.m_true) <= WRONG * max(1.0, abs(truth.m_true)):
-        if broken and m == 0:
+        if manner.broken and m == 0:
             return f"no max is subtracted: m stays 0, where the row's max so far is {truth.m_true:.4g}.", False
-        name = "the row's max m" if ordinary else "the running max m"
+        name = "the row's max m" if manner.ordinary else "the running max m"
         return f"{name} is {_short(m)}. It should be {truth.m_true:.4g}.", True
     if m_before is None:
-        return f"the row's max m is {m:.4g}." if ordinary else f"the running max m starts at {m:.4g}.", False
+        return f"the row's max m is {m:.4g}." if manner.ordinary else f"the running max m starts at {m:.4g}.", False
     if m > m_before:
         return f"the row's max rises from {m_before:.4g} to {m:.4g}.", False
+    if "tile_max" in values and values["tile_max"][0] == -np.inf:
+        return f"the row sees no key of this tile, so the running max m stays {m:.4g}.", False
     largest = f"its largest score is {values['tile_max'][0]:.4g}, so " if "tile_max" in values else ""
     return f"{largest}the running max m stays {m:.4g}.", False
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from explainers import compare_times, paging, traffic
+from explainers import axes, compare_times, paging, traffic
 from explainers import tiling as tiled
 from explainers.frames import BankSide, GridFrame, HeadsPanel, PartitionsMeta, SectorRequest, TilingFrame, WalkFrame
 from explainers.glossary import count, figure
@@ -127,7 +127,7 @@ def tiling(run: Run, made: Stage) -> list[Question]:
 def _reuse(run: Run, frames: Sequence[TilingFrame], made: Stage, of: dict[str, str]) -> list[Question]:
     """Of the query tile in shared memory: how often each of its elements is used."""
     q, scores, row0 = of["Q"], np.asarray(made.views[0].columns["s_logged"]), made.views[0].meta["row0"]
-    held = any(q in f["resident"] and f["resident"][q]["rect"] for f in frames)
+    held = any(q in f["resident"] and f["resident"][q]["rects"] for f in frames)
     met = scores.sum(axis=1)  # keys of each row
     keys, pairs = int(met[-1]), int(met.sum())  # with a causal mask the last row meets the most
     read = frames[-1]["bytes"].get(f"{q} load", 0)
@@ -154,9 +154,9 @@ def _stored(run: Run, frames: Sequence[TilingFrame], meta: Any, of: dict[str, st
     """What of the scores S and the weights P goes to global memory."""
     last, names = frames[-1]["bytes"], [of[place] for place in "SP" if place in of]
     stored = sum(last.get(f"{name} store", 0) for name in names)
-    rows, n = meta["rows"], meta["n"]
+    rows, keys = meta["rows"], meta["keys"]
     item = tiled.tensor_at(run.request, "O").itemsize
-    one = rows * n * item
+    one = rows * keys * item
     o = last.get(f"{of['O']} store", 0)
     step = len(frames) - 1
     if stored:
@@ -186,7 +186,7 @@ def _whose(launch: Any, meta: Any, view: str) -> list[Question]:
     grid = " by ".join(str(n) for n in launch.grid if n > 1) or "1"
     own = next(b for b in blocks if b[0] == row0)
     wide = own[3] - own[2] + 1
-    part = f"{own[1] - own[0] + 1} rows" + ("" if wide == meta["d"] else f" and {wide} of {meta['d']} columns")
+    part = f"{rows} rows" + ("" if wide == meta["d"] else f" and {wide} of {meta['d']} columns")
     why = (
         f"The grid of {launch.entry} has {grid} blocks of {threads} threads; each makes {part} of O of one head, "
         f"block {own[4]} rows {own[0]} to {own[1]}."
@@ -198,7 +198,7 @@ def _whose(launch: Any, meta: Any, view: str) -> list[Question]:
         f"All {meta['n']} rows of O, of one head",
         f"{threads} elements of O, one for each thread",
     ]
-    if wide * (own[1] - own[0] + 1) == threads:
+    if wide * rows == threads:
         wrong.pop()  # that is right too
     if rows == 1:
         wrong = wrong[1:]
@@ -220,7 +220,7 @@ def _keys_read(run: Run, frames: Sequence[TilingFrame], meta: Any, of: dict[str,
     """What the block reads of K, and what that is over all blocks."""
     read = frames[-1]["bytes"].get(f"{of['K']} load", 0)
     k = tiled.tensor_at(run.request, "K")
-    whole = k.nbytes // int(np.prod(k.shape[:-2]))
+    whole = k.nbytes // axes.heads(k)
     tile = next((f["bytes"].get(f"{of['K']} load", 0) for f in frames if f["bytes"].get(f"{of['K']} load")), 0)
     if not read:
         return []

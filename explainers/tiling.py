@@ -6,7 +6,7 @@ Everything comes from the logged addresses; the rules are stated at each functio
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from explainers.glossary import phase_title
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
+from kernels.errors import ProblemError
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import READS, WRITES
@@ -26,7 +27,8 @@ from kernels.trace.steps import Steps
 
 ITEM = "query tile"  # what the scope of a kernel that this story can show counts
 WANTS = ("score", "p", "m", "l", "rescale", "o")
-# A tensor's last two axes and its role -> its place in the picture: of the first such tensor, of the second.
+# What a tensor's rows and columns count, and its role -> its place in the picture: of the first such tensor, of the
+# second.
 _PICTURE: dict[tuple[tuple[str, ...], Role], tuple[str, ...]] = {
     (("query", "dim"), Role.INPUT): ("Q",),
     (("key", "dim"), Role.INPUT): ("K", "V"),
@@ -39,7 +41,7 @@ _PICTURE: dict[tuple[tuple[str, ...], Role], tuple[str, ...]] = {
 class Tiling:
     """frames: one per step, for the browser; frame["o"] is the index in o_values that shows O after the step, or -1.
 
-    traffic: step, tensor, space, kind, accesses, bytes: the logged accesses, summed. scores: float32 [rows, seq_len];
+    traffic: step, tensor, space, kind, accesses, bytes: the logged accesses, summed. scores: float32 [rows, keys];
     logged: where one was, as a score may be NaN. o_values: float32 [n, rows, head_dim]; o_since [rows, head_dim]: the
     first of these that has the element, n if none has. rows: first and end of the query tile. head: counted over the
     batch. output_blocks: [row0, row1, col0, col1, block] of each block's part of this head's O.
@@ -59,10 +61,9 @@ class Tiling:
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """A kernel whose items are query tiles, whose steps are marked, and that has Q, K, V and O, K and V of as many
-    heads and rows as Q, as the picture draws them."""
+    """A kernel whose items are query tiles, whose steps are marked, and that has Q, K, V and O."""
     request = stories.sample(spec)
-    whole = {"Q", "K", "V", "O"} <= set(places(request).values()) and "kv_heads" not in request.problem.sizes
+    whole = {"Q", "K", "V", "O"} <= set(places(request).values())
     return whole and request.plan.item == ITEM and bool(stories.marks(spec)) and stories.accesses(spec, "global")
 
 
@@ -70,13 +71,13 @@ def places(request: Request) -> dict[str, str]:
     """tensor, as the kernel's probes call it -> its place in the picture: Q, K, V, S, P or O. A tensor that is not in
     it has none.
 
-    Rule: by the tensor's last two axes and its role; the second of a kind is V, or P. A tensor of shared memory alone
-    is P if the kernel logs a value of its name, in small letters, for each row and col.
+    Rule: by what the tensor's rows and columns count and its role; the second of a kind is V, or P. A tensor of shared
+    memory alone is P if the kernel logs a value of its name, in small letters, for each row and col.
     """
     free = {key: list(names) for key, names in _PICTURE.items()}
     found: dict[str, str] = {}
     for symbol, tensor in axes.tensors(request).items():
-        left = free.get((tensor.axes[-2:], tensor.role))
+        left = free.get((_plane(tensor), tensor.role))
         if left:
             found[symbol] = left.pop(0)
     weights = {site.event for site in sites_of(request) if site.kind == "value" and site.keys == ("row", "col")}
@@ -84,6 +85,11 @@ def places(request: Request) -> dict[str, str]:
     return found | {
         symbol: "P" for symbol in shared - set(found) if symbol.lower() in weights and "P" not in found.values()
     }
+
+
+def _plane(tensor: Tensor) -> tuple[str, ...]:
+    """What the rows and columns of the tensor's matrices count, in whatever order they lie in memory."""
+    return tuple(axis for axis in ("query", "key", "dim") if axis in tensor.axes)
 
 
 def tensor_at(request: Request, place: str) -> Tensor:
@@ -96,11 +102,20 @@ def tiles_of(request: Request) -> tuple[int, int, int]:
     """Rows of a query tile, tiles of a head, rows of a head.
 
     Rule: tiles are numbered row tile by row tile, head by head; each is BLOCK_Q rows, or what divides the rows evenly
-    if the kernel has no such constant.
+    if the kernel has no such constant. ProblemError where blocks take several tiles, by a counter: which ones a block
+    takes is not known before it runs.
     """
     o = tensor_at(request, "O")
-    n, tiles = axes.length(o, "query"), request.plan.items // int(np.prod(o.shape[:-2]))
-    return request.constants.get("BLOCK_Q", -(-n // tiles)), tiles, n
+    n, heads, items = axes.length(o, "query"), axes.heads(o), request.plan.items
+    rows = request.constants.get("BLOCK_Q", -(-n // max(1, items // heads)))
+    tiles = -(-n // rows)
+    if tiles * heads > items:
+        raise ProblemError(
+            f"This problem has {tiles * heads:,} query tiles for {items} blocks of {request.kernel.name}, which take "
+            f"several, whichever comes next. Choose a smaller seq_len, batch or num_heads: at most {items} tiles of "
+            f"{rows} rows, so that each block has one."
+        )
+    return rows, tiles, n
 
 
 def query_rows(request: Request) -> tuple[int, int, int]:
@@ -110,6 +125,18 @@ def query_rows(request: Request) -> tuple[int, int, int]:
     return head, tile * rows, min(n, (tile + 1) * rows)
 
 
+def matrix(run: Run, place: str, head: int) -> np.ndarray:
+    """Q, K, V or O of a query head (counted over the batch), [rows, dim]: of K and V what its group of heads shares."""
+    tensor = tensor_at(run.request, place)
+    found = axes.matrix(tensor, run.arrays[tensor.name], head, axes.heads(tensor_at(run.request, "O")))
+    return found if found.dtype == np.float32 else found.astype(np.float32)
+
+
+def mask_offset(request: Request) -> int:
+    """With a causal mask query i sees the keys up to i + this."""
+    return int(request.problem.sizes.get("offset", 0))
+
+
 def explain(run: Run) -> Tiling:
     """The Tiling of a Run whose trace covers one query tile."""
     request, trace, sites = run.request, run.trace, sites_of(run.request)
@@ -117,7 +144,7 @@ def explain(run: Run) -> Tiling:
     at, o = places(request), tensor_at(request, "O")
     steps = cutting.cut(trace, sites)
     accesses = _accesses(
-        trace, steps, sites, {symbol: t for symbol, t in axes.tensors(request).items() if symbol in at}
+        request, trace, steps, sites, {symbol: t for symbol, t in axes.tensors(request).items() if symbol in at}
     )
     values = _values(trace, steps)
     scores = np.full((rows[1] - rows[0], axes.length(tensor_at(request, "K"), "key")), np.nan, np.float32)
@@ -138,11 +165,13 @@ def explain(run: Run) -> Tiling:
 def view(run: Run, story: Tiling) -> tuple[MatricesMeta, dict[str, np.ndarray]]:
     """What the view `matrices` draws: its meta and its columns."""
     o = tensor_at(run.request, "O")
-    n, d = o.shape[-2:]
-    arrays = {place: run.arrays[tensor_at(run.request, place).name].reshape(-1, n, d)[story.head] for place in "QKVO"}
+    n, d, keys = axes.length(o, "query"), axes.length(o, "dim"), axes.length(tensor_at(run.request, "K"), "key")
+    arrays = {place: matrix(run, place, story.head) for place in "QKVO"}
     moved = {name.split(" ")[0] for name in story.frames[-1]["bytes"]}
     meta: MatricesMeta = {
         "n": n,
+        "keys": keys,
+        "offset": mask_offset(run.request),
         "d": d,
         "row0": story.rows[0],
         "rows": story.rows[1] - story.rows[0],
@@ -199,7 +228,7 @@ def _output_blocks(request: Request, head: int) -> list[list[int]]:
     """From the plan: the last launch writes O, its blocks_per_item blocks side by side over head_dim."""
     o, launch = tensor_at(request, "O"), request.plan.launches[-1]
     rows, tiles, n = tiles_of(request)
-    side, width = launch.blocks_per_item, o.shape[-1] // launch.blocks_per_item
+    side, width = launch.blocks_per_item, axes.length(o, "dim") // launch.blocks_per_item
     return [
         [t * rows, min(n, (t + 1) * rows) - 1, j * width, (j + 1) * width - 1, (head * tiles + t) * side + j]
         for t in range(tiles)
@@ -209,7 +238,11 @@ def _output_blocks(request: Request, head: int) -> list[list[int]]:
 
 class Access(NamedTuple):
     """The accesses of one step to one tensor in one space: how many, their bytes, and the smallest rectangle of
-    elements touched, None for shared memory and for a tensor that has no place in the picture."""
+    elements touched, None for shared memory and for a tensor that has no place in the picture.
+
+    kind: of global memory load or store, whatever made it; of shared memory the event. span: in shared memory, the
+    first and last byte touched.
+    """
 
     tensor: str
     space: str
@@ -217,13 +250,35 @@ class Access(NamedTuple):
     accesses: int
     bytes: int
     rect: Rect | None
+    span: tuple[int, int]
 
 
-def _accesses(trace: Any, steps: Steps, sites: Sites, drawn: dict[str, Tensor]) -> list[list[Access]]:
+@dataclass(frozen=True)
+class _Layout:
+    """How a tensor's elements lie: bytes of one, elements from row to row and from column to column, rows, columns;
+    and of a box that the copy engine brings the rows and columns, 1 and 0 where it brings none."""
+
+    item: int = 1
+    row_step: int = 1
+    col_step: int = 1
+    rows: int = 1
+    cols: int = 1
+    box_rows: int = 1
+    box_cols: int = 0
+
+    @classmethod
+    def of(cls, tensor: Tensor, box: tuple[int, ...] | None) -> "_Layout":
+        row, col = (tensor.axes.index(axis) for axis in _plane(tensor))
+        row_step, col_step = (int(np.prod(tensor.shape[axis + 1 :])) for axis in (row, col))
+        found = cls(tensor.itemsize, row_step, col_step, tensor.shape[row], tensor.shape[col])
+        return replace(found, box_rows=box[row], box_cols=box[col]) if box else found
+
+
+def _accesses(request: Request, trace: Any, steps: Steps, sites: Sites, drawn: dict[str, Tensor]) -> list[list[Access]]:
     """A list of Access for each step; drawn: the tensors that have a place in the picture.
 
-    Rule: element = offset / the tensor's bytes per element; row and column are its indices along the tensor's last two
-    axes.
+    Rule: element = offset / the tensor's bytes per element; row and column are its indices along the axes that the
+    picture draws. Of a box by TMA only what lies in the tensor is counted: the rest comes from nowhere, as zeros.
     """
     kind_of = [(s.tensor or "", s.space or "", s.event, s.bytes) if s.kind == "access" else None for s in sites]
     groups = sorted({kind for kind in kind_of if kind})
@@ -234,25 +289,41 @@ def _accesses(trace: Any, steps: Steps, sites: Sites, drawn: dict[str, Tensor]) 
     order = np.argsort(code, kind="stable")
     code, group = code[order], group[keep][order]
     offset = trace.table["offset"].fill_null(0).to_numpy()[keep][order]
-    known = [drawn.get(g[0]) if g[1] == "global" else None for g in groups]
-    item, width, height = (
-        np.array([size(t) if t else 1 for t in known] or [1])[group]
-        for size in (lambda t: t.itemsize, lambda t: t.shape[-1], lambda t: t.shape[-2])
-    )
-    element = offset // item
-    row, col = element // width % height, element % width
     starts = np.flatnonzero(np.diff(code, prepend=-1))
     per_step: list[list[Access]] = [[] for _ in range(len(steps.table))]
     if not len(starts):
         return per_step
-    counts = np.diff(starts, append=len(code))
-    bounds = [function.reduceat(values, starts) for values in (row, col) for function in (np.minimum, np.maximum)]
-    for first, count, row0, row1, col0, col1 in zip(starts, counts, *bounds):
+
+    def layout_of(tensor: str, space: str, event: str, size: int) -> _Layout | None:
+        known = drawn.get(tensor) if space == "global" else None
+        return None if known is None else _Layout.of(known, request.plan.box_of(known) if event == "tma" else None)
+
+    layouts = [layout_of(*g) for g in groups]
+    at = {
+        name: np.array([getattr(found or _Layout(), name) for found in layouts])[group]
+        for name in ("item", "row_step", "col_step", "rows", "cols", "box_rows", "box_cols")
+    }
+    size = np.array([g[3] for g in groups])[group]
+    element = offset // at["item"]
+    row, col = element // at["row_step"] % at["rows"], element // at["col_step"] % at["cols"]
+    across = np.where(at["box_cols"] > 0, at["box_cols"], np.maximum(1, size // at["item"]))
+    down, across = np.minimum(at["box_rows"], at["rows"] - row), np.minimum(across, at["cols"] - col)
+    moved = np.where(at["box_cols"] > 0, down * across * at["item"], size)
+    counts, total = np.diff(starts, append=len(code)), np.add.reduceat(moved, starts)
+    low, high = (
+        [function.reduceat(values, starts) for values in parts]
+        for function, parts in (
+            (np.minimum, (row, col, offset)),
+            (np.maximum, (row + down, col + across, offset + size)),
+        )
+    )
+    for n, (first, count) in enumerate(zip(starts, counts)):
         step, g = divmod(int(code[first]), len(groups))
-        tensor, space, kind, size = groups[g]
-        there = known[g]
-        box = [int(row0), int(row1), int(col0), int(col1) + max(1, size // there.itemsize) - 1] if there else None
-        per_step[step].append(Access(tensor, space, kind, int(count), int(count) * size, box))
+        tensor, space, event, _ = groups[g]
+        row0, col0, from_byte, row1, col1, to_byte = (int(values[n]) for values in (*low, *high))
+        rect = [row0, row1 - 1, col0, col1 - 1] if layouts[g] else None
+        kind = event if space == "shared" else "load" if event in READS else "store"
+        per_step[step].append(Access(tensor, space, kind, int(count), int(total[n]), rect, (from_byte, to_byte - 1)))
     return per_step
 
 
@@ -283,6 +354,23 @@ def _partial_outputs(
     return np.array(blocks, np.float32).reshape(len(blocks), *shape), since, of_step
 
 
+class _Part(NamedTuple):
+    """What was stored in a tensor's shared memory at once. span: first and last byte. rect: which elements, None where
+    it is not known."""
+
+    span: tuple[int, int]
+    rect: Rect | None
+    bytes: int
+
+    @classmethod
+    def of(cls, stored: list[Access], rect: Rect | None) -> "_Part":
+        span = min(a.span[0] for a in stored), max(a.span[1] for a in stored)
+        return cls(span, rect, sum(a.bytes for a in stored))
+
+    def meets(self, span: tuple[int, int]) -> bool:
+        return self.span[0] <= span[1] and span[0] <= self.span[1]
+
+
 class _Frames:
     """Builds the frames, step by step. at: the places of the picture."""
 
@@ -293,84 +381,108 @@ class _Frames:
         self.values_of, self.rects = dict(tuple(values.groupby("step"))), _score_rects(values)
 
     def all(self, steps: Steps, lit: list[dict[str, int]]) -> list[TilingFrame]:
-        resident: dict[str, Any] = {}
+        held: dict[str, list[_Part]] = {}
         arrived: dict[str, Rect] = {}  # what of a tensor was read last
         running: dict[str, int] = {}
+        at_work: dict[str, str] = {}  # role -> where it is
         frames, where = [], None
         for number, step in enumerate(steps.table.itertuples()):
-            if (step.launch, step.block) != where:
-                resident, arrived, where = (
-                    {},
-                    {},
-                    (step.launch, step.block),
-                )  # shared memory and registers belong to one block
+            if (step.launch, step.block) != where:  # shared memory and registers belong to one block
+                held, arrived, at_work, where = {}, {}, {}, (step.launch, step.block)
             made = self.accesses[number]
             touched = [a for a in made if a.space == "global"]
             arrived |= {a.tensor: a.rect for a in touched if a.kind == "load" and a.rect}
-            for a in made:
-                if a.space == "shared" and a.kind in WRITES:
-                    weights = self.rects.get(("p", number)) if a.tensor in self.at else None
-                    resident = {**resident, a.tensor: {"rect": arrived.get(a.tensor) or weights, "bytes": a.bytes}}
+            weights = self.rects.get(("p", number))
+            stored = [a for a in made if a.space == "shared" and a.kind in WRITES]
+            for tensor in dict.fromkeys(a.tensor for a in stored):
+                rect = arrived.get(tensor) or (weights if tensor in self.at else None)
+                part = _Part.of([a for a in stored if a.tensor == tensor], rect)
+                held = {**held, tensor: [*(p for p in held.get(tensor, []) if not p.meets(part.span)), part]}
             for a in touched:
                 key = f"{a.tensor} {a.kind}"
                 running = {**running, key: running.get(key, 0) + a.bytes}
-            frames.append(self._frame(number, step, resident, running, lit[number]))
+            others = [said for role, said in at_work.items() if role and role != step.role]
+            frames.append(self._frame(number, step, held, running, lit[number], others))
+            at_work[step.role] = f"the {step.role}: {_where(step)}"
         return frames
 
     def _frame(
-        self, number: int, step: Any, resident: dict, running: dict[str, int], lines: dict[str, int]
+        self,
+        number: int,
+        step: Any,
+        held: dict[str, list["_Part"]],
+        running: dict[str, int],
+        lines: dict[str, int],
+        others: list[str],
     ) -> TilingFrame:
         made, scores = self.accesses[number], self.rects.get(("score", number))
+        read = [a for a in made if a.space == "shared" and a.kind in READS]
+        used = [(a.tensor, part) for a in read for part in held.get(a.tensor, []) if part.meets(a.span)]
+        sentence = self._sentence(step, made, scores, self.values_of.get(number))
         return {
             "tile": int(step.tile),
             "title": _title(step),
             "phase": step.phase,
             "block": int(step.block),
             "touched": [{"tensor": a.tensor, "kind": a.kind, "rect": a.rect} for a in made if a.rect],
-            "resident": resident,
-            "uses": [a.tensor for a in made if a.space == "shared" and a.kind in READS],
+            "resident": {
+                tensor: {"rects": [p.rect for p in parts if p.rect], "bytes": sum(p.bytes for p in parts)}
+                for tensor, parts in held.items()
+            },
+            "uses": [{"tensor": tensor, "rect": part.rect} for tensor, part in used if part.rect],
             "scores": scores,
             "o": int(self.o_of_step[number]),
             "bytes": running,
             "lines": lines,
-            "sentence": self._sentence(step, made, scores, self.values_of.get(number)),
+            "sentence": sentence + (f" Meanwhile {listed(others)}." if others else ""),
         }
 
     def _sentence(self, step: Any, accesses: list[Access], scores: Rect | None, values: pd.DataFrame | None) -> str:
         """One sentence with the step's own numbers. values: the value records of the step, or None."""
 
         def moved(space: str, *kinds: str) -> list[str]:
-            return [f"{self._place(a)} ({a.bytes:,} bytes)" for a in accesses if a.space == space and a.kind in kinds]
+            mine = [(self._place(a), a.bytes) for a in accesses if a.space == space and a.kind in kinds]
+            named = dict.fromkeys(name for name, _ in mine)
+            return [f"{name} ({sum(size for of, size in mine if of == name):,} bytes)" for name in named]
 
-        reads, writes, kept, used = (
+        reads, writes, kept, boxes, used, fed = (
             moved("global", "load"),
             moved("global", "store"),
-            moved("shared", *WRITES),
-            moved("shared", *READS),
+            moved("shared", *(event for event in WRITES if event != "tma_smem")),
+            moved("shared", "tma_smem"),
+            moved("shared", *(event for event in READS if event != "product")),
+            moved("shared", "product"),
         )
         parts = []
-        if reads:
+        if boxes:
+            parts.append(f"asks the copy engine (TMA) to bring {listed(reads)} into shared memory")
+        elif reads:
             parts.append(f"reads {listed(reads)} from global memory")
         if kept:
             parts.append(
-                f"copies {listed(kept)} into shared memory" if reads else f"keeps {listed(kept)} in shared memory"
+                f"copies {listed(kept)} into shared memory"
+                if reads and not boxes
+                else f"keeps {listed(kept)} in shared memory"
             )
         if used:
             parts.append(f"reads {listed(used)} from shared memory")
-        if scores and step.phase == "scores":
+        if fed:
+            parts.append(f"has the tensor cores fetch {listed(fed)} from shared memory")
+        if scores and step.phase.startswith("scores"):
             r0, r1, c0, c1 = scores
             parts.append(
                 f"computes the scores of {_span(r0, r1, 'query', 'queries')} with {_span(c0, c1, 'key', 'keys')}"
             )
-        if step.phase == "softmax" and values is not None:
+        if step.phase in ("softmax", "check_sums") and values is not None:
             parts.append("updates each row's running max m and sum l" + _first_row_numbers(values))
         if writes:
             parts.append(f"writes {listed(writes)} to global memory")
-        phase = phase_title(step.phase)
-        where = (
-            f"Block {step.block}, " + (f"tile {step.tile}, " if step.tile >= 0 else "") + phase[0].lower() + phase[1:]
-        )
-        return f"{where}: {listed(parts) if parts else 'moves nothing'}."
+        if step.phase == "softmax" and values is None:
+            parts.append("takes the weights against the m of the tiles before")
+        if step.phase == "output_done":
+            parts.append("has O so far from the tensor cores")
+        role = f"{step.role}, " if step.role else ""
+        return f"Block {step.block}, {role}{_where(step)}: {listed(parts) if parts else 'moves nothing'}."
 
     def _place(self, access: Access) -> str:
         """What of the tensor is accessed: its rows, and of scores and weights the columns."""
@@ -394,6 +506,11 @@ def _score_rects(values: pd.DataFrame) -> dict[tuple[str, int], Rect]:
 
 def _title(step: Any) -> str:
     return (f"Tile {step.tile} · " if step.tile >= 0 else "") + phase_title(step.phase)
+
+
+def _where(step: Any) -> str:
+    phase = phase_title(step.phase)
+    return (f"tile {step.tile}, " if step.tile >= 0 else "") + phase[0].lower() + phase[1:]
 
 
 def _first_row_numbers(values: pd.DataFrame) -> str:

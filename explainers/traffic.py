@@ -13,10 +13,11 @@ import pandas as pd
 
 from explainers import axes
 from explainers.palette import AXIS, TENSORS, kernel_colours
-from explainers.tiling import Tiling, in_order, places, query_rows, tensor_at
+from explainers.tiling import Tiling, in_order, mask_offset, places, query_rows, tensor_at
 from kernels.core.request import Request, Scope
 from kernels.core.tensors import Role
 from kernels.run.results import Run, Traffic
+from kernels.trace.kinds import READS
 
 Counted = Sequence[tuple[Request, Traffic]]
 _VERBS = {"load": "read", "store": "written"}
@@ -28,7 +29,7 @@ def comparison(counted: Counted) -> pd.DataFrame:
     rows = []
     for request, traffic in counted:
         known = axes.tensors(request)
-        for t in traffic.table[(traffic.table.space == "global")].itertuples():
+        for t in _of_global_memory(traffic).itertuples():
             if t.tensor in known:
                 times = t.bytes / known[t.tensor].nbytes
                 rows.append(
@@ -43,6 +44,13 @@ def comparison(counted: Counted) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kernel", "tensor", "kind", "bytes", "times"])
 
 
+def _of_global_memory(traffic: Traffic) -> pd.DataFrame:
+    """tensor, kind (load or store, whatever made it), bytes."""
+    table = traffic.table[traffic.table.space == "global"]
+    kind = np.where(table.kind.isin(READS), "load", "store")
+    return table.assign(kind=kind).groupby(["tensor", "kind"], as_index=False, sort=False).bytes.sum()
+
+
 def sentence(counted: Counted) -> str:
     """The point of the comparison in a sentence, with its numbers: how often each kernel reads K."""
     said = []
@@ -53,7 +61,7 @@ def sentence(counted: Counted) -> str:
             f"{row.kernel} {row.times:.3g} times"
             for row in table[(table.tensor == k) & (table.kind == "load")].itertuples()
         ]
-    heads = int(np.prod(tensor_at(counted[0][0], "K").shape[:-2]))
+    heads = axes.heads(tensor_at(counted[0][0], "K"))
     whole = all(traffic.whole for _, traffic in counted)
     over = (
         f"over all {heads} heads"
@@ -76,8 +84,8 @@ def reuse(counted: Counted) -> pd.DataFrame:
     rows = []
     for request, traffic in counted:
         known, met = axes.tensors(request), pairs(request, traffic.whole)
-        table = traffic.table[(traffic.table.space == "global") & (traffic.table.kind == "load")]
-        loads = table.set_index("tensor").bytes
+        table = _of_global_memory(traffic)
+        loads = table[table.kind == "load"].set_index("tensor").bytes
         uses = met * axes.length(tensor_at(request, "Q"), "dim")
         inputs = [t for t, place in places(request).items() if place in "QKV" and t in loads and met]
         rows += [
@@ -91,9 +99,11 @@ def pairs(request: Request, whole: bool) -> int:
     """The (query, key) pairs of the whole run, from its work (4 FLOP for each pair and dim), or of the scope's query
     tiles; 0 where they do not follow from the problem's mask."""
     q = tensor_at(request, "Q")
-    n, heads = axes.length(q, "query"), int(np.prod(q.shape[:-2]))
+    n, keys, heads = axes.length(q, "query"), axes.length(tensor_at(request, "K"), "key"), axes.heads(q)
     every = request.problem.work.flops // (4 * axes.length(q, "dim"))
-    keys_of = np.arange(1, n + 1) if getattr(request.problem, "causal", False) else np.full(n, n)
+    keys_of = np.full(n, keys)
+    if getattr(request.problem, "causal", False):
+        keys_of = np.clip(np.arange(1, n + 1) + mask_offset(request), 0, keys)
     if whole or every != heads * keys_of.sum():
         return every if whole else 0
     scope = request.scope

@@ -9,6 +9,7 @@ import pytest
 from kernels.catalog import KERNELS, load_kernel
 from kernels.core.request import Request, Scope
 from kernels.errors import BackendUnavailable
+from kernels.families.dense.problem import DenseProblem
 from kernels.run import execute, workers
 from kernels.run.backends import gpu
 
@@ -87,6 +88,13 @@ def small_tiles(name):
     """Settings that cut a small problem into several tiles, for any attention kernel."""
     tiles = [c for c in KERNELS[name].constants if c.name.startswith("BLOCK")]
     return tuple((c.name, min(v for v in c.values if v >= 16)) for c in tiles)
+
+
+def of_fp32(story):
+    """Of the kernels that a story can show those of DenseProblem: a test can ask them all on the same problems."""
+    from explainers import stories  # where Altair is missing, no test of a story runs
+
+    return {name: spec for name, spec in stories.accepting(story).items() if spec.problem_type is DenseProblem}
 
 
 def usual_problem(spec):

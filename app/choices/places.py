@@ -2,7 +2,6 @@
 and the tiles bound."""
 
 from functools import lru_cache
-from math import prod
 from typing import Any, NamedTuple
 
 from app.choices.asked import Asked, State
@@ -97,6 +96,6 @@ class Room(NamedTuple):
 def room(request: Request) -> Room:
     """Of attention whose items are query tiles."""
     o = tiling.tensor_at(request, "O")
-    outer, batches = prod(o.shape[:-2]), axes.length(o, "batch") if "batch" in o.axes else 1
+    outer, batches = axes.heads(o), axes.length(o, "batch") if "batch" in o.axes else 1
     _, row0, row1 = tiling.query_rows(request)
-    return Room(batches, outer // batches, request.plan.items // outer, row1 - row0, axes.length(o, "query"))
+    return Room(batches, outer // batches, tiling.tiles_of(request)[1], row1 - row0, axes.length(o, "query"))

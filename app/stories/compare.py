@@ -5,7 +5,6 @@ import datetime
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 import pandas as pd
@@ -311,7 +310,7 @@ def _timed_build(pair: Pair, row: Any, side: int) -> _Timed:
     settings = tuple(compare_times.settings_of(row, side).items())
     request = Request(pair[side].kernel, problem, settings, Scope(), backend)
     if tiling.accepts(request.kernel):
-        tiles = request.plan.items // prod(tiling.tensor_at(request, "O").shape[:-2])
+        tiles = tiling.tiles_of(request)[1]
         request = Request(request.kernel, problem, settings, Scope(tiles // 2), backend)
     return _Timed(request, timed.work.flops / problem.work.flops)
 

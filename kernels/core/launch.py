@@ -121,6 +121,16 @@ class Plan:
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
 
+    def box_of(self, tensor: Tensor) -> tuple[int, ...]:
+        """Elements of a box that the copy engine brings of a tensor, along each of its axes. ValueError if no launch
+        has a tensor map of it."""
+        maps = (a for launch in self.launches for a in launch.args if isinstance(a, TensorMap))
+        asked = next((a for a in maps if a.tensor == tensor.name), None)
+        if asked is None:
+            raise ValueError(f"no launch has a tensor map of {tensor.name}")
+        sizes = dict(zip(asked.axes or tensor.axes, asked.box))
+        return tuple(sizes[axis] for axis in tensor.axes)
+
     @property
     def written(self) -> tuple[Tensor, ...]:
         """The tensors that a launch is given and that are outputs or scratch."""

@@ -38,17 +38,20 @@
 //
 // PROBE_TMA(T_gmem, index, bytes, keys...) stands before a tma_load: the first element of the box, and the box's bytes,
 // those beyond the tensor's edges too. T_gmem is the tensor, or a null pointer to elements of its type where a kernel
-// has its map alone.
+// has its map alone. PROBE_TMA_SMEM(T_smem, index, bytes, keys...) stands after it: where the box goes. Rows of 128 bytes
+// whose eight pieces of 16 bytes are swizzled: piece p of row r lies in place p ^ r % 8.
 // PROBE_PRODUCT(T_smem, index, bytes, keys...) stands before products, and before product_begin: the first element of
 // operand B, and the bytes of B that the products up to product_end read, 32 N each. One thread of the warpgroup says it.
 #pragma once
 #include "common.cuh"
-constexpr AccessKind TMA = AccessKind(5), PRODUCT = AccessKind(6);
+constexpr AccessKind TMA = AccessKind(5), PRODUCT = AccessKind(6), TMA_SMEM = AccessKind(7);
 #ifdef PROBED
 #define PROBE_TMA(...) probe_writer.access(PROBE_HERE, TMA, __VA_ARGS__)
+#define PROBE_TMA_SMEM(...) probe_writer.access(PROBE_HERE, TMA_SMEM, __VA_ARGS__)
 #define PROBE_PRODUCT(...) probe_writer.access(PROBE_HERE, PRODUCT, __VA_ARGS__)
 #else
 #define PROBE_TMA(...) ((void)0)
+#define PROBE_TMA_SMEM(...) ((void)0)
 #define PROBE_PRODUCT(...) ((void)0)
 #endif
 

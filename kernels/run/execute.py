@@ -22,7 +22,7 @@ from kernels.errors import ProblemError, TooLargeError
 from kernels.run import backends
 from kernels.run.backends import Device, recorded
 from kernels.run.results import Estimate, Run, Traffic
-from kernels.trace.probes import OUT_OF_RANGE, RECORD, Sites, sites_of
+from kernels.trace.probes import OUT_OF_RANGE, RECORD, sites_of
 from kernels.trace.trace import RawRecords, decode
 
 FIRST_CAPACITY = 1024  # records per thread to begin with; a run that needs more is repeated with what it needs
@@ -160,21 +160,33 @@ def traffic(request: Request) -> Traffic:
     if whole:
         _, _, _, everything = _launch_probed(replace(request, scope=Scope.everything(plan)))
         whole = not any(r.lost for r in everything)
-    return Traffic(count_bytes(everything if whole else raw, sites_of(request)), whole)
+    return Traffic(count_bytes(everything if whole else raw, request), whole)
 
 
-def count_bytes(raw_records: Sequence[RawRecords], sites: Sites) -> pd.DataFrame:
+def count_bytes(raw_records: Sequence[RawRecords], request: Request) -> pd.DataFrame:
     """Accesses and bytes by tensor, space and kind (the event, such as load), from raw records: a table without a row
-    per access."""
-    rows = []
+    per access. Of a box by TMA what lies in the tensor counts."""
+    rows, sites = [], sites_of(request)
     for raw in raw_records:
         kept = np.arange(raw.records.shape[1]) < np.minimum(raw.counts, raw.records.shape[1])[:, None]
         place = sites.index_of_words(raw.records["site"][kept] & np.uint32(~OUT_OF_RANGE & 0xFFFFFFFF))
-        for site, count in zip(sites, np.bincount(place[place >= 0], minlength=len(sites))):
+        for number, count in enumerate(np.bincount(place[place >= 0], minlength=len(sites))):
+            site = sites[number]
             if count and site.space:
-                rows.append((site.tensor, site.space, site.event, int(count), int(count) * site.bytes))
+                size = int(count) * site.bytes
+                if site.event == "tma":
+                    size = _in_tensor(request, str(site.tensor), raw.records["payload"][kept][place == number])
+                rows.append((site.tensor, site.space, site.event, int(count), size))
     table = pd.DataFrame(rows, columns=["tensor", "space", "kind", "accesses", "bytes"])
     return table.groupby(["tensor", "space", "kind"], as_index=False).sum()
+
+
+def _in_tensor(request: Request, symbol: str, offsets: np.ndarray) -> int:
+    """The bytes of boxes that lie in the tensor, whose first elements are at these byte offsets."""
+    tensor = request.plan.tensor(request.kernel.tensor_of_symbol[symbol])
+    begin = np.unravel_index(offsets.astype(np.int64) // tensor.itemsize, tensor.shape)
+    sides = [np.minimum(n, size - at) for at, n, size in zip(begin, request.plan.box_of(tensor), tensor.shape)]
+    return int(np.prod(sides, axis=0).sum()) * tensor.itemsize
 
 
 def _launch_probed(request: Request) -> tuple[Build, Plan, dict[str, np.ndarray], list[RawRecords]]:

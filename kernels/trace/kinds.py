@@ -72,6 +72,8 @@ KINDS = (
     AccessKind("tma", "tma", "PROBE_TMA", "global", "read", (), "UTMALDG", Rule.BOXES, "", "a box by TMA"),
     AccessKind("product", "product", "PROBE_PRODUCT", "shared", "read", (), "HGMMA", Rule.BYPASS, "",
                "a product of a warpgroup"),
+    AccessKind("tma_smem", "tma_smem", "PROBE_TMA_SMEM", "shared", "write", (), "UTMALDG", Rule.BYPASS, "",
+               "a box by TMA"),
 )
 # fmt: on
 KIND = {kind.name: kind for kind in KINDS}

@@ -1,10 +1,12 @@
 """Cuts a trace into steps: from one PROBE_MARK of a kernel to the next, in each block and role that was traced."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from kernels.trace.kinds import WRITES
 from kernels.trace.probes import Sites
 from kernels.trace.trace import Trace
 
@@ -27,8 +29,10 @@ def cut(trace: Trace, sites: Sites) -> Steps:
 
     Threads of a block that play the same role pass the same marks in the same order, so a step is (launch, block, role,
     how many marks came before in that role). The roles of a block take turns: the first step of each in the order in
-    which they stand in the source, then the second of each. What a block does before the first PROBE_ROLE comes first;
-    a later PROBE_ROLE in the same thread begins a new stage, which comes after all steps of the stage before.
+    which they stand in the source, then the second of each; but no step comes before the one that brings the tile which
+    it reads from shared memory, or before the last that reads what it writes over. What a block does before the first
+    PROBE_ROLE comes first; a later PROBE_ROLE in the same thread begins a new stage, which comes after all steps of the
+    stage before.
     """
     launch, block, thread = (trace.table[name].to_numpy() for name in ("launch", "block", "thread"))
     place = sites.index(trace.table)
@@ -55,6 +59,13 @@ def cut(trace: Trace, sites: Sites) -> Steps:
     first_mark[of_record[marks[::-1]]] = marks[::-1]
     tile = trace.table["tile"].fill_null(-1).to_numpy()[first_mark] if "tile" in trace.keys else -1
     said = [sites[int(n)] for n in place[first_mark]]
+    about = pd.DataFrame(
+        {"block": block[first_mark], "stage": stage[first_mark], "role": role[first_mark], "tile": tile}
+    )
+    order = _in_turn(trace, sites, place, of_record, about)
+    first_mark = first_mark[order]
+    of_record[of_record >= 0] = np.argsort(order)[of_record[of_record >= 0]]
+    said = [said[n] for n in order]
     columns = {
         "launch": launch[first_mark],
         "block": block[first_mark],
@@ -62,9 +73,88 @@ def cut(trace: Trace, sites: Sites) -> Steps:
         "phase": [s.event for s in said],
         "file": [s.file for s in said],
         "line": [s.line for s in said],
-        "tile": tile,
+        "tile": tile if isinstance(tile, int) else tile[order],
     }
     return Steps(pd.DataFrame(columns), of_record)
+
+
+def _in_turn(trace: Trace, sites: Sites, place: np.ndarray, of_record: np.ndarray, about: pd.DataFrame) -> np.ndarray:
+    """The numbers of the steps in the order in which the roles of a block can have made them. about: block, stage, role
+    and tile of each step, whose numbers let the roles take turns.
+
+    Rule: accesses of shared memory that say their tile. A step that reads a tile waits for the step of another role
+    that writes it there; a step that writes waits for all steps of other roles that still read the tile it replaces.
+    The product of a warpgroup, which is only set off, reads until the role's next step of that tile, if it has one.
+    """
+    order = np.arange(len(about))
+    if not (about.role > 0).any() or "tile" not in trace.keys:
+        return order
+    space = np.array([s.space == "shared" for s in sites])[place]
+    told = np.flatnonzero((of_record >= 0) & space & trace.table["tile"].is_valid().to_numpy())
+    table = pd.DataFrame(
+        {
+            "step": of_record[told],
+            "tensor": np.array([s.tensor or "" for s in sites])[place[told]],
+            "writes": np.array([s.event in WRITES for s in sites])[place[told]],
+            "goes_on": np.array([s.event == "product" for s in sites])[place[told]],
+            "tile": trace.table["tile"].to_numpy()[told],
+            "first": trace.table["offset"].to_numpy()[told],
+            "last": (trace.table["offset"].to_numpy() + trace.table["bytes"].to_numpy())[told],
+        }
+    )
+    touches: dict[int, list[_Touch]] = {}
+    for (step, tensor, writes, goes_on, tile), part in table.groupby(["step", "tensor", "writes", "goes_on", "tile"]):
+        touch = _Touch(tensor, writes, int(tile), int(part["first"].min()), int(part["last"].max()))
+        mine = (about[["block", "stage", "role"]] == about.loc[step, ["block", "stage", "role"]]).all(axis=1)
+        later = about.index[mine & (about.tile == tile) & (about.index > step)] if goes_on else []
+        for at in [step, *later[:1]]:
+            touches.setdefault(int(at), []).append(touch)
+    for _, part in about.groupby(["block", "stage"]):
+        queues = [[int(n) for n in of_role.index] for _, of_role in part.groupby("role")]
+        numbers = part.index.to_numpy()
+        if len(queues) > 1:
+            order[numbers] = _merged(queues, touches)
+    return order
+
+
+class _Touch(NamedTuple):
+    """What a step reads or writes of a tensor in shared memory for a tile: bytes from first to last, last excluded."""
+
+    tensor: str
+    writes: bool
+    tile: int
+    first: int
+    last: int
+
+    def meets(self, other: "_Touch") -> bool:
+        return self.tensor == other.tensor and self.first < other.last and other.first < self.last
+
+
+def _merged(queues: list[list[int]], touches: dict[int, list[_Touch]]) -> list[int]:
+    """The steps of several roles as one order: in turns, as far as what they touch allows."""
+    there: list[_Touch] = []  # the latest write of each part
+    made: list[int] = []
+
+    def may(role: int) -> bool:
+        left = [t for other, queue in enumerate(queues) if other != role for n in queue for t in touches.get(n, [])]
+        for mine in touches.get(queues[role][0], []):
+            now = {t.tile for t in there if t.meets(mine)}
+            if mine.writes and any(not t.writes and t.meets(mine) and t.tile in now for t in left):
+                return False
+            brought = any(t.writes and t.meets(mine) and t.tile == mine.tile for t in left)
+            if not mine.writes and mine.tile not in now and brought:
+                return False
+        return True
+
+    turn = 0
+    while any(queues):
+        waiting = [role % len(queues) for role in range(turn, turn + len(queues)) if queues[role % len(queues)]]
+        role = next((r for r in waiting if may(r)), waiting[0])
+        step, turn = queues[role].pop(0), role + 1
+        made.append(step)
+        for new in (t for t in touches.get(step, []) if t.writes):
+            there = [*(t for t in there if not t.meets(new)), new]
+    return made
 
 
 def lit_lines(trace: Trace, steps: Steps, sites: Sites) -> list[dict[str, int]]:

@@ -1,8 +1,9 @@
 """The steps at which play can pause are those of the trace."""
 
 import pytest
+from conftest import of_fp32
 
-from explainers import bank_conflicts, coalescing, compare, generic, marks, online_softmax, stories, tiling
+from explainers import bank_conflicts, coalescing, compare, generic, marks, online_softmax, tiling
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.lab.tiles import ColumnsProblem
 from kernels.trace.probes import sites_of
@@ -14,7 +15,7 @@ def marked(frames, mark):
     return [n for n, frame in enumerate(frames) if mark in frame["marks"]]
 
 
-@pytest.mark.parametrize("name", stories.accepting(online_softmax))
+@pytest.mark.parametrize("name", of_fp32(online_softmax))
 def test_m_rises_where_the_trace_logs_a_larger_one(cpu_run, name):
     run = cpu_run(name, DenseProblem())
     story = online_softmax.explain(run, 6)

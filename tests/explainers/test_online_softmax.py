@@ -2,9 +2,9 @@ import json
 
 import numpy as np
 import pytest
-from conftest import small_tiles
+from conftest import of_fp32, small_tiles
 
-from explainers import generic, online_softmax, row_charts, stage, stories, tiling
+from explainers import generic, online_softmax, row_charts, stage, tiling
 from kernels.core import reference
 from kernels.core.request import Request, Scope
 from kernels.families.dense.problem import DenseProblem
@@ -12,7 +12,7 @@ from kernels.run import execute
 from kernels.trace import steps
 from kernels.trace.probes import sites_of
 
-ROWS = stories.accepting(online_softmax)
+ROWS = of_fp32(online_softmax)
 
 PROBLEMS = {
     "default": DenseProblem(),
@@ -120,7 +120,7 @@ def test_a_what_if_that_shows_nothing_is_not_said_to_agree(cpu_run):
     story = online_softmax.explain(cpu_run("03_flash", DenseProblem(), off), 6)
     assert story.tone == "info" and "agrees" not in story.summary
     assert "makes no difference" in story.summary and "from score_scale 30 on; here it is 1" in story.summary
-    assert online_softmax.states(story, False)[-1].values[-1] == "no difference here"
+    assert online_softmax.states(story, False, False)[-1].values[-1] == "no difference here"
     assert online_softmax.explain(cpu_run("03_flash"), 6).tone == "good"
     assert online_softmax.explain(cpu_run("03_flash", DenseProblem(), (("RESCALE", 0),)), 6).tone == "bad"
 
@@ -128,7 +128,7 @@ def test_a_what_if_that_shows_nothing_is_not_said_to_agree(cpu_run):
 @pytest.mark.parametrize("name", ROWS)
 def test_the_strip_has_m_and_l_of_every_step_beside_float64(cpu_run, name):
     story, ordinary = online_softmax.explain(cpu_run(name), 6), online_softmax.is_ordinary(ROWS[name])
-    strip = {state.name: state.values for state in online_softmax.states(story, ordinary)}
+    strip = {state.name: state.values for state in online_softmax.states(story, ordinary, False)}
     running = "" if ordinary else "running "
     for letter, word in (("m", "max"), ("l", "sum")):
         logged, due = strip[f"{running}{word} {letter}"], strip[f"{letter} in float64"]

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import small_tiles
+from conftest import of_fp32, small_tiles
 
 from app import asking
 from app.stories import COURSE
@@ -42,7 +42,7 @@ from kernels.trace import steps
 from kernels.trace.probes import sites_of
 
 NOWHERE = Provenance("executed", "")
-DENSE = [spec for spec in KERNELS.values() if tiling.accepts(spec)]
+DENSE = list(of_fp32(tiling).values())
 PAGED = [spec for spec in KERNELS.values() if block_table.accepts(spec)]
 PROBLEMS = [{"seq_len": 64, "head_dim": 32}, {"seq_len": 40, "head_dim": 32, "causal": True}]
 

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from conftest import small_tiles
+from conftest import of_fp32, small_tiles
 
-from explainers import reuse, stage, stories, tiling
+from explainers import reuse, stage, tiling
 from kernels.core.request import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.trace import steps
 from kernels.trace.probes import sites_of
 
-DENSE = stories.accepting(tiling)
+DENSE = of_fp32(tiling)
 CASES = {
     "whole": (DenseProblem(), Scope(1), 16, 32),
     "causal and ragged": (DenseProblem(seq_len=50, causal=True), Scope(3), 48, 50),
@@ -36,7 +36,7 @@ def counted(run, row0, end):
                 found[step, element // width - row0, element % width] += 1
         return found
     item = 2 if (shared.event == "ldmatrix").any() else 4  # Q in three parts of bfloat16, or as it is
-    stride = width + (settings["PAD"] if item == 2 else 0)
+    stride = width + settings.get("PAD", 0)
     for step, offset, size in zip(shared.step, shared.offset, shared.bytes):
         for at in range(int(offset) // item, (int(offset) + int(size)) // item):
             row, dim = divmod(at, stride)

@@ -24,7 +24,7 @@ from kernels.catalog import KERNELS, family_names, of_family
 from kernels.trace.probes import sites_of
 
 HERE = Path(tiling.__file__).parent
-DENSE, PAGED = list(of_family("dense")), ["paged_v1", "paged_v2"]
+DENSE, PAGED = [*of_family("dense"), *of_family("tensor_cores")], ["paged_v1", "paged_v2"]
 SHARED = [name for name, spec in KERNELS.items() if any(s.space == "shared" for s in sites_of(stories.sample(spec)))]
 
 

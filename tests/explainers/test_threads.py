@@ -2,17 +2,16 @@
 
 import numpy as np
 import pytest
-from conftest import small_tiles
+from conftest import of_fp32, small_tiles
 
 from explainers import axes, stage, stories, threads, tiling
-from kernels.catalog import KERNELS, of_family
 from kernels.core.request import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.trace import steps
 from kernels.trace.probes import sites_of
 
 SHOWN = stories.accepting(threads)
-DENSE = stories.accepting(tiling)
+DENSE = of_fp32(tiling)
 
 
 def elements(story, step, thread, plane, kind):
@@ -141,9 +140,10 @@ def test_the_picture_can_follow_frames_that_are_no_steps_of_the_trace(cpu_run):
 
 
 def test_the_kernel_that_keeps_its_weights_in_registers_is_found_by_its_probes():
-    found = threads.first(DENSE.values())
-    assert threads.keeps_weights(found) and [n for n, s in DENSE.items() if threads.keeps_weights(s)] == [found.name]
-    assert threads.first([KERNELS[name] for name in of_family("dense") if name != found.name]).name == "03_flash"
+    keeping = [name for name, spec in DENSE.items() if threads.keeps_weights(spec)]
+    assert keeping == ["04_flash_registers", "04_warp_rows", "05_register_tiles"]
+    assert threads.first(DENSE.values()).name == keeping[0]
+    assert threads.first([spec for name, spec in DENSE.items() if name not in keeping]).name == "03_flash"
 
 
 @pytest.mark.parametrize("name", DENSE)

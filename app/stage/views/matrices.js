@@ -8,29 +8,29 @@ const LEGEND = [[`border:3px solid ${COLOURS.read}`, 'read from global memory'],
   [`background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`, 'below zero, above zero']];
 
 export default function (host, { meta, columns }) {
-  const { n, d, row0, rows, head, frames, places, blocks, causal } = meta;
+  const { n, keys, offset, d, row0, rows, head, frames, places, blocks, causal } = meta;
   const values = { Q: columns.q, K: columns.k, V: columns.v, S: columns.s, O: columns.o };
   const oFinal = columns.o_final, { text, background, border } = theme(host), colour = signed(rgb(background)), ink = rgb(text), grey = rgb(border);
   const picture = (width, height, at, of) => matrixImage(width, height, at, spanOf(of), colour, ink);
   // Why there is no value is never guessed from NaN, which is a value. y: a row of the tile.
-  const logged = (y, x) => columns.s_logged[y * n + x] > 0, masked = (y, x) => causal && x > row0 + y && !logged(y, x);
+  const logged = (y, x) => columns.s_logged[y * keys + x] > 0, masked = (y, x) => causal && x > row0 + y + offset && !logged(y, x);
   const oNamed = (state, y, x) => columns.o_since[y * d + x] <= state;
   const firstWrite = frames.findIndex(f => f.touched.some(t => places[t.tensor] === 'O' && t.kind === 'store'));
   const writtenAt = firstWrite < 0 ? Infinity : firstWrite;  // from this step on O is final
   const oStates = values.O.length / (rows * d);
   const pictures = {
     Q: picture(d, n, (y, x) => values.Q[y * d + x], values.Q),
-    K: picture(n, d, (y, x) => values.K[x * d + y], values.K),
-    V: picture(n, d, (y, x) => values.V[x * d + y], values.V),
-    S: picture(n, rows, (y, x) => (logged(y, x) ? values.S[y * n + x] : undefined), values.S),
+    K: picture(keys, d, (y, x) => values.K[x * d + y], values.K),
+    V: picture(keys, d, (y, x) => values.V[x * d + y], values.V),
+    S: picture(keys, rows, (y, x) => (logged(y, x) ? values.S[y * keys + x] : undefined), values.S),
     O: Array.from({ length: oStates }, (_, b) => picture(d, rows, (y, x) => (oNamed(b, y, x) ? values.O[(b * rows + y) * d + x] : undefined), values.O)),
-    masked: matrixImage(n, rows, (y, x) => (masked(y, x) ? 0 : undefined), 1, () => grey),
+    masked: matrixImage(keys, rows, (y, x) => (masked(y, x) ? 0 : undefined), 1, () => grey),
   };
   pictures.O.push(picture(d, rows, (y, x) => oFinal[y * d + x], oFinal));
   // What of S and O is not finite after each step, in words.
   const oOdd = pictures.O.map((_, b) => odd(b < oStates ? values.O.subarray(b * rows * d, (b + 1) * rows * d).filter((_, i) => columns.o_since[i] <= b) : oFinal));
   const computed = [], sOdd = frames.map(({ scores: rect }) => {
-    for (let y = rect ? rect[0] - row0 : 0; rect && y <= rect[1] - row0; y++) for (let x = rect[2]; x <= rect[3]; x++) if (logged(y, x)) computed[y * n + x] = values.S[y * n + x];
+    for (let y = rect ? rect[0] - row0 : 0; rect && y <= rect[1] - row0; y++) for (let x = rect[2]; x <= rect[3]; x++) if (logged(y, x)) computed[y * keys + x] = values.S[y * keys + x];
     return rect ? odd(computed) : null;
   });
   for (let step = 0; step < sOdd.length; step++) sOdd[step] ??= sOdd[step - 1] ?? '';
@@ -54,18 +54,18 @@ export default function (host, { meta, columns }) {
     em = size.em;
     gap = Math.round(em * 1.9);
     const top = Math.round(em * 1.3), wide = size.width - 2 * gap - 2, high = size.height - top - gap - 4;
-    const tall = Math.min(wide / (n + 2 * d), (high - gap) / (n + 2 * d)), low = Math.min(wide / (2 * n + d), wide / (n + 2 * d), high / (n + d));
+    const tall = Math.min(wide / (keys + 2 * d), (high - gap) / (n + 2 * d)), low = Math.min(wide / (2 * keys + d), wide / (keys + 2 * d), high / (n + d));
     const beside = low > 1.1 * tall;
     unit = Math.max(0.4, beside ? low : tall);
-    const a = d * unit, b = n * unit, across = a + b + 2 * gap + (beside ? Math.max(a, b) : a), left = Math.max(0, (size.width - across) / 2);
-    boxes = { Q: [left, top + a + gap, a, b], K: [left + a + gap, top, b, a], S: [left + a + gap, top + a + gap, b, b],
-      V: beside ? [left + a + b + 2 * gap, top, b, a] : [left + a + gap, top + a + b + 2 * gap, b, a], O: [left + a + b + 2 * gap, top + a + gap, a, b] };
-    return top + a + b + gap + (beside ? 0 : a + gap) + 4;
+    const a = d * unit, b = keys * unit, h = n * unit, across = a + b + 2 * gap + (beside ? Math.max(a, b) : a), left = Math.max(0, (size.width - across) / 2);
+    boxes = { Q: [left, top + a + gap, a, h], K: [left + a + gap, top, b, a], S: [left + a + gap, top + a + gap, b, h],
+      V: beside ? [left + a + b + 2 * gap, top, b, a] : [left + a + gap, top + a + h + 2 * gap, b, a], O: [left + a + b + 2 * gap, top + a + gap, a, h] };
+    return top + a + h + gap + (beside ? 0 : a + gap) + 4;
   };
 
   const draw = (g, { step, at, paint }) => {
     const frame = frameAt(step);
-    const used = frame.uses.filter(t => placeOf(t) && frame.resident[t]?.rect).map(t => ({ place: placeOf(t), kind: 'use', rect: frame.resident[t].rect }));
+    const used = frame.uses.filter(t => placeOf(t.tensor)).map(t => ({ place: placeOf(t.tensor), kind: 'use', rect: t.rect }));
     const lit = [...frame.touched.filter(t => placeOf(t.tensor)).map(t => ({ ...t, place: placeOf(t.tensor) })), ...used];
     g.imageSmoothingEnabled = false;
     drawInputs(g, lit);
@@ -76,7 +76,7 @@ export default function (host, { meta, columns }) {
     g.lineWidth = 1.5;
     g.strokeStyle = paint.text;
     g.setLineDash([5, 3]);
-    for (const [tensor, held] of Object.entries(frame.resident)) if (held.rect && placeOf(tensor)) g.strokeRect(...pixels(placeOf(tensor), held.rect));
+    for (const [tensor, held] of Object.entries(frame.resident)) if (placeOf(tensor)) for (const rect of held.rects) g.strokeRect(...pixels(placeOf(tensor), rect));
     g.setLineDash([]);
     g.lineWidth = 3;
     for (const part of lit) {
@@ -103,7 +103,7 @@ export default function (host, { meta, columns }) {
     }
   };
   const drawScores = (g, step, frame) => {  // only those that are computed by now
-    const weights = Object.entries(frame.resident).find(([tensor]) => places[tensor] === 'P')?.[1].rect;
+    const weights = Object.entries(frame.resident).find(([tensor]) => places[tensor] === 'P')?.[1].rects[0];
     for (let past = 0; past <= Math.min(step, frames.length - 1); past++) {
       const rect = frames[past].scores;
       if (!rect) continue;
@@ -111,7 +111,7 @@ export default function (host, { meta, columns }) {
       g.drawImage(pictures.S, rect[2], rect[0] - row0, rect[3] - rect[2] + 1, rect[1] - rect[0] + 1, ...pixels('S', rect));
     }
     g.globalAlpha = 0.5;
-    g.drawImage(pictures.masked, ...pixels('S', [...tile, 0, n - 1]));
+    g.drawImage(pictures.masked, ...pixels('S', [...tile, 0, keys - 1]));
     g.globalAlpha = 1;
   };
   const drawNames = (g, paint, step) => {
@@ -131,7 +131,7 @@ export default function (host, { meta, columns }) {
       if (wrong) { g.fillStyle = PALETTE.wrong; g.fillRect(from, y - 5 - 0.7 * em, 0.7 * em, 0.7 * em); g.fillStyle = paint.text; }
       g.fillText(wrong || said, from + (wrong ? em : 0), y - 5, wrong ? w + gap - 2.6 * em : undefined);
     };
-    note('S', boxes.S[2] > 14 * em ? `${n} queries \u00d7 ${n} keys` : `${n} \u00d7 ${n}`);
+    note('S', boxes.S[2] > 14 * em ? `${n} queries \u00d7 ${keys} keys` : `${n} \u00d7 ${keys}`);
     if (boxes.Q[2] > 6 * em) note('Q', `${n} \u00d7 ${d}`);
     if (oddAt('O', step) || (boxes.O[2] > 5 * em && oNow(step) >= 0 && oNow(step) < oStates)) note('O', 'so far');
     g.globalAlpha = 1;
@@ -179,7 +179,7 @@ export default function (host, { meta, columns }) {
       const done = frames.slice(0, step + 1).some(f => f.scores && meet([at.query, at.query, at.key, at.key], f.scores));
       if (!inTile) return `${where} is outside the traced query tile`;
       if (!logged(at.query - row0, at.key)) return `${where} ${masked(at.query - row0, at.key) ? 'is masked: never computed' : 'was never logged'}`;
-      return `${where} ${done ? `= ${exact(values.S[(at.query - row0) * n + at.key])}` : 'is not computed yet'}`;
+      return `${where} ${done ? `= ${exact(values.S[(at.query - row0) * keys + at.key])}` : 'is not computed yet'}`;
     }
     if (at.tensor === 'O') {
       const now = oNow(step), inRow = (at.query - row0) * d + at.dim;

@@ -189,8 +189,12 @@ static void check_box(const TensorMap& map, unsigned at, unsigned bytes) {
     die("a tma_load with a swizzle of %u bytes to offset %u of shared memory, which is no multiple of %u", map.swizzle,
         at, unit);
 }
-// A probe may give the tensor's address, or a null pointer to its elements, and so the offset in the tensor alone.
-static void check_box_probe(const TensorMap& map, const int (&c)[4], unsigned bytes) {
+// Two probes: of the tensor, then of shared memory. The first may give the tensor's address, or a null pointer to its
+// elements, and so the offset in the tensor alone.
+static void check_box_probes(const void* smem, const TensorMap& map, const int (&c)[4], unsigned bytes) {
+  check_probe(smem, bytes, TMA_SMEM);
+  current->announced = current->source, current->announced_bytes = current->source_bytes;
+  current->announced_kind = current->source_kind;
   uintptr_t offset = 0;
   for (unsigned d = 0; d < 4; ++d) offset += (int64_t)c[d] * map.strides[d];
   const uintptr_t base = reinterpret_cast<uintptr_t>(map.base), said = reinterpret_cast<uintptr_t>(current->announced);
@@ -312,7 +316,7 @@ inline void tma_load(void* smem, const TensorMap* map, Barrier* barrier, int c0,
   const unsigned bytes = map->box[0] * map->box[1] * map->box[2] * map->box[3] * map->element_bytes;
   const unsigned at = static_cast<char*>(smem) - shared_memory;
   check_box(*map, at, bytes);
-  check_box_probe(*map, {c0, c1, c2, c3}, bytes);
+  check_box_probes(smem, *map, {c0, c1, c2, c3}, bytes);
   auto* const box = static_cast<Box*>(malloc(sizeof(Box)));
   *box = {*map, {c0, c1, c2, c3}, at, bytes, nullptr};
   Box** last = &found.boxes;

@@ -66,6 +66,9 @@ struct Fiber {
   const void* announced;  // the access its last probe logged: where, how wide, of which kind
   unsigned announced_bytes;
   AccessKind announced_kind;
+  const void* source;  // the one that the probe before that logged: where a copy of two probes comes from
+  unsigned source_bytes;
+  AccessKind source_kind;
   Copy* copies;     // that have not landed, the newest
   unsigned groups;  // of copies that are closed
 };
@@ -255,9 +258,12 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
 }
 
 // ---- accesses: where they may go, and whether the probe before them told the truth ----
-constexpr const char* KIND_NAMES[] = {"load", "store", "ldmatrix", "cp_async", "cp_async_l2", "tma", "product"};
+const char* const KIND_NAMES[] = {"load", "store", "ldmatrix", "cp_async", "cp_async_l2", "tma", "product", "tma_smem"};
 inline const char* name_of(AccessKind kind) { return KIND_NAMES[(int)kind]; }
 inline void announce(const void* p, unsigned bytes, AccessKind kind) {
+  current->source = current->announced;
+  current->source_bytes = current->announced_bytes;
+  current->source_kind = current->announced_kind;
   current->announced = p;
   current->announced_bytes = bytes;
   current->announced_kind = kind;
@@ -423,6 +429,7 @@ inline void mma_m16n8k16(float (&C)[4], const unsigned (&A)[4], unsigned b0, uns
   simt::rendezvous(~0u, simt::MMA, &m, simt::multiply<simt::float_of_bfloat16>);
 }
 inline float exp2_approx(float x) { return exp2f(x); }
+inline float __fmul_rn(float a, float b) { return a * b; }
 template <int BYTES, AccessKind KIND = AccessKind::CP_ASYNC> void cp_async(void* smem, const void* gmem) {
   simt::check_shared(smem, BYTES, KIND);
   simt::check_buffer(gmem, BYTES, AccessKind::LOAD);

@@ -192,26 +192,29 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
 #endif
       barrier_expect(&Q_full[Q_turn.stage], BLOCK_Q * HEAD_DIM * 2);
       for (int panel = 0; panel < PANELS; ++panel) {
-        T* const to = &Q_smem[(Q_turn.stage * PANELS + panel) * BLOCK_Q * 64];
+        const int to = (Q_turn.stage * PANELS + panel) * BLOCK_Q * 64;
         PROBE_TMA(Q_gmem, q_first + (long long)first_row * z.q_row + panel * 64, BLOCK_Q * 128, first_row);
-        tma_load(to, &Q_map, &Q_full[Q_turn.stage], panel * 64, first_row, work.head, work.batch);
+        PROBE_TMA_SMEM(Q_smem, to, BLOCK_Q * 128, first_row);
+        tma_load(&Q_smem[to], &Q_map, &Q_full[Q_turn.stage], panel * 64, first_row, work.head, work.batch);
       }
       NO_UNROLL for (int tile = 0; tile < work.tiles; ++tile, turn.next()) {
         const int first_col = tile * BLOCK_KV;
-        PROBE_MARK(prefetch, tile);
+        PROBE_MARK(prefetch_tile, tile);
         barrier_wait(&K_free[turn.stage], turn.parity ^ 1);
         barrier_expect(&K_full[turn.stage], TILE * 2);
         for (int panel = 0; panel < PANELS; ++panel) {
-          T* const to = &K_smem[turn.stage * TILE + panel * BLOCK_KV * 64];
+          const int to = turn.stage * TILE + panel * BLOCK_KV * 64;
           PROBE_TMA(K_gmem, kv_first + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
-          tma_load(to, &K_map, &K_full[turn.stage], panel * 64, first_col, kv, work.batch);
+          PROBE_TMA_SMEM(K_smem, to, BLOCK_KV * 128, tile);
+          tma_load(&K_smem[to], &K_map, &K_full[turn.stage], panel * 64, first_col, kv, work.batch);
         }
         barrier_wait(&V_free[turn.stage], turn.parity ^ 1);
         barrier_expect(&V_full[turn.stage], TILE * 2);
         for (int panel = 0; panel < PANELS; ++panel) {
-          T* const to = &V_smem[turn.stage * TILE + panel * BLOCK_KV * 64];
+          const int to = turn.stage * TILE + panel * BLOCK_KV * 64;
           PROBE_TMA(V_gmem, kv_first + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
-          tma_load(to, &V_map, &V_full[turn.stage], panel * 64, first_col, kv, work.batch);
+          PROBE_TMA_SMEM(V_smem, to, BLOCK_KV * 128, tile);
+          tma_load(&V_smem[to], &V_map, &V_full[turn.stage], panel * 64, first_col, kv, work.batch);
         }
       }
       work = work_of(next, z);

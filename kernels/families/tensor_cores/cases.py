@@ -64,7 +64,7 @@ def check_cases(kernel: KernelSpec) -> list[Case]:
         for n, causal in ((65, False), (200, True)):
             made = replace(plain, seq_len=n, head_dim=(64, 128)[number % 2], causal=causal, seed=number)
             cases.append(Case(made, (setting,)))
-    return [case for case in cases if possible(kernel, case)]
+    return made_for(kernel, cases)
 
 
 def recorded_cases(kernel: KernelSpec) -> list[Case]:
@@ -81,8 +81,7 @@ def recorded_cases(kernel: KernelSpec) -> list[Case]:
         cases += [Case(shown, (*small, (c.name, v))) for v in c.values if v != c.default]
     return [
         replace(case, scope=Scope(0, kernel.plan(case.problem, case.settings).items))
-        for case in cases
-        if possible(kernel, case)
+        for case in made_for(kernel, cases)
     ]
 
 
@@ -90,7 +89,7 @@ def counter_cases(kernel: KernelSpec) -> list[Case]:
     """With and without a mask, both head_dims."""
     shapes = ((128, 64, False), (100, 64, True), (256, 128, False))
     cases = [Case(SixteenBitProblem(n, d, causal=causal)) for n, d, causal in shapes]
-    return [case for case in cases if possible(kernel, case)]
+    return made_for(kernel, cases)
 
 
 def timeline_cases(kernel: KernelSpec) -> list[Case]:
@@ -105,10 +104,14 @@ def small_tiles(kernel: KernelSpec) -> tuple[tuple[str, int], ...]:
     )
 
 
-def possible(kernel: KernelSpec, case: Case) -> bool:
-    """Whether the kernel's own conditions allow the case."""
-    try:
-        kernel.plan(case.problem, case.settings)
-    except ProblemError:
-        return False
-    return True
+def made_for(kernel: KernelSpec, cases: list[Case]) -> list[Case]:
+    """The cases that the kernel's own conditions allow, with what it is tuned to where a case chooses nothing."""
+    made = []
+    for case in cases:
+        settings = tuple(kernel.settings_for(case.problem, case.settings).items())
+        try:
+            kernel.plan(case.problem, settings)
+        except ProblemError:
+            continue
+        made.append(replace(case, settings=settings))
+    return made

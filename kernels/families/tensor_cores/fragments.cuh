@@ -12,6 +12,11 @@
 #define ROW_TOTAL(v) (v)
 #endif
 
+// Elements 4 i to 4 i + 3: what a lane holds of one of the 16 x 8 numbers that mma adds to, or of 16 x 16 that it multiplies
+template <class Word, int N> __device__ __forceinline__ Word (&four(Word (&r)[N], int i))[4] {
+  return reinterpret_cast<Word(&)[4]>(r[4 * i]);
+}
+
 // Where a lane's part of a tile of scores lies: rows `row` and `row` + 8 (queries of the head), columns from `col` on
 // (its keys). scale: what the scores are multiplied with.
 struct Place {
@@ -71,8 +76,11 @@ template <int N> __device__ __forceinline__ void log_outputs(const float (&O)[N]
 #endif
 }
 
-// The row's m as it stands in exponents. A row that has seen no key yet has m = -inf, and exp(-inf - -inf) must be 0.
-__device__ __forceinline__ float exponent_base(float m, float to_log2) { return m == -INFINITY ? 0.f : m * to_log2; }
+// The row's m as it stands in exponents, rounded once: the factor of a row whose m stays must be 1 to the last bit, since
+// it is applied tile after tile. A row that has seen no key yet has m = -inf, and exp(-inf - -inf) must be 0.
+__device__ __forceinline__ float exponent_base(float m, float to_log2) {
+  return m == -INFINITY ? 0.f : __fmul_rn(m, to_log2);
+}
 
 // m_new = max(m, max S);  P = exp(S - m_new);  l = exp(m - m_new) * l + sum P;  rescale = exp(m - m_new), for two rows
 //   S        [N] Q @ K^T, not yet scaled; becomes P
@@ -92,7 +100,7 @@ __device__ __forceinline__ void softmax_tile(float (&S)[N], float (&m)[2], float
     const float m_new = SUBTRACT_MAX ? fmaxf(m[r], tile_max) : 0.f;
     if (row_leader) PROBE_VALUE(m, row, tile, at.scale * m_new);
     const float base = exponent_base(m_new, to_log2);
-    rescale[r] = RESCALE ? exp2_approx(fmaf(m[r], to_log2, -base)) : 1.f;
+    rescale[r] = RESCALE ? exp2_approx(__fmul_rn(m[r], to_log2) - base) : 1.f;
     if (row_leader) PROBE_VALUE(rescale, row, tile, rescale[r]);
     float sum = 0.f;
     UNROLL for (int i = 2 * r; i < N; i += 4) {

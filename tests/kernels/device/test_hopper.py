@@ -670,7 +670,9 @@ def test_registers_that_no_thread_can_have_do_not_compile():
 
 
 def test_a_counter_outside_every_buffer_is_told():
-    stopped(small("  atomic_add(N_gmem + 5000, 1);"), "illegal address: a global store of 4 bytes outside every buffer")
+    stopped(
+        small("  atomic_next(N_gmem + 5000, 1);"), "illegal address: a global store of 4 bytes outside every buffer"
+    )
 
 
 # ---- probes ----
@@ -683,8 +685,10 @@ PROBED = """
   if (thread == 0) {
     barrier_expect(barriers, 2 * 64 * 128);
     PROBE_TMA(A_gmem, 3 * 64 * 64, 64 * 128, tile);
+    PROBE_TMA_SMEM(T_smem, 0, 64 * 128, tile);
     tma_load(smem, &A_map, barriers, 0, 0, 0, 3);
     PROBE_TMA(T_gmem, 5 * 64 * 64, 64 * 128);
+    PROBE_TMA_SMEM(T_smem, 4096, 64 * 128);
     tma_load(smem + 8192, &A_map, barriers, 0, 0, 0, 5);
   }
   barrier_wait(barriers, 0);
@@ -706,7 +710,9 @@ def test_boxes_and_products_are_logged(backend, backwards):
     frame = kernel.trace.frame("thread", "event", "tensor", "space", "offset", "bytes", "tile")
     assert frame.astype({"tile": float}).fillna(-1).values.tolist() == [
         [0, "tma", "A", "global", 3 * 8192, 8192, 2],
+        [0, "tma_smem", "T", "shared", 0, 8192, 2],
         [0, "tma", "T", "global", 5 * 8192, 8192, -1],
+        [0, "tma_smem", "T", "shared", 8192, 8192, -1],
         [32, "product", "T", "shared", 8192, 8192, 2],
     ]
 
@@ -725,12 +731,15 @@ def test_one_probe_may_stand_before_each_product():
 OF_PROBES = [
     ("PROBE_TMA(A_gmem, 3 * 64 * 64, ", "PROBE_TMA(A_gmem, 3 * 64 * 64 + 8, ", "a tma of 8192 bytes at .* has no"),
     ("PROBE_TMA(T_gmem, 5 * 64 * 64, ", "PROBE_TMA(T_gmem, 4 * 64 * 64, ", "a tma of 8192 bytes at .* has no"),
-    ("64 * 128, tile);", "64 * 64, tile);", "the last one logged a tma of 4096 bytes"),
+    ("64 * 64, 64 * 128, tile);", "64 * 64, 64 * 64, tile);", "the last one logged a tma of 4096 bytes"),
+    ("T_smem, 0, ", "T_smem, 8, ", "a tma_smem of 8192 bytes at .* has no probe before it"),
+    ("    PROBE_TMA_SMEM(T_smem, 4096, 64 * 128);\n", "", "a tma_smem of 8192 bytes at .* has no probe before it"),
     ("    PROBE_TMA(T_gmem, 5 * 64 * 64, 64 * 128);\n", "", "a tma of 8192 bytes at .* has no probe before it"),
     ("PROBE_TMA(A_gmem", "PROBE_LOAD(A_gmem", "the last one logged a load of 8192 bytes"),
     ("  if (thread == 32) PROBE_PRODUCT(T_smem, 4096, 4 * 32 * 64, tile);\n", "",
      "product 0 of warpgroup 0 has no probe before it: a PROBE_PRODUCT of its operand B"),
-    ("T_smem, 4096,", "T_smem, 4080,", "a product that reads 2048 bytes of operand B at .* has no probe before it"),
+    ("PRODUCT(T_smem, 4096,", "PRODUCT(T_smem, 4080,",
+     "a product that reads 2048 bytes of operand B at .* has no probe before it"),
     ("4 * 32 * 64", "3 * 32 * 64", "product 3 of warpgroup 0 has no probe before it"),
     ("4 * 32 * 64", "5 * 32 * 64", "the last probe logged a product of 10240 bytes, and products read 8192 of"),
     ("PROBE_PRODUCT(", "PROBE_LOAD(", "the last one logged a load of 8192 bytes"),
@@ -746,7 +755,7 @@ def test_a_probe_of_a_box_or_a_product_that_lies_is_told(right, wrong, message):
 
 # ---- the GPU's half ----
 
-COUNTED = "  if (thread == 0) N_gmem[0] = atomic_add(N_gmem + 500, warp_uniform(warp));\n"
+COUNTED = "  if (thread == 0) N_gmem[0] = atomic_next(N_gmem + 500, warp_uniform(warp));\n"
 
 
 def compiled(folder, body, threads, mode=Mode.TIMED):

@@ -14,7 +14,7 @@ from kernels.families.lab.roles import RolesProblem
 from kernels.run.execute import run
 from kernels.trace import probes
 
-LOGGING = r"PROBE_(MARK|VALUE|ROLE|LOAD|STORE|LDMATRIX|CP_ASYNC|CP_ASYNC_L2|TMA|PRODUCT)\("
+LOGGING = r"PROBE_(MARK|VALUE|ROLE|LOAD|STORE|LDMATRIX|CP_ASYNC|CP_ASYNC_L2|TMA|TMA_SMEM|PRODUCT)\("
 
 
 def read(*lines, file="x.cu", **defines):

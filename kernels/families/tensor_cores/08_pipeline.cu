@@ -1,0 +1,253 @@
+/*
+title = "FlashAttention with a pipeline"
+idea = """tiles are copied straight from global to shared memory (cp.async) into two or three stages, so the next ones come \
+while this one is multiplied."""
+changed_from = "07_swizzle"
+changed = """a ring of STAGES tiles of K and V in place of one; copies in groups, one for each tile, and a wait for the oldest."""
+costs = "twice or three times the shared memory for K and V."
+limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_80 or later."
+source = """07_swizzle's; PTX ISA, section on cp.async.commit_group."""
+family = "tensor_cores"
+rung = 8
+requires = "sm_80"
+tensor_products = 1
+
+[constants.BLOCK_Q]
+default = 128
+values = [16, 32, 64, 128]
+meaning = "query rows per tile; from 64 on a warp has 32 of them, but with heads of 256, else 16"
+
+[constants.BLOCK_KV]
+default = 64
+values = [16, 32, 64]
+meaning = "keys per tile"
+
+[constants.STAGES]
+default = 2
+values = [2, 3]
+meaning = "how many tiles of K and V are in shared memory or on their way"
+
+[constants.SUBTRACT_MAX]
+default = 1
+values = [1, 0]
+meaning = "subtract the row's max before the exponential"
+what_if = "No max subtraction"
+effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and the row becomes NaN."
+shows_at = 30.0
+
+[constants.RESCALE]
+default = 1
+values = [1, 0]
+meaning = "rescale l and O when the max moves"
+what_if = "No rescaling"
+effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
+
+[constants.SUM_BITS]
+default = 32
+values = [32, 16]
+meaning = "bits in which the tensor cores add products up; 16 of fp16 alone"
+what_if = "fp16 accumulation"
+effect = "every product that is added rounds scores and O to 11 bits again; large scores lose their last digits first."
+shows_at = 5.0
+
+[constants.SWIZZLE]
+default = 1
+values = [1, 0]
+meaning = "whether the pieces of a row are exchanged"
+what_if = "No swizzle"
+effect = "rows of HEAD_DIM numbers begin in the same banks: nothing is wrong, but every ldmatrix waits eight times."
+
+[constants.AHEAD]
+default = 1
+values = [1, 0]
+meaning = "whether a tile is asked for before it is needed"
+what_if = "One stage"
+effect = "nothing is wrong, but every tile is asked for when it is needed: all wait for all of its way from memory."
+
+[constants.WAIT]
+default = 1
+values = [1, 0]
+meaning = "whether a tile is waited for"
+what_if = "A missing wait"
+effect = "nobody knows whether the tile has come: what lay in shared memory before is multiplied in its place, at times."
+
+# Registers: beside O of 32 rows and 128 dims S of 64 keys spills a few.
+[[tuned]]
+when = "head_dim == 128"
+BLOCK_KV = 32
+
+[[conditions]]
+must = "SUM_BITS == 32 or dtype == 'float16'"
+message = "The tensor cores add up products of {dtype} in 32 bits alone, not in {SUM_BITS}. Choose SUM_BITS=32 or dtype float16."
+
+[[launches]]
+entry = "flash"
+grid = ["ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"]
+block = ["BLOCK_Q if BLOCK_Q >= 64 and head_dim < 256 else 2 * BLOCK_Q"]
+shared_bytes = "2 * (BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim"
+args = [
+  "q", "k", "v", "o", "lse",
+  {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]},
+]
+item = "query tile"
+*/
+#include "fragments.cuh"
+#if BF16
+using T = bfloat16;
+#else
+using T = half;
+#endif
+#define PARTS (BLOCK_Q >= 64 && HEAD_DIM < 256 ? 2 : 1)  // a warp has 32 rows, or 16; 16 are what an mma multiplies
+#define WARP_ROWS (16 * PARTS)
+#define THREADS (BLOCK_Q / WARP_ROWS * 32)
+#define TILE (BLOCK_KV * HEAD_DIM)  // elements of a tile of K or V
+
+// What the kernel works on, but for the tensors.
+struct Sizes {
+  int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;
+  float scale;
+};
+
+// Where an element of a tile lies in shared memory: the 16 bytes that hold it are exchanged with others of its row.
+__device__ __forceinline__ int place_of(int row, int dim) {
+  return row * HEAD_DIM + dim / 64 * 64 + (SWIZZLE ? dim % 64 ^ row % 8 * 8 : dim % 64);
+}
+
+// C += A @ B   [16, 8] += [16, 16] @ [16, 8], as the lanes of a warp hold them
+__device__ __forceinline__ void multiply(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1) {
+#if SUM_BITS == 16
+  mma_half_sums(C, A, b0, b1);
+#else
+  mma<T>(C, A, b0, b1);
+#endif
+}
+
+// O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head, and lse, the logarithm of each row's sum.
+//   Q_gmem, O_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_gmem, V_gmem  [batch, kv_heads, keys, HEAD_DIM]
+//   LSE_gmem  [batch, num_heads, seq_len]
+extern "C" __global__ void __launch_bounds__(THREADS)
+flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_gmem,
+      const __grid_constant__ Sizes z PROBE_PARAM) {
+  DYNAMIC_SMEM(T, smem);
+  T* Q_smem = smem;                          // [BLOCK_Q, HEAD_DIM]
+  T* K_smem = Q_smem + BLOCK_Q * HEAD_DIM;   // [STAGES, BLOCK_KV, HEAD_DIM]
+  T* V_smem = K_smem + STAGES * TILE;        // [STAGES, BLOCK_KV, HEAD_DIM]
+  const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * WARP_ROWS, first_row = blockIdx.x * BLOCK_Q;
+  const int batch = blockIdx.y / z.num_heads, head = blockIdx.y % z.num_heads, kv = head / (z.num_heads / z.kv_heads);
+  const long long first = (long long)batch * z.num_heads * z.seq_len;
+  const long long q_first = first * HEAD_DIM + (long long)head * z.q_head + (long long)first_row * z.q_row;
+  const long long kv_first = (long long)batch * z.kv_heads * z.keys * HEAD_DIM + (long long)kv * z.kv_head;
+  const int seen = CAUSAL ? min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset) : z.keys;
+  const int open = CAUSAL ? min(z.keys, first_row + warp_row + z.offset + 1) : z.keys;  // keys that all its rows see
+  PROBE_BEGIN();
+  auto place = [&](int tile, int part) {
+    return Place(first_row + warp_row + part * 16, tile, z.seq_len, z.keys, z.offset, z.scale);
+  };
+
+  // This thread's copies of a tile, a group of them, empty beyond the last tile. Rows beyond the last key are zeros.
+  auto fetch = [&](int tile) {
+    const int first_col = tile * BLOCK_KV, stage = tile % STAGES * TILE;
+    if (first_col < seen) PROBE_MARK(prefetch_tile, tile);
+    for (int i = threadIdx.x * 8; i < TILE && first_col < seen; i += THREADS * 8) {
+      const int row = i / HEAD_DIM, dim = i % HEAD_DIM, to = stage + place_of(row, dim);
+      const long long from = kv_first + (long long)(first_col + row) * z.kv_row + dim;
+      if (first_col + row < z.keys) {
+        PROBE_LOAD(K_gmem, from, 16);
+        PROBE_CP_ASYNC_L2(K_smem, to, 16);
+        cp_async_l2(&K_smem[to], &K_gmem[from]);
+        PROBE_LOAD(V_gmem, from, 16);
+        PROBE_CP_ASYNC_L2(V_smem, to, 16);
+        cp_async_l2(&V_smem[to], &V_gmem[from]);
+      } else {
+        const float4 zeros = make_float4(0.f, 0.f, 0.f, 0.f);
+        PROBE_STORE(K_smem, to, 16);
+        sts<float4>(&K_smem[to], zeros);
+        PROBE_STORE(V_smem, to, 16);
+        sts<float4>(&V_smem[to], zeros);
+      }
+    }
+    cp_async_commit();
+  };
+
+  PROBE_MARK(load_q, first_row);
+  for (int i = threadIdx.x * 8; i < BLOCK_Q * HEAD_DIM; i += THREADS * 8) {
+    const int row = i / HEAD_DIM, dim = i % HEAD_DIM;
+    float4 q8 = make_float4(0.f, 0.f, 0.f, 0.f);
+    if (first_row + row < z.seq_len) {
+      PROBE_LOAD(Q_gmem, q_first + (long long)row * z.q_row + dim, 16);
+      q8 = ldg<float4>(&Q_gmem[q_first + (long long)row * z.q_row + dim]);
+    }
+    PROBE_STORE(Q_smem, place_of(row, dim), 16);
+    sts<float4>(&Q_smem[place_of(row, dim)], q8);
+  }
+
+  for (int tile = 0; AHEAD && tile < STAGES - 1; ++tile) fetch(tile);
+  float O[PARTS][HEAD_DIM / 2] = {}, m[PARTS][2], l[PARTS][2] = {}, rescale[2];
+  UNROLL for (int part = 0; part < PARTS; ++part) m[part][0] = m[part][1] = -INFINITY;
+  NO_UNROLL for (int tile = 0; tile * BLOCK_KV < seen; ++tile) {
+    PROBE_MARK(tile_begin, tile);
+    const int first_col = tile * BLOCK_KV, stage = tile % STAGES * TILE;
+    fetch(AHEAD ? tile + STAGES - 1 : tile);
+    if (WAIT) cp_async_wait_group<AHEAD ? STAGES - 1 : 0>();  // until this tile's group has landed
+    __syncthreads();
+
+    // S = Q @ K^T   [WARP_ROWS, BLOCK_KV] of this warp. Lanes name rows to ldmatrix: 16 queries x 16 dims, 16 keys x 16 dims.
+    PROBE_MARK(scores, tile);
+    float S[PARTS][BLOCK_KV / 2] = {};
+    UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
+      unsigned Q_rmem[PARTS][4];
+      UNROLL for (int part = 0; part < PARTS; ++part) {
+        const int from = place_of(warp_row + part * 16 + lane % 16, d + lane / 16 * 8);
+        PROBE_LDMATRIX(Q_smem, from, 16);
+        ldmatrix(Q_rmem[part], &Q_smem[from]);
+      }
+      UNROLL for (int n = 0; n < BLOCK_KV; n += 16) {
+        const int from = stage + place_of(n + lane / 16 * 8 + lane % 8, d + lane / 8 % 2 * 8);
+        unsigned K_rmem[4];
+        PROBE_LDMATRIX(K_smem, from, 16);
+        ldmatrix(K_rmem, &K_smem[from]);
+        UNROLL for (int part = 0; part < PARTS; ++part) {
+          multiply(four(S[part], n / 8), Q_rmem[part], K_rmem[0], K_rmem[1]);
+          multiply(four(S[part], n / 8 + 1), Q_rmem[part], K_rmem[2], K_rmem[3]);
+        }
+      }
+    }
+    UNROLL for (int part = 0; part < PARTS; ++part) {
+      if (first_col + BLOCK_KV > open) hide(S[part], place(tile, part));
+      log_scores(S[part], place(tile, part) PROBE_PASS);
+    }
+
+    PROBE_MARK(softmax, tile);
+    unsigned P[PARTS][BLOCK_KV / 4];
+    UNROLL for (int part = 0; part < PARTS; ++part) {
+      softmax_tile(S[part], m[part], l[part], rescale, place(tile, part) PROBE_PASS);
+      pack<T>(P[part], S[part]);
+      rescale_rows(O[part], rescale);
+    }
+
+    // O += P @ V   [WARP_ROWS, HEAD_DIM]. ldmatrix turns 16 keys x 16 dims of V round.
+    PROBE_MARK(output, tile);
+    UNROLL for (int n = 0; n < BLOCK_KV; n += 16) {
+      UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
+        const int from = stage + place_of(n + lane % 16, d + lane / 16 * 8);
+        unsigned V_rmem[4];
+        PROBE_LDMATRIX(V_smem, from, 16);
+        ldmatrix_trans(V_rmem, &V_smem[from]);
+        UNROLL for (int part = 0; part < PARTS; ++part) {
+          multiply(four(O[part], d / 8), four(P[part], n / 16), V_rmem[0], V_rmem[1]);
+          multiply(four(O[part], d / 8 + 1), four(P[part], n / 16), V_rmem[2], V_rmem[3]);
+        }
+      }
+    }
+    UNROLL for (int part = 0; part < PARTS; ++part) log_outputs(O[part], place(tile, part) PROBE_PASS);
+    __syncthreads();  // so that nobody overwrites the tiles while another warp still reads them
+    PROBE_MARK(tile_end, tile);
+  }
+
+  PROBE_MARK(write, first_row);
+  UNROLL for (int part = 0; part < PARTS; ++part) {
+    const long long o_first = first * HEAD_DIM + (long long)head * z.q_head;
+    const long long lse_first = first + (long long)head * z.seq_len;
+    write_rows(O_gmem, LSE_gmem, o_first, lse_first, z.q_row, O[part], m[part], l[part], place(0, part) PROBE_PASS);
+  }
+}
