@@ -194,7 +194,8 @@ class RowFrame(Frame):
 
 
 class RowMeta(TypedDict):
-    """row: its number. ordinary: the kernel has one m and l for the whole row, no running ones. tile_of: each key's
+    """row: its number. ordinary: the kernel has one m and l for the whole row, no running ones. m_name: what its m is
+    called. tile_of: each key's
     tile; block_kv: keys of a tile. error: the row's largest. In float64, which a column is not: total: m and l of the
     whole row; scores_true: of each key; o_true: of each dim.
 
@@ -204,6 +205,7 @@ class RowMeta(TypedDict):
     frames: list[RowFrame]
     row: int
     ordinary: bool
+    m_name: str
     tile_of: list[int]
     block_kv: int
     error: Number

@@ -1,6 +1,6 @@
 """The ladder of a family: each rung made from the one before by one idea, with the bytes that it moves and its time."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,22 +8,8 @@ import pandas as pd
 
 from explainers.palette import kernel_colour
 from explainers.traffic import Counted
-from kernels.catalog import KERNELS
 from kernels.core.spec import KernelSpec
 from kernels.timing.tables import Provenance
-
-
-def chain(spec: KernelSpec) -> list[KernelSpec]:
-    """The rungs up to this kernel, by `changed_from`: the first one was made from none."""
-    found = [spec]
-    while (before := KERNELS.get(found[0].changed_from)) and before not in found:
-        found.insert(0, before)
-    return found
-
-
-def longest(specs: Iterable[KernelSpec]) -> list[KernelSpec]:
-    """The longest of their chains; of equal ones the first."""
-    return max((chain(spec) for spec in specs), key=len)
 
 
 @dataclass(frozen=True)

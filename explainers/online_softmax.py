@@ -131,11 +131,12 @@ def explain(run: Run, row: int) -> RowStory:
 
 def view(run: Run, story: RowStory, row: int) -> tuple[RowMeta, dict[str, np.ndarray]]:
     """What the view `row` draws: its meta and its columns."""
-    tile_of = story.keys.tile.fillna(0).clip(lower=0).astype(int)
+    tile_of, ordinary = story.keys.tile.fillna(0).clip(lower=0).astype(int), is_ordinary(run.request.kernel)
     meta: RowMeta = {
         "frames": story.frames,
         "row": row,
-        "ordinary": is_ordinary(run.request.kernel),
+        "ordinary": ordinary,
+        "m_name": m_name(ordinary, is_optimistic(run.request.kernel)),
         "tile_of": tile_of.tolist(),
         "block_kv": run.request.constants.get("BLOCK_KV", int(tile_of.value_counts().max())),
         "error": story.error,
@@ -185,9 +186,7 @@ def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.Stat
         factors.append((factor, float(np.exp(float(before) - float(m))) if known else None))  # type: ignore[arg-type]
     running = "" if ordinary else "running "
     found = [
-        stage.State(
-            "reference m" if optimistic else f"{running}max m", [_number(f["m"]) for f in story.frames], colour="S"
-        ),
+        stage.State(m_name(ordinary, optimistic), [_number(f["m"]) for f in story.frames], colour="S"),
         stage.State("max in float64" if optimistic else "m in float64", [_said(v) for v in due["m"]]),
         stage.State(f"{running}sum l", [_number(f["l"]) for f in story.frames], colour="P"),
         stage.State("l in float64", [_said(v) for v in due["l"]]),
@@ -297,6 +296,11 @@ def is_optimistic(kernel: KernelSpec) -> bool:
     """Whether the kernel takes weights against an m that need not be the max, and refuses tiles whose sums come out
     too large: it logs what it refused."""
     return "refused" in stories.values(kernel)
+
+
+def m_name(ordinary: bool, optimistic: bool) -> str:
+    """What the kernel's m is called."""
+    return "reference m" if optimistic else "max m" if ordinary else "running max m"
 
 
 def _row_records(run: Run, row: int) -> pd.DataFrame:

@@ -239,7 +239,10 @@ class Asked:
             del state[name]
 
     def _choice_of(self, constant: Constant) -> Choice:
-        return of_constant(constant).beginning_at(self.begin.get(constant.name))
+        """It begins at the page's beginning, or at the next larger value that it has."""
+        begin = self.begin.get(constant.name)
+        near = None if begin is None else min((v for v in constant.values if v >= begin), default=None)
+        return of_constant(constant).beginning_at(near)
 
 
 def kernel_name(side: str) -> str:

@@ -25,7 +25,7 @@ from kernels.timing import bench, rows
 AS_TIMED = "as_timed"
 WHAT_IFS = {"a": "a_what_if", "b": "b_what_if"}
 TIMED = "timed"
-LEAST_TIMED = {"seq_len": 128}  # the constants begin at the kernels' own, which are timed too
+LEAST_TIMED = 128  # tokens; the constants begin at the kernels' own, which are timed too
 TILED = stories.accepting(tiling)  # the kernels that are shown by their matrices
 OWN = {
     **places.QUERY,
@@ -50,8 +50,9 @@ def requests(asked: Asked, state: State, backend: str) -> tuple[Request, Request
 
 
 def beginning(spec: KernelSpec) -> dict[str, Any]:
-    """Where two kernels that are shown by their matrices begin; others begin where their problem does."""
-    return dict(LEAST_TIMED) if spec.name in TILED else {}
+    """Where two kernels that are shown by their matrices begin: with more than a tile of keys, and what is timed.
+    Others begin where their problem does."""
+    return {"seq_len": max(LEAST_TIMED, spec.settings().get("BLOCK_KV", 0) * 5 // 4)} if spec.name in TILED else {}
 
 
 def another(spec: KernelSpec) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def counted(run, row0, end):
                 found[step, element // width - row0, element % width] += 1
         return found
     item = 2 if (shared.event == "ldmatrix").any() else 4  # Q in three parts of bfloat16, or as it is
-    stride = width + settings.get("PAD", 0)
+    stride = width + settings.get("PAD", 0) + settings.get("PAD_QK", 0)
     for step, offset, size in zip(shared.step, shared.offset, shared.bytes):
         for at in range(int(offset) // item, (int(offset) + int(size)) // item):
             row, dim = divmod(at, stride)

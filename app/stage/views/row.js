@@ -7,7 +7,7 @@ const LEGEND = [[`background:${COLOURS.S}`, 'score'], [`background:${COLOURS.P}`
   ['height:2px;background:currentColor', 'float64'], [`background:${PALETTE.wrong}`, 'wrong, NaN or infinite']];
 
 export default function (host, { meta, columns }) {
-  const { frames, row, ordinary, tile_of, block_kv, total, scores_true: scoresTrue, o_true: oTrue } = meta, { scores, weights, o } = columns;
+  const { frames, row, ordinary, m_name: mName, tile_of, block_kv, total, scores_true: scoresTrue, o_true: oTrue } = meta, { scores, weights, o } = columns;
   const n = scores.length, d = oTrue.length, blocks = o.length / d;
   const finite = array => [...array].filter(Number.isFinite);
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
@@ -110,7 +110,7 @@ export default function (host, { meta, columns }) {
   const here = (frame, key) => frame.tile < 0 || tile_of[key] === frame.tile;
   const drawScores = (g, paint, step, frame) => {
     const panel = panels[0], { y, h } = panel, each = w / n;
-    axis(g, paint, panel, `Scores of query ${row}, ${ordinary ? 'max' : 'running max'} m${frame.m === null ? '' : ` = ${named(num(frame.m))}`}`, `keys 0 to ${n - 1}, tiles of ${block_kv}`, range[0], range[1]);
+    axis(g, paint, panel, `Scores of query ${row}, ${mName}${frame.m === null ? '' : ` = ${named(num(frame.m))}`}`, `keys 0 to ${n - 1}, tiles of ${block_kv}`, range[0], range[1]);
     const sy = v => y + h - ((v - range[0]) / (range[1] - range[0] || 1)) * h, odd = [];
     for (let key = 0; key < Math.min(n, frame.keys); key++) {
       g.globalAlpha = here(frame, key) ? 1 : 0.45;

@@ -20,7 +20,7 @@ default = 32
 values = [16, 32]
 meaning = "keys per tile"
 
-[constants.PAD]
+[constants.PAD_QK]
 default = 4
 values = [0, 4]
 meaning = "floats left free after each row of Q_smem and K_smem, against bank conflicts"
@@ -44,14 +44,14 @@ effect = "after the max rises, what l and O held before still counts against the
 entry = "flash"
 grid = ["ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"]
 block = ["BLOCK_Q if BLOCK_Q >= 32 else 32"]
-shared_bytes = "4 * ((BLOCK_Q + BLOCK_KV) * (HEAD_DIM + PAD) + BLOCK_KV * HEAD_DIM)"
+shared_bytes = "4 * ((BLOCK_Q + BLOCK_KV) * (HEAD_DIM + PAD_QK) + BLOCK_KV * HEAD_DIM)"
 args = ["q", "k", "v", "o", "int32 seq_len", "int32 causal", "float32 scale"]
 item = "query tile"
 */
 #include "common.cuh"
 #define ROWS (BLOCK_Q >= 32 ? 4 : 2)  // per thread; a block has a warp at least
 #define THREADS (BLOCK_Q / ROWS * 4)
-#define STRIDE (HEAD_DIM + PAD)  // floats per row of Q_smem and K_smem; with PAD 4 eight rows read at once fill all banks
+#define STRIDE (HEAD_DIM + PAD_QK)  // floats per row of Q_smem and K_smem; with 4 more eight rows fill all banks
 #define KEYS (BLOCK_KV / 4)      // of a tile and a row that a lane computes
 #define UNROLL _Pragma("unroll")  // of loops over arrays, because otherwise these would not stay in registers
 #define NO_UNROLL _Pragma("unroll 1")  // of others, because what is read ahead takes registers too
@@ -66,9 +66,9 @@ __device__ __forceinline__ void add4(float* o, float p, float4 v) {
   o[0] = fmaf(p, v.x, o[0]), o[1] = fmaf(p, v.y, o[1]), o[2] = fmaf(p, v.z, o[2]), o[3] = fmaf(p, v.w, o[3]);
 }
 
-// O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head. A block computes BLOCK_Q rows in a loop over tiles
-// of BLOCK_KV keys. Four neighbouring lanes share ROWS rows, which are THREADS / 4 apart: lane t of them has keys t, t + 4, ... of the tile, and dims
-// 4 t to 4 t + 3 of every 16.
+// O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head. A block computes BLOCK_Q rows in a loop over
+// tiles of BLOCK_KV keys. Four neighbouring lanes share ROWS rows, which are THREADS / 4 apart:
+// lane t of them has keys t, t + 4, ... of the tile, and dims 4 t to 4 t + 3 of every 16.
 //   Q_gmem, K_gmem, V_gmem, O_gmem  [batch * num_heads, seq_len, HEAD_DIM]
 extern "C" __global__ void __launch_bounds__(THREADS)
 flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gmem, int seq_len, int causal,

@@ -22,10 +22,11 @@ SWEEPS: list[tuple[list[tuple[str, list]], dict[str, Any]]] = [
     ([("batch", [1, 4, 8, 16, 32])], {}),
     ([], {"batch": 4, "num_heads": 16, "head_dim": 128, "seq_len": 4096}),
     ([("BLOCK_Q", [8, 16, 32]), ("BLOCK_KV", [8, 16, 32]), ("PAD_K", [0, 4])], {"seq_len": 4096}),
+    ([("PAD_QK", [0, 4])], {"seq_len": 4096}),
     ([("PAD", [0, 8])], {"seq_len": 4096}),
 ]
 """What a bench records: (sweeps, fields that hold for all their points) pairs, each for every kernel that has the
-constants among them. The last two are the price of a bank conflict, at every size of a tile."""
+constants among them. The last three are the price of a bank conflict, at every size of a tile."""
 
 
 def check_cases(kernel: KernelSpec) -> list[Case]:

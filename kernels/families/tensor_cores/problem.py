@@ -33,7 +33,7 @@ class SixteenBitProblem(ProblemBase):
     running max in every tile), sink (the first key far above all others), low_rank (Q and K from 4 directions).
     """
 
-    seq_len: int = problem_field(48, "queries per head", low=1, high=65536)
+    seq_len: int = problem_field(160, "queries per head", low=1, high=65536)
     head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128, 256))
     batch: int = problem_field(1, "independent sequences", low=1, high=64)
     num_heads: int = problem_field(2, "query heads", low=1, high=128)
@@ -207,10 +207,10 @@ class SixteenBitProblem(ProblemBase):
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:
         return {
-            "Less than a tile": {},
+            "Tiles that do not fit": {},
             "Whole tiles": {"seq_len": 128},
-            "Causal": {"seq_len": 128, "causal": True},
-            "Tiles that do not fit": {"seq_len": 100},
+            "Causal": {"causal": True},
+            "Less than a tile": {"seq_len": 48},
             "Grouped heads, bfloat16": {"num_heads": 4, "num_kv_heads": 2, "dtype": "bfloat16"},
             "Scores that rise from key to key": {"seq_len": 256, "scores": "rising"},
             "Fewer queries than keys, causal": {"seq_len": 40, "seq_len_kv": 200, "causal": True},
