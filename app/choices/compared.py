@@ -50,9 +50,9 @@ def requests(asked: Asked, state: State, backend: str) -> tuple[Request, Request
 
 
 def beginning(spec: KernelSpec) -> dict[str, Any]:
-    """Where two kernels that are shown by their matrices begin: with more than a tile of keys, and what is timed.
-    Others begin where their problem does."""
-    return {"seq_len": max(LEAST_TIMED, spec.settings().get("BLOCK_KV", 0) * 5 // 4)} if spec.name in TILED else {}
+    """Where two kernels that are shown by their matrices begin: with what is timed. Others begin where their problem
+    does."""
+    return {"seq_len": max(LEAST_TIMED, spec.problem_type().seq_len)} if spec.name in TILED else {}
 
 
 def another(spec: KernelSpec) -> dict[str, Any]:

@@ -207,8 +207,9 @@ class SixteenBitProblem(ProblemBase):
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:
         return {
-            "Tiles that do not fit": {},
-            "Whole tiles": {"seq_len": 128},
+            "A few tiles": {},
+            "Whole tiles": {"seq_len": 192},
+            "Tiles that do not fit": {"seq_len": 100},
             "Causal": {"causal": True},
             "Less than a tile": {"seq_len": 48},
             "Grouped heads, bfloat16": {"num_heads": 4, "num_kv_heads": 2, "dtype": "bfloat16"},

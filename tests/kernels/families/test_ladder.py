@@ -1,0 +1,64 @@
+"""The ladder of attention kernels, rung by rung: how many lines each idea costs, and what the compiler made of it."""
+
+from contextlib import suppress
+from difflib import SequenceMatcher
+
+import pytest
+
+from kernels.build import Mode, build
+from kernels.catalog import of_family
+from kernels.core.request import Request
+from kernels.errors import ProblemError
+
+RUNGS = {**of_family("dense"), **of_family("tensor_cores")}
+MOST = 90  # new lines of a rung, front matter aside
+# Those that hold more than one idea, and how many lines they have: none may grow.
+# 04_flash_registers is a branch of its own; 06 brings 16 bits, grouped heads and strides; 09 wgmma, TMA and roles.
+LONG = {"04_flash_registers": 188, "06_mma": 114, "09_warp_roles": 190}
+SPILLS = 40  # bytes, of 04_flash_registers at head_dim 128, which no other rung does
+
+
+def code_of(spec):
+    body = spec.path.read_text().split("*/", 1)[1]
+    return [line.strip() for line in body.splitlines() if line.strip()]
+
+
+def new_lines(before, after):
+    codes = SequenceMatcher(None, code_of(before), code_of(after), autojunk=False).get_opcodes()
+    return sum(end - begin for tag, _, _, begin, end in codes if tag != "equal")
+
+
+@pytest.mark.parametrize("name", [name for name, spec in RUNGS.items() if spec.changed_from])
+def test_a_rung_is_its_idea_and_little_more(name, record_property):
+    spec = RUNGS[name]
+    count = new_lines(RUNGS[spec.changed_from], spec)
+    record_property("new_lines", count)
+    print(f"{spec.changed_from} to {name}: {count} new lines")
+    assert 0 < count <= LONG.get(name, MOST)
+
+
+def test_the_rungs_are_one_chain_from_the_naive_kernel_on():
+    above, chain = {spec.changed_from: name for name, spec in RUNGS.items() if name != "04_flash_registers"}, [""]
+    while chain[-1] in above:
+        chain.append(above[chain[-1]])
+    assert chain[1:] == [name for name in RUNGS if name != "04_flash_registers"]
+
+
+def _builds():
+    """Every rung at every head_dim: causal where that is compiled in, which takes more registers."""
+    for name, spec in RUNGS.items():
+        for head_dim in spec.problem_type.__dataclass_fields__["head_dim"].metadata["allowed"]:
+            problem = spec.problem_type(seq_len=4096, head_dim=head_dim, causal=True)
+            with suppress(ProblemError):  # the kernel refuses this head_dim
+                spec.plan(problem, spec.settings_for(problem))
+                yield pytest.param(spec, problem, id=f"{name}-{head_dim}")
+
+
+@pytest.mark.parametrize(("spec", "problem"), [*_builds()])
+def test_no_rung_spills_and_no_product_is_serialised(spec, problem):
+    """Of the timed build as tuned, for Hopper. C7510 and its kin say that ptxas waits after each product."""
+    request = Request(spec, problem, tuple(spec.settings_for(problem).items()))
+    made = build(spec, request.defines, Mode.TIMED, "sm_90a")
+    allowed = SPILLS if (spec.name, problem.head_dim) == ("04_flash_registers", 128) else 0
+    assert all(fact.spill_bytes <= allowed for fact in made.facts), made.facts
+    assert "C75" not in made.log
