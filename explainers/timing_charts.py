@@ -39,6 +39,7 @@ CHARTS = {
     "bandwidth": "Bandwidth",
     "memory": "Memory",
     "roofline": "Roofline",
+    "ladder": "Ladder",
 }
 ALT = {
     "latency": "Median time of one run against the size, per kernel, with p10 to p90",
@@ -47,6 +48,7 @@ ALT = {
     "bandwidth": "Bandwidth of the bytes that must move, under the measured copy",
     "memory": "Bytes allocated for one run against the size",
     "roofline": "Each point's TFLOP/s against its FLOP per byte, under the measured roofs",
+    "ladder": "Each kernel's TFLOP/s at the size of the step, a bar with its idea, beside torch and the measured roofs",
 }
 Roofs = Mapping[str, Mapping[str, float]]  # source of times -> the roofs measured with them, as protocol.roofs gives
 LABEL_GAP = 0.05  # of the axis, between the names at the ends of two lines
@@ -76,6 +78,8 @@ NOTES = {
     "roofline": "The roofs were measured on the same GPU. The slope: a device-to-device copy. The flat lines: a kernel "
     "of fp32 multiply-adds, and torch's fp16 matrix product on tensor cores. Where tensor cores make one fp32 product, "
     f"it costs several fp16 products, and the fp16 roof is divided by as many: {_made_of_products()}.",
+    "ladder": "A bar for each kernel at the size of the step, in the order in which one was made from the other, with "
+    "its idea. Per cent: of its roof, which was measured on the same GPU. Dashed: torch. Solid: the roofs.",
 }
 _MEASURES = {  # kind -> column, title, column of the spread's low end and of its high end
     "latency": ("median_us", "time of one run", "p10_us", "p90_us"),
@@ -107,7 +111,7 @@ def chart(
     part = rows if part is None else part
     name = name or shown_name(baseline)
     over_sizes = partial(_over_sizes, kind)
-    return (roofline if kind == "roofline" else over_sizes)(rows, field, roofs, part, name)
+    return {"roofline": roofline, "ladder": ladder}.get(kind, over_sizes)(rows, field, roofs, part, name)
 
 
 @dataclass(frozen=True)
@@ -252,13 +256,16 @@ def _lines(sheet: _Sheet, x: alt.X, y: alt.Y, low: str | None, high: str | None)
 def _dots(sheet: _Sheet) -> alt.Chart:
     """The points; those of the clock's step are larger."""
     size = alt.when("datum.step == step").then(alt.value(170)).otherwise(alt.value(55))
+    dots = sheet.data.chart("points").mark_point(filled=True, opacity=1)
+    return dots.encode(size=size, color=sheet.colour, shape=_shape(sheet.points), tooltip=_tips(sheet))
+
+
+def _tips(sheet: _Sheet) -> list[alt.Tooltip]:
     titles = {  # six lines
         "line": "kernel", "said_size": sheet.field, "said_time": "median (p10 to p90)",
         "said_beside": f"beside {sheet.name}", "said_rate": "rate", "said_from": "from",
     }  # fmt: skip
-    tips = [alt.Tooltip(f"{column}:N", title=title) for column, title in titles.items()]
-    dots = sheet.data.chart("points").mark_point(filled=True, opacity=1)
-    return dots.encode(size=size, color=sheet.colour, shape=_shape(sheet.points), tooltip=tips)
+    return [alt.Tooltip(f"{column}:N", title=title) for column, title in titles.items()]
 
 
 def _dash() -> alt.StrokeDash:
@@ -413,6 +420,55 @@ def _roof_lines(low: float, high: float, roofs: Roofs) -> list[dict[str, Any]]:
     return lines
 
 
+def ladder(rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, name: str) -> alt.LayerChart:
+    """A bar for each kernel at the clock's size, in the catalogue's order: its idea above it, TFLOP/s and the share of
+    its roof behind it. torch's and the roofs that a kernel here has are lines across, named in the first row."""
+    rows = rows[rows.tflops.notna()]
+    sheet = _sheet(rows, field, part, name)
+    points = sheet.points[sheet.points.tflops.notna()]
+    own = points[points.kind == "kernel"]
+    bars = own.assign(idea=[_idea(label) for label in own.label])
+    across = _across(points[points.kind != "kernel"], rows, roofs, len(sizes(part, field)))
+    high = max([*bars.tflops, *across.tflops, 1e-3]) * 1.02
+    x = alt.X("tflops:Q", title="TFLOP/s", scale=alt.Scale(domain=[0, high], nice=False), axis=alt.Axis(grid=False))
+    place = {label: n for n, label in enumerate(labels(part))}
+    order = sorted(dict(zip(bars.line, bars.label)).items(), key=lambda pair: place[pair[1]])
+    y = alt.Y("line:N", axis=None, scale=alt.Scale(domain=["", *(line for line, _ in order)]))
+    base = sheet.data.chart("bars", bars).transform_filter("datum.step == step")
+    bar = base.mark_bar(height={"band": 0.3}, yOffset=8).encode(x=x, y=y, color=sheet.colour, tooltip=_tips(sheet))
+    text = base.mark_text(align="left", baseline="bottom", dx=4, dy=-3, limit=1000)
+    fixed = sheet.data.chart("across", across).transform_filter("datum.step == step")
+    dash = alt.StrokeDash("kind:N", legend=None, scale=alt.Scale(domain=["torch", "roof"], range=[[4, 4], [1, 0]]))
+    level = alt.Y("level:Q", axis=None, scale=None)
+    layers = [
+        fixed.mark_rule(color=AXIS, opacity=0.6, strokeWidth=1.5).encode(x=x, strokeDash=dash),
+        bar,
+        text.encode(x=alt.XDatum(0), y=y, text="idea:N"),
+        base.mark_text(align="left", baseline="middle", dx=6, dy=8).encode(x=x, y=y, text="said_rate:N"),
+        fixed.mark_text(color=AXIS, align="right", dx=-4).encode(x=x, y=level, text="said:N"),
+    ]
+    return sheet.data.layered(layers, HEIGHT)
+
+
+def _across(peers: pd.DataFrame, rows: pd.DataFrame, roofs: Roofs, steps: int) -> pd.DataFrame:
+    """The lines across the ladder, of every step: tflops, said, step, kind (torch or roof), level (pixels from the top
+    at which the name stands, so that neighbours do not meet)."""
+    found = [{"tflops": r.tflops, "said": r.line, "step": r.step, "kind": "torch"} for r in peers.itertuples()]
+    for roof in roofs.values():
+        for title, tflops in arithmetic_roofs(roof).items():
+            if title in set(rows.roof):
+                said = {"tflops": tflops, "said": f"{title}: {tflops:.4g} TFLOP/s", "kind": "roof"}
+                found += [{**said, "step": step} for step in range(1, steps + 1)]
+    made = pd.DataFrame(found, columns=["tflops", "said", "step", "kind"]).sort_values(["step", "tflops"])
+    return made.assign(level=8 + 13 * (made.groupby("step").cumcount() % 4))
+
+
+def _idea(label: str) -> str:
+    """A kernel's name and what it is about, from the line's label, which begins with the name."""
+    spec = KERNELS.get(label.split(" ")[0])
+    return f"{shown_name(label)}: {spec.idea}" if spec else shown_name(label)
+
+
 def at_steps(kind: str, part: pd.DataFrame, field: str) -> list[float]:
-    """Where each step stands on a chart's x axis; none on the roofline's."""
-    return [] if kind == "roofline" else sizes(part, field)
+    """Where each step stands on a chart's x axis; none on the roofline's and the ladder's."""
+    return [] if kind in ("roofline", "ladder") else sizes(part, field)

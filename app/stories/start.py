@@ -69,8 +69,8 @@ def make(shown: Shown) -> Stage:
 
 def spine(shown: Shown) -> list[Block]:
     """The ladder, each rung with its bytes on one problem and its recorded time."""
-    problem = shown.request.kernel.problem_type()
-    rungs = [spec for spec in TILING.kernels.values() if isinstance(problem, spec.problem_type)]
+    kind = shown.request.kernel.problem_type
+    problem, rungs = kind(), [spec for spec in TILING.kernels.values() if spec.problem_type is kind]
     requests = [Request(spec, problem, backend=shown.request.backend) for spec in rungs]
     counted, absent = running.traffic_of_each(requests)
     timed, said = ladder.times(rungs, tables.recorded("bench"))

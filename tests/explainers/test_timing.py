@@ -77,7 +77,24 @@ def test_the_roofline_says_a_size_once_at_each_place_under_the_lowest_point(show
     assert "04_flash_registers and torch efficient by 6." in timing_charts.NOTES["roofline"]
 
 
-@pytest.mark.parametrize("kind", timing_charts.CHARTS)
+def test_the_ladder_has_a_bar_for_each_kernel_and_the_roofs_that_they_have(shown, bench_table):
+    _, field, part, compared = shown
+    roofs = {bench_table[1].device: bench_table[1].roofs}
+    spec = timing_charts.chart("ladder", compared, field, "sdpa_efficient", roofs, part).to_dict()
+    bars, across = spec["datasets"]["bars"], spec["datasets"]["across"]
+    last = [bar for bar in bars if bar["step"] == len(timing.sizes(part, field))]
+    assert [bar["label"] for bar in sorted(last, key=lambda bar: bar["label"])] == list(of_family("dense"))
+    for bar in bars:
+        row = compared[(compared.label == bar["label"]) & (compared[field] == bar[field])].iloc[0]
+        assert bar["tflops"] == row.tflops and bar["idea"] == f"{row.label}: {KERNELS[row.label].idea}"
+        assert f"{row.roof_percent:.3g} % of {row.roof}" in bar["said_rate"]
+    named = {line["said"].split(":")[0] for line in across}
+    assert named == {"torch math", "torch efficient", "torch cudnn", *compared.roof} - {"copy"}
+    rows = next(layer["encoding"]["y"]["scale"]["domain"] for layer in spec["layer"] if layer["mark"]["type"] == "bar")
+    assert rows == ["", *of_family("dense")]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in timing_charts.CHARTS if kind != "ladder"])
 def test_every_chart_holds_the_slices_points_and_draws_their_spread(shown, bench_table, kind):
     _, field, _, compared = shown
     spec = timing_charts.chart(
