@@ -45,6 +45,13 @@ TERMS = {
     "sector": "32 neighbouring bytes of global memory, the least that is moved.",
     "line": "128 neighbouring bytes of global memory: four sectors.",
     "tensor core": "The part of a multiprocessor that multiplies small matrices for a whole warp in one instruction.",
+    "warpgroup": "Four neighbouring warps, 128 threads, whose tensor cores multiply together (wgmma).",
+    "copy engine": "The part of a multiprocessor that copies boxes of a tensor into shared memory when a thread asks "
+    "(TMA); beyond the tensor's edges it writes zeros.",
+    "producer": "A thread or a warp that does nothing but bring the next tiles.",
+    "consumer": "Warps that do nothing but compute with the tiles that a producer brings.",
+    "reference m": "The m that weights are taken against where it need not be the row's max: any gives the same softmax, "
+    "as long as nothing overflows.",
     "bfloat16": "A float of 16 bits: the range of fp32 with 8 of its 24 significant bits. Three of them add up to "
     "any fp32 number.",
     "occupancy": "The warps that a multiprocessor holds at once, of those that it could.",
