@@ -50,8 +50,8 @@ TERMS = {
     "(TMA); beyond the tensor's edges it writes zeros.",
     "producer": "A thread or a warp that does nothing but bring the next tiles.",
     "consumer": "Warps that do nothing but compute with the tiles that a producer brings.",
-    "reference m": "The m that weights are taken against where it need not be the row's max: any gives the same softmax, "
-    "as long as nothing overflows.",
+    "reference m": "The m that weights are taken against where it need not be the row's max: any m gives the same "
+    "softmax, as long as nothing overflows.",
     "bfloat16": "A float of 16 bits: the range of fp32 with 8 of its 24 significant bits. Three of them add up to "
     "any fp32 number.",
     "occupancy": "The warps that a multiprocessor holds at once, of those that it could.",
