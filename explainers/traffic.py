@@ -180,7 +180,7 @@ def chart(counted: Counted) -> alt.Chart:
             x=x,
             y=alt.Y("access:N", title=None, sort=order),
             yOffset=alt.YOffset("kernel:N", sort=kernels),
-            color=alt.Color("kernel:N", title=None, sort=None, legend=alt.Legend(orient="top"), scale=scale),
+            color=alt.Color("kernel:N", title=None, sort=None, legend=alt.Legend(orient="top", columns=3), scale=scale),
             tooltip=[
                 "kernel:N",
                 alt.Tooltip("access:N", title="access"),

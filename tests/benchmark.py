@@ -31,6 +31,7 @@ from browser.stepping import choose, rail  # noqa: E402
 from kernels.build import Mode, disassembly  # noqa: E402
 from kernels.catalog import KERNELS  # noqa: E402
 from kernels.core.request import Request, Scope  # noqa: E402
+from kernels.core.spec import runs_on  # noqa: E402
 from kernels.families.dense.problem import DenseProblem  # noqa: E402
 from kernels.run import execute, workers  # noqa: E402
 from kernels.trace.probes import sites_of  # noqa: E402
@@ -124,6 +125,8 @@ def machine_code():
         for arch in ("sm_80", "sm_90a", "sm_100a"):
             first, again = [], []
             for kernel in KERNELS.values():
+                if kernel.requires and not runs_on(kernel.requires, arch):
+                    continue
                 case = next(iter(kernel.problem_type.check_cases(kernel)))
                 for times in (first, again):
                     start = time.perf_counter()
