@@ -3,7 +3,7 @@
 //
 //   mma<T>(C, A, b0, b1)      C += A @ B, T times T added up in fp32; T is half or bfloat16. Lanes hold of A, B and C what
 //                             ptx.cuh says of mma_m16n8k16.    HMMA
-//   mma_half_sums(C, A, b0, b1)   the same of half, added up in half: C is rounded to it before and after    HMMA
+//   mma<T, 16>(C, A, b0, b1)  the same of half, added up in half: C is rounded to it before and after    HMMA
 //   pair<T>(low, high)        two floats, each rounded to the nearest T, in a word, the first in its low half
 //
 //   cp_async_commit()         closes a group: this thread's copies since the last one
@@ -44,3 +44,9 @@ template <int N> __device__ __forceinline__ void cp_async_wait_group() {
 #else
 #include "mma.h"
 #endif
+
+template <class T, int BITS>
+__device__ __forceinline__ void mma(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1) {
+  if constexpr (BITS == 16) mma_half_sums(C, A, b0, b1);
+  else mma<T>(C, A, b0, b1);
+}

@@ -73,11 +73,6 @@ args = [
 item = "query tile"
 */
 #include "fragments.cuh"
-#if BF16
-using T = bfloat16;
-#else
-using T = half;
-#endif
 #define PARTS (BLOCK_Q >= 64 && HEAD_DIM < 256 ? 2 : 1)  // a warp has 32 rows, or 16; 16 are what an mma multiplies
 #define WARP_ROWS (16 * PARTS)
 #define THREADS (BLOCK_Q / WARP_ROWS * 32)
@@ -94,15 +89,6 @@ __device__ __forceinline__ int place_of(int row, int dim) {
   return row * HEAD_DIM + dim / 64 * 64 + (SWIZZLE ? dim % 64 ^ row % 8 * 8 : dim % 64);
 }
 
-// C += A @ B   [16, 8] += [16, 16] @ [16, 8], as the lanes of a warp hold them
-__device__ __forceinline__ void multiply(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1) {
-#if SUM_BITS == 16
-  mma_half_sums(C, A, b0, b1);
-#else
-  mma<T>(C, A, b0, b1);
-#endif
-}
-
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head, and lse, the logarithm of each row's sum.
 //   Q_gmem, O_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_gmem, V_gmem  [batch, kv_heads, keys, HEAD_DIM]
 //   LSE_gmem  [batch, num_heads, seq_len]
@@ -114,27 +100,22 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
   T* K_smem = Q_smem + BLOCK_Q * HEAD_DIM;   // [BLOCK_KV, HEAD_DIM]
   T* V_smem = K_smem + TILE;                 // [BLOCK_KV, HEAD_DIM]
   const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * WARP_ROWS, first_row = blockIdx.x * BLOCK_Q;
-  const int batch = blockIdx.y / z.num_heads, head = blockIdx.y % z.num_heads, kv = head / (z.num_heads / z.kv_heads);
-  const long long first = (long long)batch * z.num_heads * z.seq_len;
-  const long long q_first = first * HEAD_DIM + (long long)head * z.q_head + (long long)first_row * z.q_row;
-  const long long kv_first = (long long)batch * z.kv_heads * z.keys * HEAD_DIM + (long long)kv * z.kv_head;
+  const Begin begin(z, blockIdx.y / z.num_heads, blockIdx.y % z.num_heads);
   const int seen = CAUSAL ? min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset) : z.keys;
   const int open = CAUSAL ? min(z.keys, first_row + warp_row + z.offset + 1) : z.keys;  // keys that all its rows see
   PROBE_BEGIN();
-  auto place = [&](int tile, int part) {
-    return Place(first_row + warp_row + part * 16, tile, z.seq_len, z.keys, z.offset, z.scale);
-  };
+  auto place = [&](int tile, int part) { return Place(first_row + warp_row + part * 16, tile, z); };
 
   PROBE_MARK(load_q, first_row);
   for (int i = threadIdx.x * 8; i < BLOCK_Q * HEAD_DIM; i += THREADS * 8) {
-    const int row = i / HEAD_DIM, dim = i % HEAD_DIM;
-    float4 q8 = make_float4(0.f, 0.f, 0.f, 0.f);
+    const int row = i / HEAD_DIM, dim = i % HEAD_DIM, to = place_of(row, dim);
+    float4 q4 = make_float4(0.f, 0.f, 0.f, 0.f);  // eight numbers
     if (first_row + row < z.seq_len) {
-      PROBE_LOAD(Q_gmem, q_first + (long long)row * z.q_row + dim, 16);
-      q8 = ldg<float4>(&Q_gmem[q_first + (long long)row * z.q_row + dim]);
+      PROBE_LOAD(Q_gmem, begin.q + (long long)(first_row + row) * z.q_row + dim, 16);
+      q4 = ldg<float4>(&Q_gmem[begin.q + (long long)(first_row + row) * z.q_row + dim]);
     }
-    PROBE_STORE(Q_smem, place_of(row, dim), 16);
-    sts<float4>(&Q_smem[place_of(row, dim)], q8);
+    PROBE_STORE(Q_smem, to, 16);
+    sts<float4>(&Q_smem[to], q4);
   }
 
   float O[PARTS][HEAD_DIM / 2] = {}, m[PARTS][2], l[PARTS][2] = {}, rescale[2];
@@ -144,19 +125,19 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
     PROBE_MARK(load_tile, tile);
     const int first_col = tile * BLOCK_KV;
     _Pragma("unroll 4") for (int i = threadIdx.x * 8; i < TILE; i += THREADS * 8) {
-      const int row = i / HEAD_DIM, dim = i % HEAD_DIM;
-      const long long from = kv_first + (long long)(first_col + row) * z.kv_row + dim;
-      float4 k8 = make_float4(0.f, 0.f, 0.f, 0.f), v8 = k8;
+      const int row = i / HEAD_DIM, dim = i % HEAD_DIM, to = place_of(row, dim);
+      const long long from = begin.kv + (long long)(first_col + row) * z.kv_row + dim;
+      float4 k4 = make_float4(0.f, 0.f, 0.f, 0.f), v4 = k4;
       if (first_col + row < z.keys) {
         PROBE_LOAD(K_gmem, from, 16);
-        k8 = ldg<float4>(&K_gmem[from]);
+        k4 = ldg<float4>(&K_gmem[from]);
         PROBE_LOAD(V_gmem, from, 16);
-        v8 = ldg<float4>(&V_gmem[from]);
+        v4 = ldg<float4>(&V_gmem[from]);
       }
-      PROBE_STORE(K_smem, place_of(row, dim), 16);
-      sts<float4>(&K_smem[place_of(row, dim)], k8);
-      PROBE_STORE(V_smem, place_of(row, dim), 16);
-      sts<float4>(&V_smem[place_of(row, dim)], v8);
+      PROBE_STORE(K_smem, to, 16);
+      sts<float4>(&K_smem[to], k4);
+      PROBE_STORE(V_smem, to, 16);
+      sts<float4>(&V_smem[to], v4);
     }
     __syncthreads();
 
@@ -176,8 +157,8 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
         PROBE_LDMATRIX(K_smem, from, 16);
         ldmatrix(K_rmem, &K_smem[from]);
         UNROLL for (int part = 0; part < PARTS; ++part) {
-          multiply(four(S[part], n / 8), Q_rmem[part], K_rmem[0], K_rmem[1]);
-          multiply(four(S[part], n / 8 + 1), Q_rmem[part], K_rmem[2], K_rmem[3]);
+          mma<T, SUM_BITS>(four(S[part], n / 8), Q_rmem[part], K_rmem[0], K_rmem[1]);
+          mma<T, SUM_BITS>(four(S[part], n / 8 + 1), Q_rmem[part], K_rmem[2], K_rmem[3]);
         }
       }
     }
@@ -190,7 +171,7 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
     unsigned P[PARTS][BLOCK_KV / 4];
     UNROLL for (int part = 0; part < PARTS; ++part) {
       softmax_tile(S[part], m[part], l[part], rescale, place(tile, part) PROBE_PASS);
-      pack<T>(P[part], S[part]);
+      pack(P[part], S[part]);
       rescale_rows(O[part], rescale);
     }
 
@@ -203,8 +184,8 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
         PROBE_LDMATRIX(V_smem, from, 16);
         ldmatrix_trans(V_rmem, &V_smem[from]);
         UNROLL for (int part = 0; part < PARTS; ++part) {
-          multiply(four(O[part], d / 8), four(P[part], n / 16), V_rmem[0], V_rmem[1]);
-          multiply(four(O[part], d / 8 + 1), four(P[part], n / 16), V_rmem[2], V_rmem[3]);
+          mma<T, SUM_BITS>(four(O[part], d / 8), four(P[part], n / 16), V_rmem[0], V_rmem[1]);
+          mma<T, SUM_BITS>(four(O[part], d / 8 + 1), four(P[part], n / 16), V_rmem[2], V_rmem[3]);
         }
       }
     }
@@ -215,8 +196,6 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
 
   PROBE_MARK(write, first_row);
   UNROLL for (int part = 0; part < PARTS; ++part) {
-    const long long o_first = first * HEAD_DIM + (long long)head * z.q_head;
-    const long long lse_first = first + (long long)head * z.seq_len;
-    write_rows(O_gmem, LSE_gmem, o_first, lse_first, z.q_row, O[part], m[part], l[part], place(0, part) PROBE_PASS);
+    write_rows(O_gmem, LSE_gmem, begin, z.q_row, O[part], m[part], l[part], place(0, part) PROBE_PASS);
   }
 }

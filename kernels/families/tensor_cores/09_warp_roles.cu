@@ -100,11 +100,6 @@ item = "query tile"
 */
 #include "hopper.cuh"
 #include "fragments.cuh"
-#if BF16
-using T = bfloat16;
-#else
-using T = half;
-#endif
 #define WARPGROUPS (BLOCK_Q / 64)          // that compute; one more loads
 #define THREADS (128 * (WARPGROUPS + 1))
 #define PANELS (HEAD_DIM / 64)             // 64 dims are 128 bytes, which is as wide as a swizzle reaches
@@ -187,13 +182,12 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
       const int kv = work.head / (z.num_heads / z.kv_heads);
 #ifdef PROBED
       const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only named by probes
-      const long long q_first = (long long)work.batch * z.num_heads * z.seq_len * HEAD_DIM + (long long)work.head * z.q_head;
-      const long long kv_first = (long long)work.batch * z.kv_heads * z.keys * HEAD_DIM + (long long)kv * z.kv_head;
+      const Begin begin(z, work.batch, work.head);
 #endif
       barrier_expect(&Q_full[Q_turn.stage], BLOCK_Q * HEAD_DIM * 2);
       for (int panel = 0; panel < PANELS; ++panel) {
         const int to = (Q_turn.stage * PANELS + panel) * BLOCK_Q * 64;
-        PROBE_TMA(Q_gmem, q_first + (long long)first_row * z.q_row + panel * 64, BLOCK_Q * 128, first_row);
+        PROBE_TMA(Q_gmem, begin.q + (long long)first_row * z.q_row + panel * 64, BLOCK_Q * 128, first_row);
         PROBE_TMA_SMEM(Q_smem, to, BLOCK_Q * 128, first_row);
         tma_load(&Q_smem[to], &Q_map, &Q_full[Q_turn.stage], panel * 64, first_row, work.head, work.batch);
       }
@@ -204,7 +198,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
         barrier_expect(&K_full[turn.stage], TILE * 2);
         for (int panel = 0; panel < PANELS; ++panel) {
           const int to = turn.stage * TILE + panel * BLOCK_KV * 64;
-          PROBE_TMA(K_gmem, kv_first + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
+          PROBE_TMA(K_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
           PROBE_TMA_SMEM(K_smem, to, BLOCK_KV * 128, tile);
           tma_load(&K_smem[to], &K_map, &K_full[turn.stage], panel * 64, first_col, kv, work.batch);
         }
@@ -212,7 +206,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
         barrier_expect(&V_full[turn.stage], TILE * 2);
         for (int panel = 0; panel < PANELS; ++panel) {
           const int to = turn.stage * TILE + panel * BLOCK_KV * 64;
-          PROBE_TMA(V_gmem, kv_first + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
+          PROBE_TMA(V_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
           PROBE_TMA_SMEM(V_smem, to, BLOCK_KV * 128, tile);
           tma_load(&V_smem[to], &V_map, &V_full[turn.stage], panel * 64, first_col, kv, work.batch);
         }
@@ -282,7 +276,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     const Work work = told();
     if (!work.tiles) return;
     const int first_row = work.first_row;
-    auto place = [&](int tile) { return Place(first_row + warp_row, tile, z.seq_len, z.keys, z.offset, z.scale); };
+    auto place = [&](int tile) { return Place(first_row + warp_row, tile, z); };
     const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // keys that all its rows see
     UNROLL for (int i = 0; i < HEAD_DIM / 2; ++i) O[i] = 0.f;
     m[0] = m[1] = -INFINITY, l[0] = l[1] = 0.f;
@@ -298,7 +292,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
 
       PROBE_MARK(softmax, tile);
       softmax_tile(S, m, l, rescale, at PROBE_PASS);
-      pack<T>(P, S);
+      pack(P, S);
       rescale_rows(O, rescale);
 
       multiply_values(tile);
@@ -311,8 +305,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     free(&Q_free[Q_turn.stage]);
 
     PROBE_MARK(write, first_row);
-    const long long first = (long long)work.batch * z.num_heads * z.seq_len;
-    const long long o_first = first * HEAD_DIM + (long long)work.head * z.q_head;
-    write_rows(O_gmem, LSE_gmem, o_first, first + (long long)work.head * z.seq_len, z.q_row, O, m, l, place(0) PROBE_PASS);
+    const Begin begin(z, work.batch, work.head);
+    write_rows(O_gmem, LSE_gmem, begin, z.q_row, O, m, l, place(0) PROBE_PASS);
   }
 }

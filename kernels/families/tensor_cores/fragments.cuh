@@ -6,6 +6,11 @@
 #define UNROLL _Pragma("unroll")       // of loops over arrays, because otherwise these would not stay in registers
 #define NO_UNROLL _Pragma("unroll 1")
 #define LOG2_E 1.44269504f             // e^x = 2^(x log2 e), which is one instruction of the GPU, where expf takes eight
+#if BF16
+using T = bfloat16;
+#else
+using T = half;
+#endif
 #ifdef PROBED
 #define ROW_TOTAL(v) group_sum<4>(v)   // four lanes share a row; only a probe asks for their sum before the end
 #else
@@ -17,15 +22,26 @@ template <class Word, int N> __device__ __forceinline__ Word (&four(Word (&r)[N]
   return reinterpret_cast<Word(&)[4]>(r[4 * i]);
 }
 
+// Where a query head of a sequence begins, in elements: in Q and O, in K and V, in LSE
+struct Begin {
+  long long q, kv, lse;
+  template <class Sizes>
+  __device__ __forceinline__ Begin(const Sizes& z, int batch, int head)
+      : q((long long)batch * z.num_heads * z.seq_len * HEAD_DIM + (long long)head * z.q_head),
+        kv((long long)batch * z.kv_heads * z.keys * HEAD_DIM + (long long)(head / (z.num_heads / z.kv_heads)) * z.kv_head),
+        lse((long long)(batch * z.num_heads + head) * z.seq_len) {}
+};
+
 // Where a lane's part of a tile of scores lies: rows `row` and `row` + 8 (queries of the head), columns from `col` on
 // (its keys). scale: what the scores are multiplied with.
 struct Place {
   int row, col, tile, seq_len, keys, offset;
   float scale;
   bool leads;  // one of the four lanes that share a row logs for it
-  __device__ __forceinline__ Place(int warp_row, int tile, int seq_len, int keys, int offset, float scale)
+  template <class Sizes>
+  __device__ __forceinline__ Place(int warp_row, int tile, const Sizes& z)
       : row(warp_row + threadIdx.x % 32 / 4), col(tile * BLOCK_KV + 2 * (threadIdx.x % 4)), tile(tile),
-        seq_len(seq_len), keys(keys), offset(offset), scale(scale), leads(threadIdx.x % 4 == 0) {}
+        seq_len(z.seq_len), keys(z.keys), offset(z.offset), scale(z.scale), leads(threadIdx.x % 4 == 0) {}
   __device__ __forceinline__ int row_of(int i) const { return row + i / 2 % 2 * 8; }        // of element i
   __device__ __forceinline__ int col_of(int i) const { return col + i / 4 * 8 + i % 2; }
   __device__ __forceinline__ bool sees(int i) const {
@@ -117,7 +133,7 @@ __device__ __forceinline__ void softmax_tile(float (&S)[N], float (&m)[2], float
 }
 
 // The weights as the tensor cores take them: pairs of T, in the order of A
-template <class T, int N> __device__ __forceinline__ void pack(unsigned (&P)[N], const float (&S)[2 * N]) {
+template <int N> __device__ __forceinline__ void pack(unsigned (&P)[N], const float (&S)[2 * N]) {
   UNROLL for (int i = 0; i < N; ++i) P[i] = pair<T>(S[2 * i], S[2 * i + 1]);
 }
 
@@ -126,13 +142,13 @@ template <int N> __device__ __forceinline__ void rescale_rows(float (&O)[N], con
 }
 
 // O / l as T, and lse = m + log l, of the warp's rows that there are; 0 and -inf for a row that has seen no key
-//   O_gmem, LSE_gmem    of all heads; this one's row 0 is at o_first and at lse_first, the next row row_step further
+//   O_gmem, LSE_gmem    of all heads; `begin` says where this one's row 0 is; the next row of O is row_step further
 // A lane has two neighbouring columns of every eight. The four lanes of a row exchange theirs, so that each has eight
 // neighbours of every 32, and stores them as 16 bytes.
-template <class T, int N>
-__device__ __forceinline__ void write_rows(T* O_gmem, float* LSE_gmem, long long o_first, long long lse_first,
-                                           long long row_step, const float (&O)[N], const float (&m)[2],
-                                           const float (&l)[2], const Place& at PROBE_REF) {
+template <int N>
+__device__ __forceinline__ void write_rows(T* O_gmem, float* LSE_gmem, const Begin& begin, long long row_step,
+                                           const float (&O)[N], const float (&m)[2], const float (&l)[2],
+                                           const Place& at PROBE_REF) {
   const int t = threadIdx.x % 4;
   UNROLL for (int r = 0; r < 2; ++r) {
     const int row = at.row + r * 8;
@@ -152,7 +168,7 @@ __device__ __forceinline__ void write_rows(T* O_gmem, float* LSE_gmem, long long
         (t / 2 ? v[i] : v[i + 2]) = other;
       }
       if (row < at.seq_len) {
-        const long long place = o_first + row * row_step + first * 2 + 8 * t;
+        const long long place = begin.q + row * row_step + first * 2 + 8 * t;
         const float4 words = make_float4(__uint_as_float(v[0]), __uint_as_float(v[1]), __uint_as_float(v[2]),
                                          __uint_as_float(v[3]));
         PROBE_STORE(O_gmem, place, 16);
@@ -161,8 +177,8 @@ __device__ __forceinline__ void write_rows(T* O_gmem, float* LSE_gmem, long long
     }
     if (at.leads && row < at.seq_len) {
       const float lse = total == 0.f ? -INFINITY : at.scale * m[r] + logf(total);
-      PROBE_STORE(LSE_gmem, lse_first + row, 4);
-      stg<float>(&LSE_gmem[lse_first + row], lse);
+      PROBE_STORE(LSE_gmem, begin.lse + row, 4);
+      stg<float>(&LSE_gmem[begin.lse + row], lse);
     }
   }
 }
