@@ -475,10 +475,12 @@ def _tell(
     where = f"Tile {tile}: " if tile >= 0 and (not ordinary or group in ("scores", "output")) else ""
     finite = bool(np.isfinite(part.value).all())
     if group == "scores":
-        top = part.loc[part.value.idxmax()]
         keys = (
             f"keys {int(part.col.min())} to {int(part.col.max())}" if len(part) > 1 else f"key {int(part.col.iloc[0])}"
         )
+        if part.value.isna().all():
+            return f"{where}the row's scores with {keys} are NaN.", True
+        top = part.loc[part.value.idxmax()]
         return f"{where}the row's scores with {keys}; the largest is {top.value:.4g}, at key {int(top.col)}.", False
     if group == "refused":
         said = f"against the reference m the row's weights add up to {values['refused'][0]:,.4g}"

@@ -128,6 +128,13 @@ def test_an_optimistic_kernel_says_when_a_tile_is_refused_and_when_its_reference
     assert labels[:2] == ["reference m", "max in float64"]
 
 
+def test_a_missing_wait_shows_on_the_cpu_too(cpu_run):
+    settings = (*small_tiles("08_pipeline"), ("WAIT", 0))
+    run = cpu_run("08_pipeline", SixteenBitProblem(128, num_heads=1), settings, Scope(1))
+    story = online_softmax.explain(run, 20)
+    assert story.tone == "bad" and "A missing wait: nobody knows whether the tile has come" in story.summary
+
+
 def test_a_row_that_sees_no_key_is_refused_with_the_first_that_does(cpu_run):
     problem = SixteenBitProblem(100, seq_len_kv=40, num_heads=1, causal=True)
     run = cpu_run("06_mma", problem, small_tiles("06_mma"), Scope(3))
