@@ -26,7 +26,7 @@ from kernels.timing.rows import SIZES, problem_text, settings_text
 
 KIND = "duels"
 PEER = "sdpa_cudnn"
-FROM_RUNG = 10
+FROM_RUNG = 11
 TOKENS, WIDTH = 16384, 2048  # batch * seq_len and num_heads * head_dim of the square problems
 ROUNDS, SECONDS, SETS = 5, 0.05, 3
 TIME_LIMIT = 300.0  # seconds for one problem

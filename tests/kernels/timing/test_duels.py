@@ -19,7 +19,7 @@ def test_the_problems_are_those_of_the_table_and_each_there_once():
         (d, c, t) for d in (64, 128) for c in (False, True) for t in ("float16", "bfloat16")
     }
     assert {p.scores for p in made} == {"random", "rising", "sink", "low_rank"}
-    assert duels.names() == ["10_overlap", "11_optimistic"]
+    assert duels.names() == ["11_overlap", "12_optimistic"]
 
 
 @pytest.mark.parametrize("device", tables.recorded(duels.KIND))

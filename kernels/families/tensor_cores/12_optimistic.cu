@@ -2,14 +2,14 @@
 title = "FlashAttention, optimistic"
 idea = """any reference m gives the exact softmax as long as nothing overflows: take exponentials against the m of the tiles \
 before, look at their sums, and do a tile again only where these are too large."""
-changed_from = "10_overlap"
+changed_from = "11_overlap"
 changed = "no maximum on the fast path, and P in two sets of registers; long query tiles first."
 costs = "weights above 1 are rounded more coarsely; a tile whose sums are refused costs a second softmax and no overlap."
 limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_90a alone; one block per multiprocessor."
 source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608; \
 PTX ISA 8.0, sections on wgmma, mbarrier and cp.async.bulk.tensor."""
 family = "tensor_cores"
-rung = 11
+rung = 12
 requires = "sm_90a"
 tensor_products = 1
 
@@ -78,7 +78,7 @@ BLOCK_KV = 96
 
 [[conditions]]
 must = "head_dim < 256"
-message = "P in two sets of registers leaves no room for heads of {head_dim} numbers. Choose 128 or 64, or 10_overlap."
+message = "P in two sets of registers leaves no room for heads of {head_dim} numbers. Choose 128 or 64, or 11_overlap."
 [[conditions]]
 must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64"
 message = "Three warpgroups have 160 registers for each thread: with heads of {head_dim} numbers they hold tiles of 64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."
@@ -103,12 +103,9 @@ args = [
 ]
 item = "query tile"
 */
-#include "hopper.cuh"
-#include "fragments.cuh"
+#include "wgmma_tiles.cuh"
 #define WARPGROUPS (BLOCK_Q / 64)          // that compute; one more loads
 #define THREADS (128 * (WARPGROUPS + 1))
-#define PANELS (HEAD_DIM / 64)             // 64 dims are 128 bytes, which is as wide as a swizzle reaches
-#define TILE (BLOCK_KV * HEAD_DIM)         // elements of a tile of K or V
 
 // What the kernel works on, but for the tensors.
 struct Sizes {
@@ -118,11 +115,7 @@ struct Sizes {
   float scale;
 };
 
-// What a block works on next: a query tile of a head, and how many tiles of keys some of its rows see; 0: nothing is left
-struct Work {
-  int first_row, head, batch, tiles;
-};
-// By its number. Only the producer divides; the consumers are told. Where the mask is causal and blocks take several, the
+// The work of a number. Only the producer divides; the consumers are told. Where the mask is causal and blocks take several, the
 // long ones come first, so that the last to end is short: of `near` heads the last query tiles, then those before them.
 __device__ __forceinline__ Work work_of(int number, const Sizes& z) {
   const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q;
@@ -136,14 +129,6 @@ __device__ __forceinline__ Work work_of(int number, const Sizes& z) {
   const int tiles = number < z.query_tiles ? (seen + BLOCK_KV - 1) / BLOCK_KV : 0;
   return {first_row, any_head % z.num_heads, any_head / z.num_heads, tiles};
 }
-
-// Which stage is used next, and the parity of its barriers' phase
-template <int COUNT> struct Turn {
-  int stage = 0, parity = 0;
-  __device__ __forceinline__ void next() {
-    if (++stage == COUNT) stage = 0, parity ^= 1;
-  }
-};
 
 // P = exp(S - m) against the m of the tiles before, whatever the largest score is; its sums over this lane's columns
 __device__ __forceinline__ void weigh(unsigned (&P)[BLOCK_KV / 4], float (&sum)[2], const float (&S)[BLOCK_KV / 2],
@@ -230,56 +215,50 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
     Turn<STAGES> turn;
-    auto tell = [&](const Work& work) {
-      barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
-      const int said[4] = {work.first_row, work.head, work.batch, work.tiles};
-      for (int i = 0; i < 4; ++i) {
-        PROBE_STORE(work_smem, 4 * Q_turn.stage + i, 4);
-        sts<int>(&work_smem[4 * Q_turn.stage + i], said[i]);
-      }
-    };
     Work work = work_of(blockIdx.x, z);
     NO_UNROLL for (; work.tiles; Q_turn.next()) {
-      const int next = gridDim.x + atomic_next(counter_gmem, z.query_tiles - 1), first_row = work.first_row;
-      PROBE_MARK(load_q, first_row);
-      tell(work);
-      const int kv = work.head / (z.num_heads / z.kv_heads);
+      const int next = gridDim.x + atomic_next(counter_gmem, z.query_tiles - 1);
+      const int first_row = work.first_row, batch = work.batch, head = work.head, kv = head / (z.num_heads / z.kv_heads);
 #ifdef PROBED
       const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only named by probes
-      const Begin begin(z, work.batch, work.head);
+      const Begin begin(z, batch, head);
 #endif
+      PROBE_MARK(load_q, first_row);
+      barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
+      tell(work_smem, Q_turn.stage, work PROBE_PASS);
       barrier_expect(&Q_full[Q_turn.stage], BLOCK_Q * HEAD_DIM * 2);
       for (int panel = 0; panel < PANELS; ++panel) {
         const int to = (Q_turn.stage * PANELS + panel) * BLOCK_Q * 64;
         PROBE_TMA(Q_gmem, begin.q + (long long)first_row * z.q_row + panel * 64, BLOCK_Q * 128, first_row);
         PROBE_TMA_SMEM(Q_smem, to, BLOCK_Q * 128, first_row);
-        tma_load(&Q_smem[to], &Q_map, &Q_full[Q_turn.stage], panel * 64, first_row, work.head, work.batch);
+        tma_load(&Q_smem[to], &Q_map, &Q_full[Q_turn.stage], panel * 64, first_row, head, batch);
       }
       NO_UNROLL for (int tile = 0; tile < work.tiles; ++tile, turn.next()) {
-        const int first_col = tile * BLOCK_KV;
+        const int first_col = tile * BLOCK_KV, stage = turn.stage;
         PROBE_MARK(prefetch_tile, tile);
-        barrier_wait(&K_free[turn.stage], turn.parity ^ 1);
-        barrier_expect(&K_full[turn.stage], TILE * 2);
+        barrier_wait(&K_free[stage], turn.parity ^ 1);
+        barrier_expect(&K_full[stage], TILE * 2);
         for (int panel = 0; panel < PANELS; ++panel) {
-          const int to = turn.stage * TILE + panel * BLOCK_KV * 64;
+          const int to = stage * TILE + panel * BLOCK_KV * 64;
           PROBE_TMA(K_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
           PROBE_TMA_SMEM(K_smem, to, BLOCK_KV * 128, tile);
-          tma_load(&K_smem[to], &K_map, &K_full[turn.stage], panel * 64, first_col, kv, work.batch);
+          tma_load(&K_smem[to], &K_map, &K_full[stage], panel * 64, first_col, kv, batch);
         }
-        barrier_wait(&V_free[turn.stage], turn.parity ^ 1);
-        barrier_expect(&V_full[turn.stage], TILE * 2);
+        barrier_wait(&V_free[stage], turn.parity ^ 1);
+        barrier_expect(&V_full[stage], TILE * 2);
         for (int panel = 0; panel < PANELS; ++panel) {
-          const int to = turn.stage * TILE + panel * BLOCK_KV * 64;
+          const int to = stage * TILE + panel * BLOCK_KV * 64;
           PROBE_TMA(V_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
           PROBE_TMA_SMEM(V_smem, to, BLOCK_KV * 128, tile);
-          tma_load(&V_smem[to], &V_map, &V_full[turn.stage], panel * 64, first_col, kv, work.batch);
+          tma_load(&V_smem[to], &V_map, &V_full[stage], panel * 64, first_col, kv, batch);
         }
       }
       work = work_of(next, z);
     }
     const int stage = Q_turn.stage;
     PROBE_MARK(nothing_left, stage);
-    tell({});
+    barrier_wait(&Q_free[stage], Q_turn.parity ^ 1);
+    tell(work_smem, stage, {} PROBE_PASS);
     barrier_arrive(&Q_full[stage]);  // the consumers read that nothing is left, and end
     return;
   }
@@ -287,8 +266,8 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   if (WARPGROUPS > 1) take_registers<WARPGROUPS == 3 ? 160 : 232>();
   PROBE_ROLE(consumer);
   const int group_row = (warpgroup - 1) * 64, warp_row = group_row + threadIdx.x / 32 % 4 * 16;
-  const unsigned long long Q_operand = operand(&Q_smem[group_row * 64], 16, 1024);
-  const unsigned long long K_operand = operand(K_smem, 16, 1024), V_operand = operand(V_smem, BLOCK_KV * 128, V_STRIDE);
+  const unsigned long long Q_operand = rows_operand(&Q_smem[group_row * 64]);
+  const unsigned long long K_operand = rows_operand(K_smem), V_operand = values_operand(V_smem);
   float S[BLOCK_KV / 2], O[HEAD_DIM / 2], m[2], l[2], rescale[2];
   unsigned P[BLOCK_KV / 4], P_next[BLOCK_KV / 4];
   Turn<STAGES> K_turn, V_turn;
@@ -301,44 +280,23 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     const unsigned long long q = operand_at(Q_operand, Q_turn.stage * BLOCK_Q * HEAD_DIM * 2);
     const unsigned long long k = operand_at(K_operand, K_turn.stage * TILE * 2);
     if (threadIdx.x % 128 == 0) PROBE_PRODUCT(K_smem, K_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
-    product_begin();
-    UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
-      const int panel = d / 64 * 64, within = d % 64;
-      Product<T, BLOCK_KV>::shared(S, operand_at(q, (panel * BLOCK_Q + within) * 2),
-                                   operand_at(k, (panel * BLOCK_KV + within) * 2), d > 0);
-    }
-    product_end();
+    start_scores(S, q, k);
   };
   // Sets off O += P @ V   [64, HEAD_DIM]
   auto multiply_values = [&](int tile, unsigned (&P)[BLOCK_KV / 4]) {
     PROBE_MARK(output, tile);
     barrier_wait(&V_full[V_turn.stage], V_turn.parity);
     const unsigned long long v = operand_at(V_operand, V_turn.stage * TILE * 2);
-    settle(P), settle(O);
     if (threadIdx.x % 128 == 0) PROBE_PRODUCT(V_smem, V_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
-    product_begin();
-    UNROLL for (int k = 0; k < BLOCK_KV; k += 16) {
-      Product<T, HEAD_DIM>::registers(O, &P[k / 4], operand_at(v, k * 128), 1);
-    }
-    product_end();
-  };
-  // What the producer said of the query tile whose Q has come
-  auto told = [&]() {
-    const int stage = Q_turn.stage;
-    PROBE_MARK(wait_q, stage);
-    barrier_wait(&Q_full[stage], Q_turn.parity);
-    int said[4] = {};
-    for (int i = 0; i < 4 && threadIdx.x % 32 == 0; ++i) {  // the lane that will free the stage
-      PROBE_LOAD(work_smem, 4 * stage + i, 4);
-      said[i] = lds<int>(&work_smem[4 * stage + i]);
-    }
-    UNROLL for (int i = 0; i < 4; ++i) said[i] = warp_uniform(said[i]);
-    return Work{said[0], said[1], said[2], said[3]};
+    start_outputs(O, P, v);
   };
   // The next query tile, its first product set off. After the last there is a product that nobody reads, but an `if`
   // around it would make ptxas wait after every product.
   auto begin = [&]() {
-    const Work work = told();
+    const int stage = Q_turn.stage;
+    PROBE_MARK(wait_q, stage);
+    barrier_wait(&Q_full[stage], Q_turn.parity);
+    const Work work = told(work_smem, stage PROBE_PASS);
     if (work.tiles) barrier_wait(&K_full[K_turn.stage], K_turn.parity);
     multiply_keys(0);
     return work;

@@ -1,17 +1,16 @@
 /*
-title = "FlashAttention by warp roles"
-idea = """one thread asks the copy engine for whole tiles (TMA), two warpgroups do nothing but multiply (wgmma) and \
-exponentiate; barriers in shared memory say what has come and what is free."""
-changed_from = "08_pipeline"
-changed = """a producer in place of copies by everyone; products of 64 rows by a warpgroup, whose operands the tensor \
-cores fetch from shared memory themselves; a block stays on its multiprocessor and takes query tiles from a counter."""
-costs = """a warpgroup of threads of which one loads; products and softmax take turns, so the tensor cores wait for \
-the exponentials."""
+title = "FlashAttention, overlapped"
+idea = """the products of one tile run while the exponentials of the next are taken, and two warpgroups take turns on \
+the tensor cores (ping-pong)."""
+changed_from = "10_warp_roles"
+changed = """Q @ K^T of a tile is set off together with P @ V of the tile before, that of the next query tile before the \
+rows of this one are written; a barrier by number passes the tensor cores on."""
+costs = "S, P and O in registers at once; a second tile of Q in shared memory."
 limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_90a alone; one block per multiprocessor."
 source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608; \
 PTX ISA 8.0, sections on wgmma, mbarrier and cp.async.bulk.tensor."""
 family = "tensor_cores"
-rung = 9
+rung = 11
 requires = "sm_90a"
 tensor_products = 1
 
@@ -31,7 +30,7 @@ values = [1, 2]
 meaning = "how many tiles of K, and of V, are in shared memory or on their way"
 
 [constants.Q_STAGES]
-default = 1
+default = 2
 values = [1, 2]
 meaning = "how many query tiles are in shared memory or on their way"
 
@@ -39,6 +38,11 @@ meaning = "how many query tiles are in shared memory or on their way"
 default = 132
 values = [114, 132]
 meaning = "blocks launched at most: one for each multiprocessor of an H100 SXM or H200 (132), of an H100 PCIe (114)"
+
+[constants.PING_PONG]
+default = 1
+values = [0, 1]
+meaning = "whether warpgroups take turns: 0: each sets off its products when it has its scores"
 
 [constants.SUBTRACT_MAX]
 default = 1
@@ -70,6 +74,7 @@ BLOCK_KV = 96
 [[tuned]]
 when = "head_dim == 256"
 BLOCK_KV = 64
+Q_STAGES = 1
 
 [[conditions]]
 must = "head_dim < 256 or (BLOCK_KV == 64 and BLOCK_Q < 192)"
@@ -98,12 +103,9 @@ args = [
 ]
 item = "query tile"
 */
-#include "hopper.cuh"
-#include "fragments.cuh"
+#include "wgmma_tiles.cuh"
 #define WARPGROUPS (BLOCK_Q / 64)          // that compute; one more loads
 #define THREADS (128 * (WARPGROUPS + 1))
-#define PANELS (HEAD_DIM / 64)             // 64 dims are 128 bytes, which is as wide as a swizzle reaches
-#define TILE (BLOCK_KV * HEAD_DIM)         // elements of a tile of K or V
 
 // What the kernel works on, but for the tensors.
 struct Sizes {
@@ -112,25 +114,13 @@ struct Sizes {
   float scale;
 };
 
-// What a block works on next: a query tile of a head, and how many tiles of keys some of its rows see; 0: nothing is left
-struct Work {
-  int first_row, head, batch, tiles;
-};
-// By its number. Only the producer divides; the consumers are told.
+// The work of a number. Only the producer divides; the consumers are told.
 __device__ __forceinline__ Work work_of(int number, const Sizes& z) {
   const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q, any_head = number / count, first_row = number % count * BLOCK_Q;
   const int seen = CAUSAL ? max(1, min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset)) : z.keys;
   const int tiles = number < z.query_tiles ? (seen + BLOCK_KV - 1) / BLOCK_KV : 0;
   return {first_row, any_head % z.num_heads, any_head / z.num_heads, tiles};
 }
-
-// Which stage is used next, and the parity of its barriers' phase
-template <int COUNT> struct Turn {
-  int stage = 0, parity = 0;
-  __device__ __forceinline__ void next() {
-    if (++stage == COUNT) stage = 0, parity ^= 1;
-  }
-};
 
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head, and lse, the logarithm of each row's sum.
 //   Q_map, O_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_map, V_map  [batch, kv_heads, keys, HEAD_DIM]
@@ -166,56 +156,50 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
     Turn<STAGES> turn;
-    auto tell = [&](const Work& work) {
-      barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
-      const int said[4] = {work.first_row, work.head, work.batch, work.tiles};
-      for (int i = 0; i < 4; ++i) {
-        PROBE_STORE(work_smem, 4 * Q_turn.stage + i, 4);
-        sts<int>(&work_smem[4 * Q_turn.stage + i], said[i]);
-      }
-    };
     Work work = work_of(blockIdx.x, z);
     NO_UNROLL for (; work.tiles; Q_turn.next()) {
-      const int next = gridDim.x + atomic_next(counter_gmem, z.query_tiles - 1), first_row = work.first_row;
-      PROBE_MARK(load_q, first_row);
-      tell(work);
-      const int kv = work.head / (z.num_heads / z.kv_heads);
+      const int next = gridDim.x + atomic_next(counter_gmem, z.query_tiles - 1);
+      const int first_row = work.first_row, batch = work.batch, head = work.head, kv = head / (z.num_heads / z.kv_heads);
 #ifdef PROBED
       const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only named by probes
-      const Begin begin(z, work.batch, work.head);
+      const Begin begin(z, batch, head);
 #endif
+      PROBE_MARK(load_q, first_row);
+      barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
+      tell(work_smem, Q_turn.stage, work PROBE_PASS);
       barrier_expect(&Q_full[Q_turn.stage], BLOCK_Q * HEAD_DIM * 2);
       for (int panel = 0; panel < PANELS; ++panel) {
         const int to = (Q_turn.stage * PANELS + panel) * BLOCK_Q * 64;
         PROBE_TMA(Q_gmem, begin.q + (long long)first_row * z.q_row + panel * 64, BLOCK_Q * 128, first_row);
         PROBE_TMA_SMEM(Q_smem, to, BLOCK_Q * 128, first_row);
-        tma_load(&Q_smem[to], &Q_map, &Q_full[Q_turn.stage], panel * 64, first_row, work.head, work.batch);
+        tma_load(&Q_smem[to], &Q_map, &Q_full[Q_turn.stage], panel * 64, first_row, head, batch);
       }
       NO_UNROLL for (int tile = 0; tile < work.tiles; ++tile, turn.next()) {
-        const int first_col = tile * BLOCK_KV;
+        const int first_col = tile * BLOCK_KV, stage = turn.stage;
         PROBE_MARK(prefetch_tile, tile);
-        barrier_wait(&K_free[turn.stage], turn.parity ^ 1);
-        barrier_expect(&K_full[turn.stage], TILE * 2);
+        barrier_wait(&K_free[stage], turn.parity ^ 1);
+        barrier_expect(&K_full[stage], TILE * 2);
         for (int panel = 0; panel < PANELS; ++panel) {
-          const int to = turn.stage * TILE + panel * BLOCK_KV * 64;
+          const int to = stage * TILE + panel * BLOCK_KV * 64;
           PROBE_TMA(K_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
           PROBE_TMA_SMEM(K_smem, to, BLOCK_KV * 128, tile);
-          tma_load(&K_smem[to], &K_map, &K_full[turn.stage], panel * 64, first_col, kv, work.batch);
+          tma_load(&K_smem[to], &K_map, &K_full[stage], panel * 64, first_col, kv, batch);
         }
-        barrier_wait(&V_free[turn.stage], turn.parity ^ 1);
-        barrier_expect(&V_full[turn.stage], TILE * 2);
+        barrier_wait(&V_free[stage], turn.parity ^ 1);
+        barrier_expect(&V_full[stage], TILE * 2);
         for (int panel = 0; panel < PANELS; ++panel) {
-          const int to = turn.stage * TILE + panel * BLOCK_KV * 64;
+          const int to = stage * TILE + panel * BLOCK_KV * 64;
           PROBE_TMA(V_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
           PROBE_TMA_SMEM(V_smem, to, BLOCK_KV * 128, tile);
-          tma_load(&V_smem[to], &V_map, &V_full[turn.stage], panel * 64, first_col, kv, work.batch);
+          tma_load(&V_smem[to], &V_map, &V_full[stage], panel * 64, first_col, kv, batch);
         }
       }
       work = work_of(next, z);
     }
     const int stage = Q_turn.stage;
     PROBE_MARK(nothing_left, stage);
-    tell({});
+    barrier_wait(&Q_free[stage], Q_turn.parity ^ 1);
+    tell(work_smem, stage, {} PROBE_PASS);
     barrier_arrive(&Q_full[stage]);  // the consumers read that nothing is left, and end
     return;
   }
@@ -223,8 +207,8 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   if (WARPGROUPS > 1) take_registers<WARPGROUPS == 3 ? 152 : 232>();
   PROBE_ROLE(consumer);
   const int group_row = (warpgroup - 1) * 64, warp_row = group_row + threadIdx.x / 32 % 4 * 16;
-  const unsigned long long Q_operand = operand(&Q_smem[group_row * 64], 16, 1024);
-  const unsigned long long K_operand = operand(K_smem, 16, 1024), V_operand = operand(V_smem, BLOCK_KV * 128, V_STRIDE);
+  const unsigned long long Q_operand = rows_operand(&Q_smem[group_row * 64]);
+  const unsigned long long K_operand = rows_operand(K_smem), V_operand = values_operand(V_smem);
   float S[BLOCK_KV / 2], O[HEAD_DIM / 2], m[2], l[2], rescale[2];
   unsigned P[BLOCK_KV / 4];
   Turn<STAGES> K_turn, V_turn;
@@ -234,78 +218,89 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   // Sets off S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
   auto multiply_keys = [&](int tile) {
     PROBE_MARK(scores, tile);
-    barrier_wait(&K_full[K_turn.stage], K_turn.parity);
     const unsigned long long q = operand_at(Q_operand, Q_turn.stage * BLOCK_Q * HEAD_DIM * 2);
     const unsigned long long k = operand_at(K_operand, K_turn.stage * TILE * 2);
     if (threadIdx.x % 128 == 0) PROBE_PRODUCT(K_smem, K_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
-    product_begin();
-    UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
-      const int panel = d / 64 * 64, within = d % 64;
-      Product<T, BLOCK_KV>::shared(S, operand_at(q, (panel * BLOCK_Q + within) * 2),
-                                   operand_at(k, (panel * BLOCK_KV + within) * 2), d > 0);
-    }
-    product_end();
+    start_scores(S, q, k);
   };
   // Sets off O += P @ V   [64, HEAD_DIM]
   auto multiply_values = [&](int tile) {
     PROBE_MARK(output, tile);
     barrier_wait(&V_full[V_turn.stage], V_turn.parity);
     const unsigned long long v = operand_at(V_operand, V_turn.stage * TILE * 2);
-    settle(P), settle(O);
     if (threadIdx.x % 128 == 0) PROBE_PRODUCT(V_smem, V_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
-    product_begin();
-    UNROLL for (int k = 0; k < BLOCK_KV; k += 16) {
-      Product<T, HEAD_DIM>::registers(O, &P[k / 4], operand_at(v, k * 128), 1);
-    }
-    product_end();
+    start_outputs(O, P, v);
   };
-  // What the producer said of the query tile whose Q has come
-  auto told = [&]() {
+  // The next query tile, its first product set off. After the last there is a product that nobody reads, but an `if`
+  // around it would make ptxas wait after every product.
+  auto begin = [&]() {
     const int stage = Q_turn.stage;
     PROBE_MARK(wait_q, stage);
     barrier_wait(&Q_full[stage], Q_turn.parity);
-    int said[4] = {};
-    for (int i = 0; i < 4 && threadIdx.x % 32 == 0; ++i) {  // the lane that will free the stage
-      PROBE_LOAD(work_smem, 4 * stage + i, 4);
-      said[i] = lds<int>(&work_smem[4 * stage + i]);
-    }
-    UNROLL for (int i = 0; i < 4; ++i) said[i] = warp_uniform(said[i]);
-    return Work{said[0], said[1], said[2], said[3]};
+    const Work work = told(work_smem, stage PROBE_PASS);
+    if (work.tiles) barrier_wait(&K_full[K_turn.stage], K_turn.parity);
+    multiply_keys(0);
+    return work;
   };
-  NO_UNROLL for (;; Q_turn.next()) {
-    const Work work = told();
-    if (!work.tiles) return;
+  Work work = begin();
+  NO_UNROLL while (work.tiles) {
     const int first_row = work.first_row;
     auto place = [&](int tile) { return Place(first_row + warp_row, tile, z); };
     const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // keys that all its rows see
     UNROLL for (int i = 0; i < HEAD_DIM / 2; ++i) O[i] = 0.f;
     m[0] = m[1] = -INFINITY, l[0] = l[1] = 0.f;
-    NO_UNROLL for (int tile = 0; tile < work.tiles; ++tile) {
-      PROBE_MARK(tile_begin, tile);
-      const Place at = place(tile);
-      multiply_keys(tile);
-      product_wait<0>();
+    auto take_scores = [&](int tile) {
+      PROBE_MARK(scores_done, tile);
       settle(S);
       free(&K_free[K_turn.stage]), K_turn.next();
-      if ((tile + 1) * BLOCK_KV > open) hide(S, at);
-      log_scores(S, at PROBE_PASS);
-
+      if ((tile + 1) * BLOCK_KV > open) hide(S, place(tile));
+      log_scores(S, place(tile) PROBE_PASS);
       PROBE_MARK(softmax, tile);
-      softmax_tile(S, m, l, rescale, at PROBE_PASS);
-      pack(P, S);
-      rescale_rows(O, rescale);
-
-      multiply_values(tile);
-      product_wait<0>();
+      softmax_tile(S, m, l, rescale, place(tile) PROBE_PASS);
+    };
+    auto take_outputs = [&](int tile) {
+      PROBE_MARK(output_done, tile);
       settle(O);
       free(&V_free[V_turn.stage]), V_turn.next();
-      log_outputs(O, at PROBE_PASS);
+      log_outputs(O, place(tile) PROBE_PASS);
       PROBE_MARK(tile_end, tile);
+    };
+    const bool turns = PING_PONG && WARPGROUPS > 1, last_group = warpgroup == WARPGROUPS;
+    const int mine = warpgroup, others = last_group ? 1 : warpgroup + 1;   // barriers by number
+    if (turns && last_group && work.tiles > 1) named_arrive(others, 256);  // the first group goes first
+    int tile = 0;
+    PROBE_MARK(tile_begin, tile);
+    product_wait<0>();
+    take_scores(tile);
+    pack(P, S);
+    NO_UNROLL for (tile = 1; tile < work.tiles; ++tile) {
+      PROBE_MARK(tile_begin, tile);
+      barrier_wait(&K_full[K_turn.stage], K_turn.parity);
+      if (turns) named_sync(mine, 256);
+      multiply_keys(tile);
+      multiply_values(tile - 1);
+      if (turns && (!last_group || tile + 1 < work.tiles)) named_arrive(others, 256);
+      product_wait<1>();
+      take_scores(tile);
+      settle(S);
+      // This phase is over, so nobody waits; but a loop ends a block of instructions, across which ptxas moves nothing.
+      // Else it would wait for the products before the exponentials, and not after them.
+      barrier_wait(&V_full[V_turn.stage], V_turn.parity);
+      product_wait<0>();
+      take_outputs(tile - 1);
+      pack(P, S);
+      rescale_rows(O, rescale);
     }
-    free(&Q_free[Q_turn.stage]);
+    free(&Q_free[Q_turn.stage]), Q_turn.next();
+    multiply_values(work.tiles - 1);
+    const Work next = begin();
+    product_wait<1>();
+    take_outputs(work.tiles - 1);
 
     PROBE_MARK(write, first_row);
     const Begin begin(z, work.batch, work.head);
     write_rows(O_gmem, LSE_gmem, begin, z.q_row, O, m, l, place(0) PROBE_PASS);
+    work = next;
   }
+  product_wait<0>();
 }
