@@ -9,7 +9,7 @@
 // for, or not alike; an operand outside shared memory, or one that begins inside a group of rows.
 #pragma once
 #if defined(__GNUC__) && !defined(__clang__)
-#define VECTORISED __attribute__((optimize("O3")))  // clang does it at O2
+#define VECTORISED __attribute__((optimize("O3")))  // gcc; clang has no such attribute
 #else
 #define VECTORISED
 #endif
