@@ -124,7 +124,8 @@ class ProductFrame(Frame):
 
 
 class FragmentsMeta(TypedDict):
-    """instruction: mma.sync or wgmma. scale: what S is multiplied with to be the scores. matrices: name -> [first row,
+    """instruction: mma.sync or wgmma. scale: what S is multiplied with to be the scores. sum_bits: of the numbers in
+    which products are added up, 32 or 16. dtype: of A and B. matrices: name -> [first row,
     first column, rows, columns] as far as it is shown. fetches: tensor, place, wavefronts and ideal of each ldmatrix.
     bases: Q, K, V -> [first element of this head, elements from row to row, from dim to dim, bytes of one], in global
     memory. symbols: Q, K, V -> what the kernel calls it.
@@ -135,6 +136,8 @@ class FragmentsMeta(TypedDict):
 
     instruction: str
     scale: float
+    sum_bits: int
+    dtype: str
     matrices: dict[str, list[int]]
     fetches: list[dict[str, Any]]
     bases: dict[str, list[int]]

@@ -1,12 +1,13 @@
-"""Tensor cores: one mma.sync or wgmma at a time, with who holds every element of A, B and C, and the way that each came.
+"""Tensor cores: one mma.sync or wgmma at a time, with who holds every element of A, B and C, and the way it came.
 
 What lies where follows from the run's own addresses. A store into shared memory is of what its thread loaded just
 before, a box by TMA of the box that was asked for; so an address that a lane gives to ldmatrix is an element of Q, K or
 V. ldmatrix then hands row r of its matrix i, which lane 8 i + r addresses, to lanes 4 r to 4 r + 3, two neighbours
-each, as word i; transposed, a column to each four lanes. Elements of C and of P = A belong to the lane that logged them.
+each, as word i; transposed, a column to each four lanes. Elements of C and of A = P belong to the lane that logged
+them.
 No instruction that multiplies is logged: A meets B where both are of the same dims (or keys), in the order in which
 the operands were fetched. What C holds between the first product of a tile and the last is added up here, sixteen
-products and C rounded once to fp32; before the first and after the last it is the trace's.
+products and C, rounded once to the type of the sum; before the first and after the last it is the trace's.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ from kernels.memory import model
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import WRITES
-from kernels.trace.probes import Sites, sites_of
+from kernels.trace.probes import sites_of
 
 K = 16  # what an instruction adds up: dims of Q and K, or keys of P and V
 LANES, GROUP = 32, 128  # threads of a warp, of a warpgroup
@@ -104,8 +105,8 @@ class Product:
 
 @dataclass(frozen=True)
 class Story:
-    """products: in order. matrices: Q, K, V, P and S; O as it stands after each key tile is o_after [tiles, rows, dims],
-    and as the tile's first product finds it o_before; matrices["O"] says who holds it. instruction: its name. unit:
+    """products: in order. matrices: Q, K, V, P and S. o_after [tiles, rows, dims]: O as it stands after each key tile,
+    and o_before as the tile's first product finds it; matrices["O"] says who holds it. instruction: its name. unit:
     which warp or warpgroup. units: how many there are. left_out: products that are not shown."""
 
     frames: list[ProductFrame]
@@ -116,6 +117,7 @@ class Story:
     o_after: np.ndarray
     first_tile: int
     scale: float
+    sum_bits: int
     instruction: str
     unit: int
     units: int
@@ -139,10 +141,13 @@ def explain(run: Run, unit: int = 0, key_tile: int = 0) -> Story:
     return _Reader(run).read(unit, key_tile)
 
 
-def key_tiles(run: Run) -> int:
-    """How many key tiles the traced query tile is multiplied with."""
-    column = run.trace.table["tile"]
-    return int(column.drop_null().to_numpy().max(initial=0)) + 1
+def key_tiles(request: Request) -> int:
+    """How many key tiles the traced query tile meets. Rule: tiles of BLOCK_KV keys, as far as its last row sees."""
+    keys = axes.length(tiling.tensor_at(request, "K"), "key")
+    _, _, end = tiling.query_rows(request)
+    if getattr(request.problem, "causal", False):
+        keys = max(1, min(keys, end + tiling.mask_offset(request)))
+    return -(-keys // request.constants.get("BLOCK_KV", keys))
 
 
 def units(request: Request) -> tuple[str, int]:
@@ -160,9 +165,7 @@ class _Reader:
         self.run, self.request, self.sites = run, run.request, sites_of(run.request)
         self.steps = cutting.cut(run.trace, self.sites)
         table = run.trace.table
-        frame = table.to_pandas(split_blocks=True).assign(
-            step=self.steps.of_record, site=self.sites.index(table)
-        )
+        frame = table.to_pandas(split_blocks=True).assign(step=self.steps.of_record, site=self.sites.index(table))
         self.records = frame[(frame.step >= 0) & (frame.block == frame.block.min())]
         self.places = tiling.places(self.request)
         self.symbols = {place: symbol for symbol, place in self.places.items()}
@@ -185,8 +188,11 @@ class _Reader:
         every = [*(self._by_group(mine) if self.by_group else self._by_warp(mine))]
         tiles = sorted({p.tile for p in every})
         if key_tile and key_tile not in tiles:
-            raise ProblemError(f"key_tile is {key_tile}; this query tile meets {count(len(tiles), 'key tile')}, from 0 on.")
-        later, shown = [p for p in every if p.tile >= key_tile], []
+            raise ProblemError(
+                f"key_tile is {key_tile}; this query tile meets {count(len(tiles), 'key tile')}, from 0 on."
+            )
+        later = [p for p in every if p.tile >= key_tile]
+        shown: list[Product] = []
         for tile in (t for t in tiles if t >= key_tile):
             of_tile = [p for p in later if p.tile == tile]
             if shown and len(shown) + len(of_tile) > MOST:
@@ -199,7 +205,19 @@ class _Reader:
         name = "wgmma" if self.by_group else "mma.sync"
         scale = float(self.request.problem.scale)
         story = Story(
-            [], shown, self.fetches, self.matrices, before, after, first, scale, name, unit, len(there), len(every) - len(shown)
+            [],
+            shown,
+            self.fetches,
+            self.matrices,
+            before,
+            after,
+            first,
+            scale,
+            self.request.constants.get("SUM_BITS", 32),
+            name,
+            unit,
+            len(there),
+            len(every) - len(shown),
         )
         story.frames.extend(_frames(story))
         return story
@@ -372,7 +390,7 @@ class _Reader:
         item = self.tensors[self.symbols[place]].itemsize
         first = offsets[0][active[0]].reshape(-1, 8) // item  # [matrices, 8 rows]
         lies = now[place][first]  # row and dim of each row's first element
-        corner = []  # of each matrix: its first row and dim, or None
+        corner: list[tuple[int, int] | None] = []  # of each matrix: its first row and dim, or None
         for i in range(len(first)):
             known = np.flatnonzero(lies[i, :, 0] >= 0)
             corner.append((int(lies[i, known[0], 0] - known[0]), int(lies[i, known[0], 1])) if len(known) else None)
@@ -390,25 +408,27 @@ class _Reader:
                 fetch=number,
                 by=8 * i + r,
             )
-        there = [found for found in corner if found]
-        if not there:
+        placed = [found for found in corner if found]
+        if not placed:
             return
         if place == "Q":
             row0 = self.matrices["Q"].row0
-            top = min(r for r, _ in there)
-            a[top - (top - row0) % 16, min(d for _, d in there)] = (number, site.place)
+            top = min(r for r, _ in placed)
+            a[top - (top - row0) % 16, min(d for _, d in placed)] = (number, site.place)
             return
         for pair in range(0, len(corner), 2):
-            known = [found for found in corner[pair : pair + 2] if found]
-            if not known:
+            pieces = [found for found in corner[pair : pair + 2] if found]
+            if not pieces:
                 continue
-            row, dim = min(r for r, _ in known), min(d for _, d in known)
+            row, dim = min(r for r, _ in pieces), min(d for _, d in pieces)
             multiply = self._line_of_product(site.file, site.code_line, pair // 2)
             lines = tuple(dict.fromkeys([site.place, *multiply]))
             if place == "K":
                 for (top, k), (fetch, where) in a.items():
                     if k == dim:
-                        yield Product("S", tile, step, (top, top + 16), (row, row + 8), (k, k + K), fetch, number, (where, *lines))
+                        yield Product(
+                            "S", tile, step, (top, top + 16), (row, row + 8), (k, k + K), fetch, number, (where, *lines)
+                        )
             else:
                 tops = range(self.matrices["P"].row0, self.matrices["P"].row0 + len(self.matrices["P"].value), 16)
                 for top in tops:
@@ -426,7 +446,7 @@ class _Reader:
         """The products of a warpgroup, whose operands the tensor cores fetch from shared memory."""
         asked = mine[mine.event == "product"].sort_values(["step", "seq"])
         steps = {int(step): part for step, part in asked.groupby("step")}
-        row0 = self.matrices["S"].row0
+        row0, seen = self.matrices["S"].row0, set()
         for step, now in self._contents():
             for record in steps[step].itertuples() if step in steps else ():
                 site = self.sites[int(record.site)]
@@ -438,6 +458,9 @@ class _Reader:
                 region = np.arange(first, min(first + n, len(now[place])))
                 lies = now[place][region]
                 known = lies[:, 0] >= 0
+                if (place, record.tile) in seen or not known.any():
+                    continue  # set off for a query tile that never comes: nobody reads it
+                seen.add((place, record.tile))
                 self.matrices[place].set(lies[known, 0], lies[known, 1], byte=region[known] * item)
                 begin, dims = int(lies[known, 0].min()), self.matrices[place].value.shape[1]
                 keys = n // dims
@@ -447,7 +470,15 @@ class _Reader:
                     self.matrices["Q"].set(now["Q"][mapped, 0], now["Q"][mapped, 1], byte=at[mapped] * item)
                     for k in range(0, dims, K):
                         yield Product(
-                            "S", int(record.tile), step, (row0, row0 + 64), (begin, begin + keys), (k, k + K), -1, -1, (site.place,)
+                            "S",
+                            int(record.tile),
+                            step,
+                            (row0, row0 + 64),
+                            (begin, begin + keys),
+                            (k, k + K),
+                            -1,
+                            -1,
+                            (site.place,),
                         )
                 else:
                     for k in range(begin, begin + keys, K):
@@ -470,11 +501,12 @@ def element(story: Story, product: Product, row: int, col: int) -> tuple[float, 
     before = 0.0
     if product.c == "O":
         before = float(story.o_before[product.tile - story.first_tile, row - story.matrices["O"].row0, col])
-    now, after = np.float32(before), []
+    kind, now, after = np.float16 if story.sum_bits == 16 else np.float32, before, []
     for p in group:
         products = [x * y for _, x, y in factors(a, b, product.c, p.k, row, col)]
-        now = np.float32(float(now) + float(np.sum(products)))
-        after.append(float(now))
+        with np.errstate(over="ignore", invalid="ignore"):
+            now = float(kind(float(kind(now)) + float(np.sum(products))))
+        after.append(now)
     return before, after
 
 
@@ -538,13 +570,18 @@ def _said(story: Story, product: Product, is_last: bool) -> str:
         if n >= 0
     ]
     if not came:
-        came = ["the tensor cores fetch both from shared memory" if product.c == "S" else f"{a} lies in registers, {b} in shared memory"]
+        came = [
+            "the tensor cores fetch both from shared memory"
+            if product.c == "S"
+            else f"{a} lies in registers, {b} in shared memory"
+        ]
     before, after = element(story, product, row, col)
     was = after[-2] if len(after) > 1 else before
     moved = f"{product.c}[{row}, {col}] goes from {_short(was)} to {_short(after[-1])}."
     if is_last and product.c == "S":
         score = _logged(story, row, col)
-        moved += f" Times {story.scale:g} it is the score: {_short(after[-1] * story.scale)}; the kernel logged {_short(score)}."
+        scaled = _short(after[-1] * story.scale)
+        moved += f" Times {story.scale:g} it is the score: {scaled}; the kernel logged {_short(score)}."
     elif is_last:
         value = float(story.o_after[product.tile - story.first_tile, row - story.matrices["O"].row0, col])
         moved += f" That was the tile's last: the kernel logged {_short(value)}."
@@ -566,3 +603,192 @@ def _upper(text: str) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.4g}" if np.isfinite(value) else "none (hidden)" if np.isnan(value) else str(value)
+
+
+# ---- the stage ----
+
+
+def view(run: Run, story: Story) -> stage.View:
+    """The picture `fragments`."""
+    matrices = story.matrices
+    columns = {f"{name}_value": m.value for name, m in matrices.items() if name != "O"}
+    for name, m in matrices.items():
+        columns |= {f"{name}_{key}": a for key, a in m.attributes.items() if (a >= 0).any()}
+    columns |= {"O_before": story.o_before, "O_after": story.o_after}
+    meta: FragmentsMeta = {
+        "instruction": story.instruction,
+        "scale": story.scale,
+        "sum_bits": story.sum_bits,
+        "dtype": tiling.tensor_at(run.request, "Q").dtype,
+        "matrices": {name: [m.row0, m.col0, *m.value.shape] for name, m in matrices.items()},
+        "fetches": [
+            {"tensor": f.tensor, "place": f.place, "wavefronts": f.wavefronts, "ideal": f.ideal} for f in story.fetches
+        ],
+        "bases": {place: _base(run.request, place) for place in "QKV"},
+        "symbols": {place: symbol for symbol, place in tiling.places(run.request).items() if place in "QKV"},
+        "frames": story.frames,
+    }
+    return stage.View("fragments", "fragments", "One product", meta, columns)
+
+
+def _base(request: Request, place: str) -> list[int]:
+    """In elements of its tensor: where the traced head's matrix begins, how far it is to the next row and the next
+    dim; and the bytes of an element."""
+    tensor, o = tiling.tensor_at(request, place), tiling.tensor_at(request, "O")
+    rows = next(n for n, axis in enumerate(tensor.axes) if axis in ("query", "key"))
+    dims, head = tensor.axes.index("dim"), tiling.query_rows(request)[0]
+    outer = [n for n in range(len(tensor.axes)) if n not in (rows, dims)]
+    number = head * axes.heads(tensor) // axes.heads(o)
+    index = [0] * len(tensor.axes)
+    for n, at in zip(outer, np.unravel_index(number, [tensor.shape[n] for n in outer])):
+        index[n] = int(at)
+    steps = [int(np.prod(tensor.shape[n + 1 :])) for n in range(len(tensor.axes))]
+    return [sum(i * s for i, s in zip(index, steps)), steps[rows], steps[dims], tensor.itemsize]
+
+
+def stage_of(run: Run, story: Story, provenance: stage.Provenance) -> stage.Stage:
+    """The whole stage of a run."""
+    noun = units(run.request)[0]
+    told = []
+    if story.left_out:
+        told.append(
+            f"{count(len(story.products), 'product')} of {noun} {story.unit} are shown, {story.left_out:,} are not. "
+            "Choose another key tile to begin with."
+        )
+    return stage.Stage(
+        headline=stage.headline(run.request.kernel),
+        frames=story.frames,
+        views=[view(run, story)],
+        codes=[stage.code(run.request, story.frames)],
+        state=states(story),
+        tabs=TABS,
+        provenance=provenance,
+        told=told,
+        questions=questions(story),
+    )
+
+
+TABS = [
+    stage.Tab("layout", "Who holds what"),
+    stage.Tab("fetches", "Fetches"),
+    stage.Tab("builds", "Builds"),
+    stage.Tab("data", "Data and labels"),
+]
+
+
+def states(story: Story) -> list[stage.State]:
+    """The strip: multiply-adds and wavefronts so far, and what the operands' fetches cost."""
+    work = [(p.rows[1] - p.rows[0]) * (p.cols[1] - p.cols[0]) * K for p in story.products]
+    found = [stage.State("multiply-adds so far", np.cumsum(work).tolist(), colour="P")]
+    if not story.fetches:
+        return [*found, stage.State("one instruction", [f"{n:,} multiply-adds" for n in work])]
+    done = [max([p.a, p.b, *(q.b for q in story.products[:n])]) for n, p in enumerate(story.products)]
+    first = min((n for p in story.products for n in (p.a, p.b) if n >= 0), default=0)
+    sums = np.cumsum([f.wavefronts for f in story.fetches])
+    before = int(sums[first - 1]) if first else 0
+    found.append(stage.State("wavefronts of ldmatrix so far", [int(sums[n]) - before for n in done], colour="load"))
+    for title, name in (("A came in", "a"), ("B came in", "b")):
+        at = [getattr(p, name) for p in story.products]
+        found.append(stage.State(title, [_cost(story.fetches[n]) if n >= 0 else "no fetch: in registers" for n in at]))
+    return found
+
+
+def _cost(fetch: Fetch) -> str:
+    return f"{count(fetch.wavefronts, 'wavefront')}, {fetch.ideal} at best"
+
+
+def questions(story: Story) -> list[stage.Question]:
+    """Asked before the picture is read; the keys are the trace's."""
+    if not story.products:
+        return []
+    first = story.products[0]
+    s = story.matrices["S"]
+    row, col = first.rows[0], first.cols[0] + 5
+    made = []
+    if row - s.row0 < len(s.value) and col - s.col0 < s.value.shape[1] and s.lane[row - s.row0, col - s.col0] >= 0:
+        lane = int(s.lane[row - s.row0, col - s.col0])
+        register = int(s.register[row - s.row0, col - s.col0])
+        text = (
+            f"A {story.instruction} leaves C in the registers of its threads. S[{row}, {col}], row {row} and key "
+            f"{col}, is an element of this first product: which lane has it?"
+        )
+        why = f"S[{row}, {col}] was logged by lane {lane % LANES}, whose register c{register} it is."
+        made.append(
+            stage.Question("owner", text, "number", lane % LANES, why, view="fragments", veils=("picture", "tabs"))
+        )
+    if first.b >= 0:
+        fetch = story.fetches[first.b]
+        text = (
+            f"B came by one ldmatrix: 32 lanes address 32 rows of 16 bytes, eight for each matrix. In how many "
+            f"wavefronts does shared memory serve it here? At best it takes {fetch.ideal}."
+        )
+        why = f"{fetch.tensor} came in {_cost(fetch)}: " + (
+            "the rows of a matrix begin in the same banks."
+            if fetch.wavefronts > fetch.ideal
+            else "each matrix's eight rows lie in all 32 banks."
+        )
+        asked: dict[str, Any] = {
+            "unit": "wavefronts",
+            "view": "fragments",
+            "veils": ("sentence", "strip", "picture", "tabs"),
+        }
+        made.append(stage.Question("fetch", text, "number", fetch.wavefronts, why, **asked))
+    return made
+
+
+# ---- tables ----
+
+
+def layout_table(story: Story) -> pd.DataFrame:
+    """Where the first product of each kind has its elements, lane by lane, as found in this run: of each register of A,
+    B and C (row, column) within the product; both halves of a word."""
+    rows = []
+    for c in "SO":
+        product = next((p for p in story.products if p.c == c and p.tile == story.first_tile), None)
+        for part, (name, low, left, high, wide, turned) in _parts(product).items() if product else ():
+            m = story.matrices[name]
+            lane = m.lane[low - m.row0 : low - m.row0 + high, left - m.col0 : left - m.col0 + wide]
+            if not (lane >= 0).any():
+                rows.append(
+                    {
+                        "of": f"{part} = {name}",
+                        "lane": "none",
+                        "register": "",
+                        "elements": "in shared memory: the tensor cores fetch it",
+                    }
+                )
+                continue
+            register = m.register[low - m.row0 : low - m.row0 + high, left - m.col0 : left - m.col0 + wide]
+            for one in (0, 1, 4, 31):
+                for number in np.unique(register[lane == one])[:4]:
+                    at = np.argwhere((lane == one) & (register == number))
+                    said = ", ".join(f"[{c}, {r}]" if turned else f"[{r}, {c}]" for r, c in at)
+                    rows.append(
+                        {
+                            "of": f"{part} = {name}",
+                            "lane": str(one),
+                            "register": f"{part.lower()}{number}",
+                            "elements": said,
+                        }
+                    )
+    return pd.DataFrame(rows)
+
+
+def _parts(product: Product) -> dict[str, tuple[str, int, int, int, int, bool]]:
+    """A, B and C of a product: matrix, first row, first column, rows and columns of it; and whether the matrix lies
+    turned in the product, as K does."""
+    a, b, _ = MADE_OF[product.c]
+    (r0, r1), (c0, c1), (k0, k1) = product.rows, product.cols, product.k
+    of_b = (b, c0, k0, c1 - c0, k1 - k0, True) if product.c == "S" else (b, k0, c0, k1 - k0, c1 - c0, False)
+    return {"A": (a, r0, k0, r1 - r0, k1 - k0, False), "B": of_b, "C": (product.c, r0, c0, r1 - r0, c1 - c0, False)}
+
+
+def fetches_table(story: Story) -> pd.DataFrame:
+    """Source line by source line: how many ldmatrix, their wavefronts and the fewest that they could take."""
+    rows = [
+        {"source line": f.place, "of": f.tensor, "ldmatrix": 1, "wavefronts": f.wavefronts, "at best": f.ideal}
+        for f in story.fetches
+    ]
+    if not rows:
+        return pd.DataFrame()
+    return pd.DataFrame(rows).groupby(["source line", "of"], as_index=False, sort=False).sum()

@@ -3,7 +3,7 @@ named here: a story says which it can show (explainers.stories)."""
 
 from dataclasses import replace
 
-from app.choices import cache, compared, items, levels, lines, places, timelines, times
+from app.choices import cache, compared, items, levels, lines, places, products, timelines, times
 from app.choices.asked import BACKEND, Asked
 from app.choices.choice import Choice
 from explainers import (
@@ -14,6 +14,7 @@ from explainers import (
     generic,
     online_softmax,
     stories,
+    tensor_cores,
     threads,
     tiling,
 )
@@ -45,6 +46,13 @@ TILING = Asked(
 )
 ONLINE_SOFTMAX = replace(TILING, kernels=stories.accepting(online_softmax), first=(stories.first(online_softmax).name,))
 REGISTERS = replace(TILING, first=(threads.first(TILING.kernels.values()).name,))
+TENSOR_CORES = replace(
+    TILING,
+    kernels=stories.accepting(tensor_cores),
+    first=(stories.first(tensor_cores).name,),
+    own=products.OWN,
+    settle=products.settle,
+)
 BLOCK_TABLE = Asked(
     {name: spec for name, spec in stories.accepting(block_table).items() if spec.problem_type is _WALKED.problem_type},
     (_WALKED.name,),

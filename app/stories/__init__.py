@@ -1,4 +1,4 @@
-"""The stories, in the order of the course. STORIES: path -> Story; the first ten after the start are its stops, the
+"""The stories, in the order of the course. STORIES: path -> Story; the first eleven after the start are its stops, the
 others stand beside it."""
 
 from functools import cache
@@ -17,6 +17,7 @@ from app.stories import (
     registers,
     source,
     start,
+    tensor_cores,
     tiling,
     timing,
 )
@@ -29,6 +30,7 @@ COURSE = (
     registers,
     block_table,
     bank_conflicts,
+    tensor_cores,
     coalescing,
     memory_hierarchy,
     occupancy,

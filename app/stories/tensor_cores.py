@@ -1,0 +1,80 @@
+"""Tensor cores: one instruction that multiplies at a time, with the lane and register of every number."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from app import running, tabs
+from app.choices import State, places, products
+from app.choices.asked import Asked
+from app.choices.pages import TENSOR_CORES
+from app.story import Story
+from explainers import stage, tensor_cores
+from explainers.stage import Block, Stage
+from kernels.core.request import Request
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is to be shown. unit: which warp, or warpgroup. key_tile: the first one."""
+
+    request: Request
+    unit: int
+    key_tile: int
+
+
+def what(state: State, backend: str) -> Look:
+    return Look(places.request(TENSOR_CORES, state, backend), state["unit"], state["key_tile"])
+
+
+def make(look: Look) -> Stage:
+    run = running.run(look.request)
+    story = tensor_cores.explain(run, look.unit, look.key_tile)
+    return tensor_cores.stage_of(run, story, running.provenance(run))
+
+
+def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
+    """What the choices are called, and how far they go."""
+    found = places.narrowed(asked, state)
+    noun = tensor_cores.units(asked.request_of(state))[0]
+    for name, high in products.limits(asked, state).items():
+        label = noun if name == "unit" else "first key tile"
+        disabled = "" if high else "there is only one"
+        found[name] = {"label": label, "high": high, "disabled": disabled, "group": "place"}
+    return found
+
+
+def layout_tab(look: Look) -> list[Block]:
+    """Lane by lane, where the first products have their elements."""
+    story = tensor_cores.explain(running.run(look.request), look.unit, look.key_tile)
+    said = (
+        "Row and column within the product, for lanes 0, 1, 4 and 31, from the addresses that lanes gave to ldmatrix "
+        "and from who logged what. A wgmma has more registers than the four that stand here."
+    )
+    return [stage.heading("Who holds which element"), stage.table(tensor_cores.layout_table(story), said)]
+
+
+def fetches_tab(look: Look) -> list[Block]:
+    """What the ldmatrix of each source line cost."""
+    story = tensor_cores.explain(running.run(look.request), look.unit, look.key_tile)
+    made = tensor_cores.fetches_table(story)
+    if made.empty:
+        return [
+            stage.note(
+                "No ldmatrix: the tensor cores fetch A and B from shared memory, in which TMA has swizzled them."
+            )
+        ]
+    said = f"Of warp {look.unit}: addresses logged, wavefronts derived. At best each of four matrices takes one."
+    return [stage.heading("What ldmatrix costs, line by line"), stage.table(made, said)]
+
+
+STORY = Story(
+    path="tensor_cores",
+    title="Tensor cores",
+    look="Each lane brings a few numbers of A and B and gets a few of C: look for which lane has which, and click an "
+    "element of C to see the sixteen products that one instruction adds to it.",
+    asked=TENSOR_CORES,
+    what=what,
+    make=make,
+    parts={"layout": layout_tab, "fetches": fetches_tab, **tabs.PARTS},
+    narrowed=narrowed,
+)
