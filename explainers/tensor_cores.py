@@ -500,7 +500,9 @@ def element(story: Story, product: Product, row: int, col: int) -> tuple[float, 
     a, b = (story.matrices[name] for name in MADE_OF[product.c][:2])
     before = 0.0
     if product.c == "O":
-        before = float(story.o_before[product.tile - story.first_tile, row - story.matrices["O"].row0, col])
+        o = story.o_before[product.tile - story.first_tile]
+        at = row - story.matrices["O"].row0
+        before = float(o[at, col]) if at < len(o) else 0.0  # beyond the last row C is 0, and stays it
     kind, now, after = np.float16 if story.sum_bits == 16 else np.float32, before, []
     for p in group:
         products = [x * y for _, x, y in factors(a, b, product.c, p.k, row, col)]
@@ -703,9 +705,11 @@ def questions(story: Story) -> list[stage.Question]:
         return []
     first = story.products[0]
     s = story.matrices["S"]
-    row, col = first.rows[0], first.cols[0] + 5
+    col = min(first.cols[0] + 5, s.col0 + s.value.shape[1] - 1)
+    seen = np.flatnonzero(s.lane[first.rows[0] - s.row0 : first.rows[1] - s.row0, col - s.col0] >= 0)
     made = []
-    if row - s.row0 < len(s.value) and col - s.col0 < s.value.shape[1] and s.lane[row - s.row0, col - s.col0] >= 0:
+    if len(seen):
+        row = first.rows[0] + int(seen[0])  # the first that sees this key
         lane = int(s.lane[row - s.row0, col - s.col0])
         register = int(s.register[row - s.row0, col - s.col0])
         text = (

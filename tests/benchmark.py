@@ -43,6 +43,7 @@ STORIES = {
     "registers": "seed",
     "block_table?scenario=one_long": "seed",
     "bank_conflicts": "stride",
+    "tensor_cores": "seed",
     "coalescing": "seq_len",
     "compare": "seed",
     "any_kernel?kernel=03_flash": "seed",

@@ -70,8 +70,8 @@ def fetches_tab(look: Look) -> list[Block]:
 STORY = Story(
     path="tensor_cores",
     title="Tensor cores",
-    look="Each lane brings a few numbers of A and B and gets a few of C: look for which lane has which, and click an "
-    "element of C to see the sixteen products that one instruction adds to it.",
+    look="Each lane brings a few numbers of A and B and gets a few of C: look for which lane has which. A click on an "
+    "element of C shows the sixteen products that one instruction adds to it, a click on one of A or B its way there.",
     asked=TENSOR_CORES,
     what=what,
     make=make,

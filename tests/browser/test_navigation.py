@@ -24,6 +24,7 @@ SAYS = {
     "registers": TILE,
     "block_table": {"kernel": "paged_v1"},  # it shows no dense kernel
     "bank_conflicts": PLAIN,
+    "tensor_cores": {"kernel": "06_mma"},  # it shows 16-bit kernels alone
     "coalescing": PLAIN,
     "memory_hierarchy": {},
     "occupancy": PLAIN,

@@ -19,6 +19,7 @@ PICTURES = [
     "block_table?view=partitions",
     "block_table?view=heads",
     "bank_conflicts?view=attention",
+    "tensor_cores?kernel=12_optimistic",
     "coalescing?view=layouts",
     "occupancy?view=timeline",
     "compare?a=01_naive&b=04_flash_registers",

@@ -5,6 +5,7 @@ import { canvasView } from '../canvas.js';
 import { blend, COLOURS, PALETTE, exact, number, rgb, signed, smallText, spanOf } from '../paint.js';
 
 const MADE_OF = { S: ['Q', 'K', 'dim'], O: ['P', 'V', 'key'] }, LANES = 32, K = 16, BANKS = 32;
+const DENSE = 0.9;  // numbers have no descenders, so a line of them may be lower than their size
 const ROWS = { S: ['row', 'key'], O: ['row', 'dim'] };
 
 export default function (host, { meta, columns }) {
@@ -141,10 +142,9 @@ export default function (host, { meta, columns }) {
   const layout = size => {
     ({ em } = size);
     const widest = Math.max(...frames.map(f => f.cols[1] - f.cols[0])), tallest = Math.max(...frames.map(f => f.rows[1] - f.rows[0]));
-    const left = 2.2 * em, top = 1.9 * em, gapX = 2 * em, gapY = 3.5 * em, w = size.width - left - gapX - 2, h = Math.max(17 * em, size.height - top - gapY - 2);
+    const left = 2.2 * em, top = 1.9 * em, gapX = 2 * em, gapY = 3.5 * em, w = size.width - left - gapX - 2, h = Math.max(4 * em, size.height - top - gapY - 3);
     const wideA = Math.max(Math.min(20 * em, 0.55 * w), Math.min(0.67 * w, (w * K) / (K + widest))), highB = tallest > K ? Math.max(Math.min(K * 1.16 * em, 0.6 * h), (h * K) / (K + tallest)) : h / 2;
     box = { A: { x: left, y: top + highB + gapY, w: wideA, h: h - highB }, B: { x: left + wideA + gapX, y: top, w: w - wideA, h: highB }, C: { x: left + wideA + gapX, y: top + highB + gapY, w: w - wideA, h: h - highB } };
-    return top + highB + gapY + box.A.h + 2;
   };
   const shape = (f, part) => {
     const rows = f.rows[1] - f.rows[0], cols = f.cols[1] - f.cols[0];
@@ -187,8 +187,8 @@ export default function (host, { meta, columns }) {
   };
   const drawPart = (g, paint, f, step, part, colour, held) => {
     const c = cell(f, part), { x, y } = box[part], small = smallText(em), name = element(f, part, 0, 0)[0], span = spans[name] / (part === 'C' && f.c === 'S' ? scale : 1) || 1;
-    const text = c.w > 1.7 * small && c.h > 0.85 * small, gap = Math.min(c.w, c.h) > 7 ? 1 : 0;
-    g.font = `${Math.min(small, c.h * 0.98)}px ${paint.font}`;
+    const text = c.w > 1.7 * small && c.h > DENSE * small, gap = Math.min(c.w, c.h) > 7 ? 1 : 0;
+    g.font = `${small}px ${paint.font}`;
     g.textAlign = 'center';
     for (let i = 0; i < c.rows; i++) for (let j = 0; j < c.cols; j++) {
       const value = valueAt(f, step, part, i, j), holder = who(f, part, i, j), cx = x + j * c.w, cy = y + i * c.h;
@@ -201,7 +201,7 @@ export default function (host, { meta, columns }) {
       }
       if (!text || !holder) continue;
       g.fillStyle = paint.text;
-      g.fillText(String(holder.thread % LANES), cx + c.w / 2, cy + c.h / 2 + 0.35 * Math.min(small, c.h));
+      g.fillText(String(holder.thread % LANES), cx + c.w / 2, cy + c.h / 2 + 0.36 * small);
     }
     g.textAlign = 'left';
     drawRegisters(g, paint, f, part, c, text);
@@ -245,20 +245,22 @@ export default function (host, { meta, columns }) {
   };
   // The products of one element of C, beside the rows of B.
   const drawList = (g, paint, f, step, { i, j }) => {
-    const [rows, cols] = shape(f, 'C'), r = Math.min(i, rows - 1), c = Math.min(j, cols - 1), high = box.B.h / K, small = Math.min(smallText(em), high * 0.98), [, , along] = MADE_OF[f.c];
+    const [rows, cols] = shape(f, 'C'), r = Math.min(i, rows - 1), c = Math.min(j, cols - 1), high = box.B.h / K, small = smallText(em), [, , along] = MADE_OF[f.c];
     const x = box.A.x, wide = box.A.w + 1.6 * em, all = factors(f, r, c), sum = all.reduce((s, [p, q]) => s + p * q, 0), { before, after, cols: stride } = sums(step), n = r * stride + c;
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
     g.fillText(`${title(f, 'C', r, c)} by hand (derived)`, x, box.B.y - 0.9 * em, wide);
-    if (small < 0.6 * em) return;
-    g.font = `${small}px ${paint.font}`;
     const short = v => (Number.isFinite(v) ? (Math.abs(v) >= 1e-3 || v === 0 ? v.toFixed(4) : v.toExponential(1)) : String(v)).replace('-', '\u2212');
+    g.font = `600 ${smallText(em)}px ${paint.font}`;
+    g.fillText(`${short(before[n])} + ${short(sum)} = ${short(after[n])}`, x, box.B.y + box.B.h + 1.25 * em, wide);
+    if (high < DENSE * small) return;  // no room for sixteen lines: their sum alone
+    g.font = `${small}px ${paint.font}`;
     const at = [0, 0.26, 0.52, 0.95].map(share => x + share * (wide - 1.6 * em));
     const most = Math.max(...all.map(([p, q]) => Math.abs(p * q)), 1e-30);
     all.forEach(([p, q], k) => {
-      const y = box.B.y + (k + 0.5) * high + 0.35 * small, bar = (0.2 * wide * Math.abs(p * q)) / most;
+      const y = box.B.y + (k + 0.5) * high + 0.36 * small, bar = (0.2 * wide * Math.abs(p * q)) / most, deep = Math.min(small, high - 1);
       g.fillStyle = blend(rgb(COLOURS[f.c]), rgb(paint.background), 0.3);
-      g.fillRect(at[3] - bar, y - 0.8 * small, bar, small);
+      g.fillRect(at[3] - bar, box.B.y + (k + 0.5) * high - deep / 2, bar, deep);
       g.fillStyle = paint.text;
       g.fillText(`${along} ${f.k[0] + k}`, at[0], y);
       g.textAlign = 'right';
@@ -267,8 +269,6 @@ export default function (host, { meta, columns }) {
       g.fillText(`= ${short(p * q)}`, at[3], y);
       g.textAlign = 'left';
     });
-    g.font = `600 ${smallText(em)}px ${paint.font}`;
-    g.fillText(`${short(before[n])} + ${short(sum)} = ${short(after[n])}`, x, box.B.y + box.B.h + 1.25 * em, wide);
   };
 
   const locate = (x, y) => {

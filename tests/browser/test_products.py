@@ -1,0 +1,55 @@
+"""Tensor cores in a real Chromium: owners, ways and sums read off the page are those of the run's own trace."""
+
+import numpy as np
+import pytest
+from browser.stepping import count, press, sentence, step_of
+
+from app.choices.pages import TENSOR_CORES
+from explainers import tensor_cores
+from kernels.run import execute
+
+
+def story_of(kernel):
+    """What the page shows of that kernel before anything else is chosen."""
+    state, _ = TENSOR_CORES.read_link({"kernel": kernel})
+    return tensor_cores.explain(execute.run(TENSOR_CORES.request_of(state)))
+
+
+def click(page, **what):
+    """Clicks a cell of the picture; what then stands under it."""
+    at = page.evaluate("what => window.__warpglass.where('One product', what)", what)
+    page.mouse.click(at["x"], at["y"])
+    page.mouse.move(1, 1)
+    return page.locator(".wg .pin.words").first.inner_text()
+
+
+@pytest.mark.parametrize("kernel", ["07_swizzle", "09_wgmma"])
+def test_owners_ways_and_sums_are_those_of_the_trace(visit, kernel):
+    page, story = visit(f"/tensor_cores?kernel={kernel}&backend=cpu"), story_of(kernel)
+    assert count(page) == len(story.products)
+    last = next(n for n, frame in enumerate(story.frames) if frame["last"])
+    for _ in range(last):
+        press(page, "ArrowRight")
+    assert step_of(page) == last and sentence(page) == story.frames[last]["sentence"]
+    product, s, k = story.products[last], story.matrices["S"], story.matrices["K"]
+    i, j = 3, 6
+    row, col = product.rows[0] + i, product.cols[0] + j
+    said = click(page, part="C", i=i, j=j)
+    at = row - s.row0, col - s.col0
+    assert said.startswith(f"S[{row}, {col}]: ")
+    assert f"lane {s.lane[at] % 32}" in said and f"register c{s.register[at]}" in said
+    due = np.format_float_positional(s.value[at], unique=True)
+    assert f"the score {due}; the kernel logged {due}; unrounded" in said  # added up here, and as the trace has it
+    way = click(page, part="B", i=5, j=j)
+    dim = product.k[0] + 5
+    byte = int(k.byte[col - k.row0, dim - k.col0])
+    assert way.startswith(f"K[{col}, {dim}] = ") and f"byte {byte:,}, bank {byte // 4 % 32} " in way
+    if kernel == "07_swizzle":
+        assert f"lane {k.lane[col - k.row0, dim]}, register b{k.register[col - k.row0, dim]}" in way
+
+
+def test_the_what_if_without_the_swizzle_costs_eight_times_the_wavefronts(visit):
+    page = visit("/tensor_cores?kernel=07_swizzle&what_if=SWIZZLE&backend=cpu")
+    assert "32 wavefronts" in sentence(page)
+    page = visit("/tensor_cores?kernel=07_swizzle&backend=cpu")
+    assert "in 4 wavefronts" in sentence(page)
