@@ -650,13 +650,10 @@ def _base(request: Request, place: str) -> list[int]:
 
 def stage_of(run: Run, story: Story, provenance: stage.Provenance) -> stage.Stage:
     """The whole stage of a run."""
-    noun = units(run.request)[0]
-    told = []
-    if story.left_out:
-        told.append(
-            f"{count(len(story.products), 'product')} of {noun} {story.unit} are shown, {story.left_out:,} are not. "
-            "Choose another key tile to begin with."
-        )
+    left = (
+        f"Shown are {count(len(story.products), 'product')} of {units(run.request)[0]} {story.unit}, from key tile "
+        f"{story.first_tile} on; {story.left_out:,} are not. Another first key tile stands under More."
+    )
     return stage.Stage(
         headline=stage.headline(run.request.kernel),
         frames=story.frames,
@@ -665,7 +662,7 @@ def stage_of(run: Run, story: Story, provenance: stage.Provenance) -> stage.Stag
         state=states(story),
         tabs=TABS,
         provenance=provenance,
-        told=told,
+        summary=left if story.left_out else "",
         questions=questions(story),
     )
 

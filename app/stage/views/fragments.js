@@ -21,10 +21,11 @@ export default function (host, { meta, columns }) {
     const [row0, col0, rows, cols] = matrices[name], r = row - row0, c = col - col0;
     return r < 0 || c < 0 || r >= rows || c >= cols ? -1 : r * cols + c;
   };
-  const has = (name, what, n) => (n < 0 ? -1 : columns[`${name}_${what}`]?.[n] ?? -1);
+  const known = Object.fromEntries(Object.keys(matrices).map(name => [name, Object.fromEntries(['value', 'lane', 'register', 'half', 'byte', 'fetch', 'by'].map(what => [what, columns[`${name}_${what}`]]))]));
+  const has = (name, what, n) => (n < 0 ? -1 : known[name][what]?.[n] ?? -1);
   // A number as the instruction takes it: zero beyond an edge, and for the weight of a hidden key, of which nothing is logged.
   const taken = (name, row, col) => {
-    const n = place(name, row, col), value = n < 0 ? 0 : columns[`${name}_value`][n];
+    const n = place(name, row, col), value = n < 0 ? 0 : known[name].value[n];
     return Number.isNaN(value) && has(name, 'lane', n) < 0 ? 0 : value;
   };
   // Where cell (i, j) of a part lies: matrix, row, column.
@@ -94,7 +95,7 @@ export default function (host, { meta, columns }) {
     const [name, row, col] = element(f, part, i, j), n = place(name, row, col), lane = has(name, 'lane', n);
     if (lane < 0) return null;
     const bits = has(name, 'half', n), register = `${part.toLowerCase()}${has(name, 'register', n)}`;
-    return { thread: lane, text: `${group ? `lane ${lane % LANES} of the warpgroup's warp ${Math.floor(lane / LANES)}` : `lane ${lane}`}, register ${register}${bits < 0 ? '' : bits ? ', high half' : ', low half'}` };
+    return { text: `${group ? `lane ${lane % LANES} of the warpgroup's warp ${Math.floor(lane / LANES)}` : `lane ${lane}`}, register ${register}${bits < 0 ? '' : bits ? ', high half' : ', low half'}` };
   };
   const way = (f, part, i, j) => {
     const [name, row, col] = element(f, part, i, j), n = place(name, row, col), holder = who(f, part, i, j), said = [];
@@ -158,7 +159,7 @@ export default function (host, { meta, columns }) {
   // ---- drawing ----
   const draw = (g, { step, at, paint }) => {
     if (!frames.length) return;
-    const f = frameAt(step), colour = signed(rgb(paint.background)), held = at ? who(f, at.part, at.i, at.j) : null;
+    const f = frameAt(step), colour = signed(rgb(paint.background)), held = at ? has(element(f, at.part, at.i, at.j)[0], 'lane', place(...element(f, at.part, at.i, at.j))) : -1;
     for (const part of ['A', 'B', 'C']) drawPart(g, paint, f, step, part, colour, held);
     drawList(g, paint, f, step, at?.part === 'C' ? at : of);
     const seen = at?.part === 'C' ? at : of;
@@ -187,21 +188,21 @@ export default function (host, { meta, columns }) {
   };
   const drawPart = (g, paint, f, step, part, colour, held) => {
     const c = cell(f, part), { x, y } = box[part], small = smallText(em), name = element(f, part, 0, 0)[0], span = spans[name] / (part === 'C' && f.c === 'S' ? scale : 1) || 1;
-    const text = c.w > 1.7 * small && c.h > DENSE * small, gap = Math.min(c.w, c.h) > 7 ? 1 : 0;
+    const { after } = sums(step), text = c.w > 1.7 * small && c.h > DENSE * small, gap = Math.min(c.w, c.h) > 7 ? 1 : 0;
     g.font = `${small}px ${paint.font}`;
     g.textAlign = 'center';
     for (let i = 0; i < c.rows; i++) for (let j = 0; j < c.cols; j++) {
-      const value = valueAt(f, step, part, i, j), holder = who(f, part, i, j), cx = x + j * c.w, cy = y + i * c.h;
+      const [matrix, row, col] = element(f, part, i, j), lane = has(matrix, 'lane', place(matrix, row, col)), value = part === 'C' ? after[i * c.cols + j] : taken(matrix, row, col), cx = x + j * c.w, cy = y + i * c.h;
       g.fillStyle = Number.isFinite(value) ? `rgb(${colour(value * 0.75, span).map(Math.round).join(',')})` : paint.text;
       g.fillRect(cx, cy, c.w - gap, c.h - gap);
-      if (held && holder && holder.thread === held.thread) {
+      if (lane >= 0 && lane === held) {
         g.strokeStyle = paint.primary;
         g.lineWidth = Math.min(2, Math.max(1, c.h / 6));
         g.strokeRect(cx + 1, cy + 1, Math.max(1, c.w - gap - 2), Math.max(1, c.h - gap - 2));
       }
-      if (!text || !holder) continue;
+      if (!text || lane < 0) continue;
       g.fillStyle = paint.text;
-      g.fillText(String(holder.thread % LANES), cx + c.w / 2, cy + c.h / 2 + 0.36 * small);
+      g.fillText(String(lane % LANES), cx + c.w / 2, cy + c.h / 2 + 0.36 * small);
     }
     g.textAlign = 'left';
     drawRegisters(g, paint, f, part, c, text);
