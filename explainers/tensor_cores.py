@@ -702,16 +702,17 @@ def questions(story: Story) -> list[stage.Question]:
         return []
     first = story.products[0]
     s = story.matrices["S"]
-    col = min(first.cols[0] + 5, s.col0 + s.value.shape[1] - 1)
-    seen = np.flatnonzero(s.lane[first.rows[0] - s.row0 : first.rows[1] - s.row0, col - s.col0] >= 0)
-    made = []
+    left, made = first.cols[0], []
+    col = left + 5
+    rows = s.lane[first.rows[0] - s.row0 : first.rows[1] - s.row0]
+    seen = np.flatnonzero(rows[:, col - s.col0] >= 0) if col - s.col0 < rows.shape[1] else []
     if len(seen):
-        row = first.rows[0] + int(seen[0])  # the first that sees this key
-        lane = int(s.lane[row - s.row0, col - s.col0])
-        register = int(s.register[row - s.row0, col - s.col0])
+        row = first.rows[0] + int(seen[0])  # the first that sees this key, and those before it
+        lane, register = (int(m[row - s.row0, col - s.col0]) for m in (s.lane, s.register))
+        begin = [int(s.lane[row - s.row0, left - s.col0 + n]) % LANES for n in (0, 2)]
         text = (
-            f"A {story.instruction} leaves C in the registers of its threads. S[{row}, {col}], row {row} and key "
-            f"{col}, is an element of this first product: which lane has it?"
+            f"C ends in the registers of lanes. Lane {begin[0]} has S[{row}, {left}] and the one beside it, lane "
+            f"{begin[1]} the next two of the row. Which lane has S[{row}, {col}]?"
         )
         why = f"S[{row}, {col}] was logged by lane {lane % LANES}, whose register c{register} it is."
         made.append(

@@ -260,7 +260,7 @@ def test_the_stage_and_its_questions(run, story):
     sites = {site.place for site in sites_of(run.request)}
     assert len(made["frames"]) == len(story.products) and all(set(f["lines"]) & sites for f in made["frames"])
     owner = next(q for q in made["questions"] if q["id"] == "owner")
-    row, col = map(int, re.search(r"S\[(\d+), (\d+)\]", owner["text"]).groups())
+    row, col = map(int, re.search(r"S\[(\d+), (\d+)\]\?$", owner["text"]).groups())
     assert owner["answer"] == logged(run, "score", "col")[row, col][1] % 32
     fetch = [q for q in made["questions"] if q["id"] == "fetch"]
     assert bool(fetch) == (run.request.kernel.name in BY_WARP)
@@ -268,6 +268,14 @@ def test_the_stage_and_its_questions(run, story):
         assert fetch[0]["answer"] == story.fetches[story.products[0].b].wavefronts
     assert not tensor_cores.layout_table(story).empty
     assert sum(tensor_cores.fetches_table(story).get("ldmatrix", [])) == len(story.fetches)
+
+
+def test_one_query_and_one_key_are_a_story_too():
+    for name in ("06_mma", "09_wgmma"):
+        run = run_of(name, SixteenBitProblem(1, seq_len_kv=1))
+        story = tensor_cores.explain(run)
+        assert story.products and not [q for q in tensor_cores.questions(story) if q.id == "owner"]
+        assert tensor_cores.stage_of(run, story, stage.provenance(run)).frames
 
 
 def test_factors_are_those_of_the_dims_or_keys_that_are_told(story):
