@@ -3,7 +3,7 @@
 from app.choices import places
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice
-from explainers import tensor_cores
+from explainers import fragments
 from kernels.errors import ProblemError
 
 OWN = {name: choice for name, choice in places.TILE.items() if name != "row"} | {
@@ -28,4 +28,4 @@ def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
 def limits(asked: Asked, state: State) -> dict[str, int]:
     """name -> the largest that each choice can be. ProblemError."""
     request = places.request(asked, state, "cpu")
-    return {"unit": tensor_cores.units(request)[1] - 1, "key_tile": tensor_cores.key_tiles(request) - 1}
+    return {"unit": fragments.units(request)[1] - 1, "key_tile": fragments.key_tiles(request) - 1}

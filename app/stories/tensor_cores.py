@@ -8,7 +8,7 @@ from app.choices import State, places, products
 from app.choices.asked import Asked
 from app.choices.pages import TENSOR_CORES
 from app.story import Story
-from explainers import stage, tensor_cores
+from explainers import fragments, stage, tensor_cores
 from explainers.stage import Block, Stage
 from kernels.core.request import Request
 
@@ -35,7 +35,7 @@ def make(look: Look) -> Stage:
 def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     """What the choices are called, and how far they go."""
     found = places.narrowed(asked, state)
-    noun = tensor_cores.units(asked.request_of(state))[0]
+    noun = fragments.units(asked.request_of(state))[0]
     for name, high in products.limits(asked, state).items():
         label = noun if name == "unit" else "first key tile"
         disabled = "" if high else "there is only one"

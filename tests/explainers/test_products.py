@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from explainers import axes, stage, tensor_cores, tiling
-from explainers.tensor_cores import MADE_OF, K
+from explainers import axes, fragments, stage, tensor_cores, tiling
+from explainers.fragments import MADE_OF, K
 from kernels.catalog import KERNELS, of_family
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError
@@ -72,7 +72,7 @@ def test_what_is_added_up_ends_at_what_the_kernel_logged(run, story):
         many = product.cols[1] - product.cols[0] > 8
         for row in range(*product.rows)[:: 7 if many else 5]:
             for col in range(*product.cols)[:: 13 if many else 3]:
-                after = tensor_cores.element(story, product, row, col)[1][-1]
+                after = fragments.element(story, product, row, col)[1][-1]
                 if product.c == "S" and (row, col) in scores:
                     assert np.float32(np.float32(story.scale) * np.float32(after)) == np.float32(scores[row, col][0])
                     seen["S"] += 1
@@ -231,14 +231,14 @@ def test_sums_of_16_bits_are_followed_too():
     last = [p for p, f in zip(story.products, story.frames) if f["last"] and p.c == "S"]
     for product in last:
         for row, col in ((product.rows[0], product.cols[0]), (product.rows[0] + 9, product.cols[0] + 3)):
-            after = tensor_cores.element(story, product, row, col)[1][-1]
+            after = fragments.element(story, product, row, col)[1][-1]
             assert np.float32(story.scale * after) == np.float32(scores[row, col][0])
             assert after == np.float16(after)
 
 
 def test_another_warp_and_a_later_key_tile():
     run = run_of("06_mma", SixteenBitProblem(128, num_heads=1), BLOCK_Q=64)
-    assert tensor_cores.units(run.request) == ("warp", 2) and tensor_cores.key_tiles(run.request) == 8
+    assert fragments.units(run.request) == ("warp", 2) and fragments.key_tiles(run.request) == 8
     story = tensor_cores.explain(run, 1, 5)
     assert (story.unit, story.units, story.first_tile) == (1, 2, 5)
     assert {p.rows for p in story.products} == {(32, 48), (48, 64)} and {p.tile for p in story.products} == {5, 6, 7}
@@ -251,7 +251,7 @@ def test_another_warp_and_a_later_key_tile():
 
 def test_a_long_walk_ends_after_a_whole_key_tile():
     story = tensor_cores.explain(run_of("07_swizzle", SixteenBitProblem(512, num_heads=1)))
-    assert len(story.products) == tensor_cores.MOST and story.left_out == 32 * 16 - tensor_cores.MOST
+    assert len(story.products) == fragments.MOST and story.left_out == 32 * 16 - fragments.MOST
     assert len(story.matrices["K"].value) == 16 * len({p.tile for p in story.products})
 
 
@@ -281,7 +281,7 @@ def test_one_query_and_one_key_are_a_story_too():
 def test_factors_are_those_of_the_dims_or_keys_that_are_told(story):
     for product in (story.products[0], story.products[-1]):
         a, b = (story.matrices[name] for name in MADE_OF[product.c][:2])
-        made = tensor_cores.factors(a, b, product.c, product.k, product.rows[0], product.cols[0])
+        made = fragments.factors(a, b, product.c, product.k, product.rows[0], product.cols[0])
         assert [n for n, _, _ in made] == list(range(*product.k)) and len(made) == K
 
 
