@@ -493,6 +493,27 @@ def element(made: Products, product: Product, row: int, col: int) -> tuple[float
     return before, after
 
 
+def disagreeing(made: Products) -> tuple[int, int]:
+    """Of the first elements of all parts of C, in how many the kernel logged something else than what the elements of A
+    and B add up to, beyond rounding (1 % of the largest number of C); and how many there are. In a build that reads
+    what has not come yet, or elsewhere than it says, what is multiplied is not what stands here."""
+    last = {(p.c, p.tile, p.rows, p.cols): p for p in made.products}
+    wrong = compared = 0
+    for p in last.values():
+        row, col = p.rows[0], p.cols[0]
+        due = element(made, p, row, col)[1][-1] * (made.scale if p.c == "S" else 1)
+        values = made.matrices["S"].value if p.c == "S" else made.o_after[p.tile - made.first_tile]
+        at = (row - made.matrices[p.c].row0, col - made.matrices[p.c].col0)
+        lane = made.matrices[p.c].lane
+        if at[0] >= len(lane) or at[1] >= lane.shape[1] or lane[at] < 0:
+            continue  # hidden, or beyond an edge
+        compared += 1
+        span = np.max(np.abs(values), where=np.isfinite(values), initial=0)
+        found = float(values[at])
+        wrong += not (abs(due - found) <= 0.01 * span or due == found or np.isnan(due) == np.isnan(found) == 1)
+    return int(wrong), compared
+
+
 def factors(a: Matrix, b: Matrix, c: str, k: tuple[int, int], row: int, col: int) -> list[tuple[int, float, float]]:
     """What an instruction multiplies for one element of C: (dim or key, of A, of B); what lies beyond an edge, and the
     weight of a hidden key, is 0."""

@@ -97,18 +97,20 @@ def _said(story: Products, product: Product, is_last: bool) -> str:
     was = after[-2] if len(after) > 1 else before
     moved = f"{product.c}[{row}, {col}] goes from {_short(was)} to {_short(after[-1])}."
     if is_last and product.c == "S":
-        score = _logged(story, row, col)
+        seen, score = _logged(story, row, col)
         scaled = _short(after[-1] * story.scale)
-        moved += f" Times {story.scale:g} it is the score: {scaled}; the kernel logged {_short(score)}."
+        logged = _short(score) if seen else "none (hidden)"
+        moved += f" Times {story.scale:g} it is the score: {scaled}; the kernel logged {logged}."
     elif is_last:
         value = float(story.o_after[product.tile - story.first_tile, row - story.matrices["O"].row0, col])
         moved += f" That was the tile's last: the kernel logged {_short(value)}."
     return f"{what} {_upper(' and '.join(came))}. {moved}"
 
 
-def _logged(story: Products, row: int, col: int) -> float:
-    s = story.matrices["S"]
-    return float(s.value[row - s.row0, col - s.col0])
+def _logged(story: Products, row: int, col: int) -> tuple[bool, float]:
+    """Whether the kernel logged that score, and what."""
+    s, at = story.matrices["S"], (row - story.matrices["S"].row0, col - story.matrices["S"].col0)
+    return bool(s.lane[at] >= 0), float(s.value[at])
 
 
 def _span(pair: tuple[int, int]) -> str:
@@ -120,7 +122,7 @@ def _upper(text: str) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{value:.4g}" if np.isfinite(value) else "none (hidden)" if np.isnan(value) else str(value)
+    return f"{value:.4g}" if np.isfinite(value) else "NaN" if np.isnan(value) else str(value)
 
 
 # ---- the stage ----
@@ -171,7 +173,7 @@ def stage_of(run: Run, story: Story, provenance: stage.Provenance) -> stage.Stag
         f"Shown are {shown} of {noun} {story.unit}, from key tile {story.first_tile} on; {story.left_out:,} are not. "
         "Another first key tile stands under More."
     )
-    return stage.Stage(
+    made = stage.Stage(
         headline=stage.headline(run.request.kernel),
         frames=story.frames,
         views=[view(run, story)],
@@ -182,6 +184,12 @@ def stage_of(run: Run, story: Story, provenance: stage.Provenance) -> stage.Stag
         summary=left if story.left_out else "",
         questions=questions(story),
     )
+    wrong, compared = fragments.disagreeing(story)
+    said = (
+        f"In {wrong} of {compared} sums that were compared the kernel logged something else than what the elements "
+        "shown add up to: this build reads what has not come yet, or elsewhere than it says."
+    )
+    return stage.warned(made, [said] if wrong else [])
 
 
 TABS = [

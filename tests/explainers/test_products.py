@@ -236,6 +236,19 @@ def test_sums_of_16_bits_are_followed_too():
             assert after == np.float16(after)
 
 
+@pytest.mark.parametrize(("name", "broken"), [("08_pipeline", "WAIT"), ("10_warp_roles", "V_STRIDE")])
+def test_a_build_that_multiplies_something_else_is_warned_of(name, broken):
+    """Its addresses say one thing, its sums another: the picture must not be believed."""
+    wrong = next(c for c in KERNELS[name].constants if c.name == broken)
+    problem = SixteenBitProblem(100, num_heads=1)
+    for value, warned in ((wrong.default, False), (next(v for v in wrong.values if v != wrong.default), True)):
+        run = run_of(name, problem, **{broken: value})
+        story = tensor_cores.explain(run)
+        made = tensor_cores.stage_of(run, story, stage.provenance(run))
+        assert bool(fragments.disagreeing(story)[0]) == warned
+        assert any("logged something else" in said for said in made.provenance.warnings) == warned
+
+
 def test_another_warp_and_a_later_key_tile():
     run = run_of("06_mma", SixteenBitProblem(128, num_heads=1), BLOCK_Q=64)
     assert fragments.units(run.request) == ("warp", 2) and fragments.key_tiles(run.request) == 8
