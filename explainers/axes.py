@@ -41,11 +41,15 @@ def heads(tensor: Tensor) -> int:
     return int(np.prod([n for axis, n in zip(tensor.axes, tensor.shape) if axis not in ("query", "key", "dim")]))
 
 
+def rows(tensor: Tensor) -> str:
+    """What the rows of the tensor's matrices count: query or key."""
+    return next(axis for axis in ("query", "key") if axis in tensor.axes)
+
+
 def matrix(tensor: Tensor, array: np.ndarray, head: int, of: int) -> np.ndarray:
     """What the tensor holds for query head `head` of `of`, counted over the batch: [rows, dim]. Neighbouring query
     heads share a matrix where the tensor has fewer."""
-    rows = next(axis for axis in ("query", "key") if axis in tensor.axes)
-    last = np.moveaxis(array, (tensor.axes.index(rows), tensor.axes.index("dim")), (-2, -1))
+    last = np.moveaxis(array, (tensor.axes.index(rows(tensor)), tensor.axes.index("dim")), (-2, -1))
     return last.reshape(-1, *last.shape[-2:])[head * heads(tensor) // of]
 
 

@@ -90,13 +90,17 @@ class Product:
 
     c: str
     tile: int
-    step: int
     rows: tuple[int, int]
     cols: tuple[int, int]
     k: tuple[int, int]
-    a: int
-    b: int
     lines: tuple[str, ...]
+    a: int = -1
+    b: int = -1
+
+    @property
+    def part(self) -> tuple[str, int, tuple[int, int], tuple[int, int]]:
+        """The part of C that it adds to, in its key tile."""
+        return self.c, self.tile, self.rows, self.cols
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,11 @@ class Products:
     unit: int
     units: int
     left_out: int
+
+    @property
+    def last(self) -> dict[tuple, Product]:
+        """part -> the last product that adds to it."""
+        return {p.part: p for p in self.products}
 
 
 def read(run: Run, unit: int = 0, key_tile: int = 0) -> Products:
@@ -317,7 +326,7 @@ class _Reader:
         paired = ~writes[before] & (thread[before] == thread) & (np.arange(len(part)) > 0)
         source = np.where(paired, offset[before] // tensor.itemsize, -1)
         part = part.assign(source=source)[writes]
-        row_axis = next(n for n, axis in enumerate(tensor.axes) if axis in ("query", "key"))
+        row_axis = tensor.axes.index(axes.rows(tensor))
         dim_axis = tensor.axes.index("dim")
         for (step, event, width), made in part.groupby(["step", "event", "bytes"], observed=True, sort=True):
             first, source = made.offset.to_numpy(np.int64) // tensor.itemsize, made.source.to_numpy()
@@ -351,11 +360,9 @@ class _Reader:
                 continue
             a: dict[tuple[int, int], tuple[int, str]] = {}  # first row, first k -> fetch, line
             for _, part in steps[step].groupby("nth"):
-                yield from self._fetched(part, now, a, step, int(tile_of[step]))
+                yield from self._fetched(part, now, a, int(tile_of[step]))
 
-    def _fetched(
-        self, part: pd.DataFrame, now: dict[str, np.ndarray], a: dict, step: int, tile: int
-    ) -> Iterator[Product]:
+    def _fetched(self, part: pd.DataFrame, now: dict[str, np.ndarray], a: dict, tile: int) -> Iterator[Product]:
         """What one ldmatrix brings, and the products that it makes possible."""
         site = self.sites[int(part.site.iloc[0])]
         place = self.places.get(site.tensor or "", "")
@@ -408,12 +415,12 @@ class _Reader:
                 for (top, k), (fetch, where) in a.items():
                     if k == dim:
                         yield Product(
-                            "S", tile, step, (top, top + 16), (row, row + 8), (k, k + K), fetch, number, (where, *lines)
+                            "S", tile, (top, top + 16), (row, row + 8), (k, k + K), (where, *lines), fetch, number
                         )
             else:
                 tops = range(self.matrices["P"].row0, self.matrices["P"].row0 + len(self.matrices["P"].value), 16)
                 for top in tops:
-                    yield Product("O", tile, step, (top, top + 16), (dim, dim + 8), (row, row + K), -1, number, lines)
+                    yield Product("O", tile, (top, top + 16), (dim, dim + 8), (row, row + K), lines, b=number)
 
     def _line_of_product(self, file: str, line: int, which: int) -> list[str]:
         """The line of the source that multiplies, soon after the one that fetches: its which-th."""
@@ -444,28 +451,16 @@ class _Reader:
                 seen.add((place, record.tile))
                 self.matrices[place].set(lies[known, 0], lies[known, 1], byte=region[known] * item)
                 begin, dims = int(lies[known, 0].min()), self.matrices[place].value.shape[1]
-                keys = n // dims
+                keys, tile = n // dims, int(record.tile)
                 if place == "K":
                     at = np.arange(len(now["Q"]))
                     mapped = now["Q"][:, 0] >= 0
                     self.matrices["Q"].set(now["Q"][mapped, 0], now["Q"][mapped, 1], byte=at[mapped] * item)
                     for k in range(0, dims, K):
-                        yield Product(
-                            "S",
-                            int(record.tile),
-                            step,
-                            (row0, row0 + 64),
-                            (begin, begin + keys),
-                            (k, k + K),
-                            -1,
-                            -1,
-                            (site.place,),
-                        )
+                        yield Product("S", tile, (row0, row0 + 64), (begin, begin + keys), (k, k + K), (site.place,))
                 else:
                     for k in range(begin, begin + keys, K):
-                        yield Product(
-                            "O", int(record.tile), step, (row0, row0 + 64), (0, dims), (k, k + K), -1, -1, (site.place,)
-                        )
+                        yield Product("O", tile, (row0, row0 + 64), (0, dims), (k, k + K), (site.place,))
 
 
 # ---- what C holds ----
@@ -473,11 +468,7 @@ class _Reader:
 
 def element(made: Products, product: Product, row: int, col: int) -> tuple[float, list[float]]:
     """One element of C: before the tile's first product, and after each of those of its group up to this one."""
-    group = [
-        p
-        for p in made.products
-        if (p.c, p.tile, p.rows, p.cols) == (product.c, product.tile, product.rows, product.cols) and p.k <= product.k
-    ]
+    group = [p for p in made.products if p.part == product.part and p.k <= product.k]
     a, b = (made.matrices[name] for name in MADE_OF[product.c][:2])
     before = 0.0
     if product.c == "O":
@@ -497,9 +488,8 @@ def disagreeing(made: Products) -> tuple[int, int]:
     """Of the first elements of all parts of C, in how many the kernel logged something else than what the elements of A
     and B add up to, beyond rounding (1 % of the largest number of C); and how many there are. In a build that reads
     what has not come yet, or elsewhere than it says, what is multiplied is not what stands here."""
-    last = {(p.c, p.tile, p.rows, p.cols): p for p in made.products}
     wrong = compared = 0
-    for p in last.values():
+    for p in made.last.values():
         row, col = p.rows[0], p.cols[0]
         due = element(made, p, row, col)[1][-1] * (made.scale if p.c == "S" else 1)
         values = made.matrices["S"].value if p.c == "S" else made.o_after[p.tile - made.first_tile]

@@ -126,7 +126,7 @@ class ProductFrame(Frame):
 class FragmentsMeta(TypedDict):
     """instruction: mma.sync or wgmma. scale: what S is multiplied with to be the scores. sum_bits: of the numbers in
     which products are added up, 32 or 16. dtype: of A and B. matrices: name -> [first row,
-    first column, rows, columns] as far as it is shown. fetches: tensor, place, wavefronts and ideal of each ldmatrix.
+    first column, rows, columns] as far as it is shown. fetches: place, wavefronts and ideal of each ldmatrix.
     bases: Q, K, V -> [first element of this head, elements from row to row, from dim to dim, bytes of one], in global
     memory. symbols: Q, K, V -> what the kernel calls it.
 

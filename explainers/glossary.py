@@ -1,6 +1,8 @@
 """The one list of words. TERMS is how a term is written on every page, and what the pages say where one is pointed at
 (app/stage/glossary.js); they show PROVENANCE and PHASES too."""
 
+import math
+
 TERMS = {
     "tile": "A block of neighbouring rows or columns that a thread block works on at once.",
     "query tile": "BLOCK_Q neighbouring rows of one head's Q, and of its O.",
@@ -110,6 +112,11 @@ def phase_title(phase: str) -> str:
 def figure(value: float, digits: int = 4) -> str:
     """An amount in so many digits, and in all of its whole ones: 2.125, 37,368."""
     return f"{value:,.0f}" if value >= 1000 - 0.5 * 10 ** (3 - digits) else f"{value:.{digits}g}"
+
+
+def short(value: float) -> str:
+    """A number in a sentence: four significant digits."""
+    return "NaN" if math.isnan(value) else f"{value:.4g}"
 
 
 def count(number: int, one: str, many: str | None = None) -> str:

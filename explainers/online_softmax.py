@@ -14,6 +14,7 @@ import pandas as pd
 
 from explainers import axes, marks, stage, stories, tiling
 from explainers.frames import RowFrame, RowMeta
+from explainers.glossary import short
 from explainers.tiling import query_rows, tensor_at
 from kernels.core import reference
 from kernels.core.dtypes import element_type
@@ -214,10 +215,6 @@ def _number(value: Any) -> Any:
 
 def _said(value: Any) -> str | None:
     return None if value is None else "NaN" if np.isnan(value) else f"{value:.6g}"
-
-
-def _short(value: float) -> str:
-    return "NaN" if np.isnan(value) else f"{value:.4g}"
 
 
 def ordinary_table(story: RowStory) -> pd.DataFrame:
@@ -494,7 +491,7 @@ def _tell(
         return where + said, wrong
     if group == "weights":
         rule = "e^(score - m) / l" if ordinary else "e^(score - m)"
-        return f"{where}each key's weight is {rule}; the largest is {_short(part.value.max())}.", not finite
+        return f"{where}each key's weight is {rule}; the largest is {short(part.value.max())}.", not finite
     if group == "sum":
         l = state["l"]
         wrong = not abs(l - truth.l_true) <= WRONG * truth.l_true
@@ -504,7 +501,7 @@ def _tell(
             return f"{where}{'the row sum l is' if ordinary else 'the running sum l starts at'} {_said(l)}.{due}", wrong
         return f"{where}the running sum l goes from {_said(l_before)} to {_said(l)}.{due}", wrong
     rule = "the sum of weight x V" if ordinary else "scaled, then weight x V is added"
-    return f"{where}O's row is {rule}; its dim 0 is now {_short(part.value.iloc[0])}.", not finite
+    return f"{where}O's row is {rule}; its dim 0 is now {short(part.value.iloc[0])}.", not finite
 
 
 def _tell_reference(values: dict, state: dict) -> tuple[str, bool]:
@@ -512,7 +509,7 @@ def _tell_reference(values: dict, state: dict) -> tuple[str, bool]:
     nothing overflows."""
     m, m_before, top = state["m"], state["m_before"], values["tile_max"][0]
     if not np.isfinite(m):
-        return f"the reference m is {_short(m)}.", True
+        return f"the reference m is {short(m)}.", True
     if m_before is None:
         return f"the reference m starts at this tile's max, {m:.4g}.", False
     if m != m_before:
@@ -536,7 +533,7 @@ def _tell_max(values: dict, state: dict, truth: pd.Series, manner: _Manner) -> t
         if manner.broken and m == 0:
             return f"no max is subtracted: m stays 0, where the row's max so far is {truth.m_true:.4g}.", False
         name = "the row's max m" if manner.ordinary else "the running max m"
-        return f"{name} is {_short(m)}. It should be {truth.m_true:.4g}.", True
+        return f"{name} is {short(m)}. It should be {truth.m_true:.4g}.", True
     if m_before is None:
         return f"the row's max m is {m:.4g}." if manner.ordinary else f"the running max m starts at {m:.4g}.", False
     if m > m_before:

@@ -11,7 +11,7 @@ import pandas as pd
 from explainers import axes, fragments, stage, stories, tiling
 from explainers.fragments import LANES, MADE_OF, Fetch, K, Product, Products
 from explainers.frames import FragmentsMeta, ProductFrame
-from explainers.glossary import count
+from explainers.glossary import count, short
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
@@ -50,12 +50,12 @@ def explain(run: Run, unit: int = 0, key_tile: int = 0) -> Story:
 
 
 def _frames(story: Products) -> Iterator[ProductFrame]:
-    last = {(p.c, p.tile, p.rows, p.cols): p for p in story.products}
+    last = story.last
     numbers: dict[int, int] = {}
     totals = {tile: sum(p.tile == tile for p in story.products) for tile in {p.tile for p in story.products}}
     for product in story.products:
         number = numbers[product.tile] = numbers.get(product.tile, 0) + 1
-        is_last = last[product.c, product.tile, product.rows, product.cols] == product
+        is_last = last[product.part] == product
         yield {
             "tile": product.tile,
             "title": f"Key tile {product.tile} · product {number} of {totals[product.tile]}",
@@ -95,15 +95,15 @@ def _said(story: Products, product: Product, is_last: bool) -> str:
         ]
     before, after = fragments.element(story, product, row, col)
     was = after[-2] if len(after) > 1 else before
-    moved = f"{product.c}[{row}, {col}] goes from {_short(was)} to {_short(after[-1])}."
+    moved = f"{product.c}[{row}, {col}] goes from {short(was)} to {short(after[-1])}."
     if is_last and product.c == "S":
         seen, score = _logged(story, row, col)
-        scaled = _short(after[-1] * story.scale)
-        logged = _short(score) if seen else "none (hidden)"
+        scaled = short(after[-1] * story.scale)
+        logged = short(score) if seen else "none (hidden)"
         moved += f" Times {story.scale:g} it is the score: {scaled}; the kernel logged {logged}."
     elif is_last:
         value = float(story.o_after[product.tile - story.first_tile, row - story.matrices["O"].row0, col])
-        moved += f" That was the tile's last: the kernel logged {_short(value)}."
+        moved += f" That was the tile's last: the kernel logged {short(value)}."
     return f"{what} {_upper(' and '.join(came))}. {moved}"
 
 
@@ -119,10 +119,6 @@ def _span(pair: tuple[int, int]) -> str:
 
 def _upper(text: str) -> str:
     return text[0].upper() + text[1:]
-
-
-def _short(value: float) -> str:
-    return f"{value:.4g}" if np.isfinite(value) else "NaN" if np.isnan(value) else str(value)
 
 
 # ---- the stage ----
@@ -141,9 +137,7 @@ def view(run: Run, story: Story) -> stage.View:
         "sum_bits": story.sum_bits,
         "dtype": tiling.tensor_at(run.request, "Q").dtype,
         "matrices": {name: [m.row0, m.col0, *m.value.shape] for name, m in matrices.items()},
-        "fetches": [
-            {"tensor": f.tensor, "place": f.place, "wavefronts": f.wavefronts, "ideal": f.ideal} for f in story.fetches
-        ],
+        "fetches": [{"place": f.place, "wavefronts": f.wavefronts, "ideal": f.ideal} for f in story.fetches],
         "bases": {place: _base(run.request, place) for place in "QKV"},
         "symbols": {place: symbol for symbol, place in tiling.places(run.request).items() if place in "QKV"},
         "frames": story.frames,
@@ -155,7 +149,7 @@ def _base(request: Request, place: str) -> list[int]:
     """In elements of its tensor: where the traced head's matrix begins, how far it is to the next row and the next
     dim; and the bytes of an element."""
     tensor, o = tiling.tensor_at(request, place), tiling.tensor_at(request, "O")
-    rows = next(n for n, axis in enumerate(tensor.axes) if axis in ("query", "key"))
+    rows = tensor.axes.index(axes.rows(tensor))
     dims, head = tensor.axes.index("dim"), tiling.query_rows(request)[0]
     outer = [n for n in range(len(tensor.axes)) if n not in (rows, dims)]
     number = head * axes.heads(tensor) // axes.heads(o)
@@ -206,7 +200,7 @@ def states(story: Story) -> list[stage.State]:
     found = [stage.State("multiply-adds so far", np.cumsum(work).tolist(), colour="P")]
     if not story.fetches:
         return [*found, stage.State("one instruction", [f"{n:,} multiply-adds" for n in work])]
-    done = [max([p.a, p.b, *(q.b for q in story.products[:n])]) for n, p in enumerate(story.products)]
+    done = np.maximum.accumulate([max(p.a, p.b) for p in story.products])
     first = min((n for p in story.products for n in (p.a, p.b) if n >= 0), default=0)
     sums = np.cumsum([f.wavefronts for f in story.fetches])
     before = int(sums[first - 1]) if first else 0

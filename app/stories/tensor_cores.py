@@ -28,8 +28,11 @@ def what(state: State, backend: str) -> Look:
 
 def make(look: Look) -> Stage:
     run = running.run(look.request)
-    story = tensor_cores.explain(run, look.unit, look.key_tile)
-    return tensor_cores.stage_of(run, story, running.provenance(run))
+    return tensor_cores.stage_of(run, _story(look), running.provenance(run))
+
+
+def _story(look: Look) -> tensor_cores.Story:
+    return tensor_cores.explain(running.run(look.request), look.unit, look.key_tile)
 
 
 def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
@@ -45,18 +48,16 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
 
 def layout_tab(look: Look) -> list[Block]:
     """Lane by lane, where the first products have their elements."""
-    story = tensor_cores.explain(running.run(look.request), look.unit, look.key_tile)
     said = (
         "Row and column within the product, for lanes 0, 1, 4 and 31, from the addresses that lanes gave to ldmatrix "
         "and from who logged what. A wgmma has more registers than the four that stand here."
     )
-    return [stage.heading("Who holds which element"), stage.table(tensor_cores.layout_table(story), said)]
+    return [stage.heading("Who holds which element"), stage.table(tensor_cores.layout_table(_story(look)), said)]
 
 
 def fetches_tab(look: Look) -> list[Block]:
     """What the ldmatrix of each source line cost."""
-    story = tensor_cores.explain(running.run(look.request), look.unit, look.key_tile)
-    made = tensor_cores.fetches_table(story)
+    made = tensor_cores.fetches_table(_story(look))
     if made.empty:
         return [
             stage.note(

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import small_tiles
 
 from explainers import axes, fragments, stage, tensor_cores, tiling
 from explainers.fragments import MADE_OF, K
@@ -17,7 +18,6 @@ from kernels.trace.probes import sites_of
 RUNGS = of_family("tensor_cores")
 BY_WARP = ("06_mma", "07_swizzle", "08_pipeline")
 BY_GROUP = tuple(name for name in RUNGS if name not in BY_WARP)
-SMALL = {"BLOCK_Q": 16, "BLOCK_KV": 16}
 CASES = {
     "plain": (SixteenBitProblem(), 0),
     "causal bfloat16": (SixteenBitProblem(100, 128, causal=True, dtype="bfloat16"), 1),
@@ -28,14 +28,9 @@ CASES = {
 }
 
 
-def small_tiles(name):
-    """The smallest tiles that the kernel allows, of at least 16 rows and keys."""
-    return {c.name: min(v for v in c.values if v >= SMALL[c.name]) for c in KERNELS[name].constants if c.name in SMALL}
-
-
 def run_of(name, problem, scope=0, **settings):
     spec = KERNELS[name]
-    chosen = spec.settings_for(problem, small_tiles(name) | settings)
+    chosen = spec.settings_for(problem, dict(small_tiles(name)) | settings)
     return execute.run(Request(spec, problem, tuple(chosen.items()), Scope(scope)))
 
 

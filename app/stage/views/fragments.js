@@ -2,11 +2,12 @@
 // holds it; what the lane under the cursor holds is framed in all three. In the free corner stand the products that make the chosen
 // element of C, a line for each, beside the row of B that it takes. A click chooses an element and tells its way.
 import { canvasView } from '../canvas.js';
+import { hub } from '../hub.js';
 import { blend, COLOURS, PALETTE, exact, number, rgb, signed, smallText, spanOf } from '../paint.js';
 
 const MADE_OF = { S: ['Q', 'K', 'dim'], O: ['P', 'V', 'key'] }, LANES = 32, K = 16, BANKS = 32;
 const DENSE = 0.9;  // numbers have no descenders, so a line of them may be lower than their size
-const ROWS = { S: ['row', 'key'], O: ['row', 'dim'] };
+const ACROSS = { S: 'keys', O: 'dims' };  // what the columns of C count
 
 export default function (host, { meta, columns }) {
   const { instruction, scale, sum_bits, dtype, matrices, fetches, bases, symbols, frames } = meta;
@@ -23,6 +24,7 @@ export default function (host, { meta, columns }) {
   };
   const known = Object.fromEntries(Object.keys(matrices).map(name => [name, Object.fromEntries(['value', 'lane', 'register', 'half', 'byte', 'fetch', 'by'].map(what => [what, columns[`${name}_${what}`]]))]));
   const has = (name, what, n) => (n < 0 ? -1 : known[name][what]?.[n] ?? -1);
+  const laneOf = (name, row, col) => has(name, 'lane', place(name, row, col));
   // A number as the instruction takes it: zero beyond an edge, and for the weight of a hidden key, of which nothing is logged.
   const taken = (name, row, col) => {
     const n = place(name, row, col), value = n < 0 ? 0 : known[name].value[n];
@@ -95,22 +97,23 @@ export default function (host, { meta, columns }) {
     const [name, row, col] = element(f, part, i, j), n = place(name, row, col), lane = has(name, 'lane', n);
     if (lane < 0) return null;
     const bits = has(name, 'half', n), register = `${part.toLowerCase()}${has(name, 'register', n)}`;
-    return { text: `${group ? `lane ${lane % LANES} of the warpgroup's warp ${Math.floor(lane / LANES)}` : `lane ${lane}`}, register ${register}${bits < 0 ? '' : bits ? ', high half' : ', low half'}` };
+    return `${group ? `lane ${lane % LANES} of the warpgroup's warp ${Math.floor(lane / LANES)}` : `lane ${lane}`}, register ${register}${bits < 0 ? '' : bits ? ', high half' : ', low half'}`;
+  };
+  // Where an element of Q, K or V lies: in global memory, and in shared memory with its bank, its piece of 128 bytes and that piece's place.
+  const lies = (name, row, col) => {
+    const n = place(name, row, col), [base, rowStep, dimStep, item] = bases[name], at = base + row * rowStep + col * dimStep, byte = has(name, 'byte', n);
+    return { at, first: at * item, byte, bank: Math.floor(byte / 4) % BANKS, piece: Math.floor((col % 64) / 8), to: Math.floor((byte % 128) / 16), fetch: fetches[has(name, 'fetch', n)] };
   };
   const way = (f, part, i, j) => {
     const [name, row, col] = element(f, part, i, j), n = place(name, row, col), holder = who(f, part, i, j), said = [];
-    if (name === 'P') return [`the weight of the key, rounded to ${dtype}`, holder ? `in ${holder.text}: it never was in memory` : 'a hidden key, or a row beyond the last: nothing is logged, and it counts as 0'];
+    if (name === 'P') return [`the weight of the key, rounded to ${dtype}`, holder ? `in ${holder}: it never was in memory` : 'a hidden key, or a row beyond the last: nothing is logged, and it counts as 0'];
     if (n < 0) return ['beyond the last row: zeros'];
-    const [base, rowStep, dimStep, item] = bases[name], at = base + row * rowStep + col * dimStep, byte = has(name, 'byte', n);
-    said.push(`element ${number(at)} of ${symbols[name]} in global memory (byte ${number(at * item)})`);
-    if (byte >= 0) {
-      const piece = Math.floor((col % 64) / 8), lies = Math.floor((byte % 128) / 16);
-      said.push(`byte ${number(byte)} of ${symbols[name]} in shared memory, bank ${Math.floor(byte / 4) % BANKS}: piece ${piece} of its 128 bytes lies in place ${lies}${piece === lies ? '' : ' (swizzled)'}`);
-    }
-    const fetch = fetches[has(name, 'fetch', n)];
+    const { at, first, byte, bank, piece, to, fetch } = lies(name, row, col);
+    said.push(`element ${number(at)} of ${symbols[name]} in global memory (byte ${number(first)})`);
+    if (byte >= 0) said.push(`byte ${number(byte)} of ${symbols[name]} in shared memory, bank ${bank}: piece ${piece} of its 128 bytes lies in place ${to}${piece === to ? '' : ' (swizzled)'}`);
     if (fetch) said.push(`fetched by the ldmatrix of ${fetch.place} (${fetch.wavefronts} wavefronts, ${fetch.ideal} at best), its row addressed by lane ${has(name, 'by', n)}`);
     else if (byte >= 0) said.push('the tensor cores fetch it from there');
-    if (holder) said.push(`then in ${holder.text}`);
+    if (holder) said.push(`then in ${holder}`);
     return said;
   };
   const title = (f, part, i, j) => {
@@ -120,7 +123,7 @@ export default function (host, { meta, columns }) {
   const ofC = (f, step, i, j) => {
     const { before, after, cols } = sums(step), n = i * cols + j, holder = who(f, 'C', i, j), value = logged(f, i, j), said = [];
     said.push(`${exact(Math.fround(before[n]))} before, ${exact(Math.fround(after[n]))} after this product (derived)`);
-    said.push(holder ? `in ${holder.text}` : 'hidden, or beyond an edge: not logged');
+    said.push(holder ? `in ${holder}` : 'hidden, or beyond an edge: not logged');
     if (f.last && holder && f.c === 'S') said.push(`times ${scale}: the score ${exact(Math.fround(Math.fround(scale) * after[n]))}; the kernel logged ${exact(value)}; unrounded ${(scale * unrounded(step, i, j)).toPrecision(10)}`);
     else if (f.last && holder) said.push(`the kernel logged ${exact(value)}; unrounded from the tile's first product on ${unrounded(step, i, j).toPrecision(10)}`);
     return said;
@@ -131,11 +134,11 @@ export default function (host, { meta, columns }) {
   };
   // The same in a line: from place to place.
   const shortly = (step, { part, i, j }) => {
-    const f = frameAt(step), [name, row, col] = element(f, part, i, j), n = place(name, row, col), holder = who(f, part, i, j), byte = has(name, 'byte', n);
-    if (part === 'C' || name === 'P' || byte < 0) return `${told(step, { part, i, j }).replaceAll('\n', '; ')}.`;
-    const [base, rowStep, dimStep] = bases[name], fetch = fetches[has(name, 'fetch', n)], piece = Math.floor((col % 64) / 8), lies = Math.floor((byte % 128) / 16);
-    const stops = [`global memory, element ${number(base + row * rowStep + col * dimStep)}`, `shared memory, byte ${number(byte)}, bank ${Math.floor(byte / 4) % BANKS} (piece ${piece} in place ${lies})`];
-    stops.push(fetch ? `ldmatrix, ${fetch.place}` : 'tensor cores', ...(holder ? [holder.text] : []));
+    const f = frameAt(step), [name, row, col] = element(f, part, i, j), holder = who(f, part, i, j);
+    if (part === 'C' || name === 'P' || has(name, 'byte', place(name, row, col)) < 0) return `${told(step, { part, i, j }).replaceAll('\n', '; ')}.`;
+    const { at, byte, bank, piece, to, fetch } = lies(name, row, col);
+    const stops = [`global memory, element ${number(at)}`, `shared memory, byte ${number(byte)}, bank ${bank} (piece ${piece} in place ${to})`];
+    stops.push(fetch ? `ldmatrix, ${fetch.place}` : 'tensor cores', ...(holder ? [holder] : []));
     return `${title(f, part, i, j)} = ${exact(valueAt(f, step, part, i, j))}: ${stops.join(' \u2192 ')}.`;
   };
 
@@ -159,25 +162,20 @@ export default function (host, { meta, columns }) {
   // ---- drawing ----
   const draw = (g, { step, at, paint }) => {
     if (!frames.length) return;
-    const f = frameAt(step), colour = signed(rgb(paint.background)), held = at ? has(element(f, at.part, at.i, at.j)[0], 'lane', place(...element(f, at.part, at.i, at.j))) : -1;
+    const f = frameAt(step), colour = signed(rgb(paint.background)), held = at ? laneOf(...element(f, at.part, at.i, at.j)) : -1;
     for (const part of ['A', 'B', 'C']) drawPart(g, paint, f, step, part, colour, held);
-    drawList(g, paint, f, step, at?.part === 'C' ? at : of);
     const seen = at?.part === 'C' ? at : of;
+    drawList(g, paint, f, step, seen);
     frameRow(g, paint, f, 'A', seen.i, null);
     frameRow(g, paint, f, 'B', null, seen.j);
     for (const thing of [chosen, at]) if (thing) mark(g, f, thing, thing === at ? paint.primary : paint.text);
   };
-  const rect = (f, { part, i, j }) => {
+  const mark = (g, f, { part, i, j }, ink) => {
     const c = cell(f, part), { x, y } = box[part];
-    return [x + j * c.w, y + i * c.h, c.w, c.h];
-  };
-  const mark = (g, f, thing, ink) => {
-    const [rows, cols] = shape(f, thing.part);
-    if (thing.i >= rows || thing.j >= cols) return;
-    const [x, y, w, h] = rect(f, thing);
+    if (i >= c.rows || j >= c.cols) return;
     g.strokeStyle = ink;
     g.lineWidth = 2.5;
-    g.strokeRect(x, y, Math.max(3, w), Math.max(3, h));
+    g.strokeRect(x + j * c.w, y + i * c.h, Math.max(3, c.w), Math.max(3, c.h));
   };
   const frameRow = (g, paint, f, part, i, j) => {
     const c = cell(f, part), { x, y } = box[part];
@@ -192,7 +190,7 @@ export default function (host, { meta, columns }) {
     g.font = `${small}px ${paint.font}`;
     g.textAlign = 'center';
     for (let i = 0; i < c.rows; i++) for (let j = 0; j < c.cols; j++) {
-      const [matrix, row, col] = element(f, part, i, j), lane = has(matrix, 'lane', place(matrix, row, col)), value = part === 'C' ? after[i * c.cols + j] : taken(matrix, row, col), cx = x + j * c.w, cy = y + i * c.h;
+      const [matrix, row, col] = element(f, part, i, j), lane = laneOf(matrix, row, col), value = part === 'C' ? after[i * c.cols + j] : taken(matrix, row, col), cx = x + j * c.w, cy = y + i * c.h;
       g.fillStyle = Number.isFinite(value) ? `rgb(${colour(value * 0.75, span).map(Math.round).join(',')})` : paint.text;
       g.fillRect(cx, cy, c.w - gap, c.h - gap);
       if (lane >= 0 && lane === held) {
@@ -206,7 +204,7 @@ export default function (host, { meta, columns }) {
     }
     g.textAlign = 'left';
     drawRegisters(g, paint, f, part, c, text);
-    const [down, across] = part === 'A' ? ['rows', `${MADE_OF[f.c][2]}s`] : part === 'B' ? [`${MADE_OF[f.c][2]}s`, `${ROWS[f.c][1]}s`] : ['rows', `${ROWS[f.c][1]}s`];
+    const [down, across] = part === 'A' ? ['rows', `${MADE_OF[f.c][2]}s`] : part === 'B' ? [`${MADE_OF[f.c][2]}s`, ACROSS[f.c]] : ['rows', ACROSS[f.c]];
     const range = { A: [f.rows, f.k], B: [f.k, f.cols], C: [f.rows, f.cols] }[part].map(([a, b]) => `${a} to ${b - 1}`);
     g.fillStyle = COLOURS[name];
     g.fillRect(x, y - 1.55 * em, 0.7 * em, 0.7 * em);
@@ -273,24 +271,16 @@ export default function (host, { meta, columns }) {
   };
 
   const locate = (x, y) => {
-    const f = frameAt(0);
-    if (!f) return null;
-    for (const part of ['A', 'B', 'C']) {
-      const c = cell(now(), part), i = Math.floor((y - box[part].y) / c.h), j = Math.floor((x - box[part].x) / c.w);
+    for (const part of frames.length ? ['A', 'B', 'C'] : []) {
+      const c = cell(frameAt(hub.step), part), i = Math.floor((y - box[part].y) / c.h), j = Math.floor((x - box[part].x) / c.w);
       if (i >= 0 && j >= 0 && i < c.rows && j < c.cols) return { part, i, j };
     }
     return null;
   };
-  let last = 0;
-  const now = () => frameAt(last);
   const click = thing => {
     chosen = thing;
     if (thing.part !== 'B') of = { ...of, i: thing.i };
     if (thing.part !== 'A') of = { ...of, j: thing.j };
-  };
-  const painted = (g, view) => {
-    last = view.step;
-    draw(g, view);
   };
   const inside = (step, thing) => {
     const [rows, cols] = shape(frameAt(step), thing.part);
@@ -299,5 +289,5 @@ export default function (host, { meta, columns }) {
   const said = step => (frames.length ? shortly(step, inside(step, chosen)) : '');
   const label = step => (frames.length ? `${frameAt(step).title}. ${frameAt(step).sentence} ${said(step)}` : 'No product.');
   const legend = [['', 'number: lane'], [`background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`, 'below and above zero'], ['border:2px solid currentColor', 'chosen, its row of A, its column of B']];
-  return canvasView(host, { title: 'One product', layout, draw: painted, locate, describe: (thing, step) => told(step, inside(step, thing)), label, click, said, legend });
+  return canvasView(host, { title: 'One product', layout, draw, locate, describe: (thing, step) => told(step, inside(step, thing)), label, click, said, legend });
 }
