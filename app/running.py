@@ -49,7 +49,7 @@ def traffic_of_each(requests: list[Request]) -> tuple[list[tuple[Request, Traffi
 
 
 def not_compared(request: Request, error: WarpglassError) -> str:
-    return f"{request.kernel.name} is not compared. {str(error).split('. ')[0].rstrip('.')}."
+    return f"{request.kernel.name} is not compared. {error.brief}"
 
 
 @lru_cache(maxsize=256)
@@ -73,7 +73,10 @@ def broken(made: Run) -> tuple[str, str]:
     worst = max(wrong, key=lambda error: error.share)
     if not math.isfinite(worst.largest):
         return f"{what} The output holds NaN or infinity.", "bad"
-    return f"{what} The output is off by up to {worst.largest:.3g}; rounding explains {worst.allowed:.2g}.", "bad"
+    return (
+        f"{what} The output {worst.output} is off by up to {worst.largest:.3g}; rounding explains {worst.allowed:.2g}.",
+        "bad",
+    )
 
 
 def provenance(made: Run) -> stage.Provenance:

@@ -1,5 +1,7 @@
 """The tensors of a run by what their axes are called, so that a story needs no kernel's and no problem's name."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from kernels.core.request import Request
@@ -9,6 +11,11 @@ from kernels.core.tensors import Role, Tensor
 def tensors(request: Request) -> dict[str, Tensor]:
     """What the probes call each tensor of global memory -> the tensor: the problem's first, then the kernel's own, in
     their order."""
+    return dict(_tensors(request))
+
+
+@lru_cache(maxsize=128)
+def _tensors(request: Request) -> dict[str, Tensor]:
     plan = request.plan
     order = {tensor.name: number for number, tensor in enumerate(plan.tensors)}
     known = [(order[name], symbol) for symbol, name in request.kernel.tensor_of_symbol.items() if name in order]

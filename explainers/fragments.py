@@ -107,7 +107,8 @@ class Product:
 class Products:
     """products: in order. matrices: Q, K, V, P and S. o_after [tiles, rows, dims]: O as it stands after each key tile,
     and o_before as the tile's first product finds it; matrices["O"] says who holds it. instruction: its name. unit:
-    which warp or warpgroup. units: how many there are. left_out: products that are not shown."""
+    which warp or warpgroup. units: how many there are. left_out: products that are not shown. queries,
+    keys: of the head."""
 
     products: list[Product]
     fetches: list[Fetch]
@@ -121,6 +122,8 @@ class Products:
     unit: int
     units: int
     left_out: int
+    queries: int
+    keys: int
 
     @property
     def last(self) -> dict[tuple, Product]:
@@ -210,6 +213,8 @@ class _Reader:
             unit,
             len(there),
             len(every) - len(shown),
+            axes.length(tiling.tensor_at(self.request, "Q"), "query"),
+            axes.length(tiling.tensor_at(self.request, "K"), "key"),
         )
 
     # ---- the matrices ----

@@ -145,6 +145,73 @@ class FragmentsMeta(TypedDict):
     frames: list[ProductFrame]
 
 
+# ---- precision: the view `rounding` ----
+
+
+class RoundingFrame(Frame):
+    """A stage of rounding.STAGES. part: by how much it moves O, so_far: O's error after it, both as root mean square.
+    share: what it brings of the squared error in the end. phase: the stage."""
+
+    part: float
+    so_far: float
+    share: float
+
+
+class RoundingRun(TypedDict):
+    """A type's replay. label: the type. rows: [first, end) of those replayed. parts: by how much each stage moves O,
+    error: O's in the end, as root mean square. chosen: it is the page's."""
+
+    label: str
+    kernel: str
+    chosen: bool
+    rows: list[int]
+    parts: list[float]
+    error: float
+
+
+class RoundingMeta(TypedDict):
+    """row0: the query tile's first row. block: keys of a key tile. at: S, P, l, O -> for each stage which of that
+    column's matrices holds the errors so far. stages: their titles. absent: [type, why it is not beside].
+
+    Columns: S, P [n, rows, keys], l [n, rows, tiles], O [n, rows, dims], errors so far as in rounding.Replay; NaN where
+    there is nothing.
+    """
+
+    row0: int
+    rows: int
+    keys: int
+    dims: int
+    tiles: int
+    block: int
+    at: dict[str, list[int]]
+    stages: list[str]
+    runs: list[RoundingRun]
+    absent: list[list[str]]
+    frames: list[RoundingFrame]
+
+
+# ---- pipelines: the view `pipeline` ----
+
+
+class PipelineFrame(Frame):
+    """A key tile of the first writer that computes. span: from when to when, in ns from the block's beginning on."""
+
+    span: list[float]
+
+
+class PipelineMeta(TypedDict):
+    """rows: name, kernel and whether it shows what is in flight. events: name, title and kind (what colours it: S, P,
+    O, load, store, wait or other). mhz: cycles of a microsecond.
+
+    Columns, of every bar, row by row and by time: start, end (ns), row, event (their numbers), tile (-1: of none).
+    """
+
+    rows: list[dict[str, Any]]
+    events: list[dict[str, str]]
+    mhz: float
+    frames: list[PipelineFrame]
+
+
 # ---- which thread touches what: the view `threads` ----
 
 

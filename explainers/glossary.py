@@ -65,6 +65,8 @@ TERMS = {
     "intensity": "FLOP per byte that must move to or from device memory.",
     "roof": "The most that this GPU was measured to do: copy bandwidth x intensity, or its arithmetic, "
     "whichever is lower.",
+    "RMS": "Root mean square: the square root of the mean of the squares, so the typical size of what may be of "
+    "either sign.",
     "causal": "Each query sees only the keys up to its own position.",
 }
 

@@ -167,7 +167,7 @@ def stage_of(
         provenance=provenance,
         summary=story.summary,
         tone=story.tone,
-        questions=[] if is_optimistic(run.request.kernel) else questions(story, is_ordinary(run.request.kernel)),
+        questions=questions_of(story, run.request.kernel),
     )
 
 
@@ -228,6 +228,36 @@ def ordinary_table(story: RowStory) -> pd.DataFrame:
     ]
     shown = [(name, _said(mine), "" if due is None else _said(due)) for name, mine, due in rows]
     return pd.DataFrame(shown, columns=["", "this kernel", "ordinary softmax, float64"])
+
+
+def questions_of(story: RowStory, kernel: KernelSpec) -> list[stage.Question]:
+    """What can be asked of the row before it is read. The keys come from the logged values."""
+    return reference_questions(story) if is_optimistic(kernel) else questions(story, is_ordinary(kernel))
+
+
+def reference_questions(story: RowStory) -> list[stage.Question]:
+    """Of a row whose weights are taken against an m that need not be its max: how large the largest weight is in the
+    first tile that has a score above m."""
+    above = story.tiles[np.isfinite(story.tiles.m) & (story.tiles.tile_max > story.tiles.m)]
+    if above.empty or story.first_wrong is not None:
+        return []
+    tile = above.iloc[0]
+    step = next(
+        (n for n, f in enumerate(story.frames) if f["group"] == "weights" and f["tile"] == tile.tile),
+        len(story.frames) - 1,
+    )
+    largest = float(np.exp(tile.tile_max - tile.m))
+    text = (
+        f"In tile {int(tile.tile)} the row's largest score is {tile.tile_max:.4g}; the reference m is {tile.m:.4g} and "
+        "stays. How large is the largest weight of the tile?"
+    )
+    why = (
+        f"e^({tile.tile_max:.4g} - {tile.m:.4g}) = {largest:.4g}".replace("- -", "+ ")
+        + ": above 1, which does no harm while the weights' sums fit 16 bits, and no max had to be taken."
+    )
+    veils = ("sentence", "strip", "picture", "tabs")
+    more: dict[str, Any] = {"step": step, "view": "row", "veils": veils, "tolerance": stage.MEASURED}
+    return [stage.Question("reference", text, "number", float(f"{largest:.3g}"), why, **more)]
 
 
 def questions(story: RowStory, ordinary: bool) -> list[stage.Question]:

@@ -93,6 +93,7 @@ def _said(story: Products, product: Product, is_last: bool) -> str:
             if product.c == "S"
             else f"{a} lies in registers, {b} in shared memory"
         ]
+    past = _past(story, product)
     before, after = fragments.element(story, product, row, col)
     was = after[-2] if len(after) > 1 else before
     moved = f"{product.c}[{row}, {col}] goes from {short(was)} to {short(after[-1])}."
@@ -104,7 +105,19 @@ def _said(story: Products, product: Product, is_last: bool) -> str:
     elif is_last:
         value = float(story.o_after[product.tile - story.first_tile, row - story.matrices["O"].row0, col])
         moved += f" That was the tile's last: the kernel logged {short(value)}."
-    return f"{what} {_upper(' and '.join(came))}. {moved}"
+    return f"{what} {past}{_upper(' and '.join(came))}. {moved}"
+
+
+def _past(story: Products, product: Product) -> str:
+    """Of a product that reaches beyond the last query or the last key: what stands there. Tiles are whole, and what
+    lies past the end is zeros."""
+    spans = {"rows": product.rows, "keys": product.cols if product.c == "S" else product.k}
+    found = []
+    for name, (first, end) in spans.items():
+        last = story.queries if name == "rows" else story.keys
+        if end > last:
+            found.append(f"{name} {max(first, last)} to {end - 1} are past the last, {last - 1}")
+    return f"{_upper(' and '.join(found))}: zeros. " if found else ""
 
 
 def _logged(story: Products, row: int, col: int) -> tuple[bool, float]:
@@ -160,8 +173,8 @@ def _base(request: Request, place: str) -> list[int]:
     return [sum(i * s for i, s in zip(index, steps)), steps[rows], steps[dims], tensor.itemsize]
 
 
-def stage_of(run: Run, story: Story, provenance: stage.Provenance) -> stage.Stage:
-    """The whole stage of a run."""
+def stage_of(run: Run, story: Story, provenance: stage.Provenance, broken: tuple[str, str] = ("", "")) -> stage.Stage:
+    """The whole stage of a run. broken: what is wrong with a build that is broken on purpose, and the tone of that."""
     shown, noun = count(len(story.products), "product"), fragments.units(run.request)[0]
     left = (
         f"Shown are {shown} of {noun} {story.unit}, from key tile {story.first_tile} on; {story.left_out:,} are not. "
@@ -175,7 +188,8 @@ def stage_of(run: Run, story: Story, provenance: stage.Provenance) -> stage.Stag
         state=states(story),
         tabs=TABS,
         provenance=provenance,
-        summary=left if story.left_out else "",
+        summary=" ".join(filter(None, [broken[0], left if story.left_out else ""])),
+        tone=broken[1] or "info",
         questions=questions(story),
     )
     wrong, compared = fragments.disagreeing(story)
@@ -235,9 +249,10 @@ def questions(story: Story) -> list[stage.Question]:
             f"{begin[1]} the next two of the row. Which lane has S[{row}, {col}]?"
         )
         why = f"S[{row}, {col}] was logged by lane {lane % LANES}, whose register c{register} it is."
-        made.append(
-            stage.Question("owner", text, "number", lane % LANES, why, view="fragments", veils=("picture", "tabs"))
-        )
+        four = list(range(begin[0], begin[0] + 4))  # lanes of a row are neighbours
+        options = [f"lane {n}" for n in four]
+        more: dict[str, Any] = {"options": options, "view": "fragments", "veils": ("picture", "tabs")}
+        made.append(stage.Question("owner", text, "options", four.index(lane % LANES), why, **more))
     if first.b >= 0:
         fetch = story.fetches[first.b]
         text = (

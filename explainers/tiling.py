@@ -7,6 +7,7 @@ Everything comes from the logged addresses; the rules are stated at each functio
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,6 +75,11 @@ def places(request: Request) -> dict[str, str]:
     Rule: by what the tensor's rows and columns count and its role; the second of a kind is V, or P. A tensor of shared
     memory alone is P if the kernel logs a value of its name, in small letters, for each row and col.
     """
+    return dict(_places(request))
+
+
+@lru_cache(maxsize=128)
+def _places(request: Request) -> dict[str, str]:
     free = {key: list(names) for key, names in _PICTURE.items()}
     found: dict[str, str] = {}
     for symbol, tensor in axes.tensors(request).items():

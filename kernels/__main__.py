@@ -1,4 +1,4 @@
-"""python -m kernels list | run | check | inspect | bench | record | calibrate | counters | measure
+"""python -m kernels list | run | check | inspect | bench | timeline | record | calibrate | counters | measure
 
 Exit codes: 0 ok, 1 failed, 2 bad usage or impossible problem, 3 no GPU where one was asked for.
 """
@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
 from kernels.memory import calibration, counters
 from kernels.run import asked, check, execute, facts, record, workers
-from kernels.timing import bench, duels, hierarchy, tables, timelines
+from kernels.timing import bench, duels, hierarchy, perfetto, pipeline_files, pipelines, tables, timelines
 
 OK, FAILED, USAGE, NO_GPU = 0, 1, 2, 3
 CLI_TIME_LIMIT = 600.0
@@ -28,6 +29,7 @@ TABLES = {
     "hierarchy": hierarchy.record,
     "cycles": hierarchy.record_cycles,
     "timelines": timelines.record,
+    "pipelines": pipeline_files.record,
     "bench": bench.record,
     "duels": duels.record,
 }
@@ -118,6 +120,12 @@ def _parser() -> argparse.ArgumentParser:
     out = "write the table, with its provenance, here"
     benches.add_argument("--out", metavar="FILE.csv|FILE.json", help=out)
 
+    about = "When each step of each warp or warpgroup began, on this GPU: a build of its own, beside the timed one."
+    lines = command(_timeline, about, "one")
+    many(lines, "--set", "FIELD=VALUE", "a problem field or a compile-time constant of `list`")
+    lines.add_argument("--block", type=int, default=0, metavar="N", help="of which block (default 0)")
+    lines.add_argument("--perfetto", metavar="FILE.pftrace", help="write every block here, for https://ui.perfetto.dev")
+
     about = (
         "Write kernels/recordings/ from runs on this GPU: what is missing. With no NAME the tables of `measure` too."
     )
@@ -134,11 +142,11 @@ def _parser() -> argparse.ArgumentParser:
     about = "instead, blocks per multiprocessor as derived and as the driver says; writes the recorded table"
     flag(counts, "--occupancy", about)
 
-    about = "Write recorded tables from this GPU: the memory lab's hierarchy and cycles, timelines, the bench's times."
+    about = f"Write recorded tables from this GPU: {', '.join(TABLES)}."
     measures = command(_measure, about, can_json=False)
     measures.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(TABLES)}; all if none is given")
 
-    for needs_gpu in (benches, records, calibrate, counts, measures):
+    for needs_gpu in (benches, lines, records, calibrate, counts, measures):
         needs_gpu.set_defaults(backend="gpu")
     return parser
 
@@ -270,6 +278,26 @@ def _bench(args: argparse.Namespace) -> int:
     else:
         print("\n".join(bench.report_lines(report)))
     return FAILED if len(made) < len(points) or made.status.isin(["wrong", "failed"]).any() else OK
+
+
+def _timeline(args: argparse.Namespace) -> int:
+    kernel = catalog.find(args.kernel)
+    problem, settings = asked.assignments(kernel, args.set)
+    request = Request(kernel, problem, settings, backend="gpu")
+    blocks = request.plan.launches[0].blocks
+    if not 0 <= args.block < blocks:
+        raise ProblemError(f"--block is {args.block}; this launch has blocks 0 to {blocks - 1}.")
+    workers.survey().pick("gpu")
+    job = workers.submit(pipelines.pipeline, request, backend="gpu", what=kernel.name, time_limit=CLI_TIME_LIMIT)
+    made = job.result()
+    if args.perfetto:
+        _write(lambda: Path(args.perfetto).write_bytes(perfetto.encode(made)), args.perfetto)
+    if args.json:
+        _print_json(pipelines.as_json(made, args.block))
+    else:
+        print(pipelines.sentence(made, args.block))
+        print(pipelines.shares(made, args.block).to_string(index=False, float_format="%.3f"))
+    return OK
 
 
 def _record(args: argparse.Namespace) -> int:

@@ -23,6 +23,11 @@ FAULT = "This is a fault of Warpglass; its log says where."  # told of any other
 class WarpglassError(Exception):
     """The base of all errors that a user may read."""
 
+    @property
+    def brief(self) -> str:
+        """Its first sentence: what happened, without the remedy."""
+        return f"{str(self).split('. ')[0].rstrip('.')}."
+
 
 class ProblemError(WarpglassError):
     pass

@@ -44,6 +44,7 @@ STORIES = {
     "block_table?scenario=one_long": "seed",
     "bank_conflicts": "stride",
     "tensor_cores": "seed",
+    "precision": "seed",
     "coalescing": "seq_len",
     "compare": "seed",
     "any_kernel?kernel=03_flash": "seed",

@@ -1,5 +1,5 @@
-"""What compute-sanitizer watches (sanitize.sh): both builds of kernels on every K-th of their cases, and nothing else:
-no torch, whose kernels it would watch too.
+"""What compute-sanitizer watches (sanitize.sh): both builds of kernels on every K-th of their cases, the marks build on
+the first of these, and nothing else: no torch, whose kernels it would watch too.
 
     python tests/sanitize.py K [NAME ...]    names of the catalogue or paths of .cu files; all kernels if none is given
 """
@@ -7,10 +7,11 @@ no torch, whose kernels it would watch too.
 import sys
 
 from kernels import catalog
-from kernels.build import Mode
+from kernels.build import Mode, builds
 from kernels.core.request import Request, Scope
 from kernels.run import check, execute
 from kernels.run.backends import gpu
+from kernels.timing import pipelines
 
 
 def main(every: str, *names: str) -> None:
@@ -22,6 +23,11 @@ def main(every: str, *names: str) -> None:
                 made, plan, arrays = execute.prepare(request, mode)
                 capacities = [execute.FIRST_CAPACITY] * len(plan.launches) if mode is Mode.PROBED else None
                 gpu.launch(made, plan, arrays, request.scope, capacities)
+        for case in cases[:1]:
+            request = Request(spec, case.problem, tuple(case.settings), Scope(), "gpu")
+            made, plan, arrays = execute.prepare(request, Mode.MARKS)
+            threads = builds.mark_every(spec)
+            gpu.launch_marks(made, plan, arrays, threads, pipelines.capacity(plan, threads), runs=1)
         print(f"{spec.name}: {len(cases)} problems in both builds", flush=True)
 
 

@@ -3,7 +3,7 @@ named here: a story says which it can show (explainers.stories)."""
 
 from dataclasses import replace
 
-from app.choices import cache, compared, items, levels, lines, places, products, timelines, times
+from app.choices import cache, compared, items, levels, lines, pipelines, places, products, timelines, times
 from app.choices.asked import BACKEND, Asked
 from app.choices.choice import Choice
 from explainers import (
@@ -13,6 +13,7 @@ from explainers import (
     compare,
     generic,
     online_softmax,
+    precision,
     stories,
     tensor_cores,
     threads,
@@ -52,6 +53,13 @@ TENSOR_CORES = replace(
     first=(stories.first(tensor_cores).name,),
     own=products.OWN,
     settle=products.settle,
+)
+PRECISION = replace(
+    TILING,
+    kernels=stories.accepting(precision),
+    first=(precision.first(stories.accepting(precision).values()).name,),
+    own=places.WHOLE_TILE,
+    begin={**SMALL, "head_dim": 64, "num_heads": 1},  # which every type has; of four kernels one head is traced
 )
 BLOCK_TABLE = Asked(
     {name: spec for name, spec in stories.accepting(block_table).items() if spec.problem_type is _WALKED.problem_type},
@@ -112,6 +120,8 @@ OCCUPANCY = Asked(
     runs=False,
     settle=timelines.settle,
 )
+_NOTED = {name: KERNELS[name] for name in dict.fromkeys(e.request.kernel.name for e in pipelines.recorded())}
+PIPELINE = Asked(_NOTED, tuple(_NOTED)[-1:], own=pipelines.own(), recorded=False, runs=False, settle=pipelines.settle)
 SOURCE = Asked(
     KERNELS,
     (_TILED.name,),

@@ -16,11 +16,8 @@ def _number(begin: int, meaning: str) -> Choice:
 
 
 _HEAD = {"at_batch": _number(0, "which sequence of the batch"), "at_head": _number(0, "which attention head")}
-TILE = {
-    **_HEAD,
-    "at_tile": _number(0, "which query tile of that head"),
-    "row": _number(6, "which of the tile's rows"),
-}  # in row 6 the max moves twice
+WHOLE_TILE = {**_HEAD, "at_tile": _number(0, "which query tile of that head")}
+TILE = {**WHOLE_TILE, "row": _number(6, "which of the tile's rows")}  # in row 6 the max moves twice
 QUERY = {**_HEAD, "at_query": _number(0, "the query whose tile is traced")}
 
 

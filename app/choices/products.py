@@ -6,7 +6,7 @@ from app.choices.choice import Choice
 from explainers import fragments
 from kernels.errors import ProblemError
 
-OWN = {name: choice for name, choice in places.TILE.items() if name != "row"} | {
+OWN = places.WHOLE_TILE | {
     "unit": Choice(0, low=0, high=31, meaning="whose products: those of this warp, or warpgroup, of the block"),
     "key_tile": Choice(0, low=0, high=10**6, meaning="the key tile whose products come first"),
 }

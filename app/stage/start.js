@@ -26,7 +26,7 @@ export function makeStart({ base, rail, go, talks }) {
       element('div', { class: 'moving' }, host)),
     minute(),
     element('section', {}, element('h2', {}, 'One idea at a time'), element('p', {}, 'The same attention, written again and again; each kernel changes one thing of the one before.'), ladder),
-    element('section', {}, element('h2', {}, 'The course'), element('p', {}, 'Ten stops. Each says what to look for and asks before it tells; the run answers.'), cards),
+    element('section', {}, element('h2', {}, 'The course'), element('p', {}, `${stops.length} stops. Each says what to look for and asks before it tells; the run answers.`), cards),
     element('section', {}, element('h2', {}, 'Talks'), element('p', {}, 'Moments of the course in an order, with notes for who speaks: PageDown and PageUp, or a clicker, lead through them. Sequence, above, makes more.'), talks),
     element('section', { class: 'columns' }, element('div', {}, element('h2', {}, 'Where kernels run here'), where),
       element('div', {}, element('h2', {}, 'Keys'), keyList())));

@@ -1,10 +1,11 @@
-"""The stories, in the order of the course. STORIES: path -> Story; the first eleven after the start are its stops, the
+"""The stories, in the order of the course. STORIES: path -> Story; the first twelve after the start are its stops, the
 others stand beside it."""
 
 from functools import cache
 from typing import Any
 
 from app.choices import asked
+from app.choices.pages import PIPELINE
 from app.stories import (
     any_kernel,
     bank_conflicts,
@@ -14,6 +15,8 @@ from app.stories import (
     memory_hierarchy,
     occupancy,
     online_softmax,
+    pipeline,
+    precision,
     registers,
     source,
     start,
@@ -31,6 +34,8 @@ COURSE = (
     block_table,
     bank_conflicts,
     tensor_cores,
+    *((pipeline,) if PIPELINE.kernels else ()),  # where one is recorded
+    precision,
     coalescing,
     memory_hierarchy,
     occupancy,

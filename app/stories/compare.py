@@ -5,6 +5,7 @@ import datetime
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -62,7 +63,8 @@ def _step_of_wavefronts(run: Run) -> int:
     remedies is shown beside the same without."""
     sides = bank_conflicts.before_and_after(run.request)
     shown = sides[:1] if sides[0] == run.request else sides  # a remedy takes no more
-    taken = [f["access"] for f in bank_conflicts.explain([running.run(r) for r in shown], _costly_line(run)).frames]
+    line = _costly_line(run.request)
+    taken = [f["access"] for f in bank_conflicts.explain([running.run(r) for r in shown], line).frames]
     return _most([taken.count(access) for access in taken])
 
 
@@ -75,9 +77,10 @@ def _step_of_launch(run: Run) -> int:
     return _most([frame["launch"] for frame in generic.explain(run).frames])
 
 
-def _costly_line(run: Run) -> tuple[str, int]:
+@lru_cache(maxsize=64)
+def _costly_line(request: Request) -> tuple[str, int]:
     """Of shared memory: file and line of the probe with the most wavefronts."""
-    costs = model.requests(run.trace, space="shared").costs
+    costs = model.requests(running.run(request).trace, space="shared").costs
     file, line = costs.groupby(["file", "line"], observed=True).wavefronts.sum().idxmax()
     return str(file), int(line)
 
@@ -234,7 +237,7 @@ def _link(side: str, what: str, run: Run, why: _Why) -> Block | None:
     kernel."""
     from app.stories import STORIES
 
-    path, more, step_of = SHOWN_BY[what]
+    path, more, _ = SHOWN_BY[what]
     request, story = run.request, STORIES[path]
     if request.kernel.name not in story.asked.kernels:
         return None
@@ -248,10 +251,17 @@ def _link(side: str, what: str, run: Run, why: _Why) -> Block | None:
         "arch": _arch(why.row),
     }
     if what == "wavefronts":
-        given["line"] = "{}:{}".format(*_costly_line(run))
+        given["line"] = "{}:{}".format(*_costly_line(request))
     state, _ = story.asked.read_link({"kernel": request.kernel.name})
     query = {name: write_value(value) for name, value in given.items() if name in story.asked.known(state)}
-    return stage.link(f"{side} in {story.title}", path, {**query, **more, "step": str(1 + step_of(run))})
+    return stage.link(f"{side} in {story.title}", path, {**query, **more, "step": str(1 + _step_of(what, request))})
+
+
+@lru_cache(maxsize=64)
+def _step_of(what: str, request: Request) -> int:
+    """The step at which a story shows a reason; the timed builds, which reasons are of, are the same whatever seed or
+    tile is looked at."""
+    return SHOWN_BY[what][2](running.run(request))
 
 
 # ---- figures of the timed builds ----
@@ -282,12 +292,17 @@ def _rates(pair: Pair, row: Any) -> Rates | None:
 
 def _counted(pair: Pair, row: Any, side: int) -> tuple[Figures, Run]:
     timed = _timed_build(pair, row, side)
+    whole = compare_times.problem_of(row, type(timed.request.problem))
+    return _figures(timed, whole, _arch(row)), running.run(timed.request)
+
+
+@lru_cache(maxsize=64)
+def _figures(timed: _Timed, whole: Any, arch: str) -> Figures:
+    """Of a timed build; whole: the problem that was timed."""
     request = timed.request
-    run = running.run(request)
     every = None if tiling.accepts(request.kernel) else running.traffic(request)
-    whole = compare_times.problem_of(row, type(request.problem))
-    held = occupancy(request.kernel, whole, request.settings, _arch(row))
-    return compare_reasons.figures(run, every, held, timed.times), run
+    held = occupancy(request.kernel, whole, request.settings, arch)
+    return compare_reasons.figures(running.run(request), every, held, timed.times)
 
 
 def _arch(row: Any) -> str:

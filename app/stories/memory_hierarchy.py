@@ -65,7 +65,7 @@ def _here(asked: Asked) -> list[Block]:
 
 STORY = Story(
     path="memory_hierarchy",
-    title="Memory's levels",
+    title="Memory",
     look="Step through the working sets and watch the cycles of a load jump each time a level no longer holds them. "
     "The plateaus between the jumps are the levels of the memory.",
     asked=HIERARCHY,

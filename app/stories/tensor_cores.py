@@ -28,7 +28,7 @@ def what(state: State, backend: str) -> Look:
 
 def make(look: Look) -> Stage:
     run = running.run(look.request)
-    return tensor_cores.stage_of(run, _story(look), running.provenance(run))
+    return tensor_cores.stage_of(run, _story(look), running.provenance(run), running.broken(run))
 
 
 def _story(look: Look) -> tensor_cores.Story:
@@ -48,9 +48,12 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
 
 def layout_tab(look: Look) -> list[Block]:
     """Lane by lane, where the first products have their elements."""
-    said = (
-        "Row and column within the product, for lanes 0, 1, 4 and 31, from the addresses that lanes gave to ldmatrix "
-        "and from who logged what. A wgmma has more registers than the four that stand here."
+    by_warp = fragments.units(look.request)[0] == "warp"
+    said = "Row and column within the product, for lanes 0, 1, 4 and 31, " + (
+        "from the addresses that lanes gave to ldmatrix and from who logged what."
+        if by_warp
+        else "from who logged what: rows 0 to 15 belong to the first of four warps, each next 16 to the next one. A "
+        "wgmma has more registers than the four that stand here."
     )
     return [stage.heading("Who holds which element"), stage.table(tensor_cores.layout_table(_story(look)), said)]
 

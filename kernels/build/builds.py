@@ -2,8 +2,8 @@
 compiler a shared library of the same source over kernels/device/simt. The text that is hashed is the text that is
 compiled: KernelSpec.files, never the disk again."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,15 +13,17 @@ from kernels.core.spec import KernelSpec
 
 CPU = "cpu"
 DEFAULT_ARCH = "sm_90a"
+DEVICE = Path(__file__).parents[1] / "device"
 
 
 class Mode(Enum):
     """TIMED compiles the probes to nothing; PROBED writes a trace; TIMELINE notes only when and on which
-    multiprocessor each block ran. A kernel's time comes only from TIMED."""
+    multiprocessor each block ran; MARKS when each step of its warps began. A kernel's time comes only from TIMED."""
 
     TIMED = "timed"
     PROBED = "probed"
     TIMELINE = "timeline"
+    MARKS = "marks"
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,9 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
     """
     toolchain = _toolchain(target)
     options = [f"-D{name}={value}" for name, value in sorted(defines.items())]
-    options += {Mode.TIMED: [], Mode.PROBED: ["-DPROBED"], Mode.TIMELINE: ["-DTIMELINE"]}[mode] + toolchain.options
+    if mode is Mode.MARKS:
+        spec = _marked(spec)
+    options += _OPTIONS[mode](spec) + toolchain.options
     files = (*spec.files, *toolchain.headers())
     key = cache.key_of(spec.name, toolchain.version, target, *options, *(part for file in files for part in file))
     product = f"{spec.name}{toolchain.suffix}"
@@ -87,6 +91,27 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
     folder, made = cache.get(key, product, make)
     facts = tuple(EntryFacts(**fact) for fact in made["facts"])
     return Build(spec.name, mode, target, folder / product, toolchain.version, made["log"], facts)
+
+
+_OPTIONS: dict[Mode, Callable[[KernelSpec], list[str]]] = {
+    Mode.TIMED: lambda spec: [],
+    Mode.PROBED: lambda spec: ["-DPROBED"],
+    Mode.TIMELINE: lambda spec: ["-DTIMELINE"],
+    Mode.MARKS: lambda spec: [f"-DMARK_EVERY={mark_every(spec)}"],
+}
+
+
+def mark_every(spec: KernelSpec) -> int:
+    """How many threads share a writer of marks: a warpgroup's where these multiply together (PROBE_PRODUCT), else a
+    warp's."""
+    return 128 if "PROBE_PRODUCT(" in spec.source else 32
+
+
+def _marked(spec: KernelSpec) -> KernelSpec:
+    """The kernel with marks.cuh in the place of probe.cuh, under its name. It is no header of the kernel's own, so that
+    it does not change the hash by which times and recordings are known."""
+    text = (DEVICE / "marks.cuh").read_text()
+    return replace(spec, files=tuple((name, text if name == "probe.cuh" else own) for name, own in spec.files))
 
 
 def _toolchain(target: str) -> Toolchain:

@@ -47,6 +47,7 @@ class Problem(Protocol):
 
     def tensors(self) -> tuple[Tensor, ...]: ...
     def inputs(self) -> dict[str, np.ndarray]: ...
+    def unrounded(self) -> dict[str, np.ndarray]: ...
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]: ...
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]: ...
     def largest_terms(self) -> dict[str, float]: ...
@@ -84,6 +85,8 @@ class Problem(Protocol):
     @classmethod
     def timeline_cases(cls, kernel: Any) -> Iterable[Case]: ...
     @classmethod
+    def pipeline_cases(cls, kernel: Any) -> Iterable[Case]: ...
+    @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]: ...
 
     def with_fields(self, **changes: Any) -> "Problem": ...
@@ -107,6 +110,10 @@ class ProblemBase:
     def inputs(self) -> dict[str, np.ndarray]:
         """name -> array of every tensor that is given before the run; the same for the same problem, always."""
         raise NotImplementedError
+
+    def unrounded(self) -> dict[str, np.ndarray]:
+        """The inputs as they were drawn, before any was rounded to its tensor's type: the same names and shapes."""
+        return self.inputs()
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
         """output -> float64 array; computed on the GPU where that is asked and worth it."""
@@ -211,6 +218,11 @@ class ProblemBase:
     def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
         """The runs whose timelines are recorded; none by default."""
         return ()
+
+    @classmethod
+    def pipeline_cases(cls, kernel: Any) -> Iterable[Case]:
+        """The runs whose pipelines are recorded: the last of those whose timelines are."""
+        return list(cls.timeline_cases(kernel))[-1:]
 
     def with_fields(self, **changes: Any) -> Any:
         """A copy with these fields; a problem that fills in some of its fields from others makes those anew."""

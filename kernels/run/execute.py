@@ -189,21 +189,27 @@ def _in_tensor(request: Request, symbol: str, offsets: np.ndarray) -> int:
     return int(np.prod(sides, axis=0).sum()) * tensor.itemsize
 
 
+_needed: dict[tuple, list[int]] = {}  # a build -> records per thread of each launch of its last run that needed more
+
+
 def _launch_probed(request: Request) -> tuple[Build, Plan, dict[str, np.ndarray], list[RawRecords]]:
     """Launches the probed build; a second time, from the start, with exact capacities if the first guess was short and
-    the exact one fits. On a CPU a what-if runs with copies that land as late as they may: a missing wait then shows."""
+    the exact one fits; the next run of that build begins with those. On a CPU a what-if runs with copies that land as
+    late as they may: a missing wait then shows."""
     made, plan, arrays = prepare(request, Mode.PROBED)
     backend = backends.module(request.backend)
     late = {"reversed_order": True} if request.backend == "cpu" and request.broken else {}
     threads = [request.scope.blocks(step, plan)[1] * step.threads for step in plan.launches]
     room = TRACE_BYTES // (RECORD.itemsize * sum(threads))  # records per thread, were all launches alike
-    guess = min(FIRST_CAPACITY, room)
-    raw = backend.launch(made, plan, arrays, request.scope, [guess] * len(threads), **late)
+    key = request.kernel.code_hash, tuple(request.defines.items())
+    guess = [min(c, room) for c in _needed.get(key, [FIRST_CAPACITY] * len(threads))]
+    raw = backend.launch(made, plan, arrays, request.scope, guess, **late)
     if any(r.lost for r in raw):
         exact = [int(r.counts.max()) for r in raw]
         if RECORD.itemsize * sum(t * c for t, c in zip(threads, exact)) > TRACE_BYTES:
             exact = [min(c, room) for c in exact]
-        if exact != [guess] * len(threads):
+        if exact != guess:
+            _needed[key] = exact
             arrays = start_arrays(request)
             raw = backend.launch(made, plan, arrays, request.scope, exact, **late)
     return made, plan, arrays, raw

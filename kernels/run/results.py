@@ -48,3 +48,15 @@ class Estimate:
 
     array_bytes: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class Marked:
+    """What one launch of a marks build left. records: [writers, capacity] of probes.MARK, block by block; counts:
+    [writers], how many each had to say; clocks: [writers] of probes.CLOCKS; writers: of a block."""
+
+    launch: int
+    writers: int
+    records: np.ndarray
+    counts: np.ndarray
+    clocks: np.ndarray

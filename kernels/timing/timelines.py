@@ -147,12 +147,16 @@ def find(request: Request) -> RecordedTimeline:
 
 def asked() -> list[Request]:
     """The requests whose timelines are recorded: what each kernel's problem names (timeline_cases)."""
-    found = []
-    for spec in catalog.KERNELS.values():
-        for case in spec.problem_type.timeline_cases(spec):
-            constants = tuple(spec.settings(case.settings).items())
-            found.append(Request(spec, case.problem, constants, backend="gpu"))
-    return found
+    return requests_of("timeline_cases")
+
+
+def requests_of(cases: str) -> list[Request]:
+    """What each kernel's problem names by a method such as timeline_cases, with every constant, on a GPU."""
+    return [
+        Request(spec, case.problem, tuple(spec.settings(case.settings).items()), backend="gpu")
+        for spec in catalog.KERNELS.values()
+        for case in getattr(spec.problem_type, cases)(spec)
+    ]
 
 
 def record(
@@ -165,7 +169,7 @@ def record(
     requests, paths = asked(), []
     for number, request in enumerate(requests):
         progress(number, len(requests), request.kernel.name)
-        path = _path(request, device.name)
+        path = path_of(KIND, request, device.name, ".csv")
         if anew or not _is_there(path):
             job = workers.submit(timeline, request, backend="gpu", what=request.kernel.name, time_limit=TIME_LIMIT)
             _save(job.result(), path, device)
@@ -174,10 +178,11 @@ def record(
     return paths
 
 
-def _path(request: Request, device: str) -> Path:
+def path_of(kind: str, request: Request, device: str, suffix: str) -> Path:
+    """The file in which what a GPU of that name made of a request is recorded."""
     spec = request.kernel
-    name = f"{spec.name}-{spec.code_hash[:8]}-{identity_key(*request.identity)}.csv"
-    return tables.FOLDER / KIND / tables.file_name(device) / name
+    name = f"{spec.name}-{spec.code_hash[:8]}-{identity_key(*request.identity)}{suffix}"
+    return tables.FOLDER / kind / tables.file_name(device) / name
 
 
 def _save(made: Timeline, path: Path, device: Any) -> Path:

@@ -21,6 +21,10 @@ from kernels.trace.kinds import KINDS, MACROS
 
 RECORD = np.dtype([("payload", "<u8"), ("site", "<u4"), ("keys", "<u4")])
 """struct ProbeRecord of device/probe.cuh."""
+MARK = np.dtype([("clock", "<i8"), ("site", "<u4"), ("keys", "<u4")])
+"""struct MarkRecord of device/marks.cuh."""
+CLOCKS = np.dtype([(n, "<i8") for n in ("start_cycles", "end_cycles", "start_ns", "end_ns", "sm")])
+"""struct WriterClocks of device/marks.cuh."""
 OUT_OF_RANGE = 1 << 31
 """The bit of a record's site word that says that one of its keys was no whole number from 0 to 65,535."""
 LINE_BITS = 18

@@ -33,7 +33,7 @@ def said(link, tab):
     [
         (
             "what_if=RESCALE",
-            "No rescaling: after the max rises, .* The output is off by up to [0-9.]+; ",
+            "No rescaling: after the max rises, .* The output o is off by up to [0-9.]+; ",
             "bad",
         ),
         ("what_if=SUBTRACT_MAX&score_scale=100", "No max subtraction: .* The output holds NaN or infinity.", "bad"),

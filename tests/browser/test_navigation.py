@@ -25,6 +25,7 @@ SAYS = {
     "block_table": {"kernel": "paged_v1"},  # it shows no dense kernel
     "bank_conflicts": PLAIN,
     "tensor_cores": {"kernel": "06_mma"},  # it shows 16-bit kernels alone
+    "precision": TILE,
     "coalescing": PLAIN,
     "memory_hierarchy": {},
     "occupancy": PLAIN,

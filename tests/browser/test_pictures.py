@@ -20,6 +20,7 @@ PICTURES = [
     "block_table?view=heads",
     "bank_conflicts?view=attention",
     "tensor_cores?kernel=12_optimistic",
+    "precision",
     "coalescing?view=layouts",
     "occupancy?view=timeline",
     "compare?a=01_naive&b=04_flash_registers",

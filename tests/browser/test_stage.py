@@ -77,7 +77,10 @@ def test_nothing_shifts_while_the_page_loads(opened):
     assert sum(shift["value"] for shift in shifts) < 0.1, "\n".join(f"{s['value']:.4f} {s['from']}" for s in shifts)
 
 
-@pytest.mark.parametrize("name", SIZES)
+BETWEEN = [pytest.param(name, marks=pytest.mark.slow) if name == "middle" else name for name in SIZES]
+
+
+@pytest.mark.parametrize("name", BETWEEN)  # a window between two others is looked at when there is time
 def test_clock_sentence_picture_and_lit_code_are_in_the_window_at_every_step(opened, name):
     _, page = opened
     width, height = SIZES[name]

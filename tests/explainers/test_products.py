@@ -257,6 +257,21 @@ def test_another_warp_and_a_later_key_tile():
         tensor_cores.explain(run, 2)
 
 
+def test_what_lies_past_the_last_key_and_the_last_query_is_told_to_be_zeros():
+    story = tensor_cores.explain(run_of("06_mma", SixteenBitProblem(37, num_heads=1, seq_len_kv=83), scope=2))
+    told = [frame["sentence"] for frame in story.frames if "past the last" in frame["sentence"]]
+    assert any("rows 37 to 47 are past the last, 36: zeros" in said.lower() for said in told)
+    assert any("keys 83 to 95 are past the last, 82" in said.lower() for said in told)
+    whole = tensor_cores.explain(run_of("06_mma", SixteenBitProblem(64, num_heads=1)))
+    assert not any("past the last" in frame["sentence"] for frame in whole.frames)
+
+
+def test_a_broken_build_says_what_is_wrong():
+    run = run_of("06_mma", SixteenBitProblem(64, num_heads=1, score_scale=5.0), RESCALE=0)
+    made = tensor_cores.stage_of(run, tensor_cores.explain(run), stage.provenance(run), ("It is off.", "bad"))
+    assert made.summary == "It is off." and made.tone == "bad"
+
+
 def test_a_long_walk_ends_after_a_whole_key_tile():
     story = tensor_cores.explain(run_of("07_swizzle", SixteenBitProblem(512, num_heads=1)))
     assert len(story.products) == fragments.MOST and story.left_out == 32 * 16 - fragments.MOST
@@ -269,7 +284,7 @@ def test_the_stage_and_its_questions(run, story):
     assert len(made["frames"]) == len(story.products) and all(set(f["lines"]) & sites for f in made["frames"])
     owner = next(q for q in made["questions"] if q["id"] == "owner")
     row, col = map(int, re.search(r"S\[(\d+), (\d+)\]\?$", owner["text"]).groups())
-    assert owner["answer"] == logged(run, "score", "col")[row, col][1] % 32
+    assert owner["options"][owner["answer"]] == f"lane {logged(run, 'score', 'col')[row, col][1] % 32}"
     fetch = [q for q in made["questions"] if q["id"] == "fetch"]
     assert bool(fetch) == (run.request.kernel.name in BY_WARP)
     if fetch:

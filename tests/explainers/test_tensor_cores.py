@@ -1,6 +1,8 @@
 """Tiling and Online softmax of the rungs on tensor cores: 16 bits, grouped heads, both orders in memory, more keys than
 queries, boxes by TMA, roles, and the optimistic rule."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import small_tiles
@@ -154,3 +156,17 @@ def test_a_matrix_of_a_group_of_heads_is_found_in_either_order():
     k = next(t for t in problem.tensors() if t.name == "k")
     array = problem.inputs()["k"]
     assert np.array_equal(axes.matrix(k, array, 1, 2), problem.logical(array)[0, 0]) and axes.heads(k) == 1
+
+
+def test_an_optimistic_row_asks_how_large_a_weight_became():
+    """Its key is the largest weight that the run logged in that tile."""
+    spec = KERNELS["12_optimistic"]
+    problem = SixteenBitProblem(256, num_heads=1, scores="rising")
+    settings = spec.settings_for(problem, dict(small_tiles("12_optimistic")))
+    story = online_softmax.explain(execute.run(Request(spec, problem, tuple(settings.items()))), 6)
+    (question,) = online_softmax.questions_of(story, spec)
+    tile = story.frames[question.step]["tile"]
+    weights = story.keys[story.keys.tile == tile].p
+    assert question.answer == pytest.approx(weights.max(), rel=5e-3) and weights.max() > 1
+    assert f"In tile {tile} " in question.text and story.frames[question.step]["group"] == "weights"
+    assert not online_softmax.questions_of(replace(story, first_wrong=0), spec)

@@ -6,7 +6,7 @@ import { hub } from '../hub.js';
 import { blend, COLOURS, PALETTE, exact, number, rgb, signed, smallText, spanOf } from '../paint.js';
 
 const MADE_OF = { S: ['Q', 'K', 'dim'], O: ['P', 'V', 'key'] }, LANES = 32, K = 16, BANKS = 32;
-const DENSE = 0.9;  // numbers have no descenders, so a line of them may be lower than their size
+const DENSE = 0.85;  // numbers have no descenders, so a line of them may be lower than their size
 const ACROSS = { S: 'keys', O: 'dims' };  // what the columns of C count
 
 export default function (host, { meta, columns }) {
@@ -125,7 +125,7 @@ export default function (host, { meta, columns }) {
     said.push(`${exact(Math.fround(before[n]))} before, ${exact(Math.fround(after[n]))} after this product (derived)`);
     said.push(holder ? `in ${holder}` : 'hidden, or beyond an edge: not logged');
     if (f.last && holder && f.c === 'S') said.push(`times ${scale}: the score ${exact(Math.fround(Math.fround(scale) * after[n]))}; the kernel logged ${exact(value)}; unrounded ${(scale * unrounded(step, i, j)).toPrecision(10)}`);
-    else if (f.last && holder) said.push(`the kernel logged ${exact(value)}; unrounded from the tile's first product on ${unrounded(step, i, j).toPrecision(10)}`);
+    else if (f.last && holder) said.push(`the kernel logged ${exact(value)}; unrounded since the tile began ${unrounded(step, i, j).toPrecision(10)}`);
     return said;
   };
   const told = (step, { part, i, j }) => {
@@ -214,7 +214,7 @@ export default function (host, { meta, columns }) {
     g.fillText(head, x + 1.1 * em, y - 0.9 * em);
     const wide = g.measureText(head).width + 1.6 * em;
     g.font = `${small}px ${paint.font}`;
-    g.fillText(`${down} ${range[0]}, ${across} ${range[1]}`, x + wide, y - 0.9 * em, Math.max(10, box[part].w - wide));
+    g.fillText(`${down} ${range[0]}, ${across} ${range[1]}${text || group || part !== 'C' ? '' : ' (lanes: make it larger)'}`, x + wide, y - 0.9 * em, Math.max(10, box[part].w - wide));
     if (part === 'B') return;
     const each = Math.max(1, Math.ceil((1.15 * small) / c.h), c.rows > 16 ? 8 : 1);
     if (part === 'A') for (let i = 0; i < c.rows; i += each) g.fillText(String(f.rows[0] + i), 2, y + i * c.h + Math.min(c.h, 1.2 * em) * 0.5 + 0.35 * small, 2.3 * em);
@@ -251,8 +251,12 @@ export default function (host, { meta, columns }) {
     g.fillText(`${title(f, 'C', r, c)} by hand (derived)`, x, box.B.y - 0.9 * em, wide);
     const short = v => (Number.isFinite(v) ? (Math.abs(v) >= 1e-3 || v === 0 ? v.toFixed(4) : v.toExponential(1)) : String(v)).replace('-', '\u2212');
     g.font = `600 ${smallText(em)}px ${paint.font}`;
-    g.fillText(`${short(before[n])} + ${short(sum)} = ${short(after[n])}`, x, box.B.y + box.B.h + 1.25 * em, wide);
-    if (high < DENSE * small) return;  // no room for sixteen lines: their sum alone
+    g.fillText(`${short(before[n])} + ${short(sum)}${sum_bits === 16 ? ', rounded to fp16:' : ' ='} ${short(after[n])}`, x, box.B.y + box.B.h + 1.25 * em, wide);
+    if (high < DENSE * small) {  // no room for sixteen lines: their sum alone
+      g.font = `${small}px ${paint.font}`;
+      g.fillText('Sixteen products: make the picture larger.', x, box.B.y + 1.2 * em, wide);
+      return;
+    }
     g.font = `${small}px ${paint.font}`;
     const at = [0, 0.26, 0.52, 0.95].map(share => x + share * (wide - 1.6 * em));
     const most = Math.max(...all.map(([p, q]) => Math.abs(p * q)), 1e-30);
@@ -288,6 +292,6 @@ export default function (host, { meta, columns }) {
   };
   const said = step => (frames.length ? shortly(step, inside(step, chosen)) : '');
   const label = step => (frames.length ? `${frameAt(step).title}. ${frameAt(step).sentence} ${said(step)}` : 'No product.');
-  const legend = [['', 'number: lane'], [`background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`, 'below and above zero'], ['border:2px solid currentColor', 'chosen, its row of A, its column of B']];
+  const legend = [['', group ? 'point at a cell for its lane' : 'number: lane'], [`background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`, 'below and above zero'], ['border:2px solid currentColor', 'chosen, its row of A, its column of B']];
   return canvasView(host, { title: 'One product', layout, draw, locate, describe: (thing, step) => told(step, inside(step, thing)), label, click, said, legend });
 }

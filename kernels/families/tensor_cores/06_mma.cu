@@ -29,8 +29,8 @@ default = 1
 values = [1, 0]
 meaning = "subtract the row's max before the exponential"
 what_if = "No max subtraction"
-effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and the row becomes NaN."
-shows_at = 30.0
+effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and of bfloat16 once it passes 88; the row becomes NaN."
+shows_at = 5.0
 
 [constants.RESCALE]
 default = 1
@@ -44,8 +44,7 @@ default = 32
 values = [32, 16]
 meaning = "bits in which the tensor cores add products up; 16 of fp16 alone"
 what_if = "fp16 accumulation"
-effect = "every product that is added rounds scores and O to 11 bits again; large scores lose their last digits first."
-shows_at = 5.0
+effect = "every product that is added rounds scores and O to 11 bits again; large scores lose their last digits first, and lse shows it at once."
 
 # Registers: beside O of 32 rows and 128 dims S of 64 keys spills a few.
 [[tuned]]

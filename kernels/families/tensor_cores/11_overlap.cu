@@ -49,8 +49,8 @@ default = 1
 values = [1, 0]
 meaning = "subtract the row's max before the exponential"
 what_if = "No max subtraction"
-effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and the row becomes NaN."
-shows_at = 30.0
+effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and of bfloat16 once it passes 88; the row becomes NaN."
+shows_at = 5.0
 
 [constants.RESCALE]
 default = 1

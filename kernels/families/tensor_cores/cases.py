@@ -97,6 +97,12 @@ def timeline_cases(kernel: KernelSpec) -> list[Case]:
     return [Case(SixteenBitProblem(2048, 64, num_heads=8, causal=causal)) for causal in (False, True)]
 
 
+def pipeline_cases(kernel: KernelSpec) -> list[Case]:
+    """Both masks at 4,096 tokens, heads of 128 and of 64: where the ladder's times are compared."""
+    sizes = ((128, False), (128, True), (64, False))
+    return made_for(kernel, [Case(SixteenBitProblem(4096, d, num_heads=16, causal=causal)) for d, causal in sizes])
+
+
 def small_tiles(kernel: KernelSpec) -> tuple[tuple[str, int], ...]:
     """The smallest tile sizes that the kernel has, where they are not the defaults."""
     return tuple(

@@ -155,7 +155,7 @@ class SixteenBitProblem(ProblemBase):
         return f"Choose smaller tiles or a smaller head_dim (now {self.head_dim})."
 
     def _drawn(self) -> dict[str, np.ndarray]:
-        """q, k, v as [batch, head, row, dim], rounded to `dtype`."""
+        """q, k, v as [batch, head, row, dim] in float32, not yet rounded to `dtype`."""
         rng = np.random.default_rng(self.seed)
         shapes = {"q": (self.num_heads, self.seq_len), "k": (self.kv_heads, self.keys), "v": (self.kv_heads, self.keys)}
         drawn = {
@@ -173,28 +173,36 @@ class SixteenBitProblem(ProblemBase):
             drawn["k"][:, :, 0] = 1
             drawn["q"] = drawn["q"] + 10 / np.float32(math.sqrt(self.head_dim))
         drawn["q"] *= np.float32(self.score_scale)
-        return {name: array.astype(element_type(self.dtype).numpy) for name, array in drawn.items()}
+        return drawn
+
+    def _rounded(self) -> dict[str, np.ndarray]:
+        """The same, rounded to `dtype`."""
+        return {name: array.astype(element_type(self.dtype).numpy) for name, array in self._drawn().items()}
 
     def inputs(self) -> dict[str, np.ndarray]:
         """q, k, v in `dtype` and `layout`; the same for the same problem, always."""
+        return {name: np.ascontiguousarray(self.logical(array)) for name, array in self._rounded().items()}
+
+    def unrounded(self) -> dict[str, np.ndarray]:
+        """q, k, v in float32 and `layout`. DenseProblem draws the same numbers where its fields are the same."""
         return {name: np.ascontiguousarray(self.logical(array)) for name, array in self._drawn().items()}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
         """o and lse in float64; on the GPU where that is asked, because a long sequence takes minutes on the CPU."""
-        q, k, v = self._drawn().values()
+        q, k, v = self._rounded().values()
         o, lse = reference.grouped_attention(q, k, v, self.scale, self.causal, on_gpu)
         return {"o": self.logical(o), "lse": lse}
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
         """o by torch's scaled_dot_product_attention in `dtype`; lse from scores in float32."""
-        q, k, v = self._drawn().values()
+        q, k, v = self._rounded().values()
         o, lse = reference.torch_grouped_attention(q, k, v, self.scale, self.causal, device)
         return {"o": self.logical(o), "lse": lse}
 
     def largest_terms(self) -> dict[str, float]:
         """No term of an element of O is larger than the largest |V|; of lse, it is the largest score, which cannot pass
         the largest |Q| |K|."""
-        q, k, v = (np.abs(array.astype(np.float32)) for array in self._drawn().values())
+        q, k, v = (np.abs(array.astype(np.float32)) for array in self._rounded().values())
         longest = [float(np.sqrt((array**2).sum(-1)).max()) for array in (q, k)]
         return {"o": float(v.max()), "lse": self.scale * longest[0] * longest[1] + math.log(self.keys)}
 
@@ -251,3 +259,9 @@ class SixteenBitProblem(ProblemBase):
         from kernels.families.tensor_cores import cases
 
         return cases.timeline_cases(kernel)
+
+    @classmethod
+    def pipeline_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.tensor_cores import cases
+
+        return cases.pipeline_cases(kernel)

@@ -19,7 +19,8 @@ from kernels.core.request import Scope
 from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, RunError
 from kernels.run.backends import Device, driver
-from kernels.trace.probes import RECORD
+from kernels.run.results import Marked
+from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
 
 SHARED_MAX = 227 * 1024  # simt.h allows what an H200 allows
@@ -128,6 +129,23 @@ def launch(
                 np.uint32(blocks),
             ]
         _run(library, step, values, [arrays[name] for name in step.tensors], reversed_order)
+    return found
+
+
+def launch_marks(build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int) -> list[Marked]:
+    """Runs a marks build, of a writer for `every` threads, as `launch`: which marks came, in which order. There is no
+    time here, so every clock is 0."""
+    library, found = _library(build.path), []
+    for number, step in enumerate(plan.launches):
+        writers = -(-step.threads // every)
+        total = step.blocks * writers
+        made = Marked(
+            number, writers, np.zeros((total, capacity), MARK), np.zeros(total, np.uint32), np.zeros(total, CLOCKS)
+        )
+        values = [_argument(a, plan, arrays) for a in step.args]
+        values += [_pointer(made.records), _pointer(made.counts), _pointer(made.clocks), np.uint32(capacity)]
+        _run(library, step, values, [arrays[name] for name in step.tensors], False)
+        found.append(made)
     return found
 
 

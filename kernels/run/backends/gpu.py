@@ -22,10 +22,12 @@ from kernels.core.tensors import Initial, Tensor
 from kernels.errors import BackendUnavailable, OutOfMemory
 from kernels.run.backends import Device, driver
 from kernels.run.backends.driver import StickyError  # noqa: F401 - what a worker catches
-from kernels.trace.probes import RECORD
+from kernels.run.results import Marked
+from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
 
 STATIC_SHARED = 48 * 1024  # more shared memory than this a kernel must be allowed
+MARK_RUNS = 9  # of a marks build: the first warms up, the last is looked at
 BLOCK_TIME = np.dtype([("start", "<i8"), ("end", "<i8"), ("sm", "<i8")])  # struct BlockTime of probe.cuh
 
 
@@ -175,6 +177,42 @@ def launch_timeline(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> 
             cupy.cuda.runtime.deviceSynchronize()
         _bring_back(plan, arrays, on_gpu)
         return [time.get().view(BLOCK_TIME) for time in times]
+
+
+def launch_marks(
+    build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int, runs: int = MARK_RUNS
+) -> tuple[list[Marked], list[float]]:
+    """Runs a marks build, of a writer for `every` threads, `runs` times over the arrays as they were given: what the
+    last run left, and the milliseconds of each, all its launches together."""
+    import cupy
+
+    with errors():
+        on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
+        times: list[float] = []
+        for _ in range(runs):
+            _restore(plan, arrays, on_gpu)
+            buffers, starts = [], []
+            for step in plan.launches:
+                total = step.blocks * -(-step.threads // every)
+                records = cupy.zeros(total * capacity * MARK.itemsize, cupy.uint8)
+                made = records, cupy.zeros(total, cupy.uint32), cupy.zeros(total * CLOCKS.itemsize, cupy.uint8)
+                buffers.append(made)
+                starts.append(_launcher(build, plan, step, on_gpu, (*made, np.uint32(capacity))))
+            begun, ended = cupy.cuda.Event(), cupy.cuda.Event()
+            cupy.cuda.runtime.deviceSynchronize()
+            begun.record()
+            for start in starts:
+                start()
+            ended.record()
+            cupy.cuda.runtime.deviceSynchronize()
+            times.append(cupy.cuda.get_elapsed_time(begun, ended))
+        _bring_back(plan, arrays, on_gpu)
+        found = []
+        for number, (step, (records, counts, clocks)) in enumerate(zip(plan.launches, buffers)):
+            writers = -(-step.threads // every)
+            kept = records.get().view(MARK).reshape(-1, capacity)
+            found.append(Marked(number, writers, kept, counts.get(), clocks.get().view(CLOCKS)))
+        return found, times
 
 
 def enqueuer(build: Build, plan: Plan, on_gpu: Mapping[str, Any]) -> Callable[[], None]:

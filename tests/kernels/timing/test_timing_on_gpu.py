@@ -4,7 +4,7 @@ import pytest
 
 from kernels import catalog
 from kernels.core.request import Request
-from kernels.timing import bench, hierarchy, peers, protocol, timelines
+from kernels.timing import bench, hierarchy, peers, pipelines, protocol, timelines
 from kernels.timing.protocol import Point
 
 pytestmark = pytest.mark.gpu
@@ -110,3 +110,18 @@ def test_a_timeline_holds_every_block(request_):
     made = timelines.timeline(request_)
     assert len(made.table) + made.left == sum(launch.blocks for launch in request_.plan.launches)
     assert (made.table.end_ns >= made.table.start_ns).all() and made.table.start_ns.min() == 0
+
+
+@pytest.mark.parametrize("name", ["03_flash", "08_pipeline", "09_wgmma", "11_overlap", "12_optimistic", "paged_v2"])
+def test_when_the_steps_of_each_writer_began(name):
+    spec = catalog.KERNELS[name]
+    request = Request(spec, spec.problem_type(), backend="gpu")
+    made = pipelines.pipeline(request)
+    whole = made.writers.end_ns.max()
+    assert 200 < made.mhz < 4000 and 0 <= made.residual_ns < 5000
+    assert made.lost == 0 and made.marks_ms > 0 and made.timed_ms > 0
+    for block in sorted(made.writers.block.unique())[:3]:
+        shown = pipelines.bars(made, int(block))
+        assert (shown.end_ns >= shown.start_ns).all() and shown.end_ns.max() <= whole + made.residual_ns
+        assert 0 < pipelines.fed(made, int(block)) <= 1
+    print(pipelines.sentence(made, 0))

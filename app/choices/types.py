@@ -1,0 +1,50 @@
+"""Which runs stand beside the chosen kernel's: the same numbers in every other type that a kernel computes in."""
+
+from dataclasses import replace
+from typing import Any
+
+from app.choices import places
+from app.choices.asked import NONE, Asked, State
+from explainers import precision, rounding, tiling
+from kernels.core.fields import fields_of
+from kernels.core.request import Request, Scope
+from kernels.core.spec import KernelSpec
+from kernels.errors import WarpglassError
+
+
+def others(asked: Asked, state: State, backend: str) -> tuple[tuple[Request, ...], tuple[tuple[str, str], ...]]:
+    """The other types' requests, each of the query tile that holds the chosen one's first row, as its kernel was
+    written; and (type, why) of each that this problem cannot have. ProblemError where the chosen one has no such
+    tile."""
+    chosen = places.request(asked, state, backend)
+    found: list[Request] = []
+    absent: list[tuple[str, str]] = []
+    for label, (spec, changes) in precision.of_each_type(asked.kernels.values()).items():
+        if label == rounding.label_of(chosen):
+            continue
+        try:
+            found.append(_beside(asked, state, chosen, spec, changes))
+        except WarpglassError as error:
+            absent.append((label, error.brief))
+    return tuple(found), tuple(absent)
+
+
+def _beside(asked: Asked, state: State, chosen: Request, spec: KernelSpec, changes: dict[str, Any]) -> Request:
+    """The chosen request's problem as another kernel solves it."""
+    fields = {name: getattr(chosen.problem, name) for name in fields_of(spec.problem_type) if name in state}
+    settings = tuple(asked.settings_of({**state, "what_if": NONE}, kernel=spec).items())
+    whole = Request(spec, spec.problem_type(**{**fields, **changes}), settings, Scope(), chosen.backend)
+    size, (head, row, _) = places.room(whole), tiling.query_rows(chosen)
+    return Request(spec, whole.problem, settings, Scope(head * size.tiles + row // size.rows), chosen.backend)
+
+
+SWEEPS: dict[str, dict[str, tuple]] = {  # a field of the problem -> its values, on the CPU and on a GPU
+    "score_scale": {"cpu": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "gpu": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
+    "seq_len": {"cpu": (32, 64, 128, 256), "gpu": (64, 256, 1024, 4096)},
+}
+
+
+def swept(request: Request, field: str) -> list[Request]:
+    """A request with each value of a sweep; of each its first query tile, so that every length has one."""
+    values = SWEEPS[field].get(request.backend, ())
+    return [replace(request, problem=request.problem.with_fields(**{field: v}), scope=Scope()) for v in values]

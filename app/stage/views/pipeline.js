@@ -1,0 +1,177 @@
+// What each warp or warpgroup was at: a row for each, bars along one axis of time. The band is the step. The wheel, + and - zoom about
+// the pointer; dragging and the arrows with Alt pan; 0 shows all.
+import { canvasView } from '../canvas.js';
+import { hub } from '../hub.js';
+import { blend, COLOURS, number, rgb, smallText } from '../paint.js';
+
+const TINT = { S: COLOURS.S, P: COLOURS.P, O: COLOURS.O, load: COLOURS.read, store: COLOURS.written, other: COLOURS.other };
+const LEAST = 20;  // ns that the window shows at the closest
+const SAID = [['S', 'scores'], ['P', 'softmax'], ['O', 'output'], ['load', 'load'], ['store', 'write']];
+
+export default function (host, { meta, columns }) {
+  const { rows, events, mhz, frames } = meta, { start, end, row, event, tile } = columns, whole = end.reduce((most, v) => Math.max(most, v), 1);
+  const first = rows.map((_, r) => row.indexOf(r)), past = rows.map((_, r) => row.lastIndexOf(r) + 1);  // a row's bars, by time
+  const several = new Set(rows.map(one => one.kernel)).size > 1;
+  let em, small, box = { x: 0, y: 0, w: 1, h: 1 }, shown = [0, whole];
+  const frameAt = step => frames[Math.min(step, frames.length - 1)];
+
+  // ---- time ----
+  const xOf = ns => box.x + ((ns - shown[0]) / (shown[1] - shown[0])) * box.w;
+  const nsOf = x => shown[0] + ((x - box.x) / box.w) * (shown[1] - shown[0]);
+  const show = (from, to) => {
+    const wide = Math.min(whole, Math.max(LEAST, to - from)), at = Math.max(0, Math.min(whole - wide, from));
+    shown = [at, at + wide];
+  };
+  const zoom = (factor, about) => show(about - (about - shown[0]) * factor, about + (shown[1] - about) * factor);
+  const pan = share => show(shown[0] + share * (shown[1] - shown[0]), shown[1] + share * (shown[1] - shown[0]));
+  // The first bar of a row that ends after a time: bars of a row do not overlap but for what is in flight, and are in order.
+  const from = (r, ns) => {
+    let low = first[r], high = past[r];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (end[middle] < ns) low = middle + 1; else high = middle;
+    }
+    return low;
+  };
+
+  // ---- drawing ----
+  let tints = { of: '' };  // colours by kind, of this theme: [of a bar, of what is in flight]
+  const tintsOf = paint => {
+    if (tints.of === paint.background) return tints;
+    tints = { of: paint.background };
+    for (const [kind, colour] of Object.entries(TINT)) tints[kind] = [0.85, 0.55].map(share => blend(rgb(colour), rgb(paint.background), share));
+    tints.band = blend(rgb(paint.primary), rgb(paint.background), 0.16);
+    return tints;
+  };
+  const layout = size => {
+    ({ em } = size);
+    small = smallText(em);
+    const label = Math.min(0.3 * size.width, 12 * em), axis = 1.8 * em, high = Math.max(0.9 * em, Math.min(5 * em, (size.height - axis - 4) / Math.max(1, rows.length)));
+    box = { x: label, y: 2, w: Math.max(40, size.width - label - 4), h: high * rows.length, high };
+    return Math.floor(box.y + box.h + axis);
+  };
+  const draw = (g, { step, at, paint }) => {
+    const band = frameAt(step)?.span;
+    if (band) {
+      g.fillStyle = tintsOf(paint).band;
+      const x = Math.max(box.x, xOf(band[0]));
+      g.fillRect(x, box.y, Math.max(2, Math.min(box.x + box.w, xOf(band[1])) - x), box.h);
+    }
+    rows.forEach((made, r) => drawRow(g, paint, made, r, at));
+    drawAxis(g, paint);
+  };
+  const drawRow = (g, paint, made, r, at) => {
+    const y = box.y + r * box.high, thick = Math.min(box.high * (made.flight ? 0.4 : 0.76), made.flight ? 1.6 * em : 3 * em), top = y + (box.high - thick) / 2;
+    g.font = `${made.flight ? 400 : 600} ${small}px ${paint.font}`;
+    g.fillStyle = paint.text;
+    g.fillText(made.flight ? made.name : `${several ? `${made.kernel.split('_')[0]} ` : ''}${made.name}`, 0, y + box.high / 2 + 0.36 * small, box.x - 8);
+    g.save();
+    g.beginPath();
+    g.rect(box.x, y, box.w, box.high);
+    g.clip();
+    const unit = box.w / (shown[1] - shown[0]), colours = tintsOf(paint);
+    for (let n = from(r, shown[0]), until = -1; n < past[r] && start[n] <= shown[1]; n++) {
+      const x = xOf(start[n]), w = (end[n] - start[n]) * unit;
+      if (x + w < until) continue;  // within the last pixel that was painted
+      const kind = events[event[n]].kind;
+      if (kind !== 'wait') {
+        g.fillStyle = colours[kind][Number(made.flight)];
+        g.fillRect(x, top, Math.max(1, w - (w > 4 ? 1 : 0)), thick);
+      } else {
+        g.strokeStyle = paint.border;
+        g.lineWidth = 1;
+        g.strokeRect(x + 0.5, top + 0.5, Math.max(1, w - 1), thick - 1);
+      }
+      until = x + Math.max(1, w);
+      if (w > 3.4 * small && !made.flight) {
+        const title = events[event[n]].title, said = tile[n] >= 0 ? `${title} ${tile[n]}` : title;
+        g.fillStyle = paint.background;
+        g.font = `${small}px ${paint.font}`;
+        if (kind === 'wait') g.fillStyle = paint.text;
+        if (g.measureText(said).width < w - 6) g.fillText(said, Math.max(x, box.x) + 3, y + box.high / 2 + 0.36 * small);
+      }
+      if (at?.bar === n) {
+        g.strokeStyle = paint.primary;
+        g.lineWidth = 2;
+        g.strokeRect(x, top, Math.max(2, w), thick);
+      }
+    }
+    g.restore();
+  };
+  const drawAxis = (g, paint) => {
+    const wide = shown[1] - shown[0], rough = (wide * 6 * em) / box.w, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].map(n => n * power).find(n => n >= rough);
+    g.font = `${small}px ${paint.font}`;
+    g.fillStyle = g.strokeStyle = paint.text;
+    g.lineWidth = 1;
+    g.textAlign = 'center';
+    for (let ns = Math.ceil(shown[0] / step) * step; ns <= shown[1]; ns += step) {
+      const x = xOf(ns), said = step >= 1000 ? `${ns / 1000} us` : `${number(Math.round(ns))} ns`;
+      g.globalAlpha = 0.25;
+      g.fillRect(x, box.y, 1, box.h);
+      g.globalAlpha = 1;
+      if (x > box.x + 1.5 * em && x < box.x + box.w - 2 * em) g.fillText(said, x, box.y + box.h + 1.2 * em);
+    }
+    g.textAlign = 'left';
+  };
+
+  // ---- the cursor ----
+  const locate = (x, y) => {
+    const r = Math.floor((y - box.y) / box.high);
+    if (r < 0 || r >= rows.length || x < box.x || x > box.x + box.w) return null;
+    const ns = nsOf(x), slack = (2 * (shown[1] - shown[0])) / box.w;
+    for (let n = from(r, ns - slack); n < past[r] && start[n] <= ns + slack; n++) if (end[n] >= ns - slack) return { row: r, bar: n };
+    return null;
+  };
+  const describe = ({ row: r, bar }) => {
+    const made = rows[r], one = events[event[bar]], ns = end[bar] - start[bar];
+    const what = `${made.flight ? 'in flight: ' : ''}${one.title}${tile[bar] >= 0 ? `, key tile ${tile[bar]}` : ''}`;
+    return `${made.kernel}, ${rows.slice(0, r + 1).findLast(one => !one.flight).name}\n${what}\n${number(Math.round(ns))} ns, ${number(Math.round((ns * mhz) / 1000))} cycles, from ${number(Math.round(start[bar]))} ns on`;
+  };
+  const label = step => `${frameAt(step)?.title ?? 'Nothing'}. ${frameAt(step)?.sentence ?? ''} ${rows.length} rows from 0 to ${number(Math.round(whole))} ns.`;
+  const used = new Set(Array.from(event, n => events[n].kind));
+  const legend = [...SAID.filter(([kind]) => used.has(kind)).map(([kind, said]) => [`background:${TINT[kind]}`, said]), ...(used.has('wait') ? [['border:1px solid currentColor', 'waits']] : []), ['', 'wheel, + and \u2212 zoom; drag to pan; 0 shows all']];
+  const made = canvasView(host, { title: 'Pipeline', layout, draw, locate, describe, label, legend });
+
+  // ---- zoom and pan ----
+  const canvas = host.querySelector('canvas');
+  let held = null;
+  const inPicture = e => e.clientX - canvas.getBoundingClientRect().left;
+  const on = (type, listener) => canvas.addEventListener(type, listener, { passive: false });
+  on('wheel', e => {
+    e.preventDefault();
+    zoom(e.deltaY > 0 ? 1.25 : 0.8, nsOf(inPicture(e)));
+    made.draw();
+  });
+  on('pointerdown', e => { held = { x: e.clientX, shown: [...shown] }; });
+  on('pointermove', e => {
+    if (!held || !e.buttons) { held = null; return; }
+    const ns = ((held.x - e.clientX) / box.w) * (held.shown[1] - held.shown[0]);
+    show(held.shown[0] + ns, held.shown[1] + ns);
+    made.draw();
+  });
+  on('keydown', e => {
+    const middle = (shown[0] + shown[1]) / 2;
+    if (e.key === '+' || e.key === '=') zoom(0.8, middle);
+    else if (e.key === '-') zoom(1.25, middle);
+    else if (e.key === '0') show(0, whole);
+    else if (e.shiftKey && e.altKey && e.key === 'ArrowLeft') pan(-0.2);
+    else if (e.shiftKey && e.altKey && e.key === 'ArrowRight') pan(0.2);
+    else return;
+    e.preventDefault();
+    e.stopPropagation();
+    made.draw();
+  });
+  // A step out of sight is brought into it.
+  const onStep = () => {
+    const band = frameAt(hub.step)?.span;
+    if (!band || (band[0] >= shown[0] && band[1] <= shown[1])) return;
+    const wide = shown[1] - shown[0];
+    show(band[0] - 0.1 * wide, band[0] + 0.9 * wide);
+    made.draw();
+  };
+  hub.addEventListener('step', onStep);
+  return { draw: made.draw, unmount() {
+    hub.removeEventListener('step', onStep);
+    made.unmount();
+  } };
+}

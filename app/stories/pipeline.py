@@ -1,0 +1,94 @@
+"""Pipeline: what each warp or warpgroup of a block was at, as a GPU's marks build noted it; one kernel, or two on one
+scale."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from app import bundles
+from app.choices import State, pipelines
+from app.choices.asked import Asked
+from app.choices.pages import PIPELINE
+from app.story import Story
+from explainers import pipeline, stage
+from explainers.stage import Block, Stage
+from kernels.core.request import Request
+from kernels.timing import perfetto, pipeline_files
+from kernels.timing.pipelines import Pipeline
+
+
+@dataclass(frozen=True)
+class Look:
+    """Recorded pipelines, the first one's tiles being the steps; and the block that is looked at in each."""
+
+    requests: tuple[Request, ...]
+    block: int
+
+
+def what(state: State, backend: str) -> Look:
+    found = [pipelines.chosen(state), pipelines.beneath(state)]
+    return Look(tuple(entry.request for entry in found if entry), state["block"])
+
+
+def make(look: Look) -> Stage:
+    stories = _stories(look)
+    made = stories[0].made
+    said = f"Times recorded on {made.device}, {made.date}, by the marks build. {pipeline.clocks_sentence(made)}"
+    return pipeline.stage_of(stories, stage.Provenance("recorded", said))
+
+
+def _stories(look: Look) -> list[pipeline.Story]:
+    made = [_load(request) for request in look.requests]
+    return [pipeline.explain(one, min(look.block, int(one.marks.block.max()))) for one in made]
+
+
+@lru_cache(maxsize=8)
+def _load(request: Request) -> Pipeline:
+    return pipeline_files.find(request).load()
+
+
+def shares_tab(look: Look) -> list[Block]:
+    """What each writer spent its time with."""
+    return [
+        block
+        for story in _stories(look)
+        for block in (
+            stage.heading(f"{story.name}, block {story.block}"),
+            stage.table(pipeline.shares_table(story), f"From a mark to the next one, {story.name}."),
+        )
+    ]
+
+
+def perfetto_tab(look: Look) -> list[Block]:
+    """The marks as files for Perfetto."""
+    found: list[Block] = [stage.text("Open a file at https://ui.perfetto.dev; it holds every block that is recorded.")]
+    for request in look.requests:
+        made, file = _load(request), f"{request.kernel.name}.pftrace"
+        found.append(stage.download(f"Download {file}", bundles.keep_file(perfetto.encode(made), file), file))
+    return found
+
+
+def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
+    entries, above = pipelines.of(state["kernel"]), pipelines.chosen(state)
+    high, hidden = above.said["blocks"] - 1, (*asked.fields(state), *asked.constants(state), "preset", "what_if")
+    recorded = dict(enumerate(pipelines.labels(entries)))
+    return {
+        "recorded": {"label": "Problem", "kind": "select", "options": recorded, "value": str(state["recorded"])},
+        "block": {"high": high, "disabled": "" if high else "there is only one"},
+        "beneath": {"label": "Beneath", "options": {n: n for n in pipelines.possible_beneath(state)}},
+        **{name: {"hidden": True} for name in hidden},
+    }
+
+
+STORY = Story(
+    path="pipeline",
+    title="Pipeline",
+    look="Look for what goes on at the same time: copies under way, products in flight, exponentials taken. Where "
+    "nothing is in flight the tensor cores rest.",
+    asked=PIPELINE,
+    what=what,
+    make=make,
+    parts={"shares": shares_tab, "perfetto": perfetto_tab},
+    narrowed=narrowed,
+    made_on="cpu",
+)

@@ -1,0 +1,221 @@
+"""Pipeline: what each warp or warpgroup of a block was at, nanosecond by nanosecond, as a GPU's marks build noted it; a
+key tile of the first one that computes a step."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from explainers import stage
+from explainers.frames import PipelineFrame, PipelineMeta
+from explainers.glossary import count, figure, phase_title
+from kernels.timing import pipelines
+from kernels.timing.pipelines import Pipeline
+
+LONGEST = 3  # phases that a sentence names
+WAITS = ("wait", "nothing_left")  # so begin the marks at which a writer waits
+
+
+@dataclass(frozen=True)
+class Story:
+    """bars: as pipelines.bars gives them; flight: as in_flight does. writers: of the block, in the order of their rows.
+    leader: the writer whose key tiles are the steps. frames: one for each of these."""
+
+    made: Pipeline
+    block: int
+    bars: pd.DataFrame
+    flight: pd.DataFrame
+    writers: list[int]
+    leader: int
+    frames: list[PipelineFrame]
+
+    @property
+    def name(self) -> str:
+        return self.made.request.kernel.name
+
+
+def explain(made: Pipeline, block: int = 0) -> Story:
+    """The Story of a block whose marks are there."""
+    bars = pipelines.bars(made, block)
+    begin = float(bars.start_ns.min())
+    bars = bars.assign(start_ns=bars.start_ns - begin, end_ns=bars.end_ns - begin)
+    flight = pipelines.in_flight(bars)
+    writers = sorted(int(n) for n in bars.writer.unique())
+    computing = bars[bars.event.isin(["softmax", "scores"])].writer
+    leader = int(computing.min()) if len(computing) else writers[0]
+    frames = _frames(made, bars, flight, leader)
+    return Story(made, block, bars, flight, writers, leader, frames)
+
+
+def _frames(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: int) -> list[PipelineFrame]:
+    mine = bars[bars.writer == leader]
+    tile = mine.tile if "tile" in mine else pd.Series(pd.NA, index=mine.index)
+    first = (mine.event == "tile_begin") if (mine.event == "tile_begin").any() else tile.ne(tile.shift()).fillna(True)
+    number = first.astype(int).cumsum()
+    frames: list[PipelineFrame] = []
+    for at, part in mine.groupby(number, sort=True):
+        start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
+        begun = part.tile.iloc[0] if "tile" in part else pd.NA
+        of = -1 if pd.isna(begun) else int(begun)
+        meanwhile = bars[(bars.start_ns < end) & (bars.end_ns > start)]
+        frames.append(
+            {
+                "tile": int(at),
+                "title": f"Key tile {of}" if of >= 0 else "Before the first tile",
+                "sentence": _said(made, part, flight, leader, of, start, end),
+                "lines": {str(place): int(n) for place, n in meanwhile.place.value_counts().items()},
+                "span": [start, end],
+            }
+        )
+    return frames
+
+
+def _said(
+    made: Pipeline, part: pd.DataFrame, flight: pd.DataFrame, leader: int, tile: int, start: float, end: float
+) -> str:
+    """What the leader was at, and how long something was in flight meanwhile."""
+    spent = (part.end_ns - part.start_ns).groupby(part.event, sort=False).sum().sort_values(ascending=False)
+    most = ", ".join(
+        f"{phase_title(str(event))} {figure(ns, 3)} ns" for event, ns in spent[spent > 0][:LONGEST].items()
+    )
+    what = f"Key tile {tile}" if tile >= 0 else "Before the first tile"
+    said = f"{what} takes {made.noun} {leader} {figure(end - start, 3)} ns; most of it: {most}."
+    if flight.empty:
+        return said
+    share = pipelines.covered(flight, start, end) / (end - start) if end > start else 0.0
+    return f"{said} Products are in flight for {share:.0%} of it."
+
+
+# ---- the stage ----
+
+
+def view(stories: list[Story]) -> stage.View:
+    """The picture `pipeline`: one story, or two one above the other on one scale; the first one's tiles are the
+    steps."""
+    rows: list[dict[str, Any]] = []
+    parts: list[pd.DataFrame] = []
+    events = list(dict.fromkeys(event for story in stories for event in story.bars.event))
+    for story in stories:
+        for writer in story.writers:
+            mine, roles = story.bars[story.bars.writer == writer], [r for r in story.bars.role if r]
+            role = next((r for r in mine.role if r), "")
+            name = f"{story.made.noun} {writer}" + (f", {role}" if role and roles else "")
+            rows.append({"name": name, "kernel": story.name, "flight": False})
+            parts.append(mine.assign(row=len(rows) - 1))
+            for event, flying in story.flight[story.flight.writer == writer].groupby("event", sort=False):
+                rows.append({"name": f"{phase_title(str(event))} in flight", "kernel": story.name, "flight": True})
+                parts.append(flying.assign(row=len(rows) - 1))
+    bars = pd.concat(parts, ignore_index=True).sort_values(["row", "start_ns"], kind="stable")
+    tile = bars.tile if "tile" in bars else pd.Series(pd.NA, index=bars.index)
+    columns = {
+        "start": bars.start_ns.to_numpy(float),
+        "end": bars.end_ns.to_numpy(float),
+        "row": bars.row.to_numpy(float),
+        "event": bars.event.map(events.index).to_numpy(float),
+        "tile": tile.astype("Float64").fillna(-1).to_numpy(float),
+    }
+    meta: PipelineMeta = {
+        "rows": rows,
+        "events": [{"name": e, "title": phase_title(e.removesuffix("_done")), "kind": _kind(e)} for e in events],
+        "mhz": stories[0].made.mhz,
+        "frames": stories[0].frames,
+    }
+    return stage.View("pipeline", "pipeline", "Pipeline", meta, columns)
+
+
+def _kind(event: str) -> str:
+    """What colours a bar: S, P, O, load, store or wait."""
+    name = event.removesuffix("_done")
+    if name.startswith(WAITS):
+        return "wait"
+    kinds = {"scores": "S", "softmax": "P", "output": "O", "check_sums": "P", "write": "store"}
+    return kinds.get(name, "load" if "load" in name or "prefetch" in name else "other")
+
+
+def stage_of(stories: list[Story], provenance: stage.Provenance) -> stage.Stage:
+    """The whole stage of one story, or of two."""
+    first = stories[0]
+    return stage.Stage(
+        headline=stage.headline(first.made.request.kernel),
+        frames=first.frames,
+        views=[view(stories)],
+        codes=[stage.code(first.made.request, first.frames)],
+        state=states(first),
+        tabs=TABS,
+        provenance=provenance,
+        summary=" ".join(summary(story) for story in stories),
+        questions=questions(first),
+    )
+
+
+TABS = [stage.Tab("shares", "Where the time goes"), stage.Tab("perfetto", "Take it along")]
+
+
+def summary(story: Story) -> str:
+    """How long the block took, how far its tensor cores were fed, and the observer effect."""
+    made, block = story.made, story.block
+    whole = float(story.bars.end_ns.max())
+    lost = f" {made.lost:,} marks did not fit." if made.lost else ""
+    return (
+        f"{story.name}, block {block}: {figure(whole / 1e3)} us; its tensor cores have something to do for at "
+        f"most {pipelines.fed(made, block):.0%} of it. The marks cost {made.overhead:+.1%}.{lost}"
+    )
+
+
+def states(story: Story) -> list[stage.State]:
+    """The strip: when the step begins, how long it lasts, and how far products were in flight."""
+    spans = [frame["span"] for frame in story.frames]
+    found = [
+        stage.State("begins at", [round(start) for start, _ in spans], "ns"),
+        stage.State("lasts", [round(end - start) for start, end in spans], "ns"),
+    ]
+    if story.flight.empty:
+        return found
+    shares = [pipelines.covered(story.flight, a, b) / (b - a) if b > a else 0.0 for a, b in spans]
+    return [*found, stage.State("products in flight", [f"{share:.0%}" for share in shares])]
+
+
+def questions(story: Story) -> list[stage.Question]:
+    """Asked before the picture is read; the keys are the marks'."""
+    table = pipelines.shares(story.made, story.block)
+    mine = table[table.writer == story.leader].groupby("event").ns.sum().sort_values(ascending=False)
+    if len(mine) < 3:
+        return []
+    options = sorted(mine.index[:4])
+    why = f"{phase_title(mine.index[0])}: {figure(mine.iloc[0])} ns of {figure(mine.sum())}."
+    return [
+        stage.Question(
+            "longest",
+            f"With which of these is {story.made.noun} {story.leader} longest?",
+            "options",
+            options.index(mine.index[0]),
+            why,
+            options=[phase_title(event) for event in options],
+            step=len(story.frames) - 1,
+            view="pipeline",
+            veils=("sentence", "picture", "tabs"),
+        )
+    ]
+
+
+def shares_table(story: Story) -> pd.DataFrame:
+    """What each writer spent its time with."""
+    table = pipelines.shares(story.made, story.block)
+    return pd.DataFrame(
+        {
+            story.made.noun: table.writer.astype(str) + table.role.map(lambda r: f", {r}" if r else ""),
+            "at": table.event.map(phase_title),
+            "bars": table.bars,
+            "ns": table.ns.round().astype(int),
+            "share": [f"{share:.1%}" for share in table.share],
+        }
+    )
+
+
+def clocks_sentence(made: Pipeline) -> str:
+    """What a reader must know of the clocks."""
+    return (
+        f"{count(len(made.writers), made.noun)} of {count(made.writers.block.nunique(), 'block')} wrote; a cycle is "
+        f"1/{np.round(made.mhz):,.0f} us, and the two clocks differ by at most {made.residual_ns:.3g} ns."
+    )

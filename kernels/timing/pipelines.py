@@ -1,0 +1,274 @@
+"""Pipelines: when each step of each warp, or warpgroup, of a run began, by a build of its own (device/marks.cuh) on a
+GPU.
+
+A multiprocessor counts cycles, and its count is not another's; all share a clock of nanoseconds, which is coarse. Each
+writer notes both at its beginning and its end. Rule: one frequency for all, and for each multiprocessor one shift, by
+least squares; `residual_ns` is the largest difference that this leaves.
+"""
+
+import datetime
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kernels.core.request import Request
+from kernels.errors import ProblemError, RunError, TraceError
+from kernels.run.results import Marked
+from kernels.trace.probes import MAX_KEYS, OUT_OF_RANGE, Site, Sites, sites_of
+
+CAPACITY = 4096  # marks of a writer; what does not fit is counted
+BYTES = 2**30  # of all marks
+TIMED_RUNS = 20
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """marks: launch, block, writer, seq, role, event, place, ns, and a column for each key, NA where the mark
+    has none; a row for each mark. writers: launch, block, writer, sm, start_ns, end_ns. ns: from the first writer's
+    start on. every: threads of a writer. lost: marks that did not fit. mhz: of the multiprocessors, found by the two
+    clocks. marks_ms, timed_ms: medians of a whole run of the marks and of the timed build."""
+
+    request: Request
+    marks: pd.DataFrame
+    writers: pd.DataFrame
+    every: int
+    lost: int
+    mhz: float
+    residual_ns: float
+    marks_ms: float
+    timed_ms: float
+    device: str
+    date: str
+
+    @property
+    def overhead(self) -> float:
+        """The observer effect: how much longer a run of the marks build takes, as a share."""
+        return self.marks_ms / self.timed_ms - 1
+
+    @property
+    def noun(self) -> str:
+        """What a writer writes for."""
+        return "warpgroup" if self.every > 32 else "warp"
+
+
+def pipeline(request: Request) -> Pipeline:
+    """The Pipeline of a request on the GPU, of a marks build whose output passed. ProblemError on the CPU, which has no
+    time."""
+    if request.backend != "gpu":
+        raise ProblemError("A pipeline is made of times, and a CPU run yields none. Choose a machine with a GPU.")
+    from kernels.build import Mode, builds
+    from kernels.core.tolerance import worst
+    from kernels.run import execute
+    from kernels.run.backends import gpu
+    from kernels.timing.protocol import missed
+
+    made, plan, arrays = execute.prepare(request, Mode.MARKS)
+    every = builds.mark_every(request.kernel)
+    found, marked = gpu.launch_marks(made, plan, arrays, every, capacity(plan, every))
+    errors = execute.largest_errors(request.problem, arrays, "gpu")
+    error = worst(execute.judge(errors, execute.yardstick(request), request.problem))
+    if not error.ok:
+        raise RunError(f"No pipeline is shown. {missed(request.kernel.name, error)}")
+    timed = gpu.launch_repeatedly(*execute.prepare(request, Mode.TIMED), TIMED_RUNS)
+    marks_ms, timed_ms = statistics.median(marked[1:]), statistics.median(timed)
+    today = datetime.date.today().isoformat()
+    return read(request, found, every, marks_ms, timed_ms, gpu.device().name, today)
+
+
+def capacity(plan: Any, every: int) -> int:
+    """Marks that each writer may write, so that all fit into BYTES."""
+    writers = sum(step.blocks * -(-step.threads // every) for step in plan.launches)
+    return max(1, min(CAPACITY, BYTES // (16 * writers)))
+
+
+def read(
+    request: Request, found: list[Marked], every: int, marks_ms: float, timed_ms: float, device: str, date: str
+) -> Pipeline:
+    """The Pipeline of what a marks build left. TraceError where a mark is of no line of the source, or a key was out of
+    range."""
+    sites = sites_of(request)
+    writers = pd.concat([_writers(marked) for marked in found], ignore_index=True)
+    marks = pd.concat([_marks(marked, sites) for marked in found], ignore_index=True)
+    lost = sum(int(np.maximum(m.counts.astype(np.int64) - m.records.shape[1], 0).sum()) for m in found)
+    zero = writers.start_ns.min() if len(writers) else 0  # both clocks count from long ago: float64 could not hold them
+    writers = writers.assign(start_ns=writers.start_ns - zero, end_ns=writers.end_ns - zero)
+    slope, shifts, residual = fit(writers)
+    sm = marks.merge(writers[["launch", "block", "writer", "sm"]], how="left").sm
+    begin, shift = (sm.map({number: pair[n] for number, pair in shifts.items()}) for n in (0, 1))
+    ns = (marks.cycles - begin).astype(float) * slope + shift.astype(float)
+    marks = marks.drop(columns="cycles").assign(ns=ns)
+    writers = writers.drop(columns=["start_cycles", "end_cycles"])
+    mhz = 1e3 / slope if slope else 0.0
+    return Pipeline(request, marks, writers, every, lost, mhz, residual, marks_ms, timed_ms, device, date)
+
+
+def fit(writers: pd.DataFrame) -> tuple[float, dict[int, tuple[int, float]], float]:
+    """Nanoseconds of a cycle; multiprocessor -> its first cycle, and what that is in ns; and the largest residual, in
+    ns."""
+    if writers.empty:
+        return 0.0, {}, 0.0
+    begin = writers.groupby("sm").start_cycles.min()
+    sm = np.concatenate([writers.sm, writers.sm])
+    cycles = np.concatenate([writers.start_cycles, writers.end_cycles]) - begin[sm].to_numpy()
+    ns = np.concatenate([writers.start_ns, writers.end_ns])
+    frame = pd.DataFrame({"sm": sm, "cycles": cycles.astype(float), "ns": ns.astype(float)})
+    apart = frame[["cycles", "ns"]] - frame.groupby("sm")[["cycles", "ns"]].transform("mean")
+    spread = float((apart.cycles**2).sum())
+    slope = float((apart.cycles * apart.ns).sum()) / spread if spread else 0.0
+    shift = (frame.ns - frame.cycles * slope).groupby(frame.sm).mean()
+    shifts = {int(number): (int(begin[number]), float(value)) for number, value in shift.items()}
+    return slope, shifts, float(np.abs(apart.ns - apart.cycles * slope).max())
+
+
+def _writers(marked: Marked) -> pd.DataFrame:
+    clocks = marked.clocks
+    number = np.arange(len(clocks))
+    frame = pd.DataFrame(
+        {"launch": marked.launch, "block": number // marked.writers, "writer": number % marked.writers}
+        | {name: clocks[name] for name in clocks.dtype.names or ()}
+    )
+    return frame[marked.counts > 0].reset_index(drop=True)
+
+
+def _marks(marked: Marked, sites: Sites) -> pd.DataFrame:
+    kept = np.minimum(marked.counts, marked.records.shape[1]).astype(np.int64)
+    records = marked.records[np.arange(marked.records.shape[1]) < kept[:, None]]
+    refused = np.flatnonzero(records["site"] & np.uint32(OUT_OF_RANGE))
+    place = sites.index_of_words(records["site"].copy() & np.uint32(OUT_OF_RANGE - 1))
+    if len(place) and place.min() < 0:
+        raise TraceError("A mark is of a line that holds no probe: the source changed under the run. Run it again.")
+    if len(refused):
+        site = sites[int(place[refused[0]])]
+        raise TraceError(
+            f"{site.file}:{site.line}: a key of the mark {site.event} was no whole number from 0 to 65,535. Choose a "
+            "smaller problem."
+        )
+    slot = np.repeat(np.arange(len(kept)), kept)
+    frame = pd.DataFrame(
+        {
+            "launch": marked.launch,
+            "block": slot // marked.writers,
+            "writer": slot % marked.writers,
+            "seq": np.arange(len(slot)) - np.repeat(np.cumsum(kept) - kept, kept),
+            "event": np.array([site.event for site in sites], object)[place],
+            "kind": np.array([site.kind for site in sites], object)[place],
+            "place": np.array([site.place for site in sites], object)[place],
+            "cycles": records["clock"],
+        }
+    )
+    by_writer = [frame.block, frame.writer]
+    frame["role"] = frame.event.where(frame.kind == "role").groupby(by_writer).ffill().fillna("")
+    for name in dict.fromkeys(key for site in sites if site.kind == "mark" for key in site.keys):
+        frame[name] = _key(name, records["keys"], place, list(sites))
+    return frame.drop(columns="kind")
+
+
+def _key(name: str, words: np.ndarray, place: np.ndarray, sites: list[Site]) -> pd.Series:
+    """A key of each mark, NA where it has none of that name."""
+    found = pd.array(np.zeros(len(words), np.int64), dtype="Int64")
+    missing = np.ones(len(words), bool)
+    for at in range(MAX_KEYS["mark"]):
+        here = np.array([site.kind == "mark" and site.keys[at : at + 1] == (name,) for site in sites], bool)[place]
+        found[here] = (words[here] >> np.uint32(16 * at)) & np.uint32(0xFFFF)
+        missing &= ~here
+    found[missing] = pd.NA
+    return pd.Series(found)
+
+
+# ---- bars ----
+
+
+def bars(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:
+    """What each writer of a block did, one bar after another: writer, role, event, place, keys, start_ns, end_ns. A bar
+    lasts from a mark to its writer's next one, the last to the writer's end."""
+    mine = made.marks[(made.marks.block == block) & (made.marks.launch == launch)]
+    writers = made.writers[(made.writers.block == block) & (made.writers.launch == launch)].set_index("writer")
+    ends = mine.groupby("writer").ns.shift(-1)
+    ends = ends.fillna(mine.writer.map(writers.end_ns)).astype(float)
+    return mine.assign(start_ns=mine.ns, end_ns=ends).drop(columns="ns").reset_index(drop=True)
+
+
+def in_flight(shown: pd.DataFrame) -> pd.DataFrame:
+    """What was on its way: from a mark X to the mark X_done of the same writer and keys, which a kernel sets once it
+    has waited. A bar round the instruction that sets something off is not its work."""
+    number = ["writer", "event", "number"]  # the n-th X of a writer goes with its n-th X_done
+    done = shown[shown.event.str.endswith("_done")]
+    done = done.assign(event=done.event.str.removesuffix("_done"))
+    begun, done = (f.assign(number=f.groupby(number[:2]).cumcount()) for f in (shown, done))
+    pairs = begun.merge(done, on=number, suffixes=("", "_then"))
+    for key in keys_of(shown):
+        now, then = pairs[key].fillna(-1), pairs[f"{key}_then"].fillna(-1)
+        pairs = pairs[(now == then).to_numpy()]
+    return pairs.assign(end_ns=pairs.start_ns_then)[list(shown.columns)].reset_index(drop=True)
+
+
+def keys_of(frame: pd.DataFrame) -> list[str]:
+    """The columns of a frame of marks, or of bars, that are keys."""
+    return [name for name in frame.columns if isinstance(frame[name].dtype, pd.Int64Dtype)]
+
+
+def fed(made: Pipeline, block: int, launch: int = 0) -> float:
+    """The share of a block's time in which its tensor cores have something to do. Rule: a product is in flight, of any
+    writer; where products are not asynchronous, some writer is at the bars `scores` or `output`, which also hold what
+    brings the operands. It is the most that it can be: a product may be done before anyone waits for it."""
+    shown = bars(made, block, launch)
+    spans = in_flight(shown)
+    if spans.empty:
+        spans = shown[shown.event.isin(["scores", "output"])]
+    mine = made.writers[(made.writers.block == block) & (made.writers.launch == launch)]
+    start, end = float(mine.start_ns.min()), float(mine.end_ns.max())
+    return covered(spans, start, end) / (end - start) if end > start else 0.0
+
+
+def covered(spans: pd.DataFrame, start: float, end: float) -> float:
+    """How much of a time some span (start_ns, end_ns) covers."""
+    found, until = 0.0, start
+    for begin, stop in sorted(zip(spans.start_ns.clip(start, end), spans.end_ns.clip(start, end))):
+        found += max(0.0, stop - max(begin, until))
+        until = max(until, stop)
+    return found
+
+
+def shares(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:
+    """writer, role, event, bars, ns, share: what each writer of a block spent its time with."""
+    shown = bars(made, block, launch)
+    shown = shown.assign(ns=shown.end_ns - shown.start_ns)
+    found = shown.groupby(["writer", "role", "event"], sort=False).ns.agg(bars="size", ns="sum").reset_index()
+    return found.assign(share=found.ns / found.groupby("writer").ns.transform("sum"))
+
+
+def sentence(made: Pipeline, block: int) -> str:
+    """What a reader must know of a pipeline's times: the observer effect, the clocks, what was lost."""
+    kernel, share = made.request.kernel.name, fed(made, block)
+    took = f"the marks build takes {made.marks_ms:.4g} ms, the timed one {made.timed_ms:.4g} ms: {made.overhead:+.1%}"
+    clocks = f"{made.mhz:,.0f} MHz; the two clocks differ by at most {made.residual_ns:.3g} ns"
+    lost = f"{made.lost:,} marks did not fit" if made.lost else "no mark was lost"
+    return (
+        f"{kernel} on {made.device}: {took}. {clocks}; {lost}. Tensor cores of block {block} have something to do for "
+        f"at most {share:.1%} of its time."
+    )
+
+
+def as_json(made: Pipeline, block: int) -> dict[str, Any]:
+    """What `python -m kernels timeline --json` prints."""
+    problem, settings = made.request.identity
+    shown = bars(made, block)
+    return {
+        "kernel": made.request.kernel.name,
+        "problem": problem,
+        "settings": settings,
+        "device": made.device,
+        "date": made.date,
+        "marks_ms": made.marks_ms,
+        "timed_ms": made.timed_ms,
+        "overhead": made.overhead,
+        "mhz": made.mhz,
+        "residual_ns": made.residual_ns,
+        "lost": made.lost,
+        "block": block,
+        "fed": fed(made, block),
+        "bars": shown.astype(object).where(shown.notna(), None).to_dict("records"),
+    }

@@ -1,0 +1,144 @@
+"""Pipeline: bars, steps and sentences are those of the marks. Times are made up here: what a GPU notes is looked at by
+test_timing_on_gpu.py."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.choices import pipelines as choices
+from app.choices.asked import Asked
+from app.stories import pipeline as page
+from explainers import pipeline, stage
+from kernels.build import Mode, builds
+from kernels.catalog import KERNELS
+from kernels.core.request import Request
+from kernels.families.tensor_cores.problem import SixteenBitProblem
+from kernels.run import execute
+from kernels.run.backends import cpu
+from kernels.run.results import Marked
+from kernels.timing import pipeline_files, pipelines, tables
+
+COST = {"scores": 120, "softmax": 900, "output": 150, "tile_begin": 30, "wait_q": 500}  # cycles of each step
+
+
+def made_up(name):
+    """Every mark takes its COST, 50 cycles without one; 2 cycles are a nanosecond."""
+    spec, problem = KERNELS[name], SixteenBitProblem(300, num_heads=1)
+    request = Request(spec, problem, tuple(spec.settings_for(problem).items()))
+    build, plan, arrays = execute.prepare(request, Mode.MARKS)
+    every = builds.mark_every(spec)
+    words = {site.word: site.event for site in pipelines.sites_of(request)}
+    timed = []
+    for found in cpu.launch_marks(build, plan, arrays, every, 512):
+        records, clocks = found.records.copy(), found.clocks.copy()
+        for slot, n in enumerate(found.counts):
+            costs = [COST.get(words[int(word)], 50) for word in records["site"][slot, :n]]
+            starts = 1000 + np.concatenate([[0], np.cumsum(costs)])
+            records["clock"][slot, :n] = starts[:-1]
+            clocks[slot] = (1000, starts[-1], 500, starts[-1] // 2, slot // found.writers)
+        timed.append(Marked(found.launch, found.writers, records, found.counts, clocks))
+    return pipelines.read(request, timed, every, 1.03, 1.0, "made up", "2026-11-23")
+
+
+@pytest.fixture(scope="module")
+def overlap():
+    return made_up("11_overlap")
+
+
+@pytest.fixture(scope="module")
+def story(overlap):
+    return pipeline.explain(overlap)
+
+
+def test_the_steps_are_the_key_tiles_of_the_first_that_computes(overlap, story):
+    mine = story.bars[story.bars.writer == story.leader]
+    assert story.leader == 1 and mine.role.iloc[-1] == "consumer"
+    tiles = mine[mine.event == "tile_begin"]
+    assert [f["title"] for f in story.frames] == ["Before the first tile", *(f"Key tile {t}" for t in tiles.tile)]
+    spans = [frame["span"] for frame in story.frames]
+    assert [a for a, _ in spans[1:]] == list(tiles.start_ns) and [b for _, b in spans[:-1]] == [a for a, _ in spans[1:]]
+    assert spans[0][0] == 0 and spans[-1][1] == mine.end_ns.max()
+
+
+def test_a_step_s_sentence_has_its_longest_phases(story):
+    frame = story.frames[1]
+    start, end = frame["span"]
+    assert (
+        f"takes warpgroup 1 {end - start:.3g} ns" in frame["sentence"] and "Online softmax 450 ns" in frame["sentence"]
+    )
+    inside = story.bars[(story.bars.start_ns < end) & (story.bars.end_ns > start)]
+    assert frame["lines"] == inside.place.value_counts().to_dict()
+
+
+def test_the_picture_has_every_bar_and_what_is_in_flight(overlap, story):
+    shown = pipeline.view([story])
+    rows, row = shown.meta["rows"], shown.columns["row"].astype(int)
+    names = [r["name"] for r in rows]
+    flying = [f"{what} in flight" for what in ("Scores", "Output")]
+    assert names == ["warpgroup 0, producer", "warpgroup 1, consumer", *flying, "warpgroup 2, consumer", *flying]
+    plain = np.array([not rows[r]["flight"] for r in row])
+    assert plain.sum() == len(story.bars) and (~plain).sum() == len(story.flight)
+    assert (np.diff(row) >= 0).all()
+    for r in range(len(rows)):
+        start, end = (shown.columns[name][row == r] for name in ("start", "end"))
+        assert (np.diff(start) >= 0).all() and (end >= start).all()
+        assert rows[r]["flight"] or (start[1:] == end[:-1]).all()
+    kinds = {e["name"]: e["kind"] for e in shown.meta["events"]}
+    assert kinds["scores"] == "S" and kinds["softmax"] == "P" and kinds["wait_q"] == "wait"
+    assert kinds["prefetch_tile"] == "load" and kinds["write"] == "store"
+
+
+def test_two_kernels_stand_on_one_scale(overlap, story):
+    beneath = pipeline.explain(made_up("08_pipeline"))
+    assert beneath.made.noun == "warp" and beneath.flight.empty
+    made = pipeline.stage_of([story, beneath], stage.Provenance("recorded", "Made up."))
+    shown = made.views[0]
+    assert {r["kernel"] for r in shown.meta["rows"]} == {"11_overlap", "08_pipeline"}
+    assert made.frames == story.frames and "11_overlap, block 0" in made.summary and "08_pipeline" in made.summary
+    assert f"{overlap.overhead:+.1%}" in made.summary
+    decoded = stage.decode(stage.encode(made))
+    assert len(decoded["views"][0]["columns"]["start"]) == len(shown.columns["start"])
+
+
+def test_the_strip_and_the_question_have_the_marks_numbers(story):
+    begins, lasts, flight = pipeline.states(story)
+    assert lasts.values[1] == round(story.frames[1]["span"][1] - story.frames[1]["span"][0])
+    assert begins.values[0] == 0 and flight.values[2].endswith("%")
+    (question,) = pipeline.questions(story)
+    assert question.options[question.answer] == "Online softmax"
+    table = pipeline.shares_table(story)
+    assert table.bars.sum() == len(story.bars) and {"Online softmax", "Scores"} <= set(table["at"])
+
+
+# ---- the page, of made-up recordings ----
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch, overlap):
+    monkeypatch.setattr(tables, "FOLDER", tmp_path)
+    for made in (overlap, made_up("10_warp_roles")):
+        request = replace(made.request, backend="gpu")
+        pipeline_files.save(replace(made, request=request), pipeline_files._path(request, "made up"))
+    monkeypatch.setattr(choices, "recorded", lambda: tuple(pipeline_files.recorded()))
+    page._load.cache_clear()
+    return {"kernel": "11_overlap", "recorded": 0, "block": 0, "beneath": choices.ALONE}
+
+
+def test_the_page_shows_a_recording_alone_and_with_another_beneath(recorded):
+    alone = page.make(page.what(recorded, "recorded"))
+    assert alone.provenance.label == "recorded" and "made up, 2026-11-23" in alone.provenance.said
+    assert choices.possible_beneath(recorded) == [choices.ALONE, "10_warp_roles"]
+    both = page.make(page.what({**recorded, "beneath": "10_warp_roles"}, "recorded"))
+    assert len(both.views[0].meta["rows"]) > len(alone.views[0].meta["rows"]) and both.frames == alone.frames
+    look = page.what(recorded, "recorded")
+    assert json.dumps(stage.plain(page.shares_tab(look)))
+
+
+def test_a_block_that_is_not_recorded_is_told(recorded):
+    high = choices.chosen(recorded).said["blocks"] - 1
+    state = {**recorded, "block": high + 5, "recorded": 3}
+    moved = dict(choices.settle(Asked({"11_overlap": KERNELS["11_overlap"]}), state))
+    assert state["block"] == 0 == state["recorded"]
+    assert f"blocks 0 to {high} are recorded" in moved["block"] and "the last of 11_overlap is 0" in moved["recorded"]
