@@ -40,34 +40,53 @@ __device__ constexpr unsigned mark_site(const char* path, unsigned line) {
 template <unsigned SITE> struct MarkSite { static constexpr unsigned word = SITE; };  // so that it is a constant
 #define MARK_HERE MarkSite<mark_site(__FILE__, __LINE__)>::word
 
+// Four registers, and no branch at a mark: one would part what ptxas could otherwise put side by side, and have it wait for
+// wgmma. Where a writer's records lie is worked out again at its end.
 struct MarkWriter {
-  MarkRecord* records;  // this writer's
-  unsigned* count_out;
+  MarkRecord* records;    // this writer's
+  unsigned count, room;   // marks so far; how many may be written, 0 in a thread that writes none
+  unsigned* counts;
   WriterClocks* clocks;
-  unsigned capacity, count;
-  bool on;
 
-  __device__ __forceinline__ MarkWriter(MarkRecord* all, unsigned* counts, WriterClocks* every_clocks, unsigned cap) {
-    const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-    const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-    const unsigned writers = (blockDim.x * blockDim.y * blockDim.z + MARK_EVERY - 1) / MARK_EVERY;
-    const size_t slot = (size_t)block * writers + thread / MARK_EVERY;
-    on = thread % MARK_EVERY == 0;
-    records = all + slot * cap;
-    count_out = counts + slot;
-    clocks = every_clocks + slot;
-    capacity = cap;
-    count = 0;
-    if (on) clocks->sm = multiprocessor(), clocks->start_ns = global_time_ns(), clocks->start_cycles = clock_cycles();
+  __device__ __forceinline__ MarkWriter(MarkRecord* all, unsigned* all_counts, WriterClocks* all_clocks, unsigned capacity)
+      : count(0), counts(all_counts), clocks(all_clocks) {
+    const size_t slot = this_slot();
+    records = all + slot * capacity;
+    room = writes() ? capacity : 0;
+    if (writes()) {
+      WriterClocks& c = clocks[slot];
+      c.sm = multiprocessor(), c.start_ns = global_time_ns(), c.start_cycles = clock_cycles();
+    }
   }
   __device__ __forceinline__ ~MarkWriter() {
-    if (on) *count_out = count, clocks->end_cycles = clock_cycles(), clocks->end_ns = global_time_ns();
+    if (!writes()) return;
+    const size_t slot = this_slot();
+    counts[slot] = count, clocks[slot].end_cycles = clock_cycles(), clocks[slot].end_ns = global_time_ns();
   }
   // A key that is no whole number from 0 to 65,535 sets the site's top bit.
-  __device__ __forceinline__ void put(unsigned site, long long a = 0, long long b = 0) {
-    if (!on) return;
-    const unsigned wrong = (unsigned long long)(a | b) > 0xffff ? 0x80000000u : 0u;
-    if (count < capacity) records[count] = MarkRecord{clock_cycles(), site | wrong, (unsigned)a | (unsigned)b << 16};
+  template <class A = int, class B = int> __device__ __forceinline__ void put(unsigned site, A a = 0, B b = 0) {
+    const bool wrong = sizeof(A) > 4 || sizeof(B) > 4 ? (unsigned long long)((long long)a | (long long)b) > 0xffff
+                                                      : ((unsigned)a | (unsigned)b) > 0xffff;
+    const unsigned words[2] = {site | (wrong ? 0x80000000u : 0u), (unsigned)a | (unsigned)b << 16};
+#ifdef __CUDACC__
+    asm volatile(
+        "{ .reg .pred fits; .reg .b64 now, said; setp.lt.u32 fits, %1, %2; mov.b64 said, {%3, %4}; mov.u64 now, %%clock64;"
+        "  @fits st.global.v2.b64 [%0], {now, said}; }"
+        :: "l"(records + count), "r"(count), "r"(room), "r"(words[0]), "r"(words[1]) : "memory");
+#else
+    if (count < room) records[count] = MarkRecord{clock_cycles(), words[0], words[1]};
+#endif
     ++count;
+  }
+
+ private:
+  static __device__ __forceinline__ unsigned this_thread() {
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  }
+  static __device__ __forceinline__ bool writes() { return this_thread() % MARK_EVERY == 0; }
+  static __device__ __forceinline__ size_t this_slot() {
+    const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    const unsigned writers = (blockDim.x * blockDim.y * blockDim.z + MARK_EVERY - 1) / MARK_EVERY;
+    return (size_t)block * writers + this_thread() / MARK_EVERY;
   }
 };

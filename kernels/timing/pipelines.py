@@ -2,8 +2,9 @@
 GPU.
 
 A multiprocessor counts cycles, and its count is not another's; all share a clock of nanoseconds, which is coarse. Each
-writer notes both at its beginning and its end. Rule: one frequency for all, and for each multiprocessor one shift, by
-least squares; `residual_ns` is the largest difference that this leaves.
+writer notes both at its beginning and its end. Rule: for each block one frequency and one shift, by least squares over
+its writers, because the frequency changes while a kernel runs; `residual_ns` is the largest difference that this
+leaves.
 """
 
 import datetime
@@ -22,14 +23,18 @@ from kernels.trace.probes import MAX_KEYS, OUT_OF_RANGE, Site, Sites, sites_of
 CAPACITY = 4096  # marks of a writer; what does not fit is counted
 BYTES = 2**30  # of all marks
 TIMED_RUNS = 20
+TENSOR_FLOPS = {"wgmma": 4096, "mma.sync": 4096 * 2 / 3}
+"""Floating-point operations of 16 bits that the tensor cores of a Hopper multiprocessor do in a cycle. By mma.sync an
+m16n8k16 keeps one of the four busy for 6 cycles, where wgmma's share of one takes 4: Nsight Compute on an H200 reads
+55.2 % of tensor pipe for 08_pipeline, which has 63,550 for each in 696,178 cycles."""
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """marks: launch, block, writer, seq, role, event, place, ns, and a column for each key, NA where the mark
-    has none; a row for each mark. writers: launch, block, writer, sm, start_ns, end_ns. ns: from the first writer's
-    start on. every: threads of a writer. lost: marks that did not fit. mhz: of the multiprocessors, found by the two
-    clocks. marks_ms, timed_ms: medians of a whole run of the marks and of the timed build."""
+    """marks: launch, block, writer, seq, role, event, place, ns (rounded to tenths), and a column for each key, NA
+    where the mark has none; a row for each mark. writers: launch, block, writer, sm, start_ns, end_ns. ns: from the
+    first writer's start on. every: threads of a writer. lost: marks that did not fit. mhz: of the multiprocessors,
+    found by the two clocks. marks_ms, timed_ms: medians of a whole run of the marks and of the timed build."""
 
     request: Request
     marks: pd.DataFrame
@@ -73,7 +78,7 @@ def pipeline(request: Request) -> Pipeline:
     if not error.ok:
         raise RunError(f"No pipeline is shown. {missed(request.kernel.name, error)}")
     timed = gpu.launch_repeatedly(*execute.prepare(request, Mode.TIMED), TIMED_RUNS)
-    marks_ms, timed_ms = statistics.median(marked[1:]), statistics.median(timed)
+    marks_ms, timed_ms = statistics.median(marked), statistics.median(timed)
     today = datetime.date.today().isoformat()
     return read(request, found, every, marks_ms, timed_ms, gpu.device().name, today)
 
@@ -95,32 +100,37 @@ def read(
     lost = sum(int(np.maximum(m.counts.astype(np.int64) - m.records.shape[1], 0).sum()) for m in found)
     zero = writers.start_ns.min() if len(writers) else 0  # both clocks count from long ago: float64 could not hold them
     writers = writers.assign(start_ns=writers.start_ns - zero, end_ns=writers.end_ns - zero)
-    slope, shifts, residual = fit(writers)
-    sm = marks.merge(writers[["launch", "block", "writer", "sm"]], how="left").sm
-    begin, shift = (sm.map({number: pair[n] for number, pair in shifts.items()}) for n in (0, 1))
-    ns = (marks.cycles - begin).astype(float) * slope + shift.astype(float)
-    marks = marks.drop(columns="cycles").assign(ns=ns)
+    clocks, residual = fit(writers)
+    at = marks[["launch", "block"]].merge(clocks, how="left", left_on=["launch", "block"], right_index=True)
+    ns = (marks.cycles - at.begin).astype(float) * at.ns_of_cycle + at.ns
+    marks = marks.drop(columns="cycles").assign(ns=ns.round(1))
+    cycles, passed = ((writers[f"end_{unit}"] - writers[f"start_{unit}"]).sum() for unit in ("cycles", "ns"))
     writers = writers.drop(columns=["start_cycles", "end_cycles"])
-    mhz = 1e3 / slope if slope else 0.0
+    mhz = 1e3 * float(cycles / passed) if passed else 0.0
     return Pipeline(request, marks, writers, every, lost, mhz, residual, marks_ms, timed_ms, device, date)
 
 
-def fit(writers: pd.DataFrame) -> tuple[float, dict[int, tuple[int, float]], float]:
-    """Nanoseconds of a cycle; multiprocessor -> its first cycle, and what that is in ns; and the largest residual, in
-    ns."""
-    if writers.empty:
-        return 0.0, {}, 0.0
-    begin = writers.groupby("sm").start_cycles.min()
-    sm = np.concatenate([writers.sm, writers.sm])
-    cycles = np.concatenate([writers.start_cycles, writers.end_cycles]) - begin[sm].to_numpy()
-    ns = np.concatenate([writers.start_ns, writers.end_ns])
-    frame = pd.DataFrame({"sm": sm, "cycles": cycles.astype(float), "ns": ns.astype(float)})
-    apart = frame[["cycles", "ns"]] - frame.groupby("sm")[["cycles", "ns"]].transform("mean")
-    spread = float((apart.cycles**2).sum())
-    slope = float((apart.cycles * apart.ns).sum()) / spread if spread else 0.0
-    shift = (frame.ns - frame.cycles * slope).groupby(frame.sm).mean()
-    shifts = {int(number): (int(begin[number]), float(value)) for number, value in shift.items()}
-    return slope, shifts, float(np.abs(apart.ns - apart.cycles * slope).max())
+def fit(writers: pd.DataFrame) -> tuple[pd.DataFrame, float]:
+    """Of each (launch, block): begin, its first cycle; ns, what that is in ns; and ns_of_cycle. And the largest
+    residual, in ns."""
+    by = [writers.launch, writers.block]
+    begin = writers.groupby(["launch", "block"]).start_cycles.min()
+    first = writers.start_cycles.groupby(by).transform("min")
+    ends = [
+        pd.DataFrame({"launch": writers.launch, "block": writers.block, "cycles": cycles - first, "ns": ns})
+        for cycles, ns in ((writers.start_cycles, writers.start_ns), (writers.end_cycles, writers.end_ns))
+    ]
+    points = pd.concat(ends, ignore_index=True).astype({"cycles": float, "ns": float})
+    means = points.groupby(["launch", "block"])[["cycles", "ns"]].transform("mean")
+    apart = points[["cycles", "ns"]] - means
+    by = [points.launch, points.block]
+    products, squares = ((apart.cycles * apart[name]).groupby(by).sum() for name in ("ns", "cycles"))
+    slope = (products / squares.where(squares > 0)).fillna(0.0)
+    mean = points.groupby(["launch", "block"])[["cycles", "ns"]].mean()
+    found = pd.DataFrame({"begin": begin, "ns": mean.ns - mean.cycles * slope, "ns_of_cycle": slope})
+    slopes = slope.reindex(pd.MultiIndex.from_arrays(by)).to_numpy()
+    residual = np.abs(apart.ns.to_numpy() - apart.cycles.to_numpy() * slopes)
+    return found, float(residual.max(initial=0.0))
 
 
 def _writers(marked: Marked) -> pd.DataFrame:
@@ -221,6 +231,31 @@ def fed(made: Pipeline, block: int, launch: int = 0) -> float:
     mine = made.writers[(made.writers.block == block) & (made.writers.launch == launch)]
     start, end = float(mine.start_ns.min()), float(mine.end_ns.max())
     return covered(spans, start, end) / (end - start) if end > start else 0.0
+
+
+def multiplying(made: Pipeline, block: int, launch: int = 0) -> float | None:
+    """The share of a block's time for which its products need the tensor cores of its multiprocessor. Rule: each takes
+    as long as it does where nothing holds it up (TENSOR_FLOPS). None where products are not of 16 bits."""
+    if made.request.kernel.tensor_products != 1:
+        return None
+    shown = bars(made, block, launch)
+    products = shown[shown.event.isin(["scores", "output"])]
+    mine = made.writers[(made.writers.block == block) & (made.writers.launch == launch)]
+    cycles = float(mine.end_ns.max() - mine.start_ns.min()) * made.mhz / 1e3
+    constants = made.request.constants
+    rows = constants["BLOCK_Q"] / products.writer.nunique()
+    flops = 2 * rows * constants["BLOCK_KV"] * made.request.problem.head_dim * len(products)
+    return flops / TENSOR_FLOPS["wgmma" if made.noun == "warpgroup" else "mma.sync"] / cycles
+
+
+def resident(made: Pipeline, block: int, launch: int = 0) -> float:
+    """How many blocks its multiprocessor has, on average, while a block is there."""
+    every = made.writers[made.writers.launch == launch].groupby("block")
+    spans = every.agg(sm=("sm", "first"), start=("start_ns", "min"), end=("end_ns", "max"))
+    mine = spans.loc[block]
+    there = spans[spans.sm == mine.sm]
+    shared = np.minimum(there.end, mine.end) - np.maximum(there.start, mine.start)
+    return float(shared.clip(lower=0).sum() / (mine.end - mine.start))
 
 
 def covered(spans: pd.DataFrame, start: float, end: float) -> float:

@@ -54,7 +54,6 @@ item = "query tile"
 #define STRIDE (HEAD_DIM + PAD_QK)  // floats per row of Q_smem and K_smem; with 4 more eight rows fill all banks
 #define KEYS (BLOCK_KV / 4)      // of a tile and a row that a lane computes
 #define UNROLL _Pragma("unroll")  // of loops over arrays, because otherwise these would not stay in registers
-#define NO_UNROLL _Pragma("unroll 1")  // of others, because what is read ahead takes registers too
 
 // sum + a . b over four neighbouring dims
 __device__ __forceinline__ float dot4(float4 a, float4 b, float sum) {
@@ -175,7 +174,7 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
 
     // O += P @ V   [ROWS, HEAD_DIM / 4] of this lane
     PROBE_MARK(output, tile);
-    UNROLL for (int j = 0; j < KEYS; ++j) NO_UNROLL for (int lane = 0; lane < 4; ++lane) {
+    UNROLL for (int j = 0; j < KEYS; ++j) UNROLL for (int lane = 0; lane < 4; ++lane) {
       const int c = 4 * j + lane;
       float p[ROWS];  // of the lane that has the key
       UNROLL for (int r = 0; r < ROWS; ++r) p[r] = __shfl_sync(0xffffffffu, S_rmem[r][j], thread % 32 / 4 * 4 + lane);

@@ -3,7 +3,9 @@ title = "FlashAttention with a pipeline"
 idea = """tiles are copied straight from global to shared memory (cp.async) into two or three stages, so the next ones come \
 while this one is multiplied."""
 changed_from = "07_swizzle"
-changed = """a ring of STAGES tiles of K and V in place of one; copies in groups, one for each tile, and a wait for the oldest."""
+changed = """a ring of STAGES tiles of K and V in place of one; copies in groups, one for each tile, and a wait for the oldest; one \
+__syncthreads() a tile, which tells both that this tile is there and that nobody reads the last one; no rescaling where no row's max \
+has moved; an XOR for sixteen dims, not for every address."""
 costs = "twice or three times the shared memory for K and V."
 limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_80 or later."
 source = """07_swizzle's; PTX ISA, section on cp.async.commit_group."""
@@ -70,11 +72,6 @@ meaning = "whether a tile is waited for"
 what_if = "A missing wait"
 effect = "nobody knows whether the tile has come: what lay in shared memory before is multiplied in its place, at times."
 
-# Registers: beside O of 32 rows and 128 dims S of 64 keys spills a few.
-[[tuned]]
-when = "head_dim == 128"
-BLOCK_KV = 32
-
 [[conditions]]
 must = "SUM_BITS == 32 or dtype == 'float16'"
 message = "The tensor cores add up products of {dtype} in 32 bits alone, not in {SUM_BITS}. Choose SUM_BITS=32 or dtype float16."
@@ -94,7 +91,8 @@ item = "query tile"
 #define PARTS (BLOCK_Q >= 64 && HEAD_DIM < 256 ? 2 : 1)  // a warp has 32 rows, or 16; 16 are what an mma multiplies
 #define WARP_ROWS (16 * PARTS)
 #define THREADS (BLOCK_Q / WARP_ROWS * 32)
-#define TILE (BLOCK_KV * HEAD_DIM)  // elements of a tile of K or V
+#define TILE (BLOCK_KV * HEAD_DIM)        // elements of a tile of K or V
+#define COPY_ROWS (THREADS * 8 / HEAD_DIM)  // rows that all threads together copy at once, 16 bytes each
 
 // What the kernel works on, but for the tensors.
 struct Sizes {
@@ -125,11 +123,12 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
   auto place = [&](int tile, int part) { return Place(first_row + warp_row + part * 16, tile, z); };
 
   // This thread's copies of a tile, a group of them, empty beyond the last tile. Rows beyond the last key are zeros.
+  const int copy_row = threadIdx.x * 8 / HEAD_DIM, dim = threadIdx.x * 8 % HEAD_DIM;
   auto fetch = [&](int tile) {
     const int first_col = tile * BLOCK_KV, stage = tile % STAGES * TILE;
     if (first_col < seen) PROBE_MARK(prefetch_tile, tile);
-    for (int i = threadIdx.x * 8; i < TILE && first_col < seen; i += THREADS * 8) {
-      const int row = i / HEAD_DIM, dim = i % HEAD_DIM, to = stage + place_of(row, dim);
+    UNROLL for (int first = 0; first < BLOCK_KV && first_col < seen; first += COPY_ROWS) {
+      const int row = first + copy_row, to = stage + place_of(row, dim);
       const long long from = begin.kv + (long long)(first_col + row) * z.kv_row + dim;
       if (first_col + row < z.keys) {
         PROBE_LOAD(K_gmem, from, 16);
@@ -162,14 +161,21 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
   }
 
   for (int tile = 0; AHEAD && tile < STAGES - 1; ++tile) fetch(tile);
+  // Where this lane's row of the first 16 dims begins, of Q and of a tile of K and V. Dim d of the row lies at its XOR with d.
+  const int q_lane = place_of(warp_row + lane % 16, lane / 16 * 8), v_lane = place_of(lane % 16, lane / 16 * 8);
+  const int k_lane = place_of(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
   float O[PARTS][HEAD_DIM / 2] = {}, m[PARTS][2], l[PARTS][2] = {}, rescale[2];
   UNROLL for (int part = 0; part < PARTS; ++part) m[part][0] = m[part][1] = -INFINITY;
   NO_UNROLL for (int tile = 0; tile * BLOCK_KV < seen; ++tile) {
     PROBE_MARK(tile_begin, tile);
     const int first_col = tile * BLOCK_KV, stage = tile % STAGES * TILE;
-    fetch(AHEAD ? tile + STAGES - 1 : tile);
-    if (WAIT) cp_async_wait_group<AHEAD ? STAGES - 1 : 0>();  // until this tile's group has landed
-    __syncthreads();
+    if (!AHEAD) {
+      __syncthreads();  // all are done with the last tile
+      fetch(tile);
+    }
+    if (WAIT) cp_async_wait_group<AHEAD ? STAGES - 2 : 0>();  // until this thread's copies of the tile have landed
+    __syncthreads();  // those of all threads have; and all are done with the last tile
+    if (AHEAD) fetch(tile + STAGES - 1);  // where the last tile was
 
     // S = Q @ K^T   [WARP_ROWS, BLOCK_KV] of this warp. Lanes name rows to ldmatrix: 16 queries x 16 dims, 16 keys x 16 dims.
     PROBE_MARK(scores, tile);
@@ -177,12 +183,12 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
     UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
       unsigned Q_rmem[PARTS][4];
       UNROLL for (int part = 0; part < PARTS; ++part) {
-        const int from = place_of(warp_row + part * 16 + lane % 16, d + lane / 16 * 8);
+        const int from = part * 16 * HEAD_DIM + (q_lane ^ d);
         PROBE_LDMATRIX(Q_smem, from, 16);
         ldmatrix(Q_rmem[part], &Q_smem[from]);
       }
       UNROLL for (int n = 0; n < BLOCK_KV; n += 16) {
-        const int from = stage + place_of(n + lane / 16 * 8 + lane % 8, d + lane / 8 % 2 * 8);
+        const int from = n * HEAD_DIM + ((stage + k_lane) ^ d);
         unsigned K_rmem[4];
         PROBE_LDMATRIX(K_smem, from, 16);
         ldmatrix(K_rmem, &K_smem[from]);
@@ -202,14 +208,14 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
     UNROLL for (int part = 0; part < PARTS; ++part) {
       softmax_tile(S[part], m[part], l[part], rescale, place(tile, part) PROBE_PASS);
       pack(P[part], S[part]);
-      rescale_rows(O[part], rescale);
+      rescale_moved_rows(O[part], rescale);
     }
 
     // O += P @ V   [WARP_ROWS, HEAD_DIM]. ldmatrix turns 16 keys x 16 dims of V round.
     PROBE_MARK(output, tile);
     UNROLL for (int n = 0; n < BLOCK_KV; n += 16) {
       UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
-        const int from = stage + place_of(n + lane % 16, d + lane / 16 * 8);
+        const int from = n * HEAD_DIM + ((stage + v_lane) ^ d);
         unsigned V_rmem[4];
         PROBE_LDMATRIX(V_smem, from, 16);
         ldmatrix_trans(V_rmem, &V_smem[from]);
@@ -220,7 +226,6 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
       }
     }
     UNROLL for (int part = 0; part < PARTS; ++part) log_outputs(O[part], place(tile, part) PROBE_PASS);
-    __syncthreads();  // so that nobody overwrites the tiles while another warp still reads them
     PROBE_MARK(tile_end, tile);
   }
 

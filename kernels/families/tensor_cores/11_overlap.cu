@@ -4,7 +4,7 @@ idea = """the products of one tile run while the exponentials of the next are ta
 the tensor cores (ping-pong)."""
 changed_from = "10_warp_roles"
 changed = """Q @ K^T of a tile is set off together with P @ V of the tile before, that of the next query tile before the \
-rows of this one are written; a barrier by number passes the tensor cores on."""
+rows of this one are written; a barrier by number passes the tensor cores on; no rescaling where no row's max has moved."""
 costs = "S, P and O in registers at once; a second tile of Q in shared memory."
 limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_90a alone; one block per multiprocessor."
 source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608; \
@@ -289,7 +289,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
       product_wait<0>();
       take_outputs(tile - 1);
       pack(P, S);
-      rescale_rows(O, rescale);
+      rescale_moved_rows(O, rescale);
     }
     free(&Q_free[Q_turn.stage]), Q_turn.next();
     multiply_values(work.tiles - 1);

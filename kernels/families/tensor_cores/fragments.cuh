@@ -141,6 +141,11 @@ template <int N> __device__ __forceinline__ void rescale_rows(float (&O)[N], con
   UNROLL for (int i = 0; i < N; ++i) O[i] *= rescale[i / 2 % 2];
 }
 
+// The same, left out where every factor of the warp is 1
+template <int N> __device__ __forceinline__ void rescale_moved_rows(float (&O)[N], const float (&rescale)[2]) {
+  if (__any_sync(0xffffffffu, rescale[0] != 1.f || rescale[1] != 1.f)) rescale_rows(O, rescale);
+}
+
 // O / l as T, and lse = m + log l, of the warp's rows that there are; 0 and -inf for a row that has seen no key
 //   O_gmem, LSE_gmem    of all heads; `begin` says where this one's row 0 is; the next row of O is row_step further
 // A lane has two neighbouring columns of every eight. The four lanes of a row exchange theirs, so that each has eight

@@ -7,7 +7,7 @@ bfloat16 nor float8.
 
 import contextlib
 import ctypes
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
 
 STATIC_SHARED = 48 * 1024  # more shared memory than this a kernel must be allowed
-MARK_RUNS = 9  # of a marks build: the first warms up, the last is looked at
+MARK_RUNS = 20  # of a marks build; the last is looked at
+COUNT = np.dtype(np.uint32)
 BLOCK_TIME = np.dtype([("start", "<i8"), ("end", "<i8"), ("sm", "<i8")])  # struct BlockTime of probe.cuh
 
 
@@ -182,48 +183,41 @@ def launch_timeline(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> 
 def launch_marks(
     build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int, runs: int = MARK_RUNS
 ) -> tuple[list[Marked], list[float]]:
-    """Runs a marks build, of a writer for `every` threads, `runs` times over the arrays as they were given: what the
-    last run left, and the milliseconds of each, all its launches together."""
+    """Runs a marks build, of a writer for `every` threads, once over the arrays as they were given, whose outputs are
+    brought back; then as launch_repeatedly does: what the last of these runs left, and their milliseconds."""
     import cupy
 
     with errors():
         on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
-        times: list[float] = []
-        for _ in range(runs):
-            _restore(plan, arrays, on_gpu)
-            buffers, starts = [], []
-            for step in plan.launches:
-                total = step.blocks * -(-step.threads // every)
-                records = cupy.zeros(total * capacity * MARK.itemsize, cupy.uint8)
-                made = records, cupy.zeros(total, cupy.uint32), cupy.zeros(total * CLOCKS.itemsize, cupy.uint8)
-                buffers.append(made)
-                starts.append(_launcher(build, plan, step, on_gpu, (*made, np.uint32(capacity))))
-            begun, ended = cupy.cuda.Event(), cupy.cuda.Event()
-            cupy.cuda.runtime.deviceSynchronize()
-            begun.record()
-            for start in starts:
-                start()
-            ended.record()
-            cupy.cuda.runtime.deviceSynchronize()
-            times.append(cupy.cuda.get_elapsed_time(begun, ended))
+        writers = [-(-step.threads // every) for step in plan.launches]
+        buffers = []
+        for step, number in zip(plan.launches, writers):
+            total, sizes = step.blocks * number, (capacity * MARK.itemsize, COUNT.itemsize, CLOCKS.itemsize)
+            buffers.append([cupy.zeros(total * size, cupy.uint8) for size in sizes])
+        enqueue = enqueuer(build, plan, on_gpu, [(*made, np.uint32(capacity)) for made in buffers])
+        enqueue()
+        cupy.cuda.runtime.deviceSynchronize()
         _bring_back(plan, arrays, on_gpu)
+        times = _repeated(enqueue, runs)
         found = []
-        for number, (step, (records, counts, clocks)) in enumerate(zip(plan.launches, buffers)):
-            writers = -(-step.threads // every)
-            kept = records.get().view(MARK).reshape(-1, capacity)
-            found.append(Marked(number, writers, kept, counts.get(), clocks.get().view(CLOCKS)))
+        for launch, (number, buffer) in enumerate(zip(writers, buffers)):
+            records, counts, clocks = (made.get().view(kind) for made, kind in zip(buffer, (MARK, COUNT, CLOCKS)))
+            found.append(Marked(launch, number, records.reshape(-1, capacity), counts, clocks))
         return found, times
 
 
-def enqueuer(build: Build, plan: Plan, on_gpu: Mapping[str, Any]) -> Callable[[], None]:
+def enqueuer(
+    build: Build, plan: Plan, on_gpu: Mapping[str, Any], extras: Sequence[tuple] | None = None
+) -> Callable[[], None]:
     """A function that enqueues one run of the plan over arrays on the GPU (to_gpu, fresh), with as little work of its
-    own as can be.
+    own as can be. extras: what the marks add to each launch's arguments.
 
     A tensor that must begin at zero is set to zero first, in every run: it is part of what the run costs.
     """
     import cupy
 
-    starts = [_launcher(build, plan, step, on_gpu) for step in plan.launches]
+    added = extras or [()] * len(plan.launches)
+    starts = [_launcher(build, plan, step, on_gpu, extra) for step, extra in zip(plan.launches, added)]
     zeroed = [on_gpu[tensor.name] for tensor in plan.written if tensor.initial is Initial.ZERO]
 
     def enqueue() -> None:
@@ -238,20 +232,26 @@ def enqueuer(build: Build, plan: Plan, on_gpu: Mapping[str, Any]) -> Callable[[]
 def launch_repeatedly(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: int) -> list[float]:
     """Runs a timed build's launches once to warm up and `runs` times between two events each: milliseconds, [runs]. No
     output is looked at here."""
-    import cupy
-
     with errors():
         on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
-        events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(runs)]
         enqueue = enqueuer(build, plan, on_gpu)
         enqueue()
-        for start, end in events:
-            start.record()
-            enqueue()
-            end.record()
-        cupy.cuda.runtime.deviceSynchronize()
+        times = _repeated(enqueue, runs)
         _bring_back(plan, arrays, on_gpu)
-        return [cupy.cuda.get_elapsed_time(start, end) for start, end in events]
+        return times
+
+
+def _repeated(enqueue: Callable[[], None], runs: int) -> list[float]:
+    """Milliseconds of each run, enqueued one right after the other."""
+    import cupy
+
+    events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(runs)]
+    for start, end in events:
+        start.record()
+        enqueue()
+        end.record()
+    cupy.cuda.runtime.deviceSynchronize()
+    return [cupy.cuda.get_elapsed_time(start, end) for start, end in events]
 
 
 def blocks_per_multiprocessor(build: Build, step: Launch) -> int:

@@ -106,7 +106,7 @@ def overlap():
 
 
 def test_cycles_of_every_multiprocessor_are_told_in_common_time(overlap):
-    assert overlap.mhz == pytest.approx(1e3 / SLOPE, rel=1e-4) and overlap.residual_ns < 2
+    assert overlap.mhz == pytest.approx(1e3 / SLOPE, rel=1e-3) and overlap.residual_ns < 2
     for (block, _), mine in overlap.marks.groupby(["block", "writer"]):
         due = 1000 * block + (10 + 100 * mine.seq) * SLOPE
         assert np.abs(mine.ns - due).max() < 4
