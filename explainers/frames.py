@@ -194,14 +194,16 @@ class RoundingMeta(TypedDict):
 
 
 class PipelineFrame(Frame):
-    """A key tile of the first writer that computes. span: from when to when, in ns from the block's beginning on."""
+    """A key tile of the first writer that computes. span: from when to when, in ns from the block's beginning on.
+    copied: which writer turned to its copy, and when; and which one began with its scores, and when; or nothing."""
 
     span: list[float]
+    copied: list[float]
 
 
 class PipelineMeta(TypedDict):
-    """rows: name, kernel and whether it shows what is in flight. events: name, title and kind (what colours it: S, P,
-    O, load, store, wait or other). mhz: cycles of a microsecond.
+    """rows: name, kernel and whether it shows what is in flight. events: name, title and kind (what colours it: Q, K,
+    S, P, O, wait or other). mhz: cycles of a microsecond. row_of: writer -> its row, of the kernel whose steps it is.
 
     Columns, of every bar, row by row and by time: start, end (ns), row, event (their numbers), tile (-1: of none).
     """
@@ -210,6 +212,7 @@ class PipelineMeta(TypedDict):
     events: list[dict[str, str]]
     mhz: float
     frames: list[PipelineFrame]
+    row_of: dict[int, int]
 
 
 # ---- which thread touches what: the view `threads` ----
@@ -591,8 +594,8 @@ class GridFrame(Frame):
 
 
 class GridLaunch(TypedDict):
-    """A launch's items as cells. rows, cols: of them; row_name: what a row is; item: what a cell is. per_item: blocks
-    of a cell, side by side. blocks: all of them; threads: of a block."""
+    """A launch's items as cells. rows, cols: of them; row_name: what a row is; item: what a cell is, nothing where it
+    is a block. per_item: blocks of a cell, side by side. blocks: all of them; threads: of a block."""
 
     entry: str
     item: str

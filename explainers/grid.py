@@ -22,9 +22,10 @@ from kernels.core.fields import write_value
 from kernels.core.launch import Launch, Plan
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.core.tensors import Role
+from kernels.core.tensors import Initial, Role
 from kernels.errors import ProblemError, TraceError
 from kernels.timing import timelines
+from kernels.timing.pipelines import Pipeline
 from kernels.timing.timelines import Timeline
 
 MOST = 1000  # steps; of more moments, neighbouring ones are one step
@@ -67,6 +68,19 @@ def recorded(timeline: Timeline) -> Schedule:
         "block began and ended, and on which multiprocessor."
     )
     return Schedule(table, "µs", timeline.multiprocessors, timeline.device, said)
+
+
+def marked(made: Pipeline) -> Schedule:
+    """The Schedule of a run of a marks build, whose writers noted when they began and ended."""
+    blocks = made.writers.groupby(["launch", "block"])
+    table = blocks.agg(sm=("sm", "first"), start=("start_ns", "min"), end=("end_ns", "max")).reset_index()
+    start, end = table.start / 1000, table.end / 1000
+    table = table.assign(start=start, end=end, begins=start, ends=end, head=start)
+    said = (
+        f"Recorded on {made.device}, {made.date}: a run of the marks build, each block from when its first {made.noun} "
+        "begins until its last one ends."
+    )
+    return Schedule(table, "µs", int(table.sm.max()) + 1, made.device, said)
 
 
 def in_launch_order(plan: Plan, multiprocessors: int, gpu: str) -> Schedule:
@@ -184,7 +198,12 @@ def lanes(table: pd.DataFrame) -> pd.DataFrame:
 
 def _launch(launch: Launch, plan: Plan) -> GridLaunch:
     """A launch's items as rows and columns. Rule: columns are the output's first axis that the item's name names (query
-    of a query tile), rows the axes before it; one row where there is none."""
+    of a query tile), rows the axes before it; one row where there is none. Blocks that share a counter take items as
+    they come, so nobody knows whose a cell is: there a cell is a block."""
+    shared = {t.name for t in plan.tensors if t.initial is Initial.RESTORED}
+    if shared & set(launch.tensors):
+        bare = {"entry": launch.entry, "item": "", "blocks": launch.blocks, "threads": launch.threads}
+        return {**bare, "rows": 1, "cols": launch.blocks, "row_name": "", "per_item": 1}  # type: ignore[typeddict-item]
     output = next((t for t in plan.tensors if t.role is Role.OUTPUT), None)
     axes = output.axes if output else ()
     before = next((n for n, axis in enumerate(axes) if axis in launch.item.split()), 0)
@@ -291,6 +310,8 @@ class _Frames:
         row, col = divmod(block // launch["per_item"], launch["cols"])
         where = f"{launch['row_name']} {row}, " if launch["rows"] > 1 else ""
         of = f" of {launch['entry']}" if len(self.launches) > 1 else ""
+        if not launch["item"]:
+            return f"block {block:,}{of}"
         return f"block {block:,}{of} ({where}{launch['item']} {col})"
 
 

@@ -1,19 +1,20 @@
 """Pipeline: what each warp or warpgroup of a block was at, nanosecond by nanosecond, as a GPU's marks build noted it; a
 key tile of the first one that computes a step."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from explainers import stage
+from explainers import grid, stage
 from explainers.frames import PipelineFrame, PipelineMeta
 from explainers.glossary import count, figure, phase_title
 from kernels.timing import pipelines
 from kernels.timing.pipelines import Pipeline
 
 LONGEST = 3  # phases that a sentence names
+COPIES = ("prefetch_tile", "load_tile", "prefetch")  # marks at which a writer turns to the copy of a key tile
 WAITS = ("wait", "nothing_left")  # so begin the marks at which a writer waits
 
 
@@ -51,36 +52,52 @@ def explain(made: Pipeline, block: int = 0) -> Story:
 def _frames(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: int) -> list[PipelineFrame]:
     mine = bars[bars.writer == leader]
     tile = mine.tile if "tile" in mine else pd.Series(pd.NA, index=mine.index)
+    copies = _copies(bars, leader)
     first = (mine.event == "tile_begin") if (mine.event == "tile_begin").any() else tile.ne(tile.shift()).fillna(True)
     number = first.astype(int).cumsum()
     frames: list[PipelineFrame] = []
     for at, part in mine.groupby(number, sort=True):
         start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
-        begun = part.tile.iloc[0] if "tile" in part else pd.NA
-        of = -1 if pd.isna(begun) else int(begun)
+        first_tile = part.tile.iloc[0] if "tile" in part else pd.NA
+        of = -1 if pd.isna(first_tile) else int(first_tile)
         meanwhile = bars[(bars.start_ns < end) & (bars.end_ns > start)]
+        begun = next(iter(part[part.event == "scores"].start_ns), start)
+        copied = copies[at - 1] if of >= 0 and at <= len(copies) and copies[at - 1][1] < begun else None
         frames.append(
             {
                 "tile": int(at),
                 "title": f"Key tile {of}" if of >= 0 else "Before the first tile",
-                "sentence": _said(made, part, flight, leader, of, start, end),
+                "sentence": _said(made, part, flight, leader, of, begun - copied[1] if copied else None),
                 "lines": {str(place): int(n) for place, n in meanwhile.place.value_counts().items()},
                 "span": [start, end],
+                "copied": [copied[0], copied[1], leader, begun] if copied else [],
             }
         )
     return frames
 
 
-def _said(
-    made: Pipeline, part: pd.DataFrame, flight: pd.DataFrame, leader: int, tile: int, start: float, end: float
-) -> str:
-    """What the leader was at, and how long something was in flight meanwhile."""
+def _copies(bars: pd.DataFrame, leader: int) -> list[tuple[int, float]]:
+    """Who turned to the copy of a key tile, and when: of every tile in the order of the steps. It is the producer, or
+    the leader where all copy."""
+    copies = bars[bars.event.isin(COPIES)]
+    who = int(copies.writer.min()) if (copies.role == "producer").any() else leader
+    mine = copies[copies.writer == who]
+    return list(zip(mine.writer.astype(int), mine.start_ns.astype(float)))
+
+
+def _said(made: Pipeline, part: pd.DataFrame, flight: pd.DataFrame, leader: int, tile: int, ahead: float | None) -> str:
+    """What the leader was at, how long before its scores the copy of its keys was turned to (ahead, ns), and how long
+    something was in flight meanwhile."""
+    start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
+    part = part[part.event != part.role]  # where its role begins is no phase
     spent = (part.end_ns - part.start_ns).groupby(part.event, sort=False).sum().sort_values(ascending=False)
     most = ", ".join(
-        f"{phase_title(str(event))} {figure(ns, 3)} ns" for event, ns in spent[spent > 0][:LONGEST].items()
+        f"{phase_title(str(event))} ({figure(ns, 3)} ns)" for event, ns in spent[spent > 0][:LONGEST].items()
     )
     what = f"Key tile {tile}" if tile >= 0 else "Before the first tile"
-    said = f"{what} takes {made.noun} {leader} {figure(end - start, 3)} ns; most of it: {most}."
+    said = f"{what}: {figure(end - start, 3)} ns of {made.noun} {leader}, most of it {most}."
+    if ahead is not None:
+        said += f" Its copy began {figure(ahead, 3)} ns before its scores."
     if flight.empty:
         return said
     share = pipelines.covered(flight, start, end) / (end - start) if end > start else 0.0
@@ -95,6 +112,7 @@ def view(stories: list[Story]) -> stage.View:
     steps."""
     rows: list[dict[str, Any]] = []
     parts: list[pd.DataFrame] = []
+    row_of: dict[int, int] = {}  # of the first story's writers
     events = list(dict.fromkeys(event for story in stories for event in story.bars.event))
     for story in stories:
         for writer in story.writers:
@@ -102,6 +120,8 @@ def view(stories: list[Story]) -> stage.View:
             role = next((r for r in mine.role if r), "")
             name = f"{story.made.noun} {writer}" + (f", {role}" if role and roles else "")
             rows.append({"name": name, "kernel": story.name, "flight": False})
+            if story is stories[0]:
+                row_of[writer] = len(rows) - 1
             parts.append(mine.assign(row=len(rows) - 1))
             for event, flying in story.flight[story.flight.writer == writer].groupby("event", sort=False):
                 rows.append({"name": f"{phase_title(str(event))} in flight", "kernel": story.name, "flight": True})
@@ -120,17 +140,18 @@ def view(stories: list[Story]) -> stage.View:
         "events": [{"name": e, "title": phase_title(e.removesuffix("_done")), "kind": _kind(e)} for e in events],
         "mhz": stories[0].made.mhz,
         "frames": stories[0].frames,
+        "row_of": row_of,
     }
     return stage.View("pipeline", "pipeline", "Pipeline", meta, columns)
 
 
 def _kind(event: str) -> str:
-    """What colours a bar: S, P, O, load, store or wait."""
+    """What colours a bar: Q, K, S, P, O, other, or wait."""
     name = event.removesuffix("_done")
     if name.startswith(WAITS):
         return "wait"
-    kinds = {"scores": "S", "softmax": "P", "output": "O", "check_sums": "P", "write": "store"}
-    return kinds.get(name, "load" if "load" in name or "prefetch" in name else "other")
+    kinds = {"scores": "S", "softmax": "P", "output": "O", "check_sums": "P", "load_q": "Q"}
+    return kinds.get(name, "K" if "load" in name or "prefetch" in name else "other")
 
 
 def stage_of(stories: list[Story], provenance: stage.Provenance) -> stage.Stage:
@@ -139,7 +160,7 @@ def stage_of(stories: list[Story], provenance: stage.Provenance) -> stage.Stage:
     return stage.Stage(
         headline=stage.headline(first.made.request.kernel),
         frames=first.frames,
-        views=[view(stories)],
+        views=[view(stories), *(whole_grid(story, len(stories) > 1) for story in stories)],
         codes=[stage.code(first.made.request, first.frames)],
         state=states(first),
         tabs=TABS,
@@ -147,6 +168,15 @@ def stage_of(stories: list[Story], provenance: stage.Provenance) -> stage.Stage:
         summary=" ".join(summary(story) for story in stories),
         questions=questions(first),
     )
+
+
+def whole_grid(story: Story, named: bool) -> stage.View:
+    """Every block of the run on its multiprocessor, with steps of its own. named: whether the kernel is said."""
+    request = story.made.request
+    made = grid.explain(request, grid.marked(story.made), traced=False)
+    own = {**made.meta, "frames": made.frames, "clock": True, "state": [asdict(state) for state in made.states]}
+    title = f"Whole grid, {story.name}" if named else "Whole grid"
+    return stage.View("grid", f"grid_{story.name}" if named else "grid", title, own, made.columns)
 
 
 TABS = [stage.Tab("shares", "Where the time goes"), stage.Tab("perfetto", "Take it along")]
@@ -157,10 +187,16 @@ def summary(story: Story) -> str:
     made, block = story.made, story.block
     whole = float(story.bars.end_ns.max())
     lost = f" {made.lost:,} marks did not fit." if made.lost else ""
-    return (
-        f"{story.name}, block {block}: {figure(whole / 1e3)} us; its tensor cores have something to do for at "
-        f"most {pipelines.fed(made, block):.0%} of it. The marks cost {made.overhead:+.1%}.{lost}"
-    )
+    said = f"{story.name}, block {block}: {figure(whole / 1e3)} us"
+    if made.request.kernel.tensor_products:
+        said += f"; products are under way for at most {pipelines.fed(made, block):.0%} of it"
+    needed = pipelines.multiplying(made, block)
+    if needed is not None:
+        there = pipelines.resident(made, block)
+        others = f", and {figure(there, 2)} blocks share them" if there > 1.05 else ""
+        free = f"{needed * (1 + made.overhead):.0%} if marks cost nothing"
+        said += f", and need its multiprocessor's tensor cores for {needed:.0%} ({free}){others}"
+    return f"{said}. The marks cost {made.overhead:+.1%}.{lost}"
 
 
 def states(story: Story) -> list[stage.State]:
@@ -202,6 +238,7 @@ def questions(story: Story) -> list[stage.Question]:
 def shares_table(story: Story) -> pd.DataFrame:
     """What each writer spent its time with."""
     table = pipelines.shares(story.made, story.block)
+    table = table[table.event != table.role]
     return pd.DataFrame(
         {
             story.made.noun: table.writer.astype(str) + table.role.map(lambda r: f", {r}" if r else ""),

@@ -121,7 +121,15 @@ OCCUPANCY = Asked(
     settle=timelines.settle,
 )
 _NOTED = {name: KERNELS[name] for name in dict.fromkeys(e.request.kernel.name for e in pipelines.recorded())}
-PIPELINE = Asked(_NOTED, tuple(_NOTED)[-1:], own=pipelines.own(), recorded=False, runs=False, settle=pipelines.settle)
+_IN_TURNS = [name for name, spec in _NOTED.items() if any(c.name == "PING_PONG" for c in spec.constants)]
+PIPELINE = Asked(
+    _NOTED,
+    tuple([*_IN_TURNS, *_NOTED][:1]),  # the first whose warpgroups take turns
+    own=pipelines.own(),
+    recorded=False,
+    runs=False,
+    settle=pipelines.settle,
+)
 SOURCE = Asked(
     KERNELS,
     (_TILED.name,),

@@ -92,7 +92,8 @@ def save(made: Pipeline, path: Path) -> None:
 
 
 def recorded() -> list[RecordedPipeline]:
-    """Every recorded pipeline of the catalogue's present code, in the catalogue's order."""
+    """Every recorded pipeline of the catalogue's present code, in the catalogue's order, a kernel's as they are asked
+    for."""
     return _look()[0]
 
 
@@ -144,5 +145,10 @@ def _look() -> tuple[list[RecordedPipeline], list[str]]:
             found.append(RecordedPipeline(request, path, said))
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError, ProblemError) as error:
             reasons.append(f"{path.name} is no pipeline: {error}. {tables.REMEDY}.")
-    order = list(catalog.KERNELS)
-    return sorted(found, key=lambda entry: order.index(entry.request.kernel.name)), reasons
+    kernels, first = list(catalog.KERNELS), [request.identity for request in asked()]
+
+    def place(entry: RecordedPipeline) -> tuple[int, int]:
+        identity = entry.request.identity
+        return kernels.index(entry.request.kernel.name), first.index(identity) if identity in first else len(first)
+
+    return sorted(found, key=place), reasons

@@ -25,6 +25,11 @@ SAYS = {
     "block_table": {"kernel": "paged_v1"},  # it shows no dense kernel
     "bank_conflicts": PLAIN,
     "tensor_cores": {"kernel": "06_mma"},  # it shows 16-bit kernels alone
+    "pipeline": {
+        "kernel": "04_flash_registers",
+        "recorded": "0",
+        "block": "0",
+    },  # one problem of each kernel is recorded
     "precision": TILE,
     "coalescing": PLAIN,
     "memory_hierarchy": {},

@@ -65,8 +65,8 @@ def test_the_steps_are_the_key_tiles_of_the_first_that_computes(overlap, story):
 def test_a_step_s_sentence_has_its_longest_phases(story):
     frame = story.frames[1]
     start, end = frame["span"]
-    assert (
-        f"takes warpgroup 1 {end - start:.3g} ns" in frame["sentence"] and "Online softmax 450 ns" in frame["sentence"]
+    assert frame["sentence"].startswith(
+        f"Key tile 0: {end - start:.3g} ns of warpgroup 1, most of it Online softmax (450 ns)"
     )
     inside = story.bars[(story.bars.start_ns < end) & (story.bars.end_ns > start)]
     assert frame["lines"] == inside.place.value_counts().to_dict()
@@ -87,7 +87,58 @@ def test_the_picture_has_every_bar_and_what_is_in_flight(overlap, story):
         assert rows[r]["flight"] or (start[1:] == end[:-1]).all()
     kinds = {e["name"]: e["kind"] for e in shown.meta["events"]}
     assert kinds["scores"] == "S" and kinds["softmax"] == "P" and kinds["wait_q"] == "wait"
-    assert kinds["prefetch_tile"] == "load" and kinds["write"] == "store"
+    assert kinds["prefetch_tile"] == "K" and kinds["load_q"] == "Q" and kinds["write"] == "other"
+    assert [rows[r]["name"] for r in shown.meta["row_of"].values()] == [f"warpgroup {w}, {role}" for w, role in
+        ((0, "producer"), (1, "consumer"), (2, "consumer"))]  # fmt: skip
+
+
+def test_an_arrow_leads_from_where_a_tile_s_copy_began_to_its_scores(story):
+    producer = story.bars[(story.bars.writer == 0) & (story.bars.event == "prefetch_tile")]
+    tiles = [frame for frame in story.frames if frame["title"] != "Before the first tile"]
+    scores = story.bars[(story.bars.writer == story.leader) & (story.bars.event == "scores")]
+    drawn = [frame for frame in tiles if frame["copied"]]
+    assert len(tiles) == len(producer) and len(drawn) > len(tiles) / 2
+    for frame, began, tile in zip(tiles, producer.start_ns, producer.tile):
+        assert frame["title"] == f"Key tile {tile}"
+        if not frame["copied"]:
+            continue
+        who, when, leader, begun = frame["copied"]
+        assert (who, when, leader) == (0, began, story.leader) and frame["span"][0] <= begun <= frame["span"][1]
+        assert begun in set(scores[scores.tile == tile].start_ns) or begun == frame["span"][0]
+        assert f"Its copy began {pipeline.figure(begun - began, 3)} ns before its scores." in frame["sentence"]
+
+
+def test_the_whole_grid_has_every_block_of_the_marks_build(overlap, story):
+    drawn = pipeline.whole_grid(story, named=False)
+    spans = overlap.writers.groupby("block").agg(sm=("sm", "first"), start=("start_ns", "min"), end=("end_ns", "max"))
+    found = dict(zip(drawn.columns["block"].astype(int), zip(*(drawn.columns[n] for n in ("sm", "start", "end")))))
+    assert set(found) == set(spans.index)
+    for block, row in spans.iterrows():
+        assert found[block] == pytest.approx((row.sm, row.start / 1e3, row.end / 1e3), rel=1e-5)
+    (launch,) = drawn.meta["launches"]
+    assert launch["item"] == "" and launch["cols"] == len(spans)  # its blocks take query tiles as they come
+    assert "query tile" not in drawn.meta["frames"][0]["sentence"]
+    assert (
+        pipeline.whole_grid(pipeline.explain(made_up("08_pipeline")), False).meta["launches"][0]["item"] == "query tile"
+    )
+
+
+def test_what_products_need_of_the_tensor_cores(overlap, story):
+    constants, products = overlap.request.constants, story.bars.event.isin(["scores", "output"]).sum()
+    flops = 2 * 64 * constants["BLOCK_KV"] * 64 * products
+    cycles = (overlap.writers[overlap.writers.block == 0].end_ns.max()) * overlap.mhz / 1e3
+    share = flops / 4096 / cycles
+    assert pipelines.multiplying(overlap, 0) == pytest.approx(share) and pipelines.resident(overlap, 0) == 1.0
+    assert (
+        f"tensor cores for {share:.0%} ({share * (1 + overlap.overhead):.0%} if marks cost nothing)."
+        in pipeline.summary(story)
+    )
+    assert (
+        pipelines.multiplying(
+            replace(overlap, request=Request(KERNELS["03_flash"], KERNELS["03_flash"].problem_type())), 0
+        )
+        is None
+    )
 
 
 def test_two_kernels_stand_on_one_scale(overlap, story):
@@ -109,7 +160,8 @@ def test_the_strip_and_the_question_have_the_marks_numbers(story):
     (question,) = pipeline.questions(story)
     assert question.options[question.answer] == "Online softmax"
     table = pipeline.shares_table(story)
-    assert table.bars.sum() == len(story.bars) and {"Online softmax", "Scores"} <= set(table["at"])
+    assert table.bars.sum() == (story.bars.event != story.bars.role).sum()
+    assert {"Online softmax", "Scores"} <= set(table["at"])
 
 
 # ---- the page, of made-up recordings ----

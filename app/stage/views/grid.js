@@ -61,7 +61,7 @@ export default function (host, { meta, columns }, context) {
     const { em } = size, many = launches.length > 1, { w, h } = grid(launch);
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
-    g.fillText(many ? `${launch.entry} (launch ${frame.launch + 1} of ${launches.length})` : 'Output, by block', 0, em, cells.w);
+    g.fillText(many ? `${launch.entry} (launch ${frame.launch + 1} of ${launches.length})` : launch.item ? 'Output, by block' : 'Blocks', 0, em, cells.w);
     g.font = `${em}px ${paint.font}`;
     if (launch.rows > 1) for (let row = 0; row < launch.rows; row++) {
       const label = w > 5 * em ? `${launch.row_name} ${row}` : String(row);
@@ -70,7 +70,7 @@ export default function (host, { meta, columns }, context) {
     const { under, done } = cellLayers(paint, frame.launch, step), high = size.height - cells.y;
     for (const layer of [under, done]) g.drawImage(layer.canvas, 0, cells.y, cells.w + 1, high);
     for (const n of live[step] ?? []) if (launchOf[n] === frame.launch) cell(g, launch, blockOf[n], RUNNING, '#000');
-    if (traced < 0 || launch.item !== launches[0].item) return;
+    if (traced < 0 || !launch.item || launch.item !== launches[0].item) return;
     g.strokeStyle = paint.text;  // the item that the other pictures show
     g.lineWidth = 2;
     g.setLineDash([3, 3]);
@@ -209,7 +209,7 @@ export default function (host, { meta, columns }, context) {
   const describe = ({ launch: which, block }, step) => {
     const launch = launches[which], n = placeOf[which][block], item = Math.floor(block / launch.per_item);
     const row = Math.floor(item / launch.cols), where = launch.rows > 1 ? `${launch.row_name} ${row}, ${launch.item} ${item % launch.cols}` : `${launch.item} ${item % launch.cols}`;
-    const head = `block ${block}${launches.length > 1 ? ` of ${launch.entry}` : ''}: ${where}`;
+    const head = `block ${block}${launches.length > 1 ? ` of ${launch.entry}` : ''}${launch.item ? `: ${where}` : ', which takes query tiles as they come'}`;
     if (n < 0) return `${head}\nit had nothing to do and left at once`;
     const state = first[n] > step ? 'not begun' : last[n] > step ? 'runs now' : 'done';
     const when = timed ? `from ${short(start[n], 7)} to ${short(endOf[n], 7)} µs: ${short(endOf[n] - start[n], 5)} µs` : `turn ${start[n] + 1}`;

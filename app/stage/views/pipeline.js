@@ -1,18 +1,19 @@
-// What each warp or warpgroup was at: a row for each, bars along one axis of time. The band is the step. The wheel, + and - zoom about
-// the pointer; dragging and the arrows with Alt pan; 0 shows all.
+// What each warp or warpgroup was at: a row for each, bars along one axis of time. The band is the step, the arrow leads from where the
+// copy of its keys began to where its scores do. The wheel, + and - zoom about the pointer; dragging and the arrows with Alt pan; 0 shows
+// all. The line at the top is the whole time, and what of it is shown.
 import { canvasView } from '../canvas.js';
 import { hub } from '../hub.js';
-import { blend, COLOURS, number, rgb, smallText } from '../paint.js';
+import { blend, button, COLOURS, element, number, rgb, smallText } from '../paint.js';
 
-const TINT = { S: COLOURS.S, P: COLOURS.P, O: COLOURS.O, load: COLOURS.read, store: COLOURS.written, other: COLOURS.other };
-const LEAST = 20;  // ns that the window shows at the closest
-const SAID = [['S', 'scores'], ['P', 'softmax'], ['O', 'output'], ['load', 'load'], ['store', 'write']];
+const TINT = { Q: COLOURS.Q, K: COLOURS.K, S: COLOURS.S, P: COLOURS.P, O: COLOURS.O, other: COLOURS.other };
+const LEAST = 20, FEW = 4;  // ns that the window shows at the closest; steps that it begins with
+const SAID = [['Q', 'copies of Q'], ['K', 'of K and V'], ['S', 'scores'], ['P', 'softmax'], ['O', 'output'], ['other', 'the rest']];
 
 export default function (host, { meta, columns }) {
-  const { rows, events, mhz, frames } = meta, { start, end, row, event, tile } = columns, whole = end.reduce((most, v) => Math.max(most, v), 1);
+  const { rows, events, mhz, frames, row_of } = meta, { start, end, row, event, tile } = columns, whole = end.reduce((most, v) => Math.max(most, v), 1);
   const first = rows.map((_, r) => row.indexOf(r)), past = rows.map((_, r) => row.lastIndexOf(r) + 1);  // a row's bars, by time
   const several = new Set(rows.map(one => one.kernel)).size > 1;
-  let em, small, box = { x: 0, y: 0, w: 1, h: 1 }, shown = [0, whole];
+  let em, small, box = { x: 0, y: 0, w: 1, h: 1 }, shown = [0, Math.min(whole, frames[Math.min(FEW, frames.length - 1)].span[1])];
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
 
   // ---- time ----
@@ -35,19 +36,20 @@ export default function (host, { meta, columns }) {
   };
 
   // ---- drawing ----
-  let tints = { of: '' };  // colours by kind, of this theme: [of a bar, of what is in flight]
+  let tints = { of: '' };  // colours by kind, of this theme: [of a bar, of what is in flight, of words on a bar]
   const tintsOf = paint => {
     if (tints.of === paint.background) return tints;
     tints = { of: paint.background };
-    for (const [kind, colour] of Object.entries(TINT)) tints[kind] = [0.85, 0.55].map(share => blend(rgb(colour), rgb(paint.background), share));
+    for (const [kind, colour] of Object.entries(TINT)) tints[kind] = [...[0.85, 0.55].map(share => blend(rgb(colour), rgb(paint.background), share)), '#fff'];
+    tints.wait = [paint.background, paint.background, paint.text];
     tints.band = blend(rgb(paint.primary), rgb(paint.background), 0.16);
     return tints;
   };
   const layout = size => {
     ({ em } = size);
     small = smallText(em);
-    const label = Math.min(0.3 * size.width, 12 * em), axis = 1.8 * em, high = Math.max(0.9 * em, Math.min(5 * em, (size.height - axis - 4) / Math.max(1, rows.length)));
-    box = { x: label, y: 2, w: Math.max(40, size.width - label - 4), h: high * rows.length, high };
+    const label = Math.min(0.3 * size.width, 12 * em), axis = 1.8 * em, high = Math.max(0.9 * em, Math.min(5 * em, (size.height - axis - 10) / Math.max(1, rows.length)));
+    box = { x: label, y: 8, w: Math.max(40, size.width - label - 4), h: high * rows.length, high };
     return Math.floor(box.y + box.h + axis);
   };
   const draw = (g, { step, at, paint }) => {
@@ -59,6 +61,39 @@ export default function (host, { meta, columns }) {
     }
     rows.forEach((made, r) => drawRow(g, paint, made, r, at));
     drawAxis(g, paint);
+    drawWhole(g, paint);
+    drawArrow(g, paint, frameAt(step)?.copied ?? []);
+  };
+  const drawWhole = (g, paint) => {
+    const unit = box.w / whole;
+    g.fillStyle = paint.border;
+    g.fillRect(box.x, 3, box.w, 1);
+    g.fillStyle = paint.primary;
+    g.fillRect(box.x + shown[0] * unit, 2, Math.max(3, (shown[1] - shown[0]) * unit), 3);
+  };
+  const drawArrow = (g, paint, [writer, began, leader, scores]) => {
+    if (writer === undefined) return;
+    const middle = who => box.y + (row_of[who] + 0.5) * box.high, [x0, x1, y0, y1] = [xOf(began), xOf(scores), middle(writer), middle(leader)];
+    if (x1 < box.x || x0 > box.x + box.w) return;
+    const turn = Math.atan2(y1 - y0, x1 - x0), tip = 0.6 * em;
+    g.save();
+    g.beginPath();
+    g.rect(box.x, box.y, box.w, box.h);
+    g.clip();
+    g.strokeStyle = g.fillStyle = paint.text;
+    g.lineWidth = 2;
+    g.beginPath();
+    g.arc(x0, y0, 3, 0, 7);
+    g.fill();
+    g.beginPath();
+    g.moveTo(x0, y0);
+    g.lineTo(x1, y1);
+    g.stroke();
+    g.beginPath();
+    g.moveTo(x1, y1);
+    for (const side of [-0.4, 0.4]) g.lineTo(x1 - tip * Math.cos(turn + side), y1 - tip * Math.sin(turn + side));
+    g.fill();
+    g.restore();
   };
   const drawRow = (g, paint, made, r, at) => {
     const y = box.y + r * box.high, thick = Math.min(box.high * (made.flight ? 0.4 : 0.76), made.flight ? 1.6 * em : 3 * em), top = y + (box.high - thick) / 2;
@@ -85,9 +120,8 @@ export default function (host, { meta, columns }) {
       until = x + Math.max(1, w);
       if (w > 3.4 * small && !made.flight) {
         const title = events[event[n]].title, said = tile[n] >= 0 ? `${title} ${tile[n]}` : title;
-        g.fillStyle = paint.background;
+        g.fillStyle = colours[kind][2];
         g.font = `${small}px ${paint.font}`;
-        if (kind === 'wait') g.fillStyle = paint.text;
         if (g.measureText(said).width < w - 6) g.fillText(said, Math.max(x, box.x) + 3, y + box.high / 2 + 0.36 * small);
       }
       if (at?.bar === n) {
@@ -118,9 +152,10 @@ export default function (host, { meta, columns }) {
   const locate = (x, y) => {
     const r = Math.floor((y - box.y) / box.high);
     if (r < 0 || r >= rows.length || x < box.x || x > box.x + box.w) return null;
-    const ns = nsOf(x), slack = (2 * (shown[1] - shown[0])) / box.w;
-    for (let n = from(r, ns - slack); n < past[r] && start[n] <= ns + slack; n++) if (end[n] >= ns - slack) return { row: r, bar: n };
-    return null;
+    const ns = nsOf(x), slack = (2 * (shown[1] - shown[0])) / box.w, exact = from(r, ns);
+    if (exact < past[r] && start[exact] <= ns) return { row: r, bar: exact };
+    const near = from(r, ns - slack);  // one too thin to be hit
+    return near < past[r] && start[near] <= ns + slack ? { row: r, bar: near } : null;
   };
   const describe = ({ row: r, bar }) => {
     const made = rows[r], one = events[event[bar]], ns = end[bar] - start[bar];
@@ -129,11 +164,17 @@ export default function (host, { meta, columns }) {
   };
   const label = step => `${frameAt(step)?.title ?? 'Nothing'}. ${frameAt(step)?.sentence ?? ''} ${rows.length} rows from 0 to ${number(Math.round(whole))} ns.`;
   const used = new Set(Array.from(event, n => events[n].kind));
-  const legend = [...SAID.filter(([kind]) => used.has(kind)).map(([kind, said]) => [`background:${TINT[kind]}`, said]), ...(used.has('wait') ? [['border:1px solid currentColor', 'waits']] : []), ['', 'wheel, + and \u2212 zoom; drag to pan; 0 shows all']];
+  const legend = [...SAID.filter(([kind]) => used.has(kind)).map(([kind, said]) => [`background:${TINT[kind]}`, said]), ...(used.has('wait') ? [['border:1px solid currentColor', 'waits']] : [])];
   const made = canvasView(host, { title: 'Pipeline', layout, draw, locate, describe, label, legend });
 
   // ---- zoom and pan ----
-  const canvas = host.querySelector('canvas');
+  const canvas = host.querySelector('canvas'), middle = () => (shown[0] + shown[1]) / 2;
+  const all = () => { show(0, whole); made.draw(); }, times = factor => { zoom(factor, middle()); made.draw(); };
+  host.dataset.zooms = '';  // + - and 0 are its own (keys.js)
+  host.querySelector('.foot').append(element('div', { class: 'grid-foot' }, element('span', { class: 'zoom', role: 'group', 'aria-label': 'Zoom' }, 'zoom ',
+    button('\u2212', () => times(1.6), { 'aria-label': 'Longer time', title: 'Longer time (key \u2212, or the wheel)' }),
+    button('+', () => times(1 / 1.6), { 'aria-label': 'Shorter time', title: 'Shorter time (key +, or the wheel)' }),
+    button('all', all, { title: 'All of the block (key 0); a drag moves what is shown' }))));
   let held = null;
   const inPicture = e => e.clientX - canvas.getBoundingClientRect().left;
   const on = (type, listener) => canvas.addEventListener(type, listener, { passive: false });
@@ -150,9 +191,8 @@ export default function (host, { meta, columns }) {
     made.draw();
   });
   on('keydown', e => {
-    const middle = (shown[0] + shown[1]) / 2;
-    if (e.key === '+' || e.key === '=') zoom(0.8, middle);
-    else if (e.key === '-') zoom(1.25, middle);
+    if (e.key === '+' || e.key === '=') zoom(0.8, middle());
+    else if (e.key === '-') zoom(1.25, middle());
     else if (e.key === '0') show(0, whole);
     else if (e.shiftKey && e.altKey && e.key === 'ArrowLeft') pan(-0.2);
     else if (e.shiftKey && e.altKey && e.key === 'ArrowRight') pan(0.2);
@@ -166,9 +206,10 @@ export default function (host, { meta, columns }) {
     const band = frameAt(hub.step)?.span;
     if (!band || (band[0] >= shown[0] && band[1] <= shown[1])) return;
     const wide = shown[1] - shown[0];
-    show(band[0] - 0.1 * wide, band[0] + 0.9 * wide);
+    show(band[0] - 0.2 * wide, band[0] + 0.8 * wide);
     made.draw();
   };
+  onStep();
   hub.addEventListener('step', onStep);
   return { draw: made.draw, unmount() {
     hub.removeEventListener('step', onStep);

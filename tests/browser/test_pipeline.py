@@ -1,0 +1,94 @@
+"""Pipeline in a real Chromium: bars read off the page are the recorded marks'; the picture follows the clock."""
+
+import re
+
+import numpy as np
+import pytest
+from browser.stepping import count, go_to, hover, press, read, sentence
+
+from app.choices import pipelines as choices
+from explainers import pipeline
+from explainers.glossary import phase_title
+from kernels.timing import pipelines
+
+KERNEL = "11_overlap"
+
+
+@pytest.fixture(scope="module")
+def story():
+    return pipeline.explain(choices.of(KERNEL)[0].load())
+
+
+def test_bars_have_the_times_of_the_marks(visit, story):
+    page, shown = visit(f"/pipeline?kernel={KERNEL}"), pipeline.view([story])
+    rows, until = shown.meta["rows"], story.frames[4]["span"][1]
+    row, start, end, tile = (shown.columns[name] for name in ("row", "start", "end", "tile"))
+    events = [shown.meta["events"][int(e)] for e in shown.columns["event"]]
+    wide = np.flatnonzero((end <= until) & (end - start > until / 100))
+    assert {rows[int(row[n])]["flight"] for n in wide} == {True, False} and len(wide) > 30
+    for n in wide[:: len(wide) // 12]:
+        text = hover(page, "Pipeline", row=int(row[n]), bar=int(n))
+        title = ("in flight: " if rows[int(row[n])]["flight"] else "") + events[n]["title"]
+        assert title + (f", key tile {tile[n]:.0f}" if tile[n] >= 0 else "") == text.split("\n")[1]
+        ns = end[n] - start[n]
+        numbers = [float(found.replace(",", "")) for found in re.findall(r"\d[\d,]*", text.split("\n")[2])]
+        assert numbers == pytest.approx([ns, ns * story.made.mhz / 1e3, start[n]], abs=0.52)
+        assert text.startswith(f"{KERNEL}, {story.made.noun} ")
+
+
+def test_the_picture_follows_the_clock(visit, story):
+    page, shown = visit(f"/pipeline?kernel={KERNEL}&step=30"), pipeline.view([story])
+    assert count(page) == len(story.frames)
+    mine = (shown.columns["row"] == shown.meta["row_of"][story.leader]) & (
+        shown.columns["event"] == [e["name"] for e in shown.meta["events"]].index("softmax")
+    )
+    bars = np.flatnonzero(mine)
+    for step in (29, 30, 31, 3, len(story.frames) - 2):
+        go_to(page, step)
+        page.wait_for_timeout(60)
+        said, frame = read(page), story.frames[step]
+        assert said["step"] == step and said["title"] == frame["title"] and sentence(page) == frame["sentence"]
+        assert {place for pane in said["lit"] for place in pane} <= set(frame["lines"])
+        assert frame["sentence"] in said["labels"][0]
+        begin, end = frame["span"]
+        inside = [int(n) for n in bars if begin <= shown.columns["start"][n] < end]
+        assert f"key tile {frame['title'].split()[-1]}" in hover(  # the cursor's bar is in sight
+            page, "Pipeline", row=int(shown.columns["row"][inside[0]]), bar=inside[0]
+        )
+    before = read(page)["step"]
+    press(page, "ArrowLeft")
+    assert read(page)["step"] == before - 1
+
+
+def test_zooming_shows_all_and_comes_back(visit, story):
+    page, shown = visit(f"/pipeline?kernel={KERNEL}"), pipeline.view([story])
+    leader = shown.meta["row_of"][story.leader]
+    write = [e["name"] for e in shown.meta["events"]].index("write")
+    last = int(np.flatnonzero((shown.columns["row"] == leader) & (shown.columns["event"] == write))[-1])
+    where = f"window.__warpglass.where('Pipeline', {{ row: {leader}, bar: {last} }})"
+    canvas = page.locator(".wg canvas").first
+    canvas.focus()
+    assert page.evaluate(where) is None
+    press(page, "0")
+    page.wait_for_timeout(100)
+    assert page.evaluate(where) is not None
+    for _ in range(12):
+        press(page, "+")
+    page.wait_for_timeout(100)
+    assert page.evaluate(where) is None
+    press(page, "0")
+    page.wait_for_timeout(100)
+    assert page.evaluate(where) is not None
+
+
+def test_two_kernels_on_one_scale_and_where_their_time_goes(visit, story):
+    beneath = next(n for n in choices.possible_beneath({"kernel": KERNEL, "recorded": 0}) if n.startswith("10"))
+    page = visit(f"/pipeline?kernel={KERNEL}&beneath={beneath}&tab=shares")
+    assert all(f"{name}, block 0:" in page.locator(".wg").inner_text() for name in (KERNEL, beneath))
+    page.get_by_role("heading", name=f"{beneath}, block 0").wait_for()
+    found = page.locator(".wg table").first.locator("tbody tr").all_inner_texts()
+    shares = pipelines.shares(story.made, 0)
+    due = shares[(shares.writer == story.leader) & (shares.event == "softmax")].iloc[0]
+    assert f"{story.leader}, consumer\t{phase_title('softmax')}\t{due.bars}\t{due.ns:,.0f}\t{due.share:.1%}" in found
+    tabs = page.locator('.wg [data-view^="grid"], .wg button:has-text("Whole grid")').all_inner_texts()
+    assert {f"Whole grid, {KERNEL}", f"Whole grid, {beneath}"} <= set(tabs)
