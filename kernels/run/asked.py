@@ -12,7 +12,8 @@ from kernels.errors import ProblemError
 
 
 def assignments(kernel: KernelSpec, texts: Sequence[str]) -> tuple[Any, tuple[tuple[str, int], ...]]:
-    """The problem, and every constant, that --set FIELD=VALUE asks for. A field's former name is taken too."""
+    """The problem, and every constant, that --set FIELD=VALUE asks for; what is not chosen is what the kernel is tuned
+    to. A field's former name is taken too."""
     problem: dict[str, str] = {}
     settings: dict[str, str] = {}
     known, former, constants = (
@@ -31,7 +32,8 @@ def assignments(kernel: KernelSpec, texts: Sequence[str]) -> tuple[Any, tuple[tu
                 f"{', '.join([*sorted(known), *sorted(constants)])}."
             )
         (problem if name in known else settings)[name] = value
-    return kernel.problem_type(**problem), tuple(kernel.settings(settings).items())
+    made = kernel.problem_type(**problem)
+    return made, tuple(kernel.settings_for(made, settings).items())
 
 
 def scope(texts: Sequence[str], plan: Plan) -> Scope:
