@@ -1,6 +1,5 @@
 """Which runs stand beside the chosen kernel's: the same numbers in every other type that a kernel computes in."""
 
-from dataclasses import replace
 from typing import Any
 
 from app.choices import places
@@ -36,15 +35,3 @@ def _beside(asked: Asked, state: State, chosen: Request, spec: KernelSpec, chang
     whole = Request(spec, spec.problem_type(**{**fields, **changes}), settings, Scope(), chosen.backend)
     size, (head, row, _) = places.room(whole), tiling.query_rows(chosen)
     return Request(spec, whole.problem, settings, Scope(head * size.tiles + row // size.rows), chosen.backend)
-
-
-SWEEPS: dict[str, dict[str, tuple]] = {  # a field of the problem -> its values, on the CPU and on a GPU
-    "score_scale": {"cpu": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "gpu": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
-    "seq_len": {"cpu": (32, 64, 128, 256), "gpu": (64, 256, 1024, 4096)},
-}
-
-
-def swept(request: Request, field: str) -> list[Request]:
-    """A request with each value of a sweep; of each its first query tile, so that every length has one."""
-    values = SWEEPS[field].get(request.backend, ())
-    return [replace(request, problem=request.problem.with_fields(**{field: v}), scope=Scope()) for v in values]

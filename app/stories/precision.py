@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from app import estimates, running, tabs
+import pandas as pd
+
+from app import estimates, running, sweeps, tabs
 from app.choices import State, places, types
 from app.choices.pages import PRECISION
 from app.story import Story
@@ -106,32 +108,43 @@ def _sweeps(look: Look) -> list[Request]:
     """Every request of the sweeps."""
     return [
         made
-        for field in types.SWEEPS
+        for field in sweeps.VALUES
         for request in (look.request, *look.others)
-        for made in types.swept(request, field)
+        for made in sweeps.swept(request, field)
     ]
 
 
 def sweep_tab(look: Look) -> list[Block]:
-    """O's error over score_scale and seq_len, type by type: run now."""
+    """O's error over score_scale and seq_len, type by type: run now, and as a GPU's are recorded."""
     story, _ = _story(look)
     blocks: list[Block] = []
-    for field in types.SWEEPS:
-        asked = [made for replay in story.all for made in types.swept(replay.request, field)]
+    for field in sweeps.VALUES:
+        asked = [made for replay in story.all for made in sweeps.swept(replay.request, field)]
         runs = [execute.run(request) for request in asked]  # not kept: they would drive out what the stage shows
         table = precision.sweep_table(field, [rounding.replay(run) for run in runs])
-        if table.empty:
-            return [
-                stage.note("A sweep is run, and this page shows recorded runs. Choose another place to run under More.")
-            ]
-        said = f"O of the first query tile of head 0, {runs[0].provenance}; against float64 from the numbers as drawn."
-        chart = stage.chart(precision_charts.sweep(field, table), f"O's error over {field}, for each type", said)
-        shown = table.assign(
-            **{name: [f"{v:.2g}" for v in table[name]] for name in ("RMS error of O", "relative error")}
+        if not table.empty:
+            blocks += _sweep(field, table, f"Over {field}", runs[0].provenance)
+    found = sweeps.recorded()
+    for field in sweeps.VALUES if found else ():
+        made, where = found
+        blocks += _sweep(
+            field,
+            sweeps.recorded_sweep(made, field),
+            f"Over {field}, on {where.device}",
+            f"recorded on {where.device}, {where.date}, head_dim {sweeps.BEGIN['head_dim']}",
         )
-        table_said = f"The same over {field} in numbers; the step that moves O the most."
-        blocks += [stage.heading(f"Over {field}"), chart, stage.table(shown, table_said)]
-    return blocks
+    nothing = "A sweep is run, and this page shows recorded runs. Choose another place to run under More."
+    return blocks or [stage.note(nothing)]
+
+
+def _sweep(field: str, table: pd.DataFrame, title: str, provenance: str) -> list[Block]:
+    """A sweep's chart, and its table (precision.sweep_table)."""
+    said = f"O of the first query tile of head 0, {provenance}; against float64 from the numbers as drawn."
+    chart = stage.chart(
+        precision_charts.sweep(field, table), f"O's error {title[0].lower()}{title[1:]}, for each type", said
+    )
+    shown = table.assign(**{name: [f"{v:.2g}" for v in table[name]] for name in ("RMS error of O", "relative error")})
+    return [stage.heading(title), chart, stage.table(shown, f"{title}, in numbers; the step that moves O the most.")]
 
 
 def rows_tab(look: Look) -> list[Block]:

@@ -3,7 +3,7 @@
 import numpy as np
 from browser.stepping import asked, count, hover, press, read, sentence
 
-from app.choices import types
+from app import sweeps
 from app.choices.pages import PRECISION
 from app.stories import precision as story_page
 from explainers import rounding
@@ -80,5 +80,5 @@ def test_sweeps_are_run_for_every_type(visit):
     page = visit("/precision?kernel=06_mma&seq_len=64&num_heads=1&tab=sweep&backend=cpu")
     page.get_by_role("heading", name="Over seq_len").wait_for(timeout=60_000)
     table = page.locator(".wg table").first
-    values = types.SWEEPS["score_scale"]["cpu"]
+    values = sweeps.VALUES["score_scale"]["cpu"]
     assert table.locator("tbody tr").count() == 4 * len(values)
