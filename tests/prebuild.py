@@ -1,0 +1,57 @@
+"""Builds in parallel what a session on a GPU needs, so that its time goes into runs: 200 builds take 16 processors
+a minute, one after the other ten.
+
+    seq 0 15 | xargs -P 16 -I{} python tests/prebuild.py record {}/16      record, pipelines, duels, bench or check
+"""
+
+import sys
+from collections.abc import Iterator
+
+from kernels import catalog
+from kernels.build import Mode, builds
+from kernels.core.request import Request, Scope
+from kernels.errors import WarpglassError
+from kernels.run import check
+from kernels.run.backends import gpu, recorded
+from kernels.timing import bench, duels, pipeline_files
+from kernels.timing.sweeps import Skipped
+
+
+def wanted(what: str, names: list[str]) -> Iterator[tuple[Request, Mode]]:
+    """The builds of what is missing, of these kernels; of all if none is named."""
+    specs = [catalog.find(name) for name in names] or list(catalog.KERNELS.values())
+    both = (Mode.PROBED, Mode.TIMED)
+    if what == "record":
+        for spec, case in recorded.missing(specs):
+            yield from ((recorded.request_of(spec, case, "gpu"), mode) for mode in both)
+    if what == "check":
+        for spec in specs:
+            for case in check.cases(spec, gpu.device())[0]:
+                request = Request(spec, case.problem, tuple(case.settings), Scope(), "gpu")
+                yield from ((request, mode) for mode in both)
+    if what == "pipelines":
+        yield from ((made, mode) for made in pipeline_files.asked() for mode in (Mode.MARKS, Mode.TIMED))
+    if what == "duels":
+        for problem in duels.problems():
+            for name in duels.names():
+                settings = catalog.KERNELS[name].settings_for(problem)
+                yield Request(catalog.KERNELS[name], problem, tuple(settings.items()), backend="gpu"), Mode.TIMED
+    if what == "bench":
+        for point in bench.recorded_points():
+            if not isinstance(point, Skipped) and not point.is_peer and point.kernel in specs:
+                yield Request(point.kernel, point.problem, point.settings, backend="gpu"), Mode.TIMED
+
+
+def main(what: str, part: str, *names: str) -> None:
+    number, parts = map(int, part.split("/"))
+    builds_of = {(r.kernel.name, str(r.defines), mode): (r, mode) for r, mode in wanted(what, list(names))}
+    target = gpu.device().target
+    for request, mode in list(builds_of.values())[number::parts]:
+        try:
+            builds.build(request.kernel, request.defines, mode, target)
+        except WarpglassError as error:
+            print(f"{request.kernel.name}, {mode.value}: {error.brief}", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
