@@ -52,7 +52,7 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
         for number, value in enumerate(sizes)
     ]
     tabs = [stage.Tab("now", "Time on this GPU", here)] if here else []
-    tabs.append(stage.Tab("figures", "Every figure"))
+    tabs += [stage.Tab("figures", "Every figure"), stage.Tab("duels", "Against cuDNN")]
     tabs += [stage.Tab("missing", "No time, and why"), stage.Tab("take", "Take it along")]
     tabs += [stage.Tab("others", "Other kernels")] if others else []
     return stage.Stage(

@@ -11,6 +11,7 @@ from app.choices import State
 from app.choices import times as choices
 from app.choices.pages import TIMING, TWO_RUNGS
 from app.story import Story
+from explainers import duels as told
 from explainers import stage, timing, timing_charts, timing_stage
 from explainers.stage import Block, Stage
 from explainers.timing_stage import Shown
@@ -18,7 +19,7 @@ from kernels.catalog import KERNELS
 from kernels.core.fields import fields_of, write_value
 from kernels.errors import ProblemError
 from kernels.run import workers
-from kernels.timing import bench, compare, tables
+from kernels.timing import bench, compare, duels, tables
 
 WIDTH, SCALE = 900, 2  # of a chart as an image
 VALUES = {  # of well-known sizes, to begin with
@@ -116,6 +117,11 @@ def others_tab(asked: Asked) -> list[Block]:
     return timing_stage.others(times.known(asked.sources, asked.now).table)
 
 
+def duels_tab(asked: Asked) -> list[Block]:
+    found = duels.recorded()
+    return told.blocks(*found) if found else [stage.note("No duel of the present code is recorded.")]
+
+
 def take_tab(asked: Asked) -> list[Block]:
     """The shown rows as CSV and JSON, the report, and every chart as an image."""
     shown = _shown(asked)
@@ -164,7 +170,7 @@ STORY = Story(
     asked=TIMING,
     what=what,
     make=make,
-    parts={"figures": figures_tab, "missing": missing_tab, "take": take_tab, "others": others_tab},
+    parts={"figures": figures_tab, "missing": missing_tab, "take": take_tab, "others": others_tab, "duels": duels_tab},
     narrowed=choices.narrowed,
     changed=choices.changed,
     made_on="cpu",

@@ -87,6 +87,16 @@ def record(
     return [path]
 
 
+def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
+    """The newest recorded table's rows of kernels' present code, and where it is from; None if there are none."""
+    here = {name: spec.code_hash for name, spec in catalog.KERNELS.items()}
+    for made, where in tables.recorded(KIND).values():
+        present = made[made.code_hash == made["name"].map(here)].reset_index(drop=True)
+        if len(present):
+            return present, where
+    return None
+
+
 def meet(problem: SixteenBitProblem, kernels: Sequence[str], peer: str = PEER) -> list[dict[str, Any]]:
     """A row for each kernel against the peer on a problem. Runs in the GPU's worker."""
     with gpu.errors():

@@ -1,0 +1,99 @@
+"""Duels: kernels that took turns with cuDNN, problem by problem, in words and as a table."""
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from explainers import palette, stage
+from explainers.glossary import count
+from explainers.palette import kernel_colour
+from explainers.stage import Block
+from kernels.timing.tables import Provenance
+
+SCORES = {"random": "normal", "rising": "rising", "sink": "one far above", "low_rank": "of low rank"}
+
+
+def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
+    """What is shown of a recorded table of duels (timing.duels) whose rows are of kernels' present code."""
+    timed = made[made.status == "ok"]
+    said = (
+        f"Recorded on {where.device}, {where.date}: both run again and again in one process and take turns, since a "
+        "chip that is limited by power is slower beside a fast neighbour. A ratio above 1: ours is faster; least and "
+        "largest of the rounds beside it. RMS error: against float64, over cuDNN's."
+    )
+    return [
+        stage.heading("In turns with cuDNN"),
+        *(stage.text(sentence(name, part)) for name, part in timed.groupby("name", sort=False)),
+        stage.chart(chart(timed), "How many times as fast as cuDNN each kernel is, over the tokens", said),
+        stage.table(table(timed), "Every problem, with the least and the largest ratio of the rounds."),
+    ]
+
+
+def chart(timed: pd.DataFrame) -> alt.TopLevelMixin:
+    """The ratio over the tokens of a sequence, for each kernel, head_dim and mask, of plain fp16 problems with as many
+    KV heads as heads; the line at 1 is cuDNN."""
+    plain = timed[
+        (timed.dtype == "float16")
+        & (timed.scores == "random")
+        & (timed.score_scale == 1)
+        & (timed.num_heads == timed.num_kv_heads)
+    ]
+    plain = plain.assign(
+        shape=[f"head_dim {row.head_dim}{', causal' if row.causal else ''}" for _, row in plain.iterrows()]
+    )
+    kernels = list(dict.fromkeys(plain["name"]))
+    rows = plain[["name", "shape", "seq_len", "ratio", "ratio_low", "ratio_high", "tflops", "peer_tflops"]]
+    lines = (
+        alt.Chart(rows)
+        .mark_line(point=True)
+        .encode(
+            alt.X("seq_len:Q", title="tokens of a sequence").scale(type="log", base=2).axis(format="~s"),
+            alt.Y("ratio:Q", title="cuDNN's time over ours").scale(zero=False),
+            alt.Color("name:N", title="kernel").scale(domain=kernels, range=[kernel_colour(name) for name in kernels]),
+            alt.StrokeDash("shape:N", title="shape").legend(symbolType="stroke"),
+            tooltip=["name:N", "shape:N", "seq_len:Q", "ratio:Q", "tflops:Q", "peer_tflops:Q"],
+        )
+    )
+    even = alt.Chart(pd.DataFrame({"ratio": [1.0]})).mark_rule(color=palette.AXIS).encode(y="ratio:Q")
+    return alt.layer(even, lines).properties(height=260)
+
+
+def sentence(name: str, timed: pd.DataFrame) -> str:
+    """In how many problems a kernel is the faster one, and its best and worst."""
+    faster = timed[timed.ratio > 1]
+    best, worst = timed.loc[timed.ratio.idxmax()], timed.loc[timed.ratio.idxmin()]
+    won = f"{name} is faster than cuDNN in {len(faster)} of {count(len(timed), 'problem')}"
+    return f"{won}: from {worst.ratio:.2f} times as fast ({_named(worst)}) to {best.ratio:.2f} times ({_named(best)})."
+
+
+def _named(row: Any) -> str:
+    mask = ", causal" if row.causal else ""
+    scores = "" if row.scores == "random" and row.score_scale == 1 else f", scores {_scores(row)}"
+    return f"{row.seq_len:,} tokens, head_dim {row.head_dim}, {row['dtype']}{mask}{scores}"
+
+
+def _scores(row: Any) -> str:
+    return SCORES[row.scores] + (f" x {row.score_scale:g}" if row.score_scale != 1 else "")
+
+
+def table(timed: pd.DataFrame) -> pd.DataFrame:
+    """A row for each kernel and problem."""
+    rows = [
+        {
+            "kernel": row["name"],
+            "type": row["dtype"],
+            "head_dim": row.head_dim,
+            "tokens": row.seq_len,
+            "batch": row.batch,
+            "heads": f"{row.num_heads}" + (f", {row.num_kv_heads} KV" if row.num_kv_heads != row.num_heads else ""),
+            "mask": "causal" if row.causal else "none",
+            "scores": _scores(row),
+            "TFLOP/s": f"{row.tflops:.0f}",
+            "cuDNN": f"{row.peer_tflops:.0f}",
+            "ratio": f"{row.ratio:.3f} ({row.ratio_low:.3f} to {row.ratio_high:.3f})",
+            "RMS error": f"{row.rms_error / row.peer_rms_error:.3f}",
+        }
+        for _, row in timed.iterrows()
+    ]
+    return pd.DataFrame(rows)
