@@ -1,5 +1,5 @@
-"""Pipeline: what each warp or warpgroup of a block was at, as a GPU's marks build noted it; one kernel, or two on one
-scale."""
+"""Pipeline: what each warp or warpgroup of a block was at, as a GPU's marks build noted it, here or where it was
+recorded; one kernel, or two on one scale."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,26 +15,27 @@ from explainers.stage import Block, Stage
 from kernels.core.request import Request
 from kernels.timing import perfetto, pipeline_files
 from kernels.timing.pipelines import Pipeline
+from kernels.timing.pipelines import pipeline as made_here
 
 
 @dataclass(frozen=True)
 class Look:
-    """Recorded pipelines, the first one's tiles being the steps; and the block that is looked at in each."""
+    """Pipelines, the first one's tiles being the steps; and the block that is looked at in each."""
 
     requests: tuple[Request, ...]
     block: int
 
 
 def what(state: State, backend: str) -> Look:
-    found = [pipelines.chosen(state), pipelines.beneath(state)]
-    return Look(tuple(entry.request for entry in found if entry), state["block"])
+    return Look(pipelines.requests(PIPELINE, state), state["block"])
 
 
 def make(look: Look) -> Stage:
     stories = _stories(look)
     made = stories[0].made
-    said = f"Times recorded on {made.device}, {made.date}, by the marks build. {pipeline.clocks_sentence(made)}"
-    return pipeline.stage_of(stories, stage.Provenance("recorded", said))
+    label = "measured" if made.request.backend == "gpu" else "recorded"
+    said = f"Times {label} on {made.device}, {made.date}, by the marks build. {pipeline.clocks_sentence(made)}"
+    return pipeline.stage_of(stories, stage.Provenance(label, said))
 
 
 def _stories(look: Look) -> list[pipeline.Story]:
@@ -44,7 +45,7 @@ def _stories(look: Look) -> list[pipeline.Story]:
 
 @lru_cache(maxsize=8)
 def _load(request: Request) -> Pipeline:
-    return pipeline_files.find(request).load()
+    return made_here(request) if request.backend == "gpu" else pipeline_files.find(request).load()
 
 
 def shares_tab(look: Look) -> list[Block]:
@@ -61,7 +62,7 @@ def shares_tab(look: Look) -> list[Block]:
 
 def perfetto_tab(look: Look) -> list[Block]:
     """The marks as files for Perfetto."""
-    found: list[Block] = [stage.text("Open a file at https://ui.perfetto.dev; it holds every block that is recorded.")]
+    found: list[Block] = [stage.text("Open a file at https://ui.perfetto.dev; it holds every block that is there.")]
     for request in look.requests:
         made, file = _load(request), f"{request.kernel.name}.pftrace"
         found.append(stage.download(f"Download {file}", bundles.keep_file(perfetto.encode(made), file), file))
@@ -69,14 +70,15 @@ def perfetto_tab(look: Look) -> list[Block]:
 
 
 def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
-    entries, above = pipelines.of(state["kernel"]), pipelines.chosen(state)
-    high, hidden = above.said["blocks"] - 1, (*asked.fields(state), *asked.constants(state), "preset", "what_if")
+    entries, high, live = pipelines.of(state["kernel"]), pipelines.last_block(asked, state), pipelines.live(state)
+    hidden = () if live else (*asked.fields(state), *asked.constants(state))
     recorded = dict(enumerate(pipelines.labels(entries)))
+    problem = {"label": "Problem", "kind": "select", "options": recorded, "value": str(state["recorded"])}
     return {
-        "recorded": {"label": "Problem", "kind": "select", "options": recorded, "value": str(state["recorded"])},
+        "recorded": problem | {"hidden": live},
         "block": {"high": high, "disabled": "" if high else "there is only one"},
-        "beneath": {"label": "Beneath", "options": {n: n for n in pipelines.possible_beneath(state)}},
-        **{name: {"hidden": True} for name in hidden},
+        "beneath": {"label": "Beneath", "options": {n: n for n in pipelines.possible_beneath(asked, state)}},
+        **{name: {"hidden": True} for name in (*hidden, "preset", "what_if")},
     }
 
 
@@ -90,5 +92,4 @@ STORY = Story(
     make=make,
     parts={"shares": shares_tab, "perfetto": perfetto_tab},
     narrowed=narrowed,
-    made_on="cpu",
 )

@@ -7,6 +7,7 @@ import pytest
 from browser.stepping import count, go_to, hover, press, read, sentence
 
 from app.choices import pipelines as choices
+from app.choices.pages import PIPELINE
 from explainers import pipeline
 from explainers.glossary import phase_title
 from kernels.timing import pipelines
@@ -82,7 +83,11 @@ def test_zooming_shows_all_and_comes_back(visit, story):
 
 
 def test_two_kernels_on_one_scale_and_where_their_time_goes(visit, story):
-    beneath = next(n for n in choices.possible_beneath({"kernel": KERNEL, "recorded": 0}) if n.startswith("10"))
+    beneath = next(
+        n
+        for n in choices.possible_beneath(PIPELINE, {"kernel": KERNEL, "recorded": 0, "backend": "recorded"})
+        if n.startswith("10")
+    )
     page = visit(f"/pipeline?kernel={KERNEL}&beneath={beneath}&tab=shares")
     assert all(f"{name}, block 0:" in page.locator(".wg").inner_text() for name in (KERNEL, beneath))
     page.get_by_role("heading", name=f"{beneath}, block 0").wait_for()
