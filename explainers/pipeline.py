@@ -51,10 +51,8 @@ def explain(made: Pipeline, block: int = 0) -> Story:
 
 def _frames(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: int) -> list[PipelineFrame]:
     mine = bars[bars.writer == leader]
-    tile = mine.tile if "tile" in mine else pd.Series(pd.NA, index=mine.index)
     copies = _copies(bars, leader)
-    first = (mine.event == "tile_begin") if (mine.event == "tile_begin").any() else tile.ne(tile.shift()).fillna(True)
-    number = first.astype(int).cumsum()
+    number = _begins(mine).cumsum()
     frames: list[PipelineFrame] = []
     for at, part in mine.groupby(number, sort=True):
         start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
@@ -66,14 +64,28 @@ def _frames(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: in
         frames.append(
             {
                 "tile": int(at),
-                "title": f"Key tile {of}" if of >= 0 else "Before the first tile",
-                "sentence": _said(made, part, flight, leader, of, begun - copied[1] if copied else None),
+                "title": (title := _title(part, of)),
+                "sentence": _said(made, part, flight, leader, title, begun - copied[1] if copied else None),
                 "lines": {str(place): int(n) for place, n in meanwhile.place.value_counts().items()},
                 "span": [start, end],
                 "copied": [copied[0], copied[1], leader, begun] if copied else [],
             }
         )
     return frames
+
+
+def _begins(mine: pd.DataFrame) -> pd.Series:
+    """Which bars of the leader begin a step: every key tile; every bar where there are none, as in a walk of pages."""
+    tile = mine.tile.fillna(-1).astype(int) if "tile" in mine else pd.Series(-1, index=mine.index)
+    if (mine.event == "tile_begin").any():
+        return mine.event == "tile_begin"
+    return tile != tile.shift(fill_value=-2) if (tile >= 0).any() else tile == -1
+
+
+def _title(part: pd.DataFrame, tile: int) -> str:
+    if tile >= 0:
+        return f"Key tile {tile}"
+    return phase_title(str(part.event.iloc[0])) if len(part) == 1 else "Before the first tile"
 
 
 def _copies(bars: pd.DataFrame, leader: int) -> list[tuple[int, float]]:
@@ -85,17 +97,19 @@ def _copies(bars: pd.DataFrame, leader: int) -> list[tuple[int, float]]:
     return list(zip(mine.writer.astype(int), mine.start_ns.astype(float)))
 
 
-def _said(made: Pipeline, part: pd.DataFrame, flight: pd.DataFrame, leader: int, tile: int, ahead: float | None) -> str:
+def _said(
+    made: Pipeline, part: pd.DataFrame, flight: pd.DataFrame, leader: int, title: str, ahead: float | None
+) -> str:
     """What the leader was at, how long before its scores the copy of its keys was turned to (ahead, ns), and how long
     something was in flight meanwhile."""
     start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
-    part = part[part.event != part.role]  # where its role begins is no phase
+    part = part[part.event != part.role] if len(part) > 1 else part  # where its role begins is no phase
     spent = (part.end_ns - part.start_ns).groupby(part.event, sort=False).sum().sort_values(ascending=False)
     most = ", ".join(
         f"{phase_title(str(event))} ({figure(ns, 3)} ns)" for event, ns in spent[spent > 0][:LONGEST].items()
     )
-    what = f"Key tile {tile}" if tile >= 0 else "Before the first tile"
-    said = f"{what}: {figure(end - start, 3)} ns of {made.noun} {leader}, most of it {most}."
+    said = f"{title}: {figure(end - start, 3)} ns of {made.noun} {leader}"
+    said += f", most of it {most}." if len(part) > 1 else "."
     if ahead is not None:
         said += f" Its copy began {figure(ahead, 3)} ns before its scores."
     if flight.empty:
@@ -220,17 +234,50 @@ def questions(story: Story) -> list[stage.Question]:
         return []
     options = sorted(mine.index[:4])
     why = f"{phase_title(mine.index[0])}: {figure(mine.iloc[0])} ns of {figure(mine.sum())}."
+    longest = stage.Question(
+        "longest",
+        f"With which of these is {story.made.noun} {story.leader} longest?",
+        "options",
+        options.index(mine.index[0]),
+        why,
+        options=[phase_title(event) for event in options],
+        step=len(story.frames) - 1,
+        view="pipeline",
+        veils=("sentence", "picture", "tabs"),
+    )
+    return [longest, *_meanwhile(story, mine.index[0])]
+
+
+def _meanwhile(story: Story, event: str) -> list[stage.Question]:
+    """What the next writer that computes is mostly at while the leader is at `event`: where that is clear, from a third
+    of its life on."""
+    noun, bars = story.made.noun, story.bars
+    others = sorted(int(n) for n in bars[bars.event == event].writer.unique() if n > story.leader)
+    spans = bars[(bars.writer == story.leader) & (bars.event == event)]
+    if not others or spans.empty:
+        return []
+    other = bars[(bars.writer == others[0]) & (bars.event != bars.role)]
+    for span in spans.iloc[len(spans) // 3 :].itertuples():
+        shared = np.minimum(other.end_ns, span.end_ns) - np.maximum(other.start_ns, span.start_ns)
+        spent = shared.clip(lower=0).groupby(other.event).sum().sort_values(ascending=False)
+        if len(spent) > 1 and spent.iloc[0] > 1.2 * spent.iloc[1]:
+            break
+    else:
+        return []
+    options = sorted(spent.index[:4])
+    step = next(n for n, frame in enumerate(story.frames) if frame["span"][0] <= span.start_ns < frame["span"][1])
+    title, what, long = story.frames[step]["title"], phase_title(event), span.end_ns - span.start_ns
     return [
         stage.Question(
-            "longest",
-            f"With which of these is {story.made.noun} {story.leader} longest?",
+            "meanwhile",
+            f"{title}: while {noun} {story.leader} is at {what}, at what is {noun} {others[0]} most?",
             "options",
-            options.index(mine.index[0]),
-            why,
-            options=[phase_title(event) for event in options],
-            step=len(story.frames) - 1,
+            options.index(spent.index[0]),
+            f"{phase_title(spent.index[0])}: for {figure(spent.iloc[0], 3)} of these {figure(long, 3)} ns.",
+            options=[phase_title(name) for name in options],
+            step=step,
             view="pipeline",
-            veils=("sentence", "picture", "tabs"),
+            veils=("picture", "tabs"),
         )
     ]
 

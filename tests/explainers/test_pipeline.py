@@ -159,7 +159,7 @@ def test_the_strip_and_the_question_have_the_marks_numbers(story):
     begins, lasts, flight = pipeline.states(story)
     assert lasts.values[1] == round(story.frames[1]["span"][1] - story.frames[1]["span"][0])
     assert begins.values[0] == 0 and flight.values[2].endswith("%")
-    (question,) = pipeline.questions(story)
+    question = pipeline.questions(story)[0]
     assert question.options[question.answer] == "Online softmax"
     table = pipeline.shares_table(story)
     assert table.bars.sum() == (story.bars.event != story.bars.role).sum()
@@ -222,3 +222,32 @@ def test_where_a_gpu_is_the_chosen_problem_is_measured(recorded, overlap, monkey
     assert page.what(state, "recorded").requests[0].backend == "recorded" and "seq_len" in page.narrowed(
         PIPELINE, state
     )
+
+
+def test_what_another_does_meanwhile_is_asked_and_the_answer_is_the_longest_overlap(story):
+    asked = {q.id: q for q in pipeline.questions(story)}
+    made = asked["meanwhile"]
+    frame = story.frames[made.step]
+    spans = story.bars[(story.bars.writer == 1) & (story.bars.event == "softmax")]
+    span = spans[(spans.start_ns >= frame["span"][0]) & (spans.start_ns < frame["span"][1])].iloc[0]
+    spent = {}
+    for bar in story.bars[story.bars.writer == 2].itertuples():
+        shared = min(bar.end_ns, span.end_ns) - max(bar.start_ns, span.start_ns)
+        spent[bar.event] = spent.get(bar.event, 0) + max(0, shared)
+    longest = max(spent, key=spent.get)
+    assert made.options[made.answer] == pipeline.phase_title(longest)
+    assert f"for {pipeline.figure(spent[longest], 3)} of these" in made.why
+
+
+@pytest.mark.parametrize("entry", choices.recorded(), ids=lambda e: f"{e.request.kernel.name}-{e.request.problem.size}")
+def test_every_recorded_pipeline_has_its_steps(entry):
+    """Every step begins where the one before ends, and the steps are the leader's whole life."""
+    found = pipeline.explain(entry.load())
+    spans = [frame["span"] for frame in found.frames]
+    mine = found.bars[found.bars.writer == found.leader]
+    assert [a for a, _ in spans[1:]] == [b for _, b in spans[:-1]]
+    assert spans[0][0] == mine.start_ns.iloc[0] and spans[-1][1] == mine.end_ns.iloc[-1]
+    assert all(frame["sentence"].startswith(f"{frame['title']}: ") for frame in found.frames)
+    tiles = (mine.event == "tile_begin").sum()
+    assert len(spans) in ((tiles, tiles + 1) if tiles else (len(mine),))
+    assert stage.encode(pipeline.stage_of([found], stage.Provenance("recorded", "Made up.")))
