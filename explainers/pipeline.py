@@ -51,50 +51,66 @@ def explain(made: Pipeline, block: int = 0) -> Story:
 
 def _frames(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: int) -> list[PipelineFrame]:
     mine = bars[bars.writer == leader]
-    copies = _copies(bars, leader)
-    number = _begins(mine).cumsum()
+    tiles, begins = _tiles(mine), _begins(mine)
+    begun = tiles.where(
+        mine.event == "tile_begin"
+    )  # a tile that is no later than the one before is of another query tile
+    queries = (begun <= begun.ffill().shift().fillna(np.inf)).cumsum()
+    copies = _copies(bars, mine, leader)
     frames: list[PipelineFrame] = []
-    for at, part in mine.groupby(number, sort=True):
+    for at, part in mine.groupby(begins.cumsum(), sort=True):
         start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
-        first_tile = part.tile.iloc[0] if "tile" in part else pd.NA
-        of = -1 if pd.isna(first_tile) else int(first_tile)
-        meanwhile = bars[(bars.start_ns < end) & (bars.end_ns > start)]
-        begun = next(iter(part[part.event == "scores"].start_ns), start)
-        copied = copies[at - 1] if of >= 0 and at <= len(copies) and copies[at - 1][1] < begun else None
+        meanwhile, number = bars[(bars.start_ns < end) & (bars.end_ns > start)], int(queries[part.index[0]])
+        title = _title(part, int(tiles[part.index[0]]), number if queries.iloc[-1] > 1 else 0)
+        copied = copies.get(part.index[0], [])
         frames.append(
             {
-                "tile": int(at),
-                "title": (title := _title(part, of)),
-                "sentence": _said(made, part, flight, leader, title, begun - copied[1] if copied else None),
+                "tile": number if queries.iloc[-1] > 1 else int(at),
+                "title": title,
+                "sentence": _said(made, part, flight, leader, title, copied[3] - copied[1] if copied else None),
                 "lines": {str(place): int(n) for place, n in meanwhile.place.value_counts().items()},
                 "span": [start, end],
-                "copied": [copied[0], copied[1], leader, begun] if copied else [],
+                "copied": copied,
             }
         )
     return frames
 
 
+def _tiles(mine: pd.DataFrame) -> pd.Series:
+    """The key tile of each bar of a writer; -1 where it is of none."""
+    return mine.tile.fillna(-1).astype(int) if "tile" in mine else pd.Series(-1, index=mine.index)
+
+
 def _begins(mine: pd.DataFrame) -> pd.Series:
-    """Which bars of the leader begin a step: every key tile; every bar where there are none, as in a walk of pages."""
-    tile = mine.tile.fillna(-1).astype(int) if "tile" in mine else pd.Series(-1, index=mine.index)
+    """Which bars of the leader begin a step: every key tile, and what follows the last one; or every bar where there
+    are no tiles, as in a walk of pages."""
+    tile = _tiles(mine)
     if (mine.event == "tile_begin").any():
-        return mine.event == "tile_begin"
+        return mine.event.isin(["tile_begin", "write"])
     return tile != tile.shift(fill_value=-2) if (tile >= 0).any() else tile == -1
 
 
-def _title(part: pd.DataFrame, tile: int) -> str:
-    if tile >= 0:
-        return f"Key tile {tile}"
-    return phase_title(str(part.event.iloc[0])) if len(part) == 1 else "Before the first tile"
+def _title(part: pd.DataFrame, tile: int, query: int) -> str:
+    """Of a step. query: which query tile of its block it is in, 0 where there is but one."""
+    of = f"Query tile {query}: " if query else ""
+    first = str(part.event.iloc[0])
+    if first == "write" or (tile < 0 and len(part) == 1):
+        return of + (phase_title(first)[0].lower() + phase_title(first)[1:] if of else phase_title(first))
+    return f"{of}key tile {tile}".capitalize() if tile >= 0 else "Before the first tile"
 
 
-def _copies(bars: pd.DataFrame, leader: int) -> list[tuple[int, float]]:
-    """Who turned to the copy of a key tile, and when: of every tile in the order of the steps. It is the producer, or
-    the leader where all copy."""
+def _copies(bars: pd.DataFrame, mine: pd.DataFrame, leader: int) -> dict[Any, list[float]]:
+    """The bar that begins a key tile's step -> who turned to the copy of the tile, and when; the leader, and when it
+    began with the tile's scores. The n-th copy is of the n-th tile; the producer copies, or the leader where all do."""
     copies = bars[bars.event.isin(COPIES)]
     who = int(copies.writer.min()) if (copies.role == "producer").any() else leader
-    mine = copies[copies.writer == who]
-    return list(zip(mine.writer.astype(int), mine.start_ns.astype(float)))
+    turned, scores = copies[copies.writer == who].start_ns, mine[mine.event == "scores"].start_ns
+    tiles = mine.index[mine.event == "tile_begin"]
+    return {
+        tile: [float(who), float(began), float(leader), float(then)]
+        for tile, began, then in zip(tiles, turned, scores)
+        if began < then
+    }
 
 
 def _said(
@@ -105,9 +121,7 @@ def _said(
     start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
     part = part[part.event != part.role] if len(part) > 1 else part  # where its role begins is no phase
     spent = (part.end_ns - part.start_ns).groupby(part.event, sort=False).sum().sort_values(ascending=False)
-    most = ", ".join(
-        f"{phase_title(str(event))} ({figure(ns, 3)} ns)" for event, ns in spent[spent > 0][:LONGEST].items()
-    )
+    most = ", ".join(f"{_named(str(event))} ({figure(ns, 3)} ns)" for event, ns in spent[spent > 0][:LONGEST].items())
     said = f"{title}: {figure(end - start, 3)} ns of {made.noun} {leader}"
     said += f", most of it {most}." if len(part) > 1 else "."
     if ahead is not None:
@@ -116,6 +130,11 @@ def _said(
         return said
     share = pipelines.covered(flight, start, end) / (end - start) if end > start else 0.0
     return f"{said} Products are in flight for {share:.0%} of it."
+
+
+def _named(event: str) -> str:
+    """A phase as this page calls it: what a kernel does at a tile's two ends has no name of its own."""
+    return {"tile_begin": "Begin of tile", "tile_end": "End of tile"}.get(event) or phase_title(event)
 
 
 # ---- the stage ----
@@ -151,7 +170,7 @@ def view(stories: list[Story]) -> stage.View:
     }
     meta: PipelineMeta = {
         "rows": rows,
-        "events": [{"name": e, "title": phase_title(e.removesuffix("_done")), "kind": _kind(e)} for e in events],
+        "events": [{"name": e, "title": _named(e), "kind": _kind(e)} for e in events],
         "mhz": stories[0].made.mhz,
         "frames": stories[0].frames,
         "row_of": row_of,
@@ -164,7 +183,15 @@ def _kind(event: str) -> str:
     name = event.removesuffix("_done")
     if name.startswith(WAITS):
         return "wait"
-    kinds = {"scores": "S", "softmax": "P", "output": "O", "check_sums": "P", "load_q": "Q"}
+    kinds = {
+        "scores": "S",
+        "walk_k": "S",
+        "softmax": "P",
+        "check_sums": "P",
+        "output": "O",
+        "walk_v": "O",
+        "load_q": "Q",
+    }
     return kinds.get(name, "K" if "load" in name or "prefetch" in name else "other")
 
 
@@ -197,20 +224,29 @@ TABS = [stage.Tab("shares", "Where the time goes"), stage.Tab("perfetto", "Take 
 
 
 def summary(story: Story) -> str:
-    """How long the block took, how far its tensor cores were fed, and the observer effect."""
-    made, block = story.made, story.block
-    whole = float(story.bars.end_ns.max())
+    """How long the block took and for what, how far its tensor cores were fed, and the observer effect."""
+    made, block, mine = story.made, story.block, story.bars[story.bars.writer == story.leader]
     lost = f" {made.lost:,} marks did not fit." if made.lost else ""
-    said = f"{story.name}, block {block}: {figure(whole / 1e3)} us"
-    if made.request.kernel.tensor_products:
-        said += f"; products are under way for at most {pipelines.fed(made, block):.0%} of it"
+    said = f"{story.name}, block {block}: {figure(float(story.bars.end_ns.max()) / 1e3)} \u00b5s"
+    tiles, queries = int((mine.event == "tile_begin").sum()), int((mine.event == "write").sum())
+    if tiles:
+        said += f" for {count(max(queries, 1), 'query tile')}, {count(tiles, 'key tile')} in all"
+    said += "."
     needed = pipelines.multiplying(made, block)
     if needed is not None:
         there = pipelines.resident(made, block)
-        others = f", and {figure(there, 2)} blocks share them" if there > 1.05 else ""
-        free = f"{needed * (1 + made.overhead):.0%} if marks cost nothing"
-        said += f", and need its multiprocessor's tensor cores for {needed:.0%} ({free}){others}"
-    return f"{said}. The marks cost {made.overhead:+.1%}.{lost}"
+        others = f", which {figure(there, 2)} blocks share," if there > 1.05 else ""
+        said += f" Its products keep the tensor cores{others} busy for {needed:.0%} of that at least."
+    if not story.flight.empty:
+        said += f" Some product is unfinished for {pipelines.fed(made, block):.0%}."
+    return f"{said} {cost(made)}{lost}"
+
+
+def cost(made: Pipeline) -> str:
+    """The observer effect."""
+    if made.overhead < 0:
+        return f"With marks a run takes {-made.overhead:.1%} less: the compiler made other code of it."
+    return f"With marks a run takes {made.overhead:.1%} longer."
 
 
 def states(story: Story) -> list[stage.State]:
@@ -233,51 +269,53 @@ def questions(story: Story) -> list[stage.Question]:
     if len(mine) < 3:
         return []
     options = sorted(mine.index[:4])
-    why = f"{phase_title(mine.index[0])}: {figure(mine.iloc[0])} ns of {figure(mine.sum())}."
+    why = f"{_named(mine.index[0])}: {figure(mine.iloc[0])} ns of {figure(mine.sum())}, waits within it included."
     longest = stage.Question(
         "longest",
         f"With which of these is {story.made.noun} {story.leader} longest?",
         "options",
         options.index(mine.index[0]),
         why,
-        options=[phase_title(event) for event in options],
+        options=[_named(event) for event in options],
         step=len(story.frames) - 1,
         view="pipeline",
-        veils=("sentence", "picture", "tabs"),
+        veils=("sentence", "tabs"),
     )
     return [longest, *_meanwhile(story, mine.index[0])]
 
 
 def _meanwhile(story: Story, event: str) -> list[stage.Question]:
-    """What the next writer that computes is mostly at while the leader is at `event`: where that is clear, from a third
-    of its life on."""
+    """What the next writer that computes is mostly at while the leader is at `event`: where it is most of it, from a
+    third of its life on."""
     noun, bars = story.made.noun, story.bars
     others = sorted(int(n) for n in bars[bars.event == event].writer.unique() if n > story.leader)
     spans = bars[(bars.writer == story.leader) & (bars.event == event)]
     if not others or spans.empty:
         return []
     other = bars[(bars.writer == others[0]) & (bars.event != bars.role)]
+    best = (0.5, None, None)  # share of the span, span, ns of each event of the other
     for span in spans.iloc[len(spans) // 3 :].itertuples():
         shared = np.minimum(other.end_ns, span.end_ns) - np.maximum(other.start_ns, span.start_ns)
         spent = shared.clip(lower=0).groupby(other.event).sum().sort_values(ascending=False)
-        if len(spent) > 1 and spent.iloc[0] > 1.2 * spent.iloc[1]:
-            break
-    else:
+        if len(spent) > 1 and (share := spent.iloc[0] / (span.end_ns - span.start_ns)) > best[0]:
+            best = share, span, spent
+    _, span, spent = best
+    if span is None or spent is None:
         return []
     options = sorted(spent.index[:4])
     step = next(n for n, frame in enumerate(story.frames) if frame["span"][0] <= span.start_ns < frame["span"][1])
-    title, what, long = story.frames[step]["title"], phase_title(event), span.end_ns - span.start_ns
+    title, what, long = story.frames[step]["title"], _named(event), span.end_ns - span.start_ns
     return [
         stage.Question(
             "meanwhile",
             f"{title}: while {noun} {story.leader} is at {what}, at what is {noun} {others[0]} most?",
             "options",
             options.index(spent.index[0]),
-            f"{phase_title(spent.index[0])}: for {figure(spent.iloc[0], 3)} of these {figure(long, 3)} ns.",
-            options=[phase_title(name) for name in options],
+            f"{_named(spent.index[0])}: for {figure(spent.iloc[0], 3)} of these {figure(long, 3)} ns.",
+            options=[_named(name) for name in options],
             step=step,
             view="pipeline",
-            veils=("picture", "tabs"),
+            veils=("tabs",),
         )
     ]
 
@@ -289,12 +327,26 @@ def shares_table(story: Story) -> pd.DataFrame:
     return pd.DataFrame(
         {
             story.made.noun: table.writer.astype(str) + table.role.map(lambda r: f", {r}" if r else ""),
-            "at": table.event.map(phase_title),
+            "at": table.event.map(_named),
             "bars": table.bars,
             "ns": table.ns.round().astype(int),
             "share": [f"{share:.1%}" for share in table.share],
         }
     )
+
+
+def fed_sentences(story: Story) -> list[str]:
+    """How far the tensor cores are fed, and what that is compared with; nothing where products are not of 16 bits."""
+    made, needed = story.made, pipelines.multiplying(story.made, story.block)
+    if needed is None:
+        return []
+    share, free = needed * (there := pipelines.resident(made, story.block)), 1 + made.overhead
+    blocks = f"of {figure(there, 2)} blocks at once " if there > 1.05 else ""
+    return [
+        f"Products {blocks}need the tensor cores of a multiprocessor for {share:.1%} of the time, by the rule that "
+        "each takes as long as it does where nothing holds it up; without what the marks cost it would be "
+        f"{share * free:.1%}. Nsight Compute counts the same as cycles with the tensor pipe active."
+    ]
 
 
 def clocks_sentence(made: Pipeline) -> str:

@@ -55,7 +55,8 @@ def shares_tab(look: Look) -> list[Block]:
         for story in _stories(look)
         for block in (
             stage.heading(f"{story.name}, block {story.block}"),
-            stage.table(pipeline.shares_table(story), f"From a mark to the next one, {story.name}."),
+            *(stage.text(said) for said in pipeline.fed_sentences(story)),
+            stage.table(pipeline.shares_table(story), f"From a mark to the next one, waits included, {story.name}."),
         )
     ]
 
@@ -76,10 +77,18 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     problem = {"label": "Problem", "kind": "select", "options": recorded, "value": str(state["recorded"])}
     return {
         "recorded": problem | {"hidden": live},
-        "block": {"high": high, "disabled": "" if high else "there is only one"},
+        "block": {"label": f"Block of {high + 1}", "high": high, "disabled": "" if high else "there is only one"},
         "beneath": {"label": "Beneath", "options": {n: n for n in pipelines.possible_beneath(asked, state)}},
         **{name: {"hidden": True} for name in (*hidden, "preset", "what_if")},
     }
+
+
+def changed(asked: Asked, state: State, name: str) -> None:
+    """Another kernel's recordings begin at the first, and another recording at its first block."""
+    if name == "kernel":
+        state["recorded"] = 0
+    if name in ("kernel", "recorded"):
+        state["block"] = 0
 
 
 STORY = Story(
@@ -92,4 +101,5 @@ STORY = Story(
     make=make,
     parts={"shares": shares_tab, "perfetto": perfetto_tab},
     narrowed=narrowed,
+    changed=changed,
 )

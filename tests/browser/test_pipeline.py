@@ -44,7 +44,7 @@ def test_the_picture_follows_the_clock(visit, story):
         shown.columns["event"] == [e["name"] for e in shown.meta["events"]].index("softmax")
     )
     bars = np.flatnonzero(mine)
-    for step in (29, 30, 31, 3, len(story.frames) - 2):
+    for step in (29, 30, 31, 3, len(story.frames) - 3):
         go_to(page, step)
         page.wait_for_timeout(60)
         said, frame = read(page), story.frames[step]
@@ -53,7 +53,8 @@ def test_the_picture_follows_the_clock(visit, story):
         assert frame["sentence"] in said["labels"][0]
         begin, end = frame["span"]
         inside = [int(n) for n in bars if begin <= shown.columns["start"][n] < end]
-        assert f"key tile {frame['title'].split()[-1]}" in hover(  # the cursor's bar is in sight
+        what = f"key tile {frame['title'].split()[-1]}"
+        assert what in hover(  # the cursor's bar is in sight
             page, "Pipeline", row=int(shown.columns["row"][inside[0]]), bar=inside[0]
         )
     before = read(page)["step"]

@@ -139,7 +139,7 @@ export default function (host, { meta, columns }) {
     g.lineWidth = 1;
     g.textAlign = 'center';
     for (let ns = Math.ceil(shown[0] / step) * step; ns <= shown[1]; ns += step) {
-      const x = xOf(ns), said = step >= 1000 ? `${ns / 1000} us` : `${number(Math.round(ns))} ns`;
+      const x = xOf(ns), said = step >= 1000 ? `${ns / 1000} \u00b5s` : `${number(Math.round(ns))} ns`;
       g.globalAlpha = 0.25;
       g.fillRect(x, box.y, 1, box.h);
       g.globalAlpha = 1;
@@ -164,11 +164,14 @@ export default function (host, { meta, columns }) {
   };
   const label = step => `${frameAt(step)?.title ?? 'Nothing'}. ${frameAt(step)?.sentence ?? ''} ${rows.length} rows from 0 to ${number(Math.round(whole))} ns.`;
   const used = new Set(Array.from(event, n => events[n].kind));
-  const legend = [...SAID.filter(([kind]) => used.has(kind)).map(([kind, said]) => [`background:${TINT[kind]}`, said]), ...(used.has('wait') ? [['border:1px solid currentColor', 'waits']] : [])];
+  const legend = [...SAID.filter(([kind]) => used.has(kind)).map(([kind, said]) => [`background:${TINT[kind]}`, said]), ...(used.has('wait') ? [['border:1px solid currentColor', 'waits']] : []), ['', 'a bar lasts until the next mark, waits within it included']];
   const made = canvasView(host, { title: 'Pipeline', layout, draw, locate, describe, label, legend });
 
   // ---- zoom and pan ----
-  const canvas = host.querySelector('canvas'), middle = () => (shown[0] + shown[1]) / 2;
+  const canvas = host.querySelector('canvas'), middle = () => {  // of the step, where it is in sight
+    const band = frameAt(hub.step)?.span ?? [0, 0], at = (band[0] + band[1]) / 2;
+    return at > shown[0] && at < shown[1] ? at : (shown[0] + shown[1]) / 2;
+  };
   const all = () => { show(0, whole); made.draw(); }, times = factor => { zoom(factor, middle()); made.draw(); };
   host.dataset.zooms = '';  // + - and 0 are its own (keys.js)
   host.querySelector('.foot').append(element('div', { class: 'grid-foot' }, element('span', { class: 'zoom', role: 'group', 'aria-label': 'Zoom' }, 'zoom ',
@@ -183,13 +186,16 @@ export default function (host, { meta, columns }) {
     zoom(e.deltaY > 0 ? 1.25 : 0.8, nsOf(inPicture(e)));
     made.draw();
   });
-  on('pointerdown', e => { held = { x: e.clientX, shown: [...shown] }; });
+  on('pointerdown', e => { held = { x: e.clientX, shown: [...shown], moved: false }; });
   on('pointermove', e => {
     if (!held || !e.buttons) { held = null; return; }
+    held.moved ||= Math.abs(e.clientX - held.x) > 4;
+    if (!held.moved) return;
     const ns = ((held.x - e.clientX) / box.w) * (held.shown[1] - held.shown[0]);
     show(held.shown[0] + ns, held.shown[1] + ns);
     made.draw();
   });
+  canvas.addEventListener('click', e => { if (held?.moved) e.stopImmediatePropagation(); }, true);  // a drag pins nothing
   on('keydown', e => {
     if (e.key === '+' || e.key === '=') zoom(0.8, middle());
     else if (e.key === '-') zoom(1.25, middle());
