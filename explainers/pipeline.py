@@ -245,7 +245,7 @@ def summary(story: Story) -> str:
 def cost(made: Pipeline) -> str:
     """The observer effect."""
     if made.overhead < 0:
-        return f"With marks a run takes {-made.overhead:.1%} less: the compiler made other code of it."
+        return f"With marks a run takes {-made.overhead:.1%} less: it is another build, which may be laid out better."
     return f"With marks a run takes {made.overhead:.1%} longer."
 
 
