@@ -21,7 +21,7 @@ export function makeMessages() {
       if (!more.length && !over) return;
       told = [...told, ...more];
       over = false;
-      put('told', ...(told.length ? [element('p', { class: 'note info', role: 'alert' }, `Not all of the link could be taken. ${told.join(' ')} `,
+      put('told', ...(told.length ? [element('p', { class: 'note info', role: 'alert' }, `Not all that was asked for could be taken. ${told.join(' ')} `,
         button('Dismiss', () => put('told'), { class: 'quiet' }))] : []));
     },
     // A change that would show more (asking.py), or none; take(set) makes it.
