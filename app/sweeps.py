@@ -15,11 +15,10 @@ import numpy as np
 import pandas as pd
 
 from explainers import precision, rounding, stories
-from kernels import catalog
 from kernels.core.fields import fields_of
 from kernels.core.remembered import of_recordings
 from kernels.core.request import Request, Scope
-from kernels.errors import WarpglassError
+from kernels.errors import BackendUnavailable, WarpglassError
 from kernels.run import execute, workers
 from kernels.timing import tables
 from kernels.timing.tables import Provenance
@@ -72,7 +71,7 @@ def record(device: Any, requests: Iterable[Request]) -> Path:
                     print(f"{one.kernel.name}, {field} {getattr(one.problem, field)}: {error}", file=sys.stderr)
                     continue
                 spec, codes[one.kernel.name] = one.kernel, one.kernel.code_hash
-                said = {"kernel": spec.name, "code_hash": spec.code_hash, "field": field}
+                said = {"name": spec.name, "code_hash": spec.code_hash, "field": field}
                 rows.append(table.rename(columns={field: "value"}).assign(**said))
     return tables.save(
         pd.concat(rows, ignore_index=True), tables.path_of(KIND, device.name), tables.provenance(device, codes)
@@ -81,27 +80,20 @@ def record(device: Any, requests: Iterable[Request]) -> Path:
 
 @of_recordings(lru_cache(maxsize=1))
 def recorded() -> tuple[pd.DataFrame, Provenance] | None:
-    """The newest recorded table's rows of kernels' present code, and where it is from; None if there are none."""
-    here = {name: spec.code_hash for name, spec in catalog.KERNELS.items()}
-    for table, where in tables.recorded(KIND).values():
-        present = table[table.code_hash == table.kernel.map(here)].reset_index(drop=True)
-        if len(present):
-            return present, where
-    return None
+    """What is recorded of kernels' present code, as tables.of_present_code gives it."""
+    return tables.of_present_code(KIND)
 
 
 def recorded_sweep(table: pd.DataFrame, field: str) -> pd.DataFrame:
     """The recorded rows of a sweep as precision.sweep_table has them, a type with its kernel's name."""
     mine = table[table.field == field].rename(columns={"value": field})
-    mine = mine.assign(**{"computes in": mine["computes in"] + ", " + mine.kernel})
+    mine = mine.assign(**{"computes in": mine["computes in"] + ", " + mine["name"]})
     if (mine[field] % 1 == 0).all():
         mine[field] = mine[field].astype(np.int64)
     return mine[[field, "computes in", "RMS error of O", "relative error", "most of it"]].reset_index(drop=True)
 
 
 if __name__ == "__main__":
-    from kernels.errors import BackendUnavailable
-
     try:
         print(record(workers.survey().pick("gpu"), asked()))
     except BackendUnavailable as error:

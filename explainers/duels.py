@@ -44,7 +44,7 @@ def chart(timed: pd.DataFrame) -> alt.TopLevelMixin:
         shape=[f"head_dim {row.head_dim}{', causal' if row.causal else ''}" for _, row in plain.iterrows()]
     )
     kernels = list(dict.fromkeys(plain["name"]))
-    rows = plain[["name", "shape", "seq_len", "ratio", "ratio_low", "ratio_high", "tflops", "peer_tflops"]]
+    rows = plain[["name", "shape", "seq_len", "ratio", "tflops", "peer_tflops"]]
     lines = (
         alt.Chart(rows)
         .mark_line(point=True)

@@ -61,26 +61,28 @@ class Grid:
 
 def recorded(timeline: Timeline) -> Schedule:
     """The Schedule of a measured or recorded timeline."""
-    start, end = timeline.table.start_ns / 1000, timeline.table.end_ns / 1000
-    table = timeline.table[["launch", "block", "sm"]].assign(start=start, end=end, begins=start, ends=end, head=start)
     said = (
         f"{timeline.provenance.capitalize()} on {timeline.device}, {timeline.date}: a build of its own notes when each "
         "block began and ended, and on which multiprocessor."
     )
-    return Schedule(table, "µs", timeline.multiprocessors, timeline.device, said)
+    return _timed(timeline.table, timeline.multiprocessors, timeline.device, said)
 
 
 def marked(made: Pipeline) -> Schedule:
     """The Schedule of a run of a marks build, whose writers noted when they began and ended."""
-    blocks = made.writers.groupby(["launch", "block"])
-    table = blocks.agg(sm=("sm", "first"), start=("start_ns", "min"), end=("end_ns", "max")).reset_index()
-    start, end = table.start / 1000, table.end / 1000
-    table = table.assign(start=start, end=end, begins=start, ends=end, head=start)
+    table = made.blocks.reset_index()
     said = (
         f"Recorded on {made.device}, {made.date}: a run of the marks build, each block from when its first {made.noun} "
         "begins until its last one ends."
     )
-    return Schedule(table, "µs", int(table.sm.max()) + 1, made.device, said)
+    return _timed(table, int(table.sm.max()) + 1, made.device, said)
+
+
+def _timed(table: pd.DataFrame, multiprocessors: int, gpu: str, said: str) -> Schedule:
+    """The Schedule of blocks whose times are known. table: launch, block, sm, start_ns, end_ns."""
+    start, end = table.start_ns / 1000, table.end_ns / 1000
+    spans = table[["launch", "block", "sm"]].assign(start=start, end=end, begins=start, ends=end, head=start)
+    return Schedule(spans, "µs", multiprocessors, gpu, said)
 
 
 def in_launch_order(plan: Plan, multiprocessors: int, gpu: str) -> Schedule:
@@ -139,10 +141,15 @@ def view(request: Request, live: tuple[int, str] | None = None, offers: bool = F
     it. offers: whether the page's choices are the problem's fields and the kernel's constants, so that it can go to a
     problem whose timeline is recorded."""
     schedule = schedule_of(request, live)
-    made = explain(request, schedule)
-    own: dict[str, Any] = {**made.meta, "frames": made.frames, "clock": True, "state": [asdict(s) for s in made.states]}
+    made = drawn(explain(request, schedule))
     if offers and not schedule.timed and (found := _recorded(request.kernel)):
-        own["recorded"] = found
+        made.meta["recorded"] = found
+    return made
+
+
+def drawn(made: Grid) -> stage.View:
+    """A Grid as a picture with steps of its own."""
+    own: dict[str, Any] = {**made.meta, "frames": made.frames, "clock": True, "state": [asdict(s) for s in made.states]}
     return stage.View("grid", "grid", "Whole grid", own, made.columns)
 
 

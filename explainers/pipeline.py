@@ -1,7 +1,7 @@
 """Pipeline: what each warp or warpgroup of a block was at, nanosecond by nanosecond, as a GPU's marks build noted it; a
 key tile of the first one that computes a step."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,9 +52,8 @@ def explain(made: Pipeline, block: int = 0) -> Story:
 def _frames(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: int) -> list[PipelineFrame]:
     mine = bars[bars.writer == leader]
     tiles, begins = _tiles(mine), _begins(mine)
-    begun = tiles.where(
-        mine.event == "tile_begin"
-    )  # a tile that is no later than the one before is of another query tile
+    begun = tiles.where(mine.event == "tile_begin")
+    # A tile that is no later than the one before is of another query tile.
     queries = (begun <= begun.ffill().shift().fillna(np.inf)).cumsum()
     copies = _copies(bars, mine, leader)
     frames: list[PipelineFrame] = []
@@ -128,8 +127,7 @@ def _said(
         said += f" Its copy began {figure(ahead, 3)} ns before its scores."
     if flight.empty:
         return said
-    share = pipelines.covered(flight, start, end) / (end - start) if end > start else 0.0
-    return f"{said} Products are in flight for {share:.0%} of it."
+    return f"{said} Products are in flight for {pipelines.covered(flight, start, end):.0%} of it."
 
 
 def _named(event: str) -> str:
@@ -149,15 +147,15 @@ def view(stories: list[Story]) -> stage.View:
     events = list(dict.fromkeys(event for story in stories for event in story.bars.event))
     for story in stories:
         for writer in story.writers:
-            mine, roles = story.bars[story.bars.writer == writer], [r for r in story.bars.role if r]
+            mine = story.bars[story.bars.writer == writer]
             role = next((r for r in mine.role if r), "")
-            name = f"{story.made.noun} {writer}" + (f", {role}" if role and roles else "")
+            name = f"{story.made.noun} {writer}" + (f", {role}" if role else "")
             rows.append({"name": name, "kernel": story.name, "flight": False})
             if story is stories[0]:
                 row_of[writer] = len(rows) - 1
             parts.append(mine.assign(row=len(rows) - 1))
             for event, flying in story.flight[story.flight.writer == writer].groupby("event", sort=False):
-                rows.append({"name": f"{phase_title(str(event))} in flight", "kernel": story.name, "flight": True})
+                rows.append({"name": f"{_named(str(event))} in flight", "kernel": story.name, "flight": True})
                 parts.append(flying.assign(row=len(rows) - 1))
     bars = pd.concat(parts, ignore_index=True).sort_values(["row", "start_ns"], kind="stable")
     tile = bars.tile if "tile" in bars else pd.Series(pd.NA, index=bars.index)
@@ -214,10 +212,8 @@ def stage_of(stories: list[Story], provenance: stage.Provenance) -> stage.Stage:
 def whole_grid(story: Story, named: bool) -> stage.View:
     """Every block of the run on its multiprocessor, with steps of its own. named: whether the kernel is said."""
     request = story.made.request
-    made = grid.explain(request, grid.marked(story.made), traced=False)
-    own = {**made.meta, "frames": made.frames, "clock": True, "state": [asdict(state) for state in made.states]}
-    title = f"Whole grid, {story.name}" if named else "Whole grid"
-    return stage.View("grid", f"grid_{story.name}" if named else "grid", title, own, made.columns)
+    drawn = grid.drawn(grid.explain(request, grid.marked(story.made), traced=False))
+    return replace(drawn, id=f"grid_{story.name}", title=f"Whole grid, {story.name}") if named else drawn
 
 
 TABS = [stage.Tab("shares", "Where the time goes"), stage.Tab("perfetto", "Take it along")]
@@ -258,7 +254,7 @@ def states(story: Story) -> list[stage.State]:
     ]
     if story.flight.empty:
         return found
-    shares = [pipelines.covered(story.flight, a, b) / (b - a) if b > a else 0.0 for a, b in spans]
+    shares = [pipelines.covered(story.flight, start, end) for start, end in spans]
     return [*found, stage.State("products in flight", [f"{share:.0%}" for share in shares])]
 
 

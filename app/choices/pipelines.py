@@ -70,9 +70,9 @@ def possible_beneath(asked: Asked, state: State) -> list[str]:
     if live(state):
         kind = asked.spec_of(state).problem_type
         names = [name for name, spec in asked.kernels.items() if spec.problem_type is kind]
-        return [ALONE, *(name for name in names if name != state["kernel"])]
-    problem = chosen(state).request.problem
-    names = list(dict.fromkeys(e.request.kernel.name for e in recorded() if e.request.problem == problem))
+    else:
+        problem = chosen(state).request.problem
+        names = list(dict.fromkeys(e.request.kernel.name for e in recorded() if e.request.problem == problem))
     return [ALONE, *(name for name in names if name != state["kernel"])]
 
 

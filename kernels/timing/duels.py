@@ -88,13 +88,8 @@ def record(
 
 
 def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
-    """The newest recorded table's rows of kernels' present code, and where it is from; None if there are none."""
-    here = {name: spec.code_hash for name, spec in catalog.KERNELS.items()}
-    for made, where in tables.recorded(KIND).values():
-        present = made[made.code_hash == made["name"].map(here)].reset_index(drop=True)
-        if len(present):
-            return present, where
-    return None
+    """What is recorded of kernels' present code, as tables.of_present_code gives it."""
+    return tables.of_present_code(KIND)
 
 
 def meet(problem: SixteenBitProblem, kernels: Sequence[str], peer: str = PEER) -> list[dict[str, Any]]:

@@ -54,6 +54,12 @@ class Pipeline:
         return self.marks_ms / self.timed_ms - 1
 
     @property
+    def blocks(self) -> pd.DataFrame:
+        """sm, start_ns and end_ns of each (launch, block): from its first writer's begin to its last one's end."""
+        each = self.writers.groupby(["launch", "block"])
+        return each.agg(sm=("sm", "first"), start_ns=("start_ns", "min"), end_ns=("end_ns", "max"))
+
+    @property
     def noun(self) -> str:
         """What a writer writes for."""
         return "warpgroup" if self.every > 32 else "warp"
@@ -228,9 +234,8 @@ def fed(made: Pipeline, block: int, launch: int = 0) -> float:
     spans = in_flight(shown)
     if spans.empty:
         spans = shown[shown.event.isin(["scores", "output"])]
-    mine = made.writers[(made.writers.block == block) & (made.writers.launch == launch)]
-    start, end = float(mine.start_ns.min()), float(mine.end_ns.max())
-    return covered(spans, start, end) / (end - start) if end > start else 0.0
+    mine = made.blocks.loc[(launch, block)]
+    return covered(spans, float(mine.start_ns), float(mine.end_ns))
 
 
 def multiplying(made: Pipeline, block: int, launch: int = 0) -> float | None:
@@ -240,8 +245,8 @@ def multiplying(made: Pipeline, block: int, launch: int = 0) -> float | None:
         return None
     shown = bars(made, block, launch)
     products = shown[shown.event.isin(["scores", "output"])]
-    mine = made.writers[(made.writers.block == block) & (made.writers.launch == launch)]
-    cycles = float(mine.end_ns.max() - mine.start_ns.min()) * made.mhz / 1e3
+    mine = made.blocks.loc[(launch, block)]
+    cycles = float(mine.end_ns - mine.start_ns) * made.mhz / 1e3
     constants = made.request.constants
     rows = constants["BLOCK_Q"] / products.writer.nunique()
     flops = 2 * rows * constants["BLOCK_KV"] * made.request.problem.head_dim * len(products)
@@ -250,21 +255,20 @@ def multiplying(made: Pipeline, block: int, launch: int = 0) -> float | None:
 
 def resident(made: Pipeline, block: int, launch: int = 0) -> float:
     """How many blocks its multiprocessor has, on average, while a block is there."""
-    every = made.writers[made.writers.launch == launch].groupby("block")
-    spans = every.agg(sm=("sm", "first"), start=("start_ns", "min"), end=("end_ns", "max"))
-    mine = spans.loc[block]
-    there = spans[spans.sm == mine.sm]
-    shared = np.minimum(there.end, mine.end) - np.maximum(there.start, mine.start)
-    return float(shared.clip(lower=0).sum() / (mine.end - mine.start))
+    every = made.blocks.loc[launch]
+    mine = every.loc[block]
+    there = every[every.sm == mine.sm]
+    shared = np.minimum(there.end_ns, mine.end_ns) - np.maximum(there.start_ns, mine.start_ns)
+    return float(shared.clip(lower=0).sum() / (mine.end_ns - mine.start_ns))
 
 
 def covered(spans: pd.DataFrame, start: float, end: float) -> float:
-    """How much of a time some span (start_ns, end_ns) covers."""
+    """The share of a time that some span (start_ns, end_ns) covers."""
     found, until = 0.0, start
     for begin, stop in sorted(zip(spans.start_ns.clip(start, end), spans.end_ns.clip(start, end))):
         found += max(0.0, stop - max(begin, until))
         until = max(until, stop)
-    return found
+    return found / (end - start) if end > start else 0.0
 
 
 def shares(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:

@@ -133,6 +133,19 @@ def recorded(kind: str) -> dict[str, tuple[pd.DataFrame, Provenance]]:
     return dict(sorted(_look(kind)[0].items(), key=lambda item: item[1][1].date, reverse=True))
 
 
+def of_present_code(kind: str) -> tuple[pd.DataFrame, Provenance] | None:
+    """The newest recorded table that has rows (name, code_hash) of kernels' present code: these, and where it is from;
+    None if there is none."""
+    from kernels import catalog
+
+    here = {name: spec.code_hash for name, spec in catalog.KERNELS.items()}
+    for table, where in recorded(kind).values():
+        present = table[table.code_hash == table["name"].map(here)].reset_index(drop=True)
+        if len(present):
+            return present, where
+    return None
+
+
 def left_out(kind: str) -> list[str]:
     """Why recorded tables of a kind are not shown, a sentence for each: of another format, or not readable."""
     return _look(kind)[1]
