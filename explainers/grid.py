@@ -72,8 +72,8 @@ def marked(made: Pipeline) -> Schedule:
     """The Schedule of a run of a marks build, whose writers noted when they began and ended."""
     table = made.blocks.reset_index()
     said = (
-        f"Recorded on {made.device}, {made.date}: a run of the marks build, each block from when its first {made.noun} "
-        "begins until its last one ends."
+        f"{made.provenance.capitalize()} on {made.device}, {made.date}: a run of the marks build, each block from when "
+        f"its first {made.noun} begins until its last one ends."
     )
     return _timed(table, int(table.sm.max()) + 1, made.device, said)
 

@@ -33,9 +33,10 @@ def what(state: State, backend: str) -> Look:
 def make(look: Look) -> Stage:
     stories = _stories(look)
     made = stories[0].made
-    label = "measured" if made.request.backend == "gpu" else "recorded"
-    said = f"Times {label} on {made.device}, {made.date}, by the marks build. {pipeline.clocks_sentence(made)}"
-    return pipeline.stage_of(stories, stage.Provenance(label, said))
+    said = (
+        f"Times {made.provenance} on {made.device}, {made.date}, by the marks build. {pipeline.clocks_sentence(made)}"
+    )
+    return pipeline.stage_of(stories, stage.Provenance(made.provenance, said))
 
 
 def _stories(look: Look) -> list[pipeline.Story]:

@@ -82,6 +82,10 @@ class Launch:
         """Threads per block."""
         return self.block[0] * self.block[1] * self.block[2]
 
+    def groups(self, threads: int) -> int:
+        """How many groups of so many threads a block has, such as warps; the last may be smaller."""
+        return -(-self.threads // threads)
+
     @property
     def blocks(self) -> int:
         return self.grid[0] * self.grid[1] * self.grid[2]

@@ -60,6 +60,11 @@ class Pipeline:
         return each.agg(sm=("sm", "first"), start_ns=("start_ns", "min"), end_ns=("end_ns", "max"))
 
     @property
+    def provenance(self) -> str:
+        """measured, if it was made here; recorded."""
+        return "measured" if self.request.backend == "gpu" else "recorded"
+
+    @property
     def noun(self) -> str:
         """What a writer writes for."""
         return "warpgroup" if self.every > 32 else "warp"
@@ -91,7 +96,7 @@ def pipeline(request: Request) -> Pipeline:
 
 def capacity(plan: Any, every: int) -> int:
     """Marks that each writer may write, so that all fit into BYTES."""
-    writers = sum(step.blocks * -(-step.threads // every) for step in plan.launches)
+    writers = sum(step.blocks * step.groups(every) for step in plan.launches)
     return max(1, min(CAPACITY, BYTES // (16 * writers)))
 
 

@@ -224,6 +224,7 @@ def test_where_a_gpu_is_the_chosen_problem_is_measured(recorded, overlap, monkey
     monkeypatch.setattr(page, "made_here", lambda request: asked.append(request) or replace(overlap, request=request))
     made = page.make(look)
     assert asked == list(look.requests) and made.provenance.label == "measured"
+    assert [v.meta["said"].split(" on ")[0] for v in made.views if v.kind == "grid"] == ["Measured", "Measured"]
     page.shares_tab(look)
     assert len(asked) == 2  # what a tab shows is not measured again
     state |= {"backend": "recorded"}

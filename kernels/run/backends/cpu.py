@@ -137,7 +137,7 @@ def launch_marks(build: Build, plan: Plan, arrays: dict[str, np.ndarray], every:
     time here, so every clock is 0."""
     library, found = _library(build.path), []
     for number, step in enumerate(plan.launches):
-        writers = -(-step.threads // every)
+        writers = step.groups(every)
         total = step.blocks * writers
         made = Marked(
             number, writers, np.zeros((total, capacity), MARK), np.zeros(total, np.uint32), np.zeros(total, CLOCKS)

@@ -189,7 +189,7 @@ def launch_marks(
 
     with errors():
         on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
-        writers = [-(-step.threads // every) for step in plan.launches]
+        writers = [step.groups(every) for step in plan.launches]
         buffers = []
         for step, number in zip(plan.launches, writers):
             total, sizes = step.blocks * number, (capacity * MARK.itemsize, COUNT.itemsize, CLOCKS.itemsize)
