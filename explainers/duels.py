@@ -9,6 +9,7 @@ from explainers import palette, stage
 from explainers.glossary import count
 from explainers.palette import kernel_colour
 from explainers.stage import Block
+from kernels.timing import duels
 from kernels.timing.tables import Provenance
 
 SCORES = {"random": "normal", "rising": "rising", "sink": "one far above", "low_rank": "of low rank"}
@@ -16,7 +17,8 @@ SCORES = {"random": "normal", "rising": "rising", "sink": "one far above", "low_
 
 def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
     """What is shown of a recorded table of duels (timing.duels) whose rows are of kernels' present code."""
-    timed = made[made.status == "ok"]
+    ran = made[made.status == "ok"]
+    timed = ran[duels.as_tuned(ran)]
     said = (
         f"Recorded on {where.device}, {where.date}: both run again and again in one process and take turns, since a "
         "chip that is limited by power is slower beside a fast neighbour: so cuDNN's own figure differs from kernel to "
@@ -28,6 +30,38 @@ def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
         *(stage.text(sentence(name, part)) for name, part in timed.groupby("name", sort=False)),
         stage.chart(chart(timed), "How many times as fast as cuDNN each kernel is, over the tokens", said),
         stage.table(table(timed), "Every problem, with the least and the largest ratio of the rounds."),
+        *(block for name, part in ran.groupby("name", sort=False) for block in price(name, part)),
+    ]
+
+
+def price(name: str, ran: pd.DataFrame) -> list[Block]:
+    """What a kernel's error and its speed are at each value of the constant that trades one for the other, on every
+    kind of scores; nothing of a kernel that was run with its own constants alone."""
+    others = ran[~duels.as_tuned(ran)]
+    if others.empty:
+        return []
+    rows = ran[ran.problem.isin(others.problem)]
+    value = rows.settings.str.extract(rf"\b{duels.PRICED}=(\d+)", expand=False).astype(int)
+    rows = rows.assign(value=value, rms=rows.rms_error / rows.peer_rms_error).sort_values("value")
+    worst, slowest = rows.groupby("value").rms.max(), rows.groupby("value").ratio.min()
+    each = "; ".join(f"{v:,}: {worst[v]:.2f} times and {slowest[v]:.2f}" for v in worst.index)
+    shown = [
+        {
+            "scores": _scores(row),
+            duels.PRICED: row.value,
+            "TFLOP/s": f"{row.tflops:.0f}",
+            "ratio": f"{row.ratio:.3f}",
+            "RMS error": f"{row.rms:.3f}",
+        }
+        for _, row in rows.sort_values(["problem", "value"]).iterrows()
+    ]
+    return [
+        stage.heading(f"What accuracy costs {name}"),
+        stage.text(
+            f"Its largest RMS error and its lowest speed over {count(rows.problem.nunique(), 'kind')} of scores, both "
+            f"as multiples of cuDNN's, for each {duels.PRICED}. {each}."
+        ),
+        stage.table(pd.DataFrame(shown), f"{name} with each {duels.PRICED}, on every kind of scores."),
     ]
 
 

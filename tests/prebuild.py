@@ -33,8 +33,7 @@ def wanted(what: str, names: list[str]) -> Iterator[tuple[Request, Mode]]:
         yield from ((made, mode) for made in pipeline_files.asked() for mode in (Mode.MARKS, Mode.TIMED))
     if what == "duels":
         for problem in duels.problems():
-            for name in duels.names():
-                settings = catalog.KERNELS[name].settings_for(problem)
+            for name, settings in duels.entries(problem):
                 yield Request(catalog.KERNELS[name], problem, tuple(settings.items()), backend="gpu"), Mode.TIMED
     if what == "bench":
         for point in bench.recorded_points():

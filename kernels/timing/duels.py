@@ -6,6 +6,7 @@ slow one. So each ratio is of two that met in the same seconds. For ROUNDS round
 run for SECONDS, over three sets of arrays; its time of the round is the mean of its runs. Errors are against float64.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from itertools import product
@@ -27,6 +28,7 @@ from kernels.timing.rows import SIZES, problem_text, settings_text
 KIND = "duels"
 PEER = "sdpa_cudnn"
 FROM_RUNG = 11
+PRICED = "THRESHOLD"  # a constant that trades accuracy for time, in the kernels that have it
 TOKENS, WIDTH = 16384, 2048  # batch * seq_len and num_heads * head_dim of the square problems
 ROUNDS, SECONDS, SETS = 5, 0.05, 3
 TIME_LIMIT = 300.0  # seconds for one problem
@@ -51,14 +53,34 @@ def problems() -> list[SixteenBitProblem]:
             made.append(SixteenBitProblem(length, head_dim, batch, heads, causal, dtype))
     for length, causal in product((4096, 16384, 32768), (False, True)):
         made.append(SixteenBitProblem(length, 128, 1, 64, causal, "bfloat16", num_kv_heads=8))
+    return [*made, *(problem for problem in distributions() if problem not in made)]
+
+
+def distributions() -> list[SixteenBitProblem]:
+    """Scores of five kinds at 4,096 tokens: random, rising along the keys, one token far above, of low rank, four times
+    as large."""
     plain = SixteenBitProblem(4096, 128, 4, 16)
-    made += [replace(plain, scores=scores) for scores in ("rising", "sink", "low_rank")]
-    return [*made, replace(plain, score_scale=4.0)]
+    kinds = [replace(plain, scores=scores) for scores in ("random", "rising", "sink", "low_rank")]
+    return [*kinds, replace(plain, score_scale=4.0)]
 
 
 def names() -> list[str]:
     """The kernels that meet the peer: the rungs that overlap products and softmax."""
     return [name for name, spec in catalog.of_problem(SixteenBitProblem).items() if spec.rung >= FROM_RUNG]
+
+
+def entries(problem: SixteenBitProblem) -> list[tuple[str, dict[str, int]]]:
+    """(kernel, its constants) of all that meet the peer on a problem: each kernel as it is tuned, and on each of the
+    distributions with every other value of PRICED too."""
+    made = []
+    for name in names():
+        spec = catalog.KERNELS[name]
+        tuned = spec.settings_for(problem)
+        made.append((name, tuned))
+        values = next((c.values for c in spec.constants if c.name == PRICED), ())
+        if problem in distributions():
+            made += [(name, tuned | {PRICED: value}) for value in values if value != tuned[PRICED]]
+    return made
 
 
 def record(
@@ -71,12 +93,15 @@ def record(
     codes = {name: catalog.KERNELS[name].code_hash for name in names()}
     kept = pd.DataFrame(columns=list(COLUMNS))
     if path.exists() and not anew:
-        kept = tables.load(path)[0]
-        kept = kept[kept.code_hash.isin(codes.values())]
+        made, where = tables.load(path)
+        kept = made[made.code_hash.isin(codes.values()) & (where.driver == device.driver)]
     rows = kept.to_dict("records")
     for number, problem in enumerate(asked):
-        there = set(kept[kept.problem == problem_text(problem)]["name"])
-        wanted = [name for name in codes if name not in there]
+        here = kept[kept.problem == problem_text(problem)]
+        there = set(zip(here["name"], here.settings))
+        wanted = [
+            (name, chosen) for name, chosen in entries(problem) if (name, settings_text(chosen.items())) not in there
+        ]
         progress(number, len(asked), problem.size)
         if not wanted:
             continue
@@ -92,20 +117,33 @@ def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
     return tables.of_present_code(KIND)
 
 
-def meet(problem: SixteenBitProblem, kernels: Sequence[str], peer: str = PEER) -> list[dict[str, Any]]:
-    """A row for each kernel against the peer on a problem. Runs in the GPU's worker."""
+def as_tuned(made: pd.DataFrame) -> pd.Series:
+    """Whether each row is of the constants that its kernel is tuned to on its problem."""
+    own = []
+    for name, settings, problem in zip(made["name"], made.settings, made.problem):
+        spec = catalog.KERNELS[name]
+        tuned = spec.settings_for(spec.problem_type(**json.loads(problem)))
+        own.append(settings == settings_text(tuned.items()))
+    return pd.Series(own, made.index, dtype=bool)
+
+
+def meet(
+    problem: SixteenBitProblem, kernels: Sequence[tuple[str, dict[str, int]]], peer: str = PEER
+) -> list[dict[str, Any]]:
+    """A row for each kernel, with its constants, against the peer on a problem. Runs in the GPU's worker."""
     with gpu.errors():
         inputs = problem.inputs()
         other = peers.Peer(peer, problem, inputs)
         q, k, v = inputs.values()
         true, _ = reference.grouped_tensors(q, k, v, problem.scale, problem.causal, "cuda")
         others = _errors(other.first_run()["o"], true)
-        return [_row(problem, name, peer, inputs, other, true, others) for name in kernels]
+        return [_row(problem, name, settings, peer, inputs, other, true, others) for name, settings in kernels]
 
 
 def _row(
     problem: SixteenBitProblem,
     name: str,
+    settings: dict[str, int],
     peer: str,
     inputs: dict[str, np.ndarray],
     other: peers.Peer,
@@ -118,7 +156,6 @@ def _row(
     made |= {key: value for key, value in asdict(problem).items() if key in COLUMNS}
     made |= {"num_kv_heads": problem.kv_heads}
     try:
-        settings = spec.settings_for(problem)
         request = Request(spec, problem, tuple(settings.items()), backend="gpu")
         ours = protocol.Kernel(request, inputs)
         mine = _errors(ours.first_run()["o"], true)
