@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from explainers import precision, rounding, stories
+from explainers import precision, rounding, stories, tiling
 from kernels.core.fields import fields_of
 from kernels.core.remembered import of_recordings
 from kernels.core.request import Request, Scope
@@ -52,7 +52,8 @@ def asked(backend: str = "gpu") -> list[Request]:
     for spec, changes in wanted:
         fields = {name: value for name, value in BEGIN.items() if name in fields_of(spec.problem_type)}
         problem = spec.problem_type(**{**fields, **changes})
-        found[Request(spec, problem, tuple(spec.settings_for(problem).items()), Scope(), backend)] = None
+        one_group = {c.name: 1 for c in spec.constants if c.name == tiling.GROUPS}  # one that a replay can follow
+        found[Request(spec, problem, tuple(spec.settings_for(problem, one_group).items()), Scope(), backend)] = None
     return list(found)
 
 

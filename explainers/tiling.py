@@ -27,6 +27,7 @@ from kernels.trace.probes import Sites, sites_of
 from kernels.trace.steps import Steps
 
 ITEM = "query tile"  # what the scope of a kernel that this story can show counts
+GROUPS = "KEY_GROUPS"  # the constant that says how many groups of warps share rows, each with keys of its own
 WANTS = ("score", "p", "m", "l", "rescale", "o")
 # What a tensor's rows and columns count, and its role -> its place in the picture: of the first such tensor, of the
 # second.
@@ -125,7 +126,14 @@ def tiles_of(request: Request) -> tuple[int, int, int]:
 
 
 def query_rows(request: Request) -> tuple[int, int, int]:
-    """The head (counted over the whole batch), first row and end row of the scope's first query tile."""
+    """The head (counted over the whole batch), first row and end row of the scope's first query tile. ProblemError of
+    a build whose groups of warps walk a row's keys at once: what follows a row here follows one m, l and O."""
+    groups = request.constants.get(GROUPS, 1)
+    if groups > 1:
+        raise ProblemError(
+            f"With {GROUPS}={groups} so many groups of warps walk a row's keys at once, each with an m, l and O of its "
+            f"own, and this page follows one. Choose {GROUPS}=1; Timing and Occupancy show both."
+        )
     rows, tiles, n = tiles_of(request)
     head, tile = divmod(request.scope.first, tiles)
     return head, tile * rows, min(n, (tile + 1) * rows)

@@ -27,11 +27,17 @@ def find(name: str) -> KernelSpec:
     """The KernelSpec of that name, or of the .cu at that path; ProblemError with the names there are."""
     if name.endswith(".cu"):
         return load_kernel(name)
+    name = present_name(name)
     if name not in KERNELS:
         raise ProblemError(
             f"There is no kernel {name!r}; there are {', '.join(KERNELS)}. A path that ends in .cu is taken too."
         )
     return KERNELS[name]
+
+
+def present_name(name: str) -> str:
+    """The name now of a kernel that once had this one; any other as it is."""
+    return next((spec.name for spec in KERNELS.values() if spec.formerly == name != ""), name)
 
 
 def load_kernel(path: str | Path) -> KernelSpec:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.choices.choice import Choice, of_constant, of_field
+from kernels.catalog import present_name
 from kernels.core.fields import fields_of, former_names, quoted, shortened, show_value
 from kernels.core.launch import Constant
 from kernels.core.request import Request, Scope
@@ -121,7 +122,8 @@ class Asked:
         ignored: list[str] = []
         for side in self.sides if self.kernels else ():
             name, options = kernel_name(side), self.kernels_of(side, state)
-            state[name] = params[name] if name in params else self._first_that_has(params, side, options, state)
+            asked = params.get(name)
+            state[name] = self._first_that_has(params, side, options, state) if asked is None else present_name(asked)
             if state[name] not in options:
                 ignored.append(f"{name} is {quoted(state[name])}; it must be one of {', '.join(options)}.")
                 state[name] = self.first_of(side, options, state)

@@ -23,6 +23,7 @@ KEYS = (
     "launches",
     "problem",
     "rung",
+    "formerly",
     "changed_from",
     "requires",
     "tensor_products",
@@ -54,7 +55,7 @@ def read_kernel(path: Path, files: tuple[tuple[str, str], ...], problem_of: Call
     except tomllib.TOMLDecodeError as error:
         raise FrontMatterError(f"{name}: the opening comment is not TOML: {error}. Put texts in quotes.") from None
     _check_keys(name, "", table, KEYS, (*WORDS, "family", "launches"))
-    for key in (*WORDS, "family", "problem", "changed_from", "requires"):
+    for key in (*WORDS, "family", "problem", "formerly", "changed_from", "requires"):
         _typed(name, key, table.get(key, ""), str, "a text in quotes")
     for key in ("rung", "tensor_products"):
         _typed(name, key, table.get(key, 0), int, "a whole number")
@@ -86,6 +87,7 @@ def read_kernel(path: Path, files: tuple[tuple[str, str], ...], problem_of: Call
         launch_texts=_launches(name, source, table["launches"]),
         requires=requires,
         tensor_products=table.get("tensor_products", 0),
+        formerly=table.get("formerly", ""),
         conditions=_conditions(
             name, _typed(name, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
         ),

@@ -33,6 +33,7 @@ class KernelSpec:
     the class in families/<family>/ that its problems are made by. requires: the least architecture, such as sm_80, or
     one exactly, such as sm_90a; empty for any. tensor_products: products of 16-bit numbers, on tensor cores, that make
     up one fp32 multiply-add; 0: it is one FMA. conditions: what must hold of a problem and the constants together.
+    formerly: a name that the kernel once had; links and scripts may still use it.
     """
 
     name: str
@@ -55,6 +56,7 @@ class KernelSpec:
     requires: str = ""
     tensor_products: int = 0
     conditions: tuple[Condition, ...] = ()
+    formerly: str = ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, KernelSpec) and (self.path, self.files) == (other.path, other.files)

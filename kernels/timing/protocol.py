@@ -224,17 +224,19 @@ def _inputs(problem: Any) -> dict[str, np.ndarray]:
 
 
 @lru_cache(maxsize=1)
-def _truth(problem: Any) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-    """output -> float64, and output -> the largest error of torch's own answer: the same for every kernel and peer."""
+def _truth(problem: Any) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, float]]:
+    """output -> float64, its largest error in torch's own answer, and its largest term: the same for every kernel and
+    peer."""
     true, torchs = problem.truth(on_gpu=True), problem.yardstick("cuda")
-    return true, {name: max_abs_error(torchs[name], array) for name, array in true.items()}
+    yardsticks = {name: max_abs_error(torchs[name], array) for name, array in true.items()}
+    return true, yardsticks, problem.largest_terms()
 
 
 def _judged(problem: Any, outputs: Mapping[str, np.ndarray]) -> tuple[OutputError, ...]:
     """An OutputError for each of the outputs."""
-    true, yardsticks = _truth(problem)
+    true, yardsticks, terms = _truth(problem)
     errors = {name: max_abs_error(array, true[name]) for name, array in outputs.items()}
-    return output_errors(errors, yardsticks, problem.largest_terms())
+    return output_errors(errors, yardsticks, terms)
 
 
 def _copies(set_bytes: int, cold: bool) -> int:

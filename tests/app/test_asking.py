@@ -243,12 +243,12 @@ def test_what_a_link_names_and_the_recording_has_otherwise_is_told(recordings):
 
 
 def test_recordings_are_labelled_with_their_own_kernels_defaults(recordings):
-    recordings("04_flash_registers", settings=TILES)
-    recordings("04_flash_registers", settings=(*TILES, ("PAD", 0)))
-    made = ask("tiling?kernel=04_flash_registers&backend=recorded")
+    recordings("08b_three_bfloat16", settings=TILES)
+    recordings("08b_three_bfloat16", settings=(*TILES, ("PAD", 0)))
+    made = ask("tiling?kernel=08b_three_bfloat16&backend=recorded")
     labels = [o["label"] for o in entry(made, "recorded_build")["options"]]
     assert labels == ["BLOCK_Q 16, BLOCK_KV 16", "BLOCK_Q 16, BLOCK_KV 16, PAD 0"]
-    other = ask("tiling?kernel=04_flash_registers&backend=recorded", change=("recorded_build", "1"))
+    other = ask("tiling?kernel=08b_three_bfloat16&backend=recorded", change=("recorded_build", "1"))
     assert dict(other.what.settings)["PAD"] == 0
     assert entry(asking.ask(STORIES["tiling"], other.link, workers.survey()), "recorded_build")["value"] == "1"
 
@@ -287,14 +287,14 @@ def test_without_gpu_and_compiler_recordings_carry_the_page(recordings):
     [
         (f"tiling?{SMALL}&what_if=RESCALE&head_dim=32", 1),
         (f"online_softmax?{SMALL}&what_if=SUBTRACT_MAX", 1),
-        ("registers?kernel=04_flash_registers&BLOCK_Q=16&PAD=0&backend=cpu", 1),
+        ("registers?kernel=08b_three_bfloat16&BLOCK_Q=16&PAD=0&backend=cpu", 1),
         ("bank_conflicts?kernel=03_flash&view=attention&BLOCK_Q=8&backend=cpu", 1),
         ("bank_conflicts?kernel=lab_columns&WIDTH=8&stride=40&backend=cpu", 1),
         ("coalescing?kernel=lab_global&layout=strided&backend=cpu", 1),
         ("block_table?dtype=float16&block_size=8&head_dim=96&backend=cpu", 1),
         ("block_table?view=partitions&PARTITION=32&backend=cpu", 2),
         ("any_kernel?kernel=03_flash&RESCALE=0&BLOCK_Q=8&backend=cpu", 1),
-        ("compare?a=03_flash&b=04_flash_registers&a_RESCALE=0&b_BLOCK_Q=16&b_PAD=0&head_dim=128&backend=cpu", 2),
+        ("compare?a=03_flash&b=08b_three_bfloat16&a_RESCALE=0&b_BLOCK_Q=16&b_PAD=0&head_dim=128&backend=cpu", 2),
     ],
 )
 def test_machine_code_is_of_the_very_build_that_is_shown(link, builds):

@@ -153,8 +153,8 @@ def test_a_link_that_names_no_kernel_begins_with_one_that_has_what_it_names():
 
 def test_another_kernel_keeps_what_was_chosen_and_begins_anew_where_nothing_was():
     state = read(pages.OCCUPANCY, "kernel=03_flash&seq_len=100&BLOCK_Q=32")[0]
-    pages.OCCUPANCY.take_kernel(state, "", "04_flash_registers")
-    own = KERNELS["04_flash_registers"].settings()
+    pages.OCCUPANCY.take_kernel(state, "", "08b_three_bfloat16")
+    own = KERNELS["08b_three_bfloat16"].settings()
     assert (state["seq_len"], state["BLOCK_Q"], state["BLOCK_KV"]) == (100, 32, own["BLOCK_KV"])
     pages.OCCUPANCY.take_kernel(state, "", "lab_columns")
     assert "seq_len" not in state and set(state) == set(pages.OCCUPANCY.known(state))
@@ -199,7 +199,7 @@ def test_a_link_of_compare_says_both_sides():
     page = pages.COMPARE
     state, ignored = read(
         page,
-        "a=02_tiled&b=04_flash_registers&a_BLOCK_Q=8&a_PAD_K=4&b_BLOCK_Q=64&b_BLOCK_KV=32&b_PAD=0&b_RESCALE=0"
+        "a=02_tiled&b=08b_three_bfloat16&a_BLOCK_Q=8&a_PAD_K=4&b_BLOCK_Q=64&b_BLOCK_KV=32&b_PAD=0&b_RESCALE=0"
         "&seq_len=100&heads=3&batch=2&causal=true&at_batch=1&at_head=2&at_query=70",
     )
     assert not ignored

@@ -57,7 +57,7 @@ def test_the_start_page_says_where_runs_go_and_why_not_elsewhere():
 
 
 def test_the_ladder_says_which_builds_its_bytes_and_its_times_are_of(monkeypatch):
-    spec = KERNELS["04_flash_registers"]
+    spec = KERNELS["08b_three_bfloat16"]
     columns = {"name": [spec.name], "status": ["ok"], "own_settings": [True], "problem": ["a"], "l2": ["cold"]}
     columns |= {"seq_len": [16384], "batch": [1], "num_heads": [8], "head_dim": [64], "dtype": ["float32"]}
     columns |= {"causal": [False], "median_us": [9497.0], "settings": ["BLOCK_Q=128 BLOCK_KV=64 PAD=8 RESCALE=1"]}
@@ -116,9 +116,9 @@ def _requests(what):
 
 
 def test_recordings_can_be_compared(recordings):
-    for kernel in ("03_flash", "04_flash_registers"):
+    for kernel in ("03_flash", "08b_three_bfloat16"):
         recordings(kernel, settings=SMALL)
-    page = open_page("compare?backend=recorded&a=03_flash&b=04_flash_registers")
+    page = open_page("compare?backend=recorded&a=03_flash&b=08b_three_bfloat16")
     assert page.stage.provenance["label"] == "recorded" and {"recorded_problem"} <= set(page.choices)
 
 
@@ -318,7 +318,7 @@ def test_a_link_to_a_sweep_that_is_not_there_shows_the_first_and_says_so(times):
     "choice",
     [
         "a=01_naive&b=02_tiled",
-        "a=04_flash_registers&b=04_flash_registers&b_PAD=0",
+        "a=08b_three_bfloat16&b=08b_three_bfloat16&b_PAD=0",
         "a=03_flash&b=03_flash&b_RESCALE=0",
         "a=paged_v1&b=paged_v2",
     ],
@@ -335,7 +335,7 @@ def test_compare_shows_both_sides_on_one_clock(choice):
 
 
 def test_compare_says_the_times_of_both(times):
-    page = open_page("compare?backend=cpu&a=03_flash&b=04_flash_registers")
+    page = open_page("compare?backend=cpu&a=03_flash&b=08b_three_bfloat16")
     assert "as fast as" in page.stage.summary or "times" in page.stage.summary
     assert "NVIDIA Test" in page.stage.summary and "NVIDIA Test" in words(page.tab("verdict"))
 

@@ -140,7 +140,7 @@ def test_a_choice_that_is_reset_in_another_story_stays_reset(visit):
 def test_what_nobody_has_chosen_is_where_each_story_begins(visit):
     page = visit("/tiling?backend=cpu")
     rail(page, "registers")
-    assert asked(page)["kernel"] == "04_flash_registers"
+    assert asked(page)["kernel"] == "08b_three_bfloat16"
     choose(page, "kernel", "03_flash")
     rail(page, "tiling")
     rail(page, "registers")
@@ -162,10 +162,10 @@ def test_a_preset_is_chosen_with_all_its_fields(visit):
 
 @pytest.mark.slow  # tests/app/test_asking.py asks it without a browser
 def test_machine_code_is_of_the_build_that_is_shown(visit):
-    page = visit("/compare?backend=cpu&a=03_flash&b=04_flash_registers&b_BLOCK_Q=16&b_BLOCK_KV=16&a_RESCALE=0")
+    page = visit("/compare?backend=cpu&a=03_flash&b=08b_three_bfloat16&b_BLOCK_Q=16&b_BLOCK_KV=16&a_RESCALE=0")
     page.locator(".wg .codes .pane").nth(1).get_by_role("button", name="machine code").click()
     shown(page, "source")
-    assert (asked(page)["kernel"], asked(page)["BLOCK_Q"], asked(page)["RESCALE"]) == ("04_flash_registers", "16", "1")
+    assert (asked(page)["kernel"], asked(page)["BLOCK_Q"], asked(page)["RESCALE"]) == ("08b_three_bfloat16", "16", "1")
     page.go_back()
     shown(page, "compare")
     page.locator(".wg .codes .pane").nth(0).get_by_role("button", name="machine code").click()

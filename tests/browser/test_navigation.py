@@ -14,10 +14,10 @@ from app.stories import STORIES
 
 SMALL_URL = "kernel=03_flash&seq_len=50&causal=true&BLOCK_Q=16&BLOCK_KV=16&backend=cpu"
 # What was chosen on Tiling, and what the address of each story then says of it. Tile 1 begins at query 32.
-CHOSEN = "/tiling?kernel=04_flash_registers&seq_len=50&causal=true&BLOCK_Q=32&what_if=RESCALE&at_tile=1&backend=cpu"
+CHOSEN = "/tiling?kernel=08b_three_bfloat16&seq_len=50&causal=true&BLOCK_Q=32&what_if=RESCALE&at_tile=1&backend=cpu"
 RUN = {"seq_len": "50", "causal": "true"}
-TILE = {"kernel": "04_flash_registers", **RUN, "BLOCK_Q": "32", "what_if": "RESCALE", "at_tile": "1"}
-PLAIN = {"kernel": "04_flash_registers", **RUN, "BLOCK_Q": "32", "RESCALE": "0"}
+TILE = {"kernel": "08b_three_bfloat16", **RUN, "BLOCK_Q": "32", "what_if": "RESCALE", "at_tile": "1"}
+PLAIN = {"kernel": "08b_three_bfloat16", **RUN, "BLOCK_Q": "32", "RESCALE": "0"}
 SAYS = {
     "tiling": TILE,
     "online_softmax": TILE,
@@ -26,7 +26,7 @@ SAYS = {
     "bank_conflicts": PLAIN,
     "tensor_cores": {"kernel": "06_mma"},  # it shows 16-bit kernels alone
     "pipeline": {
-        "kernel": "04_flash_registers",
+        "kernel": "08b_three_bfloat16",
         "recorded": "0",
         "block": "0",
     },  # one problem of each kernel is recorded
@@ -74,7 +74,7 @@ def test_on_a_way_through_all_by_the_rail_the_run_goes_along_as_far_as_it_applie
     [
         ("online_softmax", ("what_if", "none"), {"what_if": "none", "at_tile": "1"}),
         ("any_kernel", ("at_item", "2"), {"what_if": "RESCALE", "at_head": "1", "at_tile": "0"}),
-        ("compare", ("a_what_if", "none"), {"what_if": "none", "kernel": "04_flash_registers"}),
+        ("compare", ("a_what_if", "none"), {"what_if": "none", "kernel": "08b_three_bfloat16"}),
         ("compare", ("b_what_if", "SUBTRACT_MAX"), {"what_if": "RESCALE"}),
         ("occupancy", ("BLOCK_Q", "16"), {"BLOCK_Q": "16", "what_if": "RESCALE", "seq_len": "50"}),
     ],

@@ -23,7 +23,7 @@ PICTURES = [
     "precision",
     "coalescing?view=layouts",
     "occupancy?view=timeline",
-    "compare?a=01_naive&b=04_flash_registers",
+    "compare?a=01_naive&b=08b_three_bfloat16",
 ]
 
 

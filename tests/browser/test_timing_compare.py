@@ -40,7 +40,7 @@ def test_the_speed_up_is_that_of_the_file_and_the_link_keeps_the_baseline(visit,
         r"At seq_len (\d+), (\S+) takes .*?: ([\d.]+) times \(([\d.]+) to ([\d.]+)\) as fast as torch efficient",
         drawer.inner_text(),
     )
-    assert (int(found[1]), found[2]) == (16384, "04_flash_registers")
+    assert (int(found[1]), found[2]) == (16384, "08b_three_bfloat16")
     assert [float(n) for n in found.groups()[2:]] == pytest.approx(
         expected(recorded, 16384, found[2], "sdpa_efficient"), rel=6e-3
     )
@@ -53,8 +53,8 @@ def test_stepping_goes_over_the_sizes_and_the_strip_has_the_files_times(visit, r
     page = visit("/timing")
     press(page, "Home")
     state = dict(read(page)["state"])
-    assert float(state["04_flash_registers"].split(" ")[0]) == pytest.approx(
-        timed(recorded, 128, "04_flash_registers").median_us, rel=6e-3
+    assert float(state["08b_three_bfloat16"].split(" ")[0]) == pytest.approx(
+        timed(recorded, 128, "08b_three_bfloat16").median_us, rel=6e-3
     )
     press(page, "2")
     assert address(page)["picture"] == "speedup"
@@ -87,10 +87,10 @@ def test_the_downloads_hold_the_files_rows(visit, recorded):
 def test_two_kernels_step_together_and_the_link_restores_both(visit, run_of, server):
     problem = DenseProblem(seq_len=50, causal=True)
     tiles = {"BLOCK_Q": 16, "BLOCK_KV": 16}
-    runs = [run_of("03_flash", problem, tiles, Scope(1)), run_of("04_flash_registers", problem, tiles, Scope(1))]
+    runs = [run_of("03_flash", problem, tiles, Scope(1)), run_of("08b_three_bfloat16", problem, tiles, Scope(1))]
     steps = compare.align(*(tiling.explain(run).frames for run in runs))
     small = "&b_BLOCK_Q=16&b_BLOCK_KV=16"
-    page = visit(f"/compare?a=03_flash&b=04_flash_registers&seq_len=50&causal=true&backend=cpu&at_query=20{small}")
+    page = visit(f"/compare?a=03_flash&b=08b_three_bfloat16&seq_len=50&causal=true&backend=cpu&at_query=20{small}")
     for step in range(5):
         said = read(page)
         assert (said["step"], said["title"]) == (step, steps.frames[step]["title"])
@@ -107,7 +107,7 @@ def test_two_kernels_step_together_and_the_link_restores_both(visit, run_of, ser
 
 
 def test_each_reason_of_the_verdict_leads_to_its_story_at_its_step(visit):
-    page = visit("/compare?backend=cpu&a=03_flash&b=04_flash_registers&tab=verdict")
+    page = visit("/compare?backend=cpu&a=03_flash&b=08b_three_bfloat16&tab=verdict")
     page.keyboard.press("Escape")
     page.locator(".wg .drawer a.to").first.wait_for(timeout=120_000)
     links = page.locator(".wg .drawer a.to")

@@ -46,7 +46,7 @@ def with_more(tmp_path_factory):
 # ---- a table of times ----
 
 _SPEED = {"01_naive": 40, "02_tiled": 9, "03_flash": 6, "04_warp_rows": 3, "05_register_tiles": 2}
-_SPEED |= {"04_flash_registers": 1, "paged_v1": 4, "paged_v2": 2}
+_SPEED |= {"08b_three_bfloat16": 1, "paged_v1": 4, "paged_v2": 2}
 _SPEED |= {"sdpa_math": 12, "sdpa_efficient": 1.5, "sdpa_flash": 1.2, "sdpa_cudnn": 1.1}  # picoseconds for each FLOP
 _DENSE = [
     ([("seq_len", [128, 256, 512, 1024, 2048, 4096, 8192, 16384])], {}),

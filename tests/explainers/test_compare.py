@@ -36,7 +36,7 @@ def test_a_kernel_beside_itself_steps_together(cpu_run):
 
 
 @pytest.mark.parametrize(
-    ("left", "right"), [("03_flash", "04_flash_registers"), ("01_naive", "02_tiled"), ("01_naive", "03_flash")]
+    ("left", "right"), [("03_flash", "08b_three_bfloat16"), ("01_naive", "02_tiled"), ("01_naive", "03_flash")]
 )
 def test_every_step_of_both_is_there_once_and_in_order(cpu_run, left, right):
     done, frames_a, frames_b = aligned(cpu_run, made(cpu_run, left), made(cpu_run, right))
@@ -49,7 +49,7 @@ def test_every_step_of_both_is_there_once_and_in_order(cpu_run, left, right):
 
 
 def test_04_prefetches_while_03_waits(cpu_run):
-    done, _, _ = aligned(cpu_run, made(cpu_run, "03_flash"), made(cpu_run, "04_flash_registers"))
+    done, _, _ = aligned(cpu_run, made(cpu_run, "03_flash"), made(cpu_run, "08b_three_bfloat16"))
     alone = [n for n, f in enumerate(done.frames) if "(B alone)" in f["title"]]
     assert alone and {PHASES[done.b[n]["phase"]] for n in alone} == {"Prefetch K", "Load V"}
     for n in alone:
@@ -73,7 +73,7 @@ def test_tiles_of_other_sizes_meet_where_they_begin_at_the_same_key(cpu_run):
 
 
 def test_outputs_and_state_are_compared_where_both_logged_them(cpu_run):
-    runs = [cpu_run(name, PROBLEM, small_tiles(name), Scope(1)) for name in ("03_flash", "04_flash_registers")]
+    runs = [cpu_run(name, PROBLEM, small_tiles(name), Scope(1)) for name in ("03_flash", "08b_three_bfloat16")]
     found = compare.outputs(*runs).set_index("what")["largest difference"]
     assert found["O"] == np.abs(runs[0].arrays["o"].astype(float) - runs[1].arrays["o"]).max() < 1e-6
     assert found["m after the last tile"] < 1e-6 and found["l after the last tile"] < 1e-5
@@ -93,7 +93,7 @@ def test_a_broken_build_shows_in_the_outputs(cpu_run):
 
 
 def test_the_words_are_those_of_the_figures(cpu_run):
-    runs = [cpu_run(name, PROBLEM, small_tiles(name)) for name in ("03_flash", "04_flash_registers")]
+    runs = [cpu_run(name, PROBLEM, small_tiles(name)) for name in ("03_flash", "08b_three_bfloat16")]
     requests = [run.request for run in runs]
     traffics = [execute.traffic(request) for request in requests]
     costs = [compare.costs(run) for run in runs]
@@ -190,7 +190,7 @@ def test_two_paged_kernels_step_side_by_side(cpu_run):
 
 
 def test_the_key_of_the_question_is_what_that_side_does_in_the_trace(cpu_run):
-    done, _, _ = aligned(cpu_run, made(cpu_run, "03_flash"), made(cpu_run, "04_flash_registers"))
+    done, _, _ = aligned(cpu_run, made(cpu_run, "03_flash"), made(cpu_run, "08b_three_bfloat16"))
     (question,) = compare.questions(done)
     alone = [n for n, f in enumerate(done.frames) if "(B alone)" in f["title"]]
     assert question.step == alone[0] and f"At {len(alone)} of the {len(done.frames)} steps" in question.text
@@ -204,7 +204,7 @@ def test_the_key_of_the_question_is_what_that_side_does_in_the_trace(cpu_run):
 @pytest.mark.parametrize(
     ("a", "b", "problem", "kind"),
     [
-        (("03_flash", ()), ("04_flash_registers", ()), PROBLEM, "matrices"),
+        (("03_flash", ()), ("08b_three_bfloat16", ()), PROBLEM, "matrices"),
         (("paged_v1", ()), ("paged_v2", ()), PagedProblem(context_lens=(40, 5)), "tensors"),
         (("lab_columns", ()), ("lab_columns", (("PAD", 1),)), ColumnsProblem(), "tensors"),
     ],
@@ -240,12 +240,12 @@ def test_steps_are_aligned_by_what_they_do_and_not_by_their_titles(cpu_run):
 
 def test_times_of_both_meet_on_the_same_problem(bench_table):
     table, _ = bench_table
-    requests = [Request(KERNELS[name], PROBLEM) for name in ("03_flash", "04_flash_registers")]
+    requests = [Request(KERNELS[name], PROBLEM) for name in ("03_flash", "08b_three_bfloat16")]
     found = compare_times.times(table, requests)
     assert len(found) >= 20
     for r in found.itertuples():
         rows = table[(table.problem == r.problem) & (table.status == "ok")].set_index("name")
-        assert r.ratio == pytest.approx(rows.median_us["03_flash"] / rows.median_us["04_flash_registers"])
+        assert r.ratio == pytest.approx(rows.median_us["03_flash"] / rows.median_us["08b_three_bfloat16"])
         assert r.ratio_low <= r.ratio <= r.ratio_high
     largest = found[found.seq_len == 16384].iloc[0]
     assert f"B is {largest.ratio:.3g} times" in compare_times.ratio_sentence(largest)
@@ -257,7 +257,7 @@ def test_times_of_both_meet_on_the_same_problem(bench_table):
 
 # ---- the verdict ----
 
-FLASH = [KERNELS[name] for name in ("03_flash", "04_flash_registers")]
+FLASH = [KERNELS[name] for name in ("03_flash", "08b_three_bfloat16")]
 
 
 def pair_on(problem, a=(), b=()):
@@ -360,7 +360,7 @@ def test_figures_are_those_of_the_trace(cpu_run):
 
 def test_reasons_stand_in_the_order_of_their_weight_and_what_speaks_against_is_apart(cpu_run):
     problem = DenseProblem(seq_len=64, head_dim=64, num_heads=1)
-    runs = [cpu_run(name, problem, small_tiles(name)) for name in ("03_flash", "04_flash_registers")]
+    runs = [cpu_run(name, problem, small_tiles(name)) for name in ("03_flash", "08b_three_bfloat16")]
     figures = [compare_reasons.figures(run, None, held(blocks, 256, 6), 1e4) for run, blocks in zip(runs, (400, 132))]
     times_us = (1000.0, 100.0)
     found, against = compare_reasons.reasons(figures, RATES, times_us)

@@ -52,7 +52,7 @@ def test_a_request_is_marked_where_fewer_sectors_would_do(cpu_run):
 
 
 def test_a_step_of_one_side_alone_is_marked(cpu_run):
-    a, b = (tiling.explain(cpu_run(name, SMALL)).frames for name in ("03_flash", "04_flash_registers"))
+    a, b = (tiling.explain(cpu_run(name, SMALL)).frames for name in ("03_flash", "08b_three_bfloat16"))
     frames = compare.align(a, b).frames
     assert marked(frames, marks.ALONE) == [n for n, frame in enumerate(frames) if frame["title"].endswith("alone)")]
     assert marked(frames, marks.ALONE)

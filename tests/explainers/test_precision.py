@@ -163,7 +163,7 @@ def test_the_types_of_the_ladder():
     found = precision.of_each_type(TAKEN.values())
     assert {label: (spec.name, changes) for label, (spec, changes) in found.items()} == {
         "float32": ("03_flash", {}),
-        "float32 as 3 bfloat16": ("04_flash_registers", {}),
+        "float32 as 3 bfloat16": ("08b_three_bfloat16", {}),
         "float16": ("06_mma", {"dtype": "float16"}),
         "bfloat16": ("06_mma", {"dtype": "bfloat16"}),
     }
@@ -243,7 +243,7 @@ def test_a_wrong_weight_of_the_log_is_told_in_the_stages_around_it():
 @pytest.fixture(scope="module")
 def four(made):
     """06_mma in fp16, with the other types beside."""
-    runs = [made(name, changes, "plain")[0] for name, changes in TYPES if name in ("03_flash", "04_flash_registers")]
+    runs = [made(name, changes, "plain")[0] for name, changes in TYPES if name in ("03_flash", "08b_three_bfloat16")]
     chosen, low = (made("06_mma", {"dtype": dtype}, "plain")[0] for dtype in ("float16", "bfloat16"))
     return chosen, precision.explain(chosen, [*runs, low])
 

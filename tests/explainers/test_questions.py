@@ -439,7 +439,7 @@ def test_a_timelines_keys_are_those_of_its_blocks():
     assert found["ends_last"].answer == {"launch": 0, "block": 3} and found["ends_last"].step == len(frames) - 1
 
 
-@pytest.mark.parametrize("name", ["01_naive", "03_flash", "04_flash_registers"])
+@pytest.mark.parametrize("name", ["01_naive", "03_flash", "08b_three_bfloat16"])
 def test_pictures_beside_a_storys_own_are_asked_of(name):
     spec = KERNELS[name]
     run = execute.run(Request(spec, spec.problem_type(seq_len=64, head_dim=32), small_tiles(name), Scope(1)))
@@ -465,7 +465,7 @@ def test_pictures_beside_a_storys_own_are_asked_of(name):
 # ---- compare ----
 
 SIDES = [
-    ("03_flash", {"BLOCK_Q": 16, "BLOCK_KV": 16}, "04_flash_registers", {"BLOCK_Q": 64, "BLOCK_KV": 64}),
+    ("03_flash", {"BLOCK_Q": 16, "BLOCK_KV": 16}, "08b_three_bfloat16", {"BLOCK_Q": 64, "BLOCK_KV": 64}),
     ("02_tiled", {"BLOCK_Q": 32, "BLOCK_KV": 16}, "03_flash", {"BLOCK_Q": 16, "BLOCK_KV": 16}),
     ("01_naive", {}, "02_tiled", {"BLOCK_Q": 16, "BLOCK_KV": 16}),
 ]

@@ -109,7 +109,7 @@ def test_nothing_is_told_of_zeros_that_pad_a_tile(cpu_run):
 
 def test_the_lanes_of_a_row_in_registers_are_those_that_the_source_says(cpu_run):
     """04: a thread holds parts of the rows lane / 4 and lane / 4 + 8 of its warp, keys 8 n + 2 t and 8 n + 2 t + 1."""
-    story = threads.explain(cpu_run("04_flash_registers", DenseProblem(), small_tiles("04_flash_registers"), Scope(1)))
+    story = threads.explain(cpu_run("08b_three_bfloat16", DenseProblem(), small_tiles("08b_three_bfloat16"), Scope(1)))
     scores = next(n for n, phase in enumerate(story.steps.phase) if phase == "scores")
     wanted = {(row, key) for row in (17, 25) for key in (2, 3, 10, 11)}
     assert elements(story, scores, 5, "S", "computes") == wanted
@@ -141,7 +141,7 @@ def test_the_picture_can_follow_frames_that_are_no_steps_of_the_trace(cpu_run):
 
 def test_the_kernel_that_keeps_its_weights_in_registers_is_found_by_its_probes():
     keeping = [name for name, spec in DENSE.items() if threads.keeps_weights(spec)]
-    assert keeping == ["04_flash_registers", "04_warp_rows", "05_register_tiles"]
+    assert keeping == ["08b_three_bfloat16", "04_warp_rows", "05_register_tiles"]
     assert threads.first(DENSE.values()).name == keeping[0]
     assert threads.first([spec for name, spec in DENSE.items() if name not in keeping]).name == "03_flash"
 

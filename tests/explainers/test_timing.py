@@ -47,12 +47,12 @@ def test_the_sentence_says_the_ratio_of_the_table(shown):
     _, field, part, compared = shown
     said = timing.sentence(compared, field, "sdpa_efficient")
     largest = part[(part.seq_len == 16384) & (part.status == "ok")].set_index("name")
-    ours, base = largest.loc["04_flash_registers"], largest.loc["sdpa_efficient"]
+    ours, base = largest.loc["08b_three_bfloat16"], largest.loc["sdpa_efficient"]
     assert (
         f"{base.median_us / ours.median_us:.3g} times ({base.p10_us / ours.p90_us:.3g} to "
         f"{base.p90_us / ours.p10_us:.3g}) as fast as torch efficient" in said
     )
-    assert said.startswith(f"At seq_len 16384, 04_flash_registers takes {timing.microseconds(ours.median_us)} (")
+    assert said.startswith(f"At seq_len 16384, 08b_three_bfloat16 takes {timing.microseconds(ours.median_us)} (")
 
 
 def test_without_a_common_size_the_sentence_says_so(shown):
@@ -74,7 +74,7 @@ def test_the_roofline_says_a_size_once_at_each_place_under_the_lowest_point(show
     for row in said:
         near = [r["tflops"] for r in drawn if abs(np.log(r["intensity"] / row["intensity"])) < 0.1]
         assert row["tflops"] == min(near)
-    assert "04_flash_registers and torch efficient by 6." in timing_charts.NOTES["roofline"]
+    assert "08b_three_bfloat16 and torch efficient by 6." in timing_charts.NOTES["roofline"]
 
 
 def test_the_ladder_has_a_bar_for_each_kernel_and_the_roofs_that_they_have(shown, bench_table):
@@ -127,7 +127,7 @@ def test_memory_grows_with_the_square_for_naive_and_with_the_length_for_flash(sh
     peak = part[part.status == "ok"].pivot_table(index="seq_len", columns="name", values="peak_bytes")
     assert peak["01_naive"][16384] / peak["01_naive"][4096] == pytest.approx(16, rel=0.1)
     assert peak["03_flash"][16384] / peak["03_flash"][4096] == pytest.approx(4, rel=0.01)
-    assert peak["04_flash_registers"][16384] == 4 * 8 * 16384 * 64 * 4  # q, k, v and o
+    assert peak["08b_three_bfloat16"][16384] == 4 * 8 * 16384 * 64 * 4  # q, k, v and o
 
 
 def test_what_has_no_time_is_listed_with_its_places_and_reason(shown):
@@ -251,9 +251,9 @@ def test_the_clock_goes_over_the_sizes_and_each_sentence_has_that_sizes_times(sh
     times = part[part.status == "ok"].set_index(["name", "seq_len"])
     for frame, size in zip(made["frames"], timing.sizes(part, field)):
         base = times.loc["sdpa_efficient", size]
-        fast, slow = (times.loc[name, size] for name in ("04_flash_registers", "01_naive"))
+        fast, slow = (times.loc[name, size] for name in ("08b_three_bfloat16", "01_naive"))
         said = frame["sentence"]
-        assert said.startswith(f"seq_len {size:,.0f}: 04_flash_registers takes {timing.microseconds(fast.median_us)}, ")
+        assert said.startswith(f"seq_len {size:,.0f}: 08b_three_bfloat16 takes {timing.microseconds(fast.median_us)}, ")
         assert f"torch efficient ({timing.microseconds(base.median_us)})" in said
         assert (
             f"01_naive {timing.microseconds(slow.median_us)}, {slow.median_us / base.median_us:.1f} times slower"
@@ -262,8 +262,8 @@ def test_the_clock_goes_over_the_sizes_and_each_sentence_has_that_sizes_times(sh
     assert [v["id"] for v in made["views"]] == list(timing_charts.CHARTS) and not made["codes"]
     for state in made["state"]:
         assert len(state["values"]) == len(made["frames"])
-    fast = times.loc["04_flash_registers", 16384]
-    strip = next(s["values"][-1] for s in made["state"] if s["name"] == "04_flash_registers")
+    fast = times.loc["08b_three_bfloat16", 16384]
+    strip = next(s["values"][-1] for s in made["state"] if s["name"] == "08b_three_bfloat16")
     known = (f"{timing.microseconds(fast.median_us)}", f"{fast.tflops:.3g} TFLOP/s", f"{fast.gb_per_s:,.3g} GB/s")
     assert strip == ", ".join([*known, f"{fast.peak_bytes / 1e6:,.3g} MB"])  # what each picture draws
     steps = made["views"][0]["meta"]["spec"]["datasets"]["steps"]

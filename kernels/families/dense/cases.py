@@ -10,6 +10,7 @@ from kernels.core.spec import KernelSpec
 from kernels.families.dense.problem import DenseProblem
 
 LENGTHS = (1, 2, 17, 31, 33, 63, 65, 100, 129, 257)
+LONGER = ((513, 32, True), (520, 64, False), (520, 128, True))  # with what a kernel is tuned to there
 SCALES = (1.0, 0.1, 5.0, 30.0)
 MOST_BLOCKS = 10_000  # of a recorded timeline, which has a row for each block
 SMALL = 16  # rows or keys of a tile of which a problem of 64 tokens has several
@@ -30,13 +31,16 @@ constants among them. The last three are the price of a bank conflict, at every 
 
 
 def check_cases(kernel: KernelSpec) -> list[Case]:
-    """Every length, head_dim and mask, batch 1 to 3, 1 to 4 heads, scores up to 30; then every value of every constant,
+    """Every length, head_dim and mask, batch 1 to 3, 1 to 4 heads, scores up to 30; longer ones as tuned; then every value of every constant,
     on problems of several tiles. What-if constants are left out, as they break the kernel."""
     cases = []
     for number, (n, d, causal) in enumerate(product(LENGTHS, (32, 64, 128), (False, True))):
         small = n <= 100
         batch, num_heads = (number % 3 + 1, number % 4 + 1) if small else (1, number % 2 + 1)
         cases.append(Case(DenseProblem(n, d, batch, num_heads, causal, SCALES[number % 4], number)))
+    for number, (n, d, causal) in enumerate(LONGER):
+        problem = DenseProblem(n, d, causal=causal, seed=number)
+        cases.append(Case(problem, tuple(kernel.settings_for(problem).items())))
     values = [(c.name, v) for c in kernel.constants if not c.what_if for v in c.values if v != c.default]
     for number, setting in enumerate(values):
         for n, causal in ((65, False), (100, True)):

@@ -35,13 +35,13 @@ def timed(point=FLASH, low=90.0, mid=100.0, high=120.0, **more):
 
 def test_a_sweep_is_the_product_of_its_fields_problem_by_problem():
     sweeps = [("seq_len", ["128", "256"]), ("causal", ["false", "true"])]
-    made = bench.points(["03_flash", "04_flash_registers"], sweeps, with_peers=True)
+    made = bench.points(["03_flash", "08b_three_bfloat16"], sweeps, with_peers=True)
     assert len(made) == 2 * 2 * (2 + len(peers.PEERS)) == len(set(made))
     problems = [point.problem for point in made]
     assert {(p.seq_len, p.causal) for p in problems} == {(128, False), (128, True), (256, False), (256, True)}
     # problem by problem, so that inputs and float64 are made once
     assert all(problems[n : n + 6] == [problems[n]] * 6 for n in range(0, len(made), 6))
-    assert {p.name for p in made} == {"03_flash", "04_flash_registers", *peers.PEERS}
+    assert {p.name for p in made} == {"03_flash", "08b_three_bfloat16", *peers.PEERS}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_follows_from_a_paged_problems_sizes_is_made_anew(field):
 def test_a_kernel_begins_with_its_tuned_constants_and_set_overrules_them():
     large = [("head_dim", "128"), ("num_heads", "32"), ("seq_len", "1024")]
     asked = (large, [], [*large, ("BLOCK_Q", "32")])
-    points = [bench.points(["04_flash_registers"], [], chosen)[0] for chosen in asked]
+    points = [bench.points(["08b_three_bfloat16"], [], chosen)[0] for chosen in asked]
     tiles = [dict(point.settings) for point in points]
     assert [(t["BLOCK_Q"], t["BLOCK_KV"]) for t in tiles] == [(128, 32), (64, 64), (32, 32)]
     assert [bench.row(timed(point), ROOFS)["own_settings"] for point in points] == [True, True, False]
@@ -124,7 +124,7 @@ def test_peers_are_asked_where_the_problem_says_how_and_nowhere_else():
 
 @pytest.mark.parametrize(
     ("name", "matrices", "squares"),
-    [("01_naive", 4, 4), ("02_tiled", 4, 4), ("03_flash", 4, 0), ("04_flash_registers", 4, 0)],
+    [("01_naive", 4, 4), ("02_tiled", 4, 4), ("03_flash", 4, 0), ("08b_three_bfloat16", 4, 0)],
 )
 def test_the_bytes_of_a_plan_are_each_launchs_arrays_once(name, matrices, squares):
     """q, k, v and o once; of the kernels that keep S and P: s written and read, p written and read."""
@@ -193,21 +193,21 @@ def _own(name, problem):
 
 
 def test_a_speed_up_is_the_ratio_of_medians_and_its_spread_that_of_the_percentiles():
-    rows = synthetic({128: (9, 10, 12), 256: (30, 40, 50)}) + synthetic({128: (4, 5, 8)}, "04_flash_registers")
+    rows = synthetic({128: (9, 10, 12), 256: (30, 40, 50)}) + synthetic({128: (4, 5, 8)}, "08b_three_bfloat16")
     made = bench.labelled(bench.table(rows))
     done = bench.speedups(made, "03_flash").set_index(["label", "seq_len"])
-    best = done.loc[("04_flash_registers", 128)]
+    best = done.loc[("08b_three_bfloat16", 128)]
     assert (best.speedup, best.speedup_low, best.speedup_high) == (10 / 5, 9 / 8, 12 / 4)
     assert done.loc[("03_flash", 256)].speedup == 1
-    assert np.isnan(bench.speedups(made, "04_flash_registers").set_index(["label", "seq_len"]).speedup["03_flash", 256])
+    assert np.isnan(bench.speedups(made, "08b_three_bfloat16").set_index(["label", "seq_len"]).speedup["03_flash", 256])
 
 
 def test_a_measured_row_is_compared_with_the_measured_baseline_and_a_recorded_one_with_the_recorded():
-    rows = synthetic({128: (9, 10, 12)}) + synthetic({128: (4, 5, 8)}, "04_flash_registers")
+    rows = synthetic({128: (9, 10, 12)}) + synthetic({128: (4, 5, 8)}, "08b_three_bfloat16")
     made = bench.labelled(bench.table(rows))
     slower = made.assign(source="recorded", median_us=made.median_us * [2, 1])
     done = bench.speedups(pd.concat([made.assign(source="measured"), slower], ignore_index=True), "03_flash")
-    fast = done[done["name"] == "04_flash_registers"]
+    fast = done[done["name"] == "08b_three_bfloat16"]
     assert dict(zip(fast.source, fast.speedup)) == {"measured": 2, "recorded": 4}
 
 
@@ -219,18 +219,18 @@ def test_several_settings_of_a_kernel_are_told_apart_by_what_differs():
 
 def test_settings_that_a_kernel_chose_for_itself_leave_it_its_name():
     held = [("num_heads", 8), ("head_dim", 64)]
-    made = [p for n in (1024, 4096) for p in bench.points(["04_flash_registers"], [], [("seq_len", n), *held])]
+    made = [p for n in (1024, 4096) for p in bench.points(["08b_three_bfloat16"], [], [("seq_len", n), *held])]
     assert len({p.settings for p in made}) == 2
     rows = [bench.row(timed(p), ROOFS) for p in made]
-    assert set(bench.labelled(bench.table(rows)).label) == {"04_flash_registers"}
+    assert set(bench.labelled(bench.table(rows)).label) == {"08b_three_bfloat16"}
     other = bench.row(timed(replace(made[0], settings=made[1].settings)), ROOFS)
     labels = set(bench.labelled(bench.table([*rows, other])).label)
-    assert labels == {"04_flash_registers BLOCK_Q=64", "04_flash_registers BLOCK_Q=128"}
+    assert labels == {"08b_three_bfloat16 BLOCK_Q=64", "08b_three_bfloat16 BLOCK_Q=128"}
 
 
 def test_rows_of_a_kernel_in_no_catalogue_are_labelled_by_what_they_carry(tmp_path):
     """A table that another machine wrote of its own kernel has labels here, where there is no such kernel."""
-    spec = catalog.KERNELS["04_flash_registers"]
+    spec = catalog.KERNELS["08b_three_bfloat16"]
     for name, text in spec.files[1:]:
         (tmp_path / name).write_text(text)
     path = tmp_path / "of_mine.cu"
@@ -249,7 +249,7 @@ def test_the_arithmetic_roof_is_that_of_the_arithmetic_used():
         return row["roof"], round(row["roof_percent"] * 1e-2 * reached / row["tflops"], 3)
 
     assert roof("03_flash") == roof("sdpa_math") == ("fp32 FMA", 1.0)
-    assert roof("04_flash_registers") == roof("sdpa_efficient") == ("fp16 tensor cores / 6", 1.0)
+    assert roof("08b_three_bfloat16") == roof("sdpa_efficient") == ("fp16 tensor cores / 6", 1.0)
     assert bench.arithmetic_roofs(ROOFS, [3])["fp16 tensor cores / 3"] == 200
 
 
@@ -283,7 +283,7 @@ def test_what_became_slower_is_what_even_its_fastest_runs_show():
 
 
 def test_settings_that_the_kernel_chose_are_the_same_point_and_those_of_a_person_are_not():
-    own = synthetic({1024: (9, 10, 12)}, "04_flash_registers")[0]
+    own = synthetic({1024: (9, 10, 12)}, "08b_three_bfloat16")[0]
     retuned = {**own, "settings": "BLOCK_Q=32 BLOCK_KV=32"}
     assert len(bench.against(bench.labelled(bench.table([retuned])), bench.table([own]))) == 1
     chosen = {**retuned, "own_settings": False}
@@ -349,13 +349,13 @@ def _write(device, rows):
 
 
 def test_rows_of_another_code_are_not_shown(folder):
-    now = catalog.KERNELS["04_flash_registers"].code_hash
+    now = catalog.KERNELS["08b_three_bfloat16"].code_hash
     rows = [{**synthetic({128: (1, 2, 3)})[0], "code_hash": "of long ago"}]
-    rows += [{**row, "code_hash": now} for row in synthetic({128: (1, 2, 3)}, "04_flash_registers")]
+    rows += [{**row, "code_hash": now} for row in synthetic({128: (1, 2, 3)}, "08b_three_bfloat16")]
     rows += synthetic({128: (1, 2, 3)}, "sdpa_efficient")
     _write("NVIDIA X", rows)
     (kept, where) = bench.recorded()["NVIDIA X"]
-    assert set(kept["name"]) == {"04_flash_registers", "sdpa_efficient"} and where.device == "NVIDIA X"
+    assert set(kept["name"]) == {"08b_three_bfloat16", "sdpa_efficient"} and where.device == "NVIDIA X"
     assert any("03_flash" in reason and "NVIDIA X" in reason for reason in bench.not_recorded())
 
 
@@ -570,7 +570,7 @@ def test_the_price_of_a_padding_is_asked_of_every_kernel_that_has_it_at_every_si
             if p.name == name and p.problem == DenseProblem(seq_len=4096, head_dim=64, num_heads=8)
         }
         assert len(there) == 3 * 3 * 2
-    mma = [dict(p.settings)["PAD"] for p in asked if p.name == "04_flash_registers" and p.problem.seq_len == 4096]
+    mma = [dict(p.settings)["PAD"] for p in asked if p.name == "08b_three_bfloat16" and p.problem.seq_len == 4096]
     assert {0, 8} <= set(mma)
     assert not {dict(p.settings).get("PAD_K") for p in asked if p.name in ("01_naive", "paged_v1")} - {None}
 

@@ -46,7 +46,7 @@ def test_every_kernel_gets_a_time_after_its_output_passed(name):
 
 @pytest.mark.parametrize("constant", ["RESCALE", "SUBTRACT_MAX"])
 def test_a_what_if_build_gets_no_time(constant):
-    (point,) = bench.points(["04_flash_registers"], [], [(constant, "0"), ("score_scale", "30")])
+    (point,) = bench.points(["08b_three_bfloat16"], [], [(constant, "0"), ("score_scale", "30")])
     made = protocol.measure(point)
     assert made.status == "wrong" and made.median_us is None
     assert "A wrong kernel gets no time. It is built broken on purpose" in made.reason
