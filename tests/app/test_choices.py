@@ -219,7 +219,7 @@ def test_compare_begins_with_two_rungs_of_the_ladder_in_the_builds_that_are_time
     [
         ("a", "99_magic", "a is '99_magic'"),
         ("a_BLOCK_Q", "64", "a_BLOCK_Q is 64"),
-        ("b_PAD", "3", "b_PAD is 3"),
+        ("b_PAD_QK", "3", "b_PAD_QK is 3"),
         ("at_query", "128", "here it can be 0 to 127"),
         ("at_head", "9", "here it can be 0 to 1"),
     ],

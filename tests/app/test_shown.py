@@ -60,12 +60,18 @@ def test_the_ladder_says_which_builds_its_bytes_and_its_times_are_of(monkeypatch
     spec = KERNELS["08b_three_bfloat16"]
     columns = {"name": [spec.name], "status": ["ok"], "own_settings": [True], "problem": ["a"], "l2": ["cold"]}
     columns |= {"seq_len": [16384], "batch": [1], "num_heads": [8], "head_dim": [64], "dtype": ["float32"]}
-    columns |= {"causal": [False], "median_us": [9497.0], "settings": ["BLOCK_Q=128 BLOCK_KV=64 PAD=8 RESCALE=1"]}
+    columns |= {
+        "causal": [False],
+        "median_us": [9497.0],
+        "settings": ["BLOCK_Q=128 BLOCK_KV=64 KEY_GROUPS=1 PAD=8 RESCALE=1"],
+    }
     where = tables.Provenance("A GPU", "", "2026-11-22", "", codes={spec.name: spec.code_hash})
     monkeypatch.setattr(tables, "recorded", lambda kind: {"a": (pd.DataFrame(columns), where)})
     (made,) = start.spine(open_page("start?backend=cpu").asked.what)
     rung = next(r for r in made["rungs"] if r["name"] == spec.name)
-    assert rung["us_build"] == "BLOCK_Q 128, BLOCK_KV 64, PAD 8" and rung["bytes_build"].startswith("BLOCK_Q 64,")
+    assert rung["us_build"] == "BLOCK_Q 128, BLOCK_KV 64, KEY_GROUPS 1, PAD 8" and rung["bytes_build"].startswith(
+        "BLOCK_Q 64,"
+    )
     assert made["label"] == "executed" and "(the CPU); Q, K and V are 1 x 2 x 64 x 32." in made["about"]
     assert "Times, of another problem" in made["about"] and "16384 queries and keys of 64" in made["about"]
 

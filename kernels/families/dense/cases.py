@@ -31,8 +31,8 @@ constants among them. The last three are the price of a bank conflict, at every 
 
 
 def check_cases(kernel: KernelSpec) -> list[Case]:
-    """Every length, head_dim and mask, batch 1 to 3, 1 to 4 heads, scores up to 30; longer ones as tuned; then every value of every constant,
-    on problems of several tiles. What-if constants are left out, as they break the kernel."""
+    """Every length, head_dim and mask, batch 1 to 3, 1 to 4 heads, scores up to 30; longer ones as tuned; then every
+    value of every constant, on problems of several tiles. What-if constants are left out, as they break the kernel."""
     cases = []
     for number, (n, d, causal) in enumerate(product(LENGTHS, (32, 64, 128), (False, True))):
         small = n <= 100
