@@ -11,7 +11,14 @@ from kernels.timing import duels, tables
 @pytest.fixture
 def found():
     made, where = next(iter(tables.recorded(duels.KIND).values()))  # whatever the code of its rows
-    return made[made.status == "ok"], where
+    ran = made[made.status == "ok"]
+    return ran[duels.as_tuned(ran)], where
+
+
+@pytest.fixture
+def every():
+    made, _ = next(iter(tables.recorded(duels.KIND).values()))
+    return made[made.status == "ok"]
 
 
 def test_sentences_count_what_is_faster_and_name_both_ends(found):
@@ -38,6 +45,19 @@ def test_the_table_and_the_chart_have_every_row(found):
     assert sorted(p["ratio"] for p in points) == sorted(plain.ratio) and len(points) > 10
     kinds = [block["kind"] for block in told.blocks(made, where)]
     assert kinds == ["heading", *["text"] * made["name"].nunique(), "chart", "table"]
+
+
+def test_what_accuracy_costs_is_the_worst_of_each_value(every):
+    made = every[every["name"] == "12_optimistic"]
+    heading, text, table = told.price("12_optimistic", made)
+    threshold = made.settings.str.extract(rf"{duels.PRICED}=(\d+)", expand=False).astype(int)
+    kinds = made[made.problem.isin(made[~duels.as_tuned(made)].problem)]
+    assert kinds.problem.nunique() == 5 and heading["text"] == "What accuracy costs 12_optimistic"
+    for value, part in kinds.groupby(threshold):
+        worst, slowest = (part.rms_error / part.peer_rms_error).max(), part.ratio.min()
+        assert f"{value:,}: {worst:.2f} times and {slowest:.2f}" in text["text"]
+    assert len(table["rows"]) == len(kinds)
+    assert told.price("11_overlap", every[every["name"] == "11_overlap"]) == []
 
 
 def test_only_rows_of_present_code_are_shown(found, monkeypatch):

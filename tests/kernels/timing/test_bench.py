@@ -225,7 +225,7 @@ def test_settings_that_a_kernel_chose_for_itself_leave_it_its_name():
     assert set(bench.labelled(bench.table(rows)).label) == {"08b_three_bfloat16"}
     other = bench.row(timed(replace(made[0], settings=made[1].settings)), ROOFS)
     labels = set(bench.labelled(bench.table([*rows, other])).label)
-    assert labels == {"08b_three_bfloat16 BLOCK_Q=64", "08b_three_bfloat16 BLOCK_Q=128"}
+    assert labels == {f"08b_three_bfloat16 {own}" for own in ("BLOCK_Q=64 KEY_GROUPS=2", "BLOCK_Q=128 KEY_GROUPS=1")}
 
 
 def test_rows_of_a_kernel_in_no_catalogue_are_labelled_by_what_they_carry(tmp_path):

@@ -22,12 +22,27 @@ def test_the_problems_are_those_of_the_table_and_each_there_once():
     assert duels.names() == ["11_overlap", "12_optimistic"]
 
 
+def test_what_trades_accuracy_for_time_is_run_at_every_value_on_every_kind_of_scores():
+    values = {c.name: c.values for c in KERNELS["12_optimistic"].constants}[duels.PRICED]
+    assert {(p.scores, p.score_scale) for p in duels.distributions()} == {
+        *((kind, 1.0) for kind in ("random", "rising", "sink", "low_rank")),
+        ("random", 4.0),
+    }
+    for problem in duels.problems():
+        made = duels.entries(problem)
+        tuned = {name: KERNELS[name].settings_for(problem) for name in duels.names()}
+        assert all((name, tuned[name]) in made for name in duels.names())
+        priced = [chosen[duels.PRICED] for name, chosen in made if name == "12_optimistic"]
+        wanted = values if problem in duels.distributions() else [tuned["12_optimistic"][duels.PRICED]]
+        assert sorted(priced) == sorted(wanted) and len(made) == len(priced) + 1
+
+
 @pytest.mark.parametrize("device", tables.recorded(duels.KIND))
 def test_what_is_recorded_holds_together(device):
     made, where = tables.recorded(duels.KIND)[device]
     assert where.codes and set(made["name"]) <= set(KERNELS) and (made.peer == duels.PEER).all()
     timed = made[made.status == "ok"]
-    assert len(timed) and not timed.duplicated(["name", "problem"]).any()
+    assert len(timed) and not timed.duplicated(["name", "problem", "settings"]).any()
     assert ((timed.ratio_low <= timed.ratio) & (timed.ratio <= timed.ratio_high)).all()
     for row in timed.itertuples():
         problem = KERNELS[row.name].problem_type(**json.loads(row.problem))
