@@ -59,9 +59,11 @@ def keeps_weights(spec: KernelSpec) -> bool:
 
 
 def first(specs: Iterable[KernelSpec]) -> KernelSpec:
-    """The first kernel that keeps its weights in registers; the last of all if none does."""
+    """The first kernel that keeps its weights in registers, one on tensor cores before others; the last of all if none
+    does."""
     given = list(specs)
-    return next((spec for spec in given if keeps_weights(spec)), given[-1])
+    keeping = sorted((spec for spec in given if keeps_weights(spec)), key=lambda spec: not spec.tensor_products)
+    return keeping[0] if keeping else given[-1]
 
 
 def explain(run: Run) -> Threads:

@@ -238,7 +238,7 @@ def colours(names: Iterable[str]) -> dict[str, str]:
 
 def _own_colour(name: str) -> str:
     if name in PEERS:
-        return palette.PEERS[list(PEERS).index(name) % len(palette.PEERS)]
+        return palette.PEERS[PEERS.index(name)]
     return palette.kernel_colour(name)
 
 

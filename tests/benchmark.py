@@ -69,6 +69,33 @@ PRESS_AND_PAINT = """async () => {
 }"""
 
 
+STAGE = ROOT / "app" / "stage"
+PAN = """async () => {  // a pipeline of made-up bars, half of it in sight, dragged to and fro; ms from frame to frame, and of work
+  const draw = (await import('/views/pipeline.js')).default, ROWS = 10, BARS = 20000 / ROWS, columns = {};
+  for (const name of ['start', 'end', 'row', 'event', 'tile']) columns[name] = new Float32Array(ROWS * BARS);
+  for (let n = 0; n < ROWS * BARS; n++) {
+    const bar = n % BARS, row = Math.floor(n / BARS), start = 50 * bar + row;
+    Object.entries({ start, end: start + 20 + n % 30, row, event: n % 3, tile: bar }).forEach(([name, v]) => { columns[name][n] = v; });
+  }
+  const rows = Array.from({ length: ROWS }, (_, n) => ({ name: `warp ${n}`, kernel: 'made_up', flight: false }));
+  const events = ['S', 'P', 'O'].map(kind => ({ kind, title: kind }));
+  const frames = [{ title: 'half', sentence: '', span: [0, 25 * BARS], copied: [] }];
+  draw(document.querySelector('.view'), { meta: { rows, events, mhz: 1755, frames, row_of: {} }, columns });
+  const canvas = document.querySelector('canvas'), box = canvas.getBoundingClientRect(), y = box.top + 40, seen = [], worked = [];
+  const fire = (type, x) => canvas.dispatchEvent(new PointerEvent(type, { clientX: x, clientY: y, buttons: 1, bubbles: true }));
+  const frame = () => new Promise(done => requestAnimationFrame(done));
+  for (let n = 0; n < 30; n++) await frame();
+  fire('pointerdown', box.left + box.width / 2);
+  for (let n = 0; n < 120; n++) {
+    const begin = performance.now();
+    fire('pointermove', box.left + box.width / 2 + 300 * Math.sin(n / 10));
+    worked.push(performance.now() - begin);
+    seen.push(await frame());
+  }
+  return [seen.slice(1).map((t, n) => t - seen[n]), worked];
+}"""
+
+
 def report(what, figure, budget=""):
     print(f"{what:66s} {figure:>28s}   {budget}", flush=True)
 
@@ -235,6 +262,9 @@ def pages(wanted):
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        pan(browser)
+        if wanted == ["pan"]:
+            return
         starts(browser)
         server = Server()
         time.sleep(8)  # what the start has prepared is made
@@ -246,6 +276,24 @@ def pages(wanted):
                 story_figures(browser, server, story, field)
         server.stop()
         browser.close()
+
+
+def pan(browser):
+    """A drag over a pipeline of 20,000 bars, of which half are in sight: a frame for each move of the pointer."""
+    page = browser.new_page(viewport=SIZE)
+    html = (
+        "<link rel=stylesheet href=/stage.css><body class=wg><div class=view style='width:1200px;height:500px'></div>"
+    )
+    page.route("http://stage.test/**", lambda route: route.fulfill(path=STAGE / urlsplit(route.request.url).path[1:]))
+    page.route("http://stage.test/", lambda route: route.fulfill(body=html, content_type="text/html"))
+    page.goto("http://stage.test/")
+    apart, worked = (np.array(times) for times in page.evaluate(PAN))
+    report(
+        "pipeline: a drag over 20,000 bars, half of them in sight",
+        f"{1e3 / np.mean(apart):.0f} frames/s, work median {np.median(worked):.1f} ms, p90 {np.percentile(worked, 90):.1f}",
+        "budget 60 frames/s",
+    )
+    page.close()
 
 
 def starts(browser):

@@ -165,14 +165,15 @@ def provenance(device: Any, roofs: Mapping[str, float], made: pd.DataFrame) -> t
 
 
 def recorded_points() -> list[Point | Skipped]:
-    """What is recorded: every kernel of the catalogue, and the peers, over the sweeps of its problem (bench_sweeps); a
-    constant is swept for the kernels that have it."""
+    """What is recorded: every kernel of the catalogue, and the peers that are installed, over the sweeps of its problem
+    (bench_sweeps); a constant is swept for the kernels that have it."""
     found = {}
     for kind in dict.fromkeys(spec.problem_type for spec in catalog.KERNELS.values()):
         for sweeps, held in kind.bench_sweeps():
             names = [name for name, spec in catalog.of_problem(kind).items() if can_sweep(spec, sweeps)]
             for point in points(names, sweeps, held.items(), with_peers=True, most=10**6):
-                found[point if isinstance(point, Point) else (point.name, *point.at.items())] = point
+                if point.name not in peers.PEERS or peers.installed(point.name):
+                    found[point if isinstance(point, Point) else (point.name, *point.at.items())] = point
     return by_problem(found.values())
 
 

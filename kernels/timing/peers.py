@@ -1,7 +1,8 @@
-"""What our kernels are compared with: torch's scaled_dot_product_attention (SDPA), each of its implementations by name,
-in the problem's own type. fp32 products are as exact as fp32: torch.backends.cuda.matmul.allow_tf32 is off, as it is by
-default."""
+"""What our kernels are compared with, in the problem's own type: torch's scaled_dot_product_attention (SDPA), each of
+its implementations by name; FlashAttention 4 and FlashInfer where they are installed, which nothing here asks for. fp32
+products are as exact as fp32: torch.backends.cuda.matmul.allow_tf32 is off, as it is by default."""
 
+import importlib.util
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -12,15 +13,28 @@ import numpy as np
 from kernels.core.reference import on_device, on_host
 from kernels.errors import OutOfMemory, PeerUnavailable
 
-PEERS = {
+SDPA = {
     "sdpa_math": "MATH",
     "sdpa_efficient": "EFFICIENT_ATTENTION",
     "sdpa_flash": "FLASH_ATTENTION",
     "sdpa_cudnn": "CUDNN_ATTENTION",
 }
+LIBRARIES = {"flash_attn_4": ("flash_attn.cute", "flash-attn-4"), "flashinfer": ("flashinfer", "flashinfer-python")}
+"""name -> the module that it is, and the package on PyPI. They take [batch, tokens, heads, dim]."""
+PEERS = (*SDPA, *LIBRARIES)
+WORKSPACE = 2**27  # bytes that FlashInfer plans in
 # As KernelSpec.tensor_products, of those that compute fp32 on tensor cores: CUTLASS's OpMultiplyAddFastF32, three TF32
 # products, each at half the rate.
 TENSOR_PRODUCTS = {"sdpa_efficient": 6}
+
+
+def installed(name: str) -> bool:
+    """Whether a peer is on this machine; those of torch are."""
+    module = LIBRARIES.get(name, ("torch", ""))[0]
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # of a module's own parent
+        return False
 
 
 class Peer:
@@ -28,18 +42,31 @@ class Peer:
     moved_bytes."""
 
     def __init__(self, name: str, problem: Any, inputs: dict[str, np.ndarray]) -> None:
-        """Takes q, k and v to the GPU. PeerUnavailable where torch's attention cannot compute the problem."""
+        """Takes q, k and v to the GPU. PeerUnavailable where it is not installed or cannot compute the problem."""
+        if not installed(name):
+            module, package = LIBRARIES[name]
+            raise PeerUnavailable(f"{module} is not installed; pip install {package} brings it.")
         arrays, self.options = problem.peer_inputs(inputs)
         self.name, self.output = name, problem.outputs[0]
+        self._as_given = getattr(problem, "logical", lambda array: array)  # of [batch, head, row, dim], to its layout
         self.tensors = [on_device(array, "cuda") for array in arrays]
+        if name in LIBRARIES and self.tensors[0].element_size() != 2:
+            raise PeerUnavailable(f"{name} computes fp16 and bf16, not {self.tensors[0].dtype}.")
+        if name in LIBRARIES:
+            self.tensors = [t.transpose(1, 2).contiguous() for t in self.tensors]
+        self._function: Callable[..., Any] | None = None  # made at the first run
         self.set_bytes = sum(t.nbytes for t in self.tensors)
         self.peak_bytes = self.moved_bytes = 0  # known after the first run
 
     def _run(self, tensors: list[Any]) -> Any:
+        if self.name in LIBRARIES:
+            made = {"flash_attn_4": flash_attn_4, "flashinfer": flashinfer}[self.name]
+            self._function = self._function or made(tensors, self.options)
+            return self._function(*tensors).transpose(1, 2)
         import torch
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
-        with torch.inference_mode(), sdpa_kernel(getattr(SDPBackend, PEERS[self.name])):
+        with torch.inference_mode(), sdpa_kernel(getattr(SDPBackend, SDPA[self.name])):
             return torch.nn.functional.scaled_dot_product_attention(*tensors, **self.options)
 
     def first_run(self) -> dict[str, np.ndarray]:
@@ -58,14 +85,57 @@ class Peer:
                 raise OutOfMemory(f"{self.name} ran out of memory: {str(error).splitlines()[0][:200]}") from None
             except RuntimeError as error:
                 raise PeerUnavailable(_reason(self.name, error, said)) from None
+            except Exception as error:  # a library of another version, or one that cannot build what it needs here
+                if self.name not in LIBRARIES:
+                    raise
+                raise PeerUnavailable(f"{self.name}: {type(error).__name__}: {str(error)[:200]}") from None
         self.peak_bytes = torch.cuda.max_memory_allocated() - before + self.set_bytes
         self.moved_bytes = self.set_bytes + out.nbytes
-        return {self.output.name: on_host(out).reshape(self.output.shape)}
+        return {self.output.name: self._as_given(on_host(out)).reshape(self.output.shape)}
 
     def copies(self, count: int) -> list[Callable[[], Any]]:
         """`count` functions, each of which enqueues one run over tensors of its own."""
         sets = [self.tensors] + [[t.clone() for t in self.tensors] for _ in range(count - 1)]
         return [partial(self._run, tensors) for tensors in sets]
+
+
+def flash_attn_4(tensors: list[Any], options: dict[str, Any]) -> Callable[..., Any]:
+    """A function of q, k and v [batch, tokens, heads, dim] that computes O in that shape by FlashAttention 4."""
+    from flash_attn.cute import flash_attn_func
+
+    def run(q: Any, k: Any, v: Any) -> Any:
+        made = flash_attn_func(q, k, v, softmax_scale=options["scale"], causal=options.get("is_causal", False))
+        return made[0] if isinstance(made, tuple) else made  # some versions give the log-sum-exp too
+
+    return run
+
+
+def flashinfer(tensors: list[Any], options: dict[str, Any]) -> Callable[..., Any]:
+    """A function of q, k and v [batch, tokens, heads, dim] that computes O in that shape by FlashInfer, planned here
+    for tensors of these shapes."""
+    import torch
+    from flashinfer import BatchPrefillWithRaggedKVCacheWrapper
+
+    (batch, queries, heads, dim), (keys, kv_heads) = tensors[0].shape, tensors[1].shape[1:3]
+    wrapper = BatchPrefillWithRaggedKVCacheWrapper(
+        torch.empty(WORKSPACE, dtype=torch.uint8, device=tensors[0].device), "NHD"
+    )
+    begins = torch.arange(batch + 1, dtype=torch.int32, device=tensors[0].device)
+    wrapper.plan(
+        begins * queries,
+        begins * keys,
+        heads,
+        kv_heads,
+        dim,
+        causal=options.get("is_causal", False),
+        sm_scale=options["scale"],
+        q_data_type=tensors[0].dtype,
+    )
+
+    def run(q: Any, k: Any, v: Any) -> Any:
+        return wrapper.run(*(t.flatten(0, 1) for t in (q, k, v))).view(q.shape)
+
+    return run
 
 
 def _reason(name: str, error: Exception, said: list) -> str:

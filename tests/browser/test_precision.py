@@ -78,7 +78,7 @@ def test_without_max_subtraction_fp16_overflows_at_the_rounding_of_weights(visit
 
 def test_sweeps_are_run_for_every_type(visit):
     page = visit("/precision?kernel=06_mma&seq_len=64&num_heads=1&tab=sweep&backend=cpu")
-    page.get_by_role("heading", name="Over seq_len").wait_for(timeout=60_000)
+    page.get_by_role("heading", name="Over seq_len", exact=True).wait_for(timeout=60_000)
     table = page.locator(".wg table").first
     values = sweeps.VALUES["score_scale"]["cpu"]
     assert table.locator("tbody tr").count() == 4 * len(values)

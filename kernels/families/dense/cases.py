@@ -44,7 +44,8 @@ def check_cases(kernel: KernelSpec) -> list[Case]:
     values = [(c.name, v) for c in kernel.constants if not c.what_if for v in c.values if v != c.default]
     for number, setting in enumerate(values):
         for n, causal in ((65, False), (100, True)):
-            cases.append(Case(DenseProblem(n, (32, 64, 128)[number % 3], causal=causal, seed=number), (setting,)))
+            problem = DenseProblem(n, (32, 64, 128)[number % 3], causal=causal, seed=number)
+            cases.append(Case(problem, tuple(kernel.settings_for(problem, (setting,)).items())))
     return cases
 
 

@@ -13,6 +13,7 @@ import pytest
 from dropped import odd_kernel
 
 from kernels.catalog import KERNELS, load_kernel
+from kernels.core.dtypes import element_type
 from kernels.core.remembered import recordings_changed
 from kernels.core.request import Request, Scope
 from kernels.errors import BackendUnavailable, ProblemError, TraceError
@@ -39,11 +40,20 @@ def test_a_recording_is_of_a_named_gpu(name):
     assert entry.format == recorded.FORMAT and set(entry.errors) == set(entry.yardsticks)
 
 
+def assert_near(gpu, cpu, broken, unit):
+    """Within 1e-5; of a what-if build, which sums numbers of 1e20 that cancel, within 1e-3. unit: or within so much of
+    the largest: a weight that was rounded to 16 bits the other way shifts every sum that it is in."""
+    largest = np.abs(cpu[np.isfinite(cpu)]).max(initial=0)
+    atol = max(1e-5, unit * largest)
+    assert np.allclose(gpu, cpu, rtol=1e-3 if broken else 1e-5, atol=atol, equal_nan=True)
+
+
 @pytest.mark.parametrize("name", PRESENT)
-def test_gpu_and_cpu_traces_have_the_same_events_keys_lines_offsets_and_bytes_and_values_within_1e5(name):
+def test_gpu_and_cpu_traces_have_the_same_events_keys_lines_offsets_and_bytes_and_values_within_rounding(name):
     request = request_of(*PRESENT[name])
-    # a what-if build sums numbers of 1e20 that cancel, and tensor cores cut off what they add
-    close = 1e-3 if request.broken else 1e-5
+    digits = min(element_type(tensor.dtype).digits for tensor in request.problem.outputs)
+    unit = 2.0 ** (1 - digits) if digits < 24 else 0.0
+    waits = request.constants.get("WAIT", 1)  # without it, values are of whatever had come by then
     gpu, cpu = recorded.load(request), execute.run(replace(request, backend="cpu"))
     assert gpu.trace.lost == cpu.trace.lost == 0
     assert gpu.trace.table.column_names == cpu.trace.table.column_names
@@ -51,12 +61,16 @@ def test_gpu_and_cpu_traces_have_the_same_events_keys_lines_offsets_and_bytes_an
         a, b = gpu.trace.table[column].combine_chunks(), cpu.trace.table[column].combine_chunks()
         if column == "value":
             a, b = (x.fill_null(0).to_numpy() for x in (a, b))
-            assert np.allclose(a, b, rtol=close, atol=1e-5, equal_nan=True)
+            events = np.array(gpu.trace.table["event"].to_pylist())
+            for event in set(events) if waits else ():
+                sums = event == "o" or request.broken
+                assert_near(a[events == event], b[events == event], request.broken, unit if sums else 0.0)
         else:
             assert a.equals(b) or a.to_pylist() == b.to_pylist(), column
     for tensor in request.problem.outputs:
         a, b = (run.arrays[tensor.name].astype(np.float64) for run in (gpu, cpu))
-        assert np.allclose(a, b, rtol=close, atol=1e-5, equal_nan=True)
+        if waits:
+            assert_near(a, b, request.broken, unit)
     traffic = recorded.load_traffic(request)
     assert traffic.table.equals(execute.traffic(replace(request, backend="cpu")).table)
 
