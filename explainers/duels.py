@@ -103,9 +103,10 @@ def sentence(name: str, timed: pd.DataFrame) -> str:
     best, worst = timed.loc[timed.ratio.idxmax()], timed.loc[timed.ratio.idxmin()]
     won = f"{name} is faster than cuDNN in {len(faster)} of {count(len(timed), 'problem')}"
     rms = timed.rms_error / timed.peer_rms_error
+    least, largest = f"{rms.min():.2f}", f"{rms.max():.2f}"
     return (
         f"{won}: from {worst.ratio:.2f} times as fast ({_named(worst)}) to {best.ratio:.2f} times ({_named(best)}). "
-        f"Its RMS error is {rms.min():.2f} to {rms.max():.2f} times cuDNN's."
+        f"Its RMS error is {least if least == largest else f'{least} to {largest}'} times cuDNN's."
     )
 
 

@@ -79,7 +79,8 @@ NOTES = {
     "of fp32 multiply-adds, and torch's fp16 matrix product on tensor cores. Where tensor cores make one fp32 product, "
     f"it costs several fp16 products, and the fp16 roof is divided by as many: {_made_of_products()}.",
     "ladder": "A bar for each kernel at the size of the step, in the order in which one was made from the other, with "
-    "its idea. Per cent: of its roof, which was measured on the same GPU. Dashed: torch. Solid: the roofs.",
+    "its idea. Per cent: of its roof, which was measured on the same GPU. Dashed: torch. Solid: the roofs; "
+    "that of the tensor cores is torch's product of two 8,192 x 8,192 matrices, not their peak, and can be passed.",
 }
 _MEASURES = {  # kind -> column, title, column of the spread's low end and of its high end
     "latency": ("median_us", "time of one run", "p10_us", "p90_us"),
@@ -430,6 +431,7 @@ def ladder(rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, nam
     bars = own.assign(idea=[_idea(label) for label in own.label])
     across = _across(points[points.kind != "kernel"], rows, roofs, len(sizes(part, field)))
     high = max([*bars.tflops, *across.tflops, 1e-3]) * 1.02
+    near, far = 0.15 * high, 0.75 * high  # names of lines stand behind them near the left edge; rates on long bars
     x = alt.X("tflops:Q", title="TFLOP/s", scale=alt.Scale(domain=[0, high], nice=False), axis=alt.Axis(grid=False))
     place = {label: n for n, label in enumerate(labels(part))}
     order = sorted(dict(zip(bars.line, bars.label)).items(), key=lambda pair: place[pair[1]])
@@ -440,12 +442,19 @@ def ladder(rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, nam
     fixed = sheet.data.chart("across", across).transform_filter("datum.step == step")
     dash = alt.StrokeDash("kind:N", legend=None, scale=alt.Scale(domain=["torch", "roof"], range=[[4, 4], [1, 0]]))
     level = alt.Y("level:Q", axis=None, scale=None)
+    rate, said = base.transform_filter, {"x": x, "y": y, "text": "said_rate:N"}
     layers = [
         fixed.mark_rule(color=AXIS, opacity=0.6, strokeWidth=1.5).encode(x=x, strokeDash=dash),
         bar,
         text.encode(x=alt.XDatum(0), y=y, text="idea:N"),
-        base.mark_text(align="left", baseline="middle", dx=6, dy=8).encode(x=x, y=y, text="said_rate:N"),
-        fixed.mark_text(color=AXIS, align="right", dx=-4).encode(x=x, y=level, text="said:N"),
+        rate(f"datum.tflops < {far}").mark_text(align="left", baseline="middle", dx=6, dy=8).encode(**said),
+        rate(f"datum.tflops >= {far}")
+        .mark_text(align="right", baseline="middle", dx=-6, dy=8, color="white")
+        .encode(**said),
+        *(
+            fixed.transform_filter(where).mark_text(color=AXIS, align=side, dx=dx).encode(x=x, y=level, text="said:N")
+            for where, side, dx in ((f"datum.tflops >= {near}", "right", -4), (f"datum.tflops < {near}", "left", 4))
+        ),
     ]
     return sheet.data.layered(layers, HEIGHT)
 
