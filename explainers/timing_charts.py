@@ -443,6 +443,7 @@ def ladder(rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, nam
     dash = alt.StrokeDash("kind:N", legend=None, scale=alt.Scale(domain=["torch", "roof"], range=[[4, 4], [1, 0]]))
     level = alt.Y("level:Q", axis=None, scale=None)
     rate, said = base.transform_filter, {"x": x, "y": y, "text": "said_rate:N"}
+    lines, named = fixed.transform_filter, {"x": x, "y": level, "text": "said:N"}
     layers = [
         fixed.mark_rule(color=AXIS, opacity=0.6, strokeWidth=1.5).encode(x=x, strokeDash=dash),
         bar,
@@ -451,10 +452,8 @@ def ladder(rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, nam
         rate(f"datum.tflops >= {far}")
         .mark_text(align="right", baseline="middle", dx=-6, dy=8, color="white")
         .encode(**said),
-        *(
-            fixed.transform_filter(where).mark_text(color=AXIS, align=side, dx=dx).encode(x=x, y=level, text="said:N")
-            for where, side, dx in ((f"datum.tflops >= {near}", "right", -4), (f"datum.tflops < {near}", "left", 4))
-        ),
+        lines(f"datum.tflops >= {near}").mark_text(color=AXIS, align="right", dx=-4).encode(**named),
+        lines(f"datum.tflops < {near}").mark_text(color=AXIS, align="left", dx=4).encode(**named),
     ]
     return sheet.data.layered(layers, HEIGHT)
 

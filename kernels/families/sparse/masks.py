@@ -1,0 +1,218 @@
+"""Which keys each query sees, and that as lists of blocks in FlexAttention's terms and as CSR at the level of elements.
+
+A mask is never held whole: it is made strip by strip of rows, so 65,536 queries of as many keys need a few MB. Lists:
+`kv_num_blocks` and `kv_indices` of blocks that need the mask inside, `full_kv_num_blocks` and `full_kv_indices` of
+those that do not (torch.nn.attention.flex_attention.BlockMask).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernels.errors import ProblemError
+
+UNDEFINED = 2**31 - 1  # in a list past its count: whoever reads it goes far out of bounds, and is seen to
+Matrix = tuple[tuple[bool, ...], ...]
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Which of `keys` each of `queries` sees. kind: one of KINDS, which say which of the other fields they take.
+
+    window: keys up to and with the query's own; sinks: first keys that all see; stride, dilation: in keys; documents:
+    lengths of packed sequences, which see none of each other, the last one as long as it takes; block: keys and queries
+    of a block; blocks: [rows, columns] of blocks, whether they are seen. causal: of what the kind lets a query see, the
+    keys up to its own place alone. The last query stands at the last key.
+    """
+
+    kind: str
+    queries: int
+    keys: int
+    causal: bool = True
+    window: int = 128
+    sinks: int = 4
+    stride: int = 64
+    dilation: int = 2
+    documents: tuple[int, ...] = ()
+    block: int = 64
+    blocks: Matrix = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ProblemError(f"mask is {self.kind!r}; it must be one of {', '.join(KINDS)}.")
+        for name in ("queries", "keys", "window", "stride", "dilation", "block"):
+            if getattr(self, name) < 1:
+                raise ProblemError(f"{name} is {getattr(self, name)}; it must be 1 or more.")
+        if self.sinks < 0 or any(length < 1 for length in self.documents):
+            raise ProblemError(f"sinks is {self.sinks} and documents {self.documents}; no length can be below 0 or 1.")
+        shape = -(-self.queries // self.block), -(-self.keys // self.block)
+        if self.kind == "blocks" and (len(self.blocks), *{len(row) for row in self.blocks}) != shape:
+            raise ProblemError(
+                f"blocks are {len(self.blocks)} rows of {sorted({len(row) for row in self.blocks})}; {self.queries} "
+                f"queries and {self.keys} keys in blocks of {self.block} are {shape[0]} rows of {shape[1]}."
+            )
+
+    def strip(self, first: int, end: int) -> np.ndarray:
+        """Whether queries `first` to `end` (exclusive) see each key, bool [end - first, keys]."""
+        at = np.arange(first, min(end, self.queries))[:, None] + self.keys - self.queries  # the key of a query's own
+        key = np.arange(self.keys)[None, :]
+        seen = KINDS[self.kind](self, at, key)
+        return seen & (key <= at) if self.causal else np.broadcast_to(seen, (len(at), self.keys))
+
+    def strips(self, rows: int) -> Iterator[np.ndarray]:
+        """`strip` for every `rows` queries."""
+        return (self.strip(first, first + rows) for first in range(0, self.queries, rows))
+
+    def dense(self) -> np.ndarray:
+        """bool [queries, keys]: for small ones."""
+        return self.strip(0, self.queries)
+
+    @property
+    def visible(self) -> int:
+        """How many pairs of a query and a key are seen."""
+        return sum(int(strip.sum()) for strip in self.strips(256))
+
+
+# ---- the kinds: whether a query whose own key is `at` [rows, 1] sees `key` [1, keys] ----
+
+
+def _all(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
+    return np.ones((len(at), key.shape[1]), bool)
+
+
+def _near(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """Within the window before the query, its own key among them; without a causal mask as many after it."""
+    return (key > at - mask.window) & (key < at + mask.window)
+
+
+def _strided(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """Sparse Transformer (Child et al. 2019, arXiv:1904.10509): the window, and every stride-th key."""
+    return _near(mask, at, key) | ((key + 1) % mask.stride == 0)
+
+
+def _dilated(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """Longformer (Beltagy et al. 2020, arXiv:2004.05150): `window` keys, `dilation` apart."""
+    far = np.abs(at - key)
+    return (far % mask.dilation == 0) & (far < mask.window * mask.dilation)
+
+
+def _documents(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
+    ends = np.cumsum(mask.documents)
+    return np.searchsorted(ends, at, side="right") == np.searchsorted(ends, key, side="right")
+
+
+def _hierarchical(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """The query's own block, and the last key of every block as its summary."""
+    return (at // mask.block == key // mask.block) | ((key + 1) % mask.block == 0)
+
+
+def _blocks(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
+    row = (at - (mask.keys - mask.queries)) // mask.block
+    return np.array(mask.blocks, bool)[row, key // mask.block]
+
+
+KINDS: dict[str, Callable[[Mask, np.ndarray, np.ndarray], np.ndarray]] = {
+    "all": _all,
+    "window": _near,
+    "sinks": lambda mask, at, key: _near(mask, at, key) | (key < mask.sinks),
+    "documents": _documents,
+    "strided": _strided,
+    "dilated": _dilated,
+    "hierarchical": _hierarchical,
+    "blocks": _blocks,
+}
+
+
+# ---- matrices of blocks ----
+
+
+def random_blocks(rows: int, columns: int, density: float, seed: int) -> Matrix:
+    """Of each row the share `density` of its blocks, at least one, drawn anew for each row."""
+    if not 0 < density <= 1:
+        raise ProblemError(f"density is {density}; it must be above 0 and at most 1.")
+    rng, count = np.random.default_rng(seed), max(1, round(density * columns))
+    made = np.zeros((rows, columns), bool)
+    for row in made:
+        row[rng.choice(columns, count, replace=False)] = True
+    return as_matrix(made)
+
+
+def top_blocks(q: np.ndarray, k: np.ndarray, block: int, count: int) -> Matrix:
+    """For each block of queries the `count` blocks of keys whose mean has the largest product with the queries' mean,
+    of those that begin no later than its last query sees (MoBA's gate, Lu et al. 2025, arXiv:2502.13189).
+    q, k: [queries, dim] and [keys, dim] of a head."""
+    scores = _pooled(q, block) @ _pooled(k, block).T
+    last = np.minimum(np.arange(1, len(scores) + 1) * block, len(q)) - 1 + len(k) - len(q)
+    scores[np.arange(scores.shape[1]) * block > last[:, None]] = -np.inf
+    made = np.zeros(scores.shape, bool)
+    for row, score in zip(made, scores):
+        best = np.argsort(-score, kind="stable")[:count]
+        row[best[np.isfinite(score[best])]] = True
+    return as_matrix(made)
+
+
+def _pooled(x: np.ndarray, block: int) -> np.ndarray:
+    """The mean of every `block` rows, [blocks, dim] in float64; the last of those that are left."""
+    begins = np.arange(0, len(x), block)
+    return np.add.reduceat(x.astype(np.float64), begins) / np.diff([*begins, len(x)])[:, None]
+
+
+def as_matrix(made: np.ndarray) -> Matrix:
+    """A bool array [rows, columns] as tuples, which a Mask can be told apart by."""
+    return tuple(tuple(bool(one) for one in row) for row in made)
+
+
+# ---- lists ----
+
+
+@dataclass(frozen=True, eq=False)
+class BlockLists:
+    """A mask as lists of key blocks for each query block, all int32: counts [rows], indices [rows, columns] in rising
+    order, UNDEFINED past the count. A full block is seen whole by every query of its row and does not reach past the
+    last key, so it needs no mask; of any other at least one element is seen."""
+
+    block_q: int
+    block_kv: int
+    kv_num_blocks: np.ndarray
+    kv_indices: np.ndarray
+    full_kv_num_blocks: np.ndarray
+    full_kv_indices: np.ndarray
+
+    @property
+    def ledger(self) -> dict[str, int]:
+        """How many blocks are full, partial and skipped."""
+        full, partial = int(self.full_kv_num_blocks.sum()), int(self.kv_num_blocks.sum())
+        return {"full": full, "partial": partial, "skipped": self.kv_indices.size - full - partial}
+
+
+def block_lists(mask: Mask, block_q: int, block_kv: int) -> BlockLists:
+    """The BlockLists of a mask."""
+    rows, columns = -(-mask.queries // block_q), -(-mask.keys // block_kv)
+    found: dict[str, Any] = {}
+    for name in ("", "full_"):
+        found[f"{name}kv_num_blocks"] = np.zeros(rows, np.int32)
+        found[f"{name}kv_indices"] = np.full((rows, columns), UNDEFINED, np.int32)
+    begins = np.arange(0, mask.keys, block_kv)
+    whole = np.diff([*begins, mask.keys]) == block_kv
+    for row, strip in enumerate(mask.strips(block_q)):
+        seen = np.add.reduceat(strip.sum(axis=0, dtype=np.int64), begins)
+        full = whole & (seen == len(strip) * block_kv)
+        for name, of_row in (("", (seen > 0) & ~full), ("full_", full)):
+            (listed,) = np.nonzero(of_row)
+            found[f"{name}kv_num_blocks"][row] = len(listed)
+            found[f"{name}kv_indices"][row, : len(listed)] = listed
+    return BlockLists(block_q, block_kv, **found)
+
+
+def csr(mask: Mask) -> tuple[np.ndarray, np.ndarray]:
+    """(indptr [queries + 1], indices [visible]), int32: the keys that query i sees are indices[indptr[i] :
+    indptr[i + 1]], in rising order."""
+    columns = [np.nonzero(row)[0].astype(np.int32) for strip in mask.strips(256) for row in strip]
+    lengths = np.fromiter(map(len, columns), np.int64, len(columns))
+    if lengths.sum() > UNDEFINED:
+        raise ProblemError(
+            f"{lengths.sum():,} pairs are seen; an int32 index reaches {UNDEFINED:,}. Take fewer tokens."
+        )
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), np.concatenate(columns)
