@@ -44,7 +44,7 @@ def price(name: str, ran: pd.DataFrame) -> list[Block]:
     value = rows.settings.str.extract(rf"\b{duels.PRICED}=(\d+)", expand=False).astype(int)
     rows = rows.assign(value=value, rms=rows.rms_error / rows.peer_rms_error).sort_values("value")
     worst, slowest = rows.groupby("value").rms.max(), rows.groupby("value").ratio.min()
-    each = "; ".join(f"{v:,}: {worst[v]:.2f} times and {slowest[v]:.2f}" for v in worst.index)
+    each = "; ".join(f"{v:,}: error {worst[v]:.2f}, speed {slowest[v]:.2f}" for v in worst.index)
     shown = [
         {
             "scores": _scores(row),
@@ -61,7 +61,7 @@ def price(name: str, ran: pd.DataFrame) -> list[Block]:
             f"Its largest RMS error and its lowest speed over {count(rows.problem.nunique(), 'kind')} of scores, both "
             f"as multiples of cuDNN's, for each {duels.PRICED}. {each}."
         ),
-        stage.table(pd.DataFrame(shown), f"{name} with each {duels.PRICED}, on every kind of scores."),
+        stage.table(pd.DataFrame(shown), f"{name} with each {duels.PRICED}; ratio and error over cuDNN's."),
     ]
 
 

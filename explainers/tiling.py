@@ -131,8 +131,8 @@ def query_rows(request: Request) -> tuple[int, int, int]:
     groups = request.constants.get(GROUPS, 1)
     if groups > 1:
         raise ProblemError(
-            f"With {GROUPS}={groups} so many groups of warps walk a row's keys at once, each with an m, l and O of its "
-            f"own, and this page follows one. Choose {GROUPS}=1; How fast and Occupancy show both."
+            f"With {GROUPS}={groups} as many groups of warps walk a row's keys at once, each with an m, l and O of its "
+            f"own, and this page follows one. Choose {GROUPS}=1; How fast, Occupancy and Source show any."
         )
     rows, tiles, n = tiles_of(request)
     head, tile = divmod(request.scope.first, tiles)

@@ -25,6 +25,7 @@ from kernels.timing.rows import SIZES
 from kernels.timing.tables import Provenance
 
 SWEPT = ("seq_len", "batch", "num_heads")  # what is found as a sweep over a size
+NAMES = {"flash_attn_4": "FlashAttention 4", "flashinfer": "FlashInfer"}  # of peers, as they are read
 ITSELF = "itself"  # a baseline of sweeps over a constant: the same kernel at the constant's first value
 _FOLLOWS = {"num_heads": ["num_kv_heads"]}  # what changes along with a swept size
 # What is swept, and what stays: name -> value, of the sizes, of "title", "l2", and of the constants that size a block
@@ -38,8 +39,8 @@ def prepared(table: pd.DataFrame, where: Provenance, source: str) -> pd.DataFram
 
 
 def shown_name(label: str) -> str:
-    """A label as it is read: torch's implementations by what they are, not by torch's function."""
-    return re.sub(r"^sdpa_", "torch ", label)
+    """A label as it is read: torch's implementations by what they are, not by torch's function; libraries by name."""
+    return NAMES.get(label) or re.sub(r"^sdpa_", "torch ", label)
 
 
 # ---- sweeps ----

@@ -79,8 +79,9 @@ NOTES = {
     "of fp32 multiply-adds, and torch's fp16 matrix product on tensor cores. Where tensor cores make one fp32 product, "
     f"it costs several fp16 products, and the fp16 roof is divided by as many: {_made_of_products()}.",
     "ladder": "A bar for each kernel at the size of the step, in the order in which one was made from the other, with "
-    "its idea. Per cent: of its roof, which was measured on the same GPU. Dashed: torch. Solid: the roofs; "
-    "that of the tensor cores is torch's product of two 8,192 x 8,192 matrices, not their peak, and can be passed.",
+    "its idea. Per cent: of its roof, which was measured on the same GPU. Dashed: torch and other libraries. "
+    "Solid: the roofs; that of the tensor cores is torch's product of two 8,192 x 8,192 matrices, not their peak, and "
+    "can be passed.",
 }
 _MEASURES = {  # kind -> column, title, column of the spread's low end and of its high end
     "latency": ("median_us", "time of one run", "p10_us", "p90_us"),

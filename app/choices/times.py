@@ -7,6 +7,7 @@ from app.choices.asked import Asked, State
 from app.choices.choice import Choice
 from app.measuring import Now
 from explainers import timing
+from kernels.catalog import present_name
 from kernels.core.fields import quoted
 
 OWN = {
@@ -36,6 +37,8 @@ def baseline_of(state: State, now: Now) -> str:
 def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
     """Puts what is not there back to where it begins, in place; (name, sentence) of each."""
     now = measuring.times()
+    for name in ("baseline", "hide"):
+        state[name] = "|".join(map(present_name, state[name].split("|")))
     moved = _only(state, "gpus", times.names(now))
     found = times.known(sources(state), now).found
     key = timing.find_sweep(found, state["sweep"]) if state["sweep"] else ""

@@ -1,11 +1,11 @@
 """What our kernels are compared with, in the problem's own type: torch's scaled_dot_product_attention (SDPA), each of
-its implementations by name; FlashAttention 4 and FlashInfer where they are installed, which nothing here asks for. fp32
-products are as exact as fp32: torch.backends.cuda.matmul.allow_tf32 is off, as it is by default."""
+its implementations by name; FlashAttention 4 and FlashInfer, which requirements.txt does not list, where they are
+installed. fp32 products are as exact as fp32: torch.backends.cuda.matmul.allow_tf32 is off, as it is by default."""
 
 import importlib.util
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,18 +22,20 @@ SDPA = {
 LIBRARIES = {"flash_attn_4": ("flash_attn.cute", "flash-attn-4"), "flashinfer": ("flashinfer", "flashinfer-python")}
 """name -> the module that it is, and the package on PyPI. They take [batch, tokens, heads, dim]."""
 PEERS = (*SDPA, *LIBRARIES)
+"""All of them, in the order in which they are listed."""
 WORKSPACE = 2**27  # bytes that FlashInfer plans in
 # As KernelSpec.tensor_products, of those that compute fp32 on tensor cores: CUTLASS's OpMultiplyAddFastF32, three TF32
 # products, each at half the rate.
 TENSOR_PRODUCTS = {"sdpa_efficient": 6}
 
 
+@cache
 def installed(name: str) -> bool:
     """Whether a peer is on this machine; those of torch are."""
     module = LIBRARIES.get(name, ("torch", ""))[0]
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of a module's own parent
+    except ImportError:  # of the package around it: not there, or built for another torch
         return False
 
 
@@ -54,14 +56,12 @@ class Peer:
             raise PeerUnavailable(f"{name} computes fp16 and bf16, not {self.tensors[0].dtype}.")
         if name in LIBRARIES:
             self.tensors = [t.transpose(1, 2).contiguous() for t in self.tensors]
-        self._function: Callable[..., Any] | None = None  # made at the first run
+        self._function: Callable[..., Any] | None = None  # of a library: planned before its first run
         self.set_bytes = sum(t.nbytes for t in self.tensors)
         self.peak_bytes = self.moved_bytes = 0  # known after the first run
 
     def _run(self, tensors: list[Any]) -> Any:
-        if self.name in LIBRARIES:
-            made = {"flash_attn_4": flash_attn_4, "flashinfer": flashinfer}[self.name]
-            self._function = self._function or made(tensors, self.options)
+        if self._function:
             return self._function(*tensors).transpose(1, 2)
         import torch
         from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -69,10 +69,20 @@ class Peer:
         with torch.inference_mode(), sdpa_kernel(getattr(SDPBackend, SDPA[self.name])):
             return torch.nn.functional.scaled_dot_product_attention(*tensors, **self.options)
 
+    def _planned(self) -> Callable[..., Any]:
+        """A library's function of q, k and v; PeerUnavailable where it cannot be had here: of another version, say, or
+        without a compiler that it needs."""
+        try:
+            return {"flash_attn_4": flash_attn_4, "flashinfer": flashinfer}[self.name](self.tensors, self.options)
+        except Exception as error:  # whatever another's code raises
+            raise PeerUnavailable(f"{self.name}: {type(error).__name__}: {str(error)[:200]}") from None
+
     def first_run(self) -> dict[str, np.ndarray]:
         """Runs once; output -> array. PeerUnavailable if torch says that it cannot, OutOfMemory if it does not fit."""
         import torch
 
+        if self.name in LIBRARIES:
+            self._function = self._planned()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -85,10 +95,6 @@ class Peer:
                 raise OutOfMemory(f"{self.name} ran out of memory: {str(error).splitlines()[0][:200]}") from None
             except RuntimeError as error:
                 raise PeerUnavailable(_reason(self.name, error, said)) from None
-            except Exception as error:  # a library of another version, or one that cannot build what it needs here
-                if self.name not in LIBRARIES:
-                    raise
-                raise PeerUnavailable(f"{self.name}: {type(error).__name__}: {str(error)[:200]}") from None
         self.peak_bytes = torch.cuda.max_memory_allocated() - before + self.set_bytes
         self.moved_bytes = self.set_bytes + out.nbytes
         return {self.output.name: self._as_given(on_host(out)).reshape(self.output.shape)}

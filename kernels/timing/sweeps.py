@@ -61,7 +61,7 @@ def points(
     pairs of field and values; chosen: pairs of field and value that hold for all. A field is one of the problem, one of
     its derived_fields such as width, or a compile-time constant. ProblemError for an unknown field, a value that cannot
     be, or more than `most` points."""
-    kernels = {name: catalog.find(name) for name in names}
+    kernels = {catalog.present_name(name): catalog.find(name) for name in names}
     axes = [(field, list(values)) for field, values in sweeps]
     if len({field for field, _ in axes}) < len(axes):
         raise ProblemError(f"A field can be swept once; got {', '.join(field for field, _ in axes)}.")

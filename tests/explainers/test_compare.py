@@ -48,7 +48,7 @@ def test_every_step_of_both_is_there_once_and_in_order(cpu_run, left, right):
             assert common["phase"] == a["phase"] == b["phase"] and a["tile"] == b["tile"]
 
 
-def test_04_prefetches_while_03_waits(cpu_run):
+def test_08b_prefetches_while_03_waits(cpu_run):
     done, _, _ = aligned(cpu_run, made(cpu_run, "03_flash"), made(cpu_run, "08b_three_bfloat16"))
     alone = [n for n, f in enumerate(done.frames) if "(B alone)" in f["title"]]
     assert alone and {PHASES[done.b[n]["phase"]] for n in alone} == {"Prefetch K", "Load V"}

@@ -55,7 +55,7 @@ def test_what_accuracy_costs_is_the_worst_of_each_value(every):
     assert kinds.problem.nunique() == 5 and heading["text"] == "What accuracy costs 12_optimistic"
     for value, part in kinds.groupby(threshold):
         worst, slowest = (part.rms_error / part.peer_rms_error).max(), part.ratio.min()
-        assert f"{value:,}: {worst:.2f} times and {slowest:.2f}" in text["text"]
+        assert f"{value:,}: error {worst:.2f}, speed {slowest:.2f}" in text["text"]
     assert len(table["rows"]) == len(kinds)
     assert told.price("11_overlap", every[every["name"] == "11_overlap"]) == []
 

@@ -108,7 +108,7 @@ def test_nothing_is_told_of_zeros_that_pad_a_tile(cpu_run):
 
 
 def test_the_lanes_of_a_row_in_registers_are_those_that_the_source_says(cpu_run):
-    """04: a thread holds parts of the rows lane / 4 and lane / 4 + 8 of its warp, keys 8 n + 2 t and 8 n + 2 t + 1."""
+    """08b: a thread holds parts of the rows lane / 4 and lane / 4 + 8 of its warp, keys 8 n + 2 t and 8 n + 2 t + 1."""
     story = threads.explain(cpu_run("08b_three_bfloat16", DenseProblem(), small_tiles("08b_three_bfloat16"), Scope(1)))
     scores = next(n for n, phase in enumerate(story.steps.phase) if phase == "scores")
     wanted = {(row, key) for row in (17, 25) for key in (2, 3, 10, 11)}

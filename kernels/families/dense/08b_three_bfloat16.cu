@@ -251,7 +251,7 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
       if (row_leader) PROBE_VALUE(tile_max, row, tile, tile_max);
       const float m_new = SUBTRACT_MAX ? fmaxf(m[r], tile_max) : 0.f;
       if (row_leader) PROBE_VALUE(m, row, tile, m_new);
-      const bool unseen = KEY_GROUPS > 1 && m_new == -INFINITY;  // every key of this group so far is hidden from the row
+      const bool unseen = KEY_GROUPS > 1 && m_new == -INFINITY;  // this group has seen no key of the row yet
       const float m_log2 = unseen ? 0.f : m_new * LOG2_E;  // rounded once, so that it is the same in every exponent
       rescale[r] = RESCALE ? exp2_approx(m[r] * LOG2_E - m_log2) : 1.f;
       if (row_leader) PROBE_VALUE(rescale, row, tile, rescale[r]);

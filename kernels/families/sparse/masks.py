@@ -1,19 +1,22 @@
 """Which keys each query sees, and that as lists of blocks in FlexAttention's terms and as CSR at the level of elements.
 
-A mask is never held whole: it is made strip by strip of rows, so 65,536 queries of as many keys need a few MB. Lists:
-`kv_num_blocks` and `kv_indices` of blocks that need the mask inside, `full_kv_num_blocks` and `full_kv_indices` of
+Lists are made strip by strip of rows, so that of 65,536 queries and as many keys no more than a strip is held. In them
+are `kv_num_blocks` and `kv_indices` of blocks that need the mask inside, `full_kv_num_blocks` and `full_kv_indices` of
 those that do not (torch.nn.attention.flex_attention.BlockMask).
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from kernels.errors import ProblemError
 
-UNDEFINED = 2**31 - 1  # in a list past its count: whoever reads it goes far out of bounds, and is seen to
+STRIP = 64  # rows that are made at once
+MOST = 2**31 - 1  # that an int32 counts
+UNDEFINED = MOST  # in a list past its count: whoever reads it goes far out of bounds, and is seen to
 Matrix = tuple[tuple[bool, ...], ...]
 
 
@@ -45,8 +48,10 @@ class Mask:
         for name in ("queries", "keys", "window", "stride", "dilation", "block"):
             if getattr(self, name) < 1:
                 raise ProblemError(f"{name} is {getattr(self, name)}; it must be 1 or more.")
-        if self.sinks < 0 or any(length < 1 for length in self.documents):
-            raise ProblemError(f"sinks is {self.sinks} and documents {self.documents}; no length can be below 0 or 1.")
+        if self.sinks < 0:
+            raise ProblemError(f"sinks is {self.sinks}; it must be 0 or more.")
+        if any(length < 1 for length in self.documents):
+            raise ProblemError(f"documents are {self.documents}; each length must be 1 or more.")
         shape = -(-self.queries // self.block), -(-self.keys // self.block)
         if self.kind == "blocks" and (len(self.blocks), *{len(row) for row in self.blocks}) != shape:
             raise ProblemError(
@@ -54,10 +59,15 @@ class Mask:
                 f"queries and {self.keys} keys in blocks of {self.block} are {shape[0]} rows of {shape[1]}."
             )
 
+    @cached_property
+    def block_array(self) -> np.ndarray:
+        """`blocks` as a bool array."""
+        return np.array(self.blocks, bool)
+
     def strip(self, first: int, end: int) -> np.ndarray:
         """Whether queries `first` to `end` (exclusive) see each key, bool [end - first, keys]."""
-        at = np.arange(first, min(end, self.queries))[:, None] + self.keys - self.queries  # the key of a query's own
-        key = np.arange(self.keys)[None, :]
+        at = np.arange(first, min(end, self.queries), dtype=np.int32)[:, None] + self.keys - self.queries  # its own key
+        key = np.arange(self.keys, dtype=np.int32)[None, :]
         seen = KINDS[self.kind](self, at, key)
         return seen & (key <= at) if self.causal else np.broadcast_to(seen, (len(at), self.keys))
 
@@ -72,7 +82,7 @@ class Mask:
     @property
     def visible(self) -> int:
         """How many pairs of a query and a key are seen."""
-        return sum(int(strip.sum()) for strip in self.strips(256))
+        return sum(int(strip.sum()) for strip in self.strips(STRIP))
 
 
 # ---- the kinds: whether a query whose own key is `at` [rows, 1] sees `key` [1, keys] ----
@@ -99,8 +109,9 @@ def _dilated(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 
 def _documents(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """A query before the first key is in none."""
     ends = np.cumsum(mask.documents)
-    return np.searchsorted(ends, at, side="right") == np.searchsorted(ends, key, side="right")
+    return (np.searchsorted(ends, at, side="right") == np.searchsorted(ends, key, side="right")) & (at >= 0)
 
 
 def _hierarchical(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
@@ -109,8 +120,8 @@ def _hierarchical(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 
 def _blocks(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
-    row = (at - (mask.keys - mask.queries)) // mask.block
-    return np.array(mask.blocks, bool)[row, key // mask.block]
+    row = (at[:, 0] - (mask.keys - mask.queries)) // mask.block
+    return np.repeat(mask.block_array[row], mask.block, axis=1)[:, : mask.keys]
 
 
 KINDS: dict[str, Callable[[Mask, np.ndarray, np.ndarray], np.ndarray]] = {
@@ -209,10 +220,9 @@ def block_lists(mask: Mask, block_q: int, block_kv: int) -> BlockLists:
 def csr(mask: Mask) -> tuple[np.ndarray, np.ndarray]:
     """(indptr [queries + 1], indices [visible]), int32: the keys that query i sees are indices[indptr[i] :
     indptr[i + 1]], in rising order."""
-    columns = [np.nonzero(row)[0].astype(np.int32) for strip in mask.strips(256) for row in strip]
+    visible = mask.visible
+    if visible > MOST:
+        raise ProblemError(f"{visible:,} pairs are seen; an int32 index reaches {MOST:,}. Take fewer tokens.")
+    columns = [np.nonzero(row)[0].astype(np.int32) for strip in mask.strips(STRIP) for row in strip]
     lengths = np.fromiter(map(len, columns), np.int64, len(columns))
-    if lengths.sum() > UNDEFINED:
-        raise ProblemError(
-            f"{lengths.sum():,} pairs are seen; an int32 index reaches {UNDEFINED:,}. Take fewer tokens."
-        )
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), np.concatenate(columns)

@@ -56,7 +56,7 @@ def test_every_kernel_compiles_without_a_gpu(arch):
             continue
         facts = make(spec, target=arch).facts
         assert {f.entry for f in facts} == {step.entry for step in spec.plan(usual_problem(spec)).launches}
-        # 04's tiles are chosen for Hopper's registers: it alone may spill, and only elsewhere
+        # those of three bfloat16 are chosen for Hopper's registers: it alone may spill, and only elsewhere
         spilled = 32 if spec.tensor_products and arch == "sm_80" else 0
         assert all(8 <= f.registers <= 255 and f.spill_bytes <= spilled for f in facts)
 

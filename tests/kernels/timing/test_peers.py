@@ -96,3 +96,26 @@ def test_a_library_is_asked_for_16_bits_alone(monkeypatch):
     monkeypatch.setattr(peers, "on_device", lambda array, device: fp32)
     with pytest.raises(PeerUnavailable, match="computes fp16 and bf16, not fp32"):
         peers.Peer("flashinfer", DenseProblem(), DenseProblem().inputs())
+
+
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+@pytest.mark.parametrize("name", ["sdpa_math", *peers.LIBRARIES])
+def test_a_peer_answers_in_the_problems_own_layout(name, layout, request, monkeypatch):
+    """All but torch's figures of its memory, which only a GPU has."""
+    if name in peers.LIBRARIES:
+        request.getfixturevalue(name)
+    monkeypatch.setattr(peers, "installed", lambda name: True)
+    monkeypatch.setattr(peers, "on_device", lambda array, device: torch.from_numpy(np.ascontiguousarray(array)))
+    for said in ("empty_cache", "reset_peak_memory_stats", "synchronize", "memory_allocated", "max_memory_allocated"):
+        monkeypatch.setattr(torch.cuda, said, lambda: 0)
+    problem = SixteenBitProblem(40, 64, 2, 4, causal=True, num_kv_heads=2, layout=layout)
+    made = peers.Peer(name, problem, problem.inputs()).first_run()["o"]
+    assert np.abs(made.astype(np.float64) - problem.truth()["o"]).max() < 2e-3
+
+
+def test_a_library_that_cannot_be_had_is_told_in_its_own_words(monkeypatch):
+    monkeypatch.setattr(peers, "installed", lambda name: True)
+    monkeypatch.setattr(peers, "on_device", lambda array, device: torch.from_numpy(np.ascontiguousarray(array)))
+    problem = SixteenBitProblem(40, 64)
+    with pytest.raises(PeerUnavailable, match="flashinfer: ModuleNotFoundError: No module named 'flashinfer'"):
+        peers.Peer("flashinfer", problem, problem.inputs()).first_run()

@@ -117,7 +117,7 @@ def test_recorded_timelines_hold_every_block():
 
 
 def test_a_timeline_is_recorded_of_the_constants_that_a_kernel_chooses_too():
-    """Its times are of those: 04 takes larger blocks where there are enough of them."""
+    """Its times are of those: 08b takes larger blocks where there are enough of them."""
     spec = catalog.KERNELS["08b_three_bfloat16"]
     asked = [request for request in timelines.asked() if request.kernel is spec]
     for request in asked:

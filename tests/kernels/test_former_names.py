@@ -1,0 +1,26 @@
+"""A kernel that once had another name is still found by it."""
+
+import pytest
+from pages import open_page
+
+from kernels import catalog
+from kernels.timing import bench
+
+FORMER = {spec.formerly: spec.name for spec in catalog.KERNELS.values() if spec.formerly}
+
+
+def test_no_former_name_is_another_kernels_name():
+    assert FORMER and not {*FORMER} & {*catalog.KERNELS}
+    assert catalog.present_name("03_flash") == "03_flash" and catalog.present_name("nobody") == "nobody"
+
+
+@pytest.mark.parametrize(("before", "now"), FORMER.items())
+def test_commands_and_links_take_the_former_name(before, now):
+    assert catalog.find(before).name == now
+    assert {point.name for point in bench.points([before, now])} == {now}
+    page = open_page(f"tiling?kernel={before}&backend=cpu")
+    assert page.asked.link["kernel"] == now and not page.asked.told
+    page = open_page(f"compare?a=03_flash&b={before}&backend=cpu")
+    assert page.asked.link["b"] == now and not page.asked.told
+    page = open_page(f"timing?baseline={before}&hide={before}|01_naive")
+    assert page.asked.link["baseline"] == now and page.asked.link["hide"] == f"{now}|01_naive" and not page.asked.told
