@@ -27,6 +27,7 @@ def titles(page):
 def place_of(page, question):
     """Where what the question asks for is drawn. What may be one of several is [first, last]."""
     wanted = {key: due[0] if isinstance(due, list) else due for key, due in question["answer"].items()}
+    page.wait_for_function("window.__warpglass.views.length")  # between two stages there is none
     (title, *_) = titles(page)
     return point_at(page, title, **wanted)
 
