@@ -37,10 +37,9 @@ def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
 def price(name: str, ran: pd.DataFrame) -> list[Block]:
     """What a kernel's error and its speed are at each value of the constant that trades one for the other, on every
     kind of scores; nothing of a kernel that was run with its own constants alone."""
-    others = ran[~duels.as_tuned(ran)]
-    if others.empty:
+    rows = ran[ran.duplicated("problem", keep=False)]
+    if rows.empty:
         return []
-    rows = ran[ran.problem.isin(others.problem)]
     value = rows.settings.str.extract(rf"\b{duels.PRICED}=(\d+)", expand=False).astype(int)
     rows = rows.assign(value=value, rms=rows.rms_error / rows.peer_rms_error).sort_values("value")
     worst, slowest = rows.groupby("value").rms.max(), rows.groupby("value").ratio.min()

@@ -52,9 +52,9 @@ class Peer:
         self.name, self.output = name, problem.outputs[0]
         self._as_given = getattr(problem, "logical", lambda array: array)  # of [batch, head, row, dim], to its layout
         self.tensors = [on_device(array, "cuda") for array in arrays]
-        if name in LIBRARIES and self.tensors[0].element_size() != 2:
-            raise PeerUnavailable(f"{name} computes fp16 and bf16, not {self.tensors[0].dtype}.")
         if name in LIBRARIES:
+            if self.tensors[0].element_size() != 2:
+                raise PeerUnavailable(f"{name} computes fp16 and bf16, not {self.tensors[0].dtype}.")
             self.tensors = [t.transpose(1, 2).contiguous() for t in self.tensors]
         self._function: Callable[..., Any] | None = None  # of a library: planned before its first run
         self.set_bytes = sum(t.nbytes for t in self.tensors)
