@@ -1,13 +1,19 @@
 """Attention in float64, which every kernel is compared with; and torch's own attention, the yardstick for error."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from kernels.core.dtypes import element_type
 
 ROWS_AT_ONCE = 2**22  # scores held at a time: 32 MB
+
+
+class Strips(Protocol):
+    """A mask, of which rows can be had: which keys the queries [first, end) see, bool [end - first, keys]."""
+
+    def strip(self, first: int, end: int) -> np.ndarray: ...
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool) -> np.ndarray:
@@ -179,11 +185,95 @@ def torch_grouped_attention(
     return on_host(o), lse.cpu().numpy()
 
 
-def _lse(q: Any, k: Any, scale: float, causal: bool, offset: int) -> Any:
-    """lse of one head, float32 [queries]. On a GPU the tensor cores multiply, as in the kernels."""
+def masked_attention(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    scale: float,
+    masks: Sequence[Strips],
+    sinks: np.ndarray,
+    on_gpu: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(o, lse) in float64 as grouped_attention's, of any mask. masks: one of all heads, or of each, batch by batch. sinks: [num_heads] logits, -inf for none: each adds
+    e^sink to the sum of its head's rows, and no value. A row that sees no key has o 0, and without a sink lse -inf.
+    """
     import torch
 
-    s = scale * (torch.mm(q, k.T, out_dtype=torch.float32) if q.is_cuda else q.float() @ k.float().T)
+    device = "cuda" if on_gpu else "cpu"
+    queries, keys, values = (on_device(a, device).to(torch.float64) for a in (q, k, v))
+    o, lse = torch.zeros_like(queries), torch.empty(q.shape[:3], dtype=torch.float64, device=device)
+    logits = torch.from_numpy(sinks.astype(np.float64)).to(device)
+    count, length, group = q.shape[2], k.shape[2], q.shape[1] // k.shape[1]
+    rows = max(1, (8 if on_gpu else 1) * ROWS_AT_ONCE // length)
+    for first in range(0, count, rows):
+        end, kept = min(count, first + rows), None
+        for head, (b, h) in enumerate(np.ndindex(q.shape[:2])):
+            if kept is None or len(masks) > 1:
+                kept = _strip(masks, head, first, end, device)
+            s = scale * (queries[b, h, first:end] @ keys[b, h // group].T)
+            s.masked_fill_(~kept, -torch.inf)
+            total = torch.logaddexp(torch.logsumexp(s, -1), logits[h])
+            lse[b, h, first:end] = total
+            weights = torch.exp(s - torch.where(total.isneginf(), 0.0, total)[:, None])
+            o[b, h, first:end] = weights @ values[b, h // group]
+    return o.cpu().numpy(), lse.cpu().numpy()
+
+
+def torch_masked_attention(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    scale: float,
+    masks: Sequence[Strips],
+    sinks: np.ndarray,
+    device: str = "cpu",
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same by torch in the arrays' own type, as torch_grouped_attention: o by scaled_dot_product_attention with a
+    dense mask. A sink is one more key, whose score is the logit's and whose value is 0."""
+    import torch
+
+    group = q.shape[1] // k.shape[1]
+    queries, keys, values = (on_device(a, device) for a in (q, k, v))
+    o, lse = torch.empty_like(queries), torch.empty(q.shape[:3], dtype=torch.float32, device=device)
+    for head, (b, h) in enumerate(np.ndindex(q.shape[:2])):
+        kept = _strip(masks, head, 0, q.shape[2], device)
+        bias = torch.zeros(kept.shape, dtype=queries.dtype, device=device).masked_fill_(~kept, -torch.inf)
+        one, key, value = queries[b, h], keys[b, h // group], values[b, h // group]
+        row = torch.logsumexp((scale * _product(one, key)).masked_fill_(~kept, -torch.inf), -1)
+        if np.isfinite(sinks[h]):
+            logit = torch.full((len(one), 1), float(sinks[h]), device=device)
+            row = torch.logaddexp(row, logit[:, 0])
+            bias = torch.cat([bias, logit.to(bias.dtype)], 1)
+            key, value = (torch.cat([a, torch.zeros_like(a[:1])]) for a in (key, value))
+        with torch.inference_mode():
+            made = torch.nn.functional.scaled_dot_product_attention(
+                one[None, None], key[None, None], value[None, None], bias[None, None], scale=scale
+            )
+        o[b, h] = torch.where(row.isneginf()[:, None], 0, made[0, 0])
+        lse[b, h] = row
+    return on_host(o), lse.cpu().numpy()
+
+
+def _strip(masks: Sequence[Strips], head: int, first: int, end: int, device: str) -> Any:
+    """A head's strip as a tensor on a device."""
+    import torch
+
+    return torch.from_numpy(masks[head % len(masks)].strip(first, end).copy()).to(device)
+
+
+def _product(q: Any, k: Any) -> Any:
+    """q @ k^T added up in float32. On a GPU the tensor cores multiply 16-bit numbers, as in the kernels."""
+    import torch
+
+    on_tensor_cores = q.is_cuda and q.element_size() == 2
+    return torch.mm(q, k.T, out_dtype=torch.float32) if on_tensor_cores else q.float() @ k.float().T
+
+
+def _lse(q: Any, k: Any, scale: float, causal: bool, offset: int) -> Any:
+    """lse of one head, float32 [queries]."""
+    import torch
+
+    s = scale * _product(q, k)
     if causal:
         s.masked_fill_(~_seen(0, len(q), len(k), offset, q.device), -torch.inf)
     return torch.logsumexp(s, -1)

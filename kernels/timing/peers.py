@@ -1,5 +1,5 @@
 """What our kernels are compared with, in the problem's own type: torch's scaled_dot_product_attention (SDPA), each of
-its implementations by name; FlashAttention 4 and FlashInfer, which requirements.txt does not list, where they are
+its implementations by name; torch's FlexAttention, compiled, where a problem has a mask; FlashAttention 4 and FlashInfer, which requirements.txt does not list, where they are
 installed. fp32 products are as exact as fp32: torch.backends.cuda.matmul.allow_tf32 is off, as it is by default."""
 
 import importlib.util
@@ -21,12 +21,20 @@ SDPA = {
 }
 LIBRARIES = {"flash_attn_4": ("flash_attn.cute", "flash-attn-4"), "flashinfer": ("flashinfer", "flashinfer-python")}
 """name -> the module that it is, and the package on PyPI. They take [batch, tokens, heads, dim]."""
-PEERS = (*SDPA, *LIBRARIES)
+FLEX = "flex_attention"
+PEERS = (*SDPA, *LIBRARIES, FLEX)
 """All of them, in the order in which they are listed."""
+MOST_MASK = 2**31  # bytes of a dense mask
 WORKSPACE = 2**27  # bytes that FlashInfer plans in
 # As KernelSpec.tensor_products, of those that compute fp32 on tensor cores: CUTLASS's OpMultiplyAddFastF32, three TF32
 # products, each at half the rate.
 TENSOR_PRODUCTS = {"sdpa_efficient": 6}
+
+
+def asked_of(problem: Any) -> tuple[str, ...]:
+    """Those that a problem is timed with: FlexAttention where it has a mask of its own, the libraries where it has
+    none."""
+    return (*SDPA, FLEX) if hasattr(problem, "masks") else (*SDPA, *LIBRARIES)
 
 
 @cache
@@ -52,7 +60,14 @@ class Peer:
         self.name, self.output = name, problem.outputs[0]
         self._as_given = getattr(problem, "logical", lambda array: array)  # of [batch, head, row, dim], to its layout
         self.tensors = [on_device(array, "cuda") for array in arrays]
+        self._mask = self.options.pop("mask", None)
+        if self._mask is None and name == FLEX:
+            raise PeerUnavailable("flex_attention is asked where a problem has a mask of its own.")
+        if self._mask is not None and name in SDPA:
+            self.options["attn_mask"] = torch_mask(self._mask)
         if name in LIBRARIES:
+            if self._mask is not None:
+                raise PeerUnavailable(f"{name} is asked without masks alone.")
             if self.tensors[0].element_size() != 2:
                 raise PeerUnavailable(f"{name} computes fp16 and bf16, not {self.tensors[0].dtype}.")
             self.tensors = [t.transpose(1, 2).contiguous() for t in self.tensors]
@@ -62,7 +77,8 @@ class Peer:
 
     def _run(self, tensors: list[Any]) -> Any:
         if self._function:
-            return self._function(*tensors).transpose(1, 2)
+            made = self._function(*tensors)
+            return made if self.name == FLEX else made.transpose(1, 2)
         import torch
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -73,6 +89,8 @@ class Peer:
         """A library's function of q, k and v; PeerUnavailable where it cannot be had here: of another version, say, or
         without a compiler that it needs."""
         try:
+            if self.name == FLEX:
+                return flex_attention(self._mask, self.tensors, self.options)
             return {"flash_attn_4": flash_attn_4, "flashinfer": flashinfer}[self.name](self.tensors, self.options)
         except Exception as error:  # whatever another's code raises
             raise PeerUnavailable(f"{self.name}: {type(error).__name__}: {str(error)[:200]}") from None
@@ -81,7 +99,7 @@ class Peer:
         """Runs once; output -> array. PeerUnavailable if torch says that it cannot, OutOfMemory if it does not fit."""
         import torch
 
-        if self.name in LIBRARIES:
+        if self.name not in SDPA:
             self._function = self._planned()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
@@ -103,6 +121,44 @@ class Peer:
         """`count` functions, each of which enqueues one run over tensors of its own."""
         sets = [self.tensors] + [[t.clone() for t in self.tensors] for _ in range(count - 1)]
         return [partial(self._run, tensors) for tensors in sets]
+
+
+def torch_mask(mask: Any) -> Any:
+    """A mask (families/sparse/masks.Mask) as a bool tensor [queries, keys] on the GPU. PeerUnavailable where it is too
+    large to be held."""
+    import torch
+
+    if mask.queries * mask.keys > MOST_MASK:
+        raise PeerUnavailable(f"A dense mask of {mask.queries:,} x {mask.keys:,} is not made.")
+    return torch.cat([torch.from_numpy(strip.copy()).to("cuda") for strip in mask.strips(1024)])
+
+
+def flex_attention(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Callable[..., Any]:
+    """A function of q, k and v [batch, heads, tokens, dim] that computes O by torch's FlexAttention, compiled for these
+    shapes, with blocks of 128. Of a window its mask_mod is the comparison, of other masks a look into the dense one."""
+    import torch
+    from torch.nn.attention.flex_attention import create_block_mask
+    from torch.nn.attention.flex_attention import flex_attention as flex
+
+    if mask.kind == "window" and mask.causal:
+        offset, window = mask.keys - mask.queries, mask.window
+
+        def seen(b: Any, h: Any, q: Any, k: Any) -> Any:
+            return (k <= q + offset) & (k > q + offset - window)
+    else:
+        dense = torch_mask(mask)
+
+        def seen(b: Any, h: Any, q: Any, k: Any) -> Any:
+            return dense[q, k]
+
+    blocks = create_block_mask(seen, None, None, mask.queries, mask.keys, device="cuda")
+    compiled = torch.compile(flex, dynamic=False)
+
+    def run(q: Any, k: Any, v: Any) -> Any:
+        with torch.inference_mode():
+            return compiled(q, k, v, block_mask=blocks, **options)
+
+    return run
 
 
 def flash_attn_4(tensors: list[Any], options: dict[str, Any]) -> Callable[..., Any]:

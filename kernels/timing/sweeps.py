@@ -77,7 +77,7 @@ def points(
             made = _point(name, kernel, {**held, **place}, set(place), cold)
             found[made if isinstance(made, Point) else (name, *place.items())] = made
             if with_peers and isinstance(made, Point) and _says_how_for_peers(made.problem):
-                found |= {p: p for p in (Point(peer, made.problem, (), cold) for peer in peers.PEERS)}
+                found |= {p: p for p in (Point(peer, made.problem, (), cold) for peer in peers.asked_of(made.problem))}
     return by_problem(found.values())
 
 

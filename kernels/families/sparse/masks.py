@@ -8,7 +8,6 @@ those that do not (torch.nn.attention.flex_attention.BlockMask).
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -25,9 +24,10 @@ class Mask:
     """Which of `keys` each of `queries` sees. kind: one of KINDS, which say which of the other fields they take.
 
     window: keys up to and with the query's own; sinks: first keys that all see; stride, dilation: in keys; documents:
-    lengths of packed sequences, which see none of each other, the last one as long as it takes; block: keys and queries
-    of a block; blocks: [rows, columns] of blocks, whether they are seen. causal: of what the kind lets a query see, the
-    keys up to its own place alone. The last query stands at the last key.
+    lengths of packed sequences, which see none of each other, the last one as long as it takes; density, seed: what
+    share of pairs is seen, and which; block: keys and queries of a block; blocks: [rows, columns] of blocks, whether
+    they are seen. causal: of what the kind lets a query see, the keys up to its own place alone. The last query stands
+    at the last key.
     """
 
     kind: str
@@ -39,6 +39,8 @@ class Mask:
     stride: int = 64
     dilation: int = 2
     documents: tuple[int, ...] = ()
+    density: float = 0.1
+    seed: int = 0
     block: int = 64
     blocks: Matrix = ()
 
@@ -48,6 +50,7 @@ class Mask:
         for name in ("queries", "keys", "window", "stride", "dilation", "block"):
             if getattr(self, name) < 1:
                 raise ProblemError(f"{name} is {getattr(self, name)}; it must be 1 or more.")
+        _check_density(self.density)
         if self.sinks < 0:
             raise ProblemError(f"sinks is {self.sinks}; it must be 0 or more.")
         if any(length < 1 for length in self.documents):
@@ -119,6 +122,17 @@ def _hierarchical(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
     return (at // mask.block == key // mask.block) | ((key + 1) % mask.block == 0)
 
 
+def _random(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """A pair is seen by a hash of its two places: the same in whichever strip it is asked for. The mixing is
+    MurmurHash3's last step (Appleby, public domain)."""
+    mixed = at.astype(np.uint32) * np.uint32(0x9E3779B1) ^ (key.astype(np.uint32) + np.uint32(mask.seed)) * np.uint32(
+        0x85EBCA77
+    )
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        mixed = (mixed ^ mixed >> np.uint32(shift)) * np.uint32(factor)
+    return (mixed ^ mixed >> np.uint32(16)) < np.uint64(round(mask.density * 2**32))
+
+
 def _blocks(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
     row = (at[:, 0] - (mask.keys - mask.queries)) // mask.block
     return np.repeat(mask.block_array[row], mask.block, axis=1)[:, : mask.keys]
@@ -132,8 +146,14 @@ KINDS: dict[str, Callable[[Mask, np.ndarray, np.ndarray], np.ndarray]] = {
     "strided": _strided,
     "dilated": _dilated,
     "hierarchical": _hierarchical,
+    "random": _random,
     "blocks": _blocks,
 }
+
+
+def _check_density(density: float) -> None:
+    if not 0 < density <= 1:
+        raise ProblemError(f"density is {density}; it must be above 0 and at most 1.")
 
 
 # ---- matrices of blocks ----
@@ -141,8 +161,7 @@ KINDS: dict[str, Callable[[Mask, np.ndarray, np.ndarray], np.ndarray]] = {
 
 def random_blocks(rows: int, columns: int, density: float, seed: int) -> Matrix:
     """Of each row the share `density` of its blocks, at least one, drawn anew for each row."""
-    if not 0 < density <= 1:
-        raise ProblemError(f"density is {density}; it must be above 0 and at most 1.")
+    _check_density(density)
     rng, count = np.random.default_rng(seed), max(1, round(density * columns))
     made = np.zeros((rows, columns), bool)
     for row in made:
@@ -182,7 +201,11 @@ def as_matrix(made: np.ndarray) -> Matrix:
 class BlockLists:
     """A mask as lists of key blocks for each query block, all int32: counts [rows], indices [rows, columns] in rising
     order, UNDEFINED past the count. A full block is seen whole by every query of its row and does not reach past the
-    last key, so it needs no mask; of any other at least one element is seen."""
+    last key, so it needs no mask; of any other at least one element is seen.
+
+    Which, says its pattern: kv_patterns [rows, columns], beside kv_indices, its number in patterns [count, block_q,
+    words], of which bit i of word w is key 32 w + i of the block. Blocks that look alike share a pattern.
+    """
 
     block_q: int
     block_kv: int
@@ -190,6 +213,8 @@ class BlockLists:
     kv_indices: np.ndarray
     full_kv_num_blocks: np.ndarray
     full_kv_indices: np.ndarray
+    kv_patterns: np.ndarray
+    patterns: np.ndarray
 
     @property
     def ledger(self) -> dict[str, int]:
@@ -198,23 +223,39 @@ class BlockLists:
         return {"full": full, "partial": partial, "skipped": self.kv_indices.size - full - partial}
 
 
-def block_lists(mask: Mask, block_q: int, block_kv: int) -> BlockLists:
-    """The BlockLists of a mask."""
+def block_lists(mask: Mask, block_q: int, block_kv: int, known: "dict[bytes, int] | None" = None) -> BlockLists:
+    """The BlockLists of a mask. known: patterns of masks before this one, whose numbers go on; it takes on the new
+    ones."""
     rows, columns = -(-mask.queries // block_q), -(-mask.keys // block_kv)
-    found: dict[str, Any] = {}
-    for name in ("", "full_"):
-        found[f"{name}kv_num_blocks"] = np.zeros(rows, np.int32)
-        found[f"{name}kv_indices"] = np.full((rows, columns), UNDEFINED, np.int32)
-    begins = np.arange(0, mask.keys, block_kv)
-    whole = np.diff([*begins, mask.keys]) == block_kv
+    words, known = -(-block_kv // 32), {} if known is None else known
+    counts = {name: np.zeros(rows, np.int32) for name in ("partial", "full")}
+    indices = {name: np.full((rows, columns), UNDEFINED, np.int32) for name in ("partial", "full", "pattern")}
     for row, strip in enumerate(mask.strips(block_q)):
-        seen = np.add.reduceat(strip.sum(axis=0, dtype=np.int64), begins)
-        full = whole & (seen == len(strip) * block_kv)
-        for name, of_row in (("", (seen > 0) & ~full), ("full_", full)):
+        padded = np.zeros((block_q, columns * block_kv), bool)
+        padded[: len(strip), : mask.keys] = strip
+        cells = padded.reshape(block_q, columns, block_kv)
+        seen = cells.sum(axis=(0, 2))
+        full = seen == len(strip) * block_kv
+        for name, of_row in (("partial", (seen > 0) & ~full), ("full", full)):
             (listed,) = np.nonzero(of_row)
-            found[f"{name}kv_num_blocks"][row] = len(listed)
-            found[f"{name}kv_indices"][row, : len(listed)] = listed
-    return BlockLists(block_q, block_kv, **found)
+            counts[name][row], indices[name][row, : len(listed)] = len(listed), listed
+            if name == "partial":
+                bits = np.zeros((len(listed), block_q, words * 32), bool)
+                bits[:, :, :block_kv] = cells[:, listed].swapaxes(0, 1)
+                packed = np.packbits(bits, axis=2, bitorder="little")
+                numbers = [known.setdefault(block.tobytes(), len(known)) for block in packed]
+                indices["pattern"][row, : len(listed)] = numbers
+    patterns = np.frombuffer(b"".join(known), "<i4").reshape(len(known), block_q, words)
+    return BlockLists(
+        block_q,
+        block_kv,
+        counts["partial"],
+        indices["partial"],
+        counts["full"],
+        indices["full"],
+        indices["pattern"],
+        patterns,
+    )
 
 
 def csr(mask: Mask) -> tuple[np.ndarray, np.ndarray]:

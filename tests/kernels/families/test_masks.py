@@ -26,6 +26,8 @@ def any_mask(draw):
         draw(st.integers(1, 30)),
         draw(st.integers(1, 5)),
         tuple(draw(st.lists(st.integers(1, 40), max_size=5))),
+        draw(st.sampled_from((0.02, 0.5, 1.0))),
+        draw(st.integers(0, 5)),
         block,
         tuple(draw(st.lists(row, min_size=rows, max_size=rows))),
     )
@@ -46,16 +48,19 @@ def test_block_lists_are_the_dense_mask_none_lost_none_double(mask, block_q, blo
             )
         )
         assert not set(partial) & set(full) and all((np.diff(some) > 0).all() for some in (partial, full))
-        for block in partial:
+        for block, pattern in zip(partial, lists.kv_patterns[row]):
             part = dense[rows, block * block_kv : (block + 1) * block_kv]
             assert part.any() and not (part.all() and part.shape[1] == block_kv)
-            made[rows, block * block_kv : (block + 1) * block_kv] = part
+            bits = np.unpackbits(lists.patterns[pattern].view(np.uint8), axis=1, bitorder="little")
+            assert bits.sum() == part.sum()  # none past the last query or key
+            made[rows, block * block_kv : (block + 1) * block_kv] = bits[: part.shape[0], : part.shape[1]]
         for block in full:
             assert (block + 1) * block_kv <= mask.keys
             made[rows, block * block_kv : (block + 1) * block_kv] = True
         assert (lists.kv_indices[row, lists.kv_num_blocks[row] :] == UNDEFINED).all()
         assert (lists.full_kv_indices[row, lists.full_kv_num_blocks[row] :] == UNDEFINED).all()
     assert (made == dense).all()
+    assert len({pattern.tobytes() for pattern in lists.patterns}) == len(lists.patterns)
     assert sum(lists.ledger.values()) == lists.kv_indices.size and min(lists.ledger.values()) >= 0
 
 
@@ -92,11 +97,20 @@ def test_each_kind_is_what_its_name_says(queries, keys):
         "hierarchical": (i // 16 == j // 16) | (j % 16 == 15),
         "blocks": np.array(matrix)[block],
     }
-    assert set(due) == set(KINDS)
+    assert set(due) == set(KINDS) - {"random"}
     for kind, seen in due.items():
         for causal in (False, True):
-            made = Mask(kind, queries, keys, causal, 8, 3, 10, 3, (20, 10), 16, matrix).dense()
+            made = Mask(kind, queries, keys, causal, 8, 3, 10, 3, (20, 10), block=16, blocks=matrix).dense()
             assert (made == (seen & (far >= 0) if causal else seen)).all(), (kind, causal)
+
+
+def test_random_pairs_have_their_density_and_another_seed_shows_others():
+    for density in (0.02, 0.25, 0.9):
+        made = Mask("random", 400, 500, False, density=density, seed=1).dense()
+        assert abs(made.mean() - density) < 5 * (density * (1 - density) / made.size) ** 0.5
+        assert abs(made.sum(axis=1).std() - (500 * density * (1 - density)) ** 0.5) < 1.5
+        assert (made != Mask("random", 400, 500, False, density=density, seed=2).dense()).any()
+    assert Mask("random", 40, 50, False, density=1.0).dense().all()
 
 
 def test_random_blocks_have_their_density_in_every_row_and_are_the_same_for_the_same_seed():
@@ -123,6 +137,7 @@ def test_top_blocks_are_those_whose_means_agree_most_and_none_that_lies_ahead():
         ({"kind": "spiral"}, "mask is 'spiral'; it must be one of all, window"),
         ({"window": 0}, "window is 0; it must be 1 or more"),
         ({"documents": (3, 0)}, "each length must be 1 or more"),
+        ({"density": 0.0}, "density is 0.0; it must be above 0 and at most 1"),
         ({"sinks": -1}, "sinks is -1; it must be 0 or more"),
         ({"kind": "blocks", "blocks": ((True,),)}, "in blocks of 64 are 2 rows of 2"),
     ],

@@ -36,13 +36,13 @@ def timed(point=FLASH, low=90.0, mid=100.0, high=120.0, **more):
 def test_a_sweep_is_the_product_of_its_fields_problem_by_problem():
     sweeps = [("seq_len", ["128", "256"]), ("causal", ["false", "true"])]
     made = bench.points(["03_flash", "08b_three_bfloat16"], sweeps, with_peers=True)
-    assert len(made) == 2 * 2 * (2 + len(peers.PEERS)) == len(set(made))
+    assert len(made) == 2 * 2 * (2 + len(peers.PEERS) - 1) == len(set(made))
     problems = [point.problem for point in made]
     assert {(p.seq_len, p.causal) for p in problems} == {(128, False), (128, True), (256, False), (256, True)}
     # problem by problem, so that inputs and float64 are made once
     each = len(made) // 4
     assert all(problems[n : n + each] == [problems[n]] * each for n in range(0, len(made), each))
-    assert {p.name for p in made} == {"03_flash", "08b_three_bfloat16", *peers.PEERS}
+    assert {p.name for p in made} == {"03_flash", "08b_three_bfloat16", *peers.SDPA, *peers.LIBRARIES}
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_a_kernel_begins_with_its_tuned_constants_and_set_overrules_them():
 
 
 def test_peers_are_asked_where_the_problem_says_how_and_nowhere_else():
+    dense = {*peers.SDPA, *peers.LIBRARIES}
     for kernel in catalog.KERNELS.values():
         names = {point.name for point in bench.points([kernel.name], with_peers=True)}
-        assert names == {
-            kernel.name,
-            *(peers.PEERS if kernel.family in ("dense", "tensor_cores") or "paged_v" in kernel.name else ()),
-        }
+        told = kernel.family in ("dense", "tensor_cores") or "paged_v" in kernel.name
+        due = {*peers.SDPA, peers.FLEX} if kernel.family == "sparse" else dense if told else set()
+        assert names == {kernel.name, *due}
 
 
 # ---- the figures of a row ----

@@ -1,0 +1,366 @@
+/*
+title = "Block-sparse FlashAttention on Hopper"
+idea = """the producer walks the list of each block of queries and asks for the tiles on it alone; the tensor cores and the \
+exponentials overlap as in the dense kernel, and full blocks have no mask code."""
+changed_from = "11_overlap"
+changed = """the producer reads lists; query tiles without blocks are passed over, and warps that would be idle write their zeros; a \
+partial block's pattern of bits; m and l may begin with a sink."""
+costs = """the lists are read beside K and V; a block of which one pair is seen costs as much as a full one."""
+limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; tiles are the lists' blocks, of 64, 128 or 192 queries and 64 or 128 keys; sm_90a alone."
+source = """11_overlap's; torch.nn.attention.flex_attention.BlockMask, whose lists these are."""
+family = "sparse"
+problem = "blocks"
+requires = "sm_90a"
+tensor_products = 1
+
+[constants.STAGES]
+default = 2
+values = [1, 2]
+meaning = "how many tiles of K, and of V, are in shared memory or on their way"
+
+[constants.Q_STAGES]
+default = 2
+values = [1, 2]
+meaning = "how many query tiles are in shared memory or on their way"
+
+[constants.MULTIPROCESSORS]
+default = 132
+values = [114, 132]
+meaning = "blocks launched at most: one for each multiprocessor of an H100 SXM or H200 (132), of an H100 PCIe (114)"
+
+[constants.PING_PONG]
+default = 1
+values = [0, 1]
+meaning = "whether warpgroups take turns: 0: each sets off its products when it has its scores"
+
+[constants.SUBTRACT_MAX]
+default = 1
+values = [1, 0]
+meaning = "subtract the row's max before the exponential"
+what_if = "No max subtraction"
+effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and of bfloat16 once it passes 88; the row becomes NaN."
+shows_at = 5.0
+
+[constants.RESCALE]
+default = 1
+values = [1, 0]
+meaning = "rescale l and O when the max moves"
+what_if = "No rescaling"
+effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
+
+[constants.V_STRIDE]
+default = 1024
+values = [1024, 512]
+meaning = "bytes between groups of eight keys of V, as the tensor cores are told"
+what_if = "A wrong stride"
+effect = "the tensor cores step 512 bytes where the next eight keys lie 1,024 on: weights meet the values of other keys."
+
+[constants.PATTERNS]
+default = 1
+values = [1, 0]
+meaning = "whether a partial block's pattern is applied"
+what_if = "No mask in partial blocks"
+effect = "a partial block counts whole: queries see keys that the mask hides from them, and zeros past the last key."
+
+[[tuned]]
+when = "head_dim == 256"
+Q_STAGES = 1
+
+[[conditions]]
+must = "block_q >= 64 and block_kv >= 64"
+message = "This kernel's tiles have 64, 128 or 192 queries and 64 or 128 keys, not {block_q} and {block_kv}. Choose block_q=128 and block_kv=128, or another kernel."
+[[conditions]]
+must = "head_dim < 256 or (block_kv == 64 and block_q < 192 and Q_STAGES == 1)"
+message = "Heads of 256 numbers leave room for one stage of at most 128 queries and tiles of 64 keys, not {Q_STAGES}, {block_q} and {block_kv}. Choose block_q=128, block_kv=64 and Q_STAGES=1."
+[[conditions]]
+must = "head_dim < 128 or block_q < 192 or block_kv == 64"
+message = "Three warpgroups have 152 registers for each thread: with heads of {head_dim} numbers they hold tiles of 64 keys, not {block_kv}. Choose block_kv=64 or block_q=128."
+
+[scratch.counter]
+shape = [1]
+axes = ["count"]
+dtype = "int32"
+initial = "restored"
+
+[[launches]]
+entry = "flash"
+grid = ["min(MULTIPROCESSORS, query_blocks * batch * num_heads)"]
+block = ["2 * block_q + 128"]
+shared_bytes = "2 * (Q_STAGES * block_q + 2 * STAGES * block_kv) * head_dim + 8 * (4 * Q_STAGES + 4 * STAGES)"
+args = [
+  {map = "q", box = {batch = 1, head = 1, query = "block_q", dim = 64}, swizzle = 128},
+  {map = "k", box = {batch = 1, head = 1, key = "block_kv", dim = 64}, swizzle = 128},
+  {map = "v", box = {batch = 1, head = 1, key = "block_kv", dim = 64}, swizzle = 128},
+  "o", "lse", "counter", "sink", "kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks", "full_kv_indices", "patterns",
+  {struct = ["int32 query_blocks * batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "int32 query_blocks", "int32 key_blocks", "int32 mask_count", "float32 scale"]},
+]
+item = "query tile"
+*/
+#include "wgmma_tiles.cuh"
+#include "sparse.cuh"
+#define WARPGROUPS (BLOCK_Q / 64)          // that compute; one more loads
+#define THREADS (128 * (WARPGROUPS + 1))
+
+// What the kernel works on, but for the tensors.
+struct Sizes {
+  int query_tiles;  // of all heads
+  int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;
+  int query_blocks, key_blocks, mask_count;
+  float scale;
+};
+
+// How many blocks the list of a query tile has, and how many of them are partial. Only those who give out work ask.
+struct Counts {
+  int partial, all;
+  __device__ __forceinline__ Counts(const int* kv_num_blocks_gmem, const int* full_kv_num_blocks_gmem, const List& list PROBE_REF) {
+    PROBE_LOAD(kv_num_blocks_gmem, list.row, 4);
+    partial = ldg<int>(&kv_num_blocks_gmem[list.row]);
+    PROBE_LOAD(full_kv_num_blocks_gmem, list.row, 4);
+    all = partial + ldg<int>(&full_kv_num_blocks_gmem[list.row]);
+  }
+};
+
+// O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head over the blocks of its lists, and lse.
+//   Q_map, O_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_map, V_map  [batch, kv_heads, keys, HEAD_DIM]
+//   LSE_gmem  [batch, num_heads, seq_len];  counter_gmem  [1] query tiles given out, from 0 to all and from there to 0
+//   sink_gmem  [num_heads];  lists: sparse.cuh
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
+      const __grid_constant__ TensorMap V_map, T* O_gmem, float* LSE_gmem, int* counter_gmem,
+      const float* sink_gmem, const int* kv_num_blocks_gmem, const int* kv_indices_gmem, const int* kv_patterns_gmem,
+      const int* full_kv_num_blocks_gmem, const int* full_kv_indices_gmem, const int* patterns_gmem,
+      const __grid_constant__ Sizes z PROBE_PARAM) {
+  SWIZZLED_SMEM(T, smem);
+  T* Q_smem = smem;                                    // [Q_STAGES, PANELS, BLOCK_Q, 64]
+  T* K_smem = Q_smem + Q_STAGES * BLOCK_Q * HEAD_DIM;  // [STAGES, PANELS, BLOCK_KV, 64]
+  T* V_smem = K_smem + STAGES * TILE;                  // [STAGES, PANELS, BLOCK_KV, 64]
+  Barrier *Q_full = reinterpret_cast<Barrier*>(V_smem + STAGES * TILE), *Q_free = Q_full + Q_STAGES;
+  Barrier *K_full = Q_free + Q_STAGES, *K_free = K_full + STAGES, *V_full = K_free + STAGES, *V_free = V_full + STAGES;
+  int* work_smem = reinterpret_cast<int*>(V_free + STAGES);  // [Q_STAGES, 4] what the producer tells the consumers
+  const int warpgroup = warp_uniform(threadIdx.x / 128);
+  PROBE_BEGIN();
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < Q_STAGES; ++stage) {
+      barrier_init(&Q_full[stage], 1), barrier_init(&Q_free[stage], 4 * WARPGROUPS);  // full: by the producer
+    }
+    for (int stage = 0; stage < STAGES; ++stage) {
+      barrier_init(&K_full[stage], 1), barrier_init(&K_free[stage], 4 * WARPGROUPS);  // free: by each warp that read it
+      barrier_init(&V_full[stage], 1), barrier_init(&V_free[stage], 4 * WARPGROUPS);
+    }
+    barrier_init_done();
+  }
+  __syncthreads();
+  Turn<Q_STAGES> Q_turn;
+
+  auto list_of = [&](int number) { return List(z, number % z.query_blocks, number / z.query_blocks); };
+
+  if (warpgroup == 0 && threadIdx.x >= 32) {  // these three warps write the rows that have no keys
+    if (WARPGROUPS > 1) give_registers<WARPGROUPS == 3 ? 56 : 40>();
+    PROBE_ROLE(clearing);
+    NO_UNROLL for (int number = blockIdx.x; number < z.query_tiles; number += gridDim.x) {
+      const List list = list_of(number);
+      if (Counts(kv_num_blocks_gmem, full_kv_num_blocks_gmem, list PROBE_PASS).all) continue;
+      const int any_head = number / z.query_blocks, first_row = number % z.query_blocks * BLOCK_Q;
+      const Begin begin(z, any_head / z.num_heads, any_head % z.num_heads);
+      PROBE_MARK(write, first_row);
+      NO_UNROLL for (int i = (threadIdx.x - 32) * 8; i < BLOCK_Q * HEAD_DIM; i += 96 * 8) {
+        const int row = first_row + i / HEAD_DIM;
+        const long long to = begin.q + (long long)row * z.q_row + i % HEAD_DIM;
+        if (row >= z.seq_len) break;
+        const float4 zeros = make_float4(0.f, 0.f, 0.f, 0.f);
+        PROBE_STORE(O_gmem, to, 16);
+        stg<float4>(&O_gmem[to], zeros);
+        if (i % HEAD_DIM) continue;
+        PROBE_LOAD(sink_gmem, any_head % z.num_heads, 4);
+        const float sink = ldg<float>(&sink_gmem[any_head % z.num_heads]);
+        PROBE_STORE(LSE_gmem, begin.lse + row, 4);
+        stg<float>(&LSE_gmem[begin.lse + row], sink);
+      }
+    }
+    return;
+  }
+  if (warpgroup == 0) {
+    if (WARPGROUPS > 1) give_registers<WARPGROUPS == 3 ? 56 : 40>();
+    if (threadIdx.x > 0) return;
+    PROBE_ROLE(producer);
+    Turn<STAGES> turn;
+    // The work of a number, or of the next one that has any: tiles in the lower half, partial ones in the upper
+    auto work_of = [&](int number) {
+      NO_UNROLL for (; number < z.query_tiles; number = gridDim.x + atomic_next(counter_gmem, z.query_tiles - 1)) {
+        const Counts counts(kv_num_blocks_gmem, full_kv_num_blocks_gmem, list_of(number) PROBE_PASS);
+        const int any_head = number / z.query_blocks, first_row = number % z.query_blocks * BLOCK_Q;
+        if (counts.all) return Work{first_row, any_head % z.num_heads, any_head / z.num_heads, counts.all | counts.partial << 16};
+      }
+      return Work{};
+    };
+    Work work = work_of(blockIdx.x);
+    NO_UNROLL for (; work.tiles; Q_turn.next()) {
+      const int next = gridDim.x + atomic_next(counter_gmem, z.query_tiles - 1);
+      const int first_row = work.first_row, batch = work.batch, head = work.head, kv = head / (z.num_heads / z.kv_heads);
+#ifdef PROBED
+      const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only named by probes
+      const Begin begin(z, batch, head);
+#endif
+      PROBE_MARK(load_q, first_row);
+      barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
+      tell(work_smem, Q_turn.stage, work PROBE_PASS);
+      barrier_expect(&Q_full[Q_turn.stage], BLOCK_Q * HEAD_DIM * 2);
+      for (int panel = 0; panel < PANELS; ++panel) {
+        const int to = (Q_turn.stage * PANELS + panel) * BLOCK_Q * 64;
+        PROBE_TMA(Q_gmem, begin.q + (long long)first_row * z.q_row + panel * 64, BLOCK_Q * 128, first_row);
+        PROBE_TMA_SMEM(Q_smem, to, BLOCK_Q * 128, first_row);
+        tma_load(&Q_smem[to], &Q_map, &Q_full[Q_turn.stage], panel * 64, first_row, head, batch);
+      }
+      const List list(z, first_row / BLOCK_Q, batch * z.num_heads + head);
+      const int count = work.tiles & 0xffff, partial = work.tiles >> 16;
+      auto entry = [&](int n) {  // the block of keys that stands there
+        if (n < partial) {
+          PROBE_LOAD(kv_indices_gmem, list.begin + n, 4);
+          return ldg<int>(&kv_indices_gmem[list.begin + n]);
+        }
+        PROBE_LOAD(full_kv_indices_gmem, list.begin + n - partial, 4);
+        return ldg<int>(&full_kv_indices_gmem[list.begin + n - partial]);
+      };
+      int tile = entry(0), following = 0;
+      NO_UNROLL for (int n = 0; n < count; ++n, tile = following, turn.next()) {
+        if (n + 1 < count) following = entry(n + 1);
+        const int first_col = tile * BLOCK_KV, stage = turn.stage;
+        PROBE_MARK(prefetch_tile, tile);
+        barrier_wait(&K_free[stage], turn.parity ^ 1);
+        barrier_expect(&K_full[stage], TILE * 2);
+        for (int panel = 0; panel < PANELS; ++panel) {
+          const int to = stage * TILE + panel * BLOCK_KV * 64;
+          PROBE_TMA(K_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
+          PROBE_TMA_SMEM(K_smem, to, BLOCK_KV * 128, tile);
+          tma_load(&K_smem[to], &K_map, &K_full[stage], panel * 64, first_col, kv, batch);
+        }
+        barrier_wait(&V_free[stage], turn.parity ^ 1);
+        barrier_expect(&V_full[stage], TILE * 2);
+        for (int panel = 0; panel < PANELS; ++panel) {
+          const int to = stage * TILE + panel * BLOCK_KV * 64;
+          PROBE_TMA(V_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
+          PROBE_TMA_SMEM(V_smem, to, BLOCK_KV * 128, tile);
+          tma_load(&V_smem[to], &V_map, &V_full[stage], panel * 64, first_col, kv, batch);
+        }
+      }
+      work = work_of(next);
+    }
+    const int stage = Q_turn.stage;
+    PROBE_MARK(nothing_left, stage);
+    barrier_wait(&Q_free[stage], Q_turn.parity ^ 1);
+    tell(work_smem, stage, {} PROBE_PASS);
+    barrier_arrive(&Q_full[stage]);  // the consumers read that nothing is left, and end
+    return;
+  }
+
+  if (WARPGROUPS > 1) take_registers<WARPGROUPS == 3 ? 152 : 232>();
+  PROBE_ROLE(consumer);
+  const int group_row = (warpgroup - 1) * 64, warp_row = group_row + threadIdx.x / 32 % 4 * 16;
+  const unsigned long long Q_operand = rows_operand(&Q_smem[group_row * 64]);
+  const unsigned long long K_operand = rows_operand(K_smem), V_operand = values_operand(V_smem);
+  float S[BLOCK_KV / 2], O[HEAD_DIM / 2], m[2], l[2], rescale[2];
+  unsigned P[BLOCK_KV / 4];
+  Turn<STAGES> K_turn, V_turn;
+  auto free = [&](Barrier* barrier) {
+    if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
+  };
+  auto block_of = [&](const List& list, int partial, int n) {  // the entry's block of keys, which only probes ask for
+    return n < partial ? kv_indices_gmem[list.begin + n] : full_kv_indices_gmem[list.begin + n - partial];
+  };
+  // Sets off S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
+  auto multiply_keys = [&](int tile) {
+    PROBE_MARK(scores, tile);
+    const unsigned long long q = operand_at(Q_operand, Q_turn.stage * BLOCK_Q * HEAD_DIM * 2);
+    const unsigned long long k = operand_at(K_operand, K_turn.stage * TILE * 2);
+    if (threadIdx.x % 128 == 0) PROBE_PRODUCT(K_smem, K_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
+    start_scores(S, q, k);
+  };
+  // Sets off O += P @ V   [64, HEAD_DIM]
+  auto multiply_values = [&](int tile) {
+    PROBE_MARK(output, tile);
+    barrier_wait(&V_full[V_turn.stage], V_turn.parity);
+    const unsigned long long v = operand_at(V_operand, V_turn.stage * TILE * 2);
+    if (threadIdx.x % 128 == 0) PROBE_PRODUCT(V_smem, V_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
+    start_outputs(O, P, v);
+  };
+  // The next query tile, its first product set off. After the last there is a product that nobody reads, but an `if`
+  // around it would make ptxas wait after every product.
+  auto begin = [&]() {
+    const int stage = Q_turn.stage;
+    PROBE_MARK(wait_q, stage);
+    barrier_wait(&Q_full[stage], Q_turn.parity);
+    const Work work = told(work_smem, stage PROBE_PASS);
+    if (work.tiles) barrier_wait(&K_full[K_turn.stage], K_turn.parity);
+    const List list(z, work.first_row / BLOCK_Q, work.batch * z.num_heads + work.head);
+    multiply_keys(work.tiles ? block_of(list, work.tiles >> 16, 0) : 0);
+    return work;
+  };
+  Work work = begin();
+  NO_UNROLL while (work.tiles) {
+    const int first_row = work.first_row, count = work.tiles & 0xffff, partial = work.tiles >> 16;
+    const List list(z, first_row / BLOCK_Q, work.batch * z.num_heads + work.head);
+    auto place = [&](int tile) { return Place(first_row + warp_row, tile, z); };
+    UNROLL for (int i = 0; i < HEAD_DIM / 2; ++i) O[i] = 0.f;
+    PROBE_LOAD(sink_gmem, work.head, 4);
+    begin_rows(m, l, ldg<float>(&sink_gmem[work.head]), z.scale);
+    auto take_scores = [&](int n) {
+      const int tile = block_of(list, partial, n);
+      PROBE_MARK(scores_done, tile);
+      settle(S);
+      free(&K_free[K_turn.stage]), K_turn.next();
+      if (PATTERNS && n < partial) {
+        PROBE_LOAD(kv_patterns_gmem, list.begin + n, 4);
+        const int number = ldg<int>(&kv_patterns_gmem[list.begin + n]);
+        hide_unseen(S, Pattern(patterns_gmem, number, warp_row + threadIdx.x % 32 / 4 PROBE_PASS));
+      }
+      PROBE_MARK(softmax, tile);
+      softmax_shown(S, m, l, rescale, place(tile) PROBE_PASS);
+    };
+    auto take_outputs = [&](int n) {
+      const int tile = block_of(list, partial, n);
+      PROBE_MARK(output_done, tile);
+      settle(O);
+      free(&V_free[V_turn.stage]), V_turn.next();
+      log_outputs(O, place(tile) PROBE_PASS);
+      PROBE_MARK(tile_end, tile);
+    };
+    const bool turns = PING_PONG && WARPGROUPS > 1, last_group = warpgroup == WARPGROUPS;
+    const int mine = warpgroup, others = last_group ? 1 : warpgroup + 1;   // barriers by number
+    if (turns && last_group && count > 1) named_arrive(others, 256);  // the first group goes first
+    int tile = block_of(list, partial, 0), before = tile;
+    PROBE_MARK(tile_begin, tile);
+    product_wait<0>();
+    take_scores(0);
+    pack(P, S);
+    NO_UNROLL for (int n = 1; n < count; ++n) {
+      before = tile, tile = block_of(list, partial, n);
+      PROBE_MARK(tile_begin, tile);
+      barrier_wait(&K_full[K_turn.stage], K_turn.parity);
+      if (turns) named_sync(mine, 256);
+      multiply_keys(tile);
+      multiply_values(before);
+      if (turns && (!last_group || n + 1 < count)) named_arrive(others, 256);
+      product_wait<1>();
+      take_scores(n);
+      settle(S);
+      // This phase is over, so nobody waits; but a loop ends a block of instructions, across which ptxas moves nothing.
+      // Else it would wait for the products before the exponentials, and not after them.
+      barrier_wait(&V_full[V_turn.stage], V_turn.parity);
+      product_wait<0>();
+      take_outputs(n - 1);
+      pack(P, S);
+      rescale_moved_rows(O, rescale);
+    }
+    free(&Q_free[Q_turn.stage]), Q_turn.next();
+    multiply_values(tile);
+    const Work next = begin();
+    product_wait<1>();
+    take_outputs(count - 1);
+
+    PROBE_MARK(write, first_row);
+    const Begin begin(z, work.batch, work.head);
+    write_rows(O_gmem, LSE_gmem, begin, z.q_row, O, m, l, place(0) PROBE_PASS);
+    work = next;
+  }
+  product_wait<0>();
+}

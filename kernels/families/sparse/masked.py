@@ -1,0 +1,134 @@
+"""The fields that say which mask a problem has, and the mask that they make."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from kernels.core.fields import problem_field
+from kernels.errors import ProblemError
+from kernels.families.sparse.masks import KINDS, Mask, Matrix, as_matrix, random_blocks, top_blocks
+
+MASKS = (
+    "all",
+    "window",
+    "sinks",
+    "documents",
+    "strided",
+    "dilated",
+    "hierarchical",
+    "random",
+    "random_blocks",
+    "top_blocks",
+    "drawn",
+)
+TAKES: dict[str, tuple[str, ...]] = {
+    "window": ("window",),
+    "sinks": ("window", "sinks"),
+    "documents": ("documents",),
+    "strided": ("window", "stride"),
+    "dilated": ("window", "dilation"),
+    "hierarchical": ("mask_block",),
+    "random": ("density",),
+    "random_blocks": ("density", "mask_block"),
+    "top_blocks": ("top", "mask_block"),
+    "drawn": ("drawn", "mask_block"),
+}
+"""mask -> the other fields that it looks at."""
+
+
+@dataclass(frozen=True)
+class MaskFields:
+    """Which keys a query sees; a mixin before a problem of attention with `causal`, `seed` and `inputs`.
+
+    A mask of blocks (random_blocks, top_blocks, drawn) is one of mask_block x mask_block queries and keys, however the
+    kernel cuts them. top_blocks differs from head to head, any other mask is that of all. drawn: for each row of blocks
+    the columns that are seen; a row may be empty.
+    """
+
+    mask: str = problem_field("window", "which keys a query sees", allowed=MASKS)
+    window: int = problem_field(96, "keys up to and with the query's own", low=1, high=65536)
+    sinks: int = problem_field(4, "first keys that all queries see", low=0, high=4096)
+    stride: int = problem_field(32, "every stride-th key is seen by all", low=1, high=65536)
+    dilation: int = problem_field(2, "distance between the keys of a window", low=1, high=4096)
+    documents: tuple = problem_field((150, 100), "lengths of packed sequences; the rest is one more", low=1, high=65536)
+    density: float = problem_field(0.25, "share of pairs, or of blocks in a row, that are seen", low=1e-4, high=1.0)
+    top: int = problem_field(2, "blocks of keys that a block of queries sees", low=1, high=1024)
+    mask_block: int = problem_field(64, "queries and keys of a block of the mask", allowed=(16, 32, 64, 128))
+    drawn: tuple = problem_field((), "columns of blocks that each row of blocks sees", low=0, high=4095, nested=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[misc]
+        self._check_drawn()
+
+    def _check_drawn(self) -> None:
+        rows, columns = self._mask_shape
+        if self.mask != "drawn" or not self.drawn:
+            return
+        if len(self.drawn) > rows:
+            raise ProblemError(f"drawn has {len(self.drawn)} rows of blocks; these queries have {rows}.")
+        for number, row in enumerate(self.drawn):
+            outside = [column for column in row if column >= columns]
+            if outside:
+                raise ProblemError(
+                    f"drawn row {number} holds block {outside[0]}; these keys have blocks 0 to {columns - 1}."
+                )
+
+    @property
+    def query_count(self) -> int:
+        """Queries of a head."""
+        return self.seq_len  # type: ignore[attr-defined]
+
+    @property
+    def key_count(self) -> int:
+        """Keys of a head."""
+        return getattr(self, "keys", self.query_count)
+
+    @property
+    def _mask_shape(self) -> tuple[int, int]:
+        return -(-self.query_count // self.mask_block), -(-self.key_count // self.mask_block)
+
+    @cached_property
+    def masks(self) -> tuple[Mask, ...]:
+        """The mask of all heads; of top_blocks one for each, batch by batch."""
+        if self.mask != "top_blocks":
+            return (self._mask(self._blocks),)
+        heads = self.query_heads()
+        return tuple(self._mask(top_blocks(q, k, self.mask_block, self.top)) for q, k in heads)
+
+    def query_heads(self) -> Any:
+        """(q, k) of every query head, batch by batch: [queries, dim] and [keys, dim]."""
+        raise NotImplementedError
+
+    @property
+    def _blocks(self) -> Matrix:
+        rows, columns = self._mask_shape
+        if self.mask == "random_blocks":
+            return random_blocks(rows, columns, self.density, self.seed)  # type: ignore[attr-defined]
+        made = np.zeros((rows, columns), bool)
+        for row, seen in zip(made, self.drawn):
+            row[list(seen)] = True
+        return as_matrix(made)
+
+    def _mask(self, blocks: Matrix) -> Mask:
+        kind = self.mask if self.mask in KINDS else "blocks"
+        names = {f.name for f in fields(Mask)} & {f.name for f in fields(MaskFields)}
+        taken: Mapping[str, Any] = {name: getattr(self, name) for name in names}
+        return Mask(
+            kind,
+            self.query_count,
+            self.key_count,
+            self.causal,  # type: ignore[attr-defined]
+            seed=self.seed,  # type: ignore[attr-defined]
+            block=self.mask_block,
+            blocks=blocks,
+            **taken,
+        )
+
+    @cached_property
+    def visible(self) -> int:
+        """Pairs of a query and a key that are seen, over all heads."""
+        heads = self.batch * self.num_heads  # type: ignore[attr-defined]
+        return sum(mask.visible for mask in self.masks) * (heads // len(self.masks))

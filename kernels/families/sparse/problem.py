@@ -1,0 +1,301 @@
+"""The problems of attention that skips: with a mask over 16-bit numbers, the same with the mask as lists of blocks, and
+in fp32 with the mask as CSR."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kernels.core import reference
+from kernels.core.fields import problem_field
+from kernels.core.problem import Case
+from kernels.core.tensors import Role, Tensor
+from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.dense.problem import DenseProblem
+from kernels.families.sparse import masks
+from kernels.families.sparse.masked import MaskFields
+from kernels.families.tensor_cores.problem import SixteenBitProblem
+
+SINK_STREAM = 1  # of the seed: the sinks' logits
+
+
+@dataclass(frozen=True)
+class MaskedProblem(MaskFields, SixteenBitProblem):
+    """Attention over 16-bit numbers in which a query sees the keys that a mask lets it. A row that sees none has output
+    0 and lse -inf.
+
+    sink_logits: each query head has a logit of its own, which counts in its rows' sums as a key without a value, and in
+    lse (Agarwal et al. 2025, gpt-oss).
+    """
+
+    causal: bool = problem_field(True, "of what the mask shows, the keys up to the query alone", allowed=(False, True))
+    seq_len: int = problem_field(384, "queries per head", low=1, high=65536)
+    sink_logits: bool = problem_field(False, "a logit per head counts in every row's sum", allowed=(False, True))
+
+    title: ClassVar[str] = "Attention with a mask"
+
+    @property
+    def score_count(self) -> int:
+        return self.visible
+
+    @property
+    def bench_columns(self) -> dict[str, Any]:
+        """Empty: times of different masks are not of one kind."""
+        return {}
+
+    @property
+    def logits(self) -> np.ndarray:
+        """The logits, float32 [num_heads]; -inf where there are none."""
+        drawn = np.random.default_rng((self.seed, SINK_STREAM)).standard_normal(self.num_heads, np.float32)
+        return drawn * np.float32(2) if self.sink_logits else np.full(self.num_heads, -np.inf, np.float32)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """SixteenBitProblem's, and sink [num_heads]."""
+        return (*super().tensors(), Tensor("sink", (self.num_heads,), "float32", ("head",)))
+
+    def query_heads(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        q, k, _ = self._rounded().values()
+        group = self.num_heads // self.kv_heads
+        return ((q[b, h], k[b, h // group]) for b, h in np.ndindex(q.shape[:2]))
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """SixteenBitProblem's, and sink."""
+        return {**super().inputs(), "sink": self.logits}
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        q, k, v = self._rounded().values()
+        o, lse = reference.masked_attention(q, k, v, self.scale, self.masks, self.logits, on_gpu)
+        return {"o": self.logical(o), "lse": lse}
+
+    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
+        q, k, v = self._rounded().values()
+        o, lse = reference.torch_masked_attention(q, k, v, self.scale, self.masks, self.logits, device)
+        return {"o": self.logical(o), "lse": lse}
+
+    def largest_terms(self) -> dict[str, float]:
+        terms = super().largest_terms()
+        logit = float(np.abs(self.logits).max()) if self.sink_logits else 0.0
+        return {**terms, "lse": max(terms["lse"], logit + 1)}
+
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+        if self.sink_logits:
+            raise PeerUnavailable("torch's attention has no sinks.")
+        if len(self.masks) > 1:
+            raise PeerUnavailable("The peers take one mask for all heads; this one differs from head to head.")
+        options = {"mask": self.masks[0], "scale": self.scale, "enable_gqa": self.kv_heads < self.num_heads}
+        return [self.logical(inputs[name]) for name in ("q", "k", "v")], options
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        from kernels.families.sparse import cases
+
+        return cases.PRESETS
+
+    @classmethod
+    def check_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.sparse import cases
+
+        return cases.check_cases(kernel)
+
+    @classmethod
+    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.sparse import cases
+
+        return cases.recorded_cases(kernel)
+
+    @classmethod
+    def bench_begin(cls) -> "MaskedProblem":
+        return cls(seq_len=16384, head_dim=128, num_heads=16, window=1024)
+
+    @classmethod
+    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
+        from kernels.families.sparse import cases
+
+        return cases.WINDOW_SWEEPS
+
+    @classmethod
+    def counter_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.sparse import cases
+
+        return cases.counter_cases(kernel)
+
+    @classmethod
+    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
+        return ()
+
+    @classmethod
+    def pipeline_cases(cls, kernel: Any) -> Iterable[Case]:
+        return ()
+
+
+@dataclass(frozen=True)
+class BlockSparseProblem(MaskedProblem):
+    """MaskedProblem, whose mask is given as lists of key blocks for each block of queries, in FlexAttention's terms
+    (masks.BlockLists). A kernel's tiles are the lists' blocks, block_q x block_kv."""
+
+    block_q: int = problem_field(64, "queries of a block of the lists", allowed=(16, 32, 64, 128, 192))
+    block_kv: int = problem_field(64, "keys of a block of the lists", allowed=(32, 64, 128))
+
+    title: ClassVar[str] = "Attention over lists of blocks"
+
+    @cached_property
+    def lists(self) -> tuple[masks.BlockLists, ...]:
+        """The lists of each of `masks`. The last one's patterns are those of all."""
+        known: dict[bytes, int] = {}
+        return tuple(masks.block_lists(mask, self.block_q, self.block_kv, known) for mask in self.masks)
+
+    @property
+    def patterns(self) -> np.ndarray:
+        """[patterns, block_q, block_kv / 32] int32: which keys of a block that needs the mask each query sees."""
+        return self.lists[-1].patterns
+
+    @property
+    def ledger(self) -> dict[str, int]:
+        """How many blocks of all masks are full, partial and skipped."""
+        return {name: sum(lists.ledger[name] for lists in self.lists) for name in ("full", "partial", "skipped")}
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """MaskedProblem's; counts [masks, rows], lists [masks, rows, columns] and the patterns, all int32."""
+        rows, columns = self.lists[0].kv_indices.shape
+        many, axes = (len(self.lists), rows), ("mask", "query_block")
+        patterns, words = ("pattern", "query", "word"), self.block_kv // 32
+        return (
+            *super().tensors(),
+            Tensor("kv_num_blocks", many, "int32", axes),
+            Tensor("kv_indices", (*many, columns), "int32", (*axes, "entry")),
+            Tensor("kv_patterns", (*many, columns), "int32", (*axes, "entry")),
+            Tensor("full_kv_num_blocks", many, "int32", axes),
+            Tensor("full_kv_indices", (*many, columns), "int32", (*axes, "entry")),
+            Tensor("patterns", (max(1, len(self.patterns)), self.block_q, words), "int32", patterns),
+        )
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """SixteenBitProblem's; query_blocks and key_blocks, rows and columns of the lists; mask_count."""
+        rows, columns = -(-self.seq_len // self.block_q), -(-self.keys // self.block_kv)
+        count = self.batch * self.num_heads if self.mask == "top_blocks" else 1
+        return {**super().sizes, "query_blocks": rows, "key_blocks": columns, "mask_count": count}
+
+    @property
+    def defines(self) -> dict[str, int]:
+        """The blocks of the lists are the kernel's tiles; it needs no causal mask beside them."""
+        return {**super().defines, "CAUSAL": 0, "BLOCK_Q": self.block_q, "BLOCK_KV": self.block_kv}
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        names = ("kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks", "full_kv_indices")
+        made = {name: np.stack([getattr(lists, name) for lists in self.lists]) for name in names}
+        patterns = self.patterns if len(self.patterns) else np.zeros((1, self.block_q, self.block_kv // 32), np.int32)
+        return {**super().inputs(), **made, "patterns": patterns}
+
+    @classmethod
+    def bench_begin(cls) -> "BlockSparseProblem":
+        return cls(seq_len=16384, head_dim=128, num_heads=16, window=1024, block_q=128, block_kv=128, mask_block=128)
+
+    @classmethod
+    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
+        from kernels.families.sparse import cases
+
+        return cases.BLOCK_SWEEPS
+
+
+@dataclass(frozen=True)
+class CsrProblem(MaskFields, DenseProblem):
+    """Attention in fp32 in which a mask gives each query its own list of keys, as CSR: those of query i are
+    indices[indptr[i] : indptr[i + 1]]. A row that sees none has output 0 and lse -inf."""
+
+    causal: bool = problem_field(True, "of what the mask shows, the keys up to the query alone", allowed=(False, True))
+
+    title: ClassVar[str] = "Attention over lists of keys"
+
+    @cached_property
+    def lists(self) -> tuple[np.ndarray, np.ndarray]:
+        """(indptr, indices), int32."""
+        return masks.csr(self.masks[0])
+
+    @property
+    def score_count(self) -> int:
+        return self.visible
+
+    @property
+    def bench_columns(self) -> dict[str, Any]:
+        """Empty: times of different masks are not of one kind."""
+        return {}
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """DenseProblem's, lse [batch, num_heads, seq_len], indptr [seq_len + 1] and indices, int32; of a mask that
+        shows nothing one index, which nobody reads."""
+        heads = ("batch", "head", "query")
+        return (
+            *super().tensors(),
+            Tensor("lse", self.shape[:3], "float32", heads, Role.OUTPUT),
+            Tensor("indptr", (self.seq_len + 1,), "int32", ("row",)),
+            Tensor("indices", (max(1, len(self.lists[1])),), "int32", ("entry",)),
+        )
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        indptr, indices = self.lists
+        return {**super().inputs(), "indptr": indptr, "indices": indices if len(indices) else np.zeros(1, np.int32)}
+
+    def query_heads(self) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        raise ProblemError("mask is top_blocks, which differs from head to head; a CSR list here is that of all heads.")
+
+    def _given(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        given = super().inputs()
+        return given["q"], given["k"], given["v"]
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        none = np.full(self.num_heads, -np.inf)
+        o, lse = reference.masked_attention(*self._given(), self.scale, self.masks, none, on_gpu)
+        return {"o": o, "lse": lse}
+
+    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
+        none = np.full(self.num_heads, -np.inf)
+        o, lse = reference.torch_masked_attention(*self._given(), self.scale, self.masks, none, device)
+        return {"o": o, "lse": lse}
+
+    def largest_terms(self) -> dict[str, float]:
+        """Of lse the largest score, which cannot pass the largest |Q| |K|."""
+        q, k, _ = self._given()
+        longest = [float(np.sqrt((array**2).sum(-1)).max()) for array in (q, k)]
+        return {**super().largest_terms(), "lse": self.scale * longest[0] * longest[1] + float(np.log(self.seq_len))}
+
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+        return [inputs[name] for name in ("q", "k", "v")], {"mask": self.masks[0], "scale": self.scale}
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        from kernels.families.sparse import cases
+
+        return cases.CSR_PRESETS
+
+    @classmethod
+    def check_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.sparse import cases
+
+        return cases.csr_check_cases(kernel)
+
+    @classmethod
+    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.sparse import cases
+
+        return cases.csr_recorded_cases(kernel)
+
+    @classmethod
+    def bench_begin(cls) -> "CsrProblem":
+        return cls(seq_len=4096, head_dim=64, num_heads=8, mask="random", density=0.1)
+
+    @classmethod
+    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
+        from kernels.families.sparse import cases
+
+        return cases.CSR_SWEEPS
+
+    @classmethod
+    def counter_cases(cls, kernel: Any) -> Iterable[Case]:
+        return [Case(cls(), (), None)]
+
+    @classmethod
+    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
+        return ()

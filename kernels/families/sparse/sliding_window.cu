@@ -1,0 +1,226 @@
+/*
+title = "Sliding-window FlashAttention"
+idea = """a query sees the last `window` keys alone, so the loop begins at the window's first tile: what lies before it is never \
+loaded, and cost grows with the window, not with the sequence."""
+changed_from = "08_pipeline"
+changed = """the loop has a first tile too; a mask at either end of the window; m and l may begin with a sink."""
+costs = "tiles at the window's two ends are computed whole."
+limits = "mask window; fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_80 or later."
+source = """08_pipeline's; Beltagy et al. 2020, "Longformer", arXiv:2004.05150; Jiang et al. 2023, "Mistral 7B", arXiv:2310.06825."""
+family = "sparse"
+problem = "masked"
+requires = "sm_80"
+tensor_products = 1
+
+[constants.BLOCK_Q]
+default = 128
+values = [16, 32, 64, 128]
+meaning = "query rows per tile; from 64 on a warp has 32 of them, but with heads of 256, else 16"
+
+[constants.BLOCK_KV]
+default = 64
+values = [32, 64]
+meaning = "keys per tile"
+
+[constants.STAGES]
+default = 2
+values = [2, 3]
+meaning = "how many tiles of K and V are in shared memory or on their way"
+
+[constants.SUBTRACT_MAX]
+default = 1
+values = [1, 0]
+meaning = "subtract the row's max before the exponential"
+what_if = "No max subtraction"
+effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and of bfloat16 once it passes 88; the row becomes NaN."
+shows_at = 5.0
+
+[constants.RESCALE]
+default = 1
+values = [1, 0]
+meaning = "rescale l and O when the max moves"
+what_if = "No rescaling"
+effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
+
+[constants.WINDOW]
+default = 1
+values = [1, 0]
+meaning = "whether what lies before the window is hidden within a tile"
+what_if = "No mask at the window's begin"
+effect = "a tile that the window begins in counts whole: queries see up to a tile more keys than the window has."
+
+[[conditions]]
+must = "mask == 'window'"
+message = "This kernel knows windows alone, and mask is {mask}. Choose mask=window, or a kernel that goes over lists."
+
+[[launches]]
+entry = "flash"
+grid = ["ceil_div(seq_len, BLOCK_Q)", "batch * num_heads"]
+block = ["BLOCK_Q if BLOCK_Q >= 64 and head_dim < 256 else 2 * BLOCK_Q"]
+shared_bytes = "2 * (BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim"
+args = [
+  "q", "k", "v", "o", "lse", "sink",
+  {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "int32 window", "float32 scale"]},
+]
+item = "query tile"
+*/
+#include "sparse.cuh"
+#define SUM_BITS 32
+#define PARTS (BLOCK_Q >= 64 && HEAD_DIM < 256 ? 2 : 1)  // a warp has 32 rows, or 16; 16 are what an mma multiplies
+#define WARP_ROWS (16 * PARTS)
+#define THREADS (BLOCK_Q / WARP_ROWS * 32)
+#define TILE (BLOCK_KV * HEAD_DIM)        // elements of a tile of K or V
+#define COPY_ROWS (THREADS * 8 / HEAD_DIM)  // rows that all threads together copy at once, 16 bytes each
+
+// What the kernel works on, but for the tensors.
+struct Sizes {
+  int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;
+  int window;
+  float scale;
+};
+
+// Where an element of a tile lies in shared memory: the 16 bytes that hold it are exchanged with others of its row.
+__device__ __forceinline__ int place_of(int row, int dim) {
+  return row * HEAD_DIM + dim / 64 * 64 + (dim % 64 ^ row % 8 * 8);
+}
+
+// O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head over its window, and lse.
+//   Q_gmem, O_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_gmem, V_gmem  [batch, kv_heads, keys, HEAD_DIM]
+//   LSE_gmem  [batch, num_heads, seq_len];  sink_gmem  [num_heads]
+extern "C" __global__ void __launch_bounds__(THREADS)
+flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_gmem, const float* sink_gmem,
+      const __grid_constant__ Sizes z PROBE_PARAM) {
+  DYNAMIC_SMEM(T, smem);
+  T* Q_smem = smem;                          // [BLOCK_Q, HEAD_DIM]
+  T* K_smem = Q_smem + BLOCK_Q * HEAD_DIM;   // [STAGES, BLOCK_KV, HEAD_DIM]
+  T* V_smem = K_smem + STAGES * TILE;        // [STAGES, BLOCK_KV, HEAD_DIM]
+  const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * WARP_ROWS, first_row = blockIdx.x * BLOCK_Q;
+  const int head = blockIdx.y % z.num_heads;
+  const Begin begin(z, blockIdx.y / z.num_heads, head);
+  // The tiles that any of the block's queries sees. Those between `closed` and `open` all of a warp's see whole.
+  const int from_key = max(0, first_row + z.offset - z.window + 1);
+  const int to_key = min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset + (CAUSAL ? 0 : z.window - 1));
+  const int first_tile = from_key / BLOCK_KV, count = max(0, (to_key + BLOCK_KV - 1) / BLOCK_KV - first_tile);
+  const int closed = first_row + warp_row + WARP_ROWS + z.offset - z.window;
+  const int open = min(z.keys, first_row + warp_row + z.offset + (CAUSAL ? 1 : z.window));
+  PROBE_BEGIN();
+  PROBE_LOAD(sink_gmem, head, 4);
+  const float sink = ldg<float>(&sink_gmem[head]);
+  auto place = [&](int tile, int part) { return Place(first_row + warp_row + part * 16, tile, z); };
+  auto hide_outside = [&](float (&S)[BLOCK_KV / 2], const Place& at) {
+    UNROLL for (int i = 0; i < BLOCK_KV / 2; ++i) {
+      const int far = at.row_of(i) + z.offset - at.col_of(i);  // keys back from the query's own
+      const bool shown = at.col_of(i) < z.keys && far > (CAUSAL ? -1 : -z.window) && !(WINDOW && far >= z.window);
+      if (!shown) S[i] = -INFINITY;
+    }
+  };
+
+  // This thread's copies of the window's n-th tile, a group of them, empty beyond the last one. Rows beyond the
+  // last key are zeros.
+  const int copy_row = threadIdx.x * 8 / HEAD_DIM, dim = threadIdx.x * 8 % HEAD_DIM;
+  auto fetch = [&](int n) {
+    const int tile = first_tile + n;
+    const int first_col = tile * BLOCK_KV, stage = n % STAGES * TILE;
+    if (n < count) PROBE_MARK(prefetch_tile, tile);
+    UNROLL for (int first = 0; first < BLOCK_KV && n < count; first += COPY_ROWS) {
+      const int row = first + copy_row, to = stage + place_of(row, dim);
+      const long long from = begin.kv + (long long)(first_col + row) * z.kv_row + dim;
+      if (first_col + row < z.keys) {
+        PROBE_LOAD(K_gmem, from, 16);
+        PROBE_CP_ASYNC_L2(K_smem, to, 16);
+        cp_async_l2(&K_smem[to], &K_gmem[from]);
+        PROBE_LOAD(V_gmem, from, 16);
+        PROBE_CP_ASYNC_L2(V_smem, to, 16);
+        cp_async_l2(&V_smem[to], &V_gmem[from]);
+      } else {
+        const float4 zeros = make_float4(0.f, 0.f, 0.f, 0.f);
+        PROBE_STORE(K_smem, to, 16);
+        sts<float4>(&K_smem[to], zeros);
+        PROBE_STORE(V_smem, to, 16);
+        sts<float4>(&V_smem[to], zeros);
+      }
+    }
+    cp_async_commit();
+  };
+
+  PROBE_MARK(load_q, first_row);
+  for (int i = threadIdx.x * 8; i < BLOCK_Q * HEAD_DIM; i += THREADS * 8) {
+    const int row = i / HEAD_DIM, dim = i % HEAD_DIM, to = place_of(row, dim);
+    float4 q4 = make_float4(0.f, 0.f, 0.f, 0.f);  // eight numbers
+    if (first_row + row < z.seq_len) {
+      PROBE_LOAD(Q_gmem, begin.q + (long long)(first_row + row) * z.q_row + dim, 16);
+      q4 = ldg<float4>(&Q_gmem[begin.q + (long long)(first_row + row) * z.q_row + dim]);
+    }
+    PROBE_STORE(Q_smem, to, 16);
+    sts<float4>(&Q_smem[to], q4);
+  }
+
+  for (int n = 0; n < STAGES - 1; ++n) fetch(n);
+  // Where this lane's row of the first 16 dims begins, of Q and of a tile of K and V. Dim d of the row lies at its XOR with d.
+  const int q_lane = place_of(warp_row + lane % 16, lane / 16 * 8), v_lane = place_of(lane % 16, lane / 16 * 8);
+  const int k_lane = place_of(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
+  float O[PARTS][HEAD_DIM / 2] = {}, m[PARTS][2], l[PARTS][2], rescale[2];
+  UNROLL for (int part = 0; part < PARTS; ++part) begin_rows(m[part], l[part], sink, z.scale);
+  NO_UNROLL for (int n = 0; n < count; ++n) {
+    const int tile = first_tile + n, stage = n % STAGES * TILE;
+    PROBE_MARK(tile_begin, tile);
+    cp_async_wait_group<STAGES - 2>();  // until this thread's copies of the tile have landed
+    __syncthreads();  // those of all threads have; and all are done with the last tile
+    fetch(n + STAGES - 1);  // where the last tile was
+
+    // S = Q @ K^T   [WARP_ROWS, BLOCK_KV] of this warp. Lanes name rows to ldmatrix: 16 queries x 16 dims, 16 keys x 16 dims.
+    PROBE_MARK(scores, tile);
+    float S[PARTS][BLOCK_KV / 2] = {};
+    UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
+      unsigned Q_rmem[PARTS][4];
+      UNROLL for (int part = 0; part < PARTS; ++part) {
+        const int from = part * 16 * HEAD_DIM + (q_lane ^ d);
+        PROBE_LDMATRIX(Q_smem, from, 16);
+        ldmatrix(Q_rmem[part], &Q_smem[from]);
+      }
+      UNROLL for (int key = 0; key < BLOCK_KV; key += 16) {
+        const int from = key * HEAD_DIM + ((stage + k_lane) ^ d);
+        unsigned K_rmem[4];
+        PROBE_LDMATRIX(K_smem, from, 16);
+        ldmatrix(K_rmem, &K_smem[from]);
+        UNROLL for (int part = 0; part < PARTS; ++part) {
+          mma<T, SUM_BITS>(four(S[part], key / 8), Q_rmem[part], K_rmem[0], K_rmem[1]);
+          mma<T, SUM_BITS>(four(S[part], key / 8 + 1), Q_rmem[part], K_rmem[2], K_rmem[3]);
+        }
+      }
+    }
+    if (tile * BLOCK_KV < closed || (tile + 1) * BLOCK_KV > open) {
+      UNROLL for (int part = 0; part < PARTS; ++part) hide_outside(S[part], place(tile, part));
+    }
+
+    PROBE_MARK(softmax, tile);
+    unsigned P[PARTS][BLOCK_KV / 4];
+    UNROLL for (int part = 0; part < PARTS; ++part) {
+      softmax_shown(S[part], m[part], l[part], rescale, place(tile, part) PROBE_PASS);
+      pack(P[part], S[part]);
+      rescale_moved_rows(O[part], rescale);
+    }
+
+    // O += P @ V   [WARP_ROWS, HEAD_DIM]. ldmatrix turns 16 keys x 16 dims of V round.
+    PROBE_MARK(output, tile);
+    UNROLL for (int key = 0; key < BLOCK_KV; key += 16) {
+      UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
+        const int from = key * HEAD_DIM + ((stage + v_lane) ^ d);
+        unsigned V_rmem[4];
+        PROBE_LDMATRIX(V_smem, from, 16);
+        ldmatrix_trans(V_rmem, &V_smem[from]);
+        UNROLL for (int part = 0; part < PARTS; ++part) {
+          mma<T, SUM_BITS>(four(O[part], d / 8), four(P[part], key / 16), V_rmem[0], V_rmem[1]);
+          mma<T, SUM_BITS>(four(O[part], d / 8 + 1), four(P[part], key / 16), V_rmem[2], V_rmem[3]);
+        }
+      }
+    }
+    UNROLL for (int part = 0; part < PARTS; ++part) log_outputs(O[part], place(tile, part) PROBE_PASS);
+    PROBE_MARK(tile_end, tile);
+  }
+
+  PROBE_MARK(write, first_row);
+  UNROLL for (int part = 0; part < PARTS; ++part) {
+    write_rows(O_gmem, LSE_gmem, begin, z.q_row, O[part], m[part], l[part], place(0, part) PROBE_PASS);
+  }
+}
