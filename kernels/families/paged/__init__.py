@@ -1,6 +1,14 @@
 """Attention of one query per sequence over a KV cache that lies in pages, and the kernels that write the cache."""
 
 from kernels.families.paged.cache import CacheCopyProblem, CacheWriteProblem
+from kernels.families.paged.fp8_cache import Fp8WriteProblem
 from kernels.families.paged.problem import PagedProblem
+from kernels.families.paged.ranges import RangesProblem
 
-PROBLEMS = {"decode": PagedProblem, "write": CacheWriteProblem, "copy": CacheCopyProblem}
+PROBLEMS = {
+    "decode": PagedProblem,
+    "write": CacheWriteProblem,
+    "copy": CacheCopyProblem,
+    "ranges": RangesProblem,
+    "write_fp8": Fp8WriteProblem,
+}

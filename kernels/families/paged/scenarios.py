@@ -99,12 +99,12 @@ PRESETS = {
 }
 
 
-def problem_at(cache: KVCache, **shape: Any) -> PagedProblem:
-    """The PagedProblem of a cache as it stands; `shape` gives num_heads, head_dim and so on. ProblemError if the cache
-    holds no sequence."""
+def problem_at(cache: KVCache, kind: type[PagedProblem] = PagedProblem, **shape: Any) -> Any:
+    """The problem, of a `kind`, of a cache as it stands; `shape` gives num_heads, head_dim and so on. ProblemError if
+    the cache holds no sequence."""
     if not cache.sequences:
         raise ProblemError("The cache holds no sequence, so there is nothing to attend to. Add one.")
-    return PagedProblem(
+    return kind(
         context_lens=tuple(len(s.tokens) for s in cache.sequences),
         block_tables=tuple(s.table for s in cache.sequences),
         token_ids=tuple(s.tokens for s in cache.sequences),
@@ -134,12 +134,12 @@ def _pool(cache: KVCache) -> dict[str, Any]:
     return {"block_size": cache.block_size, "num_blocks": cache.num_blocks}
 
 
-def recorded_problems() -> Iterator[PagedProblem]:
+def recorded_problems(kind: type[PagedProblem] = PagedProblem, **shape: Any) -> Iterator[Any]:
     """What is recorded of each preset: its last moment, as allocated and shuffled."""
     for scenario in PRESETS.values():
         cache = scenario.states(16)[-1][0]
-        yield problem_at(cache)
-        yield problem_at(cache.shuffled(SHUFFLE_SEED))
+        yield problem_at(cache, kind, **shape)
+        yield problem_at(cache.shuffled(SHUFFLE_SEED), kind, **shape)
 
 
 def recorded_head_problems() -> Iterator[PagedProblem]:

@@ -1,0 +1,77 @@
+"""The problems on which the kernels over ranges are checked, recorded and timed."""
+
+from itertools import product
+from typing import Any
+
+from kernels.core.problem import Case
+from kernels.core.request import Scope
+from kernels.core.spec import KernelSpec
+from kernels.families.paged import scenarios
+from kernels.families.paged.ranges import BLOCK_SIZES, DTYPES, HEAD_DIMS, RangesProblem
+
+HEADS = ((4, 2), (4, 4), (8, 1), (3, 1), (14, 2), (16, 1), (32, 8), (5, 1))  # query heads, KV heads
+SCALES = (1.0, 0.1, 5.0, 30.0)
+CAPS, WINDOWS = (0.0, 20.0, 0.0, 50.0), (0, 0, 1, 40, 300)
+FP8 = "float8_e4m3"
+
+SWEEPS: list[tuple[list[tuple[str, list]], dict[str, Any]]] = [
+    ([("seq_len", [1024, 4096, 8192, 16384])], {"batch": 8}),
+    ([("batch", [1, 8, 64])], {}),
+    ([("batch", [1, 8, 64])], {"cache_dtype": FP8}),
+    ([("block_size", [8, 16, 32, 64])], {"batch": 64}),
+]
+
+
+def check_cases(kernel: KernelSpec) -> list[Case]:
+    """Contexts about a page's end in every layout; every group of 1 to 16; what is added to scores; 8-bit caches; one
+    token beside 16,384; ranges from one to more than there are pages; forked caches; every value of every constant."""
+    cases: list[Case] = []
+
+    def add(lens: tuple[int, ...], *shape: Any, settings: Any = (), **more: Any) -> None:
+        made: Any = RangesProblem
+        cases.append(Case(made(lens, *shape, seed=len(cases), **more), settings))
+
+    for head_dim, size, dtype in product(HEAD_DIMS, BLOCK_SIZES, DTYPES):
+        n = len(cases)
+        shape, scale = (*HEADS[n % len(HEADS)], head_dim, size, dtype), SCALES[n % 4]
+        add((1, size - 1, size, size + 1), *shape, alibi=n % 3 == 0, score_scale=scale, ranges=n % 4)
+        add(
+            (100, 1, 33, 257, 64),
+            *shape,
+            alibi=n % 4 == 1,
+            ranges=1 + n % 7,
+            soft_cap=CAPS[n % 4],
+            window=WINDOWS[n % 5],
+        )
+    for group in range(1, 17):
+        n = len(cases)
+        add((150, 40), group, 1, HEAD_DIMS[n % 2], BLOCK_SIZES[n % 4], DTYPES[n // 2 % 2], alibi=n % 3 == 0, ranges=3)
+    for n, (head_dim, size, dtype) in enumerate(product(HEAD_DIMS, BLOCK_SIZES[1:], DTYPES)):
+        more: dict[str, Any] = {
+            "alibi": n % 4 == 3,
+            "soft_cap": CAPS[n % 4],
+            "window": WINDOWS[(n + 2) % 5],
+            "ranges": 1 + n % 5,
+        }
+        add((1, 100, 65, 300), *HEADS[n % len(HEADS)], head_dim, size, dtype, cache_dtype=FP8, **more)
+    for n, ranges in enumerate((0, 1, 2, 7, 1000)):
+        add((700, 3, 81), 8, 2, HEAD_DIMS[n % 2], BLOCK_SIZES[n % 4], ranges=ranges, score_scale=SCALES[n % 4])
+    add((16384, 1), 2, 1, 64, 16, ranges=9)
+    add((1, 16384), 2, 1, 64, 64, "bfloat16", ranges=7, window=5000)
+    add((2,) * 40, 4, 2, 64, 16, ranges=6)
+    for name, value in ((c.name, v) for c in kernel.constants for v in c.values):
+        n = len(cases)
+        add((290, 70, 600), 8, 2, 64, BLOCK_SIZES[n % 4], settings=((name, value),), ranges=1 + n % 4)
+    forked = scenarios.PRESETS["shared_prompt"].states(16)[-1][0]
+    for cache, fields in ((forked, {}), (forked.shuffled(3), {"num_kv_heads": 4, "cache_dtype": FP8, "ranges": 4})):
+        cases.append(Case(scenarios.problem_at(cache, kind=RangesProblem, **fields)))
+    return cases
+
+
+def recorded_cases(kernel: KernelSpec) -> list[Case]:
+    """Each preset's last moment, as allocated and shuffled, in SHOWN_RANGES ranges, so that sequences are divided."""
+    problems = scenarios.recorded_problems(RangesProblem, ranges=SHOWN_RANGES)
+    return [Case(p, (), Scope(0, kernel.plan(p).items)) for p in problems]
+
+
+SHOWN_RANGES = 5  # few enough to follow, and they cut sequences of every preset

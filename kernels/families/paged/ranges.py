@@ -1,0 +1,318 @@
+"""The problem of the kernels that read a paged KV cache in equal ranges: paged decoding with what serving engines ask
+of it beside: bfloat16, a cache of fp8 with a scale for each KV head, a soft cap, a sliding window, lse as an
+output."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kernels.core import reference
+from kernels.core.dtypes import element_type
+from kernels.core.fields import problem_field
+from kernels.core.problem import Case, Work
+from kernels.core.tensors import Role, Tensor
+from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.paged.kv_cache import Layout
+from kernels.families.paged.problem import K_STREAM, Q_STREAM, V_STREAM, PagedProblem
+from kernels.families.paged.work_list import WorkList, work_list
+
+HEAD_DIMS, BLOCK_SIZES, DTYPES, CACHE_DTYPES = (64, 128), (8, 16, 32, 64), ("float16", "bfloat16"), ("", "float8_e4m3")
+MOST_GROUP = 16
+FP8_MAX = 448.0
+MULTIPROCESSORS = 132  # of an H100 SXM or H200
+SHORTEST = 128  # tokens: a range is not cut shorter where the ranges are chosen here
+MUCH = 300 * 10**6  # bytes of K and V in one call from which they no longer leave the L2 first from the start
+UNCHANGED = 128 * 2**20  # bytes that they then leave the L2's order as it is
+
+
+@dataclass(frozen=True)
+class RangesProblem(PagedProblem):
+    """Decoding as PagedProblem has it, over a work list of equal ranges (work_list.py).
+
+    Score of a token: soft_cap * tanh(scale * q . k / soft_cap), or scale * q . k where soft_cap is 0, plus ALiBi's
+    slope times the distance. A query sees the last `window` tokens of its sequence, itself among them; 0: all.
+    cache_dtype: float8_e4m3 for a cache of 8 bits, whose numbers stand for themselves times k_scale (v_scale)
+    [num_kv_heads] float32, the largest |K| (|V|) of the KV head over 448. lse: the natural
+    logarithm of the sum of e^score, float32.
+    """
+
+    context_lens: tuple = problem_field((40, 5, 70), "tokens of each sequence", low=1, high=65536)
+    block_size: int = problem_field(16, "slots per page", allowed=BLOCK_SIZES)
+    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=HEAD_DIMS)
+    dtype: str = problem_field("float16", "type of Q and O, and of the cache; sums are float32", allowed=DTYPES)
+    ranges: int = problem_field(0, "equal ranges of pages; 0 for what suits an H200", low=0, high=65535)
+    soft_cap: float = problem_field(0.0, "the largest |score|, by tanh; 0 for none", low=0.0, high=1000.0)
+    window: int = problem_field(0, "tokens that a query sees, the last ones; 0 for all", low=0, high=65536)
+    cache_dtype: str = problem_field("", "type of the cache where it is not that of Q", allowed=CACHE_DTYPES)
+
+    title: ClassVar[str] = "Decoding in ranges, paged KV cache"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.group > MOST_GROUP:
+            raise ProblemError(
+                f"num_heads is {self.num_heads} and num_kv_heads {self.num_kv_heads}, {self.group} query heads for a "
+                f"KV head; it can be at most {MOST_GROUP}."
+            )
+        if self.cache_dtype and self.block_size < 16:
+            raise ProblemError(
+                f"block_size is {self.block_size} and cache_dtype {self.cache_dtype}; a page of 8-bit numbers needs 16 "
+                "slots at least."
+            )
+
+    @property
+    def stored(self) -> str:
+        """The type of the cache."""
+        return self.cache_dtype or self.dtype
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.num_blocks, self.num_kv_heads, self.head_dim, self.block_size, self.stored)
+
+    @property
+    def begins(self) -> np.ndarray:
+        """The first token that each sequence's query sees, int [num_seqs]."""
+        lens = np.array(self.context_lens)
+        return np.maximum(0, lens - self.window) if self.window else np.zeros_like(lens)
+
+    @cached_property
+    def work_list(self) -> WorkList:
+        """The plan of the step."""
+        lens = np.array(self.context_lens)
+        firsts = self.begins // self.block_size
+        pages = -(-lens // self.block_size) - firsts
+        ranges = self.ranges or max(
+            1, min(MULTIPROCESSORS // self.num_kv_heads, int(pages.sum()) * self.block_size // SHORTEST)
+        )
+        return work_list(firsts, pages, lens, ranges)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of K and V that the pages of the work list have, one KV head after another."""
+        return 2 * int(self.work_list.units[:, 2].sum()) * self.num_kv_heads * self.layout.page_bytes
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """PagedProblem's, in which the caches may have another type; the work list units [units, 8] int32; k_scale and
+        v_scale [num_kv_heads]; and lse [num_seqs, num_heads]."""
+        q, k, v, tables, lens, slopes, o = super().tensors()
+        k, v = (Tensor(t.name, t.shape, self.stored, t.axes) for t in (k, v))
+        scales = (Tensor(name, (self.num_kv_heads,), "float32", ("kv_head",)) for name in ("k_scale", "v_scale"))
+        units = Tensor("units", self.work_list.units.shape, "int32", ("unit", "field"))
+        lse = Tensor("lse", self.shape[:2], "float32", ("sequence", "head"), Role.OUTPUT)
+        return (q, k, v, tables, lens, slopes, *scales, units, o, lse)
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """Beside PagedProblem's: range_count, slots of the work list; unchanged_bytes: those that are brought before
+        the L2 is told to drop them first."""
+        made = self.work_list
+        much = UNCHANGED if self.read_bytes > MUCH else 0
+        return {**super().sizes, "range_count": made.ranges, "slots": made.slots, "unchanged_bytes": much}
+
+    @property
+    def defines(self) -> dict[str, int]:
+        return {
+            "HEAD_DIM": self.head_dim,
+            "BLOCK_SIZE": self.block_size,
+            "GROUP": self.group,
+            "C_BYTES": element_type(self.stored).bytes,
+            "BF16": int(self.dtype == "bfloat16"),
+            "FP8": int(bool(self.cache_dtype)),
+            "ALIBI": int(self.alibi),
+            "SOFT_CAP": int(self.soft_cap > 0),
+            "WINDOW": int(self.window > 0),
+        }
+
+    @property
+    def cpu_steps(self) -> int:
+        """The multiply-adds of q . K and P @ V."""
+        seen = np.array(self.context_lens) - self.begins
+        return 2 * int(seen.sum()) * self.num_heads * self.head_dim
+
+    @property
+    def work(self) -> Work:
+        """Of the caches, the slots of tokens that a query sees, each once however many sequences share it."""
+        slots = self._slots_and_tokens[0]
+        rows = np.split(slots, np.cumsum(self.context_lens)[:-1])
+        seen = len(np.unique(np.concatenate([row[begin:] for row, begin in zip(rows, self.begins)])))
+        held = seen * self.num_kv_heads * self.head_dim * element_type(self.stored).bytes
+        return Work(2 * self.cpu_steps, self.num_seqs, {"k_cache": held, "v_cache": held})
+
+    @property
+    def bench_columns(self) -> dict[str, Any]:
+        """Empty where the contexts differ, or scores are more than scale * q . k."""
+        return {} if self.soft_cap or self.window or self.cache_dtype or self.alibi else super().bench_columns
+
+    @property
+    def shared_remedy(self) -> str:
+        return "Choose fewer STAGES."
+
+    # ---- numbers ----
+
+    def _token_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """K and V of every position of every sequence, [positions, num_kv_heads, head_dim] float32, as they were
+        drawn."""
+        ids = self._slots_and_tokens[1]
+        return self.token_rows(K_STREAM, self.num_kv_heads)[ids], self.token_rows(V_STREAM, self.num_kv_heads)[ids]
+
+    @cached_property
+    def scales(self) -> tuple[np.ndarray, np.ndarray]:
+        """k_scale and v_scale, float32 [num_kv_heads]; ones where the cache has Q's type."""
+        if not self.cache_dtype:
+            return np.ones(self.num_kv_heads, np.float32), np.ones(self.num_kv_heads, np.float32)
+        k, v = (np.abs(rows).max(axis=(0, 2)) / np.float32(FP8_MAX) for rows in self._token_rows())
+        return k.astype(np.float32), v.astype(np.float32)
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """As PagedProblem's; the caches in their own type, units, k_scale and v_scale."""
+        slots, _ = self._slots_and_tokens
+        kind, stored = element_type(self.dtype).numpy, element_type(self.stored).numpy
+        last = [row[-1] for row in self.tokens()]
+        q = (self.token_rows(Q_STREAM, self.num_heads)[last] * np.float32(self.score_scale)).astype(kind)
+        k_cache, v_cache = (
+            np.full(shape, np.nan, np.float32).astype(stored) for shape in (self.layout.k_shape, self.layout.v_shape)
+        )
+        key, value = (
+            np.clip(rows / scale[:, None], -FP8_MAX, FP8_MAX).astype(stored)
+            if self.cache_dtype
+            else rows.astype(stored)
+            for rows, scale in zip(self._token_rows(), self.scales)
+        )
+        self.layout.write(k_cache, v_cache, slots, key, value)
+        tables = np.full((self.num_seqs, self.max_blocks_per_seq), -1, np.int32)
+        for row, pages in zip(tables, self.block_tables):
+            row[: len(pages)] = pages
+        k_scale, v_scale = self.scales
+        return {
+            "q": q,
+            "k_cache": k_cache,
+            "v_cache": v_cache,
+            "block_tables": tables,
+            "context_lens": np.array(self.context_lens, np.int32),
+            "alibi_slopes": self.slopes,
+            "k_scale": k_scale,
+            "v_scale": v_scale,
+            "units": self.work_list.units,
+        }
+
+    def _seen(self, dequantised: bool = True) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
+        """Per sequence: q [num_heads, head_dim], K and V of the tokens that it sees [seen, num_kv_heads, head_dim] as
+        float32, and the number of the first. dequantised: as the cache holds them, times their scales; else as
+        drawn."""
+        arrays = self.inputs()
+        drawn = [np.split(rows, np.cumsum(self.context_lens)[:-1]) for rows in self._token_rows()]
+        for n, (table, length, begin) in enumerate(zip(self.block_tables, self.context_lens, self.begins)):
+            pair = self.layout.gather(arrays["k_cache"], arrays["v_cache"], table, length)
+            k, v = (
+                (rows.astype(np.float32) * scale[:, None] for rows, scale in zip(pair, self.scales))
+                if dequantised
+                else (rows[n] for rows in drawn)
+            )
+            yield arrays["q"][n], k[begin:], v[begin:], int(begin)
+
+    def _attention(self, dequantised: bool = True) -> dict[str, np.ndarray]:
+        o, lse = np.empty(self.shape), np.empty(self.shape[:2])
+        for n, (q, k, v, _) in enumerate(self._seen(dequantised)):
+            k, v = (np.repeat(rows.astype(np.float64), self.group, axis=1) for rows in (k, v))
+            s = self.scale * np.einsum("hd,thd->ht", q.astype(np.float64), k)
+            if self.soft_cap:
+                s = self.soft_cap * np.tanh(s / self.soft_cap)
+            s += self.slopes[:, None].astype(np.float64) * np.arange(1 - len(k), 1)
+            m = s.max(axis=1, keepdims=True)
+            p = np.exp(s - m)
+            total = p.sum(axis=1, keepdims=True)
+            o[n], lse[n] = np.einsum("ht,thd->hd", p / total, v), (m + np.log(total))[:, 0]
+        return {"o": o, "lse": lse}
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        """o and lse in float64 over what the cache holds (times its scales)."""
+        return self._attention()
+
+    def quantisation_error(self) -> float:
+        """The largest |o - o before the cache was rounded to its type|, both in float64: what the cache's type costs,
+        whatever the kernel. By the output's own measure the kernel's error stands beside it."""
+        return float(np.abs(self._attention()["o"] - self._attention(dequantised=False)["o"]).max())
+
+    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
+        """o by torch in the problem's type: scaled_dot_product_attention, or with a soft cap products, tanh and softmax
+        one after another; lse from float32 scores."""
+        import torch
+
+        rows: list[np.ndarray] = []
+        lses: list[np.ndarray] = []
+        for q, k, v, _ in self._seen():
+            kind = element_type(self.dtype).numpy
+            query, keys, values = (reference.on_device(np.asarray(a).astype(kind), device) for a in (q, k, v))
+            keys, values = (a.transpose(0, 1).repeat_interleave(self.group, 0) for a in (keys, values))
+            bias = torch.from_numpy(self.slopes).to(device)[:, None] * torch.arange(1 - len(k), 1, device=device)
+            with torch.inference_mode():
+                exact = self.scale * torch.einsum("hd,htd->ht", query.float(), keys.float())
+                s = self.scale * (keys @ query[:, :, None])[..., 0]
+                if self.soft_cap:
+                    exact, s = (self.soft_cap * torch.tanh(x / self.soft_cap) for x in (exact, s))
+                    p = torch.softmax((s + bias.to(s.dtype)).float(), -1).to(s.dtype)
+                    o = (p[:, None] @ values)[:, 0]
+                else:
+                    mask = bias.to(query.dtype)[None, :, None] if self.alibi else None
+                    o = torch.nn.functional.scaled_dot_product_attention(
+                        query[None, :, None], keys[None], values[None], mask, scale=self.scale
+                    )[0, :, 0]
+                lses.append(torch.logsumexp(exact + bias, -1).cpu().numpy())
+            rows.append(reference.on_host(o))
+        return {"o": np.stack(rows), "lse": np.stack(lses)}
+
+    def largest_terms(self) -> dict[str, float]:
+        """Of o, the largest |V|; of lse, the largest score there can be, |Q| |K| and ALiBi's, and the logarithm of how
+        many are added."""
+        arrays = self.inputs()
+        k, v = (
+            np.abs(arrays[name].astype(np.float32)) * scale.max()
+            for name, scale in zip(("k_cache", "v_cache"), self.scales)
+        )
+        longest = max(self.context_lens)
+        q = float(np.sqrt((arrays["q"].astype(np.float32) ** 2).sum(-1)).max())
+        score = self.scale * q * math.sqrt(float(np.nansum(k**2, axis=(2, 4)).max()))
+        return {"o": float(np.nanmax(v)), "lse": score + float(self.slopes.max()) * longest + math.log(longest)}
+
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+        """As PagedProblem's. PeerUnavailable for what torch's attention does not have."""
+        if self.soft_cap or self.window or self.cache_dtype:
+            raise PeerUnavailable("torch's attention has no soft cap, window or cache of another type.")
+        return super().peer_inputs(inputs)
+
+    # ---- cases ----
+
+    @classmethod
+    def check_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.paged import range_cases
+
+        return range_cases.check_cases(kernel)
+
+    @classmethod
+    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.paged import range_cases
+
+        return range_cases.recorded_cases(kernel)
+
+    @classmethod
+    def bench_begin(cls) -> "RangesProblem":
+        return cls((4096,) * 8, 32, 8, 128, 16, "float16")
+
+    @classmethod
+    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
+        from kernels.families.paged import range_cases
+
+        return range_cases.SWEEPS
+
+    @classmethod
+    def counter_cases(cls, kernel: Any) -> Iterable[Case]:
+        return [Case(cls()), Case(cls((300, 17), 8, 2, 128, 32, "float16"))]
+
+    @classmethod
+    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
+        """A ragged batch, in which every range is as long as the others."""
+        return [Case(cls((2000, 30, 400, 90, 1000, 10, 60, 200), 8, 2, 128))]
