@@ -32,7 +32,7 @@ meaning = "stages of 16 tokens for each of these warps, that are in shared memor
 when = "head_dim * C_BYTES <= 128"
 STAGES = 6
 [[tuned]]
-when = "C_BYTES == 1 and head_dim == 128 and GROUP <= 8"
+when = "head_dim * C_BYTES <= 128 and GROUP <= 8"
 WARPS = 8
 STAGES = 3
 
@@ -90,12 +90,7 @@ paged_v3(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const int* block_tab
   const int warp = warp_uniform(threadIdx.x / 32), kv_head = blockIdx.x % z.kv_heads, range = blockIdx.x / z.kv_heads;
   PROBE_BEGIN();
   const Unit u = load_unit(units_gmem, range PROBE_PASS);  // it comes while the barriers are set up
-  if (threadIdx.x == THREADS) {
-    UNROLL for (int stage = 0; stage < STAGES; ++stage) {
-      barrier_init(&s.full[stage], 1), barrier_init(&s.empty[stage], WARPS);
-    }
-    barrier_init_done();
-  }
+  if (threadIdx.x == THREADS) set_up(s.full, s.empty);
   __syncthreads();
   if (warp == WARPS) {
     PROBE_ROLE(producer);

@@ -7,6 +7,7 @@ from kernels.core.problem import Case
 from kernels.core.request import Scope
 from kernels.core.spec import KernelSpec
 from kernels.families.paged import scenarios
+from kernels.families.paged.cascade import CascadeProblem
 from kernels.families.paged.ranges import BLOCK_SIZES, DTYPES, HEAD_DIMS, RangesProblem
 
 HEADS = ((4, 2), (4, 4), (8, 1), (3, 1), (14, 2), (16, 1), (32, 8), (5, 1))  # query heads, KV heads
@@ -75,3 +76,44 @@ def recorded_cases(kernel: KernelSpec) -> list[Case]:
 
 
 SHOWN_RANGES = 5  # few enough to follow, and they cut sequences of every preset
+
+
+def cascade_cases(kernel: KernelSpec) -> list[Case]:
+    """Every layout; groups of 1 to 16; 3 to 70 sequences, more than fit in one block; prefixes of one page to nearly
+    all; several families, one without a prefix; 8-bit caches and soft caps; every value of every constant."""
+    cases: list[Case] = []
+
+    def add(lens: tuple[int, ...], *shape: Any, settings: Any = (), **more: Any) -> None:
+        made: Any = CascadeProblem
+        cases.append(Case(made(lens, *shape, seed=len(cases), **more), settings))
+
+    for head_dim, size, dtype in product(HEAD_DIMS, BLOCK_SIZES, DTYPES):
+        n = len(cases)
+        shape = (*HEADS[n % len(HEADS)], head_dim, size, dtype)
+        add((size + 1, 2 * size, 150, 2 * size + 1), *shape, prefix=size, ranges=n % 4, score_scale=SCALES[n // 2 % 4])
+        add((200, 161, 300), *shape, prefix=150, ranges=1 + n % 7, soft_cap=CAPS[n % 4])
+    for group in range(1, 17):
+        n = len(cases)
+        add(
+            (150, 140, 131, 200),
+            group,
+            1,
+            HEAD_DIMS[n % 2],
+            BLOCK_SIZES[n % 4],
+            DTYPES[n // 2 % 2],
+            prefix=130,
+            ranges=3,
+        )
+    for n, (head_dim, size, dtype) in enumerate(product(HEAD_DIMS, BLOCK_SIZES[1:], DTYPES)):
+        more = {"prefix": 200, "soft_cap": CAPS[n % 4], "ranges": 1 + n % 5, "cache_dtype": FP8}
+        add((210, 300, 257), *HEADS[n % len(HEADS)], head_dim, size, dtype, **more)
+    add((20,) * 70, 4, 2, 64, 16, prefix=16, ranges=4)  # more than 32 sequences of 2 heads
+    add((2100, 2049, 2200), 4, 2, 64, prefix=2048)
+    add((2100, 2049, 2200), 4, 2, 64, prefix=2048, ranges=7)
+    families = (1, 1, 1, 2, 3, 3)
+    tables = ((0, 1, 2, 3), (0, 1, 4), (0, 1, 5, 6), (7, 8), (9, 10), (9, 11, 12))
+    for ranges in (1, 4):
+        add((60, 40, 64, 20, 17, 48), block_tables=tables, families=families, ranges=ranges)
+    for name, value in ((c.name, v) for c in kernel.constants for v in c.values):
+        add((290, 270, 600), 8, 2, 64, BLOCK_SIZES[len(cases) % 4], settings=((name, value),), prefix=256, ranges=3)
+    return cases

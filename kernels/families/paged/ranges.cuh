@@ -86,6 +86,12 @@ template <class Columns> struct Shared {
   float o[WARPS * Columns::COUNT * O_ROW];
 };
 
+// By one thread; constant addresses, so that it is one instruction for each barrier
+__device__ __forceinline__ void set_up(Barrier* full, Barrier* empty) {
+  UNROLL for (int stage = 0; stage < STAGES; ++stage) barrier_init(&full[stage], 1), barrier_init(&empty[stage], WARPS);
+  barrier_init_done();
+}
+
 // Brings the pages of a block's units, stage after stage; entries of the block table 32 at a time, and 32 ahead.
 //   ring_smem  [STAGES, STAGE] bytes
 __device__ __forceinline__ void bring_pages(const C* K_gmem, const C* V_gmem, const int* block_tables_gmem,
@@ -151,6 +157,15 @@ template <class Columns> struct Running {
   float l[Columns::TILES][2];            // the sum of the weights, of this lane's tokens
 };
 
+template <class Columns> __device__ __forceinline__ void clear(Running<Columns>& r) {
+  UNROLL for (int t = 0; t < Columns::TILES; ++t) {
+    UNROLL for (int h = 0; h < 2; ++h) {
+      r.m[t][h] = -INFINITY, r.l[t][h] = 0.f;
+      UNROLL for (int i = 0; i < STEPS; ++i) r.o[t][i][h] = r.o[t][i][h + 2] = 0.f;
+    }
+  }
+}
+
 // Which token of 16 is row `row` of S^T. With fp8 a lane of ldmatrix gets four neighbouring tokens of a dim of V: two
 // for the first eight rows of the product, two for the others. K's rows follow.
 __device__ __forceinline__ int token_of(int row) { return FP8 ? row % 8 / 2 * 4 + row / 8 * 2 + row % 2 : row; }
@@ -183,22 +198,22 @@ __device__ __forceinline__ void load_q(unsigned (&q)[Columns::TILES][STEPS][2], 
 // 16 tokens of K and V: S^T = K @ Q^T; the online softmax; O^T += V^T @ P^T
 //   ring_smem       [STAGES, STAGE] bytes
 //   K_at, V_at      bytes at which a stage's pages begin
-//   first           number of the first of the 16 in its sequence; those from `end` on, and before `begin`, count
-//                   nothing
+//   place, first    number of the first of the 16 in the stage, and in its sequence; those from `end` on, and before
+//                   `begin`, count nothing
 template <class Columns>
 __device__ __forceinline__ void add_tokens(Running<Columns>& r, const unsigned char* ring_smem, int K_at, int V_at,
-                                           int first, int begin, int end, int tokens, const Columns& columns,
+                                           int place, int first, int begin, int end, int tokens, const Columns& columns,
                                            int kv_head, float to_log2,
                                            const float (&slope)[Columns::TILES][2], const Sizes& z PROBE_REF) {
   constexpr int TILES = Columns::TILES;
-  const int lane = threadIdx.x % 32, row = lane / 4, pair = lane % 4, warp = threadIdx.x / 32, tile = first / 16;
+  const int lane = threadIdx.x % 32, row = lane / 4, pair = lane % 4, tile = first / 16;
   PROBE_MARK(scores, tile);
   // An ldmatrix brings one operand of 16-bit numbers, or 8-bit numbers of which half_pair makes two.
   constexpr int OPERANDS = 2 / C_BYTES;
   auto operand_of = [](unsigned (&a)[4], const unsigned (&words)[4], int n) {
     UNROLL for (int i = 0; i < 4; ++i) a[i] = FP8 ? half_pair(words[2 * n + i % 2], i / 2) : words[i];
   };
-  const int K_slot = 16 * warp + token_of(lane % 16), V_slot = 16 * warp + (FP8 ? 0 : lane / 16 * 8);
+  const int K_slot = place + token_of(lane % 16), V_slot = place + (FP8 ? 0 : lane / 16 * 8);
   const int K_base = K_at + K_slot / BLOCK_SIZE * SLAB + K_slot % BLOCK_SIZE * 16 + lane / 16 * (BLOCK_SIZE * 16);
   const int V_base = V_at + V_slot / BLOCK_SIZE * V_SLAB + V_slot % BLOCK_SIZE * C_BYTES;
   float sums[TILES][2][4] = {};  // two for each tile, so that no product waits for the one before
@@ -245,7 +260,7 @@ __device__ __forceinline__ void add_tokens(Running<Columns>& r, const unsigned c
     ldmatrix(v[i], &ring_smem[at]);
   }
   if (first + 16 > end) {  // what lies in slots without a token may be NaN, which 0 * NaN would let through
-    auto keep = [&](int place) { return first + place < end ? (C_BYTES == 2 ? 0xffffu : 0xffu) : 0u; };
+    auto keep = [&](int n) { return first + n < end ? (C_BYTES == 2 ? 0xffffu : 0xffu) : 0u; };
     const int own = FP8 ? 4 * pair : 2 * pair;  // this lane's first token; it has the next too, and two more further on
     const unsigned low = keep(own) | keep(own + 1) << 8 * C_BYTES;
     const unsigned high = FP8 ? low | keep(own + 2) << 16 | keep(own + 3) << 24 : keep(own + 8) | keep(own + 9) << 16;
@@ -502,20 +517,17 @@ __device__ __forceinline__ void multiply(const T* Q_gmem, const int* units_gmem,
     Unit following = {};
     if (u.next >= 0) following = load_unit(units_gmem, u.next PROBE_PASS);
     float slope[Columns::TILES][2] = {};
+#if ALIBI
     UNROLL for (int t = 0; t < Columns::TILES; ++t) {
       UNROLL for (int h = 0; h < 2; ++h) {
-#if ALIBI
-        const int column = 8 * t + 2 * (lane % 4) + h;
-        if (columns.valid(column)) {
-          const int head = columns.head(kv_head, column);
-          PROBE_LOAD(slopes_gmem, head, 4);
-          slope[t][h] = ldg<float>(&slopes_gmem[head]) * LOG2_E;
-        }
-#endif
-        r.m[t][h] = -INFINITY, r.l[t][h] = 0.f;
-        UNROLL for (int i = 0; i < STEPS; ++i) r.o[t][i][h] = r.o[t][i][h + 2] = 0.f;
+        const int column = 8 * t + 2 * (lane % 4) + h, head = columns.head(kv_head, column);
+        if (!columns.valid(column)) continue;
+        PROBE_LOAD(slopes_gmem, head, 4);
+        slope[t][h] = ldg<float>(&slopes_gmem[head]) * LOG2_E;
       }
     }
+#endif
+    clear(r);
     const int begin = WINDOW ? max(0, u.tokens - z.window) : 0;
     NO_UNROLL for (int page = 0; page < u.pages; page += PAGES) {
       const int first = (u.first + page) * BLOCK_SIZE + 16 * warp, tile = first / 16;
@@ -523,8 +535,8 @@ __device__ __forceinline__ void multiply(const T* Q_gmem, const int* units_gmem,
       PROBE_MARK(tile_begin, tile);
       barrier_wait(&s.full[stage], parity);
       if (first < end && first + 16 > begin) {
-        add_tokens(r, ring_smem, stage * STAGE, stage * STAGE + PAGES * SLAB, first, begin, end, u.tokens, columns,
-                   kv_head, to_log2, slope, z PROBE_PASS);
+        add_tokens(r, ring_smem, stage * STAGE, stage * STAGE + PAGES * SLAB, 16 * warp, first, begin, end, u.tokens,
+                   columns, kv_head, to_log2, slope, z PROBE_PASS);
       }
       __syncwarp();
       if (lane == 0) barrier_arrive(&s.empty[stage]);

@@ -1,13 +1,14 @@
 /*
 title = "Write new tokens in 8 bits"
-idea = """each new key and value is divided by its KV head's scale and rounded to fp8 (e4m3), so that a page is half as \
-large; what is past 448 becomes 448."""
+idea = """each new key and value is divided by its KV head's scale and rounded to fp8 (e4m3), so that a page is half \
+as large; what is past 448 becomes 448."""
 changed_from = "reshape_and_cache"
 changed = "a thread makes 16 numbers of 8 bits where the other copied 8 of 16; the scales are given."
-costs = """every number is rounded to 4 significant bits; what a scale is too small for is cut off, what it is too large \
-for loses more bits."""
+costs = """every number is rounded to 4 significant bits; what a scale is too small for is cut off, what it is too \
+large for loses more bits."""
 limits = "fp16 or bf16 in, fp8 (e4m3) out; HEAD_DIM 64 or 128; BLOCK_SIZE 16, 32, 64; a negative slot is padding."
-source = "vLLM's reshape_and_cache with kv_cache_dtype fp8; Micikevicius et al. 2022, \"FP8 Formats\", arXiv:2209.05433."
+source = """vLLM's reshape_and_cache with kv_cache_dtype fp8; Micikevicius et al. 2022, "FP8 Formats for Deep \
+Learning", arXiv:2209.05433."""
 family = "paged"
 problem = "write_fp8"
 rung = 6
@@ -45,7 +46,8 @@ __device__ __forceinline__ void quantise(const T* from_gmem, size_t from, float 
   }
 }
 
-// K[page, :, :, slot, :] = key[token] / k_scale;  V[page, :, :, slot] = value[token] / v_scale. A block writes one token.
+// K[page, :, :, slot, :] = key[token] / k_scale;  V[page, :, :, slot] = value[token] / v_scale. A block writes one
+// token.
 //   key_gmem, value_gmem  [tokens, num_kv_heads, HEAD_DIM]
 //   slots_gmem            [tokens], page * BLOCK_SIZE + slot in the page; negative for padding
 //   k_scale_gmem, v_scale_gmem  [num_kv_heads]
@@ -75,8 +77,9 @@ reshape_and_cache_fp8(const T* key_gmem, const T* value_gmem, const int* slots_g
       for (int e = 0; e < 4; ++e) word |= (unsigned)made[4 * w + e].bits << 8 * e;
       words[w] = __uint_as_float(word);
     }
+    const float4 k = make_float4(words[0], words[1], words[2], words[3]);
     PROBE_STORE(K_gmem, page + (chunk * BLOCK_SIZE + in_page) * X, 16, token);
-    stg<float4>(&K_gmem[page + (chunk * BLOCK_SIZE + in_page) * X], make_float4(words[0], words[1], words[2], words[3]));
+    stg<float4>(&K_gmem[page + (chunk * BLOCK_SIZE + in_page) * X], k);
     PROBE_LOAD(v_scale_gmem, kv_head, 4);
     const float v_scale = ldg<float>(&v_scale_gmem[kv_head]);
     quantise(value_gmem, from, v_scale, token, made PROBE_PASS);

@@ -1,0 +1,177 @@
+"""The problem of decoding with a shared prefix: sequences whose first pages are the same pages, which are read once for
+several of them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kernels.core.fields import problem_field
+from kernels.core.problem import Case
+from kernels.core.tensors import Tensor
+from kernels.errors import ProblemError
+from kernels.families.paged.ranges import MULTIPROCESSORS, SHORTEST, RangesProblem
+from kernels.families.paged.work_list import FIELDS, WorkList, work_list
+
+COLUMNS = 64  # query heads of a KV head for which a page of a prefix is read at once
+PARTITION, PARTITIONS, SLOT, SEQ = (FIELDS.index(name) for name in ("partition", "partitions", "slot", "seq"))
+
+
+@dataclass(frozen=True)
+class CascadeProblem(RangesProblem):
+    """RangesProblem over sequences that share a prefix: neighbours in the batch, of one family, whose block tables
+    begin with the same pages. Each keeps at least one page to itself.
+
+    prefix: without block tables, the tokens that all sequences share, of which the whole pages are shared. No ALiBi and
+    no window, since a token's distance to the query is another in every sequence.
+    """
+
+    context_lens: tuple = problem_field((70, 52, 81, 49), "tokens of each sequence", low=1, high=65536)
+    prefix: int = problem_field(48, "tokens that all share, where no block tables are given", low=1, high=65536)
+
+    title: ClassVar[str] = "Decoding with a shared prefix"
+
+    def __post_init__(self) -> None:
+        if not self.block_tables and isinstance(self.context_lens, tuple) and self.context_lens:
+            self._share()
+        super().__post_init__()
+        if self.alibi or self.window:
+            raise ProblemError(
+                "alibi is on or window is not 0; over a shared prefix neither is computed. Set them to off and 0."
+            )
+        if not self.prefix_pages.any():
+            raise ProblemError(
+                "No two neighbours of the batch share a page and have one of their own. Give a longer prefix, block "
+                "tables that begin with the same pages, or take a kernel without a shared prefix."
+            )
+
+    def _share(self) -> None:
+        """Block tables and one family, where none are given."""
+        size = self.block_size
+        needed = [-(-int(length) // size) for length in self.context_lens]
+        shared = min(int(self.prefix) // size, min(needed) - 1)
+        total = shared + sum(count - shared for count in needed)
+        pool = max(int(self.num_blocks), total + 2)
+        pages = iter(np.random.default_rng((self.seed, 3)).permutation(pool).tolist())
+        first = tuple(next(pages) for _ in range(shared))
+        rows = tuple((*first, *(next(pages) for _ in range(count - shared))) for count in needed)
+        object.__setattr__(self, "num_blocks", pool)
+        object.__setattr__(self, "block_tables", rows)
+        object.__setattr__(self, "families", (0,) * len(needed))
+
+    @cached_property
+    def prefix_pages(self) -> np.ndarray:
+        """How many pages each sequence shares with its neighbours, int [num_seqs]: all that begin every block table of
+        its run of equal families, but at least one page remains to each."""
+        shared = np.zeros(self.num_seqs, int)
+        numbers = self.families or range(self.num_seqs)
+        for _, run in groupby(range(self.num_seqs), key=lambda n: numbers[n]):
+            members = list(run)
+            most = min(-(-self.context_lens[n] // self.block_size) for n in members) - 1
+            rows = [self.block_tables[n] for n in members]
+            while len(members) > 1 and most and len({row[:most] for row in rows}) > 1:
+                most -= 1
+            shared[members] = most if len(members) > 1 else 0
+        return shared
+
+    @cached_property
+    def lists(self) -> tuple[WorkList, WorkList, int]:
+        """The work lists of the prefixes and of the rest, and the partitions that any sequence has at most. Of the
+        first, seq is the first of `partitions` neighbours whose prefix it is. Sequence n's slots begin at n *
+        partitions."""
+        shared, group = self.prefix_pages, COLUMNS // self.group
+        numbers = self.families or tuple(range(self.num_seqs))
+        begins: list[int] = []
+        counts: list[int] = []
+        for _, run in groupby(np.flatnonzero(shared).tolist(), key=lambda n: numbers[n]):
+            members = list(run)
+            begins += members[::group]
+            counts += [len(members[n : n + group]) for n in range(0, len(members), group)]
+        heads, sizes = np.array(begins), np.array(counts)
+        lens = np.array(self.context_lens)
+        limit = self.ranges or MULTIPROCESSORS // self.num_kv_heads
+        shortest = 1 if self.ranges else SHORTEST
+
+        def cut(firsts: np.ndarray, pages: np.ndarray, tokens: np.ndarray) -> WorkList:
+            return work_list(firsts, pages, tokens, max(1, min(limit, int(pages.sum()) * self.block_size // shortest)))
+
+        before = cut(np.zeros_like(heads), shared[heads], shared[heads] * self.block_size)
+        own = cut(shared, -(-lens // self.block_size) - shared, lens)
+        first_parts = np.zeros(self.num_seqs, int)
+        for head, size, parts in zip(heads, sizes, np.bincount(before.units[:, SEQ])):
+            first_parts[head : head + size] = parts
+        seqs = own.units[:, SEQ]
+        most = int((first_parts + np.bincount(seqs)).max())
+        own.units[:, PARTITION] += first_parts[seqs]
+        own.units[:, PARTITIONS] += first_parts[seqs]
+        own.units[:, SLOT] = seqs * most
+        before.units[:, PARTITIONS] = sizes[before.units[:, SEQ]]
+        before.units[:, SEQ] = heads[before.units[:, SEQ]]
+        before.units[:, SLOT] = before.units[:, SEQ] * most
+        return before, own, most
+
+    @property
+    def work_list(self) -> WorkList:  # type: ignore[override]
+        """Of the pages that each sequence has to itself."""
+        return self.lists[1]
+
+    @property
+    def read_bytes(self) -> int:
+        pages = sum(int(made.units[:, 2].sum()) for made in self.lists[:2])
+        return 2 * pages * self.num_kv_heads * self.layout.page_bytes
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """RangesProblem's, and prefix_units [units, 8] int32, the work list of the prefixes."""
+        *rest, o, lse = super().tensors()
+        prefix = Tensor("prefix_units", self.lists[0].units.shape, "int32", ("unit", "field"))
+        return (*rest, prefix, o, lse)
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """RangesProblem's, and prefix_units."""
+        return {**super().inputs(), "prefix_units": self.lists[0].units}
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """RangesProblem's; prefix_ranges; partitions, slots from one sequence's to the next one's."""
+        before, _, most = self.lists
+        return {**super().sizes, "prefix_ranges": before.ranges, "partitions": most}
+
+    @property
+    def bench_columns(self) -> dict[str, Any]:
+        return {}
+
+    def with_fields(self, **changes: Any) -> "CascadeProblem":
+        """A copy with these fields; its pool, block tables and families are made anew unless they are given."""
+        return super().with_fields(**{"families": (), **changes})  # type: ignore[return-value]
+
+    @classmethod
+    def check_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.families.paged import range_cases
+
+        return range_cases.cascade_cases(kernel)
+
+    @classmethod
+    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
+        from kernels.core.request import Scope
+
+        problem = cls(ranges=3)
+        return [Case(problem, (), Scope(0, kernel.plan(problem).items))]
+
+    @classmethod
+    def bench_begin(cls) -> "CascadeProblem":
+        return cls((4096,) * 16, 32, 8, 128, 16, "float16", prefix=3072)
+
+    @classmethod
+    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
+        return [([("batch", [4, 16, 64])], {})]
+
+    @classmethod
+    def counter_cases(cls, kernel: Any) -> Iterable[Case]:
+        return [Case(cls())]
+
+    @classmethod
+    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
+        return [Case(cls((1100, 1040, 1200, 1030), 8, 2, 128, prefix=1024))]
