@@ -194,8 +194,8 @@ def masked_attention(
     sinks: np.ndarray,
     on_gpu: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(o, lse) in float64 as grouped_attention's, of any mask. masks: one of all heads, or of each, batch by batch. sinks: [num_heads] logits, -inf for none: each adds
-    e^sink to the sum of its head's rows, and no value. A row that sees no key has o 0, and without a sink lse -inf.
+    """(o, lse) in float64 as grouped_attention's, of any mask. masks: one of all heads, or of each, batch by batch.
+    sinks: [num_heads] logits, -inf for none: each adds e^sink to the sum of its head's rows, and no value. A row that sees no key has o 0, and without a sink lse -inf.
     """
     import torch
 
@@ -235,8 +235,10 @@ def torch_masked_attention(
     group = q.shape[1] // k.shape[1]
     queries, keys, values = (on_device(a, device) for a in (q, k, v))
     o, lse = torch.empty_like(queries), torch.empty(q.shape[:3], dtype=torch.float32, device=device)
+    kept = None
     for head, (b, h) in enumerate(np.ndindex(q.shape[:2])):
-        kept = _strip(masks, head, 0, q.shape[2], device)
+        if kept is None or len(masks) > 1:
+            kept = _strip(masks, head, 0, q.shape[2], device)
         bias = torch.zeros(kept.shape, dtype=queries.dtype, device=device).masked_fill_(~kept, -torch.inf)
         one, key, value = queries[b, h], keys[b, h // group], values[b, h // group]
         row = torch.logsumexp((scale * _product(one, key)).masked_fill_(~kept, -torch.inf), -1)
