@@ -41,6 +41,11 @@ def logs(spec: KernelSpec, wanted: dict[str, tuple[str, ...]]) -> bool:
     return all(event in found and set(keys) <= set(found[event]) for event, keys in wanted.items())
 
 
+def has_masks(spec: KernelSpec) -> bool:
+    """Whether the kernel's problem has a mask that is not a causal one alone, such as lists of blocks."""
+    return hasattr(spec.problem_type, "masks")
+
+
 def accesses(spec: KernelSpec, space: str) -> bool:
     """Whether the kernel has a probe of an access of that space, shared or global."""
     return any(site.space == space for site in probes(spec))

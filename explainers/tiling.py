@@ -63,8 +63,11 @@ class Tiling:
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """A kernel whose items are query tiles, whose steps are marked, and that has Q, K, V and O."""
+    """A kernel whose items are query tiles, whose steps are marked, and that has Q, K, V and O. Its mask is none or a
+    causal one: what is hidden here, and what a row's float64 is taken over, follow from that alone."""
     request = stories.sample(spec)
+    if stories.has_masks(spec):
+        return False
     whole = {"Q", "K", "V", "O"} <= set(places(request).values())
     return whole and request.plan.item == ITEM and bool(stories.marks(spec)) and stories.accesses(spec, "global")
 
