@@ -195,7 +195,8 @@ def masked_attention(
     on_gpu: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(o, lse) in float64 as grouped_attention's, of any mask. masks: one of all heads, or of each, batch by batch.
-    sinks: [num_heads] logits, -inf for none: each adds e^sink to the sum of its head's rows, and no value. A row that sees no key has o 0, and without a sink lse -inf.
+    sinks: [num_heads] logits, -inf for none: each adds e^sink to the sum of its head's rows, and no value. A row that
+    sees no key has o 0, and without a sink lse -inf.
     """
     import torch
 

@@ -1,6 +1,6 @@
 """What our kernels are compared with, in the problem's own type: torch's scaled_dot_product_attention (SDPA), each of
-its implementations by name; torch's FlexAttention, compiled, where a problem has a mask; FlashAttention 4 and FlashInfer,
-which requirements.txt does not list, where they are installed. fp32 products are as exact as fp32:
+its implementations by name; torch's FlexAttention, compiled, where a problem has a mask; FlashAttention 4 and
+FlashInfer, which requirements.txt does not list, where they are installed. fp32 products are as exact as fp32:
 torch.backends.cuda.matmul.allow_tf32 is off, as it is by default."""
 
 import importlib.util

@@ -56,8 +56,8 @@ CSR_PRESETS: Mapping[str, Mapping[str, Any]] = {
 
 def check_cases(kernel: KernelSpec) -> list[Case]:
     """Every mask at several lengths, head_dims, types, blocks and heads; windows of 1 and longer than the sequence;
-    more queries than keys and fewer; one token; rows without blocks; sinks; then every value of every constant. Problems
-    that the kernel's own conditions refuse are left out."""
+    more queries than keys and fewer; one token; rows without blocks; sinks; then every value of every constant.
+    Problems that the kernel's own conditions refuse are left out."""
     listed = issubclass(kernel.problem_type, BlockSparseProblem)
     kinds = MASKS if listed else ("window",)
     lengths = (1, 63, 100, 200, 257) if listed else (1, 2, 17, 63, 65, 100, 129, 200, 257)

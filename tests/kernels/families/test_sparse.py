@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernels.catalog import KERNELS, of_family
-from kernels.core.request import Request, Scope
+from kernels.core.request import Scope
 from kernels.errors import ProblemError
 from kernels.families.sparse.cases import PRESETS
 from kernels.families.sparse.problem import BlockSparseProblem, CsrProblem, MaskedProblem
@@ -155,7 +155,7 @@ def test_a_mask_that_cannot_be_is_refused_with_its_value_and_what_may_be(kind, f
 
 def test_a_list_of_keys_is_one_of_all_heads():
     with pytest.raises(ProblemError, match="mask is top_blocks, which differs from head to head"):
-        Request(KERNELS["csr_attention"], CsrProblem(mask="top_blocks")).plan.tensors
+        KERNELS["csr_attention"].plan(CsrProblem(mask="top_blocks"))
 
 
 def test_a_kernel_of_windows_says_what_it_is_given_and_what_to_take():
