@@ -110,6 +110,10 @@ class KernelSpec:
         Raises ProblemError."""
         return _plan(self, problem, tuple(self.settings(settings).items()))
 
+    def check_conditions(self, problem: Any, settings: Any) -> None:
+        """ProblemError for the first of `conditions` that does not hold; nothing of the problem is made."""
+        _check_conditions(self.conditions, {**self._problem_names(problem), **dict(settings)}, self.path.name)
+
     def cannot_run(self, problem: Any, settings: Any, device: Any) -> str | None:
         """Why this cannot run on a device (run.backends.Device), in a sentence with the remedy; or None."""
         if device.backend == "gpu" and self.requires and not runs_on(self.requires, device.target):

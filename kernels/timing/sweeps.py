@@ -20,7 +20,7 @@ MOST_POINTS = 400
 
 @dataclass(frozen=True)
 class Skipped:
-    """A place of a sweep that is no problem at all, and why. at: the swept fields -> their values, as text."""
+    """A place of a sweep that is no problem at all, or none for this kernel, and why. at: the swept fields -> their values, as text."""
 
     name: str
     title: str
@@ -132,4 +132,9 @@ def _point(name: str, kernel: KernelSpec, wanted: Mapping[str, Any], swept: set[
         except ProblemError as error:
             return Skipped(name, kind.title, {former.get(f, f): wanted[f] for f in swept}, str(error))
         made = made.with_fields(**changes)
-    return Point(name, made, tuple(kernel.settings_for(made, settings).items()), cold)
+    chosen = tuple(kernel.settings_for(made, settings).items())
+    try:
+        kernel.check_conditions(made, chosen)
+    except ProblemError as error:
+        return Skipped(name, kind.title, {former.get(f, f): wanted[f] for f in swept}, str(error))
+    return Point(name, made, chosen, cold)

@@ -191,7 +191,7 @@ class BlockSparseProblem(MaskedProblem):
 
     @classmethod
     def bench_begin(cls) -> "BlockSparseProblem":
-        return cls(seq_len=16384, head_dim=128, num_heads=16, window=1024, block_q=128, block_kv=128, mask_block=128)
+        return cls(seq_len=16384, head_dim=128, num_heads=16, window=1024, block_q=128, block_kv=64, mask_block=128)
 
     @classmethod
     def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
