@@ -34,6 +34,7 @@ from kernels.catalog import KERNELS  # noqa: E402
 from kernels.core.request import Request, Scope  # noqa: E402
 from kernels.core.spec import runs_on  # noqa: E402
 from kernels.families.dense.problem import DenseProblem  # noqa: E402
+from kernels.families.paged.work_list import work_list  # noqa: E402
 from kernels.run import execute, workers  # noqa: E402
 from kernels.trace.probes import sites_of  # noqa: E402
 from kernels.trace.trace import decode  # noqa: E402
@@ -91,6 +92,20 @@ def decoding():
         f"{statistics.median(rates) / 1e6:.1f} million records/s",
         "budget >= 20",
     )
+
+
+def work_lists():
+    """The plan of a decoding step: 256 sequences of 1 to 16,000 tokens, cut for one and two blocks a multiprocessor."""
+    pages = np.random.default_rng(0).integers(1, 1001, 256)
+    for ranges in (16, 132, 264):
+        taken = []
+        for _ in range(200):
+            start = time.perf_counter()
+            work_list(np.zeros_like(pages), pages, 16 * pages, ranges)
+            taken.append(time.perf_counter() - start)
+        report(
+            f"work list of 256 sequences, {ranges} ranges", f"{statistics.median(taken) * 1e6:.0f} us", "budget <= 100"
+        )
 
 
 def runs(backend):
@@ -378,6 +393,7 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     if not arguments.stories:
         decoding()
+        work_lists()
         machine_code()
         for name in workers.survey().devices:
             if name != "recorded":

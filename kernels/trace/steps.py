@@ -60,7 +60,7 @@ def cut(trace: Trace, sites: Sites) -> Steps:
     tile = trace.table["tile"].fill_null(-1).to_numpy()[first_mark] if "tile" in trace.keys else -1
     said = [sites[int(n)] for n in place[first_mark]]
     about = pd.DataFrame(
-        {"block": block[first_mark], "stage": stage[first_mark], "role": role[first_mark], "tile": tile}
+        {"block": np.cumsum(new_block)[first_mark], "stage": stage[first_mark], "role": role[first_mark], "tile": tile}
     )
     order = _in_turn(trace, sites, place, of_record, about)
     first_mark = first_mark[order]
@@ -79,8 +79,8 @@ def cut(trace: Trace, sites: Sites) -> Steps:
 
 
 def _in_turn(trace: Trace, sites: Sites, place: np.ndarray, of_record: np.ndarray, about: pd.DataFrame) -> np.ndarray:
-    """The numbers of the steps in the order in which the roles of a block can have made them. about: block, stage, role
-    and tile of each step, whose numbers let the roles take turns.
+    """The numbers of the steps in the order in which the roles of a block can have made them. about: block (each of
+    each launch has its own number), stage, role and tile of each step, whose numbers let the roles take turns.
 
     Rule: accesses of shared memory that say their tile. A step that reads a tile waits for the step of another role
     that writes it there; a step that writes waits for all steps of other roles that still read the tile it replaces.

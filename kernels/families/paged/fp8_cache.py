@@ -36,7 +36,7 @@ class Fp8WriteProblem(CacheWriteProblem):
     some numbers are past 448. Rounding is exact to the bit, so any error at all is a miss.
     """
 
-    head_dim: int = problem_field(64, "numbers per key and value", allowed=HEAD_DIMS)
+    head_dim: int = problem_field(64, "numbers per key and value", allowed=HEAD_DIMS, formerly="head_size")
     block_size: int = problem_field(16, "slots per page", allowed=BLOCK_SIZES[1:])
     dtype: str = problem_field("float16", "type of the new keys and values", allowed=DTYPES)
 

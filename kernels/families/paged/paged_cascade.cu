@@ -13,7 +13,7 @@ source = """Ye et al. 2024, "Cascade Inference", FlashInfer; Juravsky et al. 202
 family = "paged"
 problem = "cascade"
 rung = 7
-requires = "sm_90a"
+requires = "sm_90"
 tensor_products = 1
 
 [constants.STAGES]
@@ -135,18 +135,19 @@ paged_cascade_prefix(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const in
   SWIZZLED_SMEM(unsigned char, ring_smem);  // [STAGES, STAGE]
   Barrier *full = reinterpret_cast<Barrier*>(ring_smem + STAGES * STAGE), *empty = full + STAGES;
   const int* units_gmem = prefix_units_gmem;
-  const int warp = warp_uniform(threadIdx.x / 32), lane = threadIdx.x % 32;
-  const int kv_head = blockIdx.x % z.kv_heads, range = blockIdx.x / z.kv_heads, num_heads = z.kv_heads * GROUP;
+  const int warp = warp_uniform(threadIdx.x / 32), num_heads = z.kv_heads * GROUP;
+  const int kv_head = blockIdx.x % z.kv_heads, range = blockIdx.x / z.kv_heads;
   PROBE_BEGIN();
+  if (warp == WARPS) PROBE_ROLE(producer);
+  if (warp < WARPS) PROBE_ROLE(consumer);
+  PROBE_MARK(read_list, range);
   Unit u = load_unit(units_gmem, range PROBE_PASS);
   if (threadIdx.x == THREADS) set_up(full, empty);
   __syncthreads();
   if (warp == WARPS) {
-    PROBE_ROLE(producer);
     bring_pages(K_gmem, V_gmem, block_tables_gmem, units_gmem, z, full, empty, ring_smem, kv_head, u PROBE_PASS);
     return;
   }
-  PROBE_ROLE(consumer);
   float k_scale = 1.f;
 #if FP8
   PROBE_LOAD(k_scale_gmem, kv_head, 4);
@@ -167,14 +168,15 @@ paged_cascade_prefix(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const in
       const int tile = begin / 16;
       PROBE_MARK(tile_begin, tile);
       barrier_wait(&full[stage], parity);
-      if (columns.valid(0)) {
-        NO_UNROLL for (int first = begin; first < end; first += 16) {
+      NO_UNROLL for (int first = begin; first < end; first += 16) {
+        if (columns.valid(0)) {
           add_tokens(r, ring_smem, stage * STAGE, stage * STAGE + PAGES * SLAB, first - begin, first, 0, end, end,
                      columns, kv_head, to_log2, slope, z PROBE_PASS);
+        } else {
+          pass_tokens(first / 16 PROBE_PASS);
         }
       }
-      __syncwarp();
-      if (lane == 0) barrier_arrive(&empty[stage]);
+      barrier_arrive(&empty[stage]);
       if (++stage == STAGES) stage = 0, parity ^= 1;
     }
     write_parts(r, out, u, columns, kv_head, num_heads PROBE_PASS);
@@ -198,15 +200,16 @@ paged_cascade(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const int* bloc
   Shared<OneSequence>& s = *reinterpret_cast<Shared<OneSequence>*>(ring_smem + STAGES * STAGE);
   const int warp = warp_uniform(threadIdx.x / 32), kv_head = blockIdx.x % z.kv_heads, range = blockIdx.x / z.kv_heads;
   PROBE_BEGIN();
+  if (warp == WARPS) PROBE_ROLE(producer);
+  if (warp < WARPS) PROBE_ROLE(consumer);
+  PROBE_MARK(read_list, range);
   const Unit u = load_unit(units_gmem, range PROBE_PASS);
   if (threadIdx.x == THREADS) set_up(s.full, s.empty);
   __syncthreads();
   if (warp == WARPS) {
-    PROBE_ROLE(producer);
     bring_pages(K_gmem, V_gmem, block_tables_gmem, units_gmem, z, s.full, s.empty, ring_smem, kv_head, u PROBE_PASS);
     return;
   }
-  PROBE_ROLE(consumer);
   float k_scale = 1.f, v_scale = 1.f;
 #if FP8
   PROBE_LOAD(k_scale_gmem, kv_head, 4);

@@ -8,13 +8,13 @@ a KV head's page is read once for all query heads of its group; the block that e
 costs = """a plan on the host for every step; partial results of the sequences that a cut divides go through global \
 memory; the tensor cores' rows are seldom full."""
 limits = """one query per sequence; fp16 or bf16, the cache also in fp8 (e4m3); HEAD_DIM 64 or 128; \
-BLOCK_SIZE 8 to 64; at most 16 query heads for a KV head; sm_90a alone."""
+BLOCK_SIZE 8 to 64; at most 16 query heads for a KV head."""
 source = """Kwon et al. 2023, arXiv:2309.06180; FlashInfer, Ye et al. 2025, arXiv:2501.01005 (plan and merge); \
 Dao et al. 2023, \"Flash-Decoding\"; PTX ISA 8.0, cp.async.bulk, mbarrier, movmatrix."""
 family = "paged"
 problem = "ranges"
 rung = 5
-requires = "sm_90a"
+requires = "sm_90"
 tensor_products = 1
 
 [constants.WARPS]
@@ -89,15 +89,16 @@ paged_v3(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const int* block_tab
   Shared<OneSequence>& s = *reinterpret_cast<Shared<OneSequence>*>(ring_smem + STAGES * STAGE);
   const int warp = warp_uniform(threadIdx.x / 32), kv_head = blockIdx.x % z.kv_heads, range = blockIdx.x / z.kv_heads;
   PROBE_BEGIN();
+  if (warp == WARPS) PROBE_ROLE(producer);
+  if (warp < WARPS) PROBE_ROLE(consumer);
+  PROBE_MARK(read_list, range);
   const Unit u = load_unit(units_gmem, range PROBE_PASS);  // it comes while the barriers are set up
   if (threadIdx.x == THREADS) set_up(s.full, s.empty);
   __syncthreads();
   if (warp == WARPS) {
-    PROBE_ROLE(producer);
     bring_pages(K_gmem, V_gmem, block_tables_gmem, units_gmem, z, s.full, s.empty, ring_smem, kv_head, u PROBE_PASS);
     return;
   }
-  PROBE_ROLE(consumer);
   float k_scale = 1.f, v_scale = 1.f;
 #if FP8
   PROBE_LOAD(k_scale_gmem, kv_head, 4);

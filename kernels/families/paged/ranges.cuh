@@ -45,19 +45,27 @@ constexpr int THREADS = 32 * WARPS;                     // that multiply; one mo
 constexpr int O_ROW = HEAD_DIM + 4;                     // floats from column to column of O_smem
 constexpr int PARTS = 8;                                // partial results that a thread of the merge reads at once
 
-// Pages [first, first + pages) of a sequence of `tokens` tokens. Its result is one of `partitions`, at slot + partition
-// of the partial results. next: the block's next unit, or -1. The first unit of block b / kv_heads is the unit of that
-// number.
-struct Unit {
-  int seq, first, pages, tokens, slot, partition, partitions, next;
+// Pages [first, first + pages) of a sequence. next: the block's next unit, or -1. The first unit of block b is the unit
+// of number b / kv_heads.
+struct Pages {
+  int seq, first, pages, next;
 };
-__device__ __forceinline__ Unit load_unit(const int* units_gmem, int unit PROBE_REF) {
+// The rest of a unit: the sequence has `tokens` tokens; the unit's result is one of `partitions`, at slot + partition
+// of the partial results.
+struct Unit : Pages {
+  int tokens, slot, partition, partitions;
+};
+__device__ __forceinline__ int whole_number(float bits) { return (int)__float_as_uint(bits); }
+__device__ __forceinline__ Pages load_pages(const int* units_gmem, int unit PROBE_REF) {
   PROBE_LOAD(units_gmem, 8 * unit, 16, unit);
-  const float4 a = ldg<float4>(&units_gmem[8 * unit]);
+  const float4 v = ldg<float4>(&units_gmem[8 * unit]);
+  return {whole_number(v.x), whole_number(v.y), whole_number(v.z), whole_number(v.w)};
+}
+__device__ __forceinline__ Unit load_unit(const int* units_gmem, int unit PROBE_REF) {
+  const Pages pages = load_pages(units_gmem, unit PROBE_PASS);
   PROBE_LOAD(units_gmem, 8 * unit + 4, 16, unit);
-  const float4 b = ldg<float4>(&units_gmem[8 * unit + 4]);
-  auto number = [](float bits) { return (int)__float_as_uint(bits); };
-  return {number(a.x), number(a.y), number(a.z), number(a.w), number(b.x), number(b.y), number(b.z), number(b.w)};
+  const float4 v = ldg<float4>(&units_gmem[8 * unit + 4]);
+  return {pages, whole_number(v.x), whole_number(v.y), whole_number(v.z), whole_number(v.w)};
 }
 
 // The numbers that go with the tensors
@@ -88,7 +96,9 @@ template <class Columns> struct Shared {
 
 // By one thread; constant addresses, so that it is one instruction for each barrier
 __device__ __forceinline__ void set_up(Barrier* full, Barrier* empty) {
-  UNROLL for (int stage = 0; stage < STAGES; ++stage) barrier_init(&full[stage], 1), barrier_init(&empty[stage], WARPS);
+  UNROLL for (int stage = 0; stage < STAGES; ++stage) {
+    barrier_init(&full[stage], 1), barrier_init(&empty[stage], THREADS);
+  }
   barrier_init_done();
 }
 
@@ -96,7 +106,7 @@ __device__ __forceinline__ void set_up(Barrier* full, Barrier* empty) {
 //   ring_smem  [STAGES, STAGE] bytes
 __device__ __forceinline__ void bring_pages(const C* K_gmem, const C* V_gmem, const int* block_tables_gmem,
                                             const int* units_gmem, const Sizes& z, Barrier* full, Barrier* empty,
-                                            unsigned char* ring_smem, int kv_head, Unit u PROBE_REF) {
+                                            unsigned char* ring_smem, int kv_head, Pages u PROBE_REF) {
   const int lane = threadIdx.x % 32;
   CacheHint keep = z.plain ? keep_unchanged() : keep_first_to_leave();
   int stage = 0, parity = 1, plain = z.plain;  // of a fresh barrier the phase of parity 1 is over
@@ -110,8 +120,8 @@ __device__ __forceinline__ void bring_pages(const C* K_gmem, const C* V_gmem, co
       return ldg<int>(&block_tables_gmem[row + page]);
     };
     int entries = entry_of(lane);
-    Unit following = {};
-    if (u.next >= 0) following = load_unit(units_gmem, u.next PROBE_PASS);
+    Pages following = {};
+    if (u.next >= 0) following = load_pages(units_gmem, u.next PROBE_PASS);
     NO_UNROLL for (int batch = 0; batch < u.pages; batch += 32) {
       const int ahead = entry_of(batch + 32 + lane), end = min(32, u.pages - batch);
       NO_UNROLL for (int first = 0; first < end; first += PAGES) {
@@ -304,6 +314,13 @@ __device__ __forceinline__ void add_tokens(Running<Columns>& r, const unsigned c
       mma<M>(r.o[t][i], a, b0, b1);
     }
   }
+}
+
+// The same for a warp that sees none of its 16 tokens: the warps of a block pass the same marks.
+__device__ __forceinline__ void pass_tokens(int tile PROBE_REF) {
+  PROBE_MARK(scores, tile);
+  PROBE_MARK(softmax, tile);
+  PROBE_MARK(output, tile);
 }
 
 // ---- results ----
@@ -537,9 +554,10 @@ __device__ __forceinline__ void multiply(const T* Q_gmem, const int* units_gmem,
       if (first < end && first + 16 > begin) {
         add_tokens(r, ring_smem, stage * STAGE, stage * STAGE + PAGES * SLAB, 16 * warp, first, begin, end, u.tokens,
                    columns, kv_head, to_log2, slope, z PROBE_PASS);
+      } else {
+        pass_tokens(tile PROBE_PASS);
       }
-      __syncwarp();
-      if (lane == 0) barrier_arrive(&s.empty[stage]);
+      barrier_arrive(&s.empty[stage]);  // every lane for itself: what it read may be written over
       if (++stage == STAGES) stage = 0, parity ^= 1;
     }
     finish(r, s, out, u, columns, kv_head, z.kv_heads, v_scale PROBE_PASS);

@@ -42,7 +42,7 @@ class RangesProblem(PagedProblem):
 
     context_lens: tuple = problem_field((40, 5, 70), "tokens of each sequence", low=1, high=65536)
     block_size: int = problem_field(16, "slots per page", allowed=BLOCK_SIZES)
-    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=HEAD_DIMS)
+    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=HEAD_DIMS, formerly="head_size")
     dtype: str = problem_field("float16", "type of Q and O, and of the cache; sums are float32", allowed=DTYPES)
     ranges: int = problem_field(0, "equal ranges of pages; 0 for what suits an H200", low=0, high=65535)
     soft_cap: float = problem_field(0.0, "the largest |score|, by tanh; 0 for none", low=0.0, high=1000.0)

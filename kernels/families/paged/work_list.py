@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-FIELDS = ("seq", "first", "pages", "tokens", "slot", "partition", "partitions", "next")
+FIELDS = ("seq", "first", "pages", "next", "tokens", "slot", "partition", "partitions")
 
 
 class WorkList(NamedTuple):
@@ -50,11 +50,11 @@ def work_list(firsts: np.ndarray, pages: np.ndarray, tokens: np.ndarray, ranges:
             seq,
             firsts[seq] + at - begins[seq],
             edges[1:] - at,
+            follows,
             tokens[seq],
             (slots - divided)[seq],
             number - first_of[seq],
             partitions[seq],
-            follows,
         ),
         axis=1,
     )

@@ -99,10 +99,10 @@ def test_the_partitions_of_a_sequence_have_neighbouring_slots_of_their_own_in_th
 
 def test_a_work_list_worked_by_hand():
     made = work_list(np.array([0, 0, 0]), np.array([3, 1, 5]), np.array([40, 5, 70]), 3)
-    first = [0, 0, 3, 40, 0, 0, 1, -1]
-    second = [1, 0, 1, 5, 0, 0, 1, 3]
-    third = [2, 2, 3, 70, 0, 1, 2, -1]
-    assert made.units.tolist() == [first, second, third, [2, 0, 2, 70, 0, 0, 2, -1]]
+    first = [0, 0, 3, -1, 40, 0, 0, 1]
+    second = [1, 0, 1, 3, 5, 0, 0, 1]
+    third = [2, 2, 3, -1, 70, 0, 1, 2]
+    assert made.units.tolist() == [first, second, third, [2, 0, 2, -1, 70, 0, 0, 2]]
     assert (made.ranges, made.slots) == (3, 2)
 
 
@@ -160,7 +160,7 @@ def test_partial_results_merge_to_the_output_and_its_lse(run):
         ).value.sort_index()
         for event, part in frame[frame.value.notna()].groupby("event", observed=True)
     }
-    divided = {int(u[0]) for u in problem.work_list.units if u[6] > 1}
+    divided = {int(u[0]) for u in problem.work_list.units if u[7] > 1}
     for sequence in range(problem.num_seqs):
         for head in range(problem.num_heads):
             m, l = (values[event].loc[sequence, head].sort_index().to_numpy(np.float64) for event in ("m", "l"))
@@ -187,6 +187,19 @@ def test_steps_of_the_producer_and_of_the_consumers_are_marked():
     assert "prefetch_tile" in producer and "scores" not in producer
     assert {"load_q", "tile_begin", "scores", "softmax", "output", "write_part", "combine", "write"} <= consumer
     assert set(frame[frame.role == "producer"].warp) == {4}
+
+
+@pytest.mark.parametrize("name", ["paged_v3", "paged_cascade"])
+def test_the_warps_that_multiply_pass_the_same_marks(name):
+    """So that a step of a block is the same of all of them, also where a warp sees no token."""
+    spec = KERNELS[name]
+    frame = execute.run(Request(spec, spec.problem_type(ranges=2))).trace.frame(
+        "launch", "block", "thread", "event", "role"
+    )
+    marks = {"load_q", "scores", "softmax", "output", "combine_warps", "write_part", "combine", "write", "read_list"}
+    mine = frame[frame.event.isin(marks) & (frame.role == "consumer")]
+    for _, block in mine.groupby(["launch", "block"], observed=True):
+        assert len({tuple(part.event) for _, part in block.groupby("thread")}) == 1
 
 
 # ---- results ----

@@ -115,7 +115,7 @@ def test_peers_are_asked_where_the_problem_says_how_and_nowhere_else():
     dense = {*peers.SDPA, *peers.LIBRARIES}
     for kernel in catalog.KERNELS.values():
         names = {point.name for point in bench.points([kernel.name], with_peers=True)}
-        told = kernel.family in ("dense", "tensor_cores") or "paged_v" in kernel.name
+        told = kernel.family in ("dense", "tensor_cores") or "paged_" in kernel.name
         due = {*peers.SDPA, peers.FLEX} if kernel.family == "sparse" else dense if told else set()
         assert names == {kernel.name, *due}
 
