@@ -7,6 +7,8 @@ from kernels.core.request import Request
 
 # A problem's fields of which no two cases have the same, or that follow from the others.
 OWN = {"seed", "num_blocks", "block_tables", "token_ids", "families", "slots", "copies"}
+# Of a batch of contexts of which single values are asked for: nearly each would be a build of its own.
+THEIRS = {"context_lens", "num_heads", "num_kv_heads", "-DGROUP"}
 BUILD = 3  # how much more a case costs whose build no other case has needed
 
 
@@ -25,8 +27,9 @@ def pairwise(kernel, cases, twos=True):
 
 
 def _needs(kernel, case, build, twos):
-    held = {f.name: getattr(case.problem, f.name) for f in fields(case.problem) if f.name not in OWN}
-    values = [*((f"-D{name}", value) for name, value in build), *held.items()]
+    held = {f.name: getattr(case.problem, f.name) for f in fields(case.problem)}
+    given = OWN | THEIRS if "context_lens" in held and not twos else OWN
+    values = [(k, v) for k, v in [*((f"-D{name}", value) for name, value in build), *held.items()] if k not in given]
     constants = {f"-D{c.name}" for c in kernel.constants}
     two = [(k, v) for k, v in values if k not in constants and (k[:2] == "-D" or isinstance(v, bool) or k == "seq_len")]
     return {frozenset([value]) for value in values} | {frozenset(pair) for pair in combinations(two, 2) if twos}

@@ -63,6 +63,14 @@ def test_both_builds_agree_with_float64_on_the_cpu(kernel):
             assert verdict.ok, verdict
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_both_builds_agree_with_float64_on_the_cpu_in_every_case(kernel):
+    for case in check.cases(kernel, cpu.device())[0]:
+        for verdict in check.check_case(kernel, case, "cpu"):
+            assert verdict.ok, verdict
+
+
 @pytest.mark.parametrize("kernel", [*DENSE.values(), *PAGED.values()], ids=[*DENSE, *PAGED])
 def test_the_cases_that_the_cpu_runs_have_every_value_and_every_two_that_matter(kernel):
     all_, some = cases(kernel), pairwise(kernel, cases(kernel))
