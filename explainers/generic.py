@@ -296,6 +296,8 @@ def _touches(request: Request, records: Records, known: dict[str, Tensor]) -> di
         code = 2 * records.step[at] + writes
         first = records.table["offset"].take(pa.array(at)).to_numpy() // tensor.itemsize
         if any(records.sites[number].event == "tma" for number in mine):
+            if not request.plan.has_map(tensor):
+                continue  # bulk copies: which elements lie in their pieces is not said
             boxes = [axes.box(request, tensor, int(n)) for n in first]
             width, element = np.array([len(box) for box in boxes]), np.concatenate(boxes)
             size = width * tensor.itemsize  # what lies beyond the tensor is not read

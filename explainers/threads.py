@@ -380,6 +380,8 @@ class _Elements:
             return None
         width = max(1, site.bytes // tensor.itemsize)
         first = self._key("offset", at) // tensor.itemsize
+        if site.event == "tma" and not self.request.plan.has_map(tensor):
+            return None  # a bulk copy: which elements lie in its pieces is not said
         if site.event == "tma":
             boxes = [axes.box(self.request, tensor, int(n)) for n in first]
             element, record = np.concatenate(boxes), np.repeat(at, [len(box) for box in boxes])

@@ -125,6 +125,11 @@ class Plan:
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
 
+    def has_map(self, tensor: Tensor) -> bool:
+        """Whether a launch has a tensor map of it; bytes that the copy engine brings without one are not its boxes."""
+        args = (a for launch in self.launches for a in launch.args if isinstance(a, TensorMap))
+        return any(a.tensor == tensor.name for a in args)
+
     def box_of(self, tensor: Tensor) -> tuple[int, ...]:
         """Elements of a box that the copy engine brings of a tensor, along each of its axes. ValueError if no launch
         has a tensor map of it."""

@@ -20,7 +20,8 @@ MOST_POINTS = 400
 
 @dataclass(frozen=True)
 class Skipped:
-    """A place of a sweep that is no problem at all, or none for this kernel, and why. at: the swept fields -> their values, as text."""
+    """A place of a sweep that is no problem at all, or none for this kernel, and why. at: the swept fields -> their
+    values, as text."""
 
     name: str
     title: str

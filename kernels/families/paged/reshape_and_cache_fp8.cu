@@ -31,17 +31,13 @@ constexpr int X = 16;                        // elements in 16 bytes of the cach
 constexpr int CHUNKS = HEAD_DIM / X;
 constexpr int PAGE = HEAD_DIM * BLOCK_SIZE;  // elements of one page of one KV head, in K and in V alike
 
-// 16 numbers of 16 bits, each over `scale`, as fp8_e4m3
-//   from_gmem  [tokens, num_kv_heads, HEAD_DIM]
-__device__ __forceinline__ void quantise(const T* from_gmem, size_t from, float scale, int token,
-                                         fp8_e4m3 (&made)[X] PROBE_REF) {
-  for (int half_of = 0; half_of < 2; ++half_of) {
-    PROBE_LOAD(from_gmem, from + 8 * half_of, 16, token);
-    const float4 raw = ldg<float4>(&from_gmem[from + 8 * half_of]);
-    const float words[4] = {raw.x, raw.y, raw.z, raw.w};
+// 16 numbers of 16 bits, as they were loaded, each over `scale`, as fp8_e4m3
+__device__ __forceinline__ void quantise(const float4 (&raw)[2], float scale, fp8_e4m3 (&made)[X]) {
+  for (int part = 0; part < 2; ++part) {
+    const float words[4] = {raw[part].x, raw[part].y, raw[part].z, raw[part].w};
     for (int i = 0; i < 8; ++i) {
       const unsigned word = __float_as_uint(words[i / 2]);
-      made[8 * half_of + i] = to_fp8_e4m3(to_float(T{(unsigned short)(word >> 16 * (i % 2))}) / scale);
+      made[8 * part + i] = to_fp8_e4m3(to_float(T{(unsigned short)(word >> 16 * (i % 2))}) / scale);
     }
   }
 }
@@ -70,7 +66,12 @@ reshape_and_cache_fp8(const T* key_gmem, const T* value_gmem, const int* slots_g
     fp8_e4m3 made[X];
     PROBE_LOAD(k_scale_gmem, kv_head, 4);
     const float k_scale = ldg<float>(&k_scale_gmem[kv_head]);
-    quantise(key_gmem, from, k_scale, token, made PROBE_PASS);
+    float4 raw[2];
+    for (int part = 0; part < 2; ++part) {
+      PROBE_LOAD(key_gmem, from + 8 * part, 16, token);
+      raw[part] = ldg<float4>(&key_gmem[from + 8 * part]);
+    }
+    quantise(raw, k_scale, made);
     float words[4];
     for (int w = 0; w < 4; ++w) {
       unsigned word = 0;
@@ -82,7 +83,11 @@ reshape_and_cache_fp8(const T* key_gmem, const T* value_gmem, const int* slots_g
     stg<float4>(&K_gmem[page + (chunk * BLOCK_SIZE + in_page) * X], k);
     PROBE_LOAD(v_scale_gmem, kv_head, 4);
     const float v_scale = ldg<float>(&v_scale_gmem[kv_head]);
-    quantise(value_gmem, from, v_scale, token, made PROBE_PASS);
+    for (int part = 0; part < 2; ++part) {
+      PROBE_LOAD(value_gmem, from + 8 * part, 16, token);
+      raw[part] = ldg<float4>(&value_gmem[from + 8 * part]);
+    }
+    quantise(raw, v_scale, made);
     for (int e = 0; e < X; ++e) {
       PROBE_STORE(V_gmem, page + (chunk * X + e) * BLOCK_SIZE + in_page, 1, token);
       stg<fp8_e4m3>(&V_gmem[page + (chunk * X + e) * BLOCK_SIZE + in_page], made[e]);

@@ -38,7 +38,7 @@ def test_reversed_lane_order_gives_the_same_output(kernel, other):
         case = list(kernel.problem_type.check_cases(kernel))[-1 if other else 0]
         problem, settings = case.problem, case.settings
     forward = outputs(kernel, problem, settings=settings)
-    assert np.isfinite(forward).all()
+    assert not (np.isnan(forward) | np.isposinf(forward)).any()  # lse of a row that sees nothing is -inf
     assert np.array_equal(forward, outputs(kernel, problem, reversed_order=True, settings=settings))
 
 
