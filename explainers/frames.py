@@ -5,6 +5,7 @@ a view gets once, before any step. All of it is plain JSON (components.plain wri
 beside it as columns of float32, row by row, and are named where the view's meta is described.
 """
 
+from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict
 
 Rect = list[int]  # [first row, last row, first column, last column] of elements, all inclusive
@@ -343,17 +344,22 @@ class PoolPage(TypedDict):
     entry: int
 
 
-class PoolFrame(Frame):
-    """The KV cache after an event. event: as it is written, empty before the first. pages: of those that are held.
-    free: the free list, the next to be taken first. counts: page -> sequences that hold it. new: slots written by the
-    event. copied: (from, to), or None. released: pages freed by it. usage: slots used, held, of slack, reserved
-    contiguously, empty, and tokens stored twice; waste: these in a sentence."""
+class HeldPages(TypedDict):
+    """What a KV cache holds. pages: of those that are held. free: the free list, the next to be taken first. counts:
+    page -> sequences that hold it."""
 
-    event: str
     sequences: list[PoolSequence]
     pages: dict[int, PoolPage]
     free: tuple[int, ...]
     counts: dict[int, int]
+
+
+class PoolFrame(Frame, HeldPages):
+    """The KV cache after an event. event: as it is written, empty before the first. new: slots written by the event.
+    copied: (from, to), or None. released: pages freed by it. usage: slots used, held, of slack, reserved contiguously,
+    empty, and tokens stored twice; waste: these in a sentence."""
+
+    event: str
     new: list[int]
     copied: tuple[int, int] | None
     released: tuple[int, ...]
@@ -370,6 +376,44 @@ class PoolMeta(TypedDict):
     max_len: int
     page_bytes: int
     kv_heads: int
+
+
+class ServedVisit(TypedDict):
+    """A request that is served, by the scheduler's steps. arrives; start: it is prefilled; end: it writes its last
+    token; gone: it is freed, None if it stays. prompt, answer: tokens; shared: those of its prefix, parent's."""
+
+    name: str
+    colour: str
+    arrives: int
+    start: int
+    end: int
+    gone: int | None
+    prompt: int
+    answer: int
+    shared: int
+    parent: str
+
+
+class ServingFrame(Frame, HeldPages):
+    """The KV cache after a step of the scheduler; the first is before all steps. new: slots written; copied: (from, to)
+    pages; released: pages freed; usage, waste: as of a PoolFrame. waiting: who has come and is not admitted."""
+
+    new: list[int]
+    copied: list[tuple[int, int]]
+    released: list[int]
+    usage: dict[str, int]
+    waste: str
+    waiting: tuple[str, ...]
+
+
+class ServingMeta(TypedDict):
+    """size: slots of a page. max_len: slots reserved contiguously. slot_bytes: K and V of a token, of all KV heads."""
+
+    frames: list[ServingFrame]
+    visits: list[ServedVisit]
+    size: int
+    max_len: int
+    slot_bytes: int
 
 
 class WalkFrame(Frame):
@@ -499,6 +543,42 @@ class HeadsMeta(TypedDict):
     frames: list[HeadsFrame]
     num_heads: int
     panels: list[HeadsPanel]
+
+
+# ---- who reads a page: the view `page_reads` ----
+
+
+class PageReadsFrame(Frame):
+    """A kernel at a ratio of heads. row: its place in the list of rows."""
+
+    row: int
+
+
+class PageReadsRow(TypedDict):
+    """What a kernel reads of each page at a ratio of heads. colour: the kernel's. readers: who reads, by name. asked,
+    distinct: bytes of K and V, by page; least, most: how often a byte of the page is read."""
+
+    kernel: str
+    heads: str
+    colour: str
+    readers: list[str]
+    asked: list[int]
+    distinct: list[int]
+    least: list[int]
+    most: list[int]
+
+
+class PageReadsMeta(TypedDict):
+    """holders, colours: of each page, the sequences that hold it and their colours.
+
+    Columns, row by row and in each row reader by reader, an entry for each page: asked, distinct (bytes, of this
+    reader), blocks (thread blocks of the reader that read there).
+    """
+
+    frames: list[PageReadsFrame]
+    rows: list[PageReadsRow]
+    holders: Sequence[Sequence[str]]
+    colours: Sequence[Sequence[str]]
 
 
 # ---- bank conflicts and coalescing ----
@@ -808,3 +888,4 @@ class Palette(TypedDict):
     magnitude: list[str]
     wrong: str
     axis: str
+    phases: dict[str, str]

@@ -19,6 +19,9 @@ TERMS = {
     "reference count": "How many sequences hold a page.",
     "copy on write": "A shared page is copied for the sequence that is about to write into it.",
     "slack": "Slots of a sequence's last page that hold no token yet.",
+    "prefill": "All tokens of a prompt at once: their K and V are written before the first token of the answer.",
+    "decode": "One token at a time: each step reads the K and V of the whole context and writes those of one token.",
+    "distinct bytes": "Bytes that are read at all, each counted once however often it is asked for.",
     "partition": "PARTITION neighbouring tokens of a context, walked by a thread block of its own in PagedAttention "
     "V2.",
     "KV head": "A head of K and V; num_heads / num_kv_heads query heads read the same one.",

@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 
 from explainers import stage
-from explainers.frames import PoolFrame, PoolMeta
+from explainers.frames import HeldPages, PoolFrame, PoolMeta, PoolPage, PoolSequence
 from explainers.glossary import count
 from explainers.palette import AXIS, OKABE_ITO, SEQUENCES
 from kernels.families.paged.scenarios import Scenario, write_event
@@ -88,26 +88,29 @@ def sequence_colours(states: States) -> dict[tuple, str]:
     return {key: SEQUENCES[number % len(SEQUENCES)] for number, key in enumerate(seen)}
 
 
-def _frame(number: int, cache: Any, change: Any, before: Any, max_len: int, colours: dict[tuple, str]) -> PoolFrame:
-    size, counts = cache.block_size, cache.ref_counts
-    pages: dict[int, Any] = {}
+def held(cache: Any, colours: dict[tuple, str]) -> HeldPages:
+    """What a cache holds, as every frame of one has it."""
+    size = cache.block_size
+    pages: dict[int, PoolPage] = {}
     for n, s in enumerate(cache.sequences):
         for entry, page in enumerate(s.table):
-            held = pages.setdefault(page, {"fill": 0, "owners": [], "entry": entry})
-            held["owners"].append(n)
-            held["fill"] = max(held["fill"], min(size, len(s.tokens) - entry * size))
+            there = pages.setdefault(page, {"fill": 0, "owners": [], "entry": entry})
+            there["owners"].append(n)
+            there["fill"] = max(there["fill"], min(size, len(s.tokens) - entry * size))
+    sequences: list[PoolSequence] = [
+        {"name": s.name, "length": len(s.tokens), "table": s.table, "colour": colours[identity(s)]}
+        for s in cache.sequences
+    ]
+    return {"sequences": sequences, "pages": pages, "free": cache.free, "counts": cache.ref_counts}
+
+
+def _frame(number: int, cache: Any, change: Any, before: Any, max_len: int, colours: dict[tuple, str]) -> PoolFrame:
     return {
         "tile": number,
         "title": "Empty cache" if change is None else f"Event {number}: {write_event(change.event)}"[:34],
         "event": "" if change is None else write_event(change.event),
         "sentence": cache_sentence(cache, change, before),
-        "sequences": [
-            {"name": s.name, "length": len(s.tokens), "table": s.table, "colour": colours[identity(s)]}
-            for s in cache.sequences
-        ],
-        "pages": pages,
-        "free": cache.free,
-        "counts": counts,
+        **held(cache, colours),
         "new": [slot for _, slot in change.written] if change else [],
         "copied": change.copied if change else None,
         "released": change.released if change else (),
@@ -130,7 +133,7 @@ def _forked(cache: Any, change: Any, before: Any) -> str:
     return (
         f"{event.name} is forked from {event.parent}: its block table is a copy, "
         f"{count(len(last.table), 'entry', 'entries')}, and no key "
-        f"or value is copied. The reference count of {_pages(last.table)} is now "
+        f"or value is copied. The reference count of {pages_said(last.table)} is now "
         f"{_range([counts[page] for page in last.table])}."
     )
 
@@ -140,10 +143,10 @@ def _freed(cache: Any, change: Any, before: Any) -> str:
     said = [f"{change.event.name} is freed."]
     if change.released:
         go = "goes" if len(change.released) == 1 else "go"
-        said.append(f"{_pages(change.released).capitalize()} {go} to the end of the free list.")
+        said.append(f"{pages_said(change.released).capitalize()} {go} to the end of the free list.")
     if kept:
         stay = "stays: other sequences hold it" if len(kept) == 1 else "stay: other sequences hold them"
-        said.append(f"{_pages(kept).capitalize()} {stay}.")
+        said.append(f"{pages_said(kept).capitalize()} {stay}.")
     return " ".join(said)
 
 
@@ -170,8 +173,8 @@ def _grown(cache: Any, change: Any, before: Any) -> str:
         one = len(fresh) == 1
         entries = f"entry {fresh[0][0]}" if one else f"entries {fresh[0][0]} to {fresh[-1][0]}"
         said.append(
-            f"{_pages([page for _, page in fresh]).capitalize()} {'is' if one else 'are'} taken from the free list and "
-            f"{'becomes' if one else 'become'} {entries} of {event.name}'s block table."
+            f"{pages_said([page for _, page in fresh]).capitalize()} {'is' if one else 'are'} taken from the free list "
+            f"and {'becomes' if one else 'become'} {entries} of {event.name}'s block table."
         )
     return " ".join(said)
 
@@ -190,15 +193,16 @@ def usage_table(states: States, max_len: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["event", "kind", "slots"])
 
 
-def usage_chart(table: pd.DataFrame) -> alt.LayerChart:
-    """Slots after each event; the rule follows the clock, whose first step is the empty cache."""
+def usage_chart(table: pd.DataFrame, axis: str = "event") -> alt.LayerChart:
+    """Slots after each event; the rule follows the clock, whose first step is the empty cache. axis: what an event is
+    called."""
     kinds = ["used", "in pages", "contiguous"]
     colours = alt.Scale(domain=kinds, range=[OKABE_ITO[c] for c in ("green", "blue", "vermillion")])
     dashes = alt.Scale(domain=kinds, range=[[1, 0], [6, 3], [2, 2]])
     step = alt.param(name="step", value=1)
     x = alt.X(
         "event:Q",
-        title="event",
+        title=axis,
         axis=alt.Axis(tickMinStep=1, format="d", grid=False),
         scale=alt.Scale(domain=[0, max(1, int(table.event.max()))], nice=False),
     )
@@ -206,7 +210,7 @@ def usage_chart(table: pd.DataFrame) -> alt.LayerChart:
     line = line.encode(
         x=x,
         y=alt.Y("slots:Q", title="slots"),
-        tooltip=["kind:N", "event:Q", "slots:Q"],
+        tooltip=["kind:N", alt.Tooltip("event:Q", title=axis), "slots:Q"],
         color=alt.Color("kind:N", title=None, sort=kinds, legend=alt.Legend(orient="top", columns=3), scale=colours),
         strokeDash=alt.StrokeDash("kind:N", title=None, sort=kinds, scale=dashes),
     )
@@ -233,7 +237,7 @@ def usage_sentence(cache: Any, max_len: int) -> str:
     )
 
 
-def _pages(pages: Any) -> str:
+def pages_said(pages: Any) -> str:
     """ "page 3", "pages 4, 7 to 9": runs of neighbours are drawn together."""
     runs: list[list[int]] = []
     for page in pages:

@@ -60,6 +60,7 @@ WAVEFRONTS = {
     "conflict": OKABE_ITO["vermillion"],
     "moved": OKABE_ITO["vermillion"],
 }
+PHASES = {"prefill": OKABE_ITO["orange"], "decode": OKABE_ITO["sky"]}  # of a request that is served
 MAGNITUDE = ("#00224e", "#575c6d", "#a69d75", "#fee838")  # cividis, from low to high
 WRONG = OKABE_ITO["vermillion"]  # a number that is off by more than rounding
 AXIS = OKABE_ITO["grey"]  # of rules and labels; the browser writes text of this colour in the theme's own (blocks.js)
@@ -101,6 +102,7 @@ def for_browser() -> Palette:
         "wavefronts": dict(WAVEFRONTS),
         "marks": dict(MARKS),
         "magnitude": list(MAGNITUDE),
+        "phases": dict(PHASES),
         "wrong": WRONG,
         "axis": AXIS,
     }

@@ -17,6 +17,7 @@ from explainers import tiling as tiled
 from explainers.frames import BankSide, GridFrame, HeadsPanel, PartitionsMeta, SectorRequest, TilingFrame, WalkFrame
 from explainers.glossary import count, figure
 from explainers.grid import Schedule
+from explainers.page_reads import Reads
 from explainers.paging import Paged
 from explainers.stage import MEASURED, VEILS, Question, Stage, View
 from kernels.build.occupancy import Occupancy
@@ -476,6 +477,95 @@ def heads(panels: Sequence[HeadsPanel], num_heads: int, view: str = "heads") -> 
         wrong = [a, a // 2, b // 2, a - b]
         found += amounts("saved", text, b, wrong, why, "bytes", view=view, veils=(*veils, "strip", "picture"))
     return found
+
+
+def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
+    """How often a page is read, by one kernel for all its query heads and by another for each of them."""
+    shared = max(range(len(found)), key=lambda n: float(found[n].times.max()))
+    one = found[shared]
+    page = int(one.times.argmax())
+    who = sum(1 for bytes_ in one.asked[:, page] if bytes_)
+    asked_for, distinct = int(one.page_asked[page]), int(one.page_distinct[page])
+    veils = ("sentence", "strip", "picture", "tabs")
+    text = (
+        f"{one.kernel} with {one.heads}: {count(who, 'reader')} read page {page}. How many times is each byte of K and "
+        "V asked for that lies there?"
+    )
+    why = f"{asked_for:,} bytes of it are asked for and {distinct:,} differ: {figure(asked_for / distinct)} times each."
+    wrong = [1, who // 2, 2 * who, who + 1]
+    where: dict[str, Any] = {"step": shared, "view": view}
+    times = asked_for // distinct
+    made = amounts("page_times", text, times, wrong, why, "times", **where, veils=veils)
+    others = [n for n, other in enumerate(found) if other.heads == one.heads]
+    totals = {n: int(found[n].page_asked.sum()) for n in others}
+    least = min(others, key=lambda n: totals[n])
+    if totals[least] < totals[shared]:
+        low = found[least]
+        text = (
+            f"With {one.heads}, {one.kernel} asks for {totals[shared]:,} bytes of K and V. Which kernel asks for the "
+            "fewest of the same cache?"
+        )
+        why = (
+            f"{low.kernel} asks for {totals[least]:,} bytes, {figure(totals[shared] / totals[least])} times fewer: "
+            f"its busiest page is read {figure(float(low.times.max()))} times, where {one.kernel} reads one "
+            f"{figure(float(one.times.max()))} times."
+        )
+        same = [found[n].kernel for n in others if totals[n] == totals[least]]
+        wrong_kernels = [found[n].kernel for n in others if found[n].kernel not in same]
+        made += options("fewest", text, low.kernel, wrong_kernels, why, step=least, view=view, veils=veils)
+    busiest = [n for n, often in enumerate(one.times) if often == one.times.max()]
+    if len(busiest) == 1 or busiest == list(range(busiest[0], busiest[-1] + 1)):
+        text = f"Click a page that {one.kernel} with {one.heads} reads more often than any other, in its own row."
+        why = f"Page {page}: {figure(float(one.times.max()))} times each byte."
+        key = {"row": shared, "page": [busiest[0], busiest[-1]]}
+        if len(busiest) < int((one.most > 0).sum()):
+            made.append(Question("busiest", text, "click", key, why, **where, veils=("sentence", "strip")))
+    return made
+
+
+def serving(made: Stage) -> list[Question]:
+    """Of requests that are served: what a step writes, what one that waits needs, and what would be reserved."""
+    meta, frames = made.views[0].meta, made.frames
+    view, size = made.views[0].id, meta["size"]
+    both = [n for n, frame in enumerate(frames) if "prefilled:" in frame["sentence"] and "a token" in frame["sentence"]]
+    step = max(both or range(len(frames)), key=lambda n: len(frames[n]["new"]))
+    written = len(frames[step]["new"])
+    starts = [visit for visit in meta["visits"] if visit["start"] == step]
+    prompts = sum(visit["prompt"] for visit in starts)
+    decoding = written - prompts
+    names = " and ".join(visit["name"] for visit in starts)
+    text = (
+        f"In step {step}, {names} {'is' if len(starts) == 1 else 'are'} prefilled with {count(prompts, 'token')}, and "
+        f"{count(decoding, 'sequence')} decode. How many tokens' K and V does the step write?"
+    )
+    why = f"{prompts} of the prompt, all at once, and one for each of {count(decoding, 'sequence')} that decode."
+    wrong = [prompts, decoding, prompts * max(2, decoding), written + decoding]
+    veils = ("sentence", "strip", "picture", "tabs")
+    found = amounts("written", text, written, wrong, why, "tokens", step=step, view=view, veils=veils)
+    last = len(frames) - 1
+    usage, there = frames[last]["usage"], frames[last]["sequences"]
+    own = max(there, key=lambda s: len(s["table"]) * size - s["length"])
+    empty = len(own["table"]) * size - own["length"]
+    text = (
+        f"After the last step {own['name']} has {own['length']} tokens in {count(len(own['table']), 'page')} of {size} "
+        "slots. How many slots of its last page are empty?"
+    )
+    why = (
+        f"{len(own['table'])} x {size} = {len(own['table']) * size} slots, {own['length']} of them filled. All last "
+        f"pages together waste {usage['slack']} slots; {meta['max_len']} reserved for each would leave "
+        f"{usage['empty']} empty."
+    )
+    wrong = [size, own["length"] % size, meta["max_len"] - own["length"], usage["slack"]]
+    found += amounts("last_page", text, empty, wrong, why, "slots", step=last, view=view, veils=veils)
+    pool = len(frames[0]["free"]) * size
+    most = max(len(frame["sequences"]) for frame in frames)
+    text = (
+        f"The pool has {pool} slots. A server without pages reserves {meta['max_len']} for each sequence. How many can "
+        "it hold at once?"
+    )
+    why = f"{pool} / {meta['max_len']}: {pool // meta['max_len']}. With pages up to {most} are there at once."
+    wrong = [most, len(meta["visits"]), pool // meta["max_len"] + 1]
+    return [*found, *amounts("at_once", text, pool // meta["max_len"], wrong, why, "sequences", view=view, veils=veils)]
 
 
 # ---- banks and sectors ----

@@ -142,6 +142,7 @@ class Stage:
     questions: Sequence[Question] = ()
     step: int = 0  # where it begins if the link names no step
     step_choice: str = ""  # the choice that the step is (from 0): it goes along with the clock
+    step_values: Sequence[int] = ()  # its value at each step, rising, where it is not the step's number
     side: Sequence[Block] = ()  # what stands in place of code, if there is no code
 
 

@@ -7,17 +7,39 @@ from typing import Any
 
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice
-from kernels.core.fields import write_value
+from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request, Scope
+from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError
 from kernels.families.paged import scenarios
 from kernels.families.paged.kv_cache import KVCache
-from kernels.families.paged.scenarios import PRESETS, SHOWN_PARTITION, Scenario
+from kernels.families.paged.scenarios import PRESETS, SERVED, SHOWN_PARTITION, SHOWN_RANGES, Scenario
+from kernels.families.paged.serving import read_visits
 from kernels.run import workers
 
-__all__ = ["GIVEN", "OWN", "SHOWN_PARTITION", "VIEWS", "Chosen", "changed", "chosen", "narrowed", "settle"]
-BY_HAND, LAST = "by_hand", 500  # the scenario of one's own events; a moment that nobody chose
-VIEWS = {"walk": "The walk", "cache": "The cache", "partitions": "V1 beside V2", "heads": "Heads and size"}
+__all__ = [
+    "GIVEN",
+    "OWN",
+    "SHOWN_PARTITION",
+    "SHOWN_RANGES",
+    "VIEWS",
+    "Chosen",
+    "changed",
+    "chosen",
+    "narrowed",
+    "settle",
+]
+BY_HAND, REQUESTS, LAST = "by_hand", "requests", 500  # scenarios of one's own; a moment that nobody chose
+VIEWS = {
+    "walk": "The walk",
+    "cache": "The cache",
+    "serving": "Serving",
+    "partitions": "V1 beside V2",
+    "heads": "Heads and size",
+    "reads": "Who reads a page",
+}
+MODELLED = ("cache", "serving")  # for which no kernel runs
+READS_DTYPE = "float16"  # which every kernel takes that a page's reads are counted of
 HEADS = (1, 2, 4, 8, 16, 32)
 # Fields of the problem that the cache says.
 GIVEN = ("context_lens", "num_blocks", "block_tables", "token_ids", "families")
@@ -28,10 +50,20 @@ def _read_events(text: str) -> None:
         raise ProblemError(f"events are {count:,}; at most {LAST} can be played. Leave some out.")
 
 
+def _read_requests(text: str) -> None:
+    read_visits(text)
+
+
 OWN = {
     "view": Choice("walk", tuple(VIEWS)),
-    "scenario": Choice("churn", (*PRESETS, BY_HAND)),  # its tables name pages in no order
+    "scenario": Choice("churn", (*PRESETS, *SERVED, BY_HAND, REQUESTS)),  # its tables name pages in no order
     "events": Choice("add A 20, add B 9", check=_read_events),
+    "requests": Choice(
+        "S 1 40 0, A 2 6 8 S, B 3 10 6 S, C 4 20 5",
+        check=_read_requests,
+        meaning="of each its name, the step in which it arrives, the tokens of its prompt and of its answer, and "
+        "perhaps the name of the one without an answer that it begins with",
+    ),
     "moment": Choice(LAST, low=0, high=LAST, meaning="how many events have been played"),
     "shuffle": Choice(
         0,
@@ -78,12 +110,19 @@ class Chosen:
             )
 
     def request(
-        self, kernel: str = "", cache: KVCache | None = None, everything: bool = False, **changes: Any
+        self,
+        kernel: str | KernelSpec = "",
+        cache: KVCache | None = None,
+        everything: bool = False,
+        **changes: Any,
     ) -> Request:
-        """A Request on the cache as it stands, or on another; over the chosen query head, or over everything.
-        ProblemError."""
+        """A Request on the cache as it stands, or on another; over the chosen query head, or over everything. kernel:
+        one that is listed, by name, or any that solves a problem of this kind. ProblemError."""
         state = self.state
-        spec, problem = self.asked.kernels[kernel or state["kernel"]], self.problem(cache or self.cache, **changes)
+        spec = kernel if isinstance(kernel, KernelSpec) else self.asked.kernels[kernel or state["kernel"]]
+        if "ranges" in fields_of(spec.problem_type):
+            changes = {"ranges": SHOWN_RANGES, **changes}
+        problem = self.problem(cache or self.cache, kind=spec.problem_type, **changes)
         request = Request(
             spec, problem, tuple(self.asked.settings_of(state, kernel=spec).items()), backend=self.backend
         )
@@ -94,9 +133,11 @@ class Chosen:
 
 def chosen(asked: Asked, state: State, backend: str) -> Chosen:
     """What a state asks to look at. ProblemError if its events cannot be played."""
-    if backend == "recorded" and state["view"] != "cache":
+    if backend == "recorded" and state["view"] not in MODELLED:
         if state["scenario"] == BY_HAND:
             raise ProblemError("Events by hand are not recorded. Choose another scenario, or another backend.")
+        if state["scenario"] not in PRESETS:
+            raise ProblemError("What is served is not recorded. Choose another scenario, or another backend.")
         state = _recorded(asked, state)
     scenario = scenario_of(state)
     states = _states(scenario, state["block_size"])
@@ -107,12 +148,23 @@ def chosen(asked: Asked, state: State, backend: str) -> Chosen:
 
 def scenario_of(state: State) -> Scenario:
     """The Scenario that a state names."""
-    if state["scenario"] != BY_HAND:
-        return PRESETS[state["scenario"]]
+    if state["scenario"] in PRESETS or state["scenario"] in SERVED:
+        return {**PRESETS, **SERVED}[state["scenario"]]
+    if state["scenario"] == REQUESTS:
+        visits = read_visits(state["requests"])
+        prompts = {visit.name: visit.prompt for visit in visits}
+        longest = max(v.prompt + v.answer + prompts.get(v.parent, 0) for v in visits)
+        slots = state["num_blocks"] * state["block_size"]
+        return Scenario("Your own requests", "They are under More.", (), slots, longest, visits)
     events = scenarios.read_events(state["events"]) if state["events"].strip() else ()
     return Scenario(
         "By hand", "Add, append, fork and free as you like.", events, state["num_blocks"] * state["block_size"], 128
     )
+
+
+def _last(state: State) -> int:
+    """How many events the history has. ProblemError if its requests cannot be served."""
+    return len(scenario_of(state).history(state["block_size"]))
 
 
 @lru_cache(maxsize=64)
@@ -123,7 +175,18 @@ def _states(scenario: Scenario, block_size: int) -> list:
 def settle(page: Asked, state: State) -> list[tuple[str, str]]:
     """Puts what does not fit together at its beginning, in place; (name, sentence) of each. A moment that nobody chose
     is the first where the cache is looked at, event by event, and the last elsewhere."""
-    moved, events = [], len(scenario_of(state).events)
+    moved: list[tuple[str, str]] = []
+    if state["view"] == "serving" and state["scenario"] not in (*SERVED, REQUESTS):
+        said = f"scenario is {state['scenario']}; what is served is one of {', '.join((*SERVED, REQUESTS))}."
+        moved.append(("scenario", said))
+        state["scenario"] = next(iter(SERVED))
+    if state["view"] == "reads" and state["dtype"] != READS_DTYPE and not _is_recorded(state):
+        moved.append(("dtype", f"dtype is {state['dtype']}; here it is {READS_DTYPE}, which all these kernels take."))
+        state["dtype"] = READS_DTYPE
+    try:
+        events = _last(state)
+    except ProblemError:
+        return moved  # the page says what is wrong with the requests
     heads = ("num_heads", "num_kv_heads")
     if state["num_heads"] not in HEADS or state["num_heads"] % state["num_kv_heads"]:
         said = f"num_heads is {state['num_heads']} and num_kv_heads {state['num_kv_heads']}; here num_heads is one of "
@@ -131,11 +194,11 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
         moved += [(name, said) for name in heads]
         state |= {name: page.fields(state)[name].begin for name in heads}
     if state["moment"] == LAST:
-        state["moment"] = 0 if state["view"] == "cache" and state["scenario"] != BY_HAND else events
+        state["moment"] = 0 if state["view"] in MODELLED and state["scenario"] != BY_HAND else events
     elif state["moment"] > events:
         moved.append(("moment", f"moment is {state['moment']}; here it can be 0 to {events}."))
         state["moment"] = events
-    if _is_recorded(state) and state["view"] != "cache" and state["scenario"] != BY_HAND:
+    if _is_recorded(state) and state["view"] not in MODELLED and state["scenario"] in PRESETS:
         there = _recorded(page, state)
         differ = [name for name in there if there[name] != state[name]]
         moved += [(n, f"{n} is {write_value(state[n])}; recorded is {write_value(there[n])}.") for n in differ]
@@ -145,7 +208,7 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
     except ProblemError:
         return moved  # the page says what is wrong with the events
     for name, count in (("sequence", len(cache.sequences)), ("head", state["num_heads"])):
-        if state[name] >= max(count, 1) and state["view"] != "cache":  # there none is walked
+        if state[name] >= max(count, 1) and state["view"] not in MODELLED:  # there none is walked
             moved.append((name, f"{name} is {state[name]}; here it can be 0 to {max(count, 1) - 1}."))
             state[name] = min(OWN[name].begin, max(count, 1) - 1)
     return moved
@@ -159,14 +222,24 @@ def changed(asked: Asked, state: State, name: str) -> None:
         state |= {"moment": LAST, "sequence": OWN["sequence"].begin, "shuffle": 0}
         if state["scenario"] == BY_HAND:
             state["view"] = "cache"
+        if state["scenario"] == REQUESTS:
+            state["view"] = "serving"
+    if name == "view" and state["view"] == "serving" and state["scenario"] not in (*SERVED, REQUESTS):
+        state |= {"scenario": next(iter(SERVED)), "moment": LAST}
+        return
+    if name == "requests":
+        state["moment"] = LAST
+        _last(state)
+        return
     if name == "events":
-        state["moment"] = len(scenario_of(state).events)
-    if name == "moment" and state["moment"] > len(scenario_of(state).events):
-        raise ProblemError(f"moment is {state['moment']}; here it can be 0 to {len(scenario_of(state).events)}.")
+        state["moment"] = _last(state)
+    if name == "moment" and state["moment"] > (last := _last(state)):
+        raise ProblemError(f"moment is {state['moment']}; here it can be 0 to {last}.")
     if name in ("events", "num_blocks", "block_size"):
         _states(scenario_of(state), state["block_size"])
     if name in ("view", "moment"):
-        cache = _states(scenario_of(state), state["block_size"])[state["moment"]][0]
+        states = _states(scenario_of(state), state["block_size"])
+        cache = states[min(state["moment"], len(states) - 1)][0]
         state["sequence"] = max(0, min(state["sequence"], len(cache.sequences) - 1))
 
 
@@ -174,19 +247,24 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     """What the choices are called, and how far they can go with the others. ProblemError if the events cannot be
     played."""
     scenario, view = scenario_of(state), state["view"]
-    names = [s.name for s in _states(scenario, state["block_size"])[state["moment"]][0].sequences]
-    by_hand, last = state["scenario"] == BY_HAND, state["num_heads"] - 1
-    titles = {name: preset.title for name, preset in PRESETS.items()} | {BY_HAND: "By hand"}
+    states = _states(scenario, state["block_size"])
+    names = [s.name for s in states[min(state["moment"], len(states) - 1)][0].sequences]
+    own, last = state["scenario"] in (BY_HAND, REQUESTS), state["num_heads"] - 1
+    titles = {name: served.title for name, served in SERVED.items()} | {REQUESTS: "Your own requests"}
+    if view != "serving":
+        titles = {name: preset.title for name, preset in PRESETS.items()} | titles | {BY_HAND: "By hand"}
     one_head, shuffle = view in ("walk", "partitions"), state["shuffle"]
     pages = {0: "As allocated", shuffle or 1: "Shuffled"} | ({shuffle + 1: "Shuffle again"} if shuffle else {})
-    return {
+    types = {"dtype": {"kind": "select", "options": {READS_DTYPE: READS_DTYPE}}} if view == "reads" else {}
+    return types | {
         "kernel": {"hidden": view != "walk"},
         "view": {"label": "Look at", "options": VIEWS},
         "scenario": {"label": "Scenario", "options": titles},
         "events": {"hidden": True},  # the form beside the cache writes them
-        "moment": {"hidden": view == "cache", "high": len(scenario.events), "label": "events played", "group": "place"},
+        "requests": {"hidden": state["scenario"] != REQUESTS, "group": "problem"},
+        "moment": {"hidden": view in MODELLED, "high": len(states) - 1, "label": "events played", "group": "place"},
         "shuffle": {"hidden": view != "walk", "kind": "select", "label": "Pages", "options": pages},
-        "num_blocks": {"hidden": not by_hand, "label": "pages in the pool", "group": "problem"},
+        "num_blocks": {"hidden": not own, "label": "pages in the pool", "group": "problem"},
         "sequence": {
             "hidden": not one_head,
             "kind": "select",
@@ -217,5 +295,5 @@ def _is_recorded(state: State) -> bool:
 def _recorded(asked: Asked, state: State) -> State:
     """Recordings are of each preset's last moment with the default shape, as allocated or under the first shuffle."""
     begin = {name: choice.begin for name, choice in {**asked.fields(state), **asked.constants(state)}.items()}
-    last, shuffle = len(scenario_of(state).events), min(state["shuffle"], scenarios.SHUFFLE_SEED)
+    last, shuffle = _last(state), min(state["shuffle"], scenarios.SHUFFLE_SEED)
     return state | begin | {"moment": last, "shuffle": shuffle}

@@ -25,6 +25,7 @@ from kernels.catalog import KERNELS
 from kernels.core.spec import KernelSpec
 
 SMALL = {"BLOCK_Q": 16, "BLOCK_KV": 16}  # rows and keys of a tile to begin with: a small problem then has several tiles
+    page_reads,
 LARGE = {"seq_len": 4096, "head_dim": 64, "num_heads": 8}  # enough blocks to fill a GPU
 ARCHES = tuple(f"{arch}a" if arch in ("sm_90", "sm_100", "sm_120") else arch for arch in MACHINES)
 MODES = tuple(mode.value for mode in Mode)
@@ -74,6 +75,10 @@ BLOCK_TABLE = Asked(
 
 
 def banks_view(asked: Asked, state: dict) -> list[str]:
+# The kernels whose reads of a page are counted: they solve a problem that a cache can be made into.
+PAGE_READERS = tuple(
+    spec for spec in stories.accepting(page_reads).values() if issubclass(spec.problem_type, _WALKED.problem_type)
+)
     """Every kernel; where padding is the subject, those that can pad."""
     return [name for name, spec in asked.kernels.items() if state["view"] == "lab" or bank_conflicts.pads(spec)]
 

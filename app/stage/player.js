@@ -84,13 +84,13 @@ export function makePlayer({ base, now, visit }) {
       return current() && said.bundle ? { said, content: await load(base, said.bundle) } : null;  // why there is none is told when one is there
     };
     try {
-      const found = await made({ ...(backend && { backend }), ...params }), { views = [], tabs = [], step_choice } = found?.content ?? {};
+      const found = await made({ ...(backend && { backend }), ...params }), { views = [], tabs = [], step_choice, step_values } = found?.content ?? {};
       for (const { kind } of views) {
         import(`./views/${kind}.js`);
         if (kind === 'chart') import('./vega.js');
       }
       const tab = tabs.find(one => one.id === params.tab);
-      if (tab && !tab.blocks) await made({ ...found.said.link, ...(step_choice && params.step && { [step_choice]: String(params.step - 1) }) }, tab.id);
+      if (tab && !tab.blocks) await made({ ...found.said.link, ...(step_choice && params.step && { [step_choice]: String(step_values?.[params.step - 1] ?? params.step - 1) }) }, tab.id);
     } catch { /* told when one is there */ }
   }
 

@@ -159,7 +159,8 @@ function makeApp(root, { base, rail }) {
 
   // ---- asking and showing ----
   // The choices that are shown now; one of them may be the step itself.
-  const choices = () => (stage?.step_choice in link ? { ...link, [stage.step_choice]: String(clockOf() ? steps[''] ?? stage.step : hub.step) } : link);
+  const choices = () => (stage?.step_choice in link ? { ...link, [stage.step_choice]: String(valueOf(clockOf() ? steps[''] ?? stage.step : hub.step)) } : link);
+  const valueOf = step => stage.step_values?.[step] ?? step;  // of the choice that the step is
   // params: choices (those shown now, if none are given); set: a change; fresh: another story, so the address's step counts.
   async function show({ params = choices(), set = null, carried = false, fresh = false, again = false, retry = false }) {
     const mine = ++turn, current = () => mine === turn, before = link;
@@ -288,7 +289,7 @@ function makeApp(root, { base, rail }) {
       messages.tell([`step is ${wanted}; here it can be 1 to ${last + 1}.`]);
       return Math.min(last, Math.max(0, Math.trunc(asked) - 1 || 0));
     }
-    if (!clockOf() && stage.step_choice in link) return Math.min(last, Number(link[stage.step_choice]) || 0);
+    if (!clockOf() && stage.step_choice in link) return Math.max(0, frames.findLastIndex((_, n) => valueOf(n) <= (Number(link[stage.step_choice]) || 0)));
     if (fresh || !before[hub.step]) return clockOf() ? 0 : stage.step;
     const key = f => `${f.tile} ${f.phase ?? f.title}`, now = before[hub.step], nth = before.slice(0, hub.step).filter(f => key(f) === key(now)).length;
     const same = frames.map((f, n) => [key(f), n]).filter(([k]) => k === key(now)).map(([, n]) => n);

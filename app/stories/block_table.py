@@ -6,15 +6,26 @@ from typing import Any
 
 from app import running, tabs
 from app.choices import State, cache
-from app.choices.pages import BLOCK_TABLE
+from app.choices.pages import BLOCK_TABLE, PAGE_READERS
 from app.story import Story, tab_of
-from explainers import block_table, kv_cache, kv_heads, partition_blocks, partitions, questions, stage, threads
+from explainers import (
+    block_table,
+    kv_cache,
+    kv_heads,
+    page_reads,
+    partition_blocks,
+    partitions,
+    questions,
+    serving,
+    stage,
+    threads,
+)
 from explainers.stage import Block, Stage
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine
 from kernels.catalog import of_problem
 from kernels.core.request import Request, Scope
-from kernels.errors import ProblemError
+from kernels.errors import ProblemError, WarpglassError
 from kernels.families.paged.kv_cache import Layout
 from kernels.families.paged.scenarios import Scenario, copy_of, write_event, write_of
 
@@ -64,22 +75,53 @@ class Heads:
     requests: tuple[Request, ...]
 
 
+@dataclass(frozen=True)
+class Serving:
+    """The cache of a server, step by step. layout: as of a Cache."""
+
+    scenario: Scenario
+    block_size: int
+    layout: Layout | None
+
+
+@dataclass(frozen=True)
+class Reads:
+    """The whole cache by every kernel that reads one, at several ratios of query heads to KV heads. absent: why others
+    are not there. names, colours: of its sequences."""
+
+    requests: tuple[Request, ...]
+    absent: tuple[str, ...]
+    names: tuple[str, ...]
+    colours: tuple[str, ...]
+    tables: tuple[tuple[int, ...], ...]
+
+
+What = Cache | Walk | Beside | Heads | Serving | Reads
+
 # ---- what is asked for ----
 
 
-def what(state: State, backend: str) -> Cache | Walk | Beside | Heads:
+def what(state: State, backend: str) -> What:
     return _WHAT[state["view"]](cache.chosen(BLOCK_TABLE, state, backend))
 
 
 def _cache(chosen: cache.Chosen) -> Cache:
-    state = chosen.state
-    try:
-        layout = chosen.problem(next(c for c, _ in reversed(chosen.states) if c.sequences)).layout
-    except (ProblemError, StopIteration):
-        layout = None
+    state, layout = chosen.state, _layout(chosen)
     shape = tuple((name, state[name]) for name in ("num_kv_heads", "head_dim", "dtype", "seed"))
     by_hand = state["scenario"] == cache.BY_HAND
     return Cache(chosen.scenario, state["block_size"], state["moment"], by_hand, layout, shape, chosen.backend)
+
+
+def _layout(chosen: cache.Chosen) -> Layout | None:
+    """The cache's, or None where no kernel can run on it."""
+    try:
+        return chosen.problem(next(c for c, _ in reversed(chosen.states) if c.sequences)).layout
+    except (ProblemError, StopIteration):
+        return None
+
+
+def _serving(chosen: cache.Chosen) -> Serving:
+    return Serving(chosen.scenario, chosen.state["block_size"], _layout(chosen))
 
 
 def _walk(chosen: cache.Chosen) -> Walk:
@@ -96,28 +138,54 @@ def _beside(chosen: cache.Chosen) -> Beside:
 
 
 def _heads(chosen: cache.Chosen) -> Heads:
-    kernel, state = _first(partitions.accepts_whole), chosen.state
-    counts = dict.fromkeys((state["num_heads"], state["num_kv_heads"], 1))
-    return Heads(tuple(chosen.request(kernel, everything=True, num_kv_heads=count) for count in counts))
+    kernel = _first(partitions.accepts_whole)
+    return Heads(tuple(chosen.request(kernel, everything=True, num_kv_heads=count) for count in _ratios(chosen.state)))
+
+
+def _ratios(state: State) -> list[int]:
+    """Numbers of KV heads: as many as query heads, the chosen one, and one."""
+    return list(dict.fromkeys((state["num_heads"], state["num_kv_heads"], 1)))
+
+
+def _reads(chosen: cache.Chosen) -> Reads:
+    requests: list[Request] = []
+    absent: dict[str, None] = {}
+    for spec in PAGE_READERS:
+        for count in _ratios(chosen.state):
+            try:
+                requests.append(chosen.request(spec, everything=True, num_kv_heads=count))
+            except ProblemError as error:
+                absent[f"{spec.name} is not shown. {error.brief}"] = None
+    shown, colours = chosen.cache.sequences, kv_cache.sequence_colours(chosen.states)
+    own = tuple(colours[kv_cache.identity(s)] for s in shown)
+    tables = tuple(s.table for s in shown)
+    return Reads(tuple(requests), tuple(absent), tuple(s.name for s in shown), own, tables)
 
 
 def _first(accepts: Any) -> str:
     return next(name for name, spec in BLOCK_TABLE.kernels.items() if accepts(spec))
 
 
-_WHAT: dict[str, Callable[[cache.Chosen], Cache | Walk | Beside | Heads]] = {
+_WHAT: dict[str, Callable[[cache.Chosen], What]] = {
     "cache": _cache,
+    "serving": _serving,
     "walk": _walk,
     "partitions": _beside,
     "heads": _heads,
+    "reads": _reads,
 }
 
 
 # ---- what is shown ----
 
 
-def make(asked: Cache | Walk | Beside | Heads) -> Stage:
+def make(asked: What) -> Stage:
     match asked:
+        case Serving():
+            made = serving.stage_of(asked.scenario, asked.block_size, asked.layout)
+            return replace(made, questions=questions.serving(made))
+        case Reads():
+            return _make_reads(asked)
         case Cache():
             made = kv_cache.stage_of(asked.scenario, asked.block_size, asked.layout, asked.by_hand)
             return replace(made, questions=questions.pool(made))
@@ -149,27 +217,52 @@ def make(asked: Cache | Walk | Beside | Heads) -> Stage:
             return replace(made, questions=[*asks, *questions.beside(made)])
 
 
+def _make_reads(asked: Reads) -> Stage:
+    """One kernel's fault is told, and is not the page's."""
+    runs, absent = [], list(asked.absent)
+    for request in asked.requests:
+        try:
+            runs.append(running.run(request))
+        except WarpglassError as error:
+            absent.append(
+                f"{request.kernel.name} with {request.problem.num_kv_heads} KV heads is not shown. {error.brief}"
+            )
+    if not runs:
+        raise ProblemError(" ".join(dict.fromkeys(absent)))
+    found = [page_reads.count_reads(run, asked.names) for run in runs]
+    by_page = [[n for n, table in enumerate(asked.tables) if page in table] for page in range(len(found[0].filled))]
+    made = page_reads.stage_of(
+        found,
+        [[asked.names[n] for n in there] for there in by_page],
+        [[asked.colours[n] for n in there] for there in by_page],
+        running.provenance(runs[0]),
+        absent,
+        [tabs.BUILDS, tabs.DATA],
+    )
+    return replace(made, questions=questions.page_reads(found, made.views[0].id))
+
+
 def _partition(request: Request) -> int:
     """Tokens of a partition: the kernel's own, or what pages begin with."""
     return request.constants.get(partitions.SIZE, cache.SHOWN_PARTITION)
 
 
-def _requests(asked: Walk | Beside | Heads) -> list[Request]:
+def _requests(asked: Walk | Beside | Heads | Reads) -> list[Request]:
     """What the tabs of builds and data are of."""
     match asked:
         case Walk():
             return [asked.request]
         case Beside():
             return [asked.whole, asked.cut]
-        case Heads():
+        case Heads() | Reads():
             return [asked.requests[0]]
 
 
-def builds_tab(asked: Walk | Beside | Heads) -> list[Block]:
+def builds_tab(asked: Walk | Beside | Heads | Reads) -> list[Block]:
     return [block for request in _requests(asked) for block in tabs.builds(request)]
 
 
-def data_tab(asked: Walk | Beside | Heads) -> list[Block]:
+def data_tab(asked: Walk | Beside | Heads | Reads) -> list[Block]:
     return [*(block for request in _requests(asked) for block in tabs.data(request)[:2]), *tabs.labels()]
 
 
@@ -232,8 +325,8 @@ STORY = Story(
         "writes": tab_of(Cache, writes_tab),
         "shuffle": tab_of(Walk, shuffle_tab, lambda walk: walk.plain),
         "blocks": tab_of(Beside, blocks_tab),
-        "builds": tab_of(Walk | Beside | Heads, builds_tab),
-        "data": tab_of(Walk | Beside | Heads, data_tab),
+        "builds": tab_of(Walk | Beside | Heads | Reads, builds_tab),
+        "data": tab_of(Walk | Beside | Heads | Reads, data_tab),
     },
     narrowed=cache.narrowed,
     changed=cache.changed,

@@ -30,8 +30,8 @@ class Scope:
     @classmethod
     def everything(cls, plan: "Plan") -> "Scope":
         """Every item of every launch of the plan."""
-        others = {launch.item: launch.items for launch in plan.launches if launch.item != plan.item}
-        return cls(0, plan.items, tuple((item, 0, count) for item, count in others.items()))
+        others = {launch.item: plan.items_of(launch.item) for launch in plan.launches if launch.item != plan.item}
+        return cls(0, plan.items_of(plan.item), tuple((item, 0, count) for item, count in others.items()))
 
     def range_of(self, item: str, plan: "Plan") -> tuple[int, int]:
         """First item and number of items of that kind."""

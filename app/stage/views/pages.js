@@ -1,5 +1,7 @@
-// Pages of a KV cache on a canvas, shared by the pool and the walk: where each box stands, how a box with its slots is drawn, and the
-// ways between them, which lie in the gaps so that an arrow crosses no page and no number.
+// Pages of a KV cache on a canvas, shared by the pool, serving and the walk: where each box stands, how a box with its slots is drawn,
+// and the ways between them, which lie in the gaps so that an arrow crosses no page and no number.
+import { follow, hub } from '../hub.js';
+import { COLOURS, button } from '../paint.js';
 
 // The number of columns under which the pages are largest in the given room; what does not fit runs over its lower edge.
 export function placePages(count, { left = 0, top, width, height, em, high = 3.4 * em }) {
@@ -137,4 +139,69 @@ export function drawLabel(g, paint, em, name, notes, x, y, width) {
   const used = g.measureText(name + '  ').width;
   g.font = `${em}px ${paint.font}`;
   g.fillText(fitting(g, notes, width - used), x + used, y);
+}
+
+// Slots used, stored twice and wasted, to one scale: of pages, and of as many contiguous slots for each sequence.
+export function drawUsage(g, paint, em, y, width, widest, usage) {
+  const bar = (top, name, parts) => {
+    const from = 7 * em, scale = (width - from - 1) / widest;
+    let x = from;
+    g.fillStyle = paint.text;
+    g.font = `600 ${em}px ${paint.font}`;
+    g.fillText(name, 0, top + 1.15 * em);
+    g.font = `${em}px ${paint.font}`;
+    for (const [slots, colour, word] of parts.filter(part => part[0])) {
+      const wide = slots * scale, text = fitting(g, [`${slots} ${word}`, String(slots)], colour ? wide - 8 : Math.max(wide, width - x - wide) - 8);
+      g.fillStyle = colour || paint.panel;
+      g.fillRect(x, top, wide, 1.6 * em);
+      g.strokeStyle = paint.border;
+      g.lineWidth = 1;
+      g.strokeRect(x + 0.5, top + 0.5, Math.max(wide - 1, 0), 1.6 * em - 1);
+      g.fillStyle = colour ? '#000' : paint.text;
+      g.fillText(text, x + 5 + (colour || g.measureText(text).width + 8 < wide ? 0 : wide), top + 1.15 * em);
+      x += wide;
+    }
+  };
+  bar(y, 'Pages', [[usage.used, COLOURS.V, 'used'], [usage.slack, '', 'slack']]);
+  bar(y + 1.9 * em, 'Contiguous', [[usage.used, COLOURS.V, 'used'], [Math.max(usage.copies, 0), COLOURS.S, 'copies'], [usage.empty, '', 'empty']]);
+}
+
+// Every page of a pool as a frame has it: its owners' slots, what was just written, what was freed and what was copied where.
+export function drawPool(g, paint, place, frame, count, size, copies) {
+  for (let page = 0; page < count; page++) {
+    const held = frame.pages[page], owners = held ? held.owners.map(n => frame.sequences[n]) : [], next = frame.free.indexOf(page);
+    const fresh = frame.new.filter(slot => Math.floor(slot / size) === page).map(slot => slot % size);
+    drawPage(g, paint, place, page, size, { owners, fill: held?.fill ?? 0, fresh, note: owners.length > 1 ? `held by ${owners.length}` : next === 0 ? 'next' : next > 0 ? 'free' : '' });
+    if (frame.released.includes(page)) outlinePage(g, paint, place, page, [3, 3]);
+  }
+  for (const [from, to] of copies) drawWay(g, wayBetween(place, from, to), COLOURS.written, place.em);
+}
+
+export function outlinePage(g, paint, place, page, dash = []) {
+  const [x, y] = place.at(page);
+  g.setLineDash(dash);
+  g.strokeStyle = paint.text;
+  g.lineWidth = 2.5;
+  g.strokeRect(x, y, place.w, place.h);
+  g.setLineDash([]);
+}
+
+// What lies in a slot of a page, in words.
+export function tellSlot(frame, { page, slot }, size) {
+  const held = frame.pages[page];
+  if (!held) return `page ${page} is free` + (frame.free[0] === page ? ': the next to be taken' : '');
+  const names = held.owners.map(n => frame.sequences[n].name).join(', '), token = held.entry * size + slot;
+  return `page ${page}, slot ${slot}: ${slot < held.fill ? `token ${token} of ${names}` : `empty: slack of ${names}`}`
+    + (held.owners.length > 1 ? `\nreference count ${held.owners.length}` : '');
+}
+
+// The button that runs the kernel on the cache of the step: where it stands, and what enables it.
+export function runButton(frameAt, change) {
+  const node = button('Run the kernel on this cache', () => change('view', 'walk'), { class: 'run' });
+  const able = step => {
+    node.disabled = !frameAt(step).sequences.length;
+    node.title = node.disabled ? 'It holds no sequence yet' : 'The walk through its block tables, as it stands after this step';
+  };
+  able(hub.step);
+  return { node, end: follow(able) };
 }

@@ -1,8 +1,8 @@
 // A KV cache after each event: block tables, the pool of pages with reference counts, the free list, and the slots that are wasted.
 import { canvasView } from '../canvas.js';
-import { follow, hub } from '../hub.js';
-import { COLOURS, button, element, number } from '../paint.js';
-import { drawLabel, drawPage, drawTable, drawWay, fitting, placePages, placeTable, wayBetween } from './pages.js';
+import { hub } from '../hub.js';
+import { element, number } from '../paint.js';
+import { drawLabel, drawPool, drawTable, drawUsage, fitting, outlinePage, placePages, placeTable, runButton, tellSlot } from './pages.js';
 
 export default function (host, { meta }, { change }) {
   const { frames, size, page_bytes, kv_heads } = meta, count = frames[0].free.length;
@@ -38,49 +38,14 @@ export default function (host, { meta }, { change }) {
     });
     if (!frame.sequences.length) g.fillText('No sequence yet.', 0.9 * em, 1.5 * em + 1.2 * em);
     label('Pool', place.top - 1.1 * em, `${count} pages of ${size} slots`);
-    for (let page = 0; page < count; page++) {
-      const held = frame.pages[page], owners = held ? held.owners.map(n => frame.sequences[n]) : [], next = frame.free.indexOf(page);
-      const fresh = frame.new.filter(slot => Math.floor(slot / size) === page).map(slot => slot % size);
-      drawPage(g, paint, place, page, size, { owners, fill: held?.fill ?? 0, fresh, note: owners.length > 1 ? `held by ${owners.length}` : next === 0 ? 'next' : next > 0 ? 'free' : '' });
-      if (frame.released.includes(page)) outline(g, paint, page, [3, 3]);
-    }
-    if (frame.copied) drawWay(g, wayBetween(place, ...frame.copied), COLOURS.written, em);
-    if (at?.page !== undefined) outline(g, paint, at.page, []);
+    drawPool(g, paint, place, frame, count, size, frame.copied ? [frame.copied] : []);
+    if (at?.page !== undefined) outlinePage(g, paint, place, at.page);
     g.font = `${em}px ${paint.font}`;
     g.fillStyle = paint.text;
     const free = frame.free.join(', '), y = place.bottom + 1.35 * em;
     g.fillText(fitting(g, [`Free list, next first: ${free || 'empty'}`, `Free list, next first: ${frame.free.slice(0, 8).join(', ')}, ...`], width), 0, y);
     if (low) return;
-    bar(g, paint, place.bottom + 1.9 * em, 'Pages', [[frame.usage.used, COLOURS.V, 'used'], [frame.usage.slack, '', 'slack']]);
-    bar(g, paint, place.bottom + 3.8 * em, 'Contiguous', [[frame.usage.used, COLOURS.V, 'used'], [Math.max(frame.usage.copies, 0), COLOURS.S, 'copies'], [frame.usage.empty, '', 'empty']]);
-  };
-  const outline = (g, paint, page, dash) => {
-    const [x, y] = place.at(page);
-    g.setLineDash(dash);
-    g.strokeStyle = paint.text;
-    g.lineWidth = 2.5;
-    g.strokeRect(x, y, place.w, place.h);
-    g.setLineDash([]);
-  };
-  // Slots used, stored twice and wasted, to one scale: of pages, and of as many contiguous slots for each sequence.
-  const bar = (g, paint, y, name, parts) => {
-    const from = 7 * em, scale = (width - from - 1) / widest;
-    let x = from;
-    g.fillStyle = paint.text;
-    g.font = `600 ${em}px ${paint.font}`;
-    g.fillText(name, 0, y + 1.15 * em);
-    g.font = `${em}px ${paint.font}`;
-    for (const [slots, colour, word] of parts.filter(part => part[0])) {
-      const wide = slots * scale, text = fitting(g, [`${slots} ${word}`, String(slots)], colour ? wide - 8 : Math.max(wide, width - x - wide) - 8);
-      g.fillStyle = colour || paint.panel;
-      g.fillRect(x, y, wide, 1.6 * em);
-      g.strokeStyle = paint.border;
-      g.lineWidth = 1;
-      g.strokeRect(x + 0.5, y + 0.5, Math.max(wide - 1, 0), 1.6 * em - 1);
-      g.fillStyle = colour ? '#000' : paint.text;
-      g.fillText(text, x + 5 + (colour || g.measureText(text).width + 8 < wide ? 0 : wide), y + 1.15 * em);
-      x += wide;
-    }
+    drawUsage(g, paint, em, place.bottom + 1.9 * em, width, widest, frame.usage);
   };
 
   const describe = (at, step) => {
@@ -89,12 +54,8 @@ export default function (host, { meta }, { change }) {
       const s = frame.sequences[at.sequence], first = at.entry * size;
       return s && at.entry < s.table.length ? `entry ${at.entry} of ${s.name}: tokens ${first} to ${Math.min(first + size, s.length) - 1} lie in page ${s.table[at.entry]}` : '';
     }
-    const held = frame.pages[at.page];
-    if (!held) return `page ${at.page} is free` + (frame.free[0] === at.page ? ': the next to be taken' : '');
-    const names = held.owners.map(n => frame.sequences[n].name).join(', '), slot = at.slot, token = held.entry * size + slot;
-    const where = kv_heads ? `\nKV head 0: K from byte ${number(at.page * kv_heads * page_bytes + 16 * slot)}` : '';
-    return `page ${at.page}, slot ${slot}: ${slot < held.fill ? `token ${token} of ${names}` : `empty: slack of ${names}`}`
-      + (held.owners.length > 1 ? `\nreference count ${held.owners.length}` : '') + where;
+    const where = kv_heads && frame.pages[at.page] ? `\nKV head 0: K from byte ${number(at.page * kv_heads * page_bytes + 16 * at.slot)}` : '';
+    return tellSlot(frame, at, size) + where;
   };
   const locate = (x, y) => {
     const sequence = tables.findIndex(t => t.find(x, y) >= 0);
@@ -110,14 +71,8 @@ export default function (host, { meta }, { change }) {
     return `${frame.title}. ${frame.sentence} ${frame.sequences.map(s => `${s.name}: pages ${s.table.join(', ')}`).join('; ')}.`;
   };
 
-  const inner = element('div', { class: 'view' }), run = button('Run the kernel on this cache', () => change('view', 'walk'), { class: 'run' });
-  host.replaceChildren(inner, element('div', {}, run));
+  const inner = element('div', { class: 'view' }), run = runButton(frameAt, change);
+  host.replaceChildren(inner, element('div', {}, run.node));
   const view = canvasView(inner, { title: 'KV cache', layout, draw, locate, describe, label });
-  const able = step => {
-    run.disabled = !frameAt(step).sequences.length;
-    run.title = run.disabled ? 'It holds no sequence yet' : 'The walk through its block tables, as it stands after this event';
-  };
-  const unfollow = follow(able);
-  able(hub.step);
-  return { unmount() { unfollow(); view.unmount(); } };
+  return { unmount() { run.end(); view.unmount(); } };
 }

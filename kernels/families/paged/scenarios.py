@@ -10,22 +10,33 @@ from kernels.errors import ProblemError
 from kernels.families.paged.cache import CacheCopyProblem, CacheWriteProblem
 from kernels.families.paged.kv_cache import Change, Event, KVCache, play
 from kernels.families.paged.problem import PagedProblem
+from kernels.families.paged.serving import Step, Visit, read_visits, serve
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A history of a cache. about: what to look at. events: in order. slots: of the pool, so that the number of pages
-    follows from block_size. max_len: the slots that a server without pages would reserve for each sequence."""
+    """A history of a cache. about: what to look at. events: in order; visits: in place of events, what a scheduler
+    makes them of (serving.py). slots: of the pool, so that the number of pages follows from block_size. max_len: the
+    slots that a server without pages would reserve for each sequence."""
 
     title: str
     about: str
     events: tuple[Event, ...]
     slots: int
     max_len: int
+    visits: tuple[Visit, ...] = ()
+
+    def steps(self, block_size: int) -> tuple[Step, ...]:
+        """The scheduler's steps. ProblemError if a visit cannot be served."""
+        return serve(self.visits, self.slots // block_size, block_size)
+
+    def history(self, block_size: int) -> tuple[Event, ...]:
+        """The events, in order."""
+        return tuple(event for step in self.steps(block_size) for event in step.events) if self.visits else self.events
 
     def states(self, block_size: int) -> list[tuple[KVCache, Change | None]]:
         """[(KVCache, Change or None)] before the first event and after each."""
-        return play(self.events, self.slots // block_size, block_size)
+        return play(self.history(block_size), self.slots // block_size, block_size)
 
 
 def read_events(text: str) -> tuple[Event, ...]:
@@ -99,6 +110,36 @@ PRESETS = {
 }
 
 
+SERVED = {
+    "busy_minute": Scenario(
+        "A busy minute",
+        "Five of six requests begin with the prompt S. Each is admitted when the pages for its last token are sure to "
+        "be free, so none is thrown out.",
+        (),
+        256,
+        96,
+        read_visits("S 1 44 0, A 2 9 14 S, B 3 14 8 S, C 4 6 22 S, D 6 25 10 S, E 9 30 14, F 11 12 9 S"),
+    ),
+    "no_sharing": Scenario(
+        "The same minute, nothing shared",
+        "The same requests, each with the prompt S for itself. They need more pages, so they wait longer.",
+        (),
+        256,
+        96,
+        read_visits("A 2 53 14, B 3 58 8, C 4 50 22, D 6 69 10, E 9 30 14, F 11 56 9"),
+    ),
+    "long_prompt": Scenario(
+        "A long prompt among chats",
+        "L brings 150 tokens at once. It waits until the pool has room for all of them, and so do those behind it.",
+        (),
+        256,
+        160,
+        read_visits("A 1 20 10, B 1 35 12, C 2 10 25, L 4 150 8, D 5 12 6, E 7 18 6"),
+    ),
+}
+"""Requests that a scheduler serves: these arrive at a step, and what becomes of the cache follows."""
+
+
 def problem_at(cache: KVCache, kind: type[PagedProblem] = PagedProblem, **shape: Any) -> Any:
     """The problem, of a `kind`, of a cache as it stands; `shape` gives num_heads, head_dim and so on. ProblemError if
     the cache holds no sequence."""
@@ -151,3 +192,4 @@ def recorded_head_problems() -> Iterator[PagedProblem]:
 
 SHUFFLE_SEED = 1  # of the first shuffle
 SHOWN_PARTITION = 32  # tokens: small, so that short contexts too are cut
+SHOWN_RANGES = 4  # equal ranges of pages, for the same reason

@@ -1,0 +1,287 @@
+"""A serving scenario over a paged KV cache: requests that arrive, are prefilled, decode token by token, fork and end,
+one above the other on one axis of steps, and the pool beneath as it stands after each step.
+
+Nothing runs for it: a scheduler (kernels/families/paged/serving.py) plays the block manager. What a server without
+pages would do is the same scheduler with pages as long as the longest request.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from explainers import kv_cache, stage
+from explainers.frames import ServedVisit, ServingFrame, ServingMeta
+from explainers.glossary import count
+from explainers.tiling import listed
+from kernels.errors import ProblemError
+from kernels.families.paged.scenarios import Scenario
+from kernels.families.paged.serving import Step, without_pages
+
+
+def stage_of(scenario: Scenario, block_size: int, layout: Any) -> stage.Stage:
+    """The whole stage: a step is one of the scheduler's, the first before all of them. layout: of the cache, None where
+    no kernel can run on it."""
+    steps, played, max_len = scenario.steps(block_size), scenario.states(block_size), scenario.max_len
+    ends = ends_of(steps)
+    slot_bytes = 2 * layout.num_kv_heads * layout.page_bytes // block_size if layout else 0
+    frames = serving_frames(scenario, block_size, slot_bytes)
+    visits = visits_of(scenario, steps, played)
+    meta: ServingMeta = {
+        "frames": frames,
+        "visits": visits,
+        "size": block_size,
+        "max_len": max_len,
+        "slot_bytes": slot_bytes,
+    }
+    at_ends = [played[end] for end in ends]
+    usage = stage.chart(
+        kv_cache.usage_chart(kv_cache.usage_table(at_ends, max_len), "step"),
+        "Slots used, held in pages and reserved contiguously after each step; a rule marks the step",
+        f"After the last step. {kv_cache.usage_sentence(played[-1][0], max_len)}",
+        f"Slots after each step; contiguous: {max_len} reserved for each sequence",
+    )
+    compared = [stage.text(compared_sentence(scenario, block_size)), stage.table(requests_table(scenario, block_size))]
+    return stage.Stage(
+        headline=f"{scenario.title}. {scenario.about}",
+        frames=frames,
+        views=[stage.View("serving", "serving", "Serving", meta)],
+        state=states(steps, frames, slot_bytes),
+        tabs=[
+            stage.Tab("requests", "Requests, with and without pages", compared),
+            stage.Tab("usage", "Slots over time", [usage]),
+        ],
+        provenance=stage.Provenance(
+            "modelled",
+            "The scheduler and the block manager of kernels/families/paged, played step by step; the kernels are "
+            "handed its tables as they are. Nothing ran for this picture.",
+        ),
+        step_choice="moment",
+        step_values=ends,
+    )
+
+
+def ends_of(steps: Sequence[Step]) -> list[int]:
+    """How many events have been played before the first step, and after each."""
+    ends = [0]
+    for step in steps:
+        ends.append(ends[-1] + len(step.events))
+    return ends
+
+
+def visits_of(scenario: Scenario, steps: Sequence[Step], played: kv_cache.States) -> list[ServedVisit]:
+    """Every request with the steps in which its phases begin and end, in the order of the scenario."""
+    colours = {key[0]: colour for key, colour in kv_cache.sequence_colours(played).items()}
+    prompts = {visit.name: visit.prompt for visit in scenario.visits}
+    found: list[ServedVisit] = []
+    for visit in scenario.visits:
+        start = next(step.number for step in steps if visit.name in step.prefilled)
+        found.append(
+            {
+                "name": visit.name,
+                "colour": colours[visit.name],
+                "arrives": visit.arrives,
+                "start": start,
+                "end": start + visit.answer,
+                "gone": next((step.number for step in steps if visit.name in step.freed), None),
+                "prompt": visit.prompt,
+                "answer": visit.answer,
+                "shared": prompts.get(visit.parent, 0),
+                "parent": visit.parent,
+            }
+        )
+    return found
+
+
+def serving_frames(scenario: Scenario, block_size: int, slot_bytes: int) -> list[ServingFrame]:
+    """One frame before the first step and one after each."""
+    steps, played = scenario.steps(block_size), scenario.states(block_size)
+    ends, colours = ends_of(steps), kv_cache.sequence_colours(played)
+    frames, group = [_frame(None, played[0][0], [], scenario, colours, slot_bytes, 0)], 0
+    for step, begin, end in zip(steps, ends, ends[1:]):
+        group += bool(step.freed or step.prefilled)
+        frames.append(_frame(step, played[end][0], played[begin : end + 1], scenario, colours, slot_bytes, group))
+    return frames
+
+
+def _frame(
+    step: Step | None, cache: Any, within: Any, scenario: Scenario, colours: dict, slot_bytes: int, group: int
+) -> ServingFrame:
+    """within: the states from the step's beginning to its end, with the change that led to each."""
+    changes = [change for _, change in within[1:]]
+    return {
+        "tile": group,
+        "title": f"Step {step.number}" if step else "Before the first step",
+        "phase": "step",
+        "sentence": step_sentence(step, within, scenario) if step else _beginning(scenario, cache),
+        **kv_cache.held(cache, colours),
+        "new": [slot for change in changes for _, slot in change.written],
+        "copied": [change.copied for change in changes if change.copied],
+        "released": [page for change in changes for page in change.released if page in cache.free],
+        "usage": cache.usage(scenario.max_len),
+        "waste": waste_sentence(cache, scenario.max_len, slot_bytes),
+        "waiting": step.waiting if step else (),
+    }
+
+
+def _beginning(scenario: Scenario, cache: Any) -> str:
+    return (
+        f"The pool has {count(cache.num_blocks, 'page')} of {cache.block_size} slots, all free, and "
+        f"{count(len(scenario.visits), 'request')} will come. A server that reserves {scenario.max_len} slots for each "
+        f"has room for {_at_once(scenario, cache)} of them at once."
+    )
+
+
+def _at_once(scenario: Scenario, cache: Any) -> int:
+    """How many sequences a server without pages can hold in the same slots."""
+    return cache.num_blocks * cache.block_size // scenario.max_len
+
+
+# ---- sentences ----
+
+
+def step_sentence(step: Step, within: Any, scenario: Scenario) -> str:
+    """What a step did: who ended, who wrote a token, who was prefilled, who waits. within: as _frame takes it."""
+    said = [
+        *_ended(step, within),
+        *_decoded(step, within),
+        *(_prefilled(name, step, within, scenario) for name in step.prefilled),
+        *_waits(step),
+    ]
+    return " ".join(said) if said else "Nobody is here yet."
+
+
+def _ended(step: Step, within: Any) -> list[str]:
+    said = []
+    for name in step.freed:
+        change = next(c for _, c in within[1:] if c.event.action == "free" and c.event.name == name)
+        before = within[0][0].find(name)
+        kept = [page for page in before.table if page not in change.released]
+        go = f"{kv_cache.pages_said(change.released)} {'is' if len(change.released) == 1 else 'are'} free"
+        stays = f"{kv_cache.pages_said(kept)} {'stays' if len(kept) == 1 else 'stay'} with others"
+        parts = [part for part, there in ((go, change.released), (stays, kept)) if there]
+        said.append(f"{name} has ended: {'; '.join(parts)}.")
+    return said
+
+
+def _decoded(step: Step, within: Any) -> list[str]:
+    if not step.decoded:
+        return []
+    taken = []
+    for _, change in within[1:]:
+        if change.event.name in step.decoded and change.event.tokens == 1 and change.allocated:
+            name, page = change.event.name, change.allocated[0][1]
+            copied = f" and copies page {change.copied[0]}, which it shares, into it" if change.copied else ""
+            taken.append(f"{name} takes page {page}{copied}")
+    writes = "writes" if len(step.decoded) == 1 else "write"
+    each = " each" if len(step.decoded) > 1 else ""
+    return [f"{listed(list(step.decoded))} {writes} a token{each}" + (f"; {listed(taken)}." if taken else ".")]
+
+
+def _prefilled(name: str, step: Step, within: Any, scenario: Scenario) -> str:
+    visit = next(v for v in scenario.visits if v.name == name)
+    change = next(c for _, c in within[1:] if c.event.name == name and c.written)
+    waited, pages = step.number - visit.arrives, [page for _, page in change.allocated]
+    after = f", after {count(waited, 'step')} of waiting," if waited else ""
+    begins = ""
+    if visit.parent:
+        fork = next(c for _, c in within[1:] if c.event.action == "fork" and c.event.name == name)
+        shared = [page for page in fork.shared if not change.copied or page != change.copied[0]]
+        copied = f"; page {change.copied[0]}, not full, is copied to {change.copied[1]}" if change.copied else ""
+        shares = f" and shares its {kv_cache.pages_said(shared)}" if shared else ""
+        begins = f" begins with {visit.parent}{shares}{copied}. It"
+    taken = f" in {kv_cache.pages_said(pages)}" if pages else " in slots that were left"
+    return f"{name}{after}{begins} is prefilled: {count(visit.prompt, 'token')} at once,{taken}."
+
+
+def _waits(step: Step) -> list[str]:
+    if not step.waiting:
+        return []
+    rest = step.waiting[1:]
+    behind = f" Behind it {'waits' if len(rest) == 1 else 'wait'} {listed(list(rest))}." if rest else ""
+    sure = "none is" if not step.sure else "1 is" if step.sure == 1 else f"{step.sure} are"
+    return [
+        f"{step.waiting[0]} waits: it may come to need {count(step.needed, 'page')}, and {sure} sure to be "
+        f"free.{behind}"
+    ]
+
+
+def waste_sentence(cache: Any, max_len: int, slot_bytes: int) -> str:
+    """The waste of both ways with their numbers, in slots and in bytes of K and V."""
+    usage = cache.usage(max_len)
+    if not usage["held"]:
+        return kv_cache.usage_sentence(cache, max_len)
+    slack = f" The slack is {usage['slack'] * slot_bytes:,} bytes of K and V" if slot_bytes else ""
+    empty = f", the empty slots would be {usage['empty'] * slot_bytes:,}." if slot_bytes else ""
+    return kv_cache.usage_sentence(cache, max_len) + slack + empty
+
+
+# ---- strip and tables ----
+
+
+def states(steps: Sequence[Step], frames: Sequence[ServingFrame], slot_bytes: int) -> list[stage.State]:
+    """The strip: tokens written in the step by phase, slack in slots and bytes, slots that would be reserved, free
+    pages."""
+    decoded = [0, *(len(step.decoded) for step in steps)]
+    prefilled = [len(frame["new"]) - tokens for frame, tokens in zip(frames, decoded)]
+    free = [len(frame["free"]) for frame in frames]
+    usage = [frame["usage"] for frame in frames]
+    bytes_ = [stage.State("slack", [u["slack"] * slot_bytes for u in usage], "B")] if slot_bytes else []
+    return [
+        stage.State("tokens prefilled", prefilled),
+        stage.State("tokens decoded", decoded),
+        stage.State("slack slots", [u["slack"] for u in usage]),
+        *bytes_,
+        stage.State("held in pages", [u["held"] for u in usage]),
+        stage.State("reserved contiguously", [u["reserved"] for u in usage]),
+        stage.State("free pages", free, of=free[0]),
+    ]
+
+
+def requests_table(scenario: Scenario, block_size: int) -> pd.DataFrame:
+    """A row for each request: its tokens, when it came, and when it was prefilled with pages and without."""
+    steps = scenario.steps(block_size)
+    other = _prefilled_at(_contiguous(scenario) or ())
+    rows = []
+    for visit in scenario.visits:
+        start = _prefilled_at(steps)[visit.name]
+        rows.append(
+            {
+                "request": visit.name,
+                "begins with": visit.parent,
+                "prompt": visit.prompt,
+                "answer": visit.answer,
+                "arrives at step": visit.arrives,
+                "prefilled at step": start,
+                "waits": start - visit.arrives,
+                "prefilled without pages": other.get(visit.name),
+                "waits without pages": other[visit.name] - visit.arrives if visit.name in other else None,
+            }
+        )
+    return pd.DataFrame(rows).convert_dtypes()
+
+
+def compared_sentence(scenario: Scenario, block_size: int) -> str:
+    """How many steps the requests take with pages, and on a server that reserves contiguous slots."""
+    steps, other = scenario.steps(block_size), _contiguous(scenario)
+    most = max(len(cache.sequences) for cache, _ in scenario.states(block_size))
+    pages = f"With pages the last token is written in step {len(steps)}, and up to {most} sequences are there at once."
+    if other is None:
+        return f"{pages} Without pages they cannot all be served in this pool."
+    return (
+        f"{pages} A server that gives each {scenario.max_len} neighbouring slots for itself, and shares none, has room "
+        f"for {scenario.slots // scenario.max_len} at once: the same scheduler then writes the last token in step "
+        f"{len(other)}."
+    )
+
+
+def _contiguous(scenario: Scenario) -> tuple[Step, ...] | None:
+    """The steps of a server without pages; None where it cannot serve these requests."""
+    try:
+        return without_pages(scenario.visits, scenario.slots, scenario.max_len)
+    except ProblemError:
+        return None
+
+
+def _prefilled_at(steps: Sequence[Step]) -> dict[str, int]:
+    return {name: step.number for step in steps for name in step.prefilled}

@@ -1,0 +1,181 @@
+"""A scheduler for a paged KV cache: requests arrive, are prefilled, decode a token in each step, and are freed.
+
+In each step, in this order: what is finished is freed; every running sequence writes one token (decode); requests that
+wait are admitted in the order in which they came, each with all its prompt's tokens at once (prefill). Continuous
+batching as of Yu et al. 2022, "Orca", OSDI; without the preemption of Kwon et al. 2023, arXiv:2309.06180: a request is
+admitted only when the pages for its last token are sure to be free. A step is a turn of the scheduler, not a time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from kernels.core.fields import quoted
+from kernels.errors import ProblemError
+from kernels.families.paged.kv_cache import Event, KVCache, Sequence
+
+MOST_VISITS, MOST_STEPS, MOST_EVENTS = 12, 120, 500
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A request. arrives: the step in which it comes, from 1. prompt: its tokens, written at once. answer: the tokens
+    that it then writes, one in each step; 0 for a prefix, which stays while requests that begin with it are to come.
+    parent: the prefix that it begins with, and shares the pages of."""
+
+    name: str
+    arrives: int
+    prompt: int
+    answer: int
+    parent: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happens in a step. events: in order. freed, decoded, prefilled: the names, in order. waiting: who has come
+    and is not admitted. needed: pages that the first of them may come to need; sure: free ones that nobody who runs may
+    come to need."""
+
+    number: int
+    events: tuple[Event, ...]
+    freed: tuple[str, ...]
+    decoded: tuple[str, ...]
+    prefilled: tuple[str, ...]
+    waiting: tuple[str, ...]
+    needed: int
+    sure: int
+
+
+def read_visits(text: str) -> tuple[Visit, ...]:
+    """Visits from text such as "S 1 44 0, A 2 9 14 S": NAME ARRIVES PROMPT ANSWER and perhaps the name of its prefix.
+    ProblemError names the one that is not understood or cannot be."""
+    visits: dict[str, Visit] = {}
+    for number, part in enumerate((p.strip() for p in text.split(",")), 1):
+        match part.split():
+            case [name, a, p, n, *parent] if len(parent) < 2 and all(t.isdecimal() and len(t) < 5 for t in (a, p, n)):
+                visit = Visit(name, int(a), int(p), int(n), "".join(parent))
+            case _:
+                raise ProblemError(
+                    f"Request {number} is {quoted(part)}; it must be NAME ARRIVES PROMPT ANSWER, or NAME ARRIVES "
+                    "PROMPT ANSWER PREFIX."
+                )
+        _check(number, visit, visits)
+        visits[name] = visit
+    if len(visits) > MOST_VISITS:
+        raise ProblemError(f"requests are {len(visits)}; at most {MOST_VISITS} can be served. Leave some out.")
+    return tuple(visits.values())
+
+
+def _check(number: int, visit: Visit, before: Mapping[str, Visit]) -> None:
+    """ProblemError if a visit cannot be, after these."""
+    if not visit.name.isalnum() or len(visit.name) > 12 or visit.name in before:
+        raise ProblemError(
+            f"Request {number} is called {quoted(visit.name)}; a name is 1 to 12 letters and digits, and no other's."
+        )
+    if visit.arrives < 1 or visit.prompt < 1:
+        raise ProblemError(f"{visit.name} arrives at step {visit.arrives} with {visit.prompt} tokens; both begin at 1.")
+    parent = before.get(visit.parent)
+    if visit.parent and (parent is None or parent.answer or parent.arrives > visit.arrives):
+        raise ProblemError(
+            f"{visit.name} begins with {quoted(visit.parent)}; it must be a request listed before it that has no "
+            "answer and arrives no later."
+        )
+
+
+def write_visits(visits: tuple[Visit, ...]) -> str:
+    """The visits as read_visits reads them."""
+    return ", ".join(f"{v.name} {v.arrives} {v.prompt} {v.answer} {v.parent}".strip() for v in visits)
+
+
+def without_pages(visits: tuple[Visit, ...], slots: int, max_len: int) -> tuple[Step, ...]:
+    """The same requests, each of which is given max_len neighbouring slots for itself: pages of max_len slots, and no
+    page shared. ProblemError as of `serve`."""
+    prefixes = {visit.name: visit.prompt for visit in visits if not visit.answer}
+    alone = [replace(v, prompt=v.prompt + prefixes.get(v.parent, 0), parent="") for v in visits if v.answer]
+    return serve(tuple(alone), slots // max_len, max_len)
+
+
+@lru_cache(maxsize=64)
+def serve(visits: tuple[Visit, ...], num_blocks: int, block_size: int) -> tuple[Step, ...]:
+    """The steps, up to that in which the last token is written: who is still there then stays. ProblemError if a
+    request needs more pages than the pool can ever give it, or if it takes more than MOST_STEPS steps."""
+    server = _Server(KVCache(num_blocks, block_size), sorted(visits, key=lambda v: v.arrives))
+    while server.unfinished:
+        server.step()
+        if len(server.steps) > MOST_STEPS or sum(len(step.events) for step in server.steps) > MOST_EVENTS:
+            raise ProblemError(
+                f"These requests take more than {MOST_STEPS} steps or {MOST_EVENTS} events. Let them arrive earlier, "
+                "or write fewer tokens."
+            )
+    return tuple(server.steps)
+
+
+class _Server:
+    """The cache and who is where in it, between two steps."""
+
+    def __init__(self, cache: KVCache, visits: list[Visit]) -> None:
+        self.cache, self.visits, self.steps = cache, visits, []  # type: ignore[var-annotated]
+        self.left: dict[str, int] = {}  # of each admitted one the tokens that it has still to write
+        self.to_come = list(visits)  # not yet admitted, in the order of their arrival
+
+    @property
+    def unfinished(self) -> bool:
+        return bool(self.to_come) or any(self.left.values())
+
+    def step(self) -> None:
+        number, events = len(self.steps) + 1, []
+        freed = [name for name in self.left if self._done(name)]
+        for name in freed:
+            events.append(self._play(Event("free", name)))
+            del self.left[name]
+        decoded = [name for name, left in self.left.items() if left]
+        for name in decoded:
+            events.append(self._play(Event("append", name, 1)))
+            self.left[name] -= 1
+        prefilled = []
+        while self.to_come and self.to_come[0].arrives <= number and self._fits(self.to_come[0]):
+            visit = self.to_come.pop(0)
+            if visit.parent:
+                events.append(self._play(Event("fork", visit.name, parent=visit.parent)))
+            self.left[visit.name] = visit.answer
+            events.append(self._play(Event("append" if visit.parent else "add", visit.name, visit.prompt)))
+            prefilled.append(visit.name)
+        waiting = [visit for visit in self.to_come if visit.arrives <= number]
+        needed = self._needs(waiting[0]) if waiting else 0
+        names = (tuple(freed), tuple(decoded), tuple(prefilled), tuple(visit.name for visit in waiting))
+        self.steps.append(Step(number, tuple(events), *names, needed, self._sure))
+
+    def _play(self, event: Event) -> Event:
+        self.cache = self.cache.apply(event)[0]
+        return event
+
+    def _done(self, name: str) -> bool:
+        """Whether it has nothing left to write, and is no prefix of one that is to come."""
+        return not self.left[name] and all(visit.parent != name for visit in self.to_come)
+
+    def _fits(self, visit: Visit) -> bool:
+        if not self.left and self._needs(visit) > len(self.cache.free):
+            raise ProblemError(
+                f"{visit.name} needs {self._needs(visit)} pages of {self.cache.block_size} slots, and the pool has "
+                f"{self.cache.num_blocks}. Choose a larger pool, or fewer tokens."
+            )
+        return self._needs(visit) <= self._sure
+
+    def _needs(self, visit: Visit) -> int:
+        """Pages that a visit may take up to its last token: all but the full ones that it shares."""
+        shared = len(self.cache.find(visit.parent).tokens) if visit.parent else 0
+        return self._pages(shared + visit.prompt + visit.answer) - shared // self.cache.block_size
+
+    def _pages(self, tokens: int) -> int:
+        return -(-tokens // self.cache.block_size)
+
+    @property
+    def _sure(self) -> int:
+        """Free pages that nobody who is admitted may come to need, were every shared page copied by each."""
+        return len(self.cache.free) - sum(self._still(self.cache.find(name), left) for name, left in self.left.items())
+
+    def _still(self, sequence: Sequence, left: int) -> int:
+        """Pages that an admitted one may still take."""
+        partial = len(sequence.tokens) % self.cache.block_size > 0
+        copies = left > 0 and partial and self.cache.ref_counts[sequence.table[-1]] > 1
+        return self._pages(len(sequence.tokens) + left) - len(sequence.table) + copies

@@ -1,0 +1,105 @@
+"""What the serving picture says, recomputed from the block manager's own states."""
+
+import json
+
+import pytest
+
+from explainers import kv_cache, questions, serving, stage
+from kernels.families.paged.scenarios import SERVED, problem_at
+from kernels.families.paged.serving import without_pages
+
+
+def layout_of(scenario, block_size=16, **shape):
+    return problem_at(scenario.states(block_size)[-1][0], **shape).layout
+
+
+@pytest.mark.parametrize("block_size", [8, 16, 32])
+@pytest.mark.parametrize("scenario", SERVED.values(), ids=SERVED)
+def test_every_step_shows_the_cache_as_it_stands_then(scenario, block_size):
+    made = serving.stage_of(scenario, block_size, layout_of(scenario, block_size))
+    steps, played, ends = scenario.steps(block_size), scenario.states(block_size), list(made.step_values)
+    assert made.step_choice == "moment" and ends[-1] == len(played) - 1 and len(made.frames) == len(steps) + 1
+    for frame, end in zip(made.frames, ends):
+        cache = played[end][0]
+        assert {s["name"]: s["table"] for s in frame["sequences"]} == {s.name: s.table for s in cache.sequences}
+        assert set(frame["pages"]) | set(frame["free"]) == set(range(cache.num_blocks))
+        assert frame["usage"] == cache.usage(scenario.max_len)
+        slack = sum(block_size - page["fill"] for page in frame["pages"].values())
+        assert slack == frame["usage"]["slack"]
+    strip = {(state.name, state.unit): list(state.values) for state in made.state}
+    token = 2 * 2 * 64 * 4  # K and V of two KV heads in fp32
+    assert strip["slack", "B"] == [frame["usage"]["slack"] * token for frame in made.frames]
+    written = [p + d for p, d in zip(strip["tokens prefilled", ""], strip["tokens decoded", ""])]
+    assert written == [len(frame["new"]) for frame in made.frames]
+    assert strip["tokens decoded", ""][1:] == [len(step.decoded) for step in steps]
+    json.dumps(stage.decode(stage.encode(made)))
+
+
+def test_the_sentences_say_what_happened_with_its_numbers():
+    scenario = SERVED["busy_minute"]
+    said = [frame["sentence"] for frame in serving.serving_frames(scenario, 16, 1024)]
+    assert said[0].endswith(
+        "7 requests will come. A server that reserves 96 slots for each has room for 2 of them at once."
+    )
+    assert said[1] == "S is prefilled: 44 tokens at once, in pages 0 to 2."
+    assert said[2] == (
+        "A begins with S and shares its pages 0, 1; page 2, not full, is copied to 3. It is prefilled: 9 tokens at "
+        "once, in pages 3, 4."
+    )
+    assert said[12] == (
+        "B has ended: pages 5, 6, 12 are free; pages 0, 1 stay with others. A, C and D write a token each. E, after 3 "
+        "steps of waiting, is prefilled: 30 tokens at once, in pages 13, 14. F waits: it may come to need 3 pages, and "
+        "1 is sure to be free."
+    )
+    assert said[15].startswith("A, C, D and E write a token each; E takes page 5.")
+    assert "Behind it wait D and E." in serving.serving_frames(SERVED["long_prompt"], 16, 0)[7]["sentence"]
+
+
+def test_the_waste_is_told_in_slots_and_bytes():
+    scenario = SERVED["busy_minute"]
+    cache = scenario.states(16)[-1][0]
+    said = serving.waste_sentence(cache, 96, 1024)
+    usage = cache.usage(96)
+    assert said.startswith(kv_cache.usage_sentence(cache, 96))
+    assert f"The slack is {usage['slack'] * 1024:,} bytes of K and V, the empty slots would be" in said
+    assert f"{usage['empty'] * 1024:,}." in said
+    assert serving.waste_sentence(scenario.states(16)[0][0], 96, 1024) == "Nothing is held yet."
+
+
+def test_the_phases_of_a_request_are_those_of_the_scheduler():
+    scenario = SERVED["busy_minute"]
+    steps, played = scenario.steps(16), scenario.states(16)
+    by_name = {visit["name"]: visit for visit in serving.visits_of(scenario, steps, played)}
+    for step in steps:
+        for name, visit in by_name.items():
+            assert (visit["start"] == step.number) == (name in step.prefilled)
+            assert (visit["start"] < step.number <= visit["end"]) == (name in step.decoded)
+            assert (visit["arrives"] <= step.number < visit["start"]) == (name in step.waiting)
+            assert (visit["gone"] == step.number) == (name in step.freed)
+    assert (by_name["A"]["shared"], by_name["E"]["shared"]) == (44, 0)
+    assert len({visit["colour"] for visit in by_name.values()}) == 7
+
+
+def test_pages_are_compared_with_a_server_that_has_none():
+    scenario = SERVED["busy_minute"]
+    table = serving.requests_table(scenario, 16).set_index("request")
+    other = without_pages(scenario.visits, scenario.slots, scenario.max_len)
+    for visit in scenario.visits[1:]:
+        start = next(step.number for step in other if visit.name in step.prefilled)
+        assert table.loc[visit.name, "waits without pages"] == start - visit.arrives
+        assert table.loc[visit.name, "waits"] == table.loc[visit.name, "prefilled at step"] - visit.arrives
+    said = serving.compared_sentence(scenario, 16)
+    assert f"written in step {len(scenario.steps(16))}," in said and f"last token in step {len(other)}." in said
+
+
+@pytest.mark.parametrize("scenario", SERVED.values(), ids=SERVED)
+def test_the_questions_keys_are_the_caches_numbers(scenario):
+    made = serving.stage_of(scenario, 16, None)
+    asked = {q.id: q for q in questions.serving(made)}
+    assert len(asked) >= 2
+    number = {id: int(q.options[q.answer].split()[0]) for id, q in asked.items()}
+    assert number["written"] == len(made.frames[asked["written"].step]["new"])
+    assert number["at_once"] == scenario.slots // scenario.max_len
+    if "last_page" in number:
+        empty = [len(s["table"]) * 16 - s["length"] for s in made.frames[-1]["sequences"]]
+        assert number["last_page"] == max(empty)
