@@ -70,6 +70,15 @@ TERMS = {
     "whichever is lower.",
     "RMS": "Root mean square: the square root of the mean of the squares, so the typical size of what may be of "
     "either sign.",
+    "block mask": "A mask as blocks of queries by keys: each is full, partial or skipped, and each query block has a "
+    "list of the key blocks that it meets.",
+    "partial block": "A block of a mask of which some pairs are seen and some hidden: it is loaded and multiplied "
+    "whole, then masked.",
+    "CSR": "Compressed sparse rows: all rows' lists of keys one after another (indices), and where each row's begins "
+    "(indptr).",
+    "attention sink": "A token that all queries see, or a logit of the head that counts in every row's sum: it takes "
+    "the weight that no key deserves.",
+    "density": "The share of all pairs of a query and a key that the mask shows.",
     "causal": "Each query sees only the keys up to its own position.",
 }
 

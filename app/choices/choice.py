@@ -33,6 +33,9 @@ class Choice:
             if self.check:
                 self.check(value)
             return value
+        if self.nested and isinstance(value, str):  # a row between two others may be empty
+            rows = value.rstrip("; ").split(";")
+            value = [row.split(",") if row.strip() else () for row in rows] if any(rows) else ()
         limits = {"allowed": self.allowed, "low": self.low, "high": self.high, "nested": self.nested}
         return check_value(name, value, self.begin, limits)
 

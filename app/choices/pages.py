@@ -3,7 +3,19 @@ named here: a story says which it can show (explainers.stories)."""
 
 from dataclasses import replace
 
-from app.choices import cache, compared, items, levels, lines, pipelines, places, products, timelines, times
+from app.choices import (
+    cache,
+    compared,
+    items,
+    levels,
+    lines,
+    masks,
+    pipelines,
+    places,
+    products,
+    timelines,
+    times,
+)
 from app.choices.asked import BACKEND, Asked
 from app.choices.choice import Choice
 from explainers import (
@@ -13,7 +25,9 @@ from explainers import (
     compare,
     generic,
     online_softmax,
+    page_reads,
     precision,
+    sparsity,
     stories,
     tensor_cores,
     threads,
@@ -25,7 +39,6 @@ from kernels.catalog import KERNELS
 from kernels.core.spec import KernelSpec
 
 SMALL = {"BLOCK_Q": 16, "BLOCK_KV": 16}  # rows and keys of a tile to begin with: a small problem then has several tiles
-    page_reads,
 LARGE = {"seq_len": 4096, "head_dim": 64, "num_heads": 8}  # enough blocks to fill a GPU
 ARCHES = tuple(f"{arch}a" if arch in ("sm_90", "sm_100", "sm_120") else arch for arch in MACHINES)
 MODES = tuple(mode.value for mode in Mode)
@@ -62,6 +75,10 @@ PRECISION = replace(
     own=places.WHOLE_TILE,
     begin={**SMALL, "head_dim": 64, "num_heads": 1},  # which every type has; of four kernels one head is traced
 )
+# The kernels whose reads of a page are counted: they solve a problem that a cache can be made into.
+PAGE_READERS = tuple(
+    spec for spec in stories.accepting(page_reads).values() if issubclass(spec.problem_type, _WALKED.problem_type)
+)
 BLOCK_TABLE = Asked(
     {name: spec for name, spec in stories.accepting(block_table).items() if spec.problem_type is _WALKED.problem_type},
     (_WALKED.name,),
@@ -72,13 +89,17 @@ BLOCK_TABLE = Asked(
     recorded=False,
     settle=cache.settle,
 )
+SPARSITY = Asked(
+    stories.accepting(sparsity),
+    (stories.first(sparsity).name,),
+    own=masks.OWN,
+    begin_of=masks.beginning,
+    one_what_if=True,
+    settle=masks.settle,
+)
 
 
 def banks_view(asked: Asked, state: dict) -> list[str]:
-# The kernels whose reads of a page are counted: they solve a problem that a cache can be made into.
-PAGE_READERS = tuple(
-    spec for spec in stories.accepting(page_reads).values() if issubclass(spec.problem_type, _WALKED.problem_type)
-)
     """Every kernel; where padding is the subject, those that can pad."""
     return [name for name, spec in asked.kernels.items() if state["view"] == "lab" or bank_conflicts.pads(spec)]
 

@@ -1,5 +1,5 @@
-"""The stories, in the order of the course. STORIES: path -> Story; the first twelve after the start are its stops, the
-others stand beside it."""
+"""The stories, in the order of the course. STORIES: path -> Story; the first thirteen after the start are its stops,
+the others stand beside it."""
 
 from functools import cache
 from typing import Any
@@ -19,6 +19,7 @@ from app.stories import (
     precision,
     registers,
     source,
+    sparsity,
     start,
     tensor_cores,
     tiling,
@@ -34,6 +35,7 @@ COURSE = (
     block_table,
     bank_conflicts,
     tensor_cores,
+    sparsity,
     *((pipeline,) if PIPELINE.kernels else ()),  # where one is recorded
     precision,
     coalescing,

@@ -181,6 +181,7 @@ def test_the_rail_has_the_stops_of_the_course_in_order_and_what_stands_beside_th
         "block_table",
         "bank_conflicts",
         "tensor_cores",
+        "sparsity",
         "pipeline",
         "precision",
         "coalescing",

@@ -1,0 +1,65 @@
+"""Sparsity: a mask as blocks, the list that a block of queries walks, and what skipping saves and costs."""
+
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from app import estimates, measuring, running, tabs, times
+from app.choices import State, masks
+from app.choices.pages import SPARSITY
+from app.story import Story
+from explainers import sparsity, sparsity_ledger
+from explainers.stage import Block, Stage
+from kernels.core.request import Request
+
+
+@dataclass(frozen=True)
+class Walked:
+    """A row of the query block that the request traces; row: counted in its head."""
+
+    request: Request
+    row: int
+
+
+def what(state: State, backend: str) -> Walked:
+    request = masks.request(SPARSITY, state, backend)
+    return Walked(request, sparsity.place_of(request).first + state["row"])
+
+
+def make(what: Walked) -> Stage:
+    run = running.run(what.request)
+    made = sparsity.stage_of(run, what.row, running.provenance(run))
+    summary, tone = running.broken(run)
+    said = sparsity_ledger.summary(sparsity_ledger.ledger(run))
+    return replace(made, summary=" ".join(filter(None, [summary, said])), tone=tone or made.tone)
+
+
+def ledger_tab(what: Walked) -> list[Block]:
+    """What is executed, masked and skipped, over the whole run; counted beside what the lists say; times."""
+    run = running.run(what.request)
+    return sparsity_ledger.ledger_blocks(run, running.traffic(what.request), _times())
+
+
+def elements_tab(what: Walked) -> list[Block]:
+    """The same mask as lists of keys and as blocks of several sizes."""
+    return sparsity_ledger.element_blocks(running.run(what.request), _times())
+
+
+def _times() -> pd.DataFrame:
+    """What is recorded; a worker knows nothing of what is measured meanwhile."""
+    return times.known((), measuring.Now()).table
+
+
+STORY = Story(
+    path="sparsity",
+    title="Sparsity",
+    look="Follow a block of queries through its list: what is not on it is never loaded, what is partial is computed "
+    "whole and then masked. Draw a mask of your own, and look at what each hidden pair still costs.",
+    asked=SPARSITY,
+    what=what,
+    make=make,
+    launches={"ledger": lambda what: estimates.traffic([what.request])},
+    parts={"ledger": ledger_tab, "elements": elements_tab, **tabs.PARTS},
+    narrowed=masks.narrowed,
+    changed=masks.changed,
+)
