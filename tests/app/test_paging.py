@@ -111,3 +111,59 @@ def test_every_view_that_runs_a_kernel_has_its_threads(view, pictures):
     for own in (v.meta for v in made.views if v.kind == "threads" and v.meta.get("clock")):
         assert len(own["frames"]) == len(own["moments"])
         assert not lit or all(lit & set(frame) for frame in own["frames"])
+
+
+def test_serving_opens_before_its_first_step_and_takes_its_moment_to_the_walk():
+    asked = ask(view="serving")
+    assert (asked.link["scenario"], asked.link["moment"]) == ("busy_minute", "0") and not asked.told
+    made = STORY.make(asked.what)
+    assert [v.id for v in made.views] == ["serving"] and len(made.questions) >= 2
+    moment = made.step_values[12]
+    walked = ask(("view", "walk"), view="serving", scenario="busy_minute", moment=str(moment))
+    names = {s["name"] for s in made.frames[12]["sequences"]}
+    assert set(walked.what.names) == names and walked.link["moment"] == str(moment)
+
+
+def test_serving_by_the_menu_takes_a_scenario_that_is_served_and_a_link_is_told_why():
+    assert ask(("view", "serving"), view="walk", scenario="churn").link["scenario"] == "busy_minute"
+    (told,) = ask(view="serving", scenario="churn").told
+    assert told == "scenario is churn; what is served is one of busy_minute, no_sharing, long_prompt, requests."
+
+
+def test_requests_of_ones_own_are_served_and_refused_in_words():
+    asked = ask(("scenario", "requests"), view="cache")
+    assert asked.link["view"] == "serving" and asked.what.scenario.max_len == 40 + 10 + 6
+    link = {"view": "serving", "scenario": "requests"}
+    grown = ask(("requests", "A 1 20 4, B 2 40 9"), **link)
+    assert not grown.refused and [v.name for v in grown.what.scenario.visits] == ["A", "B"]
+    for text, words in (("A 1 20", "it must be NAME ARRIVES PROMPT ANSWER"), ("A 1 900 4", "A needs 57 pages")):
+        refused = ask(("requests", text), **link)
+        assert words in refused.refused["requests"] and refused.what == ask(**link).what
+
+
+def test_a_smaller_pool_that_the_requests_do_not_fit_is_refused():
+    refused = ask(("num_blocks", "2"), view="serving", scenario="requests", num_blocks="16")
+    assert "needs" in refused.refused["num_blocks"] and refused.link["num_blocks"] == "16"
+
+
+def test_reads_are_of_a_type_that_every_kernel_takes_and_who_is_not_there_is_told():
+    asked = ask(view="reads")
+    assert {request.problem.dtype for request in asked.what.requests} == {"float16"} and not asked.told
+    made = STORY.make(asked.what)
+    assert len(made.questions) >= 2 and len(made.frames) == len(asked.what.requests)
+    absent = [block["text"] for block in made.tabs[0].blocks if block["kind"] == "text"][1:]
+    assert [text.split(" ")[0] for text in absent] == ["paged_cascade"] and "No two neighbours" in absent[0]
+    told = ask(view="reads", dtype="float32").told
+    assert told == ["dtype is float32; here it is float16, which all these kernels take."]
+
+
+def test_reads_show_what_is_recorded_and_what_is_served_is_not(recordings):
+    cpu = ask(view="heads", scenario="two_chats").what.requests
+    for request in cpu:
+        recordings(request.kernel.name, request.problem, request.settings)
+    asked = ask(view="reads", scenario="two_chats", backend="recorded")
+    made = STORY.make(asked.what)
+    assert len(made.frames) == len(cpu) and made.provenance.label == "recorded"
+    said = "What is served is not recorded. Choose another scenario, or another backend."
+    assert ask(view="walk", scenario="busy_minute", backend="recorded").error == said
+    assert not ask(view="serving", scenario="busy_minute", backend="recorded").error

@@ -42,7 +42,7 @@ def lit(page):
     return sorted(place for pane in read(page)["lit"] for place in pane)
 
 
-def point_at(page, view, **what):
+def point_at(page, view, /, **what):
     """The middle, on the page, of what the view of that title draws. what: as `locate` of the view says it, such as
     tensor="Q", query=3, dim=5."""
     found = page.evaluate("([view, what]) => window.__warpglass.where(view, what)", [view, what])
@@ -56,7 +56,7 @@ def tip(page):
     return page.locator(".tip:not([hidden])").inner_text()
 
 
-def hover(page, view, **what):
+def hover(page, view, /, **what):
     """What the tip says with the pointer there."""
     page.mouse.move(*point_at(page, view, **what))
     return tip(page)

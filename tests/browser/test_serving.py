@@ -1,0 +1,134 @@
+"""Requests that are served, and who reads a page, in a real Chromium: gone to by the menu, stepped by the keys, and
+read off canvas, strip and tab; every number is recomputed from the scheduler, the block manager or a trace."""
+
+import re
+
+import pytest
+from browser.conftest import shown
+from browser.stepping import asked, choose, count, go_to, hover, point_at, press, read, sentence, step_of
+from playwright.sync_api import expect
+
+from explainers import page_reads, serving
+from kernels.catalog import KERNELS
+from kernels.core.request import Request, Scope
+from kernels.families.paged.scenarios import PRESETS, SERVED, problem_at
+from kernels.run import execute
+
+MINUTE = SERVED["busy_minute"]
+TOKEN = 2 * 2 * 64 * 4  # bytes of K and V of a token: two KV heads of 64 numbers in fp32
+
+
+def look_at(page, view):
+    """By the menu."""
+    before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
+    page.locator('.wg .toolbar [data-name="view"]').click()
+    page.locator(f'.wg .toolbar [data-choice="view={view}"]').click()
+    shown(page, other=before)
+    page.evaluate("document.activeElement.blur()")
+
+
+def bytes_in(text):
+    return int(re.search(r"([\d,]+) B\b|([\d,]+) bytes", text)[0].split(" ")[0].replace(",", ""))
+
+
+def test_a_busy_minute_is_stepped_and_its_waste_is_that_of_the_block_manager(visit):
+    page = visit("/block_table?backend=cpu")
+    look_at(page, "serving")
+    assert asked(page)["scenario"] == "busy_minute"
+    frames, steps, played = serving.serving_frames(MINUTE, 16, TOKEN), MINUTE.steps(16), MINUTE.states(16)
+    assert count(page) == len(frames) == len(steps) + 1
+    press(page, "Home")
+    ends = serving.ends_of(steps)
+    for frame, end in zip(frames, ends):
+        said, cache = read(page), played[end][0]
+        assert (said["sentences"], said["title"]) == ([frame["sentence"]], frame["title"])
+        assert frame["waste"] in said["labels"][0]
+        strip, usage = dict(said["state"]), cache.usage(MINUTE.max_len)
+        assert strip["slack"] == f"{usage['slack'] * TOKEN:,} B" and strip["held in pages"] == f"{usage['held']:,}"
+        assert strip["reserved contiguously"] == f"{usage['reserved']:,}"
+        assert strip["free pages"] == f"{len(cache.free)} of 16"
+        page.keyboard.press("ArrowRight")
+    press(page, "Home", "Shift+ArrowRight", "Shift+ArrowRight")
+    assert step_of(page) == 2  # to the next that is prefilled or has ended
+
+
+def test_the_timeline_tells_each_phase_and_a_press_goes_to_its_step(visit):
+    page = visit("/block_table?view=serving&backend=cpu&step=13")
+    assert hover(page, "Serving", request="E", step=10) == "E, step 10: waits"
+    assert hover(page, "Serving", request="E", step=12) == "E, step 12: prefill, 30 tokens at once"
+    assert hover(page, "Serving", request="A", step=2) == "A, step 2: prefill, 9 tokens at once, after 44 of S"
+    assert hover(page, "Serving", request="A", step=6) == "A, step 6: decode, token 4 of 14; 57 in all"
+    page.mouse.click(*point_at(page, "Serving", request="A", step=6))
+    assert step_of(page) == 6
+    cache = MINUTE.states(16)[serving.ends_of(MINUTE.steps(16))[6]][0]
+    held = cache.find("D")
+    slack = len(held.table) * 16 - len(held.tokens)
+    tip = hover(page, "Serving", request="A", step=6)
+    assert tip.startswith("A, step 6")
+    label = read(page)["labels"][0]
+    assert f"D: {len(held.tokens)} tokens in pages {', '.join(map(str, held.table))}, {slack} empty slots" in label
+    page_3 = next(n for n, s in enumerate(cache.sequences) if 3 in s.table)
+    assert hover(page, "Serving", page=3, slot=0).endswith(f"of {cache.sequences[page_3].name}")
+
+
+def test_the_kernel_is_run_on_the_cache_as_the_step_leaves_it(visit):
+    page = visit("/block_table?view=serving&backend=cpu&step=13")
+    before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
+    page.get_by_role("button", name="Run the kernel on this cache").click()
+    shown(page, other=before)
+    moment = serving.ends_of(MINUTE.steps(16))[12]
+    assert asked(page)["view"] == "walk" and asked(page)["moment"] == str(moment)
+    cache = MINUTE.states(16)[moment][0]
+    sequence = cache.sequences[int(asked(page)["sequence"])]
+    press(page, "ArrowRight")
+    assert f"entry 0 of {sequence.name}'s block table" in sentence(page)
+    assert f": {sequence.table[0]}. So tokens 0 to 15 lie in page {sequence.table[0]}" in sentence(page)
+    look_at(page, "serving")
+    assert step_of(page) == 12 and count(page) == len(MINUTE.steps(16)) + 1  # and back, to the same step
+
+
+def test_the_requests_are_compared_with_a_server_without_pages(visit):
+    page = visit("/block_table?view=serving&backend=cpu&step=2&tab=requests")
+    drawer = page.locator(".wg .drawer")
+    expect(drawer).to_contain_text(serving.compared_sentence(MINUTE, 16))
+    choose(page, "scenario", "requests")
+    choose(page, "requests", "A 1 20 4, B 2 40 9")
+    assert asked(page)["requests"] == "A 1 20 4, B 2 40 9" and count(page) == 12
+    press(page, "End")
+    assert sentence(page) == "B writes a token; B takes page 5."  # its 49th
+
+
+@pytest.mark.parametrize("name", ["paged_v1", "paged_v2", "paged_v3"])
+def test_reads_of_a_page_are_those_of_the_trace_and_of_the_tables(visit, name):
+    page = visit("/block_table?scenario=shared_prompt&backend=cpu")
+    look_at(page, "reads")
+    spec = KERNELS[name]
+    more = {"ranges": 4} if "ranges" in spec.problem_type.__dataclass_fields__ else {}
+    problem = problem_at(PRESETS["shared_prompt"].states(16)[-1][0], spec.problem_type, dtype="float16", **more)
+    settings = (("PARTITION", 32),) if any(c.name == "PARTITION" for c in spec.constants) else ()
+    plan = Request(spec, problem, settings).plan
+    found = page_reads.count_reads(execute.run(Request(spec, problem, settings, Scope.everything(plan))), "ABC")
+    press(page, "Home")
+    while read(page)["title"] != f"{name} · GQA 4:2":
+        page.keyboard.press("ArrowRight")
+    row = step_of(page)
+    strip = dict(read(page)["state"])
+    assert bytes_in(strip["bytes asked for"]) == found.page_asked.sum()
+    assert bytes_in(strip["distinct bytes"]) == found.page_distinct.sum()
+    token = 2 * 64 * 2  # K and V of a token and KV head
+    lens = {s: n for s, n in zip("ABC", problem.context_lens)}
+    for shown_page in (0, 3, 8):
+        tip = hover(page, "Reads of pages", row=row, page=shown_page)
+        holders = [s for s, table in zip("ABC", problem.block_tables) if shown_page in table]
+        assert f"page {shown_page}, held by {', '.join(holders)}: {name} with GQA 4:2" in tip
+        tokens = [min(16, lens[s] - 16 * problem.block_tables["ABC".index(s)].index(shown_page)) for s in holders]
+        implied = (
+            sum(tokens) * 4 * token if not more else 16 * len(holders) * 2 * token
+        )  # whole pages, once for a group
+        assert bytes_in(tip.split("\n")[1]) == implied == found.page_asked[shown_page]
+    reader = int(found.asked[:, 0].argmax())
+    tip = hover(page, "Reads of pages", reader=reader, page=0)
+    assert f": {found.readers[reader]}\n{found.asked[reader, 0]:,} bytes asked for, " in tip
+    assert f"{found.distinct[reader, 0]:,} distinct, by {found.blocks[reader, 0]} thread block" in tip
+    go_to(page, 0)
+    expect(page.locator(".wg .legend")).to_contain_text("reads of a byte")
