@@ -33,6 +33,7 @@ WANTS = (*NEEDS, "rescale", "tile_max")
 SKIPPED, PARTIAL, FULL = 0, 1, 2  # what a block is
 KINDS = ("skipped", "partial", "full")
 MOST_ELEMENTS = 1 << 20  # of a mask that is drawn element by element
+FACTOR = 1e-2  # a relative difference of a rescale factor that is no rounding
 WORD = 16  # elements of a mask in a number of a column: more than that float32 does not hold exactly
 
 
@@ -338,8 +339,9 @@ class _Told:
             return f"{row}'s max stays {_number(m1)}, and l grows from {_number(l0)} to {_number(l1)}."
         if m0 == -np.inf:
             return f"{row}'s first scores: m becomes {_number(m1)} and l {_number(l1)}."
-        by = "" if factor is None else f", so l {_number(l0)} is multiplied by e^({_number(m0)} - {_number(m1)}) = "
-        by = by.replace("- -", "+ ") + ("" if factor is None else _number(factor))
+        by = "" if factor is None else f", so l {_number(l0)} is multiplied by {_power(m0, m1)}"
+        if factor is not None and not np.isclose(factor, np.exp(m0 - m1), rtol=FACTOR):
+            by = f"; l {_number(l0)} is multiplied by {_number(factor)}, where {_power(m0, m1)} is due"
         return f"{row}'s max goes from {_number(m0)} to {_number(m1)}{by}; with the new weights l is {_number(l1)}."
 
     def _last(self, before: tuple[float, float]) -> SparsityFrame:
@@ -357,6 +359,12 @@ class _Told:
         if skipped:
             said += f" {count(skipped, 'block')} of K and V {'was' if skipped == 1 else 'were'} never touched."
         return self._frame(len(self.entries) + 1, "Result", said, before, before)
+
+
+def _power(before: float, after: float) -> str:
+    """ "e^(1.613 - 2.674) = 0.3461": what l is due to be multiplied by."""
+    said = f"e^({_number(before)} - {_number(after)})".replace("- -", "+ ")
+    return f"{said} = {_number(np.exp(before - after))}"
 
 
 def _number(value: float) -> str:
@@ -479,18 +487,17 @@ def questions(walk: Walk) -> list[Question]:
         order = sorted({*wrong, str(width)}, key=int)
         found += options("hidden", text, str(width), wrong, why, order, step=partial[0], view="mask", veils=("tabs",))
     risen = [n for n, f in enumerate(walk.frames) if f["entry"] > 0 and f["m"] > f["m_before"] > -np.inf]
-    if risen and walk.frames[risen[0]]["rescale"] is not None:
-        frame = walk.frames[risen[0]]
+    frame = walk.frames[risen[0]] if risen else walk.frames[0]
+    factor = float(np.exp(frame["m_before"] - frame["m"])) if risen else 0.0
+    if frame["rescale"] is not None and np.isclose(frame["rescale"], factor, rtol=FACTOR):
         text = (
             f"In block {frame['column']} row {walk.row}'s max rises from {_number(frame['m_before'])} to "
             f"{_number(frame['m'])}. By what is l multiplied?"
         )
-        factor = float(frame["rescale"] or 0)
-        why = f"e^({_number(frame['m_before'])} - {_number(frame['m'])}) = {_number(factor)}".replace("- -", "+ ")
-        key = float(f"{factor:.3g}")
+        why = f"{_power(frame['m_before'], frame['m'])}; the trace has {_number(float(frame['rescale']))}."
         veils = ("sentence", "strip", "picture", "tabs")
         more = {"step": risen[0], "view": "mask", "veils": veils, "tolerance": MEASURED}
-        found.append(Question("rescaled", text, "number", key, why + ", as the trace has it.", **more))
+        found.append(Question("rescaled", text, "number", float(f"{frame['rescale']:.3g}"), why, **more))
     return found
 
 

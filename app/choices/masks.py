@@ -109,6 +109,7 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
         option(mask, TITLES.get(mask, mask), _refused(asked, state, mask)) for mask in fields["mask"].allowed or ()
     ]
     group = {} if _is_recorded(state) else {"group": "own"}  # in front, unless a recording says it
+    found["preset"] = {"hidden": True}  # the mask is what presets choose
     found["mask"] = {"label": "Mask", "options": options} | group
     for name in _OF_MASKS & set(fields):
         looked_at = name in TAKES.get(state["mask"], ())

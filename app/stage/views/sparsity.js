@@ -37,7 +37,7 @@ export default function (host, { meta, columns }, { change }) {
 
   const layout = pane => {
     ({ em } = pane);
-    const wide = pane.width > 1.25 * pane.height, left = 2.6 * em, top = 2.9 * em;
+    const wide = pane.width > 0.95 * pane.height && pane.width > 30 * em, left = 2.6 * em, top = 2.9 * em;
     const across = (wide ? 0.55 * pane.width : pane.width) - left - 4, down = (wide ? pane.height : 0.52 * pane.height) - top - 4;
     const unit = Math.max(0.02, Math.min(across / keys, down / queries));
     map = { x: left, y: top, w: keys * unit, h: queries * unit, unit };
@@ -110,7 +110,7 @@ export default function (host, { meta, columns }, { change }) {
   const drawList = (g, paint, frame, step, at) => {
     text(g, paint, `List of query block ${tile}`, list.x, list.title, { bold: true, width: list.w });
     if (!entries.length) return text(g, paint, 'empty: nothing is loaded, its rows are 0', list.x, list.y, { width: list.w });
-    const partial = entries.filter(([, kind]) => kind === PARTIAL).length, inOrder = entries.findIndex(([, kind]) => kind === FULL) >= partial;
+    const partial = entries.filter(([, kind]) => kind === PARTIAL).length, inOrder = entries.every(([, kind], n) => (kind === PARTIAL) === n < partial);
     const under = inOrder ? [[0, partial, 'partial'], [partial, entries.length, 'full']] : [[0, entries.length, 'by column']];
     for (const [from, until, said] of under) if (until > from) text(g, paint, said, list.x + from * list.each, list.y - 0.4 * em, { width: Math.max((until - from) * list.each - 2, 0) });
     entries.forEach(([column, kind], n) => {
@@ -131,9 +131,14 @@ export default function (host, { meta, columns }, { change }) {
     const whole = frame.column < 0, done = step >= frames.length - 1;
     text(g, paint, `Scores of row ${row}`, list.x, y - 1.1 * em, { bold: true, width: list.w });
     text(g, paint, whole ? (done ? 'all that were computed' : 'none is computed yet') : `with the keys of block ${frame.column}`, list.x + 9.5 * em, y - 1.1 * em, { width: Math.max(3 * em, list.w - 9.5 * em) });
+    g.fillStyle = hidden;  // neighbours as one rectangle, or their edges would show
+    for (let from = k0, key = k0; key <= k1; key++) {
+      if (key < k1 && kindOf(tile, Math.floor(key / block_kv)) === PARTIAL && Number.isNaN(scores[key])) continue;
+      if (key > from) g.fillRect(x + (from - k0) * each, y, (key - from) * each, h);
+      from = key + 1;
+    }
     for (let key = k0; key < k1; key++) {
-      const kind = kindOf(tile, Math.floor(key / block_kv)), value = scores[key];
-      if (kind === PARTIAL && Number.isNaN(value)) { g.fillStyle = hidden; g.fillRect(x + (key - k0) * each, y, each + 0.3, h); }
+      const value = scores[key];
       if (!Number.isFinite(value) || (whole && !done)) continue;
       g.fillStyle = COLOURS.S;
       g.fillRect(x + (key - k0) * each, Math.min(Y(value), Y(0)), Math.max(each - (each > 4 ? 1 : 0), 0.6), Math.max(1, Math.abs(Y(value) - Y(0))));
@@ -217,6 +222,6 @@ export default function (host, { meta, columns }, { change }) {
     const all = rows * cols <= 144 ? Array.from({ length: rows }, (_, r) => `query block ${r} meets ${NAMES.slice(1).map((name, n) => `${name} ${listed(r)[n + 1].join(', ') || 'none'}`).join('; ')}`).join('. ') : '';
     return `${frameAt(step).title}. ${frameAt(step).sentence} Mask of ${rows} query blocks and ${cols} key blocks: ${NAMES.map((name, kind) => `${name} ${amount(kind)}`).join('; ')}. ${all}`;
   };
-  const said = () => (drawing ? 'Press a block to show or hide it; press a row\u2019s number to walk its list.' : 'Press a row to walk its list; press one of its blocks to go to that entry.');
+  const said = () => (drawing ? 'Press a block to show or hide it; press a row\u2019s number to walk its list. The numbers in it: the order of the walk.' : 'Press a row to walk its list, or one of its blocks to go there. The numbers in it: the order of the walk.');
   return canvasView(host, { title: `Mask of head ${head}`, layout, draw, locate, describe, label, click, said, legend });
 }
