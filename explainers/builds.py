@@ -1,6 +1,6 @@
 """Which build of a kernel a page shows, as the choices of the Source page."""
 
-from dataclasses import replace
+from dataclasses import Field, replace
 from functools import cache
 from typing import Any
 
@@ -11,9 +11,14 @@ from kernels.errors import ProblemError
 
 
 def source_link(request: Request, mode: Mode = Mode.PROBED) -> dict[str, str]:
-    """The choices with which the Source page shows the request's build: of the problem what a build depends on, and
-    every constant as it was built."""
-    fields = {name: getattr(request.problem, name) for name in sorted(fields_of_build(request.kernel.problem_type))}
+    """The choices with which the Source page shows the request's build: of the problem what a build depends on, or all
+    of it where that does not go with the other fields' defaults; and every constant as it was built."""
+    kind: Any = request.kernel.problem_type
+    fields = {name: getattr(request.problem, name) for name in sorted(fields_of_build(kind))}
+    try:
+        kind(**fields)
+    except ProblemError:
+        fields = {name: getattr(request.problem, name) for name in fields_of(kind)}
     given = {**fields, **request.constants, "build": mode.value}
     return {"kernel": request.kernel.name, **{name: write_value(value) for name, value in given.items()}}
 
@@ -24,11 +29,7 @@ def fields_of_build(problem_type: Any) -> frozenset[str]:
     follow from it."""
     begin, found = problem_type(), set()
     for name, field in fields_of(problem_type).items():
-        limits = field.metadata
-        others = limits["allowed"] or (
-            () if isinstance(field.default, (tuple, str)) else (limits["low"], limits["high"])
-        )
-        for value in others:
+        for value in _others(field):
             try:
                 changed = replace(begin, **{name: value}).defines != begin.defines
             except ProblemError:  # not with the other fields at their defaults
@@ -37,3 +38,12 @@ def fields_of_build(problem_type: Any) -> frozenset[str]:
                 found.add(name)
                 break
     return frozenset(found)
+
+
+def _others(field: Field) -> tuple[Any, ...]:
+    """Values to try in a field's place: all that it may hold, or of a number its bounds, and twice the default, which
+    goes with the other fields' where a bound does not."""
+    limits = field.metadata
+    if limits["allowed"]:
+        return limits["allowed"]
+    return () if isinstance(field.default, (tuple, str)) else (limits["low"], limits["high"], 2 * field.default)

@@ -2,6 +2,7 @@
 broken on purpose, and both as they were timed."""
 
 import json
+from contextlib import suppress
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -57,14 +58,16 @@ def beginning(spec: KernelSpec) -> dict[str, Any]:
 
 def another(spec: KernelSpec) -> dict[str, Any]:
     """Where the second of two builds of the only kernel that solves its problem begins: with the least remedy for bank
-    conflicts, or on the problem's next preset, or one field away."""
+    conflicts, or on the problem's next preset that it takes, or one field away."""
     kind: Any = spec.problem_type
     begin = Request(spec, kind())
     plain, *remedied = bank_conflicts.before_and_after(begin)
     if remedied:
         return {name: value for name, value in remedied[0].constants.items() if value != plain.constants[name]}
-    if len(presets := list(kind.presets().values())) > 1:
-        return dict(presets[1])
+    for preset in list(kind.presets().values())[1:]:
+        with suppress(ProblemError):
+            Request(spec, kind(**preset)).plan  # noqa: B018
+            return dict(preset)
     for name, field in fields_of(kind).items():
         if field.metadata["allowed"]:
             return {name: next(value for value in field.metadata["allowed"] if value != field.default)}

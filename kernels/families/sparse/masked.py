@@ -104,7 +104,10 @@ class MaskFields:
 
     @property
     def _blocks(self) -> Matrix:
+        """Of a mask that looks at no blocks empty."""
         rows, columns = self._mask_shape
+        if self.mask not in ("random_blocks", "drawn"):
+            return ()
         if self.mask == "random_blocks":
             return random_blocks(rows, columns, self.density, self.seed)  # type: ignore[attr-defined]
         made = np.zeros((rows, columns), bool)
