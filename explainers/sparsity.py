@@ -485,7 +485,9 @@ def questions(walk: Walk) -> list[Question]:
         )
         wrong = {str(frame["seen"]), str(width // 2), "0"} - {str(width)}
         order = sorted({*wrong, str(width)}, key=int)
-        found += options("hidden", text, str(width), wrong, why, order, step=partial[0], view="mask", veils=("tabs",))
+        found += options(
+            "hidden", text, str(width), wrong, why, order, step=partial[0], view="mask", veils=("sentence", "tabs")
+        )
     risen = [n for n, f in enumerate(walk.frames) if f["entry"] > 0 and f["m"] > f["m_before"] > -np.inf]
     frame = walk.frames[risen[0]] if risen else walk.frames[0]
     factor = float(np.exp(frame["m_before"] - frame["m"])) if risen else 0.0

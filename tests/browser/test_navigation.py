@@ -35,6 +35,7 @@ SAYS = {
     "memory_hierarchy": {},
     "occupancy": PLAIN,
     "timing": {},
+    "sparsity": {"kernel": "block_sparse", **RUN, "mask": "sinks", "what_if": "RESCALE", "at_tile": "0"},  # of 64 rows
     "compare": {
         "a": PLAIN["kernel"],
         "b": "04_warp_rows",
