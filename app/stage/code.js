@@ -39,15 +39,20 @@ export function codeView(host, code, frames, openSource) {
   hide.onchange = () => hideProbes(hide.checked);
 
   let tops = new Map(), seen = { height: 0, line: 0 }, lit = [], from = 0;  // from: how far it is scrolled; to ask that at a step lays the page out
-  const measure = () => {  // where every line stands; lines wrap, so it is asked once for each width and not at each step
-    tops = new Map([...rows.values()].map(row => [row, [row.offsetTop, row.offsetHeight]]));
-    seen = { height: pane.clientHeight, line: parseFloat(getComputedStyle(pane).lineHeight) };
-  };
-  const draw = (step, always = false) => {
+  const unlight = () => {
     for (const row of lit) {
       row.classList.remove('lit');
       row.lastChild.textContent = '';
     }
+    lit = [];
+  };
+  const measure = () => {  // where every line stands; lines wrap, so it is asked once for each width and not at each step
+    unlight();  // or those that wrap for their count alone would push down all below them
+    tops = new Map([...rows.values()].map(row => [row, [row.offsetTop, row.offsetHeight]]));
+    seen = { height: pane.clientHeight, line: parseFloat(getComputedStyle(pane).lineHeight) };
+  };
+  const draw = (step, always = false) => {
+    unlight();
     const now = Object.entries(litOf(step)).map(([place, count]) => [rows.get(place), count]).filter(([row]) => row);
     for (const [row, count] of now) {
       row.classList.add('lit');
