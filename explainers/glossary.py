@@ -96,6 +96,8 @@ PHASES = {  # the marks of the kernels, as the pages call them
     "load_v": "Load V",
     "prefetch": "Prefetch K",
     "prefetch_tile": "Prefetch tile",
+    "read_list": "Read the work list",
+    "combine_warps": "Combine warps",
     "wait_q": "Wait for Q",
     "nothing_left": "No tile left",
     "scores_done": "Scores there",

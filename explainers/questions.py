@@ -523,6 +523,37 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
     return made
 
 
+def ranges(made: Stage) -> list[Question]:
+    """Of a work list: how equal its ranges are, and how the pieces of a sequence become one."""
+    meta, view = made.views[0].meta, made.views[0].id
+    own, units, name = meta["lists"][-1], meta["units"], meta["names"][meta["sequence"]]
+    pages, cut = len(own["cells"]), own["ranges"]
+    longest = max(sum(u[3] for u in own["units"] if u[1] == r) for r in range(cut))
+    veils = ("sentence", "strip", "picture", "tabs")
+    text = (
+        f"{count(pages, 'page')} stand end to end and are cut into {count(cut, 'range')} that are equal within a page. "
+        "How many pages has the longest?"
+    )
+    why = f"{pages} / {cut} = {pages / cut:.4g}, so no range has more than {longest}: no block waits long for another."
+    most = max(sum(1 for c in own["cells"] if c[0] == s) for s in {c[0] for c in own["cells"]})
+    wrong = [most, pages, longest + 1, cut]
+    found = amounts("longest", text, longest, wrong, why, "pages", step=0, view=view, veils=veils)
+    if len(units) > 1 and "weight" in units[0]:
+        low = min(units, key=lambda u: u["weight"])
+        step = next(n for n, f in enumerate(made.frames) if f.get("merged"))
+        text = (
+            f"{name} is in {len(units)} pieces. Partition {low['partition']} has m = {low['m']:.4g}, and the largest m "
+            f"of all is {meta['merged']['m']:.4g}. By what is its l multiplied when they are merged?"
+        )
+        power = f"e^({low['m']:.4g} - {meta['merged']['m']:.4g}) = {low['weight']:.4g}".replace("- -", "+ ")
+        why = f"{power}; the trace has it as its weight."
+        key = float(f"{low['weight']:.3g}")
+        found.append(
+            Question("weight", text, "number", key, why, step=step, view=view, tolerance=MEASURED, veils=veils)
+        )
+    return found
+
+
 def serving(made: Stage) -> list[Question]:
     """Of requests that are served: what a step writes, what one that waits needs, and what would be reserved."""
     meta, frames = made.views[0].meta, made.frames

@@ -6,7 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from app.choices.asked import Asked, State
-from app.choices.choice import Choice
+from app.choices.choice import Choice, of_field
+from explainers import ranges, stories
 from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
@@ -14,7 +15,7 @@ from kernels.errors import BackendUnavailable, ProblemError
 from kernels.families.paged import scenarios
 from kernels.families.paged.kv_cache import KVCache
 from kernels.families.paged.scenarios import PRESETS, SERVED, SHOWN_PARTITION, SHOWN_RANGES, Scenario
-from kernels.families.paged.serving import read_visits
+from kernels.families.paged.serving import alone, read_visits, serve
 from kernels.run import workers
 
 __all__ = [
@@ -35,10 +36,21 @@ VIEWS = {
     "cache": "The cache",
     "serving": "Serving",
     "partitions": "V1 beside V2",
+    "ranges": "V3, equal ranges",
+    "prefix": "V3, a shared prefix",
     "heads": "Heads and size",
     "reads": "Who reads a page",
 }
 MODELLED = ("cache", "serving")  # for which no kernel runs
+BY_RANGES = {
+    view: next(spec for spec in stories.accepting(ranges).values() if ranges.shares(spec) == (view == "prefix"))
+    for view in ("ranges", "prefix")
+}
+"""view -> the kernel that it shows, which goes by a work list."""
+ONE_HEAD = ("walk", "partitions", *BY_RANGES)  # that follow one query head of one sequence
+FORKED = "shared_prompt"  # a scenario whose sequences share pages
+CACHE_DTYPES = {"": "as K and V come, 16 bits", "float8_e4m3": "8 bits (fp8 e4m3)"}
+EIGHT_BIT_PAGE = 16  # slots that a page of 8-bit numbers has at least
 READS_DTYPE = "float16"  # which every kernel takes that a page's reads are counted of
 HEADS = (1, 2, 4, 8, 16, 32)
 # Fields of the problem that the cache says.
@@ -74,6 +86,8 @@ OWN = {
     "num_blocks": Choice(16, low=1, high=128, meaning="pages in the pool"),
     "sequence": Choice(1, low=0, high=100, meaning="which sequence is walked"),
     "head": Choice(0, low=0, high=127),
+    "ranges": Choice(SHOWN_RANGES, low=1, high=16, meaning="equal pieces that all pages are cut into"),
+    "cache_dtype": Choice("", tuple(CACHE_DTYPES), meaning="what a number of K and V is kept in"),
 }
 
 
@@ -101,6 +115,15 @@ class Chosen:
         self._check(cache)
         shape = {name: self.state[name] for name in self.asked.fields(self.state) if name != "block_size"}
         return scenarios.problem_at(cache, **{**shape, **changes})
+
+    def by_ranges(self, **changes: Any) -> Request:
+        """A Request of the view's kernel over everything. What the kernel does not take is as it begins; settle() has
+        said so. ProblemError."""
+        spec, state = BY_RANGES[self.state["view"]], self.state
+        known = {name: of_field(field) for name, field in fields_of(spec.problem_type).items()}
+        fits = {name: known[name].begin for name in self.asked.fields(state) if not known[name].takes(state[name])}
+        own = {name: state[name] for name in ("ranges", "cache_dtype")}
+        return self.request(spec, everything=True, **{**fits, **own, **changes})
 
     def _check(self, cache: KVCache) -> None:
         if not cache.sequences:
@@ -152,10 +175,9 @@ def scenario_of(state: State) -> Scenario:
         return {**PRESETS, **SERVED}[state["scenario"]]
     if state["scenario"] == REQUESTS:
         visits = read_visits(state["requests"])
-        prompts = {visit.name: visit.prompt for visit in visits}
-        longest = max(v.prompt + v.answer + prompts.get(v.parent, 0) for v in visits)
         slots = state["num_blocks"] * state["block_size"]
-        return Scenario("Your own requests", "They are under More.", (), slots, longest, visits)
+        longest = max(v.prompt + v.answer for v in alone(visits, serve(visits, state["num_blocks"], state["block_size"])))
+        return Scenario("Your own requests", "A tab below changes them.", (), slots, longest, visits)
     events = scenarios.read_events(state["events"]) if state["events"].strip() else ()
     return Scenario(
         "By hand", "Add, append, fork and free as you like.", events, state["num_blocks"] * state["block_size"], 128
@@ -183,10 +205,15 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
     if state["view"] == "reads" and state["dtype"] != READS_DTYPE and not _is_recorded(state):
         moved.append(("dtype", f"dtype is {state['dtype']}; here it is {READS_DTYPE}, which all these kernels take."))
         state["dtype"] = READS_DTYPE
+    if state["view"] in BY_RANGES and not _is_recorded(state):
+        moved += _fit(page, state)
     try:
         events = _last(state)
     except ProblemError:
         return moved  # the page says what is wrong with the requests
+    if state["view"] == "prefix":
+        moved += _sharing(state)
+        events = _last(state)
     heads = ("num_heads", "num_kv_heads")
     if state["num_heads"] not in HEADS or state["num_heads"] % state["num_kv_heads"]:
         said = f"num_heads is {state['num_heads']} and num_kv_heads {state['num_kv_heads']}; here num_heads is one of "
@@ -214,6 +241,55 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
     return moved
 
 
+def _fit(page: Asked, state: State) -> list[tuple[str, str]]:
+    """Puts in place what the view's kernel takes; what was moved, as settle() says it."""
+    spec, moved = BY_RANGES[state["view"]], []
+    known = fields_of(spec.problem_type)
+    for name in page.fields(state):
+        choice = of_field(known[name])
+        if name not in GIVEN and not choice.takes(state[name]):
+            said = (
+                f"{name} is {write_value(state[name])}; {spec.name} takes {', '.join(map(str, choice.allowed or ()))}."
+            )
+            moved.append((name, said))
+            state[name] = choice.begin
+    if state["cache_dtype"] and state["block_size"] < EIGHT_BIT_PAGE:
+        said = f"block_size is {state['block_size']}; a page of 8-bit numbers needs {EIGHT_BIT_PAGE} slots."
+        moved.append(("block_size", said))
+        state["block_size"] = EIGHT_BIT_PAGE
+    return moved
+
+
+def _sharing(state: State) -> list[tuple[str, str]]:
+    """Goes to a moment at which sequences share a page, in place; what was moved, as settle() says it."""
+    shared = _shared_moments(scenario_of(state), state["block_size"])
+    if not any(shared):
+        said = f"scenario is {state['scenario']}, in which no two sequences share a whole page; here it is {FORKED}."
+        state |= {"scenario": FORKED, "moment": LAST}
+        return [("scenario", said)]
+    moment = min(state["moment"], len(shared) - 1)
+    if shared[moment]:
+        return []
+    nearest = min((n for n, there in enumerate(shared) if there), key=lambda n: abs(n - moment))
+    said = f"After {moment} events no two sequences share a whole page; after {nearest} they do."
+    moved = [("moment", said)] if state["moment"] != LAST else []
+    state["moment"] = nearest
+    return moved
+
+
+@lru_cache(maxsize=64)
+def _shared_moments(scenario: Scenario, block_size: int) -> list[bool]:
+    """Of each moment, whether sequences that stand side by side share a whole page."""
+
+    def shares(cache: KVCache) -> bool:
+        try:
+            return bool(scenarios.problem_at(cache, BY_RANGES["prefix"].problem_type))
+        except ProblemError:
+            return False
+
+    return [shares(cache) for cache, _ in _states(scenario, block_size)]
+
+
 def changed(asked: Asked, state: State, name: str) -> None:
     """Another scenario begins anew; that of one's own events is made beside the cache. A new event is the one that is
     looked at. Of a moment with fewer sequences the last one is walked. ProblemError if the events cannot be played in
@@ -227,8 +303,9 @@ def changed(asked: Asked, state: State, name: str) -> None:
     if name == "view" and state["view"] == "serving" and state["scenario"] not in (*SERVED, REQUESTS):
         state |= {"scenario": next(iter(SERVED)), "moment": LAST}
         return
-    if name == "requests":
-        state["moment"] = LAST
+    if name == "requests":  # those of a scenario are changed into one's own, in a pool as large
+        slots = state["num_blocks"] * state["block_size"] if state["scenario"] == REQUESTS else scenario_of(state).slots
+        state |= {"scenario": REQUESTS, "moment": LAST, "num_blocks": slots // state["block_size"]}
         _last(state)
         return
     if name == "events":
@@ -253,15 +330,24 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     titles = {name: served.title for name, served in SERVED.items()} | {REQUESTS: "Your own requests"}
     if view != "serving":
         titles = {name: preset.title for name, preset in PRESETS.items()} | titles | {BY_HAND: "By hand"}
-    one_head, shuffle = view in ("walk", "partitions"), state["shuffle"]
+    one_head, shuffle = view in ONE_HEAD, state["shuffle"]
     pages = {0: "As allocated", shuffle or 1: "Shuffled"} | ({shuffle + 1: "Shuffle again"} if shuffle else {})
-    types = {"dtype": {"kind": "select", "options": {READS_DTYPE: READS_DTYPE}}} if view == "reads" else {}
+    types: dict[str, dict[str, Any]] = {}
+    if view == "reads":
+        types["dtype"] = {"kind": "select", "options": {READS_DTYPE: READS_DTYPE}}
+    if view in BY_RANGES:
+        known = fields_of(BY_RANGES[view].problem_type)
+        for name in ("dtype", "head_dim", "block_size"):
+            types[name] = {"kind": "select", "options": {v: str(v) for v in of_field(known[name]).allowed or ()}}
+    by_ranges = {"hidden": view not in BY_RANGES}
     return types | {
+        "ranges": by_ranges | {"label": "ranges", "group": "place"},
+        "cache_dtype": by_ranges | {"kind": "select", "label": "KV cache", "options": CACHE_DTYPES, "group": "problem"},
         "kernel": {"hidden": view != "walk"},
         "view": {"label": "Look at", "options": VIEWS},
         "scenario": {"label": "Scenario", "options": titles},
         "events": {"hidden": True},  # the form beside the cache writes them
-        "requests": {"hidden": state["scenario"] != REQUESTS, "group": "problem"},
+        "requests": {"hidden": True},  # the form in a tab of Serving writes them
         "moment": {"hidden": view in MODELLED, "high": len(states) - 1, "label": "events played", "group": "place"},
         "shuffle": {"hidden": view != "walk", "kind": "select", "label": "Pages", "options": pages},
         "num_blocks": {"hidden": not own, "label": "pages in the pool", "group": "problem"},

@@ -16,6 +16,8 @@ from explainers import (
     partition_blocks,
     partitions,
     questions,
+    range_tables,
+    ranges,
     serving,
     stage,
     threads,
@@ -96,7 +98,21 @@ class Reads:
     tables: tuple[tuple[int, ...], ...]
 
 
-What = Cache | Walk | Beside | Heads | Serving | Reads
+@dataclass(frozen=True)
+class Ranges:
+    """The whole cache by a kernel that goes by a work list; one query head of one sequence is followed. other: the same
+    with a cache of the other type, 8 bits beside 16; None where pages are too small for it. names, colours: of its
+    sequences."""
+
+    request: Request
+    other: Request | None
+    names: tuple[str, ...]
+    colours: tuple[str, ...]
+    place: tuple[int, int]
+
+
+Run = Walk | Beside | Heads | Reads | Ranges
+What = Cache | Serving | Run
 
 # ---- what is asked for ----
 
@@ -127,9 +143,14 @@ def _serving(chosen: cache.Chosen) -> Serving:
 def _walk(chosen: cache.Chosen) -> Walk:
     sequence, seed = chosen.sequence, chosen.state["shuffle"]
     plain = chosen.request(cache=chosen.plain) if seed else None
-    names = tuple(s.name for s in chosen.cache.sequences)
-    colour = kv_cache.sequence_colours(chosen.states)[kv_cache.identity(sequence)]
-    return Walk(chosen.request(), plain, names, sequence.name, colour, seed)
+    names, colours = _sequences(chosen)
+    return Walk(chosen.request(), plain, names, sequence.name, colours[chosen.state["sequence"]], seed)
+
+
+def _sequences(chosen: cache.Chosen) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names and the colours of the cache's sequences."""
+    shown, colours = chosen.cache.sequences, kv_cache.sequence_colours(chosen.states)
+    return tuple(s.name for s in shown), tuple(colours[kv_cache.identity(s)] for s in shown)
 
 
 def _beside(chosen: cache.Chosen) -> Beside:
@@ -156,10 +177,16 @@ def _reads(chosen: cache.Chosen) -> Reads:
                 requests.append(chosen.request(spec, everything=True, num_kv_heads=count))
             except ProblemError as error:
                 absent[f"{spec.name} is not shown. {error.brief}"] = None
-    shown, colours = chosen.cache.sequences, kv_cache.sequence_colours(chosen.states)
-    own = tuple(colours[kv_cache.identity(s)] for s in shown)
-    tables = tuple(s.table for s in shown)
-    return Reads(tuple(requests), tuple(absent), tuple(s.name for s in shown), own, tables)
+    tables = tuple(s.table for s in chosen.cache.sequences)
+    return Reads(tuple(requests), tuple(absent), *_sequences(chosen), tables)
+
+
+def _ranges(chosen: cache.Chosen) -> Ranges:
+    state, place = chosen.state, (chosen.state["sequence"], chosen.state["head"])
+    other = next(kind for kind in cache.CACHE_DTYPES if kind != state["cache_dtype"])
+    fits = state["block_size"] >= cache.EIGHT_BIT_PAGE
+    beside = chosen.by_ranges(cache_dtype=other) if fits else None
+    return Ranges(chosen.by_ranges(), beside, *_sequences(chosen), place)
 
 
 def _first(accepts: Any) -> str:
@@ -171,6 +198,8 @@ _WHAT: dict[str, Callable[[cache.Chosen], What]] = {
     "serving": _serving,
     "walk": _walk,
     "partitions": _beside,
+    "ranges": _ranges,
+    "prefix": _ranges,
     "heads": _heads,
     "reads": _reads,
 }
@@ -186,6 +215,8 @@ def make(asked: What) -> Stage:
             return replace(made, questions=questions.serving(made))
         case Reads():
             return _make_reads(asked)
+        case Ranges():
+            return _make_ranges(asked)
         case Cache():
             made = kv_cache.stage_of(asked.scenario, asked.block_size, asked.layout, asked.by_hand)
             return replace(made, questions=questions.pool(made))
@@ -215,6 +246,14 @@ def make(asked: What) -> Stage:
             asks = questions.heads(panels, found[0]["num_heads"])
             made = replace(made, views=[*made.views, *threads.beside(runs[0])])
             return replace(made, questions=[*asks, *questions.beside(made)])
+
+
+def _make_ranges(asked: Ranges) -> Stage:
+    run = running.run(asked.request)
+    eight = [stage.Tab("eight", "8 bits")] if asked.other else []
+    more, live = [*eight, tabs.BUILDS, tabs.DATA], running.live_gpu()
+    made = ranges.stage_of(run, asked.names, asked.colours, asked.place, running.provenance(run), more, live)
+    return replace(made, questions=[*questions.ranges(made), *questions.beside(made)])
 
 
 def _make_reads(asked: Reads) -> Stage:
@@ -247,10 +286,10 @@ def _partition(request: Request) -> int:
     return request.constants.get(partitions.SIZE, cache.SHOWN_PARTITION)
 
 
-def _requests(asked: Walk | Beside | Heads | Reads) -> list[Request]:
+def _requests(asked: Run) -> list[Request]:
     """What the tabs of builds and data are of."""
     match asked:
-        case Walk():
+        case Walk() | Ranges():
             return [asked.request]
         case Beside():
             return [asked.whole, asked.cut]
@@ -258,11 +297,11 @@ def _requests(asked: Walk | Beside | Heads | Reads) -> list[Request]:
             return [asked.requests[0]]
 
 
-def builds_tab(asked: Walk | Beside | Heads | Reads) -> list[Block]:
+def builds_tab(asked: Run) -> list[Block]:
     return [block for request in _requests(asked) for block in tabs.builds(request)]
 
 
-def data_tab(asked: Walk | Beside | Heads | Reads) -> list[Block]:
+def data_tab(asked: Run) -> list[Block]:
     return [*(block for request in _requests(asked) for block in tabs.data(request)[:2]), *tabs.labels()]
 
 
@@ -271,6 +310,13 @@ def shuffle_tab(asked: Walk) -> list[Block]:
     assert asked.plain
     plain, moved = running.run(asked.plain), running.run(asked.request)
     return block_table.shuffle_blocks(plain, moved, asked.names, asked.seed)
+
+
+def eight_tab(asked: Ranges) -> list[Block]:
+    """The same cache in 16 bits and in 8."""
+    assert asked.other
+    pair = sorted((asked.request, asked.other), key=lambda request: bool(request.problem.cache_dtype))
+    return range_tables.cache_blocks([running.run(request) for request in pair])
 
 
 def blocks_tab(asked: Beside) -> list[Block]:
@@ -325,8 +371,9 @@ STORY = Story(
         "writes": tab_of(Cache, writes_tab),
         "shuffle": tab_of(Walk, shuffle_tab, lambda walk: walk.plain),
         "blocks": tab_of(Beside, blocks_tab),
-        "builds": tab_of(Walk | Beside | Heads | Reads, builds_tab),
-        "data": tab_of(Walk | Beside | Heads | Reads, data_tab),
+        "eight": tab_of(Ranges, eight_tab, lambda shown: shown.other),
+        "builds": tab_of(Run, builds_tab),
+        "data": tab_of(Run, data_tab),
     },
     narrowed=cache.narrowed,
     changed=cache.changed,

@@ -71,11 +71,8 @@ def check_cases(kernel: KernelSpec) -> list[Case]:
 
 def recorded_cases(kernel: KernelSpec) -> list[Case]:
     """Each preset's last moment, as allocated and shuffled, in SHOWN_RANGES ranges, so that sequences are divided."""
-    problems = scenarios.recorded_problems(RangesProblem, ranges=SHOWN_RANGES)
+    problems = scenarios.recorded_problems(RangesProblem, ranges=scenarios.SHOWN_RANGES)
     return [Case(p, (), Scope(0, kernel.plan(p).items)) for p in problems]
-
-
-SHOWN_RANGES = 5  # few enough to follow, and they cut sequences of every preset
 
 
 def cascade_cases(kernel: KernelSpec) -> list[Case]:

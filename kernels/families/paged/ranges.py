@@ -199,7 +199,7 @@ class RangesProblem(PagedProblem):
             "units": self.work_list.units,
         }
 
-    def _seen(self, dequantised: bool = True) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
+    def seen(self, dequantised: bool = True) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
         """Per sequence: q [num_heads, head_dim], K and V of the tokens that it sees [seen, num_kv_heads, head_dim] as
         float32, and the number of the first. dequantised: as the cache holds them, times their scales; else as
         drawn."""
@@ -214,14 +214,23 @@ class RangesProblem(PagedProblem):
             )
             yield arrays["q"][n], k[begin:], v[begin:], int(begin)
 
-    def _attention(self, dequantised: bool = True) -> dict[str, np.ndarray]:
+    def scores(self, dequantised: bool = True) -> Iterable[np.ndarray]:
+        """Per sequence the scores of the tokens that it sees, float64 [num_heads, seen]. dequantised: as in seen()."""
+        return (self._scores(q, k) for q, k, _, _ in self.seen(dequantised))
+
+    def _scores(self, q: np.ndarray, k: np.ndarray) -> np.ndarray:
+        s = self.scale * np.einsum(
+            "hd,thd->ht", q.astype(np.float64), np.repeat(k.astype(np.float64), self.group, axis=1)
+        )
+        if self.soft_cap:
+            s = self.soft_cap * np.tanh(s / self.soft_cap)
+        return s + self.slopes[:, None].astype(np.float64) * np.arange(1 - len(k), 1)
+
+    def attention(self, dequantised: bool = True) -> dict[str, np.ndarray]:
+        """o and lse in float64. dequantised: as in seen()."""
         o, lse = np.empty(self.shape), np.empty(self.shape[:2])
-        for n, (q, k, v, _) in enumerate(self._seen(dequantised)):
-            k, v = (np.repeat(rows.astype(np.float64), self.group, axis=1) for rows in (k, v))
-            s = self.scale * np.einsum("hd,thd->ht", q.astype(np.float64), k)
-            if self.soft_cap:
-                s = self.soft_cap * np.tanh(s / self.soft_cap)
-            s += self.slopes[:, None].astype(np.float64) * np.arange(1 - len(k), 1)
+        for n, (q, k, v, _) in enumerate(self.seen(dequantised)):
+            s, v = self._scores(q, k), np.repeat(v.astype(np.float64), self.group, axis=1)
             m = s.max(axis=1, keepdims=True)
             p = np.exp(s - m)
             total = p.sum(axis=1, keepdims=True)
@@ -230,12 +239,12 @@ class RangesProblem(PagedProblem):
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
         """o and lse in float64 over what the cache holds (times its scales)."""
-        return self._attention()
+        return self.attention()
 
     def quantisation_error(self) -> float:
         """The largest |o - o before the cache was rounded to its type|, both in float64: what the cache's type costs,
         whatever the kernel. By the output's own measure the kernel's error stands beside it."""
-        return float(np.abs(self._attention()["o"] - self._attention(dequantised=False)["o"]).max())
+        return float(np.abs(self.attention()["o"] - self.attention(dequantised=False)["o"]).max())
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
         """o by torch in the problem's type: scaled_dot_product_attention, or with a soft cap products, tanh and softmax
@@ -244,7 +253,7 @@ class RangesProblem(PagedProblem):
 
         rows: list[np.ndarray] = []
         lses: list[np.ndarray] = []
-        for q, k, v, _ in self._seen():
+        for q, k, v, _ in self.seen():
             kind = element_type(self.dtype).numpy
             query, keys, values = (reference.on_device(np.asarray(a).astype(kind), device) for a in (q, k, v))
             keys, values = (a.transpose(0, 1).repeat_interleave(self.group, 0) for a in (keys, values))
