@@ -11,6 +11,7 @@ from explainers import stage
 from explainers.glossary import figure, short
 from explainers.paging import Paged
 from explainers.tiling import listed
+from kernels.families.paged.ranges import FP8_MAX
 from kernels.families.paged.work_list import FIELDS
 from kernels.run.results import Run
 from kernels.trace.kinds import READS
@@ -107,4 +108,40 @@ def _cache_row(run: Run) -> dict:
         "bytes read of K and V": int(caches.bytes.sum()),
         "a score off by, at most": float(short(float(max(steps)))),
         "O off by, at most": float(np.abs(made - exact).max()),
+    }
+
+
+def rounding_blocks(run: Run) -> list[stage.Block]:
+    """New tokens as they came beside what the cache keeps of them in 8 bits, from a Run of a kernel that writes it."""
+    problem, arrays = run.request.problem, run.arrays
+    rows = [
+        {"token": token, "slot": slot}
+        | _kept(run, "K", "key", "k_cache", "k_scale", token, slot)
+        | _kept(run, "V", "value", "v_cache", "v_scale", token, slot)
+        for token, slot in enumerate(problem.slots)
+        if slot >= 0
+    ]
+    scales = "; ".join(
+        f"{name} {', '.join(short(float(v)) for v in arrays[scale])}"
+        for name, scale in (("K", "k_scale"), ("V", "v_scale"))
+    )
+    said = (
+        "Each number over its KV head's scale is rounded to 4 significant bits (fp8 e4m3); what is past 448 becomes "
+        f"448. Scales, by KV head: {scales}. They are drawn so that some are too small: those heads' largest numbers "
+        "are cut off."
+    )
+    rule = "Off: what the cache keeps, times the scale, against what came."
+    return [stage.text(said, run.provenance), stage.table(pd.DataFrame(rows), rule)]
+
+
+def _kept(run: Run, name: str, given: str, cache: str, scale: str, token: int, slot: int) -> dict[str, Any]:
+    """A token's K (V) as it came and as the cache keeps it."""
+    came = run.arrays[given][token].astype(np.float64)
+    scales = run.arrays[scale].astype(np.float64)[:, None]
+    page, place = divmod(slot, run.request.problem.block_size)
+    kept = run.arrays[cache][page].astype(np.float64)[:, :, place].reshape(came.shape)  # of a slot all dims follow
+    return {
+        f"largest |{name}|": float(short(float(np.abs(came).max()))),
+        f"{name} off by, at most": float(short(float(np.abs(kept * scales - came).max()))),
+        f"{name} cut off at 448": int((np.abs(came) > FP8_MAX * scales).sum()),
     }

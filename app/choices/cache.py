@@ -13,6 +13,7 @@ from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError
 from kernels.families.paged import scenarios
+from kernels.families.paged.fp8_cache import Fp8WriteProblem
 from kernels.families.paged.kv_cache import KVCache
 from kernels.families.paged.scenarios import PRESETS, SERVED, SHOWN_PARTITION, SHOWN_RANGES, Scenario
 from kernels.families.paged.serving import alone, read_visits, serve
@@ -47,6 +48,8 @@ BY_RANGES = {
     for view in ("ranges", "prefix")
 }
 """view -> the kernel that it shows, which goes by a work list."""
+WRITTEN = Fp8WriteProblem  # how new tokens go into a cache of 8 bits
+TYPED = (*BY_RANGES, "cache")  # where the type of the cache can be chosen
 ONE_HEAD = ("walk", "partitions", *BY_RANGES)  # that follow one query head of one sequence
 FORKED = "shared_prompt"  # a scenario whose sequences share pages
 CACHE_DTYPES = {"": "as K and V come, 16 bits", "float8_e4m3": "8 bits (fp8 e4m3)"}
@@ -176,7 +179,9 @@ def scenario_of(state: State) -> Scenario:
     if state["scenario"] == REQUESTS:
         visits = read_visits(state["requests"])
         slots = state["num_blocks"] * state["block_size"]
-        longest = max(v.prompt + v.answer for v in alone(visits, serve(visits, state["num_blocks"], state["block_size"])))
+        longest = max(
+            v.prompt + v.answer for v in alone(visits, serve(visits, state["num_blocks"], state["block_size"]))
+        )
         return Scenario("Your own requests", "A tab below changes them.", (), slots, longest, visits)
     events = scenarios.read_events(state["events"]) if state["events"].strip() else ()
     return Scenario(
@@ -206,7 +211,9 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
         moved.append(("dtype", f"dtype is {state['dtype']}; here it is {READS_DTYPE}, which all these kernels take."))
         state["dtype"] = READS_DTYPE
     if state["view"] in BY_RANGES and not _is_recorded(state):
-        moved += _fit(page, state)
+        moved += _fit(page, state, BY_RANGES[state["view"]].problem_type)
+    if state["view"] == "cache" and state["cache_dtype"]:
+        moved += _fit(page, state, WRITTEN)
     try:
         events = _last(state)
     except ProblemError:
@@ -241,17 +248,14 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
     return moved
 
 
-def _fit(page: Asked, state: State) -> list[tuple[str, str]]:
-    """Puts in place what the view's kernel takes; what was moved, as settle() says it."""
-    spec, moved = BY_RANGES[state["view"]], []
-    known = fields_of(spec.problem_type)
+def _fit(page: Asked, state: State, kind: type) -> list[tuple[str, str]]:
+    """Puts in place what a problem of that kind takes; what was moved, as settle() says it."""
+    known, moved = fields_of(kind), []
     for name in page.fields(state):
-        choice = of_field(known[name])
-        if name not in GIVEN and not choice.takes(state[name]):
-            said = (
-                f"{name} is {write_value(state[name])}; {spec.name} takes {', '.join(map(str, choice.allowed or ()))}."
-            )
-            moved.append((name, said))
+        choice = of_field(known[name]) if name in known else None
+        if choice and name not in GIVEN and not choice.takes(state[name]):
+            takes = ", ".join(map(str, choice.allowed or ()))
+            moved.append((name, f"{name} is {write_value(state[name])}; the kernel that is shown takes {takes}."))
             state[name] = choice.begin
     if state["cache_dtype"] and state["block_size"] < EIGHT_BIT_PAGE:
         said = f"block_size is {state['block_size']}; a page of 8-bit numbers needs {EIGHT_BIT_PAGE} slots."
@@ -335,14 +339,20 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     types: dict[str, dict[str, Any]] = {}
     if view == "reads":
         types["dtype"] = {"kind": "select", "options": {READS_DTYPE: READS_DTYPE}}
-    if view in BY_RANGES:
-        known = fields_of(BY_RANGES[view].problem_type)
+    kind = BY_RANGES[view].problem_type if view in BY_RANGES else WRITTEN if view == "cache" else None
+    if kind and (view in BY_RANGES or state["cache_dtype"]):
+        known = fields_of(kind)
         for name in ("dtype", "head_dim", "block_size"):
             types[name] = {"kind": "select", "options": {v: str(v) for v in of_field(known[name]).allowed or ()}}
-    by_ranges = {"hidden": view not in BY_RANGES}
     return types | {
-        "ranges": by_ranges | {"label": "ranges", "group": "place"},
-        "cache_dtype": by_ranges | {"kind": "select", "label": "KV cache", "options": CACHE_DTYPES, "group": "problem"},
+        "ranges": {"hidden": view not in BY_RANGES, "label": "ranges", "group": "place"},
+        "cache_dtype": {
+            "hidden": view not in TYPED,
+            "kind": "select",
+            "label": "KV cache",
+            "options": CACHE_DTYPES,
+            "group": "problem",
+        },
         "kernel": {"hidden": view != "walk"},
         "view": {"label": "Look at", "options": VIEWS},
         "scenario": {"label": "Scenario", "options": titles},

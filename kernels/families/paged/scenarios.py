@@ -10,7 +10,7 @@ from kernels.errors import ProblemError
 from kernels.families.paged.cache import CacheCopyProblem, CacheWriteProblem
 from kernels.families.paged.kv_cache import Change, Event, KVCache, play
 from kernels.families.paged.problem import PagedProblem
-from kernels.families.paged.serving import Step, Visit, read_visits, serve
+from kernels.families.paged.serving import Step, Visit, alone, read_visits, serve
 
 
 @dataclass(frozen=True)
@@ -110,23 +110,22 @@ PRESETS = {
 }
 
 
+_SHARED = Scenario(
+    "Requests that share a prompt",
+    "C2 is a second answer, forked from C while C writes. A request is admitted when the pages for its last token are "
+    "sure to be free.",
+    (),
+    256,
+    96,
+    read_visits("S 1 44 0, A 2 9 14 S, B 3 14 8 S, C 4 6 22 S, C2 9 0 12 C, D 6 25 10 S, E 10 30 14"),
+)
 SERVED = {
-    "busy_minute": Scenario(
-        "A busy minute",
-        "Five of six requests begin with the prompt S. Each is admitted when the pages for its last token are sure to "
-        "be free, so none is thrown out.",
-        (),
-        256,
-        96,
-        read_visits("S 1 44 0, A 2 9 14 S, B 3 14 8 S, C 4 6 22 S, D 6 25 10 S, E 9 30 14, F 11 12 9 S"),
-    ),
-    "no_sharing": Scenario(
-        "The same minute, nothing shared",
-        "The same requests, each with the prompt S for itself. They need more pages, so they wait longer.",
-        (),
-        256,
-        96,
-        read_visits("A 2 53 14, B 3 58 8, C 4 50 22, D 6 69 10, E 9 30 14, F 11 56 9"),
+    "one_prompt": _SHARED,
+    "nothing_shared": replace(
+        _SHARED,
+        title="The same, nothing shared",
+        about="Each brings the prompt S for itself, and C2 all that C had written. They need more pages, so most wait.",
+        visits=alone(_SHARED.visits, _SHARED.steps(16)),
     ),
     "long_prompt": Scenario(
         "A long prompt among chats",
@@ -164,11 +163,14 @@ def copy_of(cache: KVCache, change: Change, **shape: Any) -> CacheCopyProblem | 
     return CacheCopyProblem(copies=(change.copied,), **_pool(cache), **shape)
 
 
-def write_of(cache: KVCache, change: Change, **shape: Any) -> CacheWriteProblem | None:
-    """What writes an event's new tokens into their slots, or None where it brought none. shape: as of copy_of."""
+def write_of(
+    cache: KVCache, change: Change, kind: type[CacheWriteProblem] = CacheWriteProblem, **shape: Any
+) -> CacheWriteProblem | None:
+    """What writes an event's new tokens into their slots, or None where it brought none. kind: of the problem; shape:
+    as of copy_of."""
     if not change.written:
         return None
-    return CacheWriteProblem(slots=tuple(slot for _, slot in change.written), **_pool(cache), **shape)
+    return kind(slots=tuple(slot for _, slot in change.written), **_pool(cache), **shape)
 
 
 def _pool(cache: KVCache) -> dict[str, Any]:
