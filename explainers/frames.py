@@ -379,8 +379,9 @@ class PoolMeta(TypedDict):
 
 
 class ServedVisit(TypedDict):
-    """A request that is served, by the scheduler's steps. arrives; start: it is prefilled; end: it writes its last
-    token; gone: it is freed, None if it stays. prompt, answer: tokens; shared: those of its prefix, parent's."""
+    """A request that is served, by the scheduler's steps. arrives; start: it is admitted; end: it writes its last
+    token; gone: it is freed, None if it stays. prompt, answer: tokens; shared: those of its parent that it begins with.
+    """
 
     name: str
     colour: str
@@ -658,7 +659,8 @@ class PageReadsRow(TypedDict):
 
 
 class PageReadsMeta(TypedDict):
-    """holders, colours: of each page, the sequences that hold it and their colours.
+    """holders, colours: of each page, the sequences that hold it and their colours. absent: which kernels are not
+    there, and why.
 
     Columns, row by row and in each row reader by reader, an entry for each page: asked, distinct (bytes, of this
     reader), blocks (thread blocks of the reader that read there).
@@ -668,6 +670,7 @@ class PageReadsMeta(TypedDict):
     rows: list[PageReadsRow]
     holders: Sequence[Sequence[str]]
     colours: Sequence[Sequence[str]]
+    absent: Sequence[str]
 
 
 # ---- bank conflicts and coalescing ----

@@ -1,5 +1,7 @@
 """The KV cache of the block table story: what it holds after each event, and what pages save over contiguous slots."""
 
+from collections.abc import Container
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -179,12 +181,12 @@ def _grown(cache: Any, change: Any, before: Any) -> str:
     return " ".join(said)
 
 
-def usage_table(states: States, max_len: int) -> pd.DataFrame:
+def usage_table(states: States, max_len: int, prefixes: Container[str] = ()) -> pd.DataFrame:
     """event, kind, slots, after each event: what tokens use, what paging holds, what max_len contiguous slots per
-    sequence would hold."""
+    sequence would hold. prefixes: as of usage_of."""
     rows = []
     for number, (cache, _) in enumerate(states):
-        usage = cache.usage(max_len)
+        usage = usage_of(cache, max_len, prefixes)
         rows += [
             (number, "used", usage["used"]),
             (number, "in pages", usage["held"]),
@@ -217,6 +219,12 @@ def usage_chart(table: pd.DataFrame, axis: str = "event") -> alt.LayerChart:
     now = alt.Chart(pd.DataFrame({"rule": [0]})).mark_rule(color=AXIS, strokeWidth=1.5)
     now = now.encode(x=alt.XDatum(alt.ExprRef("step - 1"), type="quantitative"))
     return (line + now).add_params(step).properties(height=230)
+
+
+def usage_of(cache: Any, max_len: int, prefixes: Container[str] = ()) -> dict[str, int]:
+    """KVCache.usage; a server that shares nothing has no sequences that are only there to be begun with."""
+    own = replace(cache, sequences=tuple(s for s in cache.sequences if s.name not in prefixes)).usage(max_len)
+    return cache.usage(max_len) | {name: own[name] for name in ("reserved", "copies", "empty")}
 
 
 def usage_sentence(cache: Any, max_len: int) -> str:

@@ -24,6 +24,7 @@ from kernels.trace.kinds import READS
 
 WANTS = ()
 CACHES = (K_AXES, V_AXES)
+MOST_NAMED = 6  # groups of readers in a sentence
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Reads:
     Bytes, int64: asked [readers, pages], of all accesses; distinct [readers, pages], each counted once for its reader;
     page_distinct [pages], each counted once. blocks [readers, pages]: thread blocks that read there. least, most
     [pages]: how often the least and the most read byte is read. filled [pages]: bytes of slots that hold a token.
+    lengths: of each sequence, by its name.
     """
 
     kernel: str
@@ -46,6 +48,7 @@ class Reads:
     least: np.ndarray
     most: np.ndarray
     filled: np.ndarray
+    lengths: dict[str, int]
 
     @property
     def page_asked(self) -> np.ndarray:
@@ -98,8 +101,9 @@ def count_reads(run: Run, names: Sequence[str]) -> Reads:
         most[by_page.max().index] = np.maximum(most[by_page.max().index], by_page.max())
     least[most == 0] = 0
     kind = kv_heads.kind(paged.num_heads, paged.num_kv_heads)
-    filled = _filled(run)
-    return Reads(run.request.kernel.name, kind, readers, asked, distinct, blocks, page_distinct, least, most, filled)
+    counts = (asked, distinct, blocks, page_distinct, least, most, _filled(run))
+    lengths = dict(zip(names, map(int, paging.lengths(run))))
+    return Reads(run.request.kernel.name, kind, readers, *counts, lengths)
 
 
 def _spans(loads: pd.DataFrame, cache: Tensor) -> pd.DataFrame:
@@ -181,7 +185,7 @@ def stage_of(
         }
         for one in found
     ]
-    meta: PageReadsMeta = {"frames": frames, "rows": rows, "holders": holders, "colours": colours}
+    meta: PageReadsMeta = {"frames": frames, "rows": rows, "holders": holders, "colours": colours, "absent": absent}
     columns = {
         name: np.concatenate([np.asarray(getattr(one, name)).ravel() for one in found])
         for name in ("asked", "distinct", "blocks")
@@ -189,8 +193,8 @@ def stage_of(
     rule = "Counted in the traces of whole runs; an access lies in the page of its first element."
     table = [stage.text(sentence(found)), stage.table(reads_table(found), rule), *map(stage.text, absent)]
     return stage.Stage(
-        headline="Who reads which page of the pool: a kernel that gives each query head a block of its own reads a "
-        "page again for each of them.",
+        headline=f"{_held(found[0].lengths)}. A kernel that gives each query head a block of its own reads a page "
+        "again for each of them.",
         frames=frames,
         views=[stage.View("page_reads", "page_reads", "Reads of pages", meta, columns)],
         state=states(found),
@@ -208,7 +212,7 @@ def states(found: Sequence[Reads]) -> list[stage.State]:
         stage.State("distinct bytes", distinct, "B", colour="K"),
         stage.State("times asked for", [figure(a / d) for a, d in zip(asked, distinct)]),
         stage.State("most read page, times", [figure(float(one.times.max())) for one in found]),
-        stage.State("of empty slots", [one.empty for one in found], "B"),
+        stage.State("distinct, of empty slots", [one.empty for one in found], "B"),
     ]
 
 
@@ -231,12 +235,31 @@ def _frame(found: Sequence[Reads], holders: Sequence[Sequence[str]], number: int
 
 def _most_read(one: Reads, holders: Sequence[Sequence[str]], page: int) -> str:
     """Which page is read most, how often and by whom; or that all are read alike."""
-    readers = [who for who, asked in zip(one.readers, one.asked[:, page]) if asked]
-    who = readers[0] if len(readers) == 1 else f"{count(len(readers), 'reader')}, {readers[0]} to {readers[-1]}"
+    who = _readers_said([who for who, asked in zip(one.readers, one.asked[:, page]) if asked])
     if one.least[one.most > 0].min() == one.most.max():
-        return f"All pages are read alike, {_times(one, page)}: page {page} by {who}."
+        return f"All pages are read alike, {_times(one, page)}; page {page} by {who}."
     held = f"{listed(list(holders[page]))} {'holds' if len(holders[page]) == 1 else 'hold'}"
-    return f"Page {page}, which {held}, is read most, {_times(one, page)}: by {who}."
+    return f"Page {page}, which {held}, is read most, {_times(one, page)}, by {who}."
+
+
+def _readers_said(readers: Sequence[str]) -> str:
+    """ "8 readers: A query head 0 to 3 and B query head 0 to 3": neighbours are drawn together."""
+    runs: list[list] = []  # [what kind, first number, last number]
+    for kind, _, number in (reader.rpartition(" ") for reader in readers):
+        if runs and runs[-1][0] == kind and runs[-1][2] + 1 == int(number):
+            runs[-1][2] = int(number)
+        else:
+            runs.append([kind, int(number), int(number)])
+    said = [f"{kind} {first}" + (f" to {last}" if last > first else "") for kind, first, last in runs]
+    if len(said) > MOST_NAMED:
+        said = [*said[: MOST_NAMED - 1], f"{len(said) - MOST_NAMED + 1} more"]
+    return said[0] if len(readers) == 1 else f"{count(len(readers), 'reader')}: {listed(said)}"
+
+
+def _held(lengths: dict[str, int]) -> str:
+    """Who is in the cache."""
+    said = [f"{name} ({tokens})" for name, tokens in lengths.items()]
+    return f"A cache of {count(len(said), 'sequence')}, {listed(said)} tokens long"
 
 
 def _times(one: Reads, page: int) -> str:
@@ -257,7 +280,7 @@ def reads_table(found: Sequence[Reads]) -> pd.DataFrame:
                 "heads": one.heads,
                 "bytes asked for": int(one.page_asked.sum()),
                 "distinct bytes": int(one.page_distinct.sum()),
-                "of empty slots": one.empty,
+                "distinct, of empty slots": one.empty,
                 "asked for / distinct": round(float(one.page_asked.sum() / one.page_distinct.sum()), 4),
                 "a byte is read, least": int(one.least[one.most > 0].min()),
                 "a byte is read, most": int(one.most.max()),
@@ -276,9 +299,9 @@ def sentence(found: Sequence[Reads]) -> str:
     if _asked(least) == _asked(most):
         return f"With {shown}, {count(_asked(most), 'byte')} of K and V are asked for, whatever the kernel."
     return (
-        f"With {shown}, {most.kernel} asks for {_asked(most):,} bytes of K and V and {least.kernel} for "
-        f"{_asked(least):,}: {figure(_asked(most) / _asked(least))} times fewer of the same cache. A byte that is "
-        "asked for again may be served by a cache; one that is not asked for again need not be."
+        f"With {shown}, {most.kernel} asks for {_asked(most):,} bytes of K and V, "
+        f"{figure(_asked(most) / _asked(least))} times as many as {least.kernel}, {_asked(least):,}, of the same "
+        "cache. What is asked for again may come out of the L1 or L2; these counts do not say where it comes from."
     )
 
 

@@ -2,10 +2,10 @@
 one above the other on one axis of steps, and the pool beneath as it stands after each step.
 
 Nothing runs for it: a scheduler (kernels/families/paged/serving.py) plays the block manager. What a server without
-pages would do is the same scheduler with pages as long as the longest request.
+pages would do is the same scheduler with pages of as many slots as that reserves for each request, and nothing shared.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,7 +16,15 @@ from explainers.glossary import count
 from explainers.tiling import listed
 from kernels.errors import ProblemError
 from kernels.families.paged.scenarios import Scenario
-from kernels.families.paged.serving import Step, without_pages
+from kernels.families.paged.serving import Step, alone, serve
+
+LIMITS = (
+    "This scheduler is simpler than a server's: it admits a request when the pages for its last token are sure to be "
+    "free, and prefills a prompt whole. vLLM admits one when the pages of its next tokens are free, prefills a long "
+    "prompt in parts, and preempts a request when pages run out: it frees its pages and computes them again later. Of "
+    "a prefix it shares full pages alone; here the last one, not full, is copied on write, as in the paper on "
+    "PagedAttention."
+)
 
 
 def stage_of(scenario: Scenario, block_size: int, layout: Any) -> stage.Stage:
@@ -27,6 +35,7 @@ def stage_of(scenario: Scenario, block_size: int, layout: Any) -> stage.Stage:
     slot_bytes = 2 * layout.num_kv_heads * layout.page_bytes // block_size if layout else 0
     frames = serving_frames(scenario, block_size, slot_bytes)
     visits = visits_of(scenario, steps, played)
+    prefixes = prefixes_of(scenario)
     meta: ServingMeta = {
         "frames": frames,
         "visits": visits,
@@ -36,12 +45,16 @@ def stage_of(scenario: Scenario, block_size: int, layout: Any) -> stage.Stage:
     }
     at_ends = [played[end] for end in ends]
     usage = stage.chart(
-        kv_cache.usage_chart(kv_cache.usage_table(at_ends, max_len), "step"),
+        kv_cache.usage_chart(kv_cache.usage_table(at_ends, max_len, prefixes), "step"),
         "Slots used, held in pages and reserved contiguously after each step; a rule marks the step",
-        f"After the last step. {kv_cache.usage_sentence(played[-1][0], max_len)}",
-        f"Slots after each step; contiguous: {max_len} reserved for each sequence",
+        f"After the last step. {frames[-1]['waste']}",
+        f"Slots after each step; contiguous: {max_len} reserved for each request",
     )
-    compared = [stage.text(compared_sentence(scenario, block_size)), stage.table(requests_table(scenario, block_size))]
+    compared = [
+        stage.text(compared_sentence(scenario, block_size)),
+        stage.table(requests_table(scenario, block_size), "Of steps: a request waits until it is admitted."),
+        stage.text(LIMITS),
+    ]
     return stage.Stage(
         headline=f"{scenario.title}. {scenario.about}",
         frames=frames,
@@ -50,6 +63,7 @@ def stage_of(scenario: Scenario, block_size: int, layout: Any) -> stage.Stage:
         tabs=[
             stage.Tab("requests", "Requests, with and without pages", compared),
             stage.Tab("usage", "Slots over time", [usage]),
+            stage.Tab("own", "Change the requests", [stage.live("requests", {"visits": visits})]),
         ],
         provenance=stage.Provenance(
             "modelled",
@@ -72,10 +86,10 @@ def ends_of(steps: Sequence[Step]) -> list[int]:
 def visits_of(scenario: Scenario, steps: Sequence[Step], played: kv_cache.States) -> list[ServedVisit]:
     """Every request with the steps in which its phases begin and end, in the order of the scenario."""
     colours = {key[0]: colour for key, colour in kv_cache.sequence_colours(played).items()}
-    prompts = {visit.name: visit.prompt for visit in scenario.visits}
     found: list[ServedVisit] = []
     for visit in scenario.visits:
-        start = next(step.number for step in steps if visit.name in step.prefilled)
+        step = next(step for step in steps if visit.name in step.admitted)
+        start = step.number
         found.append(
             {
                 "name": visit.name,
@@ -86,7 +100,7 @@ def visits_of(scenario: Scenario, steps: Sequence[Step], played: kv_cache.States
                 "gone": next((step.number for step in steps if visit.name in step.freed), None),
                 "prompt": visit.prompt,
                 "answer": visit.answer,
-                "shared": prompts.get(visit.parent, 0),
+                "shared": step.begun[step.admitted.index(visit.name)],
                 "parent": visit.parent,
             }
         )
@@ -99,7 +113,7 @@ def serving_frames(scenario: Scenario, block_size: int, slot_bytes: int) -> list
     ends, colours = ends_of(steps), kv_cache.sequence_colours(played)
     frames, group = [_frame(None, played[0][0], [], scenario, colours, slot_bytes, 0)], 0
     for step, begin, end in zip(steps, ends, ends[1:]):
-        group += bool(step.freed or step.prefilled)
+        group += bool(step.freed or step.admitted)
         frames.append(_frame(step, played[end][0], played[begin : end + 1], scenario, colours, slot_bytes, group))
     return frames
 
@@ -118,17 +132,24 @@ def _frame(
         "new": [slot for change in changes for _, slot in change.written],
         "copied": [change.copied for change in changes if change.copied],
         "released": [page for change in changes for page in change.released if page in cache.free],
-        "usage": cache.usage(scenario.max_len),
-        "waste": waste_sentence(cache, scenario.max_len, slot_bytes),
+        "usage": kv_cache.usage_of(cache, scenario.max_len, prefixes_of(scenario)),
+        "waste": waste_sentence(cache, scenario, slot_bytes),
         "waiting": step.waiting if step else (),
     }
 
 
+def prefixes_of(scenario: Scenario) -> set[str]:
+    """Who is only there to be begun with."""
+    return {visit.name for visit in scenario.visits if not visit.answer}
+
+
 def _beginning(scenario: Scenario, cache: Any) -> str:
+    first = sorted(prefixes_of(scenario))
+    more = f", and {listed(first)}, which others are forked from" if first else ""
     return (
-        f"The pool has {count(cache.num_blocks, 'page')} of {cache.block_size} slots, all free, and "
-        f"{count(len(scenario.visits), 'request')} will come. A server that reserves {scenario.max_len} slots for each "
-        f"has room for {_at_once(scenario, cache)} of them at once."
+        f"The pool has {count(cache.num_blocks, 'page')} of {cache.block_size} slots, all free. "
+        f"{count(len(scenario.visits) - len(first), 'request')} will come{more}. A server that reserves "
+        f"{scenario.max_len} slots for each request has room for {_at_once(scenario, cache)} of them at once."
     )
 
 
@@ -141,17 +162,17 @@ def _at_once(scenario: Scenario, cache: Any) -> int:
 
 
 def step_sentence(step: Step, within: Any, scenario: Scenario) -> str:
-    """What a step did: who ended, who wrote a token, who was prefilled, who waits. within: as _frame takes it."""
+    """What a step did: who ended, who wrote a token, who was admitted, who waits. within: as _frame takes it."""
     said = [
-        *_ended(step, within),
+        *_ended(step, within, prefixes_of(scenario)),
         *_decoded(step, within),
-        *(_prefilled(name, step, within, scenario) for name in step.prefilled),
-        *_waits(step),
+        *(_admitted(name, step, within, scenario) for name in step.admitted),
+        *_waits(step, len(within[-1][0].free)),
     ]
     return " ".join(said) if said else "Nobody is here yet."
 
 
-def _ended(step: Step, within: Any) -> list[str]:
+def _ended(step: Step, within: Any, prefixes: Container[str]) -> list[str]:
     said = []
     for name in step.freed:
         change = next(c for _, c in within[1:] if c.event.action == "free" and c.event.name == name)
@@ -160,7 +181,8 @@ def _ended(step: Step, within: Any) -> list[str]:
         go = f"{kv_cache.pages_said(change.released)} {'is' if len(change.released) == 1 else 'are'} free"
         stays = f"{kv_cache.pages_said(kept)} {'stays' if len(kept) == 1 else 'stay'} with others"
         parts = [part for part, there in ((go, change.released), (stays, kept)) if there]
-        said.append(f"{name} has ended: {'; '.join(parts)}.")
+        why = f"Nobody else will be forked from {name}" if name in prefixes else f"{name} has ended"
+        said.append(f"{why}: {'; '.join(parts)}.")
     return said
 
 
@@ -168,52 +190,65 @@ def _decoded(step: Step, within: Any) -> list[str]:
     if not step.decoded:
         return []
     taken = []
-    for _, change in within[1:]:
+    for (cache, _), (_, change) in zip(within, within[1:]):
         if change.event.name in step.decoded and change.event.tokens == 1 and change.allocated:
-            name, page = change.event.name, change.allocated[0][1]
-            copied = f" and copies page {change.copied[0]}, which it shares, into it" if change.copied else ""
+            name, page, copied = change.event.name, change.allocated[0][1], ""
+            if change.copied:
+                others = [s.name for s in cache.sequences if change.copied[0] in s.table and s.name != name]
+                copied = f" and copies page {change.copied[0]}, which it shares with {listed(others)}, into it"
             taken.append(f"{name} takes page {page}{copied}")
-    writes = "writes" if len(step.decoded) == 1 else "write"
-    each = " each" if len(step.decoded) > 1 else ""
-    return [f"{listed(list(step.decoded))} {writes} a token{each}" + (f"; {listed(taken)}." if taken else ".")]
+    did = "decodes a token" if len(step.decoded) == 1 else "decode a token each"
+    return [f"{listed(list(step.decoded))} {did}{''.join(f'; {page}' for page in taken)}."]
 
 
-def _prefilled(name: str, step: Step, within: Any, scenario: Scenario) -> str:
+def _admitted(name: str, step: Step, within: Any, scenario: Scenario) -> str:
     visit = next(v for v in scenario.visits if v.name == name)
-    change = next(c for _, c in within[1:] if c.event.name == name and c.written)
-    waited, pages = step.number - visit.arrives, [page for _, page in change.allocated]
-    after = f", after {count(waited, 'step')} of waiting," if waited else ""
-    begins = ""
-    if visit.parent:
-        fork = next(c for _, c in within[1:] if c.event.action == "fork" and c.event.name == name)
-        shared = [page for page in fork.shared if not change.copied or page != change.copied[0]]
-        copied = f"; page {change.copied[0]}, not full, is copied to {change.copied[1]}" if change.copied else ""
+    changes = [c for _, c in within[1:] if c.event.name == name]
+    fork = next((c for c in changes if c.event.action == "fork"), None)
+    filled = next((c for c in changes if c.written), None)
+    waited = step.number - visit.arrives
+    said = name + (f", after {count(waited, 'step')} of waiting," if waited else "")
+    copied = filled.copied if filled else None
+    if fork:
+        shared = [page for page in fork.shared if not copied or page != copied[0]]
         shares = f" and shares its {kv_cache.pages_said(shared)}" if shared else ""
-        begins = f" begins with {visit.parent}{shares}{copied}. It"
+        copies = f"; page {copied[0]}, not full, is copied to {copied[1]}" if copied else ""
+        said += f" is forked from {visit.parent}{shares}{copies}."
+    if not filled:
+        begun = step.begun[step.admitted.index(name)]
+        return f"{said} They hold {count(begun, 'token')}; nothing is copied yet."
+    pages = [page for _, page in filled.allocated]
     taken = f" in {kv_cache.pages_said(pages)}" if pages else " in slots that were left"
-    return f"{name}{after}{begins} is prefilled: {count(visit.prompt, 'token')} at once,{taken}."
+    return f"{said}{' It' if fork else ''} is prefilled: {count(visit.prompt, 'token')} at once,{taken}."
 
 
-def _waits(step: Step) -> list[str]:
+def _waits(step: Step, free: int) -> list[str]:
     if not step.waiting:
         return []
     rest = step.waiting[1:]
     behind = f" Behind it {'waits' if len(rest) == 1 else 'wait'} {listed(list(rest))}." if rest else ""
-    sure = "none is" if not step.sure else "1 is" if step.sure == 1 else f"{step.sure} are"
-    return [
-        f"{step.waiting[0]} waits: it may come to need {count(step.needed, 'page')}, and {sure} sure to be "
-        f"free.{behind}"
-    ]
+    there = f"{count(free, 'page')} {'is' if free == 1 else 'are'} free" if free else "no page is free"
+    if step.sure < free:
+        there = f"of {count(free, 'free page')} the others may still take {free - step.sure}"
+    return [f"{step.waiting[0]} waits: it may come to need {count(step.needed, 'page')}, and {there}.{behind}"]
 
 
-def waste_sentence(cache: Any, max_len: int, slot_bytes: int) -> str:
-    """The waste of both ways with their numbers, in slots and in bytes of K and V."""
-    usage = cache.usage(max_len)
+def waste_sentence(cache: Any, scenario: Scenario, slot_bytes: int) -> str:
+    """The waste of both ways: of what is held, and in bytes of K and V."""
+    prefixes, max_len = prefixes_of(scenario), scenario.max_len
+    usage = kv_cache.usage_of(cache, max_len, prefixes)
     if not usage["held"]:
-        return kv_cache.usage_sentence(cache, max_len)
-    slack = f" The slack is {usage['slack'] * slot_bytes:,} bytes of K and V" if slot_bytes else ""
-    empty = f", the empty slots would be {usage['empty'] * slot_bytes:,}." if slot_bytes else ""
-    return kv_cache.usage_sentence(cache, max_len) + slack + empty
+        return "Nothing is held yet."
+
+    def share(wasted: int, of: int, more: str) -> str:
+        return f"{wasted / of:.0%}" + (f", {wasted * slot_bytes:,} bytes{more}" if slot_bytes else "")
+
+    said = f"Last pages waste {share(usage['slack'], usage['held'], ' of K and V')}"
+    served = sum(s.name not in prefixes for s in cache.sequences)
+    if not served:
+        return f"{said}."
+    each = "1 request" if served == 1 else f"each of {served} requests"
+    return f"{said}; {max_len} slots reserved for {each} would waste {share(usage['empty'], usage['reserved'], '')}."
 
 
 # ---- strip and tables ----
@@ -239,22 +274,22 @@ def states(steps: Sequence[Step], frames: Sequence[ServingFrame], slot_bytes: in
 
 
 def requests_table(scenario: Scenario, block_size: int) -> pd.DataFrame:
-    """A row for each request: its tokens, when it came, and when it was prefilled with pages and without."""
+    """A row for each request: its tokens, when it came, and when it was admitted with pages and without."""
     steps = scenario.steps(block_size)
-    other = _prefilled_at(_contiguous(scenario) or ())
+    with_pages, other = _admitted_at(steps), _admitted_at(_contiguous(scenario, steps) or ())
     rows = []
     for visit in scenario.visits:
-        start = _prefilled_at(steps)[visit.name]
+        start = with_pages[visit.name]
         rows.append(
             {
                 "request": visit.name,
-                "begins with": visit.parent,
+                "forked from": visit.parent,
                 "prompt": visit.prompt,
                 "answer": visit.answer,
                 "arrives at step": visit.arrives,
-                "prefilled at step": start,
+                "admitted at step": start,
                 "waits": start - visit.arrives,
-                "prefilled without pages": other.get(visit.name),
+                "admitted without pages": other.get(visit.name),
                 "waits without pages": other[visit.name] - visit.arrives if visit.name in other else None,
             }
         )
@@ -263,7 +298,8 @@ def requests_table(scenario: Scenario, block_size: int) -> pd.DataFrame:
 
 def compared_sentence(scenario: Scenario, block_size: int) -> str:
     """How many steps the requests take with pages, and on a server that reserves contiguous slots."""
-    steps, other = scenario.steps(block_size), _contiguous(scenario)
+    steps = scenario.steps(block_size)
+    other = _contiguous(scenario, steps)
     most = max(len(cache.sequences) for cache, _ in scenario.states(block_size))
     pages = f"With pages the last token is written in step {len(steps)}, and up to {most} sequences are there at once."
     if other is None:
@@ -275,13 +311,13 @@ def compared_sentence(scenario: Scenario, block_size: int) -> str:
     )
 
 
-def _contiguous(scenario: Scenario) -> tuple[Step, ...] | None:
+def _contiguous(scenario: Scenario, steps: tuple[Step, ...]) -> tuple[Step, ...] | None:
     """The steps of a server without pages; None where it cannot serve these requests."""
     try:
-        return without_pages(scenario.visits, scenario.slots, scenario.max_len)
+        return serve(alone(scenario.visits, steps), scenario.slots // scenario.max_len, scenario.max_len)
     except ProblemError:
         return None
 
 
-def _prefilled_at(steps: Sequence[Step]) -> dict[str, int]:
-    return {name: step.number for step in steps for name in step.prefilled}
+def _admitted_at(steps: Sequence[Step]) -> dict[str, int]:
+    return {name: step.number for step in steps for name in step.admitted}

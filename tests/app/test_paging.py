@@ -115,19 +115,19 @@ def test_every_view_that_runs_a_kernel_has_its_threads(view, pictures):
 
 def test_serving_opens_before_its_first_step_and_takes_its_moment_to_the_walk():
     asked = ask(view="serving")
-    assert (asked.link["scenario"], asked.link["moment"]) == ("busy_minute", "0") and not asked.told
+    assert (asked.link["scenario"], asked.link["moment"]) == ("one_prompt", "0") and not asked.told
     made = STORY.make(asked.what)
     assert [v.id for v in made.views] == ["serving"] and len(made.questions) >= 2
     moment = made.step_values[12]
-    walked = ask(("view", "walk"), view="serving", scenario="busy_minute", moment=str(moment))
+    walked = ask(("view", "walk"), view="serving", scenario="one_prompt", moment=str(moment))
     names = {s["name"] for s in made.frames[12]["sequences"]}
     assert set(walked.what.names) == names and walked.link["moment"] == str(moment)
 
 
 def test_serving_by_the_menu_takes_a_scenario_that_is_served_and_a_link_is_told_why():
-    assert ask(("view", "serving"), view="walk", scenario="churn").link["scenario"] == "busy_minute"
+    assert ask(("view", "serving"), view="walk", scenario="churn").link["scenario"] == "one_prompt"
     (told,) = ask(view="serving", scenario="churn").told
-    assert told == "scenario is churn; what is served is one of busy_minute, no_sharing, long_prompt, requests."
+    assert told == "scenario is churn; what is served is one of one_prompt, nothing_shared, long_prompt, requests."
 
 
 def test_requests_of_ones_own_are_served_and_refused_in_words():
@@ -165,5 +165,5 @@ def test_reads_show_what_is_recorded_and_what_is_served_is_not(recordings):
     made = STORY.make(asked.what)
     assert len(made.frames) == len(cpu) and made.provenance.label == "recorded"
     said = "What is served is not recorded. Choose another scenario, or another backend."
-    assert ask(view="walk", scenario="busy_minute", backend="recorded").error == said
-    assert not ask(view="serving", scenario="busy_minute", backend="recorded").error
+    assert ask(view="walk", scenario="one_prompt", backend="recorded").error == said
+    assert not ask(view="serving", scenario="one_prompt", backend="recorded").error

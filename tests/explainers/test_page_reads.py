@@ -132,13 +132,17 @@ def test_the_stage_has_a_step_for_each_kernel_and_ratio_and_says_its_numbers():
         at += size
     assert at == len(columns["asked"]) == len(columns["distinct"]) == len(columns["blocks"])
     first = made.frames[0]["sentence"]
-    assert "Page 0, which S0, S1 and S2 hold, is read most, each byte 3 times: by 12 readers" in first
+    assert first.endswith(
+        "Page 0, which S0, S1 and S2 hold, is read most, each byte 3 times, by 12 readers: S0 query head 0 to 3, S1 "
+        "query head 0 to 3 and S2 query head 0 to 3."
+    )
+    assert made.headline.startswith("A cache of 3 sequences, S0 (59), S1 (68) and S2 (47) tokens long.")
     assert [frame["tile"] for frame in made.frames] == [n // 3 for n in range(len(found))]
 
 
 def test_where_no_page_is_shared_all_are_read_alike():
     found, made = made_of("churn", PER_HEAD[:1])
-    assert "2 times. All pages are read alike, each byte 2 times: page 0 by 4 readers" in made.frames[1]["sentence"]
+    assert "2 times. All pages are read alike, each byte 2 times; page 0 by 4 readers" in made.frames[1]["sentence"]
     assert page_reads.sentence(found).startswith("With MHA 4:4, 166,912 bytes of K and V are asked for, whatever")
     table = page_reads.reads_table(found)
     assert table["bytes asked for"].tolist() == [166912] * 3

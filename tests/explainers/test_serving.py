@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from explainers import kv_cache, questions, serving, stage
+from explainers import questions, serving, stage
 from kernels.families.paged.scenarios import SERVED, problem_at
-from kernels.families.paged.serving import without_pages
+from kernels.families.paged.serving import alone, serve
 
 
 def layout_of(scenario, block_size=16, **shape):
@@ -23,7 +23,10 @@ def test_every_step_shows_the_cache_as_it_stands_then(scenario, block_size):
         cache = played[end][0]
         assert {s["name"]: s["table"] for s in frame["sequences"]} == {s.name: s.table for s in cache.sequences}
         assert set(frame["pages"]) | set(frame["free"]) == set(range(cache.num_blocks))
-        assert frame["usage"] == cache.usage(scenario.max_len)
+        own = [s for s in cache.sequences if s.name != "S"]  # a server without pages has no prefix
+        assert frame["usage"]["reserved"] == scenario.max_len * len(own)
+        assert frame["usage"]["empty"] == scenario.max_len * len(own) - sum(len(s.tokens) for s in own)
+        assert frame["usage"]["held"] == block_size * len({page for s in cache.sequences for page in s.table})
         slack = sum(block_size - page["fill"] for page in frame["pages"].values())
         assert slack == frame["usage"]["slack"]
     strip = {(state.name, state.unit): list(state.values) for state in made.state}
@@ -36,58 +39,65 @@ def test_every_step_shows_the_cache_as_it_stands_then(scenario, block_size):
 
 
 def test_the_sentences_say_what_happened_with_its_numbers():
-    scenario = SERVED["busy_minute"]
+    scenario = SERVED["one_prompt"]
     said = [frame["sentence"] for frame in serving.serving_frames(scenario, 16, 1024)]
     assert said[0].endswith(
-        "7 requests will come. A server that reserves 96 slots for each has room for 2 of them at once."
+        "6 requests will come, and S, which others are forked from. A server that reserves 96 slots for each request "
+        "has room for 2 of them at once."
     )
     assert said[1] == "S is prefilled: 44 tokens at once, in pages 0 to 2."
     assert said[2] == (
-        "A begins with S and shares its pages 0, 1; page 2, not full, is copied to 3. It is prefilled: 9 tokens at "
+        "A is forked from S and shares its pages 0, 1; page 2, not full, is copied to 3. It is prefilled: 9 tokens at "
         "once, in pages 3, 4."
     )
-    assert said[12] == (
-        "B has ended: pages 5, 6, 12 are free; pages 0, 1 stay with others. A, C and D write a token each. E, after 3 "
-        "steps of waiting, is prefilled: 30 tokens at once, in pages 13, 14. F waits: it may come to need 3 pages, and "
-        "1 is sure to be free."
+    assert said[9] == (
+        "A, B, C and D decode a token each. C2 is forked from C and shares its pages 0, 1, 7, 8. They hold 55 tokens; "
+        "nothing is copied yet."
     )
-    assert said[15].startswith("A, C, D and E write a token each; E takes page 5.")
+    assert said[10] == (
+        "A, B, C, D and C2 decode a token each; B takes page 12; C takes page 13 and copies page 8, which it shares "
+        "with C2, into it. E waits: it may come to need 3 pages, and of 3 free pages the others may still take 3."
+    )
+    assert said[12] == (
+        "B has ended: pages 5, 6, 12 are free; pages 0, 1 stay with others. A, C, D and C2 decode a token each. E, "
+        "after 2 steps of waiting, is prefilled: 30 tokens at once, in pages 14, 15."
+    )
+    assert said[7].startswith("Nobody else will be forked from S: page 2 is free; pages 0, 1 stay with others.")
     assert "Behind it wait D and E." in serving.serving_frames(SERVED["long_prompt"], 16, 0)[7]["sentence"]
 
 
 def test_the_waste_is_told_in_slots_and_bytes():
-    scenario = SERVED["busy_minute"]
-    cache = scenario.states(16)[-1][0]
-    said = serving.waste_sentence(cache, 96, 1024)
-    usage = cache.usage(96)
-    assert said.startswith(kv_cache.usage_sentence(cache, 96))
-    assert f"The slack is {usage['slack'] * 1024:,} bytes of K and V, the empty slots would be" in said
-    assert f"{usage['empty'] * 1024:,}." in said
-    assert serving.waste_sentence(scenario.states(16)[0][0], 96, 1024) == "Nothing is held yet."
+    said = [frame["waste"] for frame in serving.serving_frames(SERVED["one_prompt"], 16, 1024)]
+    assert said[:2] == ["Nothing is held yet.", "Last pages waste 8%, 4,096 bytes of K and V."]  # S, 44 of 48 slots
+    assert said[2].endswith("; 96 slots reserved for 1 request would waste 45%, 44,032 bytes.")  # A, 53 of 96
+    assert said[-1] == (  # C with 72 tokens in 5 pages, E with 44 in 3
+        "Last pages waste 9%, 12,288 bytes of K and V; 96 slots reserved for each of 2 requests would waste 40%, "
+        "77,824 bytes."
+    )
 
 
 def test_the_phases_of_a_request_are_those_of_the_scheduler():
-    scenario = SERVED["busy_minute"]
+    scenario = SERVED["one_prompt"]
     steps, played = scenario.steps(16), scenario.states(16)
     by_name = {visit["name"]: visit for visit in serving.visits_of(scenario, steps, played)}
     for step in steps:
         for name, visit in by_name.items():
-            assert (visit["start"] == step.number) == (name in step.prefilled)
+            assert (visit["start"] == step.number) == (name in step.admitted)
             assert (visit["start"] < step.number <= visit["end"]) == (name in step.decoded)
             assert (visit["arrives"] <= step.number < visit["start"]) == (name in step.waiting)
             assert (visit["gone"] == step.number) == (name in step.freed)
-    assert (by_name["A"]["shared"], by_name["E"]["shared"]) == (44, 0)
+    assert [by_name[name]["shared"] for name in ("A", "C2", "E")] == [44, 55, 0]
     assert len({visit["colour"] for visit in by_name.values()}) == 7
 
 
 def test_pages_are_compared_with_a_server_that_has_none():
-    scenario = SERVED["busy_minute"]
+    scenario = SERVED["one_prompt"]
     table = serving.requests_table(scenario, 16).set_index("request")
-    other = without_pages(scenario.visits, scenario.slots, scenario.max_len)
+    other = serve(alone(scenario.visits, scenario.steps(16)), scenario.slots // scenario.max_len, scenario.max_len)
     for visit in scenario.visits[1:]:
-        start = next(step.number for step in other if visit.name in step.prefilled)
+        start = next(step.number for step in other if visit.name in step.admitted)
         assert table.loc[visit.name, "waits without pages"] == start - visit.arrives
-        assert table.loc[visit.name, "waits"] == table.loc[visit.name, "prefilled at step"] - visit.arrives
+        assert table.loc[visit.name, "waits"] == table.loc[visit.name, "admitted at step"] - visit.arrives
     said = serving.compared_sentence(scenario, 16)
     assert f"written in step {len(scenario.steps(16))}," in said and f"last token in step {len(other)}." in said
 

@@ -13,7 +13,7 @@ const colourAt = share => {  // [r, g, b] of the palette of magnitude, 0 to 1
 const ink = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b > 135 ? '#000' : '#fff');
 
 export default function (host, { meta, columns }) {
-  const { frames, rows, holders, colours } = meta, pages = holders.length, frameAt = step => frames[Math.min(step, frames.length - 1)];
+  const { frames, rows, holders, colours, absent } = meta, pages = holders.length, frameAt = step => frames[Math.min(step, frames.length - 1)];
   const firsts = rows.map((_, n) => rows.slice(0, n).reduce((sum, row) => sum + row.readers.length * pages, 0));
   const all = rows.map(row => row.asked.map((asked, page) => (row.distinct[page] ? asked / row.distinct[page] : 0))), most = Math.max(1, ...all.flat());
   const of = (row, reader, page) => firsts[row] + reader * pages + page;
@@ -26,10 +26,10 @@ export default function (host, { meta, columns }) {
     small = smallText(em);
     const head = 3.6 * em, gap = 2.2 * em, side = width > 66 * em;
     const w = side ? (width - gap) / 2 : width, named = Math.min(12 * em, 0.4 * w), cell = Math.min(4 * em, (w - named) / pages);
-    const room = side ? height - head : height - 2 * head - 0.6 * em, high = Math.max(1.15 * em, Math.min(2.2 * em, (side ? room : 0.5 * room) / rows.length));
+    const room = side ? height - head : height - 2 * head - 0.6 * em, high = Math.max(1.15 * em, Math.min(2.8 * em, (side ? room : 0.5 * room) / rows.length));
     kernels = { x: 0, y: head, named, cell, high, w };
     const top = side ? head : head + rows.length * high + 0.6 * em + head, rest = (side ? room : room - rows.length * high);
-    readers = { x: side ? w + gap : 0, y: top, named, cell, high: Math.max(3, Math.min(2.2 * em, rest / longest)), w };
+    readers = { x: side ? w + gap : 0, y: top, named, cell, high: Math.max(3, Math.min(2.8 * em, rest / longest)), w };
     return Math.max(kernels.y + rows.length * kernels.high, readers.y + longest * readers.high) + 2;
   };
   const head = (g, paint, grid, title, note) => {
@@ -127,5 +127,5 @@ export default function (host, { meta, columns }) {
     return `${now.title}. ${now.sentence} Reads of a byte, by page: ${read.join('; ')}.`;
   };
   const ramp = `background:linear-gradient(90deg,${PALETTE.magnitude.join(',')});width:5em`;
-  return canvasView(host, { title: 'Reads of pages', layout, draw, locate, describe, label, legend: [[ramp, `up to ${short(most)} reads of a byte`], ['background:var(--st-secondary-background-color)', 'not read']] });
+  return canvasView(host, { title: 'Reads of pages', layout, draw, locate, describe, label, legend: [[ramp, `up to ${short(most)} reads of a byte`], ['background:var(--st-secondary-background-color)', 'not read'], ...absent.map(text => ['', text])] });
 }

@@ -3,14 +3,15 @@
 import { follow, hub } from '../hub.js';
 import { COLOURS, button } from '../paint.js';
 
-// The number of columns under which the pages are largest in the given room; what does not fit runs over its lower edge.
+// The number of columns under which the pages are largest in the given room, in the fewest rows; what does not fit runs over its lower
+// edge.
 export function placePages(count, { left = 0, top, width, height, em, high = 3.4 * em }) {
   const gap = Math.round(em * 0.75), low = 2 * em, narrow = Math.max(2.2 * em, 26);
   const sized = columns => {
     const rows = Math.ceil(count / columns), w = Math.min(14 * em, (width + gap) / columns - gap), h = Math.min(high, (height + gap) / rows - gap);
     return { columns, rows, w, h, good: w >= narrow && h >= low ? Math.min(w / (7 * em), 1) * Math.min(h / (2.9 * em), 1) : 0 };
   };
-  const best = Array.from({ length: count }, (_, n) => sized(n + 1)).reduce((a, b) => (b.good > a.good ? b : a));
+  const best = Array.from({ length: count }, (_, n) => sized(n + 1)).reduce((a, b) => (b.good > a.good || (b.good === a.good && b.w * b.h >= a.w * a.h) ? b : a));
   const { columns, rows, w, h } = best.good ? best : { ...sized(Math.max(1, Math.floor((width + gap) / (narrow + gap)))), h: low };
   return { w, h, em, gap, columns, rows, left, top, bottom: top + rows * (h + gap) - gap,
     at: page => [left + (page % columns) * (w + gap), top + Math.floor(page / columns) * (h + gap)],
@@ -22,9 +23,9 @@ export function placePages(count, { left = 0, top, width, height, em, high = 3.4
     } };
 }
 
-// owners: [{colour}] that hold the page; fill: slots with a token; fresh: slots just written. A shared page's slots are striped with
-// all its owners' colours.
-export function drawPage(g, paint, place, page, size, { owners = [], fill = 0, fresh = [], note = '', dim = false }) {
+// owners: [{colour}] that hold the page; fill: slots with a token; fresh: slots just written; note: the longest of these that fits. A
+// shared page's slots are striped with all its owners' colours.
+export function drawPage(g, paint, place, page, size, { owners = [], fill = 0, fresh = [], note = [], dim = false }) {
   const [x, y] = place.at(page), { w, h, em } = place, cell = w / size, head = Math.min(h * 0.6, em * 1.25), top = y + head, tall = h - head;
   g.globalAlpha = dim ? 0.35 : 1;
   owners.forEach((owner, n) => {
@@ -53,7 +54,7 @@ export function drawPage(g, paint, place, page, size, { owners = [], fill = 0, f
   const used = g.measureText(String(page)).width;
   g.font = `${em}px ${paint.font}`;
   g.textAlign = 'right';
-  if (used + g.measureText(note).width + 14 <= w) g.fillText(note, x + w - 4, y + em);
+  g.fillText(fitting(g, [note].flat(), w - used - 14), x + w - 4, y + em);
   g.textAlign = 'left';
 }
 
@@ -163,15 +164,20 @@ export function drawUsage(g, paint, em, y, width, widest, usage) {
     }
   };
   bar(y, 'Pages', [[usage.used, COLOURS.V, 'used'], [usage.slack, '', 'slack']]);
-  bar(y + 1.9 * em, 'Contiguous', [[usage.used, COLOURS.V, 'used'], [Math.max(usage.copies, 0), COLOURS.S, 'copies'], [usage.empty, '', 'empty']]);
+  bar(y + 1.9 * em, 'Contiguous', [[usage.reserved - usage.copies - usage.empty, COLOURS.V, 'used'], [Math.max(usage.copies, 0), COLOURS.S, 'copies'], [usage.empty, '', 'empty']]);
 }
 
 // Every page of a pool as a frame has it: its owners' slots, what was just written, what was freed and what was copied where.
+const notes = (owners, next) => {
+  if (!owners.length) return next === 0 ? 'next' : 'free';
+  return [owners.map(owner => owner.name).join(', '), ...(owners.length > 1 ? [`held by ${owners.length}`, `x${owners.length}`] : [])];
+};
+
 export function drawPool(g, paint, place, frame, count, size, copies) {
   for (let page = 0; page < count; page++) {
     const held = frame.pages[page], owners = held ? held.owners.map(n => frame.sequences[n]) : [], next = frame.free.indexOf(page);
     const fresh = frame.new.filter(slot => Math.floor(slot / size) === page).map(slot => slot % size);
-    drawPage(g, paint, place, page, size, { owners, fill: held?.fill ?? 0, fresh, note: owners.length > 1 ? `held by ${owners.length}` : next === 0 ? 'next' : next > 0 ? 'free' : '' });
+    drawPage(g, paint, place, page, size, { owners, fill: held?.fill ?? 0, fresh, note: notes(owners, next) });
     if (frame.released.includes(page)) outlinePage(g, paint, place, page, [3, 3]);
   }
   for (const [from, to] of copies) drawWay(g, wayBetween(place, from, to), COLOURS.written, place.em);
@@ -195,13 +201,15 @@ export function tellSlot(frame, { page, slot }, size) {
     + (held.owners.length > 1 ? `\nreference count ${held.owners.length}` : '');
 }
 
-// The button that runs the kernel on the cache of the step: where it stands, and what enables it.
-export function runButton(frameAt, change) {
-  const node = button('Run the kernel on this cache', () => change('view', 'walk'), { class: 'run' });
-  const able = step => {
+// What runs kernels on the cache of the step: where it stands, and what enables it.
+export function runButtons(frameAt, change) {
+  const made = [['walk', 'Run the decode kernel on this cache', 'With a query for each sequence that it holds after this step. "Look at" leads back.'],
+    ['reads', 'Who reads its pages', 'By several kernels, counted in whole runs on this cache. "Look at" leads back.']]
+    .map(([view, text, title]) => ({ title, node: button(text, () => change('view', view), { class: 'run' }) }));
+  const able = step => made.forEach(({ node, title }) => {
     node.disabled = !frameAt(step).sequences.length;
-    node.title = node.disabled ? 'It holds no sequence yet' : 'The walk through its block tables, as it stands after this step';
-  };
+    node.title = node.disabled ? 'It holds no sequence yet' : title;
+  });
   able(hub.step);
-  return { node, end: follow(able) };
+  return { nodes: made.map(({ node }) => node), end: follow(able) };
 }

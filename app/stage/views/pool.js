@@ -2,7 +2,7 @@
 import { canvasView } from '../canvas.js';
 import { hub } from '../hub.js';
 import { element, number } from '../paint.js';
-import { drawLabel, drawPool, drawTable, drawUsage, fitting, outlinePage, placePages, placeTable, runButton, tellSlot } from './pages.js';
+import { drawLabel, drawPool, drawTable, drawUsage, fitting, outlinePage, placePages, placeTable, runButtons, tellSlot } from './pages.js';
 
 export default function (host, { meta }, { change }) {
   const { frames, size, page_bytes, kv_heads } = meta, count = frames[0].free.length;
@@ -71,8 +71,8 @@ export default function (host, { meta }, { change }) {
     return `${frame.title}. ${frame.sentence} ${frame.sequences.map(s => `${s.name}: pages ${s.table.join(', ')}`).join('; ')}.`;
   };
 
-  const inner = element('div', { class: 'view' }), run = runButton(frameAt, change);
-  host.replaceChildren(inner, element('div', {}, run.node));
+  const inner = element('div', { class: 'view' }), run = runButtons(frameAt, change);
+  host.replaceChildren(inner, element('div', {}, ...run.nodes));
   const view = canvasView(inner, { title: 'KV cache', layout, draw, locate, describe, label });
   return { unmount() { run.end(); view.unmount(); } };
 }

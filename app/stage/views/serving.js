@@ -3,7 +3,7 @@
 import { canvasView } from '../canvas.js';
 import { hub } from '../hub.js';
 import { PALETTE, element, number } from '../paint.js';
-import { drawLabel, drawPool, drawUsage, fitting, outlinePage, placePages, runButton, tellSlot } from './pages.js';
+import { drawLabel, drawPool, drawUsage, fitting, outlinePage, placePages, runButtons, tellSlot } from './pages.js';
 
 const { prefill, decode } = PALETTE.phases;
 
@@ -19,9 +19,9 @@ export default function (host, { meta }, { change }) {
     left = Math.round(Math.min(9.5 * em, width * 0.22));
     wide = (width - left - right) / Math.max(1, last);
     top = 1.6 * em;
-    row = Math.max(1.25 * em, Math.min(1.9 * em, (0.42 * pane.height - top) / visits.length));
+    row = Math.max(1.25 * em, Math.min(2.4 * em, (0.42 * pane.height - top) / visits.length));
     const below = low ? 1.6 * em : 1.8 * em + 2 * 1.9 * em, pool = top + visits.length * row + 2.6 * em;
-    place = placePages(count, { left: 0.4 * em, top: pool, width: width - 0.4 * em, height: Math.max(2 * em, pane.height - pool - below), em, high: 4.4 * em });
+    place = placePages(count, { left: 0.4 * em, top: pool, width: width - 0.4 * em, height: Math.max(2 * em, pane.height - pool - below), em, high: 5.5 * em });
     return place.bottom + below + 2;
   };
   const x = step => left + (step - 1) * wide, y = n => top + n * row;
@@ -57,11 +57,12 @@ export default function (host, { meta }, { change }) {
   };
   const drawVisit = (g, paint, visit, from, step, frame, text) => {
     const now = there(frame, visit), base = from + row / 2 + 0.35 * em, { name, arrives, start, end, gone, prompt, answer, parent } = visit;
+    const parts = [prompt, answer].filter(Boolean).join(' + ');
     g.fillStyle = visit.colour;
     g.fillRect(0, from + 1, 0.45 * em, row - 3);
     text(name, 0.9 * em, base, 5 * em, 600);
     const used = 0.9 * em + g.measureText(`${name}  `).width;
-    text([`${parent ? `${parent} + ` : ''}${prompt}${answer ? ` + ${answer}` : ''}`, `${prompt} + ${answer}`, String(prompt)], used, base, left - used - 0.3 * em);
+    text([parent ? `${parent} + ${parts}` : parts, parts], used, base, left - used - 0.3 * em);
     const bar = (first, after, colour, words) => {  // steps first to after - 1; those to come are pale
       const done = Math.max(first, Math.min(after, step + 1)), h = row - 3;
       for (const [a, b, alpha] of [[first, done, 1], [done, after, 0.3]]) {
@@ -87,12 +88,25 @@ export default function (host, { meta }, { change }) {
       g.globalAlpha = 1;
     };
     line(arrives, start, true);
-    bar(start, start + 1, prefill, [String(prompt)]);
+    if (prompt) bar(start, start + 1, prefill, [String(prompt)]);
+    else fork(g, paint, start > step, x(start) + 0.5, y(visits.findIndex(v => v.name === parent)), from, text);
     if (answer) bar(start + 1, end + 1, decode, [`${answer} tokens`, String(answer)]);
     line(end + 1, gone ?? last + 1, false);
     const where = x(last + 1) + 0.7 * em, room = width - where;
     if (frame.waiting.includes(name)) text('waits', where, base, room);
     if (now) text([`${now.length} tokens, ${slack(now)} empty${bytesOf(slack(now))}`, `${now.length}, ${slack(now)} empty`, String(now.length)], where, base, room);
+  };
+
+  // One more answer: from its parent down, or up, to the cell in which it begins.
+  const fork = (g, paint, later, at, above, from, text) => {
+    const h = row - 3, middle = at + wide / 2, [edge, end] = above < from ? [above + h, from + 1] : [above + 1, from + h];
+    g.globalAlpha = later ? 0.3 : 1;
+    g.strokeStyle = paint.text;
+    g.lineWidth = 1.5;
+    g.strokeRect(at + 0.5, from + 1.5, wide - 2, h - 1);
+    g.beginPath(); g.moveTo(middle, edge); g.lineTo(middle, end); g.stroke();
+    g.globalAlpha = 1;
+    text('fork', at + 3, from + row / 2 + 0.35 * em, wide - 5);
   };
 
   const locate = (px, py) => {
@@ -109,7 +123,7 @@ export default function (host, { meta }, { change }) {
     const tokens = shared + prompt + Math.max(0, Math.min(at.step, end) - start), so = `${name}, step ${at.step}: `;
     if (at.step < arrives) return `${so}has not come`;
     if (at.step < start) return `${so}waits`;
-    if (at.step === start) return `${so}prefill, ${prompt} tokens at once${parent ? `, after ${shared} of ${parent}` : ''}`;
+    if (at.step === start) return prompt ? `${so}prefill, ${prompt} tokens at once${parent ? `, after ${shared} of ${parent}` : ''}` : `${so}forked from ${parent} with ${shared} tokens, all shared`;
     if (at.step <= end) return `${so}decode, token ${at.step - start} of ${answer}; ${tokens} in all`;
     return gone !== null && at.step >= gone ? `${so}has ended` : `${so}stays, ${tokens} tokens`;
   };
@@ -119,10 +133,11 @@ export default function (host, { meta }, { change }) {
   };
   const click = at => { if (at.step !== undefined) hub.set(at.step, 'user'); };
   const legend = [[`background:${prefill}`, 'prefill: all tokens of the prompt at once'], [`background:${decode}`, 'decode: a token in each step'],
+    ...(visits.some(v => !v.prompt) ? [['border:1.5px solid currentColor', 'fork: one more answer, all pages shared']] : []),
     ['border-top:2px dotted currentColor;height:0;vertical-align:middle', 'waits'], ['border-top:2px solid currentColor;height:0;vertical-align:middle', 'stays']];
 
-  const inner = element('div', { class: 'view' }), run = runButton(frameAt, change);
-  host.replaceChildren(inner, element('div', {}, run.node));
+  const inner = element('div', { class: 'view' }), run = runButtons(frameAt, change);
+  host.replaceChildren(inner, element('div', {}, ...run.nodes));
   const view = canvasView(inner, { title: 'Serving', layout, draw, locate, describe, label, click, legend, said: step => frameAt(step).waste });
   return { unmount() { run.end(); view.unmount(); } };
 }
