@@ -2,7 +2,7 @@
 several of them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any, ClassVar
@@ -13,6 +13,7 @@ from kernels.core.fields import problem_field
 from kernels.core.problem import Case
 from kernels.core.tensors import Tensor
 from kernels.errors import ProblemError
+from kernels.families.paged.call import CacheCall
 from kernels.families.paged.ranges import MULTIPROCESSORS, SHORTEST, RangesProblem
 from kernels.families.paged.work_list import FIELDS, WorkList, work_list
 
@@ -32,6 +33,7 @@ class CascadeProblem(RangesProblem):
     context_lens: tuple = problem_field((70, 52, 81, 49), "tokens of each sequence", low=1, high=65536)
     prefix: int = problem_field(48, "tokens that all share, where no block tables are given", low=1, high=65536)
 
+    follows: ClassVar[tuple[str, ...]] = (*RangesProblem.follows, "families")
     title: ClassVar[str] = "Decoding with a shared prefix"
 
     def __post_init__(self) -> None:
@@ -133,6 +135,13 @@ class CascadeProblem(RangesProblem):
         """RangesProblem's, and prefix_units."""
         return {**super().inputs(), "prefix_units": self.lists[0].units}
 
+    def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
+        """RangesProblem's, with the pages that all sequences begin with."""
+        call = super().cache_call(inputs)
+        least = int(self.prefix_pages.min())
+        shared = len({row[:least] for row in call.tables}) == 1
+        return replace(call, prefix=least if shared else 0)
+
     @property
     def sizes(self) -> dict[str, Any]:
         """RangesProblem's; prefix_ranges; partitions, slots from one sequence's to the next one's."""
@@ -152,13 +161,6 @@ class CascadeProblem(RangesProblem):
         from kernels.families.paged import range_cases
 
         return range_cases.cascade_cases(kernel)
-
-    @classmethod
-    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.core.request import Scope
-
-        problem = cls(ranges=3)
-        return [Case(problem, (), Scope(0, kernel.plan(problem).items))]
 
     @classmethod
     def bench_begin(cls) -> "CascadeProblem":

@@ -6,9 +6,10 @@ from typing import Any
 from kernels.core.problem import Case
 from kernels.core.request import Scope
 from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError
 from kernels.families.paged import scenarios
 from kernels.families.paged.cascade import CascadeProblem
-from kernels.families.paged.ranges import BLOCK_SIZES, DTYPES, HEAD_DIMS, RangesProblem
+from kernels.families.paged.ranges import BLOCK_SIZES, CACHE_DTYPES, DTYPES, HEAD_DIMS, RangesProblem
 
 HEADS = ((4, 2), (4, 4), (8, 1), (3, 1), (14, 2), (16, 1), (32, 8), (5, 1))  # query heads, KV heads
 SCALES = (1.0, 0.1, 5.0, 30.0)
@@ -70,9 +71,17 @@ def check_cases(kernel: KernelSpec) -> list[Case]:
 
 
 def recorded_cases(kernel: KernelSpec) -> list[Case]:
-    """Each preset's last moment, as allocated and shuffled, in SHOWN_RANGES ranges, so that sequences are divided."""
-    problems = scenarios.recorded_problems(RangesProblem, ranges=scenarios.SHOWN_RANGES)
-    return [Case(p, (), Scope(0, kernel.plan(p).items)) for p in problems]
+    """Each preset's last moment in SHOWN_RANGES ranges, so that sequences are divided, with a cache of 16 bits and of
+    8: what pages show of them."""
+    made: list[Case] = []
+    for preset, kind in product(scenarios.PRESETS.values(), CACHE_DTYPES):
+        cache = preset.states(16)[-1][0]
+        try:
+            problem = scenarios.problem_at(cache, kernel.problem_type, ranges=scenarios.SHOWN_RANGES, cache_dtype=kind)
+        except ProblemError:  # nothing is shared in that one
+            continue
+        made.append(Case(problem, (), Scope.everything(kernel.plan(problem))))
+    return made
 
 
 def cascade_cases(kernel: KernelSpec) -> list[Case]:

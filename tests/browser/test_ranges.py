@@ -1,0 +1,92 @@
+"""V3 in a real Chromium: gone to by the menu, stepped by the keys, its merge read off strip, sentence and picture and
+held to the trace; a prefix that is shared; the cache in 8 bits. That every lit line is the run's is tested in
+test_stage.py, for every story."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from browser.conftest import shown
+from browser.stepping import asked, choose, count, hover, press, read, sentence
+
+from app.choices.cache import BY_RANGES, SHOWN_RANGES
+from explainers import ranges
+from kernels.core.request import Request, Scope
+from kernels.families.paged.scenarios import PRESETS, problem_at
+from kernels.run import execute
+
+
+def run_here(view, preset, **shape):
+    spec, cache = BY_RANGES[view], PRESETS[preset].states(16)[-1][0]
+    request = Request(spec, problem_at(cache, spec.problem_type, ranges=SHOWN_RANGES, **shape))
+    return execute.run(replace(request, scope=Scope.everything(request.plan)))
+
+
+def logged(run, event, sequence, head):
+    frame = run.trace.frame()
+    return frame[(frame.event == event) & (frame.sequence == sequence) & (frame["head"] == head)]
+
+
+def test_v3_is_walked_from_its_list_to_its_merge(visit):
+    page = visit("/block_table?backend=cpu")
+    before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
+    page.locator('.wg .toolbar [data-name="view"]').click()
+    page.locator('.wg .toolbar [data-choice="view=ranges"]').click()
+    shown(page, other=before)
+    page.evaluate("document.activeElement.blur()")
+    assert asked(page)["scenario"] == "churn" and asked(page)["sequence"] == "1"
+    run = run_here("ranges", "churn")
+    story = ranges.walk(run, "DEF", 1, 0)
+    assert count(page) == len(story.frames)
+    press(page, "Home")
+    for frame in story.frames:
+        said = read(page)
+        assert (said["sentences"], said["title"]) == ([frame["sentence"]], frame["title"])
+        page.keyboard.press("ArrowRight")
+    title = "Ranges of E, query head 0"
+    strip, weights = dict(read(page)["state"]), logged(run, "weight", 1, 0).sort_values("partition").value
+    m, l = (float(logged(run, f"{key}_all", 1, 0).value.iloc[0]) for key in ("m", "l"))
+    assert float(strip["max m"]) == pytest.approx(m, rel=1e-5) and float(strip["sum l"]) == pytest.approx(l, rel=1e-5)
+    assert len(weights) == len(story.units) == 3
+    for part, weight in enumerate(weights):
+        told = hover(page, title, part=part)
+        mine = {key: logged(run, key, 1, 0).set_index("partition").value[part] for key in ("m", "l")}
+        numbers = [float(piece.split(" = ")[1].split("\n")[0]) for piece in told.split("\n", 1)[1].split(", ")]
+        assert np.allclose(numbers, [mine["m"], mine["l"], weight], rtol=1e-6), told
+    press(page, "Home")
+    assert "not done yet" in hover(page, title, part=0)
+    assert "not brought yet" in hover(page, title, list=0, cell=5)
+    press(page, "Shift+ArrowRight")
+    assert sentence(page).startswith("Range 1, block 2: every lane reads the same 32 bytes, unit 4 of the work list")
+
+
+def test_another_sequence_and_more_ranges_are_chosen_by_hand(visit):
+    page = visit("/block_table?view=ranges&backend=cpu&scenario=one_long&sequence=0")
+    assert "cut into 4 ranges of 4 to 5 pages" in sentence(page)
+    choose(page, "ranges", "2")
+    assert "cut into 2 ranges of 9 to 10 pages" in sentence(page)
+    choose(page, "sequence", "2")
+    press(page, "End")
+    assert "No cut divides B, so O = sums / l is written at once" in sentence(page)
+
+
+def test_a_shared_prefix_is_read_once_and_8_bits_tell_how_far_a_step_is_off(visit):
+    page = visit("/block_table?view=prefix&backend=cpu&cache_dtype=float8_e4m3&sequence=1")
+    run = run_here("prefix", "shared_prompt", cache_dtype="float8_e4m3")
+    story = ranges.walk(run, "ABC", 1, 0)
+    for number, frame in enumerate(story.frames[:6]):
+        said = read(page)
+        assert said["sentences"] == [frame["sentence"]]
+        if "tokens" in frame:
+            first, last = frame["tokens"]
+            off = float(np.nanmax(story.score_errors[first : last + 1]))
+            assert dict(said["state"])["score off by"] == f"{off:.4g}"
+        assert number or "A, B and C begin with the same 2 pages" in frame["sentence"]
+        page.keyboard.press("ArrowRight")
+    assert any("read once for 6 query heads" in frame["sentence"] for frame in story.frames[:6])
+    told = hover(page, "Ranges of B, query head 0", list=0, cell=0)
+    assert told.startswith("page 0: entry 0 of A, B, C's block tables")
+    page.locator('.wg [data-tab="eight"]').click()
+    page.wait_for_selector(".wg .tabs table, .wg .sheet table, .wg table")
+    rows = page.locator(".wg table").last.inner_text()
+    assert "float16" in rows and "float8_e4m3" in rows
