@@ -13,7 +13,6 @@ from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError
 from kernels.families.paged import scenarios
-from kernels.families.paged.fp8_cache import Fp8WriteProblem
 from kernels.families.paged.kv_cache import KVCache
 from kernels.families.paged.scenarios import PRESETS, SERVED, SHOWN_PARTITION, SHOWN_RANGES, Scenario
 from kernels.families.paged.serving import alone, read_visits, serve
@@ -48,7 +47,6 @@ BY_RANGES = {
     for view in ("ranges", "prefix")
 }
 """view -> the kernel that it shows, which goes by a work list."""
-WRITTEN = Fp8WriteProblem  # how new tokens go into a cache of 8 bits
 TYPED = (*BY_RANGES, "cache")  # where the type of the cache can be chosen
 ONE_HEAD = ("walk", "partitions", *BY_RANGES)  # that follow one query head of one sequence
 FORKED = "shared_prompt"  # a scenario whose sequences share pages
@@ -213,7 +211,7 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
     if state["view"] in BY_RANGES and not _is_recorded(state):
         moved += _fit(page, state, BY_RANGES[state["view"]].problem_type)
     if state["view"] == "cache" and state["cache_dtype"]:
-        moved += _fit(page, state, WRITTEN)
+        moved += _fit(page, state, scenarios.WRITES[state["cache_dtype"]])
     try:
         events = _last(state)
     except ProblemError:
@@ -339,9 +337,9 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     types: dict[str, dict[str, Any]] = {}
     if view == "reads":
         types["dtype"] = {"kind": "select", "options": {READS_DTYPE: READS_DTYPE}}
-    kind = BY_RANGES[view].problem_type if view in BY_RANGES else WRITTEN if view == "cache" else None
-    if kind and (view in BY_RANGES or state["cache_dtype"]):
-        known = fields_of(kind)
+    if view in BY_RANGES or (view == "cache" and state["cache_dtype"]):
+        by_type = scenarios.WRITES[state["cache_dtype"]]
+        known = fields_of(BY_RANGES[view].problem_type if view in BY_RANGES else by_type)
         for name in ("dtype", "head_dim", "block_size"):
             types[name] = {"kind": "select", "options": {v: str(v) for v in of_field(known[name]).allowed or ()}}
     return types | {

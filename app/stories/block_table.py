@@ -28,7 +28,6 @@ from kernels.build.occupancy import machine
 from kernels.catalog import of_problem
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError, WarpglassError
-from kernels.families.paged.cache import CacheWriteProblem
 from kernels.families.paged.kv_cache import Layout
 from kernels.families.paged.scenarios import Scenario, copy_of, write_event, write_of
 
@@ -39,7 +38,7 @@ Shape = tuple[tuple[str, Any], ...]
 @dataclass(frozen=True)
 class Cache:
     """The cache, event by event. moment: the event whose writes are shown. layout: None where no kernel can run on it.
-    shape: of what writes it. eight: it is kept in 8 bits."""
+    shape: of what writes it. cache_dtype: what it is kept in, where that is not the type of K and V."""
 
     scenario: Scenario
     block_size: int
@@ -47,7 +46,7 @@ class Cache:
     by_hand: bool
     layout: Layout | None
     shape: Shape
-    eight: bool
+    cache_dtype: str
     backend: str
 
 
@@ -127,8 +126,8 @@ def _cache(chosen: cache.Chosen) -> Cache:
     state, layout = chosen.state, _layout(chosen)
     shape = tuple((name, state[name]) for name in ("num_kv_heads", "head_dim", "dtype", "seed"))
     by_hand = state["scenario"] == cache.BY_HAND
-    eight, block_size = bool(state["cache_dtype"]), state["block_size"]
-    return Cache(chosen.scenario, block_size, state["moment"], by_hand, layout, shape, eight, chosen.backend)
+    kind, size = state["cache_dtype"], state["block_size"]
+    return Cache(chosen.scenario, size, state["moment"], by_hand, layout, shape, kind, chosen.backend)
 
 
 def _layout(chosen: cache.Chosen) -> Layout | None:
@@ -345,8 +344,7 @@ def writes_tab(asked: Cache) -> list[Block]:
         moved = int(table[table.kind == "store"].bytes.sum())
         said = f"Page {change.copied[0]} to page {change.copied[1]}: {moved:,} bytes stored, K and V of all KV heads."
         found.append(stage.text(f"{stage.headline(request.kernel)} {said}", run.provenance))
-    kind = cache.WRITTEN if asked.eight else CacheWriteProblem
-    if written := write_of(after, change, kind, **shape):
+    if written := write_of(after, change, asked.cache_dtype, **shape):
         slots = written.slots
         request = _of(written, Scope(0, len(slots)), asked)
         run = running.run(request)
@@ -354,7 +352,7 @@ def writes_tab(asked: Cache) -> list[Block]:
         said = f"{stage.headline(request.kernel)} Slots of the {len(slots)} new tokens: {named}."
         caption = "The bytes that the probed stores named, over all KV heads; the first 64 tokens."
         found += [stage.text(said, run.provenance), stage.table(block_table.addresses_table(run), caption)]
-        if asked.eight:
+        if asked.cache_dtype:
             found += range_tables.rounding_blocks(run)
     return found
 

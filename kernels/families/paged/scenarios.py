@@ -8,6 +8,7 @@ from typing import Any
 from kernels.core.fields import quoted
 from kernels.errors import ProblemError
 from kernels.families.paged.cache import CacheCopyProblem, CacheWriteProblem
+from kernels.families.paged.fp8_cache import FP8, Fp8WriteProblem
 from kernels.families.paged.kv_cache import Change, Event, KVCache, play
 from kernels.families.paged.problem import PagedProblem
 from kernels.families.paged.serving import Step, Visit, alone, read_visits, serve
@@ -163,14 +164,16 @@ def copy_of(cache: KVCache, change: Change, **shape: Any) -> CacheCopyProblem | 
     return CacheCopyProblem(copies=(change.copied,), **_pool(cache), **shape)
 
 
-def write_of(
-    cache: KVCache, change: Change, kind: type[CacheWriteProblem] = CacheWriteProblem, **shape: Any
-) -> CacheWriteProblem | None:
-    """What writes an event's new tokens into their slots, or None where it brought none. kind: of the problem; shape:
+def write_of(cache: KVCache, change: Change, cache_dtype: str = "", **shape: Any) -> CacheWriteProblem | None:
+    """What writes an event's new tokens into their slots, or None where it brought none. cache_dtype: of WRITES; shape:
     as of copy_of."""
     if not change.written:
         return None
-    return kind(slots=tuple(slot for _, slot in change.written), **_pool(cache), **shape)
+    return WRITES[cache_dtype](slots=tuple(slot for _, slot in change.written), **_pool(cache), **shape)
+
+
+WRITES: dict[str, type[CacheWriteProblem]] = {"": CacheWriteProblem, FP8: Fp8WriteProblem}
+"""By the type of the cache, where it is not that of K and V, the problem of the kernel that writes it."""
 
 
 def _pool(cache: KVCache) -> dict[str, Any]:
