@@ -357,7 +357,8 @@ class _Told:
                 said += " The lse is the sink's alone." if np.isfinite(self.begin[0]) else ""
         skipped = self.lists.kv_indices.shape[1] - len(self.entries)
         if skipped:
-            said += f" {count(skipped, 'block')} of K and V {'was' if skipped == 1 else 'were'} never touched."
+            whose = f"for query block {self.place.tile}"
+            said += f" {count(skipped, 'block')} of K and V {'was' if skipped == 1 else 'were'} not loaded {whose}."
         return self._frame(len(self.entries) + 1, "Result", said, before, before)
 
 

@@ -156,12 +156,17 @@ def ledger_blocks(run: Run, traffic: Traffic, times: pd.DataFrame) -> list[Block
         [{"tensor": symbol, "bytes read": size, "beside K and V": f"{size / max(1, kv):.2%}"} for symbol, size in
          overhead.items()], columns=["tensor", "bytes read", "beside K and V"]
     )  # fmt: skip
-    by = "Derived from the lists: a block is multiplied whole, 4 FLOPs a pair and dim. " + _hidden(made)
-    caption = "What the mask itself costs: counted in the probes, every lane's read; a cache serves most of them."
+    by = f"Derived from the lists: a block is multiplied whole, 4 FLOPs a pair and dim.{_past(made)} {_hidden(made)}"
+    caption = "Read beside Q, K and V: counted in the probes, every lane's read; a cache serves most of them."
     left: list[Block] = [stage.heading("Executed, masked, skipped"), stage.table(table(made), by, lit="lit")]
     right = [stage.heading("Counted"), stage.text(said, run.provenance)]
     right += [stage.table(rows, caption)] if overhead else []
     return [stage.row([*left], [*right]), stage.heading("Time beside dense"), *time_blocks(request, times)]
+
+
+def _past(made: Ledger) -> str:
+    past = made.dense_pairs - made.pairs
+    return f" Of every block's pairs {past:,} lie past the last query or key." if past else ""
 
 
 def _hidden(made: Ledger) -> str:
@@ -204,13 +209,15 @@ def recorded(request: Request, times: pd.DataFrame) -> pd.DataFrame:
 def problem_said(request: Request, fields: dict[str, Any]) -> str:
     """A recorded problem in words: its sizes, and what its mask looks at."""
     sizes = f"seq_len {fields['seq_len']:,}, {fields['num_heads']} heads of {fields['head_dim']}"
-    named = [
-        f for f in ("window", "density", "stride", "dilation") if f in fields and f in TAKES.get(fields["mask"], ())
-    ]
-    said = [sizes, *(f"{name} {fields[name]:g}" for name in named)]
+    looked_at = [f for f in TAKES.get(fields["mask"], ()) if f in fields and f != "drawn"]
+    said = [sizes, *(f"{name} {_value(fields[name])}" for name in looked_at), *filter(None, [fields.get("dtype")])]
     if "block_q" in fields:
         said.append(f"blocks of {fields['block_q']} x {fields['block_kv']}")
     return ", ".join(said) + (", causal" if fields.get("causal") else "")
+
+
+def _value(value: Any) -> str:
+    return write_value(tuple(value) if isinstance(value, list) else value)
 
 
 def time_blocks(request: Request, times: pd.DataFrame) -> list[Block]:
@@ -223,13 +230,14 @@ def time_blocks(request: Request, times: pd.DataFrame) -> list[Block]:
         ]
     rows = [
         {
-            "problem": row.problem,
+            "problem": "" if n else row.problem,  # said once
             "kernel": shown_name(row.name),
             "time": microseconds(row.median_us),
             "dense / time": "" if np.isnan(row.dense) else f"{row.dense / row.median_us:.3g}",
             "lit": row.name == request.kernel.name,
         }
-        for row in found.sort_values(["title", "problem", "median_us"]).itertuples()
+        for _, same in found.groupby(["title", "problem"], sort=False)
+        for n, row in enumerate(same.itertuples())
     ]
     where = ", ".join(sorted({f"{row.device}, {row.date}" for row in found.itertuples()}))
     said = (

@@ -105,8 +105,9 @@ def _blocks(asked: Asked, state: State) -> tuple[int, int]:
 def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     """What the choices are called, how far they can go, and which fields the mask looks at."""
     fields, found = asked.fields(state), dict[str, dict[str, Any]]()
+    titles = {**TITLES, "all": "Causal alone"} if state["causal"] else TITLES
     options = [
-        option(mask, TITLES.get(mask, mask), _refused(asked, state, mask)) for mask in fields["mask"].allowed or ()
+        option(mask, titles.get(mask, mask), _refused(asked, state, mask)) for mask in fields["mask"].allowed or ()
     ]
     group = {} if _is_recorded(state) else {"group": "own"}  # in front, unless a recording says it
     found["preset"] = {"hidden": True}  # the mask is what presets choose

@@ -3,6 +3,7 @@
 import { canvasView } from '../canvas.js';
 import { hub } from '../hub.js';
 import { COLOURS, PALETTE, blend, element, exact, number, rgb, short, theme } from '../paint.js';
+import { fitting } from './pages.js';
 
 const PARTIAL = 1, FULL = 2, WORD = 16, NAMES = ['skipped', 'partial', 'full'];
 
@@ -37,15 +38,17 @@ export default function (host, { meta, columns }, { change }) {
 
   const layout = pane => {
     ({ em } = pane);
+    const under = 4.6 * em;  // words under the chart
     const wide = pane.width > 0.95 * pane.height && pane.width > 30 * em, left = 2.6 * em, top = 2.9 * em;
-    const across = (wide ? 0.55 * pane.width : pane.width) - left - 4, down = (wide ? pane.height : 0.52 * pane.height) - top - 4;
+    const across = (wide ? 0.55 * pane.width : pane.width) - left - 4, down = Math.max(9 * em, (wide ? pane.height : 0.52 * pane.height) - top - 4);
     const unit = Math.max(0.02, Math.min(across / keys, down / queries));
     map = { x: left, y: top, w: keys * unit, h: queries * unit, unit };
-    const x = wide ? map.x + map.w + 2 * em : 0, y = wide ? 0 : top + map.h + 0.8 * em, w = pane.width - x - 2;
+    const x = wide ? map.x + Math.max(map.w, 9 * em) + 2 * em : 0, y = wide ? 0 : top + map.h + 0.8 * em, w = pane.width - x - 2;
     list = { x, y: y + 2.9 * em, w, h: 1.9 * em, each: Math.min(3 * em, w / Math.max(1, entries.length)), title: y + em };
-    const from = list.y + list.h + 2.9 * em, until = Math.max(from + 5 * em, Math.min(pane.height - 5.2 * em, from + 17 * em));
+    const from = list.y + list.h + 2.9 * em, ends = wide ? map.y + map.h - under : 0;  // with the mask, or lower
+    const until = Math.max(from + 4 * em, Math.min(pane.height - under, Math.max(from + 17 * em, ends)));
     chart = { x: x + 3 * em, y: from, w: w - 3 * em - 4, h: until - from };
-    return until + 5 * em;
+    return Math.max(until + under, wide ? map.y + map.h + 4 : 0);
   };
 
   const draw = (g, { step, at, paint }) => {
@@ -61,13 +64,19 @@ export default function (host, { meta, columns }, { change }) {
     g.fillText(said, x, y, width);
     g.textAlign = 'left';
   };
+  const beside = (g, paint, texts, x, y, width) => {  // the first of them that fits, if one does
+    g.font = `${em}px ${paint.font}`;
+    text(g, paint, fitting(g, texts, width), x, y);
+  };
   const rect = (r0, r1, c0, c1) => [map.x + c0 * map.unit, map.y + r0 * map.unit, (Math.min(keys, c1) - c0) * map.unit, (Math.min(queries, r1) - r0) * map.unit];
   const blockRect = (r, c) => rect(r * block_q, (r + 1) * block_q, c * block_kv, (c + 1) * block_kv);
 
   const drawGrid = (g, paint, frame, at) => {
     text(g, paint, `Mask of head ${head}`, map.x, em, { bold: true });
-    text(g, paint, `${number(queries)} queries (down) \u00d7 ${number(keys)} keys`, map.x + 9 * em, em, { width: Math.max(4 * em, map.w - 9 * em) });
-    g.imageSmoothingEnabled = false;
+    const sizes = [`${number(queries)} queries (down) \u00d7 ${number(keys)} keys`, `${number(queries)} \u00d7 ${number(keys)}`];
+    beside(g, paint, sizes, map.x + 9 * em, em, map.w - 9 * em);
+    g.imageSmoothingEnabled = map.w * devicePixelRatio < picture.width;  // or lines of one element would be left out
+    g.imageSmoothingQuality = 'high';
     g.drawImage(picture, map.x, map.y, map.w, map.h);
     const cw = block_kv * map.unit, ch = block_q * map.unit;
     g.strokeStyle = paint.border;
@@ -130,7 +139,8 @@ export default function (host, { meta, columns }, { change }) {
     const [k0, k1] = range(frame), { x, y, w, h } = chart, each = w / (k1 - k0), Y = v => y + h * (1 - (v - low + room) / (high - low + 2 * room));
     const whole = frame.column < 0, done = step >= frames.length - 1;
     text(g, paint, `Scores of row ${row}`, list.x, y - 1.1 * em, { bold: true, width: list.w });
-    text(g, paint, whole ? (done ? 'all that were computed' : 'none is computed yet') : `with the keys of block ${frame.column}`, list.x + 9.5 * em, y - 1.1 * em, { width: Math.max(3 * em, list.w - 9.5 * em) });
+    const of = whole ? (done ? (finite.length ? ['all that were computed', 'all computed'] : ['it sees no key', 'none']) : ['none is computed yet', 'none yet']) : [`with the keys of block ${frame.column}`, `block ${frame.column}`];
+    beside(g, paint, of, list.x + 9.5 * em, y - 1.1 * em, list.w - 9.5 * em);
     g.fillStyle = hidden;  // neighbours as one rectangle, or their edges would show
     for (let from = k0, key = k0; key <= k1; key++) {
       if (key < k1 && kindOf(tile, Math.floor(key / block_kv)) === PARTIAL && Number.isNaN(scores[key])) continue;
@@ -146,7 +156,7 @@ export default function (host, { meta, columns }, { change }) {
     g.strokeStyle = paint.border;
     g.lineWidth = 1;
     g.strokeRect(x, y, w, h);
-    for (const tick of [low, 0, high]) if (tick === 0 || Math.abs(tick) > 0.12 * (high - low)) text(g, paint, short(tick, 3), x - 0.4 * em, Y(tick) + 0.35 * em, { align: 'right' });
+    for (const tick of finite.length ? new Set([low, 0, high]) : []) if (tick === 0 || Math.abs(tick) > 0.12 * (high - low)) text(g, paint, short(tick, 3), x - 0.4 * em, Y(tick) + 0.35 * em, { align: 'right' });
     g.beginPath(); g.moveTo(x, Y(0)); g.lineTo(x + w, Y(0)); g.stroke();
     const level = (value, dash) => {
       if (!Number.isFinite(Number(value)) || Number(value) > high + room) return;
@@ -216,12 +226,13 @@ export default function (host, { meta, columns }, { change }) {
   };
 
   const amount = kind => `${number(totals[kind].blocks)} ${totals[kind].blocks === 1 ? 'block' : 'blocks'}, ${number(totals[kind].bytes)} bytes`;
-  const legend = [[`background:${fill[FULL]}`, `full, executed: ${amount(FULL)}`], [`background:linear-gradient(90deg,${fill[PARTIAL]} 50%,${hidden} 50%)`, `partial, executed and masked (pale: hidden): ${amount(PARTIAL)}`],
-    ['border:1px solid var(--wg-line)', `skipped: ${amount(0)}`]];
+  const brief = (kind, said) => `${number(totals[kind].blocks)} ${said}, ${number(totals[kind].bytes)} B`;
+  const legend = [[`background:${fill[FULL]}`, brief(FULL, totals[FULL].blocks === 1 ? 'full block' : 'full blocks')], [`background:linear-gradient(90deg,${fill[PARTIAL]} 50%,${hidden} 50%)`, brief(PARTIAL, 'partial (faint: hidden)')],
+    ['border:1px solid var(--wg-line)', brief(0, 'skipped')]];
   const label = step => {
     const all = rows * cols <= 144 ? Array.from({ length: rows }, (_, r) => `query block ${r} meets ${NAMES.slice(1).map((name, n) => `${name} ${listed(r)[n + 1].join(', ') || 'none'}`).join('; ')}`).join('. ') : '';
     return `${frameAt(step).title}. ${frameAt(step).sentence} Mask of ${rows} query blocks and ${cols} key blocks: ${NAMES.map((name, kind) => `${name} ${amount(kind)}`).join('; ')}. ${all}`;
   };
-  const said = () => (drawing ? 'Press a block to show or hide it; press a row\u2019s number to walk its list. The numbers in it: the order of the walk.' : 'Press a row to walk its list, or one of its blocks to go there. The numbers in it: the order of the walk.');
+  const said = () => (drawing ? 'Press a block to show or hide it, a row\u2019s number to walk its list. Numbers in blocks: the order of the walk.' : 'Press a row to walk its list, or one of its blocks to go there. Numbers in blocks: the order of the walk.');
   return canvasView(host, { title: `Mask of head ${head}`, layout, draw, locate, describe, label, click, said, legend });
 }
