@@ -351,9 +351,10 @@ def writes_tab(asked: Cache) -> list[Block]:
         named = ", ".join(map(str, slots[:MOST_NAMED])) + (" ..." if len(slots) > MOST_NAMED else "")
         said = f"{stage.headline(request.kernel)} Slots of the {len(slots)} new tokens: {named}."
         caption = "The bytes that the probed stores named, over all KV heads; the first 64 tokens."
-        found += [stage.text(said, run.provenance), stage.table(block_table.addresses_table(run), caption)]
+        found.append(stage.text(said, run.provenance))
         if asked.cache_dtype:
             found += range_tables.rounding_blocks(run)
+        found.append(stage.table(block_table.addresses_table(run), caption))
     return found
 
 

@@ -74,6 +74,22 @@ blocks_per_item = "num_kv_heads"
 #include "ranges.cuh"
 constexpr int MOST = 0x7fffffff;  // a count that no sequence's partial results reach
 
+// The work list of the prefixes
+struct PrefixPages {
+  const int* list;
+};
+__device__ __forceinline__ Pages load_pages(PrefixPages prefix, int unit PROBE_REF) {
+  const int* prefix_units_gmem = prefix.list;
+  PROBE_LOAD(prefix_units_gmem, 8 * unit, 16, unit);
+  return pages_of(ldg<float4>(&prefix_units_gmem[8 * unit]));
+}
+__device__ __forceinline__ Unit load_unit(PrefixPages prefix, int unit PROBE_REF) {
+  const int* prefix_units_gmem = prefix.list;
+  const Pages pages = load_pages(prefix, unit PROBE_PASS);
+  PROBE_LOAD(prefix_units_gmem, 8 * unit + 4, 16, unit);
+  return unit_of(pages, ldg<float4>(&prefix_units_gmem[8 * unit + 4]));
+}
+
 // The columns of a warp: 16 of the query heads of one KV head of neighbouring sequences, which share a prefix. Of a
 // unit of a prefix, seq is the first of them and partitions says how many they are; a slot's sequences lie `partitions`
 // slots apart.
@@ -134,18 +150,18 @@ paged_cascade_prefix(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const in
                      float* o_part_gmem, int* arrived_gmem, const __grid_constant__ Sizes z PROBE_PARAM) {
   SWIZZLED_SMEM(unsigned char, ring_smem);  // [STAGES, STAGE]
   Barrier *full = reinterpret_cast<Barrier*>(ring_smem + STAGES * STAGE), *empty = full + STAGES;
-  const int* units_gmem = prefix_units_gmem;
+  const PrefixPages list = {prefix_units_gmem};
   const int warp = warp_uniform(threadIdx.x / 32), num_heads = z.kv_heads * GROUP;
   const int kv_head = blockIdx.x % z.kv_heads, range = blockIdx.x / z.kv_heads;
   PROBE_BEGIN();
   if (warp == WARPS) PROBE_ROLE(producer);
   if (warp < WARPS) PROBE_ROLE(consumer);
   PROBE_MARK(read_list, range);
-  Unit u = load_unit(units_gmem, range PROBE_PASS);
+  Unit u = load_unit(list, range PROBE_PASS);
   if (threadIdx.x == THREADS) set_up(full, empty);
   __syncthreads();
   if (warp == WARPS) {
-    bring_pages(K_gmem, V_gmem, block_tables_gmem, units_gmem, z, full, empty, ring_smem, kv_head, u PROBE_PASS);
+    bring_pages(K_gmem, V_gmem, block_tables_gmem, list, z, full, empty, ring_smem, kv_head, u PROBE_PASS);
     return;
   }
   float k_scale = 1.f;
@@ -186,7 +202,7 @@ paged_cascade_prefix(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const in
       for (int n = 0; n < members; ++n) atomic_next(&arrived_gmem[(size_t)(sequence + n) * z.kv_heads + kv_head], MOST);
     }
     if (u.next < 0) return;
-    u = load_unit(units_gmem, u.next PROBE_PASS);
+    u = load_unit(list, u.next PROBE_PASS);
   }
 }
 
@@ -203,11 +219,12 @@ paged_cascade(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const int* bloc
   if (warp == WARPS) PROBE_ROLE(producer);
   if (warp < WARPS) PROBE_ROLE(consumer);
   PROBE_MARK(read_list, range);
-  const Unit u = load_unit(units_gmem, range PROBE_PASS);
+  const OwnPages list = {units_gmem};
+  const Unit u = load_unit(list, range PROBE_PASS);
   if (threadIdx.x == THREADS) set_up(s.full, s.empty);
   __syncthreads();
   if (warp == WARPS) {
-    bring_pages(K_gmem, V_gmem, block_tables_gmem, units_gmem, z, s.full, s.empty, ring_smem, kv_head, u PROBE_PASS);
+    bring_pages(K_gmem, V_gmem, block_tables_gmem, list, z, s.full, s.empty, ring_smem, kv_head, u PROBE_PASS);
     return;
   }
   float k_scale = 1.f, v_scale = 1.f;
@@ -218,5 +235,5 @@ paged_cascade(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const int* bloc
   v_scale = ldg<float>(&v_scale_gmem[kv_head]);
 #endif
   const Results out = {m_part_gmem, l_part_gmem, o_part_gmem, arrived_gmem, O_gmem, LSE_gmem};
-  multiply(Q_gmem, units_gmem, nullptr, z, s, ring_smem, out, kv_head, k_scale, v_scale, u PROBE_PASS);
+  multiply(Q_gmem, list, nullptr, z, s, ring_smem, out, kv_head, k_scale, v_scale, u PROBE_PASS);
 }

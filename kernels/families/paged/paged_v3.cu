@@ -92,11 +92,12 @@ paged_v3(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const int* block_tab
   if (warp == WARPS) PROBE_ROLE(producer);
   if (warp < WARPS) PROBE_ROLE(consumer);
   PROBE_MARK(read_list, range);
-  const Unit u = load_unit(units_gmem, range PROBE_PASS);  // it comes while the barriers are set up
+  const OwnPages list = {units_gmem};
+  const Unit u = load_unit(list, range PROBE_PASS);  // it comes while the barriers are set up
   if (threadIdx.x == THREADS) set_up(s.full, s.empty);
   __syncthreads();
   if (warp == WARPS) {
-    bring_pages(K_gmem, V_gmem, block_tables_gmem, units_gmem, z, s.full, s.empty, ring_smem, kv_head, u PROBE_PASS);
+    bring_pages(K_gmem, V_gmem, block_tables_gmem, list, z, s.full, s.empty, ring_smem, kv_head, u PROBE_PASS);
     return;
   }
   float k_scale = 1.f, v_scale = 1.f;
@@ -107,5 +108,5 @@ paged_v3(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const int* block_tab
   v_scale = ldg<float>(&v_scale_gmem[kv_head]);
 #endif
   const Results out = {m_part_gmem, l_part_gmem, o_part_gmem, arrived_gmem, O_gmem, LSE_gmem};
-  multiply(Q_gmem, units_gmem, slopes_gmem, z, s, ring_smem, out, kv_head, k_scale, v_scale, u PROBE_PASS);
+  multiply(Q_gmem, list, slopes_gmem, z, s, ring_smem, out, kv_head, k_scale, v_scale, u PROBE_PASS);
 }

@@ -56,16 +56,26 @@ struct Unit : Pages {
   int tokens, slot, partition, partitions;
 };
 __device__ __forceinline__ int whole_number(float bits) { return (int)__float_as_uint(bits); }
-__device__ __forceinline__ Pages load_pages(const int* units_gmem, int unit PROBE_REF) {
-  PROBE_LOAD(units_gmem, 8 * unit, 16, unit);
-  const float4 v = ldg<float4>(&units_gmem[8 * unit]);
+__device__ __forceinline__ Pages pages_of(float4 v) {
   return {whole_number(v.x), whole_number(v.y), whole_number(v.z), whole_number(v.w)};
 }
-__device__ __forceinline__ Unit load_unit(const int* units_gmem, int unit PROBE_REF) {
-  const Pages pages = load_pages(units_gmem, unit PROBE_PASS);
-  PROBE_LOAD(units_gmem, 8 * unit + 4, 16, unit);
-  const float4 v = ldg<float4>(&units_gmem[8 * unit + 4]);
+__device__ __forceinline__ Unit unit_of(Pages pages, float4 v) {
   return {pages, whole_number(v.x), whole_number(v.y), whole_number(v.z), whole_number(v.w)};
+}
+// A work list of its own type, so that a probe can name the tensor that it is.
+struct OwnPages {
+  const int* list;
+};
+__device__ __forceinline__ Pages load_pages(OwnPages own, int unit PROBE_REF) {
+  const int* units_gmem = own.list;
+  PROBE_LOAD(units_gmem, 8 * unit, 16, unit);
+  return pages_of(ldg<float4>(&units_gmem[8 * unit]));
+}
+__device__ __forceinline__ Unit load_unit(OwnPages own, int unit PROBE_REF) {
+  const int* units_gmem = own.list;
+  const Pages pages = load_pages(own, unit PROBE_PASS);
+  PROBE_LOAD(units_gmem, 8 * unit + 4, 16, unit);
+  return unit_of(pages, ldg<float4>(&units_gmem[8 * unit + 4]));
 }
 
 // The numbers that go with the tensors
@@ -104,9 +114,10 @@ __device__ __forceinline__ void set_up(Barrier* full, Barrier* empty) {
 
 // Brings the pages of a block's units, stage after stage; entries of the block table 32 at a time, and 32 ahead.
 //   ring_smem  [STAGES, STAGE] bytes
-__device__ __forceinline__ void bring_pages(const C* K_gmem, const C* V_gmem, const int* block_tables_gmem,
-                                            const int* units_gmem, const Sizes& z, Barrier* full, Barrier* empty,
-                                            unsigned char* ring_smem, int kv_head, Pages u PROBE_REF) {
+template <class List>
+__device__ __forceinline__ void bring_pages(const C* K_gmem, const C* V_gmem, const int* block_tables_gmem, List list,
+                                            const Sizes& z, Barrier* full, Barrier* empty, unsigned char* ring_smem,
+                                            int kv_head, Pages u PROBE_REF) {
   const int lane = threadIdx.x % 32;
   CacheHint keep = z.plain ? keep_unchanged() : keep_first_to_leave();
   int stage = 0, parity = 1, plain = z.plain;  // of a fresh barrier the phase of parity 1 is over
@@ -121,7 +132,7 @@ __device__ __forceinline__ void bring_pages(const C* K_gmem, const C* V_gmem, co
     };
     int entries = entry_of(lane);
     Pages following = {};
-    if (u.next >= 0) following = load_pages(units_gmem, u.next PROBE_PASS);
+    if (u.next >= 0) following = load_pages(list, u.next PROBE_PASS);
     NO_UNROLL for (int batch = 0; batch < u.pages; batch += 32) {
       const int ahead = entry_of(batch + 32 + lane), end = min(32, u.pages - batch);
       NO_UNROLL for (int first = 0; first < end; first += PAGES) {
@@ -518,7 +529,7 @@ __device__ __forceinline__ void finish(const Running<Columns>& r, Shared<Columns
 
 // The warps that multiply: each takes 16 tokens of every stage.
 template <class Columns>
-__device__ __forceinline__ void multiply(const T* Q_gmem, const int* units_gmem, const float* slopes_gmem,
+__device__ __forceinline__ void multiply(const T* Q_gmem, OwnPages list, const float* slopes_gmem,
                                          const Sizes& z, Shared<Columns>& s, const unsigned char* ring_smem,
                                          const Results& out, int kv_head, float k_scale, float v_scale,
                                          Unit u PROBE_REF) {
@@ -532,7 +543,7 @@ __device__ __forceinline__ void multiply(const T* Q_gmem, const int* units_gmem,
     PROBE_MARK(load_q, sequence);
     load_q(r.q, Q_gmem, columns, num_heads, kv_head PROBE_PASS);
     Unit following = {};
-    if (u.next >= 0) following = load_unit(units_gmem, u.next PROBE_PASS);
+    if (u.next >= 0) following = load_unit(list, u.next PROBE_PASS);
     float slope[Columns::TILES][2] = {};
 #if ALIBI
     UNROLL for (int t = 0; t < Columns::TILES; ++t) {

@@ -417,3 +417,16 @@ def test_two_cascades_are_the_same_to_the_bit_and_leave_the_counters_as_they_wer
 def test_a_cascade_without_a_shared_prefix_is_refused(changes, message):
     with pytest.raises(ProblemError, match=message):
         CascadeProblem(**changes)
+
+
+def test_each_launch_of_a_cascade_reads_the_list_that_its_trace_names():
+    kernel, problem = KERNELS["paged_cascade"], CascadeProblem(ranges=3)
+    request = Request(kernel, problem)
+    trace = execute.run(replace(request, scope=Scope.everything(request.plan))).trace
+    frame = trace.frame("launch", "tensor", "unit", "offset", "bytes")
+    frame = frame[frame.unit.notna()]
+    for launch, (name, units) in enumerate(
+        zip(("prefix_units", "units"), (problem.lists[0].units, problem.lists[1].units))
+    ):
+        part = frame[frame.launch == launch]
+        assert set(part.tensor) == {name} and int((part.offset + part.bytes).max()) == units.nbytes
