@@ -40,10 +40,10 @@ def fields_of_build(problem_type: Any) -> frozenset[str]:
     return frozenset(found)
 
 
-def _others(field: Field) -> tuple[Any, ...]:
+def _others(field: Field[Any]) -> tuple[Any, ...]:
     """Values to try in a field's place: all that it may hold, or of a number its bounds, and twice the default, which
     goes with the other fields' where a bound does not."""
-    limits = field.metadata
+    limits, default = field.metadata, field.default
     if limits["allowed"]:
         return limits["allowed"]
-    return () if isinstance(field.default, (tuple, str)) else (limits["low"], limits["high"], 2 * field.default)
+    return (limits["low"], limits["high"], 2 * default) if isinstance(default, (int, float)) else ()

@@ -116,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     kept = "a table that --out wrote: say what became slower or faster than in it, beyond the spread"
     benches.add_argument("--against", metavar="FILE", help=kept)
+    flag(benches, "--recorded", "the points that `record` times of these kernels, instead of --sweep and --set")
     flag(benches, "--warm", "the same arrays in every run, instead of an L2 that holds none of them")
     out = "write the table, with its provenance, here"
     benches.add_argument("--out", metavar="FILE.csv|FILE.json", help=out)
@@ -262,7 +263,10 @@ def _bench(args: argparse.Namespace) -> int:
     kept = bench.load_kept(args.against) if args.against else None
     chosen, sweeps = [bench.set_field(text) for text in args.set], [bench.sweep_field(text) for text in args.sweep]
     names = args.kernels or list(catalog.of_family(catalog.family_names()[0]))
-    points = bench.points(names, sweeps, chosen, args.peers, not args.warm)
+    if args.recorded:
+        points = bench.recorded_points(names)
+    else:
+        points = bench.points(names, sweeps, chosen, args.peers, not args.warm)
     device = workers.survey().pick("gpu")
     made, roofs = bench.time_points(points, _progress)
     if len(made) < len(points):

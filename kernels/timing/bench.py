@@ -4,7 +4,11 @@ The parts are sweeps.py (which points), rows.py (a row's figures) and compare.py
 and JSON); what others use of them is named here too.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from importlib import metadata
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +76,7 @@ __all__ = [
     "exponents",
     "labelled",
     "load_kept",
+    "merge",
     "not_recorded",
     "points",
     "problem_key",
@@ -107,15 +112,15 @@ TIME_LIMIT = 600.0  # seconds for one point, from when it starts
 def time_points(
     asked: Sequence[Point | Skipped], progress: Callable[[int, int, str], None] = lambda done, of, what: None
 ) -> tuple[pd.DataFrame, dict[str, float]]:
-    """(table of their rows, the machine's roofs), each timed in the GPU's worker. progress(done, of, what) is told
-    before each point and at the end. Ctrl-C ends it; what is done by then is kept, and the table is shorter than the
-    points."""
+    """(table of their rows, the machine's roofs), timed in the GPU's worker, neighbours of one problem in turns.
+    progress(done, of, what) is told before each problem and at the end. Ctrl-C ends it; what is done by then is kept,
+    and the table is shorter than the points."""
     rows: list[dict[str, Any]] = []
     roofs = measured_roofs()
     try:
-        for number, point in enumerate(asked):
-            progress(number, len(asked), point.name)
-            rows.append(time_point(point, roofs))
+        for group in _together(asked):
+            progress(len(rows), len(asked), group[0].name)
+            rows += time_together(group, roofs)
         progress(len(asked), len(asked), "")
     except KeyboardInterrupt:
         pass
@@ -127,6 +132,28 @@ def measured_roofs() -> dict[str, float]:
     from kernels.run import workers
 
     return workers.submit(protocol.roofs, backend="gpu", what="Measuring the roofs", time_limit=TIME_LIMIT).result()
+
+
+def time_together(group: Sequence[Point | Skipped], roofs: Mapping[str, float]) -> list[dict[str, Any]]:
+    """The rows of points of one problem, timed in turns in the GPU's worker; each alone where that fails, so that one
+    which ends the worker ends only itself."""
+    from kernels.run import workers
+
+    if len(group) > 1:
+        try:
+            job = workers.submit(
+                protocol.measure_in_turns, group, backend="gpu", what=group[0].name, time_limit=TIME_LIMIT
+            )
+            return [row(timing, roofs) for timing in job.result()]
+        except WarpglassError:
+            pass
+    return [time_point(point, roofs) for point in group]
+
+
+def _together(asked: Iterable[Point | Skipped]) -> list[list[Any]]:
+    """Neighbours that can take turns: points of one problem and one state of the L2."""
+    groups = groupby(asked, lambda point: (point.problem, point.cold) if isinstance(point, Point) else id(point))
+    return [list(group) for _, group in groups]
 
 
 def time_point(point: Point | Skipped, roofs: Mapping[str, float]) -> dict[str, Any]:
@@ -157,22 +184,34 @@ def provenance(device: Any, roofs: Mapping[str, float], made: pd.DataFrame) -> t
         compiler=Toolchain(device.target).version,
         roofs=dict(roofs),
         protocol=f"device events, median of {protocol.LEAST_RUNS} to {protocol.MOST_RUNS} runs, "
-        f"warmed up {protocol.WARM_UP:g} s",
+        f"warmed up {protocol.WARM_UP:g} s; kernels and peers of one problem in {protocol.TURNS} turns",
+        libraries=_libraries(),
     )
+
+
+def _libraries() -> dict[str, str]:
+    """package -> version of the peers' libraries that are installed."""
+    there = (package for name, (_, package) in peers.LIBRARIES.items() if peers.installed(name))
+    found = {}
+    for package in there:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
 
 
 # ---- recorded ----
 
 
-def recorded_points() -> list[Point | Skipped]:
-    """What is recorded: every kernel of the catalogue, and the peers that are installed, over the sweeps of its problem
-    (bench_sweeps); a constant is swept for the kernels that have it."""
+def recorded_points(kernels: Iterable[str] = ()) -> list[Point | Skipped]:
+    """What is recorded: every kernel of the catalogue (or these alone), and the peers that are installed, over the
+    sweeps of its problem (bench_sweeps); a constant is swept for the kernels that have it."""
     found = {}
-    for kind in dict.fromkeys(spec.problem_type for spec in catalog.KERNELS.values()):
+    specs = {name: catalog.find(name) for name in kernels or catalog.KERNELS}
+    for kind in dict.fromkeys(spec.problem_type for spec in specs.values()):
         for sweeps, held in kind.bench_sweeps():
-            names = [name for name, spec in catalog.of_problem(kind).items() if can_sweep(spec, sweeps)]
+            names = [n for n, spec in specs.items() if spec.problem_type is kind and can_sweep(spec, sweeps)]
             for point in points(names, sweeps, held.items(), with_peers=True, most=10**6):
-                if point.name not in peers.PEERS or peers.installed(point.name):
+                if point.name not in peers.NAMES or peers.installed(point.name):
                     found[point if isinstance(point, Point) else (point.name, *point.at.items())] = point
     return by_problem(found.values())
 
@@ -181,21 +220,36 @@ def record(
     device: Any, progress: Callable[[int, int, str], None] = lambda done, of, what: None, anew: bool = False
 ) -> list[Path]:
     """Times every point of `recorded_points` and writes this GPU's table; the path. Resumable: the table is written
-    after every point, and rows of the same code, driver, torch and compiler that are there already are kept, unless
+    after every problem, and rows of the same code, driver, torch and compiler that are there already are kept, unless
     `anew`."""
     asked, path = recorded_points(), tables.path_of(KIND, device.name)
     rows, roofs = ({}, {}) if anew else _kept(path, device)
     roofs = roofs or measured_roofs()
     wanted = [_key_of(point) for point in asked]
-    for number, (point, key) in enumerate(zip(asked, wanted)):
-        progress(number, len(asked), point.name)
-        if key in rows:
-            continue
-        rows[key] = time_point(point, roofs)
+    for group in _together(point for point, key in zip(asked, wanted) if key not in rows):
+        progress(len(rows), len(asked), group[0].name)
+        rows |= zip(map(_key_of, group), time_together(group, roofs))
         made = table(rows[key] for key in wanted if key in rows)
         tables.save(made, path, provenance(device, roofs, made))
     progress(len(asked), len(asked), "")
     return [path]
+
+
+def merge(path: str | Path) -> Path:
+    """Puts the rows of a table that `bench --out` wrote into the recorded table of its GPU, in the place of rows of the
+    same points and of these kernels' former code; the path. Its `merged` says which rows came when and how."""
+    made, where = load_kept(path)
+    target = tables.path_of(KIND, where.device)
+    kept, before = load_kept(target) if target.exists() else (table([]), where)
+    kept = kept[~kept["name"].isin([*where.codes]) | kept.code_hash.isin([*where.codes.values()])]
+    rows: dict[tuple, dict[str, Any]] = {}
+    for part in (kept, made):
+        rows |= {_key(entry): entry for entry in part.astype(object).where(part.notna(), None).to_dict("records")}
+    said = {name: value for name, value in where.as_json().items() if name not in ("device", "codes", "roofs")}
+    merged = [*before.more.get("merged", []), {**said, "names": list(dict.fromkeys(made["name"]))}]
+    more = {**before.more, "merged": merged}
+    whole = replace(before, codes={**before.codes, **where.codes}, date=max(before.date, where.date), more=more)
+    return tables.save(table(rows.values()), target, whole)
 
 
 def _kept(path: Path, device: Any) -> tuple[dict[tuple, dict[str, Any]], dict[str, float]]:
@@ -230,7 +284,7 @@ def _is_present(made: pd.DataFrame) -> pd.Series:
     """Whether each row is of the code that its kernel has today. Rows that nothing was compiled for are: peers, and
     what was skipped before."""
     here = {name: spec.code_hash for name, spec in catalog.KERNELS.items()}
-    known = made["name"].isin([*here, *peers.PEERS])
+    known = made["name"].isin([*here, *peers.NAMES])
     return known & ((made.code_hash == made["name"].map(here)) | made.code_hash.isna() | (made.code_hash == ""))
 
 

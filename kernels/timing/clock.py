@@ -10,12 +10,15 @@ CYCLES_PER_SECOND = 2e9  # of the GPU, at most about this
 EVENTS_SECONDS = 2e-5  # that Python takes for a run's two events
 
 
-def time_runs(enqueuers: Sequence[Callable[[], Any]], runs: int) -> list[float]:
-    """Microseconds of device time of `runs` runs, taking turns."""
+def time_runs(
+    enqueuers: Sequence[Callable[[], Any]], runs: int, before: Callable[[], Any] = lambda: None
+) -> list[float]:
+    """Microseconds of device time of `runs` runs, taking turns. before: enqueues what goes before each, untimed."""
     import cupy
     import torch
 
     started = time.perf_counter()
+    before()
     enqueuers[-1]()
     python_seconds = time.perf_counter() - started + EVENTS_SECONDS
     times: list[float] = []
@@ -26,6 +29,7 @@ def time_runs(enqueuers: Sequence[Callable[[], Any]], runs: int) -> list[float]:
         torch.cuda._sleep(int(waiting * CYCLES_PER_SECOND))
         enqueuers[(first - 1) % len(enqueuers)]()  # the first timed run too follows another
         for turn, (start, end) in zip(turns, events):
+            before()
             start.record()
             enqueuers[turn % len(enqueuers)]()
             end.record()

@@ -14,7 +14,7 @@ from kernels import catalog
 from kernels.core.fields import former_names
 from kernels.errors import ProblemError, TraceError
 from kernels.timing import tables
-from kernels.timing.rows import COLUMNS, SIZES
+from kernels.timing.rows import COLUMNS, SIZES, problem_now
 from kernels.timing.tables import Provenance
 
 # The ratio of two times, with its spread: which time over which.
@@ -92,7 +92,7 @@ def load_kept(path: str | Path) -> tuple[pd.DataFrame, Provenance]:
     absent = [name for name in COLUMNS if name not in made]
     if absent:
         raise TraceError(f"{path.name} is not a table of times: it has no column {', '.join(absent)}. {tables.REMEDY}.")
-    return made, where
+    return made.assign(problem=list(map(problem_now, made.title, made.problem))), where
 
 
 def against(made: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:

@@ -5,7 +5,8 @@ torch.backends.cuda.matmul.allow_tf32 is off, as it is by default."""
 
 import importlib.util
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from kernels.core.reference import on_device, on_host
 from kernels.errors import OutOfMemory, PeerUnavailable
+from kernels.timing import flashinfer_calls
+from kernels.timing.flashinfer_calls import CASCADE, PAGED
 
 SDPA = {
     "sdpa_math": "MATH",
@@ -25,61 +28,80 @@ LIBRARIES = {"flash_attn_4": ("flash_attn.cute", "flash-attn-4"), "flashinfer": 
 FLEX = "flex_attention"
 PEERS = (*SDPA, *LIBRARIES, FLEX)
 """All of them, in the order in which they are listed."""
+NAMES = (*PEERS, *PAGED)
+"""The same, and FlashInfer's ways over a paged cache, each of which is timed by a name of its own."""
 MOST_MASK = 2**31  # bytes of a dense mask
-WORKSPACE = 2**27  # bytes that FlashInfer plans in
 # As KernelSpec.tensor_products, of those that compute fp32 on tensor cores: CUTLASS's OpMultiplyAddFastF32, three TF32
 # products, each at half the rate.
 TENSOR_PRODUCTS = {"sdpa_efficient": 6}
 
 
 def asked_of(problem: Any) -> tuple[str, ...]:
-    """Those that a problem is timed with: FlexAttention where it has a mask of its own, the libraries where it has
-    none."""
-    return (*SDPA, FLEX) if hasattr(problem, "masks") else (*SDPA, *LIBRARIES)
+    """Those that a problem is timed with: FlexAttention and FlashInfer where it has a mask of its own; over a paged
+    cache FlashInfer's ways, its cascade where there is a shared prefix; the libraries where it has neither."""
+    if hasattr(problem, "masks"):
+        return (*SDPA, FLEX, "flashinfer")
+    if hasattr(problem, "cache_call"):
+        shared = hasattr(problem, "prefix")
+        return (*SDPA, *(name for name in PAGED if shared or flashinfer_calls.ways(name)[1] not in CASCADE))
+    return (*SDPA, *LIBRARIES)
+
+
+def base(name: str) -> str:
+    """The peer of PEERS that one of NAMES is."""
+    return "flashinfer" if name in PAGED else name
 
 
 @cache
 def installed(name: str) -> bool:
     """Whether a peer is on this machine; those of torch are."""
-    module = LIBRARIES.get(name, ("torch", ""))[0]
+    module = LIBRARIES.get(base(name), ("torch", ""))[0]
     try:
         return importlib.util.find_spec(module) is not None
     except ImportError:  # of the package around it: not there, or built for another torch
         return False
 
 
+def peer(name: str, problem: Any, inputs: dict[str, np.ndarray]) -> "Peer":
+    """One of NAMES on a problem, ready to run. PeerUnavailable where it is not installed or cannot compute it."""
+    return (PagedPeer if name in PAGED else Peer)(name, problem, inputs)
+
+
 class Peer:
-    """One of PEERS on a problem, ready to run. As protocol.Kernel: first_run, copies, peak_bytes, set_bytes,
-    moved_bytes."""
+    """One of PEERS on a problem. As protocol.Kernel: first_run, copies, peak_bytes, set_bytes, moved_bytes."""
 
     def __init__(self, name: str, problem: Any, inputs: dict[str, np.ndarray]) -> None:
         """Takes q, k and v to the GPU. PeerUnavailable where it is not installed or cannot compute the problem."""
         if not installed(name):
-            module, package = LIBRARIES[name]
+            module, package = LIBRARIES[base(name)]
             raise PeerUnavailable(f"{module} is not installed; pip install {package} brings it.")
-        arrays, self.options = problem.peer_inputs(inputs)
-        self.name, self.output = name, problem.outputs[0]
-        self._as_given = getattr(problem, "logical", lambda array: array)  # of [batch, head, row, dim], to its layout
-        self.tensors = [on_device(array, "cuda") for array in arrays]
-        self._mask = self.options.pop("mask", None)
-        if self._mask is None and name == FLEX:
-            raise PeerUnavailable("flex_attention is asked where a problem has a mask of its own.")
-        if self._mask is not None and name in SDPA:
-            self.options["attn_mask"] = torch_mask(self._mask)
-        if name in LIBRARIES:
-            if self._mask is not None:
-                raise PeerUnavailable(f"{name} is asked without masks alone.")
-            if self.tensors[0].element_size() != 2:
-                raise PeerUnavailable(f"{name} computes fp16 and bf16, not {self.tensors[0].dtype}.")
-            self.tensors = [t.transpose(1, 2).contiguous() for t in self.tensors]
+        self.name, self.problem, self.output = name, problem, problem.outputs[0]
         self._function: Callable[..., Any] | None = None  # of a library: planned before its first run
+        with _room(name):
+            self.tensors = self._taken(inputs)
         self.set_bytes = sum(t.nbytes for t in self.tensors)
         self.peak_bytes = self.moved_bytes = 0  # known after the first run
 
+    def _taken(self, inputs: dict[str, np.ndarray]) -> list[Any]:
+        """q, k and v on the GPU, in the layout that it takes."""
+        arrays, self.options = _peer_inputs(self.problem, inputs)
+        tensors = [on_device(array, "cuda") for array in arrays]
+        self._mask = self.options.pop("mask", None)
+        if self._mask is None and self.name == FLEX:
+            raise PeerUnavailable("flex_attention is asked where a problem has a mask of its own.")
+        if self._mask is not None and self.name in SDPA:
+            self.options["attn_mask"] = torch_mask(self._mask)
+        if self.name not in LIBRARIES:
+            return tensors
+        if self._mask is not None and self.name != "flashinfer":
+            raise PeerUnavailable(f"{self.name} is asked without masks alone.")
+        if tensors[0].element_size() != 2:
+            raise PeerUnavailable(f"{self.name} computes fp16 and bf16, not {tensors[0].dtype}.")
+        return [t.transpose(1, 2).contiguous() for t in tensors]
+
     def _run(self, tensors: list[Any]) -> Any:
         if self._function:
-            made = self._function(*tensors)
-            return made if self.name == FLEX else made.transpose(1, 2)
+            return self._function(*tensors)
         import torch
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -87,41 +109,66 @@ class Peer:
             return torch.nn.functional.scaled_dot_product_attention(*tensors, **self.options)
 
     def _planned(self) -> Callable[..., Any]:
-        """A library's function of q, k and v; PeerUnavailable where it cannot be had here: of another version, say, or
-        without a compiler that it needs."""
-        try:
-            if self.name == FLEX:
-                return flex_attention(self._mask, self.tensors, self.options)
-            return {"flash_attn_4": flash_attn_4, "flashinfer": flashinfer}[self.name](self.tensors, self.options)
-        except Exception as error:  # whatever another's code raises
-            raise PeerUnavailable(f"{self.name}: {type(error).__name__}: {str(error)[:200]}") from None
+        """A library's function of q, k and v."""
+        if self.name == FLEX:
+            return flex_attention(self._mask, self.tensors, self.options)
+        if self.name == "flash_attn_4":
+            return flash_attn_4(self.tensors, self.options)
+        if self._mask is not None:
+            return flashinfer_calls.masked(self._mask, self.tensors, self.options)
+        return flashinfer_calls.ragged(self.tensors, self.options)
+
+    def _answer(self, out: Any) -> np.ndarray:
+        """O as the problem has it."""
+        if self.name in LIBRARIES:
+            out = out.transpose(1, 2)
+        as_given = getattr(self.problem, "logical", lambda array: array)  # of [batch, head, row, dim], to its layout
+        return as_given(on_host(out)).reshape(self.output.shape)
 
     def first_run(self) -> dict[str, np.ndarray]:
-        """Runs once; output -> array. PeerUnavailable if torch says that it cannot, OutOfMemory if it does not fit."""
+        """Plans, where it is a library, and runs once; output -> array. PeerUnavailable if it says that it cannot, or
+        cannot be had here: of another version, say, or without a compiler that it needs. OutOfMemory if it does not
+        fit."""
         import torch
 
         if self.name not in SDPA:
-            self._function = self._planned()
+            with _told(self.name):
+                self._function = self._planned()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            try:
-                out = self._run(self.tensors)
-                torch.cuda.synchronize()
-            except torch.cuda.OutOfMemoryError as error:
-                raise OutOfMemory(f"{self.name} ran out of memory: {str(error).splitlines()[0][:200]}") from None
-            except RuntimeError as error:
-                raise PeerUnavailable(_reason(self.name, error, said)) from None
+        with _told(self.name):
+            out = self._run(self.tensors)
+            torch.cuda.synchronize()
         self.peak_bytes = torch.cuda.max_memory_allocated() - before + self.set_bytes
-        self.moved_bytes = self.set_bytes + out.nbytes
-        return {self.output.name: self._as_given(on_host(out)).reshape(self.output.shape)}
+        touched = self.problem.work.touched if self.name in PAGED and self.problem.work else {}
+        read = sum(t.nbytes for t in self.tensors[: 1 if touched else None]) + sum(touched.values())
+        self.moved_bytes = read + out.nbytes
+        return {self.output.name: self._answer(out)}
 
     def copies(self, count: int) -> list[Callable[[], Any]]:
         """`count` functions, each of which enqueues one run over tensors of its own."""
-        sets = [self.tensors] + [[t.clone() for t in self.tensors] for _ in range(count - 1)]
+        with _room(self.name):
+            sets = [self.tensors] + [[t.clone() for t in self.tensors] for _ in range(count - 1)]
         return [partial(self._run, tensors) for tensors in sets]
+
+
+class PagedPeer(Peer):
+    """One of FlashInfer's ways over a paged cache: the same pages, tables and pool as our kernels read."""
+
+    def _taken(self, inputs: dict[str, np.ndarray]) -> list[Any]:
+        self._call = self.problem.cache_call(inputs)
+        tensors, self._factor = flashinfer_calls.cache_tensors(self.name, self._call, "cuda")
+        if tensors[0].element_size() != 2:
+            raise PeerUnavailable(f"{self.name} computes fp16 and bf16, not {tensors[0].dtype}.")
+        return tensors
+
+    def _planned(self) -> Callable[..., Any]:
+        return flashinfer_calls.planned(self.name, self._call, self.tensors)
+
+    def _answer(self, out: Any) -> np.ndarray:
+        made = on_host(out)
+        return made if (self._factor == 1).all() else made.astype(np.float32) * self._factor
 
 
 def torch_mask(mask: Any) -> Any:
@@ -173,37 +220,48 @@ def flash_attn_4(tensors: list[Any], options: dict[str, Any]) -> Callable[..., A
     return run
 
 
-def flashinfer(tensors: list[Any], options: dict[str, Any]) -> Callable[..., Any]:
-    """A function of q, k and v [batch, tokens, heads, dim] that computes O in that shape by FlashInfer, planned here
-    for tensors of these shapes."""
+_gathered: dict[Any, tuple[list[np.ndarray], dict[str, Any]]] = {}  # the last problem's peer_inputs
+
+
+def _peer_inputs(problem: Any, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+    """The problem's peer_inputs, made once for all its peers: of a paged cache they are a copy of all that it holds."""
+    if problem not in _gathered:
+        _gathered.clear()
+        _gathered[problem] = problem.peer_inputs(inputs)
+    arrays, options = _gathered[problem]
+    return arrays, dict(options)
+
+
+@contextmanager
+def _room(name: str) -> Iterator[None]:
+    """torch's error that it has no more memory as ours."""
     import torch
-    from flashinfer import BatchPrefillWithRaggedKVCacheWrapper
 
-    (batch, queries, heads, dim), (keys, kv_heads) = tensors[0].shape, tensors[1].shape[1:3]
-    wrapper = BatchPrefillWithRaggedKVCacheWrapper(
-        torch.empty(WORKSPACE, dtype=torch.uint8, device=tensors[0].device), "NHD"
-    )
-    begins = torch.arange(batch + 1, dtype=torch.int32, device=tensors[0].device)
-    wrapper.plan(
-        begins * queries,
-        begins * keys,
-        heads,
-        kv_heads,
-        dim,
-        causal=options.get("is_causal", False),
-        sm_scale=options["scale"],
-        q_data_type=tensors[0].dtype,
-    )
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise OutOfMemory(f"{name} ran out of memory: {str(error).splitlines()[0][:200]}") from None
 
-    def run(q: Any, k: Any, v: Any) -> Any:
-        return wrapper.run(*(t.flatten(0, 1) for t in (q, k, v))).view(q.shape)
 
-    return run
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Whatever another's code raises as PeerUnavailable, but for OutOfMemory."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            with _room(name):
+                yield
+        except (OutOfMemory, PeerUnavailable):
+            raise
+        except Exception as error:
+            raise PeerUnavailable(_reason(name, error, said)) from None
 
 
 def _reason(name: str, error: Exception, said: list) -> str:
-    """torch's own words for why it cannot. Its warnings say more than its error; those that only tell what was not
+    """Why it cannot, in its own words. torch's warnings say more than its error; those that only tell what was not
     tried, because this program asked for one implementation, are left out."""
+    if name not in SDPA:
+        return f"{name}: {type(error).__name__}: {str(error)[:200]}"
     words = [str(w.message).split(" (Triggered")[0].strip() for w in said]
     telling = [w for w in words if "not used because" not in w and "disabled" not in w]
     return f"torch says of {name}: {' '.join(dict.fromkeys(telling))[:300] or str(error).splitlines()[0][:200]}"

@@ -1,17 +1,21 @@
-"""The timing protocol: one kernel or peer, one problem, on the GPU. Nothing here runs on a CPU, which yields no times.
+"""The timing protocol: kernels and peers on one problem, on the GPU. Nothing here runs on a CPU, which yields no times.
 
 1. The timed build runs once over random inputs, its other tensors poisoned or zeroed as they say, and each of its
    outputs is compared with float64 (core/tolerance.py), or there is no time. A what-if build gets none in any case.
-2. Warm-up: the same runs for WARM_UP seconds, so that clocks are up and nothing is loaded for the first time.
-3. Samples: device events around each run. All are enqueued while the GPU is kept waiting, so that no launch waits for
-   Python. With a cold L2 the runs take turns with copies of inputs and outputs that together exceed twice the L2; with
-   a warm one they use the same arrays again. Tensors that a kernel adds to are set to zero inside the timed run.
+2. Turns: what is compared on a problem runs one after the other, again and again, since a chip that is limited by power
+   is slower after a neighbour that heats it. A point alone has one turn, several have TURNS.
+3. Warm-up: in each turn the same runs for WARM_UP seconds, so that clocks are up and nothing is loaded for the first
+   time.
+4. Samples: device events around each run. All are enqueued while the GPU is kept waiting, so that no launch waits for
+   Python. With a cold L2 the runs take turns with copies of inputs and outputs that together exceed twice the L2, or
+   where these are too small, other memory is read before each run; with a warm one they use the same arrays again.
+   Tensors that a kernel adds to are set to zero inside the timed run.
 The figures are the median, and the 10th and 90th percentile, of the runs; clock, temperature and power are read before
 and after.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -29,7 +33,8 @@ from kernels.errors import OutOfMemory, PeerUnavailable, RunError, TooLargeError
 from kernels.run.backends import gpu
 from kernels.timing import clock, peers
 
-WARM_UP = 0.05  # seconds
+TURNS = 5  # of each point, where several are compared
+WARM_UP = 0.05  # seconds, in each turn
 SAMPLING = 0.2  # seconds that the samples of one point may take, within the two limits that follow
 LEAST_RUNS, MOST_RUNS = 5, 100
 SLOWEST_RUN = 3.0  # seconds; what takes longer is not timed
@@ -44,7 +49,7 @@ State = tuple[int | None, int | None]  # before, after
 
 @dataclass(frozen=True)
 class Point:
-    """What to time: a kernel (its name in the catalogue, or the path of its .cu) or a peer (peers.PEERS), on a problem.
+    """What to time: a kernel (its name in the catalogue, or the path of its .cu) or a peer (peers.NAMES), on a problem.
     settings: pairs of compile-time constants, none for a peer. cold: with an L2 that holds none of the inputs."""
 
     name: str
@@ -54,7 +59,7 @@ class Point:
 
     @property
     def is_peer(self) -> bool:
-        return self.name in peers.PEERS
+        return self.name in peers.NAMES
 
     @property
     def kernel(self) -> KernelSpec:
@@ -90,14 +95,66 @@ class Timing:
     power: State = (None, None)
 
 
+@dataclass
+class Ready:
+    """A point whose output has passed. known: its Timing so far; enqueuers: functions that enqueue a run, which take
+    turns; before: enqueues what goes before each run, untimed; once_us: about what a run takes."""
+
+    known: Timing
+    enqueuers: list[Callable[[], Any]]
+    before: Callable[[], Any]
+    once_us: float
+
+
+OutOfRoom = TooLargeError | OutOfMemory
+
+
 def measure(point: Point) -> Timing:
     """The Timing of a Point. A sticky CUDA error ends the worker, as ever; every other failure of the run is in the
     Timing."""
+    return measure_in_turns([point])[0]
+
+
+def measure_in_turns(points: Sequence[Point]) -> list[Timing]:
+    """The Timing of each of these points of one problem, which take turns. What has no room beside the others waits
+    until those are done."""
+    done: dict[Point, Timing] = {}
+    waiting = []
+    for point in points:
+        try:
+            _check_size(point, _request(point))
+            waiting.append(point)
+        except TooLargeError as error:
+            done[point] = Timing(point, "skipped", str(error))
+    while waiting:
+        ready: list[Ready] = []
+        for point in tuple(waiting):
+            made = _prepared(point)
+            if ready and isinstance(made, OutOfRoom):
+                break
+            waiting.remove(point)
+            if isinstance(made, Ready):
+                ready.append(made)
+            else:
+                done[point] = made if isinstance(made, Timing) else Timing(point, "skipped", str(made))
+        try:
+            with gpu.errors():
+                sampled = _sampled(ready, 1 if len(points) == 1 else TURNS)
+        except gpu.StickyError:
+            raise
+        except RunError as error:
+            sampled = [replace(one.known, status="failed", reason=str(error)) for one in ready]
+        done |= {timing.point: timing for timing in sampled}
+    return [done[point] for point in points]
+
+
+def _prepared(point: Point) -> Ready | Timing | OutOfRoom:
+    """A point ready to be sampled; its Timing if it gets no time; or the error, if it has no room now."""
     try:
         with gpu.errors():
-            return _measure(point)
+            return _ready(point)
     except (TooLargeError, OutOfMemory) as error:
-        return Timing(point, "skipped", str(error))
+        return error
     except PeerUnavailable as error:
         return Timing(point, "unavailable", str(error))
     except gpu.StickyError:
@@ -106,14 +163,18 @@ def measure(point: Point) -> Timing:
         return Timing(point, "failed", str(error))
 
 
-def _measure(point: Point) -> Timing:
+def _request(point: Point) -> Request | None:
+    return None if point.is_peer else Request(point.kernel, point.problem, point.settings, backend="gpu")
+
+
+def _ready(point: Point) -> Ready | Timing:
     import cupy
 
-    request = None if point.is_peer else Request(point.kernel, point.problem, point.settings, backend="gpu")
-    _check_size(point, request)
     cupy.get_default_memory_pool().free_all_blocks()
+    request = _request(point)
+    _check_size(point, request)
     inputs = _inputs(point.problem)
-    prepared = Kernel(request, inputs) if request else peers.Peer(point.name, point.problem, inputs)
+    prepared = Kernel(request, inputs) if request else peers.peer(point.name, point.problem, inputs)
     error = worst(_judged(point.problem, prepared.first_run()))
     code_hash = request.kernel.code_hash if request else ""
     peak_bytes, moved_bytes = prepared.peak_bytes, prepared.moved_bytes
@@ -128,14 +189,28 @@ def _measure(point: Point) -> Timing:
         return replace(
             known, status="skipped", reason=f"One run takes {once / 1e6:.1f} s; the limit is {SLOWEST_RUN:g} s."
         )
-    clock.time_runs(enqueuers, max(2, min(1000, math.ceil(1e6 * WARM_UP / once))))
-    before = clock.state()
-    runs = max(LEAST_RUNS, min(MOST_RUNS, math.ceil(1e6 * SAMPLING / once)))
-    times = clock.time_runs(enqueuers, runs)
-    speeds, temperatures, powers = zip(before, clock.state())
-    low, median, high = (round(float(v), 3) for v in np.percentile(times, (10, 50, 90)))
-    known = replace(known, clock=speeds, temperature=temperatures, power=powers)
-    return replace(known, runs=runs, median_us=median, p10_us=low, p90_us=high)
+    small = point.cold and len(enqueuers) * prepared.set_bytes < L2_TIMES * clock.l2_bytes()
+    return Ready(known, enqueuers, _reader() if small else lambda: None, once)
+
+
+def _sampled(ready: Sequence[Ready], turns: int) -> list[Timing]:
+    """Their Timings, in `turns` turns of each."""
+    times: list[list[float]] = [[] for _ in ready]
+    states: list[list[Any]] = [[] for _ in ready]
+    for _ in range(turns):
+        for one, mine, state in zip(ready, times, states):
+            runs = max(LEAST_RUNS, min(MOST_RUNS, math.ceil(1e6 * SAMPLING / one.once_us)))
+            clock.time_runs(one.enqueuers, max(2, min(1000, math.ceil(1e6 * WARM_UP / one.once_us))))
+            state.append(clock.state())
+            mine += clock.time_runs(one.enqueuers, -(-runs // turns), one.before)
+            state.append(clock.state())
+    found = []
+    for one, mine, state in zip(ready, times, states):
+        speeds, temperatures, powers = zip(state[0], state[-1])
+        low, median, high = (round(float(v), 3) for v in np.percentile(mine, (10, 50, 90)))
+        known = replace(one.known, clock=speeds, temperature=temperatures, power=powers)
+        found.append(replace(known, runs=len(mine), median_us=median, p10_us=low, p90_us=high))
+    return found
 
 
 def missed(name: str, error: OutputError) -> str:
@@ -242,6 +317,16 @@ def _judged(problem: Any, outputs: Mapping[str, np.ndarray]) -> tuple[OutputErro
 def _copies(set_bytes: int, cold: bool) -> int:
     """How many sets of arrays the runs take turns with."""
     return min(MOST_COPIES, 1 + math.ceil(L2_TIMES * clock.l2_bytes() / max(set_bytes, 1))) if cold else 1
+
+
+@lru_cache(maxsize=1)
+def _reader() -> Callable[[], Any]:
+    """A function that enqueues a read of so much memory that the L2 then holds nothing else."""
+    import torch
+
+    read = torch.zeros(L2_TIMES * clock.l2_bytes() // 4, device="cuda")
+    total = torch.zeros((), device="cuda")
+    return lambda: torch.sum(read, 0, out=total)
 
 
 # ---- the machine's roofs ----

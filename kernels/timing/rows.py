@@ -9,6 +9,7 @@ import pandas as pd
 
 from kernels import catalog
 from kernels.core.dtypes import element_type
+from kernels.errors import ProblemError
 from kernels.timing import peers
 from kernels.timing.protocol import Point, Timing
 from kernels.timing.sweeps import Skipped
@@ -35,8 +36,22 @@ def settings_text(settings: Iterable[tuple[str, int]]) -> str:
 
 
 def problem_text(problem: Any) -> str:
-    """A problem's fields as the column `problem` holds them."""
-    return json.dumps(asdict(problem))
+    """A problem's fields as the column `problem` holds them: without those that it made itself from the others (its
+    `follows`), such as the block tables of tens of thousands of pages."""
+    given = asdict(problem)
+    short = {name: value for name, value in given.items() if name not in getattr(problem, "follows", ())}
+    return json.dumps(short if len(short) < len(given) and type(problem)(**short) == problem else given)
+
+
+def problem_now(title: str, text: str) -> str:
+    """The text of a problem of that title as problem_text would write it, of whichever version it is."""
+    kind = next((spec.problem_type for spec in catalog.KERNELS.values() if spec.problem_type.title == title), None)
+    if not any(f'"{name}"' in str(text) for name in getattr(kind, "follows", ())):
+        return text
+    try:
+        return problem_text(kind(**json.loads(text)))  # type: ignore[misc]
+    except (TypeError, ProblemError):  # of a field that there is no more
+        return text
 
 
 def row(timing: Timing, roofs: Mapping[str, float]) -> dict[str, Any]:

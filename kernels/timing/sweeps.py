@@ -66,7 +66,7 @@ def points(
     axes = [(field, list(values)) for field, values in sweeps]
     if len({field for field, _ in axes}) < len(axes):
         raise ProblemError(f"A field can be swept once; got {', '.join(field for field, _ in axes)}.")
-    count = math.prod(len(values) for _, values in axes) * (len(kernels) + with_peers * len(peers.PEERS))
+    count = math.prod(len(values) for _, values in axes) * (len(kernels) + with_peers * len(peers.NAMES))
     if count > most:
         raise ProblemError(
             f"This sweep has {count:,} points; at most {most} are run at a time. Give fewer values or fewer kernels."

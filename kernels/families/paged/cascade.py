@@ -37,7 +37,7 @@ class CascadeProblem(RangesProblem):
     title: ClassVar[str] = "Decoding with a shared prefix"
 
     def __post_init__(self) -> None:
-        if not self.block_tables and isinstance(self.context_lens, tuple) and self.context_lens:
+        if not self.block_tables and isinstance(self.context_lens, (tuple, list)) and self.context_lens:
             self._share()
         super().__post_init__()
         if self.alibi or self.window:

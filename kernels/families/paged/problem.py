@@ -18,6 +18,7 @@ from kernels.core.fields import problem_field
 from kernels.core.problem import Case, ProblemBase, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.paged.call import CacheCall
 from kernels.families.paged.kv_cache import K_AXES, V_AXES, Layout
 
 HEAD_DIMS, BLOCK_SIZES, DTYPES = (64, 80, 96, 128, 256), (8, 16, 32), ("float32", "float16")
@@ -46,6 +47,20 @@ def random_rows(seed: int, stream: int, count: int, shape: tuple[int, ...], dtyp
     """`count` standard normal arrays of `shape`, [count, *shape]; row n is the same however many are asked for."""
     rows = np.random.default_rng((seed, stream)).standard_normal((count, *shape), dtype=np.float32)
     return rows.astype(element_type(dtype).numpy)
+
+
+def rows_at(seed: int, stream: int, numbers: np.ndarray, shape: tuple[int, ...], dtype: str | type) -> np.ndarray:
+    """Those of random_rows with these numbers, [len(numbers), *shape], drawn in pieces, so that the others are never
+    held."""
+    found = np.empty((len(numbers), *shape), element_type(dtype).numpy)
+    rng, count = np.random.default_rng((seed, stream)), int(numbers.max()) + 1
+    at_once = max(1, 2**20 // math.prod(shape))
+    order = np.argsort(numbers, kind="stable")
+    ends = np.searchsorted(numbers[order], range(at_once, count + at_once, at_once))
+    for first, (begin, end) in zip(range(0, count, at_once), zip([0, *ends], ends)):
+        rows = rng.standard_normal((min(at_once, count - first), *shape), dtype=np.float32)
+        found[order[begin:end]] = rows[numbers[order[begin:end]] - first]
+    return found
 
 
 def _of_length(problem: "PagedProblem", length: int) -> dict[str, Any]:
@@ -83,6 +98,7 @@ class PagedProblem(ProblemBase):
     token_ids: tuple = problem_field((), "number of each token of each sequence", low=0, high=2**24, nested=True)
     families: tuple = problem_field((), "fork family of each sequence", low=0, high=2**24)
 
+    follows: ClassVar[tuple[str, ...]] = ("num_blocks", "block_tables")  # fields that are made where they are not given
     title: ClassVar[str] = "Decoding, paged KV cache"
     remedy: ClassVar[str] = "Choose shorter contexts, fewer sequences or fewer heads."
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, Any]]]] = {
@@ -299,17 +315,30 @@ class PagedProblem(ProblemBase):
         alibi_slopes [num_heads] float32."""
         slots, ids = self._slots_and_tokens
         kind = element_type(self.dtype).numpy
-        last = [row[-1] for row in self.tokens()]
-        q = (self.token_rows(Q_STREAM, self.num_heads)[last] * np.float32(self.score_scale)).astype(kind)
         k_cache, v_cache = (np.full(shape, np.nan, kind) for shape in (self.layout.k_shape, self.layout.v_shape))
-        key, value = (self.token_rows(stream, self.num_kv_heads)[ids].astype(kind) for stream in (K_STREAM, V_STREAM))
+        key, value = (
+            rows_at(self.seed, stream, ids, (self.num_kv_heads, self.head_dim), self.dtype)
+            for stream in (K_STREAM, V_STREAM)
+        )
         self.layout.write(k_cache, v_cache, slots, key, value)
         tables = np.full((self.num_seqs, self.max_blocks_per_seq), -1, np.int32)
         for row, pages in zip(tables, self.block_tables):
             row[: len(pages)] = pages
         lens = np.array(self.context_lens, np.int32)
         caches = {"k_cache": k_cache, "v_cache": v_cache}
-        return {"q": q, **caches, "block_tables": tables, "context_lens": lens, "alibi_slopes": self.slopes}
+        return {
+            "q": self.queries(),
+            **caches,
+            "block_tables": tables,
+            "context_lens": lens,
+            "alibi_slopes": self.slopes,
+        }
+
+    def queries(self) -> np.ndarray:
+        """q [num_seqs, num_heads, head_dim], in the problem's type."""
+        last = np.array([row[-1] for row in self.tokens()])
+        drawn = rows_at(self.seed, Q_STREAM, last, (self.num_heads, self.head_dim), "float32")
+        return (drawn * np.float32(self.score_scale)).astype(element_type(self.dtype).numpy)
 
     def _gathered(self, arrays: dict[str, np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Per sequence: q [num_heads, head_dim], and K and V of its pages [length, num_kv_heads, head_dim]."""
@@ -345,6 +374,18 @@ class PagedProblem(ProblemBase):
         _, keys, values = zip(*self._gathered(inputs))
         k, v = (np.ascontiguousarray(np.stack(rows).transpose(0, 2, 1, 3)) for rows in (keys, values))
         return [inputs["q"][:, :, None], k, v], {"scale": self.scale, "enable_gqa": self.group > 1}
+
+    def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
+        """The same over the cache as it lies. PeerUnavailable for what engines define otherwise."""
+        if self.alibi:
+            raise PeerUnavailable(
+                "A paged cache is only asked for without ALiBi, whose slopes every engine has its own."
+            )
+        needed = (-(-length // self.block_size) for length in self.context_lens)
+        tables = tuple(row[:count] for row, count in zip(self.block_tables, needed))
+        ones = np.ones(self.num_kv_heads, np.float32)
+        q, k, v = (inputs[name] for name in ("q", "k_cache", "v_cache"))
+        return CacheCall(q, k, v, tables, self.context_lens, self.block_size, self.scale, ones, ones)
 
     @classmethod
     def check_cases(cls, kernel: Any) -> Iterable[Case]:

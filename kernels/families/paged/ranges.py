@@ -3,9 +3,9 @@ of it beside: bfloat16, a cache of fp8 with a scale for each KV head, a soft cap
 output."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +16,9 @@ from kernels.core.fields import problem_field
 from kernels.core.problem import Case, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.paged.call import CacheCall
 from kernels.families.paged.kv_cache import Layout
-from kernels.families.paged.problem import K_STREAM, Q_STREAM, V_STREAM, PagedProblem
+from kernels.families.paged.problem import K_STREAM, V_STREAM, PagedProblem, rows_at
 from kernels.families.paged.work_list import WorkList, work_list
 
 HEAD_DIMS, BLOCK_SIZES, DTYPES, CACHE_DTYPES = (64, 128), (8, 16, 32, 64), ("float16", "bfloat16"), ("", "float8_e4m3")
@@ -27,6 +28,12 @@ MULTIPROCESSORS = 132  # of an H100 SXM or H200
 SHORTEST = 128  # tokens: a range is not cut shorter where the ranges are chosen here
 MUCH = 300 * 10**6  # bytes of K and V in one call from which they no longer leave the L2 first from the start
 UNCHANGED = 128 * 2**20  # bytes that they then leave the L2's order as it is
+
+
+@lru_cache(maxsize=1)
+def _inputs(problem: "RangesProblem") -> dict[str, np.ndarray]:
+    """A problem's inputs, kept for what follows from them. Nobody writes into them."""
+    return problem.inputs()
 
 
 @dataclass(frozen=True)
@@ -156,8 +163,19 @@ class RangesProblem(PagedProblem):
     def _token_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """K and V of every position of every sequence, [positions, num_kv_heads, head_dim] float32, as they were
         drawn."""
-        ids = self._slots_and_tokens[1]
-        return self.token_rows(K_STREAM, self.num_kv_heads)[ids], self.token_rows(V_STREAM, self.num_kv_heads)[ids]
+        shape, ids = (self.num_kv_heads, self.head_dim), self._slots_and_tokens[1]
+        k, v = (rows_at(self.seed, stream, ids, shape, "float32") for stream in (K_STREAM, V_STREAM))
+        return k, v
+
+    def _stored_rows(self) -> Iterator[np.ndarray]:
+        """The same in the cache's type, over their scales: K, then V."""
+        shape, ids = (self.num_kv_heads, self.head_dim), self._slots_and_tokens[1]
+        for stream, scale in zip((K_STREAM, V_STREAM), self.scales):
+            rows = rows_at(self.seed, stream, ids, shape, "float32" if self.cache_dtype else self.stored)
+            if self.cache_dtype:
+                rows /= scale[:, None]
+                rows = np.clip(rows, -FP8_MAX, FP8_MAX, out=rows).astype(element_type(self.stored).numpy)
+            yield rows
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
@@ -170,25 +188,15 @@ class RangesProblem(PagedProblem):
     def inputs(self) -> dict[str, np.ndarray]:
         """As PagedProblem's; the caches in their own type, units, k_scale and v_scale."""
         slots, _ = self._slots_and_tokens
-        kind, stored = element_type(self.dtype).numpy, element_type(self.stored).numpy
-        last = [row[-1] for row in self.tokens()]
-        q = (self.token_rows(Q_STREAM, self.num_heads)[last] * np.float32(self.score_scale)).astype(kind)
-        k_cache, v_cache = (
-            np.full(shape, np.nan, np.float32).astype(stored) for shape in (self.layout.k_shape, self.layout.v_shape)
-        )
-        key, value = (
-            np.clip(rows / scale[:, None], -FP8_MAX, FP8_MAX).astype(stored)
-            if self.cache_dtype
-            else rows.astype(stored)
-            for rows, scale in zip(self._token_rows(), self.scales)
-        )
-        self.layout.write(k_cache, v_cache, slots, key, value)
+        nan = np.array(np.nan, element_type(self.stored).numpy)
+        k_cache, v_cache = (np.full(shape, nan) for shape in (self.layout.k_shape, self.layout.v_shape))
+        self.layout.write(k_cache, v_cache, slots, *self._stored_rows())
         tables = np.full((self.num_seqs, self.max_blocks_per_seq), -1, np.int32)
         for row, pages in zip(tables, self.block_tables):
             row[: len(pages)] = pages
         k_scale, v_scale = self.scales
         return {
-            "q": q,
+            "q": self.queries(),
             "k_cache": k_cache,
             "v_cache": v_cache,
             "block_tables": tables,
@@ -239,7 +247,39 @@ class RangesProblem(PagedProblem):
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
         """o and lse in float64 over what the cache holds (times its scales)."""
-        return self.attention()
+        return self._attention_on("cuda") if on_gpu else self.attention()
+
+    def seen_on(self, device: str) -> Iterator[tuple[Any, Any, Any]]:
+        """q, K and V as seen() has them, as torch tensors on a device, where the pages are gathered."""
+        import torch
+
+        arrays = _inputs(self)
+        q, *caches = (reference.on_device(arrays[name], device) for name in ("q", "k_cache", "v_cache"))
+        bits = [cache.view(torch.uint8) if self.cache_dtype else cache for cache in caches]  # torch gathers no fp8
+        scales = [torch.from_numpy(scale).to(device)[:, None] for scale in self.scales]
+        for n, (table, length, begin) in enumerate(zip(self.block_tables, self.context_lens, self.begins.tolist())):
+            pages = torch.tensor(table[: -(-length // self.block_size)], device=device)
+            k, v = (cache[pages] for cache in bits)
+            rows = (k.permute(0, 3, 1, 2, 4), v.permute(0, 3, 1, 2))
+            shape = (-1, self.num_kv_heads, self.head_dim)
+            k, v = (x.reshape(shape)[begin:length].view(cache.dtype) for x, cache in zip(rows, caches))
+            yield q[n], k.float() * scales[0], v.float() * scales[1]
+
+    def _attention_on(self, device: str) -> dict[str, np.ndarray]:
+        """attention() by torch, still in float64."""
+        import torch
+
+        made: list[tuple[Any, Any]] = []
+        slopes = torch.from_numpy(self.slopes).to(device, torch.float64).view(self.num_kv_heads, self.group, 1)
+        for q, k, v in self.seen_on(device):
+            grouped = q.double().view(self.num_kv_heads, self.group, self.head_dim)
+            s = self.scale * torch.einsum("kgd,tkd->kgt", grouped, k.double())
+            if self.soft_cap:
+                s = self.soft_cap * torch.tanh(s / self.soft_cap)
+            s += slopes * torch.arange(1 - len(k), 1, device=device)
+            made.append((torch.einsum("kgt,tkd->kgd", torch.softmax(s, -1), v.double()), torch.logsumexp(s, -1)))
+        o, lse = (torch.stack(rows).cpu().numpy() for rows in zip(*made))
+        return {"o": o.reshape(self.shape), "lse": lse.reshape(self.shape[:2])}
 
     def quantisation_error(self) -> float:
         """The largest |o - o before the cache was rounded to its type|, both in float64: what the cache's type costs,
@@ -253,10 +293,8 @@ class RangesProblem(PagedProblem):
 
         rows: list[np.ndarray] = []
         lses: list[np.ndarray] = []
-        for q, k, v, _ in self.seen():
-            kind = element_type(self.dtype).numpy
-            query, keys, values = (reference.on_device(np.asarray(a).astype(kind), device) for a in (q, k, v))
-            keys, values = (a.transpose(0, 1).repeat_interleave(self.group, 0) for a in (keys, values))
+        for query, k, v in self.seen_on(device):
+            keys, values = (a.to(query.dtype).transpose(0, 1).repeat_interleave(self.group, 0) for a in (k, v))
             bias = torch.from_numpy(self.slopes).to(device)[:, None] * torch.arange(1 - len(k), 1, device=device)
             with torch.inference_mode():
                 exact = self.scale * torch.einsum("hd,htd->ht", query.float(), keys.float())
@@ -277,7 +315,7 @@ class RangesProblem(PagedProblem):
     def largest_terms(self) -> dict[str, float]:
         """Of o, the largest |V|; of lse, the largest score there can be, |Q| |K| and ALiBi's, and the logarithm of how
         many are added."""
-        arrays = self.inputs()
+        arrays = _inputs(self)
         k, v = (
             np.abs(arrays[name].astype(np.float32)) * scale.max()
             for name, scale in zip(("k_cache", "v_cache"), self.scales)
@@ -292,6 +330,11 @@ class RangesProblem(PagedProblem):
         if self.soft_cap or self.window or self.cache_dtype:
             raise PeerUnavailable("torch's attention has no soft cap, window or cache of another type.")
         return super().peer_inputs(inputs)
+
+    def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
+        """PagedProblem's, with scales, soft cap and window."""
+        call, k_scale, v_scale = super().cache_call(inputs), inputs["k_scale"], inputs["v_scale"]
+        return replace(call, soft_cap=self.soft_cap, window=self.window, k_scale=k_scale, v_scale=v_scale)
 
     # ---- cases ----
 

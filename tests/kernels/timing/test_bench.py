@@ -14,9 +14,9 @@ from kernels import catalog
 from kernels.core.tolerance import OutputError
 from kernels.errors import OutOfMemory, ProblemError, RunTimeout, TooLargeError, TraceError
 from kernels.families.dense.problem import DenseProblem
-from kernels.families.paged import CacheCopyProblem, PagedProblem
+from kernels.families.paged import CacheCopyProblem, CascadeProblem, PagedProblem
 from kernels.run import workers
-from kernels.timing import bench, peers, protocol, sweeps, tables
+from kernels.timing import bench, peers, protocol, rows, sweeps, tables
 from kernels.timing.protocol import Point, Timing
 
 ROOFS = {"copy_gb_per_s": 4000.0, "fp32_tflops": 60.0, "fp16_tflops": 600.0}
@@ -115,8 +115,12 @@ def test_peers_are_asked_where_the_problem_says_how_and_nowhere_else():
     dense = {*peers.SDPA, *peers.LIBRARIES}
     for kernel in catalog.KERNELS.values():
         names = {point.name for point in bench.points([kernel.name], with_peers=True)}
-        told = kernel.family in ("dense", "tensor_cores") or "paged_" in kernel.name
-        due = {*peers.SDPA, peers.FLEX} if kernel.family == "sparse" else dense if told else set()
+        due = dense if kernel.family in ("dense", "tensor_cores") else set()
+        if kernel.family == "sparse":
+            due = {*peers.SDPA, peers.FLEX, "flashinfer"}
+        elif "paged_" in kernel.name:
+            cascades = {name for name in peers.PAGED if "cascade" in name}
+            due = {*peers.SDPA, *peers.PAGED} - (set() if "cascade" in kernel.name else cascades)
         assert names == {kernel.name, *due}
 
 
@@ -314,7 +318,7 @@ def test_a_file_that_is_no_kept_set_is_refused(tmp_path, text):
 
 def test_the_points_that_are_recorded_cover_the_catalogue_the_peers_and_the_sweeps():
     asked = [point for point in bench.recorded_points() if isinstance(point, Point)]
-    assert {point.name for point in asked} == {*catalog.KERNELS, *filter(peers.installed, peers.PEERS)} and len(
+    assert {point.name for point in asked} == {*catalog.KERNELS, *filter(peers.installed, peers.NAMES)} and len(
         asked
     ) == len(set(asked))
     sizes = pd.DataFrame([point.problem.bench_columns for point in asked if point.name in catalog.KERNELS]).dropna()
@@ -428,6 +432,125 @@ def test_rows_that_another_driver_or_torch_gave_are_timed_again(recording, monke
     assert len(recording) == 4
 
 
+def test_a_bench_of_one_kernel_is_put_into_the_recorded_table_and_the_other_rows_stay(folder, tmp_path):
+    here = {name: catalog.KERNELS[name].code_hash for name in ("03_flash", "02_tiled")}
+    old = [{**row, "code_hash": here["02_tiled"]} for row in synthetic({128: (9, 10, 11)}, "02_tiled")]
+    old += [{**row, "code_hash": "former"} for row in synthetic({128: (9, 10, 11), 512: (9, 10, 11)})]
+    old += synthetic({128: (1, 2, 3), 256: (1, 2, 3)}, "sdpa_efficient")
+    _write("a GPU", old)
+    new = [{**row, "code_hash": here["03_flash"]} for row in synthetic({128: (4, 5, 6)})]
+    new += synthetic({128: (2, 3, 4)}, "sdpa_efficient")
+    where = replace(WHERE, date="2026-11-30", codes={"03_flash": here["03_flash"]}, more={"libraries": {"x": "1"}})
+    bench.save(bench.table(new), where, str(tmp_path / "new.csv"))
+    (made, now) = tables.load(bench.merge(tmp_path / "new.csv"))
+    found = {(r.name, r.seq_len): r.median_us for r in made.itertuples(index=False)}
+    assert found == {
+        ("02_tiled", 128): 10,
+        ("sdpa_efficient", 128): 3,
+        ("sdpa_efficient", 256): 2,
+        ("03_flash", 128): 5,
+    }
+    assert now.date == "2026-11-30" and now.codes["03_flash"] == here["03_flash"] and now.roofs == WHERE.roofs
+    (said,) = now.more["merged"]
+    assert said["libraries"] == {"x": "1"} and said["names"] == ["03_flash", "sdpa_efficient"]
+    assert tables.load(bench.merge(tmp_path / "new.csv"))[0].shape == made.shape
+
+
+def test_what_a_problem_makes_itself_is_not_written_and_older_texts_are_read_alike():
+    placed = CascadeProblem((4096,) * 4, 32, 8, 128, 16, "float16", prefix=1024)
+    text = bench.problem_text(placed)
+    assert len(text) < 600 and type(placed)(**json.loads(text)) == placed
+    given = PagedProblem((20,), block_tables=((3, 1),), num_blocks=5)
+    assert json.loads(bench.problem_text(given))["block_tables"] == [[3, 1]]
+    long = json.dumps({**json.loads(text), **{name: getattr(placed, name) for name in placed.follows}})
+    assert rows.problem_now(placed.title, long) == text and rows.problem_now("Attention", "{}") == "{}"
+    assert rows.problem_now(placed.title, '{"no_such_field": 1, "block_tables": []}').startswith('{"no_such')
+
+
+def test_the_points_of_some_kernels_are_those_of_all_that_are_theirs():
+    every = [p for p in bench.recorded_points() if isinstance(p, Point)]
+    some = [p for p in bench.recorded_points(["paged_v3"]) if isinstance(p, Point)]
+    assert {p.name for p in some if not p.is_peer} == {"paged_v3"} and set(some) <= set(every)
+    assert {p for p in every if p.name == "paged_v3"} <= set(some)
+
+
+# ---- taking turns ----
+
+
+@pytest.fixture
+def gpu_of_names(monkeypatch):
+    """A GPU on which a run of a point is its name in a list: what was sampled, in order, with its runs. Two points fit
+    on it at a time."""
+    import contextlib
+
+    sampled, held = [], []
+
+    def ready(point):
+        if point.name == "sdpa_math":
+            raise protocol.PeerUnavailable("not here")
+        if len(held) == 2:
+            raise OutOfMemory("no room")
+        held.append(point)
+        return protocol.Ready(Timing(point, "ok"), [lambda: None], lambda: point.name, 1000.0)
+
+    def time_runs(enqueuers, runs, before=None):
+        if before:
+            sampled.append((before(), runs))
+        return [float(len(sampled))] * runs
+
+    def sample(*a, of=protocol._sampled):
+        made = of(*a)
+        held.clear()
+        return made
+
+    monkeypatch.setattr(protocol, "_check_size", lambda *a: None)
+    monkeypatch.setattr(protocol, "_ready", ready)
+    monkeypatch.setattr(protocol, "_sampled", sample)
+    monkeypatch.setattr(protocol.gpu, "errors", contextlib.nullcontext)
+    monkeypatch.setattr(protocol.clock, "time_runs", time_runs)
+    monkeypatch.setattr(protocol.clock, "state", lambda: (1, 2, 3))
+    return sampled
+
+
+def test_points_of_a_problem_take_turns_and_who_has_no_room_waits(gpu_of_names):
+    names = ("03_flash", "sdpa_math", "sdpa_efficient", "01_naive", "02_tiled")
+    made = protocol.measure_in_turns([Point(name, PROBLEM) for name in names])
+    assert [timing.point.name for timing in made] == list(names)
+    assert [timing.status for timing in made] == ["ok", "unavailable", "ok", "ok", "ok"]
+    each = protocol.MOST_RUNS // protocol.TURNS
+    pairs = [["03_flash", "sdpa_efficient"], ["01_naive", "02_tiled"]]
+    assert gpu_of_names == [(name, each) for pair in pairs for _ in range(protocol.TURNS) for name in pair]
+    assert all(timing.runs == protocol.MOST_RUNS for timing in made if timing.status == "ok")
+    assert made[0].median_us == 5.0 and made[2].median_us == 6.0  # of turns 1, 3, 5, 7, 9 and 2, 4, 6, 8, 10
+
+
+def test_a_point_alone_is_sampled_in_one_turn(gpu_of_names):
+    assert protocol.measure(Point("03_flash", PROBLEM)).status == "ok"
+    assert gpu_of_names == [("03_flash", protocol.MOST_RUNS)]
+
+
+def test_points_of_one_problem_go_to_the_worker_together_and_alone_where_that_fails(monkeypatch):
+    asked = bench.points(["03_flash", "02_tiled"], [("seq_len", ["128", "256"])])
+    alone = []
+
+    def submit(task, group=(), **more):
+        if task is protocol.roofs:
+            return Done(ROOFS)
+        if group[0].problem.seq_len == 256:
+            raise RunTimeout("one of them ran past its limit")
+        return Done([timed(point) for point in group])
+
+    def one(point, roofs):
+        alone.append(point)
+        return bench.row(timed(point), roofs)
+
+    monkeypatch.setattr(workers, "submit", submit)
+    monkeypatch.setattr(bench, "time_point", one)
+    made, _ = bench.time_points(asked)
+    assert list(made["name"]) == [point.name for point in asked] and len(made) == 4
+    assert [point.problem.seq_len for point in alone] == [256, 256]
+
+
 # ---- status by what happened ----
 
 
@@ -446,7 +569,8 @@ def test_a_status_follows_from_the_class_of_the_error_and_not_from_its_words(err
     def fail(point):
         raise error
 
-    monkeypatch.setattr(protocol, "_measure", fail)
+    monkeypatch.setattr(protocol, "_check_size", lambda *a: None)
+    monkeypatch.setattr(protocol, "_ready", fail)
     monkeypatch.setattr(protocol.gpu, "errors", contextlib.nullcontext)
     made = protocol.measure(FLASH)
     assert (made.status, made.reason) == (status, str(error))

@@ -10,7 +10,7 @@ import torch
 from kernels.errors import PeerUnavailable
 from kernels.families.dense import DenseProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.timing import bench, peers
+from kernels.timing import bench, flashinfer_calls, peers
 
 
 def attention(q, k, v, scale, causal):
@@ -41,8 +41,8 @@ def flashinfer(monkeypatch):
         def __init__(self, workspace, layout):
             assert workspace.dtype == torch.uint8 and layout == "NHD"
 
-        def plan(self, qo, kv, heads, kv_heads, dim, causal, sm_scale, q_data_type):
-            assert qo.dtype == kv.dtype == torch.int32 and q_data_type == torch.float16
+        def plan(self, qo, kv, heads, kv_heads, dim, causal, sm_scale, window_left, q_data_type):
+            assert window_left == -1 and qo.dtype == kv.dtype == torch.int32 and q_data_type == torch.float16
             self.planned = qo.tolist(), kv.tolist(), (heads, kv_heads, dim), sm_scale, causal
 
         def run(self, q, k, v):
@@ -68,26 +68,28 @@ def test_a_library_is_asked_in_its_layout_and_answers_in_ours(name, causal, layo
     arrays, options = problem.peer_inputs(problem.inputs())
     tensors = [torch.from_numpy(np.ascontiguousarray(a)).transpose(1, 2).contiguous() for a in arrays]
     assert tensors[0].shape == (2, 40, 4, 64)
-    made = getattr(peers, name)(tensors, options)(*tensors).transpose(1, 2)
+    plan = {"flash_attn_4": peers.flash_attn_4, "flashinfer": flashinfer_calls.ragged}[name]
+    made = plan(tensors, options)(*tensors).transpose(1, 2)
     true = problem.truth()["o"]
     assert made.shape == (2, 4, 40, 64)
     assert np.abs(problem.logical(true) - made.float().numpy()).max() < 2e-3
 
 
-@pytest.mark.parametrize("name", peers.LIBRARIES)
+@pytest.mark.parametrize("name", [*peers.LIBRARIES, *peers.PAGED])
 def test_what_is_not_installed_says_so_and_how_to_bring_it(name):
     if peers.installed(name):
         pytest.skip(f"{name} is installed here")
     problem = SixteenBitProblem(40, 64)
-    with pytest.raises(PeerUnavailable, match=f"is not installed; pip install {peers.LIBRARIES[name][1]}"):
-        peers.Peer(name, problem, problem.inputs())
+    with pytest.raises(PeerUnavailable, match=f"is not installed; pip install {peers.LIBRARIES[peers.base(name)][1]}"):
+        peers.peer(name, problem, problem.inputs())
 
 
 def test_what_is_recorded_has_the_libraries_only_where_they_are_installed(monkeypatch):
     there = {point.name for point in bench.recorded_points()}
-    assert set(peers.SDPA) <= there and there & {*peers.LIBRARIES} == {n for n in peers.LIBRARIES if peers.installed(n)}
+    libraries = {*peers.LIBRARIES, *peers.PAGED}
+    assert set(peers.SDPA) <= there and there & libraries == {n for n in libraries if peers.installed(n)}
     monkeypatch.setattr(peers, "installed", lambda name: True)
-    assert {*peers.LIBRARIES} <= {point.name for point in bench.recorded_points()}
+    assert libraries <= {point.name for point in bench.recorded_points()}
 
 
 def test_a_library_is_asked_for_16_bits_alone(monkeypatch):
