@@ -247,14 +247,18 @@ def usage_sentence(cache: Any, max_len: int) -> str:
 
 def pages_said(pages: Any) -> str:
     """ "page 3", "pages 4, 7 to 9": runs of neighbours are drawn together."""
+    return f"page{'' if len(pages) == 1 else 's'} {numbers_said(pages)}"
+
+
+def numbers_said(numbers: Any) -> str:
+    """ "4, 7 to 9": runs of neighbours are drawn together."""
     runs: list[list[int]] = []
-    for page in pages:
-        if runs and runs[-1][1] + 1 == page:
-            runs[-1][1] = page
+    for number in numbers:
+        if runs and runs[-1][1] + 1 == number:
+            runs[-1][1] = number
         else:
-            runs.append([page, page])
-    said = [str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a} to {b}" for a, b in runs]
-    return f"page{'' if len(pages) == 1 else 's'} {', '.join(said)}"
+            runs.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a} to {b}" for a, b in runs)
 
 
 def _range(numbers: list[int]) -> str:

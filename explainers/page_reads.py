@@ -14,6 +14,7 @@ import pandas as pd
 from explainers import axes, kv_heads, paging, stage, stories
 from explainers.frames import PageReadsFrame, PageReadsMeta, PageReadsRow
 from explainers.glossary import count, figure
+from explainers.kv_cache import numbers_said
 from explainers.paging import K_AXES, TABLE, V_AXES, Paged
 from explainers.palette import kernel_colour
 from explainers.tiling import listed
@@ -24,7 +25,7 @@ from kernels.trace.kinds import READS
 
 WANTS = ()
 CACHES = (K_AXES, V_AXES)
-MOST_NAMED = 6  # groups of readers in a sentence
+MOST_NAMED = 6  # kinds of readers in a sentence
 
 
 @dataclass(frozen=True)
@@ -243,14 +244,11 @@ def _most_read(one: Reads, holders: Sequence[Sequence[str]], page: int) -> str:
 
 
 def _readers_said(readers: Sequence[str]) -> str:
-    """ "8 readers: A query head 0 to 3 and B query head 0 to 3": neighbours are drawn together."""
-    runs: list[list] = []  # [what kind, first number, last number]
+    """ "8 readers: A query head 0 to 3 and B query head 0 to 3": those of a kind are drawn together."""
+    kinds: dict[str, list[int]] = {}
     for kind, _, number in (reader.rpartition(" ") for reader in readers):
-        if runs and runs[-1][0] == kind and runs[-1][2] + 1 == int(number):
-            runs[-1][2] = int(number)
-        else:
-            runs.append([kind, int(number), int(number)])
-    said = [f"{kind} {first}" + (f" to {last}" if last > first else "") for kind, first, last in runs]
+        kinds.setdefault(kind, []).append(int(number))
+    said = [f"{kind} {numbers_said(numbers)}" for kind, numbers in kinds.items()]
     if len(said) > MOST_NAMED:
         said = [*said[: MOST_NAMED - 1], f"{len(said) - MOST_NAMED + 1} more"]
     return said[0] if len(readers) == 1 else f"{count(len(readers), 'reader')}: {listed(said)}"

@@ -512,7 +512,8 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
         )
         same = [found[n].kernel for n in others if totals[n] == totals[least]]
         wrong_kernels = [found[n].kernel for n in others if found[n].kernel not in same]
-        made += options("fewest", text, low.kernel, wrong_kernels, why, step=least, view=view, veils=veils)
+        told = ("sentence", "strip", "tabs")  # the picture says how often, not how much
+        made += options("fewest", text, low.kernel, wrong_kernels, why, step=least, view=view, veils=told)
     busiest = [n for n, often in enumerate(one.times) if often == one.times.max()]
     if len(busiest) == 1 or busiest == list(range(busiest[0], busiest[-1] + 1)):
         text = f"Click a page that {one.kernel} with {one.heads} reads more often than any other, in its own row."
@@ -571,7 +572,7 @@ def serving(made: Stage) -> list[Question]:
     )
     why = f"{prompts} of the prompt, all at once, and one for each of {count(decoding, 'sequence')} that decode."
     wrong = [prompts, decoding, prompts * max(2, decoding), written + decoding]
-    veils = ("sentence", "strip", "picture", "tabs")
+    veils = ("sentence", "strip", "tabs")
     found = amounts("written", text, written, wrong, why, "tokens", step=step, view=view, veils=veils)
     last = len(frames) - 1
     usage, there = frames[last]["usage"], frames[last]["sequences"]
@@ -587,7 +588,7 @@ def serving(made: Stage) -> list[Question]:
         f"{usage['empty']} empty."
     )
     wrong = [size, own["length"] % size, meta["max_len"] - own["length"], usage["slack"]]
-    found += amounts("last_page", text, empty, wrong, why, "slots", step=last, view=view, veils=veils)
+    found += amounts("last_page", text, empty, wrong, why, "slots", step=last, view=view, veils=(*veils, "picture"))
     pool = len(frames[0]["free"]) * size
     most = max(len(frame["sequences"]) for frame in frames)
     text = (

@@ -307,7 +307,13 @@ function makeApp(root, { base, rail }) {
     clock.load(frames, frames[0].sentences ? frames[0].sentences.map((_, side) => frames.map(f => ({ sentence: f.sentences[side] }))) : [frames]);
   }
   // What a view is given beside its own data.
-  const context = () => ({ base, stage, change: (name, value) => { byHand(); show({ set: [name, value] }); }, open: leave, again: () => show({}) });
+  const change = (name, value) => { byHand(); show({ set: [name, value] }); };
+  const turnTo = (name, value) => {  // a change after which the browser's way back leads to this moment
+    writeAddress();
+    history.pushState({}, '', location.href);
+    change(name, value);
+  };
+  const context = () => ({ base, stage, change, turnTo, open: leave, again: () => show({}) });
   function mount() {
     ends.forEach(end => end());
     ends = [];

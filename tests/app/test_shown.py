@@ -153,7 +153,7 @@ def test_a_whatif_build_is_told_where_it_goes_wrong():
 
 
 @pytest.mark.parametrize("view", ["cache", "walk", "partitions", "heads", "reads"])
-@pytest.mark.parametrize("scenario", ["two_chats", "one_long", "busy_minute"])
+@pytest.mark.parametrize("scenario", ["two_chats", "one_long", "one_prompt"])
 def test_every_view_of_the_block_table_is_shown_for_every_kind_of_cache(view, scenario):
     page = open_page(f"block_table?view={view}&scenario={scenario}&backend=cpu")
     # Threads of each run, the walk's whole grid

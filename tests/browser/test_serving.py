@@ -5,7 +5,7 @@ import re
 
 import pytest
 from browser.conftest import shown
-from browser.stepping import asked, choose, count, go_to, hover, point_at, press, read, sentence, step_of
+from browser.stepping import asked, count, go_to, hover, point_at, press, read, sentence, step_of
 from playwright.sync_api import expect
 
 from explainers import page_reads, serving
@@ -14,7 +14,7 @@ from kernels.core.request import Request, Scope
 from kernels.families.paged.scenarios import PRESETS, SERVED, problem_at
 from kernels.run import execute
 
-MINUTE = SERVED["busy_minute"]
+ONE_PROMPT = SERVED["one_prompt"]
 TOKEN = 2 * 2 * 64 * 4  # bytes of K and V of a token: two KV heads of 64 numbers in fp32
 
 
@@ -31,11 +31,11 @@ def bytes_in(text):
     return int(re.search(r"([\d,]+) B\b|([\d,]+) bytes", text)[0].split(" ")[0].replace(",", ""))
 
 
-def test_a_busy_minute_is_stepped_and_its_waste_is_that_of_the_block_manager(visit):
+def test_requests_are_served_step_by_step_and_the_waste_is_that_of_the_block_manager(visit):
     page = visit("/block_table?backend=cpu")
     look_at(page, "serving")
-    assert asked(page)["scenario"] == "busy_minute"
-    frames, steps, played = serving.serving_frames(MINUTE, 16, TOKEN), MINUTE.steps(16), MINUTE.states(16)
+    assert asked(page)["scenario"] == "one_prompt"
+    frames, steps, played = serving.serving_frames(ONE_PROMPT, 16, TOKEN), ONE_PROMPT.steps(16), ONE_PROMPT.states(16)
     assert count(page) == len(frames) == len(steps) + 1
     press(page, "Home")
     ends = serving.ends_of(steps)
@@ -43,9 +43,10 @@ def test_a_busy_minute_is_stepped_and_its_waste_is_that_of_the_block_manager(vis
         said, cache = read(page), played[end][0]
         assert (said["sentences"], said["title"]) == ([frame["sentence"]], frame["title"])
         assert frame["waste"] in said["labels"][0]
-        strip, usage = dict(said["state"]), cache.usage(MINUTE.max_len)
+        strip, usage = dict(said["state"]), cache.usage(ONE_PROMPT.max_len)
         assert strip["slack"] == f"{usage['slack'] * TOKEN:,} B" and strip["held in pages"] == f"{usage['held']:,}"
-        assert strip["reserved contiguously"] == f"{usage['reserved']:,}"
+        served = [one.name for one in cache.sequences if one.name != "S"]  # without pages a prefix is nobody's
+        assert strip["reserved contiguously"] == f"{96 * len(served):,}"
         assert strip["free pages"] == f"{len(cache.free)} of 16"
         page.keyboard.press("ArrowRight")
     press(page, "Home", "Shift+ArrowRight", "Shift+ArrowRight")
@@ -60,7 +61,7 @@ def test_the_timeline_tells_each_phase_and_a_press_goes_to_its_step(visit):
     assert hover(page, "Serving", request="A", step=6) == "A, step 6: decode, token 4 of 14; 57 in all"
     page.mouse.click(*point_at(page, "Serving", request="A", step=6))
     assert step_of(page) == 6
-    cache = MINUTE.states(16)[serving.ends_of(MINUTE.steps(16))[6]][0]
+    cache = ONE_PROMPT.states(16)[serving.ends_of(ONE_PROMPT.steps(16))[6]][0]
     held = cache.find("D")
     slack = len(held.table) * 16 - len(held.tokens)
     tip = hover(page, "Serving", request="A", step=6)
@@ -74,28 +75,46 @@ def test_the_timeline_tells_each_phase_and_a_press_goes_to_its_step(visit):
 def test_the_kernel_is_run_on_the_cache_as_the_step_leaves_it(visit):
     page = visit("/block_table?view=serving&backend=cpu&step=13")
     before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
-    page.get_by_role("button", name="Run the kernel on this cache").click()
+    page.get_by_role("button", name="Run the decode kernel").click()
     shown(page, other=before)
-    moment = serving.ends_of(MINUTE.steps(16))[12]
+    moment = serving.ends_of(ONE_PROMPT.steps(16))[12]
     assert asked(page)["view"] == "walk" and asked(page)["moment"] == str(moment)
-    cache = MINUTE.states(16)[moment][0]
+    cache = ONE_PROMPT.states(16)[moment][0]
     sequence = cache.sequences[int(asked(page)["sequence"])]
     press(page, "ArrowRight")
     assert f"entry 0 of {sequence.name}'s block table" in sentence(page)
     assert f": {sequence.table[0]}. So tokens 0 to 15 lie in page {sequence.table[0]}" in sentence(page)
     look_at(page, "serving")
-    assert step_of(page) == 12 and count(page) == len(MINUTE.steps(16)) + 1  # and back, to the same step
+    assert step_of(page) == 12 and count(page) == len(ONE_PROMPT.steps(16)) + 1  # and back, to the same step
 
 
 def test_the_requests_are_compared_with_a_server_without_pages(visit):
     page = visit("/block_table?view=serving&backend=cpu&step=2&tab=requests")
     drawer = page.locator(".wg .drawer")
-    expect(drawer).to_contain_text(serving.compared_sentence(MINUTE, 16))
-    choose(page, "scenario", "requests")
-    choose(page, "requests", "A 1 20 4, B 2 40 9")
+    expect(drawer).to_contain_text(serving.compared_sentence(ONE_PROMPT, 16))
+    page.locator('.wg .tabs [data-tab="own"]').click()
+    rows = page.locator(".wg form.requests tbody tr")
+    expect(rows).to_have_count(7)
+    for _ in range(5):
+        rows.last.get_by_role("button").click()
+    for row, values in zip(rows.all(), (("A", "1", "20", "4"), ("B", "2", "40", "9"))):
+        for name, value in zip(("name", "arrives", "prompt", "answer"), values):
+            row.locator(f'[name="{name}"]').fill(value)
+        row.locator("select").select_option("")
+    send(page)
     assert asked(page)["requests"] == "A 1 20 4, B 2 40 9" and count(page) == 12
     press(page, "End")
-    assert sentence(page) == "B writes a token; B takes page 5."  # its 49th
+    assert sentence(page) == "B decodes a token; B takes page 5."  # its 49th
+    rows.last.locator('[name="prompt"]').fill("400")
+    page.get_by_role("button", name="Serve these").click()
+    expect(drawer.get_by_role("alert")).to_contain_text("Nothing was changed")
+    assert rows.last.locator('[name="prompt"]').input_value() == "400" and count(page) == 12
+
+
+def send(page):
+    before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
+    page.get_by_role("button", name="Serve these").click()
+    shown(page, other=before)
 
 
 @pytest.mark.parametrize("name", ["paged_v1", "paged_v2", "paged_v3"])

@@ -26,10 +26,10 @@ export default function (host, { meta, columns }) {
     small = smallText(em);
     const head = 3.6 * em, gap = 2.2 * em, side = width > 66 * em;
     const w = side ? (width - gap) / 2 : width, named = Math.min(12 * em, 0.4 * w), cell = Math.min(4 * em, (w - named) / pages);
-    const room = side ? height - head : height - 2 * head - 0.6 * em, high = Math.max(1.15 * em, Math.min(2.8 * em, (side ? room : 0.5 * room) / rows.length));
+    const room = side ? height - head : height - 2 * head - 0.6 * em, high = Math.max(1.15 * em, Math.min(3.4 * em, (side ? room : 0.5 * room) / rows.length));
     kernels = { x: 0, y: head, named, cell, high, w };
     const top = side ? head : head + rows.length * high + 0.6 * em + head, rest = (side ? room : room - rows.length * high);
-    readers = { x: side ? w + gap : 0, y: top, named, cell, high: Math.max(3, Math.min(2.8 * em, rest / longest)), w };
+    readers = { x: side ? w + gap : 0, y: top, named, cell, high: Math.max(3, Math.min(3.4 * em, rest / longest)), w };
     return Math.max(kernels.y + rows.length * kernels.high, readers.y + longest * readers.high) + 2;
   };
   const head = (g, paint, grid, title, note) => {

@@ -202,10 +202,10 @@ export function tellSlot(frame, { page, slot }, size) {
 }
 
 // What runs kernels on the cache of the step: where it stands, and what enables it.
-export function runButtons(frameAt, change) {
-  const made = [['walk', 'Run the decode kernel on this cache', 'With a query for each sequence that it holds after this step. "Look at" leads back.'],
-    ['reads', 'Who reads its pages', 'By several kernels, counted in whole runs on this cache. "Look at" leads back.']]
-    .map(([view, text, title]) => ({ title, node: button(text, () => change('view', view), { class: 'run' }) }));
+export function runButtons(frameAt, turnTo) {
+  const made = [['walk', 'Run the decode kernel', 'On this cache, with a query for each sequence that it holds after this step. The browser leads back here, and so does "Look at".'],
+    ['reads', 'Who reads its pages', 'By several kernels, counted in whole runs on this cache. The browser leads back here, and so does "Look at".']]
+    .map(([view, text, title]) => ({ title, node: button(text, () => turnTo('view', view), { class: 'run' }) }));
   const able = step => made.forEach(({ node, title }) => {
     node.disabled = !frameAt(step).sequences.length;
     node.title = node.disabled ? 'It holds no sequence yet' : title;

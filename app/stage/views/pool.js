@@ -4,7 +4,7 @@ import { hub } from '../hub.js';
 import { element, number } from '../paint.js';
 import { drawLabel, drawPool, drawTable, drawUsage, fitting, outlinePage, placePages, placeTable, runButtons, tellSlot } from './pages.js';
 
-export default function (host, { meta }, { change }) {
+export default function (host, { meta }, { turnTo }) {
   const { frames, size, page_bytes, kv_heads } = meta, count = frames[0].free.length;
   const most = Math.max(1, ...frames.flatMap(f => f.sequences.map(s => s.table.length))), rows = Math.max(1, ...frames.map(f => f.sequences.length));
   const widest = Math.max(1, ...frames.map(f => Math.max(f.usage.held, f.usage.reserved))), frameAt = step => frames[Math.min(step, frames.length - 1)];
@@ -71,7 +71,7 @@ export default function (host, { meta }, { change }) {
     return `${frame.title}. ${frame.sentence} ${frame.sequences.map(s => `${s.name}: pages ${s.table.join(', ')}`).join('; ')}.`;
   };
 
-  const inner = element('div', { class: 'view' }), run = runButtons(frameAt, change);
+  const inner = element('div', { class: 'view' }), run = runButtons(frameAt, turnTo);
   host.replaceChildren(inner, element('div', {}, ...run.nodes));
   const view = canvasView(inner, { title: 'KV cache', layout, draw, locate, describe, label });
   return { unmount() { run.end(); view.unmount(); } };

@@ -38,8 +38,8 @@ export default function (host, { meta }, { stage, change }) {
   const form = element('form', { class: 'requests', 'aria-label': 'The requests' },
     ...(refused ? [element('p', { class: 'note bad', role: 'alert' }, element('b', {}, 'Refused. '), `${refused} Nothing was changed.`)] : []),
     element('p', {}, 'Prompt and answer in tokens. An answer of 0 is a prefix, which others are forked from; a prompt of 0 is one more answer to the request that it is forked from.'),
-    element('table', {}, element('thead', {}, element('tr', {}, ...heads, element('td', {}))), body),
-    element('p', { class: 'fields' }, element('button', { type: 'submit' }, 'Serve these'), button('Add a request', more)));
+    element('p', { class: 'fields' }, element('button', { type: 'submit' }, 'Serve these'), button('Add a request', more)),
+    element('table', {}, element('thead', {}, element('tr', {}, ...heads, element('td', {}))), body));
   form.noValidate = true;  // what cannot be is refused in words
   form.onsubmit = event => {
     event.preventDefault();

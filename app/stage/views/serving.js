@@ -7,7 +7,7 @@ import { drawLabel, drawPool, drawUsage, fitting, outlinePage, placePages, runBu
 
 const { prefill, decode } = PALETTE.phases;
 
-export default function (host, { meta }, { change }) {
+export default function (host, { meta }, { turnTo }) {
   const { frames, visits, size, slot_bytes } = meta, last = frames.length - 1, count = frames[0].free.length, frameAt = step => frames[Math.min(step, last)];
   const widest = Math.max(1, ...frames.map(f => Math.max(f.usage.held, f.usage.reserved)));
   let em, width, left, wide, row, top, place, low = false;
@@ -136,7 +136,7 @@ export default function (host, { meta }, { change }) {
     ...(visits.some(v => !v.prompt) ? [['border:1.5px solid currentColor', 'fork: one more answer, all pages shared']] : []),
     ['border-top:2px dotted currentColor;height:0;vertical-align:middle', 'waits'], ['border-top:2px solid currentColor;height:0;vertical-align:middle', 'stays']];
 
-  const inner = element('div', { class: 'view' }), run = runButtons(frameAt, change);
+  const inner = element('div', { class: 'view' }), run = runButtons(frameAt, turnTo);
   host.replaceChildren(inner, element('div', {}, ...run.nodes));
   const view = canvasView(inner, { title: 'Serving', layout, draw, locate, describe, label, click, legend, said: step => frameAt(step).waste });
   return { unmount() { run.end(); view.unmount(); } };
