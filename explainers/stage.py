@@ -264,8 +264,9 @@ def _cell(value: Any, kind: str) -> Any:
 # ---- on the way to the browser ----
 
 
-def plain(value: Any, columns: list[np.ndarray] | None = None) -> Any:
-    """The same structure in JSON's types; an array becomes a column, NaN and infinity become text."""
+def plain(value: Any, columns: dict[bytes, int] | None = None) -> Any:
+    """The same structure in JSON's types; an array becomes a column, NaN and infinity become text. columns: float32
+    numbers as bytes -> the place of the first among all, added to; equal ones are there once."""
     if isinstance(value, Mapping):
         return {str(k): plain(v, columns) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -273,8 +274,7 @@ def plain(value: Any, columns: list[np.ndarray] | None = None) -> Any:
     if isinstance(value, np.ndarray):
         if columns is None:
             return plain(value.tolist())
-        first = sum(c.size for c in columns)
-        columns.append(np.asarray(value, np.float32).ravel())
+        first = columns.setdefault(np.asarray(value, "<f4").tobytes(), sum(map(len, columns)) // 4)
         return {"$column": [first, int(value.size)]}
     if isinstance(value, np.generic):
         value = value.item()
@@ -285,11 +285,11 @@ def plain(value: Any, columns: list[np.ndarray] | None = None) -> Any:
 
 def encode(stage: Any) -> bytes:
     """A Stage, or the blocks of a tab, as bytes."""
-    columns: list[np.ndarray] = []
+    columns: dict[bytes, int] = {}
     text = json.dumps(plain(_as_dict(stage), columns), separators=(",", ":")).encode()
     padding = b" " * (-(len(text) + 8) % 4)
     text += padding
-    return MAGIC + len(text).to_bytes(4, "little") + text + b"".join(c.astype("<f4").tobytes() for c in columns)
+    return MAGIC + len(text).to_bytes(4, "little") + text + b"".join(columns)
 
 
 def decode(data: bytes) -> Any:

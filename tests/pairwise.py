@@ -8,7 +8,7 @@ from kernels.core.request import Request
 # A problem's fields of which no two cases have the same, or that follow from the others.
 OWN = {"seed", "num_blocks", "block_tables", "token_ids", "families", "slots", "copies"}
 # Of a batch of contexts of which single values are asked for: nearly each would be a build of its own.
-THEIRS = {"context_lens", "num_heads", "num_kv_heads", "-DGROUP"}
+THEIRS = {"context_lens", "num_heads", "num_kv_heads", "-DGROUP", "ranges", "prefix"}
 BUILD = 3  # how much more a case costs whose build no other case has needed
 
 

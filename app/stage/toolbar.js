@@ -75,7 +75,8 @@ function control(choice, why, change, narrow = false) {
 // A chip that shows the present value and opens the list of all, each with what it means, or why it does not go with the others.
 function list({ name, label, value, options, help, disabled }, why, send) {
   const now = options.find(o => o.value === value)?.label ?? value;
-  const all = options.map(o => element('div', { role: 'option', tabindex: '-1', 'aria-selected': String(o.value === value), 'aria-disabled': o.why ? 'true' : null, 'data-choice': `${name}=${o.value}` },
+  const begin = options.find(o => o.value === value) ?? options[0];  // where the focus goes as the list opens: at once, so that no key is lost
+  const all = options.map(o => element('div', { role: 'option', tabindex: '-1', autofocus: o === begin ? '' : null, 'aria-selected': String(o.value === value), 'aria-disabled': o.why ? 'true' : null, 'data-choice': `${name}=${o.value}` },
     o.label, ...(o.why || o.help ? [element('small', {}, o.why || o.help)] : [])));
   const box = element('div', { class: 'list', role: 'listbox', 'aria-label': label, popover: 'auto' }, ...all);
   const chip = element('button', { type: 'button', class: 'chip opens', 'aria-haspopup': 'listbox', 'aria-expanded': 'false', 'aria-label': `${label}: ${now}`, disabled: !!disabled, 'data-name': name }, element('span', {}, now));
@@ -96,7 +97,6 @@ function list({ name, label, value, options, help, disabled }, why, send) {
     const { left, bottom } = chip.getBoundingClientRect();
     box.style.left = `${Math.max(4, Math.min(left, innerWidth - box.offsetWidth - 4))}px`;
     box.style.top = `${Math.max(4, Math.min(bottom + 4, innerHeight - box.offsetHeight - 4))}px`;
-    (all.find(o => o.ariaSelected === 'true') ?? all[0])?.focus();
   };
   box.onclick = event => take(all.indexOf(event.target.closest('[role=option]')));
   box.onkeydown = event => {

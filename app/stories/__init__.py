@@ -1,5 +1,4 @@
-"""The stories, in the order of the course. STORIES: path -> Story; the first thirteen after the start are its stops,
-the others stand beside it."""
+"""The stories: path -> Story, in the order of the rail: the start, the course's stops, and what stands beside it."""
 
 from functools import cache
 from typing import Any
