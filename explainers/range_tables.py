@@ -27,6 +27,7 @@ def list_blocks(story: "Walked", names: Sequence[str]) -> list[stage.Block]:
         for unit in range(len(made.table)):
             row = dict(zip(FIELDS, made.table[unit].tolist()))
             then = row["next"] if row["next"] >= 0 else None
+            kept = made.shared or row["partitions"] > 1  # a sequence that no cut divides writes O at once
             sharers = listed([names[s] for s in made.sequences(unit)])
             rows.append(
                 {
@@ -38,7 +39,7 @@ def list_blocks(story: "Walked", names: Sequence[str]) -> list[stage.Block]:
                     "pages": row["pages"],
                     "next unit": then,
                     "partition": row["partition"],
-                    "slot": row["slot"] + row["partition"],
+                    "slot": row["slot"] + row["partition"] if kept else None,
                     "followed": story.sequence in made.sequences(unit),
                 }
             )
@@ -127,9 +128,10 @@ def rounding_blocks(run: Run) -> list[stage.Block]:
     )
     said = (
         "Each number over its KV head's scale is rounded to 4 significant bits (fp8 e4m3); what is past 448 becomes "
-        f"448. Scales, by KV head: {scales}. They are drawn so that some are too small: those heads' largest numbers "
-        "are cut off."
+        f"448. Scales, by KV head: {scales}."
     )
+    if any(row[f"{name} cut off at {FP8_MAX:g}"] for row in rows for name in "KV"):
+        said += " Some are drawn too small: those heads' largest numbers are cut off."
     rule = "Off: what the cache keeps, times the scale, against what came."
     return [stage.text(said, run.provenance), stage.table(pd.DataFrame(rows), rule)]
 
@@ -143,5 +145,5 @@ def _kept(run: Run, name: str, given: str, cache: str, scale: str, token: int, s
     return {
         f"largest |{name}|": float(short(float(np.abs(came).max()))),
         f"{name} off by, at most": float(short(float(np.abs(kept * scales - came).max()))),
-        f"{name} cut off at 448": int((np.abs(came) > FP8_MAX * scales).sum()),
+        f"{name} cut off at {FP8_MAX:g}": int((np.abs(came) > FP8_MAX * scales).sum()),
     }

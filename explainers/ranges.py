@@ -19,6 +19,7 @@ from explainers.glossary import count, phase_title, short
 from explainers.paging import Paged
 from explainers.tiling import listed
 from kernels.core.spec import KernelSpec
+from kernels.families.paged.cascade import COLUMNS
 from kernels.families.paged.work_list import FIELDS
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
@@ -208,26 +209,44 @@ class _Story:
 
     def _plan(self) -> None:
         own, others = self.lists[-1], self.lists[:-1]
-        total, there = int(own.table[:, PAGES].sum()), sorted({s for n in own.in_order for s in own.sequences(n)})
+        total, there = int(own.table[:, PAGES].sum()), {s for n in own.in_order for s in own.sequences(n)}
         lengths = [
             int(own.table[[n for n in own.in_order if own.range_of[n] == r], PAGES].sum()) for r in range(own.ranges)
         ]
-        said = ""
-        for made in others:
-            shared = int(made.table[:, PAGES].sum())
-            sharers = sorted({s for n in made.in_order for s in made.sequences(n)})
-            said += (
-                f"{listed([self.names[s] for s in sharers])} begin with the same {count(shared, 'page')}. These stand "
-                f"once, in a list of their own that is cut into {count(made.ranges, 'range')}. "
-            )
-        mine = len(self._own_units(own))
-        said += (
-            f"The {count(total, 'page')} of {count(len(there), 'sequence')}{' that no other has' if others else ''}, "
-            f"end to end, are cut into {count(own.ranges, 'range')} of {_span(lengths)}, a thread block for each range "
-            f"and KV head. {self.name}'s {count(len(self.pages), 'page')} {'lies' if len(self.pages) == 1 else 'lie'} "
-            f"in {f'{mine} of them' if mine > 1 else 'one'}{' and in the shared ones' if others else ''}."
-        )
-        self._frame("plan", "The work list", self.records.iloc[:0], said, unit=-1)
+        entries = f"{count(total, 'entry', 'entries')} of {count(len(there), 'block table')}"
+        verb = "is" if others or total == 1 else "are"
+        mine, shared = len(self._own_units(own)), any(self._own_units(made) for made in others)
+        said = [
+            *(self._prefixes(made) for made in others),
+            f"{f'What follows, {entries}' if others else f'The {entries}'}, end to end, {verb} cut into "
+            f"{count(own.ranges, 'range')} of {_span(lengths)}, a thread block for each range and KV head.",
+            f"{self.name}'s {count(len(self.pages), 'page')} {'lies' if len(self.pages) == 1 else 'lie'} in "
+            f"{f'{mine} of them' if mine > 1 else 'one'}{' and in those of the prefix' if shared else ''}.",
+        ]
+        self._frame("plan", "The work list", self.records.iloc[:0], " ".join(said), unit=-1)
+
+    def _prefixes(self, made: WorkList) -> str:
+        """Who shares which pages. A prefix of more sequences than a block has columns for is listed anew for the
+        others."""
+        said, known = [], set()
+        group = self.paged.num_heads // self.paged.num_kv_heads
+        for first in dict.fromkeys(int(made.table[n, SEQ]) for n in made.in_order):
+            units = made.table[made.table[:, SEQ] == first]
+            names = listed([self.names[first + n] for n in range(units[0, PARTITIONS])])
+            pages = tuple(self.run.request.problem.block_tables[first][: units[:, PAGES].sum()])
+            if pages in known:
+                said.append(
+                    f"They are listed once more for {names}: a block has columns for {COLUMNS // group} sequences of "
+                    f"{count(group, 'query head')}."
+                )
+            else:
+                there = "stands" if len(pages) == 1 else "stand"
+                said.append(
+                    f"{names} begin with the same {count(len(pages), 'page')}, which {there} once, in a list of "
+                    "prefixes."
+                )
+            known.add(pages)
+        return f"{' '.join(said)} That list is cut into {count(made.ranges, 'range')}."
 
     def _unit(self, made: WorkList, unit: int) -> None:
         """The steps of one unit: its entry of the list, its pages, its tiles, its result."""
@@ -395,8 +414,9 @@ class _Story:
             said = f"the (m, l) of {count(len(warps), 'warp')}, {terms}, become one: m = {short(m)}, l = "
             said += f"\u03a3 l_w e^(m_w - m) = {short(l)}."
         else:
-            said = f"only warp {next(iter(warps))} had tokens of it, so the unit has its m = {short(m)} and "
-            said += f"l = {short(l)}."
+            (warp,) = warps
+            why = f"warp {warp} has this head's column" if made.shared else f"only warp {warp} had tokens of it"
+            said = f"{why}, so the unit has its m = {short(m)} and l = {short(l)}."
         if of > 1:
             said += f" They and {self.paged.head_dim} sums, not divided by l, are kept as partition "
             said += f"{here['partition']} of {of}."
@@ -427,13 +447,14 @@ class _Story:
         terms = " + ".join(f"{short(u['l'])} x {short(u['weight'])}" for u in self.units[:4]) + (
             " + ..." if len(self.units) > 4 else ""
         )
+        before = ", those of the prefix from the launch before" if any(map(self._shared, self.units)) else ""
         self._frame(
             "combine",
             f"Merge · {count(len(self.units), 'partition')}",
             self.records[self.records.step == step],
-            f"Range {number}'s block arrives last, so it merges the {len(self.units)} in the same launch: m = max m_i "
-            f"= {short(m)}; l = \u03a3 l_i e^(m_i - m) = {terms} = {short(l)}. O = \u03a3 O_i e^(m_i - m) / l is "
-            f"written.{self._output_rounded()}",
+            f"Range {number}'s block arrives last, so it merges the {len(self.units)} in the same launch{before}: "
+            f"m = max m_i = {short(m)}; l = \u03a3 l_i e^(m_i - m) = {terms} = {short(l)}. "
+            f"O = \u03a3 O_i e^(m_i - m) / l is written.{self._output_rounded()}",
             unit=len(self.units) - 1,
             m=m,
             l=l,

@@ -14,6 +14,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError
 from kernels.families.paged import scenarios
 from kernels.families.paged.kv_cache import KVCache
+from kernels.families.paged.ranges import MOST_GROUP
 from kernels.families.paged.scenarios import PRESETS, SERVED, SHOWN_PARTITION, SHOWN_RANGES, Scenario
 from kernels.families.paged.serving import alone, read_visits, serve
 from kernels.run import workers
@@ -75,7 +76,7 @@ OWN = {
         "S 1 40 0, A 2 6 8 S, B 3 10 6 S, C 4 20 5",
         check=_read_requests,
         meaning="of each its name, the step in which it arrives, the tokens of its prompt and of its answer, and "
-        "perhaps the name of the one without an answer that it begins with",
+        "perhaps the name of the one that it is forked from",
     ),
     "moment": Choice(LAST, low=0, high=LAST, meaning="how many events have been played"),
     "shuffle": Choice(
@@ -249,17 +250,31 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
 def _fit(page: Asked, state: State, kind: type) -> list[tuple[str, str]]:
     """Puts in place what a problem of that kind takes; what was moved, as settle() says it."""
     known, moved = fields_of(kind), []
-    for name in page.fields(state):
-        choice = of_field(known[name]) if name in known else None
-        if choice and name not in GIVEN and not choice.takes(state[name]):
-            takes = ", ".join(map(str, choice.allowed or ()))
-            moved.append((name, f"{name} is {write_value(state[name])}; the kernel that is shown takes {takes}."))
-            state[name] = choice.begin
+    for name, choice in page.fields(state).items():
+        if name not in known or name in GIVEN or of_field(known[name]).takes(state[name]):
+            continue
+        takes = ", ".join(map(str, _both(choice, known[name])))
+        moved.append((name, f"{name} is {write_value(state[name])}; here it can be {takes}."))
+        state[name] = known[name].default
     if state["cache_dtype"] and state["block_size"] < EIGHT_BIT_PAGE:
         said = f"block_size is {state['block_size']}; a page of 8-bit numbers needs {EIGHT_BIT_PAGE} slots."
         moved.append(("block_size", said))
         state["block_size"] = EIGHT_BIT_PAGE
+    if state["view"] not in BY_RANGES:
+        return moved
+    if (group := state["num_heads"] // state["num_kv_heads"]) > MOST_GROUP:
+        said = f"num_kv_heads is {state['num_kv_heads']}, so that {group} query heads read a KV head; here at most "
+        moved.append(("num_kv_heads", f"{said}{MOST_GROUP} do."))
+        state["num_kv_heads"] = state["num_heads"] // MOST_GROUP
+    if state["view"] == "prefix" and state["alibi"]:
+        moved.append(("alibi", f"alibi is {write_value(True)}; over a shared prefix it is not computed."))
+        state["alibi"] = False
     return moved
+
+
+def _both(choice: Choice, field: Any) -> list[Any]:
+    """What the page and a kernel's field take, of a choice with options."""
+    return [value for value in choice.allowed or () if of_field(field).takes(value)]
 
 
 def _sharing(state: State) -> list[tuple[str, str]]:
@@ -341,7 +356,12 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
         by_type = scenarios.WRITES[state["cache_dtype"]]
         known = fields_of(BY_RANGES[view].problem_type if view in BY_RANGES else by_type)
         for name in ("dtype", "head_dim", "block_size"):
-            types[name] = {"kind": "select", "options": {v: str(v) for v in of_field(known[name]).allowed or ()}}
+            options = _both(asked.fields(state)[name], known[name])
+            types[name] = {"kind": "select", "options": {value: str(value) for value in options}}
+    if view == "prefix":
+        types["alibi"] = {"disabled": "over a shared prefix it is not computed"}
+    most = MOST_GROUP if view in BY_RANGES else state["num_heads"]
+    kv_heads = [n for n in HEADS if state["num_heads"] % n == 0 and state["num_heads"] <= most * n]
     return types | {
         "ranges": {"hidden": view not in BY_RANGES, "label": "ranges", "group": "place"},
         "cache_dtype": {
@@ -374,7 +394,7 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
             "group": "place",
         },
         "num_heads": {"kind": "select", "options": {n: str(n) for n in HEADS}},
-        "num_kv_heads": {"kind": "select", "options": {n: str(n) for n in HEADS if state["num_heads"] % n == 0}},
+        "num_kv_heads": {"kind": "select", "options": {n: str(n) for n in kv_heads}},
     }
 
 
@@ -387,7 +407,11 @@ def _is_recorded(state: State) -> bool:
 
 
 def _recorded(asked: Asked, state: State) -> State:
-    """Recordings are of each preset's last moment with the default shape, as allocated or under the first shuffle."""
+    """Recordings are of each preset's last moment with the default shape, as allocated or under the first shuffle; by
+    ranges as allocated, in as many as pages begin with."""
     begin = {name: choice.begin for name, choice in {**asked.fields(state), **asked.constants(state)}.items()}
     last, shuffle = _last(state), min(state["shuffle"], scenarios.SHUFFLE_SEED)
+    if state["view"] in BY_RANGES:
+        kind, shuffle = fields_of(BY_RANGES[state["view"]].problem_type), 0
+        begin |= {"ranges": SHOWN_RANGES, "dtype": kind["dtype"].default}
     return state | begin | {"moment": last, "shuffle": shuffle}

@@ -22,7 +22,9 @@ from explainers import (
     stage,
     threads,
 )
+from explainers.glossary import count
 from explainers.stage import Block, Stage
+from explainers.tiling import listed
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine
 from kernels.catalog import of_problem
@@ -127,6 +129,7 @@ def _cache(chosen: cache.Chosen) -> Cache:
     shape = tuple((name, state[name]) for name in ("num_kv_heads", "head_dim", "dtype", "seed"))
     by_hand = state["scenario"] == cache.BY_HAND
     kind, size = state["cache_dtype"], state["block_size"]
+    layout = replace(layout, dtype=kind) if layout and kind else layout
     return Cache(chosen.scenario, size, state["moment"], by_hand, layout, shape, kind, chosen.backend)
 
 
@@ -172,13 +175,17 @@ def _ratios(state: State) -> list[int]:
 
 def _reads(chosen: cache.Chosen) -> Reads:
     requests: list[Request] = []
-    absent: dict[str, None] = {}
+    absent: list[str] = []
     for spec in PAGE_READERS:
-        for count in _ratios(chosen.state):
+        refused: dict[str, list[int]] = {}
+        for heads in _ratios(chosen.state):
             try:
-                requests.append(chosen.request(spec, everything=True, num_kv_heads=count))
+                requests.append(chosen.request(spec, everything=True, num_kv_heads=heads))
             except ProblemError as error:
-                absent[f"{spec.name} is not shown. {error.brief}"] = None
+                refused.setdefault(error.brief, []).append(heads)
+        for why, there in refused.items():
+            alone = f" with {listed([str(n) for n in there])} KV head{'s' * (there != [1])}"
+            absent.append(f"{spec.name}{alone if there != _ratios(chosen.state) else ''} is not shown. {why}")
     tables = tuple(s.table for s in chosen.cache.sequences)
     return Reads(tuple(requests), tuple(absent), *_sequences(chosen), tables)
 
@@ -265,9 +272,8 @@ def _make_reads(asked: Reads) -> Stage:
         try:
             runs.append(running.run(request))
         except WarpglassError as error:
-            absent.append(
-                f"{request.kernel.name} with {request.problem.num_kv_heads} KV heads is not shown. {error.brief}"
-            )
+            heads = count(request.problem.num_kv_heads, "KV head")
+            absent.append(f"{request.kernel.name} with {heads} is not shown. {error.brief}")
     if not runs:
         raise ProblemError(" ".join(dict.fromkeys(absent)))
     found = [page_reads.count_reads(run, asked.names) for run in runs]
@@ -338,7 +344,12 @@ def writes_tab(asked: Cache) -> list[Block]:
         return [stage.text("The kernels' writes are not recorded for every event; choose another backend to run them.")]
     found: list[Block] = [stage.heading(f"{event} stores:")]
     shape = dict(asked.shape)
-    if change.copied and (copied := copy_of(after, change, **shape)):
+    if change.copied and asked.cache_dtype:
+        said = (
+            f"Page {change.copied[0]} is copied to page {change.copied[1]}. The kernel that copies pages takes 16 and "
+        )
+        found.append(stage.text(said + "32 bits, so in 8 bits that copy is not run."))
+    elif change.copied and (copied := copy_of(after, change, **shape)):
         request = _of(copied, Scope(), asked)
         run, table = running.run(request), running.traffic(request).table
         moved = int(table[table.kind == "store"].bytes.sum())

@@ -34,8 +34,8 @@ def test_the_sequence_the_head_and_the_moment_go_along_from_the_walk():
 def test_what_the_kernel_does_not_take_is_told_and_begins_anew():
     asked = ask(view="ranges", dtype="float32", head_dim="96", num_heads="8")
     assert set(asked.told) == {
-        "head_dim is 96; the kernel that is shown takes 64, 128.",
-        "dtype is float32; the kernel that is shown takes float16, bfloat16.",
+        "head_dim is 96; here it can be 64, 128.",
+        "dtype is float32; here it can be float16.",
     }
     problem = asked.what.request.problem
     assert (problem.dtype, problem.head_dim, problem.num_heads) == ("float16", 64, 8)
@@ -58,6 +58,27 @@ def test_at_a_moment_before_anything_is_shared_the_nearest_one_is_taken_and_it_i
     asked = ask(view="prefix", scenario="shared_prompt", moment="1")
     assert asked.link["moment"] == "2"
     assert asked.told == ["After 1 events no two sequences share a whole page; after 2 they do."]
+
+
+def test_what_these_kernels_do_not_compute_is_moved_and_not_offered():
+    asked = ask(view="ranges", num_heads="32", num_kv_heads="1", dtype="float16")
+    assert asked.told == ["num_kv_heads is 1, so that 32 query heads read a KV head; here at most 16 do."]
+    assert asked.what.request.problem.num_kv_heads == 2
+    offered = {c["name"]: c for c in asked.choices}
+    assert [o["value"] for o in offered["num_kv_heads"]["options"]] == ["2", "4", "8", "16", "32"]
+    for name in ("dtype", "block_size", "head_dim"):  # whatever is offered can be chosen
+        for option in offered[name]["options"]:
+            assert not ask((name, option["value"]), view="ranges", dtype="float16").refused
+    asked = ask(view="prefix", scenario="shared_prompt", alibi="true", dtype="float16")
+    assert asked.told == ["alibi is true; over a shared prefix it is not computed."] and not asked.error
+
+
+def test_recordings_of_ranges_are_as_allocated_in_as_many_ranges_as_pages_begin_with():
+    asked = ask(backend="recorded", view="ranges", ranges="7", shuffle="1")
+    assert {"ranges is 7; recorded is 4.", "shuffle is 1; recorded is 0."} <= set(asked.told)
+    assert asked.link["dtype"] == "float16"
+    spec, problem = asked.what.request.kernel, asked.what.request.problem
+    assert problem in [case.problem for case in spec.problem_type.recorded_cases(spec)]
 
 
 def test_more_ranges_cut_a_sequence_into_more_pieces():
@@ -91,6 +112,15 @@ def test_what_an_event_writes_can_be_kept_in_8_bits():
     writes = STORY.parts["writes"](ask(view="cache", moment="1", cache_dtype="float8_e4m3").what)
     assert [block["kind"] for block in writes] == ["heading", "text", "text", "table", "table"]
     assert writes[1]["text"].startswith("reshape_and_cache_fp8") and len(writes[3]["rows"]) == 30
+
+
+def test_the_cache_in_8_bits_is_half_as_large_and_its_copy_is_not_said_to_be_shown():
+    state = {"view": "cache", "scenario": "shared_prompt", "dtype": "float16", "moment": "5"}
+    wide, narrow = (ask(**state, cache_dtype=kind).what for kind in ("", "float8_e4m3"))
+    assert wide.layout.page_bytes == 2 * narrow.layout.page_bytes
+    said = [block["text"] for block in STORY.parts["writes"](narrow) if block["kind"] == "text"]
+    assert "in 8 bits that copy is not run" in said[0]
+    assert not any("not run" in block.get("text", "") for block in STORY.parts["writes"](wide))
 
 
 def test_without_recordings_of_it_a_scenario_that_is_not_recorded_is_refused_in_words():

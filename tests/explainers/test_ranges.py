@@ -193,6 +193,38 @@ def test_a_page_of_a_prefix_is_brought_once_for_all_who_share_it():
     assert said and all("read once for 6 query heads, 2 of each of A, B and C" in one for one in said)
 
 
+def test_the_plan_says_who_shares_which_pages_and_who_shares_none():
+    """Two families and one alone; and one whose prefix is listed twice: 16 heads of 5 sequences are 80 columns."""
+    spec, families = KERNELS[PREFIX], (1, 1, 2, 2, 3)
+    tables = ((0, 1, 2, 3), (0, 1, 4), (5, 6, 7, 8), (5, 6, 7, 9), (10, 11))
+
+    def walked(sequence, lens, **fields):
+        problem = spec.problem_type(lens, num_kv_heads=1, head_dim=64, block_size=16, dtype="float16", **fields)
+        request = Request(spec, problem)
+        run = execute.run(replace(request, scope=Scope.everything(request.plan)))
+        return ranges.walk(run, NAMES, sequence, problem.num_heads - 1)
+
+    alone = walked(4, (60, 40, 64, 60, 20), num_heads=2, block_tables=tables, families=families, ranges=2)
+    said = alone.frames[0]["sentence"]
+    assert said.startswith(
+        "A and B begin with the same 2 pages, which stand once, in a list of prefixes. C and D begin with the same 3 "
+        "pages, which stand once, in a list of prefixes. That list is cut into 2 ranges. What follows, 7 entries of 5 "
+        "block tables, end to end, is cut into 2 ranges of 3 to 4 pages"
+    )
+    assert said.endswith("E's 2 pages lie in one.")
+    crowd = walked(4, (40, 41, 42, 43, 44), num_heads=16, ranges=1, prefix=32)
+    said = crowd.frames[0]["sentence"]
+    assert (
+        "A, B, C and D begin with the same 2 pages, which stand once, in a list of prefixes. They are listed " in said
+    )
+    assert "once more for E: a block has columns for 4 sequences of 16 query heads." in said
+    assert said.endswith("E's 3 pages lie in one and in those of the prefix.")
+    first, then = (frame["sentence"] for frame in crowd.frames if "so the unit has its m" in frame["sentence"])
+    assert "warp 0 has this head's column, so the unit has its m" in first and "only warp 0 had tokens of it" in then
+    merge = crowd.frames[-1]["sentence"]
+    assert "merges the 2 in the same launch, those of the prefix from the launch before: m = max m_i" in merge
+
+
 def test_what_8_bits_cost_is_told_step_by_step_against_keys_that_were_not_rounded():
     case = (WHOLE, "one_long", (("ranges", 5), ("cache_dtype", EIGHT)))
     problem = run_of(*case).request.problem
