@@ -1,7 +1,8 @@
 """FlashInfer for a GPU machine that reaches no network: cut down to what kernels/timing/flashinfer_calls.py asks for in
-fp16, its modules built here for sm_90a, where no GPU is needed. Half an hour on two processors, 30 MB.
+fp16, its modules built here for sm_90a, where no GPU is needed. Half an hour on two processors; 15 MB to carry.
 
-    python tests/bring_flashinfer.py .fi        then carry .fi/site; there: PYTHONPATH=.fi/site FLASHINFER_DISABLE_JIT=1
+    python tests/bring_flashinfer.py .fi                        writes .fi/site.tar.xz
+    mkdir /tmp/fi && tar xf .fi/site.tar.xz -C /tmp/fi          there; then PYTHONPATH=/tmp/fi FLASHINFER_DISABLE_JIT=1
 
 Wants torch, nvcc 13 (CUDA_HOME), c++ and ninja. What is built already is kept.
 """
@@ -141,6 +142,7 @@ def pack(tools: Path, site: Path, libraries: list[Path]) -> None:
         copied(library, site / "flashinfer/data/aot" / library.stem / library.name)
     for path in tools.glob("flashinfer_python*.dist-info/METADATA"):
         copied(path, site / path.relative_to(tools))
+    shutil.make_archive(str(site), "xztar", site)
 
 
 def copied(path: Path, to: Path) -> None:
