@@ -34,6 +34,7 @@ SKIPPED, PARTIAL, FULL = 0, 1, 2  # what a block is
 KINDS = ("skipped", "partial", "full")
 MOST_ELEMENTS = 1 << 20  # of a mask that is drawn element by element
 FACTOR = 1e-2  # a relative difference of a rescale factor that is no rounding
+SAME = 1e-5  # a relative difference of m and the largest tile_max that is rounding
 WORD = 16  # elements of a mask in a number of a column: more than that float32 does not hold exactly
 
 
@@ -192,14 +193,16 @@ def explain(run: Run, row: int) -> Walk:
     }
     scores = np.full(axes.length(tiling.tensor_at(request, "K"), "key"), np.nan, np.float32)
     logged = values[values["event"] == "score"]
-    scores[logged["col"].astype(int)] = logged["value"]
-    shown = np.zeros(len(scores), bool)
-    shown[logged["col"].astype(int)] = True
+    scored = logged["col"].to_numpy().astype(int)
+    there = scored < len(scores)  # a build without the mask scores zeros past the last key too
+    scores[scored[there]] = logged["value"].to_numpy()[there]
+    masks = request.problem.masks
+    sees = masks[place.head if len(masks) > 1 else 0].strip(row, row + 1)[0]
     lit = _lines(cutting.lit_lines(trace, steps, sites), steps.table, [e.column for e in entries])
     loaded = _loaded(run, steps)
     o, lse = _written(run, place.head, row)
     begin = _begin(run, place.head)
-    told = _Told(run, place, row, lists, entries, by_tile, scores, shown, lit, loaded, o, lse, begin)
+    told = _Told(run, place, row, lists, entries, by_tile, sees, scored, lit, loaded, o, lse, begin)
     return Walk(place, row, lists, entries, told.frames(), scores, [loaded.get(e.column, 0) for e in entries], o, lse)
 
 
@@ -255,7 +258,8 @@ def _begin(run: Run, head: int) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class _Told:
-    """What the frames are made of."""
+    """What the frames are made of. sees: bool [keys], by the mask; scored: the columns of the logged scores, which of a
+    what-if build are others; begin: m and l before the first entry."""
 
     run: Run
     place: Place
@@ -263,8 +267,8 @@ class _Told:
     lists: BlockLists
     entries: list[Entry]
     values: dict[str, dict[int, float]]
-    scores: np.ndarray
-    shown: np.ndarray
+    sees: np.ndarray
+    scored: np.ndarray
     lit: list[dict[str, int]]
     loaded: dict[int, int]
     o: np.ndarray
@@ -272,9 +276,10 @@ class _Told:
     begin: tuple[float, float]
 
     def frames(self) -> list[SparsityFrame]:
-        made, before = [self._first()], self.begin
+        made, before, highest = [self._first()], self.begin, self.begin[0]
         for n, entry in enumerate(self.entries):
-            made.append(self._entry(n, entry, before))
+            highest = max(highest, self.values.get("tile_max", {}).get(entry.column, -np.inf))
+            made.append(self._entry(n, entry, before, highest))
             before = self._state(entry.column, before)
         return [*made, self._last(before)]
 
@@ -316,37 +321,49 @@ class _Told:
             said += f" The head's sink counts as a key: m begins at its logit {short(m)}, l at 1."
         return self._frame(0, "The list", said, self.begin, self.begin)
 
-    def _entry(self, n: int, entry: Entry, before: tuple[float, float]) -> SparsityFrame:
+    def _entry(self, n: int, entry: Entry, before: tuple[float, float], highest: float) -> SparsityFrame:
+        """highest: the row's largest score up to here."""
         column, kind = entry
-        first, end = column * self.lists.block_kv, min(len(self.scores), (column + 1) * self.lists.block_kv)
-        seen, after = int(self.shown[first:end].sum()), self._state(column, before)
+        first, end = column * self.lists.block_kv, min(len(self.sees), (column + 1) * self.lists.block_kv)
+        seen, after = int(self.sees[first:end].sum()), self._state(column, before)
+        scored = self.scored[self.scored // self.lists.block_kv == column]
         factor = self.values.get("rescale", {}).get(column)
         what = "full, so no mask" if kind == FULL else f"partial: row {self.row} sees {seen} of its {end - first} keys"
+        if len(scored) != seen:
+            past = int((scored >= end).sum())
+            what += f", but the kernel scores {len(scored)}{f', {past} of them past the last key' if past else ''}"
         said = f"Entry {n + 1} of {len(self.entries)}: block {column}, {what}. "
-        said += self._moved(seen, before, after, factor)
+        said += self._moved(len(scored), before, after, factor, highest)
         if self.loaded.get(column):
             said += f" Loaded: {self.loaded[column]:,} bytes of K and V."
         known = {"entry": n, "column": column, "kind": KINDS[kind], "seen": seen, "rescale": factor}
         known["tile_max"] = self.values.get("tile_max", {}).get(column)
         return self._frame(n + 1, f"Entry {n + 1} · block {column}", said, before, after, **known)
 
-    def _moved(self, seen: int, before: Any, after: Any, factor: float | None) -> str:
-        """What the block does to the row's m and l."""
+    def _moved(self, scored: int, before: Any, after: Any, factor: float | None, highest: float) -> str:
+        """What the block does to the row's m and l. m is called the max where it is the highest score."""
         (m0, l0), (m1, l1), row = before, after, f"Row {self.row}"
-        if not seen:
+        if not scored and m1 == m0:
             return f"{row} has no score here: m stays {_number(m0)} and l {_number(l0)}."
+        if not scored:
+            moved = f"m goes from {_number(m0)} to {_number(m1)}, and l from {_number(l0)} to {_number(l1)}"
+            return f"{row} has no score here, but {moved}."
+        name, but = "max", ""
+        if "tile_max" in self.values and not np.isclose(m1, highest, rtol=SAME):
+            name, but = "m", f", though the row's max is {_number(highest)}"
         if m1 == m0:
-            return f"{row}'s max stays {_number(m1)}, and l grows from {_number(l0)} to {_number(l1)}."
+            return f"{row}'s {name} stays {_number(m1)}{but}, and l grows from {_number(l0)} to {_number(l1)}."
         if m0 == -np.inf:
-            return f"{row}'s first scores: m becomes {_number(m1)} and l {_number(l1)}."
+            return f"{row}'s first scores: m becomes {_number(m1)}{but and f'{but},'} and l {_number(l1)}."
         by = "" if factor is None else f", so l {_number(l0)} is multiplied by {_power(m0, m1)}"
         if factor is not None and not np.isclose(factor, np.exp(m0 - m1), rtol=FACTOR):
             by = f"; l {_number(l0)} is multiplied by {_number(factor)}, where {_power(m0, m1)} is due"
-        return f"{row}'s max goes from {_number(m0)} to {_number(m1)}{by}; with the new weights l is {_number(l1)}."
+        moved = f"{row}'s {name} goes from {_number(m0)} to {_number(m1)}{but}{by}"
+        return f"{moved}; with the new weights l is {_number(l1)}."
 
     def _last(self, before: tuple[float, float]) -> SparsityFrame:
         (m, l), row = before, f"Row {self.row}"
-        if self.shown.any() and np.isfinite(m) and l > 0:
+        if len(self.scored) and np.isfinite(m) and l > 0:
             said = f"{row}: O is divided by l = {_number(l)}, and lse = m + ln l = {_number(m)} + {_number(np.log(l))}"
             said = said.replace("+ -", "- ") + f" = {_number(self.lse)}."
         else:
@@ -468,12 +485,13 @@ def questions(walk: Walk) -> list[Question]:
             f"Query block {walk.place.tile} could meet {columns} key blocks. How many bytes of K and V does the kernel "
             "load for it?"
         )
-        why = f"{count(listed, 'block')} of {columns} are in its list; the probes logged {sum(walk.loaded):,} bytes."
+        are = "is" if listed == 1 else "are"
+        why = f"{count(listed, 'block')} of {columns} {are} in its list; the probes logged {sum(walk.loaded):,} bytes."
         wrong = {f"{n * block:,}" for n in (columns, listed + 1, max(1, listed - 1))} - {f"{sum(walk.loaded):,}"}
         order = sorted({*wrong, f"{sum(walk.loaded):,}"}, key=lambda text: int(text.replace(",", "")))
         more: dict[str, Any] = {"step": len(walk.frames) - 1, "view": "mask", "veils": ("strip", "sentence", "tabs")}
         found += options("loaded", text, f"{sum(walk.loaded):,}", wrong, why, order, **more)
-    partial = [n for n, f in enumerate(walk.frames) if f["kind"] == "partial" and f["seen"] < walk.lists.block_kv]
+    partial = [n for n, f in enumerate(walk.frames) if f["kind"] == "partial" and _is_masked(walk, f)]
     if partial:
         frame, width = walk.frames[partial[0]], walk.lists.block_kv
         text = (
@@ -489,7 +507,7 @@ def questions(walk: Walk) -> list[Question]:
         found += options(
             "hidden", text, str(width), wrong, why, order, step=partial[0], view="mask", veils=("sentence", "tabs")
         )
-    risen = [n for n, f in enumerate(walk.frames) if f["entry"] > 0 and f["m"] > f["m_before"] > -np.inf]
+    risen = [n for n, f in enumerate(walk.frames) if f["entry"] > 0 and _is_higher(f)]
     frame = walk.frames[risen[0]] if risen else walk.frames[0]
     factor = float(np.exp(frame["m_before"] - frame["m"])) if risen else 0.0
     if frame["rescale"] is not None and np.isclose(frame["rescale"], factor, rtol=FACTOR):
@@ -502,6 +520,21 @@ def questions(walk: Walk) -> list[Question]:
         more = {"step": risen[0], "view": "mask", "veils": veils, "tolerance": MEASURED}
         found.append(Question("rescaled", text, "number", float(f"{frame['rescale']:.3g}"), why, **more))
     return found
+
+
+def _is_masked(walk: Walk, frame: SparsityFrame) -> bool:
+    """Whether of a frame's block, no key of which lies past the last, the mask hides some scores from the row, and the
+    kernel scored the others alone."""
+    first, width = frame["column"] * walk.lists.block_kv, walk.lists.block_kv
+    scores = walk.scores[first : first + width]
+    scored = int(np.count_nonzero(~np.isnan(scores)))
+    return len(scores) == width and frame["seen"] == scored < width
+
+
+def _is_higher(frame: SparsityFrame) -> bool:
+    """Whether the row's max rises in a frame, and m with it."""
+    highest = frame["m"] if frame["tile_max"] is None else frame["tile_max"]
+    return frame["m"] > frame["m_before"] > -np.inf and bool(np.isclose(frame["m"], highest, rtol=SAME))
 
 
 def _keys(walk: Walk, entry: Entry) -> int:

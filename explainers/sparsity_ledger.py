@@ -23,6 +23,7 @@ from kernels.core.request import Request
 from kernels.families.sparse.masked import TAKES
 from kernels.memory import model
 from kernels.run.results import Run, Traffic
+from kernels.timing.peers import FLEX
 from kernels.trace.kinds import READS
 
 SIZES = (16, 32, 64, 128)  # of square blocks that a mask is cut into
@@ -95,7 +96,7 @@ def summary(made: Ledger) -> str:
     executed, all_of = made.full + made.partial, made.full + made.partial + made.skipped
     skipped = f"{made.skipped:,} of {count(all_of, 'block')} {'is' if made.skipped == 1 else 'are'} never touched"
     if not executed:
-        return "The mask shows nothing: no block is executed, O is 0 and lse is -inf."
+        return "The mask shows nothing: no block is executed, and O is 0."
     return (
         f"{skipped}; the mask shows {made.density:.1%} of all pairs, and {made.computed / made.dense_pairs:.1%} are "
         f"multiplied: {made.full:,} full and {count(made.partial, 'partial block')}."
@@ -264,14 +265,14 @@ class Way:
 
 
 def ways(request: Request) -> list[Way]:
-    """A head's mask by CSR and in square blocks of several sizes, then dense. Empty where it has too many pairs."""
+    """A head's mask by CSR, then in square blocks of several sizes. Empty where it has too many pairs."""
     mask, row = request.problem.masks[0], sparsity.row_bytes(request)
     if mask.queries * mask.keys > MOST:
         return []
     seen = mask.dense()
     pairs = int(seen.sum())
     found = [Way("CSR: a list of keys for each row", pairs, pairs * row, _gathered(request, seen), 1, np.nan)]
-    for size in (size for size in SIZES if size < 2 * max(seen.shape)):
+    for size in (size for size in SIZES if size < 2 * max(*seen.shape, SIZES[0])):
         made = blocks_seen(seen, size)
         width = np.minimum(size, mask.keys - np.arange(made.shape[1]) * size)
         loaded = int((made * width).sum()) * row
@@ -338,7 +339,11 @@ def element_blocks(run: Run, times: pd.DataFrame) -> list[Block]:
     if not pairs:
         return [stage.note("The mask shows no pair: there is nothing to execute, whichever way it is listed.")]
     block = next(way for way in reversed(made) if way.users <= 64)
-    scattered = 1 - (1 - density) ** (block.users**2)
+    scattered = _scattered(density, mask.queries, mask.keys, block.users)
+    if block.executed < 1:
+        verdict = "So lists of single keys lose to dense at densities at which lists of blocks win."
+    else:
+        verdict = "Every block holds a seen pair, so lists of blocks skip nothing here and compute what dense does."
     said = [
         f"The mask shows {pairs:,} of {mask.queries * mask.keys:,} pairs of a head: density {density:.1%}. In "
         f"{block.name}, {block.executed:.1%} hold a seen pair and are executed; were the same share of pairs "
@@ -346,7 +351,7 @@ def element_blocks(run: Run, times: pd.DataFrame) -> list[Block]:
         "By CSR only seen pairs are computed, but each brings a key and a value of its own: "
         f"{made[0].bytes // pairs:,} bytes for one pair. In {block.name} a key that was loaded serves up to "
         f"{block.users} rows, {figure(block.bytes / pairs, 3)} bytes for each seen pair, and tensor cores "
-        "multiply the block. So lists of single keys lose to dense at densities at which lists of blocks win.",
+        f"multiply the block. {verdict}",
     ]
     rule = (
         f"Derived for one head. CSR: a warp has a row, a lane reads {VECTOR} bytes of its own key at a time, and a "
@@ -354,6 +359,12 @@ def element_blocks(run: Run, times: pd.DataFrame) -> list[Block]:
     )
     found = [stage.heading("The same mask, element by element or block by block"), stage.table(ways_table(made), rule)]
     return [*found, *(stage.text(text, "derived") for text in said), stage.heading("Recorded"), *csr_times(times)]
+
+
+def _scattered(density: float, queries: int, keys: int, size: int) -> float:
+    """The share of blocks that would hold a seen pair if pairs were seen at random; blocks at the end are smaller."""
+    rows, columns = (np.minimum(size, n - np.arange(0, n, size)) for n in (queries, keys))
+    return float((1 - (1 - density) ** np.outer(rows, columns)).mean())
 
 
 def csr_times(times: pd.DataFrame) -> list[Block]:
@@ -376,8 +387,13 @@ def csr_times(times: pd.DataFrame) -> list[Block]:
     table = table.assign(lit=table["pairs seen"] == "all", time=[microseconds(us) for us in table.time])
     said = (
         f"seq_len {one.seq_len:,}, {one.num_heads} heads of {one.head_dim}{', causal' if one.causal else ''}; pairs "
-        f"seen at random; recorded on {one['where']}. torch's kernels compute every pair and add the mask."
+        f"seen at random; recorded on {one['where']}."
     )
+    if sdpa := [shown_name(name) for name in PEERS if (found["name"] == name).any()]:
+        said += f" SDPA's kernels ({', '.join(sdpa)}) compute every pair and add the mask."
+    if (found["name"] == FLEX).any():
+        said += f" {FLEX} skips blocks in which no pair is seen."
     if len(dense):
-        said += " all: the fastest dense kernel of each type, whose pairs are those up to the query."
+        types, pairs = ", ".join(dense.dtype), "those up to the query" if one.causal else "all"
+        said += f" all: the fastest dense kernel of each type with a recorded time ({types}); its pairs are {pairs}."
     return [stage.table(table, said, lit="lit")]

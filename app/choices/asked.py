@@ -14,6 +14,7 @@ from kernels.errors import ProblemError
 from kernels.run import backends
 
 NONE = "none"  # the what-if build that is none
+MOST_PAIRS = 1 << 28  # of masks, that are gone through for an answer
 BACKEND = Choice("auto", ("auto", *backends.NAMES))
 State = dict[str, Any]
 
@@ -187,10 +188,17 @@ class Asked:
         return self.kernels[state[kernel_name(self.sides[0] if side is None else side)]]
 
     def problem_of(self, state: State, side: str | None = None, **changes: Any) -> Any:
-        """The problem of a side, of the first where none is said. ProblemError where the fields do not go together."""
+        """The problem of a side, of the first where none is said. ProblemError where the fields do not go together, or
+        its lists would take longer to make than an answer may."""
         own, kind = self._own_fields(state, side), self.spec_of(state).problem_type
         given = {name: state[constant_name(own, name)] for name in fields_of(kind) if name not in self.without}
-        return kind(**given | changes)
+        made = kind(**given | changes)
+        if made.listed_pairs > MOST_PAIRS:
+            raise ProblemError(
+                f"The masks have {made.listed_pairs:,} pairs of a query and a key at {made.size}; a page goes through "
+                f"{MOST_PAIRS:,} at most. Choose a smaller seq_len."
+            )
+        return made
 
     def settings_of(self, state: State, side: str | None = None, kernel: KernelSpec | None = None) -> dict[str, int]:
         """Every constant of a side's kernel, or of another kernel, name -> value."""

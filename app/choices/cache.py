@@ -7,17 +7,17 @@ from typing import Any
 
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice, of_field
+from app.choices.recordings import is_recorded
 from explainers import ranges, stories
 from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
-from kernels.errors import BackendUnavailable, ProblemError
+from kernels.errors import ProblemError
 from kernels.families.paged import scenarios
 from kernels.families.paged.kv_cache import KVCache
 from kernels.families.paged.ranges import MOST_GROUP
 from kernels.families.paged.scenarios import PRESETS, SERVED, SHOWN_PARTITION, SHOWN_RANGES, Scenario
 from kernels.families.paged.serving import alone, read_visits, serve
-from kernels.run import workers
 
 __all__ = [
     "GIVEN",
@@ -206,10 +206,10 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
         said = f"scenario is {state['scenario']}; what is served is one of {', '.join((*SERVED, REQUESTS))}."
         moved.append(("scenario", said))
         state["scenario"] = next(iter(SERVED))
-    if state["view"] == "reads" and state["dtype"] != READS_DTYPE and not _is_recorded(state):
+    if state["view"] == "reads" and state["dtype"] != READS_DTYPE and not is_recorded(state):
         moved.append(("dtype", f"dtype is {state['dtype']}; here it is {READS_DTYPE}, which all these kernels take."))
         state["dtype"] = READS_DTYPE
-    if state["view"] in BY_RANGES and not _is_recorded(state):
+    if state["view"] in BY_RANGES and not is_recorded(state):
         moved += _fit(page, state, BY_RANGES[state["view"]].problem_type)
     if state["view"] == "cache" and state["cache_dtype"]:
         moved += _fit(page, state, scenarios.WRITES[state["cache_dtype"]])
@@ -231,7 +231,7 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
     elif state["moment"] > events:
         moved.append(("moment", f"moment is {state['moment']}; here it can be 0 to {events}."))
         state["moment"] = events
-    if _is_recorded(state) and state["view"] not in MODELLED and state["scenario"] in PRESETS:
+    if is_recorded(state) and state["view"] not in MODELLED and state["scenario"] in PRESETS:
         there = _recorded(page, state)
         differ = [name for name in there if there[name] != state[name]]
         moved += [(n, f"{n} is {write_value(state[n])}; recorded is {write_value(there[n])}.") for n in differ]
@@ -396,14 +396,6 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
         "num_heads": {"kind": "select", "options": {n: str(n) for n in HEADS}},
         "num_kv_heads": {"kind": "select", "options": {n: str(n) for n in kv_heads}},
     }
-
-
-def _is_recorded(state: State) -> bool:
-    """Whether what is chosen is answered by recordings, as it is where there is nothing else."""
-    try:
-        return workers.survey().pick(state["backend"]).backend == "recorded"
-    except BackendUnavailable:
-        return False
 
 
 def _recorded(asked: Asked, state: State) -> State:

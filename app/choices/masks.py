@@ -4,16 +4,15 @@ the problem that say which mask there is, a matrix drawn by hand among them."""
 from functools import lru_cache
 from typing import Any
 
-from app.choices import places
+from app.choices import places, recordings
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice
 from app.choices.described import option
 from explainers import sparsity, stories
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
-from kernels.errors import BackendUnavailable, ProblemError
+from kernels.errors import ProblemError
 from kernels.families.sparse.masked import TAKES
-from kernels.run import workers
 
 OWN = {
     **places.WHOLE_TILE,
@@ -109,7 +108,7 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     options = [
         option(mask, titles.get(mask, mask), _refused(asked, state, mask)) for mask in fields["mask"].allowed or ()
     ]
-    group = {} if _is_recorded(state) else {"group": "own"}  # in front, unless a recording says it
+    group = {} if recordings.is_recorded(state) else {"group": "own"}  # in front, unless a recording says it
     found["preset"] = {"hidden": True}  # the mask is what presets choose
     found["mask"] = {"label": "Mask", "options": options} | group
     for name in _OF_MASKS & set(fields):
@@ -134,11 +133,3 @@ def _refused(asked: Asked, state: State, mask: str) -> str:
     except ProblemError as error:
         return str(error)
     return ""
-
-
-def _is_recorded(state: State) -> bool:
-    """Whether recordings answer what is chosen."""
-    try:
-        return workers.survey().pick(state["backend"]).backend == "recorded"
-    except BackendUnavailable:
-        return False

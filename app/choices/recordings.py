@@ -11,10 +11,19 @@ from kernels.core.fields import write_value
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError
+from kernels.run import workers
 from kernels.run.backends import recorded
 
 MOST = 40  # characters of a value in a label
 PROBLEM = "recorded_problem"  # the choice of a problem; that of a side's build is recorded_build, or recorded_build_a
+
+
+def is_recorded(state: State) -> bool:
+    """Whether recordings answer what is chosen, as they do where there is nothing else."""
+    try:
+        return workers.survey().pick(state["backend"]).backend == "recorded"
+    except BackendUnavailable:
+        return False
 
 
 def has(request: Request) -> bool:

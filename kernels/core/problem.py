@@ -64,6 +64,8 @@ class Problem(Protocol):
     @property
     def input_bytes(self) -> int: ...
     @property
+    def listed_pairs(self) -> int: ...
+    @property
     def outputs(self) -> tuple[Tensor, ...]: ...
     @property
     def shared_remedy(self) -> str: ...
@@ -177,6 +179,12 @@ class ProblemBase:
     def input_bytes(self) -> int:
         """Bytes of the tensors that are given."""
         return sum(t.nbytes for t in self.tensors() if t.initial is Initial.GIVEN)
+
+    @property
+    def listed_pairs(self) -> int:
+        """Pairs of a query and a key that are gone through, before anything runs, to make the lists that a problem is
+        given as; 0 where there are none."""
+        return 0
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:

@@ -13,7 +13,9 @@ from kernels.catalog import KERNELS, of_family
 from kernels.core.fields import fields_of, problem_field, write_value
 from kernels.core.launch import Constant
 from kernels.core.request import Request, Scope
+from kernels.errors import ProblemError
 from kernels.families.paged.kv_cache import Event
+from kernels.families.sparse.masked import MaskFields
 
 PAGES = {name: page for name, page in vars(pages).items() if isinstance(page, Asked)}
 WITH_KERNELS = {name: page for name, page in PAGES.items() if page.kernels}
@@ -30,6 +32,17 @@ def requests(page, state):
         settings = tuple(page.settings_of(state, side).items())
         made.append(Request(page.spec_of(state, side), page.problem_of(state), settings, Scope()))
     return made
+
+
+def test_a_page_refuses_masks_of_too_many_pairs_before_any_list_is_made(monkeypatch):
+    monkeypatch.setattr(MaskFields, "masks", property(lambda self: pytest.fail("a mask is made")))
+    for page in (pages.SPARSITY, pages.COMPARE):
+        name = "a" if page is pages.COMPARE else "kernel"
+        state, _ = read(page, f"{name}=block_sparse&seq_len=65536")
+        with pytest.raises(ProblemError, match=r"4,294,967,296 pairs .* seq_len 65536.* Choose a smaller seq_len"):
+            page.request_of(state)
+    state |= {"seq_len": 16384}
+    assert pages.COMPARE.problem_of(state).seq_len == 16384
 
 
 # ---- every page ----

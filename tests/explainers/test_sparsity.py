@@ -98,6 +98,48 @@ def test_a_query_block_without_blocks_says_that_its_rows_are_0_and_lse_is_minus_
     assert walk.frames[1]["sentence"].startswith("Each row saw no key: the kernel writes O = 0 and lse = -inf.")
 
 
+def test_a_mask_that_shows_nothing_is_summed_up_without_the_lse_which_may_be_a_sink_s():
+    run = run_of(mask="drawn", drawn=(), causal=False, sink_logits=True)
+    assert "The lse is the sink's alone." in sparsity.explain(run, 3).frames[-1]["sentence"]
+    assert sparsity_ledger.summary(sparsity_ledger.ledger(run)).endswith("no block is executed, and O is 0.")
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_a_build_without_its_mask_says_what_a_row_sees_and_what_the_kernel_scores(name):
+    switch = "PATTERNS" if name in LISTED else "WINDOW"
+    run = run_of(name, settings=((switch, 0),), seq_len=100, window=20)
+    walk, sees = sparsity.explain(run, 60), mask_of(run)[60]
+    first = next(frame for frame in walk.frames if frame["column"] == 0)
+    assert first["seen"] == sees[:64].sum() == 20
+    scored = 64 if name in LISTED else 61  # a window's own end is no part of the build
+    assert f"row 60 sees 20 of its 64 keys, but the kernel scores {scored}. Row 60's" in first["sentence"]
+    assert "hidden" not in {question.id for question in sparsity.questions(walk)}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_what_lies_past_the_last_key_is_scored_by_a_build_without_patterns_and_is_no_key(name):
+    fields = {"seq_len": 100, "mask": "all", "causal": False}
+    walk = sparsity.explain(run_of(name, settings=(("PATTERNS", 0),), **fields), 3)
+    assert "sees 36 of its 36 keys, but the kernel scores 64, 28 of them past the last key." in words(walk.frames)
+    whole = sparsity.explain(run_of(name, **fields), 3)
+    assert "hidden" not in {question.id for question in sparsity.questions(whole)}
+    assert "but the kernel" not in words(whole.frames)
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_m_is_not_called_the_max_where_it_does_not_follow_it(name):
+    for sink in (False, True):
+        fields = {"seq_len": 100, "window": 100, "causal": False, "sink_logits": sink}
+        run = run_of(name, settings=(("SUBTRACT_MAX", 0),), **fields)
+        walk = sparsity.explain(run, 3)
+        first, second = walk.frames[1:3]
+        begins = "Row 3's m goes from 0.912 to 0" if sink else "Row 3's first scores: m becomes 0"
+        assert f"{begins}, though the row's max is {first['tile_max']:.4g}," in first["sentence"]
+        highest = max(first["tile_max"], second["tile_max"])
+        assert f"Row 3's m stays 0, though the row's max is {highest:.4g}, and l grows" in second["sentence"]
+        assert "rescaled" not in {question.id for question in sparsity.questions(walk)}
+
+
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_a_mask_is_drawn_from_its_lists_element_for_element(name):
     kind = {"mask": "sinks", "window": 100} if name in LISTED else {"window": 100}
@@ -155,6 +197,24 @@ def test_blocks_that_hold_a_seen_pair_are_counted_for_every_size():
     assert shares == sorted(shares) and ways[0].sectors * 32 >= ways[0].bytes
 
 
+@pytest.mark.parametrize("length", [1, 8, 20])
+def test_the_smallest_blocks_are_counted_however_short_the_sequence_is(length):
+    run = run_of(mask="window", window=1, seq_len=length)
+    ways = sparsity_ledger.ways(run.request)
+    assert [way.users for way in ways[1:]] == [16, 32][: 1 + (length > 16)]
+    said = words(sparsity_ledger.element_blocks(run, pd.DataFrame({"status": []})))
+    assert "100.0% hold a seen pair" in said and "nan" not in said
+    if length == 8:  # one block, of 64 pairs
+        assert f"it would be {1 - (7 / 8) ** 64:.1%}" in said
+
+
+def test_lists_of_blocks_are_said_to_win_where_they_skip_something():
+    for fields, skips in (({"mask": "window", "window": 1}, True), ({"mask": "random", "density": 0.25}, False)):
+        run = run_of(seq_len=128, causal=False, **fields)
+        said = words(sparsity_ledger.element_blocks(run, pd.DataFrame({"status": []})))
+        assert ("lists of blocks win" in said) == skips and ("lists of blocks skip nothing" in said) != skips
+
+
 def test_a_gather_moves_a_sector_for_each_lane_of_k_and_whole_sectors_of_v():
     run = run_of(mask="window", window=1, seq_len=64)  # one key in each row: one lane reads at a time
     csr = sparsity_ledger.ways(run.request)[0]
@@ -178,6 +238,18 @@ def test_times_are_those_of_the_same_kind_of_mask_beside_the_fastest_dense_one()
     assert blocks[0]["rows"][0][2:] == ["20 us", "5"] and "A GPU" in blocks[0]["caption"]
     nothing = sparsity_ledger.time_blocks(run_of(mask="strided").request, times)
     assert "No time is recorded with the mask strided." in nothing[0]["text"]
+
+
+def test_times_of_single_pairs_say_which_kernels_add_the_mask_and_of_which_types_a_dense_one_has_a_time():
+    sizes = {"seq_len": 64, "num_heads": 1, "head_dim": 64, "batch": 1, "causal": True}
+    listed = json.dumps(sizes | {"mask": "random", "density": 0.1})
+    masked = [{"name": name, "problem": listed} for name in ("csr_attention", "sdpa_math", "flex_attention")]
+    dense = [{"name": "01_naive", "dtype": "float32", **sizes}, {"name": "07_async", "dtype": "float16", **sizes}]
+    times = pd.DataFrame([*masked, *dense]).assign(status="ok", median_us=[9, 8, 7, 6, 5], device="A GPU", date="now")
+    caption = sparsity_ledger.csr_times(times)[0]["caption"]
+    assert "SDPA's kernels (torch math) compute every pair and add the mask." in caption
+    assert "flex_attention skips blocks in which no pair is seen." in caption
+    assert "with a recorded time (float16, float32)" in caption and "flex" not in caption.split("SDPA")[0]
 
 
 def test_the_keys_of_the_questions_come_from_the_lists_and_the_trace():

@@ -68,12 +68,16 @@ class MaskFields:
         if self.mask != "drawn" or not self.drawn:
             return
         if len(self.drawn) > rows:
-            raise ProblemError(f"drawn has {len(self.drawn)} rows of blocks; these queries have {rows}.")
+            raise ProblemError(
+                f"drawn has {len(self.drawn)} rows of blocks; these queries have {rows}. "
+                "Leave rows out, or choose a larger seq_len or a smaller mask_block."
+            )
         for number, row in enumerate(self.drawn):
             outside = [column for column in row if column >= columns]
             if outside:
                 raise ProblemError(
-                    f"drawn row {number} holds block {outside[0]}; these keys have blocks 0 to {columns - 1}."
+                    f"drawn row {number} holds block {outside[0]}; these keys have blocks 0 to {columns - 1}. "
+                    "Leave it out, or choose more keys or a smaller mask_block."
                 )
 
     @property
@@ -85,6 +89,11 @@ class MaskFields:
     def key_count(self) -> int:
         """Keys of a head."""
         return getattr(self, "keys", self.query_count)
+
+    @property
+    def listed_pairs(self) -> int:
+        heads = self.batch * self.num_heads if self.mask == "top_blocks" else 1  # type: ignore[attr-defined]
+        return self.query_count * self.key_count * heads
 
     @property
     def _mask_shape(self) -> tuple[int, int]:

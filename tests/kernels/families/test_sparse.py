@@ -137,12 +137,12 @@ def test_top_blocks_differ_from_head_to_head_and_share_their_patterns():
         (
             BlockSparseProblem,
             {"mask": "drawn", "drawn": ((0, 6),)},
-            "drawn row 0 holds block 6; these keys have blocks 0 to 5",
+            "drawn row 0 holds block 6; these keys have blocks 0 to 5. Leave it out, or choose more keys or a smaller",
         ),
         (
             BlockSparseProblem,
             {"mask": "drawn", "drawn": ((0,),) * 7},
-            "drawn has 7 rows of blocks; these queries have 6",
+            "drawn has 7 rows of blocks; these queries have 6. Leave rows out, or choose a larger seq_len or a smaller",
         ),
         (BlockSparseProblem, {"block_kv": 48}, "block_kv is 48; it must be one of 32, 64, 128"),
         (CsrProblem, {"window": 0}, "window is 0; it must be a whole number from 1"),
@@ -151,6 +151,12 @@ def test_top_blocks_differ_from_head_to_head_and_share_their_patterns():
 def test_a_mask_that_cannot_be_is_refused_with_its_value_and_what_may_be(kind, fields, words):
     with pytest.raises(ProblemError, match=words):
         kind(**fields)
+
+
+def test_pairs_that_are_listed_are_known_before_any_list_is_made():
+    problem = BlockSparseProblem(seq_len=100, seq_len_kv=200, batch=2, num_heads=3)
+    assert problem.listed_pairs == 20_000 and replace(problem, mask="top_blocks").listed_pairs == 120_000
+    assert not {"masks", "lists"} & set(vars(problem)) and CsrProblem(seq_len=30).listed_pairs == 900
 
 
 def test_a_list_of_keys_is_one_of_all_heads():
