@@ -231,7 +231,7 @@ def usage_sentence(cache: Any, max_len: int) -> str:
     """The waste of both ways, in a sentence with its numbers."""
     usage = cache.usage(max_len)
     if not usage["held"]:
-        return "Nothing is held yet."
+        return "Nothing is held."
     share, other = usage["slack"] / usage["held"], usage["empty"] / usage["reserved"]
     copies = (
         f" It would also store {count(usage['copies'], 'token')} again that pages share." if usage["copies"] > 0 else ""

@@ -256,8 +256,16 @@ def _readers_said(readers: Sequence[str]) -> str:
 
 def _held(lengths: dict[str, int]) -> str:
     """Who is in the cache."""
+    if len(lengths) == 1:
+        ((name, tokens),) = lengths.items()
+        return f"A cache of 1 sequence, {name}, {count(tokens, 'token')} long"
     said = [f"{name} ({tokens})" for name, tokens in lengths.items()]
     return f"A cache of {count(len(said), 'sequence')}, {listed(said)} tokens long"
+
+
+def often(times: float) -> str:
+    """ "once", "2.5 times"."""
+    return "once" if figure(times) == "1" else f"{figure(times)} times"
 
 
 def _times(one: Reads, page: int) -> str:
@@ -265,7 +273,7 @@ def _times(one: Reads, page: int) -> str:
     low, high = int(one.least[page]), int(one.most[page])
     if low != high:
         return f"its bytes {low} to {high} times"
-    return "each byte once" if high == 1 else f"each byte {high} times"
+    return f"each byte {often(high)}"
 
 
 def reads_table(found: Sequence[Reads]) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from explainers import tiling as tiled
 from explainers.frames import BankSide, GridFrame, HeadsPanel, PartitionsMeta, SectorRequest, TilingFrame, WalkFrame
 from explainers.glossary import count, figure
 from explainers.grid import Schedule
-from explainers.page_reads import Reads
+from explainers.page_reads import Reads, often
 from explainers.paging import Paged
 from explainers.stage import MEASURED, VEILS, Question, Stage, View
 from kernels.build.occupancy import Occupancy
@@ -488,14 +488,15 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
     asked_for, distinct = int(one.page_asked[page]), int(one.page_distinct[page])
     veils = ("sentence", "strip", "picture", "tabs")
     text = (
-        f"{one.kernel} with {one.heads}: {count(who, 'reader')} read page {page}. How many times is each byte of K and "
-        "V asked for that lies there?"
+        f"{one.kernel} with {one.heads}: {count(who, 'reader')} {'reads' if who == 1 else 'read'} page {page}. How "
+        "many times is each byte of K and V asked for that lies there?"
     )
-    why = f"{asked_for:,} bytes of it are asked for and {distinct:,} differ: {figure(asked_for / distinct)} times each."
+    why = f"{asked_for:,} bytes of it are asked for and {distinct:,} differ: {often(asked_for / distinct)} each."
     wrong = [1, who // 2, 2 * who, who + 1]
     where: dict[str, Any] = {"step": shared, "view": view}
     times = asked_for // distinct
-    made = amounts("page_times", text, times, wrong, why, "times", **where, veils=veils)
+    last = amounts("page_times", text, times, wrong, why, "times", **where, veils=veils)
+    made: list[Question] = []
     others = [n for n, other in enumerate(found) if other.heads == one.heads]
     totals = {n: int(found[n].page_asked.sum()) for n in others}
     least = min(others, key=lambda n: totals[n])
@@ -507,21 +508,20 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
         )
         why = (
             f"{low.kernel} asks for {totals[least]:,} bytes, {figure(totals[shared] / totals[least])} times fewer: "
-            f"its busiest page is read {figure(float(low.times.max()))} times, where {one.kernel} reads one "
-            f"{figure(float(one.times.max()))} times."
+            f"its busiest page is read {often(low.times.max())}, where {one.kernel} reads one {often(one.times.max())}."
         )
         same = [found[n].kernel for n in others if totals[n] == totals[least]]
         wrong_kernels = [found[n].kernel for n in others if found[n].kernel not in same]
         told = ("sentence", "strip", "tabs")  # the picture says how often, not how much
         made += options("fewest", text, low.kernel, wrong_kernels, why, step=least, view=view, veils=told)
-    busiest = [n for n, often in enumerate(one.times) if often == one.times.max()]
+    busiest = [n for n, mean in enumerate(one.times) if mean == one.times.max()]
     if len(busiest) == 1 or busiest == list(range(busiest[0], busiest[-1] + 1)):
         text = f"Click a page that {one.kernel} with {one.heads} reads more often than any other, in its own row."
-        why = f"Page {page}: {figure(float(one.times.max()))} times each byte."
+        why = f"Page {page}: each byte {often(one.times.max())}."
         key = {"row": shared, "page": [busiest[0], busiest[-1]]}
         if len(busiest) < int((one.most > 0).sum()):
             made.append(Question("busiest", text, "click", key, why, **where, veils=("sentence", "strip")))
-    return made
+    return [*made, *last]  # which veils the picture, so it does not come first
 
 
 def ranges(made: Stage) -> list[Question]:
@@ -538,7 +538,8 @@ def ranges(made: Stage) -> list[Question]:
     why = f"{pages} / {cut} = {pages / cut:.4g}, so no range has more than {longest}: no block waits long for another."
     most = max(sum(1 for c in own["cells"] if c[0] == s) for s in {c[0] for c in own["cells"]})
     wrong = [most, pages, longest + 1, cut]
-    found = amounts("longest", text, longest, wrong, why, "pages", step=0, view=view, veils=veils)
+    counted = ("sentence", "strip", "tabs")  # in the picture the pages of a range can be counted
+    found = amounts("longest", text, longest, wrong, why, "pages", step=0, view=view, veils=counted)
     if len(units) > 1 and "weight" in units[0]:
         low = min(units, key=lambda u: u["weight"])
         step = next(n for n, f in enumerate(made.frames) if f.get("merged"))
@@ -559,18 +560,23 @@ def serving(made: Stage) -> list[Question]:
     """Of requests that are served: what a step writes, what one that waits needs, and what would be reserved."""
     meta, frames = made.views[0].meta, made.frames
     view, size = made.views[0].id, meta["size"]
-    both = [n for n, frame in enumerate(frames) if "prefilled:" in frame["sentence"] and "a token" in frame["sentence"]]
-    step = max(both or range(len(frames)), key=lambda n: len(frames[n]["new"]))
+    prefills = [n for n, frame in enumerate(frames) if "prefilled:" in frame["sentence"]]
+    both = [n for n in prefills if "a token" in frames[n]["sentence"]]
+    step = max(both or prefills, key=lambda n: len(frames[n]["new"]))
     written = len(frames[step]["new"])
-    starts = [visit for visit in meta["visits"] if visit["start"] == step]
+    starts = [visit for visit in meta["visits"] if visit["start"] == step and visit["prompt"]]
     prompts = sum(visit["prompt"] for visit in starts)
     decoding = written - prompts
-    names = " and ".join(visit["name"] for visit in starts)
+    names, one = tiled.listed([visit["name"] for visit in starts]), len(starts) == 1
     text = (
-        f"In step {step}, {names} {'is' if len(starts) == 1 else 'are'} prefilled with {count(prompts, 'token')}, and "
-        f"{count(decoding, 'sequence')} decode. How many tokens' K and V does the step write?"
+        f"In step {step}, {names} {'is' if one else 'are'} prefilled with {count(prompts, 'token')}, and "
+        f"{count(decoding, 'sequence')} {'decodes' if decoding == 1 else 'decode'}. How many tokens' K and V does the "
+        "step write?"
     )
-    why = f"{prompts} of the prompt, all at once, and one for each of {count(decoding, 'sequence')} that decode."
+    why = (
+        f"{prompts} of the {'prompt' if one else 'prompts'}, all at once, and one for each sequence that decodes: "
+        f"{prompts} + {decoding} = {written}."
+    )
     wrong = [prompts, decoding, prompts * max(2, decoding), written + decoding]
     veils = ("sentence", "strip", "tabs")
     found = amounts("written", text, written, wrong, why, "tokens", step=step, view=view, veils=veils)
@@ -579,12 +585,12 @@ def serving(made: Stage) -> list[Question]:
     own = max(there, key=lambda s: len(s["table"]) * size - s["length"])
     empty = len(own["table"]) * size - own["length"]
     text = (
-        f"After the last step {own['name']} has {own['length']} tokens in {count(len(own['table']), 'page')} of {size} "
-        "slots. How many slots of its last page are empty?"
+        f"After the last step {own['name']} has {count(own['length'], 'token')} in {count(len(own['table']), 'page')} "
+        f"of {size} slots. How many slots of its last page are empty?"
     )
     why = (
         f"{len(own['table'])} x {size} = {len(own['table']) * size} slots, {own['length']} of them filled. All last "
-        f"pages together waste {usage['slack']} slots; {meta['max_len']} reserved for each would leave "
+        f"pages together waste {count(usage['slack'], 'slot')}; {meta['max_len']} reserved for each would leave "
         f"{usage['empty']} empty."
     )
     wrong = [size, own["length"] % size, meta["max_len"] - own["length"], usage["slack"]]
@@ -595,7 +601,8 @@ def serving(made: Stage) -> list[Question]:
         f"The pool has {pool} slots. A server without pages reserves {meta['max_len']} for each sequence. How many can "
         "it hold at once?"
     )
-    why = f"{pool} / {meta['max_len']}: {pool // meta['max_len']}. With pages up to {most} are there at once."
+    pages = f"With pages it holds up to {count(most, 'sequence')} at once."
+    why = f"{pool} / {meta['max_len']}: {pool // meta['max_len']}. {pages}"
     wrong = [most, len(meta["visits"]), pool // meta["max_len"] + 1]
     return [*found, *amounts("at_once", text, pool // meta["max_len"], wrong, why, "sequences", view=view, veils=veils)]
 

@@ -169,7 +169,15 @@ def step_sentence(step: Step, within: Any, scenario: Scenario) -> str:
         *(_admitted(name, step, within, scenario) for name in step.admitted),
         *_waits(step, len(within[-1][0].free)),
     ]
-    return " ".join(said) if said else "Nobody is here yet."
+    return " ".join(said) if said else _idle(step, within[-1][0], scenario)
+
+
+def _idle(step: Step, cache: Any, scenario: Scenario) -> str:
+    """Of a step in which nothing happens and nobody waits: who is there, or whether anybody has been."""
+    if names := [s.name for s in cache.sequences]:
+        return f"{listed(names)} {'stays' if len(names) == 1 else 'stay'}; nothing is written."
+    came = any(visit.arrives < step.number for visit in scenario.visits)
+    return "Nobody is here any more: all who came have ended." if came else "Nobody is here yet."
 
 
 def _ended(step: Step, within: Any, prefixes: Container[str]) -> list[str]:
@@ -238,7 +246,7 @@ def waste_sentence(cache: Any, scenario: Scenario, slot_bytes: int) -> str:
     prefixes, max_len = prefixes_of(scenario), scenario.max_len
     usage = kv_cache.usage_of(cache, max_len, prefixes)
     if not usage["held"]:
-        return "Nothing is held yet."
+        return "Nothing is held."
 
     def share(wasted: int, of: int, more: str) -> str:
         return f"{wasted / of:.0%}" + (f", {wasted * slot_bytes:,} bytes{more}" if slot_bytes else "")
@@ -301,7 +309,8 @@ def compared_sentence(scenario: Scenario, block_size: int) -> str:
     steps = scenario.steps(block_size)
     other = _contiguous(scenario, steps)
     most = max(len(cache.sequences) for cache, _ in scenario.states(block_size))
-    pages = f"With pages the last token is written in step {len(steps)}, and up to {most} sequences are there at once."
+    there = f"{count(most, 'sequence')} {'is' if most == 1 else 'are'} there at once"
+    pages = f"With pages the last token is written in step {len(steps)}, and up to {there}."
     if other is None:
         return f"{pages} Without pages they cannot all be served in this pool."
     return (

@@ -184,7 +184,7 @@ def provenance(device: Any, roofs: Mapping[str, float], made: pd.DataFrame) -> t
         compiler=Toolchain(device.target).version,
         roofs=dict(roofs),
         protocol=f"device events, median of {protocol.LEAST_RUNS} to {protocol.MOST_RUNS} runs, "
-        f"warmed up {protocol.WARM_UP:g} s; kernels and peers of one problem in {protocol.TURNS} turns",
+        f"warmed up {protocol.WARM_UP:g} s; several points of one problem in {protocol.TURNS} turns, one alone in 1",
         libraries=_libraries(),
     )
 

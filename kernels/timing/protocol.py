@@ -3,7 +3,8 @@
 1. The timed build runs once over random inputs, its other tensors poisoned or zeroed as they say, and each of its
    outputs is compared with float64 (core/tolerance.py), or there is no time. A what-if build gets none in any case.
 2. Turns: what is compared on a problem runs one after the other, again and again, since a chip that is limited by power
-   is slower after a neighbour that heats it. A point alone has one turn, several have TURNS.
+   is slower after a neighbour that heats it. A point alone has one turn, several have TURNS. Where a run fails,
+   each of them is measured anew, alone.
 3. Warm-up: in each turn the same runs for WARM_UP seconds, so that clocks are up and nothing is loaded for the first
    time.
 4. Samples: device events around each run. All are enqueued while the GPU is kept waiting, so that no launch waits for
@@ -106,9 +107,6 @@ class Ready:
     once_us: float
 
 
-OutOfRoom = TooLargeError | OutOfMemory
-
-
 def measure(point: Point) -> Timing:
     """The Timing of a Point. A sticky CUDA error ends the worker, as ever; every other failure of the run is in the
     Timing."""
@@ -117,7 +115,7 @@ def measure(point: Point) -> Timing:
 
 def measure_in_turns(points: Sequence[Point]) -> list[Timing]:
     """The Timing of each of these points of one problem, which take turns. What has no room beside the others waits
-    until those are done."""
+    until those are done; where a run fails, all that took turns with it are measured anew, each alone."""
     done: dict[Point, Timing] = {}
     waiting = []
     for point in points:
@@ -127,34 +125,49 @@ def measure_in_turns(points: Sequence[Point]) -> list[Timing]:
         except TooLargeError as error:
             done[point] = Timing(point, "skipped", str(error))
     while waiting:
-        ready: list[Ready] = []
-        for point in tuple(waiting):
-            made = _prepared(point)
-            if ready and isinstance(made, OutOfRoom):
-                break
-            waiting.remove(point)
-            if isinstance(made, Ready):
-                ready.append(made)
-            else:
-                done[point] = made if isinstance(made, Timing) else Timing(point, "skipped", str(made))
-        try:
-            with gpu.errors():
-                sampled = _sampled(ready, 1 if len(points) == 1 else TURNS)
-        except gpu.StickyError:
-            raise
-        except RunError as error:
-            sampled = [replace(one.known, status="failed", reason=str(error)) for one in ready]
-        done |= {timing.point: timing for timing in sampled}
+        timed = _timed(_fitting(waiting, done), 1 if len(points) == 1 else TURNS)
+        done |= {timing.point: timing for timing in timed}
     return [done[point] for point in points]
 
 
-def _prepared(point: Point) -> Ready | Timing | OutOfRoom:
-    """A point ready to be sampled; its Timing if it gets no time; or the error, if it has no room now."""
+def _fitting(waiting: list[Point], done: dict[Point, Timing]) -> list[Ready]:
+    """The first of `waiting` that have room beside each other, taken from it; those that get no time go to `done`."""
+    ready: list[Ready] = []
+    for point in tuple(waiting):
+        made = _prepared(point)
+        if ready and isinstance(made, str):
+            break
+        waiting.remove(point)
+        if isinstance(made, Ready):
+            ready.append(made)
+        else:
+            done[point] = made if isinstance(made, Timing) else Timing(point, "skipped", made)
+    return ready
+
+
+def _timed(ready: list[Ready], turns: int) -> list[Timing]:
+    """Their Timings. Where a run fails, `ready` is emptied, so that its arrays go, and each is measured alone."""
+    try:
+        with gpu.errors():
+            return _sampled(ready, turns)
+    except gpu.StickyError:
+        raise
+    except RunError as error:
+        if len(ready) == 1:
+            return [replace(ready[0].known, status="failed", reason=str(error))]
+    points = [one.known.point for one in ready]
+    ready.clear()
+    return [measure(point) for point in points]
+
+
+def _prepared(point: Point) -> Ready | Timing | str:
+    """A point ready to be sampled; its Timing if it gets no time; or why it has no room now: in words, since the error
+    would keep its arrays."""
     try:
         with gpu.errors():
             return _ready(point)
     except (TooLargeError, OutOfMemory) as error:
-        return error
+        return str(error)
     except PeerUnavailable as error:
         return Timing(point, "unavailable", str(error))
     except gpu.StickyError:

@@ -160,3 +160,24 @@ def test_the_questions_keys_are_the_counts():
     assert totals[fewest] == min(totals.values())
     row, pages = asked["busiest"].answer["row"], asked["busiest"].answer["page"]
     assert np.flatnonzero(found[row].times == found[row].times.max()).tolist() == list(range(pages[0], pages[1] + 1))
+
+
+def test_one_is_told_as_one():
+    assert [page_reads.often(times) for times in (1, 2.5, 12)] == ["once", "2.5 times", "12 times"]
+    assert page_reads._held({"A": 1}) == "A cache of 1 sequence, A, 1 token long"
+    found, _ = made_of("shared_prompt")
+    one = found[-1]  # its busiest page becomes one that a reader reads once
+    pages = np.arange(len(one.filled)) == 0
+    half = replace(
+        one,
+        kernel="half",
+        readers=one.readers[:1],
+        asked=np.where(pages, one.page_distinct, 0)[None],
+        page_distinct=np.where(pages, one.page_distinct, 0),
+    )
+    whole = replace(half, kernel="whole", asked=2 * half.asked)
+    why = {q.id: q for q in questions.page_reads([whole, half], "page_reads")}
+    assert why["fewest"].why.endswith("its busiest page is read once, where whole reads one 2 times.")
+    assert ": 1 reader reads page 0. How many times" in why["page_times"].text
+    why = {q.id: q.why for q in questions.page_reads([half], "page_reads")}
+    assert why["page_times"].endswith("differ: once each.")

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from explainers import questions, serving, stage
-from kernels.families.paged.scenarios import SERVED, problem_at
-from kernels.families.paged.serving import alone, serve
+from kernels.families.paged.scenarios import SERVED, Scenario, problem_at
+from kernels.families.paged.serving import alone, read_visits, serve
 
 
 def layout_of(scenario, block_size=16, **shape):
@@ -66,9 +66,28 @@ def test_the_sentences_say_what_happened_with_its_numbers():
     assert "Behind it wait D and E." in serving.serving_frames(SERVED["long_prompt"], 16, 0)[7]["sentence"]
 
 
+def of(text):
+    return Scenario("", "", (), 256, 96, read_visits(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "words"),
+    [
+        ("S 1 40 0, A 5 6 3 S", 2, "S stays; nothing is written."),
+        ("S 1 40 0, R 1 9 0, A 5 6 3 S, B 5 6 3 R", 4, "S and R stay; nothing is written."),
+        ("S 9 5 0, A 1 5 2", 5, "Nobody is here any more: all who came have ended."),
+        ("A 3 5 2", 2, "Nobody is here yet."),
+    ],
+)
+def test_a_step_in_which_nothing_happens_says_who_is_there(text, number, words):
+    frame = serving.serving_frames(of(text), 16, 0)[number]
+    assert frame["sentence"] == words and bool(frame["sequences"]) == ("nothing is written" in words)
+    assert frame["sequences"] or frame["waste"] == "Nothing is held."
+
+
 def test_the_waste_is_told_in_slots_and_bytes():
     said = [frame["waste"] for frame in serving.serving_frames(SERVED["one_prompt"], 16, 1024)]
-    assert said[:2] == ["Nothing is held yet.", "Last pages waste 8%, 4,096 bytes of K and V."]  # S, 44 of 48 slots
+    assert said[:2] == ["Nothing is held.", "Last pages waste 8%, 4,096 bytes of K and V."]  # S, 44 of 48 slots
     assert said[2].endswith("; 96 slots reserved for 1 request would waste 45%, 44,032 bytes.")  # A, 53 of 96
     assert said[-1] == (  # C with 72 tokens in 5 pages, E with 44 in 3
         "Last pages waste 9%, 12,288 bytes of K and V; 96 slots reserved for each of 2 requests would waste 40%, "
@@ -99,7 +118,24 @@ def test_pages_are_compared_with_a_server_that_has_none():
         assert table.loc[visit.name, "waits without pages"] == start - visit.arrives
         assert table.loc[visit.name, "waits"] == table.loc[visit.name, "admitted at step"] - visit.arrives
     said = serving.compared_sentence(scenario, 16)
+    assert "up to 1 sequence is there at once." in serving.compared_sentence(of("A 1 20 4"), 16)
     assert f"written in step {len(scenario.steps(16))}," in said and f"last token in step {len(other)}." in said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("A 1 20 10, B 2 0 5 A, C 2 30 4", "In step 2, C is prefilled with 30 tokens, and 1 sequence decodes."),
+        (
+            "A 1 20 9, B 1 9 9, C 2 7 4, D 2 8 4, E 2 9 4",
+            "In step 2, C, D and E are prefilled with 24 tokens, and 2 sequences decode.",
+        ),
+        ("A 1 1 5, B 3 0 5 A", "In step 1, A is prefilled with 1 token, and 0 sequences decode."),
+    ],
+)
+def test_the_question_names_those_that_are_prefilled(text, words):
+    asked = next(q for q in questions.serving(serving.stage_of(of(text), 16, None)) if q.id == "written")
+    assert asked.text.startswith(words)
 
 
 @pytest.mark.parametrize("scenario", SERVED.values(), ids=SERVED)

@@ -94,11 +94,6 @@ def _check(number: int, visit: Visit, before: Mapping[str, Visit]) -> None:
         )
 
 
-def write_visits(visits: tuple[Visit, ...]) -> str:
-    """The visits as read_visits reads them."""
-    return ", ".join(f"{v.name} {v.arrives} {v.prompt} {v.answer} {v.parent}".strip() for v in visits)
-
-
 def alone(visits: tuple[Visit, ...], steps: tuple[Step, ...]) -> tuple[Visit, ...]:
     """The same requests, each with the tokens that it begins with in these steps as its own: nothing is shared, and no
     prefix is there."""

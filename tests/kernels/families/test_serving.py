@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kernels.errors import ProblemError
 from kernels.families.paged.kv_cache import play
 from kernels.families.paged.scenarios import SERVED, Scenario
-from kernels.families.paged.serving import Visit, alone, read_visits, serve, write_visits
+from kernels.families.paged.serving import Visit, alone, read_visits, serve
 
 BLOCK_SIZES = (8, 16, 32)
 
@@ -93,7 +93,7 @@ def test_a_server_without_pages_gives_each_its_slots_and_shares_none():
     assert all(len(s.table) == 1 for cache, _ in states for s in cache.sequences)
     assert len(steps) > len(scenario.steps(16))
     whole = "A 2 53 14, B 3 58 8, C 4 50 22, C2 9 55 12, D 6 69 10, E 10 30 14"
-    assert write_visits(SERVED["nothing_shared"].visits) == whole
+    assert SERVED["nothing_shared"].visits == read_visits(whole)
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,6 @@ def test_requests_that_cannot_be_are_refused_in_words(text, says):
     with pytest.raises(ProblemError, match=r".") as error:
         read_visits(text)
     assert says in str(error.value)
-
-
-def test_requests_are_written_as_they_are_read():
-    text = "S 1 44 0, A 2 9 14 S, B 3 14 8, C 3 0 2 B"
-    assert write_visits(read_visits(text)) == text
 
 
 def test_what_never_fits_and_what_takes_too_long_is_refused():

@@ -2,6 +2,7 @@
 asserts how long anything takes."""
 
 import json
+import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -499,9 +500,10 @@ def gpu_of_names(monkeypatch):
         return [float(len(sampled))] * runs
 
     def sample(*a, of=protocol._sampled):
-        made = of(*a)
-        held.clear()
-        return made
+        try:
+            return of(*a)
+        finally:
+            held.clear()
 
     monkeypatch.setattr(protocol, "_check_size", lambda *a: None)
     monkeypatch.setattr(protocol, "_ready", ready)
@@ -527,6 +529,45 @@ def test_points_of_a_problem_take_turns_and_who_has_no_room_waits(gpu_of_names):
 def test_a_point_alone_is_sampled_in_one_turn(gpu_of_names):
     assert protocol.measure(Point("03_flash", PROBLEM)).status == "ok"
     assert gpu_of_names == [("03_flash", protocol.MOST_RUNS)]
+
+
+def test_one_whose_runs_fail_leaves_the_others_their_times(gpu_of_names, monkeypatch):
+    def time_runs(enqueuers, runs, before=None, of=protocol.clock.time_runs):
+        if before and before() == "01_naive":
+            raise protocol.RunError("It fell.")
+        return of(enqueuers, runs, before)
+
+    monkeypatch.setattr(protocol.clock, "time_runs", time_runs)
+    made = protocol.measure_in_turns([Point(name, PROBLEM) for name in ("03_flash", "01_naive", "02_tiled")])
+    assert [(timing.status, timing.reason) for timing in made] == [("ok", ""), ("failed", "It fell."), ("ok", "")]
+    each = protocol.MOST_RUNS // protocol.TURNS  # 02_tiled waited for room, so it has its turns
+    turns = [("02_tiled", each)] * protocol.TURNS
+    assert gpu_of_names == [("03_flash", each), ("03_flash", protocol.MOST_RUNS), *turns]
+
+
+def test_what_finds_no_room_keeps_nothing_until_it_is_tried_again(gpu_of_names, monkeypatch):
+    left, kept = [], []
+
+    def ready(point, of=protocol._ready):
+        arrays = np.zeros(1)
+        left.append(weakref.ref(arrays))
+        return of(point)
+
+    def sample(*a, of=protocol._sampled):
+        kept.append([there() for there in left if there() is not None])
+        return of(*a)
+
+    monkeypatch.setattr(protocol, "_ready", ready)
+    monkeypatch.setattr(protocol, "_sampled", sample)
+    protocol.measure_in_turns([Point(name, PROBLEM) for name in ("03_flash", "01_naive", "02_tiled")])
+    assert kept == [[], []] and len(left) == 4
+
+
+def test_the_provenance_says_the_turns_of_several_points_and_of_one(monkeypatch):
+    monkeypatch.setattr("kernels.build.nvrtc.Toolchain", lambda target: SimpleNamespace(version="C"))
+    device = SimpleNamespace(name="a GPU", driver="D", target="sm_90a")
+    where = bench.provenance(device, ROOFS, bench.table([]))
+    assert where.more["protocol"].endswith("; several points of one problem in 5 turns, one alone in 1")
 
 
 def test_points_of_one_problem_go_to_the_worker_together_and_alone_where_that_fails(monkeypatch):
