@@ -12,15 +12,23 @@ THEIRS = {"context_lens", "num_heads", "num_kv_heads", "-DGROUP", "ranges", "pre
 BUILD = 3  # how much more a case costs whose build no other case has needed
 
 
+MOST_BUILDS = 9  # where single values are asked for: what they leave out, the slow tests and a GPU run
+
+
 def pairwise(kernel, cases, twos=True):
-    """Some of the cases, in their order, that have between them: every value of every field and constant; and, unless
-    `twos` is false, every two of the compile-time values, flags and seq_len of a problem that stand together in any."""
+    """Some of the cases, in their order, that have between them: every value of every field and constant; and every two
+    of the compile-time values, flags and seq_len of a problem that stand together in any. If `twos` is false, single
+    values alone, those that most cases need first, in MOST_BUILDS builds."""
     builds = [tuple(Request(kernel, case.problem, tuple(case.settings)).defines.items()) for case in cases]
     needs = [_needs(kernel, case, build, twos) for case, build in zip(cases, builds)]
     left, chosen = set().union(*needs), set()
     while left:
         made = {builds[n] for n in chosen}
-        best = max(range(len(cases)), key=lambda n: len(needs[n] & left) / (1 if builds[n] in made else BUILD))
+        full = not twos and len(made) == MOST_BUILDS
+        able = [n for n in range(len(cases)) if not full or builds[n] in made]
+        best = max(able, key=lambda n: len(needs[n] & left) / (1 if builds[n] in made else BUILD))
+        if not needs[best] & left:
+            break
         chosen.add(best)
         left -= needs[best]
     return [cases[n] for n in sorted(chosen)]

@@ -25,9 +25,20 @@ def test_every_kernel_has_its_machine_code_and_keeps_its_widths(kernel, arch):
     )
     assert sum(line.source is not None for line in found.sass) > 0.9 * len(found.sass)
     assert sum(sum(counts.values()) for counts in found.mix.values()) == len(found.sass)
-    for mode in Mode if arch == "sm_90a" else [Mode.TIMED]:
-        checks = disassembly.check_widths(kernel, problem, (), mode, arch)
-        assert checks and all(check.ok for check in checks), (mode, [check for check in checks if not check.ok])
+    for mode in (Mode.TIMED, Mode.PROBED) if arch == "sm_90a" else [Mode.TIMED]:
+        keeps_its_widths(kernel, mode, arch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_the_builds_that_note_times_keep_their_widths(kernel):
+    for mode in (Mode.TIMELINE, Mode.MARKS):
+        keeps_its_widths(kernel, mode, "sm_90a")
+
+
+def keeps_its_widths(kernel, mode, arch):
+    checks = disassembly.check_widths(kernel, usual_problem(kernel), (), mode, arch)
+    assert checks and all(check.ok for check in checks), (mode, [check for check in checks if not check.ok])
 
 
 def test_neighbouring_accesses_through_one_helper_keep_their_own_lines():

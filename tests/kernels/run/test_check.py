@@ -55,7 +55,8 @@ def test_the_cases_of_the_cache_writers_cover_every_layout(kernel):
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_both_builds_agree_with_float64_on_the_cpu(kernel):
-    """Of attention's cases what `pairwise` keeps, of the others' every value once. A GPU runs them all (test_gpu)."""
+    """Of the fp32 and the first paged kernels' cases every two values, of the others' single ones (`pairwise`). A GPU
+    runs them all (test_gpu)."""
     possible, reasons = check.cases(kernel, cpu.device())
     assert not reasons or not possible  # the CPU runs all cases of a kernel, or none
     for case in pairwise(kernel, possible, twos=kernel.name in {**DENSE, **PAGED}):
