@@ -32,6 +32,7 @@ from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError, WarpglassError
 from kernels.families.paged.kv_cache import Layout
 from kernels.families.paged.scenarios import Scenario, copy_of, write_event, write_of
+from kernels.run.backends import recorded
 
 MOST_NAMED = 24  # slots that a sentence lists
 Shape = tuple[tuple[str, Any], ...]
@@ -192,6 +193,9 @@ def _reads(chosen: cache.Chosen) -> Reads:
 
 def _ranges(chosen: cache.Chosen) -> Ranges:
     state, place = chosen.state, (chosen.state["sequence"], chosen.state["head"])
+    spec = cache.BY_RANGES[state["view"]]
+    if chosen.backend == "recorded" and not recorded.of(spec):
+        raise ProblemError(f"Nothing is recorded of the present code of {spec.name}. Choose another backend.")
     other = next(kind for kind in cache.CACHE_DTYPES if kind != state["cache_dtype"])
     fits = state["block_size"] >= cache.EIGHT_BIT_PAGE
     beside = chosen.by_ranges(cache_dtype=other) if fits else None

@@ -4,11 +4,14 @@ cache in 8 bits."""
 import pytest
 
 from app import asking
+from app.choices import cache
 from app.choices.cache import BY_RANGES
+from app.choices.pages import BLOCK_TABLE
 from app.stories import STORIES
 from explainers import ranges
 from kernels.core.request import Scope
 from kernels.run import workers
+from kernels.run.backends import recorded
 
 STORY = STORIES["block_table"]
 
@@ -77,8 +80,16 @@ def test_recordings_of_ranges_are_as_allocated_in_as_many_ranges_as_pages_begin_
     asked = ask(backend="recorded", view="ranges", ranges="7", shuffle="1")
     assert {"ranges is 7; recorded is 4.", "shuffle is 1; recorded is 0."} <= set(asked.told)
     assert asked.link["dtype"] == "float16"
-    spec, problem = asked.what.request.kernel, asked.what.request.problem
-    assert problem in [case.problem for case in spec.problem_type.recorded_cases(spec)]
+    state = BLOCK_TABLE.read_link(asked.link)[0]
+    request = cache.chosen(BLOCK_TABLE, state, "recorded").by_ranges()
+    spec = request.kernel
+    assert request.problem in [case.problem for case in spec.problem_type.recorded_cases(spec)]
+
+
+def test_where_nothing_of_such_a_kernel_is_recorded_it_is_said_before_anything_is_made(monkeypatch):
+    monkeypatch.setattr(recorded, "of", lambda spec: [])
+    said = "Nothing is recorded of the present code of paged_v3. Choose another backend."
+    assert ask(backend="recorded", view="ranges").error == said
 
 
 def test_more_ranges_cut_a_sequence_into_more_pieces():
