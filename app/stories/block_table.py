@@ -22,13 +22,13 @@ from explainers import (
     stage,
     threads,
 )
-from explainers.glossary import count
 from explainers.stage import Block, Stage
 from explainers.tiling import listed
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine
 from kernels.catalog import of_problem
 from kernels.core.request import Request, Scope
+from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, WarpglassError
 from kernels.families.paged.kv_cache import Layout
 from kernels.families.paged.scenarios import Scenario, copy_of, write_event, write_of
@@ -177,18 +177,23 @@ def _ratios(state: State) -> list[int]:
 def _reads(chosen: cache.Chosen) -> Reads:
     requests: list[Request] = []
     absent: list[str] = []
+    ratios = _ratios(chosen.state)
     for spec in PAGE_READERS:
         refused: dict[str, list[int]] = {}
-        for heads in _ratios(chosen.state):
+        for heads in ratios:
             try:
                 requests.append(chosen.request(spec, everything=True, num_kv_heads=heads))
             except ProblemError as error:
                 refused.setdefault(error.brief, []).append(heads)
-        for why, there in refused.items():
-            alone = f" with {listed([str(n) for n in there])} KV head{'s' * (there != [1])}"
-            absent.append(f"{spec.name}{alone if there != _ratios(chosen.state) else ''} is not shown. {why}")
+        absent += [_not_shown(spec, there if there != ratios else [], why) for why, there in refused.items()]
     tables = tuple(s.table for s in chosen.cache.sequences)
     return Reads(tuple(requests), tuple(absent), *_sequences(chosen), tables)
+
+
+def _not_shown(spec: KernelSpec, kv_heads: list[int], why: str) -> str:
+    """That a kernel is not there with these numbers of KV heads, or with none where none is said."""
+    some = f" with {listed([str(n) for n in kv_heads])} KV head{'s' * (kv_heads != [1])}" if kv_heads else ""
+    return f"{spec.name}{some} is not shown. {why}"
 
 
 def _ranges(chosen: cache.Chosen) -> Ranges:
@@ -276,8 +281,7 @@ def _make_reads(asked: Reads) -> Stage:
         try:
             runs.append(running.run(request))
         except WarpglassError as error:
-            heads = count(request.problem.num_kv_heads, "KV head")
-            absent.append(f"{request.kernel.name} with {heads} is not shown. {error.brief}")
+            absent.append(_not_shown(request.kernel, [request.problem.num_kv_heads], error.brief))
     if not runs:
         raise ProblemError(" ".join(dict.fromkeys(absent)))
     found = [page_reads.count_reads(run, asked.names) for run in runs]
@@ -349,10 +353,9 @@ def writes_tab(asked: Cache) -> list[Block]:
     found: list[Block] = [stage.heading(f"{event} stores:")]
     shape = dict(asked.shape)
     if change.copied and asked.cache_dtype:
-        said = (
-            f"Page {change.copied[0]} is copied to page {change.copied[1]}. The kernel that copies pages takes 16 and "
-        )
-        found.append(stage.text(said + "32 bits, so in 8 bits that copy is not run."))
+        pages = "Page {} is copied to page {}.".format(*change.copied)
+        why = "The kernel that copies pages takes 16 and 32 bits, so in 8 bits that copy is not run."
+        found.append(stage.text(f"{pages} {why}"))
     elif change.copied and (copied := copy_of(after, change, **shape)):
         request = _of(copied, Scope(), asked)
         run, table = running.run(request), running.traffic(request).table

@@ -304,11 +304,6 @@ class PagedProblem(ProblemBase):
         """Per sequence, the number of each of its tokens."""
         return np.split(self._slots_and_tokens[1], np.cumsum(self.context_lens)[:-1])
 
-    def token_rows(self, stream: int, heads: int) -> np.ndarray:
-        """What `stream` draws for every token number up to the largest: [tokens, heads, head_dim] float32."""
-        count = int(self._slots_and_tokens[1].max()) + 1
-        return random_rows(self.seed, stream, count, (heads, self.head_dim), "float32")
-
     def inputs(self) -> dict[str, np.ndarray]:
         """q [num_seqs, num_heads, head_dim]; k_cache and v_cache (kv_cache.Layout), NaN where no token is;
         block_tables [num_seqs, max_blocks_per_seq] int32, -1 where a row is shorter; context_lens [num_seqs] int32;
@@ -321,18 +316,21 @@ class PagedProblem(ProblemBase):
             for stream in (K_STREAM, V_STREAM)
         )
         self.layout.write(k_cache, v_cache, slots, key, value)
-        tables = np.full((self.num_seqs, self.max_blocks_per_seq), -1, np.int32)
-        for row, pages in zip(tables, self.block_tables):
-            row[: len(pages)] = pages
-        lens = np.array(self.context_lens, np.int32)
-        caches = {"k_cache": k_cache, "v_cache": v_cache}
         return {
             "q": self.queries(),
-            **caches,
-            "block_tables": tables,
-            "context_lens": lens,
+            "k_cache": k_cache,
+            "v_cache": v_cache,
+            "block_tables": self.tables(),
+            "context_lens": np.array(self.context_lens, np.int32),
             "alibi_slopes": self.slopes,
         }
+
+    def tables(self) -> np.ndarray:
+        """block_tables as kernels are given them, [num_seqs, max_blocks_per_seq] int32; -1 past a sequence's pages."""
+        made = np.full((self.num_seqs, self.max_blocks_per_seq), -1, np.int32)
+        for row, pages in zip(made, self.block_tables):
+            row[: len(pages)] = pages
+        return made
 
     def queries(self) -> np.ndarray:
         """q [num_seqs, num_heads, head_dim], in the problem's type."""

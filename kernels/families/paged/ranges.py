@@ -191,15 +191,12 @@ class RangesProblem(PagedProblem):
         nan = np.array(np.nan, element_type(self.stored).numpy)
         k_cache, v_cache = (np.full(shape, nan) for shape in (self.layout.k_shape, self.layout.v_shape))
         self.layout.write(k_cache, v_cache, slots, *self._stored_rows())
-        tables = np.full((self.num_seqs, self.max_blocks_per_seq), -1, np.int32)
-        for row, pages in zip(tables, self.block_tables):
-            row[: len(pages)] = pages
         k_scale, v_scale = self.scales
         return {
             "q": self.queries(),
             "k_cache": k_cache,
             "v_cache": v_cache,
-            "block_tables": tables,
+            "block_tables": self.tables(),
             "context_lens": np.array(self.context_lens, np.int32),
             "alibi_slopes": self.slopes,
             "k_scale": k_scale,
