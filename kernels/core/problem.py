@@ -7,6 +7,7 @@ share; a family's problem inherits it and says the rest. Fields are declared wit
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -92,6 +93,13 @@ class Problem(Protocol):
     def presets(cls) -> Mapping[str, Mapping[str, Any]]: ...
 
     def with_fields(self, **changes: Any) -> "Problem": ...
+
+
+@lru_cache(maxsize=1)
+def inputs_of(problem: Any) -> dict[str, np.ndarray]:
+    """A problem's inputs, kept for what follows from them: of a long context they take a minute. Nobody writes into
+    them."""
+    return problem.inputs()
 
 
 class ProblemBase:

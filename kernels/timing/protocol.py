@@ -26,6 +26,7 @@ import numpy as np
 from kernels import build, catalog
 from kernels.build import Mode
 from kernels.core.launch import Plan
+from kernels.core.problem import inputs_of
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role
@@ -186,7 +187,7 @@ def _ready(point: Point) -> Ready | Timing:
     cupy.get_default_memory_pool().free_all_blocks()
     request = _request(point)
     _check_size(point, request)
-    inputs = _inputs(point.problem)
+    inputs = inputs_of(point.problem)
     prepared = Kernel(request, inputs) if request else peers.peer(point.name, point.problem, inputs)
     error = worst(_judged(point.problem, prepared.first_run()))
     code_hash = request.kernel.code_hash if request else ""
@@ -304,11 +305,6 @@ def plan_bytes(plan: Plan, touched: Mapping[str, int]) -> int:
     launch needs another number than the tensor's own, such as those of the tokens in a paged cache."""
     nbytes = {tensor.name: tensor.nbytes for tensor in plan.tensors} | dict(touched)
     return sum(nbytes[name] for launch in plan.launches for name in launch.tensors)
-
-
-@lru_cache(maxsize=1)
-def _inputs(problem: Any) -> dict[str, np.ndarray]:
-    return problem.inputs()
 
 
 @lru_cache(maxsize=1)

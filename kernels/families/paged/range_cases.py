@@ -15,12 +15,17 @@ HEADS = ((4, 2), (4, 4), (8, 1), (3, 1), (14, 2), (16, 1), (32, 8), (5, 1))  # q
 SCALES = (1.0, 0.1, 5.0, 30.0)
 CAPS, WINDOWS = (0.0, 20.0, 0.0, 50.0), (0, 0, 1, 40, 300)
 FP8 = "float8_e4m3"
+RAGGED = (1, 17, 5000, 16384) * 16  # sequences that differ as much as they can
 
 SWEEPS: list[tuple[list[tuple[str, list]], dict[str, Any]]] = [
     ([("seq_len", [1024, 4096, 8192, 16384])], {"batch": 8}),
     ([("batch", [1, 8, 64])], {}),
     ([("batch", [1, 8, 64])], {"cache_dtype": FP8}),
     ([("block_size", [8, 16, 32, 64])], {"batch": 64}),
+    ([("seq_len", [16, 4096, 16384])], {"batch": 1}),
+    ([("head_dim", [64, 128])], {"batch": 64}),
+    ([("num_kv_heads", [8, 32])], {"batch": 64}),
+    ([("context_lens", [RAGGED])], {}),
 ]
 
 

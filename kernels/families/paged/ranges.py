@@ -4,8 +4,9 @@ output."""
 
 import math
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
-from kernels.core.problem import Case, Work
+from kernels.core.problem import Case, Work, inputs_of
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.paged.call import CacheCall
@@ -27,13 +28,8 @@ FP8_MAX = 448.0
 MULTIPROCESSORS = 132  # of an H100 SXM or H200
 SHORTEST = 128  # tokens: a range is not cut shorter where the ranges are chosen here
 MUCH = 300 * 10**6  # bytes of K and V in one call from which they no longer leave the L2 first from the start
+PAGES_AT_ONCE = 256  # of a cache, where all of it is looked at
 UNCHANGED = 128 * 2**20  # bytes that they then leave the L2's order as it is
-
-
-@lru_cache(maxsize=1)
-def _inputs(problem: "RangesProblem") -> dict[str, np.ndarray]:
-    """A problem's inputs, kept for what follows from them. Nobody writes into them."""
-    return problem.inputs()
 
 
 @dataclass(frozen=True)
@@ -167,15 +163,14 @@ class RangesProblem(PagedProblem):
         k, v = (rows_at(self.seed, stream, ids, shape, "float32") for stream in (K_STREAM, V_STREAM))
         return k, v
 
-    def _stored_rows(self) -> Iterator[np.ndarray]:
-        """The same in the cache's type, over their scales: K, then V."""
+    def _stored_rows(self, stream: int, scale: np.ndarray) -> np.ndarray:
+        """The same of K or V in the cache's type, over their scale."""
         shape, ids = (self.num_kv_heads, self.head_dim), self._slots_and_tokens[1]
-        for stream, scale in zip((K_STREAM, V_STREAM), self.scales):
-            rows = rows_at(self.seed, stream, ids, shape, "float32" if self.cache_dtype else self.stored)
-            if self.cache_dtype:
-                rows /= scale[:, None]
-                rows = np.clip(rows, -FP8_MAX, FP8_MAX, out=rows).astype(element_type(self.stored).numpy)
-            yield rows
+        if not self.cache_dtype:
+            return rows_at(self.seed, stream, ids, shape, self.stored)
+        rows = rows_at(self.seed, stream, ids, shape, "float32")
+        rows /= scale[:, None]
+        return np.clip(rows, -FP8_MAX, FP8_MAX, out=rows).astype(element_type(self.stored).numpy)
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
@@ -190,10 +185,13 @@ class RangesProblem(PagedProblem):
         slots, _ = self._slots_and_tokens
         nan = np.array(np.nan, element_type(self.stored).numpy)
         k_cache, v_cache = (np.full(shape, nan) for shape in (self.layout.k_shape, self.layout.v_shape))
-        self.layout.write(k_cache, v_cache, slots, *self._stored_rows())
         k_scale, v_scale = self.scales
+        with ThreadPoolExecutor() as pool:  # NumPy draws without holding the interpreter
+            q = pool.submit(self.queries)
+            k, v = pool.map(self._stored_rows, (K_STREAM, V_STREAM), (k_scale, v_scale))
+        self.layout.write(k_cache, v_cache, slots, k, v)
         return {
-            "q": self.queries(),
+            "q": q.result(),
             "k_cache": k_cache,
             "v_cache": v_cache,
             "block_tables": self.tables(),
@@ -250,7 +248,7 @@ class RangesProblem(PagedProblem):
         """q, K and V as seen() has them, as torch tensors on a device, where the pages are gathered."""
         import torch
 
-        arrays = _inputs(self)
+        arrays = inputs_of(self)
         q, *caches = (reference.on_device(arrays[name], device) for name in ("q", "k_cache", "v_cache"))
         bits = [cache.view(torch.uint8) if self.cache_dtype else cache for cache in caches]  # torch gathers no fp8
         scales = [torch.from_numpy(scale).to(device)[:, None] for scale in self.scales]
@@ -312,15 +310,17 @@ class RangesProblem(PagedProblem):
     def largest_terms(self) -> dict[str, float]:
         """Of o, the largest |V|; of lse, the largest score there can be, |Q| |K| and ALiBi's, and the logarithm of how
         many are added."""
-        arrays = _inputs(self)
-        k, v = (
-            np.abs(arrays[name].astype(np.float32)) * scale.max()
-            for name, scale in zip(("k_cache", "v_cache"), self.scales)
-        )
-        longest = max(self.context_lens)
+        arrays = inputs_of(self)
         q = float(np.sqrt((arrays["q"].astype(np.float32) ** 2).sum(-1)).max())
-        score = self.scale * q * math.sqrt(float(np.nansum(k**2, axis=(2, 4)).max()))
-        return {"o": float(np.nanmax(v)), "lse": score + float(self.slopes.max()) * longest + math.log(longest)}
+        k = v = 0.0
+        for page in range(0, self.num_blocks, PAGES_AT_ONCE):
+            pages = slice(page, page + PAGES_AT_ONCE)
+            keys, values = (np.nan_to_num(arrays[c][pages].astype(np.float32)) for c in ("k_cache", "v_cache"))
+            k = max(k, float((keys**2).sum(axis=(2, 4)).max()))
+            v = max(v, float(np.abs(values).max()))
+        k, v = math.sqrt(k) * float(self.scales[0].max()), v * float(self.scales[1].max())
+        longest = max(self.context_lens)
+        return {"o": v, "lse": self.scale * q * k + float(self.slopes.max()) * longest + math.log(longest)}
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
         """As PagedProblem's. PeerUnavailable for what torch's attention does not have."""
