@@ -16,7 +16,7 @@ from kernels.build import Build, Mode
 from kernels.core.dtypes import element_type
 from kernels.core.launch import Plan
 from kernels.core.request import Request, Scope
-from kernels.core.tensors import Initial, Role
+from kernels.core.tensors import Initial, Role, Tensor
 from kernels.core.tolerance import OutputError, max_abs_error, output_errors
 from kernels.errors import ProblemError, TooLargeError
 from kernels.run import backends
@@ -165,7 +165,7 @@ def traffic(request: Request) -> Traffic:
 
 def count_bytes(raw_records: Sequence[RawRecords], request: Request) -> pd.DataFrame:
     """Accesses and bytes by tensor, space and kind (the event, such as load), from raw records: a table without a row
-    per access. Of a box by TMA what lies in the tensor counts."""
+    per access. Of a box by TMA what lies in the tensor counts; a bulk copy without a tensor map is all in it."""
     rows, sites = [], sites_of(request)
     for raw in raw_records:
         kept = np.arange(raw.records.shape[1]) < np.minimum(raw.counts, raw.records.shape[1])[:, None]
@@ -175,17 +175,18 @@ def count_bytes(raw_records: Sequence[RawRecords], request: Request) -> pd.DataF
             if count and site.space:
                 size = int(count) * site.bytes
                 if site.event == "tma":
-                    size = _in_tensor(request, str(site.tensor), raw.records["payload"][kept][place == number])
+                    tensor = request.plan.tensor(request.kernel.tensor_of_symbol[str(site.tensor)])
+                    if request.plan.has_map(tensor):
+                        size = _in_tensor(request.plan, tensor, raw.records["payload"][kept][place == number])
                 rows.append((site.tensor, site.space, site.event, int(count), size))
     table = pd.DataFrame(rows, columns=["tensor", "space", "kind", "accesses", "bytes"])
     return table.groupby(["tensor", "space", "kind"], as_index=False).sum()
 
 
-def _in_tensor(request: Request, symbol: str, offsets: np.ndarray) -> int:
+def _in_tensor(plan: Plan, tensor: Tensor, offsets: np.ndarray) -> int:
     """The bytes of boxes that lie in the tensor, whose first elements are at these byte offsets."""
-    tensor = request.plan.tensor(request.kernel.tensor_of_symbol[symbol])
     begin = np.unravel_index(offsets.astype(np.int64) // tensor.itemsize, tensor.shape)
-    sides = [np.minimum(n, size - at) for at, n, size in zip(begin, request.plan.box_of(tensor), tensor.shape)]
+    sides = [np.minimum(n, size - at) for at, n, size in zip(begin, plan.box_of(tensor), tensor.shape)]
     return int(np.prod(sides, axis=0).sum()) * tensor.itemsize
 
 

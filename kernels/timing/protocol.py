@@ -5,8 +5,8 @@
 2. Turns: what is compared on a problem runs one after the other, again and again, since a chip that is limited by power
    is slower after a neighbour that heats it. A point alone has one turn, several have TURNS. Where a run fails,
    each of them is measured anew, alone.
-3. Warm-up: in each turn the same runs for WARM_UP seconds, so that clocks are up and nothing is loaded for the first
-   time.
+3. Warm-up: in each turn the same runs for WARM_UP seconds, the time that Python takes to enqueue them included, so that
+   clocks are up and nothing is loaded for the first time.
 4. Samples: device events around each run. All are enqueued while the GPU is kept waiting, so that no launch waits for
    Python. With a cold L2 the runs take turns with copies of inputs and outputs that together exceed twice the L2, or
    where these are too small, other memory is read before each run; with a warm one they use the same arrays again.
@@ -16,6 +16,7 @@ and after.
 """
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -214,7 +215,7 @@ def _sampled(ready: Sequence[Ready], turns: int) -> list[Timing]:
     for _ in range(turns):
         for one, mine, state in zip(ready, times, states):
             runs = max(LEAST_RUNS, min(MOST_RUNS, math.ceil(1e6 * SAMPLING / one.once_us)))
-            clock.time_runs(one.enqueuers, max(2, min(1000, math.ceil(1e6 * WARM_UP / one.once_us))))
+            _warm_up(one)
             state.append(clock.state())
             mine += clock.time_runs(one.enqueuers, -(-runs // turns), one.before)
             state.append(clock.state())
@@ -225,6 +226,13 @@ def _sampled(ready: Sequence[Ready], turns: int) -> list[Timing]:
         known = replace(one.known, clock=speeds, temperature=temperatures, power=powers)
         found.append(replace(known, runs=len(mine), median_us=median, p10_us=low, p90_us=high))
     return found
+
+
+def _warm_up(one: Ready) -> None:
+    """Runs it for WARM_UP seconds."""
+    end, runs = time.perf_counter() + WARM_UP, max(2, min(clock.QUEUED, math.ceil(1e6 * WARM_UP / one.once_us)))
+    while time.perf_counter() < end:
+        clock.time_runs(one.enqueuers, runs)
 
 
 def missed(name: str, error: OutputError) -> str:
