@@ -1,7 +1,9 @@
 """Builds in parallel what a session on a GPU needs, so that its time goes into runs: 200 builds take 16 processors
 a minute, one after the other ten.
 
-    seq 0 15 | PYTHONPATH=. xargs -P 16 -I{} python tests/prebuild.py record {}/16      record, pipelines, duels, bench or check
+    seq 0 15 | PYTHONPATH=. xargs -P 16 -I{} python tests/prebuild.py record {}/16
+
+For record: what is asked of record, pipelines, duels, bench or check.
 """
 
 import sys
