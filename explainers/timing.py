@@ -18,14 +18,15 @@ from explainers import palette
 from explainers.glossary import count
 from kernels.build.occupancy import block_constants
 from kernels.catalog import KERNELS
+from kernels.timing import rows as bench_rows
 from kernels.timing.compare import RATIO, exponents, labelled, roofs_said, speedups
-from kernels.timing.peers import PEERS
+from kernels.timing.peers import NAMES, PAGED, PEERS
 from kernels.timing.protocol import ROUNDING_TIMES
-from kernels.timing.rows import SIZES
 from kernels.timing.tables import Provenance
 
-SWEPT = ("seq_len", "batch", "num_heads")  # what is found as a sweep over a size
-NAMES = {"flash_attn_4": "FlashAttention 4", "flashinfer": "FlashInfer"}  # of peers, as they are read
+SWEPT = ("seq_len", "batch", "num_heads", "block_size")  # what is found as a sweep over a size
+SIZES = (*bench_rows.SIZES, "block_size")  # of a paged cache alone
+READ = {"flash_attn_4": "FlashAttention 4", "flashinfer": "FlashInfer", **PAGED}  # of peers, as they are read
 ITSELF = "itself"  # a baseline of sweeps over a constant: the same kernel at the constant's first value
 _FOLLOWS = {"num_heads": ["num_kv_heads"]}  # what changes along with a swept size
 # What is swept, and what stays: name -> value, of the sizes, of "title", "l2", and of the constants that size a block
@@ -34,13 +35,14 @@ Point = dict[str, Any]  # a row of a table of times
 
 
 def prepared(table: pd.DataFrame, where: Provenance, source: str) -> pd.DataFrame:
-    """A bench table with its device, date and source, as the charts take it."""
-    return table.assign(device=where.device, date=where.date, source=source)
+    """A bench table with its device, date and source, and the pages' block_size, as the charts take it."""
+    pages = table.problem.astype("object").fillna("").astype(str).str.extract(r'"block_size": (\d+)')[0].astype(float)
+    return table.assign(device=where.device, date=where.date, source=source, block_size=pages)
 
 
 def shown_name(label: str) -> str:
     """A label as it is read: torch's implementations by what they are, not by torch's function; libraries by name."""
-    return NAMES.get(label) or re.sub(r"^sdpa_", "torch ", label)
+    return READ.get(label) or re.sub(r"^sdpa_", "torch ", label)
 
 
 # ---- sweeps ----
@@ -130,15 +132,19 @@ def constant_of(table: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _key(field: str, fixed: Mapping[str, Any]) -> str:
-    said = [f"{name}={_plain(value)}" for name, value in fixed.items() if name not in ("title", "l2")]
+    said = [
+        f"{name}={_plain(value)}" for name, value in fixed.items() if name not in ("title", "l2") and value is not None
+    ]
     cache = "" if fixed["l2"] == "cold" else f" {fixed['l2']} L2"
     return f"{field} {' '.join(said)} {fixed['title']}{cache}"
 
 
 def find_sweep(found: Mapping[str, Sweep], asked: str) -> str | None:
-    """The key of `sweeps` that a link asks for; a link of a former version says heads and kv_heads, and no title."""
+    """The key of `sweeps` that a link asks for; a link of a former version says heads and kv_heads, and no title
+    or block_size."""
     now = re.sub(r"(^| )(kv_)?heads", r"\1num_\2heads", asked)
-    return next((key for key in found if key == asked or key.startswith(f"{now} ")), None)
+    former = ((key, f"{re.sub(r' block_size=[0-9]+', '', key)} ") for key in found)
+    return asked if asked in found else next((key for key, said in former if said.startswith(f"{now} ")), None)
 
 
 def _fixed(table: pd.DataFrame, fixed: Mapping[str, Any]) -> pd.Series:
@@ -164,7 +170,8 @@ def titles(table: pd.DataFrame, found: Mapping[str, Sweep]) -> dict[str, str]:
 def _title(values: list[float], field: str, fixed: Mapping[str, Any]) -> str:
     low, high = values[0], values[-1]
     same = fixed.get("num_kv_heads") == fixed.get("num_heads")
-    stays = [n for n in fixed if n not in ("title", "l2", "causal", "dtype") and not (n == "num_kv_heads" and same)]
+    told = ("title", "l2", "causal", "dtype", *(["num_kv_heads"] if same else []))
+    stays = [name for name, value in fixed.items() if name not in told and value is not None]
     said = ", ".join(f"{name} {_plain(fixed[name])}" for name in stays)
     mask = ", causal" if fixed["causal"] else ""
     if field == "num_heads":
@@ -178,7 +185,7 @@ def slice_of(table: pd.DataFrame, field: str, fixed: Mapping[str, Any]) -> pd.Da
     """The rows of one sweep with their labels, sorted by the field, which is a column; those without a time too."""
     part = table[_fixed(table, fixed) & table.seq_len.notna()]
     if field in SWEPT:
-        part = labelled(_of_lines(part, field))
+        part = labelled(_of_lines(_of_one_layout(part, field), field))
     else:
         part = part.assign(**{field: constant_of(part, field)})
         part = part[part[field].notna()]
@@ -188,6 +195,15 @@ def slice_of(table: pd.DataFrame, field: str, fixed: Mapping[str, Any]) -> pd.Da
     return part.sort_values([field, "name"], kind="stable").reset_index(drop=True)
 
 
+def _of_one_layout(part: pd.DataFrame, field: str) -> pd.DataFrame:
+    """Without the slower of FlashInfer's two layouts of a cache, by what each of its ways takes at the largest size."""
+    last = part[part["name"].isin(PAGED) & (part[field] == part[field].max())]
+    times = dict(zip(last["name"], last.median_us.where(last.status == "ok", np.inf)))
+    pairs = [(name, name.replace("_nhd_", "_hnd_")) for name in PAGED if "_nhd_" in name]
+    slower = [nhd if times.get(hnd, np.inf) <= times.get(nhd, np.inf) else hnd for nhd, hnd in pairs]
+    return part[~part["name"].isin(slower)]
+
+
 def sizes(part: pd.DataFrame, field: str) -> list[float]:
     """What the field was set to, in order; at some of them there may be no time."""
     return sorted(float(v) for v in part[field].dropna().unique())
@@ -195,7 +211,7 @@ def sizes(part: pd.DataFrame, field: str) -> list[float]:
 
 def labels(part: pd.DataFrame) -> list[str]:
     """The labels that have a time: the catalogue's kernels in their order, other kernels, then the peers in theirs."""
-    place = {name: number for number, name in enumerate(KERNELS)} | {name: 10**6 + n for n, name in enumerate(PEERS)}
+    place = {name: number for number, name in enumerate(KERNELS)} | {name: 10**6 + n for n, name in enumerate(NAMES)}
     timed = part[part.status == "ok"].drop_duplicates("label")
     order = {label: place.get(name, 10**5) for label, name in zip(timed.label, timed["name"])}
     return sorted(order, key=lambda label: (order[label], label))
@@ -310,7 +326,7 @@ def why(row: Any) -> str:
             return "built broken on purpose"
         near = pd.notna(row.allowed_error) and row.max_abs_error <= ROUNDING_TIMES * row.allowed_error
         return "rounding above our limit" if near else "a wrong result"
-    told = {"unavailable": "torch cannot compute it", "skipped": "not run", "failed": "the run failed"}
+    told = {"unavailable": "it cannot compute this", "skipped": "not run", "failed": "the run failed"}
     return told.get(row.status, str(row.status))
 
 

@@ -11,6 +11,7 @@ from explainers import stage, timing, timing_charts
 from explainers.glossary import count, figure
 from explainers.stage import Block
 from kernels.timing.compare import roofs_said
+from kernels.timing.peers import PAGED
 from kernels.timing.tables import Provenance
 
 
@@ -195,6 +196,8 @@ def figures(shown: Shown) -> list[Block]:
     said = [timing.sentence(rows, field, shown.baseline), timing.exponent_sentence(own, field)]
     said += timing.crossing_sentences(timing.crossings(rows, field), field)
     caption = f"{count(len(rows), 'point')}: median, 10th and 90th percentile of the runs, beside {shown.name}."
+    if own["name"].isin(PAGED).any():
+        caption += " Of FlashInfer's two layouts of a cache, the one that is faster at the largest size."
     return [
         *(stage.text(one) for one in said if one),
         stage.table(timing.figures_table(rows, field, shown.name), caption),

@@ -21,10 +21,10 @@ LAYOUTS = ("nhd", "hnd")
 DECODE = {
     "cuda_cores": "CUDA cores",
     "tensor_cores": "tensor cores",
-    "fa3": "tensor cores, FA3 template",
-    "xqa": "XQA kernel",
+    "fa3": "FA3",
+    "xqa": "XQA",
 }
-CASCADE = {"cascade_fa2": "cascade, FA2 template", "cascade_fa3": "cascade, FA3 template"}
+CASCADE = {"cascade_fa2": "cascade FA2", "cascade_fa3": "cascade FA3"}
 PAGED = {
     f"flashinfer_{layout}_{way}": f"FlashInfer {layout.upper()}, {words}"
     for way, words in {**DECODE, **CASCADE}.items()

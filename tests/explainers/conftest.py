@@ -2,6 +2,7 @@
 
 import pytest
 
+from explainers import timing
 from kernels.catalog import KERNELS, load_kernel, of_family, of_problem
 from kernels.core.tolerance import OutputError
 from kernels.timing import rows, sweeps, tables
@@ -75,7 +76,7 @@ def bench_table():
     ]
     table = rows.table(rows.row(_timing(point), ROOFS) for point in dict.fromkeys(asked))
     where = tables.Provenance("A GPU of a formula", "580", "2026-11-22", "NVRTC 13.0", "2.11.0", roofs=ROOFS)
-    return table.assign(device=where.device, date=where.date, source="recorded"), where
+    return timing.prepared(table, where, "recorded"), where
 
 
 def _timing(point):

@@ -133,7 +133,7 @@ def test_memory_grows_with_the_square_for_naive_and_with_the_length_for_flash(sh
 def test_what_has_no_time_is_listed_with_its_places_and_reason(shown):
     _, _, part, _ = shown
     listed = timing.without_time(part).set_index("name")
-    assert listed.loc["torch flash"].status == "torch cannot compute it" and "Half" in listed.loc["torch flash"].reason
+    assert listed.loc["torch flash"].status == "it cannot compute this" and "Half" in listed.loc["torch flash"].reason
     assert sum(len(re.findall(r"\d+", places)) for places in listed.places) == (part.status != "ok").sum()
 
 
@@ -204,6 +204,33 @@ def test_whatever_is_recorded_can_be_shown():
             for kind in ("latency", "roofline"):
                 chart = timing_charts.chart(kind, compared, field, baseline, {device: where.roofs}, part)
                 assert chart.to_dict()["layer"]
+
+
+def test_pages_of_other_sizes_are_other_sweeps_and_a_sweep_of_their_own(bench_table):
+    """A line of paged_v3 held pages of 8, 16, 32 and 64 slots at one batch."""
+    table = bench_table[0]
+    paged = table[table.block_size.notna()]
+    both = pd.concat([table, paged.assign(block_size=32.0, median_us=1.5 * paged.median_us)], ignore_index=True)
+    found = timing.sweeps(both)
+    sizes = {fixed["block_size"] for field, fixed in found.values() if field == "batch" and "paged" in fixed["title"]}
+    assert sizes == {16.0, 32.0} and "block_size" in [field for field, _ in found.values()]
+    for field, fixed in found.values():
+        assert not timing.slice_of(both, field, fixed).duplicated([field, "label"]).any()
+    former = next(key for key, (_, fixed) in found.items() if fixed.get("block_size") == 16.0)
+    assert timing.find_sweep(found, former.replace(" block_size=16", "")) == former
+
+
+def test_of_flashinfers_two_layouts_the_one_that_is_faster_at_the_end_is_drawn(bench_table):
+    table = bench_table[0]
+    one = table[(table.status == "ok") & (table["name"] == "paged_v1")]
+    times = {"flashinfer_nhd_xqa": 0.5, "flashinfer_hnd_xqa": 0.6, "flashinfer_hnd_fa3": 0.7}
+    made = [one.assign(name=name, kind="peer", median_us=share * one.median_us) for name, share in times.items()]
+    made.append(one.assign(name="flashinfer_nhd_fa3", kind="peer", status="unavailable", median_us=np.nan))
+    both = pd.concat([table, *made], ignore_index=True)
+    field, fixed = next(sweep for sweep in timing.sweeps(both).values() if "paged" in sweep[1]["title"])
+    names = timing.labels(timing.slice_of(both, field, fixed))
+    assert names[-2:] == ["flashinfer_hnd_fa3", "flashinfer_nhd_xqa"]
+    assert [timing.shown_name(name) for name in names[-2:]] == ["FlashInfer HND, FA3", "FlashInfer NHD, XQA"]
 
 
 def test_an_l2_that_holds_the_inputs_is_a_sweep_of_its_own(bench_table):
@@ -328,7 +355,7 @@ def test_a_size_without_a_time_is_a_gap_and_its_reason_is_in_words(with_gap):
         ("wrong", "", 6e-7, "rounding above our limit"),
         ("wrong", "", 0.5, "a wrong result"),
         ("wrong", "It is built broken on purpose (no rescaling).", 0.5, "built broken on purpose"),
-        ("unavailable", "torch says so", None, "torch cannot compute it"),
+        ("unavailable", "torch says so", None, "it cannot compute this"),
         ("skipped", "too long", None, "not run"),
     ],
 )
