@@ -67,8 +67,8 @@ def _made_of_products() -> str:
 
 NOTES = {
     "latency": "Device time of one run, median of the runs; the thick rule goes from p10 to p90. Dashed: torch and "
-    "other libraries. A ring: two lines cross. After a name: by how much its time grows when the size doubles, over the "
-    "largest sizes.",
+    "other libraries. A ring: two lines cross. After a name: by how much its time grows when the size doubles, over "
+    "the largest sizes.",
     "speedup": "The baseline's median over the kernel's, or the reverse where it is slower; the spread goes "
     "from its p10 over the kernel's p90 to its p90 over the kernel's p10.",
     "tflops": "4 FLOP per score and dim, whatever the kernel does, over the median.",
