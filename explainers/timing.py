@@ -18,14 +18,16 @@ from explainers import palette
 from explainers.glossary import count
 from kernels.build.occupancy import block_constants
 from kernels.catalog import KERNELS
+from kernels.timing import flashinfer_calls
 from kernels.timing import rows as bench_rows
 from kernels.timing.compare import RATIO, exponents, labelled, roofs_said, speedups
-from kernels.timing.peers import NAMES, PAGED, PEERS
+from kernels.timing.peers import NAMES, PAGED, PEERS, SDPA
 from kernels.timing.protocol import ROUNDING_TIMES
 from kernels.timing.tables import Provenance
 
 SWEPT = ("seq_len", "batch", "num_heads", "block_size")  # what is found as a sweep over a size
 SIZES = (*bench_rows.SIZES, "block_size")  # of a paged cache alone
+GROWING = SWEPT[:3]  # of these a larger one is a larger problem
 READ = {"flash_attn_4": "FlashAttention 4", "flashinfer": "FlashInfer", **PAGED}  # of peers, as they are read
 ITSELF = "itself"  # a baseline of sweeps over a constant: the same kernel at the constant's first value
 _FOLLOWS = {"num_heads": ["num_kv_heads"]}  # what changes along with a swept size
@@ -196,12 +198,19 @@ def slice_of(table: pd.DataFrame, field: str, fixed: Mapping[str, Any]) -> pd.Da
 
 
 def _of_one_layout(part: pd.DataFrame, field: str) -> pd.DataFrame:
-    """Without the slower of FlashInfer's two layouts of a cache, by what each of its ways takes at the largest size."""
-    last = part[part["name"].isin(PAGED) & (part[field] == part[field].max())]
-    times = dict(zip(last["name"], last.median_us.where(last.status == "ok", np.inf)))
-    pairs = [(name, name.replace("_nhd_", "_hnd_")) for name in PAGED if "_nhd_" in name]
-    slower = [nhd if times.get(hnd, np.inf) <= times.get(nhd, np.inf) else hnd for nhd, hnd in pairs]
-    return part[~part["name"].isin(slower)]
+    """Without the slower of FlashInfer's two layouts of a cache, on each GPU by what each of its ways takes at the
+    largest size at which both have a time, or without the one that has fewer. Each is judged beside the other alone."""
+    slower = []
+    for _, own in part[part["name"].isin(PAGED)].groupby(["device", "source"], sort=False):
+        times = own.assign(median_us=own.median_us.where(own.status == "ok")).pivot_table(
+            index=field, columns="name", values="median_us", dropna=False
+        )
+        for one in (name for name in times if "_nhd_" in name and name.replace("_nhd_", "_hnd_") in times):
+            pair = times[[one, one.replace("_nhd_", "_hnd_")]]
+            both = pair.dropna()
+            dropped = both.iloc[-1].idxmax() if len(both) else pair.count().idxmin()
+            slower += own.index[own["name"] == dropped].tolist()
+    return part.drop(index=slower)
 
 
 def sizes(part: pd.DataFrame, field: str) -> list[float]:
@@ -254,6 +263,10 @@ def colours(names: Iterable[str]) -> dict[str, str]:
 
 
 def _own_colour(name: str) -> str:
+    if name in PAGED:  # where they stand, the peers after torch's SDPA do not
+        ways = list(dict.fromkeys(flashinfer_calls.ways(one)[1] for one in PAGED))
+        after = palette.PEERS[len(SDPA) :]
+        return after[ways.index(flashinfer_calls.ways(name)[1]) % len(after)]
     if name in PEERS:
         return palette.PEERS[PEERS.index(name)]
     return palette.kernel_colour(name)
@@ -326,7 +339,7 @@ def why(row: Any) -> str:
             return "built broken on purpose"
         near = pd.notna(row.allowed_error) and row.max_abs_error <= ROUNDING_TIMES * row.allowed_error
         return "rounding above our limit" if near else "a wrong result"
-    told = {"unavailable": "it cannot compute this", "skipped": "not run", "failed": "the run failed"}
+    told = {"unavailable": "not available there", "skipped": "not run", "failed": "the run failed"}
     return told.get(row.status, str(row.status))
 
 
@@ -354,7 +367,7 @@ def sentence(rows: pd.DataFrame, field: str, baseline: str) -> str:
 
 def exponent_sentence(part: pd.DataFrame, field: str) -> str:
     """How each label's time grows with the field, where there are enough sizes."""
-    found = exponents(part, field) if field in SWEPT else {}
+    found = exponents(part, field) if field in GROWING else {}
     if not found:
         return ""
     said = ", ".join(
@@ -367,7 +380,7 @@ def exponent_sentence(part: pd.DataFrame, field: str) -> str:
 
 def growth(rows: pd.DataFrame, field: str, column: str) -> dict[str, float]:
     """label -> by how much the column grows when the field doubles, over the largest half of at least four sizes."""
-    if field not in SWEPT:
+    if field not in GROWING:
         return {}
     timed = rows[rows[column].notna()].assign(median_us=lambda r: r[column])
     return {label: 2.0**slope for label, (slope, _) in exponents(timed, field).items()}

@@ -197,7 +197,7 @@ def figures(shown: Shown) -> list[Block]:
     said += timing.crossing_sentences(timing.crossings(rows, field), field)
     caption = f"{count(len(rows), 'point')}: median, 10th and 90th percentile of the runs, beside {shown.name}."
     if own["name"].isin(PAGED).any():
-        caption += " Of FlashInfer's two layouts of a cache, the one that is faster at the largest size."
+        caption += " Of FlashInfer's two layouts of a cache, the one that is faster at the largest size with both."
     return [
         *(stage.text(one) for one in said if one),
         stage.table(timing.figures_table(rows, field, shown.name), caption),

@@ -3,7 +3,7 @@ a minute, one after the other ten.
 
     seq 0 15 | PYTHONPATH=. xargs -P 16 -I{} python tests/prebuild.py record {}/16
 
-For record: what is asked of record, pipelines, duels, bench or check.
+In the place of `record`: pipelines, duels, bench or check.
 """
 
 import sys

@@ -26,7 +26,7 @@ DECODE = {
 }
 CASCADE = {"cascade_fa2": "cascade FA2", "cascade_fa3": "cascade FA3"}
 PAGED = {
-    f"flashinfer_{layout}_{way}": f"FlashInfer {layout.upper()}, {words}"
+    f"flashinfer_{layout}_{way}": f"FlashInfer {words} ({layout.upper()})"
     for way, words in {**DECODE, **CASCADE}.items()
     for layout in LAYOUTS
 }

@@ -133,7 +133,7 @@ def test_memory_grows_with_the_square_for_naive_and_with_the_length_for_flash(sh
 def test_what_has_no_time_is_listed_with_its_places_and_reason(shown):
     _, _, part, _ = shown
     listed = timing.without_time(part).set_index("name")
-    assert listed.loc["torch flash"].status == "it cannot compute this" and "Half" in listed.loc["torch flash"].reason
+    assert listed.loc["torch flash"].status == "not available there" and "Half" in listed.loc["torch flash"].reason
     assert sum(len(re.findall(r"\d+", places)) for places in listed.places) == (part.status != "ok").sum()
 
 
@@ -222,15 +222,32 @@ def test_pages_of_other_sizes_are_other_sweeps_and_a_sweep_of_their_own(bench_ta
 
 def test_of_flashinfers_two_layouts_the_one_that_is_faster_at_the_end_is_drawn(bench_table):
     table = bench_table[0]
-    one = table[(table.status == "ok") & (table["name"] == "paged_v1")]
-    times = {"flashinfer_nhd_xqa": 0.5, "flashinfer_hnd_xqa": 0.6, "flashinfer_hnd_fa3": 0.7}
-    made = [one.assign(name=name, kind="peer", median_us=share * one.median_us) for name, share in times.items()]
-    made.append(one.assign(name="flashinfer_nhd_fa3", kind="peer", status="unavailable", median_us=np.nan))
-    both = pd.concat([table, *made], ignore_index=True)
-    field, fixed = next(sweep for sweep in timing.sweeps(both).values() if "paged" in sweep[1]["title"])
-    names = timing.labels(timing.slice_of(both, field, fixed))
-    assert names[-2:] == ["flashinfer_hnd_fa3", "flashinfer_nhd_xqa"]
-    assert [timing.shown_name(name) for name in names[-2:]] == ["FlashInfer HND, FA3", "FlashInfer NHD, XQA"]
+    field, fixed = next(sweep for sweep in timing.sweeps(table).values() if "paged" in sweep[1]["title"])
+    one = timing.slice_of(table, field, fixed).query("name == 'paged_v1' and status == 'ok'").drop(columns="label")
+    last = one[field] == one[field].max()
+
+    def line(name, at_end, before=1.0, keep=one.index):
+        made = one.assign(name=name, kind="peer", median_us=one.median_us * np.where(last, at_end, before))
+        return made.loc[keep]
+
+    def drawn(*lines):
+        names = timing.labels(timing.slice_of(pd.concat([table, *lines], ignore_index=True), field, fixed))
+        return [name for name in names if name in peers.PAGED]
+
+    nhd, hnd = "flashinfer_nhd_xqa", "flashinfer_hnd_xqa"
+    assert drawn(line(nhd, 0.5), line(hnd, 0.6, 0.1)) == [nhd]
+    assert drawn(line(nhd, 0.6, 0.1), line(hnd, 0.5)) == [hnd]
+    assert drawn(line(nhd, 0.5)) == [nhd]
+    assert drawn(line(nhd, 0.5), line("flashinfer_hnd_fa3", 2.0)) == ["flashinfer_hnd_fa3", nhd]
+    without_end = one.index[~last]
+    assert drawn(line(nhd, 9.0, 0.1), line(hnd, 0.5, 0.2, without_end)) == [nhd]  # where both have a time
+    wrong = line(hnd, 0.5).assign(status="wrong")
+    assert drawn(line(nhd, 0.9), wrong) == [nhd]
+    assert timing.shown_name(nhd) == "FlashInfer XQA (NHD)"
+    assert not set(timing.colours(["paged_v1", "paged_v2", "paged_v3", *peers.SDPA, nhd]).values()) - {
+        *palette.KERNELS,
+        *palette.PEERS,
+    }
 
 
 def test_an_l2_that_holds_the_inputs_is_a_sweep_of_its_own(bench_table):
@@ -355,7 +372,7 @@ def test_a_size_without_a_time_is_a_gap_and_its_reason_is_in_words(with_gap):
         ("wrong", "", 6e-7, "rounding above our limit"),
         ("wrong", "", 0.5, "a wrong result"),
         ("wrong", "It is built broken on purpose (no rescaling).", 0.5, "built broken on purpose"),
-        ("unavailable", "torch says so", None, "it cannot compute this"),
+        ("unavailable", "torch says so", None, "not available there"),
         ("skipped", "too long", None, "not run"),
     ],
 )

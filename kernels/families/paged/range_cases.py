@@ -15,7 +15,7 @@ HEADS = ((4, 2), (4, 4), (8, 1), (3, 1), (14, 2), (16, 1), (32, 8), (5, 1))  # q
 SCALES = (1.0, 0.1, 5.0, 30.0)
 CAPS, WINDOWS = (0.0, 20.0, 0.0, 50.0), (0, 0, 1, 40, 300)
 FP8 = "float8_e4m3"
-RAGGED = (1, 17, 5000, 16384) * 16  # sequences that differ as much as they can
+RAGGED = (1, 17, 5000, 16384) * 16  # contexts of very different lengths
 
 SWEEPS: list[tuple[list[tuple[str, list]], dict[str, Any]]] = [
     ([("seq_len", [1024, 4096, 8192, 16384])], {"batch": 8}),

@@ -28,8 +28,8 @@ FP8_MAX = 448.0
 MULTIPROCESSORS = 132  # of an H100 SXM or H200
 SHORTEST = 128  # tokens: a range is not cut shorter where the ranges are chosen here
 MUCH = 300 * 10**6  # bytes of K and V in one call from which they no longer leave the L2 first from the start
-PAGES_AT_ONCE = 256  # of a cache, where all of it is looked at
 UNCHANGED = 128 * 2**20  # bytes that they then leave the L2's order as it is
+PAGES_AT_ONCE = 256  # of a cache, where all of it is looked at
 
 
 @dataclass(frozen=True)

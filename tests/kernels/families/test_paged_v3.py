@@ -327,7 +327,7 @@ def test_the_bytes_that_a_page_takes_are_half_in_8_bits():
 
 
 @pytest.mark.parametrize("kernel, problem", [("paged_v3", RangesProblem()), ("paged_cascade", CascadeProblem())])
-def test_the_traffic_that_is_counted_without_a_trace_is_that_of_the_trace(kernel, problem):
+def test_the_traffic_of_k_and_v_is_what_the_work_list_implies(kernel, problem):
     table = execute.traffic(Request(KERNELS[kernel], problem)).table
     bulk = table[(table.kind == "tma") & table.tensor.isin(["K", "V"])]
     assert set(bulk.tensor) == {"K", "V"} and bulk.bytes.sum() == problem.read_bytes

@@ -505,6 +505,7 @@ def gpu_of_names(monkeypatch):
         finally:
             held.clear()
 
+    monkeypatch.setattr(protocol, "WARM_UP", 0.0)
     monkeypatch.setattr(protocol, "_check_size", lambda *a: None)
     monkeypatch.setattr(protocol, "_ready", ready)
     monkeypatch.setattr(protocol, "_sampled", sample)
