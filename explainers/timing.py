@@ -213,6 +213,12 @@ def _of_one_layout(part: pd.DataFrame, field: str) -> pd.DataFrame:
     return part.drop(index=slower)
 
 
+def drawn_layout(name: str, there: Iterable[str]) -> str:
+    """A label; of a way of FlashInfer in its other layout, if that is the one that is there."""
+    other = name.replace("_nhd_", "_hnd_") if "_nhd_" in name else name.replace("_hnd_", "_nhd_")
+    return other if name in PAGED and name not in there and other in there else name
+
+
 def sizes(part: pd.DataFrame, field: str) -> list[float]:
     """What the field was set to, in order; at some of them there may be no time."""
     return sorted(float(v) for v in part[field].dropna().unique())

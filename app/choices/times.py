@@ -46,6 +46,7 @@ def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
         moved.append(("sweep", f"sweep is {quoted(state['sweep'])}; there is no such sweep here."))
     state["sweep"] = key or ""
     labels, against, _ = _lines(state, now)
+    _to_drawn(state, labels)
     if state["baseline"] and state["baseline"] not in against:
         said = f"baseline is {quoted(state['baseline'])}; here it can be one of {', '.join(against)}."
         moved.append(("baseline", said))
@@ -55,6 +56,12 @@ def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
         moved.append(("hide", "hide names every line; one at least must stay, so all are drawn."))
         state["hide"] = ""
     return moved
+
+
+def _to_drawn(state: State, labels: list[str]) -> None:
+    """Names FlashInfer's ways in the layouts that are drawn, in place."""
+    for name in ("baseline", "hide"):
+        state[name] = "|".join(timing.drawn_layout(one, labels) for one in state[name].split("|"))
 
 
 def _only(state: State, name: str, there: list[str]) -> list[tuple[str, str]]:
@@ -69,6 +76,7 @@ def changed(asked: Asked, state: State, name: str) -> None:
     """Another sweep, or other sources, begin with their own baseline; lines that are there stay hidden."""
     if name in ("gpus", "sweep"):
         labels, against, _ = _lines(state, measuring.times())
+        _to_drawn(state, labels)
         state["baseline"] = state["baseline"] if state["baseline"] in against else ""
         state["hide"] = "|".join(one for one in state["hide"].split("|") if one in labels)
 

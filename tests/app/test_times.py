@@ -91,3 +91,15 @@ def test_the_tabs_are_made_and_the_files_hold_the_rows(times, cache):
 def test_known_times_are_kept_until_they_change(times):
     found = recorded_times.known((), measuring.times())
     assert recorded_times.known((), measuring.times()) is found
+
+
+def test_a_link_to_a_layout_that_is_not_drawn_leads_to_the_one_that_is():
+    """Of the recorded times: which layout of FlashInfer is faster may be another in the next recording."""
+    sweep = "seq_len batch=8 num_heads=32 num_kv_heads=8 head_dim=128 causal=False dtype=float16"
+    plain = open_page(f"timing?sweep={sweep}")
+    drawn = [o["value"] for o in plain.choices["hide"]["options"] if o["value"].startswith("flashinfer_")]
+    assert len(drawn) == len({name.split("_", 2)[2] for name in drawn}) >= 4
+    others = [n.replace("_nhd_", "_x_").replace("_hnd_", "_nhd_").replace("_x_", "_hnd_") for n in drawn]
+    page = open_page(f"timing?sweep={sweep}&baseline={others[0]}&hide={others[1]}")
+    assert not page.asked.told and page.choices["baseline"]["value"] == drawn[0]
+    assert [o["value"] for o in page.choices["hide"]["options"] if not o["on"]] == [drawn[1]]
