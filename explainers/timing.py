@@ -29,6 +29,11 @@ SWEPT = ("seq_len", "batch", "num_heads", "block_size")  # what is found as a sw
 SIZES = (*bench_rows.SIZES, "block_size")  # of a paged cache alone
 GROWING = SWEPT[:3]  # of these a larger one is a larger problem
 READ = {"flash_attn_4": "FlashAttention 4", "flashinfer": "FlashInfer", **PAGED}  # of peers, as they are read
+_UNAVAILABLE = {  # of a peer's reason, and what it then is in a few words
+    "MissingJITCacheError": "not compiled there",
+    "is not installed": "not installed there",
+    " asked ": "not asked",
+}
 ITSELF = "itself"  # a baseline of sweeps over a constant: the same kernel at the constant's first value
 _FOLLOWS = {"num_heads": ["num_kv_heads"]}  # what changes along with a swept size
 # What is swept, and what stays: name -> value, of the sizes, of "title", "l2", and of the constants that size a block
@@ -345,8 +350,9 @@ def why(row: Any) -> str:
             return "built broken on purpose"
         near = pd.notna(row.allowed_error) and row.max_abs_error <= ROUNDING_TIMES * row.allowed_error
         return "rounding above our limit" if near else "a wrong result"
-    told = {"unavailable": "not available there", "skipped": "not run", "failed": "the run failed"}
-    return told.get(row.status, str(row.status))
+    if row.status == "unavailable":
+        return next((said for part, said in _UNAVAILABLE.items() if part in str(row.reason)), "cannot compute this")
+    return {"skipped": "not run", "failed": "the run failed"}.get(row.status, str(row.status))
 
 
 def sentence(rows: pd.DataFrame, field: str, baseline: str) -> str:
@@ -394,15 +400,18 @@ def growth(rows: pd.DataFrame, field: str, column: str) -> dict[str, float]:
 
 def crossings(rows: pd.DataFrame, field: str) -> pd.DataFrame:
     """Where two lines of times cross: x and median_us on straight lines of the chart's logarithmic axes, faster (after
-    the crossing) and slower. Pairs of torch's own are left out."""
+    the crossing) and slower. Pairs of peers are left out, and sizes at which the spreads of the two overlap."""
     found = []
     if field in SWEPT:
         for _, part in rows.groupby(["source", "device"], sort=False):
-            us = part.pivot_table(index=field, columns="label", values="median_us")
+            us, low, high = (
+                part.pivot_table(index=field, columns="label", values=f"{name}_us") for name in ("median", "p10", "p90")
+            )
             peers = set(part[part.kind == "peer"].label)
             for a, b in combinations(us.columns, 2):
                 if not {a, b} <= peers:
-                    found += _crossings(us[[a, b]].dropna(), field)
+                    apart = (low[a] > high[b]) | (low[b] > high[a])
+                    found += _crossings(us.loc[apart, [a, b]].dropna(), field)
     return pd.DataFrame(found, columns=[field, "median_us", "faster", "slower"]).sort_values(field)
 
 

@@ -121,7 +121,7 @@ def _products(point: Point) -> int:
     """As KernelSpec.tensor_products, of a point's kernel or peer on its problem."""
     if not point.is_peer:
         return point.kernel.tensor_products
-    dtype = point.problem.bench_columns.get("dtype", "float32")
+    dtype = getattr(point.problem, "dtype", "float32")
     return 1 if element_type(dtype).bytes == 2 else peers.TENSOR_PRODUCTS.get(point.name, 0)
 
 

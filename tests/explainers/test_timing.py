@@ -133,7 +133,7 @@ def test_memory_grows_with_the_square_for_naive_and_with_the_length_for_flash(sh
 def test_what_has_no_time_is_listed_with_its_places_and_reason(shown):
     _, _, part, _ = shown
     listed = timing.without_time(part).set_index("name")
-    assert listed.loc["torch flash"].status == "not available there" and "Half" in listed.loc["torch flash"].reason
+    assert listed.loc["torch flash"].status == "cannot compute this" and "Half" in listed.loc["torch flash"].reason
     assert sum(len(re.findall(r"\d+", places)) for places in listed.places) == (part.status != "ok").sum()
 
 
@@ -372,7 +372,10 @@ def test_a_size_without_a_time_is_a_gap_and_its_reason_is_in_words(with_gap):
         ("wrong", "", 6e-7, "rounding above our limit"),
         ("wrong", "", 0.5, "a wrong result"),
         ("wrong", "It is built broken on purpose (no rescaling).", 0.5, "built broken on purpose"),
-        ("unavailable", "torch says so", None, "not available there"),
+        ("unavailable", "torch says so", None, "cannot compute this"),
+        ("unavailable", "flashinfer_nhd_xqa: MissingJITCacheError: JIT", None, "not compiled there"),
+        ("unavailable", "flashinfer is not installed; pip install it", None, "not installed there"),
+        ("unavailable", "FlashInfer's cascade is asked where all share a prefix.", None, "not asked"),
         ("skipped", "too long", None, "not run"),
     ],
 )
@@ -394,12 +397,15 @@ def test_reasons_that_differ_in_numbers_alone_are_one(bench_table):
 def test_crossings_lie_where_the_lines_meet():
     rows = pd.DataFrame(
         [
-            {"label": label, "kind": "kernel", "source": "recorded", "device": "a GPU", "seq_len": n, "median_us": us}
+            {"label": label, "kind": "kernel", "source": "recorded", "device": "a GPU", "seq_len": n}
+            | {f"{name}_us": share * us for name, share in (("p10", 0.99), ("median", 1), ("p90", 1.01))}
             for label, times in (("a", (1, 4, 16)), ("b", (2, 4.5, 8)))
             for n, us in zip((128, 256, 512), times)
         ]
     )
     (found,) = timing.crossings(rows, "seq_len").to_dict("records")
+    overlapping = rows.assign(p10_us=rows.p10_us.where(rows.seq_len < 512, 1.0))  # at 512 they are not told apart
+    assert timing.crossings(overlapping, "seq_len").empty
     assert (found["faster"], found["slower"]) == ("b", "a") and 256 < found["seq_len"] < 512
     share = np.log2(found["seq_len"] / 256)
     assert 4 * 4**share == pytest.approx(found["median_us"]) == pytest.approx(4.5 * (8 / 4.5) ** share)
