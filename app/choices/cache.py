@@ -347,6 +347,8 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     titles = {name: served.title for name, served in SERVED.items()} | {REQUESTS: "Your own requests"}
     if view != "serving":
         titles = {name: preset.title for name, preset in PRESETS.items()} | titles | {BY_HAND: "By hand"}
+    if view not in MODELLED and is_recorded(state):  # of what is chosen all the same the page says that it is not
+        titles = {name: title for name, title in titles.items() if name in (*PRESETS, state["scenario"])}
     one_head, shuffle = view in ONE_HEAD, state["shuffle"]
     pages = {0: "As allocated", shuffle or 1: "Shuffled"} | ({shuffle + 1: "Shuffle again"} if shuffle else {})
     types: dict[str, dict[str, Any]] = {}

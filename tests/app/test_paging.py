@@ -6,6 +6,7 @@ import pytest
 
 from app import asking
 from app.stories import STORIES
+from kernels.families.paged.scenarios import SERVED
 from kernels.run import workers
 
 STORY = STORIES["block_table"]
@@ -167,3 +168,8 @@ def test_reads_show_what_is_recorded_and_what_is_served_is_not(recordings):
     said = "What is served is not recorded. Choose another scenario, or another backend."
     assert ask(view="walk", scenario="one_prompt", backend="recorded").error == said
     assert not ask(view="serving", scenario="one_prompt", backend="recorded").error
+    offered = {}
+    for backend in ("recorded", "cpu"):
+        scenario = next(choice for choice in ask(view="walk", backend=backend).choices if choice["name"] == "scenario")
+        offered[backend] = {option["value"] for option in scenario["options"]}
+    assert offered["cpu"] - offered["recorded"] == {*SERVED, "requests", "by_hand"}
