@@ -19,14 +19,14 @@ from explainers.glossary import count
 from kernels.build.occupancy import block_constants
 from kernels.catalog import KERNELS
 from kernels.timing import flashinfer_calls
-from kernels.timing import rows as bench_rows
 from kernels.timing.compare import RATIO, exponents, labelled, roofs_said, speedups
 from kernels.timing.peers import NAMES, PAGED, PEERS, SDPA
 from kernels.timing.protocol import ROUNDING_TIMES
+from kernels.timing.rows import SIZES as OF_ALL
 from kernels.timing.tables import Provenance
 
 SWEPT = ("seq_len", "batch", "num_heads", "block_size")  # what is found as a sweep over a size
-SIZES = (*bench_rows.SIZES, "block_size")  # of a paged cache alone
+SIZES = (*OF_ALL, "block_size")  # of a paged cache alone
 GROWING = SWEPT[:3]  # of these a larger one is a larger problem
 READ = {"flash_attn_4": "FlashAttention 4", "flashinfer": "FlashInfer", **PAGED}  # of peers, as they are read
 _UNAVAILABLE = {  # of a peer's reason, and what it then is in a few words
@@ -210,8 +210,10 @@ def _of_one_layout(part: pd.DataFrame, field: str) -> pd.DataFrame:
         times = own.assign(median_us=own.median_us.where(own.status == "ok")).pivot_table(
             index=field, columns="name", values="median_us", dropna=False
         )
-        for one in (name for name in times if "_nhd_" in name and name.replace("_nhd_", "_hnd_") in times):
-            pair = times[[one, one.replace("_nhd_", "_hnd_")]]
+        for one, other in ((name, flashinfer_calls.other_layout(name)) for name in times):
+            if other not in times or one < other:
+                continue
+            pair = times[[one, other]]
             both = pair.dropna()
             dropped = both.iloc[-1].idxmax() if len(both) else pair.count().idxmin()
             slower += own.index[own["name"] == dropped].tolist()
@@ -220,8 +222,10 @@ def _of_one_layout(part: pd.DataFrame, field: str) -> pd.DataFrame:
 
 def drawn_layout(name: str, there: Iterable[str]) -> str:
     """A label; of a way of FlashInfer in its other layout, if that is the one that is there."""
-    other = name.replace("_nhd_", "_hnd_") if "_nhd_" in name else name.replace("_hnd_", "_nhd_")
-    return other if name in PAGED and name not in there and other in there else name
+    if name not in PAGED or name in there:
+        return name
+    other = flashinfer_calls.other_layout(name)
+    return other if other in there else name
 
 
 def sizes(part: pd.DataFrame, field: str) -> list[float]:

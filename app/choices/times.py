@@ -1,5 +1,7 @@
 """The timing page's own choices: whose times, over which sweep, beside which baseline, and which lines are hidden."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from app import measuring, times
@@ -37,8 +39,7 @@ def baseline_of(state: State, now: Now) -> str:
 def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
     """Puts what is not there back to where it begins, in place; (name, sentence) of each."""
     now = measuring.times()
-    for name in ("baseline", "hide"):
-        state[name] = "|".join(map(present_name, state[name].split("|")))
+    _rename(state, present_name)
     moved = _only(state, "gpus", times.names(now))
     found = times.known(sources(state), now).found
     key = timing.find_sweep(found, state["sweep"]) if state["sweep"] else ""
@@ -46,7 +47,7 @@ def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
         moved.append(("sweep", f"sweep is {quoted(state['sweep'])}; there is no such sweep here."))
     state["sweep"] = key or ""
     labels, against, _ = _lines(state, now)
-    _to_drawn(state, labels)
+    _rename(state, partial(timing.drawn_layout, there=labels))
     if state["baseline"] and state["baseline"] not in against:
         said = f"baseline is {quoted(state['baseline'])}; here it can be one of {', '.join(against)}."
         moved.append(("baseline", said))
@@ -58,10 +59,10 @@ def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
     return moved
 
 
-def _to_drawn(state: State, labels: list[str]) -> None:
-    """Names FlashInfer's ways in the layouts that are drawn, in place."""
+def _rename(state: State, named: Callable[[str], str]) -> None:
+    """Gives the lines that the baseline and the hidden ones name their other names, in place."""
     for name in ("baseline", "hide"):
-        state[name] = "|".join(timing.drawn_layout(one, labels) for one in state[name].split("|"))
+        state[name] = "|".join(map(named, state[name].split("|")))
 
 
 def _only(state: State, name: str, there: list[str]) -> list[tuple[str, str]]:
@@ -76,7 +77,7 @@ def changed(asked: Asked, state: State, name: str) -> None:
     """Another sweep, or other sources, begin with their own baseline; lines that are there stay hidden."""
     if name in ("gpus", "sweep"):
         labels, against, _ = _lines(state, measuring.times())
-        _to_drawn(state, labels)
+        _rename(state, partial(timing.drawn_layout, there=labels))
         state["baseline"] = state["baseline"] if state["baseline"] in against else ""
         state["hide"] = "|".join(one for one in state["hide"].split("|") if one in labels)
 

@@ -39,6 +39,13 @@ def ways(name: str) -> tuple[str, str]:
     return layout.upper(), way
 
 
+def other_layout(name: str) -> str:
+    """The name of PAGED of the same way over the other layout."""
+    here = ways(name)[0].lower()
+    there = next(layout for layout in LAYOUTS if layout != here)
+    return name.replace(f"_{here}_", f"_{there}_")
+
+
 # ---- whole tensors: [batch, tokens, heads, dim] ----
 
 
