@@ -3,7 +3,7 @@
 Nothing is computed here and nothing is kept: the browser holds the choices, every answer is made from the question.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,14 +55,14 @@ def ask(
     made.told = [] if carried else ignored
     if change:
         _change(story, state, change, made)
-        made.told += _settle(asked, state, [] if carried else made.told)
+        made.told += _settle(asked, state, [] if carried else made.told, change[0])
     made.backend = _backend(state, survey, made)
     narrowed = []
     try:
         if made.backend == "recorded" and asked.kernels and asked.recorded:
             before = dict(state)
             narrowed = recordings.narrow(asked, state, change)
-            _settle(asked, state, [])
+            _settle(asked, state)
             if not carried:
                 made.told += _moved(before, state, given if change is None or change[0] == "backend" else {})
         made.what = story.what(state, made.backend)
@@ -130,12 +130,15 @@ def _offer(asked: Asked, state: State) -> dict[str, Any] | None:
     return None
 
 
-def _settle(asked: Asked, state: State, said: list[str]) -> list[str]:
-    """What had to be moved, and was not said before. Errors of the problem are told by who makes it."""
+def _settle(asked: Asked, state: State, said: Iterable[str] = (), changed: str = "") -> list[str]:
+    """What had to be moved, and was not said before; of what stood at its beginning, where nobody had put it, only the
+    choice that was just changed. Errors of the problem are told by who makes it."""
+    unchosen = {name for name, choice in asked.known(state).items() if state[name] == choice.begin} - {changed}
     try:
-        return [s for s in dict.fromkeys(s for _, s in asked.settle(asked, state)) if s not in said]
+        moved = asked.settle(asked, state)
     except WarpglassError:
         return []
+    return [s for s in dict.fromkeys(s for name, s in moved if name not in unchosen) if s not in said]
 
 
 def _backend(state: State, survey: Survey, made: Asking) -> str:

@@ -309,10 +309,11 @@ class Kernel:
 
 
 def plan_bytes(plan: Plan, touched: Mapping[str, int]) -> int:
-    """The least a plan moves: each launch reads or writes each of its tensors once. touched: tensor -> bytes, where a
-    launch needs another number than the tensor's own, such as those of the tokens in a paged cache."""
-    nbytes = {tensor.name: tensor.nbytes for tensor in plan.tensors} | dict(touched)
-    return sum(nbytes[name] for launch in plan.launches for name in launch.tensors)
+    """The least a plan moves: each launch reads or writes each of its tensors once. touched: tensor -> bytes of all its
+    launches together, where they need another number than the tensor's own, such as those of the tokens in a paged
+    cache."""
+    whole = [name for launch in plan.launches for name in launch.tensors if name not in touched]
+    return sum(plan.tensor(name).nbytes for name in whole) + sum(touched.values())
 
 
 @lru_cache(maxsize=1)

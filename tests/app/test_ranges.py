@@ -57,6 +57,18 @@ def test_where_nothing_is_shared_a_prefix_is_looked_at_elsewhere_and_it_is_said(
     assert len(asked.what.names) == 3 and asked.what.request.problem.prefix_pages.any()
 
 
+def test_of_choices_that_nobody_made_none_is_told_to_have_moved():
+    begun = ask(view="cache").link
+    for view, moved in (("ranges", {"dtype": "float16"}), ("prefix", {"scenario": "shared_prompt"})):
+        asked = ask(("view", view), **begun)
+        assert asked.told == [] and asked.link.items() >= moved.items()
+    asked = ask(("view", "ranges"), **begun | {"head_dim": "96"})
+    assert asked.told == ["head_dim is 96; here it can be 64, 128."]
+    assert ask(("dtype", "float32"), view="reads").told == [
+        "dtype is float32; here it is float16, which all these kernels take."
+    ]
+
+
 def test_at_a_moment_before_anything_is_shared_the_nearest_one_is_taken_and_it_is_said():
     asked = ask(view="prefix", scenario="shared_prompt", moment="1")
     assert asked.link["moment"] == "2"

@@ -5,12 +5,14 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from dropped import odd_kernel
 from faulty import spec
+from same_trace import assert_same
 
 from kernels.build import Mode
 from kernels.catalog import KERNELS, of_family
@@ -65,12 +67,18 @@ def test_gpu_and_cpu_traces_are_the_same(name, problem):
     same_trace(Request(KERNELS[name], problem))
 
 
-@pytest.mark.parametrize("name", of_family("paged"))
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"dtype": "float16", "head_dim": 80, "block_size": 8}, {"head_dim": 256, "block_size": 32}],
-    ids=str,
-)
+RANGES = ("paged_v3", "paged_cascade", "reshape_and_cache_fp8")  # which take fewer shapes
+PAGED = [
+    *product(
+        set(of_family("paged")) - {*RANGES},
+        ({}, {"dtype": "float16", "head_dim": 80, "block_size": 8}, {"head_dim": 256, "block_size": 32}),
+    ),
+    *product(RANGES, ({}, {"dtype": "bfloat16", "head_dim": 128, "block_size": 32})),
+    *product(RANGES[:2], ({"cache_dtype": "float8_e4m3"},)),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), sorted(PAGED, key=str), ids=str)
 def test_gpu_and_cpu_traces_of_the_paged_kernels_are_the_same(name, changes):
     spec = KERNELS[name]
     same_trace(Request(spec, spec.problem_type(**changes), (("PARTITION", 32),) if name == "paged_v2" else ()))
@@ -111,15 +119,9 @@ def test_what_does_not_fit_is_refused_with_what_is_free():
 
 
 def same_trace(request):
-    """Over everything: all columns equal, values within 1e-5."""
+    """Over everything."""
     scope = Scope.everything(request.plan)
-    here, there = (
-        execute.run(replace(request, scope=scope, backend=backend)).trace.table for backend in ("gpu", "cpu")
-    )
-    for column in set(here.column_names) - {"value"}:
-        assert here[column].combine_chunks().equals(there[column].combine_chunks()), column
-    a, b = (table["value"].fill_null(0).to_numpy() for table in (here, there))
-    assert np.allclose(a, b, rtol=1e-5, atol=1e-5)
+    assert_same(*(execute.run(replace(request, scope=scope, backend=backend)) for backend in ("gpu", "cpu")))
 
 
 def test_the_reference_is_the_same_on_both_processors():

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from dropped import odd_kernel
+from same_trace import assert_same
 
 from kernels.catalog import KERNELS, load_kernel
-from kernels.core.dtypes import element_type
 from kernels.core.remembered import recordings_changed
 from kernels.core.request import Request, Scope
 from kernels.errors import BackendUnavailable, ProblemError, TraceError
@@ -41,30 +41,6 @@ def test_a_recording_is_of_a_named_gpu(name):
     assert entry.format == recorded.FORMAT and set(entry.errors) == set(entry.yardsticks)
 
 
-def unit_of(dtype):
-    """The unit in the last place of 1 in a type of 16 bits; 0 of any other."""
-    made = element_type(dtype)
-    return 2.0 ** (1 - made.digits) if made.bytes == 2 else 0.0
-
-
-def assert_near(gpu, cpu, broken, unit):
-    """Within 1e-5; of a what-if build, which sums numbers of 1e20 that cancel, within 1e-3. unit: or within half so
-    much of the largest: a weight that was rounded to 16 bits the other way shifts every sum that it is in."""
-    largest = np.abs(cpu[np.isfinite(cpu)]).max(initial=0)
-    atol = max(1e-5, unit / 2 * largest)
-    assert np.allclose(gpu, cpu, rtol=1e-3 if broken else 1e-5, atol=atol, equal_nan=True)
-
-
-def whoever_came_last(table):
-    """The records of a kernel that goes by ranges, in which the last block to arrive merges, without what says which
-    block that was and when: a merge has no range. In an order that does not depend on it either."""
-    frame = table.to_pandas()
-    frame.loc[frame["range"].isna(), "block"] = -1
-    keys = [name for name in frame.columns if name not in ("seq", "value")]
-    said = frame[keys].astype(object).where(frame[keys].notna(), "").astype(str).assign(value=frame["value"])
-    return pa.Table.from_pandas(said.sort_values([*keys, "value"]), preserve_index=False)
-
-
 SOME = 4  # recordings of a kernel that are compared each time; slow tests compare them all
 
 
@@ -78,28 +54,7 @@ def _compared():
 @pytest.mark.parametrize("name", list(_compared()))
 def test_gpu_and_cpu_traces_have_the_same_events_keys_lines_offsets_and_bytes_and_values_within_rounding(name):
     request = request_of(*PRESENT[name])
-    units = {t.name: unit_of(t.dtype) for t in request.problem.outputs}
-    waits = request.constants.get("WAIT", 1)  # without it, values are of whatever had come by then
-    gpu, cpu = recorded.load(request), execute.run(replace(request, backend="cpu"))
-    assert gpu.trace.lost == cpu.trace.lost == 0
-    assert gpu.trace.table.column_names == cpu.trace.table.column_names
-    tables = gpu.trace.table, cpu.trace.table
-    if "range" in tables[0].column_names:
-        tables = [whoever_came_last(table) for table in tables]
-    for column in tables[0].column_names:
-        a, b = (table[column].combine_chunks() for table in tables)
-        if column == "value":
-            a, b = (x.fill_null(0).to_numpy() for x in (a, b))
-            events = np.array(tables[0]["event"].to_pylist())
-            for event in set(events) if waits else ():
-                sums = event in ("o", "o_part") or bool(request.broken)
-                assert_near(a[events == event], b[events == event], request.broken, sums * max(units.values()))
-        else:
-            assert a.equals(b) or a.to_pylist() == b.to_pylist(), column
-    for tensor in request.problem.outputs:
-        a, b = (run.arrays[tensor.name].astype(np.float64) for run in (gpu, cpu))
-        if waits:
-            assert_near(a, b, request.broken, units[tensor.name])
+    assert_same(recorded.load(request), execute.run(replace(request, backend="cpu")))
     traffic = recorded.load_traffic(request)
     assert traffic.table.equals(execute.traffic(replace(request, backend="cpu")).table)
 

@@ -141,6 +141,17 @@ def test_the_bytes_of_a_plan_are_each_launchs_arrays_once(name, matrices, square
     assert protocol.plan_bytes(plan, {"q": 1}) == 1 + (matrices - 1) * matrix + squares * square
 
 
+def test_what_two_launches_read_of_a_cache_between_them_counts_once():
+    """The prefix's pages are read by the first launch of paged_cascade and each sequence's own by the second."""
+    spec = catalog.KERNELS["paged_cascade"]
+    problem = spec.problem_type((300,) * 4, 8, 2, prefix=256)
+    plan, touched = spec.plan(problem), problem.work.touched
+    caches = 2 * (256 + 4 * 44) * 2 * 64 * 2
+    assert sum(touched.values()) == caches
+    others = protocol.plan_bytes(plan, {"k_cache": 0, "v_cache": 0})
+    assert protocol.plan_bytes(plan, touched) == others + caches
+
+
 def test_of_a_paged_cache_the_held_tokens_count_each_once():
     shared = {"block_tables": ((0, 1), (0, 2)), "families": (1, 1), "num_blocks": 100}
     problem = PagedProblem((20, 20), 4, 2, 64, 16, "float16", **shared)
