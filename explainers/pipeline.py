@@ -233,8 +233,9 @@ def summary(story: Story) -> str:
         there = pipelines.resident(made, block)
         others = f", which {figure(there, 2)} blocks share," if there > 1.05 else ""
         said += f" Its products keep the tensor cores{others} busy for {needed:.0%} of that at least."
-    if not story.flight.empty:
-        said += f" Some product is unfinished for {pipelines.fed(made, block):.0%}."
+    fed = pipelines.fed(made, block)
+    if fed is not None and not story.flight.empty:
+        said += f" Some product is unfinished for {fed:.0%}."
     return f"{said} {cost(made)}{lost}"
 
 

@@ -204,11 +204,12 @@ def _key(name: str, words: np.ndarray, place: np.ndarray, sites: list[Site]) -> 
 
 def bars(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:
     """What each writer of a block did, one bar after another: writer, role, event, place, keys, start_ns, end_ns. A bar
-    lasts from a mark to its writer's next one, the last to the writer's end."""
+    lasts from a mark to its writer's next one, the last to the writer's end, which the coarser clock says: where that
+    lies before the mark, the bar has no length."""
     mine = made.marks[(made.marks.block == block) & (made.marks.launch == launch)]
     writers = made.writers[(made.writers.block == block) & (made.writers.launch == launch)].set_index("writer")
     ends = mine.groupby("writer").ns.shift(-1)
-    ends = ends.fillna(mine.writer.map(writers.end_ns)).astype(float)
+    ends = ends.fillna(mine.writer.map(writers.end_ns).astype(float).clip(lower=mine.ns))
     return mine.assign(start_ns=mine.ns, end_ns=ends).drop(columns="ns").reset_index(drop=True)
 
 
@@ -231,10 +232,13 @@ def keys_of(frame: pd.DataFrame) -> list[str]:
     return [name for name in frame.columns if isinstance(frame[name].dtype, pd.Int64Dtype)]
 
 
-def fed(made: Pipeline, block: int, launch: int = 0) -> float:
-    """The share of a block's time in which its tensor cores have something to do. Rule: a product is in flight, of any
-    writer; where products are not asynchronous, some writer is at the bars `scores` or `output`, which also hold what
-    brings the operands. It is the most that it can be: a product may be done before anyone waits for it."""
+def fed(made: Pipeline, block: int, launch: int = 0) -> float | None:
+    """The share of a block's time in which its tensor cores have something to do; None of a kernel that uses none.
+    Rule: a product is in flight, of any writer; where products are not asynchronous, some writer is at the bars
+    `scores` or `output`, which also hold what brings the operands. It is the most that it can be: a product may be done
+    before anyone waits for it."""
+    if not made.request.kernel.tensor_products:
+        return None
     shown = bars(made, block, launch)
     spans = in_flight(shown)
     if spans.empty:
@@ -287,13 +291,13 @@ def shares(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:
 def sentence(made: Pipeline, block: int) -> str:
     """What a reader must know of a pipeline's times: the observer effect, the clocks, what was lost."""
     kernel, share = made.request.kernel.name, fed(made, block)
+    products = ""
+    if share is not None:
+        products = f" Tensor cores of block {block} have something to do for at most {share:.1%} of its time."
     took = f"the marks build takes {made.marks_ms:.4g} ms, the timed one {made.timed_ms:.4g} ms: {made.overhead:+.1%}"
     clocks = f"{made.mhz:,.0f} MHz; the two clocks differ by at most {made.residual_ns:.3g} ns"
     lost = f"{made.lost:,} marks did not fit" if made.lost else "no mark was lost"
-    return (
-        f"{kernel} on {made.device}: {took}. {clocks}; {lost}. Tensor cores of block {block} have something to do for "
-        f"at most {share:.1%} of its time."
-    )
+    return f"{kernel} on {made.device}: {took}. {clocks}; {lost}.{products}"
 
 
 def as_json(made: Pipeline, block: int) -> dict[str, Any]:

@@ -160,6 +160,16 @@ def test_the_share_in_which_tensor_cores_are_fed():
     warps = marks[~marks.event.str.endswith("_done")]  # as of a kernel whose products are not asynchronous
     whole = pipelines.Pipeline(made.request, warps, made.writers, 32, 0, 1755.0, 1.0, 1.0, 1.0, "made up", "today")
     assert pipelines.fed(whole, 0) == pytest.approx(0.8)  # 10 to 20, and 30 to the end
+    assert "Tensor cores of block 0 have something to do for at most 80.0%" in pipelines.sentence(whole, 0)
+    without = replace(whole, request=request_of("03_flash"))
+    assert pipelines.fed(without, 0) is None and "ensor cores" not in pipelines.sentence(without, 0)
+
+
+def test_a_writer_whose_end_the_coarser_clock_says_early_has_a_last_bar_of_no_length(overlap):
+    early = overlap.writers.assign(end_ns=0)
+    shown = pipelines.bars(replace(overlap, writers=early), 0)
+    last = shown.groupby("writer").tail(1)
+    assert len(last) and (last.end_ns == last.start_ns).all() and (shown.end_ns >= shown.start_ns).all()
 
 
 def test_perfetto_reads_back_every_bar(overlap):

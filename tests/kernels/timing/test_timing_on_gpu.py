@@ -55,7 +55,7 @@ def test_a_what_if_build_gets_no_time(constant):
 def test_peers_are_timed_or_say_why_they_cannot():
     points = bench.points(["03_flash"], [("seq_len", ["300"])], with_peers=True)
     made = {p.name: protocol.measure(p) for p in points if p.is_peer}
-    assert set(made) == set(peers.PEERS)
+    assert set(made) == set(peers.PEERS) - {peers.FLEX}  # which is asked where there is a mask
     assert made["sdpa_efficient"].status == "ok"  # it is torch's own choice in fp32, and so the yardstick
     assert made["sdpa_math"].status in ("ok", "wrong")  # which it may miss by more than is allowed, as at seq_len 512
     for name in ("sdpa_flash", "sdpa_cudnn"):
@@ -123,5 +123,6 @@ def test_when_the_steps_of_each_writer_began(name):
     for block in sorted(made.writers.block.unique())[:3]:
         shown = pipelines.bars(made, int(block))
         assert (shown.end_ns >= shown.start_ns).all() and shown.end_ns.max() <= whole + made.residual_ns
-        assert 0 < pipelines.fed(made, int(block)) <= 1
+        fed = pipelines.fed(made, int(block))
+        assert 0 < fed <= 1 if spec.tensor_products else fed is None
     print(pipelines.sentence(made, 0))
