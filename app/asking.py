@@ -3,7 +3,7 @@
 Nothing is computed here and nothing is kept: the browser holds the choices, every answer is made from the question.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,10 +130,13 @@ def _offer(asked: Asked, state: State) -> dict[str, Any] | None:
     return None
 
 
-def _settle(asked: Asked, state: State, said: Iterable[str] = (), changed: str = "") -> list[str]:
-    """What had to be moved, and was not said before; of what stood at its beginning, where nobody had put it, only the
-    choice that was just changed. Errors of the problem are told by who makes it."""
-    unchosen = {name for name, choice in asked.known(state).items() if state[name] == choice.begin} - {changed}
+def _settle(asked: Asked, state: State, said: Collection[str] = (), changed: str = "") -> list[str]:
+    """What had to be moved, and was not said before. A field of the problem that stood at its beginning is taken as
+    chosen by nobody: that it moved is not said, unless it is what was just changed. Errors of the problem are told by
+    who makes it."""
+    sides = asked.sides if asked.kernels else ()
+    fields = {name: choice for side in sides for name, choice in asked.fields(state, side).items()}
+    unchosen = {name for name, choice in fields.items() if state[name] == choice.begin and name != changed}
     try:
         moved = asked.settle(asked, state)
     except WarpglassError:

@@ -233,8 +233,7 @@ def summary(story: Story) -> str:
         there = pipelines.resident(made, block)
         others = f", which {figure(there, 2)} blocks share," if there > 1.05 else ""
         said += f" Its products keep the tensor cores{others} busy for {needed:.0%} of that at least."
-    fed = pipelines.fed(made, block)
-    if fed is not None and not story.flight.empty:
+    if not story.flight.empty and (fed := pipelines.fed(made, block)) is not None:
         said += f" Some product is unfinished for {fed:.0%}."
     return f"{said} {cost(made)}{lost}"
 

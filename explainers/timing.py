@@ -6,6 +6,7 @@ goes over a size of the problem (SWEPT) or over a compile-time constant of the k
 timing_charts.py, the stage in timing_stage.py.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from itertools import combinations, pairwise
@@ -18,6 +19,8 @@ from explainers import palette
 from explainers.glossary import count
 from kernels.build.occupancy import block_constants
 from kernels.catalog import KERNELS
+from kernels.core.fields import fields_of, write_value
+from kernels.families.sparse.masked import TAKES
 from kernels.timing import flashinfer_calls
 from kernels.timing.compare import RATIO, exponents, labelled, roofs_said, speedups
 from kernels.timing.peers import NAMES, PAGED, PEERS, SDPA
@@ -506,12 +509,14 @@ def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") ->
 
 
 def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
-    """The kernels that have a time and no sizes to be compared by, as texts."""
+    """What has a time and no sizes to be compared by, as texts: problem by problem, the fastest first."""
     rest = table[table.seq_len.isna() & (table.status == "ok")]
+    rest = rest.assign(said=[problem_said(r.title, r.problem) for r in rest.itertuples(index=False)])
     return pd.DataFrame(
         [
             {
-                "kernel": r.name,
+                "problem": r.said,
+                "kernel": shown_name(r.name),
                 "median": microseconds(r.median_us),
                 "p10 to p90": f"{microseconds(r.p10_us)} to {microseconds(r.p90_us)}",
                 "GB/s": "" if pd.isna(r.gb_per_s) else f"{r.gb_per_s:,.4g}",
@@ -520,9 +525,37 @@ def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
                 "L2": r.l2,
                 "from": f"{r.source}, {r.device}, {r.date}",
             }
-            for r in rest.itertuples(index=False)
+            for r in rest.sort_values(["said", "median_us"]).itertuples(index=False)
         ]
     )
+
+
+def problem_said(title: str, text: str) -> str:
+    """A problem of a table in words: its title, and its fields that are not as they begin. Of a mask's fields those
+    that it looks at; lists of pages are left out."""
+    fields = json.loads(text)
+    kind = next((spec.problem_type for spec in KERNELS.values() if spec.problem_type.title == title), None)
+    begin = {name: field.default for name, field in fields_of(kind).items()} if kind else {}
+    idle = {name for names in TAKES.values() for name in names} - {*TAKES.get(fields.get("mask"), ())}
+    said = [f"{name} {_value_said(value)}" for name, value in fields.items()
+            if name not in idle and not _same(value, begin.get(name)) and not _is_nested(value)]  # fmt: skip
+    return f"{title}: {', '.join(said)}" if said else title
+
+
+def _same(value: Any, begin: Any) -> bool:
+    return (tuple(value) if isinstance(value, list) else value) == begin
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(one, list) for one in value)
+
+
+def _value_said(value: Any) -> str:
+    """A value as it is written; of a long list how many there are, and between what."""
+    if not isinstance(value, list) or len(value) < 4:
+        return write_value(tuple(value) if isinstance(value, list) else value)
+    low, high = min(value), max(value)
+    return f"{len(value)} x {low:,}" if low == high else f"{len(value)} of {low:,} to {high:,}"
 
 
 # ---- the report ----

@@ -213,9 +213,10 @@ def missing(shown: Shown, not_recorded: list[str]) -> list[Block]:
 
 
 def others(table: pd.DataFrame) -> list[Block]:
-    """The kernels that have a time and no sizes to be compared by."""
+    """What has a time and no sizes to be compared by."""
     caption = (
-        "GB/s of the bytes that must move. The lab's kernels are timed at their smallest, where a launch costs more "
-        "than the work."
+        "What no sweep can show: masks, contexts of several lengths, shared prefixes, 8-bit caches, and what only "
+        "moves data. Fields that are as they begin are not named. GB/s of the bytes that must move. The lab's kernels "
+        "are timed at their smallest, where a launch costs more than the work."
     )
     return [stage.table(timing.without_sizes(table), caption)]

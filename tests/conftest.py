@@ -13,6 +13,7 @@ from kernels.families.dense.problem import DenseProblem
 from kernels.run import execute, workers
 from kernels.run.backends import gpu
 
+pytest.register_assert_rewrite("same_trace")
 HERE = Path(__file__).parent
 # A borrowed GPU machine may lack what the pages need; the kernels' tests run there all the same.
 NEEDS = {"explainers": "altair", "app": "streamlit", "browser": "playwright"}

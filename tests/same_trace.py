@@ -23,13 +23,14 @@ def assert_same(gpu, cpu):
             events = np.array(tables[0]["event"].to_pylist())
             for event in set(events) if waits else ():
                 sums = event in ("o", "o_part") or bool(request.broken)
-                _assert_near(a[events == event], b[events == event], request.broken, sums * max(units.values()))
+                unit = sums * max(units.values())
+                _assert_near(event, a[events == event], b[events == event], request.broken, unit)
         else:
             assert a.equals(b) or a.to_pylist() == b.to_pylist(), column
     for tensor in request.problem.outputs:
         a, b = (run.arrays[tensor.name].astype(np.float64) for run in (gpu, cpu))
         if waits:
-            _assert_near(a, b, request.broken, units[tensor.name])
+            _assert_near(tensor.name, a, b, request.broken, units[tensor.name])
 
 
 def _unit_of(dtype):
@@ -38,12 +39,12 @@ def _unit_of(dtype):
     return 2.0 ** (1 - made.digits) if made.bytes == 2 else 0.0
 
 
-def _assert_near(gpu, cpu, broken, unit):
+def _assert_near(name, gpu, cpu, broken, unit):
     """Within 1e-5; of a what-if build, which sums numbers of 1e20 that cancel, within 1e-3. unit: or within half so
     much of the largest: a weight that was rounded to 16 bits the other way shifts every sum that it is in."""
     largest = np.abs(cpu[np.isfinite(cpu)]).max(initial=0)
     atol = max(1e-5, unit / 2 * largest)
-    assert np.allclose(gpu, cpu, rtol=1e-3 if broken else 1e-5, atol=atol, equal_nan=True)
+    assert np.allclose(gpu, cpu, rtol=1e-3 if broken else 1e-5, atol=atol, equal_nan=True), name
 
 
 def _whoever_came_last(table):

@@ -20,8 +20,8 @@ from kernels.errors import PeerUnavailable
 
 class Work(NamedTuple):
     """What a run does, whatever the kernel. flops: 4 per score and dim, the two matrix products of attention;
-    tokens: those that it gives an output for, or moves; touched: tensor -> bytes, where a run touches only a part of
-    the tensor or touches it twice."""
+    tokens: those that it gives an output for, or moves; touched: tensor -> bytes, by all launches together, where a run
+    touches only a part of the tensor or touches it twice."""
 
     flops: int
     tokens: int

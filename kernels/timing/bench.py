@@ -46,6 +46,7 @@ from kernels.timing.rows import (
     settings_text,
     skipped_row,
     table,
+    under,
 )
 from kernels.timing.sweeps import (
     MOST_POINTS,
@@ -237,7 +238,8 @@ def record(
 
 def merge(path: str | Path) -> Path:
     """Puts the rows of a table that `bench --out` wrote into the recorded table of its GPU, in the place of rows of the
-    same points and of these kernels' former code; the path. Its `merged` says which rows came when and how."""
+    same points and of these kernels' former code; the path. Its `merged` says which rows came when and how. A roof is
+    the highest that was measured for any of the rows, and every row says its share of that."""
     made, where = load_kept(path)
     target = tables.path_of(KIND, where.device)
     kept, before = load_kept(target) if target.exists() else (table([]), where)
@@ -246,10 +248,13 @@ def merge(path: str | Path) -> Path:
     for part in (kept, made):
         rows |= {_key(entry): entry for entry in part.astype(object).where(part.notna(), None).to_dict("records")}
     said = {name: value for name, value in where.as_json().items() if name not in ("device", "codes", "roofs")}
-    merged = [*before.more.get("merged", []), {**said, "names": list(dict.fromkeys(made["name"]))}]
+    said["names"] = list(dict.fromkeys(made["name"]))
+    merged = [*(entry for entry in before.more.get("merged", []) if entry != said), said]
     more = {**before.more, "merged": merged}
-    whole = replace(before, codes={**before.codes, **where.codes}, date=max(before.date, where.date), more=more)
-    return tables.save(table(rows.values()), target, whole)
+    roofs = {name: max(roof, before.roofs.get(name, 0.0)) for name, roof in where.roofs.items()}
+    codes, date = {**before.codes, **where.codes}, max(before.date, where.date)
+    whole = replace(before, codes=codes, date=date, roofs=roofs, more=more)
+    return tables.save(table(under(entry, roofs) for entry in rows.values()), target, whole)
 
 
 def _kept(path: Path, device: Any) -> tuple[dict[tuple, dict[str, Any]], dict[str, float]]:

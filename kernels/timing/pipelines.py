@@ -204,7 +204,7 @@ def _key(name: str, words: np.ndarray, place: np.ndarray, sites: list[Site]) -> 
 
 def bars(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:
     """What each writer of a block did, one bar after another: writer, role, event, place, keys, start_ns, end_ns. A bar
-    lasts from a mark to its writer's next one, the last to the writer's end, which the coarser clock says: where that
+    lasts from a mark to its writer's next one, the last to the writer's end. That end is of the coarser clock; where it
     lies before the mark, the bar has no length."""
     mine = made.marks[(made.marks.block == block) & (made.marks.launch == launch)]
     writers = made.writers[(made.writers.block == block) & (made.writers.launch == launch)].set_index("writer")

@@ -312,8 +312,9 @@ def plan_bytes(plan: Plan, touched: Mapping[str, int]) -> int:
     """The least a plan moves: each launch reads or writes each of its tensors once. touched: tensor -> bytes of all its
     launches together, where they need another number than the tensor's own, such as those of the tokens in a paged
     cache."""
-    whole = [name for launch in plan.launches for name in launch.tensors if name not in touched]
-    return sum(plan.tensor(name).nbytes for name in whole) + sum(touched.values())
+    names = [name for launch in plan.launches for name in launch.tensors]
+    whole = sum(plan.tensor(name).nbytes for name in names if name not in touched)
+    return whole + sum(touched[name] for name in {*names} & {*touched})
 
 
 @lru_cache(maxsize=1)

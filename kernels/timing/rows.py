@@ -83,21 +83,36 @@ def skipped_row(skipped: Skipped) -> dict[str, Any]:
 
 
 def figures(point: Point, median_us: float, moved: int, roofs: Mapping[str, float]) -> dict[str, Any]:
-    """What follows from a time: TFLOP/s, tokens/s, bytes moved and GB/s, FLOP per byte, and per cent of the roof: the
-    lower of arithmetic and copy bandwidth x intensity."""
-    work, products = point.problem.work, _products(point)
-    arithmetic, by_memory = _roof(products, roofs), work.flops / moved * roofs["copy_gb_per_s"] / 1e3
-    gb_per_s, tflops = moved / median_us / 1e3, work.flops / median_us / 1e6
-    percent = tflops / min(arithmetic, by_memory) if work.flops else gb_per_s / roofs["copy_gb_per_s"]
+    """What follows from a time: TFLOP/s, tokens/s, bytes moved and GB/s, FLOP per byte, and per cent of the roof: of
+    arithmetic or of copy bandwidth x intensity, whichever is the lower."""
+    work = point.problem.work
+    tflops, gb_per_s = work.flops / median_us / 1e6, moved / median_us / 1e3
+    products = _products(point.name, point.is_peer, getattr(point.problem, "dtype", "float32"))
     return {
         "tflops": round(tflops, 4) if work.flops else None,
         "tokens_per_s": round(1e6 * work.tokens / median_us, 1),
         "bytes": int(moved),
         "gb_per_s": round(gb_per_s, 2),
         "intensity": round(work.flops / moved, 4),
-        "roof": "copy" if by_memory < arithmetic or not work.flops else arithmetic_title(products),
-        "roof_percent": round(100 * percent, 2),
+        **_under(products, tflops, gb_per_s, roofs),
     }
+
+
+def under(entry: Mapping[str, Any], roofs: Mapping[str, float]) -> dict[str, Any]:
+    """A row of a table with its share of these roofs in place of those that it was made with. One of a kernel that the
+    catalogue does not have stays as it is."""
+    peer = entry["kind"] == "peer"
+    if entry["gb_per_s"] is None or not (peer or entry["name"] in catalog.KERNELS):
+        return dict(entry)
+    products = _products(entry["name"], peer, json.loads(entry["problem"]).get("dtype", "float32"))
+    return {**entry, **_under(products, entry["tflops"] or 0.0, entry["bytes"] / entry["median_us"] / 1e3, roofs)}
+
+
+def _under(products: int, tflops: float, gb_per_s: float, roofs: Mapping[str, float]) -> dict[str, Any]:
+    """roof: the lower one, of which the share is the larger; roof_percent."""
+    shares = {arithmetic_title(products): tflops / _roof(products, roofs), "copy": gb_per_s / roofs["copy_gb_per_s"]}
+    roof = max(shares, key=lambda name: shares[name])
+    return {"roof": roof, "roof_percent": round(100 * shares[roof], 2)}
 
 
 def arithmetic_roofs(roofs: Mapping[str, float], more: Iterable[int] = ()) -> dict[str, float]:
@@ -117,12 +132,11 @@ def _roof(products: int, roofs: Mapping[str, float]) -> float:
     return roofs["fp16_tflops"] / products if products else roofs["fp32_tflops"]
 
 
-def _products(point: Point) -> int:
-    """As KernelSpec.tensor_products, of a point's kernel or peer on its problem."""
-    if not point.is_peer:
-        return point.kernel.tensor_products
-    dtype = getattr(point.problem, "dtype", "float32")
-    return 1 if element_type(dtype).bytes == 2 else peers.TENSOR_PRODUCTS.get(point.name, 0)
+def _products(name: str, is_peer: bool, dtype: str) -> int:
+    """As KernelSpec.tensor_products, of a kernel or a peer on a problem of that type."""
+    if not is_peer:
+        return catalog.find(name).tensor_products
+    return 1 if element_type(dtype).bytes == 2 else peers.TENSOR_PRODUCTS.get(name, 0)
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

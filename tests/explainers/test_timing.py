@@ -11,6 +11,9 @@ import pytest
 from explainers import palette, stage, timing, timing_charts, timing_stage
 from kernels.catalog import KERNELS, of_family
 from kernels.core.tolerance import OutputError
+from kernels.families.lab.tiles import TransposeProblem
+from kernels.families.paged.ranges import RangesProblem
+from kernels.families.sparse.problem import BlockSparseProblem
 from kernels.timing import bench, peers, rows, sweeps, tables
 from kernels.timing.protocol import Timing
 
@@ -532,3 +535,23 @@ def test_the_recorded_file_is_named_by_what_is_there(bench_table):
         and "Recorded on A GPU of a formula" in said.said
         and "Measured on This GPU" in said.said
     )
+
+
+def test_what_has_no_sizes_is_told_by_what_is_its_own_problem_by_problem_the_fastest_first():
+    ragged = RangesProblem((1, 17, 5000, 16384) * 2, 32, 8, 128)
+    said = (
+        "Decoding in ranges, paged KV cache: context_lens 8 of 1 to 16,384, num_heads 32, num_kv_heads 8, head_dim 128"
+    )
+    assert timing.problem_said(ragged.title, bench.problem_text(ragged)) == said
+    alike = RangesProblem((4096,) * 4, 32, 8, 128, cache_dtype="float8_e4m3")
+    assert "context_lens 4 x 4,096" in timing.problem_said(alike.title, bench.problem_text(alike))
+    blocks = BlockSparseProblem(seq_len=8192, mask="random_blocks", density=0.5)
+    told = timing.problem_said(blocks.title, bench.problem_text(blocks))
+    assert "mask random_blocks" in told and "density 0.5" in told and "window" not in told
+    with_defaults = TransposeProblem()
+    assert timing.problem_said(with_defaults.title, bench.problem_text(with_defaults)) == with_defaults.title
+    table, where = bench.recorded()["NVIDIA H200"]
+    made = timing.without_sizes(timing.prepared(table, where, "recorded"))
+    fastest = made.kernel[made.problem.str.contains("of 1 to 16,384")].tolist()
+    assert fastest[:2] == ["paged_v3", "FlashInfer tensor cores (HND)"]
+    assert not made.duplicated(["problem", "kernel", "median"]).any()

@@ -142,14 +142,15 @@ def test_the_bytes_of_a_plan_are_each_launchs_arrays_once(name, matrices, square
 
 
 def test_what_two_launches_read_of_a_cache_between_them_counts_once():
-    """The prefix's pages are read by the first launch of paged_cascade and each sequence's own by the second."""
+    """The prefix's pages are read by the first launch of paged_cascade, and each sequence's own by the second."""
     spec = catalog.KERNELS["paged_cascade"]
-    problem = spec.problem_type((300,) * 4, 8, 2, prefix=256)
+    problem = spec.problem_type((4096,) * 4, 32, 8, 128, 16, "float16", prefix=3072)
     plan, touched = spec.plan(problem), problem.work.touched
-    caches = 2 * (256 + 4 * 44) * 2 * 64 * 2
+    caches = 2 * (3072 + 4 * 1024) * 8 * 128 * 2
     assert sum(touched.values()) == caches
-    others = protocol.plan_bytes(plan, {"k_cache": 0, "v_cache": 0})
-    assert protocol.plan_bytes(plan, touched) == others + caches
+    assert protocol.plan_bytes(plan, touched) - protocol.plan_bytes(plan, touched | dict.fromkeys(touched, 0)) == caches
+    assert protocol.plan_bytes(plan, touched) == 32_130_912  # with queries, lists, partial results and outputs
+    assert protocol.plan_bytes(plan, touched | {"in no launch": 5}) == 32_130_912
 
 
 def test_of_a_paged_cache_the_held_tokens_count_each_once():
@@ -462,10 +463,24 @@ def test_a_bench_of_one_kernel_is_put_into_the_recorded_table_and_the_other_rows
         ("sdpa_efficient", 256): 2,
         ("03_flash", 128): 5,
     }
-    assert now.date == "2026-11-30" and now.codes["03_flash"] == here["03_flash"] and now.roofs == WHERE.roofs
+    assert now.date == "2026-11-30" and now.codes["03_flash"] == here["03_flash"]
     (said,) = now.more["merged"]
     assert said["libraries"] == {"x": "1"} and said["names"] == ["03_flash", "sdpa_efficient"]
-    assert tables.load(bench.merge(tmp_path / "new.csv"))[0].shape == made.shape
+    again, where = tables.load(bench.merge(tmp_path / "new.csv"))
+    assert again.shape == made.shape and where.more["merged"] == [said]
+
+
+def test_merged_rows_are_all_under_the_highest_roofs_that_were_measured(folder, tmp_path):
+    here = catalog.KERNELS["03_flash"].code_hash
+    low, high = {**WHERE.roofs, "copy_gb_per_s": 2000.0}, {**WHERE.roofs, "copy_gb_per_s": 4000.0}
+    for seq_len, roofs in ((128, high), (256, low)):
+        (point,) = bench.points(["03_flash"], [("seq_len", [str(seq_len)])])
+        row = bench.row(timed(point, 9, 10, 11, moved_bytes=10**7), roofs)  # 1,000 GB/s
+        where = replace(WHERE, roofs=roofs, codes={"03_flash": here})
+        bench.save(bench.table([{**row, "code_hash": here}]), where, str(tmp_path / f"{seq_len}.csv"))
+        (made, now) = tables.load(bench.merge(tmp_path / f"{seq_len}.csv"))
+    assert now.roofs == high and list(made.seq_len) == [128, 256]
+    assert set(made.roof) == {"copy"} and list(made.roof_percent) == [25.0, 25.0]
 
 
 def test_what_a_problem_makes_itself_is_not_written_and_older_texts_are_read_alike():
