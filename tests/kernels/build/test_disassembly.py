@@ -10,7 +10,7 @@ from kernels.catalog import KERNELS
 from kernels.core.spec import runs_on
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", pytest.param("sm_100a", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_every_kernel_has_its_machine_code_and_keeps_its_widths(kernel, arch):
     if kernel.requires and not runs_on(kernel.requires, arch):
@@ -25,14 +25,13 @@ def test_every_kernel_has_its_machine_code_and_keeps_its_widths(kernel, arch):
     )
     assert sum(line.source is not None for line in found.sass) > 0.9 * len(found.sass)
     assert sum(sum(counts.values()) for counts in found.mix.values()) == len(found.sass)
-    for mode in (Mode.TIMED, Mode.PROBED) if arch == "sm_90a" else [Mode.TIMED]:
-        keeps_its_widths(kernel, mode, arch)
+    keeps_its_widths(kernel, Mode.TIMED, arch)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_the_builds_that_note_times_keep_their_widths(kernel):
-    for mode in (Mode.TIMELINE, Mode.MARKS):
+def test_the_builds_that_note_something_keep_their_widths(kernel):
+    for mode in (Mode.PROBED, Mode.TIMELINE, Mode.MARKS):
         keeps_its_widths(kernel, mode, "sm_90a")
 
 
