@@ -154,7 +154,7 @@ def ledger_blocks(run: Run, traffic: Traffic, times: pd.DataFrame) -> list[Block
     said = f"{over}, the lists say {by_lists:,} bytes of K and V; the probes counted {kv:,}: {same}."
     overhead = {symbol: size for symbol, size in read.items() if at.get(symbol) not in ("Q", "K", "V")}
     rows = pd.DataFrame(
-        [{"tensor": symbol, "bytes read": size, "beside K and V": f"{size / max(1, kv):.2%}"} for symbol, size in
+        [{"tensor": symbol, "bytes read": size, "beside K and V": f"{size / kv:.2%}" if kv else ""} for symbol, size in
          overhead.items()], columns=["tensor", "bytes read", "beside K and V"]
     )  # fmt: skip
     by = f"Derived from the lists: a block is multiplied whole, 4 FLOPs a pair and dim.{_past(made)} {_hidden(made)}"

@@ -509,13 +509,15 @@ def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") ->
 
 
 def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
-    """What has a time and no sizes to be compared by, as texts: problem by problem, the fastest first."""
+    """What has a time and no sizes to be compared by, as texts: problem by problem, each said once, the fastest
+    first."""
     rest = table[table.seq_len.isna() & (table.status == "ok")]
     rest = rest.assign(said=[problem_said(r.title, r.problem) for r in rest.itertuples(index=False)])
+    rest = rest.sort_values(["said", "median_us"])
     return pd.DataFrame(
         [
             {
-                "problem": r.said,
+                "problem": "" if again else r.said,
                 "kernel": shown_name(r.name),
                 "median": microseconds(r.median_us),
                 "p10 to p90": f"{microseconds(r.p10_us)} to {microseconds(r.p90_us)}",
@@ -525,20 +527,25 @@ def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
                 "L2": r.l2,
                 "from": f"{r.source}, {r.device}, {r.date}",
             }
-            for r in rest.sort_values(["said", "median_us"]).itertuples(index=False)
+            for r, again in zip(rest.itertuples(index=False), rest.said.duplicated())
         ]
     )
 
 
 def problem_said(title: str, text: str) -> str:
-    """A problem of a table in words: its title, and its fields that are not as they begin. Of a mask's fields those
-    that it looks at; lists of pages are left out."""
+    """A problem of a table in words: its title, its mask with what that looks at and its blocks, and its other fields
+    that are not as they begin. Lists of pages are left out."""
     fields = json.loads(text)
     kind = next((spec.problem_type for spec in KERNELS.values() if spec.problem_type.title == title), None)
     begin = {name: field.default for name, field in fields_of(kind).items()} if kind else {}
-    idle = {name for names in TAKES.values() for name in names} - {*TAKES.get(fields.get("mask"), ())}
-    said = [f"{name} {_value_said(value)}" for name, value in fields.items()
-            if name not in idle and not _same(value, begin.get(name)) and not _is_nested(value)]  # fmt: skip
+    looked_at = TAKES.get(fields.get("mask"), ())
+    idle = {name for names in TAKES.values() for name in names} - {*looked_at}
+    always = {"mask", "causal", "block_q", "block_kv", *looked_at} if "mask" in fields else set()
+    said = [
+        f"{name} {_value_said(value)}"
+        for name, value in fields.items()
+        if name in always or not (name in idle or _same(value, begin.get(name)) or _is_nested(value))
+    ]
     return f"{title}: {', '.join(said)}" if said else title
 
 

@@ -216,7 +216,9 @@ def others(table: pd.DataFrame) -> list[Block]:
     """What has a time and no sizes to be compared by."""
     caption = (
         "What no sweep can show: masks, contexts of several lengths, shared prefixes, 8-bit caches, and what only "
-        "moves data. Fields that are as they begin are not named. GB/s of the bytes that must move. The lab's kernels "
-        "are timed at their smallest, where a launch costs more than the work."
+        "moves data. Fields that are as they begin are not named, but for a mask's. GB/s of the bytes that each must "
+        "move: torch's kernels get a copy of K and V for every sequence, ours and FlashInfer's the shared pages. A "
+        "copy reads and writes; what only reads can go faster than it. The lab's kernels are timed at their smallest, "
+        "where a launch costs more than the work."
     )
     return [stage.table(timing.without_sizes(table), caption)]

@@ -114,6 +114,8 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     for name in _OF_MASKS & set(fields):
         looked_at = name in TAKES.get(state["mask"], ())
         found[name] = {"hidden": not looked_at, "label": LABELS.get(name, name)} | group
+    if not state["causal"]:
+        found["causal"] = {"label": "causal"} | group  # drawing by hand turns it off, and it stays so
     try:
         high = limits(asked, state)
     except ProblemError:
