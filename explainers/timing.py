@@ -26,6 +26,7 @@ from kernels.timing.compare import RATIO, exponents, labelled, roofs_said, speed
 from kernels.timing.peers import NAMES, PAGED, PEERS, SDPA
 from kernels.timing.protocol import ROUNDING_TIMES
 from kernels.timing.rows import SIZES as OF_ALL
+from kernels.timing.rows import problem_type_of
 from kernels.timing.tables import Provenance
 
 SWEPT = ("seq_len", "batch", "num_heads", "block_size")  # what is found as a sweep over a size
@@ -508,10 +509,14 @@ def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") ->
     return pd.DataFrame(made)
 
 
+def sizeless(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows that have a time and no sizes to be compared by."""
+    return table[table.seq_len.isna() & (table.status == "ok")]
+
+
 def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
-    """What has a time and no sizes to be compared by, as texts: problem by problem, each said once, the fastest
-    first."""
-    rest = table[table.seq_len.isna() & (table.status == "ok")]
+    """The same as texts: problem by problem, each said once, the fastest first."""
+    rest = sizeless(table)
     rest = rest.assign(said=[problem_said(r.title, r.problem) for r in rest.itertuples(index=False)])
     rest = rest.sort_values(["said", "median_us"])
     return pd.DataFrame(
@@ -536,7 +541,7 @@ def problem_said(title: str, text: str) -> str:
     """A problem of a table in words: its title, its mask with what that looks at and its blocks, and its other fields
     that are not as they begin. Lists of pages are left out."""
     fields = json.loads(text)
-    kind = next((spec.problem_type for spec in KERNELS.values() if spec.problem_type.title == title), None)
+    kind = problem_type_of(title)
     begin = {name: field.default for name, field in fields_of(kind).items()} if kind else {}
     looked_at = TAKES.get(fields.get("mask"), ())
     idle = {name for names in TAKES.values() for name in names} - {*looked_at}

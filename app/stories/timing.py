@@ -59,7 +59,7 @@ def what(state: State, backend: str) -> Asked:
 
 def make(asked: Asked) -> Stage:
     there, here = times.known(asked.sources, asked.now), _here(asked)
-    others = len(timing.without_sizes(there.table)) > 0
+    others = len(timing.sizeless(there.table)) > 0
     if not there.found:
         said = (
             "No sweep has two sizes yet." if len(there.table) else "Nothing is recorded and nothing was measured yet."

@@ -43,13 +43,18 @@ def problem_text(problem: Any) -> str:
     return json.dumps(short if len(short) < len(given) and type(problem)(**short) == problem else given)
 
 
+def problem_type_of(title: str) -> Any:
+    """The class of the problems of that title; None where no kernel of the catalogue solves them."""
+    return next((spec.problem_type for spec in catalog.KERNELS.values() if spec.problem_type.title == title), None)
+
+
 def problem_now(title: str, text: str) -> str:
     """The text of a problem of that title as problem_text would write it, of whichever version it is."""
-    kind = next((spec.problem_type for spec in catalog.KERNELS.values() if spec.problem_type.title == title), None)
+    kind = problem_type_of(title)
     if not any(f'"{name}"' in str(text) for name in getattr(kind, "follows", ())):
         return text
     try:
-        return problem_text(kind(**json.loads(text)))  # type: ignore[misc]
+        return problem_text(kind(**json.loads(text)))
     except (TypeError, ProblemError):  # of a field that there is no more
         return text
 

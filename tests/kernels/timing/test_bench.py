@@ -463,7 +463,7 @@ def test_a_bench_of_one_kernel_is_put_into_the_recorded_table_and_the_other_rows
         ("sdpa_efficient", 256): 2,
         ("03_flash", 128): 5,
     }
-    assert now.date == "2026-11-30" and now.codes["03_flash"] == here["03_flash"]
+    assert now.date == "2026-11-30" and now.codes["03_flash"] == here["03_flash"] and now.roofs == WHERE.roofs
     (said,) = now.more["merged"]
     assert said["libraries"] == {"x": "1"} and said["names"] == ["03_flash", "sdpa_efficient"]
     again, where = tables.load(bench.merge(tmp_path / "new.csv"))
