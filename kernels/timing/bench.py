@@ -186,7 +186,7 @@ def provenance(device: Any, roofs: Mapping[str, float], made: pd.DataFrame) -> t
         compiler=Toolchain(device.target).version,
         roofs=dict(roofs),
         protocol=f"device events, median of {protocol.LEAST_RUNS} to {protocol.MOST_RUNS} runs, "
-        f"warmed up {protocol.WARM_UP:g} s; sustained: {load.SECONDS:g} s of runs without a pause after {load.LEAD:g} s; "
+        f"warmed up {protocol.WARM_UP:g} s; sustained: {load.SECONDS:g} s without a pause after {load.LEAD:g} s; "
         f"several points of one problem in {protocol.TURNS} turns, one alone in 1",
         libraries=_libraries(),
     )

@@ -14,7 +14,8 @@ from kernels.timing import bench, load, peers, sustained, tables
 from kernels.timing.protocol import Point, Timing
 from kernels.timing.rows import SUSTAINED
 
-WHERE = tables.Provenance("X", "D", "2026-11-21", torch="T", roofs={"copy_gb_per_s": 4000.0, "fp32_tflops": 60.0, "fp16_tflops": 600.0})  # fmt: skip
+ROOFS = {"copy_gb_per_s": 4000.0, "fp32_tflops": 60.0, "fp16_tflops": 600.0}
+WHERE = tables.Provenance("X", "D", "2026-11-21", torch="T", roofs=ROOFS)
 DEVICE = SimpleNamespace(name="X", driver="E")
 
 
