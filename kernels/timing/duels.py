@@ -28,7 +28,7 @@ from kernels import catalog
 from kernels.core.problem import inputs_of
 from kernels.core.request import Request
 from kernels.core.tolerance import OutputError, worst
-from kernels.errors import OutOfMemory, PeerUnavailable, ProblemError, WarpglassError
+from kernels.errors import OutOfMemory, PeerUnavailable, ProblemError, RunError, WarpglassError
 from kernels.families.tensor_cores.problem import CLIMBS, SixteenBitProblem
 from kernels.run.backends import gpu
 from kernels.timing import load, peers, protocol, tables
@@ -39,7 +39,7 @@ PEER = "sdpa_cudnn"
 RIVALS = (PEER, "flash_attn_4", "flashinfer")
 """The strongest peers. A duel meets each one that is installed."""
 FROM_RUNG = 11
-PRICED = "THRESHOLD"  # a constant that trades accuracy for time, in the kernels that have it
+PRICED = ("THRESHOLD", "SHARE", "STREAK")  # constants that trade accuracy or time, in the kernels that have them
 TOKENS, WIDTH = 16384, 2048  # batch * seq_len and num_heads * head_dim of the square problems
 SETS = 3  # of arrays, which the runs of a turn take one after the other
 TIME_LIMIT = 300.0  # seconds for one problem
@@ -111,15 +111,14 @@ def names() -> list[str]:
 
 def entries(problem: SixteenBitProblem) -> list[tuple[str, dict[str, int]]]:
     """(kernel, its constants) of all that meet the peer on a problem: each kernel as it is tuned, and on each of the
-    distributions with every other value of PRICED too."""
+    distributions with every other value of each constant of PRICED too."""
     made = []
     for name in names():
         spec = catalog.KERNELS[name]
         tuned = spec.settings_for(problem)
         made.append((name, tuned))
-        values = next((c.values for c in spec.constants if c.name == PRICED), ())
-        if problem in distributions():
-            made += [(name, tuned | {PRICED: value}) for value in values if value != tuned[PRICED]]
+        priced = [c for c in spec.constants if c.name in PRICED] if problem in distributions() else []
+        made += [(name, tuned | {c.name: v}) for c in priced for v in c.values if v != tuned[c.name]]
     return made
 
 
@@ -137,7 +136,7 @@ def record(
     device: Any, progress: Callable[[int, int, str], None] = lambda done, of, what: None, anew: bool = False
 ) -> list[Path]:
     """Writes this GPU's table after every problem; the path. Unless `anew`, a problem is kept if all its rows are there
-    of the present code, with both states."""
+    of the present code, with both states. RunError at the end names each problem that failed."""
     from kernels.run import workers
 
     path, asked = tables.path_of(KIND, device.name), problems()
@@ -158,18 +157,24 @@ def record(
         else:
             waiting.append(problem)
     order = {problem_text(problem): number for number, problem in enumerate(asked)}
-    kinds = distributions()
+    kinds, failed = distributions(), []
     for number, problem in enumerate(sorted(waiting, key=lambda p: (p not in kinds, p.num_kv_heads > 0))):
         progress(len(asked) - len(waiting) + number, len(asked), problem.size)
         job = workers.submit(
             meet, problem, entries(problem), rivals(), backend="gpu", what="Duels", time_limit=TIME_LIMIT
         )
-        rows += job.result()
+        try:
+            rows += job.result()
+        except WarpglassError as error:  # the other problems go on
+            failed.append(f"{problem.size}: {str(error).rstrip('.')}")
+            continue
         said = {"absent": absent()} if absent() else {}
         where = tables.provenance(device, codes, torch=_torch_version(), protocol=_protocol(), **said)
         rows.sort(key=lambda entry: order[entry["problem"]])
         tables.save(pd.DataFrame(rows, columns=list(COLUMNS)), path, where)
     progress(len(asked), len(asked), "")
+    if failed:
+        raise RunError(f"{len(failed)} of {len(asked)} problems have no duel. {'; '.join(failed)}. Record them again.")
     return [path]
 
 
