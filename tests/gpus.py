@@ -11,4 +11,4 @@ def judged(request: Request) -> tuple[OutputError, ...]:
     """The errors of each output of one run in this process, as the timing protocol judges them before it times."""
     with gpu.errors():
         outputs = protocol.Kernel(request, inputs_of(request.problem)).first_run()
-        return protocol._judged(request.problem, outputs)
+        return protocol.judged(request.problem, outputs)
