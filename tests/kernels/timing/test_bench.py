@@ -584,6 +584,19 @@ def test_every_time_has_a_sustained_one_and_it_may_be_added_without_turns(gpu_of
     assert gpu_of_names == []  # nothing was timed rested
 
 
+def test_a_large_output_is_judged_in_parts_as_it_would_be_whole(monkeypatch):
+    rng = np.random.default_rng(0)
+    true = rng.standard_normal((3, 5, 70))
+    found = (true + rng.standard_normal(true.shape) / 100).astype(np.float32)
+    due = protocol.max_abs_error(found, true)
+    monkeypatch.setattr(protocol, "PART", 64)
+    assert protocol._largest_error(found, true) == due
+    monkeypatch.setattr(protocol, "_truth", lambda problem: ({"o": true}, {}, {}))
+    assert protocol.rms_error(PROBLEM, "o", found) == pytest.approx(np.sqrt(np.square(found - true).mean()))
+    found[2, 4, 69] = np.nan  # poison in the last part
+    assert protocol._largest_error(found, true) == np.inf
+
+
 def test_a_row_has_both_states_and_the_bench_prints_both():
     row = bench.row(timed(sustained=HOT), ROOFS)
     assert [row[name] for name in rows.SUSTAINED] == [110.0, 105.0, 130.0, 1500, 690] and row["median_us"] == 100.0
