@@ -107,8 +107,8 @@ def _section(pairs: list[dict[str, Any]], floor: Mapping[str, float] | None = No
         spread = f"{peer.p10_us / ours.p90_us:.2f} to {peer.p90_us / ours.p10_us:.2f}"
         said = _problem(json.loads(pair["problem"]))
         cells = [said, f"`{ours['name']}`", _peer(peer["name"])]
-        cells += [f"{_us(ours.median_us)}, {_us(peer.median_us)}", f"{rested:.2f} ({spread})"]
-        cells += ["; ".join(dict.fromkeys((_hot(ours), _hot(peer)))), _number(hot)]
+        cells += [f"{_us(ours.median_us)} / {_us(peer.median_us)}", f"{rested:.2f} ({spread})"]
+        cells += [" / ".join(dict.fromkeys((_hot(ours), _hot(peer)))), _number(hot)]
         cells += [_us(floor.get(pair["problem"]))] if floor is not None else []
         rows.append(cells)
         ratios[said, ours["name"]] = (rested, hot)
@@ -178,7 +178,7 @@ def _duel(row: pd.Series) -> list[str]:
     hot, rested = pd.notna(row.sustained_ratio), row.rested_ratio
     ratio = f"{row.ratio:.3f} ({row.ratio_low:.3f} to {row.ratio_high:.3f})" if hot else NONE
     sides = [_load(row.sustained_clock, row.sustained_power), _load(row.sustained_peer_clock, row.sustained_peer_power)]
-    return [f"{_us(row.us)}, {_us(row.peer_us)}", ratio, "; ".join(sides) if hot else NONE, f"{rested:.3f}"]
+    return [f"{_us(row.us)} / {_us(row.peer_us)}", ratio, " / ".join(sides) if hot else NONE, f"{rested:.3f}"]
 
 
 def _duels_said(name: str, part: pd.DataFrame) -> str:

@@ -47,7 +47,7 @@ def test_claims_are_sustained_where_both_sides_are(hot):
     row = row[(row.num_heads == 8) & (row.head_dim == 64) & (row.batch == 1) & ~row.causal.astype(bool)].iloc[0]
     peer = made[(made.problem == row.problem) & (made["name"] == "sdpa_efficient")].iloc[0]
     ratio = peer.sustained_us / row.sustained_us
-    assert f"| {row.sustained_us:.1f} us at 1,500 MHz, 690 W; {peer.sustained_us:.0f} us at" in said["fp32"]
+    assert f"| {row.sustained_us:.1f} us at 1,500 MHz, 690 W / {peer.sustained_us:.0f} us at" in said["fp32"]
     assert f"| {ratio:.2f} |" in said["fp32"] and said["fp32"].startswith(
         "Sustained, the kernel is faster on 3 of 4 pro"
     )
@@ -63,7 +63,7 @@ def test_a_duel_s_losses_stand_next_to_its_wins(hot):
     assert f"Sustained, `11_overlap` is faster than the fastest accurate peer on {len(part) - len(lost)} of" in said
     assert len(lost) and f"slower on {len(lost)}. The largest losses: " in said
     worst = lost.sustained_ratio.min()
-    assert f" ({worst:.2f}" in said and "1,500 MHz, 690 W; 1,600 MHz, 640 W" in said
+    assert f" ({worst:.2f}" in said and "1,500 MHz, 690 W / 1,600 MHz, 640 W" in said
     rested = dict(zip(part.problem, part.ratio))
     for row in part.itertuples():
         cells = [line for line in said.splitlines() if f"| {row.sustained_ratio:.3f} (" in line]
