@@ -33,7 +33,7 @@ KIND = "duels"
 RIVALS = (PEER, "flash_attn_4", "flashinfer")
 """The strongest peers. A duel meets each one that is installed."""
 FROM_RUNG = 11
-PRICED = ("THRESHOLD", "SHARE", "STREAK")  # constants that trade accuracy or time, in the kernels that have them
+PRICED = ("SHARE",)  # constants that trade accuracy for time, in the kernels that have them
 TOKENS, WIDTH = 16384, 2048  # batch * seq_len and num_heads * head_dim of the square problems
 TIME_LIMIT = 300.0  # seconds for one problem
 
