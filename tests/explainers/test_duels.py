@@ -89,6 +89,8 @@ def test_sustained_times_are_the_claim_with_clock_and_power_and_losses_are_named
     assert len(lost) and f"It is slower in {len(lost)} problem" in said and f"{lost.ratio.iloc[0]:.2f} at " in said
     rows = told.table(part)
     assert set(rows.MHz) == {"1,500 / 1,600"} and set(rows.W) == {"690 / 640"}
+    mixed = told.table(part.assign(peer=["flash_attn_4", *part.peer[1:]]))
+    assert list(mixed.peer)[:2] == ["FlashAttention 4", "cuDNN"] and "the fastest accurate peer" in mixed
     assert told.blocks(made.assign(code_hash=""), where)[0]["text"] == "In turns with cuDNN"
 
 

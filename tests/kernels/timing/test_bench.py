@@ -349,6 +349,9 @@ def test_every_recorded_time_passed_and_its_figures_follow_from_it():
         assert (timed_rows.max_abs_error <= timed_rows.allowed_error).all()
         assert ((timed_rows.p10_us <= timed_rows.median_us) & (timed_rows.median_us <= timed_rows.p90_us)).all()
         assert (timed_rows.runs >= protocol.LEAST_RUNS).all()
+        at_work = timed_rows[timed_rows.sustained_us.notna()]
+        assert (at_work.sustained_p10_us <= at_work.sustained_us).all()
+        assert (at_work.sustained_us <= at_work.sustained_p90_us).all()
         assert (made[made.status != "ok"].reason.str.len() > 20).all() and made[
             made.status != "ok"
         ].median_us.isna().all()

@@ -200,9 +200,18 @@ def test_scores_climb_by_their_step_from_tile_to_tile(scores):
 def test_what_is_recorded_holds_together(device):
     made, where = tables.recorded(duels.KIND)[device]
     assert where.codes and set(made["name"]) <= set(KERNELS) and set(made.peer) <= set(duels.RIVALS)
-    timed = made[made.status == "ok"]
-    assert len(timed) and not timed.duplicated(["name", "problem", "settings"]).any()
-    assert ((timed.ratio_low <= timed.ratio) & (timed.ratio <= timed.ratio_high)).all()
+    timed = duels.timed(duels.whole(made))
+    assert len(timed) and not timed.duplicated(["name", "peer", "problem", "settings"]).any()
+    for state in ("", "sustained_"):
+        there = timed[timed[f"{state}ratio"].notna()]
+        low, ratio, high = (there[f"{state}ratio{end}"] for end in ("_low", "", "_high"))
+        assert ((low <= ratio) & (ratio <= high)).all()
+    judged = timed[timed.peer_status.notna()]  # of a table that judged its rows
+    assert (judged.output_error <= judged.output_allowed).all() and set(judged.peer_status) <= {"ok", "less accurate"}
+    for row in judged.itertuples():
+        for pairs, ratio in ((row.pairs, row.ratio), (row.sustained_pairs, row.sustained_ratio)):
+            each = np.array(json.loads(pairs))
+            assert np.median(each[:, 1] / each[:, 0]) == pytest.approx(ratio, abs=1e-3)
     for row in timed.itertuples():
         problem = KERNELS[row.name].problem_type(**json.loads(row.problem))
         assert row.tflops == pytest.approx(problem.work.flops / row.us / 1e6, rel=1e-3)
