@@ -130,12 +130,12 @@ def record(
         tables.save(pd.DataFrame(rows, columns=list(COLUMNS)), path, where)
     progress(len(asked), len(asked), "")
     if failed:
-        raise RunError(f"{len(failed)} of {len(asked)} problems have no duel. {'; '.join(failed)}. Record them again.")
+        raise RunError(f"{len(failed)} of {len(asked)} problems have no duel. {'. '.join(failed)}. Record them again.")
     return [path]
 
 
 def _protocol() -> str:
-    return "; ".join(
+    return ". ".join(
         f"{name}: {state.rounds} rounds of {state.seconds:g} s after {state.lead:g} s of load"
         for name, state in (("rested", RESTED), ("sustained", SUSTAINED))
     )
