@@ -190,7 +190,8 @@ def _scores(row: Any) -> str:
 
 
 def table(timed: pd.DataFrame) -> pd.DataFrame:
-    """A row for each kernel and problem."""
+    """A row for each kernel and problem, with a column for the peer's name if there are several."""
+    other, alone = peer(timed), timed.peer.nunique() == 1
     rows = [
         {
             "kernel": row["name"],
@@ -202,7 +203,8 @@ def table(timed: pd.DataFrame) -> pd.DataFrame:
             "mask": "causal" if row.causal else "none",
             "scores": _scores(row),
             "TFLOP/s": f"{row.tflops:.0f}",
-            PEERS.get(row.peer, row.peer): f"{row.peer_tflops:.0f}",
+            **({} if alone else {"peer": PEERS.get(row.peer, row.peer)}),
+            other: f"{row.peer_tflops:.0f}",
             "ratio": f"{row.ratio:.3f} ({row.ratio_low:.3f} to {row.ratio_high:.3f})",
             **_meanwhile(row),
             "RMS error": f"{row.rms_error / row.peer_rms_error:.3f}",

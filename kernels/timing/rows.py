@@ -89,6 +89,15 @@ def sustained_figures(timing: Timing) -> dict[str, Any]:
     return dict(zip(SUSTAINED, (hot.median_us, hot.p10_us, hot.p90_us, hot.clock, hot.power))) if hot else {}
 
 
+def sustained_said(r: Any) -> str:
+    """The sustained time of a table's row in words, with clock and power; nothing without one."""
+    if pd.isna(r.sustained_us):
+        return ""
+    said = f"  sustained {r.sustained_us:,.2f} us ({r.sustained_p10_us:,.2f} to {r.sustained_p90_us:,.2f})"
+    said += f" at {r.sustained_clock:,.0f} MHz" if pd.notna(r.sustained_clock) else ""
+    return said + (f", {r.sustained_power:.0f} W" if pd.notna(r.sustained_power) else "")
+
+
 def whole(made: pd.DataFrame) -> pd.DataFrame:
     """A table with the columns that older tables do not have, empty."""
     return made.assign(**{name: float("nan") for name in SUSTAINED if name not in made})

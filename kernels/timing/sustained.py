@@ -107,6 +107,6 @@ def _said(device: Any) -> dict[str, str]:
     """What the table says of the last sustained times."""
     import torch
 
-    how = f"each row {load.LEAD:g} s of load, then {load.SECONDS:g} s of runs without a pause; the rows of a problem"
+    how = f"each row {load.LEAD:g} s of load, then {load.SECONDS:g} s of runs without a pause. The rows of a problem"
     here = {"driver": device.driver, "date": datetime.date.today().isoformat(), "torch": torch.__version__}
     return {**here, "protocol": f"{how} follow each other"}

@@ -349,6 +349,9 @@ def test_every_recorded_time_passed_and_its_figures_follow_from_it():
         assert (timed_rows.max_abs_error <= timed_rows.allowed_error).all()
         assert ((timed_rows.p10_us <= timed_rows.median_us) & (timed_rows.median_us <= timed_rows.p90_us)).all()
         assert (timed_rows.runs >= protocol.LEAST_RUNS).all()
+        at_work = timed_rows[timed_rows.sustained_us.notna()]
+        assert (at_work.sustained_p10_us <= at_work.sustained_us).all()
+        assert (at_work.sustained_us <= at_work.sustained_p90_us).all()
         assert (made[made.status != "ok"].reason.str.len() > 20).all() and made[
             made.status != "ok"
         ].median_us.isna().all()
@@ -582,6 +585,19 @@ def test_every_time_has_a_sustained_one_and_it_may_be_added_without_turns(gpu_of
     for made in (protocol.sustain(points), protocol.sustain(points[:1])):
         assert made[0].sustained == HOT and made[0].median_us is None and made[0].status == "ok"
     assert gpu_of_names == []  # nothing was timed rested
+
+
+def test_a_large_output_is_judged_in_parts_as_it_would_be_whole(monkeypatch):
+    rng = np.random.default_rng(0)
+    true = rng.standard_normal((3, 5, 70))
+    found = (true + rng.standard_normal(true.shape) / 100).astype(np.float32)
+    due = protocol.max_abs_error(found, true)
+    monkeypatch.setattr(protocol, "PART", 64)
+    assert protocol._largest_error(found, true) == due
+    monkeypatch.setattr(protocol, "_truth", lambda problem: ({"o": true}, {}, {}))
+    assert protocol.rms_error(PROBLEM, "o", found) == pytest.approx(np.sqrt(np.square(found - true).mean()))
+    found[2, 4, 69] = np.nan  # poison in the last part
+    assert protocol._largest_error(found, true) == np.inf
 
 
 def test_a_row_has_both_states_and_the_bench_prints_both():

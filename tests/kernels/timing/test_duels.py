@@ -13,7 +13,7 @@ import pytest
 from kernels.catalog import KERNELS
 from kernels.errors import PeerUnavailable, RunError, RunTimeout
 from kernels.families.tensor_cores.problem import CLIMBS, SCORES, SixteenBitProblem
-from kernels.timing import duels, protocol, tables
+from kernels.timing import duels, meeting, protocol, tables
 
 
 def test_the_problems_are_those_of_the_table_and_each_there_once():
@@ -94,18 +94,18 @@ def arena(monkeypatch):
     true.cache_clear()
     monkeypatch.setattr(SixteenBitProblem, "truth", lambda self, on_gpu=False, of=SixteenBitProblem.truth: of(self))
     monkeypatch.setattr(SixteenBitProblem, "yardstick", lambda self, d="cpu", of=SixteenBitProblem.yardstick: of(self))
-    monkeypatch.setattr(duels.gpu, "errors", contextlib.nullcontext)
-    monkeypatch.setattr(duels, "_free", lambda: None)
-    monkeypatch.setattr(duels, "_kernel", lambda problem, name, settings, inputs: Prepared(name, problem))
-    monkeypatch.setattr(duels.peers, "peer", lambda name, problem, inputs: Prepared(name, problem))
-    monkeypatch.setattr(duels.load, "in_turns", in_turns)
+    monkeypatch.setattr(meeting.gpu, "errors", contextlib.nullcontext)
+    monkeypatch.setattr(meeting, "_free", lambda: None)
+    monkeypatch.setattr(meeting, "_kernel", lambda problem, name, settings, inputs: Prepared(name, problem))
+    monkeypatch.setattr(meeting.peers, "peer", lambda name, problem, inputs: Prepared(name, problem))
+    monkeypatch.setattr(meeting.load, "in_turns", in_turns)
     yield spec
     true.cache_clear()
 
 
 def meet(others=("sdpa_cudnn",)):
     kernels = [(name, KERNELS[name].settings_for(SMALL)) for name in ("11_overlap", "12_optimistic")]
-    made = duels.whole(pd.DataFrame(duels.meet(SMALL, kernels, others)))
+    made = duels.whole(pd.DataFrame(meeting.meet(SMALL, kernels, others)))
     return made.set_index("name")
 
 
@@ -156,7 +156,7 @@ def test_a_peer_that_cannot_run_is_in_the_table_with_its_reason(arena, monkeypat
     def gone(name, problem, inputs):
         raise PeerUnavailable("no such GPU")
 
-    monkeypatch.setattr(duels.peers, "peer", gone)
+    monkeypatch.setattr(meeting.peers, "peer", gone)
     row = meet().loc["11_overlap"]
     assert (row.status, row.peer_status, row.reason) == ("ok", "unavailable", "no such GPU") and row.us == 10.2
 
@@ -200,9 +200,18 @@ def test_scores_climb_by_their_step_from_tile_to_tile(scores):
 def test_what_is_recorded_holds_together(device):
     made, where = tables.recorded(duels.KIND)[device]
     assert where.codes and set(made["name"]) <= set(KERNELS) and set(made.peer) <= set(duels.RIVALS)
-    timed = made[made.status == "ok"]
-    assert len(timed) and not timed.duplicated(["name", "problem", "settings"]).any()
-    assert ((timed.ratio_low <= timed.ratio) & (timed.ratio <= timed.ratio_high)).all()
+    timed = duels.timed(duels.whole(made))
+    assert len(timed) and not timed.duplicated(["name", "peer", "problem", "settings"]).any()
+    for state in ("", "sustained_"):
+        there = timed[timed[f"{state}ratio"].notna()]
+        low, ratio, high = (there[f"{state}ratio{end}"] for end in ("_low", "", "_high"))
+        assert ((low <= ratio) & (ratio <= high)).all()
+    judged = timed[timed.peer_status.notna()]  # of a table that judged its rows
+    assert (judged.output_error <= judged.output_allowed).all() and set(judged.peer_status) <= {"ok", "less accurate"}
+    for row in judged.itertuples():
+        for pairs, ratio in ((row.pairs, row.ratio), (row.sustained_pairs, row.sustained_ratio)):
+            each = np.array(json.loads(pairs))
+            assert np.median(each[:, 1] / each[:, 0]) == pytest.approx(ratio, abs=1e-3)
     for row in timed.itertuples():
         problem = KERNELS[row.name].problem_type(**json.loads(row.problem))
         assert row.tflops == pytest.approx(problem.work.flops / row.us / 1e6, rel=1e-3)

@@ -285,3 +285,12 @@ def test_the_capacity_shrinks_where_there_are_many_writers():
     writers = sum(step.blocks * -(-step.threads // 32) for step in plan.launches)
     assert 1 <= room <= pipelines.CAPACITY and room * writers * MARK.itemsize <= pipelines.BYTES
     assert MARK.itemsize == 16 and CLOCKS.itemsize == 40
+
+
+@pytest.mark.parametrize("name", dict.fromkeys(request.kernel.name for request in pipeline_files.asked()))
+def test_the_need_for_tensor_cores_is_known_or_none_for_every_recorded_kernel(name, overlap):
+    """V3 and the cascade multiply on tensor cores, but have no tile of BLOCK_Q queries."""
+    request = next(request for request in pipeline_files.asked() if request.kernel.name == name)
+    needed = pipelines.multiplying(replace(overlap, request=request), 0)
+    tiled = request.kernel.tensor_products == 1 and {"BLOCK_Q", "BLOCK_KV"} <= set(request.constants)
+    assert (needed is not None) == tiled and (needed is None or needed > 0)

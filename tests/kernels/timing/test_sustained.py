@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from kernels import __main__ as cli
 from kernels import catalog
 from kernels.errors import ProblemError, RunTimeout
 from kernels.families.dense.problem import DenseProblem
@@ -75,6 +76,15 @@ def test_a_group_that_fails_leaves_its_rows_without_and_the_next_call_goes_on(wo
 def test_a_peer_is_asked_only_on_problems_of_the_kernels_that_are_named(worker):
     sustained.record(DEVICE, names=["03_flash", "sdpa_cudnn"])
     assert worker == [["03_flash"]]
+
+
+def test_the_command_takes_families_and_names(monkeypatch, capsys):
+    asked = []
+    survey = SimpleNamespace(pick=lambda backend: DEVICE)
+    monkeypatch.setattr(cli.workers, "survey", lambda: survey)
+    monkeypatch.setattr(sustained, "record", lambda device, progress, **more: asked.append(more) or ["a path"])
+    assert cli.main(["measure", "--sustained", "tensor_cores", "11_overlap"]) == cli.OK
+    assert asked == [{"families": ["tensor_cores"], "names": ["11_overlap"]}] and capsys.readouterr().out == "a path\n"
 
 
 def test_a_name_that_is_nothing_is_refused(worker):

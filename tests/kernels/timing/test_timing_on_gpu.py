@@ -4,7 +4,8 @@ import pytest
 
 from kernels import catalog
 from kernels.core.request import Request
-from kernels.timing import bench, hierarchy, peers, pipelines, protocol, timelines
+from kernels.families.tensor_cores.problem import SixteenBitProblem
+from kernels.timing import bench, duels, hierarchy, meeting, peers, pipelines, protocol, timelines
 from kernels.timing.protocol import Point
 
 pytestmark = pytest.mark.gpu
@@ -39,6 +40,7 @@ def test_every_kernel_gets_a_time_after_its_output_passed(name):
     assert made.status == "ok", made.reason
     assert 0 < made.p10_us <= made.median_us <= made.p90_us and made.runs >= protocol.LEAST_RUNS
     assert made.error.ok and made.code_hash == point.kernel.code_hash
+    assert 0 < made.sustained.p10_us <= made.sustained.median_us <= made.sustained.p90_us
     assert made.peak_bytes >= sum(tensor.nbytes for tensor in point.kernel.plan(point.problem, point.settings).tensors)
     row = bench.row(made, protocol.roofs())
     assert row["status"] == "ok" and (row["gb_per_s"] is None) == (point.problem.work is None)
@@ -62,6 +64,15 @@ def test_peers_are_timed_or_say_why_they_cannot():
         assert made[name].status == "unavailable" and f"torch says of {name}" in made[name].reason
     points = bench.points(["paged_v1"], [("batch", ["2"])], with_peers=True)
     assert {p.name: protocol.measure(p).status for p in points if p.is_peer}["sdpa_flash"] == "ok"
+
+
+def test_a_duel_has_both_states_of_both_sides():
+    problem = SixteenBitProblem(1024, 128, num_heads=16)
+    kernels = [(name, catalog.KERNELS[name].settings_for(problem)) for name in duels.names()]
+    for row in meeting.meet(problem, kernels):
+        assert (row["status"], row["peer_status"]) == ("ok", "ok"), row["reason"]
+        assert row["ratio"] > 0 and row["sustained_ratio"] > 0 and row["output_error"] <= row["output_allowed"]
+        assert row["sustained_clock"] and row["sustained_peer_power"]  # NVML is one of the requirements
 
 
 def test_what_is_too_large_is_skipped_before_it_is_allocated():

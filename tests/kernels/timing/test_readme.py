@@ -1,0 +1,72 @@
+"""The README's times: every table follows from the recordings, and its sentences count wins and losses."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from kernels.timing import bench, duels, readme, tables
+from kernels.timing.rows import SUSTAINED
+
+
+def test_the_readme_s_times_are_those_of_the_recordings():
+    """If this fails after a recording: python -m kernels.timing.readme --write."""
+    text = readme.README.read_text()
+    assert re.findall(r"<!-- times: ([\w ]+) -->", text) == list(readme.tables())
+    assert readme.written(text) == text
+
+
+def test_a_table_that_nobody_makes_is_refused():
+    with pytest.raises(KeyError, match="warp drive"):
+        readme.written("<!-- times: warp drive -->\n<!-- end -->")
+
+
+@pytest.fixture
+def hot(monkeypatch):
+    """Recordings in which each kernel of the bench takes 1.2 times as long at work, and each peer of torch 1.1 times.
+    Each duel's ratio is 0.9 times the rested one."""
+    (device, (made, where)), *_ = bench.recorded().items()
+    torchs = made["name"].str.startswith("sdpa_")
+    ours = (made.kind == "kernel") | torchs
+    factor = torchs.map({True: 1.1, False: 1.2}).where(ours)
+    values = (made.median_us * factor, made.p10_us, made.p90_us, factor * 0 + 1500, factor * 0 + 690)
+    made = made.assign(**dict(zip(SUSTAINED, values)))
+    monkeypatch.setattr(bench, "recorded", lambda: {device: (made, where)})
+    met = duels.whole(next(iter(tables.recorded(duels.KIND).values()))[0])
+    more = {f"sustained_{name}": met[name] for name in duels.FIGURES} | {"peer_status": "ok"}
+    more |= {"sustained_ratio": met.ratio * 0.9, "sustained_clock": 1500, "sustained_power": 690}
+    met = met.assign(**more, sustained_peer_clock=1600, sustained_peer_power=640)
+    monkeypatch.setattr(duels, "recorded", lambda: (met, replace(where, date="2026-11-25")))
+    return made, met
+
+
+def test_claims_are_sustained_where_both_sides_are(hot):
+    made, _ = hot
+    said = readme.tables()
+    row = made[(made["name"] == "08b_three_bfloat16") & (made.seq_len == 1024) & made.own_settings]
+    row = row[(row.num_heads == 8) & (row.head_dim == 64) & (row.batch == 1) & ~row.causal.astype(bool)].iloc[0]
+    peer = made[(made.problem == row.problem) & (made["name"] == "sdpa_efficient")].iloc[0]
+    ratio = peer.sustained_us / row.sustained_us
+    assert f"| {row.sustained_us:.1f} us at 1,500 MHz, 690 W / {peer.sustained_us:.0f} us at" in said["fp32"]
+    assert f"| {ratio:.2f} |" in said["fp32"] and said["fp32"].startswith(
+        "Sustained, the kernel is faster on 3 of 4 pro"
+    )
+    assert "and slower on 1: seq_len 1,024, batch 1, 8 heads, head_dim 128 (0.98)." in said["fp32"]
+    assert "comparisons are rested only" in said["decode"] and said["decode"].startswith("Rested, ")
+
+
+def test_a_duel_s_losses_stand_next_to_its_wins(hot):
+    _, met = hot
+    said = readme.tables()["16 bits"]
+    part = met[(met["name"] == "11_overlap") & (met.status == "ok") & duels.as_tuned(met)]
+    lost = part[part.sustained_ratio < 1]
+    assert f"Sustained, `11_overlap` is faster than the fastest accurate peer on {len(part) - len(lost)} of" in said
+    assert len(lost) and f"slower on {len(lost)}. The largest losses: " in said
+    worst = lost.sustained_ratio.min()
+    assert f" ({worst:.2f}" in said and "1,500 MHz, 690 W / 1,600 MHz, 640 W" in said
+    rested = dict(zip(part.problem, part.ratio))
+    for row in part.itertuples():
+        cells = [line for line in said.splitlines() if f"| {row.sustained_ratio:.3f} (" in line]
+        assert row.problem not in map(readme.problem_text, readme.DENSE) or any(
+            f"| {rested[row.problem]:.3f} |" in line for line in cells
+        )
