@@ -11,6 +11,7 @@ from explainers import stage, timing, timing_charts
 from explainers.glossary import count, figure
 from explainers.stage import Block
 from kernels.timing.compare import roofs_said
+from kernels.timing.datasheets import peaks
 from kernels.timing.peers import PAGED
 from kernels.timing.tables import Provenance
 
@@ -78,14 +79,16 @@ def nothing_yet(said: str, others: bool, here: list[Block]) -> stage.Stage:
 def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
     names = [name for name in timing.labels(shown.part) if name not in shown.hidden]
     colours = timing.colours(timing.labels(shown.part))
-    legend = [[f"background:{colours[name]}", timing.shown_name(name)] for name in names]
+    title = timing.title_of(shown.part)
+    legend = [[f"background:{colours[name]}", timing.shown_name(name, title)] for name in names]
+    floor = f" {timing.FLOOR_SAID}" if timing.FLOOR in names and timing.is_paged(title) else ""
     views = []
-    for kind, title in timing_charts.CHARTS.items():
+    for kind, heading in timing_charts.CHARTS.items():
         spec = charts(shown, rows, kind).to_dict(validate=False)  # tests do
         meta = {
             "spec": spec,
             "alt": timing_charts.ALT[kind],
-            "note": timing_charts.NOTES[kind],
+            "note": timing_charts.NOTES[kind] + floor,
             "at": timing_charts.at_steps(kind, shown.part, shown.field),
             "room": max(
                 (len(row["said"]) for data in spec["datasets"].values() for row in data if "beside" in row), default=0
@@ -93,14 +96,15 @@ def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
             "ends": spec["usermeta"]["ends"],
             "legend": legend,
         }
-        views.append(stage.View("chart", kind, title, meta))
+        views.append(stage.View("chart", kind, heading, meta))
     return views
 
 
 def charts(shown: Shown, rows: pd.DataFrame, kind: str):
     """One of the charts of what is shown."""
     roofs = {source: entry.roofs for source, entry in shown.where.items() if entry.roofs}
-    return timing_charts.chart(kind, rows, shown.field, shown.baseline, roofs, shown.part, shown.name)
+    sheets = {entry.device: found for entry in shown.where.values() if (found := peaks(entry.device))}
+    return timing_charts.chart(kind, rows, shown.field, shown.baseline, roofs, shown.part, shown.name, sheets)
 
 
 def _states(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stage.State]:
@@ -111,7 +115,7 @@ def _states(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stage.
         there = {(row.label, getattr(row, shown.field)): _figures(row) for row in own.itertuples()}
         for label in (name for name in timing.labels(shown.part) if name in set(own.label)):
             said = [there.get((label, v), "no time") for v in sizes]
-            name = timing.shown_name(label) + (f", {source}, {device}" if several else "")
+            name = timing.shown_name(label, timing.title_of(own)) + (f", {source}, {device}" if several else "")
             found.append(stage.State(name, said, colour=colours[label]))
     return found
 
@@ -132,7 +136,8 @@ def provenance(where: Mapping[str, Provenance], measured: tuple[str, ...]) -> st
         label = "Measured" if name in measured else "Recorded"
         torch = f", torch {entry.torch}" if entry.torch else ""
         roofs = f" Roofs measured there: {roofs_said(entry.roofs)}." if entry.roofs else ""
-        said.append(f"{label} on {entry.device}, driver {entry.driver}{torch}, {entry.date}.{roofs}")
+        sheet = f" Datasheet: {found.said}." if (found := peaks(entry.device)) else ""
+        said.append(f"{label} on {entry.device}, driver {entry.driver}{torch}, {entry.date}.{roofs}{sheet}")
     return stage.Provenance("measured" if measured else "recorded", " ".join(said))
 
 
@@ -193,7 +198,8 @@ def figures(shown: Shown) -> list[Block]:
     if rows.empty:
         return [stage.note("Nothing that is shown has a time.")]
     own = shown.part[shown.part.label.isin(rows.label)]
-    said = [timing.sentence(rows, field, shown.baseline), timing.exponent_sentence(own, field)]
+    said = [timing.sentence(rows, field, shown.baseline), timing.floor_sentence(rows, field)]
+    said += [timing.exponent_sentence(own, field)]
     said += timing.crossing_sentences(timing.crossings(rows, field), field)
     caption = f"{count(len(rows), 'point')}: median, 10th and 90th percentile of the runs, beside {shown.name}."
     if own["name"].isin(PAGED).any():
