@@ -391,8 +391,14 @@ def roofline(
     ]
     ends = corners.sort_values("intensity").groupby("roof").tail(1).drop_duplicates("named").sort_values("tflops")
     ends = ends.assign(beside=spread_out(list(ends.tflops), (low, high)))
-    said = sheet.data.chart("roof_names", ends).mark_text(color=AXIS, align="right", dy=-8, dx=-4)
-    said = said.encode(x=x, y=alt.Y("beside:Q", scale=scale), text="named:N")
+    ends = ends.assign(under=~ends.datasheet & ends.named.str.startswith("copy"))  # clear of the datasheet's slope
+    names = sheet.data.chart("roof_names", ends)
+    said = [
+        names.transform_filter(f"datum.under == {under}")
+        .mark_text(color=AXIS, align="right", dy=16 if under == "true" else -8, dx=-4)
+        .encode(x=x, y=alt.Y(f"{at}:Q", scale=scale), text="named:N")
+        for under, at in (("false", "beside"), ("true", "tflops"))
+    ]
     base = sheet.data.chart("points")
     joined = base.mark_line(strokeWidth=1.5, opacity=0.7)
     joined = joined.encode(
@@ -402,7 +408,7 @@ def roofline(
     spread = spread.encode(x=x, y=alt.Y("tflops_low:Q", scale=scale), y2="tflops_high:Q", color=sheet.colour)
     size = sheet.data.chart("sizes", _that_say_their_size(points, wide)).mark_text(dy=16)
     size = size.encode(x=x, y=y, text="said_size:N").transform_filter("datum.step == step")
-    layers = [*roof, said, joined, spread, _dots(sheet).encode(x=x, y=y), size]
+    layers = [*roof, *said, joined, spread, _dots(sheet).encode(x=x, y=y), size]
     return sheet.data.layered([*layers, *_ends(sheet, x, y, (low, high), {})], HEIGHT)
 
 
