@@ -245,7 +245,7 @@ def test_what_another_does_meanwhile_is_asked_and_the_answer_is_the_longest_over
         shared = min(bar.end_ns, span.end_ns) - max(bar.start_ns, span.start_ns)
         spent[bar.event] = spent.get(bar.event, 0) + max(0, shared)
     longest = max(spent, key=spent.get)
-    assert made.options[made.answer] == pipeline._named(longest)
+    assert made.options[made.answer] == pipeline.named(longest)
     assert f"for {pipeline.figure(spent[longest], 3)} of these" in made.why
 
 
