@@ -12,42 +12,92 @@ from explainers.stage import Block
 from kernels.timing import duels
 from kernels.timing.tables import Provenance
 
-SCORES = {"random": "normal", "rising": "rising", "sink": "one far above", "low_rank": "of low rank"}
+SCORES = {
+    "random": "normal",
+    "rising": "rising",
+    "sink": "one far above",
+    "low_rank": "of low rank",
+    "climb_5": "5 higher from tile to tile",
+    "climb_9.5": "9.5 higher from tile to tile",
+}
+PEERS = {"sdpa_cudnn": "cuDNN", "flash_attn_4": "FlashAttention 4", "flashinfer": "FlashInfer"}
+MOST_LOSSES = 4  # that a sentence names
 
 
 def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
-    """What is shown of a recorded table of duels (timing.duels) whose rows are of kernels' present code."""
-    ran = made[made.status == "ok"]
+    """The blocks of a recorded table of duels (timing.duels) whose rows are of kernels' present code."""
+    ran = duels.headline(duels.whole(made))
     timed = ran[duels.as_tuned(ran)]
     said = (
-        f"Recorded on {where.device}, {where.date}: both run again and again in one process and take turns, since a "
-        "chip that is limited by power is slower beside a fast neighbour: so cuDNN's own figure differs from kernel to "
-        "kernel. The ratio is the median of the rounds; above 1 ours is faster. RMS error: over cuDNN's, both against "
-        "float64."
+        f"Recorded on {where.device}, {where.date}: all run again and again in one process and take turns, since "
+        f"a chip that is limited by power is slower next to a fast neighbour. {state(ran)} The ratio is the median of "
+        f"the rounds; above 1 ours is faster. RMS error: over {peer(ran)}'s, both against float64."
     )
     return [
-        stage.heading("In turns with cuDNN"),
+        stage.heading(f"In turns with {peer(ran)}"),
         *(stage.text(sentence(name, part)) for name, part in timed.groupby("name", sort=False)),
-        stage.chart(chart(timed), "How many times as fast as cuDNN each kernel is, over the tokens", said),
+        *(stage.text(text) for text in without_time(duels.whole(made))),
+        stage.chart(chart(timed), f"How many times as fast as {peer(ran)} each kernel is, over the tokens", said),
         stage.table(table(timed), "Every problem, with the least and the largest ratio of the rounds."),
         *(block for name, part in ran.groupby("name", sort=False) for block in price(name, part)),
     ]
 
 
+def peer(rows: pd.DataFrame) -> str:
+    """The name of the peer of these rows in words."""
+    names = list(dict.fromkeys(rows.peer))
+    return PEERS.get(names[0], names[0]) if len(names) == 1 else "the fastest accurate peer"
+
+
+def state(ran: pd.DataFrame) -> str:
+    """The state of the chip in these rows, in a sentence."""
+    if ran.sustained_ratio.isna().any():
+        return "Times are rested: turns of 50 ms."
+    mhz, watts = (f"{ran[f'sustained_{what}'].median():,.0f}" for what in ("clock", "power"))
+    other = [f"{ran[f'sustained_peer_{what}'].median():,.0f}" for what in ("clock", "power")]
+    return (
+        f"Times are sustained: turns of 400 ms on a chip at work. Ours run at {mhz} MHz and {watts} W in the median, "
+        f"{peer(ran)} at {other[0]} MHz and {other[1]} W."
+    )
+
+
+def without_time(made: pd.DataFrame) -> list[str]:
+    """A sentence for each kernel or peer that missed the rule, with its reason on the first problem."""
+    said = []
+    for name, part in made[made.status == "wrong"].drop_duplicates(["name", "problem", "settings"]).groupby("name"):
+        said.append(f"{name} gets no time on {count(len(part), 'row')}. {part.iloc[0].reason}")
+    for who, status in (("is less accurate", "less accurate"), ("gets no time", "wrong")):
+        rows = made[made.peer_status == status]
+        for name, part in rows.drop_duplicates(["peer", "problem"]).groupby("peer"):
+            said.append(f"{PEERS.get(name, name)} {who} on {count(len(part), 'problem')}. {part.iloc[0].reason}")
+    return said
+
+
 def price(name: str, ran: pd.DataFrame) -> list[Block]:
-    """What a kernel's error and its speed are at each value of the constant that trades one for the other, on every
-    kind of scores; nothing of a kernel that was run with its own constants alone."""
+    """A kernel's error and speed at each value of each constant that trades them, on every kind of scores; nothing for
+    a kernel that ran with its own constants only."""
     rows = ran[ran.duplicated("problem", keep=False)]
-    if rows.empty:
-        return []
-    value = rows.settings.str.extract(rf"\b{duels.PRICED}=(\d+)", expand=False).astype(int)
-    rows = rows.assign(value=value, rms=rows.rms_error / rows.peer_rms_error).sort_values("value")
+    values = {c: rows.settings.str.extract(rf"\b{c}=(\d+)", expand=False).astype(float) for c in duels.PRICED}
+    varied = {c: part for c, part in values.items() if part.nunique() > 1}
+    usual = {c: part.mode()[0] for c, part in varied.items()}
+    found = []
+    for constant, part in varied.items():
+        own = [other == usual[c] for c, other in varied.items() if c != constant]
+        kept = rows[pd.concat(own, axis=1).all(axis=1)] if own else rows
+        found += _price(name, constant, kept.assign(value=part.astype(int)))
+    return found
+
+
+def _price(name: str, constant: str, rows: pd.DataFrame) -> list[Block]:
+    """A kernel's error and speed at each value of a constant."""
+    rows = rows.assign(rms=rows.rms_error / rows.peer_rms_error).sort_values("value")
     worst, slowest = rows.groupby("value").rms.max(), rows.groupby("value").ratio.min()
+    other = peer(rows)
     each = "; ".join(f"{v:,}: error {worst[v]:.2f}, speed {slowest[v]:.2f}" for v in worst.index)
     shown = [
         {
             "scores": _scores(row),
-            duels.PRICED: row.value,
+            constant: row.value,
             "TFLOP/s": f"{row.tflops:.0f}",
             "ratio": f"{row.ratio:.3f}",
             "RMS error": f"{row.rms:.3f}",
@@ -55,18 +105,18 @@ def price(name: str, ran: pd.DataFrame) -> list[Block]:
         for _, row in rows.sort_values(["problem", "value"]).iterrows()
     ]
     return [
-        stage.heading(f"What accuracy costs {name}"),
+        stage.heading(f"What {constant} costs {name}"),
         stage.text(
             f"Its largest RMS error and its lowest speed over {count(rows.problem.nunique(), 'kind')} of scores, both "
-            f"as multiples of cuDNN's, for each {duels.PRICED}. {each}."
+            f"as multiples of {other}'s, for each {constant}. {each}."
         ),
-        stage.table(pd.DataFrame(shown), f"{name} with each {duels.PRICED}; ratio and error over cuDNN's."),
+        stage.table(pd.DataFrame(shown), f"{name} with each {constant}; ratio and error over {other}'s."),
     ]
 
 
 def chart(timed: pd.DataFrame) -> alt.TopLevelMixin:
     """The ratio over the tokens of a sequence, for each kernel, head_dim and mask, of plain fp16 problems with as many
-    KV heads as heads; the line at 1 is cuDNN."""
+    KV heads as heads; the line at 1 is the peer."""
     plain = timed[
         (timed.dtype == "float16")
         & (timed.scores == "random")
@@ -85,7 +135,7 @@ def chart(timed: pd.DataFrame) -> alt.TopLevelMixin:
             alt.X("seq_len:Q", title="tokens of a sequence")
             .scale(type="log", base=2)
             .axis(format=",d", values=sorted(plain.seq_len.unique().tolist())),
-            alt.Y("ratio:Q", title="ratio: cuDNN's time over ours").scale(zero=False),
+            alt.Y("ratio:Q", title=f"ratio: {peer(timed)}'s time over ours").scale(zero=False),
             alt.Color("name:N", title="kernel").scale(domain=kernels, range=[kernel_colour(name) for name in kernels]),
             alt.StrokeDash("shape:N").legend(None),
             alt.Shape("shape:N", title="shape").legend(symbolFillColor=palette.AXIS, symbolStrokeColor=palette.AXIS),
@@ -97,16 +147,35 @@ def chart(timed: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def sentence(name: str, timed: pd.DataFrame) -> str:
-    """In how many problems a kernel is the faster one, and its best and worst."""
-    faster = timed[timed.ratio > 1]
+    """In how many problems a kernel is the faster one, its best and worst, and its losses."""
+    faster, other = timed[timed.ratio > 1], peer(timed)
     best, worst = timed.loc[timed.ratio.idxmax()], timed.loc[timed.ratio.idxmin()]
-    won = f"{name} is faster than cuDNN in {len(faster)} of {count(len(timed), 'problem')}"
+    won = f"{name} is faster than {other} in {len(faster)} of {count(len(timed), 'problem')}"
     rms = timed.rms_error / timed.peer_rms_error
     least, largest = f"{rms.min():.2f}", f"{rms.max():.2f}"
     return (
         f"{won}: from {worst.ratio:.2f} times as fast ({_named(worst)}) to {best.ratio:.2f} times ({_named(best)}). "
-        f"Its RMS error is {least if least == largest else f'{least} to {largest}'} times cuDNN's."
+        f"{losses(timed)}Its RMS error is {least if least == largest else f'{least} to {largest}'} times {other}'s."
     )
+
+
+def losses(timed: pd.DataFrame) -> str:
+    """The problems in which the peer is faster, the largest losses first; empty without any."""
+    lost = timed[timed.ratio < 1].sort_values("ratio")
+    if lost.empty:
+        return ""
+    named = "; ".join(f"{row.ratio:.2f} at {_named(row)}" for _, row in lost.head(MOST_LOSSES).iterrows())
+    most = " The largest losses:" if len(lost) > MOST_LOSSES else ""
+    return f"It is slower in {count(len(lost), 'problem')}{'.' if most else ':'}{most} {named}. "
+
+
+def _meanwhile(row: Any) -> dict[str, str]:
+    """Clock and power of both during their sustained turns, if the row has them."""
+    pairs = {"MHz": "clock", "W": "power"}
+    both = {unit: (row[f"sustained_{what}"], row[f"sustained_peer_{what}"]) for unit, what in pairs.items()}
+    return {
+        unit: f"{ours:,.0f} / {theirs:,.0f}" for unit, (ours, theirs) in both.items() if pd.notna([ours, theirs]).all()
+    }
 
 
 def _named(row: Any) -> str:
@@ -133,8 +202,9 @@ def table(timed: pd.DataFrame) -> pd.DataFrame:
             "mask": "causal" if row.causal else "none",
             "scores": _scores(row),
             "TFLOP/s": f"{row.tflops:.0f}",
-            "cuDNN": f"{row.peer_tflops:.0f}",
+            PEERS.get(row.peer, row.peer): f"{row.peer_tflops:.0f}",
             "ratio": f"{row.ratio:.3f} ({row.ratio_low:.3f} to {row.ratio_high:.3f})",
+            **_meanwhile(row),
             "RMS error": f"{row.rms_error / row.peer_rms_error:.3f}",
         }
         for _, row in timed.iterrows()

@@ -82,13 +82,20 @@ class RowStory:
 
 @dataclass(frozen=True)
 class _Manner:
-    """How the kernel makes the softmax. ordinary: as is_ordinary says; optimistic: as is_optimistic says; broken: a
-    what-if is on; threshold: the sum of a lane's weights from which an optimistic kernel refuses a tile."""
+    """How the kernel makes the softmax.
+
+    ordinary: as is_ordinary says
+    optimistic: as is_optimistic says
+    broken: a what-if is on
+    threshold: an optimistic kernel refuses a tile with a larger sum of a lane's weights
+    share: it also refuses a sum above one `share`-th of the lane's sum so far
+    """
 
     ordinary: bool
     optimistic: bool
     broken: bool
     threshold: int | None
+    share: int | None
 
 
 def accepts(spec: KernelSpec) -> bool:
@@ -119,7 +126,8 @@ def explain(run: Run, row: int) -> RowStory:
     records = _row_records(run, row)
     ordinary = is_ordinary(run.request.kernel)
     tiles = _tiles(records, s_true, ordinary)
-    manner = _Manner(ordinary, is_optimistic(request.kernel), bool(request.broken), request.constants.get("THRESHOLD"))
+    limits = request.constants.get("THRESHOLD"), request.constants.get("SHARE")
+    manner = _Manner(ordinary, is_optimistic(request.kernel), bool(request.broken), *limits)
     rounding = 2.0 ** (1 - element_type(tensor_at(request, "O").dtype).digits)
     frames, o_values = _frames(records, tiles, manner, o[row], o_true, rounding)
     wrong = next((number for number, frame in enumerate(frames) if frame["wrong"]), None)
@@ -253,7 +261,7 @@ def reference_questions(story: RowStory) -> list[stage.Question]:
     )
     why = (
         f"e^({tile.tile_max:.4g} - {tile.m:.4g}) = {largest:.4g}".replace("- -", "+ ")
-        + ": above 1, which does no harm while the weights' sums fit 16 bits, and no max had to be taken."
+        + ". A weight above 1 does no harm while it is a small part of its row, so the kernel took no max."
     )
     veils = ("sentence", "strip", "picture", "tabs")
     more: dict[str, Any] = {"step": step, "view": "row", "veils": veils, "tolerance": stage.MEASURED}
@@ -510,9 +518,10 @@ def _tell(
         top = part.loc[part.value.idxmax()]
         return f"{where}the row's scores with {keys}; the largest is {top.value:.4g}, at key {int(top.col)}.", False
     if group == "refused":
-        said = f"against the reference m the row's weights add up to {values['refused'][0]:,.4g}"
-        rule = f"a lane of this warp holds more than {manner.threshold:,} of a row, which may not fit 16 bits"
-        return f"{where}{said}; {rule}, so the tile is refused and its softmax done again with its own max.", False
+        said = f"against the reference m the row's weights add up to {values['refused'][0]:,.4g}."
+        small = f"at most 1, or at most 1/{manner.share} of its sum so far and {manner.threshold:,}"
+        rule = f"The kernel accepts a tile if each lane's sum is {small}. A lane of this warp has a larger sum"
+        return f"{where}{said} {rule}, so the kernel refuses the tile and takes its own max.", False
     if group == "max":
         said, wrong = _tell_reference(values, state) if manner.optimistic else _tell_max(values, state, truth, manner)
         return where + said, wrong
@@ -547,8 +556,8 @@ def _tell_reference(values: dict, state: dict) -> tuple[str, bool]:
     if top <= m:
         return f"the reference m stays {m:.4g}; no score is above it, the largest is {top:.4g}.", False
     return (
-        f"the reference m stays {m:.4g}, though the largest score is {top:.4g}: weights above 1 do no harm while their "
-        "sums are small, and no max is taken. (The largest score is known to the probed build alone.)",
+        f"the reference m stays {m:.4g}, though the largest score is {top:.4g}. Weights above 1 do no harm while their "
+        "sums are small, so the kernel takes no max. (Only the probed build knows the largest score.)",
         False,
     )
 

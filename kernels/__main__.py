@@ -21,7 +21,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
 from kernels.memory import calibration, counters
 from kernels.run import asked, check, execute, facts, record, workers
-from kernels.timing import bench, duels, hierarchy, perfetto, pipeline_files, pipelines, tables, timelines
+from kernels.timing import bench, duels, hierarchy, perfetto, pipeline_files, pipelines, sustained, tables, timelines
 
 OK, FAILED, USAGE, NO_GPU = 0, 1, 2, 3
 CLI_TIME_LIMIT = 600.0
@@ -146,6 +146,9 @@ def _parser() -> argparse.ArgumentParser:
     about = f"Write recorded tables from this GPU: {', '.join(TABLES)}."
     measures = command(_measure, about, can_json=False)
     measures.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(TABLES)}; all if none is given")
+
+    about = "only sustained times for rows of the recorded bench that have none; TABLE is then a family, kernel or peer"
+    flag(measures, "--sustained", about)
 
     for needs_gpu in (benches, lines, records, calibrate, counts, measures):
         needs_gpu.set_defaults(backend="gpu")
@@ -353,6 +356,12 @@ def _counters(args: argparse.Namespace) -> int:
 
 def _measure(args: argparse.Namespace) -> int:
     device = workers.survey().pick("gpu")
+    if args.sustained:
+        families = [name for name in args.tables if name in catalog.family_names()]
+        names = [name for name in args.tables if name not in families]
+        for path in sustained.record(device, _progress, families=families, names=names):
+            print(path)
+        return OK
     unknown = [name for name in args.tables if name not in TABLES]
     if unknown:
         raise ProblemError(f"There is no table {unknown[0]!r}; there are {', '.join(TABLES)}.")

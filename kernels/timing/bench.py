@@ -16,7 +16,7 @@ import pandas as pd
 
 from kernels import catalog
 from kernels.errors import TraceError, WarpglassError
-from kernels.timing import peers, protocol, tables
+from kernels.timing import load, peers, protocol, tables
 from kernels.timing.compare import (
     RATIO,
     Report,
@@ -47,6 +47,7 @@ from kernels.timing.rows import (
     skipped_row,
     table,
     under,
+    whole,
 )
 from kernels.timing.sweeps import (
     MOST_POINTS,
@@ -185,7 +186,8 @@ def provenance(device: Any, roofs: Mapping[str, float], made: pd.DataFrame) -> t
         compiler=Toolchain(device.target).version,
         roofs=dict(roofs),
         protocol=f"device events, median of {protocol.LEAST_RUNS} to {protocol.MOST_RUNS} runs, "
-        f"warmed up {protocol.WARM_UP:g} s; several points of one problem in {protocol.TURNS} turns, one alone in 1",
+        f"warmed up {protocol.WARM_UP:g} s; sustained: {load.SECONDS:g} s without a pause after {load.LEAD:g} s; "
+        f"several points of one problem in {protocol.TURNS} turns, one alone in 1",
         libraries=_libraries(),
     )
 
@@ -266,7 +268,7 @@ def _kept(path: Path, device: Any) -> tuple[dict[tuple, dict[str, Any]], dict[st
     now = provenance(device, {}, made)
     if (where.device, where.driver, where.torch, where.compiler) != (now.device, now.driver, now.torch, now.compiler):
         return {}, {}
-    good = made[_is_present(made) & (made.status != "failed")]
+    good = whole(made[_is_present(made) & (made.status != "failed")])
     return {
         _key(entry): entry for entry in good.astype(object).where(good.notna(), None).to_dict("records")
     }, where.roofs
@@ -297,7 +299,10 @@ def recorded() -> dict[str, tuple[pd.DataFrame, tables.Provenance]]:
     """GPU name -> (table of the rows whose kernel has its present code, Provenance), the newest first. Where nothing is
     recorded, or only by another version of this program, it is not there, and `not_recorded` says so."""
     found = tables.recorded(KIND)
-    return {device: (made[_is_present(made)].reset_index(drop=True), where) for device, (made, where) in found.items()}
+    return {
+        device: (whole(made[_is_present(made)].reset_index(drop=True)), where)
+        for device, (made, where) in found.items()
+    }
 
 
 def not_recorded() -> list[str]:

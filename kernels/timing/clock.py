@@ -48,24 +48,57 @@ def l2_bytes() -> int:
 
 def state() -> tuple[int | None, int | None, int | None]:
     """Clock (MHz), temperature (C) and power (W) of the GPU now; None for each that NVML does not tell."""
+    handle = _handle()
+    if handle is None:
+        return None, None, None
+    import pynvml
+
+    milliwatts = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
+    return (
+        _ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        _ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+        None if milliwatts is None else round(milliwatts / 1000),
+    )
+
+
+def under_load() -> tuple[int | None, int | None]:
+    """Clock (MHz) and power (W) at this instant; None for each that NVML does not know.
+
+    NVML's usual power is the mean of a second on Hopper, which would mix two neighbours in turns of 0.4 s.
+    """
+    handle = _handle()
+    if handle is None:
+        return None, None
+    import pynvml
+
+    mhz = _ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)
+    milliwatts = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
+    try:
+        (field,) = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])
+        if field.nvmlReturn == pynvml.NVML_SUCCESS and field.value.uiVal:
+            milliwatts = field.value.uiVal
+    except (AttributeError, pynvml.NVMLError):  # an older NVML: the mean has to do
+        pass
+    return mhz, None if milliwatts is None else round(milliwatts / 1000)
+
+
+@lru_cache(maxsize=1)
+def _handle() -> Any:
+    """NVML's handle of this process's GPU; None without NVML, or if NVML does not know the device."""
     try:
         import cupy
         import pynvml
 
         pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.runtime.deviceGetPCIBusId(0).encode())
-    except Exception:  # no NVML, or one that does not know this device: the time is good without it
-        return None, None, None
+        return pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.runtime.deviceGetPCIBusId(0).encode())
+    except Exception:  # a time is good without clock and power
+        return None
 
-    def ask(function: Callable[..., int], *what: int) -> int | None:
-        try:
-            return function(handle, *what)
-        except pynvml.NVMLError:
-            return None
 
-    milliwatts = ask(pynvml.nvmlDeviceGetPowerUsage)
-    return (
-        ask(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
-        ask(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
-        None if milliwatts is None else round(milliwatts / 1000),
-    )
+def _ask(function: Callable[..., int], *what: Any) -> int | None:
+    import pynvml
+
+    try:
+        return function(*what)
+    except pynvml.NVMLError:
+        return None

@@ -14,7 +14,7 @@ from kernels import catalog
 from kernels.core.fields import former_names
 from kernels.errors import ProblemError, TraceError
 from kernels.timing import tables
-from kernels.timing.rows import COLUMNS, SIZES, problem_now
+from kernels.timing.rows import COLUMNS, SIZES, problem_now, whole
 from kernels.timing.tables import Provenance
 
 # The ratio of two times, with its spread: which time over which.
@@ -89,6 +89,7 @@ def load_kept(path: str | Path) -> tuple[pd.DataFrame, Provenance]:
             made["problem"] = [_without_former(text) for text in made["problem"]]
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise TraceError(f"{path.name} is not a table of times: {error!r}. {tables.REMEDY}.") from None
+    made = whole(made)
     absent = [name for name in COLUMNS if name not in made]
     if absent:
         raise TraceError(f"{path.name} is not a table of times: it has no column {', '.join(absent)}. {tables.REMEDY}.")
@@ -216,7 +217,17 @@ def _line(r: Any) -> str:
     said = f"  {r.label:32s} {r.median_us:12,.2f} us ({r.p10_us:,.2f} to {r.p90_us:,.2f})"
     said += f" {r.tflops:9.3f} TFLOP/s" if pd.notna(r.tflops) else ""
     said += f" {r.gb_per_s:9,.1f} GB/s {r.roof_percent:5.1f} % of {r.roof}" if pd.notna(r.gb_per_s) else ""
-    return said + (f"  x {r.speedup:.3f} ({r.speedup_low:.3f} to {r.speedup_high:.3f})" if pd.notna(r.speedup) else "")
+    said += f"  x {r.speedup:.3f} ({r.speedup_low:.3f} to {r.speedup_high:.3f})" if pd.notna(r.speedup) else ""
+    return said + sustained_said(r)
+
+
+def sustained_said(r: Any) -> str:
+    """The sustained time of a table's row in words, with clock and power; nothing without one."""
+    if pd.isna(r.sustained_us):
+        return ""
+    said = f"  sustained {r.sustained_us:,.2f} us ({r.sustained_p10_us:,.2f} to {r.sustained_p90_us:,.2f})"
+    said += f" at {r.sustained_clock:,.0f} MHz" if pd.notna(r.sustained_clock) else ""
+    return said + (f", {r.sustained_power:.0f} W" if pd.notna(r.sustained_power) else "")
 
 
 def roofs_said(roofs: dict[str, float]) -> str:

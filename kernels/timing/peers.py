@@ -62,6 +62,12 @@ def installed(name: str) -> bool:
         return False
 
 
+def not_installed(name: str) -> str:
+    """The sentence for a library that is not on this machine."""
+    module, package = LIBRARIES[base(name)]
+    return f"{module} is not installed; pip install {package} brings it."
+
+
 def peer(name: str, problem: Any, inputs: dict[str, np.ndarray]) -> "Peer":
     """One of NAMES on a problem, ready to run. PeerUnavailable where it is not installed or cannot compute it."""
     return (PagedPeer if name in PAGED else Peer)(name, problem, inputs)
@@ -73,8 +79,7 @@ class Peer:
     def __init__(self, name: str, problem: Any, inputs: dict[str, np.ndarray]) -> None:
         """Takes q, k and v to the GPU. PeerUnavailable where it is not installed or cannot compute the problem."""
         if not installed(name):
-            module, package = LIBRARIES[base(name)]
-            raise PeerUnavailable(f"{module} is not installed; pip install {package} brings it.")
+            raise PeerUnavailable(not_installed(name))
         self.name, self.problem, self.output = name, problem, problem.outputs[0]
         self._function: Callable[..., Any] | None = None  # of a library: planned before its first run
         with _room(name):

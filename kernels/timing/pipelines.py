@@ -249,8 +249,9 @@ def fed(made: Pipeline, block: int, launch: int = 0) -> float | None:
 
 def multiplying(made: Pipeline, block: int, launch: int = 0) -> float | None:
     """The share of a block's time for which its products need the tensor cores of its multiprocessor. Rule: each takes
-    as long as it does where nothing holds it up (TENSOR_FLOPS). None where products are not of 16 bits."""
-    if made.request.kernel.tensor_products != 1:
+    as long as it does where nothing holds it up (TENSOR_FLOPS). None where products are not of 16 bits, or the kernel
+    declares no tile of BLOCK_Q queries and BLOCK_KV keys."""
+    if made.request.kernel.tensor_products != 1 or not {"BLOCK_Q", "BLOCK_KV"} <= set(made.request.constants):
         return None
     shown = bars(made, block, launch)
     products = shown[shown.event.isin(["scores", "output"])]

@@ -11,13 +11,15 @@
    Python. With a cold L2 the runs take turns with copies of inputs and outputs that together exceed twice the L2, or
    where these are too small, other memory is read before each run; with a warm one they use the same arrays again.
    Tensors that a kernel adds to are set to zero inside the timed run.
-The figures are the median, and the 10th and 90th percentile, of the runs; clock, temperature and power are read before
-and after.
+5. Sustained: after the turns each point runs for half a second more without a pause (load.py).
+The figures are the median, and the 10th and 90th percentile, of the runs. Clock, temperature and power are read before
+and after the turns, clock and power during the sustained runs too.
 """
 
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -34,7 +36,7 @@ from kernels.core.tensors import Initial, Role
 from kernels.core.tolerance import OutputError, max_abs_error, output_errors, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, RunError, TooLargeError
 from kernels.run.backends import gpu
-from kernels.timing import clock, peers
+from kernels.timing import clock, load, peers
 
 TURNS = 5  # of each point, where several are compared
 WARM_UP = 0.05  # seconds, in each turn
@@ -46,6 +48,7 @@ SLOW_FLOPS = (
 )
 L2_TIMES, MOST_COPIES = 2, 256
 COPY_BYTES, MATRIX = 2**30, 8192  # of the roofs
+PART = 2**20  # numbers that are compared at a time
 ROUNDING_TIMES = 10  # an error up to so many times what is allowed is called rounding, a larger one plainly wrong
 State = tuple[int | None, int | None]  # before, after
 
@@ -80,6 +83,7 @@ class Timing:
     output), where the problem has `work`; error: of the output that uses most of what it is allowed; code_hash: of the
     kernel that ran; clock in MHz, temperature in degrees Celsius and power in watts, each (before, after), None where
     not known.
+    sustained: the times of a chip at work.
     """
 
     point: Point
@@ -96,6 +100,7 @@ class Timing:
     clock: State = (None, None)
     temperature: State = (None, None)
     power: State = (None, None)
+    sustained: load.Sustained | None = None
 
 
 @dataclass
@@ -118,6 +123,16 @@ def measure(point: Point) -> Timing:
 def measure_in_turns(points: Sequence[Point]) -> list[Timing]:
     """The Timing of each of these points of one problem, which take turns. What has no room beside the others waits
     until those are done; where a run fails, all that took turns with it are measured anew, each alone."""
+    return _measured(points, TURNS)
+
+
+def sustain(points: Sequence[Point]) -> list[Timing]:
+    """As measure_in_turns, but with sustained times only: the runs and their medians stay empty."""
+    return _measured(points, 0)
+
+
+def _measured(points: Sequence[Point], turns: int) -> list[Timing]:
+    """The Timings of points of one problem, in so many turns of each, 1 for a point without company."""
     done: dict[Point, Timing] = {}
     waiting = []
     for point in points:
@@ -127,7 +142,7 @@ def measure_in_turns(points: Sequence[Point]) -> list[Timing]:
         except TooLargeError as error:
             done[point] = Timing(point, "skipped", str(error))
     while waiting:
-        timed = _timed(_fitting(waiting, done), 1 if len(points) == 1 else TURNS)
+        timed = _timed(_fitting(waiting, done), min(turns, 1) if len(points) == 1 else turns)
         done |= {timing.point: timing for timing in timed}
     return [done[point] for point in points]
 
@@ -159,7 +174,7 @@ def _timed(ready: list[Ready], turns: int) -> list[Timing]:
             return [replace(ready[0].known, status="failed", reason=str(error))]
     points = [one.known.point for one in ready]
     ready.clear()
-    return [measure(point) for point in points]
+    return [timing for point in points for timing in _measured([point], turns)]
 
 
 def _prepared(point: Point) -> Ready | Timing | str:
@@ -190,7 +205,7 @@ def _ready(point: Point) -> Ready | Timing:
     _check_size(point, request)
     inputs = inputs_of(point.problem)
     prepared = Kernel(request, inputs) if request else peers.peer(point.name, point.problem, inputs)
-    error = worst(_judged(point.problem, prepared.first_run()))
+    error = worst(judged(point.problem, prepared.first_run()))
     code_hash = request.kernel.code_hash if request else ""
     peak_bytes, moved_bytes = prepared.peak_bytes, prepared.moved_bytes
     known = Timing(point, "ok", peak_bytes=peak_bytes, moved_bytes=moved_bytes, error=error, code_hash=code_hash)
@@ -219,11 +234,15 @@ def _sampled(ready: Sequence[Ready], turns: int) -> list[Timing]:
             state.append(clock.state())
             mine += clock.time_runs(one.enqueuers, -(-runs // turns), one.before)
             state.append(clock.state())
+    hot = [load.sustained(one.enqueuers, one.before, one.once_us) for one in ready]
     found = []
-    for one, mine, state in zip(ready, times, states):
+    for one, mine, state, at_work in zip(ready, times, states, hot):
+        if not turns:
+            found.append(replace(one.known, sustained=at_work))
+            continue
         speeds, temperatures, powers = zip(state[0], state[-1])
         low, median, high = (round(float(v), 3) for v in np.percentile(mine, (10, 50, 90)))
-        known = replace(one.known, clock=speeds, temperature=temperatures, power=powers)
+        known = replace(one.known, clock=speeds, temperature=temperatures, power=powers, sustained=at_work)
         found.append(replace(known, runs=len(mine), median_us=median, p10_us=low, p90_us=high))
     return found
 
@@ -322,15 +341,34 @@ def _truth(problem: Any) -> tuple[dict[str, np.ndarray], dict[str, float], dict[
     """output -> float64, its largest error in torch's own answer, and its largest term: the same for every kernel and
     peer."""
     true, torchs = problem.truth(on_gpu=True), problem.yardstick("cuda")
-    yardsticks = {name: max_abs_error(torchs[name], array) for name, array in true.items()}
+    yardsticks = {name: _largest_error(torchs[name], array) for name, array in true.items()}
     return true, yardsticks, problem.largest_terms()
 
 
-def _judged(problem: Any, outputs: Mapping[str, np.ndarray]) -> tuple[OutputError, ...]:
-    """An OutputError for each of the outputs."""
+def judged(problem: Any, outputs: Mapping[str, np.ndarray]) -> tuple[OutputError, ...]:
+    """An OutputError for each of the outputs of a kernel or a peer."""
     true, yardsticks, terms = _truth(problem)
-    errors = {name: max_abs_error(array, true[name]) for name, array in outputs.items()}
+    errors = {name: _largest_error(array, true[name]) for name, array in outputs.items()}
     return output_errors(errors, yardsticks, terms)
+
+
+def _largest_error(array: np.ndarray, true: np.ndarray) -> float:
+    """tolerance.max_abs_error, in parts and on all processors: 268 million numbers take seconds instead of a minute."""
+    if array.shape != true.shape or array.size <= PART:
+        return max_abs_error(array, true)
+    flat, due = array.reshape(-1), true.reshape(-1)
+    parts = [slice(first, first + PART) for first in range(0, flat.size, PART)]
+    with ThreadPoolExecutor() as pool:
+        return max(pool.map(lambda part: max_abs_error(flat[part], due[part]), parts))
+
+
+def rms_error(problem: Any, output: str, array: np.ndarray) -> float:
+    """The root mean square of |output - float64|."""
+    flat, due = array.reshape(-1), _truth(problem)[0][output].reshape(-1)
+    parts = [slice(first, first + PART) for first in range(0, flat.size, PART)]
+    with ThreadPoolExecutor() as pool:
+        squares = pool.map(lambda part: float(np.square(flat[part].astype(np.float64) - due[part]).sum()), parts)
+        return math.sqrt(sum(squares) / flat.size)
 
 
 def _copies(set_bytes: int, cold: bool) -> int:

@@ -15,6 +15,7 @@ from kernels.timing.protocol import Point, Timing
 from kernels.timing.sweeps import Skipped
 
 SIZES = ("seq_len", "batch", "num_heads", "num_kv_heads", "head_dim", "causal", "dtype")  # of Problem.bench_columns
+SUSTAINED = ("sustained_us", "sustained_p10_us", "sustained_p90_us", "sustained_clock", "sustained_power")
 STATES = tuple(f"{what}_{when}" for what in ("clock", "temperature", "power") for when in ("before", "after"))
 COLUMNS = (
     *("name", "kind", "title", "status", *SIZES, "settings", "own_settings", "l2"),
@@ -22,11 +23,13 @@ COLUMNS = (
     *("intensity", "roof", "roof_percent", "peak_bytes"),
     *("output", "max_abs_error", "yardstick_error", "allowed_error"),
     *(*STATES, "code_hash", "problem", "reason"),
+    *SUSTAINED,
 )
 """name: the kernel's, or the path that was asked for; kind: kernel or peer; title: what the problem is, in words;
 settings: constants as NAME=VALUE; own_settings: whether the kernel would choose these itself; output: the one that uses
 most of what its error may be, and max_abs_error, yardstick_error (torch's) and allowed_error those of that output;
-problem: its fields as JSON. Times in microseconds; errors against float64; clocks in MHz, temperatures in degrees
+problem: its fields as JSON; SUSTAINED: the times of a chip at work, with clock and power meanwhile, empty in older
+tables. Times in microseconds; errors against float64; clocks in MHz, temperatures in degrees
 Celsius, power in watts."""
 
 
@@ -74,9 +77,21 @@ def row(timing: Timing, roofs: Mapping[str, float]) -> dict[str, Any]:
         made |= {"yardstick_error": error.yardstick, "allowed_error": error.allowed}
     for name in ("clock", "temperature", "power"):
         made[f"{name}_before"], made[f"{name}_after"] = getattr(timing, name)
+    made |= sustained_figures(timing)
     if timing.status == "ok" and point.problem.work:
         made |= figures(point, timing.median_us or 0.0, timing.moved_bytes or 0, roofs)
     return {name: made.get(name) for name in COLUMNS}
+
+
+def sustained_figures(timing: Timing) -> dict[str, Any]:
+    """The columns SUSTAINED of a Timing; none without sustained times."""
+    hot = timing.sustained
+    return dict(zip(SUSTAINED, (hot.median_us, hot.p10_us, hot.p90_us, hot.clock, hot.power))) if hot else {}
+
+
+def whole(made: pd.DataFrame) -> pd.DataFrame:
+    """A table with the columns that older tables do not have, empty."""
+    return made.assign(**{name: float("nan") for name in SUSTAINED if name not in made})
 
 
 def skipped_row(skipped: Skipped) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 /*
 title = "FlashAttention, optimistic"
-idea = """any reference m gives the exact softmax as long as nothing overflows: take exponentials against the m of the tiles \
-before, look at their sums, and do a tile again only where these are too large."""
+idea = """any reference m gives the softmax in exact arithmetic. So each tile's exponentials use the m of the tiles before, while \
+its weights stay small. Otherwise the tile takes its own max."""
 changed_from = "11_overlap"
-changed = "no maximum on the fast path, and P in two sets of registers; long query tiles first."
-costs = "weights above 1 are rounded more coarsely; a tile whose sums are refused costs a second softmax and no overlap."
-limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_90a alone; one block per multiprocessor."
+changed = "no maximum while recent tiles kept small weights; P in two sets of registers; long query tiles first."
+costs = "a weight above 1 loses up to one rounding, where the largest exact weight loses none. A refused tile costs a second softmax."
+limits = "fp16 or bf16; HEAD_DIM 64 or 128; only sm_90a; one block per multiprocessor."
 source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608; \
 PTX ISA 8.0, sections on wgmma, mbarrier and cp.async.bulk.tensor."""
 family = "tensor_cores"
@@ -45,8 +45,18 @@ meaning = "whether warpgroups take turns: 0: each sets off its products when it 
 
 [constants.THRESHOLD]
 default = 8192
-values = [64, 1024, 8192, 32768]
-meaning = "largest sum of one lane's weights in a row of a tile that is taken as it is"
+values = [64, 8192]
+meaning = "a larger sum of a lane's weights in a row refuses the tile, so that no weight overflows fp16"
+
+[constants.SHARE]
+default = 2
+values = [1, 2, 4]
+meaning = "a sum above 1 and above one SHARE-th of the lane's sum so far refuses the tile, so that no rounded weight dominates its row"
+
+[constants.STREAK]
+default = 2
+values = [0, 1, 2, 4]
+meaning = "after a refusal, so many tiles in a row must fit before the warp skips the max again"
 
 [constants.SUBTRACT_MAX]
 default = 1
@@ -144,6 +154,10 @@ __device__ __forceinline__ void weigh(unsigned (&P)[BLOCK_KV / 4], float (&sum)[
   }
 }
 
+// The largest sum of this lane's weights that a tile may bring, if the tiles before brought l. Weights of at most 1 are
+// always taken: none of them is larger than the row's largest weight, which is exactly 1.
+__device__ __forceinline__ float largest_sum(float l) { return fminf(THRESHOLD, fmaxf(1.f, l * (1.f / SHARE))); }
+
 __device__ __forceinline__ void log_refused(const float (&sum)[2], const Place& at PROBE_REF) {
 #ifdef PROBED
   const int tile = at.tile;
@@ -155,7 +169,7 @@ __device__ __forceinline__ void log_refused(const float (&sum)[2], const Place& 
 #endif
 }
 
-// l += sum. What a tile that is accepted has in place of a max and a rescaling is logged here.
+// l += sum. The probed build also logs the max that the tile skipped.
 __device__ __forceinline__ void accept(float (&l)[2], const float (&sum)[2], float (&S)[BLOCK_KV / 2], const float (&m)[2],
                                        const Place& at PROBE_REF) {
   UNROLL for (int r = 0; r < 2; ++r) l[r] += sum[r];
@@ -316,10 +330,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
       log_scores(S, place(tile) PROBE_PASS);
       PROBE_MARK(softmax, tile);
     };
-    auto exact = [&](int tile, unsigned (&P)[BLOCK_KV / 4]) {
-      softmax_tile(S, m, l, rescale, place(tile) PROBE_PASS);
-      pack(P, S);
-    };
+    auto exact = [&](int tile) { softmax_tile(S, m, l, rescale, place(tile) PROBE_PASS); };
     auto take_outputs = [&](int tile) {
       PROBE_MARK(output_done, tile);
       settle(O);
@@ -334,7 +345,9 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     PROBE_MARK(tile_begin, tile);
     product_wait<0>();
     take_scores(tile);
-    exact(tile, P);
+    exact(tile);
+    pack(P, S);
+    int streak = 0;  // tiles in a row that fit against the m of the tiles before
     auto step = [&](unsigned (&P)[BLOCK_KV / 4], unsigned (&P_next)[BLOCK_KV / 4]) {
       PROBE_MARK(tile_begin, tile);
       barrier_wait(&K_full[K_turn.stage], K_turn.parity);
@@ -344,22 +357,36 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
       if (turns && (!last_group || tile + 1 < work.tiles)) named_arrive(others, 256);
       product_wait<1>();
       take_scores(tile);
-      float sum[2];
-      weigh(P_next, sum, S, m, z.scale);
-      settle(P_next);
+      bool takes_max = true;
+      if (streak >= STREAK) {
+        float sum[2];
+        weigh(P_next, sum, S, m, z.scale);
+        PROBE_MARK(check_sums, tile);
+        takes_max = __any_sync(0xffffffffu, sum[0] > largest_sum(l[0]) || sum[1] > largest_sum(l[1]));
+        if (takes_max) {
+          log_refused(sum, place(tile) PROBE_PASS);
+        } else {
+          accept(l, sum, S, m, place(tile) PROBE_PASS);
+        }
+      }
+      if (takes_max) {
+        const float before[2] = {l[0], l[1]};
+        exact(tile);
+        // Against the m before, the tile's weights add up to (l - rescale * before) / rescale.
+        const bool fits = l[0] <= rescale[0] * (before[0] + largest_sum(before[0])) &&
+                          l[1] <= rescale[1] * (before[1] + largest_sum(before[1]));
+        streak = __all_sync(0xffffffffu, fits) ? streak + 1 : 0;
+      }
+      settle(P_next), settle(S);
       // This phase is over, so nobody waits; but a loop ends a block of instructions, across which ptxas moves nothing.
       // Else it would wait for the products before the exponentials, and not after them.
       barrier_wait(&V_full[V_turn.stage], V_turn.parity);
       product_wait<0>();
       settle(P);
       take_outputs(tile - 1);
-      PROBE_MARK(check_sums, tile);
-      if (__any_sync(0xffffffffu, sum[0] > THRESHOLD || sum[1] > THRESHOLD)) {  // some weight may not fit T
-        log_refused(sum, place(tile) PROBE_PASS);
-        exact(tile, P_next);
-        rescale_rows(O, rescale);
-      } else {
-        accept(l, sum, S, m, place(tile) PROBE_PASS);
+      if (takes_max) {
+        pack(P_next, S);
+        rescale_moved_rows(O, rescale);
       }
       ++tile;
     };

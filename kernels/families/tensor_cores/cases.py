@@ -9,7 +9,7 @@ from kernels.core.problem import Case
 from kernels.core.request import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.families.tensor_cores.problem import DTYPES, SixteenBitProblem
+from kernels.families.tensor_cores.problem import CLIMBS, DTYPES, SixteenBitProblem
 
 LENGTHS = (1, 2, 17, 63, 65, 100, 129, 200, 257)
 SCALES = (1.0, 0.1, 5.0, 30.0)
@@ -58,6 +58,9 @@ def check_cases(kernel: KernelSpec) -> list[Case]:
             plain, head_dim=(64, 128)[number % 2], scores=scores, causal=causal, score_scale=2.0, seed=number
         )
         cases.append(Case(made))
+    for number, scores in enumerate(CLIMBS):
+        made = replace(plain, seq_len=100, seq_len_kv=400, head_dim=(64, 128)[number], scores=scores, seed=number)
+        cases.append(Case(replace(made, dtype=DTYPES[number], causal=bool(number))))
     cases.append(Case(replace(plain, seq_len=LONGEST, causal=True)))
     values = [(c.name, v) for c in kernel.constants if not c.what_if for v in c.values if v != c.default]
     for number, setting in enumerate(values):
@@ -76,6 +79,8 @@ def recorded_cases(kernel: KernelSpec) -> list[Case]:
         Case(problem, small)
         for problem in (default, replace(default, causal=True), replace(default, seq_len=100, head_dim=128))
     ]
+    if any(c.name == "STREAK" for c in kernel.constants):  # so many tiles of keys that the kernel skips the max of some
+        cases.append(Case(replace(default, seq_len=64, seq_len_kv=1024, score_scale=0.5), small))
     for c in kernel.what_ifs:
         shown = replace(default, seq_len=128, score_scale=c.shows_at)
         cases += [Case(shown, (*small, (c.name, v))) for v in c.values if v != c.default]

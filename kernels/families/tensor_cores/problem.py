@@ -4,6 +4,7 @@ of its own for queries and keys, and either of the usual orders in memory."""
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,8 +18,17 @@ from kernels.errors import PeerUnavailable, ProblemError
 
 DTYPES = ("float16", "bfloat16")
 ORDERS = {"bhsd": (0, 1, 2, 3), "bshd": (0, 2, 1, 3)}  # layout -> where batch, head, row, dim lie, outermost first
-SCORES = ("random", "rising", "sink", "low_rank")
+CLIMBS = {"climb_5": 5.0, "climb_9.5": 9.5}  # how much the scores grow from one tile of CLIMB_KEYS keys to the next
+SCORES = ("random", "rising", "sink", "low_rank", *CLIMBS)
 LOW_RANK = 4
+CLIMB_KEYS = 128
+
+
+@lru_cache(maxsize=1)
+def _rounded(problem: "SixteenBitProblem") -> dict[str, np.ndarray]:
+    """The last problem's numbers: inputs, float64 and torch's answer all begin with them, and drawing takes seconds."""
+    kind = element_type(problem.dtype).numpy
+    return {name: array.astype(kind) for name, array in problem._drawn().items()}
 
 
 @dataclass(frozen=True)
@@ -30,7 +40,8 @@ class SixteenBitProblem(ProblemBase):
     query that sees none has output 0 and lse -inf. lse: the natural logarithm of the sum of e^score, float32.
 
     scores: random (normal, of standard deviation `score_scale`), rising (larger from key to key, which moves the
-    running max in every tile), sink (the first key far above all others), low_rank (Q and K from 4 directions).
+    running max in every tile), sink (the first key far above all others), low_rank (Q and K from 4 directions),
+    climb_5 and climb_9.5 (random ones plus 5 or 9.5 times `score_scale` for each tile of 128 keys before).
     """
 
     seq_len: int = problem_field(160, "queries per head", low=1, high=65536)
@@ -172,16 +183,19 @@ class SixteenBitProblem(ProblemBase):
         if self.scores == "sink":
             drawn["k"][:, :, 0] = 1
             drawn["q"] = drawn["q"] + 10 / np.float32(math.sqrt(self.head_dim))
+        if self.scores in CLIMBS:  # a tile's number is exact in 16 bits up to 256
+            drawn["k"][..., 0] = np.arange(self.keys) // CLIMB_KEYS
+            drawn["q"][..., 0] = CLIMBS[self.scores] / self.scale
         drawn["q"] *= np.float32(self.score_scale)
         return drawn
 
     def _rounded(self) -> dict[str, np.ndarray]:
-        """The same, rounded to `dtype`."""
-        return {name: array.astype(element_type(self.dtype).numpy) for name, array in self._drawn().items()}
+        """The same, rounded to `dtype`. Nobody writes into them."""
+        return _rounded(self)
 
     def inputs(self) -> dict[str, np.ndarray]:
         """q, k, v in `dtype` and `layout`; the same for the same problem, always."""
-        return {name: np.ascontiguousarray(self.logical(array)) for name, array in self._rounded().items()}
+        return {name: np.array(self.logical(array), order="C") for name, array in self._rounded().items()}
 
     def unrounded(self) -> dict[str, np.ndarray]:
         """q, k, v in float32 and `layout`. DenseProblem draws the same numbers where its fields are the same."""

@@ -17,7 +17,7 @@ from kernels.errors import OutOfMemory, ProblemError, RunTimeout, TooLargeError,
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.paged import CacheCopyProblem, CascadeProblem, PagedProblem
 from kernels.run import workers
-from kernels.timing import bench, peers, protocol, rows, sweeps, tables
+from kernels.timing import bench, load, peers, protocol, rows, sweeps, tables
 from kernels.timing.protocol import Point, Timing
 
 ROOFS = {"copy_gb_per_s": 4000.0, "fp32_tflops": 60.0, "fp16_tflops": 600.0}
@@ -25,6 +25,7 @@ WHERE = tables.Provenance("a GPU", "D", "2026-11-21", torch="T", roofs=ROOFS)
 PROBLEM = DenseProblem(seq_len=256, head_dim=64, num_heads=2)
 FLASH = Point("03_flash", PROBLEM, tuple(catalog.KERNELS["03_flash"].settings_for(PROBLEM).items()))
 GOOD = OutputError("o", 1e-7, 1e-7, 3e-7)
+HOT = load.Sustained(110.0, 105.0, 130.0, 1500, 690)
 
 
 def timed(point=FLASH, low=90.0, mid=100.0, high=120.0, **more):
@@ -536,6 +537,7 @@ def gpu_of_names(monkeypatch):
     monkeypatch.setattr(protocol, "_ready", ready)
     monkeypatch.setattr(protocol, "_sampled", sample)
     monkeypatch.setattr(protocol.gpu, "errors", contextlib.nullcontext)
+    monkeypatch.setattr(protocol.load, "sustained", lambda enqueuers, before, once_us: HOT)
     monkeypatch.setattr(protocol.clock, "time_runs", time_runs)
     monkeypatch.setattr(protocol.clock, "state", lambda: (1, 2, 3))
     return sampled
@@ -564,12 +566,39 @@ def test_one_whose_runs_fail_leaves_the_others_their_times(gpu_of_names, monkeyp
             raise protocol.RunError("It fell.")
         return of(enqueuers, runs, before)
 
+    monkeypatch.setattr(protocol.load, "sustained", lambda enqueuers, before, once_us: HOT)
     monkeypatch.setattr(protocol.clock, "time_runs", time_runs)
     made = protocol.measure_in_turns([Point(name, PROBLEM) for name in ("03_flash", "01_naive", "02_tiled")])
     assert [(timing.status, timing.reason) for timing in made] == [("ok", ""), ("failed", "It fell."), ("ok", "")]
     each = protocol.MOST_RUNS // protocol.TURNS  # 02_tiled waited for room, so it has its turns
     turns = [("02_tiled", each)] * protocol.TURNS
     assert gpu_of_names == [("03_flash", each), ("03_flash", protocol.MOST_RUNS), *turns]
+
+
+def test_every_time_has_a_sustained_one_and_it_may_be_added_without_turns(gpu_of_names):
+    points = [Point(name, PROBLEM) for name in ("03_flash", "sdpa_efficient", "sdpa_math")]
+    assert [made.sustained for made in protocol.measure_in_turns(points)] == [HOT, HOT, None]
+    gpu_of_names.clear()
+    for made in (protocol.sustain(points), protocol.sustain(points[:1])):
+        assert made[0].sustained == HOT and made[0].median_us is None and made[0].status == "ok"
+    assert gpu_of_names == []  # nothing was timed rested
+
+
+def test_a_row_has_both_states_and_the_bench_prints_both():
+    row = bench.row(timed(sustained=HOT), ROOFS)
+    assert [row[name] for name in rows.SUSTAINED] == [110.0, 105.0, 130.0, 1500, 690] and row["median_us"] == 100.0
+    made = bench.table([row, bench.row(timed(replace(FLASH, cold=False)), ROOFS)])
+    hot, rested = [line for line in bench.report_lines(bench.report(made, WHERE)) if " us (" in line]
+    assert hot.endswith("sustained 110.00 us (105.00 to 130.00) at 1,500 MHz, 690 W") and "sustained" not in rested
+
+
+def test_a_table_without_sustained_times_is_read_too(tmp_path, folder):
+    made = bench.table(synthetic({128: (1, 2, 3)}, "sdpa_efficient")).drop(columns=list(rows.SUSTAINED))
+    bench.save(made, WHERE, str(tmp_path / "t.csv"))
+    kept, _ = bench.load_kept(tmp_path / "t.csv")
+    tables.save(made, tables.path_of("bench", "a GPU"), WHERE)
+    for found in (kept, bench.recorded()["a GPU"][0]):
+        assert found.sustained_us.isna().all() and found.median_us[0] == 2
 
 
 def test_what_finds_no_room_keeps_nothing_until_it_is_tried_again(gpu_of_names, monkeypatch):

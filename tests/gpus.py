@@ -1,0 +1,14 @@
+"""Shared by tests on a GPU: a run of a timed build, judged against float64."""
+
+from kernels.core.problem import inputs_of
+from kernels.core.request import Request
+from kernels.core.tolerance import OutputError
+from kernels.run.backends import gpu
+from kernels.timing import protocol
+
+
+def judged(request: Request) -> tuple[OutputError, ...]:
+    """The errors of each output of one run in this process, as the timing protocol judges them before it times."""
+    with gpu.errors():
+        outputs = protocol.Kernel(request, inputs_of(request.problem)).first_run()
+        return protocol._judged(request.problem, outputs)

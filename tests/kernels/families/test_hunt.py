@@ -1,0 +1,98 @@
+"""A hunt for problems on which a Hopper rung misses the error rule: random shapes, types, layouts and scores.
+
+Peaked rows are the hard ones. If one weight dominates a row, torch's weight is exactly 1. A kernel that rounds that
+weight has one more rounding than torch.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from gpus import judged
+
+from kernels.catalog import KERNELS
+from kernels.core.request import Request
+from kernels.core.tolerance import worst
+from kernels.families.tensor_cores.problem import SCORES, SixteenBitProblem
+from kernels.run import execute
+
+RUNGS = ("11_overlap", "12_optimistic")
+PARTS, PROBLEMS = 12, 3000  # on a GPU: parts, which pytest -n 12 runs at once; problems of all parts together
+ON_CPU = 120
+
+# They missed while 12_optimistic rounded weights that dominate their row.
+MISSED = (
+    SixteenBitProblem(257, 64, num_heads=1, dtype="bfloat16", score_scale=2.0, seed=257),
+    SixteenBitProblem(512, 128, num_heads=1, causal=True, dtype="bfloat16", score_scale=12.0, seed=522),
+)
+
+
+def drawn(number: int, longest: int) -> SixteenBitProblem:
+    """Problem `number` of the hunt. Each third is one head of bfloat16 with score_scale 1 to 3, the hardest kind."""
+    rng = np.random.default_rng([20261125, number])
+    length, keys = (int(n) for n in rng.integers(129, longest, 2))
+    head_dim, layout = int(rng.choice([64, 128])), str(rng.choice(["bhsd", "bshd"]))
+    causal, seed = bool(rng.integers(2)), int(rng.integers(2**31))
+    if number % 3 == 0:
+        scale = float(rng.uniform(1, 3))
+        return SixteenBitProblem(length, head_dim, 1, 1, causal, "bfloat16", scale, seed, layout=layout)
+    kv_heads, group = int(rng.choice([1, 2])), int(rng.choice([1, 2, 4]))
+    return SixteenBitProblem(
+        length,
+        head_dim,
+        batch=int(rng.choice([1, 2])),
+        num_heads=kv_heads * group,
+        causal=causal,
+        dtype=str(rng.choice(["float16", "bfloat16"])),
+        score_scale=math.exp(rng.uniform(math.log(0.3), math.log(12))),
+        seed=seed,
+        num_kv_heads=kv_heads,
+        seq_len_kv=keys if number % 4 == 0 else 0,
+        layout=layout,
+        scores=SCORES[number // 3 % len(SCORES)],
+    )
+
+
+def request(name: str, problem: SixteenBitProblem, backend: str) -> Request:
+    kernel = KERNELS[name]
+    return Request(kernel, problem, tuple(kernel.settings_for(problem).items()), backend=backend)
+
+
+def assert_within_the_rule(problem: SixteenBitProblem) -> None:
+    made = request("12_optimistic", problem, "cpu")
+    largest = execute.largest_errors(problem, execute.run_timed_build(made))
+    error = worst(execute.judge(largest, execute.yardstick(made), problem))
+    assert error.ok, (error, problem)
+
+
+@pytest.mark.parametrize("problem", MISSED, ids=lambda p: f"{p.size} scale {p.score_scale:g}")
+def test_a_row_that_one_weight_dominates_keeps_the_rule(problem):
+    assert_within_the_rule(problem)
+
+
+def test_the_hunt_covers_every_kind_of_scores_type_layout_and_head_dim():
+    made = [drawn(number, 778) for number in range(ON_CPU)]
+    assert {(p.scores, p.layout) for p in made} == {(s, layout) for s in SCORES for layout in ("bhsd", "bshd")}
+    assert {(p.dtype, p.head_dim, p.causal) for p in made} == {
+        (t, d, c) for t in ("float16", "bfloat16") for d in (64, 128) for c in (False, True)
+    }
+    assert max(p.score_scale for p in made) > 8 and any(p.offset for p in made)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ON_CPU))
+def test_no_problem_of_a_small_hunt_misses_the_rule_on_the_cpu(number):
+    assert_within_the_rule(drawn(number, 400))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_problem_of_the_hunt_misses_the_rule_on_a_gpu(part):
+    missed = []
+    for number in range(part, PROBLEMS, PARTS):
+        problem = drawn(number, 3000 if number % 8 == 0 else 778)
+        for name in RUNGS:
+            error = worst(judged(request(name, problem, "gpu")))
+            if not error.ok:
+                missed.append((name, problem, error))
+    assert not missed
