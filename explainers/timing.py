@@ -33,7 +33,12 @@ from kernels.timing.tables import Provenance
 SWEPT = ("seq_len", "batch", "num_heads", "block_size")  # what is found as a sweep over a size
 SIZES = (*OF_ALL, "block_size")  # of a paged cache alone
 GROWING = SWEPT[:3]  # of these a larger one is a larger problem
-READ = {"flash_attn_4": "FlashAttention 4", "flashinfer": "FlashInfer", **PAGED}  # of peers, as they are read
+READ = {
+    "flash_attn_3": "FlashAttention 3",
+    "flash_attn_4": "FlashAttention 4",
+    "flashinfer": "FlashInfer",
+    **PAGED,
+}  # of peers, as they are read
 _UNAVAILABLE = {  # of a peer's reason, and what it then is in a few words
     "MissingJITCacheError": "not compiled there",
     "is not installed": "not installed there",
@@ -221,7 +226,22 @@ def slice_of(table: pd.DataFrame, field: str, fixed: Mapping[str, Any]) -> pd.Da
         said = part.settings.map(lambda text: _without(text, {field, *fixed}))
         part = labelled(part.assign(settings=said)).assign(settings=part.settings)
         part = part[part.groupby("label")[field].transform("nunique") > 1]  # one value alone is no line
-    return part.sort_values([field, "name"], kind="stable").reset_index(drop=True)
+    return at_work(part.sort_values([field, "name"], kind="stable").reset_index(drop=True))
+
+
+def at_work(part: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a sweep with `state`: sustained, if every row with a time has a sustained one, which then takes the
+    place of the rested time; else rested."""
+    timed = part.status == "ok"
+    if "sustained_us" not in part or not timed.any() or part.sustained_us[timed].isna().any():
+        return part.assign(state="rested")
+    slower = part.sustained_us / part.median_us
+    times = {f"{name}_us": part[f"sustained{end}_us"] for name, end in _SUSTAINED}
+    rates = {name: part[name] / slower for name in ("tflops", "tokens_per_s", "gb_per_s", "roof_percent")}
+    return part.assign(**times, **rates, state="sustained")
+
+
+_SUSTAINED = (("median", ""), ("p10", "_p10"), ("p90", "_p90"))
 
 
 def _of_one_layout(part: pd.DataFrame, field: str) -> pd.DataFrame:
@@ -362,6 +382,21 @@ def size_sentence(rows: pd.DataFrame, field: str, value: float, baseline: str, p
     return f"{where}: {'; '.join(told)}. {none}".strip()
 
 
+def state_sentence(rows: pd.DataFrame, baseline: str) -> str:
+    """Whether times are rested or sustained; if sustained, with clock and power of the fastest kernel and of the
+    baseline. rows: `compared` of one size."""
+    if rows.empty or (rows.state != "sustained").any():
+        return "" if rows.empty else "Times are rested."
+    ours = rows[(rows.kind == "kernel") & (rows.label != baseline)].sort_values("median_us", kind="stable").head(1)
+    shown = pd.concat([ours, rows[rows.label == baseline].head(1)])
+    each = [
+        f"{shown_name(r.label, r.title)} at {r.sustained_clock:,.0f} MHz and {r.sustained_power:,.0f} W"
+        for r in shown.itertuples()
+        if pd.notna(r.sustained_clock) and pd.notna(r.sustained_power)
+    ]
+    return f"Times are sustained{': ' if each else ''}{', '.join(each)}."
+
+
 def _told(row: Any, base: pd.DataFrame, name: str, first: bool) -> str:
     said = f"{shown_name(row.label, row.title)} {'takes ' if first else ''}{microseconds(row.median_us)}"
     if pd.isna(row.speedup) or (base.empty and row.speedup == 1):
@@ -499,6 +534,18 @@ def megabytes(value: float) -> str:
 
 def _plain(value: Any) -> str:
     return str(value) if isinstance(value, (str, bool, np.bool_)) else f"{float(value):g}"
+
+
+NOT_TIMED = {  # a library -> why it may have no row
+    "flash_attn_4": "it was not installed on the GPU's machine: its libraries have 88 MB",
+    "flash_attn_3": "PyPI has no wheel of it",
+}
+
+
+def not_timed(there: Iterable[str]) -> list[str]:
+    """A sentence with the reason for each version of FlashAttention that is not among these peers."""
+    there = set(there)
+    return [f"{shown_name(name)} has no row here: {why}." for name, why in NOT_TIMED.items() if name not in there]
 
 
 # ---- tables ----

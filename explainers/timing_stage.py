@@ -49,7 +49,14 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
         {
             "title": f"{field} {value:,.0f}",
             "tile": number,
-            "sentence": timing.size_sentence(rows, field, value, shown.baseline, drawn),
+            "sentence": " ".join(
+                said
+                for said in (
+                    timing.size_sentence(rows, field, value, shown.baseline, drawn),
+                    timing.state_sentence(rows[rows[field] == value], shown.baseline),
+                )
+                if said
+            ),
         }
         for number, value in enumerate(sizes)
     ]
@@ -198,7 +205,9 @@ def figures(shown: Shown) -> list[Block]:
     if rows.empty:
         return [stage.note("Nothing that is shown has a time.")]
     own = shown.part[shown.part.label.isin(rows.label)]
-    said = [timing.sentence(rows, field, shown.baseline), timing.floor_sentence(rows, field)]
+    last = rows[rows[field] == rows[field].max()]
+    said = [timing.sentence(rows, field, shown.baseline), timing.state_sentence(last, shown.baseline)]
+    said += [timing.floor_sentence(rows, field)]
     said += [timing.exponent_sentence(own, field)]
     said += timing.crossing_sentences(timing.crossings(rows, field), field)
     caption = f"{count(len(rows), 'point')}: median, 10th and 90th percentile of the runs, beside {shown.name}."
@@ -215,7 +224,11 @@ def missing(shown: Shown, not_recorded: list[str]) -> list[Block]:
     made = timing.without_time(shown.part, shown.field)
     renamed = made.rename(columns={"name": "kernel", "status": "why", "places": "at", "reason": "in full"})
     table = stage.table(renamed, "A gap in a line is a size without a time.")
-    return [table if len(made) else stage.text("Every point of this sweep has a time."), *map(stage.note, not_recorded)]
+    part = shown.part
+    dense = part.dtype.isin(["float16", "bfloat16"]).any() and not timing.is_paged(timing.title_of(part))
+    absent = timing.not_timed(part["name"]) if dense else []
+    every = table if len(made) else stage.text("Every point of this sweep has a time.")
+    return [every, *map(stage.note, [*absent, *not_recorded])]
 
 
 def others(table: pd.DataFrame) -> list[Block]:

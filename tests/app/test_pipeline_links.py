@@ -70,7 +70,7 @@ def test_a_press_changes_the_recording_and_another_kernel_keeps_the_problem():
 
 
 def test_the_kernel_beneath_is_the_tuned_one_in_any_order(monkeypatch):
-    made = asked({"kernel": "11_overlap", "beneath": "12_optimistic"})
+    made = asked({"kernel": "11_overlap", "beneath": "10_warp_roles"})
     below = made.what.requests[1]
     assert below.constants == below.kernel.settings_for(below.problem)
 

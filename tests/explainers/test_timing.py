@@ -91,6 +91,40 @@ def test_over_a_paged_cache_torch_cudnn_is_labelled_as_a_floor(bench_table):
     assert f"faster than our fastest kernel at {(floor < ours).sum()} of {len(floor)} sizes" in said
 
 
+def test_sustained_times_are_shown_with_clock_and_power_if_all_have_them(bench_table):
+    table = bench_table[0]
+    field, fixed = next(iter(timing.sweeps(table).values()))
+    rested = timing.slice_of(table, field, fixed)
+    assert set(rested.state) == {"rested"}
+    _, made = staged(rested, field)
+    assert all(frame["sentence"].endswith("Times are rested.") for frame in made["frames"])
+    hot = {f"sustained{end}_us": 1.25 * table[f"{name}_us"] for name, end in timing._SUSTAINED}
+    hot = table.assign(**hot, sustained_clock=1500.0, sustained_power=690.0)
+    part = timing.slice_of(hot, field, fixed)
+    timed = part.status == "ok"
+    assert set(part.state) == {"sustained"}
+    assert part.median_us[timed].to_numpy() == pytest.approx(1.25 * rested.median_us[timed].to_numpy())
+    assert part.tflops[timed].to_numpy() == pytest.approx(rested.tflops[timed].to_numpy() / 1.25)
+    _, made = staged(part, field)
+    said = "Times are sustained: 08b_three_bfloat16 at 1,500 MHz and 690 W, torch efficient at 1,500 MHz and 690 W."
+    assert all(frame["sentence"].endswith(said) for frame in made["frames"])
+    one = hot.assign(sustained_us=hot.sustained_us.mask((hot["name"] == "sdpa_math") & (hot.seq_len == 512)))
+    assert set(timing.slice_of(one, field, fixed).state) == {"rested"}
+
+
+def test_of_dense_16_bit_sweeps_a_missing_flash_attention_has_its_reason(bench_table):
+    for made, where in bench.recorded().values():
+        table = timing.prepared(made, where, "recorded")
+        for field, fixed in timing.sweeps(table).values():
+            part = timing.slice_of(table, field, fixed)
+            shown = timing_stage.Shown(part, field, "", timing.baselines(part, field)[0], (), {}, ())
+            said = [block.get("text", "") for block in timing_stage.missing(shown, [])]
+            dense = fixed["dtype"] != "float32" and not timing.is_paged(fixed["title"])
+            due = timing.not_timed(part["name"]) if dense else []
+            assert [text for text in said if "has no row here" in text] == due
+    assert "88 MB" in timing.not_timed([])[0] and timing.not_timed(timing.NOT_TIMED) == []
+
+
 def test_only_over_a_paged_cache_torch_cudnn_is_a_floor(shown):
     _, field, part, compared = shown
     assert "torch cudnn" in set(timing.figures_table(compared, field).kernel)
