@@ -382,11 +382,16 @@ def size_sentence(rows: pd.DataFrame, field: str, value: float, baseline: str, p
     return f"{where}: {'; '.join(told)}. {none}".strip()
 
 
+def state_of(part: pd.DataFrame) -> str:
+    """rested or sustained: the times of a sweep's rows."""
+    return "sustained" if "state" in part and len(part) and (part.state == "sustained").all() else "rested"
+
+
 def state_sentence(rows: pd.DataFrame, baseline: str) -> str:
-    """Whether times are rested or sustained; if sustained, with clock and power of the fastest kernel and of the
-    baseline. rows: `compared` of one size."""
-    if rows.empty or (rows.state != "sustained").any():
-        return "" if rows.empty else "Times are rested."
+    """Clock and power of the fastest kernel and of the baseline where times are sustained; "" where they are rested.
+    rows: `compared` of one size."""
+    if rows.empty or state_of(rows) == "rested":
+        return ""
     ours = rows[(rows.kind == "kernel") & (rows.label != baseline)].sort_values("median_us", kind="stable").head(1)
     shown = pd.concat([ours, rows[rows.label == baseline].head(1)])
     each = [

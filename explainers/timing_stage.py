@@ -65,7 +65,7 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
     tabs += [stage.Tab("missing", "No time, and why"), stage.Tab("take", "Take it along")]
     tabs += [stage.Tab("others", "Other kernels")] if others else []
     return stage.Stage(
-        headline=shown.title,
+        headline=f"{timing.state_of(part).capitalize()} times. {shown.title}",
         frames=frames,
         views=_views(shown, rows),
         state=_states(shown, rows, sizes),
@@ -206,7 +206,8 @@ def figures(shown: Shown) -> list[Block]:
         return [stage.note("Nothing that is shown has a time.")]
     own = shown.part[shown.part.label.isin(rows.label)]
     last = rows[rows[field] == rows[field].max()]
-    said = [timing.sentence(rows, field, shown.baseline), timing.state_sentence(last, shown.baseline)]
+    state = timing.state_sentence(last, shown.baseline) or "Times are rested."
+    said = [timing.sentence(rows, field, shown.baseline), state]
     said += [timing.floor_sentence(rows, field)]
     said += [timing.exponent_sentence(own, field)]
     said += timing.crossing_sentences(timing.crossings(rows, field), field)

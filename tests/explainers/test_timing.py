@@ -91,13 +91,18 @@ def test_over_a_paged_cache_torch_cudnn_is_labelled_as_a_floor(bench_table):
     assert f"faster than our fastest kernel at {(floor < ours).sum()} of {len(floor)} sizes" in said
 
 
+def _shown_of(part, field):
+    return timing_stage.Shown(part, field, "A title", "sdpa_efficient", (), {}, ())
+
+
 def test_sustained_times_are_shown_with_clock_and_power_if_all_have_them(bench_table):
     table = bench_table[0]
     field, fixed = next(iter(timing.sweeps(table).values()))
     rested = timing.slice_of(table, field, fixed)
     assert set(rested.state) == {"rested"}
     _, made = staged(rested, field)
-    assert all(frame["sentence"].endswith("Times are rested.") for frame in made["frames"])
+    assert made["headline"].startswith("Rested times. ")
+    assert "Times are rested." in [block.get("text") for block in timing_stage.figures(_shown_of(rested, field))]
     hot = {f"sustained{end}_us": 1.25 * table[f"{name}_us"] for name, end in timing._SUSTAINED}
     hot = table.assign(**hot, sustained_clock=1500.0, sustained_power=690.0)
     part = timing.slice_of(hot, field, fixed)
@@ -108,6 +113,7 @@ def test_sustained_times_are_shown_with_clock_and_power_if_all_have_them(bench_t
     _, made = staged(part, field)
     said = "Times are sustained: 08b_three_bfloat16 at 1,500 MHz and 690 W, torch efficient at 1,500 MHz and 690 W."
     assert all(frame["sentence"].endswith(said) for frame in made["frames"])
+    assert made["headline"].startswith("Sustained times. ")
     one = hot.assign(sustained_us=hot.sustained_us.mask((hot["name"] == "sdpa_math") & (hot.seq_len == 512)))
     assert set(timing.slice_of(one, field, fixed).state) == {"rested"}
 
