@@ -542,7 +542,7 @@ def _plain(value: Any) -> str:
 
 
 NOT_TIMED = {  # a library -> why it may have no row
-    "flash_attn_4": "it was not installed on the GPU's machine: its libraries have 88 MB",
+    "flash_attn_4": "it was not installed on the GPU's machine, since its libraries have 88 MB",
     "flash_attn_3": "PyPI has no wheel of it",
 }
 
