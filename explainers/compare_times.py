@@ -96,12 +96,21 @@ def build_text(kernel: KernelSpec, settings: Any) -> str:
     return " ".join([kernel.name, settings_text(plain)]).strip()
 
 
+SETS = "As timed sets {}"
+
+
 def verdict(
-    both: pd.DataFrame, requests: Sequence[Request], broken: str, absent: str, broken_tone: str = "bad"
+    both: pd.DataFrame,
+    requests: Sequence[Request],
+    broken: str,
+    absent: str,
+    broken_tone: str = "bad",
+    sets: str = SETS,
 ) -> Verdict:
     """Who is faster by how much, with its spread, on which problem, and which builds were timed: of the row nearest to
     the requests' problem. broken: a sentence on sides that are what-ifs, which get no time, and its tone; absent: why
-    there is none, where there is none."""
+    there is none, where there is none. sets: what the choice As timed does, {} being the row's problem or builds; ""
+    where the page has no such choice."""
     if broken:
         return Verdict(f"{broken} A what-if build gets no time.", broken_tone)
     if requests[0].problem != requests[1].problem:
@@ -118,14 +127,47 @@ def verdict(
     if row is None:
         return Verdict(f"Neither is called faster: no problem has a time of both. {absent}".strip())
     builds = [build_text(request.kernel, settings_of(row, side)) for side, request in enumerate(requests)]
-    sets = "" if requests[0].backend == "recorded" else "; As timed sets {}"
+    then = f"; {sets}" if sets and requests[0].backend != "recorded" else ""
     if not row.asked:
-        stands = f"The stage shows other builds{sets.format('these')}."
+        stands = f"The stage shows other builds{then.format('these')}."
     elif problem_of(row, type(requests[0].problem)) != requests[0].problem:
-        stands = f"The stage shows these builds on another problem{sets.format('this one')}."
+        stands = f"The stage shows these builds on another problem{then.format('this one')}."
     else:
         stands = "The stage shows these builds on this problem."
-    return Verdict(f"{ratio_sentence(row)} A is {builds[0]}; B is {builds[1]}. {stands}", "info", row)
+    said = [ratio_sentence(row), shapes_sentence(both, row), f"A is {builds[0]}; B is {builds[1]}.", stands]
+    return Verdict(" ".join(part for part in said if part), "info", row)
+
+
+def as_timed_said(row: Any, settable: Any, why: str, kind: Any) -> str:
+    """What the choice As timed does, as `verdict` takes it. row: of the verdict; settable: the row that the choice
+    sets, None where it is off, and why it is; kind: the class of both problems."""
+    if settable is None:
+        return f"As timed is off: {why}"
+    if row is None or problem_of(settable, kind) == problem_of(row, kind):
+        return SETS
+    return f"As timed sets the nearest that can run here, {problem_said(settable)}"
+
+
+def shapes_sentence(both: pd.DataFrame, row: Any) -> str:
+    """How many problems have a time of both, which of them a row is, and the range of all ratios; "" of one problem."""
+    if len(both) < 2:
+        return ""
+    low, high = float(both.ratio.min()), float(both.ratio.max())
+    if low >= 1:
+        over = f"B is {low:.3g} to {high:.3g} times as fast as A"
+    elif high <= 1:
+        over = f"A is {1 / high:.3g} to {1 / low:.3g} times as fast as B"
+    else:
+        over = f"A's time over B's goes from {low:.3g} to {high:.3g}"
+    least = low if row.ratio >= 1 else high
+    extreme = f" and the least favourable to {'B' if row.ratio >= 1 else 'A'}" if row.ratio == least else ""
+    return f"It is the nearest to the stage's of {len(both)} timed problems{extreme}; over all of them {over}."
+
+
+def distance(a: Any, b: Any) -> float:
+    """How far two problems are apart, by the factors between their sizes."""
+    sizes, others = a.bench_columns, b.bench_columns
+    return sum(_apart(sizes[name], others[name]) for name in SIZES if name in sizes and name in others)
 
 
 def problem_differences(requests: Sequence[Request]) -> list[tuple[str, str, str]]:

@@ -9,6 +9,7 @@ from explainers import palette, stage
 from explainers.glossary import count
 from explainers.palette import kernel_colour
 from explainers.stage import Block
+from explainers.timing import not_timed
 from kernels.timing import duels
 from kernels.timing.tables import Provenance
 
@@ -37,6 +38,7 @@ def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
         stage.heading(f"In turns with {peer(ran)}"),
         *(stage.text(sentence(name, part)) for name, part in timed.groupby("name", sort=False)),
         *(stage.text(text) for text in without_time(duels.whole(made))),
+        *(stage.text(text) for text in not_timed(made.peer)),
         stage.chart(chart(timed), f"How many times as fast as {peer(ran)} each kernel is, over the tokens", said),
         stage.table(table(timed), "Every problem, with the least and the largest ratio of the rounds."),
         *(block for name, part in ran.groupby("name", sort=False) for block in price(name, part)),

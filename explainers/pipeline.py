@@ -120,7 +120,7 @@ def _said(
     start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
     part = part[part.event != part.role] if len(part) > 1 else part  # where its role begins is no phase
     spent = (part.end_ns - part.start_ns).groupby(part.event, sort=False).sum().sort_values(ascending=False)
-    most = ", ".join(f"{_named(str(event))} ({figure(ns, 3)} ns)" for event, ns in spent[spent > 0][:LONGEST].items())
+    most = ", ".join(f"{named(str(event))} ({figure(ns, 3)} ns)" for event, ns in spent[spent > 0][:LONGEST].items())
     said = f"{title}: {figure(end - start, 3)} ns of {made.noun} {leader}"
     said += f", most of it {most}." if len(part) > 1 else "."
     if ahead is not None:
@@ -130,7 +130,7 @@ def _said(
     return f"{said} Products are in flight for {pipelines.covered(flight, start, end):.0%} of it."
 
 
-def _named(event: str) -> str:
+def named(event: str) -> str:
     """A phase as this page calls it: what a kernel does at a tile's two ends has no name of its own."""
     return {"tile_begin": "Begin of tile", "tile_end": "End of tile"}.get(event) or phase_title(event)
 
@@ -155,7 +155,7 @@ def view(stories: list[Story]) -> stage.View:
                 row_of[writer] = len(rows) - 1
             parts.append(mine.assign(row=len(rows) - 1))
             for event, flying in story.flight[story.flight.writer == writer].groupby("event", sort=False):
-                rows.append({"name": f"{_named(str(event))} in flight", "kernel": story.name, "flight": True})
+                rows.append({"name": f"{named(str(event))} in flight", "kernel": story.name, "flight": True})
                 parts.append(flying.assign(row=len(rows) - 1))
     bars = pd.concat(parts, ignore_index=True).sort_values(["row", "start_ns"], kind="stable")
     tile = bars.tile if "tile" in bars else pd.Series(pd.NA, index=bars.index)
@@ -168,7 +168,7 @@ def view(stories: list[Story]) -> stage.View:
     }
     meta: PipelineMeta = {
         "rows": rows,
-        "events": [{"name": e, "title": _named(e), "kind": _kind(e)} for e in events],
+        "events": [{"name": e, "title": named(e), "kind": _kind(e)} for e in events],
         "mhz": stories[0].made.mhz,
         "frames": stories[0].frames,
         "row_of": row_of,
@@ -265,14 +265,14 @@ def questions(story: Story) -> list[stage.Question]:
     if len(mine) < 3:
         return []
     options = sorted(mine.index[:4])
-    why = f"{_named(mine.index[0])}: {figure(mine.iloc[0])} ns of {figure(mine.sum())}, waits within it included."
+    why = f"{named(mine.index[0])}: {figure(mine.iloc[0])} ns of {figure(mine.sum())}, waits within it included."
     longest = stage.Question(
         "longest",
         f"With which of these is {story.made.noun} {story.leader} longest?",
         "options",
         options.index(mine.index[0]),
         why,
-        options=[_named(event) for event in options],
+        options=[named(event) for event in options],
         step=len(story.frames) - 1,
         view="pipeline",
         veils=("sentence", "tabs"),
@@ -300,15 +300,15 @@ def _meanwhile(story: Story, event: str) -> list[stage.Question]:
         return []
     options = sorted(spent.index[:4])
     step = next(n for n, frame in enumerate(story.frames) if frame["span"][0] <= span.start_ns < frame["span"][1])
-    title, what, long = story.frames[step]["title"], _named(event), span.end_ns - span.start_ns
+    title, what, long = story.frames[step]["title"], named(event), span.end_ns - span.start_ns
     return [
         stage.Question(
             "meanwhile",
             f"{title}: while {noun} {story.leader} is at {what}, at what is {noun} {others[0]} most?",
             "options",
             options.index(spent.index[0]),
-            f"{_named(spent.index[0])}: for {figure(spent.iloc[0], 3)} of these {figure(long, 3)} ns.",
-            options=[_named(name) for name in options],
+            f"{named(spent.index[0])}: for {figure(spent.iloc[0], 3)} of these {figure(long, 3)} ns.",
+            options=[named(name) for name in options],
             step=step,
             view="pipeline",
             veils=("tabs",),
@@ -323,7 +323,7 @@ def shares_table(story: Story) -> pd.DataFrame:
     return pd.DataFrame(
         {
             story.made.noun: table.writer.astype(str) + table.role.map(lambda r: f", {r}" if r else ""),
-            "at": table.event.map(_named),
+            "at": table.event.map(named),
             "bars": table.bars,
             "ns": table.ns.round().astype(int),
             "share": [f"{share:.1%}" for share in table.share],

@@ -9,6 +9,7 @@ timing_charts.py, the stage in timing_stage.py.
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -32,12 +33,19 @@ from kernels.timing.tables import Provenance
 SWEPT = ("seq_len", "batch", "num_heads", "block_size")  # what is found as a sweep over a size
 SIZES = (*OF_ALL, "block_size")  # of a paged cache alone
 GROWING = SWEPT[:3]  # of these a larger one is a larger problem
-READ = {"flash_attn_4": "FlashAttention 4", "flashinfer": "FlashInfer", **PAGED}  # of peers, as they are read
+READ = {
+    "flash_attn_3": "FlashAttention 3",
+    "flash_attn_4": "FlashAttention 4",
+    "flashinfer": "FlashInfer",
+    **PAGED,
+}  # of peers, as they are read
 _UNAVAILABLE = {  # of a peer's reason, and what it then is in a few words
     "MissingJITCacheError": "not compiled there",
     "is not installed": "not installed there",
     " asked ": "not asked",
 }
+FLOOR = "sdpa_cudnn"  # the fastest of torch's over contiguous K and V
+FLOOR_SAID = "torch cudnn is a floor: it reads contiguous K and V, no block table."
 ITSELF = "itself"  # a baseline of sweeps over a constant: the same kernel at the constant's first value
 _FOLLOWS = {"num_heads": ["num_kv_heads"]}  # what changes along with a swept size
 # What is swept, and what stays: name -> value, of the sizes, of "title", "l2", and of the constants that size a block
@@ -51,9 +59,24 @@ def prepared(table: pd.DataFrame, where: Provenance, source: str) -> pd.DataFram
     return table.assign(device=where.device, date=where.date, source=source, block_size=pages)
 
 
-def shown_name(label: str) -> str:
-    """A label as it is read: torch's implementations by what they are, not by torch's function; libraries by name."""
-    return READ.get(label) or re.sub(r"^sdpa_", "torch ", label)
+def shown_name(label: str, title: str = "") -> str:
+    """A label as it is read: torch's implementations by what they are, not by torch's function; libraries by name.
+
+    title: the problem's. Over a paged cache it marks FLOOR as a floor.
+    """
+    name = READ.get(label) or re.sub(r"^sdpa_", "torch ", label)
+    return f"{name} (floor)" if label == FLOOR and is_paged(title) else name
+
+
+@cache
+def is_paged(title: str) -> bool:
+    """Whether problems with this title read a paged cache."""
+    return hasattr(problem_type_of(title), "cache_call")
+
+
+def title_of(part: pd.DataFrame) -> str:
+    """The title of the problems of a sweep, which is one for all rows; "" without rows."""
+    return str(part.title.iloc[0]) if len(part) else ""
 
 
 # ---- sweeps ----
@@ -203,7 +226,22 @@ def slice_of(table: pd.DataFrame, field: str, fixed: Mapping[str, Any]) -> pd.Da
         said = part.settings.map(lambda text: _without(text, {field, *fixed}))
         part = labelled(part.assign(settings=said)).assign(settings=part.settings)
         part = part[part.groupby("label")[field].transform("nunique") > 1]  # one value alone is no line
-    return part.sort_values([field, "name"], kind="stable").reset_index(drop=True)
+    return at_work(part.sort_values([field, "name"], kind="stable").reset_index(drop=True))
+
+
+def at_work(part: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a sweep with `state`: sustained, if every row with a time has a sustained one, which then takes the
+    place of the rested time; else rested."""
+    timed = part.status == "ok"
+    if "sustained_us" not in part or not timed.any() or part.sustained_us[timed].isna().any():
+        return part.assign(state="rested")
+    slower = part.sustained_us / part.median_us
+    times = {f"{name}_us": part[f"sustained{end}_us"] for name, end in _SUSTAINED}
+    rates = {name: part[name] / slower for name in ("tflops", "tokens_per_s", "gb_per_s", "roof_percent")}
+    return part.assign(**times, **rates, state="sustained")
+
+
+_SUSTAINED = (("median", ""), ("p10", "_p10"), ("p90", "_p90"))
 
 
 def _of_one_layout(part: pd.DataFrame, field: str) -> pd.DataFrame:
@@ -246,15 +284,27 @@ def labels(part: pd.DataFrame) -> list[str]:
 
 
 def baselines(part: pd.DataFrame, field: str) -> list[str]:
-    """What times can be compared with, the one to begin with first."""
+    """What times can be compared with, the default first: the fastest peer, or without a peer the first kernel."""
     names = labels(part)
-    first = next((n for n in ("sdpa_efficient", "sdpa_cudnn", *PEERS) if n in names), names[0] if names else "")
+    first = fastest_peer(part, field) or (names[0] if names else "")
     return [first, *(n for n in names if n != first)] if field in SWEPT else [ITSELF, *names]
+
+
+def fastest_peer(part: pd.DataFrame, field: str) -> str:
+    """The label of the peer with the least time at the largest size at which a peer has one; "" without a peer. Only a
+    peer with a right result has a time."""
+    timed = part[(part.status == "ok") & (part.kind == "peer")]
+    last = timed[timed[field] == timed[field].max()]
+    return "" if last.empty else str(last.label[last.median_us.idxmin()])
 
 
 def baseline_name(baseline: str, part: pd.DataFrame, field: str) -> str:
     """A baseline as it is read."""
-    return f"itself at {field} {_plain(sizes(part, field)[0])}" if baseline == ITSELF else shown_name(baseline)
+    return (
+        f"itself at {field} {_plain(sizes(part, field)[0])}"
+        if baseline == ITSELF
+        else shown_name(baseline, title_of(part))
+    )
 
 
 def compared(part: pd.DataFrame, field: str, baseline: str) -> pd.DataFrame:
@@ -328,12 +378,32 @@ def size_sentence(rows: pd.DataFrame, field: str, value: float, baseline: str, p
     ours = ours if len(ours) else here[here.label != baseline]
     told = [_told(row, base, name, first=n == 0) for n, row in enumerate(ours.itertuples())]
     if not told:
-        told = [f"{shown_name(here.iloc[0].label)} takes {microseconds(here.iloc[0].median_us)}"]
+        told = [f"{shown_name(here.iloc[0].label, here.iloc[0].title)} takes {microseconds(here.iloc[0].median_us)}"]
     return f"{where}: {'; '.join(told)}. {none}".strip()
 
 
+def state_of(part: pd.DataFrame) -> str:
+    """rested or sustained: the times of a sweep's rows."""
+    return "sustained" if "state" in part and len(part) and (part.state == "sustained").all() else "rested"
+
+
+def state_sentence(rows: pd.DataFrame, baseline: str) -> str:
+    """Clock and power of the fastest kernel and of the baseline where times are sustained; "" where they are rested.
+    rows: `compared` of one size."""
+    if rows.empty or state_of(rows) == "rested":
+        return ""
+    ours = rows[(rows.kind == "kernel") & (rows.label != baseline)].sort_values("median_us", kind="stable").head(1)
+    shown = pd.concat([ours, rows[rows.label == baseline].head(1)])
+    each = [
+        f"{shown_name(r.label, r.title)} at {r.sustained_clock:,.0f} MHz and {r.sustained_power:,.0f} W"
+        for r in shown.itertuples()
+        if pd.notna(r.sustained_clock) and pd.notna(r.sustained_power)
+    ]
+    return f"Times are sustained{': ' if each else ''}{', '.join(each)}."
+
+
 def _told(row: Any, base: pd.DataFrame, name: str, first: bool) -> str:
-    said = f"{shown_name(row.label)} {'takes ' if first else ''}{microseconds(row.median_us)}"
+    said = f"{shown_name(row.label, row.title)} {'takes ' if first else ''}{microseconds(row.median_us)}"
     if pd.isna(row.speedup) or (base.empty and row.speedup == 1):
         return said
     if not first:
@@ -346,7 +416,7 @@ def _no_time(missing: pd.DataFrame) -> str:
     """Which of these rows' lines have no time, and why, in a sentence; "" if there are none."""
     names: dict[str, list[str]] = {}
     for row in missing.itertuples():
-        names.setdefault(why(row), []).append(shown_name(row.label))
+        names.setdefault(why(row), []).append(shown_name(row.label, row.title))
     said = [f"{', '.join(dict.fromkeys(labels))} ({reason})" for reason, labels in names.items()]
     return f"No time: {'; '.join(said)}." if said else ""
 
@@ -369,20 +439,32 @@ def sentence(rows: pd.DataFrame, field: str, baseline: str) -> str:
     ours = rows[(rows.kind == "kernel") & rows.speedup.notna()]
     ours = ours[ours.label != baseline] if (ours.label != baseline).any() else ours
     if ours.empty:
-        return f"{shown_name(baseline)} has a time here, and no other kernel has one at the same place."
+        return f"{shown_name(baseline, title_of(rows))} has a time here, and no other kernel has one at the same place."
     best = (
         ours[ours[field] == ours[field].max()].sort_values(["source", "median_us"]).iloc[0]
     )  # measured before recorded
     ratio = f"{max(best.speedup, 1 / best.speedup):.3g} times"
     ends = sorted((best.speedup_low, best.speedup_high))
     spread = f"({ends[0]:.3g} to {ends[1]:.3g})" if best.speedup >= 1 else f"({1 / ends[1]:.3g} to {1 / ends[0]:.3g})"
-    name = f"itself at the first {field}" if baseline == ITSELF else shown_name(baseline)
+    name = f"itself at the first {field}" if baseline == ITSELF else shown_name(baseline, best.title)
     beyond = f"as fast as {name}" if best.speedup >= 1 else f"slower than {name}"
     return (
         f"At {field} {_plain(best[field])}, {best.label} takes {microseconds(best.median_us)} "
         f"({microseconds(best.p10_us)} to {microseconds(best.p90_us)}): {ratio} {spread} {beyond} "
         f"({best.source}, {best.device})."
     )
+
+
+def floor_sentence(rows: pd.DataFrame, field: str) -> str:
+    """At how many sizes of a sweep the floor is faster than the fastest kernel of ours; "" where no floor is drawn."""
+    if not is_paged(title_of(rows)) or field not in SWEPT or FLOOR not in set(rows.label):
+        return ""
+    on = [field, "device", "source"]
+    ours = rows[rows.kind == "kernel"].groupby(on).median_us.min()
+    floor = rows[rows.label == FLOOR].groupby(on).median_us.min()
+    both = pd.concat([ours, floor], axis=1, keys=["ours", "floor"]).dropna()
+    faster = int((both.floor < both.ours).sum())
+    return f"{FLOOR_SAID} Here it is faster than our fastest kernel at {faster} of {count(len(both), 'size')}."
 
 
 def exponent_sentence(part: pd.DataFrame, field: str) -> str:
@@ -459,6 +541,18 @@ def _plain(value: Any) -> str:
     return str(value) if isinstance(value, (str, bool, np.bool_)) else f"{float(value):g}"
 
 
+NOT_TIMED = {  # a library -> why it may have no row
+    "flash_attn_4": "it was not installed on the GPU's machine, since its libraries have 88 MB",
+    "flash_attn_3": "PyPI has no wheel of it",
+}
+
+
+def not_timed(there: Iterable[str]) -> list[str]:
+    """A sentence with the reason for each version of FlashAttention that is not among these peers."""
+    there = set(there)
+    return [f"{shown_name(name)} has no row here: {why}." for name, why in NOT_TIMED.items() if name not in there]
+
+
 # ---- tables ----
 
 
@@ -497,7 +591,7 @@ def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") ->
         made.append(
             {
                 field: _plain(getattr(r, field)),
-                "kernel": shown_name(r.label),
+                "kernel": shown_name(r.label, r.title),
                 "median": microseconds(r.median_us),
                 "p10 to p90": f"{microseconds(r.p10_us)} to {microseconds(r.p90_us)}",
                 f"beside {name}": against,
@@ -523,7 +617,7 @@ def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
         [
             {
                 "problem": "" if again else r.said,
-                "kernel": shown_name(r.name),
+                "kernel": shown_name(r.name, r.title),
                 "median": microseconds(r.median_us),
                 "p10 to p90": f"{microseconds(r.p10_us)} to {microseconds(r.p90_us)}",
                 "GB/s": "" if pd.isna(r.gb_per_s) else f"{r.gb_per_s:,.4g}",

@@ -7,7 +7,6 @@ the parameter `step` counts them from 1. The spread is drawn everywhere: from th
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import altair as alt
@@ -24,11 +23,13 @@ from explainers.timing import (
     microseconds,
     shown_name,
     sizes,
+    title_of,
     why,
 )
 from kernels.catalog import KERNELS
+from kernels.timing.datasheets import Peaks
 from kernels.timing.peers import TENSOR_PRODUCTS
-from kernels.timing.rows import arithmetic_roofs
+from kernels.timing.rows import arithmetic_roofs, arithmetic_title, tensor_products
 
 LOG = alt.Scale(type="log", nice=False, padding=12)
 HEIGHT = 400
@@ -50,6 +51,7 @@ ALT = {
     "roofline": "Each point's TFLOP/s against its FLOP per byte, under the measured roofs",
     "ladder": "Each kernel's TFLOP/s at the size of the step, a bar with its idea, beside torch and the measured roofs",
 }
+Sheets = Mapping[str, Peaks]  # a GPU's name -> what its datasheet states
 Roofs = Mapping[str, Mapping[str, float]]  # source of times -> the roofs measured with them, as protocol.roofs gives
 LABEL_GAP = 0.05  # of the axis, between the names at the ends of two lines
 SIZE_GAP = 0.1  # of the axis, between two points of one size that both say it
@@ -77,8 +79,9 @@ NOTES = {
     "copy, which reads and writes: what reads alone can pass it.",
     "memory": "Allocated on the GPU for one run, inputs and output included, as the allocator counted it. "
     "With as many queries as keys, a kernel that keeps S and P grows as seq_len^2.",
-    "roofline": "The roofs were measured on the same GPU. The slope: a device-to-device copy. The flat lines: a kernel "
-    "of fp32 multiply-adds, and torch's fp16 matrix product on tensor cores. Where tensor cores make one fp32 product, "
+    "roofline": "Solid: roofs that were measured on the same GPU. The slope: a device-to-device copy. The flat lines: "
+    "a kernel of fp32 multiply-adds, and torch's fp16 matrix product on tensor cores, if a kernel here uses them. "
+    "Dotted: the peaks in the GPU's datasheet, if it is known. Where tensor cores make one fp32 product, "
     f"it costs several fp16 products, and the fp16 roof is divided by as many: {_made_of_products()}.",
     "ladder": "A bar for each kernel at the size of the step, in the order in which one was made from the other, with "
     "its idea. Per cent: of its roof, which was measured on the same GPU. Dashed: torch and other libraries. "
@@ -109,13 +112,19 @@ def chart(
     roofs: Roofs,
     part: pd.DataFrame | None = None,
     name: str = "",
+    sheets: Sheets | None = None,
 ) -> alt.LayerChart:
     """One of CHARTS as an Altair chart. rows: timing.compared of the shown rows; part: all rows of the sweep, so that
-    what has no time is a gap; name: the baseline as it is read."""
+    what has no time is a gap; name: the baseline as it is read; sheets: the datasheets' peaks, for the roofline."""
     part = rows if part is None else part
-    name = name or shown_name(baseline)
-    over_sizes = partial(_over_sizes, kind)
-    return {"roofline": roofline, "ladder": ladder}.get(kind, over_sizes)(rows, field, roofs, part, name)
+    name = name or shown_name(baseline, title_of(part))
+    if kind == "roofline":
+        return roofline(rows, field, roofs, part, name, sheets or {})
+    return (
+        ladder(rows, field, roofs, part, name)
+        if kind == "ladder"
+        else _over_sizes(kind, rows, field, roofs, part, name)
+    )
 
 
 @dataclass(frozen=True)
@@ -169,7 +178,7 @@ def _points(rows: pd.DataFrame, field: str, part: pd.DataFrame) -> pd.DataFrame:
     several = rows[["device", "source"]].drop_duplicates().shape[0] > 1
     each = list(rows.itertuples())
     rows = rows.assign(
-        line=[f"{shown_name(r.label)}, {r.source}, {r.device}" if several else shown_name(r.label) for r in each],
+        line=[shown_name(r.label, r.title) + (f", {r.source}, {r.device}" if several else "") for r in each],
         step=[at.index(float(v)) + 1 for v in rows[field]],
         said_size=[f"{v:,.0f}" for v in rows[field]],
         said_time=[f"{microseconds(r.median_us)} ({microseconds(r.p10_us)} to {microseconds(r.p90_us)})" for r in each],
@@ -348,7 +357,7 @@ def _gaps(sheet: _Sheet, x: alt.X) -> list[alt.Chart]:
     missing = part[(part.status != "ok") & part.label.isin(sheet.points.label)]
     if missing.empty:
         return []
-    each = [{field: v, "label": r.label, "line": shown_name(r.label), "why": why(r), "reason": r.reason}
+    each = [{field: v, "label": r.label, "line": shown_name(r.label, r.title), "why": why(r), "reason": r.reason}
             for r, v in zip(missing.itertuples(), missing[field])]  # fmt: skip
     tips = [alt.Tooltip("line:N", title="no time"), alt.Tooltip(f"{field}:Q", format=",d"), "why:N", "reason:N"]
     base, foot = sheet.data.chart("gaps", pd.DataFrame(each)), alt.YValue("height")
@@ -360,28 +369,36 @@ def _gaps(sheet: _Sheet, x: alt.X) -> list[alt.Chart]:
 # ---- the roofline ----
 
 
-def roofline(rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, name: str) -> alt.LayerChart:
-    """Every kernel's line through its sizes: FLOP per byte that must move, and TFLOP/s, under the measured roofs."""
+def roofline(
+    rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, name: str, sheets: Sheets
+) -> alt.LayerChart:
+    """Every kernel's line through its sizes: FLOP per byte that must move, and TFLOP/s, under the measured roofs and
+    the peaks of the datasheets (dashed)."""
     sheet = _sheet(rows[rows.tflops.notna()], field, part, name)
     points = sheet.points
     wide = (points.intensity.min() / 1.6, points.intensity.max() * 1.6) if len(points) else (1.0, 100.0)
-    corners = pd.DataFrame(_roof_lines(wide[0], wide[1], roofs), columns=["intensity", "tflops", "roof", "said"])
-    high = max([*corners.tflops, *points.tflops_high.dropna(), 1.0]) * 1.5
+    corners = pd.DataFrame(_roof_lines(wide[0], wide[1], roofs, sheets, _arithmetic(rows)), columns=list(_ROOF))
+    high = max([*corners.tflops, *points.tflops_high.dropna(), 1.0]) * 2
     low = min([*points.tflops_low.dropna(), high / 10]) / 1.3
     scale, across = (alt.Scale(type="log", domain=list(d), nice=False) for d in ((low, high), wide))
     x = alt.X("intensity:Q", title="FLOP per byte that must move", scale=across, axis=_axis(*wide))
     y = alt.Y("tflops:Q", title="TFLOP/s", scale=scale, axis=_axis(low, high))
-    roof = (
-        sheet.data.chart("roofs", corners)
-        .mark_line(color=AXIS, strokeWidth=2)
+    roof = [
+        sheet.data.chart(data, corners[corners.datasheet == stated])
+        .mark_line(color=AXIS, strokeWidth=1.5 if stated else 2, strokeDash=[2, 4] if stated else [1, 0])
         .encode(x=x, y=y, detail="roof:N", tooltip=["said:N"])
-    )
-    ends = corners.sort_values("intensity").groupby("roof").tail(1)
-    said = (
-        sheet.data.chart("roof_names", ends)
-        .mark_text(color=AXIS, align="right", dy=-8, dx=-4)
-        .encode(x=x, y=y, text="said:N")
-    )
+        for data, stated in (("roofs", False), ("datasheet", True))
+    ]
+    ends = corners.sort_values("intensity").groupby("roof").tail(1).drop_duplicates("named").sort_values("tflops")
+    ends = ends.assign(beside=spread_out(list(ends.tflops), (low, high)))
+    ends = ends.assign(under=~ends.datasheet & ends.named.str.startswith("copy"))  # clear of the datasheet's slope
+    names = sheet.data.chart("roof_names", ends)
+    said = [
+        names.transform_filter(f"datum.under == {under}")
+        .mark_text(color=AXIS, align="right", dy=16 if under == "true" else -8, dx=-4)
+        .encode(x=x, y=alt.Y(f"{at}:Q", scale=scale), text="named:N")
+        for under, at in (("false", "beside"), ("true", "tflops"))
+    ]
     base = sheet.data.chart("points")
     joined = base.mark_line(strokeWidth=1.5, opacity=0.7)
     joined = joined.encode(
@@ -391,7 +408,7 @@ def roofline(rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, n
     spread = spread.encode(x=x, y=alt.Y("tflops_low:Q", scale=scale), y2="tflops_high:Q", color=sheet.colour)
     size = sheet.data.chart("sizes", _that_say_their_size(points, wide)).mark_text(dy=16)
     size = size.encode(x=x, y=y, text="said_size:N").transform_filter("datum.step == step")
-    layers = [roof, said, joined, spread, _dots(sheet).encode(x=x, y=y), size]
+    layers = [*roof, *said, joined, spread, _dots(sheet).encode(x=x, y=y), size]
     return sheet.data.layered([*layers, *_ends(sheet, x, y, (low, high), {})], HEIGHT)
 
 
@@ -410,18 +427,51 @@ def _axis(low: float, high: float) -> alt.Axis:
     return alt.Axis(values=decades(low, high), format=",~g", grid=False)
 
 
-def _roof_lines(low: float, high: float, roofs: Roofs) -> list[dict[str, Any]]:
-    """The corners of each source's roofs between two intensities: intensity, tflops, roof, said."""
+_ROOF = ("intensity", "tflops", "roof", "said", "named", "datasheet")
+
+
+def _arithmetic(rows: pd.DataFrame) -> dict[str, int]:
+    """title -> 16-bit products of a multiply-add (0: fp32), of the arithmetic that the rows use."""
+    used = {
+        tensor_products(name, kind == "peer", dtype)
+        for name, kind, dtype in set(zip(rows["name"], rows.kind, rows["dtype"]))
+        if kind == "peer" or name in KERNELS
+    }
+    return {arithmetic_title(n): n for n in sorted(used)}
+
+
+def _roof_lines(low: float, high: float, roofs: Roofs, sheets: Sheets, used: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The corners of each source's roofs and of each datasheet's between two intensities, by _ROOF. used: the
+    arithmetic whose roofs are drawn. named: a roof's name at the right edge, where it is flat or the memory's slope."""
     lines = []
     for source, roof in roofs.items():
         where = f", {source}" if len(roofs) > 1 else ""
+        slope = f"copy: {roof['copy_gb_per_s']:,.0f} GB/s{where}"
         for title, tflops in arithmetic_roofs(roof).items():
-            corner = 1000 * tflops / roof["copy_gb_per_s"]
-            for at in sorted({low, min(max(corner, low), high), high}):
-                height = min(at * roof["copy_gb_per_s"] / 1000, tflops)
+            if title in used or not used:
                 said = f"{title}: {tflops:.4g} TFLOP/s{where}"
-                lines.append({"intensity": at, "tflops": height, "roof": f"{title}, {source}", "said": said})
+                ends = _roof_line(low, high, roof["copy_gb_per_s"], tflops)
+                lines += [{**end, "roof": f"{title}, {source}", "said": said, "datasheet": False} for end in ends]
+                lines[-1]["named"] = said if ends[-1]["tflops"] == tflops else slope
+    for device, stated in sheets.items():
+        where = f", {device}" if len(sheets) > 1 else ""
+        slope = f"datasheet, {stated.memory}: {stated.tb_per_s:g} TB/s{where}"
+        for n in (n for n in used.values() if n):
+            arithmetic = "fp16 or bf16" if n == 1 else f"fp16 / {n}"
+            said = f"datasheet, {arithmetic}: {stated.half_tflops / n:,.0f} TFLOP/s{where}"
+            ends = _roof_line(low, high, 1000 * stated.tb_per_s, stated.half_tflops / n)
+            lines += [{**end, "roof": said, "said": said, "datasheet": True} for end in ends]
+            lines[-1]["named"] = said if ends[-1]["tflops"] == stated.half_tflops / n else slope
     return lines
+
+
+def _roof_line(low: float, high: float, gb_per_s: float, tflops: float) -> list[dict[str, float]]:
+    """The corners of a roof between two intensities: the memory's slope, then flat."""
+    corner = 1000 * tflops / gb_per_s
+    return [
+        {"intensity": at, "tflops": min(at * gb_per_s / 1000, tflops)}
+        for at in sorted({low, min(max(corner, low), high), high})
+    ]
 
 
 def ladder(rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, name: str) -> alt.LayerChart:

@@ -11,6 +11,7 @@ from explainers import stage, timing, timing_charts
 from explainers.glossary import count, figure
 from explainers.stage import Block
 from kernels.timing.compare import roofs_said
+from kernels.timing.datasheets import peaks
 from kernels.timing.peers import PAGED
 from kernels.timing.tables import Provenance
 
@@ -48,7 +49,14 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
         {
             "title": f"{field} {value:,.0f}",
             "tile": number,
-            "sentence": timing.size_sentence(rows, field, value, shown.baseline, drawn),
+            "sentence": " ".join(
+                said
+                for said in (
+                    timing.size_sentence(rows, field, value, shown.baseline, drawn),
+                    timing.state_sentence(rows[rows[field] == value], shown.baseline),
+                )
+                if said
+            ),
         }
         for number, value in enumerate(sizes)
     ]
@@ -57,7 +65,7 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
     tabs += [stage.Tab("missing", "No time, and why"), stage.Tab("take", "Take it along")]
     tabs += [stage.Tab("others", "Other kernels")] if others else []
     return stage.Stage(
-        headline=shown.title,
+        headline=f"{timing.state_of(part).capitalize()} times. {shown.title}",
         frames=frames,
         views=_views(shown, rows),
         state=_states(shown, rows, sizes),
@@ -78,14 +86,16 @@ def nothing_yet(said: str, others: bool, here: list[Block]) -> stage.Stage:
 def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
     names = [name for name in timing.labels(shown.part) if name not in shown.hidden]
     colours = timing.colours(timing.labels(shown.part))
-    legend = [[f"background:{colours[name]}", timing.shown_name(name)] for name in names]
+    title = timing.title_of(shown.part)
+    legend = [[f"background:{colours[name]}", timing.shown_name(name, title)] for name in names]
+    floor = f" {timing.FLOOR_SAID}" if timing.FLOOR in names and timing.is_paged(title) else ""
     views = []
-    for kind, title in timing_charts.CHARTS.items():
+    for kind, heading in timing_charts.CHARTS.items():
         spec = charts(shown, rows, kind).to_dict(validate=False)  # tests do
         meta = {
             "spec": spec,
             "alt": timing_charts.ALT[kind],
-            "note": timing_charts.NOTES[kind],
+            "note": timing_charts.NOTES[kind] + floor,
             "at": timing_charts.at_steps(kind, shown.part, shown.field),
             "room": max(
                 (len(row["said"]) for data in spec["datasets"].values() for row in data if "beside" in row), default=0
@@ -93,14 +103,15 @@ def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
             "ends": spec["usermeta"]["ends"],
             "legend": legend,
         }
-        views.append(stage.View("chart", kind, title, meta))
+        views.append(stage.View("chart", kind, heading, meta))
     return views
 
 
 def charts(shown: Shown, rows: pd.DataFrame, kind: str):
     """One of the charts of what is shown."""
     roofs = {source: entry.roofs for source, entry in shown.where.items() if entry.roofs}
-    return timing_charts.chart(kind, rows, shown.field, shown.baseline, roofs, shown.part, shown.name)
+    sheets = {entry.device: found for entry in shown.where.values() if (found := peaks(entry.device))}
+    return timing_charts.chart(kind, rows, shown.field, shown.baseline, roofs, shown.part, shown.name, sheets)
 
 
 def _states(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stage.State]:
@@ -111,7 +122,7 @@ def _states(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stage.
         there = {(row.label, getattr(row, shown.field)): _figures(row) for row in own.itertuples()}
         for label in (name for name in timing.labels(shown.part) if name in set(own.label)):
             said = [there.get((label, v), "no time") for v in sizes]
-            name = timing.shown_name(label) + (f", {source}, {device}" if several else "")
+            name = timing.shown_name(label, timing.title_of(own)) + (f", {source}, {device}" if several else "")
             found.append(stage.State(name, said, colour=colours[label]))
     return found
 
@@ -132,7 +143,8 @@ def provenance(where: Mapping[str, Provenance], measured: tuple[str, ...]) -> st
         label = "Measured" if name in measured else "Recorded"
         torch = f", torch {entry.torch}" if entry.torch else ""
         roofs = f" Roofs measured there: {roofs_said(entry.roofs)}." if entry.roofs else ""
-        said.append(f"{label} on {entry.device}, driver {entry.driver}{torch}, {entry.date}.{roofs}")
+        sheet = f" Datasheet: {found.said}." if (found := peaks(entry.device)) else ""
+        said.append(f"{label} on {entry.device}, driver {entry.driver}{torch}, {entry.date}.{roofs}{sheet}")
     return stage.Provenance("measured" if measured else "recorded", " ".join(said))
 
 
@@ -193,7 +205,11 @@ def figures(shown: Shown) -> list[Block]:
     if rows.empty:
         return [stage.note("Nothing that is shown has a time.")]
     own = shown.part[shown.part.label.isin(rows.label)]
-    said = [timing.sentence(rows, field, shown.baseline), timing.exponent_sentence(own, field)]
+    last = rows[rows[field] == rows[field].max()]
+    state = timing.state_sentence(last, shown.baseline) or "Times are rested."
+    said = [timing.sentence(rows, field, shown.baseline), state]
+    said += [timing.floor_sentence(rows, field)]
+    said += [timing.exponent_sentence(own, field)]
     said += timing.crossing_sentences(timing.crossings(rows, field), field)
     caption = f"{count(len(rows), 'point')}: median, 10th and 90th percentile of the runs, beside {shown.name}."
     if own["name"].isin(PAGED).any():
@@ -209,7 +225,11 @@ def missing(shown: Shown, not_recorded: list[str]) -> list[Block]:
     made = timing.without_time(shown.part, shown.field)
     renamed = made.rename(columns={"name": "kernel", "status": "why", "places": "at", "reason": "in full"})
     table = stage.table(renamed, "A gap in a line is a size without a time.")
-    return [table if len(made) else stage.text("Every point of this sweep has a time."), *map(stage.note, not_recorded)]
+    part = shown.part
+    dense = part.dtype.isin(["float16", "bfloat16"]).any() and not timing.is_paged(timing.title_of(part))
+    absent = timing.not_timed(part["name"]) if dense else []
+    every = table if len(made) else stage.text("Every point of this sweep has a time.")
+    return [every, *map(stage.note, [*absent, *not_recorded])]
 
 
 def others(table: pd.DataFrame) -> list[Block]:

@@ -24,6 +24,8 @@ def translated(asked: Asked, chosen: Mapping[str, str]) -> dict[str, str]:
     side's; a what-if is a choice or a constant; a tile, a query and an item are places of the same rows."""
     if not asked.kernels:
         return dict(chosen)
+    if "recorded" in asked.own and asked.own["recorded"].late:  # another page's counts other recordings
+        chosen = {name: text for name, text in chosen.items() if name != "recorded"}
     found = _sides(asked, chosen)
     found = _what_ifs(asked, asked.spec_of(asked.read_link(found)[0]), found)
     return _places(asked, found)

@@ -240,13 +240,18 @@ def timed_problems(request: Request) -> list[Any]:
 
 
 def _timed(asked: Asked, state: State) -> tuple[Any, str]:
-    """The row of a time of both whose problem can run here and is nearest to the chosen one, or None and why there is
-    none."""
+    """`settable` of what is chosen."""
     a, b = (asked.request_of(state, side) for side in asked.sides)
+    return settable(a, b, state["backend"])
+
+
+def settable(a: Request, b: Request, backend: str) -> tuple[Any, str]:
+    """The row that As timed sets: of a time of both whose problem can run on the backend and is nearest to theirs. Or
+    None and why there is none."""
     both = times(a, b)
     if both.empty:
         return None, "no problem has a time of both"
-    device = workers.survey().pick(state["backend"])
+    device = workers.survey().pick(backend)
     if not _runs(row := nearest(a, b), a, b, device):
         there = [_runs(each, a, b, device) for each in both.itertuples()]
         row = compare_times.nearest(both[there], a.problem)

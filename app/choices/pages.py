@@ -152,7 +152,7 @@ PIPELINE = Asked(
     _NOTED,
     tuple([*_IN_TURNS, *_NOTED][:1]),  # the first whose warpgroups take turns
     own=pipelines.own(),
-    begin=LARGE,
+    begin_of=pipelines.beginning,
     recorded=False,
     runs=False,
     settle=pipelines.settle,

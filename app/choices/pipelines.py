@@ -1,11 +1,18 @@
-"""Which pipelines are recorded of a kernel, or made on this machine's GPU, and which of their blocks are looked at."""
+"""Which pipelines are recorded of a kernel, or made on this machine's GPU, and which of their blocks are looked at.
 
+A link names a recording by its kernel, its problem and its constants. Links of former versions have an index.
+"""
+
+from dataclasses import asdict
 from functools import lru_cache
+from typing import Any
 
 from app.choices.asked import BACKEND, Asked, State
 from app.choices.choice import Choice
+from kernels.core.fields import shortened, write_value
 from kernels.core.remembered import of_recordings
 from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.run import workers
 from kernels.timing import pipeline_files
@@ -24,11 +31,18 @@ def own() -> dict[str, Choice]:
     """The choices of the page: which recording, which block of it, and what stands beneath."""
     kernels = dict.fromkeys(entry.request.kernel.name for entry in recorded())
     return {
-        "recorded": Choice(0, low=0, high=1000, meaning="which of the pipelines that are recorded of this kernel"),
+        "recorded": Choice("", late=True, meaning="the problem and the constants of a recording of this kernel"),
+        # the one above holds nothing: a click on it sets the problem and the constants
         "block": Choice(0, low=0, high=10**6, meaning="the block whose warps are shown"),
         "backend": BACKEND,
         "beneath": Choice(ALONE, (ALONE, *kernels), meaning="another kernel on the same problem, on the same scale"),
     }
+
+
+def beginning(spec: KernelSpec) -> dict[str, Any]:
+    """Where the problem begins: with a kernel's first recording."""
+    entries = of(spec.name)
+    return asdict(entries[0].request.problem) if entries else {}
 
 
 def live(state: State) -> bool:
@@ -53,16 +67,32 @@ def of(kernel: str) -> list[RecordedPipeline]:
 
 
 def chosen(state: State) -> RecordedPipeline:
-    """The recording that a state looks at."""
+    """The recording that a state looks at: the one with its problem and constants, once the state is settled."""
     entries = of(state["kernel"])
-    return entries[min(state["recorded"], len(entries) - 1)]
+    if state["recorded"] != "":
+        return entries[min(int(state["recorded"]), len(entries) - 1)]
+    return min(entries, key=lambda entry: len(_apart(entry, state)))
+
+
+def identity(request: Request) -> dict[str, Any]:
+    """The problem's fields and the constants of a request, without fields that follow from the others."""
+    problem, given = request.problem, asdict(request.problem)
+    short = {name: value for name, value in given.items() if name not in getattr(problem, "follows", ())}
+    whole = len(short) < len(given) and type(problem)(**short) != problem
+    return {**(given if whole else short), **request.constants}
+
+
+def _apart(entry: RecordedPipeline, state: State) -> list[str]:
+    """The names of the fields and constants that a recording has otherwise than a state."""
+    return [name for name, value in identity(entry.request).items() if name in state and state[name] != value]
 
 
 def beneath(state: State) -> RecordedPipeline | None:
     """Of the other kernel the recording of the same problem; None where there is none."""
     above = chosen(state)
     same = [e for e in of(state["beneath"]) if e.request.problem == above.request.problem]
-    return same[0] if same and state["beneath"] != state["kernel"] else None
+    tuned = [e for e in same if e.request.constants == e.request.kernel.settings_for(e.request.problem)]
+    return (tuned or same)[0] if same and state["beneath"] != state["kernel"] else None
 
 
 def possible_beneath(asked: Asked, state: State) -> list[str]:
@@ -87,15 +117,63 @@ def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
     moved: list[tuple[str, str]] = []
     if not asked.kernels:  # nothing is recorded, and the page is no stop
         return moved
-    last = len(of(state["kernel"])) - 1
-    if state["recorded"] > last:
-        moved.append(("recorded", f"recorded is {state['recorded']}; the last of {state['kernel']} is {last}."))
-        state["recorded"] = 0
+    if live(state):
+        state["recorded"] = ""
+    else:
+        moved += _settle_recording(asked, state)
     high = last_block(asked, state)
     if state["block"] > high:
         moved.append(("block", f"block is {state['block']}; the marks of blocks 0 to {high} are there."))
         state["block"] = 0
     return moved
+
+
+def _settle_recording(asked: Asked, state: State) -> list[tuple[str, str]]:
+    """Puts the state, in place, at the recording that its index names, or its problem and constants, or the nearest
+    one; (name, sentence) of each choice that was another."""
+    entries, moved = of(state["kernel"]), []
+    if state["recorded"] != "":
+        try:
+            take(asked, state)
+        except ProblemError as error:
+            moved.append(("recorded", str(error)))
+            _put(asked, state, entries[0])
+        return moved
+    if not (entry := next((e for e in entries if not _apart(e, state)), None)):
+        begin = {name: choice.begin for name, choice in asked.known(state).items()}
+        named = {name: value for name, value in state.items() if name in begin and value != begin[name]}
+        entry = min(entries, key=lambda e: len(_apart(e, named)))
+        values = identity(entry.request)
+        moved += [
+            (
+                name,
+                f"{name} is {write_value(state[name])}; the recording that is shown has {write_value(values[name])}.",
+            )
+            for name in _apart(entry, named)
+        ]
+    _put(asked, state, entry)
+    return moved
+
+
+def take(asked: Asked, state: State) -> None:
+    """Sets the problem and the constants of the recording with the state's index, in place. ProblemError if no
+    recording has this index."""
+    entries, index = of(state["kernel"]), str(state["recorded"])
+    if not index.isdecimal() or int(index) >= len(entries):
+        raise ProblemError(f"recorded is {shortened(index)}; the last of {state['kernel']} is {len(entries) - 1}.")
+    _put(asked, state, entries[int(index)])
+
+
+def take_kernel(asked: Asked, state: State, problem: Any) -> None:
+    """After another kernel was chosen: its recording of this problem, or its first one."""
+    entries = of(state["kernel"])
+    _put(asked, state, next((e for e in entries if e.request.problem == problem), entries[0]))
+
+
+def _put(asked: Asked, state: State, entry: RecordedPipeline) -> None:
+    """A recording's problem and constants in a state, in place; the state then has no index."""
+    begin = {name: choice.begin for name, choice in (asked.fields(state) | asked.constants(state)).items()}
+    state.update(begin | identity(entry.request) | {"recorded": ""})
 
 
 def last_block(asked: Asked, state: State) -> int:

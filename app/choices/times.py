@@ -97,20 +97,21 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
         "sweep": select | {"label": "Sweep", "value": sweep_of(state, now), "options": dict(named.titles)},
         "baseline": select | {"label": "Beside", "value": baseline_of(state, now), "options": said},
         "hide": {"hidden": len(labels) < 2, "label": "Lines"}
-        | _many(labels, [n for n in labels if n not in hidden], True),
+        | _many(labels, [n for n in labels if n not in hidden], True, timing.title_of(part) if labels else ""),
     }
 
 
-def _many(there: list[str], on: list[str], tells_off: bool) -> dict[str, Any]:
+def _many(there: list[str], on: list[str], tells_off: bool, title: str = "") -> dict[str, Any]:
     """A choice of several: each option says whether it is on, and what the choice is once it is pressed. tells_off: the
-    choice names those that are off; otherwise those that are on, and nothing if all are."""
+    choice names those that are off; otherwise those that are on, and nothing if all are. title: of the lines' problem.
+    """
     options = []
     for one in there:
         after = [n for n in there if (n in on) != (n == one)]
         told = [n for n in there if n not in after] if tells_off else [] if after == there else after
         last = "" if after else "One at least must stay."
         options.append(
-            {"value": one, "label": timing.shown_name(one), "on": one in on, "to": "|".join(told), "why": last}
+            {"value": one, "label": timing.shown_name(one, title), "on": one in on, "to": "|".join(told), "why": last}
         )
     return {"kind": "many", "options": options}
 

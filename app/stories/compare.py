@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from app import estimates, running, tabs
+from app import estimates, marked, running, tabs
 from app.choices import State, compared
 from app.choices.pages import COMPARE
 from app.story import Story
@@ -26,6 +26,7 @@ from explainers import (
     tiling,
     timing,
 )
+from explainers.compare_marks import Marked
 from explainers.compare_reasons import Figures, Rates, Reason
 from explainers.compare_times import Verdict
 from explainers.stage import Block, Stage, Tab
@@ -131,15 +132,21 @@ def verdict_tab(pair: Pair) -> list[Block]:
     try:
         return [*blocks, *_explained(_why(pair, told.row))]
     except WarpglassError as error:
-        return [*blocks, stage.note(f"Why cannot be said here. {error}")]
+        found = _marked(pair, told.row)
+        if not found:
+            return [*blocks, stage.note(f"Why cannot be said here. {error}")]
+        counted = f"Bytes and wavefronts are not counted here. {error}"
+        return [*blocks, *marked.blocks(found), stage.note(counted)]
 
 
 def lead(pair: Pair) -> list[Block]:
     """The weightiest reasons, each in a line."""
+    row = _verdict(pair).row
     try:
-        why = _why(pair, _verdict(pair).row)
+        why = _why(pair, row)
     except WarpglassError as error:
-        return [stage.text(f"Why cannot be said here. {error}")]
+        found = _marked(pair, row)
+        return marked.lead(found) if found else [stage.text(f"Why cannot be said here. {error}")]
     if not why.found:
         return [stage.text(f"No figure says why {why.faster} should be faster.")]
     return [_told(reason.brief, number, reason, why) for number, reason in enumerate(why.found[:MOST_LEADING], 1)]
@@ -149,7 +156,27 @@ def _verdict(pair: Pair) -> Verdict:
     # where no side is a what-if, no run is needed
     right = [not r.broken or compare.is_right(running.errors(running.run(r))) for r in pair]
     said, tone = compare.broken_sentence(pair, right), compare.broken_tone(pair, right)
-    return compare_times.verdict(compared.times(*pair), pair, said, compared.absent(*pair), tone)
+    return compare_times.verdict(compared.times(*pair), pair, said, compared.absent(*pair), tone, _sets(pair))
+
+
+def _sets(pair: Pair) -> str:
+    """What the choice As timed does, as compare_times.verdict takes it; "" where the page has no such choice."""
+    a, b = pair
+    alone = [spec for spec in COMPARE.kernels.values() if spec.problem_type is a.kernel.problem_type] == [a.kernel]
+    if alone or a.backend == "recorded" or a.problem != b.problem:
+        return ""
+    row, why = compared.settable(a, b, a.backend)
+    return compare_times.as_timed_said(compared.nearest(a, b), row, why, type(a.problem))
+
+
+def _marked(pair: Pair, row: Any) -> Marked | None:
+    """The recorded pipelines of both, on the problem that is nearest to the timed one."""
+    if row is None:
+        return None
+    try:
+        return marked.of(pair, compare_times.problem_of(row, type(pair[0].problem)))
+    except WarpglassError:  # a file that cannot be read
+        return None
 
 
 @dataclass(frozen=True)

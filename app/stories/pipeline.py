@@ -74,8 +74,8 @@ def perfetto_tab(look: Look) -> list[Block]:
 def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     entries, high, live = pipelines.of(state["kernel"]), pipelines.last_block(asked, state), pipelines.live(state)
     hidden = () if live else (*asked.fields(state), *asked.constants(state))
-    recorded = dict(enumerate(pipelines.labels(entries)))
-    problem = {"label": "Problem", "kind": "select", "options": recorded, "value": str(state["recorded"])}
+    recorded, place = dict(enumerate(pipelines.labels(entries))), entries.index(pipelines.chosen(state))
+    problem = {"label": "Problem", "kind": "select", "options": recorded, "value": str(place)}
     return {
         "recorded": problem | {"hidden": live},
         "block": {"label": f"Block of {high + 1}", "high": high, "disabled": "" if high else "there is only one"},
@@ -85,9 +85,11 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
 
 
 def changed(asked: Asked, state: State, name: str) -> None:
-    """Another kernel's recordings begin at the first, and another recording at its first block."""
-    if name == "kernel":
-        state["recorded"] = 0
+    """Another kernel begins at its recording of the same problem, another recording at its first block."""
+    if name == "recorded":
+        pipelines.take(asked, state)
+    if name == "kernel" and not pipelines.live(state):
+        pipelines.take_kernel(asked, state, asked.problem_of(state))
     if name in ("kernel", "recorded"):
         state["block"] = 0
 

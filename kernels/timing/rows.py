@@ -116,7 +116,7 @@ def figures(point: Point, median_us: float, moved: int, roofs: Mapping[str, floa
     arithmetic or of copy bandwidth x intensity, whichever is the lower."""
     work = point.problem.work
     tflops, gb_per_s = work.flops / median_us / 1e6, moved / median_us / 1e3
-    products = _products(point.name, point.is_peer, getattr(point.problem, "dtype", "float32"))
+    products = tensor_products(point.name, point.is_peer, getattr(point.problem, "dtype", "float32"))
     return {
         "tflops": round(tflops, 4) if work.flops else None,
         "tokens_per_s": round(1e6 * work.tokens / median_us, 1),
@@ -133,7 +133,7 @@ def under(entry: Mapping[str, Any], roofs: Mapping[str, float]) -> dict[str, Any
     peer = entry["kind"] == "peer"
     if entry["gb_per_s"] is None or not (peer or entry["name"] in catalog.KERNELS):
         return dict(entry)
-    products = _products(entry["name"], peer, json.loads(entry["problem"]).get("dtype", "float32"))
+    products = tensor_products(entry["name"], peer, json.loads(entry["problem"]).get("dtype", "float32"))
     return {**entry, **_under(products, entry["tflops"] or 0.0, entry["bytes"] / entry["median_us"] / 1e3, roofs)}
 
 
@@ -161,7 +161,7 @@ def _roof(products: int, roofs: Mapping[str, float]) -> float:
     return roofs["fp16_tflops"] / products if products else roofs["fp32_tflops"]
 
 
-def _products(name: str, is_peer: bool, dtype: str) -> int:
+def tensor_products(name: str, is_peer: bool, dtype: str) -> int:
     """As KernelSpec.tensor_products, of a kernel or a peer on a problem of that type."""
     if not is_peer:
         return catalog.find(name).tensor_products

@@ -6,11 +6,13 @@ import pytest
 from pages import open_page
 
 from app import asking
-from app.choices import compared
+from app.choices import compared, pipelines
 from app.choices.pages import COMPARE
 from app.stories.compare import STORY
 from explainers import compare_times
+from explainers.glossary import figure
 from kernels.run import backends
+from kernels.timing import pipelines as timed
 
 SURVEY = backends.survey()
 
@@ -145,6 +147,54 @@ def test_as_timed_takes_the_nearest_problem_that_can_run_here(begun):
     assert made.error  # too large for the CPU
     made, choices = asked(made.link, ("as_timed", "timed"))
     assert not made.error and not made.refused and choices["as_timed"]["value"] == "timed"
+
+
+HOPPER = "compare?a=10_warp_roles&b=11_overlap&backend=cpu"
+
+
+def test_the_verdict_does_not_say_that_as_timed_sets_a_problem_while_it_is_disabled():
+    page = open_page(HOPPER)
+    why = page.choices["as_timed"]["disabled"]
+    assert why and page.choices["as_timed"]["value"] == ""
+    said = page.tab("verdict")[0]["text"]
+    assert "As timed sets" not in said and f"As timed is off: {why}." in said
+    row = compared.nearest(*page.asked.what)
+    both = compared.times(*page.asked.what)
+    assert f"of {len(both)} timed problems" in said and f"{both.ratio.max():.3g} times as fast" in said
+    assert row.ratio in set(both.ratio)
+
+
+def test_where_a_run_cannot_say_why_the_recorded_pipelines_of_both_do():
+    """ "Why cannot be said here", although marks of both are recorded."""
+    page = open_page(HOPPER)
+    lead, blocks = page.story.parts[page.stage.lead](page.asked.what), page.tab("verdict")
+    a, b = (pipelines.of(name)[0].load() for name in ("10_warp_roles", "11_overlap"))
+    text = " ".join(block.get("text", "") for block in blocks)
+    assert "cannot be said" not in text and not any("cannot be said" in block["text"] for block in lead)
+    assert f"take {a.timed_ms:.3g} ms and {b.timed_ms:.3g} ms: B is {a.timed_ms / b.timed_ms:.3g} times" in text
+    needed = [timed.multiplying(made, 0) for made in (a, b)]  # one block on each multiprocessor
+    assert f"for at least {needed[0]:.0%} of the time in A and {needed[1]:.0%} in B" in text
+    phases = []
+    for bars in (timed.bars(made, 0) for made in (a, b)):
+        mine = bars[(bars.role == "consumer") & bars.tile.notna()]
+        spent = (mine.end_ns - mine.start_ns).groupby(mine.event).sum()
+        phases.append(spent / (mine.event == "tile_begin").sum())
+    event = (phases[0] - phases[1]).abs().idxmax()
+    assert f"({figure(phases[0][event], 3)} and {figure(phases[1][event], 3)} ns)" in text
+    for block in (lead[-1], next(b for b in blocks if b.get("links"))):
+        (way,) = block["links"]
+        there = open_page(f"{way['story']}?{urlencode(way['query'])}")
+        assert not there.asked.told and [r.kernel.name for r in there.asked.what.requests] == [
+            "10_warp_roles",
+            "11_overlap",
+        ]
+        assert there.asked.what.requests[0].problem == a.request.problem
+
+
+def test_a_pair_without_marks_in_common_still_says_that_it_cannot(monkeypatch):
+    monkeypatch.setattr(pipelines, "recorded", lambda: ())
+    page = open_page(HOPPER)
+    assert any("Why cannot be said here" in block.get("text", "") for block in page.tab("verdict"))
 
 
 # ---- the verdict's reasons ----

@@ -293,6 +293,35 @@ def test_the_verdict_says_whether_the_stage_shows_what_was_timed(bench_table):
     assert "As timed" in compare_times.verdict(compare_times.times(table, other), other, "", "").said
 
 
+def test_the_verdict_says_how_many_problems_were_timed_and_their_range(bench_table):
+    """The headline was the least favourable of 13 problems, without a note."""
+    table, _ = bench_table
+    requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
+    both = compare_times.times(table, requests)
+    told = compare_times.verdict(both, requests, "", "")
+    low, high = both.ratio.min(), both.ratio.max()
+    assert f"the nearest to the stage's of {len(both)} timed problems; over all of them" in told.said
+    assert f"B is {low:.3g} to {high:.3g} times as fast as A." in told.said
+    least = both.loc[[both.ratio.idxmin()]].iloc[0]
+    assert "and the least favourable to B;" in compare_times.shapes_sentence(both, least)
+    mixed = both.assign(ratio=both.ratio / both.ratio.median())
+    assert "A's time over B's goes from" in compare_times.shapes_sentence(mixed, mixed.iloc[0])
+    assert compare_times.shapes_sentence(both.head(1), both.iloc[0]) == ""
+
+
+def test_as_timed_says_what_it_sets_or_why_it_is_off(bench_table):
+    table, _ = bench_table
+    requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
+    both = compare_times.times(table, requests)
+    row, other = compare_times.nearest(both, requests[0].problem), next(both.itertuples())
+    said = [compare_times.as_timed_said(row, *way, DenseProblem) for way in ((None, "nothing can run"), (row, ""))]
+    assert said == ["As timed is off: nothing can run", compare_times.SETS]
+    where = compare_times.problem_said(other)
+    assert where in compare_times.as_timed_said(row, other, "", DenseProblem)
+    off = compare_times.verdict(both, requests, "", "", sets=said[0])
+    assert "As timed is off: nothing can run." in off.said and "As timed sets" not in off.said
+
+
 def test_a_spread_that_holds_one_calls_neither_faster(bench_table):
     table, _ = bench_table
     requests = pair_on(DenseProblem(seq_len=1024, head_dim=64, num_heads=8))

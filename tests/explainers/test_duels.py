@@ -5,6 +5,7 @@ import re
 import pytest
 
 from explainers import duels as told
+from explainers import timing
 from kernels.timing import duels, tables
 
 
@@ -44,7 +45,8 @@ def test_the_table_and_the_chart_have_every_row(found):
     plain = plain[plain.num_heads == plain.num_kv_heads]
     assert sorted(p["ratio"] for p in points) == sorted(plain.ratio) and len(points) > 10
     kinds = [block["kind"] for block in told.blocks(made, where)]
-    assert kinds == ["heading", *["text"] * made["name"].nunique(), "chart", "table"]
+    absent = len(timing.not_timed(made.peer))
+    assert kinds == ["heading", *["text"] * (made["name"].nunique() + absent), "chart", "table"]
 
 
 def test_the_price_of_each_constant_is_the_worst_of_each_value(every, monkeypatch):
@@ -109,3 +111,12 @@ def test_only_rows_of_present_code_are_shown(found, monkeypatch):
     made, where = found
     monkeypatch.setattr(tables, "recorded", lambda kind: {"X": (made.assign(code_hash="other"), where)})
     assert duels.recorded() is None
+
+
+def test_a_flash_attention_that_is_in_no_row_is_named_with_the_reason(found):
+    made, where = found
+    said = [block.get("text", "") for block in told.blocks(made.assign(peer="sdpa_cudnn"), where)]
+    for name, why in timing.NOT_TIMED.items():
+        assert f"{timing.shown_name(name)} has no row here: {why}." in said
+    said = [block.get("text", "") for block in told.blocks(made.assign(peer="flash_attn_4"), where)]
+    assert not any(text.startswith("FlashAttention 4 has no row") for text in said)

@@ -202,7 +202,7 @@ def test_a_block_that_is_not_recorded_is_told(recorded):
     high = choices.chosen(recorded).said["blocks"] - 1
     state = {**recorded, "block": high + 5, "recorded": 3}
     moved = dict(choices.settle(Asked({"11_overlap": KERNELS["11_overlap"]}), state))
-    assert state["block"] == 0 == state["recorded"]
+    assert state["block"] == 0 and state["recorded"] == ""
     assert f"blocks 0 to {high} are there" in moved["block"] and "the last of 11_overlap is 0" in moved["recorded"]
 
 
@@ -245,7 +245,7 @@ def test_what_another_does_meanwhile_is_asked_and_the_answer_is_the_longest_over
         shared = min(bar.end_ns, span.end_ns) - max(bar.start_ns, span.start_ns)
         spent[bar.event] = spent.get(bar.event, 0) + max(0, shared)
     longest = max(spent, key=spent.get)
-    assert made.options[made.answer] == pipeline._named(longest)
+    assert made.options[made.answer] == pipeline.named(longest)
     assert f"for {pipeline.figure(spent[longest], 3)} of these" in made.why
 
 

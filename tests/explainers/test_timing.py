@@ -46,6 +46,97 @@ def test_a_slice_holds_one_problem_per_size_and_kernel(shown):
     assert len(set(timing.colours(timing.labels(part)).values())) == len(timing.labels(part))
 
 
+def test_the_default_baseline_is_the_fastest_peer_with_a_right_result(shown):
+    """It was "torch efficient", whatever the rows said: 3.8 times where the lead over cuDNN is 1.13."""
+    _, field, part, _ = shown
+    assert timing.baselines(part, field)[0] == "sdpa_cudnn"
+    wrong = part.assign(status=part.status.mask(part["name"] == "sdpa_cudnn", "wrong"))
+    assert timing.baselines(wrong, field)[0] == "sdpa_efficient"
+    kernels = part[part.kind == "kernel"].reset_index(drop=True)
+    assert timing.baselines(kernels, field)[0] == "01_naive"
+
+
+def test_of_each_recorded_sweep_the_default_baseline_is_the_fastest_peer_at_the_largest_size():
+    for made, where in bench.recorded().values():
+        table = timing.prepared(made, where, "recorded")
+        for field, fixed in timing.sweeps(table).values():
+            part = timing.slice_of(table, field, fixed)
+            timed = part[(part.kind == "peer") & (part.status == "ok")]
+            if field in timing.SWEPT and len(timed):
+                last = timed[timed[field] == timed[field].max()]
+                first = timing.baselines(part, field)[0]
+                assert last[last.label == first].median_us.iloc[0] == last.median_us.min()
+
+
+def test_over_a_paged_cache_torch_cudnn_is_labelled_as_a_floor(bench_table):
+    """It reads contiguous K and V, and nothing on the page said so."""
+    table = bench_table[0]
+    found = [sweep for sweep in timing.sweeps(table).values() if timing.is_paged(sweep[1]["title"])]
+    field, fixed = found[0]
+    part = timing.slice_of(table, field, fixed)
+    part = pd.concat([part, part[part["name"] == "sdpa_math"].assign(name=timing.FLOOR, label=timing.FLOOR)])
+    part = part.drop_duplicates([field, "label"], keep="first").reset_index(drop=True)
+    rows = timing.compared(part, field, timing.baselines(part, field)[0])
+    named = set(timing.figures_table(rows, field).kernel)
+    assert "torch cudnn (floor)" in named and "torch math" in named
+    _, made = staged(part, field, baseline=timing.FLOOR)
+    assert "as torch cudnn (floor)" in made["frames"][0]["sentence"].replace("slower than", "as")
+    assert "torch cudnn (floor)" in [state["name"] for state in made["state"]]
+    meta = made["views"][0]["meta"]
+    assert "torch cudnn (floor)" in [name for _, name in meta["legend"]]
+    assert meta["note"].endswith(timing.FLOOR_SAID)
+    ours = rows[rows.kind == "kernel"].groupby(field).median_us.min()
+    floor = rows[rows.label == timing.FLOOR].set_index(field).median_us
+    said = timing.floor_sentence(rows, field)
+    assert f"faster than our fastest kernel at {(floor < ours).sum()} of {len(floor)} sizes" in said
+
+
+def _shown_of(part, field):
+    return timing_stage.Shown(part, field, "A title", "sdpa_efficient", (), {}, ())
+
+
+def test_sustained_times_are_shown_with_clock_and_power_if_all_have_them(bench_table):
+    table = bench_table[0]
+    field, fixed = next(iter(timing.sweeps(table).values()))
+    rested = timing.slice_of(table, field, fixed)
+    assert set(rested.state) == {"rested"}
+    _, made = staged(rested, field)
+    assert made["headline"].startswith("Rested times. ")
+    assert "Times are rested." in [block.get("text") for block in timing_stage.figures(_shown_of(rested, field))]
+    hot = {f"sustained{end}_us": 1.25 * table[f"{name}_us"] for name, end in timing._SUSTAINED}
+    hot = table.assign(**hot, sustained_clock=1500.0, sustained_power=690.0)
+    part = timing.slice_of(hot, field, fixed)
+    timed = part.status == "ok"
+    assert set(part.state) == {"sustained"}
+    assert part.median_us[timed].to_numpy() == pytest.approx(1.25 * rested.median_us[timed].to_numpy())
+    assert part.tflops[timed].to_numpy() == pytest.approx(rested.tflops[timed].to_numpy() / 1.25)
+    _, made = staged(part, field)
+    said = "Times are sustained: 08b_three_bfloat16 at 1,500 MHz and 690 W, torch efficient at 1,500 MHz and 690 W."
+    assert all(frame["sentence"].endswith(said) for frame in made["frames"])
+    assert made["headline"].startswith("Sustained times. ")
+    one = hot.assign(sustained_us=hot.sustained_us.mask((hot["name"] == "sdpa_math") & (hot.seq_len == 512)))
+    assert set(timing.slice_of(one, field, fixed).state) == {"rested"}
+
+
+def test_of_dense_16_bit_sweeps_a_missing_flash_attention_has_its_reason(bench_table):
+    for made, where in bench.recorded().values():
+        table = timing.prepared(made, where, "recorded")
+        for field, fixed in timing.sweeps(table).values():
+            part = timing.slice_of(table, field, fixed)
+            shown = timing_stage.Shown(part, field, "", timing.baselines(part, field)[0], (), {}, ())
+            said = [block.get("text", "") for block in timing_stage.missing(shown, [])]
+            dense = fixed["dtype"] != "float32" and not timing.is_paged(fixed["title"])
+            due = timing.not_timed(part["name"]) if dense else []
+            assert [text for text in said if "has no row here" in text] == due
+    assert "88 MB" in timing.not_timed([])[0] and timing.not_timed(timing.NOT_TIMED) == []
+
+
+def test_only_over_a_paged_cache_torch_cudnn_is_a_floor(shown):
+    _, field, part, compared = shown
+    assert "torch cudnn" in set(timing.figures_table(compared, field).kernel)
+    assert timing.floor_sentence(compared, field) == ""
+
+
 def test_the_sentence_says_the_ratio_of_the_table(shown):
     _, field, part, compared = shown
     said = timing.sentence(compared, field, "sdpa_efficient")
@@ -78,6 +169,42 @@ def test_the_roofline_says_a_size_once_at_each_place_under_the_lowest_point(show
         near = [r["tflops"] for r in drawn if abs(np.log(r["intensity"] / row["intensity"])) < 0.1]
         assert row["tflops"] == min(near)
     assert "08b_three_bfloat16 and torch efficient by 6." in timing_charts.NOTES["roofline"]
+
+
+def test_the_roofline_shows_the_datasheets_peaks_apart_from_the_measured_roofs():
+    """The roof of 761 TFLOP/s is a measured product; nothing said that the datasheet states 989."""
+    for made, where in bench.recorded().values():
+        table = timing.prepared(made, where, "recorded")
+        sweeps_ = timing.sweeps(table).values()
+        field, fixed = next(s for s in sweeps_ if s[1]["dtype"] == "float16" and not timing.is_paged(s[1]["title"]))
+        part = timing.slice_of(table, field, fixed)
+        one = timing_stage.Shown(part, field, "", "sdpa_cudnn", (), {where.device: where}, ())
+        data = timing_stage.charts(one, one.rows, "roofline").to_dict()["datasets"]
+        assert {row["said"] for row in data["datasheet"]} == {"datasheet, fp16 or bf16: 989 TFLOP/s"}
+        assert {row["said"] for row in data["roofs"]} == {
+            f"fp16 tensor cores: {where.roofs['fp16_tflops']:.4g} TFLOP/s"
+        }
+        for row in data["datasheet"]:
+            assert row["tflops"] == pytest.approx(min(4.8 * row["intensity"], 989))
+        said = timing_stage.provenance({where.device: where}, ()).said
+        assert "Datasheet: 989 TFLOP/s of dense fp16 or bf16, 1,979 TFLOP/s of dense fp8, 4.8 TB/s of HBM3e." in said
+
+
+def test_an_unknown_gpu_has_no_datasheet_and_roofs_have_names_that_do_not_overlap(shown, bench_table):
+    _, field, part, _ = shown
+    one = timing_stage.Shown(part, field, "", "sdpa_cudnn", (), {"here": bench_table[1]}, ())
+    data = timing_stage.charts(one, one.rows, "roofline").to_dict()["datasets"]
+    assert data["datasheet"] == [] and "Datasheet" not in timing_stage.provenance({"here": bench_table[1]}, ()).said
+    known = dataclasses.replace(bench_table[1], device="NVIDIA H200")
+    one = dataclasses.replace(one, where={"here": known})
+    spec = timing_stage.charts(one, one.rows, "roofline").to_dict()
+    names = sorted(spec["datasets"]["roof_names"], key=lambda row: row["beside"])
+    assert len(names) == len({row["named"] for row in names}) >= 3
+    low, high = next(
+        layer["encoding"]["y"]["scale"]["domain"] for layer in spec["layer"] if layer["mark"]["type"] == "text"
+    )
+    gaps = np.diff(np.log([row["beside"] for row in names])) / np.log(high / low)
+    assert (gaps >= timing_charts.LABEL_GAP - 1e-9).all()
 
 
 def test_the_ladder_has_a_bar_for_each_kernel_and_the_roofs_that_they_have(shown, bench_table):

@@ -1,0 +1,53 @@
+"""Compare's reasons where a run cannot give any: the recorded pipelines of both kernels, in words, with a link."""
+
+from app.choices import pipelines
+from app.choices.pages import PIPELINE
+from explainers import compare_marks, stage
+from explainers.compare_marks import Marked
+from explainers.stage import Block
+from kernels.core.fields import write_value
+from kernels.core.request import Request
+
+
+def of(pair: tuple[Request, Request], problem: object) -> Marked | None:
+    """The recorded pipelines of two kernels on one problem, the nearest to this one; None where none are in common, or
+    both are builds of one kernel."""
+    a, b = (request.kernel.name for request in pair)
+    if a == b:
+        return None
+    found = compare_marks.nearest(pipelines.of(a), pipelines.of(b), problem)
+    if found is None:
+        return None
+    above, below = found
+    return Marked(above.load(), below.load(), above.request.problem != problem)
+
+
+def lead(marked: Marked) -> list[Block]:
+    """The weightiest sentences, with the way to both pipelines."""
+    said = [compare_marks.tensor_cores_sentence(marked), compare_marks.phases_sentence(marked)]
+    shown = [one for one in said if one] or [compare_marks.where_sentence(marked)]
+    return [stage.text(one, links=[_link(marked)] if one is shown[-1] else ()) for one in shown]
+
+
+def blocks(marked: Marked) -> list[Block]:
+    """What the marks of both say together, and what they cannot."""
+    said = [
+        compare_marks.where_sentence(marked),
+        compare_marks.tensor_cores_sentence(marked),
+        compare_marks.phases_sentence(marked),
+    ]
+    return [
+        stage.heading("Why, by the recorded pipelines of both"),
+        *(stage.text(one) for one in said if one),
+        stage.text(compare_marks.caveat(marked), marked.a.provenance, [_link(marked)]),
+    ]
+
+
+def _link(marked: Marked) -> Block:
+    """To Pipeline, with both on one scale."""
+    request = marked.a.request
+    given = {"kernel": request.kernel.name, "beneath": marked.b.request.kernel.name, "backend": "recorded"}
+    state, _ = PIPELINE.read_link({"kernel": request.kernel.name})
+    known = PIPELINE.known(state)
+    named = {name: write_value(value) for name, value in pipelines.identity(request).items() if name in known}
+    return stage.link("Both in Pipeline", "pipeline", {**given, **named})
