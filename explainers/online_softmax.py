@@ -93,7 +93,12 @@ class _Manner:
 
 def accepts(spec: KernelSpec) -> bool:
     """A kernel that the tiling story can show and that logs each row's scores, max, weights, sum and output."""
-    return tiling.accepts(spec) and stories.logs(spec, NEEDS)
+    return not refusal(spec)
+
+
+def refusal(spec: KernelSpec) -> str:
+    """A sentence that says why the story cannot show a kernel; empty if it can."""
+    return tiling.refusal(spec) or stories.without_events(spec, NEEDS)
 
 
 def rows_of(run: Run) -> tuple[int, int, tuple[int, int]]:

@@ -60,6 +60,9 @@ def accepts(spec: KernelSpec) -> bool:
     return online_softmax.accepts(spec)
 
 
+refusal = online_softmax.refusal
+
+
 def first(specs: Iterable[KernelSpec]) -> KernelSpec:
     """The first kernel whose inputs are rounded; the last of all if none's are."""
     given = list(specs)

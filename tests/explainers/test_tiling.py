@@ -157,7 +157,7 @@ def test_padding_k_smem_changes_nothing_of_what_the_block_holds_and_reads(cpu_ru
 
 
 @pytest.mark.parametrize("name", TILED)
-def test_the_places_of_the_picture_follow_from_the_axes(name):
+def test_the_problem_declares_the_part_of_each_tensor_in_the_picture(name):
     request = Request(TILED[name], RAGGED, small_tiles(name))
     found = tiling.places(request)
     assert {at: found[at] for at in found if at in "QKVO"} == {at: at for at in "QKVO"}
