@@ -125,6 +125,9 @@ def phase_title(phase: str) -> str:
     return PHASES.get(phase) or phase.replace("_", " ")
 
 
+UNORDERED = "Derived order: the logged accesses do not say which role comes first here."  # of kernels.trace.steps
+
+
 def figure(value: float, digits: int = 4) -> str:
     """An amount in so many digits, and in all of its whole ones: 2.125, 37,368."""
     return f"{value:,.0f}" if value >= 1000 - 0.5 * 10 ** (3 - digits) else f"{value:.{digits}g}"

@@ -15,7 +15,7 @@ import pandas as pd
 
 from explainers import axes, stage, stories
 from explainers.frames import MatricesMeta, Rect, TilingFrame
-from explainers.glossary import phase_title
+from explainers.glossary import UNORDERED, phase_title
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
@@ -437,7 +437,10 @@ class _Frames:
                 key = f"{a.tensor} {a.kind}"
                 running = {**running, key: running.get(key, 0) + a.bytes}
             others = [said for role, said in at_work.items() if role and role != step.role]
-            frames.append(self._frame(number, step, held, running, lit[number], others))
+            meanwhile = f" Meanwhile {listed(others)}." if others else ""
+            if number in steps.unordered:  # where the other roles were is not known
+                meanwhile = f" {UNORDERED}"
+            frames.append(self._frame(number, step, held, running, lit[number], meanwhile))
             at_work[step.role] = f"the {step.role}: {_where(step)}"
         return frames
 
@@ -448,7 +451,7 @@ class _Frames:
         held: dict[str, list["_Part"]],
         running: dict[str, int],
         lines: dict[str, int],
-        others: list[str],
+        meanwhile: str,
     ) -> TilingFrame:
         made, scores = self.accesses[number], self.rects.get(("score", number))
         read = [a for a in made if a.space == "shared" and a.kind in READS]
@@ -469,7 +472,7 @@ class _Frames:
             "o": int(self.o_of_step[number]),
             "bytes": running,
             "lines": lines,
-            "sentence": sentence + (f" Meanwhile {listed(others)}." if others else ""),
+            "sentence": sentence + meanwhile,
         }
 
     def _sentence(self, step: Any, accesses: list[Access], scores: Rect | None, values: pd.DataFrame | None) -> str:
