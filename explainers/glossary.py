@@ -130,7 +130,7 @@ def phase_title(phase: str) -> str:
 UNORDERED = "Derived order: the logged accesses do not say which role comes first here."  # of kernels.trace.steps
 
 
-MOST_WHOLE = 1e12  # from here on a number is written with an exponent; app/stage/paint.js has the same limit
+MOST_WHOLE = 1e12  # From here on a number has an exponent. app/stage/paint.js has the same limit.
 
 
 def figure(value: float, digits: int = 4) -> str:

@@ -96,7 +96,7 @@ def refusal(spec: KernelSpec) -> str:
     if lacking := stories.without_events(spec, NEEDS) or tiling.without_parts(request):
         return lacking
     if request.plan.item != tiling.ITEM:
-        return f'{spec.name} has items that are no query tiles. Set item = "{tiling.ITEM}" in its launches.'
+        return f'{spec.name} has no query tiles as items. Set item = "{tiling.ITEM}" in its launches.'
     if not (has_lists(request) or "BLOCK_KV" in request.constants):
         return f"{spec.name} has neither the lists of blocks nor a constant BLOCK_KV."
     return ""

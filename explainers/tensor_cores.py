@@ -44,7 +44,7 @@ def refusal(spec: KernelSpec) -> str:
     if not {"K", "V"} <= {at.get(symbol or "") for symbol in fetched}:
         return f"{spec.name} fetches K and V for no product. Add a PROBE_LDMATRIX or a PROBE_PRODUCT of each."
     wide = [symbol for symbol in fetched if symbol in known and known[symbol].itemsize != 2]
-    return f"{spec.name} multiplies {tiling.listed(sorted(map(str, wide)))}, which are not of 16 bits." if wide else ""
+    return f"{spec.name} multiplies {tiling.listed(sorted(map(str, wide)))} of other than 16 bits." if wide else ""
 
 
 def explain(run: Run, unit: int = 0, key_tile: int = 0) -> Story:

@@ -1,8 +1,8 @@
 """The tiling story: which part of Q, K^T, S, V and O a block works on at each step, and what it holds in shared memory.
 
 Everything comes from the logged addresses; the rules are stated at each function. The problem declares each tensor's
-part in the picture (`places`). Any other tensor or value of a kernel is counted where bytes are counted, and drawn by
-the generic view (generic.py). traffic.py counts the bytes of whole runs.
+part in the picture (`places`). Every other tensor or value of a kernel is counted where bytes are counted, and drawn
+by the generic view (generic.py). traffic.py counts the bytes of whole runs.
 """
 
 from collections.abc import Sequence
@@ -68,9 +68,9 @@ def refusal(spec: KernelSpec) -> str:
     """
     request = stories.sample(spec)
     if stories.has_masks(spec):
-        return f"{spec.name} solves a problem whose mask is not only causal."
+        return f"{spec.name} solves a problem with more than a causal mask."
     if request.plan.item != ITEM:
-        return f'{spec.name} has items that are no query tiles. Set item = "{ITEM}" in its launches.'
+        return f'{spec.name} has no query tiles as items. Set item = "{ITEM}" in its launches.'
     if not stories.marks(spec):
         return f"{spec.name} marks no step. Add a PROBE_MARK."
     if not stories.accesses(spec, "global"):
@@ -84,9 +84,10 @@ def without_parts(request: Request) -> str:
     lacking = [part for part in WHOLE if part not in found]
     if not lacking:
         return ""
+    declared = f"{request.kernel.problem_type.__name__}.picture"
     return (
-        f"{request.kernel.name} has no tensor for {listed(lacking)}. Declare it in {type(request.problem).__name__}"
-        ".picture, and pass the tensor to the kernel."
+        f"{request.kernel.name} has no tensor for {listed(lacking)}. Declare the tensor's part in {declared}, "
+        "and pass the tensor to the kernel."
     )
 
 

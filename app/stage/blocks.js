@@ -46,7 +46,8 @@ const MAKE = {
 };
 
 function tableOf({ columns, kinds, rows, caption, lit }) {
-  const cell = (value, n) => element('td', { class: kinds[n] }, typeof value === 'number' ? figure(value) : String(value));
+  const shown = value => (typeof value === 'number' ? figure(value) : String(value));
+  const cell = (value, n) => element('td', { class: kinds[n] }, shown(value));
   const body = rows.map((row, r) => element('tr', { class: lit[r] ? 'lit' : null }, ...row.map(cell)));
   const heads = columns.map((name, n) => element(name ? 'th' : 'td', { class: kinds[n], scope: name ? 'col' : null }, name));
   const made = element('table', {}, element('thead', {}, element('tr', {}, ...heads)), element('tbody', {}, ...body));

@@ -146,7 +146,7 @@ def test_a_story_replaces_nonsense_and_tells_it(parameter, value, words):
 
 def test_a_kernel_that_a_page_cannot_show_is_refused_with_the_reason():
     _, ignored = read(pages.ONLINE_SOFTMAX, "kernel=paged_v1")
-    assert ignored[0].endswith('paged_v1 has items that are no query tiles. Set item = "query tile" in its launches.')
+    assert ignored[0].endswith('paged_v1 has no query tiles as items. Set item = "query tile" in its launches.')
     assert read(pages.SPARSITY, "kernel=03_flash")[1][0].endswith("03_flash solves a problem without a mask.")
 
 

@@ -33,7 +33,9 @@ export default function (host, { meta, columns }) {
     ring = { y: y + titled + 0.4 * em, h: scarce ? 1.5 * em : 2 * em };
     ring.warps = ring.y + ring.h + 0.5 * em;
     ring.w = width / stages;
-    bars = { y: ring.warps + 2.8 * em + titled, h: Math.max(3 * em, Math.min(26 * em, left)), x: Math.max(3.2 * em, widest([low, 0, high].map(value => short(value / 1.06, 3)), `${small}px ${theme(host).font}`) + 6) };
+    const ends = [low, 0, high].map(value => short(value / 1.06, 3)), font = `${small}px ${theme(host).font}`;
+    bars = { y: ring.warps + 2.8 * em + titled, h: Math.max(3 * em, Math.min(26 * em, left)) };
+    bars.x = Math.max(3.2 * em, widest(ends, font) + 6);
     bars.each = (width - bars.x) / length;
     parts = { y: bars.y + bars.h + (scarce ? 0.6 : 1) * em, h: (whole ? 2.5 : 3.6) * em, gap: 0.6 * em, all: Math.min(14 * em, 0.27 * width) };
     parts.w = whole ? 0 : (width - parts.all - 2.2 * em) / units.length - parts.gap;

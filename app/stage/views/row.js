@@ -35,7 +35,8 @@ export default function (host, { meta, columns }) {
   let accumulators = 1e-30;
   for (let b = 0; b < blocks - 1; b++) accumulators = Math.max(accumulators, spanOfRow(b));
   const labelled = span => (span > 1e-29 ? span : NaN);  // of nothing finite there is no scale
-  const ends = [...range, 0, weightTop, ...[accumulators, spanOfRow(blocks - 1)].map(labelled).flatMap(span => [-span, span])];
+  const spans = [accumulators, spanOfRow(blocks - 1)].map(labelled);
+  const ends = [...range, 0, weightTop, ...spans.flatMap(span => [-span, span])];
   const labels = ends.filter(Number.isFinite).map(value => short(value, 2));
 
   let panels, left, w, em, head;
