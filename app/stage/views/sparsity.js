@@ -47,8 +47,8 @@ export default function (host, { meta, columns }, { change }) {
     list = { x, y: y + 2.9 * em, w, h: 1.9 * em, each: Math.min(3 * em, w / Math.max(1, entries.length)), title: y + em };
     const from = list.y + list.h + 2.9 * em, ends = wide ? map.y + map.h - under : 0;  // with the mask, or lower
     const until = Math.max(from + 4 * em, Math.min(pane.height - under, Math.max(from + 17 * em, ends)));
-    const ends = [low, 0, high].map(tick => short(tick, 3)), font = `${em}px ${theme(host).font}`;
-    const gutter = Math.max(3 * em, widest(ends, font) + 0.5 * em);
+    const labels = [low, 0, high].map(tick => short(tick, 3)), font = `${em}px ${theme(host).font}`;
+    const gutter = Math.max(3 * em, widest(labels, font) + 0.5 * em);
     chart = { x: x + gutter, y: from, w: w - gutter - 4, h: until - from };
     return Math.max(until + under, wide ? map.y + map.h + 4 : 0);
   };
