@@ -151,7 +151,7 @@ class FragmentsMeta(TypedDict):
 
 class RoundingFrame(Frame):
     """A stage of rounding.STAGES. part: by how much it moves O, so_far: O's error after it, both as root mean square.
-    share: what it brings of the squared error in the end. phase: the stage."""
+    share: what it brings of the squared error in the end, by covariance. phase: the stage."""
 
     part: float
     so_far: float

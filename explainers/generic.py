@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from explainers import axes, stage, stories
 from explainers.frames import Logged, Number, Rect, ShownTensor, ShownValue, TensorsFrame, TensorsMeta, TouchedTensor
-from explainers.glossary import count, phase_title
+from explainers.glossary import UNORDERED, count, phase_title
 from explainers.tiling import listed
 from kernels.core.dtypes import widened
 from kernels.core.request import Request
@@ -475,7 +475,8 @@ def _frames(
                 "touched": drawn[number],
                 "logged": logged[number],
                 "lines": lit[number],
-                "sentence": _sentence(step, accesses[number], logged[number]),
+                "sentence": _sentence(step, accesses[number], logged[number])
+                + (f" {UNORDERED}" if number in steps.unordered else ""),
             }
         )
     return made

@@ -68,6 +68,8 @@ TERMS = {
     "intensity": "FLOP per byte that must move to or from device memory.",
     "roof": "The most that this GPU was measured to do: copy bandwidth x intensity, or its arithmetic, "
     "whichever is lower.",
+    "by covariance": "The mean product of a step's change and the final error, over the mean square of the final "
+    "error. The shares of all steps add up to 100%. A share below 0 takes back what other steps brought.",
     "RMS": "Root mean square: the square root of the mean of the squares, so the typical size of what may be of "
     "either sign.",
     "block mask": "A mask as blocks of queries by keys: each is full, partial or skipped, and each query block has a "
@@ -125,9 +127,23 @@ def phase_title(phase: str) -> str:
     return PHASES.get(phase) or phase.replace("_", " ")
 
 
+UNORDERED = "Derived order: the logged accesses do not say which role comes first here."  # of kernels.trace.steps
+
+
+MOST_WHOLE = 1e12  # From here on a number has an exponent. app/stage/paint.js has the same limit.
+
+
 def figure(value: float, digits: int = 4) -> str:
-    """An amount in so many digits, and in all of its whole ones: 2.125, 37,368."""
-    return f"{value:,.0f}" if value >= 1000 - 0.5 * 10 ** (3 - digits) else f"{value:.{digits}g}"
+    """An amount in so many digits, and in all of its whole ones below MOST_WHOLE: 2.125, 37,368, 8.238e+28."""
+    size = abs(value)
+    if not 1000 - 0.5 * 10 ** (3 - digits) <= size < MOST_WHOLE:
+        return "NaN" if math.isnan(value) else f"{value:.{digits}g}"
+    return f"{value:,.0f}"
+
+
+def logged(value: float, digits: int = 6) -> str:
+    """A logged number and the float64 number next to it, in so many digits: 0.946955, 2,219.22, 8.23802e+28."""
+    return "NaN" if math.isnan(value) else f"{value:,.{digits}g}"
 
 
 def short(value: float) -> str:

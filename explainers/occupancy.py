@@ -55,11 +55,15 @@ def view(
 
 
 def states(found: Sequence[Occupancy], machine: Machine, made: Sequence[ResourceFrame]) -> list[stage.State]:
-    """The strip: the blocks that the resources so far allow, their warps, and which of them allows the fewest."""
+    """The strip: the blocks and the warps that the resources so far allow, and the limit. The limit is open until all
+    resources of a launch are counted."""
     so_far = [dict(list(found[f["launch"]].limits.items())[: f["shown"]]) for f in made]
     blocks = [min(allowed.values()) for allowed in so_far]
     each = [-(-found[f["launch"]].threads // 32) for f in made]
-    limit = [listed([n for n, allows in allowed.items() if allows == least]) for allowed, least in zip(so_far, blocks)]
+    limit = [
+        listed(list(o.limiters)) if f["shown"] >= len(o.limits) else f"open: {f['shown']} of {len(o.limits)} counted"
+        for f, o in ((f, found[f["launch"]]) for f in made)
+    ]
     return [
         stage.State("blocks so far", blocks, of=machine.blocks),
         stage.State("warps so far", [b * w for b, w in zip(blocks, each)], of=machine.warps),

@@ -14,7 +14,7 @@ import pandas as pd
 
 from explainers import axes, marks, stage, stories, tiling
 from explainers.frames import RowFrame, RowMeta
-from explainers.glossary import short
+from explainers.glossary import logged, short
 from explainers.tiling import query_rows, tensor_at
 from kernels.core import reference
 from kernels.core.dtypes import element_type
@@ -100,7 +100,12 @@ class _Manner:
 
 def accepts(spec: KernelSpec) -> bool:
     """A kernel that the tiling story can show and that logs each row's scores, max, weights, sum and output."""
-    return tiling.accepts(spec) and stories.logs(spec, NEEDS)
+    return not refusal(spec)
+
+
+def refusal(spec: KernelSpec) -> str:
+    """A sentence that says why the story cannot show a kernel; empty if it can."""
+    return tiling.refusal(spec) or stories.without_events(spec, NEEDS)
 
 
 def rows_of(run: Run) -> tuple[int, int, tuple[int, int]]:
@@ -180,11 +185,13 @@ def stage_of(
 
 
 def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.State]:
-    """The strip: m, l and the rescale factor as logged, each beside float64, and whether the row agrees so far. The m
-    of an optimistic kernel is a reference, which need not be the max."""
+    """The strip: m, l and the rescale factor as logged, each next to float64, and whether the row agrees so far. The m
+    of an optimistic kernel is a reference, which need not be the max. The factor in float64 comes from the float64
+    scores that the kernel's m are."""
     due: dict[str, list[Any]] = {"m": [], "l": []}
     factors: list[tuple[Any, Any]] = []
     now: dict[str, Any] = {"m": None, "l": None}
+    scores = story.keys.score_true.to_numpy()
     for frame in story.frames:
         now |= {"m": frame["m_true"]} if frame["group"] == "max" and frame["m"] is not None else {}
         now |= {"l": frame["l_true"]} if frame["group"] == "sum" else {}
@@ -192,7 +199,8 @@ def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.Stat
             due[name].append(now[name])
         before, m, factor = frame["m_before"], frame["m"], frame["rescale"]
         known = factor is not None and before is not None and m is not None
-        factors.append((factor, float(np.exp(float(before) - float(m))) if known else None))  # type: ignore[arg-type]
+        exact = _in_float64(before, scores) - _in_float64(m, scores) if known else None  # type: ignore[arg-type]
+        factors.append((factor, None if exact is None else float(np.exp(exact))))
     running = "" if ordinary else "running "
     found = [
         stage.State(m_name(ordinary, optimistic), [_number(f["m"]) for f in story.frames], colour="S"),
@@ -206,6 +214,15 @@ def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.Stat
             stage.State("factor in float64", [_said(v) for _, v in factors]),
         ]
     return [*found, stage.State("this row", _verdicts(story))]
+
+
+def _in_float64(m: float, scores: np.ndarray) -> float:
+    """The float64 score that a logged m is: the nearest one, within rounding. A what-if build may have another m, for
+    example 0; such an m stays as it is. scores: of the row, in float64."""
+    if not np.isfinite(m):
+        return float(m)
+    near = float(scores[np.argmin(np.abs(scores - m))])
+    return near if abs(near - m) <= WRONG * max(1.0, abs(m)) else float(m)
 
 
 def _verdicts(story: RowStory) -> list[str]:
@@ -222,7 +239,7 @@ def _number(value: Any) -> Any:
 
 
 def _said(value: Any) -> str | None:
-    return None if value is None else "NaN" if np.isnan(value) else f"{value:.6g}"
+    return None if value is None else logged(value)
 
 
 def ordinary_table(story: RowStory) -> pd.DataFrame:
@@ -489,7 +506,7 @@ def _final(o_row: np.ndarray, o_true: np.ndarray, number: int, rounding: float) 
         "o": number,
         "wrong": wrong,
         "marks": [marks.WRONG] if wrong else [],
-        "sentence": f"The row is done: dim {worst} of O is {_said(o_row[worst])}, float64 says {o_true[worst]:.6g}"
+        "sentence": f"The row is done: dim {worst} of O is {_said(o_row[worst])}, float64 says {_said(o_true[worst])}"
         + (f", and no dim is further off than {error:.2g}." if np.isfinite(error) else "; the row is lost."),
     }
 

@@ -1,12 +1,12 @@
-"""The tensors of attention over a paged KV cache, found by their axes; what the stories of the block table, of
-partitions and of heads share."""
+"""The tensors of attention over a paged KV cache, found by their declared parts and their axes. The stories of the
+block table, of partitions and of heads share them."""
 
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from explainers import axes, stories
+from explainers import axes, stories, tiling
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
@@ -23,24 +23,24 @@ class Paged:
 
     request: Request
 
-    def _one(self, wanted: tuple[str, ...], role: Role) -> tuple[str, Tensor]:
-        return next(iter(axes.with_axes(self.request, *wanted, role=role).items()))
+    def _one(self, wanted: tuple[str, ...], role: Role, part: str = "") -> tuple[str, Tensor]:
+        return next(iter(_found(self.request, wanted, role, part).items()))
 
     @cached_property
     def q(self) -> tuple[str, Tensor]:
-        return self._one(QUERY, Role.INPUT)
+        return self._one(QUERY, Role.INPUT, "Q")
 
     @cached_property
     def o(self) -> tuple[str, Tensor]:
-        return self._one(QUERY, Role.OUTPUT)
+        return self._one(QUERY, Role.OUTPUT, "O")
 
     @cached_property
     def k(self) -> tuple[str, Tensor]:
-        return self._one(K_AXES, Role.INPUT)
+        return self._one(K_AXES, Role.INPUT, "K")
 
     @cached_property
     def v(self) -> tuple[str, Tensor]:
-        return self._one(V_AXES, Role.INPUT)
+        return self._one(V_AXES, Role.INPUT, "V")
 
     @cached_property
     def tables(self) -> tuple[str, Tensor]:
@@ -91,14 +91,27 @@ class Paged:
 def accepts(spec: KernelSpec) -> bool:
     """A kernel whose items are query heads, and that has the tensors of attention over pages."""
     request = stories.sample(spec)
+    return attends(request) and request.plan.item == ITEM
+
+
+def attends(request: Request) -> bool:
+    """Whether the kernel has the tensors of attention over pages: Q, K, V and O as the problem declares them, and the
+    block table."""
     wanted = (
-        (QUERY, Role.INPUT),
-        (QUERY, Role.OUTPUT),
-        (K_AXES, Role.INPUT),
-        (V_AXES, Role.INPUT),
-        (TABLE, Role.INPUT),
+        (QUERY, Role.INPUT, "Q"),
+        (QUERY, Role.OUTPUT, "O"),
+        (K_AXES, Role.INPUT, "K"),
+        (V_AXES, Role.INPUT, "V"),
+        (TABLE, Role.INPUT, ""),
     )
-    return all(axes.with_axes(request, *names, role=role) for names, role in wanted) and request.plan.item == ITEM
+    return all(_found(request, *tensor) for tensor in wanted)
+
+
+def _found(request: Request, names: tuple[str, ...], role: Role, part: str) -> dict[str, Tensor]:
+    """The tensors with these axes, this role and, unless it is empty, this part in the picture."""
+    at = tiling.places(request)
+    found = axes.with_axes(request, *names, role=role)
+    return {symbol: tensor for symbol, tensor in found.items() if part in ("", at.get(symbol))}
 
 
 def lengths(run: Run) -> np.ndarray:

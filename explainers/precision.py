@@ -60,6 +60,9 @@ def accepts(spec: KernelSpec) -> bool:
     return online_softmax.accepts(spec)
 
 
+refusal = online_softmax.refusal
+
+
 def first(specs: Iterable[KernelSpec]) -> KernelSpec:
     """The first kernel whose inputs are rounded; the last of all if none's are."""
     given = list(specs)
@@ -160,7 +163,7 @@ def _told(part: float, before: float, after: float) -> str:
     if not part:
         return f"O's RMS error stays {_e(after)}."
     if part < 0.02 * before:
-        return f"O moves by {_e(part)} (RMS), one part in {float(f'{before / part:.2g}'):,.0f} of its error by now."
+        return f"O moves by {_e(part)} (RMS), one part in {figure(float(f'{before / part:.2g}'))} of its error by now."
     return f"O moves by {_e(part)} (RMS), and its RMS error goes from {_e(before)} to {_e(after)}."
 
 
@@ -277,7 +280,8 @@ def _summary(made: Replay) -> str:
     most = int(np.argmax(shares))
     return (
         f"{made.label}: O's RMS error is {_e(error)}, {_of(error, rms(made.exact))} of its elements' size. Most of it "
-        f"comes from the step {TITLES[STAGES[most]]}: {shares[most]:.0%} of the squared error."
+        f"comes from the step {TITLES[STAGES[most]]}: {shares[most]:.0%} of the squared error by covariance. Its own "
+        f"change has {(made.sizes[most] / error) ** 2:.0%} of the squared error."
     )
 
 
@@ -288,7 +292,7 @@ def states(made: Replay) -> list[stage.State]:
     return [
         stage.State("RMS error of O so far", [_e(value) for value in so_far]),
         stage.State("this step moves O by", [_e(value) for value in parts]),
-        stage.State("of the squared error in the end", [_percent(share) for share in shares]),
+        stage.State("of the squared error, by covariance", [_percent(share) for share in shares]),
         stage.State("bits of O that are right", bits),
     ]
 
@@ -408,7 +412,8 @@ def meaning(made: Replay) -> str:
         step = rms(rounding.rounded_to(made.exact, "bfloat16") - made.exact)
         if error < step:
             return (
-                f"{made.label}: a model that rounds O to bfloat16 next adds {step / error:,.0f} times this error there."
+                f"{made.label}: a model that rounds O to bfloat16 next adds {figure(round(step / error))} times this "
+                "error there."
             )
         return f"{made.label}: the error is larger than that of rounding O to bfloat16; a model would notice it."
     said = (

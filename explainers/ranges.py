@@ -45,8 +45,8 @@ STAGES, WARPS = "STAGES", "WARPS"  # constants of such a kernel
 def accepts(spec: KernelSpec) -> bool:
     """Attention over pages that goes by a work list and logs each warp's m and l, each unit's, and how they merge."""
     request = stories.sample(spec)
-    wanted = (paging.K_AXES, paging.V_AXES, paging.TABLE, LIST_AXES)
-    return all(axes.with_axes(request, *names) for names in wanted) and stories.logs(spec, NEEDS)
+    listed = bool(axes.with_axes(request, *LIST_AXES))
+    return listed and paging.attends(request) and stories.logs(spec, NEEDS)
 
 
 def shares(spec: KernelSpec) -> bool:

@@ -79,8 +79,8 @@ class Replay:
 
     @cached_property
     def shares(self) -> np.ndarray:
-        """Of the squared error in the end, what each part brings; they add up to 1. Below 0: it takes back some of what
-        others brought. NaN where there is no error, or no finite one."""
+        """The share of each part in the squared error in the end, by covariance. The shares add up to 1. A share below
+        0 takes back some of what others brought. NaN where there is no error, or no finite one."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return (self.parts * self.o[-1]).sum((1, 2)) / (self.o[-1] ** 2).sum()
 

@@ -5,6 +5,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from explainers.glossary import MOST_WHOLE
 from explainers.online_softmax import RowStory
 from explainers.palette import AXIS, SOURCES, WRONG
 
@@ -36,7 +37,7 @@ def state_chart(story: RowStory, quantity: str) -> alt.LayerChart:
         "value:Q",
         title={"m": "running max m", "l": "running sum l"}[quantity],
         scale=alt.Scale(domain=[low - margin, high + margin], nice=False),
-        axis=alt.Axis(tickCount=5),
+        axis=alt.Axis(tickCount=5, format="~g") if max(abs(low), abs(high)) >= MOST_WHOLE else alt.Axis(tickCount=5),
     )
     dash = alt.StrokeDash("source:N", title=None, scale=alt.Scale(domain=["logged", "float64"], range=[[1, 0], [5, 4]]))
     line = alt.Chart(pd.concat([table, ends])).mark_line(interpolate="step-after", strokeWidth=2.5)

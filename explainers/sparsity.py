@@ -85,11 +85,21 @@ class Walk:
 def accepts(spec: KernelSpec) -> bool:
     """A kernel of attention with a mask, whose items are query tiles and which logs each row's scores, m and l tile by
     tile, with the lists of the mask's blocks, or with tiles of its own."""
-    if not (stories.has_masks(spec) and stories.logs(spec, NEEDS)):
-        return False
+    return not refusal(spec)
+
+
+def refusal(spec: KernelSpec) -> str:
+    """A sentence that says why the story cannot show a kernel; empty if it can."""
+    if not stories.has_masks(spec):
+        return f"{spec.name} solves a problem without a mask."
     request = stories.sample(spec)
-    whole = {"Q", "K", "V", "O"} <= set(tiling.places(request).values())
-    return whole and request.plan.item == tiling.ITEM and (has_lists(request) or "BLOCK_KV" in request.constants)
+    if lacking := stories.without_events(spec, NEEDS) or tiling.without_parts(request):
+        return lacking
+    if request.plan.item != tiling.ITEM:
+        return f'{spec.name} has no query tiles as items. Set item = "{tiling.ITEM}" in its launches.'
+    if not (has_lists(request) or "BLOCK_KV" in request.constants):
+        return f"{spec.name} has neither the lists of blocks nor a constant BLOCK_KV."
+    return ""
 
 
 def has_lists(request: Request) -> bool:

@@ -1,8 +1,8 @@
-"""Which kernels a story can show. A story says so itself: its `accepts` looks at events, keys, tensors and axes, never
-at a name.
+"""Which kernels a story can show. A story says so itself: its `accepts` looks at events, keys, axes and the tensors'
+declared parts, never at a name.
 
 A story's module has accepts(spec) -> bool, and WANTS: the events that it would like to show, by which the kernel to
-begin with is chosen.
+begin with is chosen. Some have refusal(spec) -> str: a sentence that says why the story cannot show a kernel, or "".
 """
 
 from functools import lru_cache
@@ -37,8 +37,15 @@ def marks(spec: KernelSpec) -> tuple[str, ...]:
 
 def logs(spec: KernelSpec, wanted: dict[str, tuple[str, ...]]) -> bool:
     """Whether the kernel logs each of these events with at least these keys."""
+    return not without_events(spec, wanted)
+
+
+def without_events(spec: KernelSpec, wanted: dict[str, tuple[str, ...]]) -> str:
+    """A sentence that names the events which the kernel does not log with at least these keys; empty if it logs all."""
     found = values(spec)
-    return all(event in found and set(keys) <= set(found[event]) for event, keys in wanted.items())
+    lacking = [e for e, keys in wanted.items() if e not in found or not set(keys) <= set(found[e])]
+    probes_ = ", ".join(f"{event}({', '.join(wanted[event])})" for event in lacking)
+    return f"{spec.name} does not log {probes_}. Add a PROBE_VALUE for each." if lacking else ""
 
 
 def has_masks(spec: KernelSpec) -> bool:

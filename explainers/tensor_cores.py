@@ -31,12 +31,20 @@ class Story(Products):
 def accepts(spec: KernelSpec) -> bool:
     """Attention of 16-bit numbers that logs its scores, weights and outputs, and whose operands come from shared memory
     by ldmatrix or as a product's."""
-    if not tiling.accepts(spec) or not stories.logs(spec, NEEDS):
-        return False
+    return not refusal(spec)
+
+
+def refusal(spec: KernelSpec) -> str:
+    """A sentence that says why the story cannot show a kernel; empty if it can."""
+    if lacking := tiling.refusal(spec) or stories.without_events(spec, NEEDS):
+        return lacking
     request = stories.sample(spec)
     fetched = {site.tensor for site in sites_of(request) if site.event in ("ldmatrix", "product")}
-    known = axes.tensors(request)
-    return {"K", "V"} <= fetched and all(known[symbol].itemsize == 2 for symbol in fetched if symbol in known)
+    known, at = axes.tensors(request), tiling.places(request)
+    if not {"K", "V"} <= {at.get(symbol or "") for symbol in fetched}:
+        return f"{spec.name} fetches K and V for no product. Add a PROBE_LDMATRIX or a PROBE_PRODUCT of each."
+    wide = [symbol for symbol in fetched if symbol in known and known[symbol].itemsize != 2]
+    return f"{spec.name} multiplies {tiling.listed(sorted(map(str, wide)))} of other than 16 bits." if wide else ""
 
 
 def explain(run: Run, unit: int = 0, key_tile: int = 0) -> Story:

@@ -54,8 +54,11 @@ def accepts(spec: KernelSpec) -> bool:
 
 
 def keeps_weights(spec: KernelSpec) -> bool:
-    """Whether the weights P never leave the registers: they are logged, and no memory holds a tensor of them."""
-    return "p" in stories.values(spec) and "P" not in tiling.places(stories.sample(spec)).values()
+    """Whether the weights P never leave the registers: they are logged, and no memory holds a tensor of them. A tensor
+    of queries by keys without a declared part could hold them."""
+    request = stories.sample(spec)
+    kept = any({"query", "key"} <= set(tensor.axes) for tensor in axes.tensors(request).values())
+    return "p" in stories.values(spec) and "P" not in tiling.places(request).values() and not kept
 
 
 def first(specs: Iterable[KernelSpec]) -> KernelSpec:

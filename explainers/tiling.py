@@ -1,8 +1,8 @@
 """The tiling story: which part of Q, K^T, S, V and O a block works on at each step, and what it holds in shared memory.
 
-Everything comes from the logged addresses; the rules are stated at each function. The tensors are found by their axes
-(`places`); any other tensor or value of a kernel is counted where bytes are counted, and drawn by the generic view
-(generic.py). The bytes of whole runs are told by traffic.py.
+Everything comes from the logged addresses; the rules are stated at each function. The problem declares each tensor's
+part in the picture (`places`). Every other tensor or value of a kernel is counted where bytes are counted, and drawn
+by the generic view (generic.py). traffic.py counts the bytes of whole runs.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ import pandas as pd
 
 from explainers import axes, stage, stories
 from explainers.frames import MatricesMeta, Rect, TilingFrame
-from explainers.glossary import phase_title
+from explainers.glossary import UNORDERED, phase_title
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
@@ -29,14 +29,7 @@ from kernels.trace.steps import Steps
 ITEM = "query tile"  # what the scope of a kernel that this story can show counts
 GROUPS = "KEY_GROUPS"  # the constant that says how many groups of warps share rows, each with keys of its own
 WANTS = ("score", "p", "m", "l", "rescale", "o")
-# What a tensor's rows and columns count, and its role -> its place in the picture: of the first such tensor, of the
-# second.
-_PICTURE: dict[tuple[tuple[str, ...], Role], tuple[str, ...]] = {
-    (("query", "dim"), Role.INPUT): ("Q",),
-    (("key", "dim"), Role.INPUT): ("K", "V"),
-    (("query", "key"), Role.SCRATCH): ("S", "P"),
-    (("query", "dim"), Role.OUTPUT): ("O",),
-}
+WHOLE = "QKVO"  # the parts that every picture of attention needs
 
 
 @dataclass(frozen=True)
@@ -63,38 +56,64 @@ class Tiling:
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """A kernel whose items are query tiles, whose steps are marked, and that has Q, K, V and O. Its mask is none or a
-    causal one: what is hidden here, and what a row's float64 is taken over, follow from that alone."""
+    """Whether the story can show a kernel."""
+    return not refusal(spec)
+
+
+def refusal(spec: KernelSpec) -> str:
+    """A sentence that says why the story cannot show a kernel; empty if it can.
+
+    The story shows a kernel whose items are query tiles, whose steps are marked, and whose problem declares Q, K, V and
+    O. The mask is none or causal, since the hidden scores and each row's float64 follow from the causal mask only.
+    """
     request = stories.sample(spec)
     if stories.has_masks(spec):
-        return False
-    whole = {"Q", "K", "V", "O"} <= set(places(request).values())
-    return whole and request.plan.item == ITEM and bool(stories.marks(spec)) and stories.accesses(spec, "global")
+        return f"{spec.name} solves a problem with more than a causal mask."
+    if request.plan.item != ITEM:
+        return f'{spec.name} has no query tiles as items. Set item = "{ITEM}" in its launches.'
+    if not stories.marks(spec):
+        return f"{spec.name} marks no step. Add a PROBE_MARK."
+    if not stories.accesses(spec, "global"):
+        return f"{spec.name} logs no access of global memory. Add a PROBE_LOAD or a PROBE_STORE."
+    return without_parts(request)
+
+
+def without_parts(request: Request) -> str:
+    """A sentence that names the parts Q, K, V and O which no tensor has; empty if each has one."""
+    found = {places(request).get(symbol) for symbol in axes.tensors(request)}
+    lacking = [part for part in WHOLE if part not in found]
+    if not lacking:
+        return ""
+    declared = f"{request.kernel.problem_type.__name__}.picture"
+    return (
+        f"{request.kernel.name} has no tensor for {listed(lacking)}. Declare the tensor's part in {declared}, "
+        "and pass the tensor to the kernel."
+    )
 
 
 def places(request: Request) -> dict[str, str]:
-    """tensor, as the kernel's probes call it -> its place in the picture: Q, K, V, S, P or O. A tensor that is not in
-    it has none.
+    """tensor, as the kernel's probes call it -> its part in the picture: Q, K, V, S, P or O. A tensor that is not in
+    the picture has none.
 
-    Rule: by what the tensor's rows and columns count and its role; the second of a kind is V, or P. A tensor of shared
-    memory alone is P if the kernel logs a value of its name, in small letters, for each row and col.
+    Rule: the problem's `picture` declares the part of each tensor by name. A tensor of shared memory only has its probe
+    name in small letters, and has its part only if the kernel logs a value of that name for each row and col. The first
+    tensor with a part keeps the part.
     """
     return dict(_places(request))
 
 
 @lru_cache(maxsize=128)
 def _places(request: Request) -> dict[str, str]:
-    free = {key: list(names) for key, names in _PICTURE.items()}
+    declared, sites = request.problem.picture, sites_of(request)
+    of_name = {symbol: tensor.name for symbol, tensor in axes.tensors(request).items()}
+    logged = {site.event for site in sites if site.kind == "value" and site.keys == ("row", "col")}
+    shared = sorted({site.tensor or "" for site in sites if site.space == "shared"} - set(of_name))
+    of_name |= {symbol: symbol.lower() for symbol in shared if symbol.lower() in logged}
     found: dict[str, str] = {}
-    for symbol, tensor in axes.tensors(request).items():
-        left = free.get((_plane(tensor), tensor.role))
-        if left:
-            found[symbol] = left.pop(0)
-    weights = {site.event for site in sites_of(request) if site.kind == "value" and site.keys == ("row", "col")}
-    shared = {site.tensor or "" for site in sites_of(request) if site.space == "shared"}
-    return found | {
-        symbol: "P" for symbol in shared - set(found) if symbol.lower() in weights and "P" not in found.values()
-    }
+    for symbol, name in of_name.items():
+        if name in declared and declared[name] not in found.values():
+            found[symbol] = declared[name]
+    return found
 
 
 def _plane(tensor: Tensor) -> tuple[str, ...]:
@@ -419,7 +438,10 @@ class _Frames:
                 key = f"{a.tensor} {a.kind}"
                 running = {**running, key: running.get(key, 0) + a.bytes}
             others = [said for role, said in at_work.items() if role and role != step.role]
-            frames.append(self._frame(number, step, held, running, lit[number], others))
+            meanwhile = f" Meanwhile {listed(others)}." if others else ""
+            if number in steps.unordered:  # where the other roles were is not known
+                meanwhile = f" {UNORDERED}"
+            frames.append(self._frame(number, step, held, running, lit[number], meanwhile))
             at_work[step.role] = f"the {step.role}: {_where(step)}"
         return frames
 
@@ -430,7 +452,7 @@ class _Frames:
         held: dict[str, list["_Part"]],
         running: dict[str, int],
         lines: dict[str, int],
-        others: list[str],
+        meanwhile: str,
     ) -> TilingFrame:
         made, scores = self.accesses[number], self.rects.get(("score", number))
         read = [a for a in made if a.space == "shared" and a.kind in READS]
@@ -451,7 +473,7 @@ class _Frames:
             "o": int(self.o_of_step[number]),
             "bytes": running,
             "lines": lines,
-            "sentence": sentence + (f" Meanwhile {listed(others)}." if others else ""),
+            "sentence": sentence + meanwhile,
         }
 
     def _sentence(self, step: Any, accesses: list[Access], scores: Rect | None, values: pd.DataFrame | None) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.choices.choice import Choice, of_constant, of_field
-from kernels.catalog import present_name
+from kernels.catalog import KERNELS, present_name
 from kernels.core.fields import fields_of, former_names, quoted, shortened, show_value
 from kernels.core.launch import Constant
 from kernels.core.request import Request, Scope
@@ -33,6 +33,7 @@ class Asked:
     be chosen, not only the chosen kernel's. recorded: where runs are recorded ones, what is recorded is a choice in
     place of the problem; a story that says no finds its own. runs: what is chosen is run, so that where is a choice;
     else the story has that choice among its own, or none. former: a name that links once had -> the name now.
+    refusal: a sentence that says why the page cannot show a kernel of the catalogue, or "".
     settle: puts choices that do not go together right, in place, and returns (name, sentence) of each that it moved.
     """
 
@@ -49,6 +50,7 @@ class Asked:
     runs: bool = True
     former: Mapping[str, str] = field(default_factory=dict)
     second: Callable[[KernelSpec], Mapping[str, Any]] = lambda spec: {}
+    refusal: Callable[[KernelSpec], str] = lambda spec: ""
     settle: "Callable[[Asked, State], list[tuple[str, str]]]" = lambda asked, state: []
 
     # ---- what can be chosen ----
@@ -126,7 +128,9 @@ class Asked:
             asked = params.get(name)
             state[name] = self._first_that_has(params, side, options, state) if asked is None else present_name(asked)
             if state[name] not in options:
-                ignored.append(f"{name} is {quoted(state[name])}; it must be one of {', '.join(options)}.")
+                other = KERNELS.get(state[name])
+                why = f" {self.refusal(other)}" if other and self.refusal(other) else ""
+                ignored.append(f"{name} is {quoted(state[name])}; it must be one of {', '.join(options)}.{why}")
                 state[name] = self.first_of(side, options, state)
         kernels, known = dict(state), self.known(state)
         state = {name: choice.begin for name, choice in known.items()} | kernels

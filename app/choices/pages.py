@@ -57,9 +57,20 @@ def _next_rung(spec: KernelSpec) -> KernelSpec:
 _TILED = stories.first(tiling)
 TWO_RUNGS = (_TILED.name, _next_rung(_TILED).name)  # what is compared and timed to begin with
 TILING = Asked(
-    stories.accepting(tiling), (_TILED.name,), own=places.TILE, begin=SMALL, one_what_if=True, settle=places.settle
+    stories.accepting(tiling),
+    (_TILED.name,),
+    own=places.TILE,
+    begin=SMALL,
+    one_what_if=True,
+    settle=places.settle,
+    refusal=tiling.refusal,
 )
-ONLINE_SOFTMAX = replace(TILING, kernels=stories.accepting(online_softmax), first=(stories.first(online_softmax).name,))
+ONLINE_SOFTMAX = replace(
+    TILING,
+    kernels=stories.accepting(online_softmax),
+    first=(stories.first(online_softmax).name,),
+    refusal=online_softmax.refusal,
+)
 REGISTERS = replace(TILING, first=(threads.first(TILING.kernels.values()).name,))
 TENSOR_CORES = replace(
     TILING,
@@ -67,12 +78,14 @@ TENSOR_CORES = replace(
     first=(stories.first(tensor_cores).name,),
     own=products.OWN,
     settle=products.settle,
+    refusal=tensor_cores.refusal,
 )
 PRECISION = replace(
     TILING,
     kernels=stories.accepting(precision),
     first=(precision.first(stories.accepting(precision).values()).name,),
     own=places.WHOLE_TILE,
+    refusal=precision.refusal,
     begin={**SMALL, "head_dim": 64, "num_heads": 1},  # which every type has; of four kernels one head is traced
 )
 # The kernels whose reads of a page are counted: they solve a problem that a cache can be made into.
@@ -96,6 +109,7 @@ SPARSITY = Asked(
     begin_of=masks.beginning,
     one_what_if=True,
     settle=masks.settle,
+    refusal=sparsity.refusal,
 )
 
 

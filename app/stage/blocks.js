@@ -1,6 +1,6 @@
 // What stands in tabs: text, tables, charts, notes, files to take along. Charts follow the clock by their parameter `step`.
 import { follow, hub } from './hub.js';
-import { PALETTE, element, number, short, textSize, theme, type, unfetched, way } from './paint.js';
+import { PALETTE, element, figure, number, textSize, theme, type, unfetched, way } from './paint.js';
 import { walkPoints } from './points.js';
 
 // base: where the app stands; context: what a live view is given. Returns what ends the blocks.
@@ -46,7 +46,8 @@ const MAKE = {
 };
 
 function tableOf({ columns, kinds, rows, caption, lit }) {
-  const cell = (value, n) => element('td', { class: kinds[n] }, typeof value === 'number' ? (Number.isInteger(value) ? number(value) : short(value, 6)) : String(value));
+  const shown = value => (typeof value === 'number' ? figure(value) : String(value));
+  const cell = (value, n) => element('td', { class: kinds[n] }, shown(value));
   const body = rows.map((row, r) => element('tr', { class: lit[r] ? 'lit' : null }, ...row.map(cell)));
   const heads = columns.map((name, n) => element(name ? 'th' : 'td', { class: kinds[n], scope: name ? 'col' : null }, name));
   const made = element('table', {}, element('thead', {}, element('tr', {}, ...heads)), element('tbody', {}, ...body));

@@ -1,7 +1,7 @@
 // The course at a stop: what to look for, a question before the reveal, and by how much the guess was off. The run answers; a
 // wrong answer is shown where it can be seen. What was answered stays in this browser, and is no score.
 import { hub } from './hub.js';
-import { button, element, number } from './paint.js';
+import { button, element, figure, number } from './paint.js';
 
 const CORNERS = ['bottom-left', 'bottom-right', 'top-right', 'top-left'];  // of the picture
 const KEPT = 'warpglass-course';  // in localStorage: path -> {seen, done: [ids], all}
@@ -252,7 +252,7 @@ export function makeGuide({ rail, choose, go, marked, opened, veil, opener, less
 
 // ---- by how much a guess is off ----
 
-const nice = value => (Number.isInteger(value) ? number(value) : String(Number(value.toPrecision(3))));
+const nice = value => figure(value, 3);
 const unit = ({ unit: said, answer }) => (said ? ` ${answer === 1 ? said.replace(/s$/, '') : said}` : '');
 const worded = question => (question.kind === 'options' ? question.options[question.answer] : nice(question.answer) + unit(question));
 

@@ -5,7 +5,7 @@ import { PROVENANCE } from './data.js';
 import { progress } from './guide.js';
 import { hub } from './hub.js';
 import { keyList } from './keys.js';
-import { button, element, number, way } from './paint.js';
+import { button, element, figure, number, way } from './paint.js';
 
 const PACE = 4, HELD = 1600;  // steps a second; milliseconds that the last step stays
 
@@ -131,7 +131,7 @@ export function makeStart({ base, rail, go, talks }) {
 
 const firstSentence = text => /^.*?[.?](?=\s|$)/.exec(text)?.[0] ?? text;
 const sentenceCase = text => `${text[0].toUpperCase()}${text.slice(1)}`;
-const times = ratio => `${Number(ratio.toPrecision(ratio < 10 ? 2 : 3))} times`;
+const times = ratio => `${figure(Number(ratio.toPrecision(ratio < 10 ? 2 : 3)))} times`;
 const faster = (before, now) => (before / now >= 1.02 ? `, ${times(before / now)} as fast` : now / before >= 1.02 ? `, ${times(now / before)} slower` : ', no faster');
 const amount = bytes => (bytes >= 2 ** 20 ? `${Number((bytes / 2 ** 20).toPrecision(3))} MiB` : bytes >= 2 ** 10 ? `${Number((bytes / 2 ** 10).toPrecision(3))} KiB` : `${number(bytes)} B`);
 const time = us => (us >= 1000 ? `${Number((us / 1000).toPrecision(3))} ms` : `${Number(us.toPrecision(3))} us`);

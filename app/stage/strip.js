@@ -1,6 +1,6 @@
 // The strip of state: what the story keeps an eye on, as numbers with their course over the steps, or as words.
 import { follow, hub } from './hub.js';
-import { PALETTE, element, number, short, theme } from './paint.js';
+import { PALETTE, element, figure, number, theme } from './paint.js';
 
 const NAMED = { ...PALETTE.tensors, ...PALETTE.marks };
 const W = 120, H = 26;
@@ -46,7 +46,7 @@ function part(entry, paint) {
   let shown;
   return { node, draw(step) {
     const now = entry.values[Math.min(step, entry.values.length - 1)];
-    const text = typeof now === 'number' ? `${Number.isInteger(now) ? number(now) : short(now, 6)}${entry.unit ? ` ${entry.unit}` : ''}${entry.of ? ` of ${number(entry.of)}` : ''}` : now ?? '\u2013';
+    const text = typeof now === 'number' ? `${figure(now)}${entry.unit ? ` ${entry.unit}` : ''}${entry.of ? ` of ${number(entry.of)}` : ''}` : now ?? '\u2013';
     if (text !== shown) value.textContent = shown = text;
     if (mark) { mark.setAttribute('x1', x(step)); mark.setAttribute('x2', x(step)); }
   } };

@@ -44,6 +44,7 @@ class Problem(Protocol):
 
     title: ClassVar[str]
     remedy: ClassVar[str]
+    picture: ClassVar[Mapping[str, str]]
     derived_fields: ClassVar[Mapping[str, Callable[["Problem", int], dict[str, Any]]]]
 
     def tensors(self) -> tuple[Tensor, ...]: ...
@@ -108,6 +109,9 @@ class ProblemBase:
 
     title: ClassVar[str] = ""  # what the problem is, in two or three words, such as Attention
     remedy: ClassVar[str] = "Choose a smaller problem."  # ends the message that refuses one that is too large
+    # A tensor's name -> its part in the picture of attention: Q, K, V, S, P or O. The names include a kernel's own
+    # tensors. A tensor without a part is in no such picture.
+    picture: ClassVar[Mapping[str, str]] = {}
     derived_fields: ClassVar[
         Mapping[str, Callable[[Any, int], dict[str, Any]]]
     ] = {}  # a size that a bench can sweep -> the fields that it changes

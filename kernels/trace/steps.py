@@ -18,10 +18,13 @@ COLUMNS = ("launch", "block", "role", "phase", "file", "line", "tile")
 class Steps:
     """table: one row per step, in order: launch, block, role (empty in a kernel without roles and before the first
     one), phase (the mark's event), file and line (the mark's), tile (its key of that name, or -1).
-    of_record: for each row of the trace's table, the number of its step, or -1 for what lies outside all steps."""
+    of_record: for each row of the trace's table, the number of its step, or -1 for what lies outside all steps.
+    unordered: the numbers of the steps whose order among the roles follows from no access. In their block and stage the
+    rule allowed none of the waiting steps, here or at an earlier step."""
 
     table: pd.DataFrame
     of_record: np.ndarray
+    unordered: frozenset[int] = frozenset()
 
 
 def cut(trace: Trace, sites: Sites) -> Steps:
@@ -62,7 +65,7 @@ def cut(trace: Trace, sites: Sites) -> Steps:
     about = pd.DataFrame(
         {"block": np.cumsum(new_block)[first_mark], "stage": stage[first_mark], "role": role[first_mark], "tile": tile}
     )
-    order = _in_turn(trace, sites, place, of_record, about)
+    order, unordered = _in_turn(trace, sites, place, of_record, about)
     first_mark = first_mark[order]
     of_record[of_record >= 0] = np.argsort(order)[of_record[of_record >= 0]]
     said = [said[n] for n in order]
@@ -75,20 +78,23 @@ def cut(trace: Trace, sites: Sites) -> Steps:
         "line": [s.line for s in said],
         "tile": tile if isinstance(tile, int) else tile[order],
     }
-    return Steps(pd.DataFrame(columns), of_record)
+    return Steps(pd.DataFrame(columns), of_record, unordered)
 
 
-def _in_turn(trace: Trace, sites: Sites, place: np.ndarray, of_record: np.ndarray, about: pd.DataFrame) -> np.ndarray:
-    """The numbers of the steps in the order in which the roles of a block can have made them. about: block (each of
-    each launch has its own number), stage, role and tile of each step, whose numbers let the roles take turns.
+def _in_turn(
+    trace: Trace, sites: Sites, place: np.ndarray, of_record: np.ndarray, about: pd.DataFrame
+) -> tuple[np.ndarray, frozenset[int]]:
+    """The numbers of the steps in the order in which the roles of a block can have made them, and the places in this
+    order of the steps that the rule does not order. about: block (each of each launch has its own number), stage, role
+    and tile of each step, whose numbers let the roles take turns.
 
     Rule: accesses of shared memory that say their tile. A step that reads a tile waits for the step of another role
     that writes it there; a step that writes waits for all steps of other roles that still read the tile it replaces.
     The product of a warpgroup, which is only set off, reads until the role's next step of that tile, if it has one.
     """
-    order = np.arange(len(about))
+    order, unordered = np.arange(len(about)), set[int]()
     if not (about.role > 0).any() or "tile" not in trace.keys:
-        return order
+        return order, frozenset()
     space = np.array([s.space == "shared" for s in sites])[place]
     told = np.flatnonzero((of_record >= 0) & space & trace.table["tile"].is_valid().to_numpy())
     table = pd.DataFrame(
@@ -113,8 +119,9 @@ def _in_turn(trace: Trace, sites: Sites, place: np.ndarray, of_record: np.ndarra
         queues = [[int(n) for n in of_role.index] for _, of_role in part.groupby("role")]
         numbers = part.index.to_numpy()
         if len(queues) > 1:
-            order[numbers] = _merged(queues, touches)
-    return order
+            order[numbers], allowed = _merged(queues, touches)
+            unordered |= {int(n) for n in numbers[allowed:]}
+    return order, frozenset(unordered)
 
 
 class _Touch(NamedTuple):
@@ -130,10 +137,15 @@ class _Touch(NamedTuple):
         return self.tensor == other.tensor and self.first < other.last and other.first < self.last
 
 
-def _merged(queues: list[list[int]], touches: dict[int, list[_Touch]]) -> list[int]:
-    """The steps of several roles as one order: in turns, as far as what they touch allows."""
+def _merged(queues: list[list[int]], touches: dict[int, list[_Touch]]) -> tuple[list[int], int]:
+    """The steps of several roles as one order, and how many steps the rule orders.
+
+    The roles take turns, as far as their accesses allow. If the accesses allow none of the waiting steps, the first one
+    comes next. From this step on, the order follows from no access.
+    """
     there: list[_Touch] = []  # the latest write of each part
     made: list[int] = []
+    ordered: int | None = None
 
     def may(role: int) -> bool:
         left = [t for other, queue in enumerate(queues) if other != role for n in queue for t in touches.get(n, [])]
@@ -149,12 +161,15 @@ def _merged(queues: list[list[int]], touches: dict[int, list[_Touch]]) -> list[i
     turn = 0
     while any(queues):
         waiting = [role % len(queues) for role in range(turn, turn + len(queues)) if queues[role % len(queues)]]
-        role = next((r for r in waiting if may(r)), waiting[0])
+        allowed = [role for role in waiting if may(role)]
+        if not allowed and ordered is None:
+            ordered = len(made)
+        role = (allowed or waiting)[0]
         step, turn = queues[role].pop(0), role + 1
         made.append(step)
         for new in (t for t in touches.get(step, []) if t.writes):
             there = [*(t for t in there if not t.meets(new)), new]
-    return made
+    return made, len(made) if ordered is None else ordered
 
 
 def lit_lines(trace: Trace, steps: Steps, sites: Sites) -> list[dict[str, int]]:

@@ -144,6 +144,12 @@ def test_a_story_replaces_nonsense_and_tells_it(parameter, value, words):
     assert len(ignored) == 1 and words in ignored[0]
 
 
+def test_a_kernel_that_a_page_cannot_show_is_refused_with_the_reason():
+    _, ignored = read(pages.ONLINE_SOFTMAX, "kernel=paged_v1")
+    assert ignored[0].endswith('paged_v1 has no query tiles as items. Set item = "query tile" in its launches.')
+    assert read(pages.SPARSITY, "kernel=03_flash")[1][0].endswith("03_flash solves a problem without a mask.")
+
+
 def test_a_whatif_of_another_kernel_is_told():
     state, ignored = read(pages.TILING, "kernel=01_naive&what_if=RESCALE")
     assert state["what_if"] == NONE and "what_if is RESCALE; it must be one of none, SUBTRACT_MAX" in ignored[0]

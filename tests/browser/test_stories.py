@@ -125,6 +125,21 @@ def test_playing_at_30_steps_a_second_skips_no_step_and_pauses_on_space(visit):
 
 # ---- exact values ----
 
+CUT = """(() => { const context = CanvasRenderingContext2D.prototype, draw = context.fillText; window.cut = [];
+  context.fillText = function (text, x, ...rest) {
+    const right = this.textAlign === 'right' && this.getTransform().e === 0;
+    if (right && x < this.measureText(text).width) window.cut.push(text);
+    return draw.call(this, text, x, ...rest); }; })()"""
+
+
+def test_sums_of_29_digits_have_an_exponent_and_no_axis_label_is_cut(visit):
+    """The label -2.1e+29 lost its minus sign, 8.2e+28 read 3.2e+28, and the strip had all digits of l."""
+    large = "kernel=03_flash&score_scale=30&what_if=SUBTRACT_MAX&BLOCK_Q=16&BLOCK_KV=16&row=6&backend=cpu"
+    page = visit(f"/online_softmax?{large}&step=24", before=lambda page: page.add_init_script(CUT))
+    strip = page.locator(".wg .strip").inner_text()
+    assert strip.count("8.23802e+28") == 1 and strip.count("8.23804e+28") == 1 and ",000" not in strip
+    assert page.evaluate("window.cut") == []
+
 
 def test_hovering_gives_the_coordinate_and_the_exact_value(visit, flash):
     page = visit(f"/tiling?{SMALL_URL}&at_tile=1&step=4")

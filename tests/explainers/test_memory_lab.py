@@ -241,6 +241,15 @@ def test_each_resource_is_a_step_with_its_own_arithmetic():
     assert strip["blocks so far"][4::5] == [o.blocks for o in found]
 
 
+def test_the_strip_names_a_limit_only_when_no_later_step_can_refute_it():
+    """The first step showed "limited by warps" where registers set the limit four steps later."""
+    on = occupancy.MACHINES["sm_90"]
+    found = occupancy.occupancy(KERNELS["03_flash"], DenseProblem(seq_len=512, head_dim=64, num_heads=8), ())
+    _, frames = told.view(found, on, 132, "an H200")
+    limit = next(state.values for state in told.states(found, on, frames) if state.name == "limited by")
+    assert limit == [*(f"open: {n} of 4 counted" for n in range(1, 4)), *[found[0].limited_by] * 2]
+
+
 def test_table_chart_picture_and_words_name_all_that_limit_equally():
     limits = {"warps": 8, "blocks": 32, "registers": 8, "shared memory": 9}
     o = occupancy.Occupancy("k", 256, 32, 1000, 10, limits, 8, 64, 100.0, "warps and registers", 0.01)

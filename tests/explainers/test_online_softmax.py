@@ -57,6 +57,32 @@ def test_flash_steps_and_sentence_numbers(cpu_run):
     )
 
 
+def test_the_factor_in_float64_follows_from_the_float64_scores(cpu_run):
+    """It was computed from the kernel's own float32 maxima: 0.946956 where float64 has 0.946955."""
+    problem = DenseProblem(seq_len=64, head_dim=32)
+    story = online_softmax.explain(cpu_run("03_flash", problem, small_tiles("03_flash")), 6)
+    strip = {state.name: state.values for state in online_softmax.states(story, False, False)}
+    at = [n for n, frame in enumerate(story.frames) if frame["group"] == "rescale" and frame["m_before"] is not None]
+    due = np.exp(-np.diff(story.tiles.m_true.to_numpy()))
+    assert [strip["factor in float64"][n] for n in at] == [f"{factor:.6g}" for factor in due]
+    assert strip["rescale factor"][at[0]] == "0.946956" and strip["factor in float64"][at[0]] == "0.946955"
+
+
+def test_the_factor_in_float64_of_a_build_without_max_subtraction_is_that_of_its_own_m(cpu_run):
+    story = online_softmax.explain(cpu_run("03_flash", DenseProblem(), (("SUBTRACT_MAX", 0),)), 6)
+    strip = {state.name: state.values for state in online_softmax.states(story, False, False)}
+    assert set(strip["factor in float64"]) <= {None, "1"}
+
+
+def test_an_axis_of_sums_too_large_for_separators_has_exponents(cpu_run):
+    settings = (*small_tiles("03_flash"), ("SUBTRACT_MAX", 0))
+    for scale, form in ((1.0, None), (30.0, "~g")):
+        story = online_softmax.explain(cpu_run("03_flash", DenseProblem(score_scale=scale), settings), 6)
+        assert story.tiles.l.max() > 1e12 or form is None
+        axis = row_charts.state_chart(story, "l").to_dict()["layer"][0]["encoding"]["y"]["axis"]
+        assert axis.get("format") == form
+
+
 def test_each_step_lights_the_line_that_made_its_value(cpu_run):
     run = cpu_run("03_flash")
     source = run.request.kernel.source.splitlines()

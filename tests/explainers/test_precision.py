@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from conftest import small_tiles
 
-from explainers import online_softmax, precision, precision_charts, rounding, stage, stories, tiling
+from explainers import glossary, online_softmax, precision, precision_charts, rounding, stage, stories, tiling
 from explainers.rounding import STAGES, rms
 from kernels.catalog import KERNELS
 from kernels.core import reference
@@ -261,6 +261,17 @@ def test_frames_say_what_the_replay_found(four):
     assert np.abs(made.o[-1, at]).max() == np.abs(made.o[-1]).max()
     lit = [set(frame.get("lines", {})) for frame in story.frames]
     assert not lit[0] and all(lit[1:]) and lit[AT["sum"]] != lit[AT["output"]]
+
+
+def test_the_summary_and_the_strip_say_that_a_share_is_by_covariance(four):
+    """The share of the squared error was told as if it were the plain ratio of two squares."""
+    replay = four[1].chosen
+    summary, most = precision._summary(replay), int(np.argmax(replay.shares))
+    plain = (replay.parts[most] ** 2).sum() / (replay.o[-1] ** 2).sum()
+    assert f"{replay.shares[most]:.0%} of the squared error by covariance" in summary
+    assert summary.endswith(f" Its own change has {plain:.0%} of the squared error.")
+    assert [s.name for s in precision.states(replay)][2] == "of the squared error, by covariance"
+    assert "by covariance" in glossary.TERMS
 
 
 def test_the_picture_holds_the_errors(four):

@@ -1,12 +1,14 @@
-"""Every story lists exactly the kernels whose events, tensors and axes it can show, and never by name."""
+"""Every story lists exactly the kernels whose events, axes and declared parts it can show, and never by name."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from dropped import odd_kernel
 
 from explainers import (
+    axes,
     bank_conflicts,
     block_table,
     coalescing,
@@ -16,11 +18,17 @@ from explainers import (
     online_softmax,
     palette,
     partitions,
+    precision,
+    sparsity,
     stories,
+    tensor_cores,
+    threads,
     tiling,
 )
 from explainers.glossary import PHASES, phase_title
 from kernels.catalog import KERNELS, family_names, of_family
+from kernels.core.tensors import Role, Tensor
+from kernels.families.dense.problem import DenseProblem
 from kernels.trace.probes import sites_of
 
 HERE = Path(tiling.__file__).parent
@@ -65,6 +73,62 @@ def test_a_story_refuses_a_kernel_that_lacks_what_it_shows(variant, old, new, re
     spec = variant("03_flash", old, new)
     for module in (tiling, online_softmax, compare, coalescing, bank_conflicts, generic):
         assert module.accepts(spec) == (module not in refused), module.__name__
+
+
+class GradientProblem(DenseProblem):
+    """DenseProblem with dQ, the gradient of Q, in place of O."""
+
+    def tensors(self):
+        *given, o = super().tensors()
+        return (*given, replace(o, name="dq"))
+
+
+class UndeclaredProblem(GradientProblem):
+    """GradientProblem without any part of a picture."""
+
+    picture = {}
+
+
+@pytest.mark.parametrize(
+    ("problem_type", "lacking"), [(GradientProblem, "O"), (UndeclaredProblem, "Q, K, V and O")], ids=["no O", "none"]
+)
+def test_a_kernel_that_writes_the_gradient_of_q_is_not_drawn_as_if_it_wrote_o(variant, problem_type, lacking):
+    """The axes of dQ are the axes of O, so only the problem can tell the two apart."""
+    spec = replace(variant("03_flash", '"q", "k", "v", "o"', '"q", "k", "v", "dq"'), problem_type=problem_type)
+    drawing = (tiling, online_softmax, precision, tensor_cores, sparsity)
+    assert not [module.__name__ for module in drawing if module.accepts(spec)]
+    assert f"03_flash has no tensor for {lacking}." in tiling.refusal(spec) == online_softmax.refusal(spec)
+    assert "O" not in tiling.places(stories.sample(spec)).values() and generic.accepts(spec)
+
+
+def test_a_paged_kernel_without_a_declared_o_is_refused_though_its_axes_fit(variant):
+    spec = variant("paged_v1", "PROBE_MARK", "PROBE_MARK")  # a copy, which no cache knows
+    declared = {name: part for name, part in spec.problem_type.picture.items() if part != "O"}
+    undeclared = type("PagedGradientProblem", (spec.problem_type,), {"picture": declared})
+    assert not any(m.accepts(replace(spec, problem_type=undeclared)) for m in (block_table, partitions, kv_heads))
+    assert block_table.accepts(KERNELS["paged_v1"])
+
+
+def test_the_declared_parts_are_parts_that_the_pictures_draw():
+    types = {spec.problem_type for spec in KERNELS.values()}
+    assert {part for kind in types for part in kind.picture.values()} == set("QKVSPO")
+    assert all(len(set(kind.picture.values())) == len(kind.picture) for kind in types)
+
+
+def test_each_story_with_a_refusal_gives_a_reason_exactly_where_it_refuses():
+    for module in (tiling, online_softmax, precision, tensor_cores, sparsity):
+        for spec in KERNELS.values():
+            assert bool(module.refusal(spec)) != module.accepts(spec), (module.__name__, spec.name)
+    assert online_softmax.refusal(KERNELS["block_sparse"]).endswith("with more than a causal mask.")
+
+
+def test_weights_in_a_tensor_without_a_part_are_not_said_to_stay_in_registers(monkeypatch):
+    spec = KERNELS["04_warp_rows"]
+    assert threads.keeps_weights(spec)
+    known = axes.tensors(stories.sample(spec))
+    weights = Tensor("weights", (64, 64), axes=("query", "key"), role=Role.SCRATCH)
+    monkeypatch.setattr(axes, "tensors", lambda request: {**known, "W": weights})
+    assert not threads.keeps_weights(spec)
 
 
 def test_a_variant_with_more_is_shown_by_all_that_show_the_kernel_itself(with_more):

@@ -1,15 +1,17 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from conftest import of_fp32, small_tiles
 
-from explainers import generic, tiling, traffic
+from explainers import generic, glossary, tiling, traffic
 from kernels.core.problem import Work
 from kernels.core.request import Request, Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.run import execute
 from kernels.run.results import Traffic
+from kernels.trace import steps as cutting
 from kernels.trace.kinds import WRITES
 
 RAGGED = DenseProblem(seq_len=50, causal=True, num_heads=3)
@@ -157,7 +159,7 @@ def test_padding_k_smem_changes_nothing_of_what_the_block_holds_and_reads(cpu_ru
 
 
 @pytest.mark.parametrize("name", TILED)
-def test_the_places_of_the_picture_follow_from_the_axes(name):
+def test_the_problem_declares_the_part_of_each_tensor_in_the_picture(name):
     request = Request(TILED[name], RAGGED, small_tiles(name))
     found = tiling.places(request)
     assert {at: found[at] for at in found if at in "QKVO"} == {at: at for at in "QKVO"}
@@ -258,3 +260,14 @@ def test_an_element_of_o_is_known_from_the_step_that_logged_it_whatever_its_valu
     kept = tiling.explain(cpu_run("02_tiled", DenseProblem(), small_tiles("02_tiled")))
     for number, state in enumerate(kept.o_values):
         assert (np.isfinite(state) == (kept.o_since <= number)).all()
+
+
+def test_a_step_whose_order_the_rule_does_not_give_is_labelled_and_has_no_meanwhile(cpu_run, monkeypatch):
+    run, cut = cpu_run("10_warp_roles"), cutting.cut
+    plain = [frame["sentence"] for frame in tiling.explain(run).frames]
+    assert any(" Meanwhile " in sentence for sentence in plain) and not any("Derived order" in s for s in plain)
+    monkeypatch.setattr(cutting, "cut", lambda *of: replace(cut(*of), unordered=frozenset({4, 5})))
+    for story in (tiling.explain(run), generic.explain(run)):
+        said = [frame["sentence"] for frame in story.frames]
+        assert [n for n, sentence in enumerate(said) if sentence.endswith(f" {glossary.UNORDERED}")] == [4, 5]
+        assert not any(" Meanwhile " in said[n] for n in (4, 5))

@@ -1,5 +1,5 @@
 // How large a KV cache is, by the formula, as one types.
-import { element, number } from '../paint.js';
+import { element, figure, number } from '../paint.js';
 
 const FIELDS = [['layers', 'Layers', 32], ['heads', 'Query heads', 32], ['kv', 'KV heads', 8], ['dim', 'head_dim', 128], ['tokens', 'Tokens', 2048], ['sequences', 'Sequences', 1]];
 const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
@@ -32,5 +32,5 @@ export default function (host, { meta }) {
 function readable(count) {
   let unit = 0;
   for (; count >= 1024 && unit < UNITS.length - 1; unit++) count /= 1024;
-  return `${number(Number(count.toPrecision(4)))} ${UNITS[unit]}`;
+  return `${figure(Number(count.toPrecision(4)), 4)} ${UNITS[unit]}`;
 }

@@ -249,7 +249,7 @@ export default function (host, { meta, columns }) {
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
     g.fillText(`${title(f, 'C', r, c)} by hand (derived)`, x, box.B.y - 0.9 * em, wide);
-    const short = v => (Number.isFinite(v) ? (Math.abs(v) >= 1e-3 || v === 0 ? v.toFixed(4) : v.toExponential(1)) : String(v)).replace('-', '\u2212');
+    const short = v => (Number.isFinite(v) ? ((Math.abs(v) >= 1e-3 && Math.abs(v) < 1e7) || v === 0 ? v.toFixed(4) : v.toExponential(1)) : String(v)).replace('-', '\u2212');
     g.font = `600 ${smallText(em)}px ${paint.font}`;
     g.fillText(`${short(before[n])} + ${short(sum)}${sum_bits === 16 ? ', rounded to fp16:' : ' ='} ${short(after[n])}`, x, box.B.y + box.B.h + 1.25 * em, wide);
     if (high < DENSE * small) {  // no room for sixteen lines: their sum alone

@@ -1,7 +1,7 @@
 // Decoding over a work list: all pages end to end and where they are cut; the followed block's ring of stages and its warps; the scores of
 // the followed sequence; and how the results of its pieces become one.
 import { canvasView } from '../canvas.js';
-import { COLOURS, exact, short, smallText } from '../paint.js';
+import { COLOURS, exact, short, smallText, theme, widest } from '../paint.js';
 import { drawLabel, drawWay, fitting } from './pages.js';
 
 export default function (host, { meta, columns }) {
@@ -33,7 +33,9 @@ export default function (host, { meta, columns }) {
     ring = { y: y + titled + 0.4 * em, h: scarce ? 1.5 * em : 2 * em };
     ring.warps = ring.y + ring.h + 0.5 * em;
     ring.w = width / stages;
-    bars = { y: ring.warps + 2.8 * em + titled, h: Math.max(3 * em, Math.min(26 * em, left)), x: 3.2 * em };
+    const ends = [low, 0, high].map(value => short(value / 1.06, 3)), font = `${small}px ${theme(host).font}`;
+    bars = { y: ring.warps + 2.8 * em + titled, h: Math.max(3 * em, Math.min(26 * em, left)) };
+    bars.x = Math.max(3.2 * em, widest(ends, font) + 6);
     bars.each = (width - bars.x) / length;
     parts = { y: bars.y + bars.h + (scarce ? 0.6 : 1) * em, h: (whole ? 2.5 : 3.6) * em, gap: 0.6 * em, all: Math.min(14 * em, 0.27 * width) };
     parts.w = whole ? 0 : (width - parts.all - 2.2 * em) / units.length - parts.gap;

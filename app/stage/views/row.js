@@ -1,6 +1,6 @@
 // One row of the online softmax: its scores and the running max, each key's weight as it counts now and their sum, and O's row.
 import { canvasView } from '../canvas.js';
-import { COLOURS, PALETTE, exact, short, smallText } from '../paint.js';
+import { COLOURS, PALETTE, exact, short, smallText, theme, widest } from '../paint.js';
 
 const SHARES = [0.4, 0.32, 0.28];  // of the height: scores, weights, O's row
 const LEGEND = [[`background:${COLOURS.S}`, 'score'], [`background:${COLOURS.P}`, 'weight'], [`background:${COLOURS.O}`, 'O'],
@@ -35,12 +35,15 @@ export default function (host, { meta, columns }) {
   let accumulators = 1e-30;
   for (let b = 0; b < blocks - 1; b++) accumulators = Math.max(accumulators, spanOfRow(b));
   const labelled = span => (span > 1e-29 ? span : NaN);  // of nothing finite there is no scale
+  const spans = [accumulators, spanOfRow(blocks - 1)].map(labelled);
+  const ends = [...range, 0, weightTop, ...spans.flatMap(span => [-span, span])];
+  const labels = ends.filter(Number.isFinite).map(value => short(value, 2));
 
   let panels, left, w, em, head;
   const layout = size => {
     em = size.em;
     head = Math.round(em * 1.5);
-    left = Math.round(em * 4.2);
+    left = Math.round(Math.max(em * 4.2, widest(labels, `${smallText(em)}px ${theme(host).mono}`) + 6));
     w = size.width - left - 3;
     const room = Math.max(3 * em, size.height - 3 * head - 4);
     let y = 0;

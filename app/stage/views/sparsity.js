@@ -2,7 +2,7 @@
 // mask that is drawn by hand is drawn here: a press shows or hides a block of it.
 import { canvasView } from '../canvas.js';
 import { hub } from '../hub.js';
-import { COLOURS, PALETTE, blend, element, exact, number, rgb, short, theme } from '../paint.js';
+import { COLOURS, PALETTE, blend, element, exact, number, rgb, short, theme, widest } from '../paint.js';
 import { fitting } from './pages.js';
 
 const PARTIAL = 1, FULL = 2, WORD = 16, NAMES = ['skipped', 'partial', 'full'];
@@ -47,7 +47,9 @@ export default function (host, { meta, columns }, { change }) {
     list = { x, y: y + 2.9 * em, w, h: 1.9 * em, each: Math.min(3 * em, w / Math.max(1, entries.length)), title: y + em };
     const from = list.y + list.h + 2.9 * em, ends = wide ? map.y + map.h - under : 0;  // with the mask, or lower
     const until = Math.max(from + 4 * em, Math.min(pane.height - under, Math.max(from + 17 * em, ends)));
-    chart = { x: x + 3 * em, y: from, w: w - 3 * em - 4, h: until - from };
+    const labels = [low, 0, high].map(tick => short(tick, 3)), font = `${em}px ${theme(host).font}`;
+    const gutter = Math.max(3 * em, widest(labels, font) + 0.5 * em);
+    chart = { x: x + gutter, y: from, w: w - gutter - 4, h: until - from };
     return Math.max(until + under, wide ? map.y + map.h + 4 : 0);
   };
 

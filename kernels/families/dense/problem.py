@@ -42,6 +42,7 @@ class DenseProblem(ProblemBase):
 
     title: ClassVar[str] = "Attention"
     remedy: ClassVar[str] = "Choose a smaller seq_len, batch or num_heads."
+    picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"}
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, Any]]]] = {"width": _heads_of_width}
 
     @property

@@ -101,6 +101,7 @@ class PagedProblem(ProblemBase):
 
     follows: ClassVar[tuple[str, ...]] = ("num_blocks", "block_tables")  # fields that are made where they are not given
     title: ClassVar[str] = "Decoding, paged KV cache"
+    picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k_cache": "K", "v_cache": "V", "o": "O"}
     remedy: ClassVar[str] = "Choose shorter contexts, fewer sequences or fewer heads."
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, Any]]]] = {
         "seq_len": _of_length,

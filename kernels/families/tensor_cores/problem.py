@@ -59,6 +59,7 @@ class SixteenBitProblem(ProblemBase):
 
     title: ClassVar[str] = "Attention in 16 bits"
     remedy: ClassVar[str] = "Choose a smaller seq_len, batch or num_heads."
+    picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"}
 
     def __post_init__(self) -> None:
         super().__post_init__()

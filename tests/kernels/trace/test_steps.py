@@ -96,3 +96,46 @@ def test_what_all_threads_do_before_and_after_their_roles_is_a_step_of_its_own(s
     table = steps.cut(execute.run(request).trace, sites_of(request)).table
     assert table.phase.tolist() == ["begin", "one", "three", "two", "end"]
     assert table.role.tolist() == ["", "left", "right", "left", "both"]
+
+
+CROSSED = """  const int tile = 1, at = threadIdx.x / 32 * 128;
+  if (threadIdx.x < 32) {
+    PROBE_ROLE(left);
+    PROBE_MARK(begin, tile);
+    PROBE_LOAD(S_smem, at + 128, 4, tile);
+    PROBE_MARK(end, tile);
+    PROBE_STORE(S_smem, at, 4, tile);
+  } else {
+    PROBE_ROLE(right);
+    PROBE_MARK(begin, tile);
+    PROBE_LOAD(S_smem, at - 128, 4, tile);
+    PROBE_MARK(end, tile);
+    PROBE_STORE(S_smem, at, 4, tile);
+  }
+"""
+
+
+def test_steps_that_the_rule_does_not_order_are_marked(small_kernel):
+    """Each role first reads what the other role writes last, so the rule allows neither."""
+    request = Request(small_kernel(CROSSED, threads=64), RolesProblem())
+    cut = steps.cut(execute.run(request).trace, sites_of(request))
+    assert cut.table.role.tolist() == ["left", "left", "right", "right"] and cut.unordered == {0, 1, 2, 3}
+
+
+def test_a_step_that_the_rule_orders_before_the_first_unordered_one_is_not_marked():
+    def touch(tensor, writes):
+        return steps._Touch(tensor, writes, 0, 0, 4)
+
+    reads_b, writes_a = touch("B", False), touch("A", True)
+    reads_a, writes_b = touch("A", False), touch("B", True)
+    crossed = {1: [reads_b], 2: [writes_a], 4: [reads_a], 5: [writes_b]}
+    assert steps._merged([[0, 1, 2], [3, 4, 5]], crossed) == ([0, 3, 1, 2, 4, 5], 2)
+    assert steps._merged([[0, 2], [3, 4]], crossed) == ([0, 3, 2, 4], 4)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, s in KERNELS.items() if any(x.kind == "role" for x in sites_of(Request(s, s.problem_type())))]
+)
+def test_the_rule_orders_every_step_of_our_kernels(cpu_run, name):
+    run = cpu_run(name)
+    assert steps.cut(run.trace, sites_of(run.request)).unordered == frozenset()
