@@ -1,17 +1,18 @@
-"""Connections of uvicorn, bounded: one that sends no whole request is closed, and with no files left it is refused.
+"""Connections of uvicorn, bounded in time and number: half a request is closed, and one too many is refused.
 
 A process may open a limited number of files, and every connection is one. Each session opens more: its script's event
 loop has three.
 """
 
+import asyncio
 import resource
-from typing import Any
+from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-WHOLE_SECONDS = 30.0  # in which a request must arrive whole, from its first byte or from the connection's begin
-REFUSED_SECONDS = 1.0  # in which a refused one may send its request, which its answer waits for
-SHARE = 2 / 3  # of the open files for connections; the rest is for the sessions of those that were let in
+WHOLE_SECONDS = 30.0  # for a whole request, from its first byte, or from the connection's begin
+REFUSED_SECONDS = 1.0  # for the request of a refused connection, before the answer
+SHARE = 2 / 3  # of the open files, for connections: sessions need the rest
 MOST_FILES = 2**20
 FULL = (
     b"This server has as many connections as it can hold. Wait a minute, then load the page anew. "
@@ -35,12 +36,12 @@ def _most() -> float:
 class Connection(HttpToolsProtocol):
     """uvicorn's connection. Linux gives a new file the lowest free number: a socket's number counts the open files."""
 
-    _due: Any = None
+    _due: asyncio.TimerHandle | None = None
     _begun = False
     _refused = False
 
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast(asyncio.Transport, transport))
         self._refused = transport.get_extra_info("socket").fileno() >= _most()
         self._wait(REFUSED_SECONDS if self._refused else WHOLE_SECONDS)
 

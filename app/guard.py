@@ -4,9 +4,8 @@ It also closes Streamlit's upload route, and ends a request whose body never com
 
 import asyncio
 import re
-from typing import Any
+from functools import lru_cache
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,16 +13,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app import hosts
 from app.hosts import Hosts
 
-BODY_SECONDS = 30.0  # in which a whole request must arrive
+BODY_SECONDS = 30.0  # for a whole request
 CLOSED = "/_stcore/upload_file"  # no page has an uploader
 EMBEDDED = re.compile(rb"(?:^|&)embed=true(?:&|$)")
-# Streamlit imports a component's script from a blob; Vega compiles its expressions.
-POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
-    "form-action 'self'; connect-src 'self' {sockets}"
-)
-UNFRAMED = "; frame-ancestors 'self'"
+# Streamlit imports a component's script from a blob, and Vega compiles its expressions.
+POLICY = {
+    "default-src": "'self'",
+    "script-src": "'self' 'unsafe-eval' blob:",
+    "style-src": "'self' 'unsafe-inline'",
+    "img-src": "'self' data: blob:",
+    "font-src": "'self' data:",
+    "worker-src": "'self' blob:",
+    "object-src": "'none'",
+    "base-uri": "'self'",
+    "form-action": "'self'",
+}
 
 
 class Guard:
@@ -35,11 +39,12 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
-        given = Headers(scope=scope)
-        host = given.get("host", "")
-        if len(given.getlist("host")) != 1 or not self.hosts.allows(host):
+        given = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        host = given[0] if given else ""
+        if len(given) != 1 or not self.hosts.allows(host):
             return await _refuse(scope, receive, send, host)
-        scope = {**scope, "headers": [pair for pair in scope["headers"] if self._believed(*pair)]}
+        if not all(self._believed(*pair) for pair in scope["headers"]):
+            scope = {**scope, "headers": [pair for pair in scope["headers"] if self._believed(*pair)]}
         if scope["type"] == "websocket":
             return await self.app(scope, receive, send)
         sending = _Headed(send, host, bool(EMBEDDED.search(scope["query_string"])))
@@ -56,7 +61,7 @@ class Guard:
 
     def _believed(self, name: bytes, value: bytes) -> bool:
         """A proxy's name for this server must be an allowed host too."""
-        return name.lower() != b"x-forwarded-host" or self.hosts.allows(value.decode("latin-1"))
+        return name != b"x-forwarded-host" or self.hosts.allows(value.decode("latin-1"))
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, host: str) -> None:
@@ -98,14 +103,22 @@ class _Headed:
     """`send` that adds the headers. host: the request's, which is allowed. embedded: whether any site may frame it."""
 
     def __init__(self, send: Send, host: str, embedded: bool):
-        self.send, self.host, self.embedded, self.started = send, host, embedded, False
+        self.send, self.more, self.started = send, _headers(host, embedded), False
 
-    async def __call__(self, message: Message) -> Any:
+    async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
-            headers = MutableHeaders(scope=message)
-            sockets = f"ws://{self.host} wss://{self.host}"  # older browsers do not count them as 'self'
-            headers["content-security-policy"] = POLICY.format(sockets=sockets) + ("" if self.embedded else UNFRAMED)
-            headers["x-content-type-options"] = "nosniff"
-            headers["referrer-policy"] = "same-origin"
+            message = {**message, "headers": [*message.get("headers", ()), *self.more]}
         await self.send(message)
+
+
+@lru_cache(maxsize=256)
+def _headers(host: str, embedded: bool) -> list[tuple[bytes, bytes]]:
+    sockets = f"'self' ws://{host} wss://{host}"  # older browsers do not count sockets as 'self'
+    policy = POLICY | {"connect-src": sockets} | ({} if embedded else {"frame-ancestors": "'self'"})
+    text = "; ".join(f"{name} {value}" for name, value in policy.items())
+    return [
+        (b"content-security-policy", text.encode("latin-1")),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"same-origin"),
+    ]

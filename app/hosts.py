@@ -9,13 +9,15 @@ import ipaddress
 import re
 import socket
 from dataclasses import dataclass
+from functools import lru_cache
 
 VARIABLE = "WARPGLASS_ALLOW_HOST"
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-EVERY_ADDRESS = ("0.0.0.0", "::", "")  # a server that listens at these listens at all addresses of its machine
+EVERY_ADDRESS = ("0.0.0.0", "::", "")  # each of these: all addresses of the machine
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
 
 
+@lru_cache(maxsize=256)
 def name_of(host: str) -> str:
     """The name or the address of a Host header, without its port; "" for text that is no host."""
     found = _HOST.fullmatch(host.strip().lower())

@@ -44,17 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     os.chdir(ROOT)  # .streamlit/config.toml lies here
     base = given.base_path.strip("/")
-    said = {
-        "WARPGLASS_ROOM_SECRET": given.room_secret,
-        "WARPGLASS_PASSWORD": given.password,
-        "WARPGLASS_LOGIN": given.login,
-    }
-    os.environ.update({name: value for name, value in said.items() if value})
-    if given.allow_host:
-        os.environ[VARIABLE] = ",".join([*filter(None, [os.environ.get(VARIABLE)]), *given.allow_host])
-    if given.host not in LOCAL and not os.environ.get("WARPGLASS_ROOM_SECRET"):
-        os.environ["WARPGLASS_ROOM_SECRET"] = secrets.token_urlsafe(6)
-        print(f"Room secret, asked of who leads a class: {os.environ['WARPGLASS_ROOM_SECRET']}")
+    _tell(given)
     from kernels.errors import WarpglassError
 
     try:
@@ -93,6 +83,21 @@ def main(arguments: list[str] | None = None) -> int:
         forwarded_allow_ips=given.proxy,
     )
     return 0
+
+
+def _tell(given: argparse.Namespace) -> None:
+    """Hands the words of the command line to the app, which reads its environment."""
+    said = {
+        "WARPGLASS_ROOM_SECRET": given.room_secret,
+        "WARPGLASS_PASSWORD": given.password,
+        "WARPGLASS_LOGIN": given.login,
+    }
+    os.environ.update({name: value for name, value in said.items() if value})
+    if given.allow_host:
+        os.environ[VARIABLE] = ",".join([*filter(None, [os.environ.get(VARIABLE)]), *given.allow_host])
+    if given.host not in LOCAL and not os.environ.get("WARPGLASS_ROOM_SECRET"):
+        os.environ["WARPGLASS_ROOM_SECRET"] = secrets.token_urlsafe(6)
+        print(f"Room secret, asked of who leads a class: {os.environ['WARPGLASS_ROOM_SECRET']}")
 
 
 if __name__ == "__main__":

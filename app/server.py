@@ -111,6 +111,8 @@ def prepare() -> None:
     first stop of the course, whose kernel is compiled while the workers still import; and what can wait a while."""
 
     def first() -> None:
+        for text in modules().values():
+            packed(text)
         with contextlib.suppress(WarpglassError):
             _compile(asking.ask(STORIES["tiling"], {}, workers.survey()).what)
         workers.ready()
@@ -306,8 +308,9 @@ def base_of(option: str) -> str:
 def middleware(base: str, index: Path, hosts: Hosts) -> list[Middleware]:
     """In front of Streamlit's routes and ours. index: Streamlit's page; its files are next to it. hosts: the allowed
     hosts."""
+    first = re.findall(r'(?:src|href)="\./static/([^"]+)"', index.read_text())
     return [
         Middleware(Guard, hosts=hosts),
         Middleware(access.Gate, base=base, version=version()),
-        Middleware(Files, folder=index.parent / "static", at=f"{base}/static/"),
+        Middleware(Files, folder=index.parent / "static", at=f"{base}/static/", first=first),
     ]

@@ -40,7 +40,7 @@ def read(text: str) -> dict[str, Any]:
     return said
 
 
-def parsed(text: str) -> Any:
+def parsed(text: str) -> object:
     """The value of a JSON text. ValueError, also for NaN and Infinity, which are no JSON; RecursionError."""
     return json.loads(text, parse_constant=_no_number)
 
@@ -49,7 +49,7 @@ def _no_number(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def moment(at: Any, stories: Collection[str]) -> dict[str, Any]:
+def moment(at: object, stories: Collection[str]) -> dict[str, Any]:
     """{link, step, pin} of the moment that a leader shows. Its link leads to one of our stories."""
     link, step, pin = (at.get(name) for name in ("link", "step", "pin")) if isinstance(at, dict) else (None,) * 3
     if not isinstance(link, str) or link.partition("?")[0] not in stories:
@@ -61,7 +61,7 @@ def moment(at: Any, stories: Collection[str]) -> dict[str, Any]:
     return {"link": link, "step": step, "pin": pin}
 
 
-def question(asked: Any, stories: Collection[str]) -> tuple[str, str, str, int]:
+def question(asked: object, stories: Collection[str]) -> tuple[str, str, str, int]:
     """(story, question, kind, options) of a question to the class."""
     given = asked if isinstance(asked, dict) else {}
     story, text, kind = (value if isinstance(value := given.get(n), str) else "" for n in ("story", "question", "kind"))
@@ -85,19 +85,27 @@ def answer(given: Any, kind: str, options: int) -> float | bool:
     return given
 
 
-def kept_room(held: Any, stories: Collection[str]) -> dict[str, Any]:
+def kept_rooms(text: str, stories: Collection[str]) -> list[dict]:
+    """The rooms of the file. RoomError, ValueError, RecursionError."""
+    rooms = parsed(text)
+    if not isinstance(rooms, list):
+        raise RoomError("it holds no list of rooms")
+    return [_kept_room(held, stories) for held in rooms]
+
+
+def _kept_room(held: object, stories: Collection[str]) -> dict:
     """A room of the file: the fields of ROOM, where `poll` is None or has the fields of POLL."""
     if not isinstance(held, dict) or set(held) != set(ROOM):
         raise RoomError(f"a room has {', '.join(ROOM)}")
     texts = all(isinstance(held[name], str) for name in ("code", "secret"))
     times = all(_is_finite(held[name]) for name in ("opened", "led"))
     if not texts or not times or type(held["polls"]) is not int or not 0 <= held["polls"] < MOST_POLLS:
-        raise RoomError("a room's code and secret are texts; its times and its number of polls are finite")
+        raise RoomError("a room's code and secret are texts, its times and its number of polls are finite")
     at, poll = held["at"], held["poll"]
     return held | {"at": at and moment(at, stories), "poll": poll and _kept_poll(poll, stories)}
 
 
-def _kept_poll(poll: Any, stories: Collection[str]) -> dict[str, Any]:
+def _kept_poll(poll: object, stories: Collection[str]) -> dict:
     if not isinstance(poll, dict) or set(poll) != set(POLL) or not isinstance(poll["answers"], dict):
         raise RoomError(f"a question has {', '.join(POLL)}")
     if type(poll["number"]) is not int or type(poll["open"]) is not bool:
@@ -106,11 +114,13 @@ def _kept_poll(poll: Any, stories: Collection[str]) -> dict[str, Any]:
     return poll | {"answers": {who: answer(given, kind, options) for who, given in poll["answers"].items()}}
 
 
-def _is_finite(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e300 and math.isfinite(value)
+def _is_finite(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) < 1e300 and math.isfinite(value)
 
 
-def _is_pin(pin: Any) -> bool:
+def _is_pin(pin: object) -> bool:
     """{title: text, thing: {name: finite number, text, true, false or null}}, all of it short."""
     if not isinstance(pin, dict) or set(pin) != {"title", "thing"} or not isinstance(pin["title"], str):
         return False

@@ -30,8 +30,8 @@ MOST_ROOMS = 30
 LASTS = 12 * 3600.0  # seconds
 BACK = 60.0  # seconds that a leader has to come back in before others may do what is theirs
 ALONE = 30 * 60.0  # seconds without a leader after which a room ends
-MOST_OF_ADDRESS = 250  # followers of one address, which a whole class may share
-MOST_UNKNOWN = 20  # followers, and answers, of one address whose browsers keep no cookie
+MOST_OF_ADDRESS = 250  # followers of one address, which a class may share
+MOST_UNKNOWN = 20  # followers, and answers, of one address without cookies
 
 
 @dataclass
@@ -258,7 +258,7 @@ class Rooms:
         """Takes the rooms of the file. A file that no server has written is ignored, with a message."""
         try:
             text = self._place.read_text() if self._place else "[]"
-            kept = [messages.kept_room(held, self._stories) for held in messages.parsed(text)]
+            kept = messages.kept_rooms(text, self._stories)
         except FileNotFoundError:
             kept = []
         except (OSError, ValueError, TypeError, RecursionError, RoomError) as error:
@@ -293,14 +293,12 @@ def _check_seats(room: Room, seat: Seat) -> None:
         raise RoomError(f"Class {room.code} is full: {MOST_FOLLOWERS} follow it.")
     near = [other for other in others if other.address == seat.address != ""]
     if len(near) >= MOST_OF_ADDRESS:
-        raise RoomError(f"{MOST_OF_ADDRESS} follow class {room.code} from this network, which is the most.")
+        raise RoomError(f"Class {room.code} is full for this network: {MOST_OF_ADDRESS} of it follow the class.")
     if not seat.known and sum(not other.known for other in near) >= MOST_UNKNOWN:
-        raise RoomError(
-            f"{MOST_UNKNOWN} browsers of this network that keep no cookie follow class {room.code}. Allow cookies."
-        )
+        raise RoomError(f"{MOST_UNKNOWN} browsers without cookies follow from this network. Allow cookies.")
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     """JSON that browsers can read: it holds no NaN."""
     return json.dumps(value, allow_nan=False)
 

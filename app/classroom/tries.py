@@ -14,8 +14,8 @@ from kernels.run.workers.fair import Fair
 
 FREE, SPAN = 60, 60.0  # wrong tries of one address in so many seconds
 GAP = 0.5  # seconds between two tries of an address that has used these
-MOST_WAITING = 8  # tries of one browser that wait at once
-MOST_ADDRESSES = 4096  # that are remembered
+MOST_WAITING = 8  # waiting tries of one browser
+MOST_ADDRESSES = 4096  # remembered at most
 
 
 @dataclass
