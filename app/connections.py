@@ -5,15 +5,18 @@ loop has three.
 """
 
 import asyncio
+import gc
 import resource
+import time
 from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 WHOLE_SECONDS = 30.0  # for a whole request, from its first byte, or from the connection's begin
 REFUSED_SECONDS = 1.0  # for the request of a refused connection, before the answer
-SHARE = 2 / 3  # of the open files, for connections: sessions need the rest
+SHARE = 1 / 2  # of the open files, for connections: sessions need the rest
 MOST_FILES = 2**20
+FREE_SECONDS = 5.0  # between two garbage collections
 FULL = (
     b"This server has as many connections as it can hold. Wait a minute, then load the page anew. "
     b"Who runs the server can raise its limit of open files (ulimit -n).\n"
@@ -33,6 +36,17 @@ def _most() -> float:
     return MOST_FILES if soft == resource.RLIM_INFINITY else SHARE * soft
 
 
+_freed = 0.0  # when the files of ended sessions were last freed
+
+
+def _free_files() -> None:
+    """Closes the event loops of ended sessions. Each holds three files until a garbage collection."""
+    global _freed
+    if time.monotonic() - _freed > FREE_SECONDS:
+        _freed = time.monotonic()
+        gc.collect()
+
+
 class Connection(HttpToolsProtocol):
     """uvicorn's connection. Linux gives a new file the lowest free number: a socket's number counts the open files."""
 
@@ -43,6 +57,8 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
         self._refused = transport.get_extra_info("socket").fileno() >= _most()
+        if self._refused:
+            _free_files()
         self._wait(REFUSED_SECONDS if self._refused else WHOLE_SECONDS)
 
     def data_received(self, data: bytes) -> None:

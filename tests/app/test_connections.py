@@ -1,5 +1,6 @@
 """Connections of the class's server: half requests are closed, and too many are refused in words."""
 
+import gc
 import resource
 import socket
 import threading
@@ -61,9 +62,12 @@ def test_a_whole_request_is_answered(port):
 def test_with_no_files_left_a_connection_is_refused_in_words(port, monkeypatch):
     monkeypatch.setattr(connections, "_most", lambda: 0)
     monkeypatch.setattr(connections, "REFUSED_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "_freed", 0.0)
+    freed = []
+    monkeypatch.setattr(gc, "collect", lambda: freed.append("files"))
     refused = said(port, "GET / HTTP/1.1\r\nhost: x\r\n\r\n")
     assert refused.startswith("HTTP/1.1 503") and "ulimit -n" in refused
-    assert said(port, "") == ""
+    assert said(port, "") == "" and freed == ["files"]
 
 
 def test_the_limit_of_open_files_is_raised_to_the_hard_one(monkeypatch):
