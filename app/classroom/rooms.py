@@ -293,7 +293,7 @@ def _check_seats(room: Room, seat: Seat) -> None:
         raise RoomError(f"Class {room.code} is full: {MOST_FOLLOWERS} follow it.")
     near = [other for other in others if other.address == seat.address != ""]
     if len(near) >= MOST_OF_ADDRESS:
-        raise RoomError(f"Class {room.code} is full for this network: {MOST_OF_ADDRESS} of it follow the class.")
+        raise RoomError(f"Class {room.code} is full for this network: {MOST_OF_ADDRESS} follow the class from here.")
     if not seat.known and sum(not other.known for other in near) >= MOST_UNKNOWN:
         raise RoomError(f"{MOST_UNKNOWN} browsers without cookies follow from this network. Allow cookies.")
 
