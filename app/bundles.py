@@ -86,13 +86,15 @@ def get(
         if not making or making.failed:
             label = f"{story.title}{': ' + part if part else ''}"
             make = _make_and_send if workers.elsewhere() else _make
-            job = workers.submit(make, story.path, part, what, key, _seen, backend=backend, what=label, client=who)
+            job = workers.submit(
+                make, story.path, part, what, key, _seen, backend=backend, what=label, client=_client(who)
+            )
             making = _making[key] = _Making(job, story.title, time.monotonic())
             job.when_done(functools.partial(_end, key, making))
             job.when_done(lambda: [tell() for tell in list(making.tell)])
         if not making.job.done():
             if who not in making.asked:
-                making.job.join(who)
+                making.job.join(_client(who))
             making.asked[who] = math.inf if who == "" else time.monotonic()
             _watching()
             running = making.job.seconds()
@@ -161,12 +163,18 @@ def _left(key: str, who: str, forget: bool = False) -> workers.Job | None:
         if not making or making.failed:
             return None
         making.asked.pop(who, None)
-        making.job.leave(who)
+        if _client(who) not in map(_client, making.asked):
+            making.job.leave(_client(who))
         if _wanted(making):
             return None
         if forget:
             del _making[key]
     return making.job
+
+
+def _client(who: str) -> str:
+    """Who takes turns in the queue: all pages of a browser together (browsers.page_of)."""
+    return who.partition("/")[0]
 
 
 def _wanted(making: _Making) -> bool:

@@ -4,6 +4,7 @@ Streamlit finds `app` here and serves it: its own pages (page.py) and our routes
 """
 
 import gc
+import os
 import sys
 from pathlib import Path
 
@@ -22,9 +23,10 @@ from streamlit import get_option, runtime  # noqa: E402
 from streamlit.file_util import get_static_dir  # noqa: E402
 from streamlit.starlette import App  # noqa: E402
 
-from app import server  # noqa: E402
+from app import connections, hosts, server  # noqa: E402
 from app.classroom import access  # noqa: E402
 
+connections.raise_limit()
 try:
     access.check()
 except WarpglassError as error:
@@ -38,6 +40,7 @@ routes = [
     ),
     *server.pages(index, base),
 ]
-app = App(Path(__file__).parent / "page.py", routes=routes, middleware=server.middleware(base, index))
+answers_as = hosts.allowed(get_option("server.address") or "", os.environ.get(hosts.VARIABLE, ""))
+app = App(Path(__file__).parent / "page.py", routes=routes, middleware=server.middleware(base, index, answers_as))
 gc.freeze()
 gc.enable()

@@ -1,19 +1,25 @@
 """Whose page asks: what changes something, and every socket, is for our own pages alone."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 
+HTTP = {"ws": "http", "wss": "https"}  # the scheme of the page that opens a socket
 
-def is_ours(headers: Mapping[str, str]) -> bool:
-    """Whether a request with these headers comes from a page of this server; one that no browser made has no origin."""
-    origin = headers.get("origin")
+
+def is_ours(asked: HTTPConnection) -> bool:
+    """Whether a page of this server asks, by scheme, host and port. A program sends no origin, and is trusted."""
+    origin, headers = asked.headers.get("origin"), asked.headers
+    if not origin:
+        return True
     try:
-        return not origin or urlsplit(origin).netloc in (headers.get("host"), headers.get("x-forwarded-host"))
+        scheme, host = urlsplit(origin)[:2]
     except ValueError:
         return False
+    own = asked.scope["scheme"]
+    return scheme == HTTP.get(own, own) and host in (headers.get("host"), headers.get("x-forwarded-host"))
 
 
 async def body_of(request: Request, most: int = 4000) -> bytes | None:
@@ -30,8 +36,12 @@ def ours(change: Callable[[Request], Awaitable[Response]]) -> Callable[[Request]
     """A route that changes something: asked by a page of another site, it refuses."""
 
     async def checked(request: Request) -> Response:
-        if not is_ours(request.headers):
-            said = f"{request.headers['origin']} is another site; only Warpglass's own pages can ask that."
+        if not is_ours(request):
+            here = f"{request.url.scheme}://{request.headers.get('host', '')}"
+            said = (
+                f"{request.headers['origin']} is another site than {here}; only Warpglass's own pages can ask that. "
+                f"A proxy in front must pass Host and X-Forwarded-Proto, and --proxy must name it."
+            )
             return JSONResponse({"error": said}, 403)
         return await change(request)
 

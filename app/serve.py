@@ -12,13 +12,21 @@ import secrets
 import sys
 from pathlib import Path
 
+from app.hosts import LOCAL, VARIABLE
+
 ROOT = Path(__file__).resolve().parents[1]
-LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m app.serve", description="Serves Warpglass to a class.")
     made.add_argument("--host", default="127.0.0.1", help="address to listen at; 0.0.0.0: all of this machine's")
+    made.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name more that browsers may open this server by, such as a proxy's; may be repeated",
+    )
     made.add_argument("--port", type=int, default=8501)
     made.add_argument("--base-path", default="", help="the path below the host, behind a proxy that passes it on")
     made.add_argument("--proxy", default="127.0.0.1", help="addresses of proxies whose X-Forwarded-... are believed")
@@ -36,15 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     os.chdir(ROOT)  # .streamlit/config.toml lies here
     base = given.base_path.strip("/")
-    said = {
-        "WARPGLASS_ROOM_SECRET": given.room_secret,
-        "WARPGLASS_PASSWORD": given.password,
-        "WARPGLASS_LOGIN": given.login,
-    }
-    os.environ.update({name: value for name, value in said.items() if value})
-    if given.host not in LOCAL and not os.environ.get("WARPGLASS_ROOM_SECRET"):
-        os.environ["WARPGLASS_ROOM_SECRET"] = secrets.token_urlsafe(6)
-        print(f"Room secret, asked of who leads a class: {os.environ['WARPGLASS_ROOM_SECRET']}")
+    _tell(given)
     from kernels.errors import WarpglassError
 
     try:
@@ -54,8 +54,11 @@ def main(arguments: list[str] | None = None) -> int:
         import uvicorn
         from streamlit import config
 
+        from app.connections import Connection
+
         config.set_option("server.baseUrlPath", base)
         config.set_option("server.port", given.port)
+        config.set_option("server.address", given.host)
         from app.main import app
     except WarpglassError as error:
         print(error, file=sys.stderr)
@@ -66,6 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
         app,
         host=given.host,
         port=given.port,
+        http=Connection,
         access_log=False,
         log_level="warning",
         backlog=2048,  # a class arrives at once
@@ -79,6 +83,21 @@ def main(arguments: list[str] | None = None) -> int:
         forwarded_allow_ips=given.proxy,
     )
     return 0
+
+
+def _tell(given: argparse.Namespace) -> None:
+    """Hands the words of the command line to the app, which reads its environment."""
+    said = {
+        "WARPGLASS_ROOM_SECRET": given.room_secret,
+        "WARPGLASS_PASSWORD": given.password,
+        "WARPGLASS_LOGIN": given.login,
+    }
+    os.environ.update({name: value for name, value in said.items() if value})
+    if given.allow_host:
+        os.environ[VARIABLE] = ",".join([*filter(None, [os.environ.get(VARIABLE)]), *given.allow_host])
+    if given.host not in LOCAL and not os.environ.get("WARPGLASS_ROOM_SECRET"):
+        os.environ["WARPGLASS_ROOM_SECRET"] = secrets.token_urlsafe(6)
+        print(f"Room secret, asked of who leads a class: {os.environ['WARPGLASS_ROOM_SECRET']}")
 
 
 if __name__ == "__main__":

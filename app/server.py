@@ -2,7 +2,7 @@
 
     GET  /wg/ask/STORY?CHOICES[&_set=NAME&_to=VALUE][&_carried=1][&_part=TAB]  -> JSON: choices, link, a bundle's name
              or the key of what is being made; a question with [&_key=KEY] waits for it, for a second; with [&_again=1]
-             what has failed is made anew; [&_who=NAME] is who asks
+             what has failed is made anew; [&_who=NAME] names the page that asks, among those of its browser
     GET  /wg/bundle/NAME                                                       -> gzip bytes, immutable
     GET  /wg/file/NAME/FILE                                                    -> a file to take along
     POST /wg/stop?key=KEY&who=NAME[&drop=1]                                    -> stops what is being made, unless
@@ -24,6 +24,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import re
 import threading
 import time
 import traceback
@@ -39,9 +40,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app import answers, asking, bundles, measuring, store, vega
+from app import answers, asking, browsers, bundles, measuring, store, vega
 from app.classroom import access
 from app.classroom import routes as classroom
+from app.guard import Guard
+from app.hosts import Hosts
 from app.origin import body_of, ours
 from app.packed import PACKED, Files, packed
 from app.stories import STORIES
@@ -108,6 +111,8 @@ def prepare() -> None:
     first stop of the course, whose kernel is compiled while the workers still import; and what can wait a while."""
 
     def first() -> None:
+        for text in modules().values():
+            packed(text)
         with contextlib.suppress(WarpglassError):
             _compile(asking.ask(STORIES["tiling"], {}, workers.survey()).what)
         workers.ready()
@@ -144,7 +149,7 @@ async def ask(request: Request) -> Response:
         said = f"This link has {len(request.url.query):,} characters; at most {MOST_ASKED:,} are read. Leave some out."
         return JSONResponse({"story": path, "error": said, "title": "This link is too long."}, 414)
     query = dict(request.query_params)
-    query["_who"] = _who(request, "_who")
+    query["_who"] = browsers.page_of(request, query.get("_who", ""))
     if key := query.get("_key"):
         await bundles.settled(key, PATIENCE, query["_who"])
     try:
@@ -153,11 +158,6 @@ async def ask(request: Request) -> Response:
         traceback.print_exception(error)
         said = f"{STORIES[path].title} could not answer: {type(error).__name__}: {error}. {FAULT}"
         return JSONResponse({"story": path, "error": said, "title": "This could not be answered."}, 500)
-
-
-def _who(request: Request, name: str) -> str:
-    """Who asks: the page, as it says, else an address. Never "", which is the server itself."""
-    return request.query_params.get(name) or (request.client.host if request.client else "someone")
 
 
 async def bundle(request: Request) -> Response:
@@ -182,7 +182,7 @@ async def _kept(request: Request, gone: str, headers: dict[str, str]) -> Respons
 async def stop(request: Request) -> Response:
     said = request.query_params
     end = bundles.drop if said.get("drop") else bundles.stop
-    await run_in_threadpool(end, said.get("key", ""), _who(request, "who"))
+    await run_in_threadpool(end, said.get("key", ""), browsers.page_of(request, said.get("who", "")))
     return Response(status_code=204)
 
 
@@ -270,11 +270,14 @@ def pages(index: Path, base: str) -> list[BaseRoute]:
     frame = "\n".join(line for line in modules()["stage.css"].splitlines() if line.startswith("[data-testid"))
     wanted = [name for name in modules() if name.endswith(".js") and "/" not in name]
     links = [f'<link rel="modulepreload" href="./wg/{version()}/{name}">' for name in wanted]
-    text = index.read_text().replace("</head>", f"<style>{frame}</style>{''.join(links)}</head>", 1)
+    plain = re.sub(
+        r"<script>.*?</script>", "", index.read_text(), flags=re.DOTALL
+    )  # the policy allows no inline script
+    text = plain.replace("</head>", f"<style>{frame}</style>{''.join(links)}</head>", 1)
 
     async def page(request: Request) -> Response:
         answer = Response(text, media_type="text/html", headers={"cache-control": "no-cache"})
-        return access.remember(answer, request)
+        return access.remember(browsers.remember(answer, request, base), request)
 
     return [Route(f"{base}/" if path == "start" else f"{base}/{path}", page) for path in STORIES]
 
@@ -302,9 +305,12 @@ def base_of(option: str) -> str:
     return f"/{path}" if path else ""
 
 
-def middleware(base: str, index: Path) -> list[Middleware]:
-    """In front of Streamlit's routes and ours. index: Streamlit's page; its files lie beside it."""
+def middleware(base: str, index: Path, hosts: Hosts) -> list[Middleware]:
+    """In front of Streamlit's routes and ours. index: Streamlit's page; its files are next to it. hosts: the allowed
+    hosts."""
+    first = re.findall(r'(?:src|href)="\./static/([^"]+)"', index.read_text())
     return [
+        Middleware(Guard, hosts=hosts),
         Middleware(access.Gate, base=base, version=version()),
-        Middleware(Files, folder=index.parent / "static", at=f"{base}/static/"),
+        Middleware(Files, folder=index.parent / "static", at=f"{base}/static/", first=first),
     ]

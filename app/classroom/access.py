@@ -14,20 +14,19 @@ import hashlib
 import hmac
 import html
 import os
-import time
 import tomllib
-from collections import deque
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
-from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app import browsers
+from app.classroom.tries import Tries
 from app.origin import body_of, is_ours, ours
 from kernels.errors import ProblemError
 
@@ -35,7 +34,6 @@ ROOT = Path(__file__).parents[2]
 COOKIE, BACK = "warpglass_access", "warpglass_back"
 LASTS = 12 * 3600  # seconds that a browser stays in
 TICKET = 120  # seconds that a ticket holds
-MOST_WRONG, SPAN = 60, 60.0  # wrong passwords from one address in so many seconds: a class may share one
 LOGINS = ("", "oidc")
 
 
@@ -101,24 +99,24 @@ def _holds(text: str | None, salt: str, seconds: int) -> bool:
         return False
 
 
-def _is_in(asked: HTTPConnection) -> bool:
+def _has_cookie(asked: HTTPConnection) -> bool:
+    return _holds(asked.cookies.get(COOKIE), "access", LASTS)
+
+
+async def _is_in(asked: HTTPConnection) -> bool:
     """By the cookie; a program may say the password as HTTP's basic authentication does."""
-    if _holds(asked.cookies.get(COOKIE), "access", LASTS):
+    if _has_cookie(asked):
         return True
     kind, _, said = asked.headers.get("authorization", "").partition(" ")
-    if kind.lower() != "basic" or not password() or not _may_try(_address(asked)):
+    if kind.lower() != "basic" or not password() or not await passwords.turn(browsers.address(asked), "a program"):
         return False
     try:
         if _same(base64.b64decode(said).decode().partition(":")[2], password()):
             return True
     except ValueError:  # it is no base64, or no text
         pass
-    _note_wrong(_address(asked))
+    passwords.wrong(browsers.address(asked))
     return False
-
-
-def _address(asked: HTTPConnection) -> str:
-    return asked.client.host if asked.client else ""
 
 
 class Gate:
@@ -129,12 +127,12 @@ class Gate:
         self.app, self.base, self.version = app, base, version
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket" and not is_ours(Headers(scope=scope)):
+        if scope["type"] == "websocket" and not is_ours(HTTPConnection(scope)):
             return await send({"type": "websocket.close", "code": 1008})
         if scope["type"] == "lifespan" or not self._closed(scope["path"].removeprefix(self.base)):
             return await self.app(scope, receive, send)
         asked = HTTPConnection(scope)
-        if _is_in(asked):
+        if await _is_in(asked):
             return await self.app(scope, receive, send)
         if scope["type"] == "websocket":
             return await send({"type": "websocket.close", "code": 1008})
@@ -143,7 +141,7 @@ class Gate:
             answer = RedirectResponse(f"{self.base}/", 303)  # where st.login asks
         elif "text/html" in asked.headers.get("accept", ""):
             here = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
-            answer = HTMLResponse(_door(self.base, here), 401)
+            answer = browsers.remember(HTMLResponse(_door(self.base, here), 401), asked, self.base)
         await answer(scope, receive, send)
 
     def _closed(self, path: str) -> bool:
@@ -157,7 +155,7 @@ class Gate:
 
 # ---- the door ----
 
-_wrong: dict[str, deque[float]] = {}  # address -> when it said a wrong password
+passwords = Tries()
 
 
 @ours
@@ -169,12 +167,13 @@ async def enter(request: Request) -> Response:
     to = _own(given.get("to", ""), base)
     if "ticket" in given and by_login() and _holds(given["ticket"], "ticket", TICKET):
         return _let_in(JSONResponse({}), request, base)
-    address = _address(request)
-    if not _may_try(address):
-        return HTMLResponse(_door(base, to, "Too many wrong passwords from this network. Wait a minute."), 429)
+    address = browsers.address(request)
+    if not await passwords.turn(address, browsers.known(request)):
+        said = "Too many passwords from this browser wait for their turn. Wait for an answer, then try again."
+        return HTMLResponse(_door(base, to, said), 429)
     if password() and _same(given.get("password", "").strip(), password()):
         return _let_in(RedirectResponse(to, 303), request, base)
-    _note_wrong(address)
+    passwords.wrong(address)
     await asyncio.sleep(0.3)  # trying takes time
     return HTMLResponse(_door(base, to, "That is not the password of this class."), 401)
 
@@ -183,18 +182,6 @@ def _let_in(answer: Response, request: Request, base: str) -> Response:
     text, secure = _signer("access").dumps("in"), request.url.scheme == "https"
     answer.set_cookie(COOKIE, text, max_age=LASTS, path=base or "/", httponly=True, samesite="lax", secure=secure)
     return answer
-
-
-def _note_wrong(address: str) -> None:
-    _wrong.setdefault(address, deque(maxlen=MOST_WRONG)).append(time.monotonic())
-
-
-def _may_try(address: str) -> bool:
-    now = time.monotonic()
-    for known in [a for a, times in _wrong.items() if now - times[-1] > SPAN]:
-        del _wrong[known]
-    tried = _wrong.get(address, deque())
-    return sum(now - at < SPAN for at in tried) < MOST_WRONG
 
 
 def _own(path: str, base: str) -> str:
@@ -221,7 +208,7 @@ button {{ cursor: pointer; font-weight: 600; }} .bad {{ border-left: 4px solid #
 def remember(answer: Response, request: Request) -> Response:
     """Keeps where a browser was going when st.login takes it away (page.py's script leads it back)."""
     plain = request.url.path.endswith("/") and not request.url.query  # the app's first page, where a login ends
-    if by_login() and not plain and not _is_in(request):
+    if by_login() and not plain and not _has_cookie(request):
         here = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""), safe="")
         if len(here) <= 3000:  # a cookie holds no more
             answer.set_cookie(BACK, here, max_age=600, samesite="lax")

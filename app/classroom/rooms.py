@@ -8,12 +8,11 @@ asks for the newest (`told`), so who is slow skips moments and never lags. Rooms
 """
 
 import asyncio
-import contextlib
 import hashlib
 import hmac
 import json
-import math
 import secrets
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,7 +20,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernels.errors import WarpglassError
+from app.classroom import messages
+from app.classroom.messages import RoomError
 
 LETTERS = "BCDFGHJKLMNPQRSTVWXZ"  # no vowels, so no words
 CODE = 5  # letters
@@ -30,17 +30,8 @@ MOST_ROOMS = 30
 LASTS = 12 * 3600.0  # seconds
 BACK = 60.0  # seconds that a leader has to come back in before others may do what is theirs
 ALONE = 30 * 60.0  # seconds without a leader after which a room ends
-MOST_TEXT = 8192  # characters of a message, and of a link
-KINDS = ("options", "number", "click")
-MOST_OPTIONS = 12
-
-
-class RoomError(WarpglassError):
-    """What cannot be done in a room, in a sentence. gone: the room is not there (any more)."""
-
-    def __init__(self, text: str, gone: bool = False):
-        super().__init__(text)
-        self.gone = gone
+MOST_OF_ADDRESS = 250  # followers of one address, which a class may share
+MOST_UNKNOWN = 20  # followers, and answers, of one address without cookies
 
 
 @dataclass
@@ -66,10 +57,10 @@ class Poll:
 
 
 class Seat:
-    """Whoever is in a room: it is told the newest after each `news`."""
+    """Whoever is in a room: it is told the newest after each `news`. known: the server gave `who` to its browser."""
 
-    def __init__(self, who: str, leads: bool):
-        self.who, self.leads = who, leads
+    def __init__(self, who: str, leads: bool, address: str = "", known: bool = True):
+        self.who, self.leads, self.address, self.known = who, leads, address, known
         self.gone = False  # another connection of the same browser has taken it
         self.news = asyncio.Event()
         self.news.set()
@@ -107,10 +98,10 @@ class Room:
                 "counts": self.poll.counts(),
                 "answers": len(self.poll.answers),
             }
-            return json.dumps({"leads": True, "followers": self.followers, "at": self.at, "poll": poll})
+            return _json({"leads": True, "followers": self.followers, "at": self.at, "poll": poll})
         if not self._text:
             poll = self.poll and _of(self.poll)
-            self._text = json.dumps({"at": self.at, "poll": poll, "led": self.leaders > 0})
+            self._text = _json({"at": self.at, "poll": poll, "led": self.leaders > 0})
         return self._text
 
     def tell(self, followers: bool = True) -> None:
@@ -155,8 +146,12 @@ class Rooms:
         self._changed = True
         return code, own
 
-    def enter(self, code: str, who: str, secret: str | None = None) -> tuple[Room, Seat]:
-        """A seat in a room: the leader's for who has its secret, else a follower's. RoomError."""
+    def enter(
+        self, code: str, who: str, secret: str | None = None, address: str = "", known: bool = True
+    ) -> tuple[Room, Seat]:
+        """A seat in a room: the leader's for who has its secret, else a follower's. A browser has one of each kind.
+        RoomError. address: where it asks from. known: `who` is the id that the server gave to the browser; else the
+        page made it up."""
         self.sweep()
         room = self._rooms.get(code.strip().upper())
         if room is None:
@@ -165,9 +160,9 @@ class Rooms:
         leads = secret is not None
         if leads and not hmac.compare_digest(_hash(secret or ""), room.secret):
             raise RoomError(f"This browser does not lead class {room.code}: its secret is another.", gone=True)
-        if not leads and sum(s.who != who[:40] for s in room.seats if not s.leads) >= MOST_FOLLOWERS:
-            raise RoomError(f"Class {room.code} is full: {MOST_FOLLOWERS} follow it.")
-        seat = Seat(who[:40], leads)
+        seat = Seat(who[:40] if known else f"{address} {who[:40]}", leads, address, known)
+        if not leads:
+            _check_seats(room, seat)
         for before in [s for s in room.seats if s.who == seat.who and s.leads == leads]:
             before.gone = True  # who comes again takes the seat that was theirs
             before.news.set()
@@ -184,20 +179,15 @@ class Rooms:
 
     def hear(self, room: Room, seat: Seat, text: str) -> None:
         """A message of a seat. RoomError says what is wrong with it; it then changed nothing."""
-        if len(text) > MOST_TEXT:
-            raise RoomError(f"A message has at most {MOST_TEXT:,} characters; this one has {len(text):,}.")
-        try:
-            said = json.loads(text)
-        except (ValueError, RecursionError):
-            raise RoomError("A message is JSON; this is not.") from None
-        if not isinstance(said, dict):
-            raise RoomError("A message is an object; this is not.")
+        said = messages.read(text)
         if not seat.leads:
             return self._answer(room, seat, said)
         if "at" in said:
-            room.at = self._moment(said["at"])
+            room.at = messages.moment(said["at"], self._stories)
         elif "ask" in said:
-            room.poll = self._question(room, said["ask"])
+            asked = messages.question(said["ask"], self._stories)
+            room.polls += 1
+            room.poll = Poll(room.polls, *asked)
         elif said.get("reveal") is True and room.poll:
             room.poll.open = False
         elif said.get("end") is True:
@@ -244,44 +234,18 @@ class Rooms:
         self._changed = True
         room.tell()
 
-    def _moment(self, at: Any) -> dict[str, Any]:
-        """{link, step, pin} of what a leader shows, checked: what followers do with it leads to our own pages."""
-        link, step, pin = (at.get(name) for name in ("link", "step", "pin")) if isinstance(at, dict) else (None,) * 3
-        if not isinstance(link, str) or link.partition("?")[0] not in self._stories:
-            raise RoomError(f"A moment's link leads to a story; {link!r:.60} does not.")
-        if step is not None and (type(step) is not int or not 0 <= step < 10**7):
-            raise RoomError(f"A moment's step is a whole number from 0; not {step!r:.60}.")
-        if pin is not None and not _is_pin(pin):
-            raise RoomError("A moment's pin is {title, thing}, and its thing has numbers and short texts.")
-        return {"link": link, "step": step, "pin": pin}
-
-    def _question(self, room: Room, asked: Any) -> Poll:
-        story, question, kind, options = (
-            (asked.get(name) for name in ("story", "question", "kind", "options"))
-            if isinstance(asked, dict)
-            else (None,) * 4
-        )
-        if story not in self._stories or not isinstance(question, str) or len(question) > 200 or kind not in KINDS:
-            raise RoomError("A question is {story, question, kind, options} of a stop of the course.")
-        if type(options) is not int or not 0 <= options <= MOST_OPTIONS:
-            raise RoomError(f"A question has at most {MOST_OPTIONS} options; not {options!r:.60}.")
-        room.polls += 1
-        return Poll(room.polls, story, question, kind, options)
-
     def _answer(self, room: Room, seat: Seat, said: dict[str, Any]) -> None:
         poll = room.poll
-        given: Any = said.get("answer")
         if list(said) != ["answer"]:
             raise RoomError("A follower answers questions, and nothing else.")
         if not poll or not poll.open:
             raise RoomError("No question is open.")
-        fits = {
-            "options": type(given) is int and 0 <= given < poll.options,
-            "number": type(given) in (int, float) and abs(given) < 1e300 and math.isfinite(given),
-            "click": type(given) is bool,
-        }
-        if not fits[poll.kind]:
-            raise RoomError(f"{given!r:.60} is no answer to a question of {poll.kind}.")
+        given = messages.answer(said["answer"], poll.kind, poll.options)
+        own = sum(who.startswith(f"{seat.address} ") for who in poll.answers)
+        if not seat.known and seat.who not in poll.answers and own >= MOST_UNKNOWN:
+            raise RoomError(
+                f"{MOST_UNKNOWN} browsers of this network that keep no cookie have answered. Allow cookies."
+            )
         if seat.who not in poll.answers and len(poll.answers) >= 2 * MOST_FOLLOWERS:
             raise RoomError("This question has as many answers as it can hold.")
         poll.answers[seat.who] = given
@@ -291,14 +255,21 @@ class Rooms:
     # ---- over a restart of the server ----
 
     def _read(self) -> None:
-        """Takes the rooms of the file; one that cannot be read is none."""
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-            if self._place:
-                for held in json.loads(self._place.read_text()):
-                    poll = held.pop("poll")
-                    room = Room(**held, poll=Poll(**poll) if poll else None)
-                    room.led = self._now()  # while the server was away nobody could lead
-                    self._rooms[room.code] = room
+        """Takes the rooms of the file. A file that no server has written is ignored, with a message."""
+        try:
+            text = self._place.read_text() if self._place else "[]"
+            kept = messages.kept_rooms(text, self._stories)
+        except FileNotFoundError:
+            kept = []
+        except (OSError, ValueError, TypeError, RecursionError, RoomError) as error:
+            said = f"{type(error).__name__}: {error}"
+            print(f"{self._place} is damaged, so its classes are lost: {said:.200}", file=sys.stderr)
+            kept = []
+        for held in kept:
+            poll = held.pop("poll")
+            room = Room(**held, poll=Poll(**poll) if poll else None)
+            room.led = self._now()  # while the server was away nobody could lead
+            self._rooms[room.code] = room
         self.sweep()
 
     def write_again(self) -> None:
@@ -312,16 +283,24 @@ class Rooms:
         self._changed = False
         kept = ("code", "secret", "opened", "led", "at", "polls")
         rooms = self._rooms.values()
-        return json.dumps([{n: getattr(r, n) for n in kept} | {"poll": r.poll and asdict(r.poll)} for r in rooms])
+        return _json([{n: getattr(r, n) for n in kept} | {"poll": r.poll and asdict(r.poll)} for r in rooms])
 
 
-def _is_pin(pin: Any) -> bool:
-    """{title: text, thing: {name: number, text, true, false or null}}, all of it short."""
-    if not isinstance(pin, dict) or set(pin) != {"title", "thing"} or not isinstance(pin["title"], str):
-        return False
-    thing = pin["thing"]
-    flat = isinstance(thing, dict) and all(v is None or isinstance(v, (str, int, float)) for v in thing.values())
-    return flat and len(json.dumps(pin)) <= 1024
+def _check_seats(room: Room, seat: Seat) -> None:
+    """RoomError if another follower cannot sit down. A browser may always take its own seat again."""
+    others = [other for other in room.seats if not other.leads and other.who != seat.who]
+    if len(others) >= MOST_FOLLOWERS:
+        raise RoomError(f"Class {room.code} is full: {MOST_FOLLOWERS} follow it.")
+    near = [other for other in others if other.address == seat.address != ""]
+    if len(near) >= MOST_OF_ADDRESS:
+        raise RoomError(f"Class {room.code} is full for this network: {MOST_OF_ADDRESS} follow the class from here.")
+    if not seat.known and sum(not other.known for other in near) >= MOST_UNKNOWN:
+        raise RoomError(f"{MOST_UNKNOWN} browsers without cookies follow from this network. Allow cookies.")
+
+
+def _json(value: object) -> str:
+    """JSON that browsers can read: it holds no NaN."""
+    return json.dumps(value, allow_nan=False)
 
 
 def _hash(secret: str) -> str:

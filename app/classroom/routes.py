@@ -25,9 +25,11 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app import store
+from app import browsers, store
 from app.classroom import access, figures
-from app.classroom.rooms import RoomError, Rooms, Seat
+from app.classroom.messages import RoomError
+from app.classroom.rooms import Rooms, Seat
+from app.classroom.tries import Tries
 from app.origin import body_of, is_ours, ours
 from app.stories import STORIES
 from kernels.build import folders
@@ -40,6 +42,9 @@ LONGEST = 500  # characters of an address for a QR code
 ENDED, REFUSED = 4000, 4001  # codes that a socket is closed with: do not come back
 
 
+TOO_MANY = "Too many tries of this browser wait for their turn. Wait for an answer, then try again."
+secrets_tried, codes_tried = Tries(), Tries()
+_base = ""
 _site = ""  # tells this server's file from that of another one that has the same cache
 
 
@@ -90,34 +95,45 @@ def _begin_keeping() -> None:
 @ours
 async def open_room(request: Request) -> Response:
     body = await body_of(request)
+    if not await secrets_tried.turn(browsers.address(request), browsers.known(request)):
+        return JSONResponse({"error": TOO_MANY}, 429)
     try:
         given = str(json.loads(body or b"{}").get("secret", ""))
         code, secret = rooms().open(given)
     except (ValueError, AttributeError, RecursionError):
         return JSONResponse({"error": "A room is asked for with {secret: ...}."}, 400)
     except RoomError as error:
-        await asyncio.sleep(0.3)  # trying secrets takes time
-        return JSONResponse({"error": str(error)}, 409 if access.may_open(given) else 403)
+        if access.may_open(given):
+            return JSONResponse({"error": str(error)}, 409)
+        secrets_tried.wrong(browsers.address(request))
+        await asyncio.sleep(0.3)  # trying takes time
+        return JSONResponse({"error": str(error)}, 403)
     _begin_keeping()
     return JSONResponse({"code": code, "secret": secret})
 
 
 async def room(socket: WebSocket) -> None:
-    if not is_ours(socket.headers):
+    if not is_ours(socket):
         return await socket.close(REFUSED)
-    await socket.accept()
+    cookie = browsers.new_cookie(socket, _base)
+    await socket.accept(headers=[(b"set-cookie", cookie.encode())] if cookie else None)
     _begin_keeping()
+    browser, address = browsers.known(socket), browsers.address(socket)
     try:
         said = json.loads(await asyncio.wait_for(socket.receive_text(), 10))
         who, secret = said.get("who"), said.get("secret")
         if not isinstance(who, str) or not who or not isinstance(secret, (str, type(None))):
             raise RoomError("Who comes in says {who}, and to lead {who, secret}.")
-        here, seat = rooms().enter(socket.path_params["code"], who, secret)
+        if not await codes_tried.turn(address, browser):
+            raise RoomError(TOO_MANY)
+        here, seat = rooms().enter(socket.path_params["code"], browser or who, secret, address, bool(browser))
     except (WebSocketDisconnect, TimeoutError):
         return
     except (ValueError, AttributeError, KeyError, RecursionError):
         return await _refuse(socket, "Who comes in says {who}, and to lead {who, secret}.")
     except RoomError as error:
+        if error.gone:  # a wrong code, or a wrong secret
+            codes_tried.wrong(address)
         return await _refuse(socket, str(error), error.gone)
     speaking = asyncio.create_task(_speak(socket, here, seat))
     try:
@@ -183,8 +199,8 @@ def _drawn(to: str) -> bytes:
 def routes(base: str, version: str, sessions: Callable[[], int], site: str = "") -> list[BaseRoute]:
     """base: the app's path below the host; version: of the modules; sessions(): how many browsers have a page open;
     site: names this server among those that have the same cache, such as -8501."""
-    global _site
-    _site = site
+    global _site, _base
+    _site, _base = site, base
     page = f"""<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Warpglass: the server</title><main></main>
 <script type="module" src="./wg/{version}/health.js"></script></html>"""

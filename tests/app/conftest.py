@@ -51,6 +51,9 @@ def cache(monkeypatch, tmp_path):
     bundles.forget()
 
 
+_RUNS = threading.RLock()  # a process runs one kernel at a time on the CPU, as a worker does
+
+
 class Jobs:
     """In place of the workers: jobs that are done in this process, each when it is asked for, or when `let` says so.
 
@@ -81,7 +84,9 @@ class Jobs:
         try:
             if self.error:
                 raise self.error
-            future.set_result(function(*args))
+            with _RUNS:
+                made = function(*args)
+            future.set_result(made)
         except Exception as error:
             future.set_exception(error)
 

@@ -361,3 +361,20 @@ def test_a_full_disk_is_told_in_a_sentence_and_tried_again(story, jobs, cache, m
             get(story, "one")
     monkeypatch.setattr(bundles, "FORGIVEN", 0.0)
     assert content(get(story, "one"))["headline"] == "one"
+
+
+def test_all_pages_of_a_browser_take_one_turn_in_the_queue(story, jobs, monkeypatch):
+    jobs.held, said, submit = True, [], jobs.submit
+
+    def noted(function, *args, client, **more):
+        said.append(("submit", client))
+        job = submit(function, *args, **more)
+        job.join = lambda client: said.append(("join", client))
+        job.leave = lambda client: said.append(("leave", client))
+        return job
+
+    monkeypatch.setattr(workers, "submit", noted)
+    keys = {bundles.get(story, "one", "cpu", "a device", who=who).key for who in ("b/1", "b/2", "c/1")}
+    for who in ("b/1", "c/1", "b/2"):
+        bundles.drop(*keys, who)
+    assert said == [("submit", "b"), ("join", "b"), ("join", "b"), ("join", "c"), ("leave", "c"), ("leave", "b")]

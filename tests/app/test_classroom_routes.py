@@ -1,6 +1,7 @@
 """The routes of a class: a socket for each who is in it, codes to scan, figures, and who is let in."""
 
 import json
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -10,8 +11,9 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from app import server
-from app.classroom import access, routes
+from app.classroom import access, routes, tries
 from app.classroom.rooms import Rooms
+from app.classroom.tries import Tries
 from kernels.errors import ProblemError
 
 LINK = "tiling?kernel=03_flash"
@@ -24,7 +26,8 @@ def site(monkeypatch):
     rooms = Rooms(None, access.may_open, frozenset(server.STORIES))
     monkeypatch.setattr(routes, "rooms", lambda: rooms)
     monkeypatch.setattr(routes, "_keeping", None)
-    monkeypatch.setattr(access, "_wrong", {})
+    for place, name in ((access, "passwords"), (routes, "secrets_tried"), (routes, "codes_tried")):
+        monkeypatch.setattr(place, name, Tries())
 
     def make(base="", **environment):
         for name in ("PASSWORD", "LOGIN", "ROOM_SECRET"):
@@ -151,7 +154,7 @@ def test_a_class_password_is_asked_for_once(site, base):
     assert door.status_code == 401 and "This class has a password" in door.text
     assert f'value="{base}/wg/status?a=%3Cb%3E"' in door.text and f'action="{base}/wg/enter"' in door.text
     wrong = client.post(f"{base}/wg/enter", data={"password": "slat", "to": f"{base}/tiling"}, follow_redirects=False)
-    assert wrong.status_code == 401 and "not the password" in wrong.text and not client.cookies
+    assert wrong.status_code == 401 and "not the password" in wrong.text and access.COOKIE not in client.cookies
     right = client.post(f"{base}/wg/enter", data={"password": "slate", "to": f"{base}/tiling"}, follow_redirects=False)
     assert right.status_code == 303 and right.headers["location"] == f"{base}/tiling"
     assert "HttpOnly" in right.headers["set-cookie"] and "slate" not in right.headers["set-cookie"]
@@ -185,12 +188,61 @@ def test_the_door_leads_on_to_a_long_link(site):
     assert answer.status_code == 303 and answer.headers["location"] == to
 
 
-def test_trying_passwords_ends_after_a_while(site, monkeypatch):
-    monkeypatch.setattr(access, "MOST_WRONG", 2)
+def test_guessing_passwords_gets_slow_and_locks_nobody_out(site, monkeypatch):
+    monkeypatch.setattr(tries, "FREE", 2)
+    monkeypatch.setattr(tries, "GAP", 0.05)
     client = site(PASSWORD="slate")
-    codes = [client.post("/wg/enter", data={"password": "x"}).status_code for _ in range(3)]
-    assert codes == [401, 401, 429]
-    assert client.post("/wg/enter", data={"password": "slate"}).status_code == 429
+    client.post("/wg/enter", data={"password": "x"})
+    client.post("/wg/enter", data={"password": "x"})
+    begin = time.monotonic()
+    assert client.post("/wg/enter", data={"password": "x"}).status_code == 401 and time.monotonic() - begin > 0.35
+    right = client.post("/wg/enter", data={"password": "slate"}, follow_redirects=False)
+    assert right.status_code == 303 and access.COOKIE in client.cookies
+    client.cookies.clear()
+    assert client.get("/wg/status", auth=("any", "slate")).status_code == 200
+
+
+@pytest.mark.parametrize(("path", "limited"), [("/wg/rooms", "secrets_tried"), ("/wg/room/XXXXX", "codes_tried")])
+def test_room_secrets_and_codes_can_be_tried_slowly(site, monkeypatch, path, limited):
+    monkeypatch.setattr(tries, "FREE", 1)
+    monkeypatch.setattr(tries, "GAP", 0.2)
+    client = site(ROOM_SECRET="chalk")
+
+    def attempt():
+        if path == "/wg/rooms":
+            return client.post(path, json={"secret": "cheese"})
+        with client.websocket_connect(path) as socket:
+            socket.send_json({"who": "a"})
+            assert "no class" in socket.receive_json()["error"]
+
+    begin = time.monotonic()
+    for _ in range(3):
+        attempt()
+    assert time.monotonic() - begin > 0.4
+    assert "code" in client.post("/wg/rooms", json={"secret": "chalk"}).json()  # it waits at most for its turn
+
+
+def test_a_browser_has_one_seat_and_one_vote(site, enter):
+    """Whatever names its pages give: the server's cookie counts."""
+    client = site()
+    room = client.post("/wg/rooms", json={}).json()
+    leader = enter(client, room["code"], who="leader", secret=room["secret"])
+    leader.receive_json()
+    leader.send_json({"ask": {"story": "tiling", "question": "reads", "kind": "click", "options": 0}})
+    leader.receive_json()
+    first = enter(client, room["code"], who="a")
+    cookie = first.extra_headers and dict(first.extra_headers)[b"set-cookie"].decode().partition(";")[0]
+    first.close()
+    client.headers["cookie"] = cookie
+    seats = [enter(client, room["code"], who=f"b{n}") for n in range(4)]
+    for socket in seats:
+        socket.receive_json()
+    assert [socket.receive_json()["gone"] for socket in seats[:-1]] == [True] * 3
+    seats[-1].send_json({"answer": True})
+    while (said := leader.receive_json()["poll"])["answers"] < 1:
+        pass
+    assert said["counts"] == [[True, 1], [False, 0]]
+    assert client.get("/wg/status").json()["classes"][0]["followers"] == 1
 
 
 def test_who_has_logged_in_hands_a_ticket_over(site, monkeypatch):

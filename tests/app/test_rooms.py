@@ -5,7 +5,17 @@ import json
 import pytest
 
 from app.classroom import rooms as module
-from app.classroom.rooms import ALONE, BACK, LASTS, MOST_FOLLOWERS, MOST_ROOMS, RoomError, Rooms
+from app.classroom.rooms import (
+    ALONE,
+    BACK,
+    LASTS,
+    MOST_FOLLOWERS,
+    MOST_OF_ADDRESS,
+    MOST_ROOMS,
+    MOST_UNKNOWN,
+    RoomError,
+    Rooms,
+)
 
 LINK = "tiling?kernel=03_flash"
 QUESTION = {"story": "tiling", "question": "reads", "kind": "options", "options": 3}
@@ -229,6 +239,71 @@ def test_rooms_outlive_the_server(led, clock, tmp_path):
     for damaged in (text[:40], "[]", "{}", "[{}]", "null", ""):
         place.write_text(damaged)
         assert not Rooms(place, now=clock)._rooms
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"opened": float("nan")}, {"led": float("inf")}, {"polls": "1"}, {"at": {"link": "//x"}}, {"poll": {"number": 1}}],
+    ids=str,
+)
+def test_a_damaged_file_of_rooms_is_ignored_with_a_message(clock, tmp_path, capsys, change):
+    place = tmp_path / "rooms-8501.json"
+    rooms = Rooms(place, stories=frozenset({"tiling"}), now=clock)
+    rooms.open("")
+    held = json.loads(rooms.unwritten())
+    for text in (json.dumps([held[0] | change]), "[" * 200_000):
+        place.write_text(text)
+        again = Rooms(place, stories=frozenset({"tiling"}), now=clock)
+        assert again.figures() == [] and again.open("")
+        assert "rooms-8501.json is damaged, so its classes are lost" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"ask": {"story": [], "question": "q", "kind": "click", "options": 0}}',
+        '{"ask": {"story": {}, "question": "q", "kind": "click", "options": 0}}',
+        '{"ask": {"story": "tiling", "question": "q", "kind": [], "options": 0}}',
+        '{"at": {"link": "tiling", "pin": {"title": "T", "thing": {"a": NaN}}}}',
+        '{"at": {"link": "tiling", "pin": {"title": "T", "thing": {"a": -Infinity}}}}',
+        '{"at": {"link": "tiling", "pin": {"title": "T", "thing": {"a": 1e999}}}}',
+        '{"at": {"link": "tiling", "pin": {"title": "T", "thing": {"a": 1%s}}}}' % ("0" * 400),
+    ],
+    ids=lambda text: text[:75],
+)
+def test_a_leader_says_nothing_that_a_browser_cannot_read(led, text):
+    rooms, room, leader, _ = led
+    with pytest.raises(RoomError):
+        rooms.hear(room, leader, text)
+    assert told(room, leader)["at"] is None and told(room, leader)["poll"] is None
+
+
+def test_one_address_fills_no_room(led):
+    rooms, room, leader, _ = led
+    for n in range(MOST_UNKNOWN):
+        rooms.enter(room.code, f"{n}", address="10.0.0.1", known=False)
+    with pytest.raises(RoomError, match="without cookies"):
+        rooms.enter(room.code, "one more", address="10.0.0.1", known=False)
+    for n in range(MOST_OF_ADDRESS - MOST_UNKNOWN):
+        rooms.enter(room.code, f"known {n}", address="10.0.0.1")
+    with pytest.raises(RoomError, match="full for this network"):
+        rooms.enter(room.code, "one more", address="10.0.0.1")
+    rooms.enter(room.code, "known 3", address="10.0.0.1")  # its own seat again
+    assert rooms.enter(room.code, "from elsewhere", address="10.0.0.2")
+
+
+def test_browsers_without_cookies_cast_few_votes(led):
+    rooms, room, leader, _ = led
+    say(led, leader, ask=QUESTION)
+    for n in range(MOST_UNKNOWN + 5):
+        _, seat = rooms.enter(room.code, f"{n}", address="10.0.0.1", known=False)
+        if n < MOST_UNKNOWN:
+            say(led, seat, answer=1)
+        else:
+            with pytest.raises(RoomError, match="Allow cookies"):
+                say(led, seat, answer=1)
+        rooms.leave(room, seat)
+    assert told(room, leader)["poll"]["answers"] == MOST_UNKNOWN
 
 
 def test_a_codes_letters_make_no_words():

@@ -4,6 +4,7 @@ import gzip
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.applications import Starlette
@@ -203,3 +204,26 @@ def test_files_that_do_not_change_are_packed_once_and_the_rest_is_passed_on(tmp_
         client.head("/static/js/one.js"),
     ]
     assert [answer.status_code for answer in passed_on] == [404] * 4
+
+
+def test_a_file_that_many_ask_for_at_once_is_packed_once(tmp_path, monkeypatch):
+    (tmp_path / "one.js").write_text("let one = 1;")
+    (tmp_path / "first.js").write_text("let first = 1;")
+    packed, pack = [], store.pack
+    monkeypatch.setattr(store, "pack", lambda data: (packed.append(data), time.sleep(0.2), pack(data))[2])
+    client = TestClient(Files(None, tmp_path, "/static/", first=["first.js", "gone.js"]))
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(client.get, ["/static/one.js"] * 8))
+    assert {answer.text for answer in answers} == {"let one = 1;"}
+    assert client.get("/static/first.js").text == "let first = 1;"
+    assert sorted(data for data in packed if data.startswith(b"let ")) == [b"let first = 1;", b"let one = 1;"]
+
+
+def test_a_file_that_cannot_be_read_is_tried_again(tmp_path):
+    (tmp_path / "one.js").write_text("let one = 1;")
+    files = Files(None, tmp_path, "/static/")
+    client = TestClient(files, raise_server_exceptions=False)
+    (tmp_path / "one.js").rename(tmp_path / "away")
+    assert client.get("/static/one.js").status_code == 500
+    (tmp_path / "away").rename(tmp_path / "one.js")
+    assert client.get("/static/one.js").text == "let one = 1;"

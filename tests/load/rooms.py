@@ -28,6 +28,8 @@ class Member:
     def __init__(self, url, code, who, secret="", heard=lambda step: None):
         self.address = f"{url.replace('http', 'ws', 1)}/wg/room/{code}"
         self.hello = {"who": who} | ({"secret": secret} if secret else {})
+        with urllib.request.urlopen(f"{url}/") as page:  # the server gives each browser its id
+            self.headers = {"cookie": page.headers["set-cookie"].partition(";")[0]}
         self.heard, self.at, self.socket, self.messages = heard, -1, None, 0
         self.task = asyncio.create_task(self._stay())
 
@@ -35,7 +37,9 @@ class Member:
         tries = 0
         while True:
             try:
-                async with websockets.connect(self.address, open_timeout=30, ping_interval=None) as self.socket:
+                async with websockets.connect(
+                    self.address, additional_headers=self.headers, open_timeout=30, ping_interval=None
+                ) as self.socket:
                     await self.socket.send(json.dumps(self.hello))
                     tries = 0
                     async for text in self.socket:

@@ -1,0 +1,60 @@
+"""Which browser asks. The server gives each browser a random id in a signed cookie, so no browser can take the id of
+another. A browser without this cookie counts as its address."""
+
+import secrets
+
+from itsdangerous import BadSignature, Signer
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+COOKIE = "warpglass_browser"
+LASTS = 12 * 3600  # seconds
+MOST_NAME = 40  # characters of the name that a page gives itself
+_signer = Signer(secrets.token_bytes(32), salt="browser")  # a new server gives new ids
+
+
+def known(asked: HTTPConnection) -> str:
+    """The id that this server gave to the browser; "" if it has none."""
+    try:
+        return _signer.unsign(asked.cookies.get(COOKIE, "")).decode()
+    except BadSignature:
+        return ""
+
+
+def address(asked: HTTPConnection) -> str:
+    """The address that asks."""
+    return asked.client.host if asked.client else "somewhere"
+
+
+def client(asked: HTTPConnection) -> str:
+    """The browser's id, or its address. It is never "", which is the server itself."""
+    return known(asked) or address(asked)
+
+
+def page_of(asked: HTTPConnection, name: str) -> str:
+    """CLIENT/NAME of a page, which names itself; queues are fair between clients."""
+    return f"{client(asked)}/{name[:MOST_NAME]}"
+
+
+def new_cookie(asked: HTTPConnection, base: str) -> str:
+    """A Set-Cookie header with a new id; "" if the browser has one."""
+    if known(asked):
+        return ""
+    answer = Response()
+    answer.set_cookie(
+        COOKIE,
+        _signer.sign(secrets.token_urlsafe(12)).decode(),
+        max_age=LASTS,
+        path=base or "/",
+        httponly=True,
+        samesite="lax",
+        secure=asked.url.scheme in ("https", "wss"),
+    )
+    return answer.headers["set-cookie"]
+
+
+def remember(answer: Response, asked: HTTPConnection, base: str) -> Response:
+    """The answer, with a new id if the browser has none."""
+    if cookie := new_cookie(asked, base):
+        answer.headers.append("set-cookie", cookie)
+    return answer

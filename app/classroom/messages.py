@@ -1,0 +1,131 @@
+"""The messages of a room, checked, and a room as its file keeps it.
+
+Each function returns a checked value, or raises a RoomError that says what is wrong. JSON's numbers are finite here:
+browsers read no NaN.
+"""
+
+import json
+import math
+from collections.abc import Collection
+from typing import Any
+
+from kernels.errors import WarpglassError
+
+MOST_TEXT = 8192  # characters of a message, and of a link
+MOST_POLLS = 10**6
+KINDS = ("options", "number", "click")
+MOST_OPTIONS = 12
+POLL = ("number", "story", "question", "kind", "options", "open", "answers")
+ROOM = ("code", "secret", "opened", "led", "at", "polls", "poll")
+
+
+class RoomError(WarpglassError):
+    """What cannot be done in a room, in a sentence. gone: the room is not there (any more)."""
+
+    def __init__(self, text: str, gone: bool = False):
+        super().__init__(text)
+        self.gone = gone
+
+
+def read(text: str) -> dict[str, Any]:
+    """The object that a message holds."""
+    if len(text) > MOST_TEXT:
+        raise RoomError(f"A message has at most {MOST_TEXT:,} characters; this one has {len(text):,}.")
+    try:
+        said = parsed(text)
+    except (ValueError, RecursionError):
+        raise RoomError("A message is JSON; this is not.") from None
+    if not isinstance(said, dict):
+        raise RoomError("A message is an object; this is not.")
+    return said
+
+
+def parsed(text: str) -> object:
+    """The value of a JSON text. ValueError, also for NaN and Infinity, which are no JSON; RecursionError."""
+    return json.loads(text, parse_constant=_no_number)
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def moment(at: object, stories: Collection[str]) -> dict[str, Any]:
+    """{link, step, pin} of the moment that a leader shows. Its link leads to one of our stories."""
+    link, step, pin = (at.get(name) for name in ("link", "step", "pin")) if isinstance(at, dict) else (None,) * 3
+    if not isinstance(link, str) or link.partition("?")[0] not in stories:
+        raise RoomError(f"A moment's link leads to a story; {link!r:.60} does not.")
+    if step is not None and (type(step) is not int or not 0 <= step < 10**7):
+        raise RoomError(f"A moment's step is a whole number from 0; not {step!r:.60}.")
+    if pin is not None and not _is_pin(pin):
+        raise RoomError("A moment's pin is {title, thing}, and its thing has finite numbers and short texts.")
+    return {"link": link, "step": step, "pin": pin}
+
+
+def question(asked: object, stories: Collection[str]) -> tuple[str, str, str, int]:
+    """(story, question, kind, options) of a question to the class."""
+    given = asked if isinstance(asked, dict) else {}
+    story, text, kind = (value if isinstance(value := given.get(n), str) else "" for n in ("story", "question", "kind"))
+    if story not in stories or not isinstance(given.get("question"), str) or len(text) > 200 or kind not in KINDS:
+        raise RoomError("A question is {story, question, kind, options} of a stop of the course.")
+    options = given.get("options")
+    if type(options) is not int or not 0 <= options <= MOST_OPTIONS:
+        raise RoomError(f"A question has at most {MOST_OPTIONS} options; not {options!r:.60}.")
+    return story, text, kind, options
+
+
+def answer(given: Any, kind: str, options: int) -> float | bool:
+    """An answer to a question of that kind."""
+    fits = {
+        "options": type(given) is int and 0 <= given < options,
+        "number": _is_finite(given),
+        "click": type(given) is bool,
+    }
+    if not fits[kind]:
+        raise RoomError(f"{given!r:.60} is no answer to a question of {kind}.")
+    return given
+
+
+def kept_rooms(text: str, stories: Collection[str]) -> list[dict]:
+    """The rooms of the file. RoomError, ValueError, RecursionError."""
+    rooms = parsed(text)
+    if not isinstance(rooms, list):
+        raise RoomError("it holds no list of rooms")
+    return [_kept_room(held, stories) for held in rooms]
+
+
+def _kept_room(held: object, stories: Collection[str]) -> dict:
+    """A room of the file: the fields of ROOM, where `poll` is None or has the fields of POLL."""
+    if not isinstance(held, dict) or set(held) != set(ROOM):
+        raise RoomError(f"a room has {', '.join(ROOM)}")
+    texts = all(isinstance(held[name], str) for name in ("code", "secret"))
+    times = all(_is_finite(held[name]) for name in ("opened", "led"))
+    if not texts or not times or type(held["polls"]) is not int or not 0 <= held["polls"] < MOST_POLLS:
+        raise RoomError("a room's code and secret are texts, its times and its number of polls are finite")
+    at, poll = held["at"], held["poll"]
+    return held | {"at": at and moment(at, stories), "poll": poll and _kept_poll(poll, stories)}
+
+
+def _kept_poll(poll: object, stories: Collection[str]) -> dict:
+    if not isinstance(poll, dict) or set(poll) != set(POLL) or not isinstance(poll["answers"], dict):
+        raise RoomError(f"a question has {', '.join(POLL)}")
+    if type(poll["number"]) is not int or type(poll["open"]) is not bool:
+        raise RoomError("a question's number is whole, and it is open or not")
+    _, _, kind, options = question(poll, stories)
+    return poll | {"answers": {who: answer(given, kind, options) for who, given in poll["answers"].items()}}
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) < 1e300 and math.isfinite(value)
+
+
+def _is_pin(pin: object) -> bool:
+    """{title: text, thing: {name: finite number, text, true, false or null}}, all of it short."""
+    if not isinstance(pin, dict) or set(pin) != {"title", "thing"} or not isinstance(pin["title"], str):
+        return False
+    thing = pin["thing"]
+    flat = isinstance(thing, dict) and all(
+        v is None or isinstance(v, (str, bool)) or _is_finite(v) for v in thing.values()
+    )
+    return flat and len(json.dumps(pin)) <= 1024

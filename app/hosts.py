@@ -1,0 +1,58 @@
+"""The hosts that this server answers under. A foreign page can point its own name at this server (DNS rebinding). Its
+requests carry that name, and the server refuses them.
+
+    --host, server.address    the address that the server listens at
+    --allow-host              a name more, such as a proxy's; WARPGLASS_ALLOW_HOST holds them, with commas between them
+"""
+
+import ipaddress
+import re
+import socket
+from dataclasses import dataclass
+from functools import lru_cache
+
+VARIABLE = "WARPGLASS_ALLOW_HOST"
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+EVERY_ADDRESS = ("0.0.0.0", "::", "")  # each of these: all addresses of the machine
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
+
+
+@lru_cache(maxsize=256)
+def name_of(host: str) -> str:
+    """The name or the address of a Host header, without its port; "" for text that is no host."""
+    found = _HOST.fullmatch(host.strip().lower())
+    return (found[1] or found[2]).removesuffix(".") if found else ""
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The allowed hosts.
+
+    names: names and addresses, without ports
+    any_address: whether each IP address is allowed; an address cannot be rebound, a name can
+    """
+
+    names: frozenset[str]
+    any_address: bool = False
+
+    def allows(self, host: str) -> bool:
+        """Whether this Host header names this server."""
+        name = name_of(host)
+        return name in self.names or (self.any_address and _is_address(name))
+
+
+def allowed(listens_at: str, more: str = "") -> Hosts:
+    """The hosts of a server that listens at that address. more: names with commas between them."""
+    names = {name_of(one) or name_of(f"[{one.strip()}]") for one in (listens_at, *more.split(","))} | LOCAL
+    if listens_at in EVERY_ADDRESS:
+        own = socket.gethostname().lower()
+        names |= {own, f"{own}.local"}
+    return Hosts(frozenset(names) - {""}, listens_at in EVERY_ADDRESS)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
