@@ -126,8 +126,6 @@ def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], de
         )
         lines += [f"  not run: {reason}" for reason in row["cannot_run"]]
     for v in missed:
-        misses = (
-            f"{e.output}: error {e.largest:.3g}, torch {e.yardstick:.3g}, allowed {e.allowed:.3g}" for e in v.errors
-        )
+        misses = (f"{e.output}: {e.said}, torch {e.yardstick:.3g}, allowed {e.allowed:.3g}" for e in v.errors)
         lines.append(f"  missed: {v.kernel} {v.build} {v.problem} {dict(v.settings)}: {v.message or '; '.join(misses)}")
     return lines
