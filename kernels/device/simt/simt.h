@@ -25,6 +25,7 @@
 #include <cstring>
 #include <utility>
 #include "fibers.h"
+#include "limit.h"
 
 #define __global__
 #define __device__
@@ -127,6 +128,12 @@ static void stop(const char* format, ...) {
   va_end(list);
   yield();  // the scheduler does not come back to a failed launch
   abort();
+}
+
+// By the alarm, in the thread that runs
+static void stop_late() {
+  if (!current || failed) return;
+  die("the time limit is over. Is a loop endless? Else choose a smaller problem, or raise WARPGLASS_TIME_LIMIT");
 }
 
 static void fiber_entry() {
@@ -238,6 +245,7 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
   kernel = entry;
   kernel_args = args;
   failed = false;
+  const Limit limit(stop_late);
   grid_dim = {request->grid[0], request->grid[1], request->grid[2]};
   block_dim = {request->block[0], request->block[1], request->block[2]};
   threads = block_dim.x * block_dim.y * block_dim.z;
@@ -252,7 +260,7 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
       for (unsigned x = 0; x < grid_dim.x; ++x) {
         block_idx = {x, y, z};
         run_block();
-        if (failed) return 1;
+        if (failed) return late ? 2 : 1;
       }
   return 0;
 }

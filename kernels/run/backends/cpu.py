@@ -5,8 +5,10 @@ import ctypes
 import os
 import platform
 import re
+import signal
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,14 @@ from kernels.build import CPU, Build, cpp_compiler, folders
 from kernels.core.launch import Launch, Plan, TensorMap
 from kernels.core.request import Scope
 from kernels.core.tensors import Tensor
-from kernels.errors import BackendUnavailable, RunError
+from kernels.errors import BackendUnavailable, RunError, RunTimeout
 from kernels.run.backends import Device, driver
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
 
+MARGIN = 0.5  # seconds before the limit of a task in which its launch stops and says where it was
+_deadline: float | None = None  # of the launches, by time.monotonic
 SHARED_MAX = 227 * 1024  # simt.h allows what an H200 allows
 
 
@@ -172,6 +176,17 @@ def _pointer(array: np.ndarray) -> np.uint64:
     return np.uint64(array.ctypes.data)
 
 
+def limited(seconds: float, function: Callable, *args: Any) -> Any:
+    """function(*args), whose launches on the CPU end shortly before these seconds are over: their RunTimeout names the
+    line. For a worker's main thread, as the limit uses SIGALRM."""
+    global _deadline
+    _deadline = time.monotonic() + seconds - min(MARGIN, seconds / 4)
+    try:
+        return function(*args)
+    finally:
+        _deadline = None
+
+
 def _run(
     library: ctypes.CDLL, step: Launch, values: list[Any], buffers: list[np.ndarray], reversed_order: bool
 ) -> None:
@@ -180,5 +195,13 @@ def _run(
     table = (_Buffer * len(buffers))(*[_Buffer(b.ctypes.data, b.nbytes) for b in buffers])
     sizes = (ctypes.c_uint * 3)(*step.grid), (ctypes.c_uint * 3)(*step.block)
     request = _Launch(*sizes, step.shared_bytes, reversed_order, len(buffers), table)
-    if library[f"launch_{step.entry}"](ctypes.byref(request), args):
-        raise RunError(f"{step.entry} was stopped on the CPU at {request.message.decode(errors='replace')}")
+    if _deadline is not None:
+        signal.setitimer(signal.ITIMER_REAL, max(_deadline - time.monotonic(), 0.001))
+    try:
+        code = library[f"launch_{step.entry}"](ctypes.byref(request), args)
+    finally:
+        if _deadline is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    if code:
+        stopped = f"{step.entry} was stopped on the CPU at {request.message.decode(errors='replace')}"
+        raise RunTimeout(stopped) if code == 2 else RunError(stopped)
