@@ -1,6 +1,7 @@
 """The system's C++ compiler: a kernel's files over kernels/device/simt become a shared library that runs on the CPU."""
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from kernels.build.builds import EntryFacts
+from kernels.build.builds import DEVICE, EntryFacts
 from kernels.build.log import first_error
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError
@@ -46,7 +47,9 @@ class Toolchain:
         self.version = _version(self.command)
         # -O1: kernels run as fast as with -O2 here, and a build, which a page waits for, takes a third less.
         # No contraction: only the fmaf written in the source is fused, so that the CPU rounds where the GPU does.
-        self.options = ["-std=c++17", "-O1", "-ffp-contract=off", *(["-mfma"] if _has_fma() else [])]
+        # Stack clash protection: a large frame touches each of its pages, so that it cannot jump over a stack's guard.
+        fma = ["-mfma"] if _has_fma() else []
+        self.options = ["-std=c++17", "-O1", "-ffp-contract=off", "-fstack-clash-protection", *fma]
 
     def headers(self) -> tuple[tuple[str, str], ...]:
         """The shim: (name, text) of its headers."""
@@ -59,8 +62,7 @@ class Toolchain:
         sources.mkdir()
         for name, text in (*spec.files, *self.headers()):
             (sources / name).write_text(text)
-        exports = "".join(f"SIMT_EXPORT({entry})\n" for entry in dict.fromkeys(t.entry for t in spec.launch_texts))
-        (sources / "unit.cpp").write_text(f'#include "{spec.files[0][0]}"\n{exports}')
+        (sources / "unit.cpp").write_text(_unit(spec))
         library = str(folder / f"{spec.name}{self.suffix}")
         flags = ["-fPIC", "-shared", "-fvisibility=hidden", "-x", "c++", str(sources / "unit.cpp"), "-o", library]
         done = _run([*self.command, *options, *flags], {"TMPDIR": str(sources), "LC_ALL": "C"})
@@ -73,6 +75,26 @@ class Toolchain:
             raise BuildError(first_error(spec, done.stderr, _ERROR))
         shutil.rmtree(sources)
         return done.stderr, ()
+
+
+def _unit(spec: KernelSpec) -> str:
+    """The file that is compiled: the kernel, whose probes note their lines (lines.h), its entries, and the text of each
+    line with a probe."""
+    own = {name for name, _ in spec.files}
+    first = [name for name in ("common.cuh", "hopper.cuh") if name in own] if "common.cuh" in own else []
+    included = [*first, *(["lines.h"] if first else []), spec.files[0][0]]
+    texts = [
+        json.dumps([name, number, line.strip().rstrip(";")], ensure_ascii=False)[1:-1]
+        for name, text in spec.files
+        if not (DEVICE / name).exists()
+        for number, line in enumerate(text.splitlines(), 1)
+        if "PROBE_" in line
+    ]
+    rows = "".join(f"  {{{text}}},\n" for text in texts)
+    table = f"static const simt::ProbeText probe_lines[] = {{\n{rows}  {{}}\n}};\n"
+    exports = "".join(f"SIMT_EXPORT({entry})\n" for entry in dict.fromkeys(t.entry for t in spec.launch_texts))
+    includes = "".join(f'#include "{name}"\n' for name in included)
+    return f"{includes}{table}static const bool has_lines = (simt::probe_texts = probe_lines, true);\n{exports}"
 
 
 @lru_cache
