@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from kernels.build.builds import DEVICE, EntryFacts
+from kernels.build.builds import EntryFacts
 from kernels.build.log import first_error
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError
@@ -86,15 +86,13 @@ def _unit(spec: KernelSpec) -> str:
     texts = [
         json.dumps([name, number, line.strip().rstrip(";")], ensure_ascii=False)[1:-1]
         for name, text in spec.files
-        if not (DEVICE / name).exists()
         for number, line in enumerate(text.splitlines(), 1)
-        if "PROBE_" in line
+        if "PROBE_" in line and not line.lstrip().startswith(("#", "//"))
     ]
-    rows = "".join(f"  {{{text}}},\n" for text in texts)
-    table = f"static const simt::ProbeText probe_lines[] = {{\n{rows}  {{}}\n}};\n"
+    probes = "".join(f"SIMT_PROBE({text})\n" for text in texts)
     exports = "".join(f"SIMT_EXPORT({entry})\n" for entry in dict.fromkeys(t.entry for t in spec.launch_texts))
     includes = "".join(f'#include "{name}"\n' for name in included)
-    return f"{includes}{table}static const bool has_lines = (simt::probe_texts = probe_lines, true);\n{exports}"
+    return f"{includes}SIMT_PROBES_BEGIN\n{probes}SIMT_PROBES_END\n{exports}"
 
 
 @lru_cache

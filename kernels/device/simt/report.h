@@ -48,7 +48,7 @@ static Site last_site(const Fiber& fiber) {
 // at: whether the fiber stopped in that very line, or somewhere after it
 static void add_place(Text& text, const Fiber& fiber, bool at) {
   const Site last = last_site(fiber);
-  if (!last.line) return text.add("; before the first line that the shim knows");
+  if (!last.line) return text.add("; before its first probe, access or barrier");
   text.add("; %s %s:%u", at && fiber.here.line ? "at" : "after", base_name(last.file), last.line);
   if (!fiber.probe) return;
   if (fiber.here.line) text.add(", after %s:%u", base_name(fiber.probe->file), fiber.probe->line);
@@ -193,7 +193,8 @@ template <class Is> bool any_thread(Is is) {
 }
 static bool same_wait(const Fiber& a, const Fiber& b) {
   const bool same_call = a.state != State::AT_WARP || (a.collective == b.collective && a.mask == b.mask);
-  return a.state == b.state && same_call && a.here.line == b.here.line && !strcmp(a.here.file, b.here.file);
+  const bool same_file = a.here.file == b.here.file || !strcmp(a.here.file, b.here.file);
+  return a.state == b.state && same_call && a.here.line == b.here.line && same_file;
 }
 // For each line at which threads wait: which threads, and for what
 static void add_waits(Text& text) {

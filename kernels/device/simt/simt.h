@@ -101,7 +101,8 @@ static Fiber fibers[THREADS_MAX];
 static Fiber* current;
 static void* scheduler;  // its saved stack pointer
 static unsigned threads, at_barrier, done;
-static bool failed, in_kernel;
+static bool failed, in_kernel, barrier_lines_differ;
+static Site barrier_site;  // where the first thread came to the barrier
 static dim3 block_idx, block_dim, grid_dim;
 static Extension extension;
 alignas(1024) static char shared_memory[SHARED_MAX];
@@ -200,6 +201,7 @@ static void stop_deadlock() {
 
 static void run_block() {
   at_barrier = done = 0;
+  barrier_lines_differ = false;
   memset(shared_memory, 0xff, launch->shared_bytes);  // NaN, as float
   for (unsigned i = 0; i < threads; ++i) {
     Fiber& f = fibers[i];
@@ -226,7 +228,8 @@ static void run_block() {
       ++done;
     }
     if (at_barrier && at_barrier + done == threads) {  // like the hardware, a barrier does not wait for exited threads
-      if (!barrier_converges()) return;
+      if (barrier_lines_differ && !barrier_converges()) return;
+      barrier_lines_differ = false;
       for (unsigned i = 0; i < threads; ++i)
         if (fibers[i].state == State::AT_BARRIER) fibers[i].state = State::READY;
       at_barrier = 0;
@@ -424,7 +427,8 @@ template <float FLOAT(unsigned)> void multiply(void** lanes, unsigned) {
 inline void __syncthreads(SIMT_HERE) {
   simt::at(here);
   simt::current->state = simt::State::AT_BARRIER;
-  ++simt::at_barrier;
+  if (!simt::at_barrier++) simt::barrier_site = here;
+  simt::barrier_lines_differ |= here.line != simt::barrier_site.line || here.file != simt::barrier_site.file;
   simt::yield();
 }
 inline void __syncwarp(unsigned mask = ~0u, SIMT_HERE) {
@@ -524,6 +528,11 @@ namespace std { using ::simt_end; }
 #define _Exit(code) simt_end("_Exit(" #code ")")
 #define _exit(code) simt_end("_exit(" #code ")")
 #define abort() simt_end("abort()")
+
+// The table of the lines with probes, which unit.cpp writes: a SIMT_PROBE for each
+#define SIMT_PROBES_BEGIN static const simt::ProbeText probe_lines[] = {
+#define SIMT_PROBE(file, line, text) {file, line, text},
+#define SIMT_PROBES_END {}}; static const bool has_probe_lines = (simt::probe_texts = probe_lines, true);
 
 // Makes `entry` callable from Python (ctypes): int launch_<entry>(Launch*, void** args)
 #define SIMT_EXPORT(entry)                                                                                     \

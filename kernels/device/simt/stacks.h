@@ -59,7 +59,7 @@ static void on_fatal(int signal, siginfo_t* info, void*) {
              "into shared memory", STACK_BYTES / 1024);
   } else {
     text.add("the kernel itself ended with %s", signal_text(signal));
-    if (memory) text.add(" (address %p: ", info->si_addr), add_outside(text, at), text.add(")");
+    if (memory && info->si_addr) text.add(" (address %p: ", info->si_addr), add_outside(text, at), text.add(")");
   }
   add_place(text, *current, false);
   yield();

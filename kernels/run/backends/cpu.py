@@ -191,7 +191,10 @@ def _run(
         *[_Buffer(b.ctypes.data, b.nbytes, name.encode(), b.itemsize) for name, b in buffers.items()]
     )
     sizes = (ctypes.c_uint * 3)(*step.grid), (ctypes.c_uint * 3)(*step.block)
-    stacks = _kept_stacks.pop() if _kept_stacks else (None, 0)
+    try:
+        stacks = _kept_stacks.pop()
+    except IndexError:  # the first launch, or the others run now
+        stacks = None, 0
     request = _Launch(*sizes, step.shared_bytes, reversed_order, len(buffers), table, *stacks)
     failed = library[f"launch_{step.entry}"](ctypes.byref(request), args)
     _kept_stacks.append((request.stacks, request.stack_count))
