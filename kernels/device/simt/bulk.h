@@ -30,7 +30,7 @@ inline void bulk_load(void* smem, const void* gmem, int bytes, Barrier* barrier,
   map.dimensions = 4, map.element_bytes = 1;
   check_box_probes(smem, map, {0, 0, 0, 0}, bytes);
   auto* const box = static_cast<Box*>(malloc(sizeof(Box)));
-  *box = {map, {0, 0, 0, 0}, (unsigned)to, (unsigned)bytes, nullptr};
+  *box = {map, {0, 0, 0, 0}, (unsigned)to, (unsigned)bytes, nullptr, here};
   Box** last = &found.boxes;
   while (*last) last = &(*last)->next;
   *last = box;

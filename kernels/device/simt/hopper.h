@@ -43,7 +43,7 @@ static void wake(For what, unsigned which) {
 
 // ---- barriers in shared memory ----
 
-struct Box { TensorMap map; int at[4]; unsigned to, bytes; Box* next; };
+struct Box { TensorMap map; int at[4]; unsigned to, bytes; Box* next; Site here; };
 struct Phases {
   unsigned offset, arrivals;  // where it lies, and how many arrivals end a phase
   unsigned phase, pending;    // how many phases are over, and the arrivals that this one lacks
@@ -238,7 +238,9 @@ static void explain(Text& text) {
 static void end_block() {
   for (unsigned b = 0; b < barrier_count; ++b) {
     if (!barriers[b].boxes || failed) continue;
-    stop("%s: all threads have left, and boxes are still on their way to it. Wait for them", name_of(barriers[b]));
+    const Site asked = barriers[b].boxes->here;
+    stop("%s: all threads have left, and boxes are still on their way to it. Wait for them; the first is of %s:%u",
+         name_of(barriers[b]), base_name(asked.file), asked.line);
   }
 }
 static const bool extended = (extension = {forget, land_what_is_waited_for, explain, end_block}, true);
@@ -288,7 +290,7 @@ inline void tma_load(void* smem, const TensorMap* map, Barrier* barrier, int c0,
   check_box(*map, at, bytes);
   check_box_probes(smem, *map, {c0, c1, c2, c3}, bytes);
   auto* const box = static_cast<Box*>(malloc(sizeof(Box)));
-  *box = {*map, {c0, c1, c2, c3}, at, bytes, nullptr};
+  *box = {*map, {c0, c1, c2, c3}, at, bytes, nullptr, here};
   Box** last = &found.boxes;
   while (*last) last = &(*last)->next;
   *last = box;

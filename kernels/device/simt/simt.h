@@ -5,8 +5,9 @@
 // does not join, an access outside the launch's buffers or shared memory, an access whose probe says something else.
 // Shared memory starts as NaN. With `reversed`, threads run in the opposite order, and what cp_async copies lands when
 // it is waited for, not at once: an output that changes is a race, or a wait that is missing.
-// hopper.h adds what device/hopper.cuh names. Not covered: times, clusters. One launch at a time per process: state is
-// global, kept out of TLS for speed.
+// report.h writes the messages: block, thread, line, tensor, index. stacks.h catches a stack that overflows, and fatal
+// signals. hopper.h adds what device/hopper.cuh names. Not covered: times, clusters. One launch at a time per process:
+// state is global, kept out of TLS for speed.
 #pragma once
 // Of a build half the time went into headers. libstdc++ can leave out std::riemann_zeta and its like, and has std::max
 // in a small header of its own.
