@@ -46,8 +46,11 @@ def of_kernel(spec: KernelSpec) -> dict[str, Any]:
 
 
 def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, Any]:
-    """What `run` says. race: what differs between the thread orders, which is never correct. max_abs_error and baseline_max_abs_error: of the worst output, the one that uses most of what it
-    is allowed; errors: of every output."""
+    """What `run` says. race: what differs between the thread orders, which is never correct.
+
+    max_abs_error and baseline_max_abs_error: of the worst output, the one that uses most of what it is allowed;
+    errors: of every output.
+    """
     request = run.request
     errors = execute.judge(run.max_abs_errors, yardsticks, request.problem)
     return {

@@ -4,9 +4,9 @@
 #include <pthread.h>
 
 namespace simt {
-static pthread_t limited;           // the OS thread of the launch
-static volatile bool in_launch, late;  // late: the time is over
-static void (*out_of_time)();       // stops the launch from within a CUDA thread; it does not return
+static pthread_t limited;  // the OS thread of the launch
+static volatile bool in_launch, late;  // late: the launch was stopped
+static void (*out_of_time)();  // stops the launch if a CUDA thread runs, and then does not return
 
 static void on_alarm(int) {
   if (!in_launch) return;
@@ -14,7 +14,6 @@ static void on_alarm(int) {
     pthread_kill(limited, SIGALRM);
     return;
   }
-  late = true;
   out_of_time();
 }
 // While it lives, SIGALRM stops the launch, unless the program has a handler of its own.

@@ -14,7 +14,7 @@ from kernels.families.dense import DenseProblem
 from kernels.families.lab.roles import RolesProblem
 from kernels.families.paged import CacheCopyProblem, CacheWriteProblem, PagedProblem
 from kernels.families.paged.problem import BLOCK_SIZES, DTYPES, HEAD_DIMS
-from kernels.run import check, execute, races
+from kernels.run import check, execute, facts, races
 from kernels.run.backends import cpu
 
 DENSE, PAGED = of_problem(DenseProblem), of_problem(PagedProblem)
@@ -148,6 +148,32 @@ def test_a_race_that_the_order_of_the_threads_hides_is_found(small_kernel):
     assert said.startswith("o differs between thread orders / late copies in 63 of 64 elements, first at o[1] (")
     mended = small_kernel(HIDDEN.replace("  O_gmem", "  __syncthreads();\n  O_gmem"), threads=64)
     assert races.look_for_race(Request(mended, RolesProblem(), backend="cpu")) == ""
+
+
+UNSET = """  PROBE_STORE(O_gmem, 0, 4);
+  float l;
+  if (tiles > 100) l = 1.f;
+  stg<float>(&O_gmem[0], l);
+"""
+
+
+def test_a_local_that_is_not_set_shows_in_the_output(small_kernel):
+    spec = small_kernel(UNSET)
+    assert execute.run(Request(spec, RolesProblem(), backend="cpu")).arrays["o"][0] in (UNSET_GCC, UNSET_CLANG)
+
+
+UNSET_GCC = np.uint32(0xFEFEFEFE).view(np.float32)  # -1.7e38
+UNSET_CLANG = np.uint32(0xAAAAAAAA).view(np.float32)  # of integers; its floats are NaN
+
+
+def test_a_kernel_whose_probes_log_nothing_is_reported(small_kernel):
+    spec = small_kernel("  if (threadIdx.x == 0) O_gmem[0] = X_gmem[0];\n")
+    probed, timed = check.check_case(spec, Case(RolesProblem()), "cpu")
+    assert probed.records == 0
+    row = check.summary(spec, 1, [], [probed, timed])
+    assert any("no probe logged anything" in line for line in facts.check_lines([row], [], "here"))
+    right = check.check_case(KERNELS["lab_roles"], Case(RolesProblem()), "cpu")
+    assert right[0].records > 0
 
 
 def test_one_wrong_output_of_several_is_missed_and_named(monkeypatch):
