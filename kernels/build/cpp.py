@@ -48,7 +48,8 @@ class Toolchain:
         self.version = _version(self.command)
         # -O1: kernels run as fast as with -O2 here, and a build, which a page waits for, takes a third less.
         # No contraction: only the fmaf written in the source is fused, so that the CPU rounds where the GPU does.
-        # A local that the kernel leaves unset holds a pattern, so that its use shows. A GPU build has no like option.
+        # A local that the kernel leaves unset holds a pattern, and a sum that begins so is far off. g++ still assumes
+        # what it likes of a local that one branch sets. NVRTC has no option for it: a GPU build cannot show this fault.
         # Stack clash protection: a large frame touches each of its pages, so that it cannot jump over a stack's guard.
         fma = ["-mfma"] if _has_fma() else []
         self.options = ["-std=c++17", "-O1", "-ffp-contract=off", "-fstack-clash-protection", *fma]
