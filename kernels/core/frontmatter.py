@@ -201,7 +201,7 @@ def _launch(file: str, source: str, number: int, entry: dict) -> LaunchText:
     where = f"launches[{number}]"
     _check_keys(file, where, entry, LAUNCH_KEYS, ("entry", "grid", "block", "args"))
     name = entry["entry"]
-    if not re.search(rf'extern\s+"C"\s+__global__\s+void\s[^;{{]*?\b{re.escape(name)}\s*\(', source):
+    if not re.search(rf'extern\s+"C"\s+__global__\s[^;{{]*?\b{re.escape(name)}\s*\(', source):
         raise FrontMatterError(
             f'{file}: {where}.entry is {name!r}, and the file has no extern "C" __global__ function of that name.'
         )
