@@ -117,13 +117,14 @@ def _mix(listing: Listing) -> list[stage.Block]:
 
 def _widths(kernel: KernelSpec, checks: Sequence[WidthCheck]) -> list[stage.Block]:
     wrong = [check for check in checks if not check.ok]
+    held = [check for check in checks if check.found]
     if wrong:
         missed = [
             f"{c.file} line {c.line} wants {c.wanted} and the machine code has {listed(list(c.found))}" for c in wrong
         ]
         verdict = stage.note("; ".join(missed) + ".", "bad")
-    elif checks:
-        said = f"Yes: all {len(checks)} accesses that this build holds have the width that their source line says."
+    elif held:
+        said = f"Yes: all {len(held)} accesses that this build holds have the width that their source line says."
         verdict = stage.note(said, "good")
     else:
         return [stage.note("This build holds no access whose width a probe states.")]
@@ -133,7 +134,7 @@ def _widths(kernel: KernelSpec, checks: Sequence[WidthCheck]) -> list[stage.Bloc
             "file": c.file,
             "line": str(c.line),
             "wanted": c.wanted,
-            "found": ", ".join(f"{name} × {times}" for name, times in c.found.items()),
+            "found": ", ".join(f"{name} × {times}" for name, times in c.found.items()) or "absent",
             "source": texts[c.file][c.line - 1].strip(),
         }
         for c in checks

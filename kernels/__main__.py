@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +21,12 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
 from kernels.memory import calibration, counters
-from kernels.run import asked, check, execute, facts, record, workers
+from kernels.run import asked, check, execute, facts, races, record, workers
+from kernels.run.backends.cpu import limited
 from kernels.timing import bench, duels, hierarchy, perfetto, pipeline_files, pipelines, sustained, tables, timelines
 
 OK, FAILED, USAGE, NO_GPU = 0, 1, 2, 3
-CLI_TIME_LIMIT = 600.0
+CLI_TIME_LIMIT = 600.0  # seconds a run may take, unless WARPGLASS_TIME_LIMIT says otherwise
 TABLES = {
     "hierarchy": hierarchy.record,
     "cycles": hierarchy.record_cycles,
@@ -170,6 +172,12 @@ def _write(save: Callable[[], object], path: str) -> None:
         raise ProblemError(f"cannot write {path}: {error.strerror or error}") from None
 
 
+def _time_limit() -> float:
+    """The seconds that a run may take: WARPGLASS_TIME_LIMIT, else CLI_TIME_LIMIT."""
+    workers.check_limit()
+    return workers.TIME_LIMIT if "WARPGLASS_TIME_LIMIT" in os.environ else CLI_TIME_LIMIT
+
+
 def _print_json(said: object) -> None:
     print(json.dumps(said, indent=1))
 
@@ -211,16 +219,20 @@ def _run(args: argparse.Namespace) -> int:
         kernel, problem, settings, asked.scope(args.scope, kernel.plan(problem, settings)), device.backend
     )
     execute.check_possible(request, device)
-    run, yardsticks = (
-        workers.submit(task, request, backend=device.backend, what=kernel.name, time_limit=CLI_TIME_LIMIT).result()
-        for task in (execute.run, execute.yardstick)
-    )
+
+    def submitted(task: Callable) -> Any:
+        limit = _time_limit()
+        args = limit, task, request
+        return workers.submit(limited, *args, backend=device.backend, what=kernel.name, time_limit=limit).result()
+
+    run, yardsticks = submitted(execute.run), submitted(execute.yardstick)
+    race = submitted(races.look_for_race) if device.backend == "cpu" else ""
     if args.trace:
         _write(lambda: run.trace.save(args.trace), args.trace)
     if args.arrays:
         arrays = {name: widened(array) for name, array in run.arrays.items()}
         _write(lambda: np.savez(args.arrays, **arrays), args.arrays)  # type: ignore[arg-type]
-    said = facts.of_run(run, yardsticks)
+    said = facts.of_run(run, yardsticks, race)
     if args.json:
         _print_json(said)
     else:
@@ -228,7 +240,9 @@ def _run(args: argparse.Namespace) -> int:
     if run.trace.lost:
         remedy = "Choose a smaller scope or a smaller problem."
         print(f"The trace was cut: {run.trace.lost:,} records did not fit. {remedy}", file=sys.stderr)
-    return OK
+    if not said["records"]:
+        print(f"{kernel.name}: {facts.NOTHING_LOGGED}", file=sys.stderr)
+    return OK if said["correct"] else FAILED
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -239,7 +253,7 @@ def _check(args: argparse.Namespace) -> int:
     if device.backend == "recorded":
         reasons = " ".join(survey.reasons.values())
         raise BackendUnavailable(f"check runs kernels: it needs a GPU or a C++ compiler. {reasons}")
-    verdicts, summary = check.check(kernels, device, args.every, CLI_TIME_LIMIT, _progress)
+    verdicts, summary = check.check(kernels, device, args.every, _time_limit(), _progress)
     missed = [v for v in verdicts if not v.ok]
     if args.json:
         said = {"backend": device.backend, "device": device.name, "ok": not missed, "summary": summary}
@@ -295,7 +309,7 @@ def _timeline(args: argparse.Namespace) -> int:
     if not 0 <= args.block < blocks:
         raise ProblemError(f"--block is {args.block}; this launch has blocks 0 to {blocks - 1}.")
     workers.survey().pick("gpu")
-    job = workers.submit(pipelines.pipeline, request, backend="gpu", what=kernel.name, time_limit=CLI_TIME_LIMIT)
+    job = workers.submit(pipelines.pipeline, request, backend="gpu", what=kernel.name, time_limit=_time_limit())
     made = job.result()
     if args.perfetto:
         _write(lambda: Path(args.perfetto).write_bytes(perfetto.encode(made)), args.perfetto)

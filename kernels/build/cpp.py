@@ -1,6 +1,7 @@
 """The system's C++ compiler: a kernel's files over kernels/device/simt become a shared library that runs on the CPU."""
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError
 
 SHIM = Path(__file__).parents[1] / "device" / "simt"
+PATTERN = "-ftrivial-auto-var-init=pattern"  # of g++ from 12 and clang
 _ERROR = r"([^\s:]+\.(?:cuh?|h|cpp)):(\d+):\d+: (?:fatal )?error: (.*)"
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)  # what a compiler says, with LC_ALL=C
 
@@ -46,7 +48,12 @@ class Toolchain:
         self.version = _version(self.command)
         # -O1: kernels run as fast as with -O2 here, and a build, which a page waits for, takes a third less.
         # No contraction: only the fmaf written in the source is fused, so that the CPU rounds where the GPU does.
-        self.options = ["-std=c++17", "-O1", "-ffp-contract=off", *(["-mfma"] if _has_fma() else [])]
+        # A local that the kernel leaves unset holds a pattern, and a sum that begins so is far off. g++ still assumes
+        # what it likes of a local that one branch sets. NVRTC has no option for it: a GPU build cannot show this fault.
+        # Stack clash protection: a large frame touches each of its pages, so that it cannot jump over a stack's guard.
+        fma = ["-mfma"] if _has_fma() else []
+        self.options = ["-std=c++17", "-O1", "-ffp-contract=off", "-fstack-clash-protection", *fma]
+        self.options += [PATTERN] if _takes(self.command, PATTERN) else []
 
     def headers(self) -> tuple[tuple[str, str], ...]:
         """The shim: (name, text) of its headers."""
@@ -59,8 +66,7 @@ class Toolchain:
         sources.mkdir()
         for name, text in (*spec.files, *self.headers()):
             (sources / name).write_text(text)
-        exports = "".join(f"SIMT_EXPORT({entry})\n" for entry in dict.fromkeys(t.entry for t in spec.launch_texts))
-        (sources / "unit.cpp").write_text(f'#include "{spec.files[0][0]}"\n{exports}')
+        (sources / "unit.cpp").write_text(_unit(spec))
         library = str(folder / f"{spec.name}{self.suffix}")
         flags = ["-fPIC", "-shared", "-fvisibility=hidden", "-x", "c++", str(sources / "unit.cpp"), "-o", library]
         done = _run([*self.command, *options, *flags], {"TMPDIR": str(sources), "LC_ALL": "C"})
@@ -73,6 +79,30 @@ class Toolchain:
             raise BuildError(first_error(spec, done.stderr, _ERROR))
         shutil.rmtree(sources)
         return done.stderr, ()
+
+
+def _unit(spec: KernelSpec) -> str:
+    """The file that is compiled: the kernel, whose probes note their lines (lines.h), its entries, and the text of each
+    line with a probe."""
+    own = {name for name, _ in spec.files}
+    first = [name for name in ("common.cuh", "hopper.cuh") if name in own] if "common.cuh" in own else []
+    included = [*first, *(["lines.h"] if first else []), spec.files[0][0]]
+    texts = [
+        json.dumps([name, number, line.strip().rstrip(";")], ensure_ascii=False)[1:-1]
+        for name, text in spec.files
+        for number, line in enumerate(text.splitlines(), 1)
+        if "PROBE_" in line and not line.lstrip().startswith(("#", "//"))
+    ]
+    probes = "".join(f"SIMT_PROBE({text})\n" for text in texts)
+    exports = "".join(f"SIMT_EXPORT({entry})\n" for entry in dict.fromkeys(t.entry for t in spec.launch_texts))
+    includes = "".join(f'#include "{name}"\n' for name in included)
+    return f"{includes}SIMT_PROBES_BEGIN\n{probes}SIMT_PROBES_END\n{exports}"
+
+
+@lru_cache
+def _takes(command: tuple[str, ...], option: str) -> bool:
+    """Whether the compiler knows an option."""
+    return _run([*command, "-Werror", option, "-x", "c++", "-fsyntax-only", os.devnull]).returncode == 0
 
 
 @lru_cache

@@ -44,6 +44,7 @@ MIX = {  # what an instruction is counted as, by the start of its name
     "BSYNC": "branch",
 }
 SUFFIXES = {1: ".U8", 2: ".U16", 4: "", 8: ".64", 16: ".128"}  # bytes -> how SASS names the width
+GENERIC = {"LD", "ST"}  # an access whose space the compiler does not know
 WITH_WIDTH = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS")  # opcodes that the mix shows with their width
 
 Place = tuple[str, int]  # file and line of our source
@@ -80,14 +81,21 @@ class Listing:
 
 @dataclass(frozen=True)
 class WidthCheck:
-    """Whether a pinned access is what the machine code does. file, line: of the access; wanted: such as LDS.128;
-    found: opcode -> count."""
+    """Whether the machine code does a pinned access.
+
+    file, line: the place of the access.
+    wanted: its opcode, such as LDS.128.
+    found: opcode -> count, of this kind; of every kind of access if this kind is absent.
+    ok: every opcode is the wanted one.
+    absent: the line has no opcode of this kind. The access is compiled away if the line has no other access either.
+    """
 
     file: str
     line: int
     wanted: str
     found: dict[str, int]
     ok: bool
+    absent: bool = False
 
 
 @lru_cache(maxsize=32)
@@ -115,29 +123,30 @@ def _taken(code: tuple[Line, ...], entry: str) -> int:
 def check_widths(
     kernel: KernelSpec, problem: Any, settings: tuple, mode: Mode = Mode.TIMED, arch: str = DEFAULT_ARCH
 ) -> tuple[WidthCheck, ...]:
-    """A WidthCheck for every access that has a probe and that this build holds: the opcodes on its line, and whether
-    all are of the pinned width."""
+    """A WidthCheck for every access that has a probe: the opcodes on its line, and whether all have the pinned width.
+    An access whose kind is absent passes only if its line has no other access either."""
     shown = listing(kernel, problem, settings, mode, arch)
     source = {name: text.splitlines() for name, text in kernel.files}
     bases = {kind.sass for kind in KINDS if kind.sass}
     by_line: dict[Place, Counter[str]] = {}
     for line in shown.sass:
         name = opcode(line.text)
-        if line.source and name.split(".")[0] in bases:
+        if line.source and name.split(".")[0] in bases | GENERIC:
             by_line.setdefault(line.source, Counter())[name] += 1
     checks = []
     for site in sites_of(Request(kernel, problem, settings)):
         place = (site.file, site.code_line)
-        if not site.space or place not in by_line:
+        if not site.space:
             continue
         kind = kind_of(site.event, site.space)
         if kind.event == "load" and kind.space == "global" and "cp_async" in source[site.file][site.code_line - 1]:
             continue  # the source of a cp.async, which the probe after it speaks of
         suffix = "" if kind.event == "ldmatrix" or not kind.widths else SUFFIXES[site.bytes]
-        found = {name: count for name, count in by_line[place].items() if name.split(".")[0] == kind.sass}
-        if found:  # else it is compiled away, as an access under a condition that this build never meets
-            ok = all(_width(name) == suffix for name in found)
-            checks.append(WidthCheck(site.file, site.code_line, kind.sass + suffix, found, ok))
+        others = by_line.get(place, Counter())
+        found = {name: count for name, count in others.items() if name.split(".")[0] == kind.sass}
+        ok = all(_width(name) == suffix for name in found) if found else not others
+        shown_opcodes = found or dict(others)
+        checks.append(WidthCheck(site.file, site.code_line, kind.sass + suffix, shown_opcodes, ok, not found))
     return tuple(checks)
 
 

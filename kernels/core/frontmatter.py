@@ -13,7 +13,7 @@ from typing import Any
 
 from kernels.core.dtypes import DTYPES
 from kernels.core.launch import Condition, Constant, LaunchText, ScratchText, Tuned
-from kernels.core.spec import SCALARS, KernelSpec, dtype_names, scalar_kinds, signature
+from kernels.core.spec import C_TYPES, SCALARS, KernelSpec, dtype_names, parameters, scalar_kinds
 from kernels.errors import FrontMatterError
 
 WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # what a reader must be told
@@ -201,7 +201,7 @@ def _launch(file: str, source: str, number: int, entry: dict) -> LaunchText:
     where = f"launches[{number}]"
     _check_keys(file, where, entry, LAUNCH_KEYS, ("entry", "grid", "block", "args"))
     name = entry["entry"]
-    if not re.search(rf'extern\s+"C"\s+__global__\s+void\s[^;{{]*?\b{re.escape(name)}\s*\(', source):
+    if not re.search(rf'extern\s+"C"\s+__global__\s[^;{{]*?\b{re.escape(name)}\s*\(', source):
         raise FrontMatterError(
             f'{file}: {where}.entry is {name!r}, and the file has no extern "C" __global__ function of that name.'
         )
@@ -215,13 +215,15 @@ def _launch(file: str, source: str, number: int, entry: dict) -> LaunchText:
     args = _typed(file, f"{where}.args", entry["args"], list, "a list, in the order of the signature")
     for n, arg in enumerate(args):
         _check_argument(file, f"{where}.args[{n}]", arg)
-    parameters = signature(source, name)
-    if len(parameters) != len(args):
+    found = parameters(source, name)
+    if len(found) != len(args):
         raise FrontMatterError(
-            f"{file}: {where}.args has {len(args)} entries, and {name} takes {len(parameters)} "
-            f"({', '.join(parameters)}). "
+            f"{file}: {where}.args has {len(args)} entries, and {name} takes {len(found)} "
+            f"({', '.join(symbol for _, symbol in found)}). "
             "List one for each parameter, PROBE_PARAM left out."
         )
+    for n, (arg, (c_type, symbol)) in enumerate(zip(args, found)):
+        _check_c_type(file, f"{where}.args[{n}]", arg, c_type, symbol)
     return LaunchText(
         name,
         tuple(entry["grid"]),
@@ -232,6 +234,23 @@ def _launch(file: str, source: str, number: int, entry: dict) -> LaunchText:
         entry.get("blocks_per_item", 1),
         tuple(entry["cluster"]) if "cluster" in entry else None,
     )
+
+
+def _check_c_type(file: str, where: str, arg: Any, c_type: str, symbol: str) -> None:
+    """FrontMatterError if the signature gives a number another C type than the comment does."""
+    kind = arg.partition(" ")[0] if isinstance(arg, str) and " " in arg else ""
+    numbers = {spelling for spellings in C_TYPES.values() for spelling in spellings}
+    if (
+        isinstance(arg, str)
+        and (c_type.endswith("*") if kind else c_type in numbers)
+        or kind
+        and c_type in numbers - {*C_TYPES[kind]}
+    ):
+        declared = f"a {kind}" if kind else "a pointer to a tensor"
+        raise FrontMatterError(
+            f"{file}: {where} is {arg!r}, {declared}, and the signature declares {c_type} {symbol}. "
+            "Give both the same type."
+        )
 
 
 def _check_argument(file: str, where: str, arg: Any) -> None:

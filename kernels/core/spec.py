@@ -22,6 +22,19 @@ SCALARS = {"int32": np.int32, "uint32": np.uint32, "int64": np.int64, "float32":
 MOST_THREADS, MOST_GRID_YZ = 1024, 65535  # of a block; of a grid in y and in z
 _BRACES = re.compile(r"\{([^{}]+)\}")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_QUALIFIERS = ("const", "__restrict__", "__restrict", "volatile", "__grid_constant__")
+# What may stand between __global__ and the name: attributes, whose arguments nest parentheses three deep, and void.
+_NESTED = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+_ATTRIBUTE = rf"(?:__\w+__|alignas)\s*(?:{_NESTED})?\s*"
+_GLOBAL = re.compile(rf"__global__\s+(?:{_ATTRIBUTE})*void\s+(?:{_ATTRIBUTE})*$")
+C_TYPES = {
+    "int32": ("int", "int32_t", "signed", "signed int"),
+    "uint32": ("unsigned", "unsigned int", "uint32_t"),
+    "int64": ("long long", "int64_t", "long", "long long int", "long int"),
+    "float32": ("float",),
+    "float64": ("double",),
+}
+"""A number's type in the comment -> its spellings in the signature. Another spelling, such as a typedef, passes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,14 +191,25 @@ def runs_on(requires: str, target: str) -> bool:
     return int(re.sub(r"\D", "", target)) >= int(re.sub(r"\D", "", requires))
 
 
-def signature(source: str, entry: str) -> tuple[str, ...]:
-    """The parameter names of a __global__ function, in order; empty if the source has none of that name."""
+def parameters(source: str, entry: str) -> tuple[tuple[str, str], ...]:
+    """(C type, name) of each parameter of a __global__ function, in order; empty if the source has none of that name.
+    The type is without const and __restrict__, such as float*."""
     bare = _COMMENT.sub(" ", source)
-    found = re.search(rf"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?{re.escape(entry)}\s*\(([^)]*)\)", bare)
-    if not found:
-        return ()
-    parameters = found[1].replace("PROBE_PARAM", "").split(",")
-    return tuple(re.findall(r"\w+", p)[-1] for p in parameters if p.strip())
+    for found in re.finditer(rf"\b{re.escape(entry)}\s*\(([^)]*)\)", bare):
+        if _GLOBAL.search(bare[: found.start()]):
+            texts = found[1].replace("PROBE_PARAM", "").split(",")
+            return tuple(_parameter(text) for text in texts if text.strip())
+    return ()
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    words = [word for word in re.findall(r"[\w:<>]+|[*&]", text) if word not in _QUALIFIERS]
+    return re.sub(r" (?=[*&])", "", " ".join(words[:-1])), words[-1]
+
+
+def signature(source: str, entry: str) -> tuple[str, ...]:
+    """The names of `parameters`."""
+    return tuple(name for _, name in parameters(source, entry))
 
 
 def without_comments(text: str) -> str:

@@ -4,21 +4,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.core.dtypes import element_type
+import numpy as np
+
 from kernels.core.problem import Case
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
-from kernels.core.tensors import Initial
 from kernels.core.tolerance import OutputError, worst
-from kernels.errors import WarpglassError
-from kernels.run import execute, workers
+from kernels.errors import RunError, RunTimeout, WarpglassError
+from kernels.run import execute, races, workers
 from kernels.run.backends import Device
+from kernels.run.backends.cpu import limited
 
 
 @dataclass(frozen=True)
 class Verdict:
     """One build on one problem. errors: of each output (core/tolerance.py), empty if it did not run; ok: all are
-    allowed, and the builds agree; message: why a run failed, if it did."""
+    allowed, and the builds agree; message: why a run failed, if it did; records: how many the probes logged."""
 
     kernel: str
     build: str
@@ -27,6 +28,7 @@ class Verdict:
     errors: tuple[OutputError, ...]
     ok: bool
     message: str = ""
+    records: int = 0
 
     @property
     def max_abs_error(self) -> float:
@@ -67,6 +69,8 @@ def check(
             kernel,
             case,
             workers.submit(
+                limited,
+                time_limit,
                 check_case,
                 kernel,
                 case,
@@ -93,18 +97,31 @@ def check(
 
 
 def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, Verdict]:
-    """A Verdict for the probed and the timed build. Runs in a worker."""
+    """A Verdict for the probed and the timed build. On the CPU the timed build runs in both thread orders, and a
+    difference fails. Runs in a worker."""
     request = Request(kernel, case.problem, tuple(case.settings), Scope(), backend)
     probed, timed = execute.run(request), execute.run_timed_build(request)
     yardsticks = execute.yardstick(request)
     differ = [t.name for t in case.problem.outputs if probed.arrays[t.name].tobytes() != timed[t.name].tobytes()]
-    message = (
-        f"the timed build's {', '.join(differ)} differs from the probed build's"
-        if differ and not _sums_in_any_order(request)
-        else ""
+    any_order = races.sums_in_any_order(request)
+    messages = [f"the timed build's {', '.join(differ)} differs from the probed build's"] * (
+        not any_order and any(differ)
     )
+    timed_errors = execute.largest_errors(case.problem, timed, backend)
+    if backend == "cpu":
+        try:
+            late = races.late_outputs(request)
+        except RunTimeout:
+            raise
+        except RunError as error:
+            messages.append(str(error))
+        else:
+            messages += filter(None, [races.race(request, timed, late)])
+            if any_order:
+                late_errors = execute.largest_errors(case.problem, late, backend)
+                timed_errors = {name: float(np.maximum(e, late_errors[name])) for name, e in timed_errors.items()}
 
-    def verdict(build: str, largest: dict[str, float], message: str) -> Verdict:
+    def verdict(build: str, largest: dict[str, float], message: str, records: int = 0) -> Verdict:
         errors = execute.judge(largest, yardsticks, case.problem)
         return Verdict(
             kernel.name,
@@ -114,16 +131,14 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, V
             errors,
             all(e.ok for e in errors) and not message,
             message,
+            records,
         )
 
-    timed_errors = execute.largest_errors(case.problem, timed, backend)
-    return verdict("probed", probed.max_abs_errors, ""), verdict("timed", timed_errors, message)
-
-
-def _sums_in_any_order(request: Request) -> bool:
-    """Whether the kernel adds numbers with fractions to a tensor that begins at zero: then no two runs need agree to
-    the last bit."""
-    return any(t.initial is Initial.ZERO and element_type(t.dtype).is_float for t in request.plan.written)
+    records = probed.trace.table.num_rows + probed.trace.lost
+    return (
+        verdict("probed", probed.max_abs_errors, "", records),
+        verdict("timed", timed_errors, "; ".join(messages)),
+    )
 
 
 def summary(kernel: KernelSpec, count: int, reasons: list[str], verdicts: Iterable[Verdict]) -> dict[str, Any]:
@@ -137,5 +152,6 @@ def summary(kernel: KernelSpec, count: int, reasons: list[str], verdicts: Iterab
         "missed": sum(not v.ok for v in mine),
         "worst_ratio": max(ratios, default=0.0),
         "worst_share": max((v.share for v in mine), default=0.0),
+        "records": sum(v.records for v in mine),
         "cannot_run": reasons,
     }

@@ -13,6 +13,7 @@ from kernels.run import execute
 from kernels.run.check import Verdict
 from kernels.run.results import Run
 
+NOTHING_LOGGED = "no probe logged anything. Add probes (device/probe.cuh), or no page can show the kernel."
 ROOT = Path(__file__).parents[2]
 
 
@@ -44,9 +45,12 @@ def of_kernel(spec: KernelSpec) -> dict[str, Any]:
     }
 
 
-def of_run(run: Run, yardsticks: dict[str, float]) -> dict[str, Any]:
-    """What `run` says. max_abs_error and baseline_max_abs_error: of the worst output, the one that uses most of what it
-    is allowed; errors: of every output."""
+def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, Any]:
+    """What `run` says. race: what differs between the thread orders, which is never correct.
+
+    max_abs_error and baseline_max_abs_error: of the worst output, the one that uses most of what it is allowed;
+    errors: of every output.
+    """
     request = run.request
     errors = execute.judge(run.max_abs_errors, yardsticks, request.problem)
     return {
@@ -64,7 +68,8 @@ def of_run(run: Run, yardsticks: dict[str, float]) -> dict[str, Any]:
         "baseline_max_abs_error": worst(errors).yardstick,
         "worst_output": worst(errors).output,
         "errors": of_errors(errors),
-        "correct": all(e.ok for e in errors),
+        "correct": all(e.ok for e in errors) and not race,
+        "race": race,
         "records": run.trace.table.num_rows,
         "lost": run.trace.lost,
     }
@@ -124,10 +129,9 @@ def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], de
             f"{row['kernel']}: {row['problems']} problems in both builds on {device}, {row['missed']} missed; largest "
             f"error {row['worst_ratio']:.2f} times torch's, {row['worst_share']:.0%} of what is allowed"
         )
+        lines += [f"  {NOTHING_LOGGED}"] if row["problems"] and not row["records"] else []
         lines += [f"  not run: {reason}" for reason in row["cannot_run"]]
     for v in missed:
-        misses = (
-            f"{e.output}: error {e.largest:.3g}, torch {e.yardstick:.3g}, allowed {e.allowed:.3g}" for e in v.errors
-        )
+        misses = (f"{e.output}: {e.said}, torch {e.yardstick:.3g}, allowed {e.allowed:.3g}" for e in v.errors)
         lines.append(f"  missed: {v.kernel} {v.build} {v.problem} {dict(v.settings)}: {v.message or '; '.join(misses)}")
     return lines

@@ -29,8 +29,8 @@ class Run:
 
     @property
     def max_abs_error(self) -> float:
-        """The largest of max_abs_errors."""
-        return max(self.max_abs_errors.values())
+        """The largest of max_abs_errors; NaN if one is."""
+        return float(np.max(list(self.max_abs_errors.values())))
 
 
 @dataclass(frozen=True)

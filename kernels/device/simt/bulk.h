@@ -3,8 +3,9 @@
 
 inline CacheHint keep_first_to_leave() { return 1; }
 inline CacheHint keep_unchanged() { return 2; }
-inline void bulk_load(void* smem, const void* gmem, int bytes, Barrier* barrier, CacheHint) {
+inline void bulk_load(void* smem, const void* gmem, int bytes, Barrier* barrier, CacheHint, SIMT_HERE) {
   using namespace simt;
+  at(here);
   Phases& found = find(barrier, "bulk_load");
   const ptrdiff_t to = static_cast<const char*>(smem) - shared_memory;
   const uintptr_t from = reinterpret_cast<uintptr_t>(gmem);
@@ -18,7 +19,9 @@ inline void bulk_load(void* smem, const void* gmem, int bytes, Barrier* barrier,
     const uintptr_t base = reinterpret_cast<uintptr_t>(launch->buffers[i].base);
     inside = from >= base && from + bytes <= base + launch->buffers[i].bytes;
   }
-  if (!inside) die("illegal address: a bulk_load of %d bytes from outside every buffer of this launch", bytes);
+  if (!inside)
+    die("illegal address: a bulk_load of %d bytes from outside every buffer of this launch: %s", bytes,
+        outside_of(gmem).text);
   TensorMap map{};  // rows of 16 bytes, one after another
   map.base = static_cast<const char*>(gmem);
   map.strides[0] = 1, map.strides[1] = 16;
@@ -27,14 +30,14 @@ inline void bulk_load(void* smem, const void* gmem, int bytes, Barrier* barrier,
   map.dimensions = 4, map.element_bytes = 1;
   check_box_probes(smem, map, {0, 0, 0, 0}, bytes);
   auto* const box = static_cast<Box*>(malloc(sizeof(Box)));
-  *box = {map, {0, 0, 0, 0}, (unsigned)to, (unsigned)bytes, nullptr};
+  *box = {map, {0, 0, 0, 0}, (unsigned)to, (unsigned)bytes, nullptr, here};
   Box** last = &found.boxes;
   while (*last) last = &(*last)->next;
   *last = box;
   if (!launch->reversed) land_boxes(found);
 }
-inline bool one_lane() {
-  __syncwarp();
+inline bool one_lane(SIMT_HERE) {
+  __syncwarp(~0u, here);
   return simt::current->linear % 32 == 0;
 }
 inline unsigned transposed(unsigned word) {

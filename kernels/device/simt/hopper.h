@@ -23,7 +23,6 @@ namespace simt {
 
 // ---- who waits for what ----
 
-constexpr unsigned WARP = 32, WARPGROUP = 128;
 enum class For : uint8_t { NOTHING, BARRIER, NUMBER, WARPGROUP };
 struct Wait { For what; unsigned which; };
 static Wait waits[THREADS_MAX];
@@ -42,44 +41,9 @@ static void wake(For what, unsigned which) {
     if (waits_for(i, what, which)) fibers[i].state = State::READY;
 }
 
-struct Text {
-  char* out;
-  size_t room;
-  void add(const char* format, ...) __attribute__((format(printf, 2, 3))) {
-    va_list list;
-    va_start(list, format);
-    const size_t n = vsnprintf(out, room, format, list);
-    va_end(list);
-    out += min(n, room), room -= min(n, room);
-  }
-};
-// The threads for which `is` holds, in the largest unit that fits: "warps 4 to 7, 9"
-template <class Is> void add_threads(Text& text, Is is) {
-  unsigned unit = WARPGROUP, found = 0;
-  for (unsigned i = 0; i < threads; ++i)
-    while (threads % unit || is(i) != is(i / unit * unit)) unit = unit == WARPGROUP ? WARP : 1;
-  const unsigned units = threads / unit;
-  unsigned count = 0;
-  for (unsigned u = 0; u < units; ++u) count += is(u * unit);
-  text.add("%s%s ", unit == WARPGROUP ? "warpgroup" : unit == WARP ? "warp" : "thread", count == 1 ? "" : "s");
-  for (unsigned u = 0; u < units; ++u) {
-    if (!is(u * unit)) continue;
-    const unsigned first = u;
-    while (u + 1 < units && is((u + 1) * unit)) ++u;
-    if (++found > 6) return text.add(" and more");
-    text.add("%s%u", found > 1 ? ", " : "", first);
-    if (u > first) text.add(" to %u", u);
-  }
-}
-template <class Is> bool any_thread(Is is) {
-  for (unsigned i = 0; i < threads; ++i)
-    if (is(i)) return true;
-  return false;
-}
-
 // ---- barriers in shared memory ----
 
-struct Box { TensorMap map; int at[4]; unsigned to, bytes; Box* next; };
+struct Box { TensorMap map; int at[4]; unsigned to, bytes; Box* next; Site here; };
 struct Phases {
   unsigned offset, arrivals;  // where it lies, and how many arrivals end a phase
   unsigned phase, pending;    // how many phases are over, and the arrivals that this one lacks
@@ -250,8 +214,7 @@ static bool land_what_is_waited_for() {
   }
   return false;
 }
-static void explain(char* out, size_t bytes) {
-  Text text{out, bytes};
+static void explain(Text& text) {
   for (unsigned b = 0; b < barrier_count; ++b) {
     const auto is = [b](unsigned i) { return waits_for(i, For::BARRIER, b); };
     if (!any_thread(is)) continue;
@@ -275,34 +238,42 @@ static void explain(char* out, size_t bytes) {
 static void end_block() {
   for (unsigned b = 0; b < barrier_count; ++b) {
     if (!barriers[b].boxes || failed) continue;
-    stop("%s: all threads have left, and boxes are still on their way to it. Wait for them", name_of(barriers[b]));
+    const Site asked = barriers[b].boxes->here;
+    stop("%s: all threads have left, and boxes are still on their way to it. Wait for them; the first is of %s:%u",
+         name_of(barriers[b]), base_name(asked.file), asked.line);
   }
 }
 static const bool extended = (extension = {forget, land_what_is_waited_for, explain, end_block}, true);
 }  // namespace simt
 
-inline void barrier_init(Barrier* barrier, int arrivals) {
+inline void barrier_init(Barrier* barrier, int arrivals, SIMT_HERE) {
   using namespace simt;
-  const unsigned at = place_of(barrier);
+  at(here);
+  const unsigned offset = place_of(barrier);
   for (unsigned i = 0; i < barrier_count; ++i)
-    if (barriers[i].offset == at) die("%s: barrier_init a second time", name_of(barriers[i]));
+    if (barriers[i].offset == offset) die("%s: barrier_init a second time", name_of(barriers[i]));
   if (arrivals < 1 || arrivals >= 1 << 20)
     die("barrier_init with %d arrivals; a barrier takes 1 to 1,048,575", arrivals);
   if (barrier_count == BARRIERS_MAX)
     die("more than %u barriers in shared memory; the shim knows no more", BARRIERS_MAX);
   barrier->state = BARRIER_WORD + barrier_count;
-  barriers[barrier_count++] = {at, (unsigned)arrivals, 0, (unsigned)arrivals, 0, 0, false, nullptr};
+  barriers[barrier_count++] = {offset, (unsigned)arrivals, 0, (unsigned)arrivals, 0, 0, false, nullptr};
 }
 inline void barrier_init_done() {
   for (unsigned i = 0; i < simt::barrier_count; ++i) simt::barriers[i].usable = true;
 }
-inline void barrier_expect(Barrier* barrier, int bytes) {
+inline void barrier_expect(Barrier* barrier, int bytes, SIMT_HERE) {
+  simt::at(here);
   simt::Phases& found = simt::find(barrier, "barrier_expect");
   if (bytes < 0 || bytes >= 1 << 20) simt::die("barrier_expect of %d bytes; a phase takes 0 to 1,048,575", bytes);
   simt::arrive(found, bytes);
 }
-inline void barrier_arrive(Barrier* barrier) { simt::arrive(simt::find(barrier, "barrier_arrive"), 0); }
-inline void barrier_wait(Barrier* barrier, int parity) {
+inline void barrier_arrive(Barrier* barrier, SIMT_HERE) {
+  simt::at(here);
+  simt::arrive(simt::find(barrier, "barrier_arrive"), 0);
+}
+inline void barrier_wait(Barrier* barrier, int parity, SIMT_HERE) {
+  simt::at(here);
   simt::Phases& found = simt::find(barrier, "barrier_wait");
   if (parity & ~1) simt::die("barrier_wait for parity %d; it is 0 or 1", parity);
   while ((found.phase & 1) == (unsigned)parity) {
@@ -310,26 +281,34 @@ inline void barrier_wait(Barrier* barrier, int parity) {
     if ((found.phase & 1) == (unsigned)parity) simt::land_boxes(found);
   }
 }
-inline void tma_load(void* smem, const TensorMap* map, Barrier* barrier, int c0, int c1, int c2, int c3) {
+inline void tma_load(void* smem, const TensorMap* map, Barrier* barrier, int c0, int c1, int c2, int c3, SIMT_HERE) {
   using namespace simt;
+  simt::at(here);
   Phases& found = find(barrier, "tma_load");
   const unsigned bytes = map->box[0] * map->box[1] * map->box[2] * map->box[3] * map->element_bytes;
   const unsigned at = static_cast<char*>(smem) - shared_memory;
   check_box(*map, at, bytes);
   check_box_probes(smem, *map, {c0, c1, c2, c3}, bytes);
   auto* const box = static_cast<Box*>(malloc(sizeof(Box)));
-  *box = {*map, {c0, c1, c2, c3}, at, bytes, nullptr};
+  *box = {*map, {c0, c1, c2, c3}, at, bytes, nullptr, here};
   Box** last = &found.boxes;
   while (*last) last = &(*last)->next;
   *last = box;
   if (!launch->reversed) land_boxes(found);
 }
 
-inline void named_sync(int id, int threads) { simt::join(id, threads, "named_sync", true); }
-inline void named_arrive(int id, int threads) { simt::join(id, threads, "named_arrive", false); }
-inline int warp_uniform(int v) { return __shfl_sync(0xffffffffu, v, 0); }
-inline int atomic_next(int* p, int last) {
-  simt::check_buffer(p, sizeof *p, AccessKind::STORE);
+inline void named_sync(int id, int threads, SIMT_HERE) {
+  simt::at(here);
+  simt::join(id, threads, "named_sync", true);
+}
+inline void named_arrive(int id, int threads, SIMT_HERE) {
+  simt::at(here);
+  simt::join(id, threads, "named_arrive", false);
+}
+inline int warp_uniform(int v, SIMT_HERE) { return __shfl_sync(0xffffffffu, v, 0, here); }
+inline int atomic_next(int* p, int last, SIMT_HERE) {
+  simt::at(here);
+  simt::check_buffer(p, sizeof *p, AccessKind::STORE, here);
   const int before = *p;
   *p = before < last ? before + 1 : 0;
   return before;

@@ -8,17 +8,18 @@ template <class T> unsigned pair(float low, float high) {
 namespace simt {
 inline float float_of_half(unsigned bits) { return to_float(half{(unsigned short)bits}); }
 }
-template <class T> void mma(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1);
-template <> inline void mma<bfloat16>(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1) {
-  mma_m16n8k16(C, A, b0, b1);
+template <class T> void mma(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1, SIMT_HERE);
+template <> inline void mma<bfloat16>(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1, simt::Site here) {
+  mma_m16n8k16(C, A, b0, b1, here);
 }
-template <> inline void mma<half>(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1) {
+template <> inline void mma<half>(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1, simt::Site here) {
+  simt::at(here);
   simt::Mma m{C, A, {b0, b1}};
   simt::rendezvous(~0u, simt::MMA, &m, simt::multiply<simt::float_of_half>);
 }
-inline void mma_half_sums(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1) {
+inline void mma_half_sums(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1, SIMT_HERE) {
   for (float& c : C) c = to_float(to_half(c));
-  mma<half>(C, A, b0, b1);
+  mma<half>(C, A, b0, b1, here);
   for (float& c : C) c = to_float(to_half(c));
 }
 

@@ -5,8 +5,9 @@
 // does not join, an access outside the launch's buffers or shared memory, an access whose probe says something else.
 // Shared memory starts as NaN. With `reversed`, threads run in the opposite order, and what cp_async copies lands when
 // it is waited for, not at once: an output that changes is a race, or a wait that is missing.
-// hopper.h adds what device/hopper.cuh names. Not covered: times, clusters. One launch at a time per process: state is
-// global, kept out of TLS for speed.
+// report.h writes the messages: block, thread, line, tensor, index. stacks.h catches a stack that overflows, and fatal
+// signals. hopper.h adds what device/hopper.cuh names. Not covered: times, clusters. One launch at a time per process:
+// state is global, kept out of TLS for speed.
 #pragma once
 // Of a build half the time went into headers. libstdc++ can leave out std::riemann_zeta and its like, and has std::max
 // in a small header of its own.
@@ -25,7 +26,9 @@
 #include <cstring>
 #include <utility>
 #include "fibers.h"
+#include "limit.h"
 
+#define COLD __attribute__((cold, noinline))
 #define __global__
 #define __device__
 #define __forceinline__ inline __attribute__((always_inline))
@@ -45,10 +48,16 @@ inline float __uint_as_float(unsigned u) { float v; memcpy(&v, &u, 4); return v;
 
 namespace simt {
 
-struct Buffer { const char* base; uint64_t bytes; };
+struct Site { const char* file; unsigned line; };
+// The last parameter of whatever a kernel calls: the line of the call
+#define SIMT_HERE simt::Site here = {__builtin_FILE(), __builtin_LINE()}
+
+struct Buffer { const char* base; uint64_t bytes; const char* name; uint64_t element_bytes; };
 struct Launch {  // mirrored by kernels/run/backends/cpu.py
   unsigned grid[3], block[3], shared_bytes, reversed, buffer_count;
   const Buffer* buffers;
+  char* stacks;  // of stacks.h, which launches hand on
+  unsigned stack_count;
   char message[2048];
 };
 
@@ -56,7 +65,6 @@ enum class State : uint8_t { READY, AT_BARRIER, AT_WARP, ELSEWHERE, DONE };  // 
 struct Copy { void* to; const void* from; unsigned bytes, group; Copy* before; };
 struct Fiber {
   void* stack_pointer;
-  char* stack;
   dim3 thread_idx;
   unsigned linear;
   State state;
@@ -66,30 +74,37 @@ struct Fiber {
   const void* announced;  // the access its last probe logged: where, how wide, of which kind
   unsigned announced_bytes;
   AccessKind announced_kind;
+  const Site* announced_by;  // the probe, and which element of its tensor: its number, and how wide
+  uint64_t announced_index;
+  unsigned announced_element;
   const void* source;  // the one that the probe before that logged: where a copy of two probes comes from
   unsigned source_bytes;
   AccessKind source_kind;
   Copy* copies;     // that have not landed, the newest
   unsigned groups;  // of copies that are closed
+  Site here;          // its last access, barrier or collective; line 0 if a probe came after it
+  const Site* probe;  // its last probe
 };
 enum Collective { SHUFFLE = 1, SYNCWARP, LDMATRIX, MMA, VOTE };
 constexpr const char* COLLECTIVE_NAMES[] = {"", "shuffle", "__syncwarp", "ldmatrix", "mma", "vote"};
+struct Text;
 // What hopper.h adds to the scheduler; without it all are null.
 struct Extension {
   void (*begin)();                           // a block begins
   bool (*stuck)();                           // no thread can go on: makes one READY, or says that it cannot
-  void (*explain)(char* out, size_t bytes);  // in a deadlock: who waits for what
+  void (*explain)(Text&);                    // in a deadlock: who waits for what
   void (*end)();                             // all threads of a block have left
 };
 
-constexpr size_t STACK_BYTES = 64 * 1024, SHARED_MAX = 227 * 1024;
+constexpr size_t SHARED_MAX = 227 * 1024;
 constexpr unsigned THREADS_MAX = 1024;
 static Launch* launch;
 static Fiber fibers[THREADS_MAX];
 static Fiber* current;
 static void* scheduler;  // its saved stack pointer
 static unsigned threads, at_barrier, done;
-static bool failed;
+static bool failed, in_kernel, barrier_lines_differ;
+static Site barrier_site;  // where the first thread came to the barrier
 static dim3 block_idx, block_dim, grid_dim;
 static Extension extension;
 alignas(1024) static char shared_memory[SHARED_MAX];
@@ -98,35 +113,30 @@ static void** kernel_args;
 
 static void yield() { simt_switch_stack(&current->stack_pointer, scheduler); }
 
-// Ends the launch: the block's place, and of a thread its own, before what is said.
-static void say(const Fiber* fiber, const char* format, va_list list) {
-  char* out = launch->message;
-  char* const end = out + sizeof launch->message;
-  out += snprintf(out, end - out, "block (%u, %u, %u)", block_idx.x, block_idx.y, block_idx.z);
-  if (fiber)
-    out += snprintf(out, end - out, ", thread (%u, %u, %u)", fiber->thread_idx.x, fiber->thread_idx.y,
-                    fiber->thread_idx.z);
-  out += snprintf(out, end - out, ": ");
-  vsnprintf(out, end - out, format, list);
-  failed = true;
+inline void at(Site here) { current->here = here; }
+inline void pass_probe(const Site* probe) {
+  const_cast<const Site* volatile&>(current->probe) = probe;  // volatile: an endless loop notes it too
+  current->here.line = 0;
 }
-// By the scheduler, of the whole block
-static void stop(const char* format, ...) __attribute__((format(printf, 1, 2)));
-static void stop(const char* format, ...) {
-  va_list list;
-  va_start(list, format);
-  say(nullptr, format, list);
-  va_end(list);
-}
-// By a thread, of itself
-[[noreturn]] static void die(const char* format, ...) __attribute__((format(printf, 1, 2)));
-[[noreturn]] static void die(const char* format, ...) {
-  va_list list;
-  va_start(list, format);
-  say(current, format, list);
-  va_end(list);
-  yield();  // the scheduler does not come back to a failed launch
-  abort();
+const char* const KIND_NAMES[] = {"load", "store", "ldmatrix", "cp_async", "cp_async_l2", "tma", "product", "tma_smem"};
+inline const char* name_of(AccessKind kind) { return KIND_NAMES[(int)kind]; }
+}  // namespace simt
+#include "report.h"
+#include "stacks.h"
+
+namespace simt {
+
+// By the alarm, on the stack of the thread that runs. In the scheduler it does nothing: the next alarm finds a thread.
+static void stop_late() {
+  const char* const here = static_cast<const char*>(__builtin_frame_address(0));
+  if (!in_kernel || failed) return;
+  const char* const stack = stack_of(current->linear);
+  if (here < stack || here >= stack + STACK_BYTES) return;
+  late = true;
+  Text text = begin_message(current);
+  text.add("the time limit is over. Is a loop endless? Else choose a smaller problem, or raise WARPGLASS_TIME_LIMIT");
+  add_place(text, *current, false);
+  yield();
 }
 
 static void fiber_entry() {
@@ -173,16 +183,46 @@ static void end_copies(Fiber& fiber, bool land, unsigned end = ~0u) {
   }
 }
 
+// A warp must come to a barrier as a whole: its lanes at one line (PTX: barrier.sync.aligned)
+static bool barrier_converges() {
+  for (unsigned i = 0; i < threads; ++i) {
+    const Fiber& lane = fibers[i];
+    if (lane.state != State::AT_BARRIER) continue;
+    for (unsigned other = i + 1; other < threads && other % WARP; ++other) {
+      if (fibers[other].state != State::AT_BARRIER || same_wait(lane, fibers[other])) continue;
+      Text text = begin_message(nullptr);
+      text.add("divergent barrier: threads of warp %u come to __syncthreads at different lines. All must come to the "
+               "same one", i / WARP);
+      add_waits(text);
+      return false;
+    }
+  }
+  return true;
+}
+static void stop_deadlock() {
+  Text text = begin_message(nullptr);
+  text.add("deadlock: ");
+  if (extension.explain) {
+    extension.explain(text);
+    text.add("%u of %u threads have left", done, threads);
+  } else {
+    unsigned stuck = 0;
+    while (fibers[stuck].state == State::DONE) ++stuck;
+    text.add("%u of %u threads wait at __syncthreads, %u have left, the rest wait in a warp collective that never "
+             "fills; the first that waits is thread %u", at_barrier, threads, done, stuck);
+  }
+  add_waits(text);
+}
+
 static void run_block() {
   at_barrier = done = 0;
+  barrier_lines_differ = false;
   memset(shared_memory, 0xff, launch->shared_bytes);  // NaN, as float
   for (unsigned i = 0; i < threads; ++i) {
     Fiber& f = fibers[i];
-    if (!f.stack) f.stack = static_cast<char*>(malloc(STACK_BYTES));
-    char* stack = f.stack;
     f = Fiber{};
-    f.stack = stack;
-    f.stack_pointer = fresh_stack(stack, STACK_BYTES, fiber_entry);
+    const unsigned skew = i % 64 * 64;  // so that the stacks do not share the few sets of a cache
+    f.stack_pointer = fresh_stack(stack_of(i), STACK_BYTES - skew, fiber_entry);
     f.linear = i;
     f.thread_idx = {i % block_dim.x, i / block_dim.x % block_dim.y, i / (block_dim.x * block_dim.y)};
   }
@@ -194,13 +234,17 @@ static void run_block() {
       if (f.state != State::READY) continue;
       current = &f;
       progress = true;
+      in_kernel = true;
       simt_switch_stack(&scheduler, f.stack_pointer);
+      in_kernel = false;
       if (failed) return;
       if (f.state != State::DONE) continue;
       end_copies(f, false);
       ++done;
     }
     if (at_barrier && at_barrier + done == threads) {  // like the hardware, a barrier does not wait for exited threads
+      if (barrier_lines_differ && !barrier_converges()) return;
+      barrier_lines_differ = false;
       for (unsigned i = 0; i < threads; ++i)
         if (fibers[i].state == State::AT_BARRIER) fibers[i].state = State::READY;
       at_barrier = 0;
@@ -208,16 +252,7 @@ static void run_block() {
     }
     if (progress || done == threads) continue;
     if (extension.stuck && extension.stuck()) continue;
-    if (extension.explain) {
-      char who[sizeof launch->message - 256] = "";
-      extension.explain(who, sizeof who);
-      stop("deadlock: %s%u of %u threads have left", who, done, threads);
-      return;
-    }
-    unsigned stuck = 0;
-    while (fibers[stuck].state == State::DONE) ++stuck;
-    stop("deadlock: %u of %u threads wait at __syncthreads, %u have left, the rest wait in a warp collective that "
-         "never fills; the first that waits is thread %u", at_barrier, threads, done, stuck);
+    stop_deadlock();
     return;
   }
   if (extension.end) extension.end();
@@ -238,6 +273,7 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
   kernel = entry;
   kernel_args = args;
   failed = false;
+  const Limit limit(stop_late);
   grid_dim = {request->grid[0], request->grid[1], request->grid[2]};
   block_dim = {request->block[0], request->block[1], request->block[2]};
   threads = block_dim.x * block_dim.y * block_dim.z;
@@ -247,56 +283,91 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
              request->shared_bytes, THREADS_MAX, SHARED_MAX);
     return 1;
   }
-  for (unsigned z = 0; z < grid_dim.z; ++z)
-    for (unsigned y = 0; y < grid_dim.y; ++y)
-      for (unsigned x = 0; x < grid_dim.x; ++x) {
+  if (!make_stacks()) {
+    snprintf(request->message, sizeof request->message,
+             "its start: the stacks of %u threads got no memory. End other programs, or choose fewer threads", threads);
+    return 1;
+  }
+  catch_fatal();
+  for (unsigned z = 0; z < grid_dim.z && !failed; ++z)
+    for (unsigned y = 0; y < grid_dim.y && !failed; ++y)
+      for (unsigned x = 0; x < grid_dim.x && !failed; ++x) {
         block_idx = {x, y, z};
         run_block();
-        if (failed) return 1;
       }
-  return 0;
+  release_fatal();
+  return failed ? late ? 2 : 1 : 0;
 }
 
 // ---- accesses: where they may go, and whether the probe before them told the truth ----
-const char* const KIND_NAMES[] = {"load", "store", "ldmatrix", "cp_async", "cp_async_l2", "tma", "product", "tma_smem"};
-inline const char* name_of(AccessKind kind) { return KIND_NAMES[(int)kind]; }
-inline void announce(const void* p, unsigned bytes, AccessKind kind) {
+inline void announce_element(const void* p, unsigned bytes, AccessKind kind, uint64_t index, unsigned element) {
   current->source = current->announced;
   current->source_bytes = current->announced_bytes;
   current->source_kind = current->announced_kind;
   current->announced = p;
   current->announced_bytes = bytes;
   current->announced_kind = kind;
+  current->announced_by = current->probe;
+  current->announced_index = index;
+  current->announced_element = element;
 }
-inline void check_probe(const void* p, unsigned bytes, AccessKind kind) {
+// probe.cuh calls announce where `index` counts elements of type T. Its text names recordings, so it stays.
+#define announce(p, bytes, kind) announce_element(p, bytes, kind, index, sizeof(T))
+inline bool as_logged(const void* p, unsigned bytes, AccessKind kind) {
 #ifdef PROBED
-  if (current->announced != p || current->announced_bytes != bytes || current->announced_kind != kind)
-    die("a %s of %u bytes at %p has no probe before it that says so (the last one logged a %s of %u bytes at %p)",
-        name_of(kind), bytes, p, name_of(current->announced_kind), current->announced_bytes, current->announced);
-  current->announced = nullptr;
+  if (current->announced != p || current->announced_bytes != bytes || current->announced_kind != kind) return false;
+  current->announced = nullptr, current->announced_bytes = 0;
 #endif
   (void)p, (void)bytes, (void)kind;
+  return true;
 }
-inline void check_buffer(const void* p, unsigned bytes, AccessKind kind) {
+COLD static void refuse_probe(const void* p, unsigned bytes, AccessKind kind) {
+  die("a %s of %u bytes at %s has no probe before it that says so (%s)", name_of(kind), bytes, address_of(p).text,
+      last_logged().text);
+}
+inline void check_probe(const void* p, unsigned bytes, AccessKind kind) {
+  if (!as_logged(p, bytes, kind)) refuse_probe(p, bytes, kind);
+}
+inline bool in_buffer(const void* p, unsigned bytes) {
   const char* c = static_cast<const char*>(p);
   for (unsigned i = 0; i < launch->buffer_count; ++i)
-    if (c >= launch->buffers[i].base && c + bytes <= launch->buffers[i].base + launch->buffers[i].bytes) {
-      if (reinterpret_cast<uintptr_t>(p) % bytes) die("a global access of %u bytes is not aligned to its width", bytes);
-      return;
-    }
-  die("illegal address: a global %s of %u bytes outside every buffer of this launch", name_of(kind), bytes);
+    if (c >= launch->buffers[i].base && c + bytes <= launch->buffers[i].base + launch->buffers[i].bytes) return true;
+  return false;
 }
-inline void check_global(const void* p, unsigned bytes, AccessKind kind) {
-  check_buffer(p, bytes, kind);
-  check_probe(p, bytes, kind);
+inline bool aligned(const void* p, unsigned bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
+// The line is noted only where an access is refused: a store for each access would cost a third of the run time.
+COLD static void refuse_global(const void* p, unsigned bytes, AccessKind kind, Site here) {
+  at(here);
+  if (!in_buffer(p, bytes))
+    die("illegal address: a global %s of %u bytes outside every buffer of this launch: %s", name_of(kind), bytes,
+        outside_of(p).text);
+  if (!aligned(p, bytes))
+    die("a global %s of %u bytes at %s is not aligned to its width", name_of(kind), bytes, address_of(p).text);
+  refuse_probe(p, bytes, kind);
 }
-inline void check_shared(const void* p, unsigned bytes, AccessKind kind) {
+inline void check_buffer(const void* p, unsigned bytes, AccessKind kind, Site here) {
+  if (!in_buffer(p, bytes) || !aligned(p, bytes)) refuse_global(p, bytes, kind, here);
+}
+__forceinline__ void check_global(const void* p, unsigned bytes, AccessKind kind, Site here) {
+  if (!in_buffer(p, bytes) || !aligned(p, bytes) || !as_logged(p, bytes, kind)) refuse_global(p, bytes, kind, here);
+}
+inline bool in_shared(const void* p, unsigned bytes) {
   const ptrdiff_t at = static_cast<const char*>(p) - shared_memory;
-  if (at < 0 || at + bytes > launch->shared_bytes)
-    die("illegal address: a shared %s of %u bytes at offset %td; the block has %u bytes", name_of(kind), bytes, at,
-        launch->shared_bytes);
-  if (at % bytes) die("a shared access of %u bytes at offset %td is not aligned to its width", bytes, at);
-  check_probe(p, bytes, kind);
+  return at >= 0 && at + bytes <= launch->shared_bytes;
+}
+COLD static void refuse_shared(const void* p, unsigned bytes, AccessKind kind, Site here) {
+  at(here);
+  const ptrdiff_t offset = static_cast<const char*>(p) - shared_memory;
+  if (!in_shared(p, bytes))
+    die("illegal address: a shared %s of %u bytes at offset %td; the block has %u bytes%s", name_of(kind), bytes, offset,
+        launch->shared_bytes, logged_at(p).text);
+  if (offset % bytes)
+    die("a shared %s of %u bytes at offset %td is not aligned to its width%s", name_of(kind), bytes, offset,
+        logged_at(p).text);
+  refuse_probe(p, bytes, kind);
+}
+__forceinline__ void check_shared(const void* p, unsigned bytes, AccessKind kind, Site here) {
+  if (!in_shared(p, bytes) || !aligned(p, bytes) || !as_logged(p, bytes, kind)) refuse_shared(p, bytes, kind, here);
 }
 
 struct Shuffle { uint64_t mine, received; unsigned source; };
@@ -369,70 +440,84 @@ template <float FLOAT(unsigned)> void multiply(void** lanes, unsigned) {
 #define blockDim (simt::block_dim)
 #define gridDim (simt::grid_dim)
 
-inline void __syncthreads() {
+inline void __syncthreads(SIMT_HERE) {
+  simt::at(here);
   simt::current->state = simt::State::AT_BARRIER;
-  ++simt::at_barrier;
+  if (!simt::at_barrier++) simt::barrier_site = here;
+  simt::barrier_lines_differ |= here.line != simt::barrier_site.line || here.file != simt::barrier_site.file;
   simt::yield();
 }
-inline void __syncwarp(unsigned mask = ~0u) { simt::rendezvous(mask, simt::SYNCWARP, nullptr, nullptr); }
-template <class T> T __shfl_xor_sync(unsigned mask, T value, int lanes) {
+inline void __syncwarp(unsigned mask = ~0u, SIMT_HERE) {
+  simt::at(here);
+  simt::rendezvous(mask, simt::SYNCWARP, nullptr, nullptr);
+}
+template <class T> T __shfl_xor_sync(unsigned mask, T value, int lanes, SIMT_HERE) {
+  simt::at(here);
   return simt::shuffle(mask, value, simt::current->linear ^ lanes);
 }
-template <class T> T __shfl_sync(unsigned mask, T value, int source) { return simt::shuffle(mask, value, source); }
-template <class T> T __shfl_up_sync(unsigned mask, T value, unsigned lanes) {
+template <class T> T __shfl_sync(unsigned mask, T value, int source, SIMT_HERE) {
+  simt::at(here);
+  return simt::shuffle(mask, value, source);
+}
+template <class T> T __shfl_up_sync(unsigned mask, T value, unsigned lanes, SIMT_HERE) {
+  simt::at(here);
   const unsigned lane = simt::current->linear & 31;
   return simt::shuffle(mask, value, lane < lanes ? lane : lane - lanes);
 }
-template <class T> T __shfl_down_sync(unsigned mask, T value, unsigned lanes) {
+template <class T> T __shfl_down_sync(unsigned mask, T value, unsigned lanes, SIMT_HERE) {
+  simt::at(here);
   const unsigned lane = simt::current->linear & 31;
   return simt::shuffle(mask, value, lane + lanes > 31 ? lane : lane + lanes);
 }
-inline unsigned __ballot_sync(unsigned mask, int holds) {
+inline unsigned __ballot_sync(unsigned mask, int holds, SIMT_HERE) {
+  simt::at(here);
   simt::Vote vote{holds != 0, 0};
   simt::rendezvous(mask, simt::VOTE, &vote, simt::count_votes);
   return vote.all;
 }
-inline int __any_sync(unsigned mask, int holds) { return __ballot_sync(mask, holds) != 0; }
-inline int __all_sync(unsigned mask, int holds) { return __ballot_sync(mask, !holds) == 0; }
+inline int __any_sync(unsigned mask, int holds, SIMT_HERE) { return __ballot_sync(mask, holds, here) != 0; }
+inline int __all_sync(unsigned mask, int holds, SIMT_HERE) { return __ballot_sync(mask, !holds, here) == 0; }
 
-template <class T> T ldg(const void* p) {
-  simt::check_global(p, sizeof(T), AccessKind::LOAD);
+template <class T> __forceinline__ T ldg(const void* p, SIMT_HERE) {
+  simt::check_global(p, sizeof(T), AccessKind::LOAD, here);
   T v;
   memcpy(&v, p, sizeof v);
   return v;
 }
-template <class T> void stg(void* p, T v) {
-  simt::check_global(p, sizeof(T), AccessKind::STORE);
+template <class T> __forceinline__ void stg(void* p, T v, SIMT_HERE) {
+  simt::check_global(p, sizeof(T), AccessKind::STORE, here);
   memcpy(p, &v, sizeof v);
 }
-template <class T> T ldg_l2(const void* p) { return ldg<T>(p); }
-template <class T> T lds(const void* p) {
-  simt::check_shared(p, sizeof(T), AccessKind::LOAD);
+template <class T> T ldg_l2(const void* p, SIMT_HERE) { return ldg<T>(p, here); }
+template <class T> __forceinline__ T lds(const void* p, SIMT_HERE) {
+  simt::check_shared(p, sizeof(T), AccessKind::LOAD, here);
   T v;
   memcpy(&v, p, sizeof v);
   return v;
 }
-template <class T> void sts(void* p, T v) {
-  simt::check_shared(p, sizeof(T), AccessKind::STORE);
+template <class T> __forceinline__ void sts(void* p, T v, SIMT_HERE) {
+  simt::check_shared(p, sizeof(T), AccessKind::STORE, here);
   memcpy(p, &v, sizeof v);
 }
 
-template <int N> void ldmatrix(unsigned (&words)[N], const void* p, bool transposed = false) {
-  if ((simt::current->linear & 31) < 8 * N) simt::check_shared(p, 16, AccessKind::LDMATRIX);
+template <int N> void ldmatrix(unsigned (&words)[N], const void* p, bool transposed = false, SIMT_HERE) {
+  simt::at(here);
+  if ((simt::current->linear & 31) < 8 * N) simt::check_shared(p, 16, AccessKind::LDMATRIX, here);
   simt::Matrices m{static_cast<const char*>(p), N, transposed, {}};
   simt::rendezvous(~0u, simt::LDMATRIX, &m, simt::deal_matrices);
   memcpy(words, m.words, sizeof words);
 }
-inline void ldmatrix_trans(unsigned (&words)[4], const void* p) { ldmatrix(words, p, true); }
-inline void mma_m16n8k16(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1) {
+inline void ldmatrix_trans(unsigned (&words)[4], const void* p, SIMT_HERE) { ldmatrix(words, p, true, here); }
+inline void mma_m16n8k16(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1, SIMT_HERE) {
+  simt::at(here);
   simt::Mma m{C, A, {b0, b1}};
   simt::rendezvous(~0u, simt::MMA, &m, simt::multiply<simt::float_of_bfloat16>);
 }
 inline float exp2_approx(float x) { return exp2f(x); }
 inline float __fmul_rn(float a, float b) { return a * b; }
-template <int BYTES, AccessKind KIND = AccessKind::CP_ASYNC> void cp_async(void* smem, const void* gmem) {
-  simt::check_shared(smem, BYTES, KIND);
-  simt::check_buffer(gmem, BYTES, AccessKind::LOAD);
+template <int BYTES, AccessKind KIND = AccessKind::CP_ASYNC> void cp_async(void* smem, const void* gmem, SIMT_HERE) {
+  simt::check_shared(smem, BYTES, KIND, here);
+  simt::check_buffer(gmem, BYTES, AccessKind::LOAD, here);
   if (!simt::launch->reversed) {
     memcpy(smem, gmem, BYTES);
     return;
@@ -441,11 +526,29 @@ template <int BYTES, AccessKind KIND = AccessKind::CP_ASYNC> void cp_async(void*
   *copy = {smem, gmem, BYTES, simt::current->groups, simt::current->copies};
   simt::current->copies = copy;
 }
-inline void cp_async_l2(void* smem, const void* gmem) { cp_async<16, AccessKind::CP_ASYNC_L2>(smem, gmem); }
+inline void cp_async_l2(void* smem, const void* gmem, SIMT_HERE) {
+  cp_async<16, AccessKind::CP_ASYNC_L2>(smem, gmem, here);
+}
 inline void cp_async_wait() { simt::end_copies(*simt::current, true); }
 inline long long clock_cycles() { return 0; }
 inline long long global_time_ns() { return 0; }
 inline int multiprocessor() { return 0; }
+
+// A kernel that ends its process would take the worker along; the GPU has none of these calls.
+[[noreturn]] inline void simt_end(const char* call, SIMT_HERE) {
+  simt::at(here);
+  simt::die("the kernel itself ended the process: it calls %s. Return from the kernel instead", call);
+}
+namespace std { using ::simt_end; }
+#define exit(code) simt_end("exit(" #code ")")
+#define _Exit(code) simt_end("_Exit(" #code ")")
+#define _exit(code) simt_end("_exit(" #code ")")
+#define abort() simt_end("abort()")
+
+// The table of the lines with probes, which unit.cpp writes: a SIMT_PROBE for each
+#define SIMT_PROBES_BEGIN static const simt::ProbeText probe_lines[] = {
+#define SIMT_PROBE(file, line, text) {file, line, text},
+#define SIMT_PROBES_END {}}; static const bool has_probe_lines = (simt::probe_texts = probe_lines, true);
 
 // Makes `entry` callable from Python (ctypes): int launch_<entry>(Launch*, void** args)
 #define SIMT_EXPORT(entry)                                                                                     \

@@ -191,9 +191,8 @@ static bool told(const Asked& asked, ThreadsProducts& mine) {
   const unsigned of = current->announced_bytes;
   const bool begins = b == first, goes_on = mine.told_bytes && b >= first && b < first + of;
   if (current->announced_kind != PRODUCT || !(begins || goes_on) || mine.told_bytes + bytes > of)
-    die("a product that reads %u bytes of operand B at %p has no probe before it that says so (the last one logged a "
-        "%s of %u bytes at %p, and %u of them were read)", bytes, b, name_of(current->announced_kind), of, first,
-        mine.told_bytes);
+    die("a product that reads %u bytes of operand B at %s has no probe before it that says so (%s, and %u of them were "
+        "read)", bytes, address_of(b).text, last_logged().text, mine.told_bytes);
   mine.told_bytes += bytes;
   if (mine.told_bytes == of) current->announced = nullptr, mine.told_bytes = 0;
   return true;
@@ -259,19 +258,23 @@ template <class T, int N> struct Product {
   static_assert(N == 64 || N == 96 || N == 128 || N == 256, "products have 64, 96, 128 or 256 columns");
   static_assert(std::is_same<T, half>::value || std::is_same<T, bfloat16>::value, "products of half or bfloat16");
   static constexpr bool IS_HALF = std::is_same<T, half>::value;
-  static void shared(float (&C)[N / 2], unsigned long long a, unsigned long long b, int add) {
+  static void shared(float (&C)[N / 2], unsigned long long a, unsigned long long b, int add, SIMT_HERE) {
+    simt::at(here);
     simt::ask({a, b, N, 0, IS_HALF, false, add != 0}, C, nullptr);
   }
-  static void registers(float (&C)[N / 2], const unsigned* A, unsigned long long b, int add) {
+  static void registers(float (&C)[N / 2], const unsigned* A, unsigned long long b, int add, SIMT_HERE) {
+    simt::at(here);
     simt::ask({0, b, N, 0, IS_HALF, true, add != 0}, C, A);
   }
 };
-inline void product_begin() {
+inline void product_begin(SIMT_HERE) {
+  simt::at(here);
   simt::own_warpgroup("product_begin");
   simt::threads_products[simt::current->linear].open = true;
 }
-inline void product_end() {
+inline void product_end(SIMT_HERE) {
   using namespace simt;
+  simt::at(here);
   const unsigned which = own_warpgroup("product_end");
   ThreadsProducts& mine = threads_products[current->linear];
   if (!mine.open) die("product_end without a product_begin");
@@ -284,12 +287,14 @@ inline void product_end() {
   closed = 0;
   if (!launch->reversed) run_products(which, mine.closed);
 }
-template <int LEFT> void product_wait() {
+template <int LEFT> void product_wait(SIMT_HERE) {
+  simt::at(here);
   const simt::ThreadsProducts& mine = simt::threads_products[simt::current->linear];
   if (mine.open) simt::die("product_wait<%d> before product_end has closed the group", LEFT);
   simt::meet("product_wait", LEFT, LEFT);
 }
-inline unsigned long long operand(const void* smem, unsigned leading, unsigned stride) {
+inline unsigned long long operand(const void* smem, unsigned leading, unsigned stride, SIMT_HERE) {
+  simt::at(here);
   const ptrdiff_t at = static_cast<const char*>(smem) - simt::shared_memory;
   if (at < 0 || at >= simt::launch->shared_bytes)
     simt::die("illegal address: an operand at offset %td of shared memory; the block has %u bytes", at,
@@ -302,11 +307,13 @@ inline unsigned long long operand_at(unsigned long long operand, int bytes) {
 }
 template <int N> void settle(float (&)[N]) {}
 template <int N> void settle(unsigned (&)[N]) {}
-template <int N> void give_registers() {
+template <int N> void give_registers(SIMT_HERE) {
+  simt::at(here);
   static_assert(N % 8 == 0 && N >= 24 && N <= 256, "registers per thread: a multiple of 8 from 24 to 256");
   simt::meet("give_registers", N, ~0u);
 }
-template <int N> void take_registers() {
+template <int N> void take_registers(SIMT_HERE) {
+  simt::at(here);
   static_assert(N % 8 == 0 && N >= 24 && N <= 256, "registers per thread: a multiple of 8 from 24 to 256");
   simt::meet("take_registers", N, ~0u);
 }

@@ -5,8 +5,10 @@ import ctypes
 import os
 import platform
 import re
+import signal
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,17 +19,24 @@ from kernels.build import CPU, Build, cpp_compiler, folders
 from kernels.core.launch import Launch, Plan, TensorMap
 from kernels.core.request import Scope
 from kernels.core.tensors import Tensor
-from kernels.errors import BackendUnavailable, RunError
+from kernels.errors import BackendUnavailable, RunError, RunTimeout
 from kernels.run.backends import Device, driver
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
 
+MARGIN = 0.5  # seconds before the limit of a task in which its launch stops and says where it was
+_deadline: float | None = None  # of the launches, by time.monotonic
 SHARED_MAX = 227 * 1024  # simt.h allows what an H200 allows
 
 
 class _Buffer(ctypes.Structure):
-    _fields_ = [("base", ctypes.c_void_p), ("bytes", ctypes.c_uint64)]
+    _fields_ = [
+        ("base", ctypes.c_void_p),
+        ("bytes", ctypes.c_uint64),
+        ("name", ctypes.c_char_p),
+        ("element_bytes", ctypes.c_uint64),
+    ]
 
 
 class _Launch(ctypes.Structure):  # struct Launch of simt.h
@@ -38,8 +47,13 @@ class _Launch(ctypes.Structure):  # struct Launch of simt.h
         ("reversed", ctypes.c_uint),
         ("buffer_count", ctypes.c_uint),
         ("buffers", ctypes.POINTER(_Buffer)),
+        ("stacks", ctypes.c_void_p),
+        ("stack_count", ctypes.c_uint),
         ("message", ctypes.c_char * 2048),
     ]
+
+
+_kept_stacks: list[tuple[int | None, int]] = []  # address and number of the stacks that no launch uses now
 
 
 class _TensorMap(ctypes.Structure):  # struct TensorMap of hopper.h
@@ -128,7 +142,7 @@ def launch(
                 np.uint32(first),
                 np.uint32(blocks),
             ]
-        _run(library, step, values, [arrays[name] for name in step.tensors], reversed_order)
+        _run(library, step, values, {name: arrays[name] for name in step.tensors}, reversed_order)
     return found
 
 
@@ -144,7 +158,7 @@ def launch_marks(build: Build, plan: Plan, arrays: dict[str, np.ndarray], every:
         )
         values = [_argument(a, plan, arrays) for a in step.args]
         values += [_pointer(made.records), _pointer(made.counts), _pointer(made.clocks), np.uint32(capacity)]
-        _run(library, step, values, [arrays[name] for name in step.tensors], False)
+        _run(library, step, values, {name: arrays[name] for name in step.tensors}, False)
         found.append(made)
     return found
 
@@ -172,13 +186,39 @@ def _pointer(array: np.ndarray) -> np.uint64:
     return np.uint64(array.ctypes.data)
 
 
+def limited(seconds: float, function: Callable, *args: Any) -> Any:
+    """function(*args), whose launches on the CPU end shortly before these seconds are over: their RunTimeout names the
+    line. For a worker's main thread, as the limit uses SIGALRM."""
+    global _deadline
+    _deadline = time.monotonic() + seconds - min(MARGIN, seconds / 4)
+    try:
+        return function(*args)
+    finally:
+        _deadline = None
+
+
 def _run(
-    library: ctypes.CDLL, step: Launch, values: list[Any], buffers: list[np.ndarray], reversed_order: bool
+    library: ctypes.CDLL, step: Launch, values: list[Any], buffers: dict[str, np.ndarray], reversed_order: bool
 ) -> None:
     held = [np.array([value]) for value in values]  # a struct by value is a void scalar: its bytes
     args = (ctypes.c_void_p * len(held))(*[value.ctypes.data for value in held])
-    table = (_Buffer * len(buffers))(*[_Buffer(b.ctypes.data, b.nbytes) for b in buffers])
+    table = (_Buffer * len(buffers))(
+        *[_Buffer(b.ctypes.data, b.nbytes, name.encode(), b.itemsize) for name, b in buffers.items()]
+    )
     sizes = (ctypes.c_uint * 3)(*step.grid), (ctypes.c_uint * 3)(*step.block)
-    request = _Launch(*sizes, step.shared_bytes, reversed_order, len(buffers), table)
-    if library[f"launch_{step.entry}"](ctypes.byref(request), args):
-        raise RunError(f"{step.entry} was stopped on the CPU at {request.message.decode(errors='replace')}")
+    try:
+        stacks = _kept_stacks.pop()
+    except IndexError:  # the first launch, or the others run now
+        stacks = None, 0
+    request = _Launch(*sizes, step.shared_bytes, reversed_order, len(buffers), table, *stacks)
+    if _deadline is not None:
+        signal.setitimer(signal.ITIMER_REAL, max(_deadline - time.monotonic(), 0.001), 0.02)
+    try:
+        failed = library[f"launch_{step.entry}"](ctypes.byref(request), args)
+    finally:
+        if _deadline is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    _kept_stacks.append((request.stacks, request.stack_count))
+    if failed:
+        stopped = f"{step.entry} was stopped on the CPU at {request.message.decode(errors='replace')}"
+        raise RunTimeout(stopped) if failed == 2 else RunError(stopped)

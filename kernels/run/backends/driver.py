@@ -26,6 +26,10 @@ STICKY = {
     718: "INVALIDPC",
     719: "LAUNCHFAIL",
 }
+FIND_THE_LINE = (
+    "CUDA names no line. Run the kernel with --backend cpu: the shim names the line. Or run "
+    "compute-sanitizer --target-processes all python -m kernels run NAME --backend gpu."
+)
 _broken = 0
 _MAP_TYPES = {
     "float32": "FLOAT32",
@@ -64,7 +68,7 @@ def failure(status: int, said: str) -> RunError:
     if status in STICKY:
         global _broken
         _broken = exit_code(status)
-        return StickyError(f"The kernel failed on the GPU: {said}", exit_code(status))
+        return StickyError(f"The kernel failed on the GPU: {said}. {FIND_THE_LINE}", exit_code(status))
     return RunError(f"The kernel failed on the GPU: {said}")
 
 

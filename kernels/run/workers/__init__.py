@@ -26,17 +26,18 @@ from kernels.run.backends.gpu import driver_missing
 from kernels.run.workers import cluster, devices
 from kernels.run.workers.cluster import Cluster
 from kernels.run.workers.devices import Gpu
-from kernels.run.workers.job import Job
+from kernels.run.workers.job import Job, asked_limit
 from kernels.run.workers.place import Local, Status
 from kernels.run.workers.pool import Pool
 from kernels.run.workers.process import warm_up as _warm_up
 
 __all__ = [
-    "TIME_LIMIT", "Gpu", "Job", "Status", "elsewhere", "gpus", "ready", "status", "stop", "submit", "survey", "warm_up"
+    "TIME_LIMIT", "Gpu", "Job", "Status", "check_limit", "elsewhere", "gpus", "ready", "status", "stop", "submit",
+    "survey", "warm_up"
 ]  # fmt: skip
 
 CPU_WORKERS = 2  # recordings are read by them, too
-TIME_LIMIT = float(os.environ.get("WARPGLASS_TIME_LIMIT", "60"))  # seconds per task, from when it starts
+TIME_LIMIT, _limit_fault = asked_limit(60.0)  # seconds per task, from when it starts; what is wrong with the variable
 _lock = threading.Lock()
 _pools: dict[str, Pool] = {}
 _cluster: Cluster | None = None
@@ -55,10 +56,17 @@ def submit(
 ) -> Job:
     """Runs function(*args), both picklable, in a worker of that backend. client: who waits for it; clients take turns.
     gpu: the id of the GPU that must run it, else any. ProblemError for a GPU that is not there."""
+    check_limit()
     if gpu and gpu not in (one.id for one in gpus()):
         there = ", ".join(one.id for one in gpus() if one.id) or "none that NVML can name"
         raise ProblemError(f"gpu is {gpu!r:.60}; there is {there}.")
     return _pool("gpu" if backend == "gpu" else "cpu").submit(function, args, what, time_limit, client, gpu)
+
+
+def check_limit() -> None:
+    """ProblemError for a WARPGLASS_TIME_LIMIT that is no number of seconds."""
+    if _limit_fault:
+        raise ProblemError(_limit_fault)
 
 
 def survey() -> backends.Survey:

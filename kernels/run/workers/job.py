@@ -1,11 +1,27 @@
 """A submitted task, as who submitted it sees it."""
 
 import concurrent.futures
+import math
+import os
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from kernels.errors import RunCancelled
+
+
+def asked_limit(default: float) -> tuple[float, str]:
+    """WARPGLASS_TIME_LIMIT in seconds, or the default if it is unset; and what is wrong with it, in a sentence."""
+    text = os.environ.get("WARPGLASS_TIME_LIMIT")
+    if text is None:
+        return default, ""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if 0 < seconds < math.inf:
+        return seconds, ""
+    return default, f"WARPGLASS_TIME_LIMIT is {text!r:.60}; it must be a number of seconds above 0."
 
 
 class Runs(Protocol):

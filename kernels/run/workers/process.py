@@ -20,7 +20,7 @@ from typing import Any
 
 from kernels.build import folders
 from kernels.errors import RunError, WorkerDied
-from kernels.run.backends.driver import STICKY, exit_code
+from kernels.run.backends.driver import FIND_THE_LINE, STICKY, exit_code
 from kernels.run.workers import served
 
 ROOT = Path(__file__).parents[3]
@@ -194,11 +194,16 @@ def death(what: str, code: int | None) -> RunError:
         if code == exit_code(status):
             return RunError(
                 f"{what} failed on the GPU with CUDA error {name}: the kernel touched memory it must not, or was "
-                "broken off. Its worker process was replaced; the next run is not affected."
+                f"broken off. {FIND_THE_LINE} Its worker process was replaced. The next run is not affected."
             )
     how = f"by signal {-code}" if code and code < 0 else f"with exit code {code}"
     how = "it is not there any more" if code is None else how
+    died = f"The worker process running {what} died ({how})."
+    if code is None or code == -signal.SIGKILL:
+        return WorkerDied(
+            f"{died} A new one has taken its place: run it again. If it dies again, choose a smaller problem."
+        )
     return WorkerDied(
-        f"The worker process running {what} died ({how}). A new one has taken its place: run it again. If it dies "
-        "again, choose a smaller problem."
+        f"{died} A new one has taken its place. The kernel itself may have ended it. It may have written outside an "
+        "array, or called abort(). Use ldg, stg, lds and sts. They check each access and name its line."
     )

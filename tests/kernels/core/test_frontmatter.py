@@ -260,3 +260,24 @@ def test_a_kernel_that_needs_a_later_gpu_says_so_before_it_is_launched(write):
         == "twice needs sm_90a; NVIDIA A100 is sm_80. It can still be compiled, inspected and shown from recordings."
     )
     assert spec.cannot_run(spec.problem_type(), {}, Device("gpu", "NVIDIA H200", "sm_90a", 227 * 1024)) is None
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("int seq_len, float scale", "float seq_len, float scale", "'int32 seq_len', a int32, .* float seq_len"),
+        ("int seq_len, float scale", "int seq_len, double scale", "'float32 scale', a float32, .* double scale"),
+        ("const float* Q_gmem, float* O", "int Q_gmem, float* O", "'q', a pointer to a tensor, .* int Q_gmem"),
+        ("int seq_len, float scale", "int* seq_len, float scale", r"'int32 seq_len', a int32, .* int\* seq_len"),
+    ],
+)
+def test_a_signature_of_another_type_than_the_comment_is_refused(write, right, wrong, said):
+    with pytest.raises(FrontMatterError, match=f"twice.cu: .*{said}. Give both the same type"):
+        write(GOOD.replace(right, wrong))
+
+
+def test_attributes_with_nested_parentheses_stand_before_the_name(write):
+    text = GOOD.replace("__launch_bounds__(64) ", "__launch_bounds__((WIDTH + 1) * 32, (1)) __cluster_dims__(2, 1, 1) ")
+    assert text != GOOD and write(text).symbols("collect") == ("sums_gmem", "O_gmem")
+    text = GOOD.replace("void __launch_bounds__(64) ", "__launch_bounds__(min(64, (WIDTH + 1) * 32)) void ")
+    assert text != GOOD and write(text).symbols("collect") == ("sums_gmem", "O_gmem")

@@ -1,5 +1,7 @@
 """When an output is right, with values worked out by hand; and correct kernels that the rule before it refused."""
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.tolerance import TIMES, OutputError, allowed_error, max_abs_error, output_errors, worst
+from kernels.errors import ProblemError
 from kernels.families.dense import DenseProblem
 from kernels.run import execute
 
@@ -14,7 +17,10 @@ NAN, INF = float("nan"), float("inf")
 
 
 def test_a_nan_never_passes_and_shapes_must_agree():
-    assert max_abs_error(np.array([NAN, 0], np.float32), np.zeros(2)) == INF
+    error = max_abs_error(np.array([NAN, 0], np.float32), np.zeros(2))
+    assert math.isnan(error)
+    found = OutputError("o", error, 1.0, 2.0)
+    assert not found.ok and found.share == INF and found.said == "NaN in the output"
     with pytest.raises(ValueError, match="shape"):
         max_abs_error(np.zeros((2, 1)), np.zeros((1, 2)))
 
@@ -66,6 +72,15 @@ def test_each_output_has_its_own_yardstick_and_the_worst_is_named():
 def test_an_output_without_an_error_uses_nothing_even_where_nothing_is_allowed():
     (error,) = output_errors({"o": 0.0}, {"o": 0.0}, {})
     assert error.ok and error.share == 0.0
+
+
+@pytest.mark.parametrize("yardstick", [NAN, INF])
+def test_a_yardstick_that_is_not_finite_judges_nothing(yardstick):
+    for error in (0.0, 1.0, NAN, INF):
+        with pytest.raises(ProblemError, match="cannot be judged"):
+            output_errors({"o": error}, {"o": yardstick}, {})
+    for error in (1.0, NAN, INF):
+        assert not OutputError("o", error, yardstick, TIMES * yardstick).ok
 
 
 REFUSED = [

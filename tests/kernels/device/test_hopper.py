@@ -601,7 +601,8 @@ def test_a_map_that_cuda_would_refuse_is_refused_on_the_cpu_too():
 
 def test_a_block_that_ends_before_its_boxes_came_is_told():
     body = LOAD.format(bytes=8192, at="0, 0, 0, 0").replace("  barrier_wait(barriers, 0);\n", "")
-    stopped(small(body), "barrier 0, .*: all threads have left, and boxes are still on their way to it", True)
+    said = r"barrier 0, .*: all threads have left, and boxes are still on their way to it.* of small.cu:\d+"
+    stopped(small(body), said, True)
 
 
 OF_PRODUCTS = [

@@ -9,10 +9,12 @@ from pairwise import pairwise
 
 from kernels.catalog import KERNELS, of_problem
 from kernels.core.problem import Case
+from kernels.core.request import Request
 from kernels.families.dense import DenseProblem
+from kernels.families.lab.roles import RolesProblem
 from kernels.families.paged import CacheCopyProblem, CacheWriteProblem, PagedProblem
 from kernels.families.paged.problem import BLOCK_SIZES, DTYPES, HEAD_DIMS
-from kernels.run import check, execute
+from kernels.run import check, execute, facts, races
 from kernels.run.backends import cpu
 
 DENSE, PAGED = of_problem(DenseProblem), of_problem(PagedProblem)
@@ -113,6 +115,61 @@ def test_a_slightly_wrong_paged_kernel_is_missed(variant, name, right, wrong):
     settings = (("PARTITION", 32),) if name == "paged_v2" else ()
     verdicts = check.check_case(spec, Case(spec.problem_type(), settings), "cpu")
     assert [v.ok for v in verdicts] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("08_pipeline", "if (WAIT) cp_async_wait_group<AHEAD ? STAGES - 2 : 0>();", ""),
+        ("10_warp_roles", "barrier_wait(&V_full[stage], parity);", ""),
+        ("11_overlap", "barrier_wait(&K_full[K_turn.stage], K_turn.parity);\n      if (turns)", "if (turns)"),
+    ],
+)
+def test_a_missing_wait_is_reported_as_a_race(variant, name, right, wrong):
+    spec = variant(name, right, wrong)
+    _, timed = check.check_case(spec, Case(spec.problem_type()), "cpu")
+    assert not timed.ok
+    if name == "08_pipeline":
+        assert "o differs between thread orders / late copies" in timed.message
+        assert "first at o[0, 0" in timed.message and "race" in timed.message
+    else:
+        assert "late copies" in timed.message
+
+
+HIDDEN = """  const int i = threadIdx.x;
+  S_smem[i] = X_gmem[i];
+  O_gmem[i] = S_smem[max(i - 1, 0)];
+"""
+
+
+def test_a_race_that_the_order_of_the_threads_hides_is_found(small_kernel):
+    spec = small_kernel(HIDDEN, threads=64)
+    said = races.look_for_race(Request(spec, RolesProblem(), backend="cpu"))
+    assert said.startswith("o differs between thread orders / late copies in 63 of 64 elements, first at o[1] (")
+    mended = small_kernel(HIDDEN.replace("  O_gmem", "  __syncthreads();\n  O_gmem"), threads=64)
+    assert races.look_for_race(Request(mended, RolesProblem(), backend="cpu")) == ""
+
+
+UNSET = """  float l;
+  for (int i = 0; i < tiles; ++i) l += X_gmem[i];
+  O_gmem[0] = l;
+"""
+
+
+def test_a_sum_that_begins_unset_is_far_off(small_kernel):
+    """g++ fills with 0xfe, a float of -1.7e38, and clang floats with NaN."""
+    found = execute.run_timed_build(Request(small_kernel(UNSET), RolesProblem(), backend="cpu"))["o"][0]
+    assert not abs(found) < 1e30
+
+
+def test_a_kernel_whose_probes_log_nothing_is_reported(small_kernel):
+    spec = small_kernel("  if (threadIdx.x == 0) O_gmem[0] = X_gmem[0];\n")
+    probed, timed = check.check_case(spec, Case(RolesProblem()), "cpu")
+    assert probed.records == 0
+    row = check.summary(spec, 1, [], [probed, timed])
+    assert any("no probe logged anything" in line for line in facts.check_lines([row], [], "here"))
+    right = check.check_case(KERNELS["lab_roles"], Case(RolesProblem()), "cpu")
+    assert right[0].records > 0
 
 
 def test_one_wrong_output_of_several_is_missed_and_named(monkeypatch):

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from kernels.__main__ import main
+from kernels.build import Mode
 from kernels.catalog import KERNELS
+from kernels.core.request import Request
+from kernels.errors import RunTimeout
+from kernels.families.lab.roles import RolesProblem
+from kernels.run import execute, workers
+from kernels.run.backends import cpu
+from kernels.run.workers.job import asked_limit
 from kernels.trace.trace import Trace
 
 
@@ -197,3 +204,42 @@ def test_what_has_no_recording_is_listed_without_a_gpu_and_is_no_failure(tmp_pat
 def test_what_needs_a_gpu_says_so_and_exits_3(command, no_gpu):
     said = kernels(*command, code=3)
     assert "No GPU was found" in said
+
+
+ENDLESS = """
+  for (int tile = 0; tile < tiles; tile += 0) {
+    PROBE_MARK(tile_begin, tile);
+    S_smem[0] = 1.f;
+  }
+"""
+
+
+def test_an_endless_loop_stops_at_the_limit_with_its_line(small_kernel):
+    request = Request(small_kernel(ENDLESS), RolesProblem(), backend="cpu")
+    execute.prepare(request, Mode.PROBED)
+    with pytest.raises(RunTimeout, match=r"time limit is over\..*after small.cu:\d+ \(the last probe: PROBE_MARK"):
+        cpu.limited(0.3, execute.run, request)
+    right = small_kernel(ENDLESS.replace("tile += 0", "tile += 1"))
+    cpu.limited(60, execute.run, Request(right, RolesProblem(), backend="cpu"))
+
+
+@pytest.mark.parametrize("text", ["abc", "", "0", "nan"])
+def test_a_time_limit_that_is_no_number_is_refused_in_a_sentence(monkeypatch, text):
+    monkeypatch.setenv("WARPGLASS_TIME_LIMIT", text)
+    said = f"WARPGLASS_TIME_LIMIT is {text!r}; it must be a number of seconds above 0."
+    assert asked_limit(60.0) == (60.0, said)
+    monkeypatch.setattr(workers, "_limit_fault", said)
+    assert main(["run", "03_flash", "--backend", "cpu"]) == 2
+
+
+def test_the_time_limit_is_that_of_the_environment(monkeypatch):
+    monkeypatch.setenv("WARPGLASS_TIME_LIMIT", "2.5")
+    assert asked_limit(60.0) == (2.5, "")
+    monkeypatch.delenv("WARPGLASS_TIME_LIMIT")
+    assert asked_limit(60.0) == (60.0, "")
+
+
+def test_run_exits_with_1_if_the_output_is_wrong(capsys):
+    command = ["run", "03_flash", "--backend", "cpu", "--set", "RESCALE=0", "--json"]
+    assert main(command) == 1
+    assert json.loads(capsys.readouterr().out)["correct"] is False

@@ -83,6 +83,8 @@ def test_what_cuda_says_is_told_apart_by_its_number_and_not_by_its_words():
     assert isinstance(sticky, driver.StickyError)
     said = death("mine", sticky.exit_code)
     assert type(said) is RunError and "CUDA error ILLEGALADDRESS" in str(said)
+    for text in (str(said), str(sticky)):
+        assert "CUDA names no line" in text and "--backend cpu" in text and "compute-sanitizer" in text
     assert len({driver.exit_code(status) for status in driver.STICKY}) == len(driver.STICKY)
     assert all(0 < driver.exit_code(status) < 128 for status in driver.STICKY)
 

@@ -148,6 +148,21 @@ def test_a_worker_that_ends_by_itself_is_told_with_its_code():
         workers.submit(tasks.exit_with, 3, backend="cpu", what="exits").result(30)
 
 
+@pytest.mark.parametrize("code", [-signal.SIGSEGV, -signal.SIGABRT, 3])
+def test_a_worker_that_its_kernel_ended_is_no_reason_for_a_smaller_problem(code):
+    said = str(process.death("mine", code))
+    assert "The kernel itself may have ended it" in said and "smaller problem" not in said
+    assert "choose a smaller problem" in str(process.death("mine", -signal.SIGKILL))
+
+
+def test_a_kernel_with_large_locals_ends_its_launch_and_not_its_worker():
+    submit(GOOD).result()
+    before = cpu().deaths
+    with pytest.raises(RunError, match=r"thread \(0, 0, 0\): stack overflow.*before its first probe"):
+        submit(Request(spec("overflow"), DenseProblem(seq_len=1))).result()
+    assert cpu().deaths == before
+
+
 def test_what_cannot_be_sent_is_an_error_of_its_task_alone():
     with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
         workers.submit(threading.Lock, backend="cpu", what="a lock").result(30)

@@ -1,0 +1,81 @@
+"""Races and missing waits, found on the CPU: the timed build runs in both thread orders, and its outputs must agree."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kernels.build import Mode
+from kernels.core.dtypes import element_type, widened
+from kernels.core.request import Request
+from kernels.core.tensors import Initial
+from kernels.errors import RunError, RunTimeout
+from kernels.run import execute
+from kernels.run.backends import cpu
+
+LATE = "with the threads in the opposite order and late copies"
+
+
+def late_outputs(request: Request) -> dict[str, np.ndarray]:
+    """The arrays of the timed build on the CPU, with the threads in the opposite order and each asynchronous copy as
+    late as possible. RunError if only this order cannot run to its end."""
+    made, plan, arrays = execute.prepare(request, Mode.TIMED)
+    try:
+        cpu.launch(made, plan, arrays, request.scope, reversed_order=True)
+    except RunTimeout:
+        raise
+    except RunError as error:
+        raise RunError(f"{LATE}: {error}") from None
+    return arrays
+
+
+def race(request: Request, arrays: Mapping[str, np.ndarray], late: Mapping[str, np.ndarray]) -> str:
+    """What differs between the outputs of the two orders, in a sentence; empty if every byte agrees.
+
+    Outputs of a kernel that adds in any order may differ by rounding. Then only float64 judges both runs.
+    """
+    if sums_in_any_order(request):
+        return ""
+    found = [_difference(t.name, arrays[t.name], late[t.name]) for t in request.problem.outputs]
+    said = "; ".join(filter(None, found))
+    return f"{said}. This is a race, or a wait is missing" if said else ""
+
+
+def look_for_race(request: Request) -> str:
+    """What `race` says of the request's timed build on the CPU. An output that only float64 can judge is named if it
+    fails in the opposite order. Runs in a worker."""
+    try:
+        late = late_outputs(request)
+    except RunTimeout:
+        raise
+    except RunError as error:
+        return str(error)
+    if not sums_in_any_order(request):
+        return race(request, execute.run_timed_build(request), late)
+    errors = execute.judge(execute.largest_errors(request.problem, late), execute.yardstick(request), request.problem)
+    wrong = [f"{e.output}: {e.said}, allowed {e.allowed:.3g}" for e in errors if not e.ok]
+    return f"{LATE}: {'; '.join(wrong)}" if wrong else ""
+
+
+def sums_in_any_order(request: Request) -> bool:
+    """Whether the kernel adds fractions to a tensor that begins at zero: two runs then need not agree to the last
+    bit."""
+    return any(t.initial is Initial.ZERO and element_type(t.dtype).is_float for t in request.plan.written)
+
+
+def _difference(name: str, array: np.ndarray, late: np.ndarray) -> str:
+    shape = (array.size, array.itemsize)
+    bytes_ = [np.ascontiguousarray(a).view(np.uint8).reshape(shape) for a in (array, late)]
+    differ = np.flatnonzero((bytes_[0] != bytes_[1]).any(axis=1))
+    if not len(differ):
+        return ""
+    at = tuple(int(i) for i in np.unravel_index(differ[0], array.shape))
+    values = " and ".join(_shown(widened(a)[at]) for a in (array, late))
+    return (
+        f"{name} differs between thread orders / late copies in {len(differ):,} of {array.size:,} elements, first at "
+        f"{name}[{', '.join(map(str, at))}] ({values})"
+    )
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)
