@@ -58,6 +58,8 @@ class Toolchain:
         sources = folder / "sources"
         sources.mkdir()
         for name, text in (*spec.files, *self.headers()):
+            if name != Path(name).name:
+                raise BuildError(f"{spec.path.name} has a file {name!r}, which is no plain file name. Rename it.")
             (sources / name).write_text(text)
         exports = "".join(f"SIMT_EXPORT({entry})\n" for entry in dict.fromkeys(t.entry for t in spec.launch_texts))
         (sources / "unit.cpp").write_text(f'#include "{spec.files[0][0]}"\n{exports}')
