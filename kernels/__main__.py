@@ -98,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
 
     checks = command(_check, "Compare kernels with float64 over a grid of problems, in both builds.", "many")
     checks.add_argument("--backend", default="auto", help="auto (default), gpu or cpu")
+    many(checks, "--set", "FIELD=VALUE", "every problem takes this field or constant in place of its own")
     every = "only every K-th problem of the grid, for slow tools (default 1)"
     checks.add_argument("--every", type=int, default=1, metavar="K", help=every)
 
@@ -236,7 +237,7 @@ def _check(args: argparse.Namespace) -> int:
     if device.backend == "recorded":
         reasons = " ".join(survey.reasons.values())
         raise BackendUnavailable(f"check runs kernels: it needs a GPU or a C++ compiler. {reasons}")
-    verdicts, summary = check.check(kernels, device, args.every, CLI_TIME_LIMIT, _progress)
+    verdicts, summary = check.check(kernels, device, args.every, CLI_TIME_LIMIT, _progress, args.set)
     missed = [v for v in verdicts if not v.ok]
     if args.json:
         said = {"backend": device.backend, "device": device.name, "ok": not missed, "summary": summary}

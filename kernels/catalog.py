@@ -29,6 +29,8 @@ def find(name: str) -> KernelSpec:
         return load_kernel(name)
     name = present_name(name)
     if name not in KERNELS:
+        if fault := next((fault for fault in FAULTS if fault.startswith(f"{name}.cu:")), ""):
+            raise ProblemError(f"{name} was left out: {fault}")
         raise ProblemError(
             f"There is no kernel {name!r}; there are {', '.join(KERNELS)}. A path that ends in .cu is taken too."
         )

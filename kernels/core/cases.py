@@ -1,9 +1,9 @@
 """The cases that a problem names for a kernel, without those that the kernel's conditions refuse."""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from kernels.core.problem import Case
 from kernels.errors import FrontMatterError, ProblemError
@@ -17,11 +17,40 @@ class Cases:
     """Cases of one kernel.
 
     possible: the cases that its conditions allow, in order.
-    refused: the sentence of a condition -> how many cases it refuses.
+    refused: the sentence of a refusal -> how many cases it refuses.
+    fault: why the problem cannot name its cases, with the kernel's file; empty if it can.
     """
 
     possible: list[Case]
-    refused: Counter[str]
+    refused: Counter[str] = field(default_factory=Counter)
+    fault: str = ""
+
+
+def cases_of(
+    kernel: "KernelSpec", kind: str, fields: Mapping[str, Any] | None = None, settings: Mapping[str, int] | None = None
+) -> Cases:
+    """The cases of a kind such as check_cases that the kernel's problem names.
+
+    fields, settings: values that every case takes in place of its own; equal cases then count once.
+    """
+    try:  # a problem plans some of its cases; without conditions none of these plans is refused
+        named = list(getattr(kernel.problem_type, kind)(replace(kernel, conditions=())))
+    except Exception as error:  # whatever a user's own family raises
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Cases([], fault=f"{kernel.path.name}: {kind} of family {kernel.family} fails ({said}). Mend it.")
+    refused, changed = Counter[str](), []
+    for case in named:
+        try:
+            problem = case.problem.with_fields(**fields) if fields else case.problem
+            changed.append(replace(case, problem=problem, settings=_with(case.settings, settings or {})))
+        except ProblemError as error:
+            refused[str(error)] += 1
+    made = allowed(kernel, dict.fromkeys(changed) if fields or settings else changed)
+    return Cases(made.possible, refused + made.refused)
+
+
+def _with(pairs: tuple[tuple[str, int], ...], settings: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple({**dict(pairs), **settings}.items()) if settings else pairs
 
 
 def allowed(kernel: "KernelSpec", cases: Iterable[Case]) -> Cases:
@@ -40,20 +69,6 @@ def allowed(kernel: "KernelSpec", cases: Iterable[Case]) -> Cases:
     return Cases(possible, refused)
 
 
-def cases_of(kernel: "KernelSpec", kind: str) -> Cases:
-    """The cases of a kind such as check_cases that the kernel's problem names. Raises FrontMatterError, with the file,
-    if the problem cannot name them."""
-    try:
-        return allowed(kernel, getattr(kernel.problem_type, kind)(kernel))
-    except FrontMatterError:
-        raise
-    except Exception as error:  # whatever a user's own family raises
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise FrontMatterError(
-            f"{kernel.path.name}: {kind} of family {kernel.family} fails ({said}). Mend it, or the kernel's constants."
-        ) from None
-
-
 def sample(kernel: "KernelSpec") -> Case:
     """The kernel's default problem and constants, or if its conditions refuse these, its first possible check case.
     Raises FrontMatterError if there is none."""
@@ -61,10 +76,12 @@ def sample(kernel: "KernelSpec") -> Case:
     refused = allowed(kernel, [default]).refused
     if not refused:
         return default
-    possible = cases_of(kernel, "check_cases").possible
-    if not possible:
+    found = cases_of(kernel, "check_cases")
+    if found.fault:
+        raise FrontMatterError(found.fault)
+    if not found.possible:
         raise FrontMatterError(
             f"{kernel.path.name}: its conditions refuse every problem that family {kernel.family} checks "
             f"({next(iter(refused))}). Loosen [[conditions]]."
         )
-    return possible[0]
+    return found.possible[0]

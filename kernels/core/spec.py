@@ -59,7 +59,9 @@ class KernelSpec:
     formerly: str = ""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, KernelSpec) and (self.path, self.files) == (other.path, other.files)
+        if not isinstance(other, KernelSpec):
+            return False
+        return (self.path, self.files, self.conditions) == (other.path, other.files, other.conditions)
 
     def __hash__(self) -> int:
         return hash((self.path, self.files))

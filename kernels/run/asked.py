@@ -14,6 +14,13 @@ from kernels.errors import ProblemError
 def assignments(kernel: KernelSpec, texts: Sequence[str]) -> tuple[Any, tuple[tuple[str, int], ...]]:
     """The problem, and every constant, that --set FIELD=VALUE asks for; what is not chosen is what the kernel is tuned
     to. A field's former name is taken too."""
+    problem, settings = chosen(kernel, texts)
+    made = kernel.problem_type(**problem)
+    return made, tuple(kernel.settings_for(made, settings).items())
+
+
+def chosen(kernel: KernelSpec, texts: Sequence[str]) -> tuple[dict[str, str], dict[str, int]]:
+    """The fields, as text, and the constants that --set FIELD=VALUE gives. Raises ProblemError."""
     problem: dict[str, str] = {}
     settings: dict[str, str] = {}
     known, former, constants = (
@@ -32,8 +39,8 @@ def assignments(kernel: KernelSpec, texts: Sequence[str]) -> tuple[Any, tuple[tu
                 f"{', '.join([*sorted(known), *sorted(constants)])}."
             )
         (problem if name in known else settings)[name] = value
-    made = kernel.problem_type(**problem)
-    return made, tuple(kernel.settings_for(made, settings).items())
+    read = kernel.settings(settings)
+    return problem, {name: read[name] for name in settings}
 
 
 def scope(texts: Sequence[str], plan: Plan) -> Scope:

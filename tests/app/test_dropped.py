@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dropped import readme_kernel
+from dropped import conditional_kernel, readme_kernel
 
 TESTS = Path(__file__).parents[1]
 DROPPED = TESTS / "dropped"
@@ -54,6 +54,8 @@ def mine(tmp_path_factory):
     """What the pages show of what was put into an empty folder: three kernels, and a family."""
     folder = tmp_path_factory.mktemp("mine")
     shutil.copy(DROPPED / "one_kernel.cu", folder)
+    conditional_kernel(folder)
+    conditional_kernel(folder, "causal", "only_causal")
     readme_kernel(folder)
     (folder / "surprising.cu").write_text(surprising())
     shutil.copytree(DROPPED / "odd_family", folder / "odd_family")
@@ -67,6 +69,9 @@ def mine(tmp_path_factory):
         "source": "source?kernel=one_kernel",
         "any_kernel": f"any_kernel?{kernel}",
         "readme": "any_kernel?kernel=scaled_copy&backend=cpu",
+        "refusing": "any_kernel?kernel=not_causal&backend=cpu",
+        "refused": "any_kernel?kernel=only_causal&backend=cpu",
+        "causal": "any_kernel?kernel=only_causal&backend=cpu&causal=true",
         "compare": "compare?a=03_flash&b=one_kernel&backend=cpu",
         "recorded": "tiling?kernel=one_kernel&backend=recorded",
         "ours": "tiling?kernel=03_flash&backend=cpu",
@@ -108,6 +113,12 @@ def test_the_kernel_that_the_readme_shows_how_to_write_is_shown(mine):
     shown = mine["readme"]
     assert shown["choices"]["kernel"] == "scaled_copy" and shown["views"] == ["tensors"] and not shown["error"]
     assert any("Do not trust this run" in warning for warning in shown["warnings"])
+
+
+def test_a_kernel_that_refuses_a_standard_problem_stops_no_page(mine):
+    for page in ("refusing", "causal"):
+        assert mine[page]["views"] == ["tensors"] and not mine[page]["error"]
+    assert mine["refused"]["error"] == "It must be that causal." and "only_causal" in mine["refused"]["kernels"]
 
 
 def test_what_is_missing_of_a_dropped_kernel_is_said(mine):
