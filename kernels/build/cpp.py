@@ -46,7 +46,8 @@ class Toolchain:
         self.version = _version(self.command)
         # -O1: kernels run as fast as with -O2 here, and a build, which a page waits for, takes a third less.
         # No contraction: only the fmaf written in the source is fused, so that the CPU rounds where the GPU does.
-        self.options = ["-std=c++17", "-O1", "-ffp-contract=off", *(["-mfma"] if _has_fma() else [])]
+        # -z defs: a function without a definition is an error of the build, and not of the load.
+        self.options = ["-std=c++17", "-O1", "-ffp-contract=off", "-Wl,-z,defs", *(["-mfma"] if _has_fma() else [])]
 
     def headers(self) -> tuple[tuple[str, str], ...]:
         """The shim: (name, text) of its headers."""

@@ -119,7 +119,8 @@ def inspect_lines(facts: dict[str, Any]) -> list[str]:
 
 
 def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], device: str) -> list[str]:
-    """What `check` found, in words: a line for each kernel, and one for each build that missed."""
+    """What `check` found, in words: a line for each kernel, for each build that missed, and for each reason why
+    problems did not run."""
     lines = []
     for row in summary:
         lines.append(
@@ -128,10 +129,14 @@ def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], de
         )
         lines += [f"  {count} refused: {reason}" for reason, count in row["refused"].items()]
         lines += [f"  not run: {reason}" for reason in row["cannot_run"]]
-    for v in missed:
+    shown: dict[object, list[Verdict]] = {}  # what did not run for one reason is one line
+    for number, v in enumerate(missed):
+        shown.setdefault(number if v.errors else (v.kernel, v.message), []).append(v)
+    for v, *more in shown.values():
         misses = (
             f"{e.output}: error {e.largest:.3g}, torch {e.yardstick:.3g}, allowed {e.allowed:.3g}" for e in v.errors
         )
         where = f"{v.kernel} {v.build} {v.problem} {dict(v.settings)}" if v.problem else v.kernel
-        lines.append(f"  missed: {where}: {v.message or '; '.join(misses)}")
+        also = f" ({len(more)} more problems end the same way)" if more else ""
+        lines.append(f"  missed: {where}: {v.message or '; '.join(misses)}{also}")
     return lines
