@@ -15,7 +15,7 @@ import numpy as np
 from kernels import catalog
 from kernels.build import DEFAULT_ARCH, inspection
 from kernels.core.dtypes import widened
-from kernels.core.fields import fields_of, write_value
+from kernels.core.fields import fields_of, nearest, write_value
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
@@ -202,6 +202,8 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    asked.check_output("--trace", args.trace, ".parquet")
+    asked.check_output("--arrays", args.arrays, ".npz")
     kernel = catalog.find(args.kernel)
     problem, settings = asked.assignments(kernel, args.set)
     device = workers.survey().pick(args.backend)
@@ -259,8 +261,7 @@ def _inspect(args: argparse.Namespace) -> int:
 
 
 def _bench(args: argparse.Namespace) -> int:
-    if args.out:
-        bench.check_out(args.out)
+    asked.check_output("--out", args.out, ".csv", ".json")
     kept = bench.load_kept(args.against) if args.against else None
     chosen, sweeps = [bench.set_field(text) for text in args.set], [bench.sweep_field(text) for text in args.sweep]
     names = args.kernels or list(catalog.of_family(catalog.family_names()[0]))
@@ -286,6 +287,7 @@ def _bench(args: argparse.Namespace) -> int:
 
 
 def _timeline(args: argparse.Namespace) -> int:
+    asked.check_output("--perfetto", args.perfetto, ".pftrace")
     kernel = catalog.find(args.kernel)
     problem, settings = asked.assignments(kernel, args.set)
     request = Request(kernel, problem, settings, backend="gpu")
@@ -324,8 +326,8 @@ def _calibrate(args: argparse.Namespace) -> int:
     device = workers.survey().pick("gpu")
     unknown = set(args.op) - set(calibration.METRICS)
     if unknown:
-        known = ", ".join(calibration.METRICS)
-        raise ProblemError(f"--op is {', '.join(sorted(unknown))}; it must be among {known}.")
+        known = f"{', '.join(calibration.METRICS)}.{nearest(min(unknown), calibration.METRICS)}"
+        raise ProblemError(f"--op is {', '.join(sorted(unknown))}; it must be among {known}")
     table, path = calibration.update(device, args.op), calibration.path_of(device.name)
     missed = table[table.measured != table.modelled]
     differ = f"{len(missed)} where the model differs from Nsight Compute"
@@ -356,7 +358,8 @@ def _measure(args: argparse.Namespace) -> int:
     device = workers.survey().pick("gpu")
     unknown = [name for name in args.tables if name not in TABLES]
     if unknown:
-        raise ProblemError(f"There is no table {unknown[0]!r}; there are {', '.join(TABLES)}.")
+        there = f"there are {', '.join(TABLES)}.{nearest(unknown[0], TABLES)}"
+        raise ProblemError(f"There is no table {unknown[0]!r}; {there}")
     for name in args.tables or TABLES:
         for path in TABLES[name](device, _progress, True):
             print(path)

@@ -14,10 +14,12 @@ from typing import Any
 
 from kernels import families
 from kernels.core.cases import sample
+from kernels.core.fields import nearest
 from kernels.core.frontmatter import read_kernel
 from kernels.core.sources import read_files
 from kernels.core.spec import KernelSpec
-from kernels.errors import ProblemError
+from kernels.errors import BuildError, ProblemError
+from kernels.trace.probes import sites
 
 DEVICE = Path(__file__).parent / "device"
 SHIM = DEVICE / "simt"
@@ -33,6 +35,7 @@ def find(name: str) -> KernelSpec:
             raise ProblemError(f"{name} was left out: {fault}")
         raise ProblemError(
             f"There is no kernel {name!r}; there are {', '.join(KERNELS)}. A path that ends in .cu is taken too."
+            f"{nearest(name, KERNELS)}"
         )
     return KERNELS[name]
 
@@ -54,7 +57,10 @@ def problem_of(family: str, problem: str) -> Any:
     none."""
     there = family_names()
     if family not in there:
-        raise KeyError(f"family is {family!r}; there are {', '.join(there)}.")
+        raise KeyError(
+            f"family is {family!r}; there are {', '.join(there)}.{nearest(family, there)} A family of your own must be "
+            "in a folder that WARPGLASS_KERNELS names."
+        )
     try:
         problems = import_module(f"kernels.families.{family}").PROBLEMS
     except KeyboardInterrupt:
@@ -64,7 +70,7 @@ def problem_of(family: str, problem: str) -> Any:
         raise KeyError(f"family {family} cannot be imported ({said}). Mend its __init__.py.") from None
     name = problem or next(iter(problems))
     if name not in problems:
-        raise KeyError(f"problem is {name!r}; family {family} has {', '.join(problems)}.")
+        raise KeyError(f"problem is {name!r}; family {family} has {', '.join(problems)}.{nearest(name, problems)}")
     return problems[name]
 
 
@@ -84,8 +90,9 @@ def _discover() -> tuple[dict[str, KernelSpec], list[str]]:
             spec = load_kernel(path)
             shown = sample(spec)
             spec.plan(shown.problem, shown.settings)
+            sites(spec, {**shown.problem.defines, **spec.settings(shown.settings)})
             specs.append(spec)
-        except ProblemError as error:
+        except (ProblemError, BuildError) as error:
             faults.append(str(error))
     order = {name: number for number, name in enumerate(family_names())}
     found: dict[str, KernelSpec] = {}

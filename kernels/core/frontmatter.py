@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.core.dtypes import DTYPES
-from kernels.core.fields import shortened
+from kernels.core.fields import nearest, shortened
 from kernels.core.launch import Condition, Constant, LaunchText, ScratchText, Tuned
 from kernels.core.spec import SCALARS, KernelSpec, dtype_names, scalar_kinds, signature
 from kernels.errors import FrontMatterError
@@ -119,7 +119,8 @@ def _check_keys(file: str, where: str, table: dict, known: tuple[str, ...], need
     prefix = f"{where}." if where else ""
     for key in table:
         if key not in known:
-            raise FrontMatterError(f"{file}: there is no key {prefix}{key}; there are {', '.join(known)}.")
+            there = f"there are {', '.join(known)}.{nearest(key, known)}"
+            raise FrontMatterError(f"{file}: there is no key {prefix}{key}; {there}")
     for key in needed:
         if key not in table:
             raise FrontMatterError(
