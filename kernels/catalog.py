@@ -58,14 +58,14 @@ def problem_of(family: str, problem: str) -> Any:
     there = family_names()
     if family not in there:
         raise KeyError(
-            f"family is {family!r}; there are {', '.join(there)}.{nearest(family, there)} A family of your own must be "
-            "in a folder that WARPGLASS_KERNELS names."
+            f"family is {family!r}; there are {', '.join(there)}.{nearest(family, there)} Put a family of your own "
+            "into a folder of WARPGLASS_KERNELS."
         )
     try:
         problems = import_module(f"kernels.families.{family}").PROBLEMS
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever a user's own module raises, sys.exit included
+    except BaseException as error:  # any error of a user's own module, sys.exit too
         said = f"{type(error).__name__}: {error}".splitlines()[0]
         raise KeyError(f"family {family} cannot be imported ({said}). Mend its __init__.py.") from None
     name = problem or next(iter(problems))

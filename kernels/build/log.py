@@ -7,7 +7,7 @@ from kernels.core.spec import KernelSpec
 
 _EXPANDED = re.compile(r"([^\s:]+):(\d+):\d+: note: in expansion of macro")
 _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:?) [`'\"]?(?:\w+::)*(\w+)")
-_MISSING = {  # a name that only a probe uses -> what the kernel lacks
+_MISSING = {  # a variable of the probes -> the remedy
     "probe_writer": "a probe comes before PROBE_BEGIN(). Write PROBE_BEGIN(); first. A device function's parameters "
     "end with PROBE_REF, and its arguments with PROBE_PASS",
     "probe_records": "PROBE_BEGIN() needs PROBE_PARAM. End the kernel's parameters with it",

@@ -33,9 +33,9 @@ def cases_of(
 
     fields, settings: values that every case takes in place of its own; equal cases then count once.
     """
-    try:  # a problem plans some of its cases; without conditions none of these plans is refused
+    try:  # a problem plans some of its cases, and without conditions no plan is refused
         named = list(getattr(kernel.problem_type, kind)(replace(kernel, conditions=())))
-    except Exception as error:  # whatever a user's own family raises
+    except Exception as error:  # any fault of a user's own family
         said = f"{type(error).__name__}: {error}".splitlines()[0]
         return Cases([], fault=f"{kernel.path.name}: {kind} of family {kernel.family} fails ({said}). Mend it.")
     refused, changed = Counter[str](), []
@@ -81,7 +81,7 @@ def sample(kernel: "KernelSpec") -> Case:
         raise FrontMatterError(found.fault)
     if not found.possible:
         raise FrontMatterError(
-            f"{kernel.path.name}: its conditions refuse every problem that family {kernel.family} checks "
+            f"{kernel.path.name}: its conditions refuse every check problem of family {kernel.family} "
             f"({next(iter(refused))}). Loosen [[conditions]]."
         )
     return found.possible[0]

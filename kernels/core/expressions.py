@@ -29,7 +29,7 @@ def is_power_of_two(n: int) -> bool:
 
 
 FUNCTIONS = {"ceil_div": ceil_div, "is_power_of_two": is_power_of_two, "min": min, "max": max, "len": len}
-MOST_CHARACTERS = 1000  # of an expression; the longest of ours has 124
+MOST_CHARACTERS = 1000  # of an expression, where the longest of ours has 124
 LARGEST = 2**63 - 1
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -48,10 +48,10 @@ class _Sandbox(SandboxedEnvironment):
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         if operator not in _OPERATORS:
-            raise TypeError(f"there is no operator {operator}")
+            raise TypeError(f"the operator {operator} is not allowed")
         for value in (left, right):
             if isinstance(value, StrictUndefined):
-                bool(value)  # it raises, and says which name is unknown
+                bool(value)  # it raises, with the unknown name
             if not isinstance(value, Real):
                 raise TypeError(f"{operator} takes numbers, not {type(value).__name__}")
         return _bounded(_OPERATORS[operator](_bounded(left), _bounded(right)))

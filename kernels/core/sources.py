@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernels.errors import FrontMatterError, ProblemError
 
-MOST_BYTES = 256 * 1024  # of one file; the largest of ours has 28 KB
+MOST_BYTES = 256 * 1024  # of one file, where the largest of ours has 28 KB
 MOST_FILES = 64  # of one kernel
 _SPLICE = re.compile(r"\\[ \t]*\n")
 _SKIPPED = re.compile(
@@ -43,11 +43,11 @@ def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], .
             if header in found or (shim / header).is_file():
                 continue
             place = next((folder / header for folder in (path.parent, device) if (folder / header).exists()), None)
-            where = f"{name}: line {line}: it includes {header!r}, which"
+            where = f"{name}: line {line}: it includes {header!r},"
             if not place:
-                raise FrontMatterError(f"{where} lies neither beside it nor in kernels/device. {_REMEDY}")
+                raise FrontMatterError(f"{where} which lies neither beside it nor in kernels/device. {_REMEDY}")
             if place.resolve().parent not in (path.parent, device.resolve()):
-                raise FrontMatterError(f"{where} is a link to {place.resolve()}. {_REMEDY}")
+                raise FrontMatterError(f"{where} a link to {place.resolve()}. {_REMEDY}")
             add(header, place)
 
     add(path.name, path)
@@ -69,17 +69,18 @@ def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
         return FrontMatterError(f"{name}: line {line_of(at)}: {what}. {_REMEDY}")
 
     if asked := _HAS.search(bare):
-        raise refused(asked.start(), f"it uses {asked[0]}, so the disk would decide what is compiled")
+        raise refused(asked.start(), f"it uses {asked[0]}, and the answer depends on the disk")
     found = []
     for directive in _DIRECTIVE.finditer(bare):
         at, said = directive.start(1), joined[directive.start(2) : directive.end(2)]
         operand = bare[directive.start(2) : directive.end(2)].strip()
         quoted, angled = re.fullmatch(r'"([^"]*)"', operand), re.fullmatch(r"<([^>]*)>", operand)
-        if directive[1] not in ("include", "import") or not (quoted or angled):
+        named = quoted or angled
+        if directive[1] not in ("include", "import") or not named:
             raise refused(at, f"#{directive[1]} {said.strip()[:80]} is not an #include of a file name")
-        header = (quoted or angled)[1]  # type: ignore[index]
+        header = named[1]
         if not _is_plain(header) if quoted else not _is_inside(header):
-            raise refused(at, f"it includes {header[:80]!r}, which is not a plain file name")
+            raise refused(at, f"it includes {header[:80]!r}, and an include has a plain file name")
         if quoted:
             found.append((line_of(at), header))
     return tuple(found)
@@ -110,7 +111,7 @@ def _read(file: Path) -> str:
         with open(descriptor, encoding="utf-8") as opened:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
-                raise ProblemError(f"{file} cannot be read: it is not a regular file. Replace it by one.")
+                raise ProblemError(f"{file} cannot be read: it is not a regular file. Copy its text into a file.")
             text = opened.read(MOST_BYTES + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ProblemError(f"{file} cannot be read: {error}.") from None

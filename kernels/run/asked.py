@@ -58,10 +58,12 @@ def check_output(option: str, path: str | None, *ends: str) -> None:
         if file.is_dir():
             raise ProblemError(f"{said}: it is a folder. Give the name of a file in it.")
         if not file.parent.is_dir():
-            raise ProblemError(f"{said}: there is no folder {shortened(str(file.parent))}. Make it, or choose another.")
+            raise ProblemError(
+                f"{said}: the folder {shortened(str(file.parent))} does not exist. Make it, or choose another."
+            )
         if not os.access(file if file.exists() else file.parent, os.W_OK):
             raise ProblemError(f"{said}: this user may not. Choose another folder.")
-    except (OSError, ValueError) as error:  # a name that is too long, or has a NUL
+    except (OSError, ValueError) as error:  # a long name, or a NUL in it
         raise ProblemError(f"{said}: {shortened(str(error))}. Choose another name.") from None
 
 

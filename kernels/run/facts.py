@@ -129,7 +129,7 @@ def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], de
         )
         lines += [f"  {count} refused: {reason}" for reason, count in row["refused"].items()]
         lines += [f"  not run: {reason}" for reason in row["cannot_run"]]
-    shown: dict[object, list[Verdict]] = {}  # what did not run for one reason is one line
+    shown: dict[object, list[Verdict]] = {}  # one line for all runs that fail for one reason
     for number, v in enumerate(missed):
         shown.setdefault(number if v.errors else (v.kernel, v.message), []).append(v)
     for v, *more in shown.values():
@@ -137,6 +137,6 @@ def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], de
             f"{e.output}: error {e.largest:.3g}, torch {e.yardstick:.3g}, allowed {e.allowed:.3g}" for e in v.errors
         )
         where = f"{v.kernel} {v.build} {v.problem} {dict(v.settings)}" if v.problem else v.kernel
-        also = f" ({len(more)} more problems end the same way)" if more else ""
+        also = f" ({len(more)} more problems fail with this message)" if more else ""
         lines.append(f"  missed: {where}: {v.message or '; '.join(misses)}{also}")
     return lines

@@ -345,4 +345,4 @@ def test_what_cannot_be_read_is_left_out_with_its_file_and_hides_no_other(tmp_pa
     assert "pipe.cu cannot be read: it is not a regular file" in said
     assert "huge.cu: launches.twice.grid: cannot evaluate" in said
     assert "power.cu: launches.twice.grid: cannot evaluate" in said
-    assert "never.cu: its conditions refuse every problem" in said
+    assert "never.cu: its conditions refuse every check problem" in said

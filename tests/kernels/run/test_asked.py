@@ -38,7 +38,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_run(argv, option
     (tmp_path / "locked").mkdir()
     (tmp_path / f"locked{end}").write_text("")
     for name, said in (
-        (f"nowhere/x{end}", "there is no folder"),
+        (f"nowhere/x{end}", "does not exist"),
         (f"folder{end}", "it is a folder"),
         (f"locked/x{end}", "this user may not"),
         (f"locked{end}", "this user may not"),
@@ -101,7 +101,11 @@ def test_an_unknown_name_gets_the_nearest_one(ask, said):
     ("old", "new", "said"),
     [
         ("idea =", "ideas =", r"Did you mean idea\?"),
-        ('family = "dense"', 'family = "dens"', r"Did you mean dense\? A family of your own .* WARPGLASS_KERNELS"),
+        (
+            'family = "dense"',
+            'family = "dens"',
+            r"Did you mean dense\? Put a family of your own into .* WARPGLASS_KERNELS",
+        ),
     ],
 )
 def test_an_unknown_key_or_family_gets_the_nearest_one(tmp_path, old, new, said):
