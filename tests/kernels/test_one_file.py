@@ -122,7 +122,8 @@ def test_a_check_counts_the_refused_problems_and_takes_values_for_all(tmp_path):
 def test_a_compile_error_is_shown_once(kernel):
     kernel.write_text(kernel.read_text().replace("PROBE_BEGIN();", ""))
     said = kernels("check", kernel, "--backend", "cpu", "--every", "25", code=1, out=True)
-    assert said.count("a probe comes before PROBE_BEGIN()") == 1 and "2 more problems fail with this message" in said, said
+    assert said.count("a probe comes before PROBE_BEGIN()") == 1, said
+    assert "2 more problems fail with this message" in said, said
 
 
 # ---- one folder ----
