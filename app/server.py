@@ -50,7 +50,7 @@ from app.packed import PACKED, Files, packed
 from app.stories import STORIES
 from explainers import glossary, marks, palette
 from kernels.build import CPU, Mode, build
-from kernels.core.fields import shortened
+from kernels.core.fields import nearest, shortened
 from kernels.errors import FAULT, BackendUnavailable, RunCancelled, WarpglassError
 from kernels.run import workers
 
@@ -144,7 +144,8 @@ def _compile(what: Any) -> None:
 async def ask(request: Request) -> Response:
     path = request.path_params["story"]
     if path not in STORIES:
-        return JSONResponse({"error": f"{shortened(path)} is no story.", "title": "There is no such page."}, 404)
+        said = f"{shortened(path)} is no story.{nearest(path, STORIES)}"
+        return JSONResponse({"error": said, "title": "There is no such page."}, 404)
     if len(request.url.query) > MOST_ASKED:
         said = f"This link has {len(request.url.query):,} characters; at most {MOST_ASKED:,} are read. Leave some out."
         return JSONResponse({"story": path, "error": said, "title": "This link is too long."}, 414)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from explainers import axes, compare_times, generic, marks, stage, tiling
+from explainers import axes, compare_times, generic, marks, stage, stories, tiling
 from explainers.frames import AlignedFrame
 from explainers.glossary import phase_title
 from explainers.tiling import query_rows
@@ -29,10 +29,14 @@ from kernels.trace.kinds import READS
 SIDES = "AB"
 MOST_OPTIONS = 4  # of a question
 CONTEXT = 3  # unchanged lines that stay around a change; longer runs are folded
-accepts = generic.accepts
 # What a frame of a side that waits says of the step, and what of the run, if that has not begun; as far as it has it.
 _WAITING: dict[str, Any] = {"touched": [], "uses": [], "scores": None, "logged": [], "lines": {}}
 _NOT_BEGUN: dict[str, Any] = {"resident": {}, "bytes": {}, "o": -1}
+
+
+def accepts(spec: KernelSpec) -> bool:
+    """Every kernel that has a probe: the steps of two kernels are compared."""
+    return len(stories.probes(spec)) > 0
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from explainers import axes, stage, stories
+from explainers import axes, stage
 from explainers.frames import Logged, Number, Rect, ShownTensor, ShownValue, TensorsFrame, TensorsMeta, TouchedTensor
 from explainers.glossary import UNORDERED, count, phase_title
 from explainers.tiling import listed
@@ -68,8 +68,8 @@ class Window(NamedTuple):
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """Every kernel that has a probe."""
-    return len(stories.probes(spec)) > 0
+    """Every kernel: one without probes shows its tensors."""
+    return True
 
 
 def explain(run: Run) -> Generic:
@@ -105,6 +105,8 @@ def stage_of(run: Run, provenance: stage.Provenance) -> stage.Stage:
     """The whole stage of a run."""
     story = explain(run)
     nothing = "These blocks logged no step: the kernel marks none, or none was reached."
+    if not len(sites_of(run.request)):
+        nothing = "This kernel has no probes, so it logs no step and no value. Its tensors are as the run left them."
     return stage.Stage(
         headline=stage.headline(run.request.kernel),
         frames=story.frames,

@@ -9,6 +9,7 @@ from functools import lru_cache
 from types import ModuleType
 
 from kernels.catalog import KERNELS
+from kernels.core import cases
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.trace.probes import Sites, sites_of
@@ -16,8 +17,9 @@ from kernels.trace.probes import Sites, sites_of
 
 @lru_cache(maxsize=256)
 def sample(spec: KernelSpec) -> Request:
-    """The kernel on its default problem with its default constants: what its events, tensors and axes are read from."""
-    return Request(spec, spec.problem_type())
+    """The kernel on its sample (core/cases.py): what its events, tensors and axes are read from."""
+    shown = cases.sample(spec)
+    return Request(spec, shown.problem, shown.settings)
 
 
 def probes(spec: KernelSpec) -> Sites:

@@ -16,7 +16,7 @@ import numpy as np
 from kernels import catalog
 from kernels.build import DEFAULT_ARCH, inspection
 from kernels.core.dtypes import widened
-from kernels.core.fields import fields_of, write_value
+from kernels.core.fields import fields_of, nearest, write_value
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
@@ -100,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
 
     checks = command(_check, "Compare kernels with float64 over a grid of problems, in both builds.", "many")
     checks.add_argument("--backend", default="auto", help="auto (default), gpu or cpu")
+    many(checks, "--set", "FIELD=VALUE", "every problem takes this field or constant in place of its own")
     every = "only every K-th problem of the grid, for slow tools (default 1)"
     checks.add_argument("--every", type=int, default=1, metavar="K", help=every)
 
@@ -212,6 +213,8 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    asked.check_output("--trace", args.trace, ".parquet")
+    asked.check_output("--arrays", args.arrays, ".npz")
     kernel = catalog.find(args.kernel)
     problem, settings = asked.assignments(kernel, args.set)
     device = workers.survey().pick(args.backend)
@@ -253,7 +256,7 @@ def _check(args: argparse.Namespace) -> int:
     if device.backend == "recorded":
         reasons = " ".join(survey.reasons.values())
         raise BackendUnavailable(f"check runs kernels: it needs a GPU or a C++ compiler. {reasons}")
-    verdicts, summary = check.check(kernels, device, args.every, _time_limit(), _progress)
+    verdicts, summary = check.check(kernels, device, args.every, _time_limit(), _progress, args.set)
     missed = [v for v in verdicts if not v.ok]
     if args.json:
         said = {"backend": device.backend, "device": device.name, "ok": not missed, "summary": summary}
@@ -275,8 +278,7 @@ def _inspect(args: argparse.Namespace) -> int:
 
 
 def _bench(args: argparse.Namespace) -> int:
-    if args.out:
-        bench.check_out(args.out)
+    asked.check_output("--out", args.out, ".csv", ".json")
     kept = bench.load_kept(args.against) if args.against else None
     chosen, sweeps = [bench.set_field(text) for text in args.set], [bench.sweep_field(text) for text in args.sweep]
     names = args.kernels or list(catalog.of_family(catalog.family_names()[0]))
@@ -302,6 +304,7 @@ def _bench(args: argparse.Namespace) -> int:
 
 
 def _timeline(args: argparse.Namespace) -> int:
+    asked.check_output("--perfetto", args.perfetto, ".pftrace")
     kernel = catalog.find(args.kernel)
     problem, settings = asked.assignments(kernel, args.set)
     request = Request(kernel, problem, settings, backend="gpu")
@@ -340,8 +343,8 @@ def _calibrate(args: argparse.Namespace) -> int:
     device = workers.survey().pick("gpu")
     unknown = set(args.op) - set(calibration.METRICS)
     if unknown:
-        known = ", ".join(calibration.METRICS)
-        raise ProblemError(f"--op is {', '.join(sorted(unknown))}; it must be among {known}.")
+        known = f"{', '.join(calibration.METRICS)}.{nearest(min(unknown), calibration.METRICS)}"
+        raise ProblemError(f"--op is {', '.join(sorted(unknown))}; it must be among {known}")
     table, path = calibration.update(device, args.op), calibration.path_of(device.name)
     missed = table[table.measured != table.modelled]
     differ = f"{len(missed)} where the model differs from Nsight Compute"
@@ -378,7 +381,8 @@ def _measure(args: argparse.Namespace) -> int:
         return OK
     unknown = [name for name in args.tables if name not in TABLES]
     if unknown:
-        raise ProblemError(f"There is no table {unknown[0]!r}; there are {', '.join(TABLES)}.")
+        there = f"there are {', '.join(TABLES)}.{nearest(unknown[0], TABLES)}"
+        raise ProblemError(f"There is no table {unknown[0]!r}; {there}")
     for name in args.tables or TABLES:
         for path in TABLES[name](device, _progress, True):
             print(path)

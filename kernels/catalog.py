@@ -7,20 +7,22 @@ the first of them the default. WARPGLASS_KERNELS is a list of folders, as PATH i
 folders of families.
 """
 
-import re
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from kernels import families
+from kernels.core.cases import sample
+from kernels.core.fields import nearest
 from kernels.core.frontmatter import read_kernel
+from kernels.core.sources import read_files
 from kernels.core.spec import KernelSpec
-from kernels.errors import FrontMatterError, ProblemError
+from kernels.errors import BuildError, ProblemError
+from kernels.trace.probes import sites
 
 DEVICE = Path(__file__).parent / "device"
 SHIM = DEVICE / "simt"
-_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 
 def find(name: str) -> KernelSpec:
@@ -29,8 +31,11 @@ def find(name: str) -> KernelSpec:
         return load_kernel(name)
     name = present_name(name)
     if name not in KERNELS:
+        if fault := next((fault for fault in FAULTS if fault.startswith(f"{name}.cu:")), ""):
+            raise ProblemError(f"{name} was left out: {fault}")
         raise ProblemError(
             f"There is no kernel {name!r}; there are {', '.join(KERNELS)}. A path that ends in .cu is taken too."
+            f"{nearest(name, KERNELS)}"
         )
     return KERNELS[name]
 
@@ -44,7 +49,7 @@ def load_kernel(path: str | Path) -> KernelSpec:
     """The KernelSpec of a .cu, in the catalogue or not, read now. Raises FrontMatterError, or ProblemError where it
     cannot be read."""
     path = Path(path).resolve()
-    return read_kernel(path, _files(path), problem_of)
+    return read_kernel(path, read_files(path, DEVICE, SHIM), problem_of)
 
 
 def problem_of(family: str, problem: str) -> Any:
@@ -52,15 +57,20 @@ def problem_of(family: str, problem: str) -> Any:
     none."""
     there = family_names()
     if family not in there:
-        raise KeyError(f"family is {family!r}; there are {', '.join(there)}.")
+        raise KeyError(
+            f"family is {family!r}; there are {', '.join(there)}.{nearest(family, there)} Put a family of your own "
+            "into a folder of WARPGLASS_KERNELS."
+        )
     try:
         problems = import_module(f"kernels.families.{family}").PROBLEMS
-    except Exception as error:  # whatever a user's own module raises
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # any error of a user's own module, sys.exit too
         said = f"{type(error).__name__}: {error}".splitlines()[0]
         raise KeyError(f"family {family} cannot be imported ({said}). Mend its __init__.py.") from None
     name = problem or next(iter(problems))
     if name not in problems:
-        raise KeyError(f"problem is {name!r}; family {family} has {', '.join(problems)}.")
+        raise KeyError(f"problem is {name!r}; family {family} has {', '.join(problems)}.{nearest(name, problems)}")
     return problems[name]
 
 
@@ -71,40 +81,18 @@ def family_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys(folder.parent.name for folder in folders))
 
 
-def _files(path: Path) -> tuple[tuple[str, str], ...]:
-    """(name, text) of a .cu and of every header of ours that it includes, however deep, each once, in the order in
-    which they come."""
-    found: dict[str, str] = {}
-
-    def add(name: str, file: Path) -> None:
-        try:
-            found[name] = file.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ProblemError(f"{file} cannot be read: {error}.") from None
-        for header in _INCLUDE.findall(found[name]):
-            if header in found or (SHIM / header).exists():  # the shim's headers are the C++ compiler's business
-                continue
-            beside = next(
-                (folder / header for folder in (file.parent, path.parent, DEVICE) if (folder / header).exists()), None
-            )
-            if not beside:
-                raise FrontMatterError(
-                    f"{name}: it includes {header!r}, which lies neither beside it nor in kernels/device."
-                )
-            add(header, beside)
-
-    add(path.name, path)
-    return tuple(found.items())
-
-
 def _discover() -> tuple[dict[str, KernelSpec], list[str]]:
     """Every kernel there is, in order; and a sentence for each file that is none."""
     roots = [Path(root) for root in families.__path__]
     specs, faults = [], []
     for path in (path for root in roots for path in sorted([*root.glob("*.cu"), *root.glob("*/*.cu")])):
         try:
-            specs.append(load_kernel(path))
-        except ProblemError as error:
+            spec = load_kernel(path)
+            shown = sample(spec)
+            spec.plan(shown.problem, shown.settings)
+            sites(spec, {**shown.problem.defines, **spec.settings(shown.settings)})
+            specs.append(spec)
+        except (ProblemError, BuildError) as error:
             faults.append(str(error))
     order = {name: number for number, name in enumerate(family_names())}
     found: dict[str, KernelSpec] = {}

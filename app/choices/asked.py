@@ -6,7 +6,7 @@ from typing import Any
 
 from app.choices.choice import Choice, of_constant, of_field
 from kernels.catalog import KERNELS, present_name
-from kernels.core.fields import fields_of, former_names, quoted, shortened, show_value
+from kernels.core.fields import fields_of, former_names, nearest, quoted, shortened, show_value
 from kernels.core.launch import Constant
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
@@ -129,8 +129,9 @@ class Asked:
             state[name] = self._first_that_has(params, side, options, state) if asked is None else present_name(asked)
             if state[name] not in options:
                 other = KERNELS.get(state[name])
-                why = f" {self.refusal(other)}" if other and self.refusal(other) else ""
-                ignored.append(f"{name} is {quoted(state[name])}; it must be one of {', '.join(options)}.{why}")
+                why = f" {self.refusal(other)}" if other else ""
+                said = why.rstrip() or nearest(state[name], options)
+                ignored.append(f"{name} is {quoted(state[name])}; it must be one of {', '.join(options)}.{said}")
                 state[name] = self.first_of(side, options, state)
         kernels, known = dict(state), self.known(state)
         state = {name: choice.begin for name, choice in known.items()} | kernels
@@ -147,7 +148,7 @@ class Asked:
                     state[name] = known[name].read(name, text)
                     taken.append(name)
                 elif not self._asks_for_nothing(name, text):
-                    raise ProblemError(f"{shortened(name)} is not a choice of this page.")
+                    raise ProblemError(f"{shortened(name)} is not a choice of this page.{nearest(name, known)}")
             except ProblemError as error:
                 ignored.append(str(error))
         ignored += dict.fromkeys(sentence for name, sentence in self.settle(self, state) if name in taken)

@@ -51,8 +51,9 @@ class Toolchain:
         # A local that the kernel leaves unset holds a pattern, and a sum that begins so is far off. g++ still assumes
         # what it likes of a local that one branch sets. NVRTC has no option for it: a GPU build cannot show this fault.
         # Stack clash protection: a large frame touches each of its pages, so that it cannot jump over a stack's guard.
+        # -z defs: a function without a definition is an error of the build, and not of the load.
         fma = ["-mfma"] if _has_fma() else []
-        self.options = ["-std=c++17", "-O1", "-ffp-contract=off", "-fstack-clash-protection", *fma]
+        self.options = ["-std=c++17", "-O1", "-ffp-contract=off", "-fstack-clash-protection", "-Wl,-z,defs", *fma]
         self.options += [PATTERN] if _takes(self.command, PATTERN) else []
 
     def headers(self) -> tuple[tuple[str, str], ...]:
@@ -65,6 +66,8 @@ class Toolchain:
         sources = folder / "sources"
         sources.mkdir()
         for name, text in (*spec.files, *self.headers()):
+            if name != Path(name).name:
+                raise BuildError(f"{spec.path.name} has a file {name!r}, which is no plain file name. Rename it.")
             (sources / name).write_text(text)
         (sources / "unit.cpp").write_text(_unit(spec))
         library = str(folder / f"{spec.name}{self.suffix}")

@@ -5,6 +5,14 @@ from pathlib import Path
 
 from kernels.core.spec import KernelSpec
 
+_EXPANDED = re.compile(r"([^\s:]+):(\d+):\d+: note: in expansion of macro")
+_UNDEFINED = re.compile(r"undefined (?:reference to|symbol:?) [`'\"]?(?:\w+::)*(\w+)")
+_MISSING = {  # a variable of the probes -> the remedy
+    "probe_writer": "a probe comes before PROBE_BEGIN(). Write PROBE_BEGIN(); first. A device function's parameters "
+    "end with PROBE_REF, and its arguments with PROBE_PASS",
+    "probe_records": "PROBE_BEGIN() needs PROBE_PARAM. End the kernel's parameters with it",
+}
+
 
 def first_error(spec: KernelSpec, log: str, pattern: str) -> str:
     """The first error of a log. pattern: a regular expression with file, line and what is wrong as its groups."""
@@ -12,6 +20,34 @@ def first_error(spec: KernelSpec, log: str, pattern: str) -> str:
     refused = re.search(r"^ptxas .*error\s*: (.*)$", log, re.M)
     if refused and not found:
         return f"{spec.path.name} does not compile for this architecture: {refused[1]}"
+    undefined = _UNDEFINED.search(log)
+    if undefined and not found:
+        return (
+            f"{_line_with(spec, undefined[1])}: {undefined[1]} has no definition on the CPU. Use a function of the C "
+            "library, such as expf, or of kernels/device/ptx.cuh."
+        )
     if not found:
         return f"{spec.path.name} does not compile: {log.strip()[:2000]}"
-    return f"{Path(found[1]).name} line {found[2]}: {found[3].strip()}"
+    file, line = _place(spec, log, found)
+    unknown = re.search(r"not declared|undeclared|undefined", found[3])
+    said = next((what for name, what in _MISSING.items() if unknown and name in found[3]), found[3].strip())
+    return f"{file} line {line}: {said}"
+
+
+def _place(spec: KernelSpec, log: str, found: re.Match) -> tuple[str, str]:
+    """File and line of an error; where a macro of a header makes it, those of the macro's use in the .cu."""
+    own, there = spec.files[0][0], (Path(found[1]).name, found[2])
+    if there[0] == own:
+        return there
+    end = log.find(" error: ", found.end())
+    uses = _EXPANDED.findall(log, found.end(), end if end > 0 else len(log))
+    return next(((own, line) for file, line in uses if Path(file).name == own), there)
+
+
+def _line_with(spec: KernelSpec, name: str) -> str:
+    """The first place of a name in the kernel's files, as file and line; the .cu if none has it."""
+    for file, text in spec.files:
+        for number, line in enumerate(text.splitlines(), 1):
+            if re.search(rf"\b{re.escape(name)}\b", line.partition("//")[0]):
+                return f"{file} line {number}"
+    return spec.path.name

@@ -1,13 +1,20 @@
 """The sizes in a .cu's front matter: expressions over a problem's fields and a kernel's constants, evaluated by Jinja's
-sandbox, never by eval. Jinja is there wherever torch or Altair is."""
+sandbox, never by eval. Jinja is there wherever torch or Altair is.
 
+Any .cu may hold any expression, so each ends at once: it is short, it computes with numbers of at most 64 bits, it has
+no powers, and it reads no attribute.
+"""
+
+import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from numbers import Real
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
+from kernels.core.fields import shortened
 from kernels.errors import FrontMatterError
 
 
@@ -22,11 +29,52 @@ def is_power_of_two(n: int) -> bool:
 
 
 FUNCTIONS = {"ceil_div": ceil_div, "is_power_of_two": is_power_of_two, "min": min, "max": max, "len": len}
-_SANDBOX = SandboxedEnvironment(undefined=StrictUndefined)
+MOST_CHARACTERS = 1000  # of an expression, where the longest of ours has 124
+LARGEST = 2**63 - 1
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+
+
+class _Sandbox(SandboxedEnvironment):
+    """Jinja's sandbox without powers and attributes, whose operators compute with bounded numbers only."""
+
+    intercepted_binops = frozenset([*_OPERATORS, "**"])  # also keeps Jinja from computing constants when it compiles
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if operator not in _OPERATORS:
+            raise TypeError(f"the operator {operator} is not allowed")
+        for value in (left, right):
+            if isinstance(value, StrictUndefined):
+                bool(value)  # it raises, with the unknown name
+            if not isinstance(value, Real):
+                raise TypeError(f"{operator} takes numbers, not {type(value).__name__}")
+        return _bounded(_OPERATORS[operator](_bounded(left), _bounded(right)))
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        return False
+
+
+def _bounded(number: int | float) -> int | float:
+    if isinstance(number, int) and abs(number) > LARGEST:
+        raise OverflowError("a number has more than 64 bits")
+    return number
+
+
+_SANDBOX = _Sandbox(undefined=StrictUndefined)
 _SANDBOX.globals.clear()
 _SANDBOX.globals.update(FUNCTIONS)
 _SANDBOX.filters.clear()
 _SANDBOX.tests.clear()
+
+
+# A deep expression ends Python's stack, or its compiler's.
+_FAULTS = (ArithmeticError, TypeError, ValueError, LookupError, RecursionError, SyntaxError, MemoryError)
 
 
 def evaluate(expression: str | int | float, names: Mapping[str, Any], where: str) -> Any:
@@ -34,18 +82,21 @@ def evaluate(expression: str | int | float, names: Mapping[str, Any], where: str
 
     names: what the expression may name. where: file and key, for the message. Raises FrontMatterError.
     """
-    if isinstance(expression, (int, float)):
-        return expression
-    try:
-        value = _compiled(expression)(**names)
-        if isinstance(value, StrictUndefined):
-            bool(value)  # it raises, and says which name is unknown
-        return value
-    except (TemplateError, ArithmeticError, TypeError, ValueError, LookupError) as error:
-        known = ", ".join(sorted(names))
+    if isinstance(expression, str) and len(expression) > MOST_CHARACTERS:
         raise FrontMatterError(
-            f"{where}: cannot evaluate {expression!r} ({str(error).splitlines()[0]}). It may use + - * // % and "
-            f"comparisons, {', '.join(FUNCTIONS)}, and the names {known}."
+            f"{where}: an expression has {len(expression):,} characters; it may have at most {MOST_CHARACTERS:,}. "
+            "Write a shorter one."
+        )
+    try:
+        value = expression if isinstance(expression, (int, float)) else _compiled(expression)(**names)
+        if isinstance(value, StrictUndefined):
+            bool(value)
+        return _bounded(value) if isinstance(value, int) else value
+    except (*_FAULTS, TemplateError) as error:
+        known, said = ", ".join(sorted(names)), str(error) or type(error).__name__
+        raise FrontMatterError(
+            f"{where}: cannot evaluate {shortened(str(expression))!r} ({said.splitlines()[0]}). It may use + - * // % "
+            f"and comparisons, {', '.join(FUNCTIONS)}, and the names {known}."
         ) from None
 
 

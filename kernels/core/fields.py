@@ -1,8 +1,9 @@
 """The fields of a problem: what each may hold, read from numbers or from text, refused with the value and the
 remedy."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import Field, field, fields
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,14 @@ def quoted(value: Any) -> str:
 def shortened(text: str) -> str:
     """A text, or its first MOST_SAID characters and how many there are."""
     return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}... ({len(text):,} characters)"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A sentence, with a space in front, that proposes the known name nearest to an unknown one; empty if none is
+    near."""
+    lower = {other.lower(): other for other in known}
+    found = get_close_matches(name[:MOST_SAID].lower(), lower, 1)
+    return f" Did you mean {lower[found[0]]}?" if found else ""
 
 
 def _check_tuple(name: str, value: Any, low: int, high: int, nested: bool) -> tuple:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.core.dtypes import DTYPES
+from kernels.core.fields import nearest, shortened
 from kernels.core.launch import Condition, Constant, LaunchText, ScratchText, Tuned
 from kernels.core.spec import C_TYPES, SCALARS, KernelSpec, dtype_names, parameters, scalar_kinds
 from kernels.errors import FrontMatterError
@@ -43,6 +44,29 @@ _ARCHITECTURE = re.compile(r"sm_\d+[af]?")
 def read_kernel(path: Path, files: tuple[tuple[str, str], ...], problem_of: Callable[[str, str], Any]) -> KernelSpec:
     """The KernelSpec of a .cu. files: (name, text) of it and of its headers. problem_of: (family, problem) -> the
     problem class, KeyError with the names there are. Raises FrontMatterError."""
+    try:
+        return _read(path, files, problem_of)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:  # a value of an odd kind
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise FrontMatterError(
+            f"{path.name}: a value of the opening comment has the wrong kind ({shortened(said)}). Compare its keys "
+            "with kernels/README.md."
+        ) from None
+
+
+def _toml(name: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FrontMatterError(f"{name}: the opening comment is not TOML: {error}. Put texts in quotes.") from None
+    except (ValueError, RecursionError) as error:
+        raise FrontMatterError(
+            f"{name}: the opening comment cannot be read ({shortened(str(error))}). Nest fewer tables, and write "
+            "shorter numbers."
+        ) from None
+
+
+def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: Callable[[str, str], Any]) -> KernelSpec:
     name, source = path.name, files[0][1]
     found = _OPENING.match(source)
     if not found:
@@ -50,10 +74,7 @@ def read_kernel(path: Path, files: tuple[tuple[str, str], ...], problem_of: Call
             f"{name}: it does not begin with a comment /* ... */. Open the file with its front matter "
             f"(kernels/README.md)."
         )
-    try:
-        table = tomllib.loads(found[1])
-    except tomllib.TOMLDecodeError as error:
-        raise FrontMatterError(f"{name}: the opening comment is not TOML: {error}. Put texts in quotes.") from None
+    table = _toml(name, found[1])
     _check_keys(name, "", table, KEYS, (*WORDS, "family", "launches"))
     for key in (*WORDS, "family", "problem", "formerly", "changed_from", "requires"):
         _typed(name, key, table.get(key, ""), str, "a text in quotes")
@@ -98,7 +119,8 @@ def _check_keys(file: str, where: str, table: dict, known: tuple[str, ...], need
     prefix = f"{where}." if where else ""
     for key in table:
         if key not in known:
-            raise FrontMatterError(f"{file}: there is no key {prefix}{key}; there are {', '.join(known)}.")
+            there = f"there are {', '.join(known)}.{nearest(key, known)}"
+            raise FrontMatterError(f"{file}: there is no key {prefix}{key}; {there}")
     for key in needed:
         if key not in table:
             raise FrontMatterError(
@@ -125,6 +147,11 @@ def _constant(file: str, name: str, entry: dict) -> Constant:
     values = _typed(file, f"{where}.values", entry["values"], list, "a list of whole numbers")
     for value in (*values, entry["default"]):
         _typed(file, where, value, int, "whole numbers")
+    for key in ("meaning", "what_if", "effect"):
+        _typed(file, f"{where}.{key}", entry.get(key, ""), str, "a text in quotes")
+    _typed(file, f"{where}.shows_at", entry.get("shows_at", 1.0), (int, float), "a number")
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.A):  # it becomes -DNAME=value
+        raise FrontMatterError(f"{file}: {where} is not a name in C. Use letters, digits and _.")
     if entry["default"] not in values:
         raise FrontMatterError(
             f"{file}: {where}.default is {entry['default']}, which is not among its values {values}. Add it to them."
@@ -180,6 +207,9 @@ def _scratch(file: str, name: str, entry: dict) -> ScratchText:
         raise FrontMatterError(f"{file}: {where}.dtype is {entry['dtype']!r}; it must be one of {dtype_names()}.")
     if entry.get("initial", "poison") not in ("poison", "zero", "restored"):
         raise FrontMatterError(f"{file}: {where}.initial is {entry['initial']!r}; it must be poison, zero or restored.")
+    for key, kind in (("shape", (str, int)), ("axes", str)):
+        for value in _typed(file, f"{where}.{key}", entry[key], list, "a list"):
+            _typed(file, f"{where}.{key}", value, kind, "a list of sizes" if key == "shape" else "a list of names")
     if len(entry["shape"]) != len(entry["axes"]):
         raise FrontMatterError(
             f"{file}: {where} has {len(entry['shape'])} sizes and {len(entry['axes'])} axes. Give each dimension a "
@@ -200,7 +230,8 @@ def _launches(file: str, source: str, entries: Any) -> tuple[LaunchText, ...]:
 def _launch(file: str, source: str, number: int, entry: dict) -> LaunchText:
     where = f"launches[{number}]"
     _check_keys(file, where, entry, LAUNCH_KEYS, ("entry", "grid", "block", "args"))
-    name = entry["entry"]
+    name = _typed(file, f"{where}.entry", entry["entry"], str, "a text in quotes")
+    _typed(file, f"{where}.item", entry.get("item", ""), str, "a text in quotes")
     if not re.search(rf'extern\s+"C"\s+__global__\s[^;{{]*?\b{re.escape(name)}\s*\(', source):
         raise FrontMatterError(
             f'{file}: {where}.entry is {name!r}, and the file has no extern "C" __global__ function of that name.'

@@ -12,7 +12,7 @@ import numpy as np
 
 from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate, whole
-from kernels.core.fields import check_value, show_value
+from kernels.core.fields import check_value, nearest, show_value
 from kernels.core.launch import Condition, Constant, Launch, LaunchText, Plan, ScratchText, TensorMap, Tuned
 from kernels.core.remembered import remembered
 from kernels.core.tensors import Initial, Role, Tensor
@@ -72,7 +72,9 @@ class KernelSpec:
     formerly: str = ""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, KernelSpec) and (self.path, self.files) == (other.path, other.files)
+        if not isinstance(other, KernelSpec):
+            return False
+        return (self.path, self.files, self.conditions) == (other.path, other.files, other.conditions)
 
     def __hash__(self) -> int:
         return hash((self.path, self.files))
@@ -99,7 +101,9 @@ class KernelSpec:
         }
         if chosen:
             has = f"it has {', '.join(values)}" if values else "it has none"
-            raise ProblemError(f"{self.name} has no constant {', '.join(chosen)}; {has}.")
+            raise ProblemError(
+                f"{self.name} has no constant {', '.join(chosen)}; {has}.{nearest(next(iter(chosen)), values)}"
+            )
         return values
 
     def settings_for(self, problem: Any, chosen: Any = ()) -> dict[str, int]:

@@ -20,6 +20,7 @@ import pandas as pd
 
 from kernels import build, catalog
 from kernels.build import Mode, occupancy
+from kernels.core.cases import cases_of
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import worst
@@ -48,7 +49,7 @@ def requests(kernels: Iterable[KernelSpec] = ()) -> list[Request]:
     return [
         Request(kernel, case.problem, case.settings, backend="gpu")
         for kernel in list(kernels) or catalog.KERNELS.values()
-        for case in kernel.problem_type.counter_cases(kernel)
+        for case in cases_of(kernel, "counter_cases").possible
     ]
 
 
@@ -179,7 +180,7 @@ def occupancies() -> pd.DataFrame:
     columns = ["kernel", "launch", "build", "problem", "threads", "registers", "shared_bytes", "derived", "driver"]
     rows = []
     for kernel in catalog.KERNELS.values():
-        cases = list(kernel.problem_type.check_cases(kernel))
+        cases = cases_of(kernel, "check_cases").possible
         for case in (cases[0], cases[len(cases) // 2], cases[-1]):
             request = Request(kernel, case.problem, case.settings, backend="gpu")
             for mode in (Mode.TIMED, Mode.PROBED):

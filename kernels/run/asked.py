@@ -1,10 +1,12 @@
 """What a command line asks for, as a problem, constants and a scope. Mistakes are ProblemErrors that name the option,
 the value and the remedy."""
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from kernels.core.fields import fields_of, former_names, quoted
+from kernels.core.fields import fields_of, former_names, nearest, quoted, shortened
 from kernels.core.launch import Plan
 from kernels.core.request import Scope
 from kernels.core.spec import KernelSpec
@@ -14,6 +16,13 @@ from kernels.errors import ProblemError
 def assignments(kernel: KernelSpec, texts: Sequence[str]) -> tuple[Any, tuple[tuple[str, int], ...]]:
     """The problem, and every constant, that --set FIELD=VALUE asks for; what is not chosen is what the kernel is tuned
     to. A field's former name is taken too."""
+    problem, settings = chosen(kernel, texts)
+    made = kernel.problem_type(**problem)
+    return made, tuple(kernel.settings_for(made, settings).items())
+
+
+def chosen(kernel: KernelSpec, texts: Sequence[str]) -> tuple[dict[str, str], dict[str, int]]:
+    """The fields, as text, and the constants that --set FIELD=VALUE gives. Raises ProblemError."""
     problem: dict[str, str] = {}
     settings: dict[str, str] = {}
     known, former, constants = (
@@ -27,13 +36,35 @@ def assignments(kernel: KernelSpec, texts: Sequence[str]) -> tuple[Any, tuple[tu
             raise ProblemError(f"--set takes FIELD=VALUE; got {quoted(text)}.")
         name = former.get(name, name)
         if name not in known and name not in constants:
+            there = [*sorted(known), *sorted(constants)]
             raise ProblemError(
-                f"{kernel.name} has no field or constant {quoted(name)}; it has "
-                f"{', '.join([*sorted(known), *sorted(constants)])}."
+                f"{kernel.name} has no field or constant {quoted(name)}; it has {', '.join(there)}."
+                f"{nearest(name, there)}"
             )
         (problem if name in known else settings)[name] = value
-    made = kernel.problem_type(**problem)
-    return made, tuple(kernel.settings_for(made, settings).items())
+    read = kernel.settings(settings)
+    return problem, {name: read[name] for name in settings}
+
+
+def check_output(option: str, path: str | None, *ends: str) -> None:
+    """ProblemError if an option names no file that can be written, so that no run is lost. ends: how its name may
+    end."""
+    if not path:
+        return
+    file, said = Path(path), f"{option} cannot write {shortened(path)}"
+    if not path.endswith(ends):
+        raise ProblemError(f"{option} is {quoted(path)}; it must end in {' or '.join(ends)}.")
+    try:
+        if file.is_dir():
+            raise ProblemError(f"{said}: it is a folder. Give the name of a file in it.")
+        if not file.parent.is_dir():
+            raise ProblemError(
+                f"{said}: the folder {shortened(str(file.parent))} does not exist. Make it, or choose another."
+            )
+        if not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise ProblemError(f"{said}: this user may not. Choose another folder.")
+    except (OSError, ValueError) as error:  # a long name, or a NUL in it
+        raise ProblemError(f"{said}: {shortened(str(error))}. Choose another name.") from None
 
 
 def scope(texts: Sequence[str], plan: Plan) -> Scope:

@@ -1,17 +1,18 @@
 """Both builds of a kernel compared with float64 and with each other, on the cases that its problem names."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kernels.core.cases import Cases, cases_of
 from kernels.core.problem import Case
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError, worst
-from kernels.errors import RunError, RunTimeout, WarpglassError
-from kernels.run import execute, races, workers
+from kernels.errors import FrontMatterError, RunError, RunTimeout, WarpglassError
+from kernels.run import asked, execute, races, workers
 from kernels.run.backends import Device
 from kernels.run.backends.cpu import limited
 
@@ -48,10 +49,22 @@ class Verdict:
 
 def cases(kernel: KernelSpec, device: Device, every: int = 1) -> tuple[list[Case], list[str]]:
     """Every K-th case of a kernel that this device can run, and for those that it cannot the reasons, each once."""
-    chosen = list(kernel.problem_type.check_cases(kernel))[::every]
-    reasons = [kernel.cannot_run(case.problem, kernel.settings(case.settings), device) for case in chosen]
-    possible = [case for case, reason in zip(chosen, reasons) if not reason]
-    return possible, list(dict.fromkeys(reason for reason in reasons if reason))
+    return _runnable(kernel, cases_of(kernel, "check_cases").possible[::every], device)
+
+
+def _runnable(kernel: KernelSpec, chosen: list[Case], device: Device) -> tuple[list[Case], list[str]]:
+    """As `cases`. A case that has no plan counts as possible: its run then says what is wrong."""
+    possible, reasons = [], dict[str, None]()
+    for case in chosen:
+        try:
+            reason = kernel.cannot_run(case.problem, kernel.settings(case.settings), device)
+        except FrontMatterError:
+            reason = None
+        if reason:
+            reasons[reason] = None
+        else:
+            possible.append(case)
+    return possible, list(reasons)
 
 
 def check(
@@ -60,10 +73,13 @@ def check(
     every: int,
     time_limit: float,
     progress: Callable[[int, int], None] = lambda done, of: None,
+    texts: Sequence[str] = (),
 ) -> tuple[list[Verdict], list[dict[str, Any]]]:
     """The Verdicts of every K-th case of each kernel, run in the device's workers, and a summary of each kernel. A case
-    that fails has a Verdict too. progress(done, of) is told of the cases."""
-    chosen = {kernel: cases(kernel, device, every) for kernel in kernels}
+    that fails has a Verdict too, and so has a kernel without any case. progress(done, of) is told of the cases.
+    texts: FIELD=VALUE, which every case takes in place of its own."""
+    named = {kernel: cases_of(kernel, "check_cases", *asked.chosen(kernel, texts)) for kernel in kernels}
+    chosen = {kernel: _runnable(kernel, found.possible[::every], device) for kernel, found in named.items()}
     jobs = [
         (
             kernel,
@@ -83,7 +99,7 @@ def check(
         for kernel, (possible, _) in chosen.items()
         for case in possible
     ]
-    verdicts: list[Verdict] = []
+    verdicts = [_without_cases(kernel, found) for kernel, found in named.items() if not found.possible]
     for number, (kernel, case, job) in enumerate(jobs, 1):
         try:
             verdicts += job.result()
@@ -92,8 +108,16 @@ def check(
             verdicts.append(Verdict(kernel.name, "both", case.problem, tuple(case.settings), (), False, message))
         progress(number, len(jobs))
     return verdicts, [
-        summary(kernel, len(possible), reasons, verdicts) for kernel, (possible, reasons) in chosen.items()
+        summary(kernel, len(possible), reasons, verdicts, named[kernel].refused)
+        for kernel, (possible, reasons) in chosen.items()
     ]
+
+
+def _without_cases(kernel: KernelSpec, found: Cases) -> Verdict:
+    """The Verdict of a kernel for which no case is left to run."""
+    refused = "; ".join(found.refused)
+    said = f"{kernel.path.name}: all {found.refused.total()} problems of its check are refused: {refused}"
+    return Verdict(kernel.name, "both", None, (), (), False, found.fault or said)
 
 
 def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, Verdict]:
@@ -141,9 +165,18 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, V
     )
 
 
-def summary(kernel: KernelSpec, count: int, reasons: list[str], verdicts: Iterable[Verdict]) -> dict[str, Any]:
-    """What `check` says of one kernel. count: its cases; reasons: why it cannot run others here. worst_ratio: the
-    largest error over torch's, where torch errs at all; worst_share: over what is allowed."""
+def summary(
+    kernel: KernelSpec,
+    count: int,
+    reasons: list[str],
+    verdicts: Iterable[Verdict],
+    refused: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
+    """What `check` says of one kernel.
+
+    count: its cases; reasons: why it cannot run others here; refused: Cases.refused. worst_ratio: the largest error
+    over torch's, where torch errs at all; worst_share: over what is allowed.
+    """
     mine = [v for v in verdicts if v.kernel == kernel.name]
     ratios = [e.largest / e.yardstick for v in mine for e in v.errors if e.yardstick]
     return {
@@ -154,4 +187,5 @@ def summary(kernel: KernelSpec, count: int, reasons: list[str], verdicts: Iterab
         "worst_share": max((v.share for v in mine), default=0.0),
         "records": sum(v.records for v in mine),
         "cannot_run": reasons,
+        "refused": dict(refused or {}),
     }

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from kernels.core.cases import sample
 from kernels.core.fields import fields_of, with_former_names
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError, worst
@@ -18,7 +19,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def of_kernel(spec: KernelSpec) -> dict[str, Any]:
-    """What `list` says of a kernel. tensors: those of the default problem."""
+    """What `list` says of a kernel. tensors: those of its sample (core/cases.py)."""
+    shown = sample(spec)
     known = {
         name: {"default": f.default, **{key: value for key, value in f.metadata.items() if value not in (None, "")}}
         for name, f in fields_of(spec.problem_type).items()
@@ -37,7 +39,7 @@ def of_kernel(spec: KernelSpec) -> dict[str, Any]:
         },
         "tensors": [
             {**asdict(t), "role": t.role.value, "initial": t.initial.value}
-            for t in spec.plan(spec.problem_type()).tensors
+            for t in spec.plan(shown.problem, shown.settings).tensors
         ],
         "launches": [{"entry": text.entry, "item": text.item} for text in spec.launch_texts],
         "requires": spec.requires,
@@ -80,7 +82,7 @@ def of_verdict(verdict: Verdict) -> dict[str, Any]:
     return {
         "kernel": verdict.kernel,
         "build": verdict.build,
-        "problem": with_former_names(type(verdict.problem), asdict(verdict.problem)),
+        "problem": with_former_names(type(verdict.problem), asdict(verdict.problem)) if verdict.problem else None,
         "settings": verdict.settings,
         "max_abs_error": verdict.max_abs_error,
         "baseline_max_abs_error": verdict.baseline_max_abs_error,
@@ -122,7 +124,8 @@ def inspect_lines(facts: dict[str, Any]) -> list[str]:
 
 
 def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], device: str) -> list[str]:
-    """What `check` found, in words: a line for each kernel, and one for each build that missed."""
+    """What `check` found, in words: a line for each kernel, for each build that missed, and for each reason why
+    problems did not run."""
     lines = []
     for row in summary:
         lines.append(
@@ -130,8 +133,14 @@ def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], de
             f"error {row['worst_ratio']:.2f} times torch's, {row['worst_share']:.0%} of what is allowed"
         )
         lines += [f"  {NOTHING_LOGGED}"] if row["problems"] and not row["records"] else []
+        lines += [f"  {count} refused: {reason}" for reason, count in row["refused"].items()]
         lines += [f"  not run: {reason}" for reason in row["cannot_run"]]
-    for v in missed:
+    shown: dict[object, list[Verdict]] = {}  # one line for all runs that fail for one reason
+    for number, v in enumerate(missed):
+        shown.setdefault(number if v.errors else (v.kernel, v.message), []).append(v)
+    for v, *more in shown.values():
         misses = (f"{e.output}: {e.said}, torch {e.yardstick:.3g}, allowed {e.allowed:.3g}" for e in v.errors)
-        lines.append(f"  missed: {v.kernel} {v.build} {v.problem} {dict(v.settings)}: {v.message or '; '.join(misses)}")
+        where = f"{v.kernel} {v.build} {v.problem} {dict(v.settings)}" if v.problem else v.kernel
+        also = f" ({len(more)} more problems fail with this message)" if more else ""
+        lines.append(f"  missed: {where}: {v.message or '; '.join(misses)}{also}")
     return lines

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from kernels.core.cases import cases_of
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable
 from kernels.run import execute, workers
@@ -40,6 +41,7 @@ def missing(kernels: Sequence[KernelSpec], with_tables: bool) -> list[str]:
         f"{spec.name} has no recording of its present code of {case.problem} {dict(case.settings)}"
         for spec, case in recorded.missing(kernels)
     ]
+    lines += [fault for spec in kernels if (fault := cases_of(spec, "recorded_cases").fault)]
     lines += recorded.left_out()
     if not with_tables:
         return lines

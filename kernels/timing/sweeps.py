@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from kernels import catalog
-from kernels.core.fields import check_value, fields_of, former_names
+from kernels.core.fields import check_value, fields_of, former_names, nearest
 from kernels.core.problem import ProblemBase
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
@@ -122,10 +122,9 @@ def _point(name: str, kernel: KernelSpec, wanted: Mapping[str, Any], swept: set[
         elif field in constants:
             settings[field] = value
         else:
-            has = ", ".join(
-                [*known, *(d for d in kind.derived_fields if d not in known), *(c.name for c in kernel.constants)]
-            )
-            raise ProblemError(f"{kernel.name} has no field or constant {given!r}; it has {has}.")
+            there = [*known, *(d for d in kind.derived_fields if d not in known), *(c.name for c in kernel.constants)]
+            has = f"it has {', '.join(there)}.{nearest(given, there)}"
+            raise ProblemError(f"{kernel.name} has no field or constant {given!r}; {has}")
     made = kind.bench_begin().with_fields(**problem)
     for field, value in derived.items():
         try:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from kernels import catalog
+from kernels.core.cases import cases_of
 from kernels.core.fields import write_value
 from kernels.core.request import Request, identity_key
 from kernels.errors import ProblemError, RunError, TraceError
@@ -151,11 +152,12 @@ def asked() -> list[Request]:
 
 
 def requests_of(cases: str) -> list[Request]:
-    """What each kernel's problem names by a method such as timeline_cases, with every constant, on a GPU."""
+    """What each kernel's problem names by a method such as timeline_cases, with every constant, on a GPU. A case that
+    the kernel's conditions refuse is left out."""
     return [
         Request(spec, case.problem, tuple(spec.settings(case.settings).items()), backend="gpu")
         for spec in catalog.KERNELS.values()
-        for case in getattr(spec.problem_type, cases)(spec)
+        for case in cases_of(spec, cases).possible
     ]
 
 

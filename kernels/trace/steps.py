@@ -177,7 +177,7 @@ def lit_lines(trace: Trace, steps: Steps, sites: Sites) -> list[dict[str, int]]:
     roles left out."""
     inside, size = steps.of_record >= 0, len(sites)
     codes = steps.of_record[inside] * size + sites.index(trace.table)[inside]
-    counts = np.bincount(codes, minlength=size * len(steps.table)).reshape(-1, size)
+    counts = np.bincount(codes, minlength=size * len(steps.table)).reshape(len(steps.table), size)
     lit: list[dict[str, int]] = []
     for count in counts:
         step: dict[str, int] = {}

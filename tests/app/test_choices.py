@@ -136,6 +136,8 @@ def test_the_name_that_a_field_once_had_is_taken():
         ("backend", "tpu", "backend is tpu"),
         ("score_scale", "nan", "score_scale is nan"),
         ("RESCALE", "0", "RESCALE is not a choice"),
+        ("kernel", "03_flesh", "Did you mean 03_flash?"),
+        ("seqlen", "4", "seqlen is not a choice of this page. Did you mean seq_len?"),
     ],
 )
 def test_a_story_replaces_nonsense_and_tells_it(parameter, value, words):

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dropped import readme_kernel
+from dropped import conditional_kernel, readme_kernel, silent_kernel
 
 TESTS = Path(__file__).parents[1]
 DROPPED = TESTS / "dropped"
@@ -54,6 +54,9 @@ def mine(tmp_path_factory):
     """What the pages show of what was put into an empty folder: three kernels, and a family."""
     folder = tmp_path_factory.mktemp("mine")
     shutil.copy(DROPPED / "one_kernel.cu", folder)
+    silent_kernel(folder)
+    conditional_kernel(folder)
+    conditional_kernel(folder, "causal", "only_causal")
     readme_kernel(folder)
     (folder / "surprising.cu").write_text(surprising())
     shutil.copytree(DROPPED / "odd_family", folder / "odd_family")
@@ -67,6 +70,11 @@ def mine(tmp_path_factory):
         "source": "source?kernel=one_kernel",
         "any_kernel": f"any_kernel?{kernel}",
         "readme": "any_kernel?kernel=scaled_copy&backend=cpu",
+        "silent": "any_kernel?kernel=silent&backend=cpu",
+        "silent source": "source?kernel=silent",
+        "refusing": "any_kernel?kernel=not_causal&backend=cpu",
+        "refused": "any_kernel?kernel=only_causal&backend=cpu",
+        "causal": "any_kernel?kernel=only_causal&backend=cpu&causal=true",
         "compare": "compare?a=03_flash&b=one_kernel&backend=cpu",
         "recorded": "tiling?kernel=one_kernel&backend=recorded",
         "ours": "tiling?kernel=03_flash&backend=cpu",
@@ -108,6 +116,19 @@ def test_the_kernel_that_the_readme_shows_how_to_write_is_shown(mine):
     shown = mine["readme"]
     assert shown["choices"]["kernel"] == "scaled_copy" and shown["views"] == ["tensors"] and not shown["error"]
     assert any("Do not trust this run" in warning for warning in shown["warnings"])
+
+
+def test_a_kernel_that_refuses_a_standard_problem_stops_no_page(mine):
+    for page in ("refusing", "causal"):
+        assert mine[page]["views"] == ["tensors"] and not mine[page]["error"]
+    assert mine["refused"]["error"] == "It must be that causal." and "only_causal" in mine["refused"]["kernels"]
+
+
+def test_a_kernel_without_probes_is_on_any_kernel_with_its_tensors(mine):
+    shown = mine["silent"]
+    assert shown["choices"]["kernel"] == "silent" and shown["views"] == ["tensors"] and not shown["error"]
+    assert "has no probes" in shown["summary"] and all(shown["tabs"].values())
+    assert not mine["silent source"]["error"] and "silent" not in mine["compare"]["kernels"]
 
 
 def test_what_is_missing_of_a_dropped_kernel_is_said(mine):

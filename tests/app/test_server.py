@@ -172,6 +172,11 @@ def test_what_is_not_there_is_not_found(client, path):
     assert client.get(path).status_code == 404
 
 
+def test_an_unknown_story_gets_the_nearest_name(client):
+    said = client.get("/wg/ask/tilling").json()["error"]
+    assert said == "tilling is no story. Did you mean tiling?"
+
+
 @pytest.mark.parametrize(
     "name", ["..%2f..%2fpage.py", "%2e%2e%2fsecret", "..%5csecret", "%2fetc%2fhostname", "views/../../page.py"]
 )

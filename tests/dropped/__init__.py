@@ -20,6 +20,27 @@ def readme_kernel(folder):
     return path
 
 
+def conditional_kernel(folder, must="not causal", name="not_causal"):
+    """The path of the README's kernel under another name, with a condition that refuses some standard problems."""
+    text = readme_kernel(folder).read_text()
+    (folder / "scaled_copy.cu").unlink()
+    condition = f'[[conditions]]\nmust = "{must}"\nmessage = "It must be that {must}."\n\n[[launches]]'
+    path = folder / f"{name}.cu"
+    path.write_text(text.replace("[[launches]]", condition, 1))
+    return path
+
+
+def silent_kernel(folder):
+    """The path of the README's kernel without its probes, in plain CUDA."""
+    text = readme_kernel(folder).read_text()
+    (folder / "scaled_copy.cu").unlink()
+    text = re.sub(r"\n[^\n]*PROBE_(?!PARAM)[^\n]*", "", text)
+    text = text.replace("ldg<float>(&V_gmem[at])", "V_gmem[at]").replace("stg<float>(&O_gmem[at], o)", "O_gmem[at] = o")
+    path = folder / "silent.cu"
+    path.write_text(text)
+    return path
+
+
 def odd_kernel(monkeypatch):
     """The KernelSpec of odd_family/odd.cu, whose family is found in this process as if WARPGLASS_KERNELS named it."""
     monkeypatch.setattr(families, "__path__", [*families.__path__, str(HERE)])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dropped import ODD_FAMILY, ONE_KERNEL, readme_kernel
+from dropped import ODD_FAMILY, ONE_KERNEL, conditional_kernel, readme_kernel
 
 from kernels import __main__ as command_line
 from kernels.trace.trace import Trace
@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[2]
 BACKENDS = ["cpu", pytest.param("gpu", marks=pytest.mark.gpu)]
 
 
-def kernels(*args, folders="", code=0):
-    """What `python -m kernels` prints. folders: WARPGLASS_KERNELS."""
+def kernels(*args, folders="", code=0, out=False):
+    """What `python -m kernels` prints, of a failure its complaint unless `out`. folders: WARPGLASS_KERNELS."""
     done = subprocess.run(
         [sys.executable, "-m", "kernels", *map(str, args)],
         capture_output=True,
@@ -35,7 +35,7 @@ def kernels(*args, folders="", code=0):
     )
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
-    return done.stdout if code == 0 else done.stderr
+    return done.stdout if code == 0 or out else done.stderr
 
 
 @pytest.fixture
@@ -94,6 +94,36 @@ def test_the_readmes_way_to_add_a_kernel_is_true_when_it_is_followed_literally(t
     checked = kernels("check", path, "--backend", backend, "--every", "40", code=1)
     assert checked == "" or "Traceback" not in checked
     assert json.loads(kernels("inspect", path, "--json"))["kernel"] == "scaled_copy"
+
+
+@pytest.mark.parametrize("must", ["not causal", "causal"])
+def test_a_kernel_that_refuses_standard_problems_is_listed_and_the_others_too(tmp_path, must):
+    conditional_kernel(tmp_path, must)
+    (tmp_path / "bad.cu").write_text("/* title = 3 */")
+    listed = json.loads(kernels("list", "--json", folders=tmp_path))["kernels"]
+    assert {"not_causal", "03_flash"} <= {entry["name"] for entry in listed}
+    assert "not_causal has no recording" in kernels("record", "not_causal", "--missing", folders=tmp_path)
+    said = kernels("check", "bad", folders=tmp_path, code=2)
+    assert "bad was left out: bad.cu: the key" in said
+
+
+def test_a_check_counts_the_refused_problems_and_takes_values_for_all(tmp_path):
+    path = conditional_kernel(tmp_path)
+    some = ("check", path, "--backend", "cpu", "--set", "head_dim=32", "--set", "seq_len=20", "--set", "BLOCK_Q=8")
+    said = json.loads(kernels(*some, "--every", "30", "--json", code=1, out=True))
+    (row,) = said["summary"]
+    assert row["problems"] > 0 and row["refused"]["It must be that not causal."] > 10
+    assert {(v["problem"]["seq_len"], tuple(v["settings"][0])) for v in said["verdicts"]} == {(20, ("BLOCK_Q", 8))}
+    said = kernels("check", path, "--backend", "cpu", "--set", "causal=true", code=1, out=True)
+    assert "refused: It must be that not causal." in said and "not_causal.cu: all" in said
+    assert "has no field or constant 'BLOCK'" in kernels("check", path, "--set", "BLOCK=8", code=2)
+
+
+def test_a_compile_error_is_shown_once(kernel):
+    kernel.write_text(kernel.read_text().replace("PROBE_BEGIN();", ""))
+    said = kernels("check", kernel, "--backend", "cpu", "--every", "25", code=1, out=True)
+    assert said.count("a probe comes before PROBE_BEGIN()") == 1, said
+    assert "2 more problems fail with this message" in said, said
 
 
 # ---- one folder ----

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernels.core.fields import problem_field
+from kernels.core.fields import check_fields, problem_field
 from kernels.core.problem import Case
 from kernels.core.tensors import Tensor
 from kernels.errors import ProblemError
@@ -37,7 +37,8 @@ class CascadeProblem(RangesProblem):
     title: ClassVar[str] = "Decoding with a shared prefix"
 
     def __post_init__(self) -> None:
-        if not self.block_tables and isinstance(self.context_lens, (tuple, list)) and self.context_lens:
+        check_fields(self)  # a command line gives them as text, and _share computes with them
+        if not self.block_tables and self.context_lens:
             self._share()
         super().__post_init__()
         if self.alibi or self.window:
@@ -53,10 +54,10 @@ class CascadeProblem(RangesProblem):
     def _share(self) -> None:
         """Block tables and one family, where none are given."""
         size = self.block_size
-        needed = [-(-int(length) // size) for length in self.context_lens]
-        shared = min(int(self.prefix) // size, min(needed) - 1)
+        needed = [-(-length // size) for length in self.context_lens]
+        shared = min(self.prefix // size, min(needed) - 1)
         total = shared + sum(count - shared for count in needed)
-        pool = max(int(self.num_blocks), total + 2)
+        pool = max(self.num_blocks, total + 2)
         pages = iter(np.random.default_rng((self.seed, 3)).permutation(pool).tolist())
         first = tuple(next(pages) for _ in range(shared))
         rows = tuple((*first, *(next(pages) for _ in range(count - shared))) for count in needed)

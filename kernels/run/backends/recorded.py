@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernels.catalog import KERNELS
+from kernels.core.cases import cases_of
 from kernels.core.dtypes import element_type, widened
 from kernels.core.problem import Case
 from kernels.core.remembered import of_recordings, recordings_changed
@@ -159,8 +160,9 @@ def find(request: Request) -> Recording:
 
 
 def cases(kernels: Iterable[KernelSpec]) -> list[tuple[KernelSpec, Case]]:
-    """What is worth recording of these kernels: Problem.recorded_cases."""
-    return [(spec, case) for spec in kernels for case in spec.problem_type.recorded_cases(spec)]
+    """What is worth recording of these kernels: Problem.recorded_cases, without those that a kernel's conditions
+    refuse."""
+    return [(spec, case) for spec in kernels for case in cases_of(spec, "recorded_cases").possible]
 
 
 def missing(kernels: Iterable[KernelSpec], device: str = "") -> list[tuple[KernelSpec, Case]]:

@@ -1,5 +1,7 @@
 """The opening comment of a .cu: what it gives, and that every mistake is one line with file, key and remedy."""
 
+import copy
+import os
 import re
 from pathlib import Path
 
@@ -281,3 +283,87 @@ def test_attributes_with_nested_parentheses_stand_before_the_name(write):
     assert text != GOOD and write(text).symbols("collect") == ("sums_gmem", "O_gmem")
     text = GOOD.replace("void __launch_bounds__(64) ", "__launch_bounds__(min(64, (WIDTH + 1) * 32)) void ")
     assert text != GOOD and write(text).symbols("collect") == ("sums_gmem", "O_gmem")
+
+
+# ---- a file that nobody should write: it is left out, its message names it, and it hides no other ----
+
+ODD_VALUES = [3, -1, 2.5, True, "x", "", [], [[]], [1, "x"], [{}], {}, {"x": 1}, {"x": {}}, 10**30]
+PLACES = [
+    *((key,) for key in frontmatter.KEYS),
+    *(("constants", "WIDTH", key) for key in frontmatter.CONSTANT_KEYS),
+    *(("scratch", "sums", key) for key in frontmatter.SCRATCH_KEYS),
+    *(("launches", 0, key) for key in frontmatter.LAUNCH_KEYS),
+    *(("launches", 0, "args", n) for n in range(6)),
+    ("launches", 0, "args", 5, "struct", 0),
+    ("launches", 0, "grid", 0),
+    ("scratch", "sums", "shape", 0),
+    ("tuned", 0, "when"),
+    ("tuned", 0, "WIDTH"),
+    ("constants", "WIDTH"),
+    ("constants", "WIDTH", "values", 0),
+    ("launches", 0),
+    ("tuned", 0),
+    ("scratch", "sums"),
+]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=[".".join(map(str, place)) for place in PLACES])
+def test_a_value_of_any_kind_at_any_key_is_taken_or_refused_with_the_file(tmp_path, monkeypatch, place):
+    """The table is handed over as TOML would give it."""
+    right = frontmatter.tomllib.loads(GOOD[2 : GOOD.index("*/")])
+    path = tmp_path / "twice.cu"
+    path.write_text(GOOD)
+    for value in ODD_VALUES:
+        table = copy.deepcopy(right)
+        inner = table
+        for step in place[:-1]:
+            inner = inner[step]
+        inner[place[-1]] = value
+        monkeypatch.setattr(frontmatter, "_toml", lambda name, text, table=table: table)
+        try:
+            spec = load_kernel(path)
+            problem = spec.problem_type(num_heads=1)
+            spec.plan(problem, spec.settings_for(problem))
+            texts = [spec.title, *(c.meaning + c.what_if + c.effect for c in spec.constants)]
+            texts += [text.item for text in spec.launch_texts] + [axis for made in spec.scratch for axis in made.axes]
+            assert spec.code_hash and all(isinstance(text, str) for text in texts), value
+        except ProblemError as told:
+            assert "\n" not in str(told) and "twice" in str(told), (value, told)
+
+
+BROKEN_TOML = {
+    "deep": f"x = {'[' * 100_000}{']' * 100_000}",
+    "deep_tables": f"x = {'{a = ' * 20_000}1{'}' * 20_000}",
+    "long_number": f"rung = {'9' * 5000}",
+}
+QUITTING = {"exits": "raise SystemExit", "exits_3": "import sys; sys.exit(3)", "raises": "raise BaseException('odd')"}
+
+
+def test_what_cannot_be_read_is_left_out_with_its_file_and_hides_no_other(tmp_path, monkeypatch):
+    for name, text in BROKEN_TOML.items():
+        (tmp_path / f"{name}.cu").write_text(GOOD.replace("/*\n", f"/*\n{text}\n", 1))
+    for name, line in QUITTING.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"{line}\n")
+        (tmp_path / name / "quits.cu").write_text(GOOD.replace('"dense"', f'"{name}"'))
+    os.mkfifo(tmp_path / "pipe.cu")
+    (tmp_path / "huge.cu").write_text(GOOD.replace('"ceil_div(seq_len, 32)"', '"len([0] * 10**10)"'))
+    (tmp_path / "power.cu").write_text(GOOD.replace('"ceil_div(seq_len, 32)"', '"9**9**9**9"'))
+    (tmp_path / "never.cu").write_text(
+        GOOD.replace("[[launches]]", '[[conditions]]\nmust = "seq_len < 0"\nmessage = "never"\n\n[[launches]]', 1)
+    )
+    monkeypatch.setattr(catalog.families, "__path__", [*catalog.families.__path__, str(tmp_path)])
+    catalog.family_names.cache_clear()
+    kernels, faults = catalog._discover()
+    catalog.family_names.cache_clear()
+    assert list(kernels) == list(KERNELS) and len(faults) == 10
+    said = "\n".join(faults)
+    assert len(said) < 5000 and len(said.splitlines()) == len(faults)
+    for name in BROKEN_TOML:
+        assert f"{name}.cu: the opening comment cannot be read" in said
+    for name in QUITTING:
+        assert f"quits.cu: family {name} cannot be imported" in said
+    assert "pipe.cu cannot be read: it is not a regular file" in said
+    assert "huge.cu: launches.twice.grid: cannot evaluate" in said
+    assert "power.cu: launches.twice.grid: cannot evaluate" in said
+    assert "never.cu: its conditions refuse every check problem" in said

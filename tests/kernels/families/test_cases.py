@@ -3,12 +3,16 @@
 What the cases of a check must cover is asserted where they are run, in run/test_check.py.
 """
 
+import re
 from itertools import product
 
 import pytest
 
 from kernels.catalog import KERNELS, of_family, of_problem
+from kernels.core.cases import allowed as of_conditions
+from kernels.core.cases import sample
 from kernels.core.fields import fields_of
+from kernels.core.problem import Case
 from kernels.families.dense import DenseProblem
 from kernels.families.dense.cases import MOST_BLOCKS
 from kernels.families.paged import PagedProblem
@@ -94,3 +98,23 @@ def test_a_recorded_timeline_has_a_row_for_each_block_and_not_too_many():
         for case in DenseProblem.timeline_cases(kernel):
             assert sum(launch.blocks for launch in kernel.plan(case.problem).launches) <= MOST_BLOCKS
     assert [case.problem.seq_len for case in DenseProblem.timeline_cases(KERNELS["03_flash"])][-1] == 4096
+
+
+STATED = {
+    name: found
+    for name, spec in KERNELS.items()
+    if (found := re.search(r"HEAD_DIM (\d+)((?:, \d+)*) (or|to) (\d+)", spec.limits))
+}
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_a_kernel_accepts_the_head_dims_that_its_limits_state_and_no_other(name):
+    kernel, (first, others, join, last) = KERNELS[name], STATED[name].groups()
+    allowed = fields_of(kernel.problem_type)["head_dim"].metadata["allowed"]
+    stated = {int(first), *map(int, others.split(", ")[1:]), int(last)}
+    if join == "to":
+        stated = {dim for dim in allowed if int(first) <= dim <= int(last)}
+    begin = sample(kernel).problem
+    cases = [Case(begin.with_fields(head_dim=dim)) for dim in allowed]
+    cases = [Case(case.problem, tuple(kernel.settings_for(case.problem).items())) for case in cases]
+    assert {case.problem.head_dim for case in of_conditions(kernel, cases).possible} == stated

@@ -437,3 +437,27 @@ def test_each_launch_of_a_cascade_reads_the_list_that_its_trace_names():
     ):
         part = frame[frame.launch == launch]
         assert set(part.tensor) == {name} and int((part.offset + part.bytes).max()) == units.nbytes
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"context_lens": "130,145,190"},
+        {"block_size": "32"},
+        {"prefix": "20"},
+        {"num_blocks": "40"},
+        {"seed": "3"},
+        {"context_lens": "130,145,190", "block_size": "32", "prefix": "64", "num_blocks": "40", "seed": "3"},
+    ],
+    ids=str,
+)
+def test_a_cascade_takes_its_fields_as_text_as_the_command_line_gives_them(given):
+    read = {name: tuple(map(int, text.split(","))) if "," in text else int(text) for name, text in given.items()}
+    problem = CascadeProblem(**given)
+    assert problem == CascadeProblem(**read) and problem.prefix_pages.all()
+
+
+@pytest.mark.parametrize("given", [{"block_size": "x"}, {"block_size": 0}, {"prefix": "-1"}, {"context_lens": "1,x"}])
+def test_a_cascade_refuses_a_field_that_cannot_be(given):
+    with pytest.raises(ProblemError, match=f"{next(iter(given))}.* it must be"):
+        CascadeProblem(**given)

@@ -1,0 +1,87 @@
+"""The cases that a problem names for a kernel, without those that the kernel's conditions refuse."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from kernels.core.problem import Case
+from kernels.errors import FrontMatterError, ProblemError
+
+if TYPE_CHECKING:
+    from kernels.core.spec import KernelSpec
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Cases of one kernel.
+
+    possible: the cases that its conditions allow, in order.
+    refused: the sentence of a refusal -> how many cases it refuses.
+    fault: why the problem cannot name its cases, with the kernel's file; empty if it can.
+    """
+
+    possible: list[Case]
+    refused: Counter[str] = field(default_factory=Counter)
+    fault: str = ""
+
+
+def cases_of(
+    kernel: "KernelSpec", kind: str, fields: Mapping[str, Any] | None = None, settings: Mapping[str, int] | None = None
+) -> Cases:
+    """The cases of a kind such as check_cases that the kernel's problem names.
+
+    fields, settings: values that every case takes in place of its own; equal cases then count once.
+    """
+    try:  # a problem plans some of its cases, and without conditions no plan is refused
+        named = list(getattr(kernel.problem_type, kind)(replace(kernel, conditions=())))
+    except Exception as error:  # any fault of a user's own family
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Cases([], fault=f"{kernel.path.name}: {kind} of family {kernel.family} fails ({said}). Mend it.")
+    refused, changed = Counter[str](), []
+    for case in named:
+        try:
+            problem = case.problem.with_fields(**fields) if fields else case.problem
+            changed.append(replace(case, problem=problem, settings=_with(case.settings, settings or {})))
+        except ProblemError as error:
+            refused[str(error)] += 1
+    made = allowed(kernel, dict.fromkeys(changed) if fields or settings else changed)
+    return Cases(made.possible, refused + made.refused)
+
+
+def _with(pairs: tuple[tuple[str, int], ...], settings: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple({**dict(pairs), **settings}.items()) if settings else pairs
+
+
+def allowed(kernel: "KernelSpec", cases: Iterable[Case]) -> Cases:
+    """These cases, sorted by the kernel's conditions. A case whose conditions cannot be evaluated counts as possible:
+    its run then says what is wrong."""
+    possible, refused = [], Counter[str]()
+    for case in cases:
+        try:
+            kernel.check_conditions(case.problem, kernel.settings(case.settings))
+        except FrontMatterError:
+            possible.append(case)
+        except ProblemError as error:
+            refused[str(error)] += 1
+        else:
+            possible.append(case)
+    return Cases(possible, refused)
+
+
+def sample(kernel: "KernelSpec") -> Case:
+    """The kernel's default problem and constants, or if its conditions refuse these, its first possible check case.
+    Raises FrontMatterError if there is none."""
+    default = Case(kernel.problem_type())
+    refused = allowed(kernel, [default]).refused
+    if not refused:
+        return default
+    found = cases_of(kernel, "check_cases")
+    if found.fault:
+        raise FrontMatterError(found.fault)
+    if not found.possible:
+        raise FrontMatterError(
+            f"{kernel.path.name}: its conditions refuse every check problem of family {kernel.family} "
+            f"({next(iter(refused))}). Loosen [[conditions]]."
+        )
+    return found.possible[0]

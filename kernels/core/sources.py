@@ -1,0 +1,120 @@
+"""Reads a .cu and the headers that it includes. The text that is read here is hashed and compiled.
+
+An include is a plain file name in quotes: a header next to the kernel or in kernels/device, or one of the shim's. A
+header of the toolchain has angle brackets; the compiler's version names it. Everything else is refused with its line:
+a path, a macro, a link to another folder, `#include_next`, `#embed`, `__has_include`.
+"""
+
+import os
+import re
+import stat
+from functools import lru_cache
+from pathlib import Path
+
+from kernels.errors import FrontMatterError, ProblemError
+
+MOST_BYTES = 256 * 1024  # of one file, where the largest of ours has 28 KB
+MOST_FILES = 64  # of one kernel
+_SPLICE = re.compile(r"\\[ \t]*\n")
+_SKIPPED = re.compile(
+    r"""//[^\n]*|/\*.*?\*/
+    |(?<!\w)(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?\)(?P=end)"
+    |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""",
+    re.S | re.X,
+)
+_DIRECTIVE = re.compile(r"^[^\S\n]*(?:\#|%:|\?\?=)[^\S\n]*(include|import|include_next|embed)\b([^\n]*)$", re.M)
+_HAS = re.compile(r"\b__has_(?:include(?:_next)?|embed)\b")
+_REMEDY = 'Put the header next to the kernel and write #include "NAME".'
+
+
+def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], ...]:
+    """(name, text) of a .cu and of every header of ours that it includes, however deep, each once, depth first.
+
+    path: the .cu, links followed. device, shim: the folders of our headers; the compiler adds the shim's own.
+    Raises ProblemError for a file that cannot be read, FrontMatterError for an include that is refused.
+    """
+    found: dict[str, str] = {}
+
+    def add(name: str, file: Path) -> None:
+        if len(found) == MOST_FILES:
+            raise FrontMatterError(f"{path.name}: it includes more than {MOST_FILES} files. Join some of them.")
+        found[name] = _read(file)
+        for line, header in includes(name, found[name]):
+            if header in found or (shim / header).is_file():
+                continue
+            place = next((folder / header for folder in (path.parent, device) if (folder / header).exists()), None)
+            where = f"{name}: line {line}: it includes {header!r},"
+            if not place:
+                raise FrontMatterError(f"{where} which lies neither beside it nor in kernels/device. {_REMEDY}")
+            if place.resolve().parent not in (path.parent, device.resolve()):
+                raise FrontMatterError(f"{where} a link to {place.resolve()}. {_REMEDY}")
+            add(header, place)
+
+    add(path.name, path)
+    return tuple(found.items())
+
+
+@lru_cache(maxsize=256)  # kernels share their headers
+def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
+    """(line, header) of every include in quotes in the text of the file `name`. Raises FrontMatterError for one that
+    is refused; an include that the preprocessor would leave out counts too."""
+    pieces = _SPLICE.split(text)
+    joined, spliced = "".join(pieces), [sum(map(len, pieces[: n + 1])) for n in range(len(pieces) - 1)]
+    bare = _SKIPPED.sub(_blanked, joined)
+
+    def line_of(at: int) -> int:
+        return 1 + sum(bare.count(end, 0, at) for end in "\n\v") + sum(place <= at for place in spliced)
+
+    def refused(at: int, what: str) -> FrontMatterError:
+        return FrontMatterError(f"{name}: line {line_of(at)}: {what}. {_REMEDY}")
+
+    if asked := _HAS.search(bare):
+        raise refused(asked.start(), f"it uses {asked[0]}, and the answer depends on the disk")
+    found = []
+    for directive in _DIRECTIVE.finditer(bare):
+        at, said = directive.start(1), joined[directive.start(2) : directive.end(2)]
+        operand = bare[directive.start(2) : directive.end(2)].strip()
+        quoted, angled = re.fullmatch(r'"([^"]*)"', operand), re.fullmatch(r"<([^>]*)>", operand)
+        named = quoted or angled
+        if directive[1] not in ("include", "import") or not named:
+            raise refused(at, f"#{directive[1]} {said.strip()[:80]} is not an #include of a file name")
+        header = named[1]
+        if not _is_plain(header) if quoted else not _is_inside(header):
+            raise refused(at, f"it includes {header[:80]!r}, and an include has a plain file name")
+        if quoted:
+            found.append((line_of(at), header))
+    return tuple(found)
+
+
+def _is_plain(header: str) -> bool:
+    """Whether a name has no folder, so that no file outside the allowed folders has it."""
+    return re.fullmatch(r"[\w+-][\w.+-]*", header) is not None
+
+
+def _is_inside(header: str) -> bool:
+    """Whether a header of the toolchain, such as sys/types.h, lies inside the toolchain's folders."""
+    return all(map(_is_plain, header.split("/")))
+
+
+def _blanked(skipped: re.Match) -> str:
+    """A comment or a raw string as blanks; any other literal as it is. A vertical tab keeps the place of a newline."""
+    text = skipped[0]
+    if text[:2] not in ("//", "/*") and skipped["end"] is None:
+        return text
+    return "".join("\v" if c == "\n" else " " for c in text)
+
+
+def _read(file: Path) -> str:
+    """The text of a small regular file. Raises ProblemError."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO does not wait for its writer
+        with open(descriptor, encoding="utf-8") as opened:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise ProblemError(f"{file} cannot be read: it is not a regular file. Copy its text into a file.")
+            text = opened.read(MOST_BYTES + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProblemError(f"{file} cannot be read: {error}.") from None
+    if len(text) > MOST_BYTES:
+        raise ProblemError(f"{file} has more than {MOST_BYTES:,} characters. Split it into smaller files.")
+    return text.replace("\v", " ")
