@@ -27,7 +27,7 @@ def ask(
     """asking.ask, which must not be changed by who gets it. Of equal questions at once, one thread finds the answer."""
     if sum(map(len, (*params, *params.values(), *(change or ()), part))) > MOST_CHARACTERS:
         return asking.ask(story, params, survey, change, carried, part)
-    key = (story.path, tuple(params.items()), change, carried, part, id(survey), measuring.progress().version)
+    key = (story.path, tuple(params.items()), change, carried, part, _found(survey), measuring.progress().version)
     now = time.monotonic()
     with _lock:
         made, found = _kept.get(key, (0.0, None))
@@ -47,6 +47,11 @@ def ask(
             _kept.pop(key, None)
         mine.set_exception(error)
     return mine.result()
+
+
+def _found(survey: Survey) -> tuple[Any, ...]:
+    """The content of a survey: the id of an object that is gone may be another's."""
+    return tuple(survey.devices.items()), tuple(survey.reasons.items()), survey.gpus
 
 
 ask.cache_clear = _kept.clear  # type: ignore[attr-defined]  # for tests, as lru_cache has it

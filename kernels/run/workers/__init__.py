@@ -26,10 +26,10 @@ from kernels.run.backends.gpu import driver_missing
 from kernels.run.workers import cluster, devices
 from kernels.run.workers.cluster import Cluster
 from kernels.run.workers.devices import Gpu
+from kernels.run.workers.forks import warm_up as _warm_up
 from kernels.run.workers.job import Job
 from kernels.run.workers.place import Local, Status
 from kernels.run.workers.pool import Pool
-from kernels.run.workers.process import warm_up as _warm_up
 
 __all__ = [
     "TIME_LIMIT", "Gpu", "Job", "Status", "elsewhere", "gpus", "ready", "status", "stop", "submit", "survey", "warm_up"
