@@ -27,6 +27,9 @@ def run(request: Request) -> Run:
     return _runs[request]
 
 
+run.cache_clear = _runs.clear  # type: ignore[attr-defined]  # for tests, as lru_cache has it
+
+
 def _bytes_of(made: Run) -> int:
     return made.trace.table.nbytes + sum(array.nbytes for array in made.arrays.values())
 
