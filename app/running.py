@@ -13,8 +13,8 @@ from kernels.run.backends import gpu
 from kernels.run.results import Run, Traffic
 
 KEPT_BYTES = 2**24  # of the runs that a worker holds
-LEAST, MOST = 4, 12  # runs that it holds; a story looks at no more than LEAST at once, however large they are
-_runs: OrderedDict[Request, Run] = OrderedDict()  # those used last come last
+LEAST, MOST = 4, 12  # runs that it holds, at least and at most: a story looks at no more than LEAST at once
+_runs: OrderedDict[Request, Run] = OrderedDict()  # the last ones used come last
 
 
 def run(request: Request) -> Run:

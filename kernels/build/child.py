@@ -11,11 +11,25 @@ NAMES = (
     *("WARPGLASS_TIME_LIMIT", "WARPGLASS_WORKERS"),
 )
 PREFIXES = (
-    *("LC_", "PYTHON", "XDG_", "CUDA_", "CUPY_", "NVIDIA_", "NV_", "NCCL_", "TORCH", "PYTORCH_", "TRITON_"),
+    *(
+        "LC_",
+        "PYTHON",
+        "XDG_",
+        "CUDA_",
+        "CUPY_",
+        "NVIDIA_",
+        "NV_",
+        "NVTX_",
+        "NSYS_",
+        "NCCL_",
+        "TORCH",
+        "PYTORCH_",
+        "TRITON_",
+    ),
     *("FLASHINFER_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "ARROW_", "MALLOC_", "GLIBC_"),
     *("CCACHE_", "ZIG_", "ASAN_", "LSAN_", "TSAN_", "UBSAN_"),
 )
-COMPILER_BYTES = 4 * 2**30  # of address space; the largest kernel takes a tenth
+COMPILER_BYTES = 4 * 2**30  # of address space
 COMPILER_SECONDS = 120  # of CPU time
 EXCEEDED = (
     "out of memory",
@@ -25,8 +39,8 @@ EXCEEDED = (
     "CPU time limit exceeded",
     "Killed signal",
 )
-# The shell leads a group of its own. The group ends when nobody holds the other end of the pipe at descriptor 0: then
-# the process that started the compiler is gone.
+# The shell leads a group of its own. Its descriptor 0 is a pipe, and the process that starts the compiler holds the
+# other end. The group ends with that process.
 _CONFINED = """
 ulimit -v "$1" 2>/dev/null; ulimit -t "$2" 2>/dev/null; shift 2
 exec 3<&0 </dev/null

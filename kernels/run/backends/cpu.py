@@ -88,7 +88,7 @@ def _processor() -> str:
     return found[1].strip() if found else platform.machine()
 
 
-_loaded: OrderedDict[Path, ctypes.CDLL] = OrderedDict()  # those used last come last
+_loaded: OrderedDict[Path, ctypes.CDLL] = OrderedDict()  # the last ones used come last
 
 
 def _library(path: Path) -> ctypes.CDLL:

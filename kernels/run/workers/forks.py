@@ -19,7 +19,7 @@ from kernels.build import child
 ROOT = Path(__file__).parents[3]
 starting = threading.Lock()  # multiprocessing keeps what was started in one place, and reads an exit code once
 _modules: list[str] = []
-_workers: set[int] = set()  # the process ids of those that were started and have not ended
+_workers: set[int] = set()  # the process ids of live workers
 _prepared = spawn.get_preparation_data
 # Not with the main module, which is the page's script once Streamlit has run it: a worker imports what its tasks name.
 spawn.get_preparation_data = lambda name: {k: v for k, v in _prepared(name).items() if not k.startswith("init_main")}

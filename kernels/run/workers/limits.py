@@ -6,8 +6,8 @@ from pathlib import Path
 
 from kernels.errors import TooLargeError
 
-LEAST_MOST = 8 * 2**30  # bytes of address space; threads and allocators reserve much more than they use
-SLACK = 60.0  # seconds of CPU time beyond those of a task, for what runs next to it
+LEAST_MOST = 8 * 2**30  # bytes of address space: threads and allocators reserve more than they use
+SLACK = 60.0  # seconds of CPU time beyond the limit of a task
 
 
 def most_bytes() -> int:

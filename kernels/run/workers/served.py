@@ -23,7 +23,7 @@ from kernels.run.workers import frames, limits
 from kernels.run.workers.wire import encode
 
 REST = 0.2  # seconds without a task after which memory is given back, which takes 20 ms
-BUSY = 10.0  # seconds after which a worker that never rests gives it back, too
+BUSY = 10.0  # seconds after which a worker without a rest gives it back, too
 _PR_SET_PDEATHSIG = 1
 
 
