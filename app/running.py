@@ -12,8 +12,8 @@ from kernels.run import execute
 from kernels.run.backends import gpu
 from kernels.run.results import Run, Traffic
 
-KEPT_BYTES = 2**24  # of the runs that a worker holds
-LEAST, MOST = 4, 12  # runs that it holds, at least and at most: a story looks at no more than LEAST at once
+KEPT_BYTES = 2**23  # of the runs that a worker holds
+LEAST, MOST = 2, 12  # runs that it holds, at least and at most: a comparison looks at two
 _runs: OrderedDict[Request, Run] = OrderedDict()  # the last ones used come last
 
 
