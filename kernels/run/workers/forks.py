@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from multiprocessing import forkserver, spawn, util
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 from kernels.build import child
 
 ROOT = Path(__file__).parents[3]
+LAST = 5.0  # seconds that the end of strays may take
 starting = threading.Lock()  # multiprocessing keeps what was started in one place, and reads an exit code once
 _modules: list[str] = []
 _workers: set[int] = set()  # the process ids of live workers
@@ -60,11 +62,13 @@ def ended(worker: int) -> None:
     """A worker has ended: what it started and left its group ends now. Its caller holds `starting`."""
     _workers.discard(worker)
     server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-    for _ in range(100):  # each may have children, which the server then adopts
+    end = time.monotonic() + LAST
+    while time.monotonic() < end:  # each may have children, which the server adopts when their parent has ended
         strays = [pid for pid in children(server) if pid not in _workers and not _is_zombie(pid)] if server else []
         if not strays:
             return
         kill(strays)
+        time.sleep(0.001)
 
 
 def children(of: int) -> list[int]:
