@@ -17,7 +17,7 @@ SECONDS = 10.0  # for which an answer is kept: what is recorded on disk may chan
 MOST = 256  # answers; the oldest go first
 MOST_CHARACTERS = 4096  # of a question whose answer is kept
 
-_kept: OrderedDict[Any, tuple[float, Survey, "Future[Asking]"]] = OrderedDict()
+_kept: OrderedDict[Any, tuple[float, "Future[Asking]"]] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -27,14 +27,14 @@ def ask(
     """asking.ask, which must not be changed by who gets it. Of equal questions at once, one thread finds the answer."""
     if sum(map(len, (*params, *params.values(), *(change or ()), part))) > MOST_CHARACTERS:
         return asking.ask(story, params, survey, change, carried, part)
-    key = (story.path, tuple(params.items()), change, carried, part, measuring.progress().version)
+    key = (story.path, tuple(params.items()), change, carried, part, _found(survey), measuring.progress().version)
     now = time.monotonic()
     with _lock:
-        made, of, found = _kept.get(key, (0.0, None, None))
+        made, found = _kept.get(key, (0.0, None))
         mine: Future[Asking] | None = None
-        if not found or of is not survey or now - made > SECONDS:
+        if not found or now - made > SECONDS:
             found = mine = Future()
-            _kept[key] = now, survey, mine
+            _kept[key] = now, mine
             _kept.move_to_end(key)
             while len(_kept) > MOST:
                 _kept.popitem(last=False)
@@ -47,6 +47,11 @@ def ask(
             _kept.pop(key, None)
         mine.set_exception(error)
     return mine.result()
+
+
+def _found(survey: Survey) -> tuple[Any, ...]:
+    """The content of a survey: the id of an object that is gone may be another's."""
+    return tuple(survey.devices.items()), tuple(survey.reasons.items()), survey.gpus
 
 
 ask.cache_clear = _kept.clear  # type: ignore[attr-defined]  # for tests, as lru_cache has it

@@ -114,11 +114,22 @@ def _end(key: str, making: _Making) -> None:
         for old in [k for k, m in _making.items() if m.failed and time.monotonic() - m.began > FORGIVEN]:
             del _making[old]
         try:
-            made = making.job.result(timeout=0)
-            _names[key] = _keep_sent(key, *made) if isinstance(made, tuple) else made
+            _names[key] = _taken(key, making.job.result(timeout=0))
             del _making[key]
         except Exception as error:
             making.failed, making.began = _told(error, making.title), time.monotonic()
+
+
+def _taken(key: str, made: Any) -> list[str]:
+    """The names that a worker sent, or of the bytes that it sent. RunError for another answer, which a kernel may have
+    written."""
+    sent = isinstance(made, tuple) and len(made) == 2
+    names, files = made if sent else (made, [])
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name.isalnum() for name in names):
+        raise RunError(f"The worker sent {made!r:.60} in place of a bundle. Run it again.")
+    if not isinstance(files, list) or not all(isinstance(data, bytes) for data in files):
+        raise RunError("The worker sent files that are no bytes. Run it again.")
+    return _keep_sent(key, names, files) if sent else names
 
 
 async def settled(key: str, seconds: float, who: str = "") -> None:

@@ -1,6 +1,7 @@
 """Runs in a worker, each made once: a story is a lens on a run, and the next story looks at the same one."""
 
 import math
+from collections import OrderedDict
 from functools import lru_cache
 
 from explainers import stage
@@ -11,13 +12,26 @@ from kernels.run import execute
 from kernels.run.backends import gpu
 from kernels.run.results import Run, Traffic
 
-KEPT = 12  # runs that a worker holds
+KEPT_BYTES = 2**23  # of the runs that a worker holds
+LEAST, MOST = 2, 12  # runs that it holds, at least and at most: a comparison looks at two
+_runs: OrderedDict[Request, Run] = OrderedDict()  # the last ones used come last
 
 
-@lru_cache(maxsize=KEPT)
 def run(request: Request) -> Run:
-    """The Run of a Request."""
-    return execute.run(request)
+    """The Run of a Request, made once while it is kept."""
+    if request not in _runs:
+        _runs[request] = execute.run(request)
+    _runs.move_to_end(request)
+    while len(_runs) > MOST or len(_runs) > LEAST and sum(map(_bytes_of, _runs.values())) > KEPT_BYTES:
+        _runs.popitem(last=False)
+    return _runs[request]
+
+
+run.cache_clear = _runs.clear  # type: ignore[attr-defined]  # for tests, as lru_cache has it
+
+
+def _bytes_of(made: Run) -> int:
+    return made.trace.table.nbytes + sum(array.nbytes for array in made.arrays.values())
 
 
 @lru_cache(maxsize=256)

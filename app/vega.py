@@ -7,6 +7,7 @@ from importlib.metadata import version
 import vl_convert
 
 from app import store
+from kernels.errors import RunError
 from kernels.run import workers
 
 _making = threading.Lock()
@@ -21,6 +22,8 @@ def bundle() -> bytes:
             if data := store.read(name):
                 return data
         data = workers.submit(make, backend="cpu", what="Preparing the charts").result()
+        if not isinstance(data, bytes):
+            raise RunError(f"The worker sent {data!r:.60} in place of the charts' script. Load the page again.")
         store.note(_key(), [store.keep(data)])
         return data
 

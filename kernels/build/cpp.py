@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from kernels.build import child
 from kernels.build.builds import EntryFacts
 from kernels.build.log import first_error
 from kernels.core.spec import KernelSpec
@@ -73,6 +74,11 @@ class Toolchain:
         library = str(folder / f"{spec.name}{self.suffix}")
         flags = ["-fPIC", "-shared", "-fvisibility=hidden", "-x", "c++", str(sources / "unit.cpp"), "-o", library]
         done = _run([*self.command, *options, *flags], {"TMPDIR": str(sources), "LC_ALL": "C"})
+        if done.returncode and child.exceeded(done.stderr):
+            raise BuildError(
+                f"{spec.path.name} does not compile: the compiler reached its limit ({child.COMPILER_BYTES >> 30} GiB, "
+                f"{child.COMPILER_SECONDS} s). Look for a macro, a template or an #include without an end."
+            )
         if done.returncode:
             for number in _OF_THE_DISK:
                 if os.strerror(number) in done.stderr:
@@ -113,16 +119,14 @@ def _version(command: tuple[str, ...]) -> str:
     return _run([*command, "--version"]).stdout.splitlines()[0].strip()
 
 
-def _run(command: list[str], environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """What a command did, and said. environment: of its own, beside ours. BackendUnavailable if it is gone."""
-    try:
-        env = {**os.environ, **(environment or {})}
-        return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=env)
-    except OSError as error:
-        raise BackendUnavailable(
-            f"{command[0]} could not be started: {error.strerror}. Install a C++ compiler (Debian: apt install g++), "
-            "or set CXX."
-        ) from None
+def _run(command: list[str], more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """What a command did, and said. more: variables of its environment. BackendUnavailable if it is gone."""
+    if shutil.which(command[0]):
+        return child.compile_with(command, more or {})
+    raise BackendUnavailable(
+        f"{command[0]} could not be started: {os.strerror(errno.ENOENT)}. Install a C++ compiler (Debian: apt install "
+        "g++), or set CXX."
+    )
 
 
 def _has_fma() -> bool:

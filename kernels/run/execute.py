@@ -3,6 +3,7 @@
 
 import datetime
 import json
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
@@ -190,7 +191,9 @@ def _in_tensor(plan: Plan, tensor: Tensor, offsets: np.ndarray) -> int:
     return int(np.prod(sides, axis=0).sum()) * tensor.itemsize
 
 
-_needed: dict[tuple, list[int]] = {}  # a build -> records per thread of each launch of its last run that needed more
+MOST_NEEDED = 256  # builds
+_needed: OrderedDict[tuple, list[int]] = OrderedDict()
+"""A build -> records per thread of each launch of its last run that needed more, of the last MOST_NEEDED builds."""
 
 
 def _launch_probed(request: Request) -> tuple[Build, Plan, dict[str, np.ndarray], list[RawRecords]]:
@@ -211,6 +214,9 @@ def _launch_probed(request: Request) -> tuple[Build, Plan, dict[str, np.ndarray]
             exact = [min(c, room) for c in exact]
         if exact != guess:
             _needed[key] = exact
+            _needed.move_to_end(key)
+            while len(_needed) > MOST_NEEDED:
+                _needed.popitem(last=False)
             arrays = start_arrays(request)
             raw = backend.launch(made, plan, arrays, request.scope, exact, **late)
     return made, plan, arrays, raw

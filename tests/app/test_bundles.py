@@ -19,7 +19,7 @@ from app.story import Story
 from explainers import stage
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
-from kernels.errors import CacheError, RunCancelled, WorkerDied
+from kernels.errors import CacheError, RunCancelled, RunError, WorkerDied
 from kernels.run import workers
 
 MADE = Counter()  # what -> how often it was made
@@ -281,6 +281,15 @@ def test_what_another_host_made_is_sent_and_kept_here_too(story, jobs, cache, mo
     bundles.forget()
     monkeypatch.setattr(workers, "submit", None)
     assert get(with_file, "one", "more") == name  # found on disk
+
+
+@pytest.mark.parametrize("made", [[], "name", ["../name"], [1], (["name"], ["text"]), ({}, []), None, ([], [], [])])
+def test_what_is_no_bundles_name_is_told_and_kept_nowhere(story, jobs, cache, monkeypatch, made):
+    """A kernel can write an answer of its own to its worker's socket."""
+    monkeypatch.setattr(workers, "submit", lambda *_, **more: jobs.submit(lambda: made, **more))
+    with pytest.raises(RunError, match="The worker sent"):
+        get(story, "one")
+    assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
 def test_a_new_recording_makes_bundles_anew(monkeypatch, tmp_path):

@@ -22,8 +22,8 @@ SOON = 15.0  # seconds; the process that forks workers may be importing still
 
 
 def left(token):
-    """What was started with that token in its environment and runs: process id -> name. A worker has the environment of
-    what it was forked from."""
+    """The processes that run with that token in their environment: process id -> name. A worker has the environment of
+    the process that it was forked from, which holds only named variables: the cache is one of them."""
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -42,8 +42,8 @@ def until(true, seconds):
 
 
 def started(command, tmp_path):
-    token = f"WARPGLASS_TEST_OF={tmp_path}"
-    given = {"WARPGLASS_TEST_OF": str(tmp_path), "WARPGLASS_CACHE": str(tmp_path / "cache")}
+    token = f"WARPGLASS_CACHE={tmp_path / 'cache'}"
+    given = {"WARPGLASS_CACHE": str(tmp_path / "cache")}
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     (tmp_path / "cache").mkdir(mode=0o700)
     with open(tmp_path / "log", "wb") as log:

@@ -3,7 +3,6 @@ more."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 from starlette.applications import Starlette
@@ -71,18 +70,6 @@ def test_equal_questions_at_once_are_answered_once_and_for_a_moment(survey, monk
     monkeypatch.setattr(answers, "SECONDS", -1.0)
     answers.ask(*question)
     assert len(asked) == 4
-    answers.ask.cache_clear()
-
-
-def test_an_answer_is_of_the_survey_that_is_asked_of_and_of_no_other(survey, monkeypatch):
-    """Also where a new survey has the id of a freed one: the answer keeps its survey."""
-    asked = []
-    monkeypatch.setattr(asking, "ask", lambda *of: asked.append(of) or asking.Asking())
-    monkeypatch.setattr(answers, "id", lambda _: 1, raising=False)
-    answers.ask.cache_clear()
-    for of in (survey, survey, replace(survey), survey):
-        answers.ask(STORIES["tiling"], {"seed": "7"}, of, None, False, "")
-    assert len(asked) == 3
     answers.ask.cache_clear()
 
 

@@ -1,15 +1,18 @@
 """The same .cu executed on the CPU: a shared library over kernels/device/simt, called through ctypes. Gives results,
 never times."""
 
+import _ctypes
 import ctypes
 import os
 import platform
 import re
+import resource
 import signal
 import tempfile
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,7 @@ from kernels.trace.trace import RawRecords
 MARGIN = 0.5  # seconds before the limit of a task in which its launch stops and says where it was
 _deadline: float | None = None  # of the launches, by time.monotonic
 SHARED_MAX = 227 * 1024  # simt.h allows what an H200 allows
+LIBRARIES = 64  # builds that a process keeps loaded
 
 
 class _Buffer(ctypes.Structure):
@@ -82,9 +86,14 @@ def device() -> Device:
 
 
 def free_bytes() -> int:
-    """Bytes of memory that a run may use now, as Linux estimates them."""
+    """Bytes of memory that a run may use now: as Linux estimates them, within this process's limit."""
+    page = os.sysconf("SC_PAGE_SIZE")
     found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
-    return int(found[1]) * 1024 if found else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = int(found[1]) * 1024 if found else os.sysconf("SC_AVPHYS_PAGES") * page
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if most == resource.RLIM_INFINITY:
+        return free
+    return min(free, max(0, most - int(Path("/proc/self/statm").read_text().split()[0]) * page))
 
 
 def _processor() -> str:
@@ -93,10 +102,22 @@ def _processor() -> str:
     return found[1].strip() if found else platform.machine()
 
 
-@cache
+_loaded: OrderedDict[Path, ctypes.CDLL] = OrderedDict()  # the last ones used come last
+
+
 def _library(path: Path) -> ctypes.CDLL:
-    """The library of a build, loaded from a copy without a name: if the file is cut short, that does not end this
-    process (SIGBUS). RunError if it is gone; CacheError where there is no room for the copy."""
+    """The library of a build, loaded once. The least recently used of more than LIBRARIES is unloaded."""
+    if path not in _loaded:
+        _loaded[path] = _load(path)
+        while len(_loaded) > LIBRARIES:
+            _ctypes.dlclose(_loaded.popitem(last=False)[1]._handle)
+    _loaded.move_to_end(path)
+    return _loaded[path]
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    """Loads a library from a copy without a name: if the file is cut short, that does not end this process (SIGBUS).
+    RunError if it is gone; CacheError where there is no room for the copy."""
     try:
         data = path.read_bytes()
     except OSError as error:

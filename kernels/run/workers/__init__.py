@@ -3,6 +3,8 @@
     submit -> Job   pool.py: each backend's queue, fair between clients (fair.py), and its places: two of the CPU, one
                     for each GPU (devices.py, place.py)
                     process.py: a worker process, from outside; served.py: the same, from inside
+                    forks.py, forked.py: the process that workers are forked from; limits.py: how much a worker may take
+                    wire.py: an answer as bytes; frames.py, reader.py: how the server reads them, and trusts none
     WARPGLASS_WORKERS=dask://HOST:PORT
                     cluster.py: places on other hosts, from the server's side; agent.py: from theirs
 
@@ -26,14 +28,15 @@ from kernels.run.backends.gpu import driver_missing
 from kernels.run.workers import cluster, devices
 from kernels.run.workers.cluster import Cluster
 from kernels.run.workers.devices import Gpu
+from kernels.run.workers.forks import warm_up as _warm_up
+from kernels.run.workers.frames import limit as limit_answers
 from kernels.run.workers.job import Job, asked_limit
 from kernels.run.workers.place import Local, Status
 from kernels.run.workers.pool import Pool
-from kernels.run.workers.process import warm_up as _warm_up
 
 __all__ = [
-    "TIME_LIMIT", "Gpu", "Job", "Status", "check_limit", "elsewhere", "gpus", "ready", "status", "stop", "submit",
-    "survey", "warm_up"
+    "TIME_LIMIT", "Gpu", "Job", "Status", "check_limit", "elsewhere", "gpus", "limit_answers", "ready", "status",
+    "stop", "submit", "survey", "warm_up"
 ]  # fmt: skip
 
 CPU_WORKERS = 2  # recordings are read by them, too

@@ -34,7 +34,7 @@ def main() -> int:
             asyncio.run(agent.schedule(args.host, args.port))
         else:
             asyncio.run(agent.work(args.scheduler, args.host, args.cpu, not args.no_gpu))
-    except OSError as error:
+    except (OSError, TimeoutError) as error:
         print(f"{args.command} could not start: {error}. See whether the address is right.", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -21,12 +21,16 @@ from distributed.worker import get_worker
 
 from kernels.errors import WarpglassError
 from kernels.run.workers.devices import gpus
+from kernels.run.workers.forks import warm_up
 from kernels.run.workers.place import Local
-from kernels.run.workers.process import Died, OutOfTime, Unbegun, warm_up
+from kernels.run.workers.process import Died, OutOfTime, Unbegun, answered, garbled
+from kernels.run.workers.reader import Unreadable
+from kernels.run.workers.wire import message
 
 MARK = "warpglass"
+CONNECT = 20.0  # seconds that a scheduler may take to answer
 KEPT = 1000  # numbers of stopped tasks that are remembered
-Answer = tuple[str, bytes, float]
+Answer = tuple[str, bytes]
 _places: dict[str, Local] = {}
 _lock = threading.Lock()
 _running: dict[Local, str] = {}  # the number of the task that each place runs
@@ -42,7 +46,9 @@ async def schedule(host: str, port: int) -> None:
 
 
 async def work(scheduler: str, host: str, cpus: int, with_gpus: bool = True) -> None:
-    """Workers for that scheduler, until they or it are ended: `cpus` of the CPU, and one for each GPU."""
+    """Workers for that scheduler, until they or it are ended: `cpus` of the CPU, and one for each GPU. OSError where no
+    scheduler answers."""
+    await _find(scheduler)
     warm_up()
     places = [Local() for _ in range(cpus)] + [Local(gpu) for gpu in gpus() if with_gpus and gpu.id]
     here = f"{socket.gethostname()} {os.getpid()}"
@@ -62,6 +68,7 @@ async def work(scheduler: str, host: str, cpus: int, with_gpus: bool = True) -> 
                     memory_limit=0,
                     dashboard=False,
                     local_directory=folder,
+                    death_timeout=CONNECT,
                 )
                 workers.append(await stack.enter_async_context(worker))
             print(f"{cpus} of the CPU and {len(places) - cpus} of GPUs work for {scheduler}", flush=True)
@@ -72,36 +79,54 @@ async def work(scheduler: str, host: str, cpus: int, with_gpus: bool = True) -> 
                     place.end()
 
 
+async def _find(scheduler: str) -> None:
+    """OSError, with the remedy, unless something accepts connections at HOST:PORT: a dask worker tries for ever."""
+    host, _, port = scheduler.rpartition(":")
+    remedy = "Start one (python -m kernels.run.workers schedule), or correct HOST:PORT"
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise OSError(f"{scheduler!r:.80} is no HOST:PORT with a port from 1 to 65535. {remedy}")
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), int(port)), CONNECT)
+    except (OSError, TimeoutError) as error:
+        said = f"no answer within {CONNECT:g} s" if isinstance(error, TimeoutError) else error
+        raise OSError(f"no scheduler answers at {scheduler}: {said}. {remedy}") from None
+    writer.close()
+
+
 # ---- called by the web process, in a dask worker ----
 
 
 def run(number: str, call: bytes, limit: float) -> Answer:
-    """How a task ended, what it gave, and the seconds that the worker has spent compiling so far."""
-    place = _places[get_worker().name]
-    how, given = _run(place, number, call, limit)
-    return how, pickle.dumps(given), place.compiling
+    """How a task ended, and a message: the worker's answer as it came, or the error of this host. The server checks
+    the answer again."""
+    how, answer = _run(_places[get_worker().name], number, call, limit)
+    return how, bytes(answer)
 
 
 def _run(place: Local, number: str, call: bytes, limit: float) -> tuple[str, Any]:
     try:
         place.ready()
     except WarpglassError as error:
-        return "unusable", error
+        return "unusable", message(error)
     with _lock:
         if number in _stopped:
-            return "unbegun", None
+            return "unbegun", message(None)
         _running[place] = number
     try:
-        function, args = pickle.loads(call)
-        return "done", place.run(function, args, limit)
+        answer = place.answer(call, limit)
+        answered(answer, pickle.loads(call)[1])
+        return "answered", answer
+    except Unreadable as error:
+        place.end()
+        return "raised", message(garbled(error))
     except Unbegun:
-        return "unbegun", None
+        return "unbegun", message(None)
     except OutOfTime:
-        return "out of time", None
+        return "out of time", message(None)
     except Died as died:
-        return "died", died.code
+        return "died", message(died.code)
     except Exception as error:
-        return "raised", error
+        return "raised", message(error)
     finally:
         with _lock:
             _running.pop(place, None)

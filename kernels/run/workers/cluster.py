@@ -4,7 +4,6 @@ and knows who is there; which task goes next, and to whom, is decided here (pool
 import contextlib
 import functools
 import os
-import pickle
 import threading
 import time
 import uuid
@@ -15,7 +14,8 @@ from kernels.errors import BackendUnavailable, ProblemError, WarpglassError, Wor
 from kernels.run.workers.devices import Gpu
 from kernels.run.workers.place import Place
 from kernels.run.workers.pool import Pool
-from kernels.run.workers.process import Died, OutOfTime, Unbegun
+from kernels.run.workers.process import Died, OutOfTime, Unbegun, answered, called, garbled
+from kernels.run.workers.reader import Unreadable, decode
 
 SETTING = "WARPGLASS_WORKERS"
 CONNECT = 5.0  # seconds
@@ -55,15 +55,24 @@ class Remote(Place):
             raise WorkerDied("The host of this worker is not connected any more.")
 
     def run(self, function: Callable, args: tuple, limit: float) -> Any:
-        call, number = pickle.dumps((function, args)), uuid.uuid4().hex
+        call, number = called(function, args, limit), uuid.uuid4().hex
         with self._lock:
             self._number = "" if self._ended else number
             self._ended = False
         if not self._number:
             raise Unbegun
-        how, given = self._answer(number, call, limit, time.monotonic() + limit + SLACK)
+        how, said = self._answer(number, call, limit, time.monotonic() + limit + SLACK)
         with self._lock:
             self._number, self._ended = "", False
+        try:
+            if how == "answered":
+                given, compiling = answered(said, args)
+                self.compiling += compiling
+                how = "raised" if isinstance(given, Exception) else "done"
+            else:  # the host's own words
+                given = decode(said) if isinstance(said, bytes) else said
+        except Unreadable as error:
+            raise garbled(error) from None
         if how == "raised":
             raise given
         if how == "unusable":
@@ -95,8 +104,7 @@ class Remote(Place):
             )
             while not self.gone:
                 try:
-                    how, given, self.compiling = future.result(timeout=LOOK)
-                    return how, pickle.loads(given)
+                    return future.result(timeout=LOOK)
                 except TimeoutError:
                     if time.monotonic() > end:
                         self.kill()

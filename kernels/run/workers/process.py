@@ -1,37 +1,30 @@
 """A worker process, seen from the process that it works for: started when it is needed, ended with all its helpers, and
 started again after it died.
 
-Workers are forked from one process (multiprocessing's fork server) that has imported what they need and holds nothing
-else: it costs the time and the memory of those imports once, and a worker that is replaced is there at once. That
-process never calls CUDA. It ends with the server, and its workers with it; if it dies alone, it is started again.
+forks.py has the process that workers are forked from. Each worker and its helpers are a process group. What leaves the
+group ends when the worker ends.
 """
 
 import multiprocessing
 import os
 import pickle
 import signal
-import threading
 import time
 from collections.abc import Callable
-from multiprocessing import connection, forkserver, spawn
+from multiprocessing import connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from kernels.build import folders
+from kernels.build import child, folders
 from kernels.errors import RunError, WorkerDied
 from kernels.run.backends.driver import FIND_THE_LINE, STICKY, exit_code
-from kernels.run.workers import served
+from kernels.run.workers import forks, frames, served
+from kernels.run.workers.reader import Unreadable, decode, fits
 
-ROOT = Path(__file__).parents[3]
 FIRST = 60.0  # seconds until a new worker reads its first task: it may wait for the imports of a slow machine
 LAST = 5.0  # seconds that the end of a killed process may take
 TRIES, AGAIN = 5, 0.1  # to start one; seconds between them
-_prepared = spawn.get_preparation_data
-# Not with the main module, which is the page's script once Streamlit has run it: a worker imports what its tasks name.
-spawn.get_preparation_data = lambda name: {k: v for k, v in _prepared(name).items() if not k.startswith("init_main")}
-_starting = threading.Lock()  # multiprocessing keeps what was started in one place, and reads an exit code once
-_modules: list[str] = []
 
 
 class Unbegun(Exception):
@@ -51,10 +44,11 @@ class Died(Exception):
 
 
 class Process:
-    """environment: of the worker, added to this process's. compiling: seconds that its tasks spent compiling."""
+    """environment: of the worker, added to this process's. most: bytes that it may take beyond those it starts with, or
+    None for no limit. compiling: seconds that its tasks spent compiling."""
 
-    def __init__(self, **environment: str):
-        self._environment = environment
+    def __init__(self, most: int | None = None, **environment: str):
+        self._environment, self._most = environment, most
         self._process: ForkServerProcess | None = None
         self._pipe: connection.Connection | None = None
         self.compiling = 0.0
@@ -79,7 +73,7 @@ class Process:
         self.end()
         for _ in range(TRIES):
             try:
-                with _starting:
+                with forks.starting:
                     return self._start()
             except (OSError, EOFError) as error:  # the process that forks workers was killed just now
                 said = f"{type(error).__name__}: {error}"
@@ -87,13 +81,13 @@ class Process:
         raise WorkerDied(f"No worker process could be started ({said}). See whether memory or processes are used up.")
 
     def _start(self) -> None:
-        _start_server()
+        forks.ensure()
         context = multiprocessing.get_context("forkserver")
         ours, theirs = context.Pipe()
         try:
             made = context.Process(
                 target=served.serve,
-                args=(theirs, {**os.environ, **folders.handed_down(), **self._environment}),
+                args=(theirs, {**child.environment(), **folders.handed_down(), **self._environment}, self._most),
                 daemon=True,
             )
             made.start()
@@ -103,41 +97,62 @@ class Process:
         finally:
             theirs.close()
         self._process, self._pipe = made, ours
+        forks.began(made.pid or 0)
 
     def run(self, function: Callable, args: tuple, limit: float) -> Any:
-        """function(*args), done by the process; what it raises is raised. Unbegun, OutOfTime, Died."""
-        call, pipe = pickle.dumps((function, args)), self._pipe
+        """function(*args), done by the process; an error of the task is raised. Unbegun, OutOfTime, Died."""
+        return self.taken(self.answer(called(function, args, limit), limit), args)
+
+    def answer(self, call: bytes, limit: float) -> memoryview:
+        """The process's answer to a call, whose bytes nobody has checked. Unbegun, OutOfTime, Died."""
+        pipe = self._pipe
         if pipe is None:
             raise Unbegun
         try:
             pipe.send_bytes(call)
-            if not self._hear(pipe, FIRST):
+            if self._frame(pipe, FIRST) is None:
                 raise EOFError
-            pipe.recv_bytes()
-        except (EOFError, OSError):
+        except (EOFError, OSError, Unreadable):
             self.end()
             raise Unbegun from None
         try:
-            if not self._hear(pipe, limit):
-                self.end()
-                raise OutOfTime
-            good, value, compiling = pickle.loads(pipe.recv_bytes())
+            found = self._frame(pipe, limit)
         except (EOFError, OSError):
             raise Died(self.end(dying=True)) from None
+        except Unreadable as error:
+            self.end()
+            raise garbled(error) from None
+        if found is None:
+            self.end()
+            raise OutOfTime
+        return found
+
+    def taken(self, answer: memoryview, args: tuple) -> Any:
+        """The value in an answer to a call with these arguments; an error of the task is raised. RunError for bytes
+        that no worker of ours sends: then the process is ended."""
+        try:
+            value, compiling = answered(answer, args)
+        except Unreadable as error:
+            self.end()
+            raise garbled(error) from None
         self.compiling += compiling
-        if not good:
+        if isinstance(value, Exception):
             raise value
         return value
 
-    def _hear(self, pipe: connection.Connection, seconds: float) -> bool:
-        """Whether it says something within that time. EOFError if it ends."""
+    def _frame(self, pipe: connection.Connection, seconds: float) -> memoryview | None:
+        """The process's next frame, or None after that time. EOFError if it ends; OSError; Unreadable."""
         process = self._process
         if process is None:
             raise EOFError
-        ready = connection.wait([pipe, process.sentinel], seconds)
-        if ready and pipe not in ready and not pipe.poll(0):
-            raise EOFError
-        return bool(ready)
+
+        def awake(rest: float) -> bool:
+            ready = connection.wait([pipe, process.sentinel], rest)
+            if ready and pipe not in ready and not pipe.poll(0):
+                raise EOFError
+            return bool(ready)
+
+        return frames.receive(pipe.fileno(), time.monotonic() + seconds, awake)
 
     def kill(self) -> None:
         """Ends it and its helpers, from any thread; whoever waits for it hears so."""
@@ -159,33 +174,35 @@ class Process:
             connection.wait([process.sentinel], LAST)
         self.kill()
         connection.wait([process.sentinel], LAST)
-        with _starting:
+        with forks.starting:
             code = process.exitcode
+            forks.ended(process.pid or 0)
         self._process = self._pipe = None
         pipe.close()
         return code
 
 
-def warm_up(*modules: str) -> None:
-    """Starts the process that workers are forked from, unless it runs already: it imports what a run needs, and
-    `modules` beside it, while the caller goes on."""
-    with _starting:
-        _modules.extend(module for module in modules if module not in _modules)
-        _start_server()
+def called(function: Callable, args: tuple, limit: float) -> bytes:
+    """The bytes that ask a worker for function(*args), which takes so many seconds at most. They are a pickle: a worker
+    trusts its server."""
+    return pickle.dumps((function, args, limit))
 
 
-def _start_server() -> None:
-    """Its imports come from this repository, whatever folder this was started in."""
-    multiprocessing.set_forkserver_preload(["kernels.run.workers.forked", *_modules])
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    given = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given)
-    try:
-        forkserver.ensure_running()
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+def answered(answer: Any, args: tuple) -> tuple[Any, float]:
+    """A worker's answer to a call with these arguments: the result, or the error of the task, and the seconds that it
+    spent compiling. Unreadable for bytes that no worker of ours sends."""
+    found = decode(answer, args)
+    if not fits(found, tuple[bool, Any, float]) or found[0] == isinstance(found[1], Exception):
+        raise Unreadable("it is no answer")
+    return found[1], found[2]
+
+
+def garbled(error: Unreadable) -> RunError:
+    """The error of a task whose worker sent other bytes than an answer."""
+    return RunError(
+        f"The worker process answered with bytes that cannot be read: {error}. The kernel may have overwritten memory "
+        "of its process. Its worker was replaced. Look for a write out of bounds."
+    )
 
 
 def death(what: str, code: int | None) -> RunError:

@@ -1,5 +1,6 @@
 """What a worker process does: one task after another for the process that started it, until that one is gone."""
 
+import contextlib
 import ctypes
 import gc
 import multiprocessing
@@ -8,8 +9,9 @@ import pickle
 import signal
 import sys
 import threading
+import time
 import traceback
-from multiprocessing import connection
+from multiprocessing import connection, forkserver, resource_tracker
 from typing import Any
 
 import pyarrow
@@ -17,34 +19,57 @@ import pyarrow
 from kernels.build import cache
 from kernels.errors import WarpglassError
 from kernels.run.backends import driver
+from kernels.run.workers import frames, limits
+from kernels.run.workers.wire import encode
 
-BEGUN = b""  # says that a task was read: from here on it is lost with its worker
 REST = 0.2  # seconds without a task after which memory is given back, which takes 20 ms
+BUSY = 10.0  # seconds after which a worker without a rest gives it back, too
 _PR_SET_PDEATHSIG = 1
 
 
-def serve(pipe: connection.Connection, environment: dict[str, str]) -> None:
-    """environment: that of the process that asked for the worker, not of the one it was forked from. The worker and
-    the helpers that it starts (compilers, nvdisasm) are a process group, so that they can be ended together."""
+def serve(pipe: connection.Connection, environment: dict[str, str], most: int | None) -> None:
+    """environment: the whole environment of the worker. most: bytes that it may take beyond those it has now, or None.
+    The worker and the helpers that it starts (compilers, nvdisasm) are a process group, so that they can be ended
+    together."""
     os.setsid()
+    _close_others(pipe)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the server decides
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     if sys.platform == "linux":  # the process that forks workers is gone: nobody would hear of this one's end
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_end_with_server, daemon=True).start()
     os.environ.clear()
     os.environ.update(environment)
+    if most is not None:
+        limits.bound_memory(most)
     gc.freeze()  # what was imported stays shared with the other workers
     gc.enable()
+    gave = time.monotonic()
     while True:
         try:
             asked = pipe.recv_bytes()
         except (EOFError, OSError):
             return
-        pipe.send_bytes(BEGUN)
-        pipe.send_bytes(_answer(asked))
-        if not pipe.poll(REST):
+        frames.send(pipe.fileno(), [])  # the task was read: from here on it is lost with its worker
+        frames.send(pipe.fileno(), _answer(asked))
+        if not pipe.poll(0 if time.monotonic() - gave > BUSY else REST):
             _give_back()
+            gave = time.monotonic()
+
+
+def _close_others(pipe: connection.Connection) -> None:
+    """Closes the descriptors that a kernel could write to, but for the worker's own: those of the fork server and of
+    multiprocessing's tracker. Later imports of multiprocessing start their own."""
+    parent = multiprocessing.parent_process()
+    assert parent
+    kept = {0, 1, 2, pipe.fileno(), parent.sentinel}
+    for number in map(int, os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd")):
+        if number not in kept:
+            with contextlib.suppress(OSError):  # of the list itself
+                os.close(number)
+    forkserver._forkserver._forkserver_alive_fd = None  # type: ignore[attr-defined]
+    resource_tracker._resource_tracker._fd = None  # type: ignore[attr-defined]
 
 
 def _give_back() -> None:
@@ -61,32 +86,28 @@ def _end_with_server() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _answer(asked: bytes) -> bytes:
-    """The pickle of (whether it went well, what it gave or raised, seconds spent compiling)."""
-    before = cache.seconds_making()
+def _answer(asked: bytes) -> list[Any]:
+    """The parts of a message: whether it went well, the result or the error, and seconds spent compiling."""
+    before, args = cache.seconds_making(), ()
     try:
-        function, args = pickle.loads(asked)
-        answer: tuple[bool, Any] = True, function(*args)
+        function, args, limit = pickle.loads(asked)
+        limits.bound_seconds(limit)
+        good, value = True, function(*args)
+    except MemoryError as error:
+        good, value = False, limits.too_large(error)
     except Exception as error:
-        answer = False, _portable(error)
+        good, value = False, _traced(error)
     if code := driver.broken():
         os._exit(code)  # the parent reads it; nothing more can be done in this process, whoever caught the error
     compiling = cache.seconds_making() - before
     try:
-        return pickle.dumps((*answer, compiling))
+        return encode((good, value, compiling), args)
     except Exception as error:  # a result that cannot be sent
-        return pickle.dumps((False, _portable(error), compiling))
+        return encode((False, _traced(error), compiling))
 
 
-def _portable(error: Exception) -> Exception:
-    """The error as it can be sent; a fault of ours says where it happened."""
+def _traced(error: Exception) -> Exception:
+    """The error. A fault of ours gets a note of where it happened."""
     if not isinstance(error, WarpglassError):
         error.add_note("".join(traceback.format_exception(error)))
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        made = RuntimeError(f"{type(error).__name__}: {error}")
-        for note in getattr(error, "__notes__", ()):
-            made.add_note(note)
-        return made
     return error

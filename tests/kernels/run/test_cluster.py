@@ -1,7 +1,6 @@
 """Workers of a dask scheduler: what runs there, ends, is stopped and is lost, as on one machine."""
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -12,10 +11,11 @@ from types import SimpleNamespace
 import pytest
 from faulty import tasks
 
-from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunTimeout, WorkerDied
+from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunError, RunTimeout, WorkerDied
 from kernels.run import workers
-from kernels.run.workers import agent
+from kernels.run.workers import agent, process
 from kernels.run.workers.place import Local
+from kernels.run.workers.reader import decode
 
 ROOT = Path(__file__).parents[3]
 
@@ -106,19 +106,34 @@ def test_a_stop_that_comes_late_ends_no_other_task():
     agent._places[host.name] = place
 
     def run(number):
-        return agent._run(place, number, pickle.dumps((os.getpid, ())), 60)
+        how, answer = agent._run(place, number, process.called(os.getpid, (), 60), 60)
+        return how, decode(answer)
 
     try:
-        how, pid = run("first")
-        assert how == "done"
+        how, (good, pid, _) = run("first")
+        assert how == "answered" and good
         agent.kill("first", host)
-        assert run("second") == ("done", pid)
+        assert run("second") == ("answered", (True, pid, 0.0))
         agent.kill("third", host)
         assert run("third") == ("unbegun", None)
-        assert run("fourth") == ("done", pid)
+        assert run("fourth") == ("answered", (True, pid, 0.0))
     finally:
         place.end()
         del agent._places[host.name]
+
+
+def test_a_pickle_that_a_kernel_writes_to_its_socket_runs_on_neither_side(cluster, tmp_path):
+    path = tmp_path / "ran"
+    with pytest.raises(RunError, match="answered with bytes that cannot be read"):
+        submit(tasks.send_pickle, str(path), True).result(60)
+    assert submit(int, "7").result(60) == 7 and not path.exists()
+
+
+@pytest.mark.parametrize("at, why", [("x:99999", "is no HOST:PORT"), ("127.0.0.1:1", "no scheduler answers at")])
+def test_a_host_without_a_scheduler_says_so_and_ends(at, why):
+    command = [sys.executable, "-m", "kernels.run.workers", "work", at]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and why in done.stderr and "Start one (python -m" in done.stderr
 
 
 def test_without_a_worker_for_it_a_task_is_refused_with_the_remedy(cluster):

@@ -111,6 +111,18 @@ def test_a_longer_trace_than_the_first_guess_is_kept_whole(monkeypatch, cpu_run)
     assert execute.run(Request(FLASH, DenseProblem())).trace.table.equals(whole)
 
 
+def test_what_is_known_of_builds_and_their_libraries_is_bounded(monkeypatch):
+    monkeypatch.setattr(execute, "FIRST_CAPACITY", 10)
+    monkeypatch.setattr(execute, "MOST_NEEDED", 2)
+    monkeypatch.setattr(cpu, "LIBRARIES", 2)
+    names = ("01_naive", "02_tiled", "03_flash")
+    requests = [Request(KERNELS[name], DenseProblem(seq_len=16, head_dim=32)) for name in names]
+    first = [execute.run(request) for request in requests]
+    assert len(execute._needed) == 2 and len(cpu._loaded) == 2
+    for request, before in zip(requests, first):  # one that was unloaded is loaded again
+        assert execute.run(request).trace.table.equals(before.trace.table)
+
+
 def device(**changes):
     return Device(
         **{"backend": "gpu", "name": "A small GPU", "target": "sm_75", "shared_bytes_per_block": 65536, **changes}

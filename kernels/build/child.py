@@ -1,0 +1,89 @@
+"""Processes that Warpglass starts: what their environment holds, and how much a compiler may take."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+
+NAMES = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP", "TEMP", "VIRTUAL_ENV"),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD", "CC", "CXX", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH"),
+    *("COMPILER_PATH", "GCC_EXEC_PREFIX", "WARPGLASS_CACHE", "WARPGLASS_KERNELS", "WARPGLASS_SPARE"),
+    *("WARPGLASS_TIME_LIMIT", "WARPGLASS_WORKERS"),
+)
+PREFIXES = (
+    *(
+        "LC_",
+        "PYTHON",
+        "XDG_",
+        "CUDA_",
+        "CUPY_",
+        "NVIDIA_",
+        "NV_",
+        "NVTX_",
+        "NSYS_",
+        "NCCL_",
+        "TORCH",
+        "PYTORCH_",
+        "TRITON_",
+    ),
+    *("FLASHINFER_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "ARROW_", "MALLOC_", "GLIBC_"),
+    *("CCACHE_", "ZIG_", "ASAN_", "LSAN_", "TSAN_", "UBSAN_"),
+)
+COMPILER_BYTES = 4 * 2**30  # of address space
+COMPILER_SECONDS = 120  # of CPU time
+EXCEEDED = (
+    "out of memory",
+    "virtual memory exhausted",
+    "Cannot allocate memory",
+    "bad_alloc",
+    "CPU time limit exceeded",
+    "Killed signal",
+)
+# The shell leads a group of its own. Its descriptor 0 is a pipe, and the process that starts the compiler holds the
+# other end. The group ends with that process.
+_CONFINED = """
+ulimit -v "$1" 2>/dev/null; ulimit -t "$2" 2>/dev/null; shift 2
+exec 3<&0 </dev/null
+( exec >/dev/null 2>&1; read -r _ <&3; kill -KILL -$$ ) &
+watch=$!
+"$@" 3<&-
+code=$?
+kill $watch
+exit $code
+"""
+
+
+def environment(of: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that a worker or a compiler needs, and no secret."""
+    return {name: text for name, text in of.items() if name in NAMES or name.startswith(PREFIXES)}
+
+
+def compile_with(command: list[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Runs a compiler to its end. It ends early at its limits, and with this process. more: variables of its
+    environment. OSError where it cannot start."""
+    shell = ["/bin/sh", "-c", _CONFINED, "sh", str(COMPILER_BYTES // 1024), str(COMPILER_SECONDS), *command]
+    theirs, ours = os.pipe()
+    try:
+        process = subprocess.Popen(
+            shell,
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env={**environment(), **more},
+            start_new_session=True,
+        )
+        os.close(theirs)
+        theirs = -1
+        said, log = process.communicate()
+    finally:
+        os.close(ours)
+        if theirs >= 0:
+            os.close(theirs)
+    return subprocess.CompletedProcess(command, process.returncode, said, log)
+
+
+def exceeded(log: str) -> bool:
+    """Whether a compiler's log says that it reached a limit."""
+    return any(sign in log for sign in EXCEEDED)

@@ -1,0 +1,54 @@
+"""Frames on a worker's socket: a length, then so many bytes. The reader waits until a moment and for no more bytes than
+it accepts."""
+
+import os
+import struct
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernels.run.workers.reader import Unreadable
+
+_SIZE = struct.Struct("<Q")
+MOST_BYTES = 2**32
+_most = MOST_BYTES
+
+
+def limit(most: int) -> None:
+    """Sets the bytes that this process accepts in a frame. The default is MOST_BYTES, for runs with long traces."""
+    global _most
+    _most = most
+
+
+def send(descriptor: int, parts: Sequence[Any]) -> None:
+    """Writes the parts as a frame."""
+    for part in (_SIZE.pack(sum(map(len, parts))), *parts):
+        view = memoryview(part)
+        while view:
+            view = view[os.write(descriptor, view) :]
+
+
+def receive(descriptor: int, end: float, awake: Callable[[float], bool]) -> memoryview | None:
+    """The bytes of the next frame; None at the time `end` of time.monotonic. awake(seconds) waits until bytes are there
+    and says whether they are. EOFError after the last frame; Unreadable for a frame that is too long."""
+    head = _exactly(descriptor, _SIZE.size, end, awake)
+    if head is None:
+        return None
+    (size,) = _SIZE.unpack(head)
+    if size > _most:
+        raise Unreadable(f"its frame has {size:,} bytes, and this process accepts {_most:,}")
+    return _exactly(descriptor, size, end, awake)
+
+
+def _exactly(descriptor: int, size: int, end: float, awake: Callable[[float], bool]) -> memoryview | None:
+    view = rest = np.empty(size, np.uint8).data
+    while rest:
+        if not awake(max(0.0, end - time.monotonic())):
+            return None
+        count = os.readv(descriptor, [rest])
+        if not count:
+            raise EOFError
+        rest = rest[count:]
+    return view

@@ -1,0 +1,194 @@
+"""Reads what a worker sent, and trusts no byte of it.
+
+A kernel is native code in its worker's process, so it can write what it likes to the worker's socket. The reader makes
+only plain values, arrays, tables, and the dataclasses and exceptions in the tables of wire.py. It checks each size,
+type and name.
+"""
+
+import json
+import math
+import types
+import typing
+from dataclasses import fields
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from kernels.core.spec import KernelSpec
+from kernels.run.workers.wire import ALIGNED, ARRAYS, COLUMNS, ERRORS, FRAMES, LENGTH, MOST_JSON, TYPES, parts_of
+
+
+class Unreadable(Exception):
+    """Bytes that no worker of ours sends; its text says why."""
+
+
+def decode(data: Any, given: Any = None) -> Any:
+    """The value of a message. given: the question that it answers. Arrays and tables use the memory of `data`.
+    Unreadable for any other bytes."""
+    try:
+        view = memoryview(data).cast("B")
+        (length,) = LENGTH.unpack(view[: LENGTH.size])
+        end = LENGTH.size + length
+        if length > MOST_JSON or end > len(view):
+            raise Unreadable(f"its JSON has {length:,} bytes, and the message has {len(view):,}")
+        return _Reader(view, end, given).read(json.loads(bytes(view[LENGTH.size : end])))
+    except Unreadable:
+        raise
+    except Exception as error:  # each failure here comes from the bytes
+        raise Unreadable(f"{type(error).__name__}: {error}"[:300]) from None
+
+
+class _Reader:
+    def __init__(self, view: memoryview, at: int, given: Any):
+        self._view, self._at, self._number = view, at, 0  # the next buffer: where it may begin, its number
+        self._question = given
+
+    def read(self, said: Any) -> Any:
+        """The value of its JSON."""
+        if said is None or isinstance(said, (bool, int, float)):
+            return said
+        if isinstance(said, str):
+            said.encode()  # no half of a surrogate pair
+            return said
+        if not isinstance(said, list) or not said or not isinstance(said[0], str):
+            raise Unreadable(f"{said!r:.60} is no value")
+        kind, *parts = said
+        if kind in TYPES:
+            return self._dataclass(kind, parts)
+        if kind not in self.KINDS:
+            raise Unreadable(f"{kind!r:.60} is no kind of value")
+        return self.KINDS[kind](self, *parts)
+
+    def _list(self, *parts: Any) -> list[Any]:
+        return [self.read(part) for part in parts]
+
+    def _tuple(self, *parts: Any) -> tuple[Any, ...]:
+        return tuple(self._list(*parts))
+
+    def _dict(self, *pairs: Any) -> dict[Any, Any]:
+        return {self.read(key): self.read(value) for key, value in pairs}
+
+    def _path(self, text: str) -> Path:
+        return Path(_checked(text, str))
+
+    def _bytes(self, place: Any) -> bytes:
+        return bytes(self._buffer(place))
+
+    def _array(self, name: str, shape: list[int], place: Any) -> np.ndarray:
+        dtype, data = ARRAYS[name], self._buffer(place)
+        if any(_checked(side, int) < 0 for side in shape) or math.prod(shape) * dtype.itemsize != len(data):
+            raise Unreadable(f"an array of {name} {shape!r:.60} has {len(data):,} bytes")
+        return np.frombuffer(data, dtype).reshape(shape)
+
+    def _table(self, *columns: Any) -> pa.Table:
+        made = [pa.chunked_array([self._chunk(*chunk) for chunk in chunks]) for _, *chunks in columns]
+        table = pa.Table.from_arrays(made, [self.read(_checked(name, str)) for name, *_ in columns])
+        table.validate(full=True)
+        return table
+
+    def _chunk(self, kind: str, *said: Any) -> pa.Array:
+        if kind == "dictionary":
+            indices, words = (self._chunk(*part) for part in said)
+            words.validate(full=True)
+            return pa.DictionaryArray.from_arrays(indices, words, safe=True)
+        length, offset, places = said
+        if min(_checked(length, int), _checked(offset, int)) < 0:
+            raise Unreadable(f"a column has {length} rows from row {offset} on")
+        buffers = [None if place is None else pa.py_buffer(self._buffer(place)) for place in places]
+        made = pa.Array.from_buffers(COLUMNS[kind], length, buffers, -1, offset)
+        made.validate(full=True)
+        return made
+
+    def _frame(self, kinds: list[str], table: Any, index: Any) -> pd.DataFrame:
+        frame = self.read(_checked(table, list)).to_pandas(ignore_metadata=True)
+        if any(kind not in FRAMES for kind in kinds):
+            raise Unreadable(f"the columns have the types {kinds!r:.100}")
+        frame = frame.astype(dict(zip(frame.columns, kinds, strict=True)))
+        for name, kind in zip(frame.columns, kinds):
+            if kind == "object":
+                frame[name] = frame[name].where(frame[name].notna(), None)
+        return frame if index is None else frame.set_index(pd.Index(self.read(index)))
+
+    def _error(self, name: str, args: list[Any], notes: list[Any]) -> Exception:
+        if any(not isinstance(arg, (str, int, float, type(None))) for arg in args):
+            raise Unreadable(f"an error has the arguments {args!r:.100}")
+        made = ERRORS[name](*map(self.read, args))
+        for note in notes:
+            made.add_note(self.read(_checked(note, str)))
+        return made
+
+    def _given(self, number: int) -> Any:
+        return list(parts_of(self._question))[max(_checked(number, int), 0)]
+
+    def _dataclass(self, name: str, parts: list[Any]) -> Any:
+        made, hints = _type(name)
+        named = fields(made)
+        values = [self.read(part) for part in parts]
+        for field, value in zip(named, values, strict=True):
+            if not fits(value, hints[field.name]):
+                raise Unreadable(f"{name}.{field.name} is a {type(value).__name__}")
+        return made(**{field.name: value for field, value in zip(named, values)})
+
+    def _buffer(self, place: Any) -> memoryview:
+        """The next buffer. They come in order, so that none is read twice."""
+        number, size = place
+        begin = self._at + -self._at % ALIGNED
+        if _checked(number, int) != self._number or _checked(size, int) < 0 or begin + size > len(self._view):
+            raise Unreadable(f"buffer {number!r:.20} of {size!r:.20} bytes is not in the message")
+        self._number, self._at = self._number + 1, begin + size
+        return self._view[begin : begin + size]
+
+    KINDS: typing.ClassVar[dict[str, typing.Callable]] = {
+        "list": _list,
+        "tuple": _tuple,
+        "dict": _dict,
+        "path": _path,
+        "bytes": _bytes,
+        "array": _array,
+        "table": _table,
+        "frame": _frame,
+        "error": _error,
+        "given": _given,
+    }
+
+
+def _checked(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise Unreadable(f"{value!r:.60} is no {kind.__name__}")
+    return value
+
+
+@cache
+def _type(name: str) -> tuple[type, dict[str, Any]]:
+    """A dataclass of the table, and the types of its fields."""
+    made = getattr(import_module(TYPES[name]), name)
+    return made, typing.get_type_hints(made, localns={"KernelSpec": KernelSpec})
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value has the type of an annotation."""
+    kind, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if hint is Any:
+        return True
+    if kind in (types.UnionType, typing.Union):
+        return any(fits(value, one) for one in inner)
+    if kind is float:
+        return type(value) in (int, float)
+    if kind is int:
+        return type(value) is int
+    if not isinstance(value, kind):
+        return False
+    if kind is tuple and inner:
+        if inner[-1] is Ellipsis:
+            return all(fits(one, inner[0]) for one in value)
+        return len(value) == len(inner) and all(map(fits, value, inner))
+    if kind is list and inner:
+        return all(fits(one, inner[0]) for one in value)
+    if kind is dict and inner:
+        return all(fits(key, inner[0]) and fits(one, inner[1]) for key, one in value.items())
+    return True

@@ -1,0 +1,173 @@
+"""What a worker sends back, as bytes: JSON for the shape of a value, and a buffer for each array of numbers.
+
+A message: the length of its JSON (4 bytes), the JSON, and the buffers, each at a multiple of ALIGNED bytes. The JSON
+holds None, true, false, numbers and strings as they are, and everything else as [kind, ...]. A part of the question
+that comes back, such as its request, is only a number. Nothing in a message names code: reader.py makes the values.
+"""
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from kernels import errors
+from kernels.core.dtypes import DTYPES
+from kernels.core.spec import KernelSpec
+
+TYPES = {
+    "Device": "kernels.run.backends",
+    "Gpu": "kernels.run.workers.devices",
+    "Line": "kernels.build.disassembly",
+    "Listing": "kernels.build.disassembly",
+    "OutputError": "kernels.core.tolerance",
+    "Pipeline": "kernels.timing.pipelines",
+    "Point": "kernels.timing.protocol",
+    "Request": "kernels.core.request",
+    "Run": "kernels.run.results",
+    "Scope": "kernels.core.request",
+    "Survey": "kernels.run.backends",
+    "Timeline": "kernels.timing.timelines",
+    "Timing": "kernels.timing.protocol",
+    "Trace": "kernels.trace.trace",
+    "Traffic": "kernels.run.results",
+    "Verdict": "kernels.run.check",
+}
+"""The dataclasses that may come back, each with its module."""
+OURS = {name: made for name, made in vars(errors).items() if isinstance(made, type)}
+ERRORS: dict[str, type[Exception]] = OURS | {
+    made.__name__: made
+    for made in (AssertionError, AttributeError, ImportError, IndexError, KeyError, MemoryError, NotImplementedError)
+    + (OverflowError, RecursionError, RuntimeError, TypeError, ValueError, ZeroDivisionError)
+}
+"""The exceptions that may come back. Each other exception comes back as a RuntimeError that names it."""
+ARRAYS = {made.numpy.name: made.numpy for made in DTYPES.values()} | {
+    name: np.dtype(name) for name in ("bool", "int8", "int16", "uint16", "uint32", "uint64", "float64")
+}
+COLUMNS = {str(made): made for made in (pa.string(), pa.large_string(), pa.null(), pa.bool_())} | {
+    str(made): made for made in (pa.from_numpy_dtype(code) for code in "bhilBHILefd")
+}
+FRAMES = frozenset(("object", "str", "Int32", "Int64", *ARRAYS))
+ALIGNED = 64
+LENGTH = struct.Struct("<I")
+MOST_JSON = 2**26  # bytes
+
+
+def encode(value: Any, given: Any = None) -> list[Any]:
+    """The parts of a value's message, bytes and memoryviews. given: the question, whose parts may come back. TypeError
+    for a value that no message holds."""
+    writer = _Writer(given)
+    said = json.dumps(writer.write(value), separators=(",", ":")).encode()
+    if len(said) > MOST_JSON:
+        raise TypeError(f"This result needs {len(said):,} bytes of JSON. A message holds at most {MOST_JSON:,}.")
+    parts: list[Any] = [LENGTH.pack(len(said)), said]
+    at = LENGTH.size + len(said)
+    for buffer in writer.buffers:
+        parts += [bytes(-at % ALIGNED), buffer]
+        at += -at % ALIGNED + len(buffer)
+    return parts
+
+
+def message(value: Any) -> bytes:
+    """A value's message, whole."""
+    return b"".join(encode(value))
+
+
+def parts_of(given: Any) -> Iterator[Any]:
+    """The dataclasses in a question, in an order that both sides find."""
+    if is_dataclass(given) and not isinstance(given, type):
+        yield given
+        if not isinstance(given, KernelSpec):
+            for field in fields(given):
+                yield from parts_of(getattr(given, field.name))
+    elif isinstance(given, dict):
+        yield from parts_of(list(given.values()))
+    elif isinstance(given, (list, tuple)) and not (given and isinstance(given[0], (int, float, str))):
+        for part in given:
+            yield from parts_of(part)
+
+
+class _Writer:
+    def __init__(self, given: Any):
+        self.buffers: list[memoryview] = []
+        self._question, self._given = given, list[Any]()
+
+    def write(self, value: Any) -> Any:
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, np.generic):
+            return self.write(value.item())
+        if isinstance(value, (int, float)):
+            return value
+        if isinstance(value, (list, tuple)):
+            return ["tuple" if isinstance(value, tuple) else "list", *map(self.write, value)]
+        if isinstance(value, dict):
+            return ["dict", *([self.write(key), self.write(held)] for key, held in value.items())]
+        if isinstance(value, bytes):
+            return ["bytes", self._buffer(value)]
+        if isinstance(value, Path):
+            return ["path", str(value)]
+        if isinstance(value, np.ndarray) and value.dtype.name in ARRAYS:
+            flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+            return ["array", value.dtype.name, list(value.shape), self._buffer(flat)]
+        if isinstance(value, pa.Table):
+            return ["table", *(self._column(name, value[name]) for name in value.column_names)]
+        if isinstance(value, pd.DataFrame):
+            return self._frame(value)
+        if isinstance(value, Exception):
+            return self._error(value)
+        if is_dataclass(value):
+            return self._dataclass(value)
+        raise TypeError(f"A worker cannot send back a value of the type {type(value).__name__}.")
+
+    def _buffer(self, data: Any) -> list[int]:
+        """A buffer's place: its number and its bytes."""
+        view = memoryview(data).cast("B")
+        self.buffers.append(view)
+        return [len(self.buffers) - 1, len(view)]
+
+    def _column(self, name: str, column: pa.ChunkedArray) -> list[Any]:
+        return [name, *map(self._chunk, column.chunks or [pa.array([], column.type)])]
+
+    def _chunk(self, array: pa.Array) -> list[Any]:
+        if isinstance(array, pa.DictionaryArray):
+            return ["dictionary", self._chunk(array.indices), self._chunk(array.dictionary)]
+        if str(array.type) not in COLUMNS:
+            raise TypeError(f"A worker cannot send back a column of the type {array.type}.")
+        buffers = [None if buffer is None else self._buffer(buffer) for buffer in array.buffers()]
+        return [str(array.type), len(array), array.offset, buffers]
+
+    def _frame(self, frame: pd.DataFrame) -> list[Any]:
+        """kind, the columns' types, the columns, the index: None for 0, 1, ..."""
+        types = [str(kind) for kind in frame.dtypes]
+        if wrong := set(types) - FRAMES:
+            raise TypeError(f"A worker cannot send back a column of the type {wrong.pop()}.")
+        plain = frame.index.equals(pd.RangeIndex(len(frame)))
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        return ["frame", types, self.write(table), None if plain else self.write(frame.index.to_numpy())]
+
+    def _error(self, error: Exception) -> list[Any]:
+        """kind, its class, arguments, notes. A subclass that is not in the table comes back as ours above it."""
+        names = [made.__name__ for made in type(error).__mro__ if OURS.get(made.__name__) is made]
+        name = names[0] if names else type(error).__name__
+        known = ERRORS.get(name) is type(error) or bool(names)
+        plain = known and all(isinstance(arg, (str, int, float, type(None))) for arg in error.args)
+        args = list(error.args) if plain and not names else [str(error)]
+        if not known:
+            name, args = "RuntimeError", [f"{name}: {error}"]
+        return ["error", name, args, [str(note) for note in getattr(error, "__notes__", ())]]
+
+    def _dataclass(self, value: Any) -> list[Any]:
+        self._given = self._given or list(parts_of(self._question))
+        for number, part in enumerate(self._given):
+            if part is value or type(part) is type(value) and part == value:
+                return ["given", number]
+        name = type(value).__name__
+        if TYPES.get(name) != type(value).__module__:
+            raise TypeError(f"A worker cannot send back a value of the type {name}. Add it to wire.TYPES.")
+        return [name, *(self.write(getattr(value, field.name)) for field in fields(value))]

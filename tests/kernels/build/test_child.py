@@ -1,0 +1,84 @@
+"""A compiler has limits, no secret, and ends with the process that started it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kernels.build import CPU, Mode, build, child, cpp_compiler
+from kernels.errors import BuildError
+
+ROOT = Path(__file__).parents[3]
+LEVELS = [f"#define A{n} {','.join([f'A{n - 1}'] * 10)}" for n in range(1, 12)]
+MACROS = "\n".join(["#define A0 1", *LEVELS, "int bomb[] = {A11};"])
+TEMPLATES = """
+template <int N, int M> struct F { static constexpr int v = F<N - 1, M>::v ^ F<N - 1, M + 1>::v; };
+template <int M> struct F<0, M> { static constexpr int v = M; };
+int bomb = F<850, 0>::v;
+"""
+
+
+def compiled(text, tmp_path):
+    """What the compiler says of a text."""
+    source = tmp_path / "it.cpp"
+    source.write_text(text)
+    return child.compile_with([*cpp_compiler(), "-std=c++17", "-c", str(source), "-o", os.devnull], {"LC_ALL": "C"})
+
+
+@pytest.mark.parametrize("text", [MACROS, '#include "/dev/zero"\n'])
+def test_a_compiler_takes_no_more_memory_than_its_limit(monkeypatch, tmp_path, text):
+    monkeypatch.setattr(child, "COMPILER_BYTES", 2**29)
+    done = compiled(text, tmp_path)
+    assert done.returncode and child.exceeded(done.stderr)
+
+
+def test_a_compiler_takes_no_more_time_than_its_limit(monkeypatch, tmp_path):
+    monkeypatch.setattr(child, "COMPILER_SECONDS", 1)
+    began = time.monotonic()
+    done = compiled(TEMPLATES, tmp_path)
+    assert done.returncode and child.exceeded(done.stderr) and time.monotonic() - began < 10
+
+
+def test_a_compiler_that_is_not_at_its_limit_has_its_own_words(tmp_path):
+    assert compiled("int it;", tmp_path).returncode == 0
+    done = compiled("int it = other;", tmp_path)
+    assert done.returncode == 1 and "other" in done.stderr and not child.exceeded(done.stderr)
+
+
+def test_a_kernel_that_grows_without_end_is_told_with_the_limit(monkeypatch, variant):
+    monkeypatch.setattr(child, "COMPILER_BYTES", 2**30)
+    spec = variant("01_naive", "// S = ", f"{MACROS}\n// S = ")
+    with pytest.raises(BuildError, match=r"the compiler reached its limit \(1 GiB, 120 s\). Look for a macro"):
+        build(spec, {"HEAD_DIM": 32}, Mode.TIMED, CPU)
+
+
+def test_a_compiler_gets_the_variables_that_it_needs_and_no_secret():
+    given = {"PATH": "/bin", "LC_ALL": "C", "CUDA_HOME": "/cuda", "WARPGLASS_CACHE": "/c", "WARPGLASS_PASSWORD": "x"}
+    given |= {"WARPGLASS_ROOM_SECRET": "x", "GITHUB_TOKEN": "x", "STREAMLIT_AUTH": "x"}
+    assert child.environment(given) == {name: text for name, text in given.items() if text != "x"}
+
+
+def test_a_compiler_ends_with_the_process_that_started_it(tmp_path):
+    """As the server does that compiles the first kernel itself."""
+    script = tmp_path / "compiler"
+    script.write_text(
+        f"#!/bin/sh\nsleep 1000 &\necho $$ $! > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pids\nwait\n"
+    )
+    script.chmod(0o700)
+    code = f"from kernels.build import child; child.compile_with(['{script}'], {{}})"
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as process:
+        until((tmp_path / "pids").exists)
+        pids = (tmp_path / "pids").read_text().split()
+        process.send_signal(signal.SIGKILL)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+
+
+def until(true, seconds=20):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)

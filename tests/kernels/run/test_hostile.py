@@ -1,0 +1,113 @@
+"""A kernel is native code in its worker. What it writes, takes and starts there stays there."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from faulty import tasks
+
+from kernels.errors import RunError, RunTimeout, TooLargeError
+from kernels.run import workers
+from kernels.run.workers import frames, place
+
+ROOT = Path(__file__).parents[3]
+
+
+def submit(function, *args, **options):
+    return workers.submit(function, *args, backend="cpu", what=function.__name__, **options).result(60)
+
+
+def until(true, seconds=20):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def gone(*pids):
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+@pytest.fixture
+def anew():
+    """Workers with the environment of this test, and others after it."""
+    workers.stop()
+    yield
+    workers.stop()
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_a_pickle_that_a_kernel_writes_to_its_socket_runs_nowhere(tmp_path, framed):
+    path = tmp_path / "ran"
+    with pytest.raises(RunError, match="answered with bytes that cannot be read.*Its worker was replaced"):
+        submit(tasks.send_pickle, str(path), framed)
+    assert submit(int, "7") == 7 and not path.exists()
+
+
+def test_half_an_answer_ends_at_the_limit_of_its_task():
+    with pytest.raises(RunTimeout, match="ran past its limit of 1 s"):
+        submit(tasks.send_half, time_limit=1)
+    assert submit(int, "7") == 7
+
+
+def test_an_answer_of_any_length_is_refused_before_it_takes_memory(monkeypatch):
+    with pytest.raises(RunError, match="its frame has 1,099,511,627,776 bytes, and this process accepts 4,294,967,296"):
+        submit(tasks.send_length, 2**40)
+    monkeypatch.setattr(frames, "_most", 2**10)
+    with pytest.raises(RunError, match="its frame has 2,.* bytes, and this process accepts 1,024"):
+        submit(bytes, 2**11)
+
+
+def test_a_worker_has_its_own_descriptors_and_no_others():
+    found = submit(tasks.descriptors)
+    assert sum(place.startswith("socket:") for place in found.values()) == 1
+    assert sum(place.startswith("pipe:") and number > 2 for number, place in found.items()) <= 1, found
+
+
+def test_a_worker_has_no_secret_of_the_server(monkeypatch, anew):
+    for name in ("WARPGLASS_ROOM_SECRET", "WARPGLASS_PASSWORD", "STREAMLIT_AUTH", "AWS_SECRET_ACCESS_KEY", "TOKEN"):
+        monkeypatch.setenv(name, "a-secret-word")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    from multiprocessing import forkserver
+
+    before = forkserver._forkserver._forkserver_pid
+    os.kill(before, 9)  # the next process that workers are forked from starts with these
+    until(lambda: gone(before) or b"Z" in Path(f"/proc/{before}/stat").read_bytes().rsplit(b")", 1)[1][:3])
+    here, first = submit(tasks.environments)
+    assert "a-secret-word" not in here and b"a-secret-word" not in first and "'OMP_NUM_THREADS': '3'" in here
+
+
+def test_a_worker_takes_no_more_memory_than_its_limit(monkeypatch, anew):
+    monkeypatch.setattr(place.limits, "most_bytes", lambda: 2**28)
+    with pytest.raises(TooLargeError, match=r"needs more memory than its worker may take \(.* GiB\).*smaller problem"):
+        submit(tasks.take, 2**29)
+    assert submit(tasks.take, 2**20) == 2**20
+
+
+def test_what_leaves_its_workers_group_ends_with_the_worker(tmp_path):
+    path = tmp_path / "pids"
+    job = workers.submit(tasks.leave_group_and_wait, str(path), backend="cpu", what="leaves")
+    until(path.exists)
+    pids = path.read_text().split()
+    assert not gone(*pids)
+    job.cancel()
+    until(lambda: gone(*pids))
+
+
+def test_what_left_its_workers_group_ends_with_the_server(tmp_path):
+    path = tmp_path / "pids"
+    script = (
+        "import sys, os, signal\nfrom faulty import tasks\nfrom kernels.run import workers\n"
+        "if __name__ == '__main__':\n"
+        "    workers.submit(tasks.leave_group, sys.argv[1], backend='cpu', what='it').result()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    (tmp_path / "server.py").write_text(script)
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    command = [sys.executable, str(tmp_path / "server.py"), str(path)]
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, timeout=60, check=False)
+    until(path.exists)
+    until(lambda: gone(*path.read_text().split()))

@@ -1,0 +1,185 @@
+"""A worker's answer crosses as bytes that hold values and no code, and the reader refuses any other bytes."""
+
+import json
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from kernels.catalog import KERNELS
+from kernels.core.dtypes import DTYPES
+from kernels.core.request import Request, Scope
+from kernels.core.tolerance import OutputError
+from kernels.errors import OutOfMemory, ProblemError, TraceError
+from kernels.families.dense import DenseProblem
+from kernels.run import execute
+from kernels.run.backends import driver
+from kernels.run.check import Verdict
+from kernels.run.workers import reader, wire
+from kernels.run.workers.reader import Unreadable, decode
+from kernels.timing.pipelines import Pipeline
+from kernels.timing.protocol import Point, Timing
+
+REQUEST = Request(KERNELS["03_flash"], DenseProblem(seq_len=32, head_dim=32))
+
+
+def crossed(value, given=()):
+    return decode(np.frombuffer(b"".join(wire.encode(value, given)), np.uint8).copy(), given)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 7, -1.5, math.inf, "ä\n", b"\0bytes", [], [1, [2]], (1, (2.0, "x")), {"a": {1: None}, (1, "b"): 2}]
+    + [Path("/a/b"), 2**70],
+)
+def test_plain_values_come_back_equal_and_of_their_type(value):
+    found = crossed(value)
+    assert found == value and type(found) is type(value)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_come_back_bit_by_bit_in_every_type(dtype):
+    for shape in ((), (0, 3), (2, 3, 4)):
+        array = np.arange(math.prod(shape)).reshape(shape).astype(DTYPES[dtype].numpy)
+        found = crossed(array)
+        assert (found.dtype, found.shape, found.tobytes()) == (array.dtype, shape, array.tobytes())
+    strided = np.arange(12, dtype=np.float32).reshape(3, 4).T[::2]
+    assert (crossed(strided) == strided).all()
+
+
+def test_a_run_comes_back_whole_with_the_request_that_was_asked():
+    run = execute.run(REQUEST)
+    found = crossed(run, (REQUEST,))
+    assert found.request is REQUEST and found.max_abs_errors == run.max_abs_errors
+    assert found.trace.table.equals(run.trace.table) and found.trace.table.schema == run.trace.table.schema
+    assert found.trace.provenance == run.trace.provenance and found.trace.lost == run.trace.lost
+    assert all(found.arrays[name].tobytes() == array.tobytes() for name, array in run.arrays.items())
+    other = crossed(replace(run, request=replace(REQUEST, scope=Scope(0, 2))), (REQUEST,))
+    assert other.request.kernel is REQUEST.kernel and other.request.scope == Scope(0, 2)
+
+
+def test_tables_come_back_with_the_types_of_their_columns():
+    traffic = execute.traffic(REQUEST)
+    pd.testing.assert_frame_equal(crossed(traffic).table, traffic.table)
+    marks = pd.DataFrame({"launch": [0, 0], "ns": [0.1, math.nan], "sm": np.array([1, 2], np.uint32)})
+    marks["key"] = pd.array([1, None], "Int64")
+    marks["role"] = pd.Series(["a", None], dtype=object)
+    made = Pipeline(REQUEST, marks, marks[["sm"]][1:], 32, 0, 1.0, 0.5, 2.0, 1.0, "GPU", "today")
+    found = crossed(made, (REQUEST,))
+    pd.testing.assert_frame_equal(found.marks, marks)
+    pd.testing.assert_frame_equal(found.writers, made.writers)
+
+
+def test_what_measures_and_checks_give_comes_back():
+    point = Point("03_flash", REQUEST.problem, (("BLOCK_Q", 16),))
+    error = OutputError("o", np.float64(0.1), 0.2, math.inf)
+    timing = Timing(point, "ok", runs=3, median_us=np.float64(1.5), error=error, clock=(1, None))
+    assert crossed([timing], ([point],)) == [timing]
+    verdict = Verdict("03_flash", "probed", REQUEST.problem, (("BLOCK_Q", 16),), (error,), True)
+    assert crossed((verdict, verdict), (REQUEST,)) == (verdict, verdict)
+
+
+def test_errors_come_back_by_their_name_with_their_notes():
+    told = ProblemError("a problem")
+    told.add_note("where")
+    for error in (told, TraceError("x"), OutOfMemory("y"), ValueError("z"), KeyError("k")):
+        found = crossed(error)
+        assert type(found) is type(error) and str(found) == str(error)
+    assert crossed(told).__notes__ == ["where"]
+    assert str(crossed(FileNotFoundError(2, "gone", "f"))) == "FileNotFoundError: [Errno 2] gone: 'f'"
+    monkey = driver.StickyError("the kernel failed", 100)
+    assert type(crossed(monkey)).__name__ == "RunError" and str(crossed(monkey)) == "the kernel failed"
+
+
+@pytest.mark.parametrize("value", [object(), {1}, REQUEST.problem, np.array([object()]), pa.table({"a": [[1]]})])
+def test_another_value_is_not_sent(value):
+    with pytest.raises(TypeError, match="A worker cannot send back a (value|column) of the type"):
+        wire.encode(value)
+
+
+def said(value, *buffers):
+    """A message of that JSON and these buffers."""
+    text = json.dumps(value).encode()
+    whole = wire.LENGTH.pack(len(text)) + text
+    for buffer in buffers:
+        whole += bytes(-len(whole) % wire.ALIGNED) + buffer
+    return whole
+
+
+INTEGERS = ["int32", 4, 0, [None, [0, 16]]]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"\x80\x04N.",
+        wire.LENGTH.pack(2**31) + b"[]",
+        said({"a": 1}),
+        said([]),
+        said(["os.system", "id"]),
+        said(["given", 0]),
+        said(["path", 3]),
+        said(["error", "SystemExit", [], []]),
+        said(["error", "ValueError", [["list"]], []]),
+        said(["Scope", 0, 1]),
+        said(["Scope", "0", 1, ["tuple"]]),
+        said(["Trace", ["list"], 0, ["dict"]]),
+        said(["Request", None, None, ["tuple"], ["Scope", 0, 1, ["tuple"]], "cpu"]),
+        said(["bytes", [0, 9]], b"12345678"),
+        said(["bytes", [1, 1]], b"1"),
+        said(["bytes", [0, -1]], b"1"),
+        said(["list", ["bytes", [0, 1]], ["bytes", [0, 1]]], b"1"),
+        said(["array", "object", [1], [0, 8]], bytes(8)),
+        said(["array", "float32", [-1, -2], [0, 8]], bytes(8)),
+        said(["array", "float32", [2**40], [0, 8]], bytes(8)),
+        said(["table", ["a", ["int32", 5, 0, [None, [0, 16]]]]], bytes(16)),
+        said(["table", ["a", ["int32", 2, 3, [None, [0, 16]]]]], bytes(16)),
+        said(["table", ["a", ["int32", -1, 0, [None, [0, 16]]]]], bytes(16)),
+        said(["table", ["a", ["int32", 1, 0, [[0, 16]]]]], bytes(16)),
+        said(["table", ["a", ["extension", 1, 0, [None, [0, 16]]]]], bytes(16)),
+        said(["table", ["a", ["string", 1, 0, [None, [0, 8], [1, 4]]]]], b"\0\0\0\0\xff\xff\0\0", b"text"),
+        said(["table", ["a", ["string", 1, 0, [None, [0, 8], [1, 4]]]]], b"\0\0\0\0\4\0\0\0", b"\xff\xfe\xfd\xfc"),
+        said(
+            ["table", ["a", ["dictionary", INTEGERS, ["string", 0, 0, [None, [1, 4], [2, 0]]]]]],
+            b"\1\0\0\0" * 4,
+            bytes(4),
+            b"",
+        ),
+        said(["frame", ["category"], ["table", ["a", INTEGERS]], None], bytes(16)),
+        said(["frame", [], ["table", ["a", INTEGERS]], None], bytes(16)),
+        said("\ud800"),
+        wire.LENGTH.pack(200_000) + b"[" * 200_000,
+    ],
+)
+def test_bytes_that_no_worker_sends_are_refused(message):
+    with pytest.raises(Unreadable):
+        decode(message)
+
+
+def test_bytes_that_were_changed_anywhere_are_refused_or_read_as_plain_values():
+    """Neither a crash nor another exception follows."""
+    run = execute.run(REQUEST)
+    whole, chance = b"".join(wire.encode((True, run, 0.0), (REQUEST,))), random.Random(0)
+    head = wire.LENGTH.size + wire.LENGTH.unpack(whole[:4])[0]
+    refused = 0
+    for _ in range(300):
+        changed = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            changed[chance.randrange(head)] = chance.randrange(256)
+        try:
+            decode(changed, (REQUEST,))
+        except Unreadable:
+            refused += 1
+    assert refused > 200
+
+
+def test_every_type_that_may_come_back_is_there():
+    for name, module in wire.TYPES.items():
+        made, hints = reader._type(name)
+        assert made.__module__ == module and set(hints) >= {field for field in made.__dataclass_fields__}
