@@ -22,7 +22,6 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
 from kernels.memory import calibration, counters
 from kernels.run import asked, check, execute, facts, races, record, workers
-from kernels.run.backends.cpu import limited
 from kernels.timing import bench, duels, hierarchy, perfetto, pipeline_files, pipelines, sustained, tables, timelines
 
 OK, FAILED, USAGE, NO_GPU = 0, 1, 2, 3
@@ -224,9 +223,8 @@ def _run(args: argparse.Namespace) -> int:
     execute.check_possible(request, device)
 
     def submitted(task: Callable) -> Any:
-        limit = _time_limit()
-        args = limit, task, request
-        return workers.submit(limited, *args, backend=device.backend, what=kernel.name, time_limit=limit).result()
+        job = workers.submit(task, request, backend=device.backend, what=kernel.name, time_limit=_time_limit())
+        return job.result()
 
     run, yardsticks = submitted(execute.run), submitted(execute.yardstick)
     race = submitted(races.look_for_race) if device.backend == "cpu" else ""
@@ -263,6 +261,8 @@ def _check(args: argparse.Namespace) -> int:
         _print_json({**said, "verdicts": [facts.of_verdict(v) for v in verdicts]})
     else:
         print("\n".join(facts.check_lines(summary, missed, device.name)))
+        if device.backend == "gpu":
+            print(facts.GPU_CANNOT)
     return FAILED if missed else OK
 
 

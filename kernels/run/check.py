@@ -14,7 +14,6 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.errors import FrontMatterError, RunError, RunTimeout, WarpglassError
 from kernels.run import asked, execute, races, workers
 from kernels.run.backends import Device
-from kernels.run.backends.cpu import limited
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,6 @@ def check(
             kernel,
             case,
             workers.submit(
-                limited,
-                time_limit,
                 check_case,
                 kernel,
                 case,

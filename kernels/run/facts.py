@@ -14,6 +14,10 @@ from kernels.run import execute
 from kernels.run.check import Verdict
 from kernels.run.results import Run
 
+GPU_CANNOT = (
+    "On a GPU, check cannot see a local that starts unset, nor a race that the order of threads hides. "
+    "python -m kernels check --backend cpu looks for both."
+)
 NOTHING_LOGGED = "no probe logged anything. Add probes (device/probe.cuh), or no page can show the kernel."
 ROOT = Path(__file__).parents[2]
 

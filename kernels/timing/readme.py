@@ -157,20 +157,26 @@ def _dense() -> str:
     wrong = made[(made.status == "wrong") | made.peer_status.isin(["wrong", "less accurate"])]
     if len(wrong):
         sentences.append(f"{len(wrong)} rows have no time or a less accurate peer. How fast shows each reason.")
-    names = list(dict.fromkeys(claimed["name"]))[::-1]
-    heads = ["problem", "peer"]
-    for name in names:
-        heads += [f"`{name}`, peer", "sustained ratio (least to largest)", "MHz, W", "rested ratio"]
+    first, *others = list(dict.fromkeys(claimed["name"]))[::-1]
+    heads = ["problem", "peer", f"`{first}`, peer", "sustained ratio (least to largest)", "MHz, W", "rested ratio"]
+    heads += [f"`{name}`, ratio" for name in others]
     rows = []
     for text in _wanted(DENSE):
         here = claimed[claimed.problem == text].set_index("name")
         if here.empty:
             continue
         cells = [_problem(json.loads(text)), ", ".join(dict.fromkeys(map(_peer, here.peer)))]
-        for name in names:
-            cells += _duel(here.loc[name]) if name in here.index else [NONE] * 4
+        cells += _duel(here.loc[first]) if first in here.index else [NONE] * 4
+        cells += [f"{here.ratio[name]:.3f}" if name in here.index else NONE for name in others]
         rows.append(cells)
-    return "\n".join([f"{where.device}, {where.date}. {' '.join(sentences)}", "", *_markdown(heads, rows)])
+    lines = [f"{where.device}, {where.date}.", *sentences, *_partly(made)]
+    return "\n".join([*lines, "", *_markdown(heads, rows)])
+
+
+def _partly(made: pd.DataFrame) -> list[str]:
+    """A sentence for each peer that met the kernels on some problems only."""
+    every, met = made.problem.nunique(), made.groupby("peer", sort=False).problem.nunique()
+    return [f"{PEERS.get(n, n)} was timed on {k} of {every} problems." for n, k in met.items() if k < every]
 
 
 def _duel(row: pd.Series) -> list[str]:

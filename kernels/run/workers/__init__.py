@@ -24,6 +24,7 @@ from typing import Any
 
 from kernels.errors import BackendUnavailable, ProblemError, RunError
 from kernels.run import backends
+from kernels.run.backends.cpu import limited
 from kernels.run.backends.gpu import driver_missing
 from kernels.run.workers import cluster, devices
 from kernels.run.workers.cluster import Cluster
@@ -57,13 +58,19 @@ def submit(
     client: str = "",
     gpu: str = "",
 ) -> Job:
-    """Runs function(*args), both picklable, in a worker of that backend. client: who waits for it; clients take turns.
-    gpu: the id of the GPU that must run it, else any. ProblemError for a GPU that is not there."""
+    """Runs function(*args), both picklable, in a worker of that backend. A kernel that reaches the limit on the CPU
+    stops and names its line.
+
+    client: the one that waits; clients take turns.
+    gpu: the id of the GPU that must run it, else any. ProblemError for a GPU that is not there.
+    """
     check_limit()
     if gpu and gpu not in (one.id for one in gpus()):
         there = ", ".join(one.id for one in gpus() if one.id) or "none that NVML can name"
         raise ProblemError(f"gpu is {gpu!r:.60}; there is {there}.")
-    return _pool("gpu" if backend == "gpu" else "cpu").submit(function, args, what, time_limit, client, gpu)
+    if backend == "gpu":
+        return _pool("gpu").submit(function, args, what, time_limit, client, gpu)
+    return _pool("cpu").submit(limited, (time_limit, function, *args), what, time_limit, client, gpu)
 
 
 def check_limit() -> None:

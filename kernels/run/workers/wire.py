@@ -78,18 +78,24 @@ def message(value: Any) -> bytes:
     return b"".join(encode(value))
 
 
-def parts_of(given: Any) -> Iterator[Any]:
+def parts_of(question: Any) -> Iterator[Any]:
     """The dataclasses in a question, in an order that both sides find."""
+    for given in question if isinstance(question, (list, tuple)) else (question,):
+        yield from _parts(given)
+
+
+def _parts(given: Any) -> Iterator[Any]:
+    """The dataclasses in a part of a question. A list or tuple that starts with a number or a word has none."""
     if is_dataclass(given) and not isinstance(given, type):
         yield given
         if not isinstance(given, KernelSpec):
             for field in fields(given):
-                yield from parts_of(getattr(given, field.name))
+                yield from _parts(getattr(given, field.name))
     elif isinstance(given, dict):
-        yield from parts_of(list(given.values()))
+        yield from _parts(list(given.values()))
     elif isinstance(given, (list, tuple)) and not (given and isinstance(given[0], (int, float, str))):
         for part in given:
-            yield from parts_of(part)
+            yield from _parts(part)
 
 
 class _Writer:
