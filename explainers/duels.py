@@ -150,15 +150,23 @@ def chart(timed: pd.DataFrame) -> alt.TopLevelMixin:
 
 def sentence(name: str, timed: pd.DataFrame) -> str:
     """In how many problems a kernel is the faster one, its best and worst, and its losses."""
-    faster, other = timed[timed.ratio > 1], peer(timed)
+    other = peer(timed)
     best, worst = timed.loc[timed.ratio.idxmax()], timed.loc[timed.ratio.idxmin()]
-    won = f"{name} is faster than {other} in {len(faster)} of {count(len(timed), 'problem')}"
+    by_peers = sorted(timed.groupby("met", sort=False), key=lambda pair: -len(pair[0].split()))
+    won = f"{name} is {', and '.join(_won(part) for _, part in by_peers)}"
     rms = timed.rms_error / timed.peer_rms_error
     least, largest = f"{rms.min():.2f}", f"{rms.max():.2f}"
     return (
         f"{won}: from {worst.ratio:.2f} times as fast ({_named(worst)}) to {best.ratio:.2f} times ({_named(best)}). "
         f"{losses(timed)}Its RMS error is {least if least == largest else f'{least} to {largest}'} times {other}'s."
     )
+
+
+def _won(part: pd.DataFrame) -> str:
+    """In how many of its problems a kernel is faster than all of the peers that it met there."""
+    names = part.met.iloc[0].split()
+    rivals = " and ".join(PEERS.get(name, name) for name in names)
+    return f"faster than {rivals} in {(part.ratio > 1).sum()} of {count(len(part), 'problem')}"
 
 
 def losses(timed: pd.DataFrame) -> str:

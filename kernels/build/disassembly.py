@@ -144,7 +144,8 @@ def check_widths(
         suffix = "" if kind.event == "ldmatrix" or not kind.widths else SUFFIXES[site.bytes]
         others = by_line.get(place, Counter())
         found = {name: count for name, count in others.items() if name.split(".")[0] == kind.sass}
-        ok = all(_width(name) == suffix for name in found) if found else not others
+        generic = any(name.split(".")[0] in GENERIC for name in others)  # its address space is unknown
+        ok = not generic and all(_width(name) == suffix for name in found) if found else not others
         shown_opcodes = found or dict(others)
         checks.append(WidthCheck(site.file, site.code_line, kind.sass + suffix, shown_opcodes, ok, not found))
     return tuple(checks)

@@ -14,7 +14,7 @@ from typing import Any
 from kernels.core.dtypes import DTYPES
 from kernels.core.fields import nearest, shortened
 from kernels.core.launch import Condition, Constant, LaunchText, ScratchText, Tuned
-from kernels.core.spec import C_TYPES, SCALARS, KernelSpec, dtype_names, parameters, scalar_kinds
+from kernels.core.spec import C_TYPES, OTHER_C_TYPES, SCALARS, KernelSpec, dtype_names, parameters, scalar_kinds
 from kernels.errors import FrontMatterError
 
 WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # what a reader must be told
@@ -270,14 +270,14 @@ def _launch(file: str, source: str, number: int, entry: dict) -> LaunchText:
 def _check_c_type(file: str, where: str, arg: Any, c_type: str, symbol: str) -> None:
     """FrontMatterError if the signature gives a number another C type than the comment does."""
     kind = arg.partition(" ")[0] if isinstance(arg, str) and " " in arg else ""
-    numbers = {spelling for spellings in C_TYPES.values() for spelling in spellings}
+    numbers = {spelling for spellings in C_TYPES.values() for spelling in spellings} | {*OTHER_C_TYPES}
     if (
         isinstance(arg, str)
         and (c_type.endswith("*") if kind else c_type in numbers)
         or kind
         and c_type in numbers - {*C_TYPES[kind]}
     ):
-        declared = f"a {kind}" if kind else "a pointer to a tensor"
+        declared = f"the type {kind}" if kind else "a pointer to a tensor"
         raise FrontMatterError(
             f"{file}: {where} is {arg!r}, {declared}, and the signature declares {c_type} {symbol}. "
             "Give both the same type."

@@ -17,7 +17,8 @@ MOST_BYTES = 256 * 1024  # of one file, where the largest of ours has 28 KB
 MOST_FILES = 64  # of one kernel
 _SPLICE = re.compile(r"\\[ \t]*\n")
 _SKIPPED = re.compile(
-    r"""//[^\n]*|/\*.*?\*/
+    r"""(?P<number>(?<![\w.])\.?\d(?:'?[\w.])*)  # a digit separator starts no literal
+    |//[^\n]*|/\*.*?\*/
     |(?<!\w)(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?\)(?P=end)"
     |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""",
     re.S | re.X,
@@ -45,7 +46,7 @@ def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], .
             place = next((folder / header for folder in (path.parent, device) if (folder / header).exists()), None)
             where = f"{name}: line {line}: it includes {header!r},"
             if not place:
-                raise FrontMatterError(f"{where} which lies neither beside it nor in kernels/device. {_REMEDY}")
+                raise FrontMatterError(f"{where} and neither its folder nor kernels/device has that file. {_REMEDY}")
             if place.resolve().parent not in (path.parent, device.resolve()):
                 raise FrontMatterError(f"{where} a link to {place.resolve()}. {_REMEDY}")
             add(header, place)
@@ -99,7 +100,7 @@ def _is_inside(header: str) -> bool:
 def _blanked(skipped: re.Match) -> str:
     """A comment or a raw string as blanks; any other literal as it is. A vertical tab keeps the place of a newline."""
     text = skipped[0]
-    if text[:2] not in ("//", "/*") and skipped["end"] is None:
+    if skipped["number"] or text[:2] not in ("//", "/*") and skipped["end"] is None:
         return text
     return "".join("\v" if c == "\n" else " " for c in text)
 

@@ -35,6 +35,11 @@ C_TYPES = {
     "float64": ("double",),
 }
 """A number's type in the comment -> its spellings in the signature. Another spelling, such as a typedef, passes."""
+OTHER_C_TYPES = (
+    *("bool", "char", "signed char", "unsigned char", "short", "unsigned short", "int8_t", "uint8_t", "int16_t"),
+    *("uint16_t", "unsigned long", "unsigned long long", "uint64_t", "size_t", "half", "__half", "__nv_bfloat16"),
+)
+"""Spellings of numbers that no type of the comment has."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ GPU_CANNOT = (
     "On a GPU, check cannot see a local that starts unset, nor a race that the order of threads hides. "
     "python -m kernels check --backend cpu looks for both."
 )
-NOTHING_LOGGED = "no probe logged anything. Add probes (device/probe.cuh), or no page can show the kernel."
+NOTHING_LOGGED = "no probe logged anything. Add probes (device/probe.cuh). Without them a page shows only the tensors."
 ROOT = Path(__file__).parents[2]
 
 

@@ -43,8 +43,8 @@ def sustained(enqueuers: Sequence[Callable[[], Any]], before: Callable[[], Any],
     """The Sustained of a run. enqueuers: functions that enqueue a run, which take turns. before: enqueues the part
     before each run, untimed. once_us: about the time of a run.
 
-    If Python enqueues a run more slowly than the GPU does it, the chip waits for Python between batches of runs. The
-    clock and the power then show a light load.
+    If Python enqueues a run more slowly than the GPU does it, the chip waits for Python between batches of runs. Clock
+    and power then stay empty.
     """
     period, enqueuing = _paces(enqueuers, before, once_us)
     if period >= AHEAD * enqueuing:
@@ -53,7 +53,7 @@ def sustained(enqueuers: Sequence[Callable[[], Any]], before: Callable[[], Any],
         times, end = [], time.perf_counter() + LEAD + SECONDS
         while time.perf_counter() < end or len(times) < LEAST_RUNS:
             times += clock.time_runs(enqueuers, clock.QUEUED, before)
-        mhz, watts = clock.under_load()
+        mhz = watts = None  # between batches the chip waits, and a reading would be of the pause
         times = times[len(times) // 5 :]  # the first fifth is the load before
     low, median, high = (round(float(v), 3) for v in np.percentile(times, (10, 50, 90)))
     return Sustained(median, low, high, mhz, watts)

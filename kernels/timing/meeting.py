@@ -129,21 +129,11 @@ def _side(problem: SixteenBitProblem, name: str, made: Callable[[], Any]) -> Sid
     except (ProblemError, WarpglassError) as error:
         return Side("skipped", str(error))
     errors = protocol.judged(problem, outputs)
-    found = Side(*_verdict(name, worst(errors)), next(e for e in errors if e.output == "o"), worst(errors))
+    found = Side(*protocol.verdict(name, worst(errors)), next(e for e in errors if e.output == "o"), worst(errors))
     found.rms = protocol.rms_error(problem, "o", outputs["o"])
     if found.status != "wrong":
         found.runs = prepared.copies(SETS)
     return found
-
-
-def _verdict(name: str, error: OutputError) -> tuple[str, str]:
-    """(status, reason) of the output that uses most of its allowance. Only a peer may miss by rounding and be timed."""
-    if error.ok:
-        return "ok", ""
-    reason = protocol.missed(name, error)
-    if name in peers.NAMES and error.share <= protocol.ROUNDING_TIMES:
-        return "less accurate", reason
-    return "wrong", f"A wrong kernel gets no time. {reason}"
 
 
 def _row(

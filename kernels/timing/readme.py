@@ -169,14 +169,7 @@ def _dense() -> str:
         cells += _duel(here.loc[first]) if first in here.index else [NONE] * 4
         cells += [f"{here.ratio[name]:.3f}" if name in here.index else NONE for name in others]
         rows.append(cells)
-    lines = [f"{where.device}, {where.date}.", *sentences, *_partly(made)]
-    return "\n".join([*lines, "", *_markdown(heads, rows)])
-
-
-def _partly(made: pd.DataFrame) -> list[str]:
-    """A sentence for each peer that met the kernels on some problems only."""
-    every, met = made.problem.nunique(), made.groupby("peer", sort=False).problem.nunique()
-    return [f"{PEERS.get(n, n)} was timed on {k} of {every} problems." for n, k in met.items() if k < every]
+    return "\n".join([f"{where.device}, {where.date}.", *sentences, "", *_markdown(heads, rows)])
 
 
 def _duel(row: pd.Series) -> list[str]:
@@ -191,14 +184,19 @@ def _duels_said(name: str, part: pd.DataFrame) -> str:
     """Wins and losses of a kernel over every duel, the losses by name."""
     state = "Rested" if part.sustained_ratio.isna().any() else "Sustained"
     lost = part[part.ratio < 1].sort_values("ratio")
-    said = (
-        f"{state}, `{name}` is faster than the fastest accurate peer on {len(part) - len(lost)} of {len(part)} problems"
-    )
-    said += f" ({part.ratio.min():.2f} to {part.ratio.max():.2f} times as fast)"
+    met = sorted(part.groupby("met", sort=False), key=lambda pair: -len(pair[0].split()))
+    said = f"{state}, `{name}` is {', and '.join(_won(*pair) for pair in met)}."
     if lost.empty:
-        return f"{said}."
+        return said
     named = "; ".join(f"{_problem(json.loads(r.problem))} ({r.ratio:.2f})" for _, r in lost.head(3).iterrows())
-    return f"{said}, and slower on {len(lost)}. The largest losses: {named}."
+    return f"{said} It is slower on {len(lost)}. The largest losses: {named}."
+
+
+def _won(met: str, part: pd.DataFrame) -> str:
+    """On how many of its problems a kernel is faster than all of the peers that it met there."""
+    rivals = " and ".join(PEERS.get(name, name) for name in met.split())
+    won = f"faster than {rivals} on {(part.ratio > 1).sum()} of {len(part)} problems"
+    return f"{won} ({part.ratio.min():.2f} to {part.ratio.max():.2f} times as fast)"
 
 
 # ---- words ----

@@ -78,7 +78,9 @@ def row(timing: Timing, roofs: Mapping[str, float]) -> dict[str, Any]:
     for name in ("clock", "temperature", "power"):
         made[f"{name}_before"], made[f"{name}_after"] = getattr(timing, name)
     made |= sustained_figures(timing)
-    if timing.status == "ok" and point.problem.work:
+    if timing.status == "less accurate" and timing.median_us:
+        made["reason"] = f"{timing.reason} It takes {timing.median_us:,.4g} us."
+    if timing.median_us and point.problem.work:
         made |= figures(point, timing.median_us or 0.0, timing.moved_bytes or 0, roofs)
     return {name: made.get(name) for name in COLUMNS}
 

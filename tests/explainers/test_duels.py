@@ -26,7 +26,10 @@ def test_sentences_count_what_is_faster_and_name_both_ends(found):
     for name, part in found[0].groupby("name"):
         said = told.sentence(name, part)
         numbers = [float(n) for n in re.findall(r"from ([\d.]+) times as fast .*? to ([\d.]+) times \(", said)[0]]
-        assert said.startswith(f"{name} is faster than cuDNN in {(part.ratio > 1).sum()} of {len(part)} problems")
+        for peers, few in part.groupby("met"):
+            rivals = " and ".join(told.PEERS[peer] for peer in peers.split())
+            assert f"faster than {rivals} in {(few.ratio > 1).sum()} of {len(few)} problems" in said
+        assert said.startswith(f"{name} is faster than cuDNN and FlashAttention 4 in ")
         assert numbers == [round(part.ratio.min(), 2), round(part.ratio.max(), 2)]
         ends = [part.loc[part.ratio.idxmin()], part.loc[part.ratio.idxmax()]]
         assert all(f"({end.seq_len:,} tokens, head_dim {end.head_dim}, {end['dtype']}" in said for end in ends)
@@ -93,7 +96,7 @@ def test_sustained_times_are_the_claim_with_clock_and_power_and_losses_are_named
     assert set(rows.MHz) == {"1,500 / 1,600"} and set(rows.W) == {"690 / 640"}
     mixed = told.table(part.assign(peer=["flash_attn_4", *part.peer[1:]]))
     assert list(mixed.peer)[:2] == ["FlashAttention 4", "cuDNN"] and "the fastest accurate peer" in mixed
-    assert told.blocks(made.assign(code_hash=""), where)[0]["text"] == "In turns with cuDNN"
+    assert told.blocks(made.assign(code_hash=""), where)[0]["text"] == "In turns with the fastest accurate peer"
 
 
 def test_what_misses_the_rule_is_named_with_its_reason():

@@ -197,7 +197,7 @@ def test_a_kernel_of_a_family_that_is_not_there_is_told(family):
         (
             r'#include "common.cuh"',
             '#include "nowhere.cuh"',
-            "it includes 'nowhere.cuh', which lies neither beside it nor in",
+            "it includes 'nowhere.cuh', and neither its folder nor",
         ),
     ],
 )

@@ -32,6 +32,7 @@ TYPES = {
     "Run": "kernels.run.results",
     "Scope": "kernels.core.request",
     "Survey": "kernels.run.backends",
+    "Sustained": "kernels.timing.load",
     "Timeline": "kernels.timing.timelines",
     "Timing": "kernels.timing.protocol",
     "Trace": "kernels.trace.trace",

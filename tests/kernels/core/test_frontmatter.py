@@ -161,7 +161,7 @@ MISTAKES = [
     (
         "#include",
         '#include "nowhere.cuh"\n#include',
-        "it includes 'nowhere.cuh', which lies neither beside it nor in kernels/device",
+        "it includes 'nowhere.cuh', and neither its folder nor kernels/device has that file",
     ),
 ]
 
@@ -267,10 +267,11 @@ def test_a_kernel_that_needs_a_later_gpu_says_so_before_it_is_launched(write):
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
-        ("int seq_len, float scale", "float seq_len, float scale", "'int32 seq_len', a int32, .* float seq_len"),
-        ("int seq_len, float scale", "int seq_len, double scale", "'float32 scale', a float32, .* double scale"),
+        ("int seq_len, float scale", "float seq_len, float scale", "'int32 seq_len', the type int32, .* float seq_len"),
+        ("int seq_len, float scale", "int seq_len, double scale", "'float32 scale', the type float32, .* double scale"),
         ("const float* Q_gmem, float* O", "int Q_gmem, float* O", "'q', a pointer to a tensor, .* int Q_gmem"),
-        ("int seq_len, float scale", "int* seq_len, float scale", r"'int32 seq_len', a int32, .* int\* seq_len"),
+        ("int seq_len, float scale", "size_t seq_len, float scale", "the type int32, .* size_t seq_len"),
+        ("int seq_len, float scale", "int* seq_len, float scale", r"'int32 seq_len', the type int32, .* int\* seq_len"),
     ],
 )
 def test_a_signature_of_another_type_than_the_comment_is_refused(write, right, wrong, said):

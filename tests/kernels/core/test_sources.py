@@ -44,6 +44,7 @@ def line_of(path):
         '#define OTHER "{outside}"\n#include OTHER',
         '#include_next "{outside}"',
         '#embed "{outside}"',
+        "const int a = 1'0 + sizeof('/*');\n#include \"{outside}\"\n//*/",
         'const char* text = R"(/*)";\n#include "{outside}"\n/* */',
         '#include "../outside.cuh"',
         "#include <../outside.cuh>",

@@ -3,8 +3,10 @@
 import json
 import math
 import random
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ import pytest
 from kernels.catalog import KERNELS
 from kernels.core.dtypes import DTYPES
 from kernels.core.request import Request, Scope
+from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError
 from kernels.errors import OutOfMemory, ProblemError, TraceError
 from kernels.families.dense import DenseProblem
@@ -183,3 +186,20 @@ def test_every_type_that_may_come_back_is_there():
     for name, module in wire.TYPES.items():
         made, hints = reader._type(name)
         assert made.__module__ == module and set(hints) >= {field for field in made.__dataclass_fields__}
+
+
+def dataclasses_in(hint):
+    if is_dataclass(hint):
+        yield hint
+    for inner in get_args(hint):
+        yield from dataclasses_in(inner)
+
+
+def test_each_field_of_what_may_come_back_may_come_back_too():
+    """A type that is missing shows only on a GPU: a Timing without its Sustained crossed, one with it did not."""
+    fields_of = {name: getattr(import_module(module), name) for name, module in wire.TYPES.items()}
+    asked = {"KernelSpec"}  # always a part of the question
+    for name, made in fields_of.items():
+        for field, hint in get_type_hints(made, {"KernelSpec": KernelSpec}).items():
+            inside = {inner.__name__ for inner in dataclasses_in(hint)}
+            assert inside <= {*fields_of, *asked}, (name, field)
