@@ -49,8 +49,8 @@ class Toolchain:
         self.version = _version(self.command)
         # -O1: kernels run as fast as with -O2 here, and a build, which a page waits for, takes a third less.
         # No contraction: only the fmaf written in the source is fused, so that the CPU rounds where the GPU does.
-        # A local that the kernel leaves unset holds a pattern, and a sum that begins so is far off. g++ still assumes
-        # what it likes of a local that one branch sets. NVRTC has no option for it: a GPU build cannot show this fault.
+        # An unset local holds a pattern, so a sum that starts with it is far off. If only one branch sets a local, g++
+        # may still hide the fault. NVRTC has no such option: a GPU build cannot show this fault.
         # Stack clash protection: a large frame touches each of its pages, so that it cannot jump over a stack's guard.
         # -z defs: a function without a definition is an error of the build, and not of the load.
         fma = ["-mfma"] if _has_fma() else []

@@ -57,8 +57,8 @@ def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], .
 
 @lru_cache(maxsize=256)  # kernels share their headers
 def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
-    """(line, header) of every include in quotes in the text of the file `name`. Raises FrontMatterError for one that
-    is refused; an include that the preprocessor would leave out counts too."""
+    """(line, header) of every include in quotes in the text of the file `name`. An include inside an inactive #if
+    counts too. Raises FrontMatterError for an include that is refused."""
     pieces = _SPLICE.split(text)
     joined, spliced = "".join(pieces), [sum(map(len, pieces[: n + 1])) for n in range(len(pieces) - 1)]
     bare = _SKIPPED.sub(_blanked, joined)

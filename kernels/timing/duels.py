@@ -1,9 +1,8 @@
 """Duels: kernels and peers on one problem that take turns in one process, recorded for each GPU in
 kernels/recordings/duels/.
 
-A chip that is limited by power is slower next to a fast neighbour, so a table of single times flatters the neighbour of
-a slow one. Each ratio is therefore of two that met in the same seconds. Everything that meets on a problem takes turns
-in two states (load.in_turns):
+A power-limited chip slows down next to a fast neighbour. So both sides of a ratio run in the same seconds: all
+that meet on a problem take turns, in two states (load.in_turns):
 
 - rested: RESTED.rounds turns of 50 ms;
 - sustained: after 100 ms of load, turns of 400 ms, so that the chip stays hot. Clock and power are read meanwhile.

@@ -19,8 +19,8 @@ class Steps:
     """table: one row per step, in order: launch, block, role (empty in a kernel without roles and before the first
     one), phase (the mark's event), file and line (the mark's), tile (its key of that name, or -1).
     of_record: for each row of the trace's table, the number of its step, or -1 for what lies outside all steps.
-    unordered: the numbers of the steps whose order among the roles follows from no access. In their block and stage the
-    rule allowed none of the waiting steps, here or at an earlier step."""
+    unordered: the numbers of the steps that no access orders. In each block and stage they start at the first step at
+    which the rule allows no role to go on."""
 
     table: pd.DataFrame
     of_record: np.ndarray

@@ -4,7 +4,7 @@ idea = """any reference m gives the softmax in exact arithmetic. So each tile's 
 its weights stay small. Otherwise the tile takes its own max."""
 changed_from = "11_overlap"
 changed = "no maximum while recent tiles kept small weights; P in two sets of registers; long query tiles first."
-costs = "a weight above 1 loses up to one rounding, where the largest exact weight loses none. A refused tile costs a second softmax."
+costs = "a weight above 1 is rounded. The exact loop's largest weight is 1 and needs no rounding. A refused tile costs a second softmax."
 limits = "fp16 or bf16; HEAD_DIM 64 or 128; only sm_90a; one block per multiprocessor."
 source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608; \
 PTX ISA 8.0, sections on wgmma, mbarrier and cp.async.bulk.tensor."""
@@ -51,7 +51,7 @@ meaning = "a larger sum of a lane's weights in a row refuses the tile, so that n
 [constants.SHARE]
 default = 2
 values = [1, 2, 4]
-meaning = "a sum above 1 and above one SHARE-th of the lane's sum so far refuses the tile, so that no rounded weight dominates its row"
+meaning = "a lane's sum above 1 and above 1/SHARE of its sum so far refuses the tile, so that no rounded weight dominates its row"
 
 [constants.STREAK]
 default = 2
