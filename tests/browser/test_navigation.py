@@ -27,9 +27,8 @@ SAYS = {
     "tensor_cores": {"kernel": "06_mma"},  # it shows 16-bit kernels alone
     "pipeline": {
         "kernel": "08b_three_bfloat16",
-        "recorded": "0",
         "block": "0",
-    },  # one problem of each kernel is recorded
+    },  # one problem of each kernel is recorded, and the link names its fields
     "precision": TILE,
     "coalescing": PLAIN,
     "memory_hierarchy": {},

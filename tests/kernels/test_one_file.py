@@ -87,7 +87,9 @@ def test_a_kernel_in_a_folder_that_is_named_is_listed_beside_ours(kernel):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_readmes_way_to_add_a_kernel_is_true_when_it_is_followed_literally(tmp_path, backend):
     path = readme_kernel(tmp_path)
-    facts = json.loads(kernels("run", path, "--backend", backend, "--arrays", tmp_path / "a.npz", "--json"))
+    facts = json.loads(
+        kernels("run", path, "--backend", backend, "--arrays", tmp_path / "a.npz", "--json", code=1, out=True)
+    )
     held = np.load(tmp_path / "a.npz")
     assert np.allclose(held["o"], held["v"] / np.sqrt(np.float32(held["v"].shape[-1]))) and facts["records"] > 0
     assert facts["correct"] is False  # it is no attention, as its own limits say

@@ -2,6 +2,7 @@
 files are read."""
 
 import os
+from dataclasses import replace
 
 import pytest
 from dropped import ONE_KERNEL
@@ -105,7 +106,7 @@ def test_a_build_writes_no_file_outside_its_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path / "cache"))
     spec = KERNELS["03_flash"]
     files = (*spec.files, ("../../../escaped.cuh", "// written outside\n"))
-    escaping = type(spec)(**{**vars(spec), "files": files})
+    escaping = replace(spec, files=files)
     with pytest.raises(BuildError, match="escaped.cuh"):
         build.build(escaping, Request(escaping, spec.problem_type()).defines, Mode.TIMED, CPU)
     assert not list(tmp_path.rglob("escaped.cuh"))

@@ -168,7 +168,8 @@ def test_a_kernel_that_ends_the_process_ends_only_its_launch(small_kernel, run, 
     assert f"{at(kernel, 'PROBE_MARK')}" in said and "smaller problem" not in said
 
 
-def test_stacks_are_reused_by_the_next_launch(small_kernel, tmp_path):
+def test_stacks_are_reused_by_the_next_launch(small_kernel, tmp_path, monkeypatch):
+    monkeypatch.setattr(cpu, "_kept_stacks", [])
     kernel = small_kernel("  O_gmem[threadIdx.x] = 1.f;", threads=64)
     execute.run_timed_build(Request(kernel, RolesProblem()))
     kept = list(cpu._kept_stacks)

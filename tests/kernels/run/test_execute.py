@@ -1,5 +1,7 @@
 """Runs on the CPU shim: values against float64, limits, estimates, truncation."""
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 from dropped import odd_kernel
@@ -90,7 +92,7 @@ def test_the_whatif_builds_break_as_they_say():
     assert execute.run(Request(FLASH, DenseProblem(), (("RESCALE", 0),))).max_abs_error > 0.1
     for name in of_family("dense"):
         plain = execute.run(Request(KERNELS[name], DenseProblem(score_scale=30.0), (("SUBTRACT_MAX", 0),)))
-        assert np.isnan(plain.arrays["o"]).any() and plain.max_abs_error == float("inf")
+        assert np.isnan(plain.arrays["o"]).any() and np.isnan(plain.max_abs_error)
         assert (
             execute.run(Request(KERNELS[name], DenseProblem(), (("SUBTRACT_MAX", 0),))).max_abs_error < 1e-6
         )  # small scores do not overflow
@@ -115,6 +117,7 @@ def test_what_is_known_of_builds_and_their_libraries_is_bounded(monkeypatch):
     monkeypatch.setattr(execute, "FIRST_CAPACITY", 10)
     monkeypatch.setattr(execute, "MOST_NEEDED", 2)
     monkeypatch.setattr(cpu, "LIBRARIES", 2)
+    monkeypatch.setattr(cpu, "_loaded", OrderedDict())
     names = ("01_naive", "02_tiled", "03_flash")
     requests = [Request(KERNELS[name], DenseProblem(seq_len=16, head_dim=32)) for name in names]
     first = [execute.run(request) for request in requests]
