@@ -1,5 +1,7 @@
-"""Frames on a worker's socket: a length, then so many bytes. The reader waits until a moment and for no more bytes than
-it accepts."""
+"""Frames on a worker's socket.
+
+A frame is a length and that many bytes. The reader stops at a deadline and refuses longer frames.
+"""
 
 import os
 import struct
