@@ -59,6 +59,9 @@ def test_a_kernel_that_grows_without_end_is_told_with_the_limit(monkeypatch, var
 def test_a_compiler_gets_the_variables_that_it_needs_and_no_secret():
     given = {"PATH": "/bin", "LC_ALL": "C", "CUDA_HOME": "/cuda", "WARPGLASS_CACHE": "/c", "WARPGLASS_PASSWORD": "x"}
     given |= {"WARPGLASS_ROOM_SECRET": "x", "GITHUB_TOKEN": "x", "STREAMLIT_AUTH": "x"}
+    given |= {"NVIDIA_API_KEY": "x", "TORCH_HUB_TOKEN": "x", "PYTHON_KEYRING_PASSWORD": "x", "CUDA_SECRET": "x"}
+    given |= {"NVCC_APPEND_FLAGS": "-O3", "CUBLAS_WORKSPACE_CONFIG": ":8", "CUDNN_LOGLEVEL_DBG": "0", "MAX_JOBS": "2"}
+    given |= {"CUTE_DSL_ARCH": "sm_90a", "FLASH_ATTENTION_FORCE_BUILD": "1", "CONDA_PREFIX": "/conda"}
     assert child.environment(given) == {name: text for name, text in given.items() if text != "x"}
 
 
