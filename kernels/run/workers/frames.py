@@ -24,6 +24,11 @@ def limit(most: int) -> None:
     _most = most
 
 
+def most() -> int:
+    """The bytes that this process accepts in a frame."""
+    return _most
+
+
 def send(descriptor: int, parts: Sequence[Any]) -> None:
     """Writes the parts as a frame."""
     for part in (_SIZE.pack(sum(map(len, parts))), *parts):

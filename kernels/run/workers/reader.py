@@ -36,6 +36,11 @@ def limit(most: int) -> None:
     _most_json = most
 
 
+def most() -> int:
+    """The bytes of JSON that this process accepts in a message."""
+    return _most_json
+
+
 def decode(data: Any, given: Any = None) -> Any:
     """The value of a message. given: the question that it answers. Arrays and tables use the memory of `data`.
     Unreadable for any other bytes."""
