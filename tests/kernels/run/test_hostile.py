@@ -60,7 +60,7 @@ def test_an_answer_of_any_length_is_refused_before_it_takes_memory(monkeypatch):
 
 def test_an_honest_answer_above_the_limit_names_both_sizes(monkeypatch):
     monkeypatch.setattr(frames, "_most", 2**10)
-    with pytest.raises(TooLargeError, match=r"^The result has 2,\d{3} bytes, .* accepts 1,024\. Choose a smaller problem"):
+    with pytest.raises(TooLargeError, match=r"^The result has 2,\d{3} bytes, .* accepts 1,024\. Choose a smaller"):
         submit(bytes, 2**11)
     monkeypatch.setattr(frames, "_most", 2**20)
     monkeypatch.setattr(reader, "_most_json", 2**10)
