@@ -32,8 +32,9 @@ def client(asked: HTTPConnection) -> str:
 
 
 def page_of(asked: HTTPConnection, name: str) -> str:
-    """CLIENT/NAME of a page, which names itself; queues are fair between clients."""
-    return f"{client(asked)}/{name[:MOST_NAME]}"
+    """ADDRESS CLIENT/NAME of a page, which names itself. Queues are fair between addresses, then between clients: an
+    address can get a new cookie with each request."""
+    return f"{address(asked)} {client(asked)}/{name[:MOST_NAME]}"
 
 
 def new_cookie(asked: HTTPConnection, base: str) -> str:

@@ -1,4 +1,6 @@
-"""Connections of uvicorn, bounded in time and number: half a request is closed, and one too many is refused.
+"""Limits uvicorn's connections. The server closes an unfinished request and refuses connections above the limit.
+
+Only app/serve.py uses them: `streamlit run` makes its own connections, without these limits.
 
 A process may open a limited number of files, and every connection is one. Each session opens more: its script's event
 loop has three.

@@ -2,7 +2,8 @@
 requests carry that name, and the server refuses them.
 
     --host, server.address    the address that the server listens at
-    --allow-host              a name more, such as a proxy's; WARPGLASS_ALLOW_HOST holds them, with commas between them
+    --allow-host              an additional host name, for example a proxy's
+    WARPGLASS_ALLOW_HOST      these names, with commas between them
 """
 
 import ipaddress

@@ -11,9 +11,11 @@ from pathlib import Path
 gc.disable()  # nothing that an import makes is garbage, and looking for some takes time
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 
+from kernels.build import child  # noqa: E402
 from kernels.errors import WarpglassError  # noqa: E402
 from kernels.run import workers  # noqa: E402
 
+child.close_to_others()  # before a worker runs
 try:
     workers.warm_up("app.stories", "app.bundles")  # they import while this process does
 except WarpglassError as error:  # of the settings

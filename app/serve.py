@@ -25,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME",
-        help="a name more that browsers may open this server by, such as a proxy's; may be repeated",
+        help="an additional host name, for example a proxy's; may be repeated",
     )
     made.add_argument("--port", type=int, default=8501)
     made.add_argument("--base-path", default="", help="the path below the host, behind a proxy that passes it on")

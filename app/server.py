@@ -57,6 +57,7 @@ from kernels.run import workers
 MODULES = Path(__file__).parent / "stage"
 TALKS = Path(__file__).parent / "talks"
 MOST_ANSWER = 2**28  # bytes that a worker may send to the web process: names, or bundles from another host
+MOST_JSON = 2**22  # bytes of JSON in such an answer: the longest has a compiler's message
 LATER = 5.0  # seconds: the charts' script takes a core for a while
 PATIENCE = 1.0  # seconds that a question waits for what is being made
 OWN = {"_set", "_to", "_carried", "_part", "_key", "_again", "_who"}
@@ -110,7 +111,7 @@ def answer(path: str, query: dict[str, str]) -> dict[str, Any]:
 def prepare() -> None:
     """Has what most will ask for first made before they do, one after the other, as a machine may have two cores: the
     first stop of the course, whose kernel is compiled while the workers still import; and what can wait a while."""
-    workers.limit_answers(MOST_ANSWER)
+    workers.limit_answers(MOST_ANSWER, MOST_JSON)
 
     def first() -> None:
         for text in modules().values():

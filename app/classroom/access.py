@@ -168,12 +168,13 @@ async def enter(request: Request) -> Response:
     if "ticket" in given and by_login() and _holds(given["ticket"], "ticket", TICKET):
         return _let_in(JSONResponse({}), request, base)
     address = browsers.address(request)
-    if not await passwords.turn(address, browsers.known(request)):
-        said = "Too many passwords from this browser wait for their turn. Wait for an answer, then try again."
+    if not _has_cookie(request) and not await passwords.turn(address, browsers.known(request)):
+        said = "Too many passwords from this browser or network wait for their turn. Wait a minute, then try again."
         return HTMLResponse(_door(base, to, said), 429)
     if password() and _same(given.get("password", "").strip(), password()):
+        passwords.right(browsers.known(request))
         return _let_in(RedirectResponse(to, 303), request, base)
-    passwords.wrong(address)
+    passwords.wrong(address, browsers.known(request))
     await asyncio.sleep(0.3)  # trying takes time
     return HTMLResponse(_door(base, to, "That is not the password of this class."), 401)
 

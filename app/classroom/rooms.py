@@ -30,7 +30,7 @@ MOST_ROOMS = 30
 LASTS = 12 * 3600.0  # seconds
 BACK = 60.0  # seconds that a leader has to come back in before others may do what is theirs
 ALONE = 30 * 60.0  # seconds without a leader after which a room ends
-MOST_OF_ADDRESS = 250  # followers of one address, which a class may share
+MOST_OF_ADDRESS = 250  # followers, and answers, of one address, which a class may share
 MOST_UNKNOWN = 20  # followers, and answers, of one address without cookies
 
 
@@ -69,7 +69,8 @@ class Seat:
 @dataclass(eq=False)
 class Room:
     """code: what followers type. secret: SHA-256 of what the leader has. opened, led: seconds since the epoch; led:
-    when a leader was last here. at: {link, step, pin} of the moment that is shown."""
+    when a leader was last here. at: {link, step, pin} of the moment that is shown. voters: who answered the question ->
+    the address, which no file keeps."""
 
     code: str
     secret: str
@@ -80,6 +81,7 @@ class Room:
     polls: int = 0
     ended: str = ""
     seats: set[Seat] = field(default_factory=set)
+    voters: dict[str, str] = field(default_factory=dict)
     _text: str = ""  # for followers, as it was last written
 
     @property
@@ -187,7 +189,7 @@ class Rooms:
         elif "ask" in said:
             asked = messages.question(said["ask"], self._stories)
             room.polls += 1
-            room.poll = Poll(room.polls, *asked)
+            room.poll, room.voters = Poll(room.polls, *asked), {}
         elif said.get("reveal") is True and room.poll:
             room.poll.open = False
         elif said.get("end") is True:
@@ -246,9 +248,13 @@ class Rooms:
             raise RoomError(
                 f"{MOST_UNKNOWN} browsers of this network that keep no cookie have answered. Allow cookies."
             )
+        of_address = sum(address == seat.address != "" for address in room.voters.values())
+        if seat.who not in poll.answers and of_address >= MOST_OF_ADDRESS:
+            raise RoomError(f"{MOST_OF_ADDRESS} browsers of this network have answered, which is the most.")
         if seat.who not in poll.answers and len(poll.answers) >= 2 * MOST_FOLLOWERS:
             raise RoomError("This question has as many answers as it can hold.")
         poll.answers[seat.who] = given
+        room.voters[seat.who] = seat.address
         self._changed = True
         room.tell(followers=False)
 

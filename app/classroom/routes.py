@@ -42,7 +42,7 @@ LONGEST = 500  # characters of an address for a QR code
 ENDED, REFUSED = 4000, 4001  # codes that a socket is closed with: do not come back
 
 
-TOO_MANY = "Too many tries of this browser wait for their turn. Wait for an answer, then try again."
+TOO_MANY = "Too many tries of this browser or network wait for their turn. Wait a minute, then try again."
 secrets_tried, codes_tried = Tries(), Tries()
 _base = ""
 _site = ""  # tells this server's file from that of another one that has the same cache
@@ -105,9 +105,10 @@ async def open_room(request: Request) -> Response:
     except RoomError as error:
         if access.may_open(given):
             return JSONResponse({"error": str(error)}, 409)
-        secrets_tried.wrong(browsers.address(request))
+        secrets_tried.wrong(browsers.address(request), browsers.known(request))
         await asyncio.sleep(0.3)  # trying takes time
         return JSONResponse({"error": str(error)}, 403)
+    secrets_tried.right(browsers.known(request))
     _begin_keeping()
     return JSONResponse({"code": code, "secret": secret})
 
@@ -133,8 +134,9 @@ async def room(socket: WebSocket) -> None:
         return await _refuse(socket, "Who comes in says {who}, and to lead {who, secret}.")
     except RoomError as error:
         if error.gone:  # a wrong code, or a wrong secret
-            codes_tried.wrong(address)
+            codes_tried.wrong(address, browser)
         return await _refuse(socket, str(error), error.gone)
+    codes_tried.right(browser)
     speaking = asyncio.create_task(_speak(socket, here, seat))
     try:
         await _listen(socket, here, seat)

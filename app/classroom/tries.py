@@ -1,8 +1,9 @@
 """Tries of a password, a secret or a code. Guessing gets slow; a right word still gets in.
 
-An address may be wrong FREE times in SPAN seconds, since a class may share an address. After that the server checks
-the tries of the address one after the other, one in every GAP seconds. A guesser gets at most 60 answers at once, and
-then 120 a minute. The browsers of the address take turns (fair.py): each waits for one try of the guesser, not for all.
+A class may share one address. So an address may send FREE wrong words in SPAN seconds. After that the server checks the
+tries of the address one after the other, one in every GAP seconds. A guesser gets at most 60 answers at once, and then
+120 a minute. The browsers of the address take turns (fair.py): each waits for one try of the guesser, not for all. A
+browser whose last word was right waits for no turn.
 """
 
 import asyncio
@@ -15,7 +16,8 @@ from kernels.run.workers.fair import Fair
 FREE, SPAN = 60, 60.0  # wrong tries of one address in so many seconds
 GAP = 0.5  # seconds between two tries of an address that has used these
 MOST_WAITING = 8  # waiting tries of one browser
-MOST_ADDRESSES = 4096  # remembered at most
+MOST_OF_ADDRESS = 250  # waiting tries of one address, which gets a new cookie for each try that it wants
+MOST_ADDRESSES = MOST_RIGHT = 4096  # addresses, and browsers whose last word was right, remembered at most
 
 
 @dataclass
@@ -42,13 +44,15 @@ class Tries:
 
     def __init__(self) -> None:
         self._addresses: OrderedDict[str, _Address] = OrderedDict()
+        self._right: OrderedDict[str, None] = OrderedDict()
 
     async def turn(self, address: str, browser: str) -> bool:
-        """Waits until this try may be checked. False if too many tries of this browser wait already."""
+        """Waits until this try may be checked. False if too many tries of this browser or address wait already.
+        browser: the id that the server gave to it, or ""."""
         known = self._addresses.get(address)
-        if not known or (not known.slow() and not len(known.waiting)):
+        if not known or browser in self._right or (not known.slow() and not len(known.waiting)):
             return True
-        if known.many.get(browser, 0) >= MOST_WAITING:
+        if known.many.get(browser, 0) >= MOST_WAITING or len(known.waiting) >= MOST_OF_ADDRESS:
             return False
         mine = asyncio.get_running_loop().create_future()
         known.many[browser] = known.many.get(browser, 0) + 1
@@ -64,8 +68,17 @@ class Tries:
                 del known.many[browser]
         return True
 
-    def wrong(self, address: str) -> None:
+    def right(self, browser: str) -> None:
+        """Notes a right try."""
+        if browser:
+            self._right[browser] = None
+            self._right.move_to_end(browser)
+            while len(self._right) > MOST_RIGHT:
+                self._right.popitem(last=False)
+
+    def wrong(self, address: str, browser: str = "") -> None:
         """Notes a wrong try."""
+        self._right.pop(browser, None)
         known = self._addresses.setdefault(address, _Address())
         known.wrong.append(time.monotonic())
         self._addresses.move_to_end(address)

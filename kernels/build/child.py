@@ -1,34 +1,24 @@
 """Processes that Warpglass starts: what their environment holds, and how much a compiler may take."""
 
+import ctypes
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 
 NAMES = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP", "TEMP", "VIRTUAL_ENV"),
     *("LD_LIBRARY_PATH", "LD_PRELOAD", "CC", "CXX", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH"),
     *("COMPILER_PATH", "GCC_EXEC_PREFIX", "WARPGLASS_CACHE", "WARPGLASS_KERNELS", "WARPGLASS_SPARE"),
-    *("WARPGLASS_TIME_LIMIT", "WARPGLASS_WORKERS"),
+    *("WARPGLASS_TIME_LIMIT", "WARPGLASS_WORKERS", "MAX_JOBS", "CONDA_PREFIX"),
 )
 PREFIXES = (
-    *(
-        "LC_",
-        "PYTHON",
-        "XDG_",
-        "CUDA_",
-        "CUPY_",
-        "NVIDIA_",
-        "NV_",
-        "NVTX_",
-        "NSYS_",
-        "NCCL_",
-        "TORCH",
-        "PYTORCH_",
-        "TRITON_",
-    ),
+    *("LC_", "PYTHON", "XDG_", "CUDA_", "CUPY_", "NVIDIA_", "NV_", "NVTX_", "NSYS_", "NCCL_", "NVCC_", "CUBLAS_"),
+    *("CUDNN_", "CUTE_DSL_", "FLASH_ATTENTION_", "TORCH", "PYTORCH_", "TRITON_"),
     *("FLASHINFER_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "ARROW_", "MALLOC_", "GLIBC_"),
     *("CCACHE_", "ZIG_", "ASAN_", "LSAN_", "TSAN_", "UBSAN_"),
 )
+SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD")  # words in the name of a variable
 COMPILER_BYTES = 4 * 2**30  # of address space
 COMPILER_SECONDS = 120  # of CPU time
 EXCEEDED = (
@@ -53,9 +43,22 @@ exit $code
 """
 
 
+_PR_SET_DUMPABLE = 4
+
+
+def close_to_others() -> None:
+    """No other process of this user may read this process's memory or first environment from now on. Linux only."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
+
+
 def environment(of: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables that a worker or a compiler needs, and no secret."""
-    return {name: text for name, text in of.items() if name in NAMES or name.startswith(PREFIXES)}
+    return {name: text for name, text in of.items() if _is_needed(name) and not any(word in name for word in SECRET)}
+
+
+def _is_needed(name: str) -> bool:
+    return name in NAMES or name.startswith(PREFIXES)
 
 
 def compile_with(command: list[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

@@ -198,6 +198,12 @@ def test_guessing_passwords_gets_slow_and_locks_nobody_out(site, monkeypatch):
     assert client.post("/wg/enter", data={"password": "x"}).status_code == 401 and time.monotonic() - begin > 0.35
     right = client.post("/wg/enter", data={"password": "slate"}, follow_redirects=False)
     assert right.status_code == 303 and access.COOKIE in client.cookies
+    access.passwords.wrong("testclient")
+    monkeypatch.setattr(tries, "GAP", 3)
+    begin = time.monotonic()  # who is in waits for no guesser
+    assert client.post("/wg/enter", data={"password": "slate"}, follow_redirects=False).status_code == 303
+    assert time.monotonic() - begin < 2
+    monkeypatch.setattr(tries, "GAP", 0.05)
     client.cookies.clear()
     assert client.get("/wg/status", auth=("any", "slate")).status_code == 200
 

@@ -149,12 +149,12 @@ def _sent(receive):
 
 def test_a_browser_keeps_the_id_that_the_server_gave_it():
     client = site()
-    assert client.post("/change").json()["page"] == "testclient/a"  # it counts as its address
+    assert client.post("/change").json()["page"] == "testclient testclient/a"  # it counts as its address
     client.get("/")
     own = client.post("/change").json()["page"]
-    assert own.endswith("/a") and not own.startswith("testclient")
+    assert own.endswith("/a") and own.startswith("testclient ") and not own.startswith("testclient testclient")
     assert "set-cookie" not in client.get("/").headers and client.post("/change").json()["page"] == own
     other = site()
-    for forged in (own.partition("/")[0], client.cookies[browsers.COOKIE][:-1] + "?", ""):
+    for forged in (own.partition("/")[0].partition(" ")[2], client.cookies[browsers.COOKIE][:-1] + "?", ""):
         answer = other.post("/change", headers={"cookie": f"{browsers.COOKIE}={forged}"})
-        assert answer.json()["page"] == "testclient/a"
+        assert answer.json()["page"] == "testclient testclient/a"

@@ -306,5 +306,24 @@ def test_browsers_without_cookies_cast_few_votes(led):
     assert told(room, leader)["poll"]["answers"] == MOST_UNKNOWN
 
 
+def test_one_address_casts_as_many_votes_as_it_has_seats(led):
+    rooms, room, leader, _ = led
+    say(led, leader, ask=QUESTION)
+    for n in range(MOST_OF_ADDRESS + 1):  # each with a new cookie
+        _, seat = rooms.enter(room.code, f"known {n}", address="10.0.0.1")
+        if n < MOST_OF_ADDRESS:
+            say(led, seat, answer=1)
+            say(led, seat, answer=2)
+        else:
+            with pytest.raises(RoomError, match="250 browsers of this network have answered"):
+                say(led, seat, answer=1)
+        rooms.leave(room, seat)
+    _, elsewhere = rooms.enter(room.code, "from elsewhere", address="10.0.0.2")
+    say(led, elsewhere, answer=1)
+    assert told(room, leader)["poll"]["answers"] == MOST_OF_ADDRESS + 1
+    say(led, leader, ask=QUESTION)
+    say(led, rooms.enter(room.code, "known", address="10.0.0.1")[1], answer=1)
+
+
 def test_a_codes_letters_make_no_words():
     assert not set(module.LETTERS) & set("AEIOUY0123456789")

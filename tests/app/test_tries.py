@@ -58,6 +58,38 @@ def test_who_was_not_wrong_waits_for_nothing_and_a_browser_waits_with_a_few_trie
     alone(all_of())
 
 
+def test_an_address_waits_with_a_few_tries_however_many_cookies_it_has(monkeypatch):
+    monkeypatch.setattr(tries, "MOST_OF_ADDRESS", 2)
+    made = Tries()
+
+    async def all_of():
+        for _ in range(tries.FREE):
+            made.wrong("10.0.0.1")
+        waiting = [asyncio.create_task(made.turn("10.0.0.1", f"cookie {n}")) for n in range(5)]
+        assert sum(await asyncio.gather(*waiting)) == 2
+
+    asyncio.run(all_of())
+
+
+def test_who_was_right_before_waits_for_no_guesser():
+    made = Tries()
+
+    async def all_of():
+        made.right("student")
+        for _ in range(tries.FREE):
+            made.wrong("10.0.0.1")
+        guess = asyncio.create_task(made.turn("10.0.0.1", "guesser"))
+        await asyncio.sleep(0)
+        begin = time.monotonic()
+        assert await made.turn("10.0.0.1", "student") and time.monotonic() - begin < tries.GAP
+        await guess
+        made.wrong("10.0.0.1", "student")  # who guesses loses it
+        begin = time.monotonic()
+        assert await made.turn("10.0.0.1", "student") and time.monotonic() - begin >= tries.GAP
+
+    asyncio.run(all_of())
+
+
 def test_addresses_are_forgotten(monkeypatch):
     monkeypatch.setattr(tries, "MOST_ADDRESSES", 10)
     made = Tries()

@@ -212,6 +212,8 @@ def limited(seconds: float, function: Callable, *args: Any) -> Any:
     line. For a worker's main thread, as the limit uses SIGALRM."""
     global _deadline
     _deadline = time.monotonic() + seconds - min(MARGIN, seconds / 4)
+    if signal.getsignal(signal.SIGALRM) is signal.SIG_DFL:  # an alarm before the launch has its handler ends nothing
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
     try:
         return function(*args)
     finally:

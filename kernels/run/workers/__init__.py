@@ -26,11 +26,10 @@ from kernels.errors import BackendUnavailable, ProblemError, RunError
 from kernels.run import backends
 from kernels.run.backends.cpu import limited
 from kernels.run.backends.gpu import driver_missing
-from kernels.run.workers import cluster, devices
+from kernels.run.workers import cluster, devices, frames, reader
 from kernels.run.workers.cluster import Cluster
 from kernels.run.workers.devices import Gpu
 from kernels.run.workers.forks import warm_up as _warm_up
-from kernels.run.workers.frames import limit as limit_answers
 from kernels.run.workers.job import Job, asked_limit
 from kernels.run.workers.place import Local, Status
 from kernels.run.workers.pool import Pool
@@ -141,6 +140,12 @@ def warm_up(*modules: str) -> None:
 def ready() -> None:
     """Waits until a worker of the CPU is there."""
     submit(os.getpid, backend="cpu", what="Warming up").result()
+
+
+def limit_answers(most_bytes: int, most_json: int) -> None:
+    """Sets the most bytes that this process accepts in a worker's answer, and in the JSON of the answer."""
+    frames.limit(most_bytes)
+    reader.limit(most_json)
 
 
 def status() -> list[Status]:

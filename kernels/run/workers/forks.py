@@ -1,7 +1,7 @@
 """The process that workers are forked from: multiprocessing's fork server, with their imports done and nothing else.
 
-It costs the time and the memory of those imports once, and a worker that is replaced is there at once. It never calls
-CUDA, and its environment holds no secret. It adopts each process that left a worker's group, so that no descendant of
+The imports cost time and memory only once. A replacement worker starts at once. It never calls CUDA, and its
+environment holds no secret. It adopts each process that left a worker's group, so that no descendant of
 a worker outlives the worker for long, or the server. If it dies, it is started again.
 """
 

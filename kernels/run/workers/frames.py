@@ -1,5 +1,7 @@
-"""Frames on a worker's socket: a length, then so many bytes. The reader waits until a moment and for no more bytes than
-it accepts."""
+"""Frames on a worker's socket.
+
+A frame is a length and that many bytes. The reader stops at a deadline and refuses longer frames.
+"""
 
 import os
 import struct
@@ -20,6 +22,11 @@ def limit(most: int) -> None:
     """Sets the bytes that this process accepts in a frame. The default is MOST_BYTES, for runs with long traces."""
     global _most
     _most = most
+
+
+def most() -> int:
+    """The bytes that this process accepts in a frame."""
+    return _most
 
 
 def send(descriptor: int, parts: Sequence[Any]) -> None:

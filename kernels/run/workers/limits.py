@@ -6,13 +6,14 @@ from pathlib import Path
 
 from kernels.errors import TooLargeError
 
-LEAST_MOST = 8 * 2**30  # bytes of address space: threads and allocators reserve more than they use
+SHARE = 4  # two workers of the CPU take at most half of the memory
+LEAST_MOST = 4 * 2**30  # bytes of address space: threads and allocators reserve more than they use
 SLACK = 60.0  # seconds of CPU time beyond the limit of a task
 
 
 def most_bytes() -> int:
-    """The address space that a worker of the CPU may take beyond its imports: half of this machine's memory."""
-    return max(LEAST_MOST, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+    """The address space that a worker of the CPU may take beyond its imports: a quarter of this machine's memory."""
+    return max(LEAST_MOST, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // SHARE)
 
 
 def bound_memory(most: int) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from kernels.build import child, folders
 from kernels.errors import RunError, WorkerDied
 from kernels.run.backends.driver import FIND_THE_LINE, STICKY, exit_code
-from kernels.run.workers import forks, frames, served
+from kernels.run.workers import forks, frames, reader, served
 from kernels.run.workers.reader import Unreadable, decode, fits
 
 FIRST = 60.0  # seconds until a new worker reads its first task: it may wait for the imports of a slow machine
@@ -184,8 +184,8 @@ class Process:
 
 def called(function: Callable, args: tuple, limit: float) -> bytes:
     """The bytes that ask a worker for function(*args), which takes so many seconds at most. They are a pickle: a worker
-    trusts its server."""
-    return pickle.dumps((function, args, limit))
+    trusts its server. They say how long an answer this process accepts."""
+    return pickle.dumps((function, args, limit, (frames.most(), reader.most())))
 
 
 def answered(answer: Any, args: tuple) -> tuple[Any, float]:

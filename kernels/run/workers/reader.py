@@ -22,9 +22,23 @@ import pyarrow as pa
 from kernels.core.spec import KernelSpec
 from kernels.run.workers.wire import ALIGNED, ARRAYS, COLUMNS, ERRORS, FRAMES, LENGTH, MOST_JSON, TYPES, parts_of
 
+FEW_CELLS = 2**20  # of a table that needs no check
+_most_json = MOST_JSON
+
 
 class Unreadable(Exception):
     """Bytes that no worker of ours sends; its text says why."""
+
+
+def limit(most: int) -> None:
+    """Sets the bytes of JSON that this process accepts in a message. Each byte takes up to 40 bytes of memory."""
+    global _most_json
+    _most_json = most
+
+
+def most() -> int:
+    """The bytes of JSON that this process accepts in a message."""
+    return _most_json
 
 
 def decode(data: Any, given: Any = None) -> Any:
@@ -34,7 +48,9 @@ def decode(data: Any, given: Any = None) -> Any:
         view = memoryview(data).cast("B")
         (length,) = LENGTH.unpack(view[: LENGTH.size])
         end = LENGTH.size + length
-        if length > MOST_JSON or end > len(view):
+        if length > _most_json:
+            raise Unreadable(f"its JSON has {length:,} bytes, and this process accepts {_most_json:,}")
+        if end > len(view):
             raise Unreadable(f"its JSON has {length:,} bytes, and the message has {len(view):,}")
         return _Reader(view, end, given).read(json.loads(bytes(view[LENGTH.size : end])))
     except Unreadable:
@@ -99,13 +115,19 @@ class _Reader:
         length, offset, places = said
         if min(_checked(length, int), _checked(offset, int)) < 0:
             raise Unreadable(f"a column has {length} rows from row {offset} on")
+        if length > max(FEW_CELLS, len(self._view)):  # a column of nulls has no buffer
+            raise Unreadable(f"a column has {length:,} rows, and the message has {len(self._view):,} bytes")
         buffers = [None if place is None else pa.py_buffer(self._buffer(place)) for place in places]
         made = pa.Array.from_buffers(COLUMNS[kind], length, buffers, -1, offset)
         made.validate(full=True)
         return made
 
     def _frame(self, kinds: list[str], table: Any, index: Any) -> pd.DataFrame:
-        frame = self.read(_checked(table, list)).to_pandas(ignore_metadata=True)
+        read = self.read(_checked(table, list))
+        cells = read.num_rows * read.num_columns  # pandas needs 8 bytes for each
+        if cells > max(FEW_CELLS, len(self._view)):
+            raise Unreadable(f"a table has {cells:,} cells, and the message has {len(self._view):,} bytes")
+        frame = read.to_pandas(ignore_metadata=True)
         if any(kind not in FRAMES for kind in kinds):
             raise Unreadable(f"the columns have the types {kinds!r:.100}")
         frame = frame.astype(dict(zip(frame.columns, kinds, strict=True)))

@@ -17,9 +17,9 @@ from typing import Any
 import pyarrow
 
 from kernels.build import cache
-from kernels.errors import WarpglassError
+from kernels.errors import TooLargeError, WarpglassError
 from kernels.run.backends import driver
-from kernels.run.workers import frames, limits
+from kernels.run.workers import frames, limits, reader
 from kernels.run.workers.wire import encode
 
 REST = 0.2  # seconds without a task after which memory is given back, which takes 20 ms
@@ -88,9 +88,9 @@ def _end_with_server() -> None:
 
 def _answer(asked: bytes) -> list[Any]:
     """The parts of a message: whether it went well, the result or the error, and seconds spent compiling."""
-    before, args = cache.seconds_making(), ()
+    before, args, accepted = cache.seconds_making(), (), (frames.most(), reader.most())
     try:
-        function, args, limit = pickle.loads(asked)
+        function, args, limit, accepted = pickle.loads(asked)
         limits.bound_seconds(limit)
         good, value = True, function(*args)
     except MemoryError as error:
@@ -101,9 +101,19 @@ def _answer(asked: bytes) -> list[Any]:
         os._exit(code)  # the parent reads it; nothing more can be done in this process, whoever caught the error
     compiling = cache.seconds_making() - before
     try:
-        return encode((good, value, compiling), args)
+        parts = encode((good, value, compiling), args)
+        _check_sizes(parts, *accepted)
+        return parts
     except Exception as error:  # a result that cannot be sent
         return encode((False, _traced(error), compiling))
+
+
+def _check_sizes(parts: list[Any], most: int, most_json: int) -> None:
+    """TooLargeError for a message that the server does not accept."""
+    for size, accepted, unit in ((sum(map(len, parts)), most, "bytes"), (len(parts[1]), most_json, "bytes of JSON")):
+        if size > accepted:
+            said = f"The result has {size:,} {unit}, and the process that asked accepts {accepted:,}."
+            raise TooLargeError(f"{said} Choose a smaller problem.")
 
 
 def _traced(error: Exception) -> Exception:

@@ -1,8 +1,9 @@
 """What a worker sends back, as bytes: JSON for the shape of a value, and a buffer for each array of numbers.
 
 A message: the length of its JSON (4 bytes), the JSON, and the buffers, each at a multiple of ALIGNED bytes. The JSON
-holds None, true, false, numbers and strings as they are, and everything else as [kind, ...]. A part of the question
-that comes back, such as its request, is only a number. Nothing in a message names code: reader.py makes the values.
+holds None, true, false, numbers and strings as they are, and everything else as [kind, ...]. If the answer contains a
+part of the question, the message holds only that part's number. Nothing in a message names code: reader.py makes the
+values.
 """
 
 import json

@@ -59,7 +59,23 @@ def test_a_kernel_that_grows_without_end_is_told_with_the_limit(monkeypatch, var
 def test_a_compiler_gets_the_variables_that_it_needs_and_no_secret():
     given = {"PATH": "/bin", "LC_ALL": "C", "CUDA_HOME": "/cuda", "WARPGLASS_CACHE": "/c", "WARPGLASS_PASSWORD": "x"}
     given |= {"WARPGLASS_ROOM_SECRET": "x", "GITHUB_TOKEN": "x", "STREAMLIT_AUTH": "x"}
+    given |= {"NVIDIA_API_KEY": "x", "TORCH_HUB_TOKEN": "x", "PYTHON_KEYRING_PASSWORD": "x", "CUDA_SECRET": "x"}
+    given |= {"NVCC_APPEND_FLAGS": "-O3", "CUBLAS_WORKSPACE_CONFIG": ":8", "CUDNN_LOGLEVEL_DBG": "0", "MAX_JOBS": "2"}
+    given |= {"CUTE_DSL_ARCH": "sm_90a", "FLASH_ATTENTION_FORCE_BUILD": "1", "CONDA_PREFIX": "/conda"}
     assert child.environment(given) == {name: text for name, text in given.items() if text != "x"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+def test_no_process_of_the_user_reads_the_server_whose_workers_and_figures_work(tmp_path):
+    (tmp_path / "server.py").write_text(
+        "import ctypes\nfrom app import main\nfrom app.classroom import figures\nfrom kernels.run import workers\n"
+        "if __name__ == '__main__':\n    workers.ready()\n    found = figures.now([], 0)\n"
+        "    print(ctypes.CDLL(None).prctl(3), found['web_bytes'] > 2**20, found['worker_bytes'] > 2**20)\n"
+    )
+    given = {**os.environ, "PYTHONPATH": str(ROOT), "WARPGLASS_CACHE": str(tmp_path)}
+    command = [sys.executable, str(tmp_path / "server.py")]
+    done = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["0", "True", "True"], done.stderr
 
 
 def test_a_compiler_ends_with_the_process_that_started_it(tmp_path):

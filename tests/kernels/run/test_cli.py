@@ -223,6 +223,24 @@ def test_an_endless_loop_stops_at_the_limit_with_its_line(small_kernel):
     cpu.limited(60, execute.run, Request(right, RolesProblem(), backend="cpu"))
 
 
+def test_an_alarm_before_the_launch_listens_ends_no_process():
+    """The alarm of a launch whose time is over comes before the library has its handler."""
+    text = """
+import time
+from types import SimpleNamespace
+from kernels.run.backends import cpu
+
+def launch(request, args):
+    time.sleep(0.1)
+    return 0
+
+step = SimpleNamespace(grid=(1, 1, 1), block=(1, 1, 1), shared_bytes=0, entry="it")
+cpu.limited(0.01, cpu._run, {"launch_it": launch}, step, [], {}, False)
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done
+
+
 @pytest.mark.parametrize("text", ["abc", "", "0", "nan"])
 def test_a_time_limit_that_is_no_number_is_refused_in_a_sentence(monkeypatch, text):
     monkeypatch.setenv("WARPGLASS_TIME_LIMIT", text)

@@ -44,7 +44,27 @@ def test_who_was_served_alone_owes_nothing_and_is_forgotten(monkeypatch):
     for n in range(30):
         queue.add(f"c{n}", f"{n}")
         queue.take(lambda task: True)
-    assert len(queue._turn) <= 10 and not queue._waiting and not len(queue)
+    assert len(queue._groups._next) <= 10 and len(queue._clients) <= 11 and not queue._waiting and not len(queue)
+
+
+def test_an_address_with_many_cookies_takes_one_turn_in_each_round():
+    queue = Fair()
+    for n in range(4):
+        queue.add(f"many{n}", f"10.0.0.1 cookie{n}")
+    queue.add("again0", "10.0.0.1 cookie0")
+    for n in range(2):
+        queue.add(f"one{n}", "10.0.0.2 cookie")
+    assert [queue.before(task) for task in ("one0", "one1", "again0")] == [1, 3, 6]
+    assert drained(queue) == "many0 one0 many1 one1 many2 many3 again0"
+
+
+def test_browsers_of_one_address_take_turns_while_others_wait():
+    queue = Fair()
+    for task, client in (("x1", "a x"), ("x2", "a x"), ("b1", "b b"), ("x3", "a x")):
+        queue.add(task, client)
+    assert queue.take(lambda task: True) == "x1"
+    queue.add("y1", "a y")
+    assert drained(queue) == "b1 y1 x2 x3"
 
 
 def test_what_was_cancelled_costs_its_client_no_turn():
@@ -72,6 +92,17 @@ def test_one_that_comes_back_goes_first_again():
 def test_a_task_that_no_free_place_takes_holds_up_no_other():
     queue = filled("a1 b1 a2")
     assert drained(queue, lambda task: task != "a1") == "b1 a2" and list(queue) == ["a1"]
+
+
+@given(st.lists(st.sampled_from(["a x", "a y", "b x", "b", "c"]), max_size=30), st.integers(0, 5))
+def test_the_place_in_nested_rounds_is_how_many_are_taken_before(clients, served):
+    queue = Fair()
+    for n, client in enumerate(clients):
+        queue.add(n, client)
+    for _ in range(min(served, len(clients))):
+        queue.take(lambda task: True)
+    told = {task: queue.before(task) for task in queue}
+    assert told == {queue.take(lambda task: True): n for n in range(len(queue))}
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=30), st.integers(0, 5))

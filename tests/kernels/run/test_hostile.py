@@ -11,7 +11,7 @@ from faulty import tasks
 
 from kernels.errors import RunError, RunTimeout, TooLargeError
 from kernels.run import workers
-from kernels.run.workers import frames, place
+from kernels.run.workers import frames, limits, place, reader
 
 ROOT = Path(__file__).parents[3]
 
@@ -56,9 +56,23 @@ def test_half_an_answer_ends_at_the_limit_of_its_task():
 def test_an_answer_of_any_length_is_refused_before_it_takes_memory(monkeypatch):
     with pytest.raises(RunError, match="its frame has 1,099,511,627,776 bytes, and this process accepts 4,294,967,296"):
         submit(tasks.send_length, 2**40)
+
+
+def test_an_honest_answer_above_the_limit_names_both_sizes(monkeypatch):
     monkeypatch.setattr(frames, "_most", 2**10)
-    with pytest.raises(RunError, match="its frame has 2,.* bytes, and this process accepts 1,024"):
+    with pytest.raises(TooLargeError, match=r"^The result has 2,\d{3} bytes, .* accepts 1,024\. Choose a smaller"):
         submit(bytes, 2**11)
+    monkeypatch.setattr(frames, "_most", 2**20)
+    monkeypatch.setattr(reader, "_most_json", 2**10)
+    with pytest.raises(TooLargeError, match=r"^The result has 2,\d{3} bytes of JSON, .* accepts 1,024\."):
+        submit(str, "x" * 2**11)
+    assert submit(int, "7") == 7
+
+
+def test_two_workers_leave_memory_to_the_machine(monkeypatch):
+    sizes = {"SC_PHYS_PAGES": 2**22, "SC_PAGE_SIZE": 2**12}  # 16 GiB
+    monkeypatch.setattr(os, "sysconf", sizes.get)
+    assert workers.CPU_WORKERS * limits.most_bytes() <= 2**33
 
 
 def test_a_worker_has_its_own_descriptors_and_no_others():

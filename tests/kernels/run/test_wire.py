@@ -20,10 +20,10 @@ from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError
 from kernels.errors import OutOfMemory, ProblemError, TraceError
 from kernels.families.dense import DenseProblem
-from kernels.run import execute
+from kernels.run import execute, workers
 from kernels.run.backends import driver
 from kernels.run.check import Verdict
-from kernels.run.workers import reader, wire
+from kernels.run.workers import frames, reader, wire
 from kernels.run.workers.reader import Unreadable, decode
 from kernels.timing.pipelines import Pipeline
 from kernels.timing.protocol import Point, Timing
@@ -163,6 +163,35 @@ INTEGERS = ["int32", 4, 0, [None, [0, 16]]]
 def test_bytes_that_no_worker_sends_are_refused(message):
     with pytest.raises(Unreadable):
         decode(message)
+
+
+NULLS = ["null", 2 * 10**8, 0, [None]]
+
+
+@pytest.mark.parametrize(
+    "value", [["table", ["a", NULLS]], ["frame", ["object"], ["table", ["a", NULLS]], None]], ids=["table", "frame"]
+)
+def test_a_column_without_a_buffer_has_at_most_a_row_for_each_byte_of_the_message(value):
+    with pytest.raises(Unreadable, match="a column has 200,000,000 rows, and the message has"):
+        decode(said(value))
+
+
+def test_a_table_has_at_most_a_cell_for_each_byte_of_the_message(monkeypatch):
+    rows = 2**20
+    columns = [[f"n{n}", ["null", rows, 0, [None]]] for n in range(8)]
+    message = said(["list", ["bytes", [0, rows]], ["frame", ["object"] * 8, ["table", *columns], None]], bytes(rows))
+    with pytest.raises(Unreadable, match=f"a table has {8 * rows:,} cells, and the message has"):
+        decode(message)
+    few = pd.DataFrame({"a": [None] * 1000, "b": [None] * 1000}, dtype=object)
+    assert crossed(few).equals(few)
+
+
+def test_the_web_process_bounds_the_json_of_an_answer(monkeypatch):
+    monkeypatch.setattr(reader, "_most_json", wire.MOST_JSON)
+    monkeypatch.setattr(frames, "_most", frames.MOST_BYTES)
+    workers.limit_answers(2**28, 1000)
+    with pytest.raises(Unreadable, match="its JSON has 1,20[0-9] bytes, and this process accepts 1,000"):
+        decode(said("x" * 1200))
 
 
 def test_bytes_that_were_changed_anywhere_are_refused_or_read_as_plain_values():
