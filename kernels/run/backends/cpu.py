@@ -90,10 +90,10 @@ def free_bytes() -> int:
     page = os.sysconf("SC_PAGE_SIZE")
     found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
     free = int(found[1]) * 1024 if found else os.sysconf("SC_AVPHYS_PAGES") * page
-    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    most, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if most == resource.RLIM_INFINITY:
         return free
-    return min(free, max(0, most - int(Path("/proc/self/statm").read_text().split()[0]) * page))
+    return min(free, max(0, most - int(Path("/proc/self/statm").read_text().split()[5]) * page))
 
 
 def _processor() -> str:

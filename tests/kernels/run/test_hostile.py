@@ -125,3 +125,8 @@ def test_what_left_its_workers_group_ends_with_the_server(tmp_path):
     subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, timeout=60, check=False)
     until(path.exists)
     until(lambda: gone(*path.read_text().split()))
+
+
+def test_a_worker_may_reserve_address_space_that_it_does_not_write():
+    """V8 does so when it makes the page's chart library: a limit of address space ended it."""
+    assert submit(tasks.reserve, 2**36) == 2**36
