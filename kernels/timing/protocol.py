@@ -29,7 +29,7 @@ import numpy as np
 from kernels import build, catalog
 from kernels.build import Mode
 from kernels.core.launch import Plan
-from kernels.core.problem import inputs_of
+from kernels.core.problem import Problem, inputs_of
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role
@@ -109,8 +109,8 @@ class Ready:
     turns; before: enqueues what goes before each run, untimed; once_us: about what a run takes."""
 
     known: Timing
-    enqueuers: list[Callable[[], Any]]
-    before: Callable[[], Any]
+    enqueuers: list[Callable[[], object]]
+    before: Callable[[], object]
     once_us: float
 
 
@@ -320,7 +320,7 @@ class Kernel:
         cupy.cuda.runtime.deviceSynchronize()
         return {name: gpu.to_numpy(self.arrays[name], self.plan.tensor(name)) for name in self.outputs}
 
-    def copies(self, count: int) -> list[Callable[[], Any]]:
+    def copies(self, count: int) -> list[Callable[[], object]]:
         """`count` functions, each of which enqueues one run over arrays of its own."""
         sets = [self.arrays]
         sets += [self.arrays | {name: self.arrays[name].copy() for name in self.rotated} for _ in range(count - 1)]
@@ -337,7 +337,7 @@ def plan_bytes(plan: Plan, touched: Mapping[str, int]) -> int:
 
 
 @lru_cache(maxsize=1)
-def _truth(problem: Any) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, float]]:
+def _truth(problem: Problem) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, float]]:
     """output -> float64, its largest error in torch's own answer, and its largest term: the same for every kernel and
     peer."""
     true, torchs = problem.truth(on_gpu=True), problem.yardstick("cuda")
@@ -345,7 +345,7 @@ def _truth(problem: Any) -> tuple[dict[str, np.ndarray], dict[str, float], dict[
     return true, yardsticks, problem.largest_terms()
 
 
-def judged(problem: Any, outputs: Mapping[str, np.ndarray]) -> tuple[OutputError, ...]:
+def judged(problem: Problem, outputs: Mapping[str, np.ndarray]) -> tuple[OutputError, ...]:
     """An OutputError for each of the outputs of a kernel or a peer."""
     true, yardsticks, terms = _truth(problem)
     errors = {name: _largest_error(array, true[name]) for name, array in outputs.items()}
@@ -362,7 +362,7 @@ def _largest_error(array: np.ndarray, true: np.ndarray) -> float:
         return max(pool.map(lambda part: max_abs_error(flat[part], due[part]), parts))
 
 
-def rms_error(problem: Any, output: str, array: np.ndarray) -> float:
+def rms_error(problem: Problem, output: str, array: np.ndarray) -> float:
     """The root mean square of |output - float64|."""
     flat, due = array.reshape(-1), _truth(problem)[0][output].reshape(-1)
     parts = [slice(first, first + PART) for first in range(0, flat.size, PART)]
@@ -377,7 +377,7 @@ def _copies(set_bytes: int, cold: bool) -> int:
 
 
 @lru_cache(maxsize=1)
-def _reader() -> Callable[[], Any]:
+def _reader() -> Callable[[], object]:
     """A function that enqueues a read of so much memory that the L2 then holds nothing else."""
     import torch
 

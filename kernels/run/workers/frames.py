@@ -5,7 +5,6 @@ import os
 import struct
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ def limit(most: int) -> None:
     _most = most
 
 
-def send(descriptor: int, parts: Sequence[Any]) -> None:
+def send(descriptor: int, parts: Sequence[bytes | memoryview]) -> None:
     """Writes the parts as a frame."""
     for part in (_SIZE.pack(sum(map(len, parts))), *parts):
         view = memoryview(part)
