@@ -105,7 +105,7 @@ def _price(name: str, constant: str, rows: pd.DataFrame) -> list[Block]:
         for _, row in rows.sort_values(["problem", "value"]).iterrows()
     ]
     return [
-        stage.heading(f"What {constant} costs {name}"),
+        stage.heading(f"The cost of {constant} in {name}"),
         stage.text(
             f"Its largest RMS error and its lowest speed over {count(rows.problem.nunique(), 'kind')} of scores, both "
             f"as multiples of {other}'s, for each {constant}. {each}."

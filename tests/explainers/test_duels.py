@@ -67,7 +67,7 @@ def test_the_price_of_each_constant_is_the_worst_of_each_value(every, monkeypatc
         for v, part in kinds.loc[value.index].groupby(value):
             worst, slowest = (part.rms_error / part.peer_rms_error).max(), part.ratio.min()
             assert f"{v:,}: error {worst:.2f}, speed {slowest:.2f}" in text["text"]
-        assert len(table["rows"]) == len(value) and heading["text"] == f"What {constant} costs 12_optimistic"
+        assert len(table["rows"]) == len(value) and heading["text"] == f"The cost of {constant} in 12_optimistic"
     assert told.price("11_overlap", every[every["name"] == "11_overlap"]) == []
 
 
