@@ -19,7 +19,7 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, ProblemError, WarpglassError
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run.backends import gpu
-from kernels.timing import load, peers, protocol
+from kernels.timing import judging, load, peers, protocol
 from kernels.timing.rows import SIZES, problem_text, settings_text
 
 PEER = "sdpa_cudnn"
@@ -127,9 +127,9 @@ def _side(problem: SixteenBitProblem, name: str, made: Callable[[], protocol.Ker
         raise
     except (ProblemError, WarpglassError) as error:
         return Side("skipped", str(error))
-    errors = protocol.judged(problem, outputs)
+    errors = judging.judged(problem, outputs)
     found = Side(*_verdict(name, worst(errors)), next(e for e in errors if e.output == "o"), worst(errors))
-    found.rms = protocol.rms_error(problem, "o", outputs["o"])
+    found.rms = judging.rms_error(problem, "o", outputs["o"])
     if found.status != "wrong":
         found.runs = prepared.copies(SETS)
     return found
@@ -139,8 +139,8 @@ def _verdict(name: str, error: OutputError) -> tuple[str, str]:
     """(status, reason) of the output that uses most of its allowance. Only a peer may miss by rounding and be timed."""
     if error.ok:
         return "ok", ""
-    reason = protocol.missed(name, error)
-    if name in peers.NAMES and error.share <= protocol.ROUNDING_TIMES:
+    reason = judging.missed(name, error)
+    if name in peers.NAMES and error.share <= judging.ROUNDING_TIMES:
         return "less accurate", reason
     return "wrong", f"A wrong kernel gets no time. {reason}"
 

@@ -19,7 +19,6 @@ and after the turns, clock and power during the sustained runs too.
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -29,14 +28,15 @@ import numpy as np
 from kernels import build, catalog
 from kernels.build import Mode
 from kernels.core.launch import Plan
-from kernels.core.problem import Problem, inputs_of
+from kernels.core.problem import inputs_of
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role
-from kernels.core.tolerance import OutputError, max_abs_error, output_errors, worst
+from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, RunError, TooLargeError
 from kernels.run.backends import gpu
 from kernels.timing import clock, load, peers
+from kernels.timing.judging import judged, missed
 
 TURNS = 5  # of each point, where several are compared
 WARM_UP = 0.05  # seconds, in each turn
@@ -48,8 +48,6 @@ SLOW_FLOPS = (
 )
 L2_TIMES, MOST_COPIES = 2, 256
 COPY_BYTES, MATRIX = 2**30, 8192  # of the roofs
-PART = 2**20  # numbers that are compared at a time
-ROUNDING_TIMES = 10  # an error up to so many times what is allowed is called rounding, a larger one plainly wrong
 State = tuple[int | None, int | None]  # before, after
 
 
@@ -254,17 +252,6 @@ def _warm_up(one: Ready) -> None:
         clock.time_runs(one.enqueuers, runs)
 
 
-def missed(name: str, error: OutputError) -> str:
-    """By how much an output misses float64, and whether that may be rounding: judged by the number alone."""
-    said = f"{name} misses float64 by {error.largest:.3g} in {error.output}"
-    rule = f"torch misses it by {error.yardstick:.3g} and {error.allowed:.3g} is allowed"
-    if error.ok:
-        return f"{said}; {rule}."
-    if error.share <= ROUNDING_TIMES:
-        return f"{said}: {rule}. So small an error is rounding, {error.share:.2g} times the limit."
-    return f"{said}: {rule}. That is no rounding: the result is plainly wrong."
-
-
 def _check_size(point: Point, request: Request | None) -> None:
     """TooLargeError if it cannot run here, would take too long or does not fit, before anything is allocated."""
     problem = point.problem
@@ -334,41 +321,6 @@ def plan_bytes(plan: Plan, touched: Mapping[str, int]) -> int:
     names = [name for launch in plan.launches for name in launch.tensors]
     whole = sum(plan.tensor(name).nbytes for name in names if name not in touched)
     return whole + sum(touched[name] for name in {*names} & {*touched})
-
-
-@lru_cache(maxsize=1)
-def _truth(problem: Problem) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, float]]:
-    """output -> float64, its largest error in torch's own answer, and its largest term: the same for every kernel and
-    peer."""
-    true, torchs = problem.truth(on_gpu=True), problem.yardstick("cuda")
-    yardsticks = {name: _largest_error(torchs[name], array) for name, array in true.items()}
-    return true, yardsticks, problem.largest_terms()
-
-
-def judged(problem: Problem, outputs: Mapping[str, np.ndarray]) -> tuple[OutputError, ...]:
-    """An OutputError for each of the outputs of a kernel or a peer."""
-    true, yardsticks, terms = _truth(problem)
-    errors = {name: _largest_error(array, true[name]) for name, array in outputs.items()}
-    return output_errors(errors, yardsticks, terms)
-
-
-def _largest_error(array: np.ndarray, true: np.ndarray) -> float:
-    """tolerance.max_abs_error, in parts and on all processors: 268 million numbers take seconds instead of a minute."""
-    if array.shape != true.shape or array.size <= PART:
-        return max_abs_error(array, true)
-    flat, due = array.reshape(-1), true.reshape(-1)
-    parts = [slice(first, first + PART) for first in range(0, flat.size, PART)]
-    with ThreadPoolExecutor() as pool:
-        return max(pool.map(lambda part: max_abs_error(flat[part], due[part]), parts))
-
-
-def rms_error(problem: Problem, output: str, array: np.ndarray) -> float:
-    """The root mean square of |output - float64|."""
-    flat, due = array.reshape(-1), _truth(problem)[0][output].reshape(-1)
-    parts = [slice(first, first + PART) for first in range(0, flat.size, PART)]
-    with ThreadPoolExecutor() as pool:
-        squares = pool.map(lambda part: float(np.square(flat[part].astype(np.float64) - due[part]).sum()), parts)
-        return math.sqrt(sum(squares) / flat.size)
 
 
 def _copies(set_bytes: int, cold: bool) -> int:

@@ -58,7 +58,7 @@ def test_the_price_of_each_constant_is_the_worst_of_each_value(every, monkeypatc
     kinds = made[made.problem.isin(made[made.duplicated("problem")].problem)]
     assert kinds.problem.nunique() >= 5 and len(blocks) % 3 == 0 and blocks
     for heading, text, table in zip(blocks[::3], blocks[1::3], blocks[2::3]):
-        constant = heading["text"].split()[1]
+        constant = heading["text"].split()[3]
         value = kinds.settings.str.extract(rf"\b{constant}=(\d+)", expand=False).astype(int)
         others = [c for c in duels.PRICED if c != constant and kinds.settings.str.contains(rf"\b{c}=").any()]
         for c in others:
