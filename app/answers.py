@@ -49,7 +49,7 @@ def ask(
     return mine.result()
 
 
-def _found(survey: Survey) -> tuple[Any, ...]:
+def _found(survey: Survey) -> tuple[object, ...]:
     """The content of a survey: the id of an object that is gone may be another's."""
     return tuple(survey.devices.items()), tuple(survey.reasons.items()), survey.gpus
 

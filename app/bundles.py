@@ -120,11 +120,11 @@ def _end(key: str, making: _Making) -> None:
             making.failed, making.began = _told(error, making.title), time.monotonic()
 
 
-def _taken(key: str, made: Any) -> list[str]:
+def _taken(key: str, made: object) -> list[str]:
     """The names that a worker sent, or of the bytes that it sent. RunError for another answer, which a kernel may have
     written."""
-    sent = isinstance(made, tuple) and len(made) == 2
-    names, files = made if sent else (made, [])
+    sent = made if isinstance(made, tuple) and len(made) == 2 else None
+    names, files = sent or (made, [])
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name.isalnum() for name in names):
         raise RunError(f"The worker sent {made!r:.60} in place of a bundle. Run it again.")
     if not isinstance(files, list) or not all(isinstance(data, bytes) for data in files):

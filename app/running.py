@@ -27,7 +27,9 @@ def run(request: Request) -> Run:
     return _runs[request]
 
 
-run.cache_clear = _runs.clear  # type: ignore[attr-defined]  # for tests, as lru_cache has it
+def forget() -> None:
+    """Drops every run that is kept."""
+    _runs.clear()
 
 
 def _bytes_of(made: Run) -> int:

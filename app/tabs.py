@@ -56,7 +56,7 @@ def builds_of(kernel: Any, problem: Any, settings: tuple[tuple[str, int], ...], 
 def data(request: Request) -> list[Block]:
     """The trace as Parquet, and what the labels mean."""
     run, buffer = running.run(request), io.BytesIO()
-    run.trace.save(buffer)  # type: ignore[arg-type]  # pyarrow writes to a buffer as to a path
+    run.trace.save(buffer)
     file = f"{request.kernel.name}-trace.parquet"
     kept = stage.download("Download the trace (Parquet)", bundles.keep_file(buffer.getvalue(), file), file)
     size = f"{run.trace.table.num_rows:,} records, {len(buffer.getvalue()):,} bytes"

@@ -43,7 +43,7 @@ def where_sentence(marked: Marked) -> str:
     a, b = marked.both
     problem, ratio = a.request.problem, a.timed_ms / b.timed_ms
     faster, slower, times = ("B", "A", ratio) if ratio >= 1 else ("A", "B", 1 / ratio)
-    mask = ", causal" if getattr(problem, "causal", False) else ""
+    mask = ", causal" if problem.causal else ""
     other = " The time above is of another problem." if marked.elsewhere else ""
     return (
         f"Both have recorded marks at {problem.size}{mask}, head_dim {problem.head_dim} ({a.device}, {a.date}). There "

@@ -184,7 +184,7 @@ def absent(table: pd.DataFrame, requests: Sequence[Request]) -> str:
         own = mine[mine.settings == settings_text(request.constants.items())] if same else mine
         if own.empty:
             name = build_text(request.kernel, request.settings) if same else request.kernel.name
-            said.append(f"Of {side}, {name}, none is recorded.")
+            said.append(f"No time of {side}, {name}, is recorded.")
     return " ".join(said) or "Each has times, but on no problem in common."
 
 

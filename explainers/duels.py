@@ -1,7 +1,5 @@
 """Duels: kernels that took turns with cuDNN, problem by problem, in words and as a table."""
 
-from typing import Any
-
 import altair as alt
 import pandas as pd
 
@@ -107,7 +105,7 @@ def _price(name: str, constant: str, rows: pd.DataFrame) -> list[Block]:
         for _, row in rows.sort_values(["problem", "value"]).iterrows()
     ]
     return [
-        stage.heading(f"What {constant} costs {name}"),
+        stage.heading(f"The cost of {constant} in {name}"),
         stage.text(
             f"Its largest RMS error and its lowest speed over {count(rows.problem.nunique(), 'kind')} of scores, both "
             f"as multiples of {other}'s, for each {constant}. {each}."
@@ -179,7 +177,7 @@ def losses(timed: pd.DataFrame) -> str:
     return f"It is slower in {count(len(lost), 'problem')}{'.' if most else ':'}{most} {named}. "
 
 
-def _meanwhile(row: Any) -> dict[str, str]:
+def _meanwhile(row: pd.Series) -> dict[str, str]:
     """Clock and power of both during their sustained turns, if the row has them."""
     pairs = {"MHz": "clock", "W": "power"}
     both = {unit: (row[f"sustained_{what}"], row[f"sustained_peer_{what}"]) for unit, what in pairs.items()}
@@ -188,14 +186,14 @@ def _meanwhile(row: Any) -> dict[str, str]:
     }
 
 
-def _named(row: Any) -> str:
+def _named(row: pd.Series) -> str:
     mask = ", causal" if row.causal else ""
     heads = f", {row.num_heads} heads on {row.num_kv_heads} KV heads" if row.num_heads != row.num_kv_heads else ""
     scores = "" if row.scores == "random" and row.score_scale == 1 else f", scores {_scores(row)}"
     return f"{row.seq_len:,} tokens, head_dim {row.head_dim}, {row['dtype']}{mask}{heads}{scores}"
 
 
-def _scores(row: Any) -> str:
+def _scores(row: pd.Series) -> str:
     return SCORES[row.scores] + (f" x {row.score_scale:g}" if row.score_scale != 1 else "")
 
 

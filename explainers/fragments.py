@@ -141,9 +141,9 @@ def key_tiles(request: Request) -> int:
     """How many key tiles the traced query tile meets. Rule: tiles of BLOCK_KV keys, as far as its last row sees."""
     keys = axes.length(tiling.tensor_at(request, "K"), "key")
     _, _, end = tiling.query_rows(request)
-    if getattr(request.problem, "causal", False):
+    if request.problem.causal:
         keys = max(1, min(keys, end + tiling.mask_offset(request)))
-    return -(-keys // request.constants.get("BLOCK_KV", keys))
+    return -(-keys // tiling.block_kv(request, keys))
 
 
 def units(request: Request) -> tuple[str, int]:
@@ -264,7 +264,7 @@ class _Reader:
             matrix.set(row, column, lane=lane, register=register)
 
     def _tile_begin(self, column: np.ndarray) -> np.ndarray:
-        size = self.request.constants.get("BLOCK_KV", len(self.matrices["K"].value))
+        size = tiling.block_kv(self.request, len(self.matrices["K"].value))
         return column // size * size
 
     def _outputs(self, mine: pd.DataFrame, tiles: list[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -87,7 +87,7 @@ def sentence(levels: pd.DataFrame, device: str) -> str:
     at = levels.set_index("level")
     l1, l2, far = (at.cycles[name] for name in ("L1 cache", "L2 cache", "Device memory"))
     if pd.isna(l1) or pd.isna(l2) or pd.isna(far):
-        return f"Of {device} only a part has been measured so far."
+        return f"Only a part of {device} has been measured so far."
     return (
         f"On {device} a load waits {at.cycles['Shared memory']:.0f} cycles for shared memory, {l1:.0f} for L1, "
         f"{l2:.0f} for L2 and {far:.0f} "

@@ -119,7 +119,7 @@ def explain(run: Run, row: int) -> RowStory:
     request, problem = run.request, run.request.problem
     head = query_rows(request)[0]
     q, k, v, o = (tiling.matrix(run, place, head) for place in "QKVO")
-    sees = row + tiling.mask_offset(request) + 1 if getattr(problem, "causal", False) else len(k)
+    sees = row + tiling.mask_offset(request) + 1 if problem.causal else len(k)
     if sees < 1:
         raise ProblemError(
             f"Row {row} sees no key: its last would be {sees - 1}. Choose row {row - sees + 1} or later."
@@ -152,7 +152,7 @@ def view(run: Run, story: RowStory, row: int) -> tuple[RowMeta, dict[str, np.nda
         "ordinary": ordinary,
         "m_name": m_name(ordinary, is_optimistic(run.request.kernel)),
         "tile_of": tile_of.tolist(),
-        "block_kv": run.request.constants.get("BLOCK_KV", int(tile_of.value_counts().max())),
+        "block_kv": tiling.block_kv(run.request, int(tile_of.value_counts().max())),
         "error": story.error,
         "total": {"m": story.ordinary_m, "l": story.ordinary_l},
         "scores_true": story.keys.score_true.tolist(),
@@ -198,9 +198,10 @@ def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.Stat
         for name in due:
             due[name].append(now[name])
         before, m, factor = frame["m_before"], frame["m"], frame["rescale"]
-        known = factor is not None and before is not None and m is not None
-        exact = _in_float64(before, scores) - _in_float64(m, scores) if known else None  # type: ignore[arg-type]
-        factors.append((factor, None if exact is None else float(np.exp(exact))))
+        exact = None
+        if factor is not None and before is not None and m is not None:
+            exact = float(np.exp(_in_float64(float(before), scores) - _in_float64(float(m), scores)))
+        factors.append((factor, exact))
     running = "" if ordinary else "running "
     found = [
         stage.State(m_name(ordinary, optimistic), [_number(f["m"]) for f in story.frames], colour="S"),
@@ -287,13 +288,13 @@ def reference_questions(story: RowStory) -> list[stage.Question]:
 
 def questions(story: RowStory, ordinary: bool) -> list[stage.Question]:
     """What can be asked of the row before it is read. The keys come from the logged values."""
-    risen = [n for n, f in enumerate(story.frames) if f["group"] == "max" and _rises(f)]
+    risen = [(n, rise) for n, f in enumerate(story.frames) if f["group"] == "max" and (rise := _rise(f))]
     if ordinary or story.first_wrong is not None or not risen:
         return []
-    first = story.frames[risen[0]]
-    after = next((n for n, f in enumerate(story.frames) if n > risen[0] and f["group"] == "rescale"), risen[0])
-    before, m = first["m_before"], first["m"]
-    factor = f"e^({before:.4g} - {m:.4g}) = {np.exp(float(before) - float(m)):.4g}".replace("- -", "+ ")  # type: ignore[arg-type]
+    number, (before, m) = risen[0]
+    first = story.frames[number]
+    after = next((n for n, f in enumerate(story.frames) if n > number and f["group"] == "rescale"), number)
+    factor = f"e^({before:.4g} - {m:.4g}) = {np.exp(before - m):.4g}".replace("- -", "+ ")
     options = ["They are thrown away", "They are multiplied by e^(m before - m after)", "They stay as they are"]
     times = "time" if len(risen) == 1 else "times"
     raises = int(story.keys[story.keys.tile == first["tile"]].set_index("key").score.idxmax())
@@ -304,7 +305,7 @@ def questions(story: RowStory, ordinary: bool) -> list[stage.Question]:
             "number",
             len(risen),
             f"It rises {len(risen)} {times}, first in tile {first['tile']}, from {before:.4g} to {m:.4g}.",
-            step=risen[0],
+            step=number,
             view="row",
             veils=("strip", "tabs"),
         ),
@@ -315,7 +316,7 @@ def questions(story: RowStory, ordinary: bool) -> list[stage.Question]:
             "click",
             {"kind": "score", "index": raises},
             f"Key {raises}, in tile {first['tile']}: its score {m:.4g} is above the max so far, {before:.4g}.",
-            step=risen[0],
+            step=number,
             view="row",
             veils=("sentence",),
         ),
@@ -334,9 +335,12 @@ def questions(story: RowStory, ordinary: bool) -> list[stage.Question]:
     ]
 
 
-def _rises(frame: Any) -> bool:
+def _rise(frame: RowFrame) -> tuple[float, float] | None:
+    """(m before, m) of a step that raises m; None of another."""
     m, before = frame["m"], frame["m_before"]
-    return m is not None and before is not None and m > before
+    if m is None or before is None or float(m) <= float(before):
+        return None
+    return float(before), float(m)
 
 
 def is_ordinary(kernel: KernelSpec) -> bool:

@@ -800,7 +800,7 @@ def _traced(request: Any) -> tuple[int, str]:
     more keys, pairs of query and key; of other kernels the plan's items."""
     if not tiled.accepts(request.kernel):
         return request.scope.count, request.plan.item
-    if getattr(request.problem, "causal", False):
+    if request.problem.causal:
         return traffic.pairs(request, False), "pair of query and key"
     _, first, end = tiled.query_rows(request)
     return end - first, "query"

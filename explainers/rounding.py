@@ -120,7 +120,7 @@ def same_numbers(one: Request, other: Request) -> bool:
     """Whether two requests are of the same problem but for the types: the same Q, K and V as drawn, the same mask."""
     if tiling.mask_offset(one) != tiling.mask_offset(other):
         return False
-    if getattr(one.problem, "causal", False) != getattr(other.problem, "causal", False):
+    if one.problem.causal != other.problem.causal:
         return False
     if axes.heads(tiling.tensor_at(one, "O")) != axes.heads(tiling.tensor_at(other, "O")):
         return False
@@ -173,14 +173,14 @@ class _Replaying:
         self.values = run.trace.table.filter(pc.is_valid(run.trace.table["value"]))
         self.own = tiling.matrix(run, "O", self.head)[self.first : self.end].astype(np.float64)
         keys = len(self.k)
-        size = keys if self.ordinary else run.request.constants.get("BLOCK_KV", keys)
+        size = keys if self.ordinary else tiling.block_kv(run.request, keys)
         self.seen = self._seen(keys)
         last = max(1, int(self.seen.any(0).sum()))  # keys that any row of the tile sees
         self.edges = [(first, min(keys, first + size)) for first in range(0, last, size)]
 
     def _seen(self, keys: int) -> np.ndarray:
         """Which keys each row sees, [rows, keys]."""
-        if not getattr(self.request.problem, "causal", False):
+        if not self.request.problem.causal:
             return np.ones((self.end - self.first, keys), bool)
         rows = np.arange(self.first, self.end)[:, None]
         return np.arange(keys) <= rows + tiling.mask_offset(self.request)

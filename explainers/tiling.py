@@ -168,6 +168,11 @@ def matrix(run: Run, place: str, head: int) -> np.ndarray:
     return found if found.dtype == np.float32 else found.astype(np.float32)
 
 
+def block_kv(request: Request, keys: int) -> int:
+    """The keys of a tile: all `keys` if the kernel has no constant for them."""
+    return request.constants.get("BLOCK_KV", keys)
+
+
 def mask_offset(request: Request) -> int:
     """With a causal mask query i sees the keys up to i + this."""
     return int(request.problem.sizes.get("offset", 0))
@@ -215,7 +220,7 @@ def view(run: Run, story: Tiling) -> tuple[MatricesMeta, dict[str, np.ndarray]]:
         "traced": [symbol for symbol in in_order(run.request) if symbol in moved],
         "places": story.places,
         "blocks": story.output_blocks,
-        "causal": bool(getattr(run.request.problem, "causal", False)),
+        "causal": bool(run.request.problem.causal),
         "frames": story.frames,
     }
     columns = {"q": arrays["Q"], "k": arrays["K"], "v": arrays["V"], "s": story.scores, "s_logged": story.logged}

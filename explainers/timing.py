@@ -1,12 +1,11 @@
-"""Times in words and tables: the sweeps of a table of timing.bench, labels and colours, what a size's times say, where
-lines cross and how they grow, figures and a report.
+"""Times in words: the sweeps of a table of timing.bench, labels and colours, what a size's times say, where lines cross
+and how they grow.
 
 Rows carry `source` ("recorded" or "measured"), `device` and `date`, so that a point says where it comes from. A sweep
 goes over a size of the problem (SWEPT) or over a compile-time constant of the kernels. The charts are in
-timing_charts.py, the stage in timing_stage.py.
+timing_charts.py, the tables in timing_tables.py, the stage in timing_stage.py.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -20,12 +19,10 @@ from explainers import palette
 from explainers.glossary import count
 from kernels.build.occupancy import block_constants
 from kernels.catalog import KERNELS
-from kernels.core.fields import fields_of, write_value
-from kernels.families.sparse.masked import TAKES
 from kernels.timing import flashinfer_calls
-from kernels.timing.compare import RATIO, exponents, labelled, roofs_said, speedups
+from kernels.timing.compare import RATIO, exponents, labelled, speedups
+from kernels.timing.judging import ROUNDING_TIMES
 from kernels.timing.peers import NAMES, PAGED, PEERS, SDPA
-from kernels.timing.protocol import ROUNDING_TIMES
 from kernels.timing.rows import SIZES as OF_ALL
 from kernels.timing.rows import problem_type_of
 from kernels.timing.tables import Provenance
@@ -167,7 +164,7 @@ def constant_of(table: pd.DataFrame, name: str) -> pd.Series:
 
 def _key(field: str, fixed: Mapping[str, Any]) -> str:
     said = [
-        f"{name}={_plain(value)}" for name, value in fixed.items() if name not in ("title", "l2") and value is not None
+        f"{name}={plain(value)}" for name, value in fixed.items() if name not in ("title", "l2") and value is not None
     ]
     cache = "" if fixed["l2"] == "cold" else f" {fixed['l2']} L2"
     return f"{field} {' '.join(said)} {fixed['title']}{cache}"
@@ -206,12 +203,12 @@ def _title(values: list[float], field: str, fixed: Mapping[str, Any]) -> str:
     same = fixed.get("num_kv_heads") == fixed.get("num_heads")
     told = ("title", "l2", "causal", "dtype", *(["num_kv_heads"] if same else []))
     stays = [name for name, value in fixed.items() if name not in told and value is not None]
-    said = ", ".join(f"{name} {_plain(fixed[name])}" for name in stays)
+    said = ", ".join(f"{name} {plain(fixed[name])}" for name in stays)
     mask = ", causal" if fixed["causal"] else ""
     if field == "num_heads":
-        mask = f" (width {_plain(low * fixed['head_dim'])} to {_plain(high * fixed['head_dim'])}){mask}"
+        mask = f" (width {plain(low * fixed['head_dim'])} to {plain(high * fixed['head_dim'])}){mask}"
     return (
-        f"{fixed['title']}: {field} {_plain(low)} to {_plain(high)} at {said}{mask}, {fixed['dtype']}, {fixed['l2']} L2"
+        f"{fixed['title']}: {field} {plain(low)} to {plain(high)} at {said}{mask}, {fixed['dtype']}, {fixed['l2']} L2"
     )
 
 
@@ -301,7 +298,7 @@ def fastest_peer(part: pd.DataFrame, field: str) -> str:
 def baseline_name(baseline: str, part: pd.DataFrame, field: str) -> str:
     """A baseline as it is read."""
     return (
-        f"itself at {field} {_plain(sizes(part, field)[0])}"
+        f"itself at {field} {plain(sizes(part, field)[0])}"
         if baseline == ITSELF
         else shown_name(baseline, title_of(part))
     )
@@ -449,7 +446,7 @@ def sentence(rows: pd.DataFrame, field: str, baseline: str) -> str:
     name = f"itself at the first {field}" if baseline == ITSELF else shown_name(baseline, best.title)
     beyond = f"as fast as {name}" if best.speedup >= 1 else f"slower than {name}"
     return (
-        f"At {field} {_plain(best[field])}, {best.label} takes {microseconds(best.median_us)} "
+        f"At {field} {plain(best[field])}, {best.label} takes {microseconds(best.median_us)} "
         f"({microseconds(best.p10_us)} to {microseconds(best.p90_us)}): {ratio} {spread} {beyond} "
         f"({best.source}, {best.device})."
     )
@@ -537,7 +534,7 @@ def megabytes(value: float) -> str:
     return f"{value / 2**30:.3g} GiB" if value >= 2**30 else f"{value / 2**20:.3g} MiB"
 
 
-def _plain(value: Any) -> str:
+def plain(value: Any) -> str:
     return str(value) if isinstance(value, (str, bool, np.bool_)) else f"{float(value):g}"
 
 
@@ -551,152 +548,3 @@ def not_timed(there: Iterable[str]) -> list[str]:
     """A sentence with the reason for each version of FlashAttention that is not among these peers."""
     there = set(there)
     return [f"{shown_name(name)} has no row here: {why}." for name, why in NOT_TIMED.items() if name not in there]
-
-
-# ---- tables ----
-
-
-def without_time(part: pd.DataFrame, field: str = "") -> pd.DataFrame:
-    """What has no time, and why: name, status (in words), places, reason, one row per reason; reasons that differ in
-    numbers alone are one, told by the first."""
-    rows = part[part.status != "ok"]
-    columns = ["name", "status", "places", "reason"]
-    if rows.empty:
-        return pd.DataFrame(columns=columns)
-    field = field or next((name for name in SWEPT if rows[name].nunique() > 1), "seq_len")
-    told = rows.assign(
-        place=rows[field].map(_plain),
-        status=[why(r) for r in rows.itertuples()],
-        kind=rows.reason.map(lambda text: re.sub(r"\d+", "#", str(text))),
-        name=rows.label.map(shown_name) if "label" in rows else rows["name"].map(shown_name),
-    )
-    grouped = told.groupby(["name", "status", "kind"], sort=False)
-    found = grouped.agg(
-        places=("place", lambda p: f"{field} {', '.join(dict.fromkeys(p))}"), reason=("reason", "first")
-    )
-    return found.reset_index()[columns]
-
-
-def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") -> pd.DataFrame:
-    """Every figure of the shown points as a table of texts. name: of the baseline."""
-    made = []
-    for r in rows.sort_values([field, "median_us"]).itertuples():
-        against = "" if pd.isna(r.speedup) else as_fast(r.speedup, r.speedup_low, r.speedup_high)
-        said = {
-            "TFLOP/s": (r.tflops, "{:.4g}"),
-            "tokens/s": (r.tokens_per_s, "{:,.0f}"),
-            "GB/s": (r.gb_per_s, "{:,.4g}"),
-            "of the roof": (r.roof_percent, "{:.3g} % of {}", r.roof),
-        }
-        made.append(
-            {
-                field: _plain(getattr(r, field)),
-                "kernel": shown_name(r.label, r.title),
-                "median": microseconds(r.median_us),
-                "p10 to p90": f"{microseconds(r.p10_us)} to {microseconds(r.p90_us)}",
-                f"beside {name}": against,
-                **{n: "" if pd.isna(value) else form.format(value, *more) for n, (value, form, *more) in said.items()},
-                "memory": "" if pd.isna(r.peak_bytes) else megabytes(r.peak_bytes),
-                "from": f"{r.source}, {r.device}, {r.date}",
-            }
-        )
-    return pd.DataFrame(made)
-
-
-def sizeless(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows that have a time and no sizes to be compared by."""
-    return table[table.seq_len.isna() & (table.status == "ok")]
-
-
-def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
-    """The same as texts: problem by problem, each said once, the fastest first."""
-    rest = sizeless(table)
-    rest = rest.assign(said=[problem_said(r.title, r.problem) for r in rest.itertuples(index=False)])
-    rest = rest.sort_values(["said", "median_us"])
-    return pd.DataFrame(
-        [
-            {
-                "problem": "" if again else r.said,
-                "kernel": shown_name(r.name, r.title),
-                "median": microseconds(r.median_us),
-                "p10 to p90": f"{microseconds(r.p10_us)} to {microseconds(r.p90_us)}",
-                "GB/s": "" if pd.isna(r.gb_per_s) else f"{r.gb_per_s:,.4g}",
-                "of the roof": "" if pd.isna(r.roof_percent) else f"{r.roof_percent:.3g} % of {r.roof}",
-                "tokens/s": "" if pd.isna(r.tokens_per_s) else f"{r.tokens_per_s:,.0f}",
-                "L2": r.l2,
-                "from": f"{r.source}, {r.device}, {r.date}",
-            }
-            for r, again in zip(rest.itertuples(index=False), rest.said.duplicated())
-        ]
-    )
-
-
-def problem_said(title: str, text: str) -> str:
-    """A problem of a table in words: its title, its mask with what that looks at and its blocks, and its other fields
-    that are not as they begin. Lists of pages are left out."""
-    fields = json.loads(text)
-    kind = problem_type_of(title)
-    begin = {name: field.default for name, field in fields_of(kind).items()} if kind else {}
-    looked_at = TAKES.get(fields.get("mask"), ())
-    idle = {name for names in TAKES.values() for name in names} - {*looked_at}
-    always = {"mask", "causal", "block_q", "block_kv", *looked_at} if "mask" in fields else set()
-    said = [
-        f"{name} {_value_said(value)}"
-        for name, value in fields.items()
-        if name in always or not (name in idle or _same(value, begin.get(name)) or _is_nested(value))
-    ]
-    return f"{title}: {', '.join(said)}" if said else title
-
-
-def _same(value: Any, begin: Any) -> bool:
-    return (tuple(value) if isinstance(value, list) else value) == begin
-
-
-def _is_nested(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(one, list) for one in value)
-
-
-def _value_said(value: Any) -> str:
-    """A value as it is written; of a long list how many there are, and between what."""
-    if not isinstance(value, list) or len(value) < 4:
-        return write_value(tuple(value) if isinstance(value, list) else value)
-    low, high = min(value), max(value)
-    return f"{len(value)} x {low:,}" if low == high else f"{len(value)} of {low:,} to {high:,}"
-
-
-# ---- the report ----
-
-
-def report(
-    rows: pd.DataFrame, part: pd.DataFrame, field: str, title: str, baseline: str, provenance: Iterable[Provenance]
-) -> str:
-    """One page of Markdown: what was measured where, the comparison, what has no time, how it was measured."""
-    lines, name = [f"# {title}", ""], baseline_name(baseline, part, field)
-    for where in provenance:
-        made_with = [
-            f"driver {where.driver}",
-            *([f"torch {where.torch}", where.compiler] if where.torch else []),
-            where.date,
-        ]
-        lines += [f"{where.device}, {', '.join(made_with)}. Roofs measured there: {roofs_said(where.roofs)}.", ""]
-    lines += [sentence(rows, field, baseline), exponent_sentence(part, field)]
-    lines += [*crossing_sentences(crossings(rows, field), field), "", f"Compared with {name}.", ""]
-    table = figures_table(rows, field, name)
-    lines += ["| " + " | ".join(table.columns) + " |", "| " + " | ".join("---" for _ in table.columns) + " |"]
-    lines += ["| " + " | ".join(str(v).replace("|", "/") for v in row) + " |" for row in table.itertuples(index=False)]
-    missing = without_time(part, field)
-    if len(missing):
-        said = [f"- {r.name} ({r.status}, {r.places}): {r.reason}" for r in missing.itertuples(index=False)]
-        lines += ["", "## No time", "", *said]
-    cache = (
-        "an L2 that holds none of the inputs"
-        if (rows.l2 == "cold").all()
-        else "an L2 that holds what the run before left"
-    )
-    runs = f"{count(int(rows.runs.min()), 'run')} to {int(rows.runs.max())} per point"
-    how = (
-        f"{runs} between device events, after the timed build's output had passed against float64 (at most twice "
-        f"torch's own error, and one "
-        f"rounding of the largest term); warmed up; {cache}; random inputs."
-    )
-    return "\n".join([*lines, "", "## How", "", how, ""])

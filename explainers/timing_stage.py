@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from explainers import stage, timing, timing_charts
+from explainers import stage, timing, timing_charts, timing_tables
 from explainers.glossary import count, figure
 from explainers.stage import Block
 from kernels.timing.compare import roofs_said
@@ -216,13 +216,13 @@ def figures(shown: Shown) -> list[Block]:
         caption += " Of FlashInfer's two layouts of a cache, the one that is faster at the largest size with both."
     return [
         *(stage.text(one) for one in said if one),
-        stage.table(timing.figures_table(rows, field, shown.name), caption),
+        stage.table(timing_tables.figures_table(rows, field, shown.name), caption),
     ]
 
 
 def missing(shown: Shown, not_recorded: list[str]) -> list[Block]:
     """What has no time, and why. not_recorded: sentences on what is not there at all."""
-    made = timing.without_time(shown.part, shown.field)
+    made = timing_tables.without_time(shown.part, shown.field)
     renamed = made.rename(columns={"name": "kernel", "status": "why", "places": "at", "reason": "in full"})
     table = stage.table(renamed, "A gap in a line is a size without a time.")
     part = shown.part
@@ -241,4 +241,4 @@ def others(table: pd.DataFrame) -> list[Block]:
         "copy reads and writes; what only reads can go faster than it. The lab's kernels are timed at their smallest, "
         "where a launch costs more than the work."
     )
-    return [stage.table(timing.without_sizes(table), caption)]
+    return [stage.table(timing_tables.without_sizes(table), caption)]

@@ -102,7 +102,7 @@ def pairs(request: Request, whole: bool) -> int:
     n, keys, heads = axes.length(q, "query"), axes.length(tensor_at(request, "K"), "key"), axes.heads(q)
     every = request.problem.work.flops // (4 * axes.length(q, "dim"))
     keys_of = np.full(n, keys)
-    if getattr(request.problem, "causal", False):
+    if request.problem.causal:
         keys_of = np.clip(np.arange(1, n + 1) + mask_offset(request), 0, keys)
     if whole or every != heads * keys_of.sum():
         return every if whole else 0

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from kernels.memory import calibration, counters
 from kernels.run import asked, check, execute, facts, races, record, workers
 from kernels.timing import bench, duels, hierarchy, perfetto, pipeline_files, pipelines, sustained, tables, timelines
 
+Result = TypeVar("Result")
 OK, FAILED, USAGE, NO_GPU = 0, 1, 2, 3
 CLI_TIME_LIMIT = 600.0  # seconds a run may take, unless WARPGLASS_TIME_LIMIT says otherwise
 TABLES = {
@@ -222,7 +223,7 @@ def _run(args: argparse.Namespace) -> int:
     )
     execute.check_possible(request, device)
 
-    def submitted(task: Callable) -> Any:
+    def submitted(task: Callable[[Request], Result]) -> Result:
         job = workers.submit(task, request, backend=device.backend, what=kernel.name, time_limit=_time_limit())
         return job.result()
 

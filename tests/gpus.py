@@ -4,11 +4,11 @@ from kernels.core.problem import inputs_of
 from kernels.core.request import Request
 from kernels.core.tolerance import OutputError
 from kernels.run.backends import gpu
-from kernels.timing import protocol
+from kernels.timing import judging, protocol
 
 
 def judged(request: Request) -> tuple[OutputError, ...]:
     """The errors of each output of one run in this process, as the timing protocol judges them before it times."""
     with gpu.errors():
         outputs = protocol.Kernel(request, inputs_of(request.problem)).first_run()
-        return protocol.judged(request.problem, outputs)
+        return judging.judged(request.problem, outputs)

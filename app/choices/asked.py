@@ -59,7 +59,10 @@ class Asked:
         """The kernels of a side: on the second side those that solve the first one's problem."""
         if side == self.sides[0]:
             return dict(self.kernels)
-        problem_type = self.kernels[state[kernel_name(self.sides[0])]].problem_type
+        return self.solving(self.kernels[state[kernel_name(self.sides[0])]].problem_type)
+
+    def solving(self, problem_type: type) -> dict[str, KernelSpec]:
+        """The kernels of this page that solve such problems."""
         return {name: spec for name, spec in self.kernels.items() if spec.problem_type is problem_type}
 
     def alone(self, state: State) -> bool:
@@ -81,9 +84,7 @@ class Asked:
         """name on this page -> Choice of a side's constants, without the what-ifs where those are one choice."""
         kernel = self.spec_of(state, side)
         own: dict[str, Constant] = {}
-        others = (
-            [s for s in self.kernels.values() if s.problem_type is kernel.problem_type] if self.every_constant else []
-        )
+        others = self.solving(kernel.problem_type).values() if self.every_constant else ()
         for c in (c for spec in (kernel, *others) for c in spec.constants):
             own.setdefault(c.name, c)
         begin = self.second(kernel) if self._own_fields(state, side) else {}
@@ -229,7 +230,7 @@ class Asked:
         """The same for every kernel of this page that solves the request's problem, with its constants as far as the
         kernel has and allows them."""
         given, found = dict(request.settings), []
-        for spec in (s for s in self.kernels.values() if s.problem_type is request.kernel.problem_type):
+        for spec in self.solving(request.kernel.problem_type).values():
             settings = tuple((c.name, self._choice_of(c).beginning_at(given.get(c.name)).begin) for c in spec.constants)
             found.append(request if spec == request.kernel else replace(request, kernel=spec, settings=settings))
         return found

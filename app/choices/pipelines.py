@@ -5,11 +5,11 @@ A link names a recording by its kernel, its problem and its constants. Links of 
 
 from dataclasses import asdict
 from functools import lru_cache
-from typing import Any
 
 from app.choices.asked import BACKEND, Asked, State
 from app.choices.choice import Choice
-from kernels.core.fields import shortened, write_value
+from kernels.core.fields import own_fields, shortened, write_value
+from kernels.core.problem import Problem
 from kernels.core.remembered import of_recordings
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -39,7 +39,7 @@ def own() -> dict[str, Choice]:
     }
 
 
-def beginning(spec: KernelSpec) -> dict[str, Any]:
+def beginning(spec: KernelSpec) -> dict[str, object]:
     """Where the problem begins: with a kernel's first recording."""
     entries = of(spec.name)
     return asdict(entries[0].request.problem) if entries else {}
@@ -74,12 +74,9 @@ def chosen(state: State) -> RecordedPipeline:
     return min(entries, key=lambda entry: len(_apart(entry, state)))
 
 
-def identity(request: Request) -> dict[str, Any]:
+def identity(request: Request) -> dict[str, object]:
     """The problem's fields and the constants of a request, without fields that follow from the others."""
-    problem, given = request.problem, asdict(request.problem)
-    short = {name: value for name, value in given.items() if name not in getattr(problem, "follows", ())}
-    whole = len(short) < len(given) and type(problem)(**short) != problem
-    return {**(given if whole else short), **request.constants}
+    return {**own_fields(request.problem), **request.constants}
 
 
 def _apart(entry: RecordedPipeline, state: State) -> list[str]:
@@ -99,7 +96,7 @@ def possible_beneath(asked: Asked, state: State) -> list[str]:
     """What can stand beneath: nothing, or a kernel with a recording of the same problem; here one that solves it."""
     if live(state):
         kind = asked.spec_of(state).problem_type
-        names = [name for name, spec in asked.kernels.items() if spec.problem_type is kind]
+        names = list(asked.solving(kind))
     else:
         problem = chosen(state).request.problem
         names = list(dict.fromkeys(e.request.kernel.name for e in recorded() if e.request.problem == problem))
@@ -108,7 +105,7 @@ def possible_beneath(asked: Asked, state: State) -> list[str]:
 
 def labels(entries: list[RecordedPipeline]) -> list[str]:
     """What tells each from the others: what the problem says of itself, and its mask."""
-    return [e.request.problem.size + (", causal" if getattr(e.request.problem, "causal", False) else "")
+    return [e.request.problem.size + (", causal" if e.request.problem.causal else "")
             + f", head_dim {e.request.problem.head_dim}" for e in entries]  # fmt: skip
 
 
@@ -164,7 +161,7 @@ def take(asked: Asked, state: State) -> None:
     _put(asked, state, entries[int(index)])
 
 
-def take_kernel(asked: Asked, state: State, problem: Any) -> None:
+def take_kernel(asked: Asked, state: State, problem: Problem) -> None:
     """After another kernel was chosen: its recording of this problem, or its first one."""
     entries = of(state["kernel"])
     _put(asked, state, next((e for e in entries if e.request.problem == problem), entries[0]))

@@ -162,7 +162,7 @@ def _verdict(pair: Pair) -> Verdict:
 def _sets(pair: Pair) -> str:
     """What the choice As timed does, as compare_times.verdict takes it; "" where the page has no such choice."""
     a, b = pair
-    alone = [spec for spec in COMPARE.kernels.values() if spec.problem_type is a.kernel.problem_type] == [a.kernel]
+    alone = list(COMPARE.solving(a.kernel.problem_type).values()) == [a.kernel]
     if alone or a.backend == "recorded" or a.problem != b.problem:
         return ""
     row, why = compared.settable(a, b, a.backend)

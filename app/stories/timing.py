@@ -12,7 +12,7 @@ from app.choices import times as choices
 from app.choices.pages import TIMING, TWO_RUNGS
 from app.story import Story
 from explainers import duels as told
-from explainers import stage, timing, timing_charts, timing_stage
+from explainers import stage, timing_charts, timing_stage, timing_tables
 from explainers.stage import Block, Stage
 from explainers.timing_stage import Shown
 from kernels.catalog import KERNELS
@@ -59,7 +59,7 @@ def what(state: State, backend: str) -> Asked:
 
 def make(asked: Asked) -> Stage:
     there, here = times.known(asked.sources, asked.now), _here(asked)
-    others = len(timing.sizeless(there.table)) > 0
+    others = len(timing_tables.sizeless(there.table)) > 0
     if not there.found:
         said = (
             "No sweep has two sizes yet." if len(there.table) else "Nothing is recorded and nothing was measured yet."
@@ -128,7 +128,9 @@ def take_tab(asked: Asked) -> list[Block]:
     rows = shown.rows.drop(columns=["problem"]).reset_index(drop=True)
     where = {name: entry.as_json() for name, entry in shown.where.items()}
     made = {"provenance": where, "baseline": shown.baseline, "rows": compare.records(shown.rows.reset_index(drop=True))}
-    report = timing.report(shown.rows, shown.part, shown.field, shown.title, shown.baseline, list(shown.where.values()))
+    report = timing_tables.report(
+        shown.rows, shown.part, shown.field, shown.title, shown.baseline, list(shown.where.values())
+    )
     files = [
         ("CSV", "times.csv", rows.to_csv(index=False).encode()),
         ("JSON", "times.json", json.dumps(made, indent=1).encode()),

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernels.core.problem import Case
 from kernels.errors import FrontMatterError, ProblemError
@@ -27,7 +27,10 @@ class Cases:
 
 
 def cases_of(
-    kernel: "KernelSpec", kind: str, fields: Mapping[str, Any] | None = None, settings: Mapping[str, int] | None = None
+    kernel: "KernelSpec",
+    kind: str,
+    fields: Mapping[str, object] | None = None,
+    settings: Mapping[str, int] | None = None,
 ) -> Cases:
     """The cases of a kind such as check_cases that the kernel's problem names.
 

@@ -9,9 +9,10 @@ import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
 from jinja2 import StrictUndefined, TemplateError
+from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
 
 from kernels.core.fields import shortened
@@ -31,7 +32,8 @@ def is_power_of_two(n: int) -> bool:
 FUNCTIONS = {"ceil_div": ceil_div, "is_power_of_two": is_power_of_two, "min": min, "max": max, "len": len}
 MOST_CHARACTERS = 1000  # of an expression, where the longest of ours has 124
 LARGEST = 2**63 - 1
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+Number: TypeAlias = int | float
+_OPERATORS: dict[str, Callable[[Number, Number], Number]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -46,7 +48,7 @@ class _Sandbox(SandboxedEnvironment):
 
     intercepted_binops = frozenset([*_OPERATORS, "**"])  # also keeps Jinja from computing constants when it compiles
 
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Number:
         if operator not in _OPERATORS:
             raise TypeError(f"the operator {operator} is not allowed")
         for value in (left, right):
@@ -56,11 +58,11 @@ class _Sandbox(SandboxedEnvironment):
                 raise TypeError(f"{operator} takes numbers, not {type(value).__name__}")
         return _bounded(_OPERATORS[operator](_bounded(left), _bounded(right)))
 
-    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+    def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
         return False
 
 
-def _bounded(number: int | float) -> int | float:
+def _bounded(number: Number) -> Number:
     if isinstance(number, int) and abs(number) > LARGEST:
         raise OverflowError("a number has more than 64 bits")
     return number

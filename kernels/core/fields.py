@@ -2,7 +2,7 @@
 remedy."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import Field, field, fields
+from dataclasses import Field, asdict, field, fields
 from difflib import get_close_matches
 from typing import Any
 
@@ -30,6 +30,13 @@ def check_fields(problem: Any) -> None:
     """Every field of a frozen problem as its type, or ProblemError. Use it as the problem's __post_init__."""
     for f in fields(problem):
         object.__setattr__(problem, f.name, check_value(f.name, getattr(problem, f.name), f.default, f.metadata))
+
+
+def own_fields(problem: Any) -> dict[str, Any]:
+    """A problem's fields and their values, without those that it made itself from the others (its `follows`)."""
+    given = asdict(problem)
+    short = {name: value for name, value in given.items() if name not in problem.follows}
+    return short if len(short) < len(given) and type(problem)(**short) == problem else given
 
 
 def fields_of(problem_type: type) -> dict[str, Field]:

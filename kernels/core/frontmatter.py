@@ -14,10 +14,12 @@ from typing import Any
 from kernels.core.dtypes import DTYPES
 from kernels.core.fields import nearest, shortened
 from kernels.core.launch import Condition, Constant, LaunchText, ScratchText, Tuned
+from kernels.core.problem import ProblemBase
 from kernels.core.spec import C_TYPES, OTHER_C_TYPES, SCALARS, KernelSpec, dtype_names, parameters, scalar_kinds
 from kernels.errors import FrontMatterError
 
 WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # what a reader must be told
+ProblemOf = Callable[[str, str], type[ProblemBase]]
 KEYS = (
     *WORDS,
     "family",
@@ -41,7 +43,7 @@ _OPENING = re.compile(r"\A\s*/\*(.*?)\*/", re.S)
 _ARCHITECTURE = re.compile(r"sm_\d+[af]?")
 
 
-def read_kernel(path: Path, files: tuple[tuple[str, str], ...], problem_of: Callable[[str, str], Any]) -> KernelSpec:
+def read_kernel(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf) -> KernelSpec:
     """The KernelSpec of a .cu. files: (name, text) of it and of its headers. problem_of: (family, problem) -> the
     problem class, KeyError with the names there are. Raises FrontMatterError."""
     try:
@@ -66,7 +68,7 @@ def _toml(name: str, text: str) -> dict[str, Any]:
         ) from None
 
 
-def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: Callable[[str, str], Any]) -> KernelSpec:
+def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf) -> KernelSpec:
     name, source = path.name, files[0][1]
     found = _OPENING.match(source)
     if not found:
@@ -267,7 +269,7 @@ def _launch(file: str, source: str, number: int, entry: dict) -> LaunchText:
     )
 
 
-def _check_c_type(file: str, where: str, arg: Any, c_type: str, symbol: str) -> None:
+def _check_c_type(file: str, where: str, arg: object, c_type: str, symbol: str) -> None:
     """FrontMatterError if the signature gives a number another C type than the comment does."""
     kind = arg.partition(" ")[0] if isinstance(arg, str) and " " in arg else ""
     numbers = {spelling for spellings in C_TYPES.values() for spelling in spellings} | {*OTHER_C_TYPES}

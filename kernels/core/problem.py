@@ -46,7 +46,9 @@ class Problem(Protocol):
     remedy: ClassVar[str]
     picture: ClassVar[Mapping[str, str]]
     derived_fields: ClassVar[Mapping[str, Callable[["Problem", int], dict[str, Any]]]]
+    follows: ClassVar[tuple[str, ...]]
 
+    def __hash__(self) -> int: ...
     def tensors(self) -> tuple[Tensor, ...]: ...
     def inputs(self) -> dict[str, np.ndarray]: ...
     def unrounded(self) -> dict[str, np.ndarray]: ...
@@ -55,6 +57,8 @@ class Problem(Protocol):
     def largest_terms(self) -> dict[str, float]: ...
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]: ...
 
+    @property
+    def causal(self) -> bool: ...
     @property
     def sizes(self) -> dict[str, Any]: ...
     @property
@@ -115,6 +119,8 @@ class ProblemBase:
     derived_fields: ClassVar[
         Mapping[str, Callable[[Any, int], dict[str, Any]]]
     ] = {}  # a size that a bench can sweep -> the fields that it changes
+    follows: ClassVar[tuple[str, ...]] = ()  # the fields that the problem makes from the others, if they are not given
+    causal: bool = False  # each query sees only the keys up to itself
 
     def tensors(self) -> tuple[Tensor, ...]:
         """Every tensor of the problem, inputs and outputs; what one kernel alone needs stands in that kernel's front

@@ -67,7 +67,7 @@ def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, 
         "compiler": run.compiler,
         "date": run.date,
         "code_hash": request.kernel.code_hash,
-        "problem": with_former_names(type(request.problem), asdict(request.problem)),
+        "problem": _of_problem(request.problem),
         "settings": request.constants,
         "scope": asdict(request.scope),
         "max_abs_error": worst(errors).largest,
@@ -86,7 +86,7 @@ def of_verdict(verdict: Verdict) -> dict[str, Any]:
     return {
         "kernel": verdict.kernel,
         "build": verdict.build,
-        "problem": with_former_names(type(verdict.problem), asdict(verdict.problem)) if verdict.problem else None,
+        "problem": _of_problem(verdict.problem) if verdict.problem else None,
         "settings": verdict.settings,
         "max_abs_error": verdict.max_abs_error,
         "baseline_max_abs_error": verdict.baseline_max_abs_error,
@@ -95,6 +95,10 @@ def of_verdict(verdict: Verdict) -> dict[str, Any]:
         "ok": verdict.ok,
         "message": verdict.message,
     }
+
+
+def _of_problem(problem: Any) -> dict[str, Any]:
+    return with_former_names(type(problem), asdict(problem))
 
 
 def of_errors(errors: Iterable[OutputError]) -> dict[str, dict[str, Any]]:

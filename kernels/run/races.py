@@ -1,7 +1,6 @@
 """Races and missing waits, found on the CPU: the timed build runs in both thread orders, and its outputs must agree."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -77,5 +76,5 @@ def _difference(name: str, array: np.ndarray, late: np.ndarray) -> str:
     )
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)

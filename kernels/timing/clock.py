@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
 
 QUEUED = 25  # runs enqueued at a time; a stream takes about a thousand launches before it makes Python wait
 CYCLES_PER_SECOND = 2e9  # of the GPU, at most about this
@@ -11,7 +10,7 @@ EVENTS_SECONDS = 2e-5  # that Python takes for a run's two events
 
 
 def time_runs(
-    enqueuers: Sequence[Callable[[], Any]], runs: int, before: Callable[[], Any] = lambda: None
+    enqueuers: Sequence[Callable[[], object]], runs: int, before: Callable[[], object] = lambda: None
 ) -> list[float]:
     """Microseconds of device time of `runs` runs, taking turns. before: enqueues what goes before each, untimed."""
     import cupy
@@ -83,7 +82,7 @@ def under_load() -> tuple[int | None, int | None]:
 
 
 @lru_cache(maxsize=1)
-def _handle() -> Any:
+def _handle() -> object:
     """NVML's handle of this process's GPU; None without NVML, or if NVML does not know the device."""
     try:
         import cupy
@@ -95,7 +94,7 @@ def _handle() -> Any:
         return None
 
 
-def _ask(function: Callable[..., int], *what: Any) -> int | None:
+def _ask(function: Callable[..., int], *what: object) -> int | None:
     import pynvml
 
     try:

@@ -17,13 +17,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from kernels import catalog
 from kernels.errors import RunError, WarpglassError
 from kernels.families.tensor_cores.problem import CLIMBS, SixteenBitProblem
+from kernels.run.backends import Device
 from kernels.timing import peers, tables
 from kernels.timing.meeting import COLUMNS, FIGURES, MEANWHILE, PEER, RESTED, SUSTAINED, meet
 from kernels.timing.rows import problem_text, settings_text
@@ -88,7 +88,7 @@ def absent() -> dict[str, str]:
 
 
 def record(
-    device: Any, progress: Callable[[int, int, str], None] = lambda done, of, what: None, anew: bool = False
+    device: Device, progress: Callable[[int, int, str], None] = lambda done, of, what: None, anew: bool = False
 ) -> list[Path]:
     """Writes this GPU's table after every problem; the path. Unless `anew`, a problem is kept if all its rows are there
     of the present code, with both states. RunError at the end names each problem that failed."""
@@ -101,7 +101,7 @@ def record(
         made, where = tables.load(path)
         made = whole(made)
         kept = made[made.code_hash.isin(codes.values()) & made.peer_status.notna() & (where.driver == device.driver)]
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     waiting = []
     for problem in asked:
         here = kept[kept.problem == problem_text(problem)]
@@ -125,7 +125,7 @@ def record(
             continue
         said = {"absent": absent()} if absent() else {}
         where = tables.provenance(device, codes, torch=_torch_version(), protocol=_protocol(), **said)
-        rows.sort(key=lambda entry: order[entry["problem"]])
+        rows.sort(key=lambda entry: order[str(entry["problem"])])
         tables.save(pd.DataFrame(rows, columns=list(COLUMNS)), path, where)
     progress(len(asked), len(asked), "")
     if failed:

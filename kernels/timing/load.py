@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -21,6 +21,12 @@ TRIED_SECONDS = 0.05  # of the runs that tell how long a run takes
 AHEAD = 1.3  # a run that takes so many times as long as Python needs to enqueue it keeps the GPU busy
 POLL_SECONDS = 0.005
 State = tuple[int | None, int | None]
+Enqueue = Callable[[], object]
+
+
+class _Event(Protocol):
+    @property
+    def done(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class Sustained:
     power: int | None = None
 
 
-def sustained(enqueuers: Sequence[Callable[[], Any]], before: Callable[[], Any], once_us: float) -> Sustained:
+def sustained(enqueuers: Sequence[Enqueue], before: Enqueue, once_us: float) -> Sustained:
     """The Sustained of a run. enqueuers: functions that enqueue a run, which take turns. before: enqueues the part
     before each run, untimed. once_us: about the time of a run.
 
@@ -59,7 +65,7 @@ def sustained(enqueuers: Sequence[Callable[[], Any]], before: Callable[[], Any],
     return Sustained(median, low, high, mhz, watts)
 
 
-def _paces(enqueuers: Sequence[Callable[[], Any]], before: Callable[[], Any], once_us: float) -> tuple[float, float]:
+def _paces(enqueuers: Sequence[Enqueue], before: Enqueue, once_us: float) -> tuple[float, float]:
     """Seconds of a run with the part before it, and the seconds that Python takes to enqueue both with two events."""
     import cupy
 
@@ -73,9 +79,7 @@ def _paces(enqueuers: Sequence[Callable[[], Any]], before: Callable[[], Any], on
     return (time.perf_counter() - started) / runs, (enqueued - started) / runs + clock.EVENTS_SECONDS
 
 
-def _without_pause(
-    enqueuers: Sequence[Callable[[], Any]], before: Callable[[], Any], period: float
-) -> tuple[list[float], State]:
+def _without_pause(enqueuers: Sequence[Enqueue], before: Enqueue, period: float) -> tuple[list[float], State]:
     """Microseconds of each run of SECONDS, after LEAD seconds of the same; clock and power meanwhile."""
     import cupy
 
@@ -94,7 +98,7 @@ def _without_pause(
     return [1000 * cupy.cuda.get_elapsed_time(start, end) for start, end in events], state
 
 
-def watched(end: Any) -> State:
+def watched(end: _Event) -> State:
     """Clock (MHz) and power (W) of a GPU at work: the last reading before the event `end`."""
     last = clock.under_load()
     while not end.done:
@@ -106,7 +110,7 @@ def watched(end: Any) -> State:
 
 
 def in_turns(
-    each: Sequence[Sequence[Callable[[], Any]]], seconds: float, rounds: int, lead: float = 0.0
+    each: Sequence[Sequence[Enqueue]], seconds: float, rounds: int, lead: float = 0.0
 ) -> tuple[np.ndarray, list[list[State]]]:
     """(microseconds of device time of a run of each [each, rounds], [each][round] clock and power meanwhile).
 
@@ -125,7 +129,7 @@ def in_turns(
     return times, states
 
 
-def _turn(functions: Sequence[Callable[[], Any]], untimed: int, count: int) -> tuple[float, State]:
+def _turn(functions: Sequence[Enqueue], untimed: int, count: int) -> tuple[float, State]:
     """The mean of `count` runs in microseconds, after `untimed` runs; clock and power meanwhile."""
     import cupy
 
@@ -139,6 +143,6 @@ def _turn(functions: Sequence[Callable[[], Any]], untimed: int, count: int) -> t
     return 1000 * cupy.cuda.get_elapsed_time(start, end) / count, state
 
 
-def _enqueue(functions: Sequence[Callable[[], Any]], count: int) -> None:
+def _enqueue(functions: Sequence[Enqueue], count: int) -> None:
     for n in range(count):
         functions[n % len(functions)]()

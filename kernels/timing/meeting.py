@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, ProblemError, WarpglassError
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run.backends import gpu
-from kernels.timing import load, peers, protocol
+from kernels.timing import judging, load, peers, protocol
 from kernels.timing.rows import SIZES, problem_text, settings_text
 
 PEER = "sdpa_cudnn"
@@ -75,7 +74,7 @@ class Side:
     error: OutputError | None = None
     worst: OutputError | None = None
     rms: float | None = None
-    runs: Sequence[Callable[[], Any]] = ()
+    runs: Sequence[load.Enqueue] = ()
 
     def __post_init__(self) -> None:
         self.times: dict[str, np.ndarray] = {}
@@ -84,7 +83,7 @@ class Side:
 
 def meet(
     problem: SixteenBitProblem, kernels: Sequence[tuple[str, dict[str, int]]], others: Sequence[str] = (PEER,)
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """A row for each kernel, with its constants, against each of the peers on a problem. All take turns with each
     other. Runs in the GPU's worker."""
     with gpu.errors():
@@ -116,7 +115,7 @@ def _kernel(
     return protocol.Kernel(Request(catalog.KERNELS[name], problem, tuple(settings.items()), backend="gpu"), inputs)
 
 
-def _side(problem: SixteenBitProblem, name: str, made: Callable[[], Any]) -> Side:
+def _side(problem: SixteenBitProblem, name: str, made: Callable[[], protocol.Kernel | peers.Peer]) -> Side:
     """The Side of a kernel or a peer, which `made` prepares."""
     try:
         with gpu.errors():
@@ -128,9 +127,9 @@ def _side(problem: SixteenBitProblem, name: str, made: Callable[[], Any]) -> Sid
         raise
     except (ProblemError, WarpglassError) as error:
         return Side("skipped", str(error))
-    errors = protocol.judged(problem, outputs)
-    found = Side(*protocol.verdict(name, worst(errors)), next(e for e in errors if e.output == "o"), worst(errors))
-    found.rms = protocol.rms_error(problem, "o", outputs["o"])
+    errors = judging.judged(problem, outputs)
+    found = Side(*judging.verdict(name, worst(errors)), next(e for e in errors if e.output == "o"), worst(errors))
+    found.rms = judging.rms_error(problem, "o", outputs["o"])
     if found.status != "wrong":
         found.runs = prepared.copies(SETS)
     return found
@@ -138,9 +137,9 @@ def _side(problem: SixteenBitProblem, name: str, made: Callable[[], Any]) -> Sid
 
 def _row(
     problem: SixteenBitProblem, name: str, settings: dict[str, int], side: Side, peer: str, rival: Side
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The table's row of a kernel against a peer."""
-    made: dict[str, Any] = dict.fromkeys(COLUMNS)
+    made: dict[str, object] = dict.fromkeys(COLUMNS)
     made |= {"name": name, "peer": peer, "status": side.status, "peer_status": rival.status}
     made |= {"code_hash": catalog.KERNELS[name].code_hash, "problem": problem_text(problem)}
     made |= {key: value for key, value in asdict(problem).items() if key in COLUMNS}
@@ -158,9 +157,9 @@ def _row(
     return made
 
 
-def figures(flops: int, side: Side, rival: Side, state: str) -> dict[str, Any]:
+def figures(flops: int, side: Side, rival: Side, state: str) -> dict[str, object]:
     """The FIGURES, MEANWHILE and pairs of a state, as far as each side has a time."""
-    made: dict[str, Any] = {}
+    made: dict[str, object] = {}
     for who, mine in (("", side), ("peer_", rival)):
         if state not in mine.times:
             continue

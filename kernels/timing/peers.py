@@ -151,7 +151,7 @@ class Peer:
         self.moved_bytes = read + out.nbytes
         return {self.output.name: self._answer(out)}
 
-    def copies(self, count: int) -> list[Callable[[], Any]]:
+    def copies(self, count: int) -> list[Callable[[], object]]:
         """`count` functions, each of which enqueues one run over tensors of its own."""
         with _room(self.name):
             sets = [self.tensors] + [[t.clone() for t in self.tensors] for _ in range(count - 1)]

@@ -79,7 +79,7 @@ def pipeline(request: Request) -> Pipeline:
     from kernels.core.tolerance import worst
     from kernels.run import execute
     from kernels.run.backends import gpu
-    from kernels.timing.protocol import missed
+    from kernels.timing.judging import missed
 
     made, plan, arrays = execute.prepare(request, Mode.MARKS)
     every = builds.mark_every(request.kernel)

@@ -19,7 +19,6 @@ and after the turns, clock and power during the sustained runs too.
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -33,10 +32,11 @@ from kernels.core.problem import inputs_of
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role
-from kernels.core.tolerance import OutputError, max_abs_error, output_errors, worst
+from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, RunError, TooLargeError
 from kernels.run.backends import gpu
 from kernels.timing import clock, load, peers
+from kernels.timing.judging import judged, verdict
 
 TURNS = 5  # of each point, where several are compared
 WARM_UP = 0.05  # seconds, in each turn
@@ -48,8 +48,6 @@ SLOW_FLOPS = (
 )
 L2_TIMES, MOST_COPIES = 2, 256
 COPY_BYTES, MATRIX = 2**30, 8192  # of the roofs
-PART = 2**20  # numbers that are compared at a time
-ROUNDING_TIMES = 10  # an error up to so many times what is allowed is called rounding, a larger one plainly wrong
 State = tuple[int | None, int | None]  # before, after
 
 
@@ -109,8 +107,8 @@ class Ready:
     turns; before: enqueues what goes before each run, untimed; once_us: about what a run takes."""
 
     known: Timing
-    enqueuers: list[Callable[[], Any]]
-    before: Callable[[], Any]
+    enqueuers: list[Callable[[], object]]
+    before: Callable[[], object]
     once_us: float
 
 
@@ -257,27 +255,6 @@ def _warm_up(one: Ready) -> None:
         clock.time_runs(one.enqueuers, runs)
 
 
-def verdict(name: str, error: OutputError) -> tuple[str, str]:
-    """(status, reason) of the output that uses most of its allowance. Only a peer may miss by rounding and be timed."""
-    if error.ok:
-        return "ok", ""
-    reason = missed(name, error)
-    if name in peers.NAMES and error.share <= ROUNDING_TIMES:
-        return "less accurate", reason
-    return "wrong", f"A wrong kernel gets no time. {reason}"
-
-
-def missed(name: str, error: OutputError) -> str:
-    """By how much an output misses float64, and whether that may be rounding: judged by the number alone."""
-    said = f"{name} misses float64 by {error.largest:.3g} in {error.output}"
-    rule = f"torch misses it by {error.yardstick:.3g} and {error.allowed:.3g} is allowed"
-    if error.ok:
-        return f"{said}; {rule}."
-    if error.share <= ROUNDING_TIMES:
-        return f"{said}: {rule}. So small an error is rounding, {error.share:.2g} times the limit."
-    return f"{said}: {rule}. That is no rounding: the result is plainly wrong."
-
-
 def _check_size(point: Point, request: Request | None) -> None:
     """TooLargeError if it cannot run here, would take too long or does not fit, before anything is allocated."""
     problem = point.problem
@@ -333,7 +310,7 @@ class Kernel:
         cupy.cuda.runtime.deviceSynchronize()
         return {name: gpu.to_numpy(self.arrays[name], self.plan.tensor(name)) for name in self.outputs}
 
-    def copies(self, count: int) -> list[Callable[[], Any]]:
+    def copies(self, count: int) -> list[Callable[[], object]]:
         """`count` functions, each of which enqueues one run over arrays of its own."""
         sets = [self.arrays]
         sets += [self.arrays | {name: self.arrays[name].copy() for name in self.rotated} for _ in range(count - 1)]
@@ -349,49 +326,13 @@ def plan_bytes(plan: Plan, touched: Mapping[str, int]) -> int:
     return whole + sum(touched[name] for name in {*names} & {*touched})
 
 
-@lru_cache(maxsize=1)
-def _truth(problem: Any) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, float]]:
-    """output -> float64, its largest error in torch's own answer, and its largest term: the same for every kernel and
-    peer."""
-    true, torchs = problem.truth(on_gpu=True), problem.yardstick("cuda")
-    yardsticks = {name: _largest_error(torchs[name], array) for name, array in true.items()}
-    return true, yardsticks, problem.largest_terms()
-
-
-def judged(problem: Any, outputs: Mapping[str, np.ndarray]) -> tuple[OutputError, ...]:
-    """An OutputError for each of the outputs of a kernel or a peer."""
-    true, yardsticks, terms = _truth(problem)
-    errors = {name: _largest_error(array, true[name]) for name, array in outputs.items()}
-    return output_errors(errors, yardsticks, terms)
-
-
-def _largest_error(array: np.ndarray, true: np.ndarray) -> float:
-    """tolerance.max_abs_error, in parts and on all processors: 268 million numbers take seconds instead of a minute."""
-    if array.shape != true.shape or array.size <= PART:
-        return max_abs_error(array, true)
-    flat, due = array.reshape(-1), true.reshape(-1)
-    parts = [slice(first, first + PART) for first in range(0, flat.size, PART)]
-    with ThreadPoolExecutor() as pool:
-        errors = list(pool.map(lambda part: max_abs_error(flat[part], due[part]), parts))
-    return float(np.max(errors))  # NaN if any part has one; max() may drop it
-
-
-def rms_error(problem: Any, output: str, array: np.ndarray) -> float:
-    """The root mean square of |output - float64|."""
-    flat, due = array.reshape(-1), _truth(problem)[0][output].reshape(-1)
-    parts = [slice(first, first + PART) for first in range(0, flat.size, PART)]
-    with ThreadPoolExecutor() as pool:
-        squares = pool.map(lambda part: float(np.square(flat[part].astype(np.float64) - due[part]).sum()), parts)
-        return math.sqrt(sum(squares) / flat.size)
-
-
 def _copies(set_bytes: int, cold: bool) -> int:
     """How many sets of arrays the runs take turns with."""
     return min(MOST_COPIES, 1 + math.ceil(L2_TIMES * clock.l2_bytes() / max(set_bytes, 1))) if cold else 1
 
 
 @lru_cache(maxsize=1)
-def _reader() -> Callable[[], Any]:
+def _reader() -> Callable[[], object]:
     """A function that enqueues a read of so much memory that the L2 then holds nothing else."""
     import torch
 

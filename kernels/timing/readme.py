@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from kernels.core.problem import Problem
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.timing import bench, duels
@@ -67,7 +68,7 @@ def written(text: str) -> str:
 # ---- tables of the bench ----
 
 
-def _wanted(problems: Iterable[Any]) -> list[str]:
+def _wanted(problems: Iterable[Problem]) -> list[str]:
     return [problem_text(problem) for problem in problems]
 
 
@@ -122,7 +123,7 @@ def _section(pairs: list[dict[str, Any]], floor: Mapping[str, float] | None = No
     return "\n".join([" ".join(sentences), "", *_markdown(heads, rows)])
 
 
-def _wins(state: str, ratios: Mapping[Any, float]) -> str:
+def _wins(state: str, ratios: Mapping[tuple[str, str], float]) -> str:
     """How many problems are won and lost in a state, with every loss."""
     lost = {key: ratio for key, ratio in ratios.items() if ratio < 1}
     said = f"{state.capitalize()}, the kernel is faster on {len(ratios) - len(lost)} of {len(ratios)} problems"
@@ -132,7 +133,7 @@ def _wins(state: str, ratios: Mapping[Any, float]) -> str:
     return f"{said}, and slower on {len(lost)}: {named}."
 
 
-def _hot(row: Any) -> str:
+def _hot(row: pd.Series) -> str:
     if pd.isna(row[SUSTAINED[0]]):
         return NONE
     return f"{_us(row.sustained_us)} at {_load(row.sustained_clock, row.sustained_power)}"
@@ -227,17 +228,17 @@ def _lengths(lengths: list[int]) -> str:
     return f"batch {len(lengths)}, {' and '.join(f'{n:,}' for n in kinds)} tokens"
 
 
-def _us(value: Any) -> str:
+def _us(value: float | None) -> str:
     if value is None or pd.isna(value):
         return NONE
     return f"{value / 1000:.2f} ms" if value >= 10000 else f"{value:.0f} us" if value >= 100 else f"{value:.1f} us"
 
 
-def _number(value: Any) -> str:
+def _number(value: float | None) -> str:
     return NONE if pd.isna(value) else f"{value:.2f}"
 
 
-def _load(mhz: Any, watts: Any) -> str:
+def _load(mhz: float, watts: float) -> str:
     known = [f"{value:,.0f} {unit}" for value, unit in ((mhz, "MHz"), (watts, "W")) if pd.notna(value)]
     return ", ".join(known) or NONE
 

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
 from kernels import catalog
 from kernels.core.dtypes import element_type
+from kernels.core.fields import own_fields
 from kernels.errors import ProblemError
 from kernels.timing import peers
 from kernels.timing.protocol import Point, Timing
@@ -41,9 +41,7 @@ def settings_text(settings: Iterable[tuple[str, int]]) -> str:
 def problem_text(problem: Any) -> str:
     """A problem's fields as the column `problem` holds them: without those that it made itself from the others (its
     `follows`), such as the block tables of tens of thousands of pages."""
-    given = asdict(problem)
-    short = {name: value for name, value in given.items() if name not in getattr(problem, "follows", ())}
-    return json.dumps(short if len(short) < len(given) and type(problem)(**short) == problem else given)
+    return json.dumps(own_fields(problem))
 
 
 def problem_type_of(title: str) -> Any:
@@ -54,7 +52,7 @@ def problem_type_of(title: str) -> Any:
 def problem_now(title: str, text: str) -> str:
     """The text of a problem of that title as problem_text would write it, of whichever version it is."""
     kind = problem_type_of(title)
-    if not any(f'"{name}"' in str(text) for name in getattr(kind, "follows", ())):
+    if not any(f'"{name}"' in str(text) for name in kind.follows):
         return text
     try:
         return problem_text(kind(**json.loads(text)))
@@ -85,7 +83,7 @@ def row(timing: Timing, roofs: Mapping[str, float]) -> dict[str, Any]:
     return {name: made.get(name) for name in COLUMNS}
 
 
-def sustained_figures(timing: Timing) -> dict[str, Any]:
+def sustained_figures(timing: Timing) -> dict[str, float | None]:
     """The columns SUSTAINED of a Timing; none without sustained times."""
     hot = timing.sustained
     return dict(zip(SUSTAINED, (hot.median_us, hot.p10_us, hot.p90_us, hot.clock, hot.power))) if hot else {}

@@ -10,19 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from kernels import catalog
+from kernels.core.problem import Problem
 from kernels.errors import ProblemError, WarpglassError
+from kernels.run.backends import Device
 from kernels.timing import bench, load, peers, protocol, tables
 from kernels.timing.protocol import Point, Timing
 from kernels.timing.rows import SUSTAINED, sustained_figures
 
 
 def record(
-    device: Any,
+    device: Device,
     progress: Callable[[int, int, str], None] = lambda done, of, what: None,
     anew: bool = False,
     families: Sequence[str] = (),
@@ -53,11 +54,11 @@ def record(
     return [path]
 
 
-def _is_empty(made: pd.DataFrame, at: Any) -> bool:
+def _is_empty(made: pd.DataFrame, at: int) -> bool:
     return bool(pd.isna(made.loc[at, SUSTAINED[0]]))
 
 
-def _points(made: pd.DataFrame, families: Sequence[str], names: Sequence[str]) -> list[tuple[Any, Point]]:
+def _points(made: pd.DataFrame, families: Sequence[str], names: Sequence[str]) -> list[tuple[int, Point]]:
     """(index of the row, Point) of the recorded rows with a time that these families and names ask for, problem by
     problem."""
     unknown = [f for f in families if f not in catalog.family_names()]
@@ -83,7 +84,7 @@ def _points(made: pd.DataFrame, families: Sequence[str], names: Sequence[str]) -
     return sorted(found, key=lambda pair: order.index((pair[1].problem, pair[1].cold)))
 
 
-def _point(entry: Any, kind: Any) -> Point:
+def _point(entry: pd.Series, kind: Callable[..., Problem]) -> Point:
     """The Point of a recorded row."""
     pairs = [pair.split("=") for pair in str(entry.settings).split()] if isinstance(entry.settings, str) else []
     problem = kind(**json.loads(entry.problem))
@@ -103,7 +104,7 @@ def _timings(points: list[Point]) -> list[Timing]:
     return [timing for point in points for timing in _timings([point])]
 
 
-def _said(device: Any) -> dict[str, str]:
+def _said(device: Device) -> dict[str, str]:
     """What the table says of the last sustained times."""
     import torch
 

@@ -89,7 +89,7 @@ def _measured(request: Request) -> Timeline:
     from kernels.core.tolerance import worst
     from kernels.run import execute
     from kernels.run.backends import gpu
-    from kernels.timing.protocol import missed
+    from kernels.timing.judging import missed
 
     made, plan, arrays = execute.prepare(request, Mode.TIMELINE)
     device = gpu.device()

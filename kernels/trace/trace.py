@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -66,7 +66,7 @@ class Trace:
         """The table, or some of its columns, as pandas; keys as nullable floats where they have nulls."""
         return (self.table.select(columns) if columns else self.table).to_pandas()
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path | BinaryIO) -> None:
         """Writes the trace as Parquet. The same trace always gives the same bytes."""
         said = json.dumps({"format": FORMAT, "lost": self.lost, **self.provenance}, sort_keys=True)
         pq.write_table(self.table.replace_schema_metadata({_METADATA: said.encode()}), path, compression="zstd")

@@ -29,9 +29,10 @@ def fresh():
 
 
 def forget():
-    from app import bundles
+    from app import bundles, running
 
     bundles.forget()
+    running.forget()
     for module in [module for name, module in sys.modules.items() if name.startswith("app.") and name != "app.server"]:
         for kept in (value for value in vars(module).values() if hasattr(value, "cache_clear")):
             if kept.__module__ == module.__name__:

@@ -338,7 +338,7 @@ def test_without_a_time_nobody_is_called_faster_and_nothing_is_good(bench_table)
     less = table[table.name != "03_flash"]
     absent = compare_times.absent(less, requests)
     none = compare_times.verdict(compare_times.times(less, requests), requests, "", absent)
-    assert none.row is None and none.tone == "info" and "Of A, 03_flash, none is recorded." in none.said
+    assert none.row is None and none.tone == "info" and "No time of A, 03_flash, is recorded." in none.said
     broken = pair_on(PROBLEM, b=(("RESCALE", 0),))
     said = compare_times.verdict(
         compare_times.times(table, broken), broken, compare.broken_sentence(broken, [True, False]), ""

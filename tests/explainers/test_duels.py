@@ -61,7 +61,7 @@ def test_the_price_of_each_constant_is_the_worst_of_each_value(every, monkeypatc
     kinds = made[made.problem.isin(made[made.duplicated("problem")].problem)]
     assert kinds.problem.nunique() >= 5 and len(blocks) % 3 == 0 and blocks
     for heading, text, table in zip(blocks[::3], blocks[1::3], blocks[2::3]):
-        constant = heading["text"].split()[1]
+        constant = heading["text"].split()[3]
         value = kinds.settings.str.extract(rf"\b{constant}=(\d+)", expand=False).astype(int)
         others = [c for c in duels.PRICED if c != constant and kinds.settings.str.contains(rf"\b{c}=").any()]
         for c in others:
@@ -70,7 +70,7 @@ def test_the_price_of_each_constant_is_the_worst_of_each_value(every, monkeypatc
         for v, part in kinds.loc[value.index].groupby(value):
             worst, slowest = (part.rms_error / part.peer_rms_error).max(), part.ratio.min()
             assert f"{v:,}: error {worst:.2f}, speed {slowest:.2f}" in text["text"]
-        assert len(table["rows"]) == len(value) and heading["text"] == f"What {constant} costs 12_optimistic"
+        assert len(table["rows"]) == len(value) and heading["text"] == f"The cost of {constant} in 12_optimistic"
     assert told.price("11_overlap", every[every["name"] == "11_overlap"]) == []
 
 

@@ -151,7 +151,7 @@ def test_the_levels_are_medians_of_the_plateaus_beside_the_textbook(measured):
     assert f"{levels.cycles['L2 cache']:.0f} for L2" in hierarchy.sentence(hierarchy.plateaus(table), measured.device)
     assert (
         hierarchy.sentence(hierarchy.plateaus(table[table.space == "shared"]), "a GPU")
-        == "Of a GPU only a part has been measured so far."
+        == "Only a part of a GPU has been measured so far."
     )
     for chart in (hierarchy.latency_chart, hierarchy.bandwidth_chart):
         assert chart(hierarchy.labelled(table, "recorded")).to_dict()["layer"]

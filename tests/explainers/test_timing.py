@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from explainers import palette, stage, timing, timing_charts, timing_stage
+from explainers import palette, stage, timing, timing_charts, timing_stage, timing_tables
 from kernels.catalog import KERNELS, of_family
 from kernels.core.tolerance import OutputError
 from kernels.families.lab.tiles import TransposeProblem
@@ -77,7 +77,7 @@ def test_over_a_paged_cache_torch_cudnn_is_labelled_as_a_floor(bench_table):
     part = pd.concat([part, part[part["name"] == "sdpa_math"].assign(name=timing.FLOOR, label=timing.FLOOR)])
     part = part.drop_duplicates([field, "label"], keep="first").reset_index(drop=True)
     rows = timing.compared(part, field, timing.baselines(part, field)[0])
-    named = set(timing.figures_table(rows, field).kernel)
+    named = set(timing_tables.figures_table(rows, field).kernel)
     assert "torch cudnn (floor)" in named and "torch math" in named
     _, made = staged(part, field, baseline=timing.FLOOR)
     assert "as torch cudnn (floor)" in made["frames"][0]["sentence"].replace("slower than", "as")
@@ -133,7 +133,7 @@ def test_of_dense_16_bit_sweeps_a_missing_flash_attention_has_its_reason(bench_t
 
 def test_only_over_a_paged_cache_torch_cudnn_is_a_floor(shown):
     _, field, part, compared = shown
-    assert "torch cudnn" in set(timing.figures_table(compared, field).kernel)
+    assert "torch cudnn" in set(timing_tables.figures_table(compared, field).kernel)
     assert timing.floor_sentence(compared, field) == ""
 
 
@@ -262,16 +262,16 @@ def test_memory_grows_with_the_square_for_naive_and_with_the_length_for_flash(sh
 
 def test_what_has_no_time_is_listed_with_its_places_and_reason(shown):
     _, _, part, _ = shown
-    listed = timing.without_time(part).set_index("name")
+    listed = timing_tables.without_time(part).set_index("name")
     assert listed.loc["torch flash"].status == "cannot compute this" and "Half" in listed.loc["torch flash"].reason
     assert sum(len(re.findall(r"\d+", places)) for places in listed.places) == (part.status != "ok").sum()
 
 
 def test_the_table_and_the_report_repeat_the_table(shown, bench_table):
     key, field, part, compared = shown
-    table = timing.figures_table(compared, field)
+    table = timing_tables.figures_table(compared, field)
     assert len(table) == len(compared) and "recorded, A GPU of a formula" in table["from"][0]
-    text = timing.report(compared, part, field, "A title", "sdpa_efficient", [bench_table[1]])
+    text = timing_tables.report(compared, part, field, "A title", "sdpa_efficient", [bench_table[1]])
     assert text.startswith("# A title\n") and text.count("\n| ") == len(table) + 2
     assert "## No time" in text and "A GPU of a formula" in text and "Compared with torch efficient." in text
     assert timing.microseconds(84.72) == "84.72 us" and timing.microseconds(13937.3) == "13.94 ms"
@@ -486,7 +486,7 @@ def test_a_size_without_a_time_is_a_gap_and_its_reason_is_in_words(with_gap):
     assert [row["seq_len"] for row in line if row["median_us"] is None] == [1024]
     (gap,) = spec["datasets"]["gaps"]
     assert (gap["line"], gap["seq_len"], gap["why"]) == ("03_flash", 1024, "rounding above our limit")
-    listed = timing.without_time(part, field).set_index("name")
+    listed = timing_tables.without_time(part, field).set_index("name")
     assert (
         listed.loc["03_flash"].status == "rounding above our limit" and listed.loc["03_flash"].places == "seq_len 1024"
     )
@@ -520,7 +520,7 @@ def test_reasons_that_differ_in_numbers_alone_are_one(bench_table):
     table = bench_table[0]
     part = timing.slice_of(table, *next(iter(timing.sweeps(table).values())))
     said = [f"torch says: Query.sizes(): [{n}]" for n in range(len(part))]
-    missing = timing.without_time(part.assign(status="unavailable", reason=said), "seq_len")
+    missing = timing_tables.without_time(part.assign(status="unavailable", reason=said), "seq_len")
     assert len(missing) == part.label.nunique() and set(missing.reason) <= set(said)
 
 
@@ -669,16 +669,16 @@ def test_what_has_no_sizes_is_told_by_what_is_its_own_problem_by_problem_the_fas
     said = (
         "Decoding in ranges, paged KV cache: context_lens 8 of 1 to 16,384, num_heads 32, num_kv_heads 8, head_dim 128"
     )
-    assert timing.problem_said(ragged.title, bench.problem_text(ragged)) == said
+    assert timing_tables.problem_said(ragged.title, bench.problem_text(ragged)) == said
     alike = RangesProblem((4096,) * 4, 32, 8, 128, cache_dtype="float8_e4m3")
-    assert "context_lens 4 x 4,096" in timing.problem_said(alike.title, bench.problem_text(alike))
+    assert "context_lens 4 x 4,096" in timing_tables.problem_said(alike.title, bench.problem_text(alike))
     blocks = BlockSparseProblem(seq_len=8192, mask="random_blocks", density=0.5)
-    told = timing.problem_said(blocks.title, bench.problem_text(blocks))
+    told = timing_tables.problem_said(blocks.title, bench.problem_text(blocks))
     assert "mask random_blocks" in told and "density 0.5" in told and "window" not in told
     with_defaults = TransposeProblem()
-    assert timing.problem_said(with_defaults.title, bench.problem_text(with_defaults)) == with_defaults.title
+    assert timing_tables.problem_said(with_defaults.title, bench.problem_text(with_defaults)) == with_defaults.title
     table, where = bench.recorded()["NVIDIA H200"]
-    made = timing.without_sizes(timing.prepared(table, where, "recorded"))
+    made = timing_tables.without_sizes(timing.prepared(table, where, "recorded"))
     begins = made.problem[made.problem != ""]
     assert not begins.duplicated().any()
     first = int(made.index[made.problem.str.contains("of 1 to 16,384")][0])

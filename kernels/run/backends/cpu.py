@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 import numpy as np
 
@@ -207,7 +207,11 @@ def _pointer(array: np.ndarray) -> np.uint64:
     return np.uint64(array.ctypes.data)
 
 
-def limited(seconds: float, function: Callable, *args: Any) -> Any:
+Result = TypeVar("Result")
+Args = TypeVarTuple("Args")
+
+
+def limited(seconds: float, function: Callable[[Unpack[Args]], Result], *args: *Args) -> Result:
     """function(*args), whose launches on the CPU end shortly before these seconds are over: their RunTimeout names the
     line. For a worker's main thread, as the limit uses SIGALRM."""
     global _deadline

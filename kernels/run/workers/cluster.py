@@ -61,6 +61,7 @@ class Remote(Place):
             self._ended = False
         if not self._number:
             raise Unbegun
+        given: Any
         how, said = self._answer(number, call, limit, time.monotonic() + limit + SLACK)
         with self._lock:
             self._number, self._ended = "", False

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from multiprocessing import forkserver, spawn, util
 from pathlib import Path
+from typing import Any
 
 from kernels.build import child
 
@@ -27,16 +28,16 @@ _prepared = spawn.get_preparation_data
 spawn.get_preparation_data = lambda name: {k: v for k, v in _prepared(name).items() if not k.startswith("init_main")}
 
 
-def _spawn(path: str | bytes, args: Sequence[str], descriptors: Iterable[int]) -> int:
+def _spawn(path: str | bytes, args: Sequence[Any], passfds: Iterable[int]) -> int:
     """multiprocessing's spawnv_passfds, with an environment of ours. Its imports come from this repository, whatever
     folder this was started in."""
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     given = {**child.environment(), "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
-    kept = [(os.POSIX_SPAWN_DUP2, number, number) for number in map(int, descriptors)]  # a child inherits these only
+    kept = [(os.POSIX_SPAWN_DUP2, number, number) for number in map(int, passfds)]  # a child inherits these only
     return os.posix_spawn(path, list(args), given, file_actions=kept)
 
 
-util.spawnv_passfds = _spawn  # type: ignore[assignment]
+util.spawnv_passfds = _spawn
 
 
 def warm_up(*modules: str) -> None:

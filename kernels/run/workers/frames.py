@@ -7,7 +7,6 @@ import os
 import struct
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ def most() -> int:
     return _most
 
 
-def send(descriptor: int, parts: Sequence[Any]) -> None:
+def send(descriptor: int, parts: Sequence[bytes | memoryview]) -> None:
     """Writes the parts as a frame."""
     for part in (_SIZE.pack(sum(map(len, parts))), *parts):
         view = memoryview(part)

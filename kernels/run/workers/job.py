@@ -61,7 +61,7 @@ class Job:
         if self._by:
             self._by.leave(self, client)
 
-    def when_done(self, call: Callable[[], Any]) -> None:
+    def when_done(self, call: Callable[[], object]) -> None:
         """Calls that, from any thread, once the task has ended, however it did."""
         self.future.add_done_callback(lambda _: call())
 

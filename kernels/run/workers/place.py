@@ -104,7 +104,8 @@ class Local(Place):
             if not self.gpu:
                 return
             try:
-                return self._process.run(devices.prove, (), PROOF)
+                self._process.run(devices.prove, (), PROOF)
+                return
             except (Died, Unbegun) as died:
                 self.deaths += 1
                 said = f"its worker died of it {TRIES} times (exit code {getattr(died, 'code', None)})"

@@ -14,13 +14,16 @@ from collections.abc import Callable
 from multiprocessing import connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kernels.build import child, folders
 from kernels.errors import RunError, WorkerDied
 from kernels.run.backends.driver import FIND_THE_LINE, STICKY, exit_code
 from kernels.run.workers import forks, frames, reader, served
 from kernels.run.workers.reader import Unreadable, decode, fits
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 FIRST = 60.0  # seconds until a new worker reads its first task: it may wait for the imports of a slow machine
 LAST = 5.0  # seconds that the end of a killed process may take
@@ -99,7 +102,7 @@ class Process:
         self._process, self._pipe = made, ours
         forks.began(made.pid or 0)
 
-    def run(self, function: Callable, args: tuple, limit: float) -> Any:
+    def run(self, function: Callable, args: tuple, limit: float) -> object:
         """function(*args), done by the process; an error of the task is raised. Unbegun, OutOfTime, Died."""
         return self.taken(self.answer(called(function, args, limit), limit), args)
 
@@ -127,7 +130,7 @@ class Process:
             raise OutOfTime
         return found
 
-    def taken(self, answer: memoryview, args: tuple) -> Any:
+    def taken(self, answer: memoryview, args: tuple) -> object:
         """The value in an answer to a call with these arguments; an error of the task is raised. RunError for bytes
         that no worker of ours sends: then the process is ended."""
         try:
@@ -188,13 +191,15 @@ def called(function: Callable, args: tuple, limit: float) -> bytes:
     return pickle.dumps((function, args, limit, (frames.most(), reader.most())))
 
 
-def answered(answer: Any, args: tuple) -> tuple[Any, float]:
+def answered(answer: "Buffer", args: tuple) -> tuple[object, float]:
     """A worker's answer to a call with these arguments: the result, or the error of the task, and the seconds that it
     spent compiling. Unreadable for bytes that no worker of ours sends."""
     found = decode(answer, args)
-    if not fits(found, tuple[bool, Any, float]) or found[0] == isinstance(found[1], Exception):
-        raise Unreadable("it is no answer")
-    return found[1], found[2]
+    if isinstance(found, tuple) and fits(found, tuple[bool, object, float]):
+        good, value, compiling = found
+        if good != isinstance(value, Exception):
+            return value, compiling
+    raise Unreadable("it is no answer")
 
 
 def garbled(error: Unreadable) -> RunError:

@@ -20,7 +20,12 @@ import pandas as pd
 import pyarrow as pa
 
 from kernels.core.spec import KernelSpec
-from kernels.run.workers.wire import ALIGNED, ARRAYS, COLUMNS, ERRORS, FRAMES, LENGTH, MOST_JSON, TYPES, parts_of
+from kernels.run.workers.wire import ALIGNED, ARRAYS, COLUMNS, ERRORS, FRAMES, LENGTH, MOST_JSON, TYPES, Json, parts_of
+
+if typing.TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+T = typing.TypeVar("T")
 
 FEW_CELLS = 2**20  # of a table that needs no check
 _most_json = MOST_JSON
@@ -41,7 +46,7 @@ def most() -> int:
     return _most_json
 
 
-def decode(data: Any, given: Any = None) -> Any:
+def decode(data: "Buffer", given: object = None) -> object:
     """The value of a message. given: the question that it answers. Arrays and tables use the memory of `data`.
     Unreadable for any other bytes."""
     try:
@@ -60,11 +65,11 @@ def decode(data: Any, given: Any = None) -> Any:
 
 
 class _Reader:
-    def __init__(self, view: memoryview, at: int, given: Any):
+    def __init__(self, view: memoryview, at: int, given: object):
         self._view, self._at, self._number = view, at, 0  # the next buffer: where it may begin, its number
         self._question = given
 
-    def read(self, said: Any) -> Any:
+    def read(self, said: Json) -> object:
         """The value of its JSON."""
         if said is None or isinstance(said, (bool, int, float)):
             return said
@@ -80,34 +85,34 @@ class _Reader:
             raise Unreadable(f"{kind!r:.60} is no kind of value")
         return self.KINDS[kind](self, *parts)
 
-    def _list(self, *parts: Any) -> list[Any]:
+    def _list(self, *parts: Json) -> list[object]:
         return [self.read(part) for part in parts]
 
-    def _tuple(self, *parts: Any) -> tuple[Any, ...]:
+    def _tuple(self, *parts: Json) -> tuple[object, ...]:
         return tuple(self._list(*parts))
 
-    def _dict(self, *pairs: Any) -> dict[Any, Any]:
+    def _dict(self, *pairs: list[Json]) -> dict[object, object]:
         return {self.read(key): self.read(value) for key, value in pairs}
 
     def _path(self, text: str) -> Path:
         return Path(_checked(text, str))
 
-    def _bytes(self, place: Any) -> bytes:
+    def _bytes(self, place: list[int]) -> bytes:
         return bytes(self._buffer(place))
 
-    def _array(self, name: str, shape: list[int], place: Any) -> np.ndarray:
+    def _array(self, name: str, shape: list[int], place: list[int]) -> np.ndarray:
         dtype, data = ARRAYS[name], self._buffer(place)
         if any(_checked(side, int) < 0 for side in shape) or math.prod(shape) * dtype.itemsize != len(data):
             raise Unreadable(f"an array of {name} {shape!r:.60} has {len(data):,} bytes")
         return np.frombuffer(data, dtype).reshape(shape)
 
-    def _table(self, *columns: Any) -> pa.Table:
+    def _table(self, *columns: list) -> pa.Table:
         made = [pa.chunked_array([self._chunk(*chunk) for chunk in chunks]) for _, *chunks in columns]
         table = pa.Table.from_arrays(made, [self.read(_checked(name, str)) for name, *_ in columns])
         table.validate(full=True)
         return table
 
-    def _chunk(self, kind: str, *said: Any) -> pa.Array:
+    def _chunk(self, kind: str, *said: list) -> pa.Array:
         if kind == "dictionary":
             indices, words = (self._chunk(*part) for part in said)
             words.validate(full=True)
@@ -122,8 +127,8 @@ class _Reader:
         made.validate(full=True)
         return made
 
-    def _frame(self, kinds: list[str], table: Any, index: Any) -> pd.DataFrame:
-        read = self.read(_checked(table, list))
+    def _frame(self, kinds: list[str], table: list[Json], index: Json) -> pd.DataFrame:
+        read = _checked(self.read(_checked(table, list)), pa.Table)
         cells = read.num_rows * read.num_columns  # pandas needs 8 bytes for each
         if cells > max(FEW_CELLS, len(self._view)):
             raise Unreadable(f"a table has {cells:,} cells, and the message has {len(self._view):,} bytes")
@@ -136,18 +141,18 @@ class _Reader:
                 frame[name] = frame[name].where(frame[name].notna(), None)
         return frame if index is None else frame.set_index(pd.Index(self.read(index)))
 
-    def _error(self, name: str, args: list[Any], notes: list[Any]) -> Exception:
+    def _error(self, name: str, args: list[Json], notes: list[Json]) -> Exception:
         if any(not isinstance(arg, (str, int, float, type(None))) for arg in args):
             raise Unreadable(f"an error has the arguments {args!r:.100}")
         made = ERRORS[name](*map(self.read, args))
         for note in notes:
-            made.add_note(self.read(_checked(note, str)))
+            made.add_note(_checked(self.read(note), str))
         return made
 
-    def _given(self, number: int) -> Any:
+    def _given(self, number: int) -> object:
         return list(parts_of(self._question))[max(_checked(number, int), 0)]
 
-    def _dataclass(self, name: str, parts: list[Any]) -> Any:
+    def _dataclass(self, name: str, parts: list[Json]) -> object:
         made, hints = _type(name)
         named = fields(made)
         values = [self.read(part) for part in parts]
@@ -156,7 +161,7 @@ class _Reader:
                 raise Unreadable(f"{name}.{field.name} is a {type(value).__name__}")
         return made(**{field.name: value for field, value in zip(named, values)})
 
-    def _buffer(self, place: Any) -> memoryview:
+    def _buffer(self, place: list[int]) -> memoryview:
         """The next buffer. They come in order, so that none is read twice."""
         number, size = place
         begin = self._at + -self._at % ALIGNED
@@ -179,7 +184,7 @@ class _Reader:
     }
 
 
-def _checked(value: Any, kind: type) -> Any:
+def _checked(value: object, kind: type[T]) -> T:
     if type(value) is not kind:
         raise Unreadable(f"{value!r:.60} is no {kind.__name__}")
     return value
@@ -192,7 +197,7 @@ def _type(name: str) -> tuple[type, dict[str, Any]]:
     return made, typing.get_type_hints(made, localns={"KernelSpec": KernelSpec})
 
 
-def fits(value: Any, hint: Any) -> bool:
+def fits(value: object, hint: Any) -> bool:
     """Whether a value has the type of an annotation."""
     kind, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
     if hint is Any:

@@ -12,7 +12,6 @@ import threading
 import time
 import traceback
 from multiprocessing import connection, forkserver, resource_tracker
-from typing import Any
 
 import pyarrow
 
@@ -86,7 +85,7 @@ def _end_with_server() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _answer(asked: bytes) -> list[Any]:
+def _answer(asked: bytes) -> list[bytes | memoryview]:
     """The parts of a message: whether it went well, the result or the error, and seconds spent compiling."""
     before, args, accepted = cache.seconds_making(), (), (frames.most(), reader.most())
     try:

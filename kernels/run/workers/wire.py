@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,12 @@ from kernels import errors
 from kernels.core.dtypes import DTYPES
 from kernels.core.spec import KernelSpec
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+    from typing_extensions import Buffer
+
+Json: TypeAlias = "list[Json] | str | int | float | None"
+"""The JSON of a message, which has no objects."""
 TYPES = {
     "Device": "kernels.run.backends",
     "Gpu": "kernels.run.workers.devices",
@@ -60,14 +66,14 @@ LENGTH = struct.Struct("<I")
 MOST_JSON = 2**26  # bytes
 
 
-def encode(value: Any, given: Any = None) -> list[Any]:
+def encode(value: object, given: object = None) -> list[bytes | memoryview]:
     """The parts of a value's message, bytes and memoryviews. given: the question, whose parts may come back. TypeError
     for a value that no message holds."""
     writer = _Writer(given)
     said = json.dumps(writer.write(value), separators=(",", ":")).encode()
     if len(said) > MOST_JSON:
         raise TypeError(f"This result needs {len(said):,} bytes of JSON. A message holds at most {MOST_JSON:,}.")
-    parts: list[Any] = [LENGTH.pack(len(said)), said]
+    parts: list[bytes | memoryview] = [LENGTH.pack(len(said)), said]
     at = LENGTH.size + len(said)
     for buffer in writer.buffers:
         parts += [bytes(-at % ALIGNED), buffer]
@@ -75,18 +81,18 @@ def encode(value: Any, given: Any = None) -> list[Any]:
     return parts
 
 
-def message(value: Any) -> bytes:
+def message(value: object) -> bytes:
     """A value's message, whole."""
     return b"".join(encode(value))
 
 
-def parts_of(question: Any) -> Iterator[Any]:
+def parts_of(question: object) -> Iterator[object]:
     """The dataclasses in a question, in an order that both sides find."""
     for given in question if isinstance(question, (list, tuple)) else (question,):
         yield from _parts(given)
 
 
-def _parts(given: Any) -> Iterator[Any]:
+def _parts(given: object) -> Iterator[object]:
     """The dataclasses in a part of a question. A list or tuple that starts with a number or a word has none."""
     if is_dataclass(given) and not isinstance(given, type):
         yield given
@@ -101,11 +107,11 @@ def _parts(given: Any) -> Iterator[Any]:
 
 
 class _Writer:
-    def __init__(self, given: Any):
+    def __init__(self, given: object):
         self.buffers: list[memoryview] = []
-        self._question, self._given = given, list[Any]()
+        self._question, self._given = given, list[object]()
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: object) -> Json:
         if value is None or isinstance(value, (bool, str)):
             return value
         if isinstance(value, np.generic):
@@ -122,27 +128,27 @@ class _Writer:
             return ["path", str(value)]
         if isinstance(value, np.ndarray) and value.dtype.name in ARRAYS:
             flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-            return ["array", value.dtype.name, list(value.shape), self._buffer(flat)]
+            return ["array", value.dtype.name, list(value.shape), self._buffer(flat.data)]
         if isinstance(value, pa.Table):
             return ["table", *(self._column(name, value[name]) for name in value.column_names)]
         if isinstance(value, pd.DataFrame):
             return self._frame(value)
         if isinstance(value, Exception):
             return self._error(value)
-        if is_dataclass(value):
+        if is_dataclass(value) and not isinstance(value, type):
             return self._dataclass(value)
         raise TypeError(f"A worker cannot send back a value of the type {type(value).__name__}.")
 
-    def _buffer(self, data: Any) -> list[int]:
+    def _buffer(self, data: "Buffer") -> list[Json]:
         """A buffer's place: its number and its bytes."""
         view = memoryview(data).cast("B")
         self.buffers.append(view)
         return [len(self.buffers) - 1, len(view)]
 
-    def _column(self, name: str, column: pa.ChunkedArray) -> list[Any]:
+    def _column(self, name: str, column: pa.ChunkedArray) -> list[Json]:
         return [name, *map(self._chunk, column.chunks or [pa.array([], column.type)])]
 
-    def _chunk(self, array: pa.Array) -> list[Any]:
+    def _chunk(self, array: pa.Array) -> list[Json]:
         if isinstance(array, pa.DictionaryArray):
             return ["dictionary", self._chunk(array.indices), self._chunk(array.dictionary)]
         if str(array.type) not in COLUMNS:
@@ -150,27 +156,28 @@ class _Writer:
         buffers = [None if buffer is None else self._buffer(buffer) for buffer in array.buffers()]
         return [str(array.type), len(array), array.offset, buffers]
 
-    def _frame(self, frame: pd.DataFrame) -> list[Any]:
+    def _frame(self, frame: pd.DataFrame) -> list[Json]:
         """kind, the columns' types, the columns, the index: None for 0, 1, ..."""
         types = [str(kind) for kind in frame.dtypes]
         if wrong := set(types) - FRAMES:
             raise TypeError(f"A worker cannot send back a column of the type {wrong.pop()}.")
         plain = frame.index.equals(pd.RangeIndex(len(frame)))
         table = pa.Table.from_pandas(frame, preserve_index=False)
-        return ["frame", types, self.write(table), None if plain else self.write(frame.index.to_numpy())]
+        return ["frame", [*types], self.write(table), None if plain else self.write(frame.index.to_numpy())]
 
-    def _error(self, error: Exception) -> list[Any]:
+    def _error(self, error: Exception) -> list[Json]:
         """kind, its class, arguments, notes. A subclass that is not in the table comes back as ours above it."""
         names = [made.__name__ for made in type(error).__mro__ if OURS.get(made.__name__) is made]
         name = names[0] if names else type(error).__name__
         known = ERRORS.get(name) is type(error) or bool(names)
         plain = known and all(isinstance(arg, (str, int, float, type(None))) for arg in error.args)
-        args = list(error.args) if plain and not names else [str(error)]
+        args: list[Json] = list(error.args) if plain and not names else [str(error)]
         if not known:
             name, args = "RuntimeError", [f"{name}: {error}"]
-        return ["error", name, args, [str(note) for note in getattr(error, "__notes__", ())]]
+        notes: list[Json] = [str(note) for note in getattr(error, "__notes__", ())]
+        return ["error", name, args, notes]
 
-    def _dataclass(self, value: Any) -> list[Any]:
+    def _dataclass(self, value: "DataclassInstance") -> list[Json]:
         self._given = self._given or list(parts_of(self._question))
         for number, part in enumerate(self._given):
             if part is value or type(part) is type(value) and part == value:

@@ -17,7 +17,7 @@ from kernels.errors import OutOfMemory, ProblemError, RunTimeout, TooLargeError,
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.paged import CacheCopyProblem, CascadeProblem, PagedProblem
 from kernels.run import workers
-from kernels.timing import bench, load, peers, protocol, rows, sweeps, tables
+from kernels.timing import bench, judging, load, peers, protocol, rows, sweeps, tables
 from kernels.timing.protocol import Point, Timing
 
 ROOFS = {"copy_gb_per_s": 4000.0, "fp32_tflops": 60.0, "fp16_tflops": 600.0}
@@ -591,13 +591,13 @@ def test_a_large_output_is_judged_in_parts_as_it_would_be_whole(monkeypatch):
     rng = np.random.default_rng(0)
     true = rng.standard_normal((3, 5, 70))
     found = (true + rng.standard_normal(true.shape) / 100).astype(np.float32)
-    due = protocol.max_abs_error(found, true)
-    monkeypatch.setattr(protocol, "PART", 64)
-    assert protocol._largest_error(found, true) == due
-    monkeypatch.setattr(protocol, "_truth", lambda problem: ({"o": true}, {}, {}))
-    assert protocol.rms_error(PROBLEM, "o", found) == pytest.approx(np.sqrt(np.square(found - true).mean()))
+    due = judging.max_abs_error(found, true)
+    monkeypatch.setattr(judging, "PART", 64)
+    assert judging._largest_error(found, true) == due
+    monkeypatch.setattr(judging, "_truth", lambda problem: ({"o": true}, {}, {}))
+    assert judging.rms_error(PROBLEM, "o", found) == pytest.approx(np.sqrt(np.square(found - true).mean()))
     found[2, 4, 69] = np.nan  # poison in the last part
-    assert np.isnan(protocol._largest_error(found, true))
+    assert np.isnan(judging._largest_error(found, true))
 
 
 def test_a_row_has_both_states_and_the_bench_prints_both():
@@ -691,7 +691,7 @@ def test_a_status_follows_from_the_class_of_the_error_and_not_from_its_words(err
 
 @pytest.mark.parametrize(("largest", "words"), [(4e-7, "is rounding, 1.3 times the limit"), (0.5, "plainly wrong")])
 def test_rounding_above_the_limit_is_told_from_a_wrong_result_by_the_numbers(largest, words):
-    said = protocol.missed("sdpa_math", OutputError("o", largest, 1e-7, 3e-7))
+    said = judging.missed("sdpa_math", OutputError("o", largest, 1e-7, 3e-7))
     assert words in said and f"misses float64 by {largest:.3g} in o" in said and "torch misses it by 1e-07" in said
     assert "3e-07 is allowed" in said
 

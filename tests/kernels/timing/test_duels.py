@@ -13,7 +13,7 @@ import pytest
 from kernels.catalog import KERNELS
 from kernels.errors import PeerUnavailable, RunError, RunTimeout
 from kernels.families.tensor_cores.problem import CLIMBS, SCORES, SixteenBitProblem
-from kernels.timing import duels, meeting, protocol, tables
+from kernels.timing import duels, judging, meeting, tables
 
 
 def test_the_problems_are_those_of_the_table_and_each_there_once():
@@ -73,7 +73,7 @@ def arena(monkeypatch):
 
         def first_run(self):
             made = self.problem.truth()
-            allowed = protocol.judged(self.problem, {"o": made["o"]})[0].allowed
+            allowed = judging.judged(self.problem, {"o": made["o"]})[0].allowed
             made["o"] = made["o"].copy()
             made["o"].reshape(-1)[0] += spec[self.name][0] * allowed
             return made if self.name in KERNELS else {"o": made["o"]}
@@ -90,7 +90,7 @@ def arena(monkeypatch):
         times = np.array([[spec[name][column] + turn / 10 for turn in range(rounds)] for name in names])
         return times, [[(1000 + 100 * names.index(name), 600 + column)] * rounds for name in names]
 
-    true = protocol._truth
+    true = judging._truth
     true.cache_clear()
     monkeypatch.setattr(SixteenBitProblem, "truth", lambda self, on_gpu=False, of=SixteenBitProblem.truth: of(self))
     monkeypatch.setattr(SixteenBitProblem, "yardstick", lambda self, d="cpu", of=SixteenBitProblem.yardstick: of(self))
