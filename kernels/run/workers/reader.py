@@ -118,10 +118,11 @@ class _Reader:
             words.validate(full=True)
             return pa.DictionaryArray.from_arrays(indices, words, safe=True)
         length, offset, places = said
-        if min(_checked(length, int), _checked(offset, int)) < 0:
+        rows = _checked(length, int)
+        if min(rows, _checked(offset, int)) < 0:
             raise Unreadable(f"a column has {length} rows from row {offset} on")
-        if length > max(FEW_CELLS, len(self._view)):  # a column of nulls has no buffer
-            raise Unreadable(f"a column has {length:,} rows, and the message has {len(self._view):,} bytes")
+        if rows > max(FEW_CELLS, len(self._view)):  # a column of nulls has no buffer
+            raise Unreadable(f"a column has {rows:,} rows, and the message has {len(self._view):,} bytes")
         buffers = [None if place is None else pa.py_buffer(self._buffer(place)) for place in places]
         made = pa.Array.from_buffers(COLUMNS[kind], length, buffers, -1, offset)
         made.validate(full=True)

@@ -107,7 +107,7 @@ def _answer(asked: bytes) -> list[bytes | memoryview]:
         return encode((False, _traced(error), compiling))
 
 
-def _check_sizes(parts: list[Any], most: int, most_json: int) -> None:
+def _check_sizes(parts: list[bytes | memoryview], most: int, most_json: int) -> None:
     """TooLargeError for a message that the server does not accept."""
     for size, accepted, unit in ((sum(map(len, parts)), most, "bytes"), (len(parts[1]), most_json, "bytes of JSON")):
         if size > accepted:
