@@ -57,7 +57,7 @@ from kernels.run import workers
 MODULES = Path(__file__).parent / "stage"
 TALKS = Path(__file__).parent / "talks"
 MOST_ANSWER = 2**28  # bytes that a worker may send to the web process: names, or bundles from another host
-MOST_JSON = 2**22  # bytes of JSON in such an answer: the longest has a compiler's message
+MOST_JSON = 2**22  # bytes of JSON in such an answer: names take some 100, a failure some 1,000
 LATER = 5.0  # seconds: the charts' script takes a core for a while
 PATIENCE = 1.0  # seconds that a question waits for what is being made
 OWN = {"_set", "_to", "_carried", "_part", "_key", "_again", "_who"}
