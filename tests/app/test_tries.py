@@ -68,7 +68,7 @@ def test_an_address_waits_with_a_few_tries_however_many_cookies_it_has(monkeypat
         waiting = [asyncio.create_task(made.turn("10.0.0.1", f"cookie {n}")) for n in range(5)]
         assert sum(await asyncio.gather(*waiting)) == 2
 
-    asyncio.run(all_of())
+    alone(all_of())
 
 
 def test_who_was_right_before_waits_for_no_guesser():
@@ -87,7 +87,7 @@ def test_who_was_right_before_waits_for_no_guesser():
         begin = time.monotonic()
         assert await made.turn("10.0.0.1", "student") and time.monotonic() - begin >= tries.GAP
 
-    asyncio.run(all_of())
+    alone(all_of())
 
 
 def test_addresses_are_forgotten(monkeypatch):
