@@ -29,11 +29,12 @@ def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
     timed = ran[duels.as_tuned(ran)]
     said = (
         f"Recorded on {where.device}, {where.date}: all run again and again in one process and take turns, since "
-        f"a chip that is limited by power is slower next to a fast neighbour. {state(ran)} The ratio is the median of "
-        f"the rounds; above 1 ours is faster. RMS error: over {peer(ran)}'s, both against float64."
+        "a chip that is limited by power is slower next to a fast neighbour. The ratio is the median of the rounds; "
+        f"above 1 ours is faster. RMS error: over {peer(ran)}'s, both against float64."
     )
     return [
         stage.heading(f"In turns with {peer(ran)}"),
+        stage.text(state(ran)),
         *(stage.text(sentence(name, part)) for name, part in timed.groupby("name", sort=False)),
         *(stage.text(text) for text in without_time(duels.whole(made))),
         *(stage.text(text) for text in not_timed(made.peer)),

@@ -49,7 +49,8 @@ def test_the_table_and_the_chart_have_every_row(found):
     assert sorted(p["ratio"] for p in points) == sorted(plain.ratio) and len(points) > 10
     kinds = [block["kind"] for block in told.blocks(made, where)]
     absent = len(timing.not_timed(made.peer))
-    assert kinds == ["heading", *["text"] * (made["name"].nunique() + absent), "chart", "table"]
+    assert kinds == ["heading", "text", *["text"] * (made["name"].nunique() + absent), "chart", "table"]
+    assert told.blocks(made, where)[1]["text"] == told.state(duels.headline(made))
 
 
 def test_the_price_of_each_constant_is_the_worst_of_each_value(every, monkeypatch):
