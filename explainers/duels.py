@@ -9,6 +9,7 @@ from explainers.palette import kernel_colour
 from explainers.stage import Block
 from explainers.timing import not_timed
 from kernels.timing import duels
+from kernels.timing.peers import TITLES
 from kernels.timing.tables import Provenance
 
 SCORES = {
@@ -19,7 +20,6 @@ SCORES = {
     "climb_5": "5 higher from tile to tile",
     "climb_9.5": "9.5 higher from tile to tile",
 }
-PEERS = {"sdpa_cudnn": "cuDNN", "flash_attn_4": "FlashAttention 4", "flashinfer": "FlashInfer"}
 MOST_LOSSES = 4  # that a sentence names
 
 
@@ -47,7 +47,7 @@ def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
 def peer(rows: pd.DataFrame) -> str:
     """The name of the peer of these rows in words."""
     names = list(dict.fromkeys(rows.peer))
-    return PEERS.get(names[0], names[0]) if len(names) == 1 else "the fastest accurate peer"
+    return TITLES.get(names[0], names[0]) if len(names) == 1 else "the fastest accurate peer"
 
 
 def state(ran: pd.DataFrame) -> str:
@@ -70,7 +70,7 @@ def without_time(made: pd.DataFrame) -> list[str]:
     for who, status in (("is less accurate", "less accurate"), ("gets no time", "wrong")):
         rows = made[made.peer_status == status]
         for name, part in rows.drop_duplicates(["peer", "problem"]).groupby("peer"):
-            said.append(f"{PEERS.get(name, name)} {who} on {count(len(part), 'problem')}. {part.iloc[0].reason}")
+            said.append(f"{TITLES.get(name, name)} {who} on {count(len(part), 'problem')}. {part.iloc[0].reason}")
     return said
 
 
@@ -164,7 +164,7 @@ def sentence(name: str, timed: pd.DataFrame) -> str:
 def _won(part: pd.DataFrame) -> str:
     """In how many of its problems a kernel is faster than all of the peers that it met there."""
     names = part.met.iloc[0].split()
-    rivals = " and ".join(PEERS.get(name, name) for name in names)
+    rivals = " and ".join(TITLES.get(name, name) for name in names)
     return f"faster than {rivals} in {(part.ratio > 1).sum()} of {count(len(part), 'problem')}"
 
 
@@ -212,7 +212,7 @@ def table(timed: pd.DataFrame) -> pd.DataFrame:
             "mask": "causal" if row.causal else "none",
             "scores": _scores(row),
             "TFLOP/s": f"{row.tflops:.0f}",
-            **({} if alone else {"peer": PEERS.get(row.peer, row.peer)}),
+            **({} if alone else {"peer": TITLES.get(row.peer, row.peer)}),
             other: f"{row.peer_tflops:.0f}",
             "ratio": f"{row.ratio:.3f} ({row.ratio_low:.3f} to {row.ratio_high:.3f})",
             **_meanwhile(row),

@@ -130,8 +130,8 @@ class Asked:
             state[name] = self._first_that_has(params, side, options, state) if asked is None else present_name(asked)
             if state[name] not in options:
                 other = KERNELS.get(state[name])
-                why = f" {self.refusal(other)}" if other else ""
-                said = why.rstrip() or nearest(state[name], options)
+                refusal = self.refusal(other) if other else ""
+                said = f" {refusal}" if refusal else nearest(state[name], options)
                 ignored.append(f"{name} is {quoted(state[name])}; it must be one of {', '.join(options)}.{said}")
                 state[name] = self.first_of(side, options, state)
         kernels, known = dict(state), self.known(state)

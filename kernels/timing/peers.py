@@ -26,6 +26,13 @@ SDPA = {
 LIBRARIES = {"flash_attn_4": ("flash_attn.cute", "flash-attn-4"), "flashinfer": ("flashinfer", "flashinfer-python")}
 """name -> the module that it is, and the package on PyPI. They take [batch, tokens, heads, dim]."""
 FLEX = "flex_attention"
+TITLES = {
+    "sdpa_cudnn": "cuDNN",
+    "sdpa_efficient": "torch, efficient",
+    "flash_attn_4": "FlashAttention 4",
+    "flashinfer": "FlashInfer",
+}
+"""name -> words, for those that duels and the README name."""
 PEERS = (*SDPA, *LIBRARIES, FLEX)
 """All of them, in the order in which they are listed."""
 NAMES = (*PEERS, *PAGED)

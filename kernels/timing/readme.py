@@ -21,11 +21,11 @@ from kernels.core.problem import Problem
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.timing import bench, duels
+from kernels.timing.peers import TITLES
 from kernels.timing.rows import SUSTAINED, problem_text
 
 README = Path(__file__).parents[2] / "README.md"
 NONE = "not measured"
-PEERS = {"sdpa_cudnn": "cuDNN", "sdpa_efficient": "torch, efficient", "flash_attn_4": "FlashAttention 4"}
 WAYS = {"cuda_cores": "CUDA cores", "tensor_cores": "tensor cores", "fa3": "FA3", "xqa": "XQA"}
 WAYS |= {"cascade_fa2": "its cascade", "cascade_fa3": "its cascade with FA3"}
 FP32 = (
@@ -141,7 +141,7 @@ def _hot(row: pd.Series) -> str:
 
 def _peer(name: str) -> str:
     way = re.sub(r"flashinfer_(nhd|hnd)_", "", name)
-    return f"FlashInfer, {WAYS[way]}" if way in WAYS else PEERS.get(name, "FlashInfer")
+    return f"FlashInfer, {WAYS[way]}" if way in WAYS else TITLES.get(name, "FlashInfer")
 
 
 # ---- the table of duels ----
@@ -195,7 +195,7 @@ def _duels_said(name: str, part: pd.DataFrame) -> str:
 
 def _won(met: str, part: pd.DataFrame) -> str:
     """On how many of its problems a kernel is faster than all of the peers that it met there."""
-    rivals = " and ".join(PEERS.get(name, name) for name in met.split())
+    rivals = " and ".join(TITLES.get(name, name) for name in met.split())
     won = f"faster than {rivals} on {(part.ratio > 1).sum()} of {len(part)} problems"
     return f"{won} ({part.ratio.min():.2f} to {part.ratio.max():.2f} times as fast)"
 

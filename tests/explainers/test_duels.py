@@ -6,7 +6,7 @@ import pytest
 
 from explainers import duels as told
 from explainers import timing
-from kernels.timing import duels, tables
+from kernels.timing import duels, peers, tables
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def test_sentences_count_what_is_faster_and_name_both_ends(found):
     for name, part in found[0].groupby("name"):
         said = told.sentence(name, part)
         numbers = [float(n) for n in re.findall(r"from ([\d.]+) times as fast .*? to ([\d.]+) times \(", said)[0]]
-        for peers, few in part.groupby("met"):
-            rivals = " and ".join(told.PEERS[peer] for peer in peers.split())
+        for met, few in part.groupby("met"):
+            rivals = " and ".join(peers.TITLES[peer] for peer in met.split())
             assert f"faster than {rivals} in {(few.ratio > 1).sum()} of {len(few)} problems" in said
         assert said.startswith(f"{name} is faster than cuDNN and FlashAttention 4 in ")
         assert numbers == [round(part.ratio.min(), 2), round(part.ratio.max(), 2)]

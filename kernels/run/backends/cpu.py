@@ -87,13 +87,20 @@ def device() -> Device:
 
 def free_bytes() -> int:
     """Bytes of memory that a run may use now: as Linux estimates them, within this process's limit."""
-    page = os.sysconf("SC_PAGE_SIZE")
     found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
-    free = int(found[1]) * 1024 if found else os.sysconf("SC_AVPHYS_PAGES") * page
+    free = int(found[1]) * 1024 if found else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     most, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if most == resource.RLIM_INFINITY:
         return free
-    return min(free, max(0, most - int(Path("/proc/self/statm").read_text().split()[5]) * page))
+    return min(free, max(0, most - data_bytes()))
+
+
+def data_bytes() -> int:
+    """The private writable memory of this process; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 def _processor() -> str:

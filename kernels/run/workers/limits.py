@@ -6,9 +6,9 @@ it never writes.
 
 import os
 import resource
-from pathlib import Path
 
 from kernels.errors import TooLargeError
+from kernels.run.backends.cpu import data_bytes
 
 SHARE = 4  # two workers of the CPU take at most half of the memory
 LEAST_MOST = 4 * 2**30  # bytes: threads and allocators reserve more than they use
@@ -42,11 +42,3 @@ def too_large(error: MemoryError) -> TooLargeError:
     most, _ = resource.getrlimit(resource.RLIMIT_DATA)
     said = "this machine has" if most == resource.RLIM_INFINITY else f"its worker may take ({most / 2**30:.1f} GiB)"
     return TooLargeError(f"The run needs more memory than {said}: {error}. Choose a smaller problem.")
-
-
-def data_bytes() -> int:
-    """The private writable memory of this process; 0 where the system does not say."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
