@@ -21,7 +21,7 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
 from kernels.memory import calibration, counters
-from kernels.run import asked, check, execute, facts, races, record, workers
+from kernels.run import check, execute, facts, options, races, record, workers
 from kernels.timing import bench, duels, hierarchy, perfetto, pipeline_files, pipelines, sustained, tables, timelines
 
 Result = TypeVar("Result")
@@ -213,13 +213,13 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    asked.check_output("--trace", args.trace, ".parquet")
-    asked.check_output("--arrays", args.arrays, ".npz")
+    options.check_output("--trace", args.trace, ".parquet")
+    options.check_output("--arrays", args.arrays, ".npz")
     kernel = catalog.find(args.kernel)
-    problem, settings = asked.assignments(kernel, args.set)
+    problem, settings = options.assignments(kernel, args.set)
     device = workers.survey().pick(args.backend)
     request = Request(
-        kernel, problem, settings, asked.scope(args.scope, kernel.plan(problem, settings)), device.backend
+        kernel, problem, settings, options.scope(args.scope, kernel.plan(problem, settings)), device.backend
     )
     execute.check_possible(request, device)
 
@@ -269,7 +269,7 @@ def _check(args: argparse.Namespace) -> int:
 
 def _inspect(args: argparse.Namespace) -> int:
     kernel = catalog.find(args.kernel)
-    problem, settings = asked.assignments(kernel, args.set)
+    problem, settings = options.assignments(kernel, args.set)
     found = inspection.inspect(kernel, problem, settings, args.arch)
     if args.json:
         _print_json(found)
@@ -279,7 +279,7 @@ def _inspect(args: argparse.Namespace) -> int:
 
 
 def _bench(args: argparse.Namespace) -> int:
-    asked.check_output("--out", args.out, ".csv", ".json")
+    options.check_output("--out", args.out, ".csv", ".json")
     kept = bench.load_kept(args.against) if args.against else None
     chosen, sweeps = [bench.set_field(text) for text in args.set], [bench.sweep_field(text) for text in args.sweep]
     names = args.kernels or list(catalog.of_family(catalog.family_names()[0]))
@@ -305,9 +305,9 @@ def _bench(args: argparse.Namespace) -> int:
 
 
 def _timeline(args: argparse.Namespace) -> int:
-    asked.check_output("--perfetto", args.perfetto, ".pftrace")
+    options.check_output("--perfetto", args.perfetto, ".pftrace")
     kernel = catalog.find(args.kernel)
-    problem, settings = asked.assignments(kernel, args.set)
+    problem, settings = options.assignments(kernel, args.set)
     request = Request(kernel, problem, settings, backend="gpu")
     blocks = request.plan.launches[0].blocks
     if not 0 <= args.block < blocks:

@@ -1,9 +1,10 @@
 """Source -> cubin or shared library, kept in a cache by content; and what the compiler made of it."""
 
-from kernels.build.builds import CPU, DEFAULT_ARCH, Build, EntryFacts, Mode, build
+from kernels.build.builds import build
 from kernels.build.cpp import cpp_compiler
 from kernels.build.folders import cache_folder
 from kernels.build.nvrtc import architectures
+from kernels.build.product import CPU, DEFAULT_ARCH, Build, EntryFacts, Mode
 from kernels.build.sass import instructions, sass
 
 __all__ = [

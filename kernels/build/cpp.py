@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from kernels.build import child
-from kernels.build.builds import EntryFacts
 from kernels.build.log import first_error
+from kernels.build.product import EntryFacts
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError
 

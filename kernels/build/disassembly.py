@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from kernels.build.builds import DEFAULT_ARCH, Mode, build
+from kernels.build.builds import build
 from kernels.build.liveness import Instruction, branch_target, live_registers
+from kernels.build.product import DEFAULT_ARCH, Mode
 from kernels.build.sass import INSTRUCTION, sass
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec

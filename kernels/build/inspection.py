@@ -4,8 +4,9 @@ GPU."""
 from dataclasses import asdict
 from typing import Any
 
-from kernels.build.builds import DEFAULT_ARCH, Mode, build
+from kernels.build.builds import build
 from kernels.build.occupancy import occupancy
+from kernels.build.product import DEFAULT_ARCH, Mode
 from kernels.build.sass import instructions, sass
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec

@@ -5,8 +5,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kernels.build.builds import EntryFacts
 from kernels.build.log import first_error
+from kernels.build.product import EntryFacts
 from kernels.core.spec import GPU_OPTIONS, KernelSpec
 from kernels.errors import BackendUnavailable, BuildError, ProblemError
 

@@ -10,7 +10,8 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from kernels.build.builds import DEFAULT_ARCH, Mode, build
+from kernels.build.builds import build
+from kernels.build.product import DEFAULT_ARCH, Mode
 from kernels.core.expressions import ceil_div
 from kernels.core.launch import Constant
 from kernels.core.request import Request

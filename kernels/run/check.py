@@ -12,7 +12,7 @@ from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError, worst
 from kernels.errors import FrontMatterError, RunError, RunTimeout, WarpglassError
-from kernels.run import asked, execute, races, workers
+from kernels.run import execute, options, races, workers
 from kernels.run.backends import Device
 
 
@@ -77,7 +77,7 @@ def check(
     """The Verdicts of every K-th case of each kernel, run in the device's workers, and a summary of each kernel. A case
     that fails has a Verdict too, and so has a kernel without any case. progress(done, of) is told of the cases.
     texts: FIELD=VALUE, which every case takes in place of its own."""
-    named = {kernel: cases_of(kernel, "check_cases", *asked.chosen(kernel, texts)) for kernel in kernels}
+    named = {kernel: cases_of(kernel, "check_cases", *options.chosen(kernel, texts)) for kernel in kernels}
     chosen = {kernel: _runnable(kernel, found.possible[::every], device) for kernel, found in named.items()}
     jobs = [
         (

@@ -4,7 +4,7 @@ more."""
 import pytest
 
 from kernels.errors import ProblemError
-from kernels.run import asked, workers
+from kernels.run import options, workers
 from tests.load.commands import hostile, outcome
 
 SEED, SHARE = 3, 80
@@ -25,4 +25,4 @@ def test_a_hostile_command_line_ends_in_words(monkeypatch):
 @pytest.mark.parametrize("text", ["9" * 5000, "1:" + "9" * 5000, "\u00b2", "x", ":"])
 def test_a_scope_that_is_no_number_that_can_be_read_is_refused(text):
     with pytest.raises(ProblemError, match="--scope is"):
-        asked._range(text, text, "block")
+        options._range(text, text, "block")

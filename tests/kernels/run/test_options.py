@@ -9,7 +9,7 @@ from kernels import __main__ as command_line
 from kernels.catalog import KERNELS, find, load_kernel
 from kernels.core.fields import nearest
 from kernels.errors import ProblemError
-from kernels.run import asked, workers
+from kernels.run import options, workers
 from kernels.timing import sweeps
 
 OUTPUTS = [
@@ -58,8 +58,8 @@ def test_a_trace_is_not_written_under_the_name_of_another_format(tmp_path, capsy
 
 
 def test_an_output_that_can_be_written_is_not_refused(tmp_path):
-    asked.check_output("--trace", str(tmp_path / "x.parquet"), ".parquet")
-    asked.check_output("--trace", None, ".parquet")
+    options.check_output("--trace", str(tmp_path / "x.parquet"), ".parquet")
+    options.check_output("--trace", None, ".parquet")
     assert not list(tmp_path.iterdir())
 
 
@@ -85,8 +85,8 @@ def test_the_nearest_name_is_proposed(name, known, said):
     ("ask", "said"),
     [
         (lambda: find("03_flesh"), "03_flash"),
-        (lambda: asked.chosen(KERNELS["03_flash"], ["seqlen=3"]), "seq_len"),
-        (lambda: asked.chosen(KERNELS["03_flash"], ["BLOCK_K=3"]), "BLOCK_KV"),
+        (lambda: options.chosen(KERNELS["03_flash"], ["seqlen=3"]), "seq_len"),
+        (lambda: options.chosen(KERNELS["03_flash"], ["BLOCK_K=3"]), "BLOCK_KV"),
         (lambda: KERNELS["03_flash"].settings({"BLOK_Q": 16}), "BLOCK_Q"),
         (lambda: sweeps.points(["03_flash"], [("seq_lenn", ["3"])], [], False, True), "seq_len"),
     ],
