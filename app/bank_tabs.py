@@ -10,9 +10,9 @@ from explainers import bank_conflicts, stage
 from explainers.stage import Block
 from kernels.core.request import Request
 from kernels.errors import WarpglassError
-from kernels.memory import calibration
+from kernels.measure import calibration, hierarchy
+from kernels.recordings import tables
 from kernels.run.results import Run
-from kernels.timing import hierarchy, tables
 
 SHORT = 16  # floats: shorter rows are all loop, and no bank
 

@@ -5,8 +5,8 @@ import pandas as pd
 from app import measuring
 from app.times import NOW
 from kernels.errors import BackendUnavailable
-from kernels.timing import hierarchy
-from kernels.timing.hierarchy import Measured
+from kernels.measure import hierarchy
+from kernels.measure.hierarchy import Measured
 
 
 def names() -> list[str]:

@@ -19,9 +19,9 @@ from kernels.core.fields import fields_of
 from kernels.core.remembered import of_recordings
 from kernels.core.request import Request, Scope
 from kernels.errors import BackendUnavailable, WarpglassError
+from kernels.recordings import tables
+from kernels.recordings.tables import Provenance
 from kernels.run import execute, workers
-from kernels.timing import tables
-from kernels.timing.tables import Provenance
 
 KIND = "precision"
 VALUES: dict[str, dict[str, tuple]] = {  # a field of the problem -> its values, on the CPU and on a GPU

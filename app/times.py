@@ -10,8 +10,9 @@ import pandas as pd
 from app import measuring
 from explainers import timing
 from explainers.timing import Sweep
-from kernels.timing import bench, rows, tables
-from kernels.timing.tables import Provenance
+from kernels.measure import bench, rows
+from kernels.recordings import tables
+from kernels.recordings.tables import Provenance
 
 NOW = "this GPU, now"
 Stamp = tuple[tuple[str, int], ...]  # the files of recorded times, and when each was written

@@ -1,7 +1,8 @@
 """Bank conflicts: a warp's accesses of shared memory, wavefront by wavefront, plain beside padded or swizzled, and what
 each source line of a kernel costs.
 
-Lanes, offsets and widths are logged; banks, passes and wavefronts are derived by the rules of kernels/memory/model.py.
+Lanes, offsets and widths are logged. The rules of kernels/trace/memory/model.py derive banks, passes and wavefronts
+from them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,9 +21,9 @@ from kernels.core.launch import Constant
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.memory import model
 from kernels.run.results import Run
 from kernels.trace.kinds import kind_of
+from kernels.trace.memory import model
 from kernels.trace.probes import sites_of
 
 SHOWN_ACCESSES = 16  # different ones of one warp

@@ -13,10 +13,10 @@ from explainers.frames import WalkFrame, WalkMeta
 from explainers.glossary import count, phase_title
 from explainers.paging import Paged
 from kernels.core.spec import KernelSpec
-from kernels.memory import model
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import READS
+from kernels.trace.memory import model
 from kernels.trace.probes import sites_of
 
 NEEDS = {"score": ("token",), "p": ("token",), "m": (), "l": (), "o": ("dim",)}

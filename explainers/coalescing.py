@@ -19,9 +19,9 @@ from explainers.glossary import count
 from explainers.palette import OKABE_ITO, WAVEFRONTS
 from kernels.core.fields import fields_of
 from kernels.core.spec import KernelSpec
-from kernels.memory import model
 from kernels.run.results import Run
 from kernels.trace.kinds import kind_of
+from kernels.trace.memory import model
 from kernels.trace.probes import sites_of
 
 SHOWN_REQUESTS = 24  # different ones

@@ -22,9 +22,9 @@ from kernels.core.launch import Plan
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError
-from kernels.memory import model
 from kernels.run.results import Run, Traffic
 from kernels.trace.kinds import READS
+from kernels.trace.memory import model
 
 SIDES = "AB"
 MOST_OPTIONS = 4  # of a question

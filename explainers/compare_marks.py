@@ -11,8 +11,8 @@ import pandas as pd
 from explainers.compare_times import distance
 from explainers.glossary import figure
 from explainers.pipeline import named
-from kernels.timing import pipelines
-from kernels.timing.pipelines import Pipeline
+from kernels.measure import pipelines
+from kernels.measure.pipelines import Pipeline
 
 MOST = 2  # phases that a sentence names as shorter, and as longer
 LEAST = 0.02  # of a key tile's time, by which a phase differs at least

@@ -14,9 +14,9 @@ from explainers import axes
 from explainers.timing import microseconds
 from kernels.build.occupancy import Occupancy
 from kernels.core.tensors import Role
-from kernels.memory import model
 from kernels.run.results import Run, Traffic
 from kernels.trace.kinds import READS
+from kernels.trace.memory import model
 
 EQUAL = 1.05  # figures that differ by less are no reason
 SIDES = "AB"

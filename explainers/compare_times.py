@@ -19,8 +19,8 @@ from explainers.timing_charts import LOG, equal_line, size_axis
 from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.timing.compare import RATIO
-from kernels.timing.rows import SIZES, settings_text
+from kernels.measure.reports import RATIO
+from kernels.measure.rows import SIZES, settings_text
 
 SHORT = 24  # characters of a value that a sentence can hold
 OTHER = 8.0  # what a size that is no number (dtype, causal) adds to the distance of two problems if it differs

@@ -8,9 +8,9 @@ from explainers.glossary import count
 from explainers.palette import kernel_colour
 from explainers.stage import Block
 from explainers.timing import not_timed
-from kernels.timing import duels
-from kernels.timing.peers import TITLES
-from kernels.timing.tables import Provenance
+from kernels.measure import duels
+from kernels.measure.peers import TITLES
+from kernels.recordings.tables import Provenance
 
 SCORES = {
     "random": "normal",

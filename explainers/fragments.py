@@ -23,10 +23,10 @@ from kernels.core.dtypes import element_type
 from kernels.core.request import Request
 from kernels.core.tensors import Tensor
 from kernels.errors import ProblemError
-from kernels.memory import model
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import WRITES
+from kernels.trace.memory import model
 from kernels.trace.probes import sites_of
 
 K = 16  # what an instruction adds up: dims of Q and K, or keys of P and V

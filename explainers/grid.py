@@ -24,9 +24,9 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role
 from kernels.errors import ProblemError, TraceError
-from kernels.timing import timelines
-from kernels.timing.pipelines import Pipeline
-from kernels.timing.timelines import Timeline
+from kernels.measure import timelines
+from kernels.measure.pipelines import Pipeline
+from kernels.measure.timelines import Timeline
 
 MOST = 1000  # steps; of more moments, neighbouring ones are one step
 

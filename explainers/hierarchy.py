@@ -16,7 +16,7 @@ from kernels.build.occupancy import MACHINES, Machine, arch_named
 from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.timing.hierarchy import RUNS, Measured
+from kernels.measure.hierarchy import RUNS, Measured
 from kernels.trace.probes import sites_of
 
 KIB, MIB = 2**10, 2**20

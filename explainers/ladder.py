@@ -9,7 +9,7 @@ import pandas as pd
 from explainers.palette import kernel_colour
 from explainers.traffic import Counted
 from kernels.core.spec import KernelSpec
-from kernels.timing.tables import Provenance
+from kernels.recordings.tables import Provenance
 
 
 @dataclass(frozen=True)

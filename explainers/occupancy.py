@@ -15,7 +15,7 @@ from explainers.palette import OKABE_ITO
 from explainers.tiling import listed
 from kernels.build.occupancy import REGISTERS, Machine, Needs, Occupancy, needs
 from kernels.core.spec import KernelSpec
-from kernels.timing.timelines import Timeline
+from kernels.measure.timelines import Timeline
 
 # ---- what limits the blocks ----
 

@@ -10,8 +10,8 @@ import pandas as pd
 from explainers import grid, stage
 from explainers.frames import PipelineFrame, PipelineMeta
 from explainers.glossary import count, figure, phase_title
-from kernels.timing import pipelines
-from kernels.timing.pipelines import Pipeline
+from kernels.measure import pipelines
+from kernels.measure.pipelines import Pipeline
 
 LONGEST = 3  # phases that a sentence names
 COPIES = ("prefetch_tile", "load_tile", "prefetch")  # marks at which a writer turns to the copy of a key tile

@@ -21,8 +21,8 @@ from explainers.page_reads import Reads, often
 from explainers.paging import Paged
 from explainers.stage import MEASURED, VEILS, Question, Stage, View
 from kernels.build.occupancy import Occupancy
-from kernels.memory import model
 from kernels.run.results import Run
+from kernels.trace.memory import model
 
 MOST = 4  # options of a question
 

@@ -21,10 +21,10 @@ from explainers.timing import microseconds, shown_name
 from kernels.core.fields import write_value
 from kernels.core.request import Request
 from kernels.families.sparse.masked import TAKES
-from kernels.memory import model
+from kernels.measure.peers import FLEX
 from kernels.run.results import Run, Traffic
-from kernels.timing.peers import FLEX
 from kernels.trace.kinds import READS
+from kernels.trace.memory import model
 
 SIZES = (16, 32, 64, 128)  # of square blocks that a mask is cut into
 MOST = 1 << 26  # pairs of a head that are counted for other sizes

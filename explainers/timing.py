@@ -19,13 +19,13 @@ from explainers import palette
 from explainers.glossary import count
 from kernels.build.occupancy import block_constants
 from kernels.catalog import KERNELS
-from kernels.timing import flashinfer_calls
-from kernels.timing.compare import RATIO, exponents, labelled, speedups
-from kernels.timing.judging import ROUNDING_TIMES
-from kernels.timing.peers import NAMES, PAGED, PEERS, SDPA
-from kernels.timing.rows import SIZES as OF_ALL
-from kernels.timing.rows import problem_type_of
-from kernels.timing.tables import Provenance
+from kernels.measure import flashinfer_calls
+from kernels.measure.judging import ROUNDING_TIMES
+from kernels.measure.peers import NAMES, PAGED, PEERS, SDPA
+from kernels.measure.reports import RATIO, exponents, labelled, speedups
+from kernels.measure.rows import SIZES as OF_ALL
+from kernels.measure.rows import problem_type_of
+from kernels.recordings.tables import Provenance
 
 SWEPT = ("seq_len", "batch", "num_heads", "block_size")  # what is found as a sweep over a size
 SIZES = (*OF_ALL, "block_size")  # of a paged cache alone

@@ -27,9 +27,9 @@ from explainers.timing import (
     why,
 )
 from kernels.catalog import KERNELS
-from kernels.timing.datasheets import Peaks
-from kernels.timing.peers import TENSOR_PRODUCTS
-from kernels.timing.rows import arithmetic_roofs, arithmetic_title, tensor_products
+from kernels.measure.datasheets import Peaks
+from kernels.measure.peers import TENSOR_PRODUCTS
+from kernels.measure.rows import arithmetic_roofs, arithmetic_title, tensor_products
 
 LOG = alt.Scale(type="log", nice=False, padding=12)
 HEIGHT = 400

@@ -10,10 +10,10 @@ import pandas as pd
 from explainers import stage, timing, timing_charts, timing_tables
 from explainers.glossary import count, figure
 from explainers.stage import Block
-from kernels.timing.compare import roofs_said
-from kernels.timing.datasheets import peaks
-from kernels.timing.peers import PAGED
-from kernels.timing.tables import Provenance
+from kernels.measure.datasheets import peaks
+from kernels.measure.peers import PAGED
+from kernels.measure.reports import roofs_said
+from kernels.recordings.tables import Provenance
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ from explainers.timing import (
 )
 from kernels.core.fields import fields_of, write_value
 from kernels.families.sparse.masked import TAKES
-from kernels.timing.compare import roofs_said
-from kernels.timing.rows import problem_type_of
-from kernels.timing.tables import Provenance
+from kernels.measure.reports import roofs_said
+from kernels.measure.rows import problem_type_of
+from kernels.recordings.tables import Provenance
 
 # ---- tables ----
 

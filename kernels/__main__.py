@@ -20,9 +20,21 @@ from kernels.core.fields import fields_of, nearest, write_value
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
-from kernels.memory import calibration, counters
-from kernels.run import check, execute, facts, options, races, record, workers
-from kernels.timing import bench, duels, hierarchy, perfetto, pipeline_files, pipelines, sustained, tables, timelines
+from kernels.measure import (
+    bench,
+    calibration,
+    counters,
+    duels,
+    hierarchy,
+    perfetto,
+    pipeline_files,
+    pipelines,
+    record,
+    sustained,
+    timelines,
+)
+from kernels.recordings import tables
+from kernels.run import check, execute, facts, options, races, workers
 
 Result = TypeVar("Result")
 OK, FAILED, USAGE, NO_GPU = 0, 1, 2, 3

@@ -1,5 +1,6 @@
-"""FlashInfer for a GPU machine that reaches no network: cut down to what kernels/timing/flashinfer_calls.py asks for in
-fp16, its modules built here for sm_90a, where no GPU is needed. Half an hour on two processors; 15 MB to carry.
+"""FlashInfer for a GPU machine that reaches no network: cut down to the fp16 calls of
+kernels/measure/flashinfer_calls.py, its modules built here for sm_90a, where no GPU is needed. Half an hour on two
+processors; 15 MB to carry.
 
     python tests/bring_flashinfer.py .fi                        writes .fi/site.tar.xz
     mkdir /tmp/fi && tar xf .fi/site.tar.xz -C /tmp/fi          there; then PYTHONPATH=/tmp/fi FLASHINFER_DISABLE_JIT=1

@@ -69,7 +69,7 @@ LONGEST = (
     "kernels/run/test_workers.py",
     "explainers/test_timing.py",
     "explainers/test_precision.py",
-    "kernels/timing/test_pipelines.py",
+    "kernels/measure/test_pipelines.py",
     "kernels/device/test_hopper.py",
     "kernels/device/test_simt.py",
     "kernels/test_one_file.py",

@@ -3,8 +3,8 @@
 from kernels.core.problem import inputs_of
 from kernels.core.request import Request
 from kernels.core.tolerance import OutputError
+from kernels.measure import judging, protocol
 from kernels.run.backends import gpu
-from kernels.timing import judging, protocol
 
 
 def judged(request: Request) -> tuple[OutputError, ...]:

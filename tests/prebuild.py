@@ -13,10 +13,10 @@ from kernels import catalog
 from kernels.build import Mode, builds
 from kernels.core.request import Request, Scope
 from kernels.errors import WarpglassError
+from kernels.measure import bench, duels, pipeline_files
+from kernels.measure.sweeps import Skipped
 from kernels.run import check
 from kernels.run.backends import gpu, recorded
-from kernels.timing import bench, duels, pipeline_files
-from kernels.timing.sweeps import Skipped
 
 
 def wanted(what: str, names: list[str]) -> Iterator[tuple[Request, Mode]]:

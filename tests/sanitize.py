@@ -9,9 +9,9 @@ import sys
 from kernels import catalog
 from kernels.build import Mode, builds
 from kernels.core.request import Request, Scope
+from kernels.measure import pipelines
 from kernels.run import check, execute
 from kernels.run.backends import gpu
-from kernels.timing import pipelines
 
 
 def main(every: str, *names: str) -> None:

@@ -28,9 +28,9 @@ MAY_IMPORT = {  # folder of kernels/ -> the other folders of kernels/ that it ma
     "families": {"core", "trace"},
     "trace": {"core"},
     "build": {"core", "trace"},
-    "memory": {"core", "trace", "build", "run", "timing", "catalog", "families"},
-    "run": {"core", "trace", "build", "catalog", "timing"},
-    "timing": {"core", "trace", "build", "run", "memory", "catalog", "families"},
+    "recordings": {"core", "trace", "catalog"},
+    "run": {"core", "trace", "build", "recordings", "catalog"},
+    "measure": {"core", "trace", "build", "recordings", "run", "catalog", "families"},
 }
 
 

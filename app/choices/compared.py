@@ -19,9 +19,9 @@ from kernels.core.remembered import of_recordings, remembered
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, TooLargeError
+from kernels.measure import bench, rows
 from kernels.run import execute, workers
 from kernels.run.backends import Device
-from kernels.timing import bench, rows
 
 AS_TIMED = "as_timed"
 WHAT_IFS = {"a": "a_what_if", "b": "b_what_if"}

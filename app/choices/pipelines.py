@@ -14,9 +14,9 @@ from kernels.core.remembered import of_recordings
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
+from kernels.measure import pipeline_files
+from kernels.measure.pipeline_files import RecordedPipeline
 from kernels.run import workers
-from kernels.timing import pipeline_files
-from kernels.timing.pipeline_files import RecordedPipeline
 
 ALONE = "none"  # the second kernel, where there is none
 

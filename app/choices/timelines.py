@@ -7,9 +7,9 @@ from typing import Any
 from app.choices.asked import Asked, State
 from kernels.core.fields import write_value
 from kernels.core.remembered import of_recordings
+from kernels.measure import timelines
+from kernels.measure.timelines import RecordedTimeline
 from kernels.run import workers
-from kernels.timing import timelines
-from kernels.timing.timelines import RecordedTimeline
 
 
 @of_recordings(lru_cache(maxsize=1))

@@ -35,11 +35,11 @@ from kernels.build.occupancy import MACHINES, arch_named, occupancy
 from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError, WarpglassError
-from kernels.memory import model
+from kernels.measure import bench, protocol, rows
+from kernels.measure.hierarchy import recorded as recorded_hierarchy
+from kernels.recordings.tables import Provenance
 from kernels.run.results import Run
-from kernels.timing import bench, protocol, rows
-from kernels.timing.hierarchy import recorded as recorded_hierarchy
-from kernels.timing.tables import Provenance
+from kernels.trace.memory import model
 
 Pair = tuple[Request, Request]
 STEPS = {"cpu": 2e7, "gpu": 3e8}  # multiply-adds of a run that is made only for its figures

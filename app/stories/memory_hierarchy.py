@@ -11,9 +11,9 @@ from app.times import NOW, stamp
 from explainers import hierarchy, stage, stories
 from explainers.stage import Block, Stage
 from kernels.errors import BackendUnavailable
+from kernels.measure import hierarchy as timed
+from kernels.recordings import tables
 from kernels.run import workers
-from kernels.timing import hierarchy as timed
-from kernels.timing import tables
 
 
 @dataclass(frozen=True)

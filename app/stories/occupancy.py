@@ -16,10 +16,10 @@ from kernels.build.occupancy import occupancy as derive
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.memory import counters
+from kernels.measure import counters
+from kernels.measure.timelines import timeline as timeline_of
+from kernels.recordings import tables
 from kernels.run import workers
-from kernels.timing import tables
-from kernels.timing.timelines import timeline as timeline_of
 
 VIEWS = {"occupancy": "What limits the blocks", "timeline": "The timeline"}
 UNSEEN = ("seed", "score_scale")  # fields that decide what is computed, and nothing of how

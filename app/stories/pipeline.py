@@ -13,9 +13,9 @@ from app.story import Story
 from explainers import pipeline, stage
 from explainers.stage import Block, Stage
 from kernels.core.request import Request
-from kernels.timing import perfetto, pipeline_files
-from kernels.timing.pipelines import Pipeline
-from kernels.timing.pipelines import pipeline as made_here
+from kernels.measure import perfetto, pipeline_files
+from kernels.measure.pipelines import Pipeline
+from kernels.measure.pipelines import pipeline as made_here
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from kernels import catalog
 from kernels.build import folders
 from kernels.core.request import Request, Scope
 from kernels.errors import BackendUnavailable
+from kernels.recordings import tables
 from kernels.run import workers
 from kernels.run.backends import PROVENANCE, recorded
-from kernels.timing import tables
 
 ALIVE = {"seq_len": 64, "head_dim": 32, "num_heads": 1, "batch": 1}  # of the run that moves: some tiles, soon there
 

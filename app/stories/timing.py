@@ -18,8 +18,9 @@ from explainers.timing_stage import Shown
 from kernels.catalog import KERNELS
 from kernels.core.fields import fields_of, write_value
 from kernels.errors import ProblemError
+from kernels.measure import bench, duels, reports
+from kernels.recordings import tables
 from kernels.run import workers
-from kernels.timing import bench, compare, duels, tables
 
 WIDTH, SCALE = 900, 2  # of a chart as an image
 VALUES = {  # of well-known sizes, to begin with
@@ -127,7 +128,7 @@ def take_tab(asked: Asked) -> list[Block]:
     shown = _shown(asked)
     rows = shown.rows.drop(columns=["problem"]).reset_index(drop=True)
     where = {name: entry.as_json() for name, entry in shown.where.items()}
-    made = {"provenance": where, "baseline": shown.baseline, "rows": compare.records(shown.rows.reset_index(drop=True))}
+    made = {"provenance": where, "baseline": shown.baseline, "rows": reports.records(shown.rows.reset_index(drop=True))}
     report = timing_tables.report(
         shown.rows, shown.part, shown.field, shown.title, shown.baseline, list(shown.where.values())
     )

@@ -12,9 +12,10 @@ from kernels.build import folders
 from kernels.core.problem import Case
 from kernels.core.remembered import recordings_changed
 from kernels.core.tolerance import OutputError
+from kernels.measure import bench, protocol, rows
+from kernels.recordings import tables
 from kernels.run import execute, workers
 from kernels.run.backends import Device, Survey, recorded
-from kernels.timing import bench, protocol, rows, tables
 
 GPU = "NVIDIA Test"
 ROOFS = {"copy_gb_per_s": 4000.0, "fp32_tflops": 60.0, "fp16_tflops": 800.0}

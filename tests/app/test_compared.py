@@ -11,8 +11,8 @@ from app.choices.pages import COMPARE
 from app.stories.compare import STORY
 from explainers import compare_times
 from explainers.glossary import figure
+from kernels.measure import pipelines as timed
 from kernels.run import backends
-from kernels.timing import pipelines as timed
 
 SURVEY = backends.survey()
 

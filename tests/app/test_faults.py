@@ -12,9 +12,10 @@ from kernels.build import folders
 from kernels.catalog import KERNELS
 from kernels.core.remembered import recordings_changed
 from kernels.errors import TraceError
+from kernels.measure import hierarchy
+from kernels.recordings import tables
 from kernels.run import workers
 from kernels.run.backends import recorded
-from kernels.timing import hierarchy, tables
 
 TILES = (("BLOCK_Q", 16), ("BLOCK_KV", 16))
 TORN = "/NVIDIA_Torn.csv is not a table of measurements"

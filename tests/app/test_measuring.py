@@ -12,10 +12,10 @@ from app.stories import STORIES
 from explainers import stage
 from kernels.core.tolerance import OutputError
 from kernels.errors import ProblemError, RunCancelled, WorkerDied
+from kernels.measure import hierarchy, protocol
+from kernels.measure.protocol import Timing
 from kernels.run import workers
 from kernels.run.backends import Device, Survey
-from kernels.timing import hierarchy, protocol
-from kernels.timing.protocol import Timing
 
 GPU = Device("gpu", "NVIDIA Here", "sm_90a", 227 * 1024, "1.0", 132)
 ROOFS = {"copy_gb_per_s": 4000.0, "fp32_tflops": 60.0, "fp16_tflops": 800.0}

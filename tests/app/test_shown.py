@@ -13,8 +13,9 @@ from app.stories import start
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.errors import BuildError, WorkerDied
+from kernels.measure import bench
+from kernels.recordings import tables
 from kernels.run import execute, workers
-from kernels.timing import bench, tables
 from kernels.trace.probes import sites_of
 
 SMALL = (("BLOCK_Q", 16), ("BLOCK_KV", 16))

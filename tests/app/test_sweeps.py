@@ -12,8 +12,8 @@ from app.stories import precision as page
 from explainers import precision, rounding
 from explainers.rounding import label_of
 from kernels.core.remembered import recordings_changed
+from kernels.recordings import tables
 from kernels.run import execute
-from kernels.timing import tables
 
 DEVICE = SimpleNamespace(name="a CPU", driver="none")
 

@@ -9,8 +9,8 @@ from app import asking, measuring, store
 from app import times as recorded_times
 from app.stories import STORIES
 from kernels.catalog import of_family
+from kernels.measure.flashinfer_calls import other_layout
 from kernels.run import workers
-from kernels.timing.flashinfer_calls import other_layout
 
 
 def pressed(page, name, value):

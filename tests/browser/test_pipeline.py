@@ -10,7 +10,7 @@ from app.choices import pipelines as choices
 from app.choices.pages import PIPELINE
 from explainers import pipeline
 from explainers.glossary import phase_title
-from kernels.timing import pipelines
+from kernels.measure import pipelines
 
 KERNEL = "11_overlap"
 

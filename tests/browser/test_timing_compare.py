@@ -12,7 +12,8 @@ from playwright.sync_api import expect
 from explainers import compare, tiling
 from kernels.core.request import Scope
 from kernels.families.dense.problem import DenseProblem
-from kernels.timing import bench, tables
+from kernels.measure import bench
+from kernels.recordings import tables
 
 
 @pytest.fixture(scope="module")

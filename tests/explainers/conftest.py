@@ -5,9 +5,10 @@ import pytest
 from explainers import timing
 from kernels.catalog import KERNELS, load_kernel, of_family, of_problem
 from kernels.core.tolerance import OutputError
-from kernels.timing import rows, sweeps, tables
-from kernels.timing.peers import LIBRARIES, base
-from kernels.timing.protocol import Timing, plan_bytes
+from kernels.measure import rows, sweeps
+from kernels.measure.peers import LIBRARIES, base
+from kernels.measure.protocol import Timing, plan_bytes
+from kernels.recordings import tables
 
 ROOFS = {"copy_gb_per_s": 4231.7, "fp32_tflops": 61.83, "fp16_tflops": 747.2}
 _MORE = (

@@ -13,8 +13,8 @@ from kernels.core.request import Request, Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.lab import ColumnsProblem
 from kernels.families.paged.problem import PagedProblem
-from kernels.memory import model
 from kernels.run import execute
+from kernels.trace.memory import model
 
 PROBLEM = DenseProblem(seq_len=50, num_heads=1)
 

@@ -6,7 +6,8 @@ import pytest
 
 from explainers import duels as told
 from explainers import timing
-from kernels.timing import duels, peers, tables
+from kernels.measure import duels, peers
+from kernels.recordings import tables
 
 
 @pytest.fixture

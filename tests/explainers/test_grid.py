@@ -11,8 +11,8 @@ from explainers import grid, stage
 from kernels.catalog import KERNELS, of_family
 from kernels.core.request import Request, Scope
 from kernels.families.dense.problem import DenseProblem
+from kernels.measure import timelines
 from kernels.run.backends import recorded
-from kernels.timing import timelines
 
 
 def small(name="03_flash", **fields):

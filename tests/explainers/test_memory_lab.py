@@ -16,10 +16,10 @@ from kernels.errors import BackendUnavailable, ProblemError
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.lab.tiles import ColumnsProblem
 from kernels.families.paged.problem import PagedProblem
-from kernels.memory import model
-from kernels.timing import timelines
-from kernels.timing.hierarchy import Measured
-from kernels.timing.hierarchy import recorded as recorded_hierarchy
+from kernels.measure import timelines
+from kernels.measure.hierarchy import Measured
+from kernels.measure.hierarchy import recorded as recorded_hierarchy
+from kernels.trace.memory import model
 from kernels.trace.probes import sites_of
 
 LAB_GLOBAL = KERNELS["lab_global"].problem_type

@@ -17,10 +17,11 @@ from kernels.build import Mode, builds
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.families.tensor_cores.problem import SixteenBitProblem
+from kernels.measure import pipeline_files, pipelines
+from kernels.recordings import tables
 from kernels.run import execute
 from kernels.run.backends import cpu
 from kernels.run.results import Marked
-from kernels.timing import pipeline_files, pipelines, tables
 
 COST = {"scores": 120, "softmax": 900, "output": 150, "tile_begin": 30, "wait_q": 500}  # cycles of each step
 

@@ -35,10 +35,10 @@ from kernels.catalog import KERNELS
 from kernels.core import reference
 from kernels.core.request import Request, Scope
 from kernels.families.paged.scenarios import PRESETS
-from kernels.memory import model
+from kernels.measure import timelines
 from kernels.run import execute, workers
-from kernels.timing import timelines
 from kernels.trace import steps
+from kernels.trace.memory import model
 from kernels.trace.probes import sites_of
 
 NOWHERE = Provenance("executed", "")

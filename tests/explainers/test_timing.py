@@ -14,8 +14,9 @@ from kernels.core.tolerance import OutputError
 from kernels.families.lab.tiles import TransposeProblem
 from kernels.families.paged.ranges import RangesProblem
 from kernels.families.sparse.problem import BlockSparseProblem
-from kernels.timing import bench, peers, rows, sweeps, tables
-from kernels.timing.protocol import Timing
+from kernels.measure import bench, peers, rows, sweeps
+from kernels.measure.protocol import Timing
+from kernels.recordings import tables
 
 
 @pytest.fixture(scope="module")

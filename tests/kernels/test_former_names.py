@@ -4,7 +4,7 @@ import pytest
 from pages import open_page
 
 from kernels import catalog
-from kernels.timing import bench
+from kernels.measure import bench
 
 FORMER = {spec.formerly: spec.name for spec in catalog.KERNELS.values() if spec.formerly}
 

@@ -28,9 +28,9 @@ from kernels.core.remembered import of_recordings, recordings_changed
 from kernels.core.request import Request, Scope, identity_key
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, TraceError
+from kernels.recordings.tables import file_name
 from kernels.run.backends import Device
 from kernels.run.results import Run, Traffic
-from kernels.timing.tables import file_name
 from kernels.trace.probes import Site, Sites, sites_of
 from kernels.trace.trace import Trace
 

@@ -5,7 +5,7 @@ import pytest
 from kernels.build import occupancy
 from kernels.catalog import KERNELS
 from kernels.errors import ProblemError
-from kernels.memory import counters
+from kernels.measure import counters
 
 FLASH = KERNELS["03_flash"]
 

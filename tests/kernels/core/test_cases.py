@@ -12,9 +12,9 @@ from kernels.catalog import KERNELS, load_kernel
 from kernels.core.cases import cases_of, sample
 from kernels.errors import FrontMatterError, ProblemError
 from kernels.families.dense import DenseProblem
-from kernels.run import check, record
+from kernels.measure import record, timelines
+from kernels.run import check
 from kernels.run.backends import cpu, recorded
-from kernels.timing import timelines
 
 KINDS = ("check_cases", "recorded_cases", "counter_cases", "timeline_cases", "pipeline_cases")
 

@@ -17,8 +17,8 @@ from kernels.families.dense import DenseProblem
 from kernels.families.dense.cases import MOST_BLOCKS
 from kernels.families.paged import PagedProblem
 from kernels.families.paged.scenarios import PRESETS
-from kernels.timing.bench import Point, recorded_points
-from kernels.timing.sweeps import can_sweep
+from kernels.measure.bench import Point, recorded_points
+from kernels.measure.sweeps import can_sweep
 
 DENSE, PAGED, OURS = of_problem(DenseProblem), of_problem(PagedProblem), of_family("dense", "paged")
 KINDS = {spec.problem_type.__name__: spec.problem_type for spec in OURS.values()}

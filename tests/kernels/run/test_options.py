@@ -9,8 +9,8 @@ from kernels import __main__ as command_line
 from kernels.catalog import KERNELS, find, load_kernel
 from kernels.core.fields import nearest
 from kernels.errors import ProblemError
+from kernels.measure import sweeps
 from kernels.run import options, workers
-from kernels.timing import sweeps
 
 OUTPUTS = [
     (("run", "03_flash", "--backend", "cpu"), "--trace", ".parquet"),

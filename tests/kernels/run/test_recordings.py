@@ -19,7 +19,8 @@ from kernels.core.remembered import recordings_changed
 from kernels.core.request import Request, Scope
 from kernels.errors import BackendUnavailable, ProblemError, TraceError
 from kernels.families.dense import DenseProblem
-from kernels.run import backends, execute, record
+from kernels.measure import record
+from kernels.run import backends, execute
 from kernels.run.backends import recorded
 
 PRESENT = {entry.folder.name: (spec, entry) for spec in KERNELS.values() for entry in recorded.of(spec)}

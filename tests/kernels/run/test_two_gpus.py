@@ -7,10 +7,10 @@ from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.errors import BackendUnavailable, RunError
 from kernels.families.dense import DenseProblem
+from kernels.measure import protocol
 from kernels.run import execute, workers
 from kernels.run.workers import devices
 from kernels.run.workers.place import Local
-from kernels.timing import protocol
 
 GPUS = devices.gpus()
 pytestmark = [

@@ -20,13 +20,13 @@ from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError
 from kernels.errors import OutOfMemory, ProblemError, TraceError
 from kernels.families.dense import DenseProblem
+from kernels.measure.pipelines import Pipeline
+from kernels.measure.protocol import Point, Timing
 from kernels.run import execute, workers
 from kernels.run.backends import driver
 from kernels.run.check import Verdict
 from kernels.run.workers import frames, reader, wire
 from kernels.run.workers.reader import Unreadable, decode
-from kernels.timing.pipelines import Pipeline
-from kernels.timing.protocol import Point, Timing
 
 REQUEST = Request(KERNELS["03_flash"], DenseProblem(seq_len=32, head_dim=32))
 

@@ -1,0 +1,194 @@
+"""Duels: kernels and peers on one problem that take turns in one process, recorded for each GPU in
+kernels/recordings/duels/.
+
+A power-limited chip slows down next to a fast neighbour. So both sides of a ratio run in the same seconds: all
+that meet on a problem take turns, in two states (load.in_turns):
+
+- rested: RESTED.rounds turns of 50 ms;
+- sustained: after 100 ms of load, turns of 400 ms, so that the chip stays hot. Clock and power are read meanwhile.
+
+Before any turn each output is judged by the project's one rule (core/tolerance.py) against float64 and torch's own
+answer. A kernel that misses gets no time. A peer that misses by rounding is timed as "less accurate". A peer that is
+plainly wrong gets no time.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pandas as pd
+
+from kernels import catalog
+from kernels.errors import RunError, WarpglassError
+from kernels.families.tensor_cores.problem import CLIMBS, SixteenBitProblem
+from kernels.measure import peers
+from kernels.measure.meeting import COLUMNS, FIGURES, MEANWHILE, PEER, RESTED, SUSTAINED, meet
+from kernels.measure.rows import problem_text, settings_text
+from kernels.recordings import tables
+from kernels.run.backends import Device
+
+KIND = "duels"
+RIVALS = (PEER, "flash_attn_4", "flashinfer")
+"""The strongest peers. A duel meets each one that is installed."""
+FROM_RUNG = 11
+PRICED = ("SHARE",)  # constants that trade accuracy for time, in the kernels that have them
+TOKENS, WIDTH = 16384, 2048  # batch * seq_len and num_heads * head_dim of the square problems
+TIME_LIMIT = 300.0  # seconds for one problem
+
+
+def problems() -> list[SixteenBitProblem]:
+    """16,384 tokens in sequences of 512 to 16,384, both masks, heads of 128 and of 64, both types; Llama 3's 64 query
+    and 8 KV heads; and the other kinds of scores at 4,096 tokens."""
+    made = []
+    for dtype, head_dim, causal in product(("float16", "bfloat16"), (128, 64), (False, True)):
+        lengths = (512, 1024, 2048, 4096, 8192, 16384) if dtype == "float16" else (4096, 16384)
+        for length in lengths:
+            batch, heads = TOKENS // length, WIDTH // head_dim
+            made.append(SixteenBitProblem(length, head_dim, batch, heads, causal, dtype))
+    for length, causal in product((4096, 16384, 32768), (False, True)):
+        made.append(SixteenBitProblem(length, 128, 1, 64, causal, "bfloat16", num_kv_heads=8))
+    return [*made, *(problem for problem in distributions() if problem not in made)]
+
+
+def distributions() -> list[SixteenBitProblem]:
+    """Scores of seven kinds at 4,096 tokens: random, rising along the keys, one token far above, of low rank, growing
+    by 5 and by 9.5 a tile, four times as large."""
+    plain = SixteenBitProblem(4096, 128, 4, 16)
+    kinds = [replace(plain, scores=scores) for scores in ("random", "rising", "sink", "low_rank", *CLIMBS)]
+    return [*kinds, replace(plain, score_scale=4.0)]
+
+
+def names() -> list[str]:
+    """The kernels that meet the peer: the rungs that overlap products and softmax."""
+    return [name for name, spec in catalog.of_problem(SixteenBitProblem).items() if spec.rung >= FROM_RUNG]
+
+
+def entries(problem: SixteenBitProblem) -> list[tuple[str, dict[str, int]]]:
+    """(kernel, its constants) of all that meet the peer on a problem: each kernel as it is tuned, and on each of the
+    distributions with every other value of each constant of PRICED too."""
+    made = []
+    for name in names():
+        spec = catalog.KERNELS[name]
+        tuned = spec.settings_for(problem)
+        made.append((name, tuned))
+        priced = [c for c in spec.constants if c.name in PRICED] if problem in distributions() else []
+        made += [(name, tuned | {c.name: v}) for c in priced for v in c.values if v != tuned[c.name]]
+    return made
+
+
+def rivals() -> list[str]:
+    """The RIVALS that are installed here."""
+    return [name for name in RIVALS if peers.installed(name)]
+
+
+def absent() -> dict[str, str]:
+    """Each of the RIVALS that is not installed here -> the reason in words."""
+    return {name: peers.not_installed(name) for name in RIVALS if not peers.installed(name)}
+
+
+def record(
+    device: Device, progress: Callable[[int, int, str], None] = lambda done, of, what: None, anew: bool = False
+) -> list[Path]:
+    """Writes this GPU's table after every problem; the path. Unless `anew`, a problem is kept if all its rows are there
+    of the present code, with both states. RunError at the end names each problem that failed."""
+    from kernels.run import workers
+
+    path, asked = tables.path_of(KIND, device.name), problems()
+    codes = {name: catalog.KERNELS[name].code_hash for name in names()}
+    kept = pd.DataFrame(columns=list(COLUMNS))
+    if path.exists() and not anew:
+        made, where = tables.load(path)
+        made = whole(made)
+        kept = made[made.code_hash.isin(codes.values()) & made.peer_status.notna() & (where.driver == device.driver)]
+    rows: list[dict[str, object]] = []
+    waiting = []
+    for problem in asked:
+        here = kept[kept.problem == problem_text(problem)]
+        there = set(zip(here["name"], here.settings, here.peer))
+        wanted = [(n, settings_text(c.items()), rival) for n, c in entries(problem) for rival in rivals()]
+        if set(wanted) <= there:
+            rows += here.to_dict("records")
+        else:
+            waiting.append(problem)
+    order = {problem_text(problem): number for number, problem in enumerate(asked)}
+    kinds, failed = distributions(), []
+    for number, problem in enumerate(sorted(waiting, key=lambda p: (p not in kinds, p.num_kv_heads > 0))):
+        progress(len(asked) - len(waiting) + number, len(asked), problem.size)
+        job = workers.submit(
+            meet, problem, entries(problem), rivals(), backend="gpu", what="Duels", time_limit=TIME_LIMIT
+        )
+        try:
+            rows += job.result()
+        except WarpglassError as error:  # the other problems go on
+            failed.append(f"{problem.size}: {str(error).rstrip('.')}")
+            continue
+        said = {"absent": absent()} if absent() else {}
+        where = tables.provenance(device, codes, torch=_torch_version(), protocol=_protocol(), **said)
+        rows.sort(key=lambda entry: order[str(entry["problem"])])
+        tables.save(pd.DataFrame(rows, columns=list(COLUMNS)), path, where)
+    progress(len(asked), len(asked), "")
+    if failed:
+        raise RunError(f"{len(failed)} of {len(asked)} problems have no duel. {'. '.join(failed)}. Record them again.")
+    return [path]
+
+
+def _protocol() -> str:
+    return ". ".join(
+        f"{name}: {state.rounds} rounds of {state.seconds:g} s after {state.lead:g} s of load"
+        for name, state in (("rested", RESTED), ("sustained", SUSTAINED))
+    )
+
+
+def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
+    """The recorded rows of kernels' present code, as tables.of_present_code gives them, with every column of COLUMNS.
+    Columns that an older table does not have are empty."""
+    found = tables.of_present_code(KIND)
+    return (whole(found[0]), found[1]) if found else None
+
+
+def whole(made: pd.DataFrame) -> pd.DataFrame:
+    """A table with all COLUMNS, and those it has beyond them. Columns that it did not have are empty."""
+    return made.reindex(columns=[*COLUMNS, *(name for name in made if name not in COLUMNS)])
+
+
+def timed(made: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a whole table with a ratio: both have a time."""
+    return made[(made.status == "ok") & made.ratio.notna()]
+
+
+def strongest(made: pd.DataFrame) -> pd.DataFrame:
+    """Each kernel, with its constants, on each problem against its fastest accurate peer. `met`: the names of all peers
+    that it met, fewer on some problems. Rows of an older table, which judged no peer, count as accurate."""
+    met = made.drop_duplicates(["problem", "peer"]).groupby("problem").peer.agg(" ".join)
+    rows = timed(made)
+    rows = rows.assign(met=rows.problem.map(met))
+    rows = rows[rows.peer_status.isna() | (rows.peer_status == "ok")]
+    order = rows.sustained_peer_us.fillna(rows.peer_us).sort_values(kind="stable").index
+    first = rows.loc[order].drop_duplicates(["name", "problem", "settings"]).index
+    return rows[rows.index.isin(first)]
+
+
+def headline(made: pd.DataFrame) -> pd.DataFrame:
+    """The rows `strongest` with us, peer_us, tflops, ratio and the like of the sustained state, if the table has it."""
+    rows = strongest(made)
+    if rows.sustained_ratio.isna().any() or rows.empty:
+        return rows
+    return rows.assign(**{name: rows[f"{SUSTAINED.prefix}{name}"] for name in (*FIGURES, *MEANWHILE)})
+
+
+def as_tuned(made: pd.DataFrame) -> pd.Series:
+    """Whether each row is of the constants that its kernel is tuned to on its problem."""
+    own = []
+    for name, settings, problem in zip(made["name"], made.settings, made.problem):
+        spec = catalog.KERNELS[name]
+        tuned = spec.settings_for(spec.problem_type(**json.loads(problem)))
+        own.append(settings == settings_text(tuned.items()))
+    return pd.Series(own, made.index, dtype=bool)
+
+
+def _torch_version() -> str:
+    from importlib.metadata import version
+
+    return version("torch")

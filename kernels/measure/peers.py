@@ -1,0 +1,279 @@
+"""What our kernels are compared with, in the problem's own type: torch's scaled_dot_product_attention (SDPA), each of
+its implementations by name; torch's FlexAttention, compiled, where a problem has a mask; FlashAttention 4 and
+FlashInfer, which requirements.txt does not list, where they are installed. fp32 products are as exact as fp32:
+torch.backends.cuda.matmul.allow_tf32 is off, as it is by default."""
+
+import importlib.util
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from kernels.core.reference import on_device, on_host
+from kernels.errors import OutOfMemory, PeerUnavailable
+from kernels.measure import flashinfer_calls
+from kernels.measure.flashinfer_calls import CASCADE, PAGED
+
+SDPA = {
+    "sdpa_math": "MATH",
+    "sdpa_efficient": "EFFICIENT_ATTENTION",
+    "sdpa_flash": "FLASH_ATTENTION",
+    "sdpa_cudnn": "CUDNN_ATTENTION",
+}
+LIBRARIES = {"flash_attn_4": ("flash_attn.cute", "flash-attn-4"), "flashinfer": ("flashinfer", "flashinfer-python")}
+"""name -> the module that it is, and the package on PyPI. They take [batch, tokens, heads, dim]."""
+FLEX = "flex_attention"
+TITLES = {
+    "sdpa_cudnn": "cuDNN",
+    "sdpa_efficient": "torch, efficient",
+    "flash_attn_4": "FlashAttention 4",
+    "flashinfer": "FlashInfer",
+}
+"""name -> words, for those that duels and the README name."""
+PEERS = (*SDPA, *LIBRARIES, FLEX)
+"""All of them, in the order in which they are listed."""
+NAMES = (*PEERS, *PAGED)
+"""The same, and FlashInfer's ways over a paged cache, each of which is timed by a name of its own."""
+MOST_MASK = 2**31  # bytes of a dense mask
+# As KernelSpec.tensor_products, of those that compute fp32 on tensor cores: CUTLASS's OpMultiplyAddFastF32, three TF32
+# products, each at half the rate.
+TENSOR_PRODUCTS = {"sdpa_efficient": 6}
+
+
+def asked_of(problem: Any) -> tuple[str, ...]:
+    """Those that a problem is timed with: FlexAttention and FlashInfer where it has a mask of its own; over a paged
+    cache FlashInfer's ways, its cascade where there is a shared prefix; the libraries where it has neither."""
+    if hasattr(problem, "masks"):
+        return (*SDPA, FLEX, "flashinfer")
+    if hasattr(problem, "cache_call"):
+        shared = hasattr(problem, "prefix")
+        return (*SDPA, *(name for name in PAGED if shared or flashinfer_calls.ways(name)[1] not in CASCADE))
+    return (*SDPA, *LIBRARIES)
+
+
+def base(name: str) -> str:
+    """The peer of PEERS that one of NAMES is."""
+    return "flashinfer" if name in PAGED else name
+
+
+@cache
+def installed(name: str) -> bool:
+    """Whether a peer is on this machine; those of torch are."""
+    module = LIBRARIES.get(base(name), ("torch", ""))[0]
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ImportError:  # of the package around it: not there, or built for another torch
+        return False
+
+
+def not_installed(name: str) -> str:
+    """The sentence for a library that is not on this machine."""
+    module, package = LIBRARIES[base(name)]
+    return f"{module} is not installed; pip install {package} brings it."
+
+
+def peer(name: str, problem: Any, inputs: dict[str, np.ndarray]) -> "Peer":
+    """One of NAMES on a problem, ready to run. PeerUnavailable where it is not installed or cannot compute it."""
+    return (PagedPeer if name in PAGED else Peer)(name, problem, inputs)
+
+
+class Peer:
+    """One of PEERS on a problem. As protocol.Kernel: first_run, copies, peak_bytes, set_bytes, moved_bytes."""
+
+    def __init__(self, name: str, problem: Any, inputs: dict[str, np.ndarray]) -> None:
+        """Takes q, k and v to the GPU. PeerUnavailable where it is not installed or cannot compute the problem."""
+        if not installed(name):
+            raise PeerUnavailable(not_installed(name))
+        self.name, self.problem, self.output = name, problem, problem.outputs[0]
+        self._function: Callable[..., Any] | None = None  # of a library: planned before its first run
+        with _room(name):
+            self.tensors = self._taken(inputs)
+        self.set_bytes = sum(t.nbytes for t in self.tensors)
+        self.peak_bytes = self.moved_bytes = 0  # known after the first run
+
+    def _taken(self, inputs: dict[str, np.ndarray]) -> list[Any]:
+        """q, k and v on the GPU, in the layout that it takes."""
+        arrays, self.options = _peer_inputs(self.problem, inputs)
+        tensors = [on_device(array, "cuda") for array in arrays]
+        self._mask = self.options.pop("mask", None)
+        if self._mask is None and self.name == FLEX:
+            raise PeerUnavailable("flex_attention is asked where a problem has a mask of its own.")
+        if self._mask is not None and self.name in SDPA:
+            self.options["attn_mask"] = torch_mask(self._mask)
+        if self.name not in LIBRARIES:
+            return tensors
+        if self._mask is not None and self.name != "flashinfer":
+            raise PeerUnavailable(f"{self.name} is asked without masks alone.")
+        if tensors[0].element_size() != 2:
+            raise PeerUnavailable(f"{self.name} computes fp16 and bf16, not {tensors[0].dtype}.")
+        return [t.transpose(1, 2).contiguous() for t in tensors]
+
+    def _run(self, tensors: list[Any]) -> Any:
+        if self._function:
+            return self._function(*tensors)
+        import torch
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        with torch.inference_mode(), sdpa_kernel(getattr(SDPBackend, SDPA[self.name])):
+            return torch.nn.functional.scaled_dot_product_attention(*tensors, **self.options)
+
+    def _planned(self) -> Callable[..., Any]:
+        """A library's function of q, k and v."""
+        if self.name == FLEX:
+            return flex_attention(self._mask, self.tensors, self.options)
+        if self.name == "flash_attn_4":
+            return flash_attn_4(self.tensors, self.options)
+        if self._mask is not None:
+            return flashinfer_calls.masked(self._mask, self.tensors, self.options)
+        return flashinfer_calls.ragged(self.tensors, self.options)
+
+    def _answer(self, out: Any) -> np.ndarray:
+        """O as the problem has it."""
+        if self.name in LIBRARIES:
+            out = out.transpose(1, 2)
+        as_given = getattr(self.problem, "logical", lambda array: array)  # of [batch, head, row, dim], to its layout
+        return as_given(on_host(out)).reshape(self.output.shape)
+
+    def first_run(self) -> dict[str, np.ndarray]:
+        """Plans, where it is a library, and runs once; output -> array. PeerUnavailable if it says that it cannot, or
+        cannot be had here: of another version, say, or without a compiler that it needs. OutOfMemory if it does not
+        fit."""
+        import torch
+
+        if self.name not in SDPA:
+            with _told(self.name):
+                self._function = self._planned()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        with _told(self.name):
+            out = self._run(self.tensors)
+            torch.cuda.synchronize()
+        self.peak_bytes = torch.cuda.max_memory_allocated() - before + self.set_bytes
+        touched = self.problem.work.touched if self.name in PAGED and self.problem.work else {}
+        read = sum(t.nbytes for t in self.tensors[: 1 if touched else None]) + sum(touched.values())
+        self.moved_bytes = read + out.nbytes
+        return {self.output.name: self._answer(out)}
+
+    def copies(self, count: int) -> list[Callable[[], object]]:
+        """`count` functions, each of which enqueues one run over tensors of its own."""
+        with _room(self.name):
+            sets = [self.tensors] + [[t.clone() for t in self.tensors] for _ in range(count - 1)]
+        return [partial(self._run, tensors) for tensors in sets]
+
+
+class PagedPeer(Peer):
+    """One of FlashInfer's ways over a paged cache: the same pages, tables and pool as our kernels read."""
+
+    def _taken(self, inputs: dict[str, np.ndarray]) -> list[Any]:
+        self._call = self.problem.cache_call(inputs)
+        tensors, self._factor = flashinfer_calls.cache_tensors(self.name, self._call, "cuda")
+        if tensors[0].element_size() != 2:
+            raise PeerUnavailable(f"{self.name} computes fp16 and bf16, not {tensors[0].dtype}.")
+        return tensors
+
+    def _planned(self) -> Callable[..., Any]:
+        return flashinfer_calls.planned(self.name, self._call, self.tensors)
+
+    def _answer(self, out: Any) -> np.ndarray:
+        made = on_host(out)
+        return made if (self._factor == 1).all() else made.astype(np.float32) * self._factor
+
+
+def torch_mask(mask: Any) -> Any:
+    """A mask (families/sparse/masks.Mask) as a bool tensor [queries, keys] on the GPU. PeerUnavailable where it is too
+    large to be held."""
+    import torch
+
+    if mask.queries * mask.keys > MOST_MASK:
+        raise PeerUnavailable(f"A dense mask of {mask.queries:,} x {mask.keys:,} is not made.")
+    return torch.cat([torch.from_numpy(strip.copy()).to("cuda") for strip in mask.strips(1024)])
+
+
+def flex_attention(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Callable[..., Any]:
+    """A function of q, k and v [batch, heads, tokens, dim] that computes O by torch's FlexAttention, compiled for these
+    shapes, with blocks of 128. Of a window its mask_mod is the comparison, of other masks a look into the dense one."""
+    import torch
+    from torch.nn.attention.flex_attention import create_block_mask
+    from torch.nn.attention.flex_attention import flex_attention as flex
+
+    if mask.kind == "window" and mask.causal:
+        offset, window = mask.keys - mask.queries, mask.window
+
+        def seen(b: Any, h: Any, q: Any, k: Any) -> Any:
+            return (k <= q + offset) & (k > q + offset - window)
+    else:
+        dense = torch_mask(mask)
+
+        def seen(b: Any, h: Any, q: Any, k: Any) -> Any:
+            return dense[q, k]
+
+    blocks = create_block_mask(seen, None, None, mask.queries, mask.keys, device="cuda")
+    compiled = torch.compile(flex, dynamic=False)
+
+    def run(q: Any, k: Any, v: Any) -> Any:
+        with torch.inference_mode():
+            return compiled(q, k, v, block_mask=blocks, **options)
+
+    return run
+
+
+def flash_attn_4(tensors: list[Any], options: dict[str, Any]) -> Callable[..., Any]:
+    """A function of q, k and v [batch, tokens, heads, dim] that computes O in that shape by FlashAttention 4."""
+    from flash_attn.cute import flash_attn_func
+
+    def run(q: Any, k: Any, v: Any) -> Any:
+        made = flash_attn_func(q, k, v, softmax_scale=options["scale"], causal=options.get("is_causal", False))
+        return made[0] if isinstance(made, tuple) else made  # some versions give the log-sum-exp too
+
+    return run
+
+
+_gathered: dict[Any, tuple[list[np.ndarray], dict[str, Any]]] = {}  # the last problem's peer_inputs
+
+
+def _peer_inputs(problem: Any, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+    """The problem's peer_inputs, made once for all its peers: of a paged cache they are a copy of all that it holds."""
+    if problem not in _gathered:
+        _gathered.clear()
+        _gathered[problem] = problem.peer_inputs(inputs)
+    arrays, options = _gathered[problem]
+    return arrays, dict(options)
+
+
+@contextmanager
+def _room(name: str) -> Iterator[None]:
+    """torch's error that it has no more memory as ours."""
+    import torch
+
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise OutOfMemory(f"{name} ran out of memory: {str(error).splitlines()[0][:200]}") from None
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Whatever another's code raises as PeerUnavailable, but for OutOfMemory."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            with _room(name):
+                yield
+        except (OutOfMemory, PeerUnavailable):
+            raise
+        except Exception as error:
+            raise PeerUnavailable(_reason(name, error, said)) from None
+
+
+def _reason(name: str, error: Exception, said: list) -> str:
+    """Why it cannot, in its own words. torch's warnings say more than its error; those that only tell what was not
+    tried, because this program asked for one implementation, are left out."""
+    if name not in SDPA:
+        return f"{name}: {type(error).__name__}: {str(error)[:200]}"
+    words = [str(w.message).split(" (Triggered")[0].strip() for w in said]
+    telling = [w for w in words if "not used because" not in w and "disabled" not in w]
+    return f"torch says of {name}: {' '.join(dict.fromkeys(telling))[:300] or str(error).splitlines()[0][:200]}"

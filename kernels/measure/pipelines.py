@@ -1,0 +1,323 @@
+"""Pipelines: when each step of each warp, or warpgroup, of a run began, by a build of its own (device/marks.cuh) on a
+GPU.
+
+A multiprocessor counts cycles, and its count is not another's; all share a clock of nanoseconds, which is coarse. Each
+writer notes both at its beginning and its end. Rule: for each block one frequency and one shift, by least squares over
+its writers, because the frequency changes while a kernel runs; `residual_ns` is the largest difference that this
+leaves.
+"""
+
+import datetime
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kernels.core.request import Request
+from kernels.errors import ProblemError, RunError, TraceError
+from kernels.run.results import Marked
+from kernels.trace.probes import MAX_KEYS, OUT_OF_RANGE, Site, Sites, sites_of
+
+CAPACITY = 4096  # marks of a writer; what does not fit is counted
+BYTES = 2**30  # of all marks
+TIMED_RUNS = 20
+TENSOR_FLOPS = {"wgmma": 4096, "mma.sync": 4096 * 2 / 3}
+"""Floating-point operations of 16 bits that the tensor cores of a Hopper multiprocessor do in a cycle. By mma.sync an
+m16n8k16 keeps one of the four busy for 6 cycles, where wgmma's share of one takes 4: Nsight Compute on an H200 reads
+55.2 % of tensor pipe for 08_pipeline, which has 63,550 for each in 696,178 cycles."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """marks: launch, block, writer, seq, role, event, place, ns (rounded to tenths), and a column for each key, NA
+    where the mark has none; a row for each mark. writers: launch, block, writer, sm, start_ns, end_ns. ns: from the
+    first writer's start on. every: threads of a writer. lost: marks that did not fit. mhz: of the multiprocessors,
+    found by the two clocks. marks_ms, timed_ms: medians of a whole run of the marks and of the timed build."""
+
+    request: Request
+    marks: pd.DataFrame
+    writers: pd.DataFrame
+    every: int
+    lost: int
+    mhz: float
+    residual_ns: float
+    marks_ms: float
+    timed_ms: float
+    device: str
+    date: str
+
+    @property
+    def overhead(self) -> float:
+        """The observer effect: how much longer a run of the marks build takes, as a share."""
+        return self.marks_ms / self.timed_ms - 1
+
+    @property
+    def blocks(self) -> pd.DataFrame:
+        """sm, start_ns and end_ns of each (launch, block): from its first writer's begin to its last one's end."""
+        each = self.writers.groupby(["launch", "block"])
+        return each.agg(sm=("sm", "first"), start_ns=("start_ns", "min"), end_ns=("end_ns", "max"))
+
+    @property
+    def provenance(self) -> str:
+        """measured, if it was made here; recorded."""
+        return "measured" if self.request.backend == "gpu" else "recorded"
+
+    @property
+    def noun(self) -> str:
+        """What a writer writes for."""
+        return "warpgroup" if self.every > 32 else "warp"
+
+
+def pipeline(request: Request) -> Pipeline:
+    """The Pipeline of a request on the GPU, of a marks build whose output passed. ProblemError on the CPU, which has no
+    time."""
+    if request.backend != "gpu":
+        raise ProblemError("A pipeline is made of times, and a CPU run yields none. Choose a machine with a GPU.")
+    from kernels.build import Mode, builds
+    from kernels.core.tolerance import worst
+    from kernels.measure.judging import missed
+    from kernels.run import execute
+    from kernels.run.backends import gpu
+
+    made, plan, arrays = execute.prepare(request, Mode.MARKS)
+    every = builds.mark_every(request.kernel)
+    found, marked = gpu.launch_marks(made, plan, arrays, every, capacity(plan, every))
+    errors = execute.largest_errors(request.problem, arrays, "gpu")
+    error = worst(execute.judge(errors, execute.yardstick(request), request.problem))
+    if not error.ok:
+        raise RunError(f"No pipeline is shown. {missed(request.kernel.name, error)}")
+    timed = gpu.launch_repeatedly(*execute.prepare(request, Mode.TIMED), TIMED_RUNS)
+    marks_ms, timed_ms = statistics.median(marked), statistics.median(timed)
+    today = datetime.date.today().isoformat()
+    return read(request, found, every, marks_ms, timed_ms, gpu.device().name, today)
+
+
+def capacity(plan: Any, every: int) -> int:
+    """Marks that each writer may write, so that all fit into BYTES."""
+    writers = sum(step.blocks * step.groups(every) for step in plan.launches)
+    return max(1, min(CAPACITY, BYTES // (16 * writers)))
+
+
+def read(
+    request: Request, found: list[Marked], every: int, marks_ms: float, timed_ms: float, device: str, date: str
+) -> Pipeline:
+    """The Pipeline of what a marks build left. TraceError where a mark is of no line of the source, or a key was out of
+    range."""
+    sites = sites_of(request)
+    writers = pd.concat([_writers(marked) for marked in found], ignore_index=True)
+    marks = pd.concat([_marks(marked, sites) for marked in found], ignore_index=True)
+    lost = sum(int(np.maximum(m.counts.astype(np.int64) - m.records.shape[1], 0).sum()) for m in found)
+    zero = writers.start_ns.min() if len(writers) else 0  # both clocks count from long ago: float64 could not hold them
+    writers = writers.assign(start_ns=writers.start_ns - zero, end_ns=writers.end_ns - zero)
+    clocks, residual = fit(writers)
+    at = marks[["launch", "block"]].merge(clocks, how="left", left_on=["launch", "block"], right_index=True)
+    ns = (marks.cycles - at.begin).astype(float) * at.ns_of_cycle + at.ns
+    marks = marks.drop(columns="cycles").assign(ns=ns.round(1))
+    cycles, passed = ((writers[f"end_{unit}"] - writers[f"start_{unit}"]).sum() for unit in ("cycles", "ns"))
+    writers = writers.drop(columns=["start_cycles", "end_cycles"])
+    mhz = 1e3 * float(cycles / passed) if passed else 0.0
+    return Pipeline(request, marks, writers, every, lost, mhz, residual, marks_ms, timed_ms, device, date)
+
+
+def fit(writers: pd.DataFrame) -> tuple[pd.DataFrame, float]:
+    """Of each (launch, block): begin, its first cycle; ns, what that is in ns; and ns_of_cycle. And the largest
+    residual, in ns."""
+    by = [writers.launch, writers.block]
+    begin = writers.groupby(["launch", "block"]).start_cycles.min()
+    first = writers.start_cycles.groupby(by).transform("min")
+    ends = [
+        pd.DataFrame({"launch": writers.launch, "block": writers.block, "cycles": cycles - first, "ns": ns})
+        for cycles, ns in ((writers.start_cycles, writers.start_ns), (writers.end_cycles, writers.end_ns))
+    ]
+    points = pd.concat(ends, ignore_index=True).astype({"cycles": float, "ns": float})
+    means = points.groupby(["launch", "block"])[["cycles", "ns"]].transform("mean")
+    apart = points[["cycles", "ns"]] - means
+    by = [points.launch, points.block]
+    products, squares = ((apart.cycles * apart[name]).groupby(by).sum() for name in ("ns", "cycles"))
+    slope = (products / squares.where(squares > 0)).fillna(0.0)
+    mean = points.groupby(["launch", "block"])[["cycles", "ns"]].mean()
+    found = pd.DataFrame({"begin": begin, "ns": mean.ns - mean.cycles * slope, "ns_of_cycle": slope})
+    slopes = slope.reindex(pd.MultiIndex.from_arrays(by)).to_numpy()
+    residual = np.abs(apart.ns.to_numpy() - apart.cycles.to_numpy() * slopes)
+    return found, float(residual.max(initial=0.0))
+
+
+def _writers(marked: Marked) -> pd.DataFrame:
+    clocks = marked.clocks
+    number = np.arange(len(clocks))
+    frame = pd.DataFrame(
+        {"launch": marked.launch, "block": number // marked.writers, "writer": number % marked.writers}
+        | {name: clocks[name] for name in clocks.dtype.names or ()}
+    )
+    return frame[marked.counts > 0].reset_index(drop=True)
+
+
+def _marks(marked: Marked, sites: Sites) -> pd.DataFrame:
+    kept = np.minimum(marked.counts, marked.records.shape[1]).astype(np.int64)
+    records = marked.records[np.arange(marked.records.shape[1]) < kept[:, None]]
+    refused = np.flatnonzero(records["site"] & np.uint32(OUT_OF_RANGE))
+    place = sites.index_of_words(records["site"].copy() & np.uint32(OUT_OF_RANGE - 1))
+    if len(place) and place.min() < 0:
+        raise TraceError("A mark is of a line that holds no probe: the source changed under the run. Run it again.")
+    if len(refused):
+        site = sites[int(place[refused[0]])]
+        raise TraceError(
+            f"{site.file}:{site.line}: a key of the mark {site.event} was no whole number from 0 to 65,535. Choose a "
+            "smaller problem."
+        )
+    slot = np.repeat(np.arange(len(kept)), kept)
+    frame = pd.DataFrame(
+        {
+            "launch": marked.launch,
+            "block": slot // marked.writers,
+            "writer": slot % marked.writers,
+            "seq": np.arange(len(slot)) - np.repeat(np.cumsum(kept) - kept, kept),
+            "event": np.array([site.event for site in sites], object)[place],
+            "kind": np.array([site.kind for site in sites], object)[place],
+            "place": np.array([site.place for site in sites], object)[place],
+            "cycles": records["clock"],
+        }
+    )
+    by_writer = [frame.block, frame.writer]
+    frame["role"] = frame.event.where(frame.kind == "role").groupby(by_writer).ffill().fillna("")
+    for name in dict.fromkeys(key for site in sites if site.kind == "mark" for key in site.keys):
+        frame[name] = _key(name, records["keys"], place, list(sites))
+    return frame.drop(columns="kind")
+
+
+def _key(name: str, words: np.ndarray, place: np.ndarray, sites: list[Site]) -> pd.Series:
+    """A key of each mark, NA where it has none of that name."""
+    found = pd.array(np.zeros(len(words), np.int64), dtype="Int64")
+    missing = np.ones(len(words), bool)
+    for at in range(MAX_KEYS["mark"]):
+        here = np.array([site.kind == "mark" and site.keys[at : at + 1] == (name,) for site in sites], bool)[place]
+        found[here] = (words[here] >> np.uint32(16 * at)) & np.uint32(0xFFFF)
+        missing &= ~here
+    found[missing] = pd.NA
+    return pd.Series(found)
+
+
+# ---- bars ----
+
+
+def bars(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:
+    """What each writer of a block did, one bar after another: writer, role, event, place, keys, start_ns, end_ns. A bar
+    lasts from a mark to its writer's next one, the last to the writer's end. That end is of the coarser clock; where it
+    lies before the mark, the bar has no length."""
+    mine = made.marks[(made.marks.block == block) & (made.marks.launch == launch)]
+    writers = made.writers[(made.writers.block == block) & (made.writers.launch == launch)].set_index("writer")
+    ends = mine.groupby("writer").ns.shift(-1)
+    ends = ends.fillna(mine.writer.map(writers.end_ns).astype(float).clip(lower=mine.ns))
+    return mine.assign(start_ns=mine.ns, end_ns=ends).drop(columns="ns").reset_index(drop=True)
+
+
+def in_flight(shown: pd.DataFrame) -> pd.DataFrame:
+    """What was on its way: from a mark X to the mark X_done of the same writer and keys, which a kernel sets once it
+    has waited. A bar round the instruction that sets something off is not its work."""
+    number = ["writer", "event", "number"]  # the n-th X of a writer goes with its n-th X_done
+    done = shown[shown.event.str.endswith("_done")]
+    done = done.assign(event=done.event.str.removesuffix("_done"))
+    begun, done = (f.assign(number=f.groupby(number[:2]).cumcount()) for f in (shown, done))
+    pairs = begun.merge(done, on=number, suffixes=("", "_then"))
+    for key in keys_of(shown):
+        now, then = pairs[key].fillna(-1), pairs[f"{key}_then"].fillna(-1)
+        pairs = pairs[(now == then).to_numpy()]
+    return pairs.assign(end_ns=pairs.start_ns_then)[list(shown.columns)].reset_index(drop=True)
+
+
+def keys_of(frame: pd.DataFrame) -> list[str]:
+    """The columns of a frame of marks, or of bars, that are keys."""
+    return [name for name in frame.columns if isinstance(frame[name].dtype, pd.Int64Dtype)]
+
+
+def fed(made: Pipeline, block: int, launch: int = 0) -> float | None:
+    """The share of a block's time in which its tensor cores have something to do; None of a kernel that uses none.
+    Rule: a product is in flight, of any writer; where products are not asynchronous, some writer is at the bars
+    `scores` or `output`, which also hold what brings the operands. It is the most that it can be: a product may be done
+    before anyone waits for it."""
+    if not made.request.kernel.tensor_products:
+        return None
+    shown = bars(made, block, launch)
+    spans = in_flight(shown)
+    if spans.empty:
+        spans = shown[shown.event.isin(["scores", "output"])]
+    mine = made.blocks.loc[(launch, block)]
+    return covered(spans, float(mine.start_ns), float(mine.end_ns))
+
+
+def multiplying(made: Pipeline, block: int, launch: int = 0) -> float | None:
+    """The share of a block's time for which its products need the tensor cores of its multiprocessor. Rule: each takes
+    as long as it does where nothing holds it up (TENSOR_FLOPS). None where products are not of 16 bits, or the kernel
+    declares no tile of BLOCK_Q queries and BLOCK_KV keys."""
+    if made.request.kernel.tensor_products != 1 or not {"BLOCK_Q", "BLOCK_KV"} <= set(made.request.constants):
+        return None
+    shown = bars(made, block, launch)
+    products = shown[shown.event.isin(["scores", "output"])]
+    mine = made.blocks.loc[(launch, block)]
+    cycles = float(mine.end_ns - mine.start_ns) * made.mhz / 1e3
+    constants = made.request.constants
+    rows = constants["BLOCK_Q"] / products.writer.nunique()
+    flops = 2 * rows * constants["BLOCK_KV"] * made.request.problem.head_dim * len(products)
+    return flops / TENSOR_FLOPS["wgmma" if made.noun == "warpgroup" else "mma.sync"] / cycles
+
+
+def resident(made: Pipeline, block: int, launch: int = 0) -> float:
+    """How many blocks its multiprocessor has, on average, while a block is there."""
+    every = made.blocks.loc[launch]
+    mine = every.loc[block]
+    there = every[every.sm == mine.sm]
+    shared = np.minimum(there.end_ns, mine.end_ns) - np.maximum(there.start_ns, mine.start_ns)
+    return float(shared.clip(lower=0).sum() / (mine.end_ns - mine.start_ns))
+
+
+def covered(spans: pd.DataFrame, start: float, end: float) -> float:
+    """The share of a time that some span (start_ns, end_ns) covers."""
+    found, until = 0.0, start
+    for begin, stop in sorted(zip(spans.start_ns.clip(start, end), spans.end_ns.clip(start, end))):
+        found += max(0.0, stop - max(begin, until))
+        until = max(until, stop)
+    return found / (end - start) if end > start else 0.0
+
+
+def shares(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:
+    """writer, role, event, bars, ns, share: what each writer of a block spent its time with."""
+    shown = bars(made, block, launch)
+    shown = shown.assign(ns=shown.end_ns - shown.start_ns)
+    found = shown.groupby(["writer", "role", "event"], sort=False).ns.agg(bars="size", ns="sum").reset_index()
+    return found.assign(share=found.ns / found.groupby("writer").ns.transform("sum"))
+
+
+def sentence(made: Pipeline, block: int) -> str:
+    """What a reader must know of a pipeline's times: the observer effect, the clocks, what was lost."""
+    kernel, share = made.request.kernel.name, fed(made, block)
+    products = ""
+    if share is not None:
+        products = f" Tensor cores of block {block} have something to do for at most {share:.1%} of its time."
+    took = f"the marks build takes {made.marks_ms:.4g} ms, the timed one {made.timed_ms:.4g} ms: {made.overhead:+.1%}"
+    clocks = f"{made.mhz:,.0f} MHz; the two clocks differ by at most {made.residual_ns:.3g} ns"
+    lost = f"{made.lost:,} marks did not fit" if made.lost else "no mark was lost"
+    return f"{kernel} on {made.device}: {took}. {clocks}; {lost}.{products}"
+
+
+def as_json(made: Pipeline, block: int) -> dict[str, Any]:
+    """What `python -m kernels timeline --json` prints."""
+    problem, settings = made.request.identity
+    shown = bars(made, block)
+    return {
+        "kernel": made.request.kernel.name,
+        "problem": problem,
+        "settings": settings,
+        "device": made.device,
+        "date": made.date,
+        "marks_ms": made.marks_ms,
+        "timed_ms": made.timed_ms,
+        "overhead": made.overhead,
+        "mhz": made.mhz,
+        "residual_ns": made.residual_ns,
+        "lost": made.lost,
+        "block": block,
+        "fed": fed(made, block),
+        "bars": shown.astype(object).where(shown.notna(), None).to_dict("records"),
+    }

@@ -1,0 +1,254 @@
+"""The README's tables of times, made from the recorded tables.
+
+    python -m kernels.measure.readme            prints them
+    python -m kernels.measure.readme --write    puts them into README.md, each between its two comments
+
+A claim is sustained if both sides have a sustained time, and rested otherwise. Each table states its wins and its
+losses in front.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kernels.core.problem import Problem
+from kernels.families.dense.problem import DenseProblem
+from kernels.families.tensor_cores.problem import SixteenBitProblem
+from kernels.measure import bench, duels
+from kernels.measure.peers import TITLES
+from kernels.measure.rows import SUSTAINED, problem_text
+
+README = Path(__file__).parents[2] / "README.md"
+NONE = "not measured"
+WAYS = {"cuda_cores": "CUDA cores", "tensor_cores": "tensor cores", "fa3": "FA3", "xqa": "XQA"}
+WAYS |= {"cascade_fa2": "its cascade", "cascade_fa3": "its cascade with FA3"}
+FP32 = (
+    DenseProblem(1024, 64, 1, 8),
+    DenseProblem(4096, 64, 1, 8),
+    DenseProblem(4096, 128, 4, 16),
+    DenseProblem(1024, 128, 1, 8),
+)
+_SQUARE = SixteenBitProblem(4096, 128, 4, 16)
+DENSE = (
+    *(replace(_SQUARE, seq_len=n, batch=16384 // n, causal=c) for n in (512, 1024, 4096, 16384) for c in (False, True)),
+    *(replace(_SQUARE, head_dim=64, num_heads=32, causal=c) for c in (False, True)),
+    *(SixteenBitProblem(16384, 128, 1, 64, c, "bfloat16", num_kv_heads=8) for c in (False, True)),
+    *(problem for problem in duels.distributions() if problem != _SQUARE),
+)
+"""The problems of the README's table of 16 bits. The sentence in front of it counts every duel."""
+
+
+def tables() -> dict[str, str]:
+    """name -> the lines of each table, with the sentences in front of it."""
+    made, where = next(iter(bench.recorded().values()))
+    return {
+        "fp32": _section(_benched(made, "08b_three_bfloat16", ["sdpa_efficient"], _wanted(FP32))),
+        "16 bits": _dense(),
+        "decode": _section(_benched(made, ("paged_v3", "paged_cascade"), _flashinfer(made)), _floor(made)),
+        "sparse": _section(_benched(made, "block_sparse_hopper", ["flashinfer"])),
+    }
+
+
+def written(text: str) -> str:
+    """A README's text with each table between its two comments replaced. KeyError for a name that is no table."""
+    made = tables()
+
+    def put(found: re.Match) -> str:
+        return f"<!-- times: {found[1]} -->\n{made[found[1]]}\n<!-- end -->"
+
+    return re.sub(r"<!-- times: ([\w ]+) -->\n.*?<!-- end -->", put, text, flags=re.DOTALL)
+
+
+# ---- tables of the bench ----
+
+
+def _wanted(problems: Iterable[Problem]) -> list[str]:
+    return [problem_text(problem) for problem in problems]
+
+
+def _flashinfer(made: pd.DataFrame) -> list[str]:
+    return [name for name in made["name"].unique() if name.startswith("flashinfer_")]
+
+
+def _benched(
+    made: pd.DataFrame, names: str | Iterable[str], others: list[str], problems: list[str] | None = None
+) -> list[dict[str, Any]]:
+    """A dict for each problem on which a kernel and one of the others have a time: problem, ours, peer (their rows)."""
+    names = [names] if isinstance(names, str) else list(names)
+    timed = made[(made.status == "ok") & (made.l2 == "cold")]
+    found = []
+    for _, ours in timed[timed["name"].isin(names) & timed.own_settings.astype(bool)].iterrows():
+        there = timed[(timed.problem == ours.problem) & timed["name"].isin(others)].sort_values("median_us")
+        if len(there) and (problems is None or ours.problem in problems):
+            found.append({"problem": ours.problem, "ours": ours, "peer": there.iloc[0]})
+    order = problems or [pair["problem"] for pair in found]
+    return sorted(found, key=lambda pair: order.index(pair["problem"]))
+
+
+def _floor(made: pd.DataFrame) -> dict[str, float]:
+    """problem -> the time of torch's cuDNN over contiguous K and V."""
+    rows = made[(made.status == "ok") & (made["name"] == "sdpa_cudnn") & (made.l2 == "cold")]
+    return dict(zip(rows.problem, rows.median_us))
+
+
+def _section(pairs: list[dict[str, Any]], floor: Mapping[str, float] | None = None) -> str:
+    """The sentence and the table of pairs of the bench. floor: a column of its own."""
+    heads = ["problem", "kernel", "peer", "rested", "ratio (p10 to p90)", "sustained", "ratio"]
+    heads += ["cuDNN, contiguous K and V"] if floor is not None else []
+    ratios, rows = {}, []
+    for pair in pairs:
+        ours, peer = pair["ours"], pair["peer"]
+        rested, hot = peer.median_us / ours.median_us, peer.sustained_us / ours.sustained_us
+        spread = f"{peer.p10_us / ours.p90_us:.2f} to {peer.p90_us / ours.p10_us:.2f}"
+        said = _problem(json.loads(pair["problem"]))
+        cells = [said, f"`{ours['name']}`", _peer(peer["name"])]
+        cells += [f"{_us(ours.median_us)} / {_us(peer.median_us)}", f"{rested:.2f} ({spread})"]
+        cells += [" / ".join(dict.fromkeys((_hot(ours), _hot(peer)))), _number(hot)]
+        cells += [_us(floor.get(pair["problem"]))] if floor is not None else []
+        rows.append(cells)
+        ratios[said, ours["name"]] = (rested, hot)
+    both = len([1 for _, hot in ratios.values() if pd.notna(hot)])
+    sentences = [_wins("rested", {key: rested for key, (rested, _) in ratios.items()})]
+    if both:
+        hot_ones = {key: hot for key, (_, hot) in ratios.items() if pd.notna(hot)}
+        sentences.insert(0, _wins("sustained", hot_ones))
+    if both < len(ratios):
+        sentences.append(f"{len(ratios) - both} of {len(ratios)} comparisons are rested only.")
+    return "\n".join([" ".join(sentences), "", *_markdown(heads, rows)])
+
+
+def _wins(state: str, ratios: Mapping[tuple[str, str], float]) -> str:
+    """How many problems are won and lost in a state, with every loss."""
+    lost = {key: ratio for key, ratio in ratios.items() if ratio < 1}
+    said = f"{state.capitalize()}, the kernel is faster on {len(ratios) - len(lost)} of {len(ratios)} problems"
+    if not lost:
+        return f"{said}."
+    named = "; ".join(f"{key[0]} ({ratio:.2f})" for key, ratio in sorted(lost.items(), key=lambda item: item[1]))
+    return f"{said}, and slower on {len(lost)}: {named}."
+
+
+def _hot(row: pd.Series) -> str:
+    if pd.isna(row[SUSTAINED[0]]):
+        return NONE
+    return f"{_us(row.sustained_us)} at {_load(row.sustained_clock, row.sustained_power)}"
+
+
+def _peer(name: str) -> str:
+    way = re.sub(r"flashinfer_(nhd|hnd)_", "", name)
+    return f"FlashInfer, {WAYS[way]}" if way in WAYS else TITLES.get(name, "FlashInfer")
+
+
+# ---- the table of duels ----
+
+
+def _dense() -> str:
+    found = duels.recorded()
+    if found is None:
+        return "No duel of the present code is recorded."
+    made, where = found
+    claimed = duels.headline(made.assign(rested_ratio=made.ratio))
+    claimed = claimed[duels.as_tuned(claimed)]
+    sentences = [_duels_said(name, part) for name, part in claimed.groupby("name", sort=False)]
+    wrong = made[(made.status == "wrong") | made.peer_status.isin(["wrong", "less accurate"])]
+    if len(wrong):
+        sentences.append(f"{len(wrong)} rows have no time or a less accurate peer. How fast shows each reason.")
+    first, *others = list(dict.fromkeys(claimed["name"]))[::-1]
+    heads = ["problem", "peer", f"`{first}`, peer", "sustained ratio (least to largest)", "MHz, W", "rested ratio"]
+    heads += [f"`{name}`, ratio" for name in others]
+    rows = []
+    for text in _wanted(DENSE):
+        here = claimed[claimed.problem == text].set_index("name")
+        if here.empty:
+            continue
+        cells = [_problem(json.loads(text)), ", ".join(dict.fromkeys(map(_peer, here.peer)))]
+        cells += _duel(here.loc[first]) if first in here.index else [NONE] * 4
+        cells += [f"{here.ratio[name]:.3f}" if name in here.index else NONE for name in others]
+        rows.append(cells)
+    return "\n".join([f"{where.device}, {where.date}.", *sentences, "", *_markdown(heads, rows)])
+
+
+def _duel(row: pd.Series) -> list[str]:
+    """The cells of a kernel in a row of duels: times, sustained ratio, clock and power of both, rested ratio."""
+    hot, rested = pd.notna(row.sustained_ratio), row.rested_ratio
+    ratio = f"{row.ratio:.3f} ({row.ratio_low:.3f} to {row.ratio_high:.3f})" if hot else NONE
+    sides = [_load(row.sustained_clock, row.sustained_power), _load(row.sustained_peer_clock, row.sustained_peer_power)]
+    return [f"{_us(row.us)} / {_us(row.peer_us)}", ratio, " / ".join(sides) if hot else NONE, f"{rested:.3f}"]
+
+
+def _duels_said(name: str, part: pd.DataFrame) -> str:
+    """Wins and losses of a kernel over every duel, the losses by name."""
+    state = "Rested" if part.sustained_ratio.isna().any() else "Sustained"
+    lost = part[part.ratio < 1].sort_values("ratio")
+    met = sorted(part.groupby("met", sort=False), key=lambda pair: -len(pair[0].split()))
+    said = f"{state}, `{name}` is {', and '.join(_won(*pair) for pair in met)}."
+    if lost.empty:
+        return said
+    named = "; ".join(f"{_problem(json.loads(r.problem))} ({r.ratio:.2f})" for _, r in lost.head(3).iterrows())
+    return f"{said} It is slower on {len(lost)}. The largest losses: {named}."
+
+
+def _won(met: str, part: pd.DataFrame) -> str:
+    """On how many of its problems a kernel is faster than all of the peers that it met there."""
+    rivals = " and ".join(TITLES.get(name, name) for name in met.split())
+    won = f"faster than {rivals} on {(part.ratio > 1).sum()} of {len(part)} problems"
+    return f"{won} ({part.ratio.min():.2f} to {part.ratio.max():.2f} times as fast)"
+
+
+# ---- words ----
+
+
+def _problem(p: dict[str, Any]) -> str:
+    """A problem in words, from its fields."""
+    lengths = p.get("context_lens")
+    said = [f"{_lengths(lengths)}" if lengths else f"seq_len {p['seq_len']:,}, batch {p['batch']}"]
+    kv = p.get("num_kv_heads") or p["num_heads"]
+    said.append(f"{p['num_heads']} heads" + (f" on {kv} KV heads" if kv != p["num_heads"] else ""))
+    said.append(f"head_dim {p['head_dim']}")
+    said += [p.get("cache_dtype") and "fp8 cache" or p["dtype"]] if "dtype" in p else []
+    said += [f"pages of {p['block_size']}"] if p.get("block_size", 16) != 16 else []
+    said += [f"{p['prefix']:,} tokens shared"] if p.get("prefix") else []
+    said += ["causal"] if p.get("causal") else []
+    masks = {"window": f"a window of {p.get('window', 0):,}"}
+    masks["random_blocks"] = f"{p.get('density', 0):.0%} of the blocks"
+    said += [masks.get(p["mask"], p["mask"])] if "mask" in p else []
+    said += [f"tiles of {p['block_q']} x {p['block_kv']}"] if p.get("block_kv", 128) != 128 else []
+    said += [f"scores {p['scores']}"] if p.get("scores", "random") != "random" else []
+    said += [f"scores x {p['score_scale']:g}"] if p.get("score_scale", 1.0) != 1 else []
+    return ", ".join(said)
+
+
+def _lengths(lengths: list[int]) -> str:
+    kinds = list(dict.fromkeys(lengths))
+    return f"batch {len(lengths)}, {' and '.join(f'{n:,}' for n in kinds)} tokens"
+
+
+def _us(value: float | None) -> str:
+    if value is None or pd.isna(value):
+        return NONE
+    return f"{value / 1000:.2f} ms" if value >= 10000 else f"{value:.0f} us" if value >= 100 else f"{value:.1f} us"
+
+
+def _number(value: float | None) -> str:
+    return NONE if pd.isna(value) else f"{value:.2f}"
+
+
+def _load(mhz: float, watts: float) -> str:
+    known = [f"{value:,.0f} {unit}" for value, unit in ((mhz, "MHz"), (watts, "W")) if pd.notna(value)]
+    return ", ".join(known) or NONE
+
+
+def _markdown(heads: list[str], rows: Iterable[list[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        README.write_text(written(README.read_text()))
+    else:
+        print("\n\n".join(f"## {name}\n\n{text}" for name, text in tables().items()))

@@ -1,0 +1,53 @@
+"""Records on a GPU what is worth having where there is none: the runs that Problem.recorded_cases names."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from kernels.core.cases import cases_of
+from kernels.core.spec import KernelSpec
+from kernels.errors import BackendUnavailable
+from kernels.measure import bench, hierarchy, timelines
+from kernels.run import execute, workers
+from kernels.run.backends import Device, recorded
+
+TIME_LIMIT = 600.0  # seconds for one run
+
+
+def record(
+    kernels: Sequence[KernelSpec],
+    device: Device,
+    anew: bool = False,
+    progress: Callable[[int, int, str], None] = lambda done, of, what: None,
+) -> Iterator[Path]:
+    """Writes a recording for each case that has none of the kernel's present code on this GPU, or for all with `anew`;
+    the folders, one by one. What this GPU cannot run is left out. Stopped and called again, it goes on where it was."""
+    asked = recorded.cases(kernels) if anew else recorded.missing(kernels, device.name)
+    for number, (spec, case) in enumerate(asked):
+        progress(number, len(asked), spec.name)
+        request = recorded.request_of(spec, case, device.backend)
+        if spec.cannot_run(case.problem, request.constants, device):
+            continue
+        run, traffic, yardsticks = (
+            workers.submit(task, request, backend=device.backend, what=spec.name, time_limit=TIME_LIMIT).result()
+            for task in (execute.run, execute.traffic, execute.yardstick)
+        )
+        yield recorded.save(run, traffic, yardsticks)
+
+
+def missing(kernels: Sequence[KernelSpec], with_tables: bool) -> list[str]:
+    """What is not recorded of the kernels' present code on any GPU, a line for each run; which recordings cannot be
+    read; and which tables of times are missing."""
+    lines = [
+        f"{spec.name} has no recording of its present code of {case.problem} {dict(case.settings)}"
+        for spec, case in recorded.missing(kernels)
+    ]
+    lines += [fault for spec in kernels if (fault := cases_of(spec, "recorded_cases").fault)]
+    lines += recorded.left_out()
+    if not with_tables:
+        return lines
+    for kind in (hierarchy.HIERARCHY, hierarchy.CYCLES):
+        try:
+            hierarchy.recorded(kind=kind)
+        except BackendUnavailable as reason:
+            lines.append(str(reason))
+    return lines + timelines.left_out() + bench.not_recorded()

@@ -1,0 +1,173 @@
+"""The rows of a table of times: one kernel or peer on one problem, with the figures that follow from its time."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from kernels import catalog
+from kernels.core.dtypes import element_type
+from kernels.core.fields import own_fields
+from kernels.errors import ProblemError
+from kernels.measure import peers
+from kernels.measure.protocol import Point, Timing
+from kernels.measure.sweeps import Skipped
+
+SIZES = ("seq_len", "batch", "num_heads", "num_kv_heads", "head_dim", "causal", "dtype")  # of Problem.bench_columns
+SUSTAINED = ("sustained_us", "sustained_p10_us", "sustained_p90_us", "sustained_clock", "sustained_power")
+STATES = tuple(f"{what}_{when}" for what in ("clock", "temperature", "power") for when in ("before", "after"))
+COLUMNS = (
+    *("name", "kind", "title", "status", *SIZES, "settings", "own_settings", "l2"),
+    *("runs", "median_us", "p10_us", "p90_us", "tflops", "tokens_per_s", "bytes", "gb_per_s"),
+    *("intensity", "roof", "roof_percent", "peak_bytes"),
+    *("output", "max_abs_error", "yardstick_error", "allowed_error"),
+    *(*STATES, "code_hash", "problem", "reason"),
+    *SUSTAINED,
+)
+"""name: the kernel's, or the path that was asked for; kind: kernel or peer; title: what the problem is, in words;
+settings: constants as NAME=VALUE; own_settings: whether the kernel would choose these itself; output: the one that uses
+most of what its error may be, and max_abs_error, yardstick_error (torch's) and allowed_error those of that output;
+problem: its fields as JSON; SUSTAINED: the times of a chip at work, with clock and power meanwhile, empty in older
+tables. Times in microseconds; errors against float64; clocks in MHz, temperatures in degrees
+Celsius, power in watts."""
+
+
+def settings_text(settings: Iterable[tuple[str, int]]) -> str:
+    """Pairs of constants as the column `settings` holds them."""
+    return " ".join(f"{name}={value}" for name, value in settings)
+
+
+def problem_text(problem: Any) -> str:
+    """A problem's fields as the column `problem` holds them: without those that it made itself from the others (its
+    `follows`), such as the block tables of tens of thousands of pages."""
+    return json.dumps(own_fields(problem))
+
+
+def problem_type_of(title: str) -> Any:
+    """The class of the problems of that title; None where no kernel of the catalogue solves them."""
+    return next((spec.problem_type for spec in catalog.KERNELS.values() if spec.problem_type.title == title), None)
+
+
+def problem_now(title: str, text: str) -> str:
+    """The text of a problem of that title as problem_text would write it, of whichever version it is."""
+    kind = problem_type_of(title)
+    if not any(f'"{name}"' in str(text) for name in kind.follows):
+        return text
+    try:
+        return problem_text(kind(**json.loads(text)))
+    except (TypeError, ProblemError):  # of a field that there is no more
+        return text
+
+
+def row(timing: Timing, roofs: Mapping[str, float]) -> dict[str, Any]:
+    """The table's row of a Timing; roofs as protocol.roofs gives them."""
+    point, error = timing.point, timing.error
+    made: dict[str, Any] = dict(point.problem.bench_columns)
+    made |= {"name": point.name, "kind": "peer" if point.is_peer else "kernel", "title": point.problem.title}
+    made |= {name: getattr(timing, name) for name in ("status", "reason", "code_hash")}
+    own = point.is_peer or dict(point.settings) == point.kernel.settings_for(point.problem)
+    made |= {"settings": settings_text(point.settings), "own_settings": own}
+    made |= {"l2": "cold" if point.cold else "warm", "problem": problem_text(point.problem)}
+    made |= {name: getattr(timing, name) for name in ("runs", "median_us", "p10_us", "p90_us", "peak_bytes")}
+    if error:
+        made |= {"output": error.output, "max_abs_error": error.largest}
+        made |= {"yardstick_error": error.yardstick, "allowed_error": error.allowed}
+    for name in ("clock", "temperature", "power"):
+        made[f"{name}_before"], made[f"{name}_after"] = getattr(timing, name)
+    made |= sustained_figures(timing)
+    if timing.status == "less accurate" and timing.median_us:
+        made["reason"] = f"{timing.reason} It takes {timing.median_us:,.4g} us."
+    if timing.median_us and point.problem.work:
+        made |= figures(point, timing.median_us or 0.0, timing.moved_bytes or 0, roofs)
+    return {name: made.get(name) for name in COLUMNS}
+
+
+def sustained_figures(timing: Timing) -> dict[str, float | None]:
+    """The columns SUSTAINED of a Timing; none without sustained times."""
+    hot = timing.sustained
+    return dict(zip(SUSTAINED, (hot.median_us, hot.p10_us, hot.p90_us, hot.clock, hot.power))) if hot else {}
+
+
+def sustained_said(r: Any) -> str:
+    """The sustained time of a table's row in words, with clock and power; nothing without one."""
+    if pd.isna(r.sustained_us):
+        return ""
+    said = f"  sustained {r.sustained_us:,.2f} us ({r.sustained_p10_us:,.2f} to {r.sustained_p90_us:,.2f})"
+    said += f" at {r.sustained_clock:,.0f} MHz" if pd.notna(r.sustained_clock) else ""
+    return said + (f", {r.sustained_power:.0f} W" if pd.notna(r.sustained_power) else "")
+
+
+def whole(made: pd.DataFrame) -> pd.DataFrame:
+    """A table with the columns that older tables do not have, empty."""
+    return made.assign(**{name: float("nan") for name in SUSTAINED if name not in made})
+
+
+def skipped_row(skipped: Skipped) -> dict[str, Any]:
+    """The row of a Skipped."""
+    made: dict[str, Any] = {field: value for field, value in skipped.at.items() if field in SIZES}
+    made |= {name: getattr(skipped, name) for name in ("name", "title", "reason")}
+    made |= {"kind": "kernel", "status": "skipped", "own_settings": True}
+    return {name: made.get(name) for name in COLUMNS}
+
+
+def figures(point: Point, median_us: float, moved: int, roofs: Mapping[str, float]) -> dict[str, Any]:
+    """What follows from a time: TFLOP/s, tokens/s, bytes moved and GB/s, FLOP per byte, and per cent of the roof: of
+    arithmetic or of copy bandwidth x intensity, whichever is the lower."""
+    work = point.problem.work
+    tflops, gb_per_s = work.flops / median_us / 1e6, moved / median_us / 1e3
+    products = tensor_products(point.name, point.is_peer, getattr(point.problem, "dtype", "float32"))
+    return {
+        "tflops": round(tflops, 4) if work.flops else None,
+        "tokens_per_s": round(1e6 * work.tokens / median_us, 1),
+        "bytes": int(moved),
+        "gb_per_s": round(gb_per_s, 2),
+        "intensity": round(work.flops / moved, 4),
+        **_under(products, tflops, gb_per_s, roofs),
+    }
+
+
+def under(entry: Mapping[str, Any], roofs: Mapping[str, float]) -> dict[str, Any]:
+    """A row of a table with its share of these roofs in place of those that it was made with. One of a kernel that the
+    catalogue does not have stays as it is."""
+    peer = entry["kind"] == "peer"
+    if entry["gb_per_s"] is None or not (peer or entry["name"] in catalog.KERNELS):
+        return dict(entry)
+    products = tensor_products(entry["name"], peer, json.loads(entry["problem"]).get("dtype", "float32"))
+    return {**entry, **_under(products, entry["tflops"] or 0.0, entry["bytes"] / entry["median_us"] / 1e3, roofs)}
+
+
+def _under(products: int, tflops: float, gb_per_s: float, roofs: Mapping[str, float]) -> dict[str, Any]:
+    """roof: the lower one, of which the share is the larger; roof_percent."""
+    shares = {arithmetic_title(products): tflops / _roof(products, roofs), "copy": gb_per_s / roofs["copy_gb_per_s"]}
+    roof = max(shares, key=lambda name: shares[name])
+    return {"roof": roof, "roof_percent": round(100 * shares[roof], 2)}
+
+
+def arithmetic_roofs(roofs: Mapping[str, float], more: Iterable[int] = ()) -> dict[str, float]:
+    """title -> TFLOP/s, of every arithmetic that a kernel of the catalogue or a peer uses, and of `more`
+    tensor_products."""
+    used = {0, 1, *(spec.tensor_products for spec in catalog.KERNELS.values()), *peers.TENSOR_PRODUCTS.values(), *more}
+    return {arithmetic_title(n): _roof(n, roofs) for n in sorted(used)}
+
+
+def arithmetic_title(products: int) -> str:
+    """The arithmetic that makes a multiply-add of so many 16-bit products on tensor cores, in words."""
+    return "fp32 FMA" if not products else "fp16 tensor cores" if products == 1 else f"fp16 tensor cores / {products}"
+
+
+def _roof(products: int, roofs: Mapping[str, float]) -> float:
+    """TFLOP/s. Derived: a product that is made of n 16-bit ones goes at most at 1 / n of the fp16 rate."""
+    return roofs["fp16_tflops"] / products if products else roofs["fp32_tflops"]
+
+
+def tensor_products(name: str, is_peer: bool, dtype: str) -> int:
+    """As KernelSpec.tensor_products, of a kernel or a peer on a problem of that type."""
+    if not is_peer:
+        return catalog.find(name).tensor_products
+    return 1 if element_type(dtype).bytes == 2 else peers.TENSOR_PRODUCTS.get(name, 0)
+
+
+def table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows as a table of COLUMNS."""
+    return pd.DataFrame(list(rows), columns=list(COLUMNS))

@@ -1,0 +1,114 @@
+"""Sustained times for rows of the recorded table of times that have none yet: the rested times stay as they are.
+
+A row is done again if its kernel has its present code and its peer is installed. Each point is judged before, as for
+every time. A peer that is not installed keeps its rested time only.
+"""
+
+import datetime
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+import pandas as pd
+
+from kernels import catalog
+from kernels.core.problem import Problem
+from kernels.errors import ProblemError, WarpglassError
+from kernels.measure import bench, load, peers, protocol
+from kernels.measure.protocol import Point, Timing
+from kernels.measure.rows import SUSTAINED, sustained_figures
+from kernels.recordings import tables
+from kernels.run.backends import Device
+
+
+def record(
+    device: Device,
+    progress: Callable[[int, int, str], None] = lambda done, of, what: None,
+    anew: bool = False,
+    families: Sequence[str] = (),
+    names: Sequence[str] = (),
+) -> list[Path]:
+    """Adds sustained times to this GPU's recorded table, problem by problem; the path. Rows that have them are kept,
+    unless `anew`.
+
+    families: of the catalogue, such as tensor_cores; all if empty.
+    names: kernels and peers, all if empty. With a kernel among them, peers run only on the problems of these kernels.
+    ProblemError for a name that is no family, kernel or peer.
+    """
+    path = tables.path_of(bench.KIND, device.name)
+    made, where = bench.load_kept(path)
+    wanted = [(at, point) for at, point in _points(made, families, names) if anew or _is_empty(made, at)]
+    made = made.astype({name: float for name in SUSTAINED})
+    done = 0
+    for problem, group in groupby(wanted, key=lambda pair: (pair[1].problem, pair[1].cold)):
+        pairs = list(group)
+        progress(done, len(wanted), problem[0].size)
+        for (at, _), timing in zip(pairs, _timings([point for _, point in pairs])):
+            for name, value in sustained_figures(timing).items():
+                made.loc[at, name] = value
+        done += len(pairs)
+        made = made.copy()
+        tables.save(made, path, replace(where, more={**where.more, "sustained": _said(device)}))
+    progress(len(wanted), len(wanted), "")
+    return [path]
+
+
+def _is_empty(made: pd.DataFrame, at: int) -> bool:
+    return bool(pd.isna(made.loc[at, SUSTAINED[0]]))
+
+
+def _points(made: pd.DataFrame, families: Sequence[str], names: Sequence[str]) -> list[tuple[int, Point]]:
+    """(index of the row, Point) of the recorded rows with a time that these families and names ask for, problem by
+    problem."""
+    unknown = [f for f in families if f not in catalog.family_names()]
+    unknown += [n for n in names if n not in (*catalog.KERNELS, *peers.NAMES)]
+    if unknown:
+        raise ProblemError(f"No family, kernel or peer is named {', '.join(unknown)}. python -m kernels list has them.")
+    present = {name: spec.code_hash for name, spec in catalog.KERNELS.items()}
+    kinds = {spec.problem_type.title: spec for spec in catalog.KERNELS.values()}
+    asked = {name for name in [*catalog.KERNELS, *peers.NAMES] if not names or name in names}
+    found = []
+    for at, entry in made[made.status == "ok"].iterrows():
+        spec = kinds.get(entry.title)
+        if spec is None or entry["name"] not in asked or (families and spec.family not in families):
+            continue
+        kernel = entry.kind == "kernel"
+        if entry.code_hash != present.get(entry["name"]) if kernel else not peers.installed(entry["name"]):
+            continue
+        found.append((at, _point(entry, spec.problem_type)))
+    ours = {point.problem for _, point in found if not point.is_peer}
+    if any(name in catalog.KERNELS for name in names):
+        found = [(at, point) for at, point in found if point.problem in ours]
+    order = list(dict.fromkeys((point.problem, point.cold) for _, point in found))
+    return sorted(found, key=lambda pair: order.index((pair[1].problem, pair[1].cold)))
+
+
+def _point(entry: pd.Series, kind: Callable[..., Problem]) -> Point:
+    """The Point of a recorded row."""
+    pairs = [pair.split("=") for pair in str(entry.settings).split()] if isinstance(entry.settings, str) else []
+    problem = kind(**json.loads(entry.problem))
+    return Point(entry["name"], problem, tuple((name, int(value)) for name, value in pairs), entry.l2 == "cold")
+
+
+def _timings(points: list[Point]) -> list[Timing]:
+    """The sustained Timings of points of one problem; each without company if that fails."""
+    from kernels.run import workers
+
+    try:
+        job = workers.submit(protocol.sustain, points, backend="gpu", what=points[0].name, time_limit=bench.TIME_LIMIT)
+        return job.result()
+    except WarpglassError as error:
+        if len(points) == 1:
+            return [Timing(points[0], "failed", str(error))]
+    return [timing for point in points for timing in _timings([point])]
+
+
+def _said(device: Device) -> dict[str, str]:
+    """What the table says of the last sustained times."""
+    import torch
+
+    how = f"each row {load.LEAD:g} s of load, then {load.SECONDS:g} s of runs without a pause. The rows of a problem"
+    here = {"driver": device.driver, "date": datetime.date.today().isoformat(), "torch": torch.__version__}
+    return {**here, "protocol": f"{how} follow each other"}

@@ -1,0 +1,290 @@
+"""Addresses -> what the memory system did with them: wavefronts of shared memory, sectors of global memory.
+
+The rules are stated at `shared_wavefronts` and `global_sectors`. A test compares them with Nsight
+Compute's counters in every case of the recorded calibration (tests/kernels/trace/test_memory_model.py). `python -m
+kernels calibrate` measures that table again on a GPU.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from kernels.errors import ProblemError
+from kernels.trace.kinds import LANE_KINDS, AccessKind, Rule, kind_of
+from kernels.trace.trace import Trace
+
+LANES, BANKS = 32, 32
+WORD, SECTOR, LINE = 4, 32, 128  # bytes
+CHUNK = 1 << 16  # requests counted at a time
+
+
+class Touch(NamedTuple):
+    """One word that an access touches: in which pass and wavefront it is served, and the lanes that want it (more than
+    one: a broadcast)."""
+
+    part: int
+    wavefront: int
+    word: int
+    lanes: tuple[int, ...]
+
+
+class Wavefronts(NamedTuple):
+    """What one warp's access of shared memory costs. wavefronts = ideal + conflicts; ideal: the passes that have an
+    active lane.
+
+    banks: bank -> its Touches; a bank with several words in one pass makes that pass take as many wavefronts. Which
+    wavefront serves which word is not known of the hardware: within a pass, a bank's k-th word by address is shown in
+    its k-th.
+    """
+
+    wavefronts: int
+    ideal: int
+    conflicts: int
+    banks: dict[int, tuple[Touch, ...]]
+
+
+class Sectors(NamedTuple):
+    """What one warp's access of global memory moves: distinct 32-byte sectors, distinct 128-byte lines, and the
+    distinct bytes asked for."""
+
+    sectors: int
+    lines: int
+    bytes_used: int
+
+
+def shared_wavefronts(addresses: Iterable[int | None], width_bytes: int, op: str, matrices: int = 4) -> Wavefronts:
+    """Wavefronts of one warp's access of shared memory.
+
+    addresses: 32 byte offsets, None for an inactive lane. width_bytes: what one lane touches. op: an event of
+    trace.kinds, such as load; for the side of a copy that writes shared memory cp_async (.ca, through L1) or
+    cp_async_l2 (.cg, past it). matrices: of an ldmatrix, 1, 2 or 4, whose rows the first 8, 16 or 32 lanes address.
+
+    bank = (byte offset / 4) mod 32. Up to 4 bytes a lane, the warp is served in one pass; 8 bytes take two passes
+    (half-warps), 16 bytes and ldmatrix four (quarter-warps, or one matrix each). A pass takes as many wavefronts as the
+    most different words that it wants of one bank; lanes that want the same word share it. A load's neighbouring passes
+    merge pairwise where every active lane n of the warp has the offset of lane n^1, or every one that of lane n^2 (an
+    inactive partner counts as equal).
+    A cp_async is served like a store, but lanes that write the same word do not share it; what a cp_async_l2 brings
+    goes past this pipe and takes none of its wavefronts. (Of a cp_async, Nsight Compute's count: where its source is
+    scattered over many lines, the hardware writes each line as it comes, and takes more.)
+    In a trace a product's operand takes none either: the tensor cores read it themselves.
+    Raises ProblemError for a width, op, number of lanes or offset that cannot be.
+    """
+    kind = _kind(op, "shared")
+    offsets, active = _one(addresses, width_bytes, kind, matrices)
+    parts = _parts(offsets, active, width_bytes, kind.rule)[0]
+    touched: dict[tuple[int, int, int, int], list[int]] = {}
+    for lane in np.flatnonzero(active[0]):
+        for word in range(offsets[0, lane] // WORD, (offsets[0, lane] + width_bytes - 1) // WORD + 1):
+            sharer = int(lane) if kind.rule is Rule.SEPARATE else 0
+            touched.setdefault((int(word) % BANKS, int(parts[lane]), int(word), sharer), []).append(int(lane))
+    banks: dict[int, tuple[Touch, ...]] = {}
+    for (bank, part, word, _), lanes in sorted(touched.items()):
+        before = sum(touch.part == part for touch in banks.get(bank, ()))
+        banks[bank] = (*banks.get(bank, ()), Touch(part, before, word, tuple(lanes)))
+    (wavefronts,), (ideal,) = count_wavefronts(offsets, active, width_bytes, op)
+    return Wavefronts(int(wavefronts), int(ideal), int(wavefronts - ideal), banks)
+
+
+def global_sectors(addresses: Iterable[int | None], width_bytes: int) -> Sectors:
+    """Sectors of one warp's access of global memory. addresses: 32 byte offsets from an address that is a multiple of
+    128, None for an inactive lane. width_bytes: what one lane touches. A load and a store count alike. Raises
+    ProblemError for a width, number of lanes or offset that cannot be."""
+    offsets, active = _one(addresses, width_bytes, _kind("load", "global"), 4)
+    return Sectors(*(int(count[0]) for count in count_sectors(offsets, active, width_bytes)))
+
+
+def count_wavefronts(
+    offsets: np.ndarray, active: np.ndarray, width_bytes: int, op: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """(wavefronts, ideal), each int64 [n], of n accesses of shared memory at once: offsets int [n, 32] in bytes, active
+    bool [n, 32], op as in shared_wavefronts."""
+    rule = _kind(op, "shared").rule
+    wavefronts, ideal = _in_chunks(
+        2, len(offsets), lambda part: _count_wavefronts(offsets[part], active[part], width_bytes, rule)
+    )
+    return wavefronts, ideal
+
+
+def count_sectors(
+    offsets: np.ndarray, active: np.ndarray, width_bytes: int, op: str = "load"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(sectors, lines, bytes used), each int64 [n], of n accesses of global memory at once: offsets int [n, 32] in
+    bytes, active bool [n, 32].
+
+    A tma brings a box of width_bytes for each active lane: as many sectors and lines as its bytes fill. Each of a box's
+    rows lies together, and is taken to begin with a line; what lies beyond the tensor's edges is counted too.
+    """
+    if _kind(op, "global").rule is Rule.BOXES:
+        boxes = active.sum(axis=1, dtype=np.int64)
+        return boxes * -(-width_bytes // SECTOR), boxes * -(-width_bytes // LINE), boxes * width_bytes
+
+    def count(part: slice) -> list[np.ndarray]:
+        return [_distinct(offsets[part], active[part], width_bytes, unit) for unit in (SECTOR, LINE, 1)]
+
+    sectors, lines, used = _in_chunks(3, len(offsets), count)
+    return sectors, lines, used
+
+
+def _in_chunks(results: int, n: int, count: Callable[[slice], Iterable[np.ndarray]]) -> list[np.ndarray]:
+    """The arrays that `count` gives for a range of n requests, put together from ranges of CHUNK."""
+    found = [tuple(count(slice(at, at + CHUNK))) for at in range(0, n, CHUNK)]
+    return [np.concatenate([part[k] for part in found] or [np.zeros(0, np.int64)]) for k in range(results)]
+
+
+def _kind(op: str, space: str) -> AccessKind:
+    try:
+        return kind_of(op, space)
+    except KeyError:
+        raise _unknown(op, space) from None
+
+
+def _unknown(op: str, space: str) -> ProblemError:
+    ops = ", ".join(kind.event for kind in LANE_KINDS if kind.space == space)
+    return ProblemError(f"op is {op!r}; it must be one of {ops}.")
+
+
+def _one(addresses: Iterable[int | None], width: int, kind: AccessKind, matrices: int) -> tuple[np.ndarray, np.ndarray]:
+    """One access as [1, 32] arrays of offsets and activity, checked."""
+    if not kind.widths:
+        raise _unknown(kind.event, kind.space)
+    if width not in kind.widths:
+        *some, last = map(str, kind.widths)
+        allowed = f"one of {', '.join(some)} or {last}" if some else last
+        raise ProblemError(f"width_bytes is {width!r}; for {kind.event} it must be {allowed}.")
+    if kind.event == "ldmatrix" and matrices not in (1, 2, 4):
+        raise ProblemError(f"matrices is {matrices!r}; it must be 1, 2 or 4.")
+    addresses = list(addresses)
+    if len(addresses) != LANES:
+        raise ProblemError(
+            f"there are {len(addresses)} addresses; a warp has {LANES} lanes (None for an inactive one)."
+        )
+    used = 8 * matrices if kind.event == "ldmatrix" else LANES
+    active = np.array([[a is not None and lane < used for lane, a in enumerate(addresses)]])
+    offsets = np.array([[0 if a is None else int(a) for a in addresses]], np.int64)
+    for lane in np.flatnonzero(active[0]):
+        if offsets[0, lane] < 0 or offsets[0, lane] % width:
+            raise ProblemError(
+                f"lane {lane} has offset {offsets[0, lane]}; an access of {width} bytes needs a multiple of {width}, "
+                "from 0."
+            )
+    return offsets, active
+
+
+def _parts(offsets: np.ndarray, active: np.ndarray, width: int, rule: Rule) -> np.ndarray:
+    """The pass that serves each lane, [n, 32]: numbered from 0; where two merge, the number of the first."""
+    per_pass = {8: 16, 16: 8}.get(width, LANES)
+    part = np.broadcast_to(np.arange(LANES) // per_pass, offsets.shape)
+    if rule is not Rule.MERGED or per_pass == LANES:
+        return part
+    merged = np.zeros(len(offsets), bool)
+    for other in (np.arange(LANES) ^ 1, np.arange(LANES) ^ 2):
+        merged |= ((offsets == offsets[:, other]) | ~active | ~active[:, other]).all(axis=1)
+    return part - merged[:, None] * (part % 2)
+
+
+def _count_wavefronts(offsets: np.ndarray, active: np.ndarray, width: int, rule: Rule) -> Iterable[np.ndarray]:
+    """(wavefronts, ideal) of the requests."""
+    if rule is Rule.BYPASS:
+        return np.zeros((2, len(offsets)), np.int64)
+    rows = (np.arange(len(offsets))[:, None] * 4 + _parts(offsets, active, width, rule))[..., None]
+    words = offsets[..., None] // WORD + np.arange(max(1, width // WORD))
+    span = int(words.max(initial=0)) + 1
+    touched = (rows * span + words)[active].ravel()
+    row, word = np.divmod(touched if rule is Rule.SEPARATE else np.unique(touched), span)
+    per_bank = np.bincount(row * BANKS + word % BANKS, minlength=len(offsets) * 4 * BANKS)
+    worst = per_bank.reshape(len(offsets), 4, BANKS).max(axis=2)
+    return worst.sum(axis=1), (worst > 0).sum(axis=1)
+
+
+def _distinct(offsets: np.ndarray, active: np.ndarray, width: int, unit: int) -> np.ndarray:
+    """How many distinct units of that many bytes each request touches, [n]."""
+    if unit < width:  # bytes: aligned accesses of one width are the same or apart
+        return width * _distinct(offsets, active, width, width)
+    numbers = offsets // unit
+    span = int(numbers.max(initial=0)) + 1
+    touched = np.unique((np.arange(len(offsets))[:, None] * span + numbers)[active])
+    return np.bincount(touched // span, minlength=len(offsets))
+
+
+# ---- whole traces ----
+
+
+COLUMNS = ("launch", "block", "warp", "file", "line", "kind", "space", "tensor", "bytes", "active")
+COSTS = ("wavefronts", "ideal", "conflicts", "sectors", "lines", "bytes_used")
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The warp-wide accesses of a trace, in the order in which the warps made them.
+
+    table: launch, block, warp, file and line (of the probe), kind (an event of trace.kinds), space, tensor, bytes (of
+    one lane; of a tma its box, of a product its operand), active (how many lanes); offsets and active, [n, 32]: each
+    lane's byte offset, and whether it takes part.
+    """
+
+    table: pd.DataFrame
+    offsets: np.ndarray
+    active: np.ndarray
+
+    def where(self, keep: np.ndarray | pd.Series) -> "Requests":
+        """Those for which `keep` (bool, [n]) holds."""
+        keep = np.asarray(keep)
+        return Requests(self.table[keep].reset_index(drop=True), self.offsets[keep], self.active[keep])
+
+    @cached_property
+    def costs(self) -> pd.DataFrame:
+        """The table with wavefronts, ideal and conflicts (shared memory; else 0) and sectors, lines and bytes_used
+        (global; else 0)."""
+        table = self.table.assign(wavefronts=0, ideal=0, sectors=0, lines=0, bytes_used=0)
+        for (space, kind, width), part in table.groupby(["space", "kind", "bytes"], sort=False):
+            at = part.index.to_numpy()
+            offsets, active = self.offsets[at], self.active[at]
+            if space == "shared":
+                table.loc[at, ["wavefronts", "ideal"]] = np.transpose(count_wavefronts(offsets, active, width, kind))
+            else:
+                counted = count_sectors(offsets, active, width, kind)
+                table.loc[at, ["sectors", "lines", "bytes_used"]] = np.transpose(counted)
+        return table.assign(conflicts=table.wavefronts - table.ideal)
+
+    @cached_property
+    def by_line(self) -> pd.DataFrame:
+        """Sums for each probe: launch, file, line, kind, space, tensor, bytes (of one lane), requests, active (lanes),
+        and the columns of `costs`."""
+        keys = ["launch", "file", "line", "kind", "space", "tensor", "bytes"]
+        sums = {name: (name, "sum") for name in ("active", *COSTS)}
+        return self.costs.groupby(keys, sort=True, as_index=False).agg(requests=("block", "size"), **sums)
+
+
+def requests(trace: Trace, space: str | None = None) -> Requests:
+    """The Requests of a trace, or those to one space (shared or global): what warps ask for by the addresses of their
+    lanes. Boxes and operands, which the copy engine and the tensor cores fetch themselves, are none.
+
+    The n-th time that one lane passes a probe is paired with the n-th time of the warp's other lanes, whatever else
+    each did between. So diverged lanes pair right where all pass the probe equally often, and where some stop earlier.
+    (Keys are no help: they may name what is different in each lane, such as its token.)
+    """
+    table = trace.table.filter(trace.table["space"].is_valid())
+    frame = table.to_pandas(split_blocks=True)
+    frame = frame[frame.space == space] if space else frame
+    frame = frame[frame.event.isin({kind.event for kind in LANE_KINDS})]
+    if frame.empty:
+        empty = pd.DataFrame(columns=COLUMNS)
+        return Requests(empty, np.zeros((0, LANES), np.int64), np.zeros((0, LANES), bool))
+    site = ["launch", "block", "warp", "file", "line"]
+    frame["time"] = frame.groupby([*site, "lane"], sort=False, observed=True).cumcount()
+    together = frame.groupby([*site, "time"], sort=False, observed=True)
+    number = together.ngroup().to_numpy()
+    same = {name: (name, "first") for name in (*site, "space", "tensor", "bytes")}
+    found = together.agg(**same, kind=("event", "first"), active=("lane", "size"), seq=("seq", "max"))
+    offsets, active = np.zeros((len(found), LANES), np.int64), np.zeros((len(found), LANES), bool)
+    lane = frame.lane.to_numpy()
+    offsets[number, lane], active[number, lane] = frame.offset.to_numpy(), True
+    order = np.lexsort([found[name].to_numpy() for name in ("seq", "warp", "block", "launch")])
+    types = {"bytes": int} | {name: str for name in ("file", "space", "tensor", "kind")}
+    in_order = found.iloc[order][list(COLUMNS)].astype(types).reset_index(drop=True)
+    return Requests(in_order, offsets[order], active[order])

@@ -1,0 +1,106 @@
+"""A chip at work: runs without a pause, with clock and power meanwhile, on a GPU of numbers."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from kernels.measure import clock, load
+
+
+@pytest.fixture
+def device(monkeypatch):
+    """A GPU in made-up time: each run takes `us`, Python takes 1 us for each look at its clock, and an event is done
+    once its time has passed."""
+    made = SimpleNamespace(us=2000.0, now=0.0, at=0.0, readings=[], runs=0)
+
+    def perf_counter():
+        made.now += 1e-6
+        return made.now
+
+    def sleep(seconds):
+        made.now += max(0.0, seconds)
+
+    def run():
+        made.at = max(made.at, perf_counter()) + made.us / 1e6
+        made.runs += 1
+
+    class Event:
+        def record(self):
+            self.at = max(made.at, made.now)
+
+        done = property(lambda self: perf_counter() >= self.at)
+
+        def synchronize(self):
+            sleep(self.at - made.now)
+
+    def reading():
+        made.readings.append(made.now < made.at)
+        return len(made.readings), 600
+
+    runtime = SimpleNamespace(deviceSynchronize=lambda: sleep(made.at - made.now))
+    elapsed = lambda start, end: 1000 * (end.at - start.at)  # noqa: E731
+    cuda = SimpleNamespace(Event=Event, runtime=runtime, get_elapsed_time=elapsed)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(load, "time", SimpleNamespace(perf_counter=perf_counter, sleep=sleep))
+    monkeypatch.setattr(clock, "under_load", reading)
+    made.run = run
+    return made
+
+
+def test_clock_and_power_are_read_before_the_last_run_ends(device):
+    made = load.sustained([device.run], lambda: None, device.us)
+    assert made.p10_us <= made.median_us <= made.p90_us and made.median_us == pytest.approx(2000, rel=0.01)
+    assert device.readings[made.clock - 1] and made.power == 600  # the kept reading is of a GPU at work
+    assert device.runs == load.TRIED_RUNS + 50 + 200  # 0.1 s of load, 0.4 s of timed runs
+
+
+def test_a_run_shorter_than_its_launch_is_timed_in_batches(device, monkeypatch):
+    monkeypatch.setattr(load, "SECONDS", 0.01)
+    monkeypatch.setattr(load, "LEAD", 0.0)
+    batches = []
+
+    def time_runs(enqueuers, runs, before):
+        batches.append(runs)
+        device.now += 0.004
+        return [5.0] * runs
+
+    monkeypatch.setattr(clock, "time_runs", time_runs)
+    monkeypatch.setattr(clock, "EVENTS_SECONDS", 1.0)  # Python is the slower one
+    made = load.sustained([device.run], lambda: None, 5.0)
+    assert made.median_us == 5.0 and set(batches) == {clock.QUEUED} and made.clock is made.power is None
+
+
+def test_all_take_turns_and_each_has_its_own_clock_and_power(device, monkeypatch):
+    monkeypatch.setattr(clock, "time_runs", lambda functions, runs: [2000.0] * runs)
+    order = []
+
+    def runs_of(name):
+        return [lambda: (order.append(name), device.run())]
+
+    times, states = load.in_turns([runs_of("a"), runs_of("b")], 0.01, 3, lead=0.004)
+    assert times.shape == (2, 3) and times == pytest.approx(2000, rel=0.01)
+    turns = [name for n, name in enumerate(order) if n == 0 or order[n - 1] != name]
+    assert turns == ["a", "b"] * 3 and [len(mine) for mine in states] == [3, 3]
+    assert all(device.readings[number - 1] for mine in states for number, _ in mine)
+    assert order.count("a") == order.count("b") + 2  # the load before the first round
+
+
+def test_power_is_of_this_instant_where_nvml_knows_it(monkeypatch):
+    """The usual figure is the mean of a second, which mixes neighbours that take turns."""
+
+    class Error(Exception):
+        pass
+
+    field = SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(uiVal=690_400))
+    nvml = SimpleNamespace(NVMLError=Error, NVML_SUCCESS=0, NVML_CLOCK_SM=1, NVML_FI_DEV_POWER_INSTANT=186)
+    nvml.nvmlDeviceGetClockInfo = lambda handle, what: 1455
+    nvml.nvmlDeviceGetPowerUsage = lambda handle: 500_000
+    nvml.nvmlDeviceGetFieldValues = lambda handle, fields: [field]
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setattr(clock, "_handle", lambda: "the GPU")
+    assert clock.under_load() == (1455, 690)
+    field.nvmlReturn = 3
+    assert clock.under_load() == (1455, 500)
+    monkeypatch.setattr(clock, "_handle", lambda: None)
+    assert clock.under_load() == (None, None) and clock.state() == (None, None, None)
