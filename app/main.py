@@ -17,7 +17,7 @@ from kernels.run import workers  # noqa: E402
 
 child.close_to_others()  # before a worker runs
 try:
-    workers.warm_up("app.stories", "app.bundles")  # they import while this process does
+    workers.warm_up("app.stories", "app.web.making")  # they import while this process does
 except WarpglassError as error:  # of the settings
     sys.exit(str(error))
 
@@ -25,8 +25,9 @@ from streamlit import get_option, runtime  # noqa: E402
 from streamlit.file_util import get_static_dir  # noqa: E402
 from streamlit.starlette import App  # noqa: E402
 
-from app import connections, hosts, server  # noqa: E402
 from app.classroom import access  # noqa: E402
+from app.guards import connections, hosts  # noqa: E402
+from app.web import server  # noqa: E402
 
 connections.raise_limit()
 try:

@@ -3,9 +3,9 @@ browser."""
 
 import streamlit as st
 
-from app import server
 from app.classroom import access
 from app.stories import STORIES, rail
+from app.web import server
 
 START = "start"
 LOADER = """

@@ -12,7 +12,7 @@ import secrets
 import sys
 from pathlib import Path
 
-from app.hosts import LOCAL, VARIABLE
+from app.guards.hosts import LOCAL, VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         import uvicorn
         from streamlit import config
 
-        from app.connections import Connection
+        from app.guards.connections import Connection
 
         config.set_option("server.baseUrlPath", base)
         config.set_option("server.port", given.port)

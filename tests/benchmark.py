@@ -28,7 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from browser.conftest import FLAGS, SIZE, Server, shown  # noqa: E402
 from browser.stepping import choose, rail  # noqa: E402
 
-from app.server import modules as modules_of_the_stage  # noqa: E402
+from app.web.server import modules as modules_of_the_stage  # noqa: E402
 from kernels.build import Mode, disassembly  # noqa: E402
 from kernels.catalog import KERNELS  # noqa: E402
 from kernels.core.request import Request, Scope  # noqa: E402

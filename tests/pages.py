@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Page:
-    """asked: app.asking.Asking. stage: its Stage as it comes out of its bytes; None where `asked.error` says why."""
+    """asked: app.web.asking.Asking. stage: its Stage out of its bytes; None where `asked.error` says why."""
 
     story: Any
     asked: Any
@@ -42,8 +42,8 @@ class Page:
 
 def open_page(link, survey=None, change=None, carried=False):
     """The Page of a link such as tiling?kernel=01_naive&seq_len=40."""
-    from app import asking
     from app.stories import STORIES
+    from app.web import asking
     from kernels.run import workers
 
     path, _, query = link.partition("?")

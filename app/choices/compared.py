@@ -9,8 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from app import estimates
-from app.choices import items, places
+from app.choices import estimates, items, places
 from app.choices.asked import NONE, Asked, State, constant_name
 from app.choices.choice import Choice
 from explainers import bank_conflicts, compare_times, stories, tiling, timing

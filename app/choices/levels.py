@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from app import levels
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice
+from app.measured import levels
 from kernels.core.fields import quoted
 
 OWN = {"source": Choice("", late=True, meaning="whose figures are shown")}

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from app import measuring, times
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice
-from app.measuring import Now
+from app.measured import measuring, times
+from app.measured.measuring import Now
 from explainers import timing
 from kernels.catalog import present_name
 from kernels.core.fields import quoted

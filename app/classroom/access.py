@@ -25,9 +25,9 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app import browsers
 from app.classroom.tries import Tries
-from app.origin import body_of, is_ours, ours
+from app.guards import browsers
+from app.guards.origin import body_of, is_ours, ours
 from kernels.errors import ProblemError
 
 ROOT = Path(__file__).parents[2]

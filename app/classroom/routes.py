@@ -25,12 +25,13 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app import browsers, store
 from app.classroom import access, figures
 from app.classroom.messages import RoomError
 from app.classroom.rooms import Rooms, Seat
 from app.classroom.tries import Tries
-from app.origin import body_of, is_ours, ours
+from app.guards import browsers
+from app.guards.origin import body_of, is_ours, ours
+from app.store import disk
 from app.stories import STORIES
 from kernels.build import folders
 
@@ -81,7 +82,7 @@ async def _keep() -> None:
         rooms().sweep()
         if (text := rooms().unwritten()) is not None:
             try:
-                await run_in_threadpool(store.write_whole, _file(), text.encode())
+                await run_in_threadpool(disk.write_whole, _file(), text.encode())
             except OSError:  # a full disk: a restart would forget the rooms, and that is all
                 rooms().write_again()
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from app.choices import asked
 from app.choices.pages import PIPELINE
+from app.parts.story import Story
 from app.stories import (
     any_kernel,
     bank_conflicts,
@@ -24,7 +25,6 @@ from app.stories import (
     tiling,
     timing,
 )
-from app.story import Story
 from kernels.core.fields import write_value
 
 COURSE = (

@@ -1,9 +1,9 @@
 """Any kernel: every step, every tensor and every value of any kernel that writes a trace, known to a story or not."""
 
-from app import running, tabs
 from app.choices import State, items
 from app.choices.pages import ANY_KERNEL
-from app.story import Story
+from app.parts import running, tabs
+from app.parts.story import Story
 from explainers import generic
 from explainers.stage import Stage
 from kernels.core.request import Request

@@ -4,12 +4,12 @@ of the lab's walks, and of any kernel's own accesses."""
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app import bank_tabs, running, tabs
 from app.choices import State, lines, possible, recordings
 from app.choices.asked import Asked
 from app.choices.described import kernel_options
 from app.choices.pages import BANKS, banks_view
-from app.story import Story
+from app.parts import bank_tabs, running, tabs
+from app.parts.story import Story
 from explainers import bank_conflicts, questions, stage, threads
 from explainers.stage import Block, Stage
 from kernels.core.request import Request

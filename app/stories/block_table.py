@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app import running, tabs
 from app.choices import State, cache
 from app.choices.pages import BLOCK_TABLE, PAGE_READERS
-from app.story import Story, tab_of
+from app.parts import running, tabs
+from app.parts.story import Story, tab_of
 from explainers import (
     block_table,
     kv_cache,

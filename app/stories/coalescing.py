@@ -4,12 +4,12 @@ side by side."""
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app import running, tabs
 from app.choices import State, lines, possible, recordings
 from app.choices.asked import Asked
 from app.choices.described import kernel_options
 from app.choices.pages import COALESCING, sectors_view
-from app.story import Story, tab_of
+from app.parts import running, tabs
+from app.parts.story import Story, tab_of
 from explainers import coalescing, questions, stage, threads
 from explainers.coalescing import LAYOUT
 from explainers.stage import Block, Question, Stage

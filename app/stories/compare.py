@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from app import estimates, marked, running, tabs
-from app.choices import State, compared
+from app.choices import State, compared, estimates
 from app.choices.pages import COMPARE
-from app.story import Story
+from app.parts import marked, running, tabs
+from app.parts.story import Story
 from explainers import (
     bank_conflicts,
     compare,

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from app import levels, measuring
 from app.choices import State
 from app.choices import levels as choices
 from app.choices.pages import HIERARCHY
-from app.story import Story
-from app.times import NOW, stamp
+from app.measured import levels, measuring
+from app.measured.times import NOW, stamp
+from app.parts.story import Story
 from explainers import hierarchy, stage, stories
 from explainers.stage import Block, Stage
 from kernels.errors import BackendUnavailable

@@ -4,11 +4,11 @@ multiprocessor."""
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app import tabs
 from app.choices import State, timelines
 from app.choices.asked import Asked
 from app.choices.pages import OCCUPANCY
-from app.story import Story, tab_of
+from app.parts import tabs
+from app.parts.story import Story, tab_of
 from explainers import grid, occupancy, questions, stage
 from explainers.stage import Block, Stage
 from kernels.build.occupancy import Machine, alternatives, block_constants, machine

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from app import running, tabs
 from app.choices import State, places
 from app.choices.pages import ONLINE_SOFTMAX
-from app.story import Story
+from app.parts import running, tabs
+from app.parts.story import Story
 from explainers import generic, online_softmax, questions, row_charts, stage, threads, tiling
 from explainers.online_softmax import RowStory
 from explainers.stage import Block, Stage

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from app import bundles
 from app.choices import State, pipelines
 from app.choices.asked import Asked
 from app.choices.pages import PIPELINE
-from app.story import Story
+from app.parts.story import Story
+from app.store import offered
 from explainers import pipeline, stage
 from explainers.stage import Block, Stage
 from kernels.core.request import Request
@@ -67,7 +67,7 @@ def perfetto_tab(look: Look) -> list[Block]:
     found: list[Block] = [stage.text("Open a file at https://ui.perfetto.dev; it holds every block that is there.")]
     for request in look.requests:
         made, file = _load(request), f"{request.kernel.name}.pftrace"
-        found.append(stage.download(f"Download {file}", bundles.keep_file(perfetto.encode(made), file), file))
+        found.append(stage.download(f"Download {file}", offered.keep_file(perfetto.encode(made), file), file))
     return found
 
 

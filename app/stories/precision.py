@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from app import estimates, running, sweeps, tabs
-from app.choices import State, places, types
+from app.choices import State, estimates, places, types
 from app.choices.pages import PRECISION
-from app.story import Story
+from app.measured import sweeps
+from app.parts import running, tabs
+from app.parts.story import Story
 from explainers import precision, precision_charts, rounding, stage, tiling
 from explainers.stage import Block, Stage
 from kernels.core.fields import fields_of, write_value

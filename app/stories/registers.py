@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pandas as pd
 
-from app import estimates, running, tabs
-from app.choices import State, places
+from app.choices import State, estimates, places
 from app.choices.pages import REGISTERS
+from app.parts import running, tabs
+from app.parts.story import Story
 from app.stories.online_softmax import Row
-from app.story import Story
 from explainers import generic, grid, online_softmax, questions, stage, threads, tiling
 from explainers.stage import Block, Stage
 from kernels.build import Mode, build

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from app import tabs
 from app.choices import State
 from app.choices.asked import Asked
 from app.choices.pages import SOURCE
-from app.story import Story
+from app.parts import tabs
+from app.parts.story import Story
 from explainers import source
 from explainers.builds import fields_of_build
 from explainers.stage import Block, Stage

@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from app import estimates, measuring, running, tabs, times
-from app.choices import State, masks
+from app.choices import State, estimates, masks
 from app.choices.pages import SPARSITY
-from app.story import Story
+from app.measured import measuring, times
+from app.parts import running, tabs
+from app.parts.story import Story
 from explainers import sparsity, sparsity_ledger
 from explainers.stage import Block, Stage
 from kernels.core.request import Request

@@ -5,11 +5,11 @@ It has no toolbar and no choices but where to run; what it shows of a kernel is 
 
 from dataclasses import dataclass, replace
 
-from app import running
 from app.choices.asked import BACKEND, Asked, State
 from app.choices.described import TITLES
 from app.choices.pages import ONLINE_SOFTMAX, SMALL, TILING
-from app.story import Story
+from app.parts import running
+from app.parts.story import Story
 from explainers import ladder, stage, tiling
 from explainers.stage import Block, Stage
 from kernels import catalog

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from app import running, tabs
 from app.choices import State, places, products
 from app.choices.asked import Asked
 from app.choices.pages import TENSOR_CORES
-from app.story import Story
+from app.parts import running, tabs
+from app.parts.story import Story
 from explainers import fragments, stage, tensor_cores
 from explainers.stage import Block, Stage
 from kernels.core.request import Request

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from app import estimates, running, tabs
-from app.choices import State, places
+from app.choices import State, estimates, places
 from app.choices.pages import TILING
-from app.story import Story
+from app.parts import running, tabs
+from app.parts.story import Story
 from explainers import generic, grid, online_softmax, questions, reuse, stage, threads, tiling, traffic
 from explainers.stage import Block, Stage
 from kernels.core.request import Request

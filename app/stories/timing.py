@@ -6,11 +6,12 @@ from typing import Any
 
 import vl_convert
 
-from app import bundles, measuring, times, vega
 from app.choices import State
 from app.choices import times as choices
 from app.choices.pages import TIMING, TWO_RUNGS
-from app.story import Story
+from app.measured import measuring, times
+from app.parts.story import Story
+from app.store import offered, vega
 from explainers import duels as told
 from explainers import stage, timing_charts, timing_stage, timing_tables
 from explainers.stage import Block, Stage
@@ -153,7 +154,7 @@ def take_tab(asked: Asked) -> list[Block]:
 
 def _file(label: str, name: str, data: bytes) -> Block:
     name = f"warpglass-{name}"
-    return stage.download(label, bundles.keep_file(data, name), name)
+    return stage.download(label, offered.keep_file(data, name), name)
 
 
 def _alone(spec: dict[str, Any], title: str) -> dict[str, Any]:

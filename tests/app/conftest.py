@@ -30,11 +30,14 @@ def fresh():
 
 
 def forget():
-    from app import bundles, running
+    from app.parts import running
+    from app.web import bundles
 
     bundles.forget()
     running.forget()
-    for module in [module for name, module in sys.modules.items() if name.startswith("app.") and name != "app.server"]:
+    for module in [
+        module for name, module in sys.modules.items() if name.startswith("app.") and name != "app.web.server"
+    ]:
         for kept in (value for value in vars(module).values() if hasattr(value, "cache_clear")):
             if kept.__module__ == module.__name__:
                 kept.cache_clear()
@@ -43,7 +46,7 @@ def forget():
 @pytest.fixture
 def cache(monkeypatch, tmp_path):
     """The folder of this test's own bundles; workers that run already keep theirs elsewhere."""
-    from app import answers, bundles
+    from app.web import answers, bundles
 
     bundles.forget()
     answers.ask.cache_clear()

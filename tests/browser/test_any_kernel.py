@@ -129,7 +129,7 @@ def test_a_family_that_nothing_knows_opens_whole(visit, brought, monkeypatch):
     values_are_read_off(page, run, story)
 
 
-@pytest.mark.slow  # tests/app/test_dropped.py asks it without a browser
+@pytest.mark.slow  # tests/app/stories/test_dropped.py asks it without a browser
 def test_what_is_brought_breaks_no_page(visit, brought):
     page = visit("/tiling?backend=cpu", at=brought)
     for path in [path for path in STORIES if path != "tiling"]:

@@ -160,7 +160,7 @@ def test_a_preset_is_chosen_with_all_its_fields(visit):
     assert fields and fields.items() <= asked(page).items()
 
 
-@pytest.mark.slow  # tests/app/test_asking.py asks it without a browser
+@pytest.mark.slow  # tests/app/web/test_asking.py asks it without a browser
 def test_machine_code_is_of_the_build_that_is_shown(visit):
     page = visit("/compare?backend=cpu&a=03_flash&b=08b_three_bfloat16&b_BLOCK_Q=16&b_BLOCK_KV=16&a_RESCALE=0")
     page.locator(".wg .codes .pane").nth(1).get_by_role("button", name="machine code").click()

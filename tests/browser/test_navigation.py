@@ -51,7 +51,7 @@ SAYS = {
 
 def tour(places, start):
     """A way from `start` through every place, in an order that is not the course's. That every two understand each
-    other's choices is asked of app.asking, in tests/app/test_carried.py."""
+    other's choices is asked of app.web.asking, in tests/app/choices/test_carried.py."""
     others = [place for place in places if place != start]
     return [start, *random.Random(0).sample(others, len(others)), start]
 

@@ -3,8 +3,8 @@
 import numpy as np
 from browser.stepping import asked, count, hover, press, read, sentence
 
-from app import sweeps
 from app.choices.pages import PRECISION
+from app.measured import sweeps
 from app.stories import precision as story_page
 from explainers import rounding
 from explainers.precision import TITLES

@@ -12,8 +12,8 @@ from browser.stepping import count, read
 from pages import open_page
 from playwright.sync_api import expect
 
-from app import asking
 from app.stories import STORIES
+from app.web import asking
 from kernels.run import workers
 
 HERE = Path(__file__).parent

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from conftest import of_fp32, small_tiles
 
-from app import asking
 from app.stories import COURSE
+from app.web import asking
 from explainers import (
     bank_conflicts,
     block_table,

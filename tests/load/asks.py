@@ -11,8 +11,8 @@ from collections import defaultdict
 
 import psutil
 
-from app import asking, bundles
 from app.stories import STORIES
+from app.web import asking, keys
 from kernels.run import workers
 from kernels.run.backends import Survey
 from tests.load.figures import percentiles
@@ -27,7 +27,7 @@ def cost(link: Link, survey: Survey) -> tuple[float, str]:
     begin = time.thread_time()
     made = asking.ask(STORIES[link.story], params, survey, change, "_carried" in query)
     if made.what is not None:
-        bundles.key_of(link.story, query.get("_part", ""), made.what, "device")
+        keys.key_of(link.story, query.get("_part", ""), made.what, "device")
     return time.thread_time() - begin, made.error
 
 

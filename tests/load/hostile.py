@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 import httpx2
 
-from app import server as app_server
+from app.web import server as app_server
 from tests.load.client import PAUSE
 from tests.load.figures import cpu_seconds, memory, percentiles
 from tests.load.links import ROUTES, Link, allowed, hostile

@@ -1,0 +1,34 @@
+"""The figures of the memory hierarchy that its page shows: recorded on named GPUs, or measured on this one just now."""
+
+import pandas as pd
+
+from app.measured import measuring
+from app.measured.times import NOW
+from kernels.errors import BackendUnavailable
+from kernels.measure import hierarchy
+from kernels.measure.hierarchy import Measured
+
+
+def names() -> list[str]:
+    """Whose figures there are, what was measured here first."""
+    return [*([NOW] if measuring.levels().rows else []), *hierarchy.devices()]
+
+
+def recorded() -> Measured | None:
+    """What was recorded last."""
+    try:
+        return hierarchy.recorded()
+    except BackendUnavailable:
+        return None
+
+
+def measured(source: str, now: measuring.Now) -> Measured | None:
+    """The figures of a source: the first there is, if none is named; None where there are none."""
+    if now.rows and source in ("", NOW):
+        table = pd.DataFrame(now.records())
+        there = recorded()
+        wanted = list(there.table.columns) if there else [*table.columns]
+        return Measured(table.reindex(columns=wanted), now.device, now.driver, now.date, "")
+    if source and source != NOW:
+        return hierarchy.recorded(source)
+    return recorded()

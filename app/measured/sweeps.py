@@ -1,0 +1,106 @@
+"""By how much O is off over score_scale and seq_len, in every type: the values, and a table of them recorded for each
+GPU, kernels/recordings/precision/.
+
+    python -m app.sweeps      records it on this GPU: the first query tile of head 0, replayed in float64
+"""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from explainers import precision, rounding, stories, tiling
+from kernels.core.fields import fields_of
+from kernels.core.remembered import of_recordings
+from kernels.core.request import Request, Scope
+from kernels.errors import BackendUnavailable, WarpglassError
+from kernels.recordings import tables
+from kernels.recordings.tables import Provenance
+from kernels.run import execute, workers
+
+KIND = "precision"
+VALUES: dict[str, dict[str, tuple]] = {  # a field of the problem -> its values, on the CPU and on a GPU
+    "score_scale": {"cpu": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "gpu": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
+    "seq_len": {"cpu": (32, 64, 128, 256), "gpu": (64, 256, 1024, 4096)},
+}
+BEGIN = {"seq_len": 1024, "head_dim": 64, "num_heads": 1}  # of what is recorded
+TIME_LIMIT = 300.0  # seconds for one run
+
+
+def swept(request: Request, field: str) -> list[Request]:
+    """A request with each value of a sweep; of each its first query tile, so that every length has one."""
+    values = VALUES[field].get(request.backend, ())
+    return [replace(request, problem=request.problem.with_fields(**{field: v}), scope=Scope()) for v in values]
+
+
+# ---- recorded ----
+
+
+def asked(backend: str = "gpu") -> list[Request]:
+    """What is swept: a kernel of each type, as Precision takes them, and the last rung, whose max is optimistic; each
+    as it is tuned."""
+    accepted = stories.accepting(precision)
+    last = max(accepted.values(), key=lambda spec: spec.rung)
+    dtypes = fields_of(last.problem_type)["dtype"].metadata["allowed"]
+    wanted = [*precision.of_each_type(accepted.values()).values(), *((last, {"dtype": dtype}) for dtype in dtypes)]
+    found: dict[Request, None] = {}
+    for spec, changes in wanted:
+        fields = {name: value for name, value in BEGIN.items() if name in fields_of(spec.problem_type)}
+        problem = spec.problem_type(**{**fields, **changes})
+        one_group = {c.name: 1 for c in spec.constants if c.name == tiling.GROUPS}  # one that a replay can follow
+        found[Request(spec, problem, tuple(spec.settings_for(problem, one_group).items()), Scope(), backend)] = None
+    return list(found)
+
+
+def record(device: Any, requests: Iterable[Request]) -> Path:
+    """Runs the requests over every sweep and writes this GPU's table, a row for each run; the path. What a device
+    cannot run has no row."""
+    rows: list[pd.DataFrame] = []
+    codes: dict[str, str] = {}
+    for request in requests:
+        for field in VALUES:
+            for one in swept(request, field):
+                job = workers.submit(execute.run, one, backend=one.backend, what=one.kernel.name, time_limit=TIME_LIMIT)
+                try:
+                    table = precision.sweep_table(field, [rounding.replay(job.result())])
+                except WarpglassError as error:
+                    print(f"{one.kernel.name}, {field} {getattr(one.problem, field)}: {error}", file=sys.stderr)
+                    continue
+                spec, codes[one.kernel.name] = one.kernel, one.kernel.code_hash
+                said = {"name": spec.name, "code_hash": spec.code_hash, "field": field}
+                rows.append(table.rename(columns={field: "value"}).assign(**said))
+    return tables.save(
+        pd.concat(rows, ignore_index=True), tables.path_of(KIND, device.name), tables.provenance(device, codes)
+    )
+
+
+@of_recordings(lru_cache(maxsize=1))
+def recorded() -> tuple[pd.DataFrame, Provenance] | None:
+    """What is recorded of kernels' present code, as tables.of_present_code gives it."""
+    return tables.of_present_code(KIND)
+
+
+def recorded_sweep(table: pd.DataFrame, field: str) -> pd.DataFrame:
+    """The recorded rows of a sweep as precision.sweep_table has them, a type with its kernel's name."""
+    mine = table[table.field == field].rename(columns={"value": field})
+    mine = mine.assign(**{"computes in": mine["computes in"] + ", " + mine["name"]})
+    if (mine[field] % 1 == 0).all():
+        mine[field] = mine[field].astype(np.int64)
+    return mine[[field, "computes in", "RMS error of O", "relative error", "most of it"]].reset_index(drop=True)
+
+
+def main() -> int:
+    """Records the sweeps on this GPU. Returns the exit code: 3 without a GPU."""
+    try:
+        print(record(workers.survey().pick("gpu"), asked()))
+        return 0
+    except BackendUnavailable as error:
+        print(error, file=sys.stderr)
+        return 3
+    finally:
+        workers.stop()

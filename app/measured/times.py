@@ -1,0 +1,86 @@
+"""The times that the timing page shows: recorded tables of named GPUs, and what was measured on this one just now."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import pandas as pd
+
+from app.measured import measuring
+from explainers import timing
+from explainers.timing import Sweep
+from kernels.measure import bench, rows
+from kernels.recordings import tables
+from kernels.recordings.tables import Provenance
+
+NOW = "this GPU, now"
+Stamp = tuple[tuple[str, int], ...]  # the files of recorded times, and when each was written
+
+
+@dataclass(frozen=True)
+class Known:
+    """Times, and the sweeps in them. where: source -> Provenance; titles: key of a sweep -> what it is."""
+
+    table: pd.DataFrame
+    where: Mapping[str, Provenance]
+    found: Mapping[str, Sweep]
+    titles: Mapping[str, str]
+
+
+class Lines(NamedTuple):
+    """labels: of the lines; baselines: what they can be compared with; part: the sweep's rows."""
+
+    labels: list[str]
+    baselines: list[str]
+    part: pd.DataFrame
+
+
+def stamp(kind: str = bench.KIND) -> Stamp:
+    """Changes with what is recorded of that kind."""
+    files = sorted((tables.FOLDER / kind).glob("*.csv"))
+    return tuple((file.name, file.stat().st_mtime_ns) for file in files)
+
+
+def names(now: measuring.Now) -> list[str]:
+    """Where times can come from."""
+    return [*([NOW] if now.rows else []), *_recorded(stamp())]
+
+
+def known(sources: tuple[str, ...], now: measuring.Now) -> Known:
+    """The times of these sources together, all there are if none is named."""
+    return _known(sources, now, stamp())
+
+
+@lru_cache(maxsize=4)
+def _recorded(_: Stamp) -> dict[str, tuple[pd.DataFrame, Provenance]]:
+    return bench.recorded()
+
+
+@lru_cache(maxsize=16)
+def _known(sources: tuple[str, ...], now: measuring.Now, at: Stamp) -> Known:
+    recorded, where, found = _recorded(at), {}, []
+    for name in sources or [*([NOW] if now.rows else []), *recorded]:
+        if name == NOW and now.rows:
+            where[name] = Provenance(now.device, now.driver, now.date, roofs=dict(now.roofs))
+            found.append(timing.prepared(rows.table(now.records()), where[name], "measured"))
+        elif name in recorded:
+            table, where[name] = recorded[name]
+            found.append(timing.prepared(table, where[name], "recorded"))
+    nothing = timing.prepared(rows.table([]), Provenance("", "", ""), "recorded")
+    table = pd.concat(found, ignore_index=True) if found else nothing
+    sweeps = timing.sweeps(table)
+    return Known(table, where, sweeps, timing.titles(table, sweeps))
+
+
+def lines(sources: tuple[str, ...], now: measuring.Now, sweep: str) -> Lines:
+    """The lines of one of the sweeps of `known`."""
+    return _lines(sources, now, sweep, stamp())
+
+
+@lru_cache(maxsize=64)
+def _lines(sources: tuple[str, ...], now: measuring.Now, sweep: str, at: Stamp) -> Lines:
+    there = _known(sources, now, at)
+    field, fixed = there.found[sweep]
+    part = timing.slice_of(there.table, field, fixed)
+    return Lines(timing.labels(part), timing.baselines(part, field), part)

@@ -1,0 +1,90 @@
+"""The rule of the banks, how right it is known to be, and what a wavefront costs in cycles. Made in a worker."""
+
+from functools import lru_cache
+from typing import Any
+
+import pandas as pd
+
+from app.parts import running
+from explainers import bank_conflicts, stage
+from explainers.stage import Block
+from kernels.core.request import Request
+from kernels.errors import WarpglassError
+from kernels.measure import calibration, hierarchy
+from kernels.recordings import tables
+from kernels.run.results import Run
+
+SHORT = 16  # floats: shorter rows are all loop, and no bank
+
+
+def rule_tab(look: Any) -> list[Block]:
+    """How wavefronts follow from addresses."""
+    return [stage.heading("The rule"), *map(stage.text, bank_conflicts.RULE), stage.note(_calibrated())]
+
+
+def _calibrated() -> str:
+    """What is known of how right the rule is."""
+    for device, (table, where) in calibration.recorded().items():
+        same = int((table.measured == table.modelled).sum())
+        equal = f"equal in {same:,} of {len(table):,} accesses, of every width, kind and mask"
+        return f"Held against Nsight Compute on {device}, {where.date}: {equal}."
+    absent = "No comparison of the present rule with Nsight Compute's counters is recorded."
+    return " ".join([absent, *tables.left_out(calibration.TABLE)])
+
+
+def cycles_tab(look: Any) -> list[Block]:
+    """The recorded cycles, and those of what is shown in rings."""
+    runs = [running.run(request) for request in look.sides]
+    found = [cycles(run) for run in runs]
+    names = [f"{name}: " if name else "" for name in bank_conflicts.names(look.sides)]
+    said = [stage.text(f"{name}{whose}") for name, (_, whose) in zip(names, found)]
+    try:
+        recorded = hierarchy.recorded(kind=hierarchy.CYCLES)
+    except WarpglassError as error:
+        return [stage.note(str(error)), *said]
+    rings = pd.DataFrame([row for row, _ in found if row])
+    chart = bank_conflicts.cycles_chart(recorded.table[recorded.table.stride >= SHORT], rings)
+    caption = (
+        f"Recorded on {recorded.device}, {recorded.date}: cycles per access of a warp while 8 warps do nothing else. "
+        "Ringed: what is shown. Below two to four cycles the instructions around an access, not the banks, set the "
+        f"pace. Rows of fewer than {SHORT} floats, all loop, are left out."
+    )
+    alt = "Measured cycles per access against derived wavefronts"
+    return [stage.chart(chart, alt, caption, "Cycles beside wavefronts"), *said]
+
+
+def cycles_said(runs: list[Run]) -> str:
+    """The cycles of an access in each of these runs, and whether they are measured or recorded; empty if none is
+    known."""
+    found = [row for row, _ in map(cycles, runs)]
+    if not any(found):
+        return ""
+    label = "measured" if runs[0].request.backend == "gpu" else "recorded"
+    values = [f"{row['cycles']:.4g}" if row else "unknown" for row in found]
+    return f"{' and '.join(values)} ({label})"
+
+
+def cycles(run: Run) -> tuple[dict[str, Any] | None, str]:
+    """Cycles per access of a run's walk, measured on the GPU that it ran on or recorded: as a row of the table or None,
+    and in a sentence that says whose they are, or why they are not known."""
+    request = run.request
+    if not hierarchy.has_cycles(request.kernel):
+        return None, "Cycles are measured for the column walk alone."
+    try:
+        if request.backend == "gpu":
+            row = _measured(request)
+            return row, f"{row['cycles']:.4g} cycles, measured on {run.device}, {run.date}."
+        recorded = hierarchy.recorded(kind=hierarchy.CYCLES)
+    except WarpglassError as error:
+        return None, str(error)
+    wanted = {"stride": request.problem.stride, **request.constants}
+    found = recorded.table[(recorded.table[list(wanted)] == pd.Series(wanted)).all(axis=1)]
+    if not len(found):
+        return None, "This setting is not among those recorded."
+    row = found.iloc[0].to_dict()
+    return row, f"{row['cycles']:.4g} cycles, recorded on {recorded.device}, {recorded.date}."
+
+
+@lru_cache(maxsize=64)
+def _measured(request: Request) -> dict[str, Any]:
+    return hierarchy.cycles_point(request.problem, tuple(request.constants.items()))

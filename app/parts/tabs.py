@@ -1,0 +1,76 @@
+"""The tabs that most stories have: the two builds, the data to take along, what the labels mean. Made in a worker when
+they are opened."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from app.parts import running
+from app.store import offered
+from explainers import stage
+from explainers.glossary import PROVENANCE
+from explainers.stage import Block
+from kernels.build import DEFAULT_ARCH, inspection
+from kernels.core.request import Request
+from kernels.errors import WarpglassError
+from kernels.run.backends import gpu
+
+BUILDS, DATA = stage.Tab("builds", "Builds"), stage.Tab("data", "Data and labels")
+
+
+def arch_of(request: Request) -> str:
+    """What the request's builds are made for: the GPU it runs on, or a well-known one."""
+    return gpu.device().target if request.backend == "gpu" else DEFAULT_ARCH
+
+
+def builds(request: Request) -> list[Block]:
+    """Registers, shared memory and spills of both builds: the observer effect, visible."""
+    return builds_of(request.kernel, request.problem, request.settings, arch_of(request))
+
+
+def builds_of(kernel: Any, problem: Any, settings: tuple[tuple[str, int], ...], arch: str) -> list[Block]:
+    """The same for any architecture."""
+    try:
+        facts = inspection.inspect(kernel, problem, settings, arch)
+    except WarpglassError as error:
+        return [stage.heading("The two builds"), stage.note(f"Not known here: {error}")]
+    rows = [
+        {
+            "build": mode,
+            "kernel": e["entry"],
+            "registers": e["registers"],
+            "shared bytes": e["shared_bytes"],
+            "spilled bytes": e["spill_bytes"],
+        }
+        for mode, made in facts["builds"].items()
+        for e in made["entries"]
+    ]
+    said = (
+        f"From {facts['builds']['timed']['compiler']} for {arch}. The trace comes from the probed build; probes cost "
+        "registers, so times are only ever taken from the timed one."
+    )
+    return [stage.heading(f"The two builds of {kernel.name}"), stage.table(pd.DataFrame(rows), said)]
+
+
+def data(request: Request) -> list[Block]:
+    """The trace as Parquet, and what the labels mean."""
+    run, buffer = running.run(request), io.BytesIO()
+    run.trace.save(buffer)
+    file = f"{request.kernel.name}-trace.parquet"
+    kept = stage.download("Download the trace (Parquet)", offered.keep_file(buffer.getvalue(), file), file)
+    size = f"{run.trace.table.num_rows:,} records, {len(buffer.getvalue()):,} bytes"
+    said = f"{size}. Its columns are described in kernels/README.md."
+    return [kept, stage.text(said), *labels()]
+
+
+PARTS: dict[str, Callable[[Any], list[Block]]] = {  # of what is shown of one `request`
+    BUILDS.id: lambda what: builds(what.request),
+    DATA.id: lambda what: data(what.request),
+}
+
+
+def labels() -> list[Block]:
+    """What the provenance labels mean."""
+    return [stage.heading("What the labels mean"), *(stage.text(said, label) for label, said in PROVENANCE.items())]

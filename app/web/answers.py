@@ -1,0 +1,58 @@
+"""Answers to equal questions, made once and kept for a moment: a class asks for one link a hundred times, and who waits
+asks for the same every second. What is kept does not depend on who asks, nor on what was made of it since."""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from app.measured import measuring
+from app.parts.story import Story
+from app.web import asking
+from app.web.asking import Asking
+from kernels.run.backends import Survey
+
+SECONDS = 10.0  # for which an answer is kept: what is recorded on disk may change meanwhile
+MOST = 256  # answers; the oldest go first
+MOST_CHARACTERS = 4096  # of a question whose answer is kept
+
+_kept: OrderedDict[Any, tuple[float, "Future[Asking]"]] = OrderedDict()
+_lock = threading.Lock()
+
+
+def ask(
+    story: Story, params: Mapping[str, str], survey: Survey, change: tuple[str, str] | None, carried: bool, part: str
+) -> Asking:
+    """asking.ask, which must not be changed by who gets it. Of equal questions at once, one thread finds the answer."""
+    if sum(map(len, (*params, *params.values(), *(change or ()), part))) > MOST_CHARACTERS:
+        return asking.ask(story, params, survey, change, carried, part)
+    key = (story.path, tuple(params.items()), change, carried, part, _found(survey), measuring.progress().version)
+    now = time.monotonic()
+    with _lock:
+        made, found = _kept.get(key, (0.0, None))
+        mine: Future[Asking] | None = None
+        if not found or now - made > SECONDS:
+            found = mine = Future()
+            _kept[key] = now, mine
+            _kept.move_to_end(key)
+            while len(_kept) > MOST:
+                _kept.popitem(last=False)
+    if not mine:
+        return found.result()
+    try:
+        mine.set_result(asking.ask(story, params, survey, change, carried, part))
+    except BaseException as error:
+        with _lock:
+            _kept.pop(key, None)
+        mine.set_exception(error)
+    return mine.result()
+
+
+def _found(survey: Survey) -> tuple[object, ...]:
+    """The content of a survey: the id of an object that is gone may be another's."""
+    return tuple(survey.devices.items()), tuple(survey.reasons.items()), survey.gpus
+
+
+ask.cache_clear = _kept.clear  # type: ignore[attr-defined]  # for tests, as lru_cache has it

@@ -1,0 +1,98 @@
+"""Names a bundle by everything that can change its content: our code, the packages, recordings, and the request."""
+
+import contextlib
+import functools
+import hashlib
+import json
+import time
+from dataclasses import fields, is_dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from kernels import families
+from kernels.build.cpp import Toolchain
+from kernels.core.remembered import recordings_changed
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.errors import WarpglassError
+
+ROOT = Path(__file__).parents[2]
+RECORDINGS = ROOT / "kernels" / "recordings"
+LOOKED_AGAIN = 5.0  # seconds
+
+
+def key_of(*parts: Any) -> str:
+    """The name of what a bundle is made of: everything that can change its content."""
+    said = json.dumps([_version(), _identity(parts)], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+
+def _identity(value: Any) -> Any:
+    if isinstance(value, KernelSpec):
+        return [value.name, _text_hash(value)]
+    if isinstance(value, Request):
+        scope = [value.scope.first, value.scope.count, value.scope.others]
+        return [_identity(value.kernel), value.identity, scope, value.backend]
+    if is_dataclass(value):
+        return [type(value).__name__, *(_identity(getattr(value, f.name)) for f in fields(value))]
+    if isinstance(value, (tuple, list)):
+        return [_identity(v) for v in value]
+    if isinstance(value, dict):
+        return {str(k): _identity(v) for k, v in value.items()}
+    return value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
+
+
+@functools.lru_cache(maxsize=256)
+def _text_hash(spec: KernelSpec) -> str:
+    return hashlib.sha256(repr(spec.files).encode()).hexdigest()[:16]
+
+
+def _version() -> str:
+    """Changes with what makes bundles, and with what is recorded."""
+    return f"{_code()} {_recorded(int(time.monotonic() / LOOKED_AGAIN))}"
+
+
+@functools.cache
+def _code() -> str:
+    """Changes with our code, that of the user's families, and the packages that it stands on."""
+    digest = hashlib.sha256()
+    for place in (*(ROOT / part for part in ("app", "explainers", "kernels")), *map(Path, families.__path__)):
+        for path in sorted(place.rglob("*.py")):
+            digest.update(path.read_bytes())
+    packages = sorted({(d.name, d.version) for d in metadata.distributions()})
+    return hashlib.sha256(f"{digest.hexdigest()} {packages} {_compiler()}".encode()).hexdigest()[:16]
+
+
+def _compiler() -> str:
+    with contextlib.suppress(WarpglassError):
+        return Toolchain().version
+    return ""
+
+
+@functools.lru_cache(maxsize=1)
+def _recorded(_: int) -> str:
+    """Changes with every recording: their names, sizes and times; looked at again after LOOKED_AGAIN."""
+    said = []
+    for path in sorted(RECORDINGS.rglob("*")):
+        with contextlib.suppress(OSError):  # it went just now
+            found = path.stat()
+            said.append((str(path), found.st_size, found.st_mtime_ns))
+    return look_again(hashlib.sha256(repr(said).encode()).hexdigest()[:16])
+
+
+_seen = ""
+
+
+def look_again(recorded: str) -> str:
+    """Forgets what this process has read of recordings, if they are others now."""
+    global _seen
+    if _seen not in ("", recorded):
+        recordings_changed()
+    _seen = recorded
+    return recorded
+
+
+def seen() -> str:
+    """The state of the recordings that this process saw last."""
+    return _seen

@@ -1,0 +1,50 @@
+"""Makes bundles, in a worker: a story's stage or one of its tabs becomes bytes,
+kept under the name of their content."""
+
+import threading
+import time
+from typing import Any
+
+from app.store import disk, offered
+from app.stories import STORIES
+from app.web import keys
+from explainers import stage
+
+PRUNES = 60.0  # seconds between two looks at how much is kept
+
+
+def make(path: str, part: str, what: Any, key: str, recorded: str) -> list[str]:
+    """Makes a bundle and keeps it. Its name, and those of its files. recorded: what the server knows of it."""
+    keys.look_again(recorded)
+    story = STORIES[path]
+    offered.begin()
+    made = story.parts[part](what) if part else story.make(what)
+    names = [disk.keep(disk.pack(stage.encode(made))), *offered.names()]
+    disk.note(key, names)
+    _prune()
+    return names
+
+
+_pruned = 0.0  # when this process did it last
+
+
+def _prune() -> None:
+    global _pruned
+    if time.monotonic() - _pruned > PRUNES:
+        _pruned = time.monotonic()
+        disk.prune()
+
+
+def make_and_send(path: str, part: str, what: Any, key: str, recorded: str) -> tuple[list[str], list[bytes]]:
+    """As make, on a host with a cache folder of its own: the bytes of what it kept come along."""
+    names = make(path, part, what, key, recorded)
+    return names, [data for data in map(disk.read, names) if data is not None]
+
+
+def keep_sent(key: str, names: list[str], files: list[bytes]) -> list[str]:
+    """Keeps what another host has sent; its names. In the server, by the thread that heard it."""
+    for data in files:
+        disk.keep(data)
+    disk.note(key, names)
+    threading.Thread(target=_prune, daemon=True).start()
+    return names

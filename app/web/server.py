@@ -1,0 +1,323 @@
+"""The app's own routes, beside Streamlit's: what is shown, and the modules that draw it.
+
+    GET  /wg/ask/STORY?CHOICES[&_set=NAME&_to=VALUE][&_carried=1][&_part=TAB]  -> JSON: choices, link, a bundle's name
+             or the key of what is being made; a question with [&_key=KEY] waits for it, for a second; with [&_again=1]
+             what has failed is made anew; [&_who=NAME] names the page that asks, among those of its browser
+    GET  /wg/bundle/NAME                                                       -> gzip bytes, immutable
+    GET  /wg/file/NAME/FILE                                                    -> a file to take along
+    POST /wg/stop?key=KEY&who=NAME[&drop=1]                                    -> stops what is being made, unless
+             others wait for it; with drop nobody is told
+    GET  /wg/measure                                                           -> how far the measurement on this GPU is
+    POST /wg/measure {what: ...}                                               -> begins one (measuring.py)
+    POST /wg/measure/stop, /wg/measure/forget?what=WHAT                        -> ends it; drops what was measured
+    GET  /wg/VERSION/MODULE.js                                                 -> the browser's modules, immutable
+    GET  /wg/VERSION/vega.js                                                   -> Vega, Vega-Lite and vega-embed
+    GET  /, /STORY, /static/FILE                                               -> Streamlit's page with our first style,
+             and its files (packed.py)
+    and those of a class: classroom/routes.py
+
+What changes something (POST) is taken from our own pages alone, and what measures, while a class is led here, from its
+leader. A question costs the web process a few milliseconds and no rerun; all work is done by workers (bundles.py).
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import re
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from app.classroom import access
+from app.classroom import routes as classroom
+from app.guards import browsers
+from app.guards.guard import Guard
+from app.guards.hosts import Hosts
+from app.guards.origin import body_of, ours
+from app.measured import measuring
+from app.store import disk, vega
+from app.stories import STORIES
+from app.web import answers, asking, bundles
+from app.web.packed import PACKED, Files, packed
+from explainers import glossary, marks, palette
+from kernels.build import CPU, Mode, build
+from kernels.core.fields import nearest, shortened
+from kernels.errors import FAULT, BackendUnavailable, RunCancelled, WarpglassError
+from kernels.run import workers
+
+MODULES = Path(__file__).parents[1] / "stage"
+TALKS = Path(__file__).parents[1] / "talks"
+MOST_ANSWER = 2**28  # bytes that a worker may send to the web process: names, or bundles from another host
+MOST_JSON = 2**22  # bytes of JSON in such an answer: names take some 100, a failure some 1,000
+LATER = 5.0  # seconds: the charts' script takes a core for a while
+PATIENCE = 1.0  # seconds that a question waits for what is being made
+OWN = {"_set", "_to", "_carried", "_part", "_key", "_again", "_who"}
+MOST_ASKED = 2**16  # bytes of a question, or of its body
+
+
+def answer(path: str, query: dict[str, str]) -> dict[str, Any]:
+    """What /wg/ask says."""
+    story = STORIES[path]
+    params = {name: text for name, text in query.items() if name not in OWN}
+    change = (query["_set"], query.get("_to", "")) if "_set" in query else None
+    try:
+        survey = workers.survey()
+        made = answers.ask(story, params, survey, change, "_carried" in query, query.get("_part", ""))
+    except BackendUnavailable as error:
+        return {"story": path, "error": str(error), "title": "Nothing can run here."}
+    said: dict[str, Any] = {
+        "story": path,
+        "choices": made.choices,
+        "link": made.link,
+        "told": made.told,
+        "refused": made.refused,
+        "offer": made.offer,
+        "headline": made.headline,
+    }
+    if made.error:
+        return said | {"error": made.error, "title": "This cannot run."}
+    part = query.get("_part", "")
+    if part and part not in story.parts:
+        return said | {"error": f"{shortened(part)} is no tab of {story.title}.", "title": "There is no such tab."}
+    device = survey.pick(made.backend)
+    try:
+        got = bundles.get(
+            story,
+            made.what,
+            story.made_on or made.backend,
+            f"{device.name} {device.driver}",
+            part,
+            again="_again" in query,
+            who=query.get("_who", ""),
+        )
+    except RunCancelled as error:
+        return said | {"error": str(error), "title": "Stopped."}
+    except WarpglassError as error:
+        return said | {"error": str(error), "title": "The run failed."}
+    if isinstance(got, bundles.Waiting):
+        return said | {"waiting": asdict(got) | {"seconds": round(got.seconds, 1)}}
+    return said | {"bundle": got}
+
+
+def prepare() -> None:
+    """Has what most will ask for first made before they do, one after the other, as a machine may have two cores: the
+    first stop of the course, whose kernel is compiled while the workers still import; and what can wait a while."""
+    workers.limit_answers(MOST_ANSWER, MOST_JSON)
+
+    def first() -> None:
+        for text in modules().values():
+            packed(text)
+        with contextlib.suppress(WarpglassError):
+            _compile(asking.ask(STORIES["tiling"], {}, workers.survey()).what)
+        workers.ready()
+        for path in ("tiling", "start"):
+            _wait(answer(path, {}))
+        time.sleep(LATER)
+        with contextlib.suppress(WarpglassError):  # who wants the charts makes them, or is told why not
+            vega.bundle()
+        for path in STORIES:  # the first answer of each reads what is recorded; nobody waits for that
+            with contextlib.suppress(WarpglassError):
+                asking.ask(STORIES[path], {}, workers.survey())
+        answer("timing", {})
+
+    threading.Thread(target=first, daemon=True).start()
+
+
+def _wait(said: dict[str, Any]) -> None:
+    if "waiting" in said:
+        asyncio.run(bundles.settled(said["waiting"]["key"], workers.TIME_LIMIT))
+
+
+def _compile(what: Any) -> None:
+    """What of it a C++ compiler, a process of its own, can compile; the CPU's worker finds that done."""
+    for request in asking.requests_in(what):
+        if request.backend == "cpu":
+            build(request.kernel, request.defines, Mode.PROBED, CPU)
+
+
+async def ask(request: Request) -> Response:
+    path = request.path_params["story"]
+    if path not in STORIES:
+        said = f"{shortened(path)} is no story.{nearest(path, STORIES)}"
+        return JSONResponse({"error": said, "title": "There is no such page."}, 404)
+    if len(request.url.query) > MOST_ASKED:
+        said = f"This link has {len(request.url.query):,} characters; at most {MOST_ASKED:,} are read. Leave some out."
+        return JSONResponse({"story": path, "error": said, "title": "This link is too long."}, 414)
+    query = dict(request.query_params)
+    query["_who"] = browsers.page_of(request, query.get("_who", ""))
+    if key := query.get("_key"):
+        await bundles.settled(key, PATIENCE, query["_who"])
+    try:
+        return JSONResponse(await run_in_threadpool(answer, path, query))
+    except Exception as error:
+        traceback.print_exception(error)
+        said = f"{STORIES[path].title} could not answer: {type(error).__name__}: {error}. {FAULT}"
+        return JSONResponse({"story": path, "error": said, "title": "This could not be answered."}, 500)
+
+
+async def bundle(request: Request) -> Response:
+    return await _kept(request, "This bundle is not kept any more.", PACKED)
+
+
+async def file(request: Request) -> Response:
+    gone = "This file is not kept any more. Open its tab again."
+    return await _kept(request, gone, {"content-disposition": "attachment"})
+
+
+async def _kept(request: Request, gone: str, headers: dict[str, str]) -> Response:
+    """The bytes that disk.py keeps under the request's name; `gone` where it keeps none."""
+    name = request.path_params["name"]
+    data = await run_in_threadpool(disk.read, name)
+    if data is None:
+        return Response(gone, 404)
+    return Response(data, media_type="application/octet-stream", headers=headers)
+
+
+@ours
+async def stop(request: Request) -> Response:
+    said = request.query_params
+    end = bundles.drop if said.get("drop") else bundles.stop
+    await run_in_threadpool(end, said.get("key", ""), browsers.page_of(request, said.get("who", "")))
+    return Response(status_code=204)
+
+
+async def measured(request: Request) -> Response:
+    return JSONResponse(asdict(measuring.progress()))
+
+
+@classroom.for_the_leader
+async def measure(request: Request) -> Response:
+    body = await body_of(request, MOST_ASKED)
+    if body is None:
+        return JSONResponse({"error": f"A measurement is asked for in at most {MOST_ASKED:,} bytes."}, 413)
+    try:
+        return JSONResponse(asdict(await run_in_threadpool(measuring.start, json.loads(body))))
+    except (ValueError, RecursionError) as error:
+        return JSONResponse({"error": f"This is no JSON: {error}."}, 400)
+    except WarpglassError as error:
+        return JSONResponse({"error": str(error)}, 400)
+
+
+@classroom.for_the_leader
+async def measure_stop(request: Request) -> Response:
+    await run_in_threadpool(measuring.stop)
+    return JSONResponse(asdict(measuring.progress()))
+
+
+@classroom.for_the_leader
+async def measure_forget(request: Request) -> Response:
+    try:
+        measuring.forget(request.query_params.get("what", ""))
+    except WarpglassError as error:
+        return JSONResponse({"error": str(error)}, 400)
+    return JSONResponse(asdict(measuring.progress()))
+
+
+async def module(request: Request) -> Response:
+    name, texts = request.path_params["name"], modules()
+    if request.path_params["version"] != version():
+        return Response("This is of another version of Warpglass. Load the page anew.", 404)
+    if name == "vega.js":
+        try:
+            data = await run_in_threadpool(vega.bundle)
+        except WarpglassError as error:
+            return Response(str(error), 503)
+        return Response(data, media_type="text/javascript", headers=PACKED)
+    if name not in texts:
+        return Response("There is no such module.", 404)
+    kind = "text/css" if name.endswith(".css") else "text/javascript"
+    return Response(packed(texts[name]), media_type=kind, headers=PACKED)
+
+
+@cache
+def modules() -> dict[str, str]:
+    """name -> text of every module; data.js holds what Python knows and the browser needs, talks/ours.js the sequences
+    that come with the app, each under the name of its file."""
+    found = {str(p.relative_to(MODULES)): p.read_text() for p in MODULES.rglob("*") if p.suffix in (".js", ".css")}
+    given = {
+        "VEGA": vega.made_by(),
+        "PALETTE": palette.for_browser(),
+        "TERMS": glossary.TERMS,
+        "PROVENANCE": glossary.PROVENANCE,
+        "MARKS": marks.MARKS,
+    }
+    made = [f"export const {name} = {json.dumps(value)};" for name, value in given.items()]
+    talks = [{"id": path.stem, **json.loads(path.read_text())} for path in sorted(TALKS.glob("*.json"))]
+    return found | {"data.js": "\n".join(made), "talks/ours.js": f"export const TALKS = {json.dumps(talks)};"}
+
+
+@cache
+def style() -> str:
+    """The stage's whole style: stage.css, and after it what adds to it."""
+    found = {name: text for name, text in modules().items() if name.endswith(".css")}
+    return "\n".join(found[name] for name in sorted(found, key=lambda name: (name != "stage.css", name)))
+
+
+@cache
+def version() -> str:
+    """Names the modules by their content, and the charts' script by its version."""
+    return hashlib.sha256(json.dumps([modules(), vega.made_by()], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def pages(index: Path, base: str) -> list[BaseRoute]:
+    """Streamlit's page (`index`) at the address of every story, with our style for its frame and the modules that will
+    be wanted: nothing shifts when the rest comes, and it comes sooner."""
+    frame = "\n".join(line for line in modules()["stage.css"].splitlines() if line.startswith("[data-testid"))
+    wanted = [name for name in modules() if name.endswith(".js") and "/" not in name]
+    links = [f'<link rel="modulepreload" href="./wg/{version()}/{name}">' for name in wanted]
+    plain = re.sub(
+        r"<script>.*?</script>", "", index.read_text(), flags=re.DOTALL
+    )  # the policy allows no inline script
+    text = plain.replace("</head>", f"<style>{frame}</style>{''.join(links)}</head>", 1)
+
+    async def page(request: Request) -> Response:
+        answer = Response(text, media_type="text/html", headers={"cache-control": "no-cache"})
+        return access.remember(browsers.remember(answer, request, base), request)
+
+    return [Route(f"{base}/" if path == "start" else f"{base}/{path}", page) for path in STORIES]
+
+
+def routes(base: str, sessions: Callable[[], int] = lambda: 0, site: str = "") -> list[BaseRoute]:
+    """All of ours but the pages. base: the app's path below the host, such as /warpglass; the others: of
+    classroom/routes.py."""
+    return [
+        Route(f"{base}/wg/ask/{{story}}", ask),
+        Route(f"{base}/wg/bundle/{{name}}", bundle),
+        Route(f"{base}/wg/file/{{name}}/{{file}}", file),
+        Route(f"{base}/wg/stop", stop, methods=["POST"]),
+        Route(f"{base}/wg/measure", measured),
+        Route(f"{base}/wg/measure", measure, methods=["POST"]),
+        Route(f"{base}/wg/measure/stop", measure_stop, methods=["POST"]),
+        Route(f"{base}/wg/measure/forget", measure_forget, methods=["POST"]),
+        *classroom.routes(base, version(), sessions, site),
+        Route(f"{base}/wg/{{version}}/{{name:path}}", module),
+    ]
+
+
+def base_of(option: str) -> str:
+    """The app's path below the host, such as /warpglass, or nothing, of Streamlit's server.baseUrlPath."""
+    path = option.strip("/")
+    return f"/{path}" if path else ""
+
+
+def middleware(base: str, index: Path, hosts: Hosts) -> list[Middleware]:
+    """In front of Streamlit's routes and ours. index: Streamlit's page; its files are next to it. hosts: the allowed
+    hosts."""
+    first = re.findall(r'(?:src|href)="\./static/([^"]+)"', index.read_text())
+    return [
+        Middleware(Guard, hosts=hosts),
+        Middleware(access.Gate, base=base, version=version()),
+        Middleware(Files, folder=index.parent / "static", at=f"{base}/static/", first=first),
+    ]

@@ -1,0 +1,109 @@
+"""The timing page's own choices: sources, sweep, baseline and hidden lines, from a link and by a press."""
+
+import json
+
+import pytest
+from pages import open_page
+
+from app.measured import measuring
+from app.measured import times as recorded_times
+from app.store import disk
+from app.stories import STORIES
+from app.web import asking
+from kernels.catalog import of_family
+from kernels.measure.flashinfer_calls import other_layout
+from kernels.run import workers
+
+
+def pressed(page, name, value):
+    """What the page asks for once an option is pressed."""
+    option = next(o for o in page.choices[name]["options"] if o["value"] == value)
+    return asking.ask(STORIES["timing"], page.asked.link, workers.survey(), (name, option["to"]))
+
+
+def test_the_page_begins_with_the_longest_sweep_and_torch_as_its_baseline(times):
+    page = open_page("timing")
+    assert not page.asked.told and page.choices["baseline"]["value"] == "sdpa_efficient"
+    assert "seq_len 128 to 1024" in page.stage.headline and len(page.stage.frames) == 4
+    assert page.asked.link == {} and "gpus" not in page.choices
+    assert [o["label"] for o in page.choices["hide"]["options"]][-1] == "torch efficient"
+    assert all(o["on"] for o in page.choices["hide"]["options"])
+    frame = page.stage.frames[0]["sentence"]  # 10 us for each place among the kernels, at 128
+    assert frame.startswith(
+        "seq_len 128: 01_naive takes 10 us, 7.0 times as fast as torch efficient (70 us); 02_tiled 20 us"
+    )
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ("gpus=nobody's GPU", 'gpus names "nobody\'s GPU"; here it can name NVIDIA Test.'),
+        ("sweep=over the moon", "sweep is 'over the moon'; there is no such sweep here."),
+        ("baseline=99_magic", "baseline is '99_magic'; here it can be one of sdpa_efficient"),
+        ("hide=99_magic", "hide names '99_magic'"),
+        (f"hide={'|'.join(of_family('dense'))}|sdpa_efficient", "one at least must stay"),
+    ],
+)
+def test_a_wrong_value_of_a_link_is_told_and_the_default_is_shown(times, link, words):
+    page = open_page(f"timing?{link}")
+    assert any(words in said for said in page.asked.told), page.asked.told
+    assert page.asked.link == {} and len(page.stage.frames) == 4
+
+
+def test_a_press_hides_a_line_and_another_brings_it_back(times):
+    page = open_page("timing")
+    made = pressed(page, "hide", "02_tiled")
+    assert made.link == {"hide": "02_tiled"} and not made.told
+    page = open_page("timing?hide=02_tiled")
+    assert "02_tiled" not in page.stage.frames[0]["sentence"]
+    assert "02_tiled" not in [state["name"] for state in page.stage.state]
+    assert pressed(page, "hide", "02_tiled").link == {}
+
+
+def test_the_last_line_cannot_be_hidden(times):
+    page = open_page(f"timing?hide={'|'.join(of_family('dense'))}")
+    on = [o for o in page.choices["hide"]["options"] if o["on"]]
+    assert [(o["value"], o["why"]) for o in on] == [("sdpa_efficient", "One at least must stay.")]
+
+
+def test_another_sweep_keeps_what_applies_to_it(times):
+    page = open_page("timing?hide=02_tiled&baseline=03_flash")
+    other = next(o["value"] for o in page.choices["sweep"]["options"] if o["value"].startswith("batch"))
+    made = asking.ask(STORIES["timing"], page.asked.link, workers.survey(), ("sweep", other))
+    assert made.link == {"sweep": other, "hide": "02_tiled", "baseline": "03_flash"} and not made.told
+
+
+def test_a_baseline_is_what_the_sentence_says(times):
+    page = open_page("timing?baseline=02_tiled")
+    assert "08b_three_bfloat16 60 us, 3.0 times slower" in page.stage.frames[0]["sentence"]
+    assert "01_naive takes 10 us, 2.0 times as fast as 02_tiled (20 us)" in page.stage.frames[0]["sentence"]
+
+
+def test_the_tabs_are_made_and_the_files_hold_the_rows(times, cache):
+    page = open_page("timing")
+    assert [tab["id"] for tab in page.stage.tabs] == ["figures", "duels", "missing", "take"]
+    assert len(next(b for b in page.tab("figures") if b["kind"] == "table")["rows"]) == 28
+    files = {b["file"]: disk.read(b["url"].split("/")[3]) for b in page.tab("take") if b["kind"] == "download"}
+    made = json.loads(files["warpglass-times.json"])
+    assert len(made["rows"]) == 28 and made["baseline"] == "sdpa_efficient"
+    assert files["warpglass-times.csv"].decode().count("\n") == 29
+    assert files["warpglass-report.md"].startswith(b"# Attention: seq_len 128 to 1024")
+    assert files["warpglass-latency.png"].startswith(b"\x89PNG") and files["warpglass-roofline.svg"].startswith(b"<svg")
+
+
+def test_known_times_are_kept_until_they_change(times):
+    found = recorded_times.known((), measuring.times())
+    assert recorded_times.known((), measuring.times()) is found
+
+
+def test_a_link_to_a_layout_that_is_not_drawn_leads_to_the_one_that_is():
+    """Of the recorded times: which layout of FlashInfer is faster may be another in the next recording."""
+    sweep = "seq_len batch=8 num_heads=32 num_kv_heads=8 head_dim=128 causal=False dtype=float16"
+    plain = open_page(f"timing?sweep={sweep}")
+    drawn = [o["value"] for o in plain.choices["hide"]["options"] if o["value"].startswith("flashinfer_")]
+    assert len(drawn) == len({name.split("_", 2)[2] for name in drawn}) >= 4
+    others = [other_layout(name) for name in drawn]
+    assert not {*others} & {*drawn}
+    page = open_page(f"timing?sweep={sweep}&baseline={others[0]}&hide={others[1]}")
+    assert not page.asked.told and page.choices["baseline"]["value"] == drawn[0]
+    assert [o["value"] for o in page.choices["hide"]["options"] if not o["on"]] == [drawn[1]]

@@ -1,0 +1,365 @@
+"""What pages say, without a browser: figures, warnings and refusals of single links. That every story shows every
+kernel whole is tested by test_stories.py."""
+
+import re
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from pages import open_page, words
+
+from app.choices import pages
+from app.stories import start
+from kernels.catalog import KERNELS
+from kernels.core.request import Request
+from kernels.errors import BuildError, WorkerDied
+from kernels.measure import bench
+from kernels.recordings import tables
+from kernels.run import execute, workers
+from kernels.trace.probes import sites_of
+
+SMALL = (("BLOCK_Q", 16), ("BLOCK_KV", 16))
+
+
+def state(page):
+    return {entry["name"]: entry["values"] for entry in page.stage.state}
+
+
+def said(link, tab):
+    return words(open_page(link).tab(tab))
+
+
+@pytest.mark.parametrize(
+    ("link", "said", "tone"),
+    [
+        (
+            "what_if=RESCALE",
+            "No rescaling: after the max rises, .* The output o is off by up to [0-9.]+; ",
+            "bad",
+        ),
+        ("what_if=SUBTRACT_MAX&score_scale=100", "No max subtraction: .* The output holds NaN or infinity.", "bad"),
+        ("what_if=SUBTRACT_MAX", "No max subtraction: .* On this problem the output is right all the same.", "info"),
+        ("", "", "info"),
+    ],
+)
+def test_why_tiles_says_what_a_what_if_does_to_the_output(link, said, tone):
+    stage = open_page(f"tiling?kernel=03_flash&backend=cpu&{link}").stage
+    assert re.fullmatch(f"{said}.*", stage.summary) and stage.tone == tone
+
+
+# ---- where it comes from ----
+
+
+def test_the_start_page_says_where_runs_go_and_why_not_elsewhere():
+    text = words(open_page("start").stage.side)
+    survey = workers.survey()
+    assert all(device.name in text for device in survey.devices.values())
+    assert all(reason.rstrip(".") in text for reason in survey.reasons.values())
+
+
+def test_the_ladder_says_which_builds_its_bytes_and_its_times_are_of(monkeypatch):
+    spec = KERNELS["08b_three_bfloat16"]
+    columns = {"name": [spec.name], "status": ["ok"], "own_settings": [True], "problem": ["a"], "l2": ["cold"]}
+    columns |= {"seq_len": [16384], "batch": [1], "num_heads": [8], "head_dim": [64], "dtype": ["float32"]}
+    columns |= {
+        "causal": [False],
+        "median_us": [9497.0],
+        "settings": ["BLOCK_Q=128 BLOCK_KV=64 KEY_GROUPS=1 PAD=8 RESCALE=1"],
+    }
+    where = tables.Provenance("A GPU", "", "2026-11-22", "", codes={spec.name: spec.code_hash})
+    monkeypatch.setattr(tables, "recorded", lambda kind: {"a": (pd.DataFrame(columns), where)})
+    (made,) = start.spine(open_page("start?backend=cpu").asked.what)
+    rung = next(r for r in made["rungs"] if r["name"] == spec.name)
+    assert rung["us_build"] == "BLOCK_Q 128, BLOCK_KV 64, KEY_GROUPS 1, PAD 8" and rung["bytes_build"].startswith(
+        "BLOCK_Q 64,"
+    )
+    assert made["label"] == "executed" and "(the CPU); Q, K and V are 1 x 2 x 64 x 32." in made["about"]
+    assert "Times, of another problem" in made["about"] and "16384 queries and keys of 64" in made["about"]
+
+
+def test_the_provenance_names_the_worst_output_and_what_it_is_allowed():
+    shown = open_page("tiling?backend=cpu").stage.provenance
+    assert shown["label"] == "executed" and "executed on" in shown["said"] and not shown["warnings"]
+    assert "largest error against float64" in shown["said"] and "(o), torch's own" in shown["said"]
+    assert ", allowed " in shown["said"] and "records" in shown["said"]
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_run_that_misses_float64_is_not_to_be_trusted_and_a_whatif_is_broken_on_purpose(monkeypatch):
+    assert not open_page("tiling?kernel=03_flash&what_if=RESCALE&backend=cpu").stage.provenance["warnings"]
+    monkeypatch.setattr(execute, "yardstick", lambda request: dict.fromkeys(("o",), 1e-12))
+    real = execute.judge
+    monkeypatch.setattr(execute, "judge", lambda *asked: tuple(replace(e, allowed=1e-12) for e in real(*asked)))
+    (warning,) = open_page("tiling?kernel=03_flash&backend=cpu&seed=5").stage.provenance["warnings"]
+    assert "The output o misses float64" in warning and "Do not trust this run" in warning
+
+
+def test_a_recorded_run_says_the_gpu_and_the_date_and_what_is_not_recorded(recordings):
+    recordings("03_flash", settings=SMALL)
+    page = open_page("tiling?kernel=03_flash&backend=recorded")
+    assert page.stage.provenance["label"] == "recorded"
+    assert "recorded on NVIDIA Test, 2026-01-02" in page.stage.provenance["said"]
+    assert "01_naive is not compared. No recording of 01_naive" in words(page.tab("bytes"))
+
+
+def test_the_block_table_is_shown_from_recordings_and_what_is_lacking_is_refused(recordings):
+    page = open_page("block_table?view=walk&scenario=two_chats&backend=cpu")
+    (request,) = {r for r in _requests(page.asked.what) if r.kernel.name == "paged_v1"}
+    recordings("paged_v1", request.problem, request.settings)
+    shown = open_page("block_table?view=walk&scenario=two_chats&backend=recorded")
+    assert "recorded on NVIDIA Test" in shown.stage.provenance["said"] and len(shown.stage.frames) == len(
+        page.stage.frames
+    )
+    with pytest.raises(Exception, match="No recording of paged_v1 has this code, this problem and these constants"):
+        open_page("block_table?view=walk&scenario=churn&backend=recorded")
+    by_hand = open_page("block_table?view=walk&scenario=by_hand&backend=recorded").asked.error
+    assert by_hand == "Events by hand are not recorded. Choose another scenario, or another backend."
+
+
+def _requests(what):
+    from app.web import asking
+
+    return asking.requests_in(what)
+
+
+def test_recordings_can_be_compared(recordings):
+    for kernel in ("03_flash", "08b_three_bfloat16"):
+        recordings(kernel, settings=SMALL)
+    page = open_page("compare?backend=recorded&a=03_flash&b=08b_three_bfloat16")
+    assert page.stage.provenance["label"] == "recorded" and {"recorded_problem"} <= set(page.choices)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_one_kernels_fault_in_the_comparison_is_said_and_is_not_the_pages(monkeypatch):
+    real = execute.traffic
+
+    def traffic(request):
+        if request.kernel.name == "02_tiled":
+            raise WorkerDied("It died. Look.")
+        return real(request)
+
+    monkeypatch.setattr(execute, "traffic", traffic)
+    text = said("tiling?backend=cpu&seed=43", "bytes")
+    assert "02_tiled is not compared. It died." in text and "Naive" in text
+
+
+# ---- online softmax, block table ----
+
+
+def test_a_whatif_build_is_told_where_it_goes_wrong():
+    page = open_page("online_softmax?kernel=03_flash&what_if=RESCALE&backend=cpu")
+    assert page.stage.tone == "bad" and "goes wrong at step 9" in page.stage.summary
+    wrong = [n for n, frame in enumerate(page.stage.frames, 1) if frame["wrong"]]
+    assert wrong[0] == 9 and state(page)["this row"][-1] == "wrong since step 9"
+
+
+@pytest.mark.parametrize("view", ["cache", "walk", "partitions", "heads", "reads"])
+@pytest.mark.parametrize("scenario", ["two_chats", "one_long", "one_prompt"])
+def test_every_view_of_the_block_table_is_shown_for_every_kind_of_cache(view, scenario):
+    page = open_page(f"block_table?view={view}&scenario={scenario}&backend=cpu")
+    # Threads of each run, the walk's whole grid
+    pictures = {"cache": 1, "walk": 3, "partitions": 3, "heads": 2, "reads": 1}[view]
+    assert not page.asked.error and len(page.stage.views) == pictures and len(page.stage.frames) > 3
+    assert len(page.stage.codes) == {"cache": 0, "walk": 1, "partitions": 2, "heads": 0, "reads": 0}[view]
+
+
+def test_a_shuffle_is_told_to_give_the_same_output():
+    tab = open_page("block_table?view=walk&scenario=churn&shuffle=1&backend=cpu").tab("shuffle")
+    assert "the same output, bit for bit" in words(tab)
+    (table,) = (block for block in tab if block["kind"] == "table")
+    assert [row[-1] for row in table["rows"]] == ["yes"] * 3
+
+
+def test_another_scenario_begins_at_its_end_as_it_was_allocated():
+    page = open_page("block_table?backend=cpu&scenario=two_chats&moment=2&shuffle=3", change=("scenario", "churn"))
+    assert (page.asked.link["moment"], page.asked.link["shuffle"]) == ("12", "0")
+
+
+@pytest.mark.parametrize(
+    ("link", "says"),
+    [
+        (
+            "scenario=by_hand&events=add+A+300&num_blocks=3",
+            "Event 1: 300 tokens for A need 19 more pages of 16 slots; 3 of 3 are free.",
+        ),
+        ("view=walk&scenario=by_hand&events=", "holds no sequence, so there is nothing to attend to."),
+    ],
+)
+def test_events_that_cannot_be_played_or_attended_to_are_refused_with_the_reason(link, says):
+    assert says in open_page(f"block_table?{link}&backend=cpu").asked.error
+
+
+def test_an_event_that_does_not_fit_is_refused_and_changes_nothing():
+    link = "block_table?view=cache&scenario=by_hand&events=add+A+20&num_blocks=3&backend=cpu"
+    page = open_page(link, change=("events", "add A 20, add B 40"))
+    refusal = page.asked.refused.get("events") or page.asked.error
+    assert "40 tokens for B need 3 more pages of 16 slots; 1 of 3 are free" in refusal
+    grown = open_page(link, change=("events", "add A 20, append A 5"))
+    assert not grown.asked.refused and grown.asked.link["events"] == "add A 20, append A 5"
+
+
+# ---- the memory lab ----
+
+
+@pytest.mark.parametrize(
+    ("params", "wavefronts"),
+    [
+        ("PAD=1", "32 and 1"),
+        ("SWIZZLE=1", "32 and 1"),
+        ("WIDTH=16&PAD=4", "32 and 4"),
+        ("stride=50", "2"),
+    ],
+)
+def test_the_bank_lab_shows_wavefronts_before_and_after_and_cycles_where_they_are_recorded(params, wavefronts):
+    shown = state(open_page(f"bank_conflicts?backend=cpu&{params}"))
+    takes = next(values[0] for name, values in shown.items() if name.startswith("this access takes"))
+    assert takes == wavefronts or takes.split(" and ")[0] == wavefronts
+    cycles = next((values[0] for name, values in shown.items() if name.startswith("cycles an access")), "not known")
+    if "recorded" in cycles and " and " in cycles:
+        for known, count in zip(cycles.removesuffix(" (recorded)").split(" and "), takes.split(" and ")):
+            assert known == "not known" or 0.5 * int(count) <= float(known) <= int(count) + 4
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        ("WIDTH=16&PAD=1", "132 bytes; an access of 16 bytes must begin at a multiple of 16"),
+        ("kernel=lab_columns&MATRICES=4", "an ldmatrix reads rows of 16 bytes"),
+        ("stride=4000", "512,000 bytes of shared memory per block"),
+        ("stride=24&SWIZZLE=1", "the XOR swizzle needs a power of two"),
+    ],
+)
+def test_what_the_bank_lab_cannot_run_is_refused_with_the_reason(params, says):
+    page = open_page(f"bank_conflicts?backend=cpu&{params}")
+    assert says in " ".join([page.asked.error, *page.asked.told]), page.asked
+
+
+@pytest.mark.parametrize("kernel", ["02_tiled", "03_flash"])
+def test_k_smem_is_compared_with_and_without_padding(kernel):
+    text = said(f"bank_conflicts?view=attention&kernel={kernel}&backend=cpu", "lines")
+    assert "32 wavefronts a request without, 4 with, 4 at best" in text
+
+
+@pytest.mark.parametrize("layout", ["row", "paged_whole"])
+def test_the_layouts_are_shown_side_by_side(layout):
+    layouts = open_page("coalescing?view=layouts&backend=cpu").choices
+    value = layout if layout in str(layouts.get("layout")) else "paged_whole"
+    page = open_page(f"coalescing?view=layouts&backend=cpu&layout={value}")
+    (table,) = (block for block in page.tab("layouts") if block["kind"] == "table")
+    assert len(table["rows"]) == 5 and len(page.stage.views) == 2
+
+
+def test_a_line_of_a_link_is_looked_at_also_by_its_number_alone():
+    spec = KERNELS["03_flash"]
+    stored = next(s for s in sites_of(Request(spec, spec.problem_type())) if (s.event, s.space) == ("store", "global"))
+    for line in (f"{stored.file}:{stored.line}", str(stored.line)):
+        page = open_page(f"coalescing?backend=cpu&kernel=03_flash&line={line}")
+        assert page.choices["line"]["value"] == f"{stored.file}:{stored.line}" and not page.stage.told
+    page = open_page("coalescing?backend=cpu&kernel=03_flash&line=x.cu:7")
+    assert [*page.asked.told, *page.stage.told] == ["line is 'x.cu:7'; there is no such choice here."]
+
+
+def test_the_hierarchy_says_whose_figures_it_shows():
+    page = open_page("memory_hierarchy")
+    text = " ".join([page.stage.provenance["said"], words(page.tab("levels"))])
+    assert "NVIDIA H200" in text and "a load waits" in text
+
+
+def test_occupancy_says_what_limits_each_launch_on_scales_of_their_own():
+    page = open_page("occupancy?kernel=paged_v2&arch=sm_75")
+    assert {frame["launch"] for frame in page.stage.frames} == {0, 1} and state(page)["limited by"]
+    assert "driver's own figure" in words(page.tab("labels"))
+    timeline = open_page("occupancy?view=timeline&backend=cpu")
+    assert "multiprocessors" in timeline.stage.summary
+
+
+@pytest.mark.parametrize(
+    "params", ["", "kernel=paged_v1&build=probed&arch=sm_80", "kernel=lab_access&op=ldmatrix&width=16&arch=sm_100a"]
+)
+def test_the_source_page_compiles_without_a_gpu(params):
+    assert "accesses that this build holds have the width" in said(f"source?{params}", "widths")
+
+
+def test_the_source_page_asks_only_what_a_build_depends_on():
+    names = set(open_page("source?kernel=03_flash").choices)
+    assert {"head_dim", "BLOCK_Q", "RESCALE"} <= names and not {"seq_len", "seed", "causal"} & names
+
+
+def test_the_source_page_says_what_an_architecture_cannot():
+    with pytest.raises(BuildError, match=r"requires \.target sm_80 or higher"):
+        open_page("source?kernel=lab_access&op=cp_async&arch=sm_75")
+
+
+# ---- timing and compare ----
+
+
+def test_the_timing_page_shows_what_is_recorded_and_by_how_much_it_is_faster(times):
+    page = open_page("timing")
+    assert "NVIDIA Test" in page.stage.provenance["said"] and "as fast as" in words(page.tab("figures"))
+    other = open_page("timing?baseline=01_naive")
+    assert "slower than 01_naive" in words(other.tab("figures")) and not other.asked.told and not other.stage.told
+
+
+def test_the_timing_page_says_that_nothing_is_recorded(times):
+    tables.path_of(bench.KIND, "NVIDIA Test").unlink()
+    page = open_page("timing")
+    assert "No times are recorded" in " ".join([page.asked.error, page.stage.summary if page.stage else ""])
+
+
+def test_every_recorded_sweep_can_be_looked_at(times):
+    options = open_page("timing").choices["sweep"]["options"]
+    assert len(options) == 2
+    for option in options:
+        page = open_page(f"timing?sweep={option['value']}")
+        assert page.stage.frames and not page.stage.told and not page.asked.told
+
+
+def test_a_link_to_a_sweep_that_is_not_there_shows_the_first_and_says_so(times):
+    page = open_page("timing?sweep=nonsense&baseline=%3Cb%3Ex%3C%2Fb%3E&gpus=none&hide=all")
+    text = " ".join([*page.asked.told, *page.stage.told])
+    assert page.stage.frames and all(
+        f"{name} " in text for name in ("sweep is", "baseline is", "gpus names", "hide names")
+    ), text
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "a=01_naive&b=02_tiled",
+        "a=08b_three_bfloat16&b=08b_three_bfloat16&b_PAD=0",
+        "a=03_flash&b=03_flash&b_RESCALE=0",
+        "a=paged_v1&b=paged_v2",
+    ],
+)
+def test_compare_shows_both_sides_on_one_clock(choice):
+    page = open_page(f"compare?backend=cpu&{choice}")
+    assert not page.asked.error and not page.asked.told
+    assert [code["side"] for code in page.stage.codes] == [0, 1] and {v["side"] for v in page.stage.views} == {0, 1}
+    assert all(len(frame["sentences"]) == 2 for frame in page.stage.frames)
+    assert "float64" in words(page.tab("outputs"))
+    if "RESCALE" in choice:
+        text = " ".join([page.stage.summary, words(page.tab("outputs"))])
+        assert page.stage.tone == "bad" and "broken on purpose" in text and "agree" not in text
+
+
+def test_compare_says_the_times_of_both(times):
+    page = open_page("compare?backend=cpu&a=03_flash&b=08b_three_bfloat16")
+    assert "as fast as" in page.stage.summary or "times" in page.stage.summary
+    assert "NVIDIA Test" in page.stage.summary and "NVIDIA Test" in words(page.tab("verdict"))
+
+
+# ---- any kernel ----
+
+
+@pytest.mark.parametrize("kernel", pages.ANY_KERNEL.kernels)
+def test_any_kernel_is_shown_with_all_its_tensors(kernel):
+    page = open_page(f"any_kernel?kernel={kernel}&backend=cpu")
+    spec = KERNELS[kernel]
+    (view,) = page.stage.views
+    given = {name for launch in spec.plan(spec.problem_type()).launches for name in launch.tensors}
+    assert {t["name"] for t in view["meta"]["tensors"]} == given  # a problem may have more than a kernel takes
+
+
+def test_every_kernel_that_marks_its_steps_is_on_the_page_of_any_kernel():
+    marked = {name for name, spec in KERNELS.items() if "PROBE_MARK" in "".join(text for _, text in spec.files)}
+    assert marked <= set(pages.ANY_KERNEL.kernels)

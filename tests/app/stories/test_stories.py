@@ -1,0 +1,201 @@
+"""Every story whole, with every kernel that it accepts: from its link to the bytes that the browser gets."""
+
+import json
+import math
+import re
+from functools import cache
+
+import pytest
+from pages import flat, open_page, words
+
+from app.stories import BESIDE, COURSE, STORIES, rail
+from app.web import asking
+from app.web.server import modules
+from explainers import glossary
+from kernels.catalog import KERNELS
+from kernels.run import workers
+
+MAX_BYTES = 1_000_000  # of a default stage
+KERNELS_OF = [(path, kernel) for path, story in STORIES.items() for kernel in story.asked.kernels or ("",)]
+TONES = {"good", "bad", "info"}
+DRAWN = set(re.findall(r"^  (\w+): ", modules()["blocks.js"].partition("const MAKE = {")[2].partition("\n};")[0], re.M))
+
+
+def link(path, kernel="", **more):
+    side = STORIES[path].asked.sides[0] or "kernel"
+    asked = {**({side: kernel} if kernel else {}), **more}
+    return f"{path}?" + "&".join(f"{name}={value}" for name, value in asked.items())
+
+
+@cache
+def backend(path):
+    """On the CPU, where a story asks where it runs."""
+    asked = asking.ask(STORIES[path], {}, workers.survey())
+    return {"backend": "cpu"} if "backend" in [choice["name"] for choice in asked.choices] else {}
+
+
+def check_frames(stage):
+    """Every frame has a title and a sentence for each side; a story without steps has a summary."""
+    for frame in stage.frames:
+        said = frame.get("sentences") or [frame["sentence"]]
+        assert frame["title"] and all(isinstance(text, str) and text for text in said), frame
+        assert not re.search(r"\bnan\b(?!,| |\.)|None|\{", " ".join(said)), said
+    assert stage.frames or stage.summary or stage.side
+    assert 0 <= stage.step < max(1, len(stage.frames)) and stage.tone in TONES
+
+
+def check_code(stage):
+    """What a step lights stands in the files that are shown, and is no probe's own line."""
+    for code in stage.codes:
+        lines = {f"{file['name']}:{n}" for file in code["files"] for n in range(1, len(file["lines"]) + 1)}
+        lit = [place for frame in stage.frames for place in frame.get(code["lit"]) or ()]
+        assert set(lit) <= lines, set(lit) - lines
+        assert all(0 < probe <= len(file["lines"]) for file in code["files"] for probe in file["probes"])
+        assert code["kernel"] in stage.headline or len(stage.codes) > 1 or code["files"]
+    if stage.codes and len(stage.frames) > 1:
+        assert any(frame.get(stage.codes[0]["lit"]) for frame in stage.frames)
+
+
+def check_state(stage):
+    for entry in stage.state:
+        assert entry["name"] and len(entry["values"]) == max(1, len(stage.frames)), entry["name"]
+        assert {type(value) for value in entry["values"]} <= {int, float, str, bool, type(None)}
+
+
+def check_views(stage):
+    for view in stage.views:
+        assert f"views/{view['kind']}.js" in modules() and view["id"] and view["title"] and view["side"] in (0, 1)
+        shown = view["meta"].get("frames") if isinstance(view["meta"], dict) else None
+        own = view["meta"].get("clock") if isinstance(view["meta"], dict) else None  # steps of its own
+        assert own or shown is None or len(shown) == len(stage.frames), view["kind"]
+    assert len({(view["id"], view["side"]) for view in stage.views}) == len(stage.views)
+
+
+def check_blocks(blocks):
+    for block in flat(blocks):
+        assert block["kind"] in DRAWN, block["kind"]
+        if block["kind"] == "table":
+            width = len(block["columns"])
+            assert width and all(len(row) == width for row in block["rows"]) and len(block["kinds"]) == width
+            assert len(block["lit"]) in (0, len(block["rows"]))
+        if block["kind"] == "chart":
+            check_chart(block)
+        if block["kind"] == "note":
+            assert block["tone"] in TONES
+        if block["kind"] == "text" and block["label"]:
+            assert block["label"] in glossary.PROVENANCE
+        if block["kind"] == "link":
+            made = asking.ask(STORIES[block["story"]], block["query"], workers.survey(), carried=False)
+            assert not made.error and not made.told, (block, made.error, made.told)
+    assert blocks
+
+
+def check_chart(block):
+    """A chart has a text alternative; where it follows the clock it has the parameter `step`, from 1, and uses it."""
+    spec = block["spec"]
+    assert block["alt"] and "$schema" in spec
+    followed = [param for param in spec.get("params", []) if param["name"] == "step"]
+    rest = json.dumps({key: value for key, value in spec.items() if key != "params"})
+    for param in followed:
+        assert param["value"] == 1 and "bind" not in param and re.search(r'"(expr|filter)": "[^"]*\bstep\b', rest)
+    assert "warpglass-clock" not in json.dumps(spec)
+
+
+@pytest.mark.parametrize(("path", "kernel"), KERNELS_OF)
+def test_every_story_shows_every_kernel_that_it_accepts(path, kernel):
+    page = open_page(link(path, kernel, **backend(path)))
+    assert not page.asked.error and not page.asked.told, (page.asked.error, page.asked.told)
+    stage = page.stage
+    check_frames(stage)
+    check_code(stage)
+    check_state(stage)
+    check_views(stage)
+    assert page.size <= MAX_BYTES
+    assert stage.views or stage.codes or stage.side or stage.summary
+    if stage.provenance:
+        assert stage.provenance["label"] in glossary.PROVENANCE and not stage.provenance["warnings"]
+    assert not stage.told and kernel in (stage.headline or page.asked.headline)
+    assert len({tab["id"] for tab in stage.tabs}) == len(stage.tabs)
+    unmade = {tab["id"] for tab in stage.tabs if tab["blocks"] is None}
+    assert unmade <= set(page.story.parts), "a tab that is made when it is opened has no part"
+    for entry in stage.late:
+        assert entry["name"] in page.story.asked.own and entry["value"] in [
+            o["value"] for o in entry.get("options", [entry])
+        ]
+    for question in stage.questions:
+        check_question(question, stage)
+
+
+def check_question(question, stage):
+    assert (
+        question["text"].strip().endswith(("?", "."))
+        and question["why"]
+        and question["kind"] in ("options", "number", "click")
+    )
+    assert 0 <= question["step"] < max(1, len(stage.frames))
+    if question["kind"] == "options":
+        assert 2 <= len(question["options"]) <= 4 and 0 <= question["answer"] < len(question["options"])
+        assert len(set(question["options"])) == len(question["options"])
+    elif question["kind"] == "number":
+        assert isinstance(question["answer"], (int, float)) and math.isfinite(question["answer"])
+    else:
+        assert isinstance(question["answer"], dict) and question["view"] in {view["id"] for view in stage.views} | {""}
+
+
+@pytest.mark.slow  # tests/browser/test_stage.py opens them all
+@pytest.mark.parametrize("path", STORIES)
+def test_every_tab_of_every_story_is_made(path):
+    page = open_page(link(path, **backend(path)))
+    for tab in page.stage.tabs:
+        blocks = page.tab(tab["id"])
+        check_blocks(blocks)
+        assert words(blocks).strip() or any(block["kind"] not in ("text", "table", "note") for block in blocks)
+    if page.stage.side:
+        check_blocks(page.stage.side)
+
+
+@pytest.mark.parametrize("path", STORIES)
+def test_every_choice_of_a_story_can_be_made(path):
+    """Each option of each choice that has options, and the ends of each number: taken, or refused with a reason."""
+    first = asking.ask(STORIES[path], backend(path), workers.survey())
+    for entry in first.choices:
+        if entry.get("disabled"):
+            continue
+        values = [o["value"] for o in entry.get("options", []) if not o.get("why")]
+        values += [str(entry[end]) for end in ("low", "high") if entry.get(end) is not None]
+        for value in values:
+            made = asking.ask(STORIES[path], first.link, workers.survey(), (entry["name"], value))
+            assert made.what is not None or made.error, (entry["name"], value)
+            assert not made.refused or made.refused[entry["name"]], (entry["name"], value)
+
+
+# ---- the rail ----
+
+
+def test_the_rail_has_the_stops_of_the_course_in_order_and_what_stands_beside_them():
+    stops = [stop for stop in rail() if stop["number"]]
+    assert [stop["path"] for stop in stops] == [
+        "tiling",
+        "online_softmax",
+        "registers",
+        "block_table",
+        "bank_conflicts",
+        "tensor_cores",
+        "sparsity",
+        "pipeline",
+        "precision",
+        "coalescing",
+        "memory_hierarchy",
+        "occupancy",
+        "timing",
+        "compare",
+    ]
+    assert [stop["number"] for stop in stops] == list(range(1, len(stops) + 1))
+    assert [s["path"] for s in rail()][0] == "start" and len(COURSE) + len(BESIDE) + 1 == len(STORIES)
+    for stop in rail()[1:]:
+        assert 1 <= len(stop["title"].split()) <= 3, stop["title"]
+        assert len(re.findall(r"[.?](?= |$)", stop["look"])) == 2, stop["look"]
+
+
+def test_every_kernel_can_be_looked_at_somewhere():
+    assert {kernel for _, kernel in KERNELS_OF} >= set(KERNELS)

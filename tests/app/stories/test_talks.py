@@ -1,0 +1,93 @@
+"""The talks that come with the app: each moment is what its link says, and each number of its note stands on the page
+there."""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
+
+import pytest
+from pages import open_page, words
+
+from app.web import asking, server
+
+TALKS = {path.stem: json.loads(path.read_text()) for path in sorted(server.TALKS.glob("*.json"))}
+MOMENTS = [(talk, n) for talk, given in TALKS.items() for n in range(len(given["moments"]))]
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
+
+
+@cache
+def opened(link):
+    """The page of a link without what is the browser's own: many moments share a run."""
+    return open_page(link)
+
+
+def moment_of(talk, n):
+    """A moment, its page and what its link says beside choices."""
+    moment = TALKS[talk]["moments"][n]
+    path, _, query = moment["link"].partition("?")
+    given = dict(parse_qsl(query))
+    own = {name: given.pop(name) for name in asking.CLIENT & set(given)}
+    return moment, opened(f"{path}?{urlencode(given)}"), own
+
+
+def numbers(text):
+    return [found.replace(",", "").rstrip(".") for found in NUMBER.findall(text)]
+
+
+def near(said, there):
+    """Whether a number of the page, rounded as the note does, is what the note says."""
+    digits = len(said.partition("e")[0].partition(".")[2])
+    return float(said) == float(there) or ("e" not in said and round(float(there), digits) == float(said))
+
+
+def on_the_page(page, first, last, tab):
+    """All that the page says at these steps, as text."""
+    stage = page.stage
+    frames = [" ".join([f.get("sentence") or "", *(f.get("sentences") or ())]) for f in stage.frames[first : last + 1]]
+    state = [
+        str(entry["values"][min(step, len(entry["values"]) - 1)])
+        for entry in stage.state
+        for step in range(first, last + 1)
+    ]
+    named = [entry["name"] for entry in stage.state]
+    choices = [text for text in page.asked.link.values() if re.fullmatch(r"-?[\d.]+", text)]
+    return " ".join(
+        [*frames, *state, *named, *choices, stage.headline, stage.summary, words(page.tab(tab)) if tab else ""]
+    )
+
+
+@pytest.mark.parametrize(("talk", "n"), MOMENTS, ids=[f"{talk} {n + 1}" for talk, n in MOMENTS])
+def test_a_moment_of_a_talk_is_there_and_its_note_says_what_the_page_says(talk, n):
+    moment, page, own = moment_of(talk, n)
+    assert not page.asked.error and not page.asked.told and not page.stage.told
+    first = int(own.get("step", 1)) - 1
+    last = first + moment.get("steps", 0)
+    assert 0 <= first <= last < len(page.stage.frames)
+    assert own.get("picture") in {None, *(view["id"] for view in page.stage.views)}
+    assert own.get("tab") in {None, *(tab["id"] for tab in page.stage.tabs)}
+    there = numbers(on_the_page(page, first, last, own.get("tab")))
+    assert not [said for said in numbers(moment["note"]) if not any(near(said, one) for one in there)]
+
+
+@pytest.mark.parametrize("talk", TALKS)
+def test_a_talk_takes_the_minutes_that_it_plans_and_runs_wherever_kernels_run(talk):
+    given = TALKS[talk]
+    assert given["format"] == "warpglass-sequence" and given["version"] == 1
+    assert sum(moment["minutes"] for moment in given["moments"]) == given["minutes"] == 20
+    assert 18 <= len(given["moments"]) <= 24
+    for moment in given["moments"]:
+        assert moment["title"] and "backend" not in dict(parse_qsl(moment["link"].partition("?")[2]))
+        assert len(re.findall(r"[.:] |\.$", moment["note"])) >= 1 and re.search(r"\.$", moment["note"])
+
+
+def test_a_number_that_the_page_does_not_say_is_noticed():
+    assert near("9.29", "9.28962") and near("2048", "2048") and not near("9.30", "9.28962") and not near("16", "15")
+    assert numbers("On an H200: 32,768 bytes, 3.4e+38 and -0.5.") == ["32768", "3.4e+38", "-0.5"]
+
+
+def test_the_browser_gets_them_as_they_are():
+    text = server.modules()["talks/ours.js"].removeprefix("export const TALKS = ").rstrip(";")
+    assert json.loads(text) == [{"id": talk, **given} for talk, given in TALKS.items()]
+    assert Path(server.TALKS).is_dir()

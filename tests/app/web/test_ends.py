@@ -1,0 +1,85 @@
+"""However the server ends, nothing that it started is left: workers, what they are forked from, their helpers."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+BLOCKED = """
+import sys
+from faulty import tasks
+from kernels.run import workers
+if __name__ == "__main__":
+    workers.submit(tasks.block, sys.argv[1], backend="cpu", what="blocked").result()
+"""
+SOON = 15.0  # seconds; the process that forks workers may be importing still
+
+
+def left(token):
+    """The processes that run with that token in their environment: process id -> name. A worker has the environment of
+    the process that it was forked from, which holds only named variables: the cache is one of them."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if token in (process / "environ").read_bytes():
+                found[int(process.name)] = (process / "comm").read_text().strip()
+        except OSError:
+            continue
+    return found
+
+
+def until(true, seconds):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def started(command, tmp_path):
+    token = f"WARPGLASS_CACHE={tmp_path / 'cache'}"
+    given = {"WARPGLASS_CACHE": str(tmp_path / "cache")}
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    (tmp_path / "cache").mkdir(mode=0o700)
+    with open(tmp_path / "log", "wb") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, **given, "PYTHONPATH": paths}, stdout=log, stderr=log
+        )
+    return process, token.encode()
+
+
+def ended(process, token, number):
+    try:
+        process.send_signal(number)
+        process.wait(SOON)
+        until(lambda: not left(token), SOON)
+    finally:
+        for pid in left(token):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM])
+def test_the_app_leaves_nothing(tmp_path, number):
+    """With a new cache it compiles as soon as it runs."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.headless=true"]
+    process, token = started([*command, f"--server.port={port}"], tmp_path)
+    until(lambda: any("cc1plus" in name for name in left(token).values()), 60)
+    until(lambda: len([name for name in left(token).values() if "python" in name]) > 3, 60)  # workers are there
+    ended(process, token, number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_whatever_uses_workers_leaves_nothing_that_they_started(tmp_path, number):
+    (tmp_path / "blocked.py").write_text(BLOCKED)
+    process, token = started([sys.executable, str(tmp_path / "blocked.py"), str(tmp_path / "running")], tmp_path)
+    until((tmp_path / "running").exists, 60)
+    assert "sleep" in left(token).values()
+    ended(process, token, number)
