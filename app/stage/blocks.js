@@ -1,6 +1,17 @@
-// What stands in tabs: text, tables, charts, notes, files to take along. Charts follow the clock by their parameter `step`.
+// What stands in tabs: text, tables, charts, notes, files to take along. Charts follow the clock by
+// their parameter `step`.
 import { follow, hub } from './hub.js';
-import { PALETTE, element, figure, number, textSize, theme, type, unfetched, way } from './paint.js';
+import {
+  PALETTE,
+  element,
+  figure,
+  number,
+  textSize,
+  theme,
+  type,
+  unfetched,
+  way,
+} from './paint.js';
 import { walkPoints } from './points.js';
 
 // base: where the app stands; context: what a live view is given. Returns what ends the blocks.
@@ -11,12 +22,27 @@ export function showBlocks(host, blocks, base, context) {
 }
 
 const MAKE = {
-  text: ({ text, label, links = [] }, ends, base, context) => element('p', {}, ...(label ? [element('b', { class: `label ${label}` }, label), ' '] : []), text,
-    ...links.flatMap(link => [' ', MAKE.link(link, ends, base, context)])),
+  text: ({ text, label, links = [] }, ends, base, context) =>
+    element(
+      'p',
+      {},
+      ...(label ? [element('b', { class: `label ${label}` }, label), ' '] : []),
+      text,
+      ...links.flatMap(link => [' ', MAKE.link(link, ends, base, context)]),
+    ),
   heading: ({ text }) => element('h3', {}, text),
-  note: ({ text, tone }) => element('p', { class: `note ${tone}`, role: tone === 'bad' ? 'alert' : null }, text),
-  download: ({ label, url, file }, _, base) => element('p', {}, element('a', { class: 'button', href: base + url, download: file }, label)),
-  row: ({ columns }, ends, base, context) => element('div', { class: 'columns' }, ...columns.map(column => element('div', {}, ...column.map(b => MAKE[b.kind](b, ends, base, context))))),
+  note: ({ text, tone }) =>
+    element('p', { class: `note ${tone}`, role: tone === 'bad' ? 'alert' : null }, text),
+  download: ({ label, url, file }, _, base) =>
+    element('p', {}, element('a', { class: 'button', href: base + url, download: file }, label)),
+  row: ({ columns }, ends, base, context) =>
+    element(
+      'div',
+      { class: 'columns' },
+      ...columns.map(column =>
+        element('div', {}, ...column.map(b => MAKE[b.kind](b, ends, base, context))),
+      ),
+    ),
   live: ({ view, meta }, ends, base, context) => {
     const host = element('div', { class: 'live', 'data-view': view });
     import(`./views/${view}.js`).then(module => {
@@ -26,61 +52,185 @@ const MAKE = {
     }, unfetched(host));
     return host;
   },
-  link: ({ text, story, query }, ends, base, context) => way(`${story}?${new URLSearchParams(query)}`, () => context.open(story, query), { class: 'to' }, text),
+  link: ({ text, story, query }, ends, base, context) =>
+    way(
+      `${story}?${new URLSearchParams(query)}`,
+      () => context.open(story, query),
+      { class: 'to' },
+      text,
+    ),
   diff: ({ names, parts }) => {
-    const half = (line, text, other) => [element('span', { class: 'number' }, line === null ? '' : String(line)),
-      element('span', { class: `text${line === null ? ' none' : text !== other ? ' changed' : ''}` }, text ?? '')];
-    const made = rows => rows.map(([l, left, r, right]) => element('div', { class: 'line' }, ...half(l, left, right), ...half(r, right, left)));
-    const whole = parts.map(({ same, rows }) => (same ? element('details', {}, element('summary', {}, `${number(rows.length)} lines are the same`), ...made(rows)) : element('div', {}, ...made(rows))));
-    return element('div', { class: 'diff', tabindex: '0', role: 'region', 'aria-label': names.join(' beside ') },
-      element('div', { class: 'line names' }, ...names.flatMap(name => [element('span', {}), element('b', {}, name)])), ...whole);
+    const half = (line, text, other) => [
+      element('span', { class: 'number' }, line === null ? '' : String(line)),
+      element(
+        'span',
+        { class: `text${line === null ? ' none' : text !== other ? ' changed' : ''}` },
+        text ?? '',
+      ),
+    ];
+    const made = rows =>
+      rows.map(([l, left, r, right]) =>
+        element('div', { class: 'line' }, ...half(l, left, right), ...half(r, right, left)),
+      );
+    const whole = parts.map(({ same, rows }) =>
+      same
+        ? element(
+            'details',
+            {},
+            element('summary', {}, `${number(rows.length)} lines are the same`),
+            ...made(rows),
+          )
+        : element('div', {}, ...made(rows)),
+    );
+    return element(
+      'div',
+      { class: 'diff', tabindex: '0', role: 'region', 'aria-label': names.join(' beside ') },
+      element(
+        'div',
+        { class: 'line names' },
+        ...names.flatMap(name => [element('span', {}), element('b', {}, name)]),
+      ),
+      ...whole,
+    );
   },
   table: block => (block.differs ? differing(block) : tableOf(block)),
   chart: ({ spec, alt, caption, title }, ends, base) => {
     const place = element('div', { class: 'chart', role: 'img', 'aria-label': alt });
-    let ended = false, end = () => {};
-    ends.push(() => { ended = true; end(); });
-    chartView(place, spec, base).then(made => { if (ended) made.unmount(); else end = made.unmount; }, unfetched(place));
-    return element('figure', {}, ...(title ? [element('h3', {}, title)] : []), place, ...(caption ? [element('figcaption', {}, caption)] : []));
+    let ended = false,
+      end = () => {};
+    ends.push(() => {
+      ended = true;
+      end();
+    });
+    chartView(place, spec, base).then(made => {
+      if (ended) made.unmount();
+      else end = made.unmount;
+    }, unfetched(place));
+    return element(
+      'figure',
+      {},
+      ...(title ? [element('h3', {}, title)] : []),
+      place,
+      ...(caption ? [element('figcaption', {}, caption)] : []),
+    );
   },
 };
 
 function tableOf({ columns, kinds, rows, caption, lit }) {
   const shown = value => (typeof value === 'number' ? figure(value) : String(value));
   const cell = (value, n) => element('td', { class: kinds[n] }, shown(value));
-  const body = rows.map((row, r) => element('tr', { class: lit[r] ? 'lit' : null }, ...row.map(cell)));
-  const heads = columns.map((name, n) => element(name ? 'th' : 'td', { class: kinds[n], scope: name ? 'col' : null }, name));
-  const made = element('table', {}, element('thead', {}, element('tr', {}, ...heads)), element('tbody', {}, ...body));
-  return element('figure', {}, element('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption || 'Table' }, made), ...(caption ? [element('figcaption', {}, caption)] : []));
+  const body = rows.map((row, r) =>
+    element('tr', { class: lit[r] ? 'lit' : null }, ...row.map(cell)),
+  );
+  const heads = columns.map((name, n) =>
+    element(name ? 'th' : 'td', { class: kinds[n], scope: name ? 'col' : null }, name),
+  );
+  const made = element(
+    'table',
+    {},
+    element('thead', {}, element('tr', {}, ...heads)),
+    element('tbody', {}, ...body),
+  );
+  return element(
+    'figure',
+    {},
+    element(
+      'div',
+      { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption || 'Table' },
+      made,
+    ),
+    ...(caption ? [element('figcaption', {}, caption)] : []),
+  );
 }
 
 // A table with a switch: only the rows that differ, or all.
 function differing(block) {
-  const made = tableOf(block), all = element('input', { type: 'checkbox', checked: true });
-  const rows = [...made.querySelectorAll('tbody tr')], left = block.differs.filter(differs => !differs).length;
-  all.onchange = () => rows.forEach((row, n) => { row.hidden = all.checked && !block.differs[n]; });
+  const made = tableOf(block),
+    all = element('input', { type: 'checkbox', checked: true });
+  const rows = [...made.querySelectorAll('tbody tr')],
+    left = block.differs.filter(differs => !differs).length;
+  all.onchange = () =>
+    rows.forEach((row, n) => {
+      row.hidden = all.checked && !block.differs[n];
+    });
   all.onchange();
-  made.prepend(element('label', { class: 'only' }, all, ` differences only (${left} rows are the same)`));
+  made.prepend(
+    element('label', { class: 'only' }, all, ` differences only (${left} rows are the same)`),
+  );
   return made;
 }
 
 let vega = null;
-const loadVega = () => (vega ??= import('./vega.js').then(() => window.vegaEmbed, error => { vega = null; throw error; }));
+const loadVega = () =>
+  (vega ??= import('./vega.js').then(
+    () => window.vegaEmbed,
+    error => {
+      vega = null;
+      throw error;
+    },
+  ));
 
-// A Vega-Lite chart as wide as its host (and as high, with text as large as a picture's, if `fill`). Its parameter `step`, if it has one, is the clock's step, from 1.
-// press(x, datum): what Enter does at a point (points.js).
+// A Vega-Lite chart as wide as its host (and as high, with text as large as a picture's, if
+// `fill`). Its parameter `step`, if it has one, is the clock's step, from 1. press(x, datum): what
+// Enter does at a point (points.js).
 export async function chartView(host, given, base, fill = false, press = null) {
-  const embed = await loadVega(), paint = theme(host), em = fill ? textSize() : 13 * type.scale, spec = JSON.parse(JSON.stringify(given).replaceAll(PALETTE.axis, paint.text)), axis = { labelColor: paint.text, titleColor: paint.text, gridColor: paint.border, gridOpacity: 0.4,
-    domainColor: paint.border, tickColor: paint.border, labelFontSize: em, titleFontSize: em, titleFontWeight: 600 };
-  const config = { ...spec.config, background: 'transparent', font: paint.font, axis, view: { stroke: 'transparent' }, title: { color: paint.text, fontSize: em + 1 },
-    legend: { labelColor: paint.text, titleColor: paint.text, labelFontSize: em, titleFontSize: em, labelLimit: 400 }, text: { color: paint.text, fontSize: em },
-    header: { labelColor: paint.text, titleColor: paint.text } };
-  const sized = spec.concat || spec.hconcat || spec.vconcat || spec.facet ? spec : { ...spec, width: 'container', ...(fill ? { height: 'container' } : {}), autosize: { type: 'fit', contains: 'padding' } };
-  const { view } = await embed(host, { ...sized, config }, { actions: false, renderer: 'canvas', tooltip: { theme: 'custom' } });
+  const embed = await loadVega(),
+    paint = theme(host),
+    em = fill ? textSize() : 13 * type.scale,
+    spec = JSON.parse(JSON.stringify(given).replaceAll(PALETTE.axis, paint.text)),
+    axis = {
+      labelColor: paint.text,
+      titleColor: paint.text,
+      gridColor: paint.border,
+      gridOpacity: 0.4,
+      domainColor: paint.border,
+      tickColor: paint.border,
+      labelFontSize: em,
+      titleFontSize: em,
+      titleFontWeight: 600,
+    };
+  const config = {
+    ...spec.config,
+    background: 'transparent',
+    font: paint.font,
+    axis,
+    view: { stroke: 'transparent' },
+    title: { color: paint.text, fontSize: em + 1 },
+    legend: {
+      labelColor: paint.text,
+      titleColor: paint.text,
+      labelFontSize: em,
+      titleFontSize: em,
+      labelLimit: 400,
+    },
+    text: { color: paint.text, fontSize: em },
+    header: { labelColor: paint.text, titleColor: paint.text },
+  };
+  const sized =
+    spec.concat || spec.hconcat || spec.vconcat || spec.facet
+      ? spec
+      : {
+          ...spec,
+          width: 'container',
+          ...(fill ? { height: 'container' } : {}),
+          autosize: { type: 'fit', contains: 'padding' },
+        };
+  const { view } = await embed(
+    host,
+    { ...sized, config },
+    { actions: false, renderer: 'canvas', tooltip: { theme: 'custom' } },
+  );
   const follows = (spec.params ?? []).some(p => p.name === 'step');
   const tell = step => view.signal('step', step + 1).runAsync();
   const unfollow = follows ? follow(tell) : () => {};
   if (follows) tell(hub.step);
   const leave = walkPoints(host, view, press);
-  return { view, unmount() { unfollow(); leave(); view.finalize(); } };
+  return {
+    view,
+    unmount() {
+      unfollow();
+      leave();
+      view.finalize();
+    },
+  };
 }

@@ -1,30 +1,48 @@
-// Questions to the app and the bundles it answers with: fetched once, kept in the window, the browser's cache and the server's.
-const ME = Math.random().toString(36).slice(2);  // who asks: this page, while it lives
-const KEPT = 24, kept = new Map();  // a bundle's name -> what it holds; the oldest go first
+// Questions to the app and the bundles it answers with: fetched once, kept in the window, the
+// browser's cache and the server's.
+const ME = Math.random().toString(36).slice(2); // who asks: this page, while it lives
+const KEPT = 24,
+  kept = new Map(); // a bundle's name -> what it holds; the oldest go first
 
-const SILENT = 'The server was not reached: it may have been stopped, or the connection is gone. Start it again, then reload this page.';
-const faulty = status => `The server answered ${status}. The fault is Warpglass\u2019s, not of the choices; the server\u2019s log says where.`;
+const SILENT =
+  'The server was not reached: it may have been stopped, or the connection is gone. Start it again, then reload this page.';
+const faulty = status =>
+  `The server answered ${status}. The fault is Warpglass\u2019s, not of the choices; the server\u2019s log says where.`;
 
-// {path, params, set: [name, value], carried, part, key, again} -> what /wg/ask says, or {title, error} where it says nothing that can be
-// read; key: of what is waited for, for a second; again: what has failed is tried anew.
+// {path, params, set: [name, value], carried, part, key, again} -> what /wg/ask says, or {title,
+// error} where it says nothing that can be read; key: of what is waited for, for a second; again:
+// what has failed is tried anew.
 export async function ask(base, { path, params, set, carried, part, key, again }) {
   const query = new URLSearchParams({ ...params, _who: ME });
-  if (set) { query.set('_set', set[0]); query.set('_to', set[1]); }
+  if (set) {
+    query.set('_set', set[0]);
+    query.set('_to', set[1]);
+  }
   if (carried) query.set('_carried', '1');
   if (part) query.set('_part', part);
   if (key) query.set('_key', key);
   if (again) query.set('_again', '1');
   let response;
-  try { response = await fetch(`${base}/wg/ask/${path}?${query}`); } catch { return { title: 'The app does not answer.', error: SILENT }; }
-  try { return await response.json(); } catch { return { title: 'Warpglass failed.', error: faulty(response.status) }; }
+  try {
+    response = await fetch(`${base}/wg/ask/${path}?${query}`);
+  } catch {
+    return { title: 'The app does not answer.', error: SILENT };
+  }
+  try {
+    return await response.json();
+  } catch {
+    return { title: 'Warpglass failed.', error: faulty(response.status) };
+  }
 }
 
-const wanted = new Map();  // key -> how many parts of this page wait for it
+const wanted = new Map(); // key -> how many parts of this page wait for it
 
-// As ask, until there is a bundle or an error; onWait({key, seconds, place, running}) meanwhile; current(): whether the answer is still
-// wanted. What no part of the page wants any more is dropped: it makes nobody wait.
+// As ask, until there is a bundle or an error; onWait({key, seconds, place, running}) meanwhile;
+// current(): whether the answer is still wanted. What no part of the page wants any more is
+// dropped: it makes nobody wait.
 export async function askUntilDone(base, question, onWait, current) {
-  let key = '', refused = {};  // of the change, which the first answer alone speaks of
+  let key = '',
+    refused = {}; // of the change, which the first answer alone speaks of
   try {
     for (;;) {
       const said = await ask(base, question);
@@ -34,7 +52,8 @@ export async function askUntilDone(base, question, onWait, current) {
       want(key, 1);
       if (!current() || !said.waiting) return said;
       onWait(said);
-      question = { ...question, params: said.link, set: null, carried: false, again: false, key };  // what was asked is taken: its outcome is asked for
+      // what was asked is taken: its outcome is asked for
+      question = { ...question, params: said.link, set: null, carried: false, again: false, key };
       await new Promise(done => setTimeout(done, 20));
       if (!current()) return said;
     }
@@ -45,15 +64,19 @@ export async function askUntilDone(base, question, onWait, current) {
 function want(key, more) {
   if (!key) return 0;
   const left = (wanted.get(key) ?? 0) + more;
-  if (left > 0) wanted.set(key, left); else wanted.delete(key);
+  if (left > 0) wanted.set(key, left);
+  else wanted.delete(key);
   return left;
 }
 
 // What a bundle holds; an error's message is a sentence for the reader.
 export async function load(base, name) {
   if (kept.has(name)) return kept.get(name);
-  const response = await fetch(`${base}/wg/bundle/${name}`).catch(() => { throw new Error(SILENT); });
-  if (!response.ok) throw new Error(response.status < 500 ? await response.text() : faulty(response.status));
+  const response = await fetch(`${base}/wg/bundle/${name}`).catch(() => {
+    throw new Error(SILENT);
+  });
+  if (!response.ok)
+    throw new Error(response.status < 500 ? await response.text() : faulty(response.status));
   const made = decode(await response.arrayBuffer());
   kept.set(name, made);
   if (kept.size > KEPT) kept.delete(kept.keys().next().value);
@@ -61,15 +84,20 @@ export async function load(base, name) {
 }
 
 // drop: this page asks for something else now; else it is told that it was stopped.
-export const stop = (base, key, drop = false) => fetch(`${base}/wg/stop?key=${key}&who=${ME}${drop ? '&drop=1' : ''}`, { method: 'POST' }).catch(() => {});
+export const stop = (base, key, drop = false) =>
+  fetch(`${base}/wg/stop?key=${key}&who=${ME}${drop ? '&drop=1' : ''}`, { method: 'POST' }).catch(
+    () => {},
+  );
 
 // The form is explainers/stage.py's.
 export function decode(buffer) {
-  const end = 8 + new DataView(buffer).getUint32(4, true), numbers = new Float32Array(buffer, end);
+  const end = 8 + new DataView(buffer).getUint32(4, true),
+    numbers = new Float32Array(buffer, end);
   const restore = value => {
     if (Array.isArray(value)) return value.map(restore);
     if (value === null || typeof value !== 'object') return value;
-    if (value.$column) return numbers.subarray(value.$column[0], value.$column[0] + value.$column[1]);
+    if (value.$column)
+      return numbers.subarray(value.$column[0], value.$column[0] + value.$column[1]);
     for (const key of Object.keys(value)) value[key] = restore(value[key]);
     return value;
   };

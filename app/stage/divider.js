@@ -1,20 +1,51 @@
-// The divider between picture and code: dragged, or moved by the arrow keys; kept in the browser. It stands upright where code is
-// beside the picture, and lies where it is under it (two sides, or a narrow window).
+// The divider between picture and code: dragged, or moved by the arrow keys; kept in the browser.
+// It stands upright where code is beside the picture, and lies where it is under it (two sides, or
+// a narrow window).
 import { element } from './paint.js';
 
-const LEAST = 20, MOST = 80;  // per cent
-const ACROSS = { ArrowLeft: -2, ArrowRight: 2 }, DOWN = { ArrowUp: -2, ArrowDown: 2 };
+const LEAST = 20,
+  MOST = 80; // per cent
+const ACROSS = { ArrowLeft: -2, ArrowRight: 2 },
+  DOWN = { ArrowUp: -2, ArrowDown: 2 };
 const rows = share => `minmax(0, ${share}fr) auto .5rem minmax(0, ${100 - share}fr)`;
-const KINDS = {  // begin: the picture's share, until it is moved; style: the property of stage.css that it sets
-  beside: { orientation: 'vertical', keys: ACROSS, kept: 'warpglass-share', begin: 58, style: ['--share', share => `${share}%`] },
-  two: { orientation: 'horizontal', keys: DOWN, kept: 'warpglass-share-two', begin: 60, style: ['--rows', rows] },
-  narrow: { orientation: 'horizontal', keys: DOWN, kept: 'warpglass-share-narrow', begin: 62.5, style: ['--narrow-rows', rows] },
+const KINDS = {
+  // begin: the picture's share, until it is moved; style: the property of stage.css that it sets
+  beside: {
+    orientation: 'vertical',
+    keys: ACROSS,
+    kept: 'warpglass-share',
+    begin: 58,
+    style: ['--share', share => `${share}%`],
+  },
+  two: {
+    orientation: 'horizontal',
+    keys: DOWN,
+    kept: 'warpglass-share-two',
+    begin: 60,
+    style: ['--rows', rows],
+  },
+  narrow: {
+    orientation: 'horizontal',
+    keys: DOWN,
+    kept: 'warpglass-share-narrow',
+    begin: 62.5,
+    style: ['--narrow-rows', rows],
+  },
 };
 
 export function makeDivider(main, picture, code) {
-  const node = element('div', { class: 'divider', role: 'separator', tabindex: '0', 'aria-label': 'Divide picture and code', 'aria-valuemin': LEAST, 'aria-valuemax': MOST });
-  const narrow = matchMedia('(max-width: 760px)'), shares = {};
-  const kind = () => (narrow.matches ? 'narrow' : main.classList.contains('two') ? 'two' : 'beside');
+  const node = element('div', {
+    class: 'divider',
+    role: 'separator',
+    tabindex: '0',
+    'aria-label': 'Divide picture and code',
+    'aria-valuemin': LEAST,
+    'aria-valuemax': MOST,
+  });
+  const narrow = matchMedia('(max-width: 760px)'),
+    shares = {};
+  const kind = () =>
+    narrow.matches ? 'narrow' : main.classList.contains('two') ? 'two' : 'beside';
   const turn = () => {
     node.setAttribute('aria-orientation', KINDS[kind()].orientation);
     node.setAttribute('aria-valuenow', String(Math.round(shares[kind()])));
@@ -27,17 +58,28 @@ export function makeDivider(main, picture, code) {
   const move = share => {
     set(kind(), share);
     turn();
-    try { localStorage.setItem(KINDS[kind()].kept, String(shares[kind()])); } catch { /* no storage: it begins anew */ }
+    try {
+      localStorage.setItem(KINDS[kind()].kept, String(shares[kind()]));
+    } catch {
+      /* no storage: it begins anew */
+    }
   };
   for (const [which, { kept, begin }] of Object.entries(KINDS)) {
     let share = begin;
-    try { share = Number(localStorage.getItem(kept)) || begin; } catch { /* as above */ }
+    try {
+      share = Number(localStorage.getItem(kept)) || begin;
+    } catch {
+      /* as above */
+    }
     set(which, share);
   }
   turn();
-  // Where the pointer is, as a share of what the two divide; beside each other the strip of state counts with the picture.
+  // Where the pointer is, as a share of what the two divide; beside each other the strip of state
+  // counts with the picture.
   const share = event => {
-    const box = main.getBoundingClientRect(), over = picture.getBoundingClientRect(), under = code.getBoundingClientRect();
+    const box = main.getBoundingClientRect(),
+      over = picture.getBoundingClientRect(),
+      under = code.getBoundingClientRect();
     if (kind() === 'beside') return (event.clientX - box.left) / box.width;
     const between = node.getBoundingClientRect().top - over.bottom;
     return (event.clientY - over.top - between) / (over.height + under.height);
@@ -46,7 +88,9 @@ export function makeDivider(main, picture, code) {
     node.setPointerCapture(event.pointerId);
     node.onpointermove = moved => move(100 * share(moved));
   };
-  node.onpointerup = node.onpointercancel = () => { node.onpointermove = null; };
+  node.onpointerup = node.onpointercancel = () => {
+    node.onpointermove = null;
+  };
   node.onkeydown = event => {
     const by = KINDS[kind()].keys[event.key];
     if (!by) return;
@@ -56,5 +100,11 @@ export function makeDivider(main, picture, code) {
   };
   narrow.addEventListener('change', turn);
   // turn(): the stage has one side, or two.
-  return { node, turn, unmount() { narrow.removeEventListener('change', turn); } };
+  return {
+    node,
+    turn,
+    unmount() {
+      narrow.removeEventListener('change', turn);
+    },
+  };
 }

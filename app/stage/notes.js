@@ -1,21 +1,30 @@
-// The speaker's notes in a window of their own, so that a projector shows the stage alone. The page that plays writes it.
+// The speaker's notes in a window of their own, so that a projector shows the stage alone. The page
+// that plays writes it.
 import { element } from './paint.js';
 
 const STYLE = `body { margin: 0; padding: 1.2rem; font: 22px/1.45 system-ui, sans-serif; color: CanvasText; background: Canvas; color-scheme: light dark; }
   h1 { font-size: 1.15em; margin: 0 0 .6em; } p { margin: 0 0 .8em; white-space: pre-wrap; } .small { font-size: .75em; } button { font: inherit; margin-right: .5em; }`;
 const KEYS = { PageDown: 1, ArrowRight: 1, ArrowDown: 1, PageUp: -1, ArrowLeft: -1, ArrowUp: -1 };
 
-// move(direction): to the next or the previous press of the talk. Returns {open, show, close}; open() is false where the browser forbids it.
+// move(direction): to the next or the previous press of the talk. Returns {open, show, close};
+// open() is false where the browser forbids it.
 export function makeNotes({ move }) {
   let other = null;
-  const place = element('p', { class: 'small' }), title = element('h1'), note = element('p'), next = element('p', { class: 'small' }), time = element('p', { class: 'small' });
+  const place = element('p', { class: 'small' }),
+    title = element('h1'),
+    note = element('p'),
+    next = element('p', { class: 'small' }),
+    time = element('p', { class: 'small' });
   const press = (label, direction) => {
     const made = element('button', { type: 'button' }, label);
     made.onclick = () => move(direction);
     return made;
   };
-  const close = () => { other?.close(); other = null; };
-  addEventListener('pagehide', close);  // nobody would write it any more
+  const close = () => {
+    other?.close();
+    other = null;
+  };
+  addEventListener('pagehide', close); // nobody would write it any more
   return {
     open() {
       other = window.open('', 'warpglass-notes', 'popup,width=760,height=560');
@@ -24,7 +33,14 @@ export function makeNotes({ move }) {
       page.title = 'Warpglass: notes';
       page.documentElement.lang = 'en';
       page.head.replaceChildren(element('style', {}, STYLE));
-      page.body.replaceChildren(place, title, note, next, time, element('div', {}, press('Previous', -1), press('Next', 1)));
+      page.body.replaceChildren(
+        place,
+        title,
+        note,
+        next,
+        time,
+        element('div', {}, press('Previous', -1), press('Next', 1)),
+      );
       page.onkeydown = event => {
         if (!KEYS[event.key] || event.altKey || event.ctrlKey || event.metaKey) return;
         event.preventDefault();
@@ -39,6 +55,9 @@ export function makeNotes({ move }) {
       for (const [name, text] of Object.entries(said)) parts[name].textContent = text;
     },
     close,
-    unmount() { close(); removeEventListener('pagehide', close); },
+    unmount() {
+      close();
+      removeEventListener('pagehide', close);
+    },
   };
 }

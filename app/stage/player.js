@@ -1,38 +1,98 @@
-// A sequence that is played by a clicker: PageDown and PageUp go through the steps of a moment and to the next one. Going elsewhere by
-// hand is allowed; the next press, or "Back to the talk", returns. A reload keeps where one was.
+// A sequence that is played by a clicker: PageDown and PageUp go through the steps of a moment and
+// to the next one. Going elsewhere by hand is allowed; the next press, or "Back to the talk",
+// returns. A reload keeps where one was.
 import { askUntilDone, load } from './bundles.js';
 import { hub } from './hub.js';
 import { makeNotes } from './notes.js';
 import { button, element } from './paint.js';
 import { minutesOf } from './sequence.js';
 
-const KEPT = 'warpglass-talk';  // in sessionStorage: {ref, at, began, first, arrived, notes}
+const KEPT = 'warpglass-talk'; // in sessionStorage: {ref, at, began, first, arrived, notes}
 
-const clock = seconds => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`;
-const split = link => { const [path, query] = link.split('?'); return { path, params: Object.fromEntries(new URLSearchParams(query)) }; };
+const clock = seconds =>
+  `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`;
+const split = link => {
+  const [path, query] = link.split('?');
+  return { path, params: Object.fromEntries(new URLSearchParams(query)) };
+};
 // What a link says but the step; which run it shows: all but the browser's own.
 function stepless(link) {
-  const { path, params: { step, ...rest } } = split(link);
+  const {
+    path,
+    params: { step, ...rest },
+  } = split(link);
   return JSON.stringify([path, Object.entries(rest).sort()]);
 }
 function runOf(link) {
-  const { path, params: { picture, tab, ...rest } } = split(link);
+  const {
+    path,
+    params: { picture, tab, ...rest },
+  } = split(link);
   return stepless(`${path}?${new URLSearchParams(rest)}`);
 }
 
-// now(): the link of what is shown; visit(link): goes there, and is done when it is shown. Returns {node, playing, play, resume, stop, unmount}.
+// now(): the link of what is shown; visit(link): goes there, and is done when it is shown. Returns
+// {node, playing, play, resume, stop, unmount}.
 export function makePlayer({ base, now, visit }) {
-  const place = element('b', { class: 'place' }), title = element('span', { class: 'name' }), time = element('output', { 'aria-live': 'off' });
+  const place = element('b', { class: 'place' }),
+    title = element('span', { class: 'name' }),
+    time = element('output', { 'aria-live': 'off' });
   const back = button('Back to the talk', () => go(talk.at), { class: 'back', hidden: true });
   const said = element('p', { class: 'told', role: 'status' });
-  const toggle = button('Notes', () => { talk.notes = !talk.notes; draw(); keep(); }, { 'aria-pressed': 'true', title: 'Show or hide the notes on this page' });
-  const apart = button('Notes in a window', () => { said.textContent = notes.open() ? '' : 'The browser did not open a window. Allow this site to open windows, then press again.'; draw(); }, { title: 'The notes in a window of their own, for the speaker\u2019s screen' });
-  const note = element('div', { class: 'note-of', tabindex: '0', role: 'region', 'aria-label': 'Notes' });
-  const node = element('section', { class: 'player', hidden: true, 'aria-label': 'The talk' }, element('div', { class: 'controls' },
-    button('Previous', () => move(-1), { title: 'The step or the moment before (PageUp)' }), button('Next', () => move(1), { title: 'The next step or moment (PageDown)' }),
-    place, title, back, said, time, toggle, apart, button('Stop', stop, { title: 'End the talk' })), note);
-  const notes = makeNotes({ move: direction => { if (talk) move(direction); } });
-  let talk = null, turn = 0, timer = 0;  // talk: {ref, moments, at, began, first, arrived, notes}; first: the moment's first step; arrived: its link in full, null until it is there
+  const toggle = button(
+    'Notes',
+    () => {
+      talk.notes = !talk.notes;
+      draw();
+      keep();
+    },
+    { 'aria-pressed': 'true', title: 'Show or hide the notes on this page' },
+  );
+  const apart = button(
+    'Notes in a window',
+    () => {
+      said.textContent = notes.open()
+        ? ''
+        : 'The browser did not open a window. Allow this site to open windows, then press again.';
+      draw();
+    },
+    { title: 'The notes in a window of their own, for the speaker\u2019s screen' },
+  );
+  const note = element('div', {
+    class: 'note-of',
+    tabindex: '0',
+    role: 'region',
+    'aria-label': 'Notes',
+  });
+  const node = element(
+    'section',
+    { class: 'player', hidden: true, 'aria-label': 'The talk' },
+    element(
+      'div',
+      { class: 'controls' },
+      button('Previous', () => move(-1), { title: 'The step or the moment before (PageUp)' }),
+      button('Next', () => move(1), { title: 'The next step or moment (PageDown)' }),
+      place,
+      title,
+      back,
+      said,
+      time,
+      toggle,
+      apart,
+      button('Stop', stop, { title: 'End the talk' }),
+    ),
+    note,
+  );
+  const notes = makeNotes({
+    move: direction => {
+      if (talk) move(direction);
+    },
+  });
+  let talk = null,
+    turn = 0,
+    // talk: {ref, moments, at, began, first, arrived, notes}; first: the moment's first step;
+    // arrived: its link in full, null until it is there
+    timer = 0;
 
   const moment = () => talk.moments[talk.at];
   const last = () => Math.min(hub.count - 1, talk.first + moment().steps);
@@ -42,13 +102,16 @@ export function makePlayer({ base, now, visit }) {
       if (!talk) return sessionStorage.removeItem(KEPT);
       const { ref, at, began, first, arrived, notes: open } = talk;
       sessionStorage.setItem(KEPT, JSON.stringify({ ref, at, began, first, arrived, notes: open }));
-    } catch { /* no storage: a reload ends the talk */ }
+    } catch {
+      /* no storage: a reload ends the talk */
+    }
   }
 
   // ---- going ----
   // atEnd: at the last of the moment's steps, where one comes back from the moment after it.
   async function go(to, atEnd = false) {
-    const mine = ++turn, link = inFull(to);
+    const mine = ++turn,
+      link = inFull(to);
     [talk.at, talk.arrived] = [to, null];
     draw();
     await visit(link);
@@ -59,58 +122,86 @@ export function makePlayer({ base, now, visit }) {
     keep();
     ahead();
   }
-  // A moment's link. Where only the step is another than in the moment before, all that was arrived at says: such a step is no question
-  // to the server.
+  // A moment's link. Where only the step is another than in the moment before, all that was arrived
+  // at says: such a step is no question to the server.
   function inFull(to) {
-    const { link } = talk.moments[to], { step } = split(link).params;
+    const { link } = talk.moments[to],
+      { step } = split(link).params;
     if (!talk.arrived || !step || stepless(link) !== stepless(moment().link)) return link;
     const { path, params } = split(talk.arrived);
     return `${path}?${new URLSearchParams({ ...params, step })}`;
   }
   function move(direction) {
     if (away()) return go(talk.at);
-    const step = hub.step + direction, inside = talk.arrived && (direction > 0 ? step <= last() : step >= talk.first);
-    if (inside) return hub.set(direction > 0 ? Math.max(step, talk.first) : Math.min(step, last()), 'user');
+    const step = hub.step + direction,
+      inside = talk.arrived && (direction > 0 ? step <= last() : step >= talk.first);
+    if (inside)
+      return hub.set(direction > 0 ? Math.max(step, talk.first) : Math.min(step, last()), 'user');
     const to = talk.at + direction;
     if (to >= 0 && to < talk.moments.length) return go(to, direction < 0);
   }
-  // What the next moment will need, and no more: its stage, its pictures' modules and the tab that it opens.
+  // What the next moment will need, and no more: its stage, its pictures' modules and the tab that
+  // it opens.
   async function ahead() {
-    const mine = turn, current = () => mine === turn && !!talk, following = talk.moments[talk.at + 1];
+    const mine = turn,
+      current = () => mine === turn && !!talk,
+      following = talk.moments[talk.at + 1];
     if (!following) return;
-    const { path, params } = split(following.link), { backend } = split(now()).params;
+    const { path, params } = split(following.link),
+      { backend } = split(now()).params;
     const made = async (asked, part) => {
       const said = await askUntilDone(base, { path, params: asked, part }, () => {}, current);
-      return current() && said.bundle ? { said, content: await load(base, said.bundle) } : null;  // why there is none is told when one is there
+      // why there is none is told when one is there
+      return current() && said.bundle ? { said, content: await load(base, said.bundle) } : null;
     };
     try {
-      const found = await made({ ...(backend && { backend }), ...params }), { views = [], tabs = [], step_choice, step_values } = found?.content ?? {};
+      const found = await made({ ...(backend && { backend }), ...params }),
+        { views = [], tabs = [], step_choice, step_values } = found?.content ?? {};
       for (const { kind } of views) {
         import(`./views/${kind}.js`);
         if (kind === 'chart') import('./vega.js');
       }
       const tab = tabs.find(one => one.id === params.tab);
-      if (tab && !tab.blocks) await made({ ...found.said.link, ...(step_choice && params.step && { [step_choice]: String(step_values?.[params.step - 1] ?? params.step - 1) }) }, tab.id);
-    } catch { /* told when one is there */ }
+      if (tab && !tab.blocks)
+        await made(
+          {
+            ...found.said.link,
+            ...(step_choice &&
+              params.step && {
+                [step_choice]: String(step_values?.[params.step - 1] ?? params.step - 1),
+              }),
+          },
+          tab.id,
+        );
+    } catch {
+      /* told when one is there */
+    }
   }
 
   // ---- the bar ----
   function draw() {
     node.hidden = !talk;
     if (!talk) return;
-    const { title: name, note: text } = moment(), following = talk.moments[talk.at + 1];
+    const { title: name, note: text } = moment(),
+      following = talk.moments[talk.at + 1];
     title.textContent = title.title = name;
     note.textContent = text || 'This moment has no note.';
     note.hidden = !talk.notes;
     toggle.setAttribute('aria-pressed', String(talk.notes));
     follow();
     tick();
-    notes.show({ place: place.textContent, title: name, note: text, next: following ? `Next: ${following.title}` : 'This is the last moment.' });
+    notes.show({
+      place: place.textContent,
+      title: name,
+      note: text,
+      next: following ? `Next: ${following.title}` : 'This is the last moment.',
+    });
   }
   // What changes with the step.
   function follow() {
     if (!talk) return;
-    const gone = away(), steps = talk.arrived && !gone ? last() - talk.first : 0;
+    const gone = away(),
+      steps = talk.arrived && !gone ? last() - talk.first : 0;
     const at = `${talk.at + 1} of ${talk.moments.length}${steps ? `, step ${1 + Math.max(0, Math.min(steps, hub.step - talk.first))} of ${steps + 1}` : ''}`;
     if (place.textContent !== at) {
       place.textContent = at;
@@ -119,7 +210,10 @@ export function makePlayer({ base, now, visit }) {
     back.hidden = !gone;
   }
   function tick() {
-    const before = minutesOf(talk.moments.slice(0, talk.at)), [from, to, all] = [before, before + moment().minutes, minutesOf(talk.moments)].map(m => clock(60 * m));
+    const before = minutesOf(talk.moments.slice(0, talk.at)),
+      [from, to, all] = [before, before + moment().minutes, minutesOf(talk.moments)].map(m =>
+        clock(60 * m),
+      );
     time.textContent = `${clock((Date.now() - talk.began) / 1000)}, planned ${from} to ${to} of ${all}`;
     notes.show({ time: time.textContent });
   }
@@ -147,7 +241,9 @@ export function makePlayer({ base, now, visit }) {
     draw();
   }
   return {
-    node, stop, playing: () => !!talk,
+    node,
+    stop,
+    playing: () => !!talk,
     // ref: what `resume` finds it by; {title, moments}; at: the moment to begin with.
     play(ref, { moments }, at = 0) {
       begin({ ref, moments, at, began: Date.now(), first: 0, arrived: null, notes: true });
@@ -156,7 +252,11 @@ export function makePlayer({ base, now, visit }) {
     // After a reload: find(ref) gives the sequence, or nothing where it is gone.
     async resume(find) {
       let kept;
-      try { kept = JSON.parse(sessionStorage.getItem(KEPT)); } catch { return; }
+      try {
+        kept = JSON.parse(sessionStorage.getItem(KEPT));
+      } catch {
+        return;
+      }
       const moments = kept && (await find(kept.ref))?.moments;
       if (!moments || talk) return;
       begin({ ...kept, moments, at: Math.min(kept.at, moments.length - 1) });

@@ -1,18 +1,32 @@
-// A class: this browser leads it, or follows who does. A leader's moment (link, step, pin) goes to the server, which tells the
-// newest to all; a follower goes there without asking Streamlit anything. Who does something by hand is on their own until they
-// catch up. app/classroom/rooms.py is the other end.
+// A class: this browser leads it, or follows who does. A leader's moment (link, step, pin) goes to
+// the server, which tells the newest to all; a follower goes there without asking Streamlit
+// anything. Who does something by hand is on their own until they catch up. app/classroom/rooms.py
+// is the other end.
 import { hub } from './hub.js';
 
-const HERE = 'warpglass-class';  // in sessionStorage: {code, secret}: where this tab is, over a reload
-const LED = 'warpglass-led';  // in localStorage: {code, secret} of the class that this browser led last
-const PACE = 33;  // milliseconds between two messages of a leader
-const AGAIN = [300, 600, 1200, 2500, 5000];  // milliseconds until a lost connection is tried anew
+// in sessionStorage: {code, secret}: where this tab is, over a reload
+const HERE = 'warpglass-class';
+// in localStorage: {code, secret} of the class that this browser led last
+const LED = 'warpglass-led';
+const PACE = 33; // milliseconds between two messages of a leader
+const AGAIN = [300, 600, 1200, 2500, 5000]; // milliseconds until a lost connection is tried anew
 const BY_HAND = ['user', 'play'];
 
 // store: 'sessionStorage' or 'localStorage', which a browser may forbid to name even.
-const kept = (store, name) => { try { return JSON.parse(window[store].getItem(name)); } catch { return null; } };
+const kept = (store, name) => {
+  try {
+    return JSON.parse(window[store].getItem(name));
+  } catch {
+    return null;
+  }
+};
 function keep(store, name, value) {
-  try { if (value) window[store].setItem(name, JSON.stringify(value)); else window[store].removeItem(name); } catch { /* a reload forgets */ }
+  try {
+    if (value) window[store].setItem(name, JSON.stringify(value));
+    else window[store].removeItem(name);
+  } catch {
+    /* a reload forgets */
+  }
 }
 const ME = kept('sessionStorage', 'warpglass-who') ?? Math.random().toString(36).slice(2);
 keep('sessionStorage', 'warpglass-who', ME);
@@ -23,45 +37,91 @@ export function asLeader() {
   return place?.secret ? { 'x-warpglass-class': `${place.code} ${place.secret}` } : {};
 }
 
-// base: of the app's address; now() -> the moment that is shown, as a link; visit(link): goes there, leaving no way back.
-// shown(): whether what is shown is what was asked for last. Whatever changes is told by 'class' on the hub. Steps are counted from 0 here, from 1 in links.
+// base: of the app's address; now() -> the moment that is shown, as a link; visit(link): goes
+// there, leaving no way back. shown(): whether what is shown is what was asked for last. Whatever
+// changes is told by 'class' on the hub. Steps are counted from 0 here, from 1 in links.
 export function makeRoom({ base, now, visit, shown }) {
-  let socket = null, tries = 0, timer = 0, sending = 0, place = null;  // place: {code, secret}
-  let told = null, applied = '', settled = '', strayed = false, pin = null, pinnedAt = '';  // told: {link, step, pin} of the leader
-  let unsent = [];  // what could not be said while the connection was lost
-  let state = { code: '', leads: false, joined: false, lost: false, followers: 0, led: false, poll: null, said: '', strayed: false, at: null, begun: false };  // at: where the class is, for who is on their own
+  let socket = null,
+    tries = 0,
+    timer = 0,
+    sending = 0,
+    place = null; // place: {code, secret}
+  let told = null,
+    applied = '',
+    settled = '',
+    strayed = false,
+    pin = null,
+    pinnedAt = ''; // told: {link, step, pin} of the leader
+  let unsent = []; // what could not be said while the connection was lost
+  let state = {
+    code: '',
+    leads: false,
+    joined: false,
+    lost: false,
+    followers: 0,
+    led: false,
+    poll: null,
+    said: '',
+    strayed: false,
+    at: null,
+    begun: false,
+  }; // at: where the class is, for who is on their own
   const change = more => {
     const before = JSON.stringify(state);
     state = { ...state, ...more, strayed, at: strayed ? told : null };
-    if (JSON.stringify(state) === before) return;  // most messages are steps
+    if (JSON.stringify(state) === before) return; // most messages are steps
     hub.dispatchEvent(new CustomEvent('class', { detail: state }));
   };
-  const withoutStep = link => { const [path, query] = link.split('?'), choices = new URLSearchParams(query); choices.delete('step'); choices.sort(); return `${path}?${choices}`; };
+  const withoutStep = link => {
+    const [path, query] = link.split('?'),
+      choices = new URLSearchParams(query);
+    choices.delete('step');
+    choices.sort();
+    return `${path}?${choices}`;
+  };
 
   // ---- the connection ----
   function connect() {
     clearTimeout(timer);
-    const mine = new WebSocket(`${location.origin.replace(/^http/, 'ws')}${base}/wg/room/${encodeURIComponent(place.code)}`);
+    const mine = new WebSocket(
+      `${location.origin.replace(/^http/, 'ws')}${base}/wg/room/${encodeURIComponent(place.code)}`,
+    );
     socket = mine;
-    mine.onopen = () => mine.send(JSON.stringify(place.secret ? { who: ME, secret: place.secret } : { who: ME }));
-    mine.onmessage = ({ data }) => { if (socket === mine) hear(JSON.parse(data)); };
+    mine.onopen = () =>
+      mine.send(JSON.stringify(place.secret ? { who: ME, secret: place.secret } : { who: ME }));
+    mine.onmessage = ({ data }) => {
+      if (socket === mine) hear(JSON.parse(data));
+    };
     mine.onclose = () => {
       if (socket !== mine || !place) return;
       change({ lost: true });
-      timer = setTimeout(connect, AGAIN[Math.min(tries++, AGAIN.length - 1)] * (0.7 + 0.6 * Math.random()));
+      timer = setTimeout(
+        connect,
+        AGAIN[Math.min(tries++, AGAIN.length - 1)] * (0.7 + 0.6 * Math.random()),
+      );
     };
   }
   function hear(said) {
-    if (said.error) return said.gone || !state.joined ? forget(said.error) : change({ said: said.error });
+    if (said.error)
+      return said.gone || !state.joined ? forget(said.error) : change({ said: said.error });
     if (said.ended) return forget(said.ended);
     if (said.refused) return refuse(said.refused);
-    const first = !state.joined || state.lost, { poll, followers = 0, led = true, at } = said;
+    const first = !state.joined || state.lost,
+      { poll, followers = 0, led = true, at } = said;
     tries = 0;
-    if (poll?.number !== state.poll?.number) unsent = unsent.filter(message => !('answer' in message));  // it was for another question
-    change({ joined: true, lost: false, poll, followers, led: place.secret ? true : led, begun: !!at });
+    if (poll?.number !== state.poll?.number)
+      unsent = unsent.filter(message => !('answer' in message)); // it was for another question
+    change({
+      joined: true,
+      lost: false,
+      poll,
+      followers,
+      led: place.secret ? true : led,
+      begun: !!at,
+    });
     if (first) unsent.splice(0).forEach(say);
     if (place.secret) {
-      if (first) lead();  // what is shown here counts, also after the server was away
+      if (first) lead(); // what is shown here counts, also after the server was away
     } else if (at) follow(at);
   }
   function forget(text) {
@@ -71,10 +131,21 @@ export function makeRoom({ base, now, visit, shown }) {
     was?.close();
     [unsent, hub.pin] = [[], null];
     keep('sessionStorage', HERE, null);
-    change({ code: '', leads: false, joined: false, lost: false, poll: null, begun: false, said: text });
+    change({
+      code: '',
+      leads: false,
+      joined: false,
+      lost: false,
+      poll: null,
+      begun: false,
+      said: text,
+    });
   }
   const ready = () => socket?.readyState === 1 && state.joined && !state.lost;
-  const say = message => { if (ready()) socket.send(JSON.stringify(message)); else unsent.push(message); };
+  const say = message => {
+    if (ready()) socket.send(JSON.stringify(message));
+    else unsent.push(message);
+  };
   function refuse(text) {
     change({ said: text });
     setTimeout(() => change({ said: '' }), 8000);
@@ -85,10 +156,11 @@ export function makeRoom({ base, now, visit, shown }) {
     if (!place?.secret || sending) return;
     sending = setTimeout(() => {
       sending = 0;
-      if (!shown()) return;  // the moment that comes is told when it is there
+      if (!shown()) return; // the moment that comes is told when it is there
       const link = withoutStep(now());
-      if (link !== pinnedAt) [pin, pinnedAt] = [null, link];  // it was of another picture
-      if (place?.secret && ready()) say({ at: { link, step: hub.count > 1 ? hub.step : null, pin } });
+      if (link !== pinnedAt) [pin, pinnedAt] = [null, link]; // it was of another picture
+      if (place?.secret && ready())
+        say({ at: { link, step: hub.count > 1 ? hub.step : null, pin } });
     }, PACE);
   }
 
@@ -130,8 +202,13 @@ export function makeRoom({ base, now, visit, shown }) {
     if (place?.secret) return lead();
     if (place && told && !strayed && settled && BY_HAND.includes(why)) stray();
   };
-  const onPinned = ({ detail }) => { [pin, pinnedAt] = [detail, withoutStep(now())]; lead(); };
-  const onHand = () => { if (place && !place.secret && told && !strayed) stray(); };
+  const onPinned = ({ detail }) => {
+    [pin, pinnedAt] = [detail, withoutStep(now())];
+    lead();
+  };
+  const onHand = () => {
+    if (place && !place.secret && told && !strayed) stray();
+  };
   const heard = { moment: onMoment, step: onStep, pinned: onPinned, hand: onHand };
   for (const [name, listener] of Object.entries(heard)) hub.addEventListener(name, listener);
 
@@ -148,18 +225,30 @@ export function makeRoom({ base, now, visit, shown }) {
   return {
     state: () => state,
     led: () => kept('localStorage', LED),
-    // Opens a room and leads it; secret: the server's room secret. Null, or {said, secret}: why not, and whether the secret is wanting.
+    // Opens a room and leads it; secret: the server's room secret. Null, or {said, secret}: why
+    // not, and whether the secret is wanting.
     async open(secret) {
       try {
-        const answer = await fetch(`${base}/wg/rooms`, { method: 'POST', body: JSON.stringify({ secret }) }), made = await answer.json();
+        const answer = await fetch(`${base}/wg/rooms`, {
+            method: 'POST',
+            body: JSON.stringify({ secret }),
+          }),
+          made = await answer.json();
         if (made.error) return { said: made.error, secret: answer.status === 403 };
         enter(made.code, made.secret);
-      } catch { return { said: 'The server was not reached.' }; }
+      } catch {
+        return { said: 'The server was not reached.' };
+      }
       return null;
     },
     join: code => enter(code),
-    leadAgain: () => { const before = kept('localStorage', LED); if (before) enter(before.code, before.secret); },
-    leave() { forget(''); },
+    leadAgain: () => {
+      const before = kept('localStorage', LED);
+      if (before) enter(before.code, before.secret);
+    },
+    leave() {
+      forget('');
+    },
     end() {
       say({ end: true });
       keep('localStorage', LED, null);
@@ -170,15 +259,34 @@ export function makeRoom({ base, now, visit, shown }) {
       change({});
       if (told) follow(told);
     },
-    ask(story, question) { say({ ask: { story, question: question.id, kind: question.kind, options: question.options?.length ?? 0 } }); },
-    reveal() { say({ reveal: true }); },
-    answer(value) { say({ answer: value }); },
+    ask(story, question) {
+      say({
+        ask: {
+          story,
+          question: question.id,
+          kind: question.kind,
+          options: question.options?.length ?? 0,
+        },
+      });
+    },
+    reveal() {
+      say({ reveal: true });
+    },
+    answer(value) {
+      say({ answer: value });
+    },
     // A link that says class=CODE leads into it; a tab that was in a class is so again.
     begin() {
-      const query = new URLSearchParams(location.search), code = query.get('class'), before = kept('sessionStorage', HERE);
+      const query = new URLSearchParams(location.search),
+        code = query.get('class'),
+        before = kept('sessionStorage', HERE);
       if (code) {
         query.delete('class');
-        history.replaceState(history.state, '', `${location.pathname}${query.size ? `?${query}` : ''}`);
+        history.replaceState(
+          history.state,
+          '',
+          `${location.pathname}${query.size ? `?${query}` : ''}`,
+        );
         if (before?.code !== code.toUpperCase()) return enter(code);
       }
       if (before) enter(before.code, before.secret);

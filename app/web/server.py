@@ -245,7 +245,7 @@ async def module(request: Request) -> Response:
 def modules() -> dict[str, str]:
     """name -> text of every module; data.js holds what Python knows and the browser needs, talks/ours.js the sequences
     that come with the app, each under the name of its file."""
-    found = {str(p.relative_to(MODULES)): p.read_text() for p in MODULES.rglob("*") if p.suffix in (".js", ".css")}
+    found = {name: (MODULES / name).read_text() for name in _on_disk()}
     given = {
         "VEGA": vega.made_by(),
         "PALETTE": palette.for_browser(),
@@ -256,6 +256,12 @@ def modules() -> dict[str, str]:
     made = [f"export const {name} = {json.dumps(value)};" for name, value in given.items()]
     talks = [{"id": path.stem, **json.loads(path.read_text())} for path in sorted(TALKS.glob("*.json"))]
     return found | {"data.js": "\n".join(made), "talks/ours.js": f"export const TALKS = {json.dumps(talks)};"}
+
+
+def _on_disk() -> list[str]:
+    """The files of the stage by name, without the tools that check them."""
+    paths = (path.relative_to(MODULES) for path in MODULES.rglob("*") if path.suffix in (".js", ".css"))
+    return [str(path) for path in paths if path.parts[0] != "node_modules" and path.name != "eslint.config.js"]
 
 
 @cache
@@ -274,7 +280,7 @@ def version() -> str:
 def pages(index: Path, base: str) -> list[BaseRoute]:
     """Streamlit's page (`index`) at the address of every story, with our style for its frame and the modules that will
     be wanted: nothing shifts when the rest comes, and it comes sooner."""
-    frame = "\n".join(line for line in modules()["stage.css"].splitlines() if line.startswith("[data-testid"))
+    frame = modules()["frame.css"]
     wanted = [name for name in modules() if name.endswith(".js") and "/" not in name]
     links = [f'<link rel="modulepreload" href="./wg/{version()}/{name}">' for name in wanted]
     plain = re.sub(

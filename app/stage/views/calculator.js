@@ -1,31 +1,80 @@
 // How large a KV cache is, by the formula, as one types.
 import { element, figure, number } from '../paint.js';
 
-const FIELDS = [['layers', 'Layers', 32], ['heads', 'Query heads', 32], ['kv', 'KV heads', 8], ['dim', 'head_dim', 128], ['tokens', 'Tokens', 2048], ['sequences', 'Sequences', 1]];
+const FIELDS = [
+  ['layers', 'Layers', 32],
+  ['heads', 'Query heads', 32],
+  ['kv', 'KV heads', 8],
+  ['dim', 'head_dim', 128],
+  ['tokens', 'Tokens', 2048],
+  ['sequences', 'Sequences', 1],
+];
 const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 
 // meta.types: a type's name -> its bytes.
 export default function (host, { meta }) {
-  const inputs = Object.fromEntries(FIELDS.map(([key, , value]) => [key, element('input', { type: 'number', min: 1, max: 1e7, step: 1, value })]));
-  const type = element('select', {}, ...Object.keys(meta.types).map((name, n) => element('option', { value: name, selected: n === 1 }, name)));
-  const labelled = (text, made) => element('label', { class: 'control' }, element('span', {}, text), made), out = element('div', { class: 'sizes', role: 'status' });
-  host.replaceChildren(element('div', { class: 'calculator' }, ...FIELDS.map(([key, text]) => labelled(text, inputs[key])), labelled('Type', type)), out);
+  const inputs = Object.fromEntries(
+    FIELDS.map(([key, , value]) => [
+      key,
+      element('input', { type: 'number', min: 1, max: 1e7, step: 1, value }),
+    ]),
+  );
+  const type = element(
+    'select',
+    {},
+    ...Object.keys(meta.types).map((name, n) =>
+      element('option', { value: name, selected: n === 1 }, name),
+    ),
+  );
+  const labelled = (text, made) =>
+      element('label', { class: 'control' }, element('span', {}, text), made),
+    out = element('div', { class: 'sizes', role: 'status' });
+  host.replaceChildren(
+    element(
+      'div',
+      { class: 'calculator' },
+      ...FIELDS.map(([key, text]) => labelled(text, inputs[key])),
+      labelled('Type', type),
+    ),
+    out,
+  );
   const draw = () => {
-    const read = Object.fromEntries(FIELDS.map(([key]) => [key, Number(inputs[key].value)])), wrong = FIELDS.find(([key]) => !Number.isInteger(read[key]) || read[key] < 1);
-    if (wrong) return refuse(`${wrong[1]} is ${inputs[wrong[0]].value || 'empty'}; it must be a whole number from 1 on.`);
-    const { layers, heads, kv, dim, tokens, sequences } = read, bytes = meta.types[type.value];
-    if (heads % kv) return refuse(`Query heads is ${heads} and KV heads ${kv}; query heads must be a multiple of KV heads.`);
+    const read = Object.fromEntries(FIELDS.map(([key]) => [key, Number(inputs[key].value)])),
+      wrong = FIELDS.find(([key]) => !Number.isInteger(read[key]) || read[key] < 1);
+    if (wrong)
+      return refuse(
+        `${wrong[1]} is ${inputs[wrong[0]].value || 'empty'}; it must be a whole number from 1 on.`,
+      );
+    const { layers, heads, kv, dim, tokens, sequences } = read,
+      bytes = meta.types[type.value];
+    if (heads % kv)
+      return refuse(
+        `Query heads is ${heads} and KV heads ${kv}; query heads must be a multiple of KV heads.`,
+      );
     const size = count => 2 * layers * count * dim * tokens * bytes * sequences;
-    const kind = count => `${count === heads ? 'MHA' : count === 1 ? 'MQA' : 'GQA'} ${heads}:${count}`;
+    const kind = count =>
+      `${count === heads ? 'MHA' : count === 1 ? 'MQA' : 'GQA'} ${heads}:${count}`;
     const said = `Modelled: 2 (K and V) \u00d7 ${layers} layers \u00d7 ${kv} KV heads \u00d7 ${dim} \u00d7 ${number(tokens)} tokens \u00d7 ${bytes} byte${bytes > 1 ? 's' : ''} \u00d7 ${number(sequences)} sequence${sequences > 1 ? 's' : ''} = ${number(size(kv))} bytes.`;
-    const most = size(heads), row = count => element('div', { class: count === kv ? 'size chosen' : 'size' }, element('span', {}, kind(count)), element('b', {}, readable(size(count))),
-      element('i', { style: `width:${Math.max(0.5, (100 * size(count)) / most)}%` }));
+    const most = size(heads),
+      row = count =>
+        element(
+          'div',
+          { class: count === kv ? 'size chosen' : 'size' },
+          element('span', {}, kind(count)),
+          element('b', {}, readable(size(count))),
+          element('i', { style: `width:${Math.max(0.5, (100 * size(count)) / most)}%` }),
+        );
     out.replaceChildren(...[...new Set([heads, kv, 1])].map(row), element('p', {}, said));
   };
-  const refuse = text => out.replaceChildren(element('p', { class: 'note bad', role: 'alert' }, text));
+  const refuse = text =>
+    out.replaceChildren(element('p', { class: 'note bad', role: 'alert' }, text));
   for (const made of [...Object.values(inputs), type]) made.oninput = draw;
   draw();
-  return { unmount() { host.replaceChildren(); } };
+  return {
+    unmount() {
+      host.replaceChildren();
+    },
+  };
 }
 
 // Bytes in the largest binary unit that leaves at least 1.

@@ -1,28 +1,44 @@
-// A Vega-Lite chart as the picture: as large as the pane, following the clock by its parameter `step`. A click goes to the
-// nearest step. meta: {spec, alt, note, at, room, ends, legend}; at: where each step stands on the x axis; room: the characters of the
-// longest name at a line's end; ends: {value, bounds} of the data `ends`, the lines' names; legend: [[css, text], ...], for a pane too narrow for these names.
+// A Vega-Lite chart as the picture: as large as the pane, following the clock by its parameter
+// `step`. A click goes to the nearest step. meta: {spec, alt, note, at, room, ends, legend}; at:
+// where each step stands on the x axis; room: the characters of the longest name at a line's end;
+// ends: {value, bounds} of the data `ends`, the lines' names; legend: [[css, text], ...], for a
+// pane too narrow for these names.
 import { chartView } from '../blocks.js';
 import { legend } from '../canvas.js';
 import { hub } from '../hub.js';
 import { element, textSize, unfetched } from '../paint.js';
 
-const NAMES = 'ends';  // so begin the names of the layers that name the lines at their ends
+const NAMES = 'ends'; // so begin the names of the layers that name the lines at their ends
 
 export default function (host, { meta, title }, { base }) {
-  const sheet = element('div', { class: 'chart', role: 'img', 'aria-label': meta.alt }), foot = element('div', { class: 'foot' });
+  const sheet = element('div', { class: 'chart', role: 'img', 'aria-label': meta.alt }),
+    foot = element('div', { class: 'foot' });
   host.replaceChildren(sheet, foot);
   const record = { title, host, vega: null };
-  let made = null, left = false, drawn = '';
+  let made = null,
+    left = false,
+    drawn = '';
   hub.views.push(record);
 
-  // Where the names stand, one above the other: as high as their lines end, or as far off as the next ones need.
+  // Where the names stand, one above the other: as high as their lines end, or as far off as the
+  // next ones need.
   const spread = () => {
-    const { value, bounds } = meta.ends, [low, high] = bounds.map(Math.log), rows = made.view.data('ends'), sorted = [...rows].sort((a, b) => a[value] - b[value]);
-    const gap = Math.min((1.35 * textSize() * (high - low)) / Math.max(1, made.view.height() - 4 * textSize()), (high - low) / sorted.length);
+    const { value, bounds } = meta.ends,
+      [low, high] = bounds.map(Math.log),
+      rows = made.view.data('ends'),
+      sorted = [...rows].sort((a, b) => a[value] - b[value]);
+    const gap = Math.min(
+      (1.35 * textSize() * (high - low)) / Math.max(1, made.view.height() - 4 * textSize()),
+      (high - low) / sorted.length,
+    );
     const at = sorted.map(row => Math.log(row[value]));
     for (let n = 1; n < at.length; n++) at[n] = Math.max(at[n], at[n - 1] + gap);
-    for (let n = at.length - 1; n >= 0; n--) at[n] = Math.min(at[n], n + 1 < at.length ? at[n + 1] - gap : high);
-    made.view.data('ends', sorted.map((row, n) => ({ ...row, beside: Math.exp(at[n]) })));
+    for (let n = at.length - 1; n >= 0; n--)
+      at[n] = Math.min(at[n], n + 1 < at.length ? at[n + 1] - gap : high);
+    made.view.data(
+      'ends',
+      sorted.map((row, n) => ({ ...row, beside: Math.exp(at[n]) })),
+    );
   };
   const fit = () => {
     made.view.width(sheet.clientWidth).height(sheet.clientHeight);
@@ -31,39 +47,62 @@ export default function (host, { meta, title }, { base }) {
   };
   const room = () => (meta.room ? Math.ceil(meta.room * textSize() * 0.57) + 24 : 0);
   const draw = async () => {
-    const tall = sheet.clientHeight > ((meta.legend?.length ?? 0) * 1.35 + 4) * textSize(), named = tall && sheet.clientWidth > 2.4 * room(), key = `${named} ${textSize()}`;
+    const tall = sheet.clientHeight > ((meta.legend?.length ?? 0) * 1.35 + 4) * textSize(),
+      named = tall && sheet.clientWidth > 2.4 * room(),
+      key = `${named} ${textSize()}`;
     if (!sheet.clientWidth || !sheet.clientHeight) return;
     if (drawn === key) return made && fit();
     drawn = key;
-    foot.replaceChildren(...(named || !meta.legend?.length ? [] : [legend(meta.legend)]), ...(meta.note ? [element('p', { class: 'said-of' }, meta.note)] : []));
-    const padding = { left: 4, top: 10, right: 4, bottom: 2 };  // names beyond the plot are fitted in too
+    foot.replaceChildren(
+      ...(named || !meta.legend?.length ? [] : [legend(meta.legend)]),
+      ...(meta.note ? [element('p', { class: 'said-of' }, meta.note)] : []),
+    );
+    // names beyond the plot are fitted in too
+    const padding = { left: 4, top: 10, right: 4, bottom: 2 };
     const layer = named ? meta.spec.layer : meta.spec.layer.filter(l => !l.name?.startsWith(NAMES));
     made?.unmount();
     made = null;
     let next;
-    try { next = await chartView(sheet, { ...meta.spec, layer, padding }, base, true, goTo); } catch (error) { drawn = ''; return unfetched(sheet)(error); }
+    try {
+      next = await chartView(sheet, { ...meta.spec, layer, padding }, base, true, goTo);
+    } catch (error) {
+      drawn = '';
+      return unfetched(sheet)(error);
+    }
     if (left || drawn !== key) return next.unmount();
     made = next;
     record.vega = made.view;
-    made.view.addEventListener('click', (event, item) => goTo(event.clientX - sheet.querySelector('canvas').getBoundingClientRect().left - made.view.origin()[0], item?.datum));
+    made.view.addEventListener('click', (event, item) =>
+      goTo(
+        event.clientX -
+          sheet.querySelector('canvas').getBoundingClientRect().left -
+          made.view.origin()[0],
+        item?.datum,
+      ),
+    );
     fit();
   };
   // The step of what was clicked, or the one whose place on the x axis is nearest.
   const goTo = (x, datum) => {
     if (datum?.step) return hub.set(datum.step - 1, 'user');
     if (!meta.at?.length) return;
-    const scale = made.view.scale('x'), far = meta.at.map(value => Math.abs(scale(value) - x));
+    const scale = made.view.scale('x'),
+      far = meta.at.map(value => Math.abs(scale(value) - x));
     hub.set(far.indexOf(Math.min(...far)), 'user');
   };
-  const observer = new ResizeObserver(() => { draw(); });
+  const observer = new ResizeObserver(() => {
+    draw();
+  });
   observer.observe(sheet);
   hub.addEventListener('type', draw);
-  return { unmount() {
-    left = true;
-    hub.removeEventListener('type', draw);
-    observer.disconnect();
-    made?.unmount();
-    hub.views.splice(hub.views.indexOf(record), 1);
-    host.replaceChildren();
-  } };
+  return {
+    unmount() {
+      left = true;
+      hub.removeEventListener('type', draw);
+      observer.disconnect();
+      made?.unmount();
+      hub.views.splice(hub.views.indexOf(record), 1);
+      host.replaceChildren();
+    },
+  };
 }

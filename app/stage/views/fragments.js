@@ -1,33 +1,66 @@
-// One product of the tensor cores: A left, B above, C where they meet. A cell's colour is its number, the text in it the lane that
-// holds it; what the lane under the cursor holds is framed in all three. In the free corner stand the products that make the chosen
-// element of C, a line for each, beside the row of B that it takes. A click chooses an element and tells its way.
+// One product of the tensor cores: A left, B above, C where they meet. A cell's colour is its
+// number, the text in it the lane that holds it; what the lane under the cursor holds is framed in
+// all three. In the free corner stand the products that make the chosen element of C, a line for
+// each, beside the row of B that it takes. A click chooses an element and tells its way.
 import { canvasView } from '../canvas.js';
 import { hub } from '../hub.js';
-import { blend, COLOURS, PALETTE, exact, number, rgb, signed, smallText, spanOf } from '../paint.js';
+import {
+  blend,
+  COLOURS,
+  PALETTE,
+  exact,
+  number,
+  rgb,
+  signed,
+  smallText,
+  spanOf,
+} from '../paint.js';
 
-const MADE_OF = { S: ['Q', 'K', 'dim'], O: ['P', 'V', 'key'] }, LANES = 32, K = 16, BANKS = 32;
-const DENSE = 0.85;  // numbers have no descenders, so a line of them may be lower than their size
-const ACROSS = { S: 'keys', O: 'dims' };  // what the columns of C count
+const MADE_OF = { S: ['Q', 'K', 'dim'], O: ['P', 'V', 'key'] },
+  LANES = 32,
+  K = 16,
+  BANKS = 32;
+const DENSE = 0.85; // numbers have no descenders, so a line of them may be lower than their size
+const ACROSS = { S: 'keys', O: 'dims' }; // what the columns of C count
 
 export default function (host, { meta, columns }) {
   const { instruction, scale, sum_bits, dtype, matrices, fetches, bases, symbols, frames } = meta;
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
   const group = instruction === 'wgmma';
-  const spans = Object.fromEntries(['Q', 'K', 'V', 'P', 'S'].map(name => [name, spanOf(columns[`${name}_value`])]));
+  const spans = Object.fromEntries(
+    ['Q', 'K', 'V', 'P', 'S'].map(name => [name, spanOf(columns[`${name}_value`])]),
+  );
   spans.O = spanOf(columns.O_after);
-  let em, box = {}, chosen = { part: 'C', i: 0, j: 0 }, of = { i: 0, j: 0 };
+  let em,
+    box = {},
+    chosen = { part: 'C', i: 0, j: 0 },
+    of = { i: 0, j: 0 };
 
   // ---- elements ----
   const place = (name, row, col) => {
-    const [row0, col0, rows, cols] = matrices[name], r = row - row0, c = col - col0;
+    const [row0, col0, rows, cols] = matrices[name],
+      r = row - row0,
+      c = col - col0;
     return r < 0 || c < 0 || r >= rows || c >= cols ? -1 : r * cols + c;
   };
-  const known = Object.fromEntries(Object.keys(matrices).map(name => [name, Object.fromEntries(['value', 'lane', 'register', 'half', 'byte', 'fetch', 'by'].map(what => [what, columns[`${name}_${what}`]]))]));
-  const has = (name, what, n) => (n < 0 ? -1 : known[name][what]?.[n] ?? -1);
+  const known = Object.fromEntries(
+    Object.keys(matrices).map(name => [
+      name,
+      Object.fromEntries(
+        ['value', 'lane', 'register', 'half', 'byte', 'fetch', 'by'].map(what => [
+          what,
+          columns[`${name}_${what}`],
+        ]),
+      ),
+    ]),
+  );
+  const has = (name, what, n) => (n < 0 ? -1 : (known[name][what]?.[n] ?? -1));
   const laneOf = (name, row, col) => has(name, 'lane', place(name, row, col));
-  // A number as the instruction takes it: zero beyond an edge, and for the weight of a hidden key, of which nothing is logged.
+  // A number as the instruction takes it: zero beyond an edge, and for the weight of a hidden key,
+  // of which nothing is logged.
   const taken = (name, row, col) => {
-    const n = place(name, row, col), value = n < 0 ? 0 : known[name].value[n];
+    const n = place(name, row, col),
+      value = n < 0 ? 0 : known[name].value[n];
     return Number.isNaN(value) && has(name, 'lane', n) < 0 ? 0 : value;
   };
   // Where cell (i, j) of a part lies: matrix, row, column.
@@ -37,32 +70,50 @@ export default function (host, { meta, columns }) {
     if (part === 'C') return [f.c, f.rows[0] + i, f.cols[0] + j];
     return f.c === 'S' ? [b, f.cols[0] + j, f.k[0] + i] : [b, f.k[0] + i, f.cols[0] + j];
   };
-  const half = value => {  // rounded to 11 bits, as fp16 sums are
+  const half = value => {
+    // rounded to 11 bits, as fp16 sums are
     if (!Number.isFinite(value) || value === 0) return value;
-    const unit = 2 ** (Math.max(-14, Math.floor(Math.log2(Math.abs(value)))) - 10), n = value / unit, low = Math.floor(n), off = n - low;
+    const unit = 2 ** (Math.max(-14, Math.floor(Math.log2(Math.abs(value)))) - 10),
+      n = value / unit,
+      low = Math.floor(n),
+      off = n - low;
     const rounded = unit * (off > 0.5 || (off === 0.5 && low % 2) ? low + 1 : low);
     return Math.abs(rounded) > 65504 ? Math.sign(value) * Infinity : rounded;
   };
   const round = sum_bits === 16 ? half : Math.fround;
-  const same = (f, g) => f.c === g.c && f.tile === g.tile && f.rows[0] === g.rows[0] && f.cols[0] === g.cols[0];
-  const factors = (f, i, j) => Array.from({ length: K }, (_, k) => [taken(...element(f, 'A', i, k)), taken(...element(f, 'B', k, j))]);
+  const same = (f, g) =>
+    f.c === g.c && f.tile === g.tile && f.rows[0] === g.rows[0] && f.cols[0] === g.cols[0];
+  const factors = (f, i, j) =>
+    Array.from({ length: K }, (_, k) => [
+      taken(...element(f, 'A', i, k)),
+      taken(...element(f, 'B', k, j)),
+    ]);
   // C before the product of a step and after it; of the frames before it that add to the same part.
   const made = new Map();
   const sums = step => {
     const n = Math.min(step, frames.length - 1);
     if (made.has(n)) return made.get(n);
-    const f = frames[n], rows = f.rows[1] - f.rows[0], cols = f.cols[1] - f.cols[0], before = new Float64Array(rows * cols), after = new Float64Array(rows * cols);
+    const f = frames[n],
+      rows = f.rows[1] - f.rows[0],
+      cols = f.cols[1] - f.cols[0],
+      before = new Float64Array(rows * cols),
+      after = new Float64Array(rows * cols);
     let earlier = n - 1;
     while (earlier >= 0 && !same(frames[earlier], f)) earlier--;
     if (earlier >= 0) before.set(sums(earlier).after);
     else if (f.c === 'O') {
       const [row0, col0, all, wide] = matrices.O;
-      for (let i = 0; i < rows; i++) for (let j = 0; j < cols; j++) {
-        const r = f.rows[0] + i - row0, c = f.cols[0] + j - col0;
-        before[i * cols + j] = r < all && c < wide ? columns.O_before[(f.at_tile * all + r) * wide + c] : 0;
-      }
+      for (let i = 0; i < rows; i++)
+        for (let j = 0; j < cols; j++) {
+          const r = f.rows[0] + i - row0,
+            c = f.cols[0] + j - col0;
+          before[i * cols + j] =
+            r < all && c < wide ? columns.O_before[(f.at_tile * all + r) * wide + c] : 0;
+        }
     }
-    const b = Array.from({ length: K }, (_, k) => Float64Array.from({ length: cols }, (_, j) => taken(...element(f, 'B', k, j))));
+    const b = Array.from({ length: K }, (_, k) =>
+      Float64Array.from({ length: cols }, (_, j) => taken(...element(f, 'B', k, j))),
+    );
     for (let i = 0; i < rows; i++) {
       const a = Array.from({ length: K }, (_, k) => taken(...element(f, 'A', i, k)));
       for (let j = 0; j < cols; j++) {
@@ -77,14 +128,22 @@ export default function (host, { meta, columns }) {
   };
   // Everything that is added to an element, without rounding, from the tile's first product on.
   const unrounded = (step, i, j) => {
-    const n = Math.min(step, frames.length - 1), f = frames[n], mine = frames.slice(0, n + 1).filter(g => same(g, f));
+    const n = Math.min(step, frames.length - 1),
+      f = frames[n],
+      mine = frames.slice(0, n + 1).filter(g => same(g, f));
     const first = sums(frames.indexOf(mine[0]));
-    return mine.reduce((sum, g) => sum + factors(g, i, j).reduce((s, [x, y]) => s + x * y, 0), first.before[i * first.cols + j]);
+    return mine.reduce(
+      (sum, g) => sum + factors(g, i, j).reduce((s, [x, y]) => s + x * y, 0),
+      first.before[i * first.cols + j],
+    );
   };
   const logged = (f, i, j) => {
-    const [name, row, col] = element(f, 'C', i, j), n = place(name, row, col);
+    const [name, row, col] = element(f, 'C', i, j),
+      n = place(name, row, col);
     if (n < 0) return NaN;
-    return name === 'S' ? columns.S_value[n] : columns.O_after[f.at_tile * matrices.O[2] * matrices.O[3] + n];
+    return name === 'S'
+      ? columns.S_value[n]
+      : columns.O_after[f.at_tile * matrices.O[2] * matrices.O[3] + n];
   };
   const valueAt = (f, step, part, i, j) => {
     if (part !== 'C') return taken(...element(f, part, i, j));
@@ -94,24 +153,54 @@ export default function (host, { meta, columns }) {
 
   // ---- words ----
   const who = (f, part, i, j) => {
-    const [name, row, col] = element(f, part, i, j), n = place(name, row, col), lane = has(name, 'lane', n);
+    const [name, row, col] = element(f, part, i, j),
+      n = place(name, row, col),
+      lane = has(name, 'lane', n);
     if (lane < 0) return null;
-    const bits = has(name, 'half', n), register = `${part.toLowerCase()}${has(name, 'register', n)}`;
+    const bits = has(name, 'half', n),
+      register = `${part.toLowerCase()}${has(name, 'register', n)}`;
     return `${group ? `lane ${lane % LANES} of the warpgroup's warp ${Math.floor(lane / LANES)}` : `lane ${lane}`}, register ${register}${bits < 0 ? '' : bits ? ', high half' : ', low half'}`;
   };
-  // Where an element of Q, K or V lies: in global memory, and in shared memory with its bank, its piece of 128 bytes and that piece's place.
+  // Where an element of Q, K or V lies: in global memory, and in shared memory with its bank, its
+  // piece of 128 bytes and that piece's place.
   const lies = (name, row, col) => {
-    const n = place(name, row, col), [base, rowStep, dimStep, item] = bases[name], at = base + row * rowStep + col * dimStep, byte = has(name, 'byte', n);
-    return { at, first: at * item, byte, bank: Math.floor(byte / 4) % BANKS, piece: Math.floor((col % 64) / 8), to: Math.floor((byte % 128) / 16), fetch: fetches[has(name, 'fetch', n)] };
+    const n = place(name, row, col),
+      [base, rowStep, dimStep, item] = bases[name],
+      at = base + row * rowStep + col * dimStep,
+      byte = has(name, 'byte', n);
+    return {
+      at,
+      first: at * item,
+      byte,
+      bank: Math.floor(byte / 4) % BANKS,
+      piece: Math.floor((col % 64) / 8),
+      to: Math.floor((byte % 128) / 16),
+      fetch: fetches[has(name, 'fetch', n)],
+    };
   };
   const way = (f, part, i, j) => {
-    const [name, row, col] = element(f, part, i, j), n = place(name, row, col), holder = who(f, part, i, j), said = [];
-    if (name === 'P') return [`the weight of the key, rounded to ${dtype}`, holder ? `in ${holder}: it never was in memory` : 'a hidden key, or a row beyond the last: nothing is logged, and it counts as 0'];
+    const [name, row, col] = element(f, part, i, j),
+      n = place(name, row, col),
+      holder = who(f, part, i, j),
+      said = [];
+    if (name === 'P')
+      return [
+        `the weight of the key, rounded to ${dtype}`,
+        holder
+          ? `in ${holder}: it never was in memory`
+          : 'a hidden key, or a row beyond the last: nothing is logged, and it counts as 0',
+      ];
     if (n < 0) return ['beyond the last row: zeros'];
     const { at, first, byte, bank, piece, to, fetch } = lies(name, row, col);
     said.push(`element ${number(at)} of ${symbols[name]} in global memory (byte ${number(first)})`);
-    if (byte >= 0) said.push(`byte ${number(byte)} of ${symbols[name]} in shared memory, bank ${bank}: piece ${piece} of its 128 bytes lies in place ${to}${piece === to ? '' : ' (swizzled)'}`);
-    if (fetch) said.push(`fetched by the ldmatrix of ${fetch.place} (${fetch.wavefronts} wavefronts, ${fetch.ideal} at best), its row addressed by lane ${has(name, 'by', n)}`);
+    if (byte >= 0)
+      said.push(
+        `byte ${number(byte)} of ${symbols[name]} in shared memory, bank ${bank}: piece ${piece} of its 128 bytes lies in place ${to}${piece === to ? '' : ' (swizzled)'}`,
+      );
+    if (fetch)
+      said.push(
+        `fetched by the ldmatrix of ${fetch.place} (${fetch.wavefronts} wavefronts, ${fetch.ideal} at best), its row addressed by lane ${has(name, 'by', n)}`,
+      );
     else if (byte >= 0) said.push('the tensor cores fetch it from there');
     if (holder) said.push(`then in ${holder}`);
     return said;
@@ -121,23 +210,42 @@ export default function (host, { meta, columns }) {
     return `${name}[${row}, ${col}]`;
   };
   const ofC = (f, step, i, j) => {
-    const { before, after, cols } = sums(step), n = i * cols + j, holder = who(f, 'C', i, j), value = logged(f, i, j), said = [];
-    said.push(`${exact(Math.fround(before[n]))} before, ${exact(Math.fround(after[n]))} after this product (derived)`);
+    const { before, after, cols } = sums(step),
+      n = i * cols + j,
+      holder = who(f, 'C', i, j),
+      value = logged(f, i, j),
+      said = [];
+    said.push(
+      `${exact(Math.fround(before[n]))} before, ${exact(Math.fround(after[n]))} after this product (derived)`,
+    );
     said.push(holder ? `in ${holder}` : 'hidden, or beyond an edge: not logged');
-    if (f.last && holder && f.c === 'S') said.push(`times ${scale}: the score ${exact(Math.fround(Math.fround(scale) * after[n]))}; the kernel logged ${exact(value)}; unrounded ${(scale * unrounded(step, i, j)).toPrecision(10)}`);
-    else if (f.last && holder) said.push(`the kernel logged ${exact(value)}; unrounded since the tile began ${unrounded(step, i, j).toPrecision(10)}`);
+    if (f.last && holder && f.c === 'S')
+      said.push(
+        `times ${scale}: the score ${exact(Math.fround(Math.fround(scale) * after[n]))}; the kernel logged ${exact(value)}; unrounded ${(scale * unrounded(step, i, j)).toPrecision(10)}`,
+      );
+    else if (f.last && holder)
+      said.push(
+        `the kernel logged ${exact(value)}; unrounded since the tile began ${unrounded(step, i, j).toPrecision(10)}`,
+      );
     return said;
   };
   const told = (step, { part, i, j }) => {
-    const f = frameAt(step), head = `${title(f, part, i, j)}${part === 'C' ? '' : ` = ${exact(valueAt(f, step, part, i, j))}`}`;
+    const f = frameAt(step),
+      head = `${title(f, part, i, j)}${part === 'C' ? '' : ` = ${exact(valueAt(f, step, part, i, j))}`}`;
     return `${head}: ${(part === 'C' ? ofC(f, step, i, j) : way(f, part, i, j)).join('\n')}`;
   };
   // The same in a line: from place to place.
   const shortly = (step, { part, i, j }) => {
-    const f = frameAt(step), [name, row, col] = element(f, part, i, j), holder = who(f, part, i, j);
-    if (part === 'C' || name === 'P' || has(name, 'byte', place(name, row, col)) < 0) return `${told(step, { part, i, j }).replaceAll('\n', '; ')}.`;
+    const f = frameAt(step),
+      [name, row, col] = element(f, part, i, j),
+      holder = who(f, part, i, j);
+    if (part === 'C' || name === 'P' || has(name, 'byte', place(name, row, col)) < 0)
+      return `${told(step, { part, i, j }).replaceAll('\n', '; ')}.`;
     const { at, byte, bank, piece, to, fetch } = lies(name, row, col);
-    const stops = [`global memory, element ${number(at)}`, `shared memory, byte ${number(byte)}, bank ${bank} (piece ${piece} in place ${to})`];
+    const stops = [
+      `global memory, element ${number(at)}`,
+      `shared memory, byte ${number(byte)}, bank ${bank} (piece ${piece} in place ${to})`,
+    ];
     stops.push(fetch ? `ldmatrix, ${fetch.place}` : 'tensor cores', ...(holder ? [holder] : []));
     return `${title(f, part, i, j)} = ${exact(valueAt(f, step, part, i, j))}: ${stops.join(' \u2192 ')}.`;
   };
@@ -145,67 +253,108 @@ export default function (host, { meta, columns }) {
   // ---- layout ----
   const layout = size => {
     ({ em } = size);
-    const widest = Math.max(...frames.map(f => f.cols[1] - f.cols[0])), tallest = Math.max(...frames.map(f => f.rows[1] - f.rows[0]));
-    const left = 2.2 * em, top = 1.9 * em, gapX = 2 * em, gapY = 3.5 * em, w = size.width - left - gapX - 2, h = Math.max(4 * em, size.height - top - gapY - 3);
-    const wideA = Math.max(Math.min(20 * em, 0.55 * w), Math.min(0.67 * w, (w * K) / (K + widest))), highB = tallest > K ? Math.max(Math.min(K * 1.16 * em, 0.6 * h), (h * K) / (K + tallest)) : h / 2;
-    box = { A: { x: left, y: top + highB + gapY, w: wideA, h: h - highB }, B: { x: left + wideA + gapX, y: top, w: w - wideA, h: highB }, C: { x: left + wideA + gapX, y: top + highB + gapY, w: w - wideA, h: h - highB } };
+    const widest = Math.max(...frames.map(f => f.cols[1] - f.cols[0])),
+      tallest = Math.max(...frames.map(f => f.rows[1] - f.rows[0]));
+    const left = 2.2 * em,
+      top = 1.9 * em,
+      gapX = 2 * em,
+      gapY = 3.5 * em,
+      w = size.width - left - gapX - 2,
+      h = Math.max(4 * em, size.height - top - gapY - 3);
+    const wideA = Math.max(Math.min(20 * em, 0.55 * w), Math.min(0.67 * w, (w * K) / (K + widest))),
+      highB =
+        tallest > K ? Math.max(Math.min(K * 1.16 * em, 0.6 * h), (h * K) / (K + tallest)) : h / 2;
+    box = {
+      A: { x: left, y: top + highB + gapY, w: wideA, h: h - highB },
+      B: { x: left + wideA + gapX, y: top, w: w - wideA, h: highB },
+      C: { x: left + wideA + gapX, y: top + highB + gapY, w: w - wideA, h: h - highB },
+    };
   };
   const shape = (f, part) => {
-    const rows = f.rows[1] - f.rows[0], cols = f.cols[1] - f.cols[0];
+    const rows = f.rows[1] - f.rows[0],
+      cols = f.cols[1] - f.cols[0];
     return part === 'A' ? [rows, K] : part === 'B' ? [K, cols] : [rows, cols];
   };
   const cell = (f, part) => {
-    const [rows, cols] = shape(f, part), { w, h } = box[part];
+    const [rows, cols] = shape(f, part),
+      { w, h } = box[part];
     return { w: Math.min(w / cols, 5 * em), h: h / rows, rows, cols };
   };
 
   // ---- drawing ----
   const draw = (g, { step, at, paint }) => {
     if (!frames.length) return;
-    const f = frameAt(step), colour = signed(rgb(paint.background)), held = at ? laneOf(...element(f, at.part, at.i, at.j)) : -1;
+    const f = frameAt(step),
+      colour = signed(rgb(paint.background)),
+      held = at ? laneOf(...element(f, at.part, at.i, at.j)) : -1;
     for (const part of ['A', 'B', 'C']) drawPart(g, paint, f, step, part, colour, held);
     const seen = at?.part === 'C' ? at : of;
     drawList(g, paint, f, step, seen);
     frameRow(g, paint, f, 'A', seen.i, null);
     frameRow(g, paint, f, 'B', null, seen.j);
-    for (const thing of [chosen, at]) if (thing) mark(g, f, thing, thing === at ? paint.primary : paint.text);
+    for (const thing of [chosen, at])
+      if (thing) mark(g, f, thing, thing === at ? paint.primary : paint.text);
   };
   const mark = (g, f, { part, i, j }, ink) => {
-    const c = cell(f, part), { x, y } = box[part];
+    const c = cell(f, part),
+      { x, y } = box[part];
     if (i >= c.rows || j >= c.cols) return;
     g.strokeStyle = ink;
     g.lineWidth = 2.5;
     g.strokeRect(x + j * c.w, y + i * c.h, Math.max(3, c.w), Math.max(3, c.h));
   };
   const frameRow = (g, paint, f, part, i, j) => {
-    const c = cell(f, part), { x, y } = box[part];
+    const c = cell(f, part),
+      { x, y } = box[part];
     g.strokeStyle = paint.text;
     g.lineWidth = 1.5;
     if (i !== null && i < c.rows) g.strokeRect(x, y + i * c.h, c.w * c.cols, c.h);
     if (j !== null && j < c.cols) g.strokeRect(x + j * c.w, y, c.w, c.h * c.rows);
   };
   const drawPart = (g, paint, f, step, part, colour, held) => {
-    const c = cell(f, part), { x, y } = box[part], small = smallText(em), name = element(f, part, 0, 0)[0], span = spans[name] / (part === 'C' && f.c === 'S' ? scale : 1) || 1;
-    const { after } = sums(step), text = c.w > 1.7 * small && c.h > DENSE * small, gap = Math.min(c.w, c.h) > 7 ? 1 : 0;
+    const c = cell(f, part),
+      { x, y } = box[part],
+      small = smallText(em),
+      name = element(f, part, 0, 0)[0],
+      span = spans[name] / (part === 'C' && f.c === 'S' ? scale : 1) || 1;
+    const { after } = sums(step),
+      text = c.w > 1.7 * small && c.h > DENSE * small,
+      gap = Math.min(c.w, c.h) > 7 ? 1 : 0;
     g.font = `${small}px ${paint.font}`;
     g.textAlign = 'center';
-    for (let i = 0; i < c.rows; i++) for (let j = 0; j < c.cols; j++) {
-      const [matrix, row, col] = element(f, part, i, j), lane = laneOf(matrix, row, col), value = part === 'C' ? after[i * c.cols + j] : taken(matrix, row, col), cx = x + j * c.w, cy = y + i * c.h;
-      g.fillStyle = Number.isFinite(value) ? `rgb(${colour(value * 0.75, span).map(Math.round).join(',')})` : paint.text;
-      g.fillRect(cx, cy, c.w - gap, c.h - gap);
-      if (lane >= 0 && lane === held) {
-        g.strokeStyle = paint.primary;
-        g.lineWidth = Math.min(2, Math.max(1, c.h / 6));
-        g.strokeRect(cx + 1, cy + 1, Math.max(1, c.w - gap - 2), Math.max(1, c.h - gap - 2));
+    for (let i = 0; i < c.rows; i++)
+      for (let j = 0; j < c.cols; j++) {
+        const [matrix, row, col] = element(f, part, i, j),
+          lane = laneOf(matrix, row, col),
+          value = part === 'C' ? after[i * c.cols + j] : taken(matrix, row, col),
+          cx = x + j * c.w,
+          cy = y + i * c.h;
+        g.fillStyle = Number.isFinite(value)
+          ? `rgb(${colour(value * 0.75, span)
+              .map(Math.round)
+              .join(',')})`
+          : paint.text;
+        g.fillRect(cx, cy, c.w - gap, c.h - gap);
+        if (lane >= 0 && lane === held) {
+          g.strokeStyle = paint.primary;
+          g.lineWidth = Math.min(2, Math.max(1, c.h / 6));
+          g.strokeRect(cx + 1, cy + 1, Math.max(1, c.w - gap - 2), Math.max(1, c.h - gap - 2));
+        }
+        if (!text || lane < 0) continue;
+        g.fillStyle = paint.text;
+        g.fillText(String(lane % LANES), cx + c.w / 2, cy + c.h / 2 + 0.36 * small);
       }
-      if (!text || lane < 0) continue;
-      g.fillStyle = paint.text;
-      g.fillText(String(lane % LANES), cx + c.w / 2, cy + c.h / 2 + 0.36 * small);
-    }
     g.textAlign = 'left';
     drawRegisters(g, paint, f, part, c, text);
-    const [down, across] = part === 'A' ? ['rows', `${MADE_OF[f.c][2]}s`] : part === 'B' ? [`${MADE_OF[f.c][2]}s`, ACROSS[f.c]] : ['rows', ACROSS[f.c]];
-    const range = { A: [f.rows, f.k], B: [f.k, f.cols], C: [f.rows, f.cols] }[part].map(([a, b]) => `${a} to ${b - 1}`);
+    const [down, across] =
+      part === 'A'
+        ? ['rows', `${MADE_OF[f.c][2]}s`]
+        : part === 'B'
+          ? [`${MADE_OF[f.c][2]}s`, ACROSS[f.c]]
+          : ['rows', ACROSS[f.c]];
+    const range = { A: [f.rows, f.k], B: [f.k, f.cols], C: [f.rows, f.cols] }[part].map(
+      ([a, b]) => `${a} to ${b - 1}`,
+    );
     g.fillStyle = COLOURS[name];
     g.fillRect(x, y - 1.55 * em, 0.7 * em, 0.7 * em);
     g.fillStyle = paint.text;
@@ -214,25 +363,46 @@ export default function (host, { meta, columns }) {
     g.fillText(head, x + 1.1 * em, y - 0.9 * em);
     const wide = g.measureText(head).width + 1.6 * em;
     g.font = `${small}px ${paint.font}`;
-    g.fillText(`${down} ${range[0]}, ${across} ${range[1]}${text || group || part !== 'C' ? '' : ' (lanes: make it larger)'}`, x + wide, y - 0.9 * em, Math.max(10, box[part].w - wide));
+    g.fillText(
+      `${down} ${range[0]}, ${across} ${range[1]}${text || group || part !== 'C' ? '' : ' (lanes: make it larger)'}`,
+      x + wide,
+      y - 0.9 * em,
+      Math.max(10, box[part].w - wide),
+    );
     if (part === 'B') return;
     const each = Math.max(1, Math.ceil((1.15 * small) / c.h), c.rows > 16 ? 8 : 1);
-    if (part === 'A') for (let i = 0; i < c.rows; i += each) g.fillText(String(f.rows[0] + i), 2, y + i * c.h + Math.min(c.h, 1.2 * em) * 0.5 + 0.35 * small, 2.3 * em);
+    if (part === 'A')
+      for (let i = 0; i < c.rows; i += each)
+        g.fillText(
+          String(f.rows[0] + i),
+          2,
+          y + i * c.h + Math.min(c.h, 1.2 * em) * 0.5 + 0.35 * small,
+          2.3 * em,
+        );
   };
   // The eights of rows and columns that a register of all lanes is, and its name.
   const drawRegisters = (g, paint, f, part, c, numbered) => {
     if (group && part !== 'A') return;
-    const { x, y } = box[part], seen = new Map();
-    for (let i = 0; i < c.rows; i += 8) for (let j = 0; j < c.cols; j += 8) {
-      const [name, row, col] = element(f, part, i, j), register = has(name, 'register', place(name, row, col));
-      if (register >= 0) seen.set(`${i},${j}`, part === 'C' ? `c${register}, c${register + 1}` : `${part.toLowerCase()}${register}`);
-    }
+    const { x, y } = box[part],
+      seen = new Map();
+    for (let i = 0; i < c.rows; i += 8)
+      for (let j = 0; j < c.cols; j += 8) {
+        const [name, row, col] = element(f, part, i, j),
+          register = has(name, 'register', place(name, row, col));
+        if (register >= 0)
+          seen.set(
+            `${i},${j}`,
+            part === 'C' ? `c${register}, c${register + 1}` : `${part.toLowerCase()}${register}`,
+          );
+      }
     g.strokeStyle = paint.text;
     g.lineWidth = 1;
     for (const [key, said] of seen) {
-      const [i, j] = key.split(',').map(Number), w = c.w * Math.min(8, c.cols - j), h = c.h * Math.min(8, c.rows - i);
+      const [i, j] = key.split(',').map(Number),
+        w = c.w * Math.min(8, c.cols - j),
+        h = c.h * Math.min(8, c.rows - i);
       g.strokeRect(x + j * c.w, y + i * c.h, w, h);
-      if (h < 4 * em || c.rows > 16 || numbered) continue;  // not over the lanes' numbers
+      if (h < 4 * em || c.rows > 16 || numbered) continue; // not over the lanes' numbers
       g.font = `600 ${Math.min(2.2 * em, h / 3)}px ${paint.font}`;
       g.textAlign = 'center';
       g.globalAlpha = 0.22;
@@ -244,15 +414,37 @@ export default function (host, { meta, columns }) {
   };
   // The products of one element of C, beside the rows of B.
   const drawList = (g, paint, f, step, { i, j }) => {
-    const [rows, cols] = shape(f, 'C'), r = Math.min(i, rows - 1), c = Math.min(j, cols - 1), high = box.B.h / K, small = smallText(em), [, , along] = MADE_OF[f.c];
-    const x = box.A.x, wide = box.A.w + 1.6 * em, all = factors(f, r, c), sum = all.reduce((s, [p, q]) => s + p * q, 0), { before, after, cols: stride } = sums(step), n = r * stride + c;
+    const [rows, cols] = shape(f, 'C'),
+      r = Math.min(i, rows - 1),
+      c = Math.min(j, cols - 1),
+      high = box.B.h / K,
+      small = smallText(em),
+      [, , along] = MADE_OF[f.c];
+    const x = box.A.x,
+      wide = box.A.w + 1.6 * em,
+      all = factors(f, r, c),
+      sum = all.reduce((s, [p, q]) => s + p * q, 0),
+      { before, after, cols: stride } = sums(step),
+      n = r * stride + c;
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
     g.fillText(`${title(f, 'C', r, c)} by hand (derived)`, x, box.B.y - 0.9 * em, wide);
-    const short = v => (Number.isFinite(v) ? ((Math.abs(v) >= 1e-3 && Math.abs(v) < 1e7) || v === 0 ? v.toFixed(4) : v.toExponential(1)) : String(v)).replace('-', '\u2212');
+    const short = v =>
+      (Number.isFinite(v)
+        ? (Math.abs(v) >= 1e-3 && Math.abs(v) < 1e7) || v === 0
+          ? v.toFixed(4)
+          : v.toExponential(1)
+        : String(v)
+      ).replace('-', '\u2212');
     g.font = `600 ${smallText(em)}px ${paint.font}`;
-    g.fillText(`${short(before[n])} + ${short(sum)}${sum_bits === 16 ? ', rounded to fp16:' : ' ='} ${short(after[n])}`, x, box.B.y + box.B.h + 1.25 * em, wide);
-    if (high < DENSE * small) {  // no room for sixteen lines: their sum alone
+    g.fillText(
+      `${short(before[n])} + ${short(sum)}${sum_bits === 16 ? ', rounded to fp16:' : ' ='} ${short(after[n])}`,
+      x,
+      box.B.y + box.B.h + 1.25 * em,
+      wide,
+    );
+    if (high < DENSE * small) {
+      // no room for sixteen lines: their sum alone
       g.font = `${small}px ${paint.font}`;
       g.fillText('Sixteen products: make the picture larger.', x, box.B.y + 1.2 * em, wide);
       return;
@@ -261,7 +453,9 @@ export default function (host, { meta, columns }) {
     const at = [0, 0.26, 0.52, 0.95].map(share => x + share * (wide - 1.6 * em));
     const most = Math.max(...all.map(([p, q]) => Math.abs(p * q)), 1e-30);
     all.forEach(([p, q], k) => {
-      const y = box.B.y + (k + 0.5) * high + 0.36 * small, bar = (0.2 * wide * Math.abs(p * q)) / most, deep = Math.min(small, high - 1);
+      const y = box.B.y + (k + 0.5) * high + 0.36 * small,
+        bar = (0.2 * wide * Math.abs(p * q)) / most,
+        deep = Math.min(small, high - 1);
       g.fillStyle = blend(rgb(COLOURS[f.c]), rgb(paint.background), 0.3);
       g.fillRect(at[3] - bar, box.B.y + (k + 0.5) * high - deep / 2, bar, deep);
       g.fillStyle = paint.text;
@@ -276,7 +470,9 @@ export default function (host, { meta, columns }) {
 
   const locate = (x, y) => {
     for (const part of frames.length ? ['A', 'B', 'C'] : []) {
-      const c = cell(frameAt(hub.step), part), i = Math.floor((y - box[part].y) / c.h), j = Math.floor((x - box[part].x) / c.w);
+      const c = cell(frameAt(hub.step), part),
+        i = Math.floor((y - box[part].y) / c.h),
+        j = Math.floor((x - box[part].x) / c.w);
       if (i >= 0 && j >= 0 && i < c.rows && j < c.cols) return { part, i, j };
     }
     return null;
@@ -291,7 +487,27 @@ export default function (host, { meta, columns }) {
     return { ...thing, i: Math.min(thing.i, rows - 1), j: Math.min(thing.j, cols - 1) };
   };
   const said = step => (frames.length ? shortly(step, inside(step, chosen)) : '');
-  const label = step => (frames.length ? `${frameAt(step).title}. ${frameAt(step).sentence} ${said(step)}` : 'No product.');
-  const legend = [['', group ? 'point at a cell for its lane' : 'number: lane'], [`background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`, 'below and above zero'], ['border:2px solid currentColor', 'chosen, its row of A, its column of B']];
-  return canvasView(host, { title: 'One product', layout, draw, locate, describe: (thing, step) => told(step, inside(step, thing)), label, click, said, legend });
+  const label = step =>
+    frames.length
+      ? `${frameAt(step).title}. ${frameAt(step).sentence} ${said(step)}`
+      : 'No product.';
+  const legend = [
+    ['', group ? 'point at a cell for its lane' : 'number: lane'],
+    [
+      `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
+      'below and above zero',
+    ],
+    ['border:2px solid currentColor', 'chosen, its row of A, its column of B'],
+  ];
+  return canvasView(host, {
+    title: 'One product',
+    layout,
+    draw,
+    locate,
+    describe: (thing, step) => told(step, inside(step, thing)),
+    label,
+    click,
+    said,
+    legend,
+  });
 }

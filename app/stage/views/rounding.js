@@ -1,60 +1,127 @@
-// The errors of S, P, l and O against float64: above as they are so far, below what this step changes; then by how much each step
-// moves O in every type. Colours go by powers of ten, because one step's error may be a thousandth of another's.
+// The errors of S, P, l and O against float64: above as they are so far, below what this step
+// changes; then by how much each step moves O in every type. Colours go by powers of ten, because
+// one step's error may be a thousandth of another's.
 import { canvasView } from '../canvas.js';
-import { blend, COLOURS, NOT_FINITE, PALETTE, exact, matrixImage, odd, rgb, smallText, spanOf, theme } from '../paint.js';
+import {
+  blend,
+  COLOURS,
+  NOT_FINITE,
+  PALETTE,
+  exact,
+  matrixImage,
+  odd,
+  rgb,
+  smallText,
+  spanOf,
+  theme,
+} from '../paint.js';
 
-const DECADES = 6;  // below a panel's largest error; what is smaller has no colour
-const SHARE = { S: 0.31, P: 0.31, l: 0.1, O: 0.28 }, OF = { S: 'key', P: 'key', l: 'tile', O: 'dim' };
+const DECADES = 6; // below a panel's largest error; what is smaller has no colour
+const SHARE = { S: 0.31, P: 0.31, l: 0.1, O: 0.28 },
+  OF = { S: 'key', P: 'key', l: 'tile', O: 'dim' };
 const SAID = { S: 'scores', P: 'share of a key', l: 'sum, relative', O: 'output' };
-const HEADS = ['inputs', 'S', 'exp', 'P', 'l', 'P \u00d7 V', 'O', 'in the end'];  // of the steps after the first, and of all
+// of the steps after the first, and of all
+const HEADS = ['inputs', 'S', 'exp', 'P', 'l', 'P \u00d7 V', 'O', 'in the end'];
 
 export default function (host, { meta, columns }) {
-  const { row0, rows, keys, dims, tiles, block, at, stages, absent, frames } = meta, wide = { S: keys, P: keys, l: tiles, O: dims };
-  const { background, text } = theme(host), paper = rgb(background), ink = rgb(text), ends = [rgb(PALETTE.sign.below), rgb(PALETTE.sign.above)];
+  const { row0, rows, keys, dims, tiles, block, at, stages, absent, frames } = meta,
+    wide = { S: keys, P: keys, l: tiles, O: dims };
+  const { background, text } = theme(host),
+    paper = rgb(background),
+    ink = rgb(text),
+    ends = [rgb(PALETTE.sign.below), rgb(PALETTE.sign.above)];
   const stepOf = step => Math.min(step, frames.length - 1);
 
   // ---- numbers ----
-  const plain = value => (typeof value === 'string' ? Number(value.replace('inf', 'Infinity')) : value);  // NaN and infinity come as text
-  const runs = meta.runs.map(run => ({ ...run, error: plain(run.error), parts: run.parts.map(plain) }));
-  const matrix = (name, step) => columns[name].subarray(at[name][step] * rows * wide[name], (at[name][step] + 1) * rows * wide[name]);
-  const there = name => matrix(name, 0);  // NaN where there is nothing, at any step
+  const plain = value =>
+    // NaN and infinity come as text
+    typeof value === 'string' ? Number(value.replace('inf', 'Infinity')) : value;
+  const runs = meta.runs.map(run => ({
+    ...run,
+    error: plain(run.error),
+    parts: run.parts.map(plain),
+  }));
+  const matrix = (name, step) =>
+    columns[name].subarray(
+      at[name][step] * rows * wide[name],
+      (at[name][step] + 1) * rows * wide[name],
+    );
+  const there = name => matrix(name, 0); // NaN where there is nothing, at any step
   const changed = (name, step) => {
-    const now = matrix(name, step), before = matrix(name, Math.max(0, step - 1));
+    const now = matrix(name, step),
+      before = matrix(name, Math.max(0, step - 1));
     return now.map((value, n) => value - before[n]);
   };
-  const made = new Map(), of = (alone, name, step) => {
-    const key = `${alone} ${name} ${alone ? step : at[name][step]}`;
-    if (!made.has(key)) made.set(key, build(alone ? changed(name, step) : matrix(name, step), name));
-    return made.get(key);
-  };
+  const made = new Map(),
+    of = (alone, name, step) => {
+      const key = `${alone} ${name} ${alone ? step : at[name][step]}`;
+      if (!made.has(key))
+        made.set(key, build(alone ? changed(name, step) : matrix(name, step), name));
+      return made.get(key);
+    };
   const spans = Object.fromEntries(Object.keys(wide).map(name => [name, spanOf(columns[name])]));
   const tint = (value, span) => {
-    const share = value ? Math.max(0, Math.min(1, 1 + Math.log10(Math.abs(value) / span) / DECADES)) : 0;
+    const share = value
+      ? Math.max(0, Math.min(1, 1 + Math.log10(Math.abs(value) / span) / DECADES))
+      : 0;
     return paper.map((v, i) => v + (ends[value < 0 ? 0 : 1][i] - v) * share ** 2);
   };
   const build = (values, name) => {
-    const n = wide[name], seen = there(name);
-    const image = matrixImage(n, rows, (y, x) => (Number.isNaN(seen[y * n + x]) ? undefined : values[y * n + x]), spans[name], tint, ink);
-    const known = values.filter((_, i) => !Number.isNaN(seen[i])), wrong = odd(known);
+    const n = wide[name],
+      seen = there(name);
+    const image = matrixImage(
+      n,
+      rows,
+      (y, x) => (Number.isNaN(seen[y * n + x]) ? undefined : values[y * n + x]),
+      spans[name],
+      tint,
+      ink,
+    );
+    const known = values.filter((_, i) => !Number.isNaN(seen[i])),
+      wrong = odd(known);
     const most = known.reduce((large, v) => Math.max(large, Math.abs(v)), 0);
-    return { values, image, said: wrong || (most ? short(most) : ''), upto: wrong || (most ? `up to ${short(most)}` : 'none') };
+    return {
+      values,
+      image,
+      said: wrong || (most ? short(most) : ''),
+      upto: wrong || (most ? `up to ${short(most)}` : 'none'),
+    };
   };
-  const short = (value, digits = 1) => (value === 0 ? '0' : Number.isFinite(value) ? value.toExponential(digits).replace('e-', 'e\u2212') : String(value).replace('Infinity', 'inf'));
+  const short = (value, digits = 1) =>
+    value === 0
+      ? '0'
+      : Number.isFinite(value)
+        ? value.toExponential(digits).replace('e-', 'e\u2212')
+        : String(value).replace('Infinity', 'inf');
 
   // ---- layout ----
-  let em, small, panels = [], table = null;
+  let em,
+    small,
+    panels = [],
+    table = null;
   const layout = size => {
     ({ em } = size);
     small = smallText(em);
-    const names = Object.keys(SHARE), head = 1.5 * em, title = 1.45 * em, left = 2.4 * em, gap = 0.9 * em, line = 1.5 * em;
-    const top = (runs.length + absent.length + 1.7) * line, each = head + title + 0.5 * em;
-    const high = Math.max(1.2 * em, Math.min(size.height - top - 2 * each, 2 * rows * 1.6 * em) / 2);
-    const label = Math.min(0.3 * size.width, 11.5 * em), room = size.width - left - (names.length - 1) * gap - 2;
+    const names = Object.keys(SHARE),
+      head = 1.5 * em,
+      title = 1.45 * em,
+      left = 2.4 * em,
+      gap = 0.9 * em,
+      line = 1.5 * em;
+    const top = (runs.length + absent.length + 1.7) * line,
+      each = head + title + 0.5 * em;
+    const high = Math.max(
+      1.2 * em,
+      Math.min(size.height - top - 2 * each, 2 * rows * 1.6 * em) / 2,
+    );
+    const label = Math.min(0.3 * size.width, 11.5 * em),
+      room = size.width - left - (names.length - 1) * gap - 2;
     table = { x: label, y: 0.3 * em, w: (size.width - label - 2) / HEADS.length, line, label };
     panels = [false, true].flatMap((alone, number) => {
       let x = left;
       return names.map((name, n) => {
-        const w = room * SHARE[name], y = top + number * (each + high) + head;
+        const w = room * SHARE[name],
+          y = top + number * (each + high) + head;
         x += w + gap;
         return { alone, name, x: x - w - gap, y: y + title, w, h: high, first: n === 0, head: y };
       });
@@ -74,11 +141,24 @@ export default function (host, { meta, columns }) {
     g.fillStyle = paint.text;
     if (first) {
       g.font = `600 ${em}px ${paint.font}`;
-      g.fillText(alone ? `What this step changes: ${stages[step]}` : 'Errors so far', 0, head - 0.35 * em);
+      g.fillText(
+        alone ? `What this step changes: ${stages[step]}` : 'Errors so far',
+        0,
+        head - 0.35 * em,
+      );
       g.font = `${small}px ${paint.font}`;
       g.textAlign = 'right';
-      g.fillText(String(row0), x - 5, y + Math.max(0.8 * small, Math.min(h / rows / 2 + 0.35 * small, h / 2)));
-      if (rows > 1) g.fillText(String(row0 + rows - 1), x - 5, y + h - Math.max(0, Math.min(h / rows / 2 - 0.35 * small, h / 2)));
+      g.fillText(
+        String(row0),
+        x - 5,
+        y + Math.max(0.8 * small, Math.min(h / rows / 2 + 0.35 * small, h / 2)),
+      );
+      if (rows > 1)
+        g.fillText(
+          String(row0 + rows - 1),
+          x - 5,
+          y + h - Math.max(0, Math.min(h / rows / 2 - 0.35 * small, h / 2)),
+        );
       g.textAlign = 'left';
     }
     g.fillStyle = COLOURS[name] ?? COLOURS.other;
@@ -87,22 +167,35 @@ export default function (host, { meta, columns }) {
     g.font = `600 ${em}px ${paint.font}`;
     g.fillText(name, x + em, y - 0.3 * em);
     g.font = `${small}px ${paint.font}`;
-    const from = x + 2.1 * em, words = [`${SAID[name]}: ${upto}`, upto, said].find(t => from + g.measureText(t).width < x + w + 0.5 * em);
+    const from = x + 2.1 * em,
+      words = [`${SAID[name]}: ${upto}`, upto, said].find(
+        t => from + g.measureText(t).width < x + w + 0.5 * em,
+      );
     if (words) g.fillText(words, from, y - 0.3 * em);
     g.drawImage(image, x, y, w, h);
     g.lineWidth = 1;
     g.strokeStyle = paint.border;
     g.strokeRect(x - 0.5, y - 0.5, w + 1, h + 1);
     const pixels = (w / keys) * block;
-    if ('SP'.includes(name) && said && pixels > 6) for (let c = pixels; c < w - 1; c += pixels) { g.beginPath(); g.moveTo(x + c, y); g.lineTo(x + c, y + h); g.stroke(); }
+    if ('SP'.includes(name) && said && pixels > 6)
+      for (let c = pixels; c < w - 1; c += pixels) {
+        g.beginPath();
+        g.moveTo(x + c, y);
+        g.lineTo(x + c, y + h);
+        g.stroke();
+      }
     if (thing?.row === undefined) return;
     g.strokeStyle = paint.primary;
     g.strokeRect(x, y + ((thing.row - row0) * h) / rows, w, Math.max(2, h / rows));
     const column = thing[OF[name]];
-    if (column !== undefined) g.strokeRect(x + (column * w) / wide[name], y, Math.max(2, w / wide[name]), h);
+    if (column !== undefined)
+      g.strokeRect(x + (column * w) / wide[name], y, Math.max(2, w / wide[name]), h);
   };
-  const sizes = runs.flatMap(run => [...run.parts.slice(1), run.error]).filter(v => Number.isFinite(v) && v > 0);
-  const low = Math.floor(Math.log10(Math.min(1, ...sizes))), high = Math.max(low + 1, Math.log10(Math.max(1e-30, ...sizes)));
+  const sizes = runs
+    .flatMap(run => [...run.parts.slice(1), run.error])
+    .filter(v => Number.isFinite(v) && v > 0);
+  const low = Math.floor(Math.log10(Math.min(1, ...sizes))),
+    high = Math.max(low + 1, Math.log10(Math.max(1e-30, ...sizes)));
   const bar = value => (value > 0 ? Math.max(0.02, (Math.log10(value) - low) / (high - low)) : 0);
   const valuesOf = run => [...run.parts.slice(1), run.error];
   const drawTable = (g, paint, step, thing) => {
@@ -121,21 +214,40 @@ export default function (host, { meta, columns }) {
       g.fillStyle = paint.text;
       g.fillText(run.label, 0, top + 0.68 * line, label - 6);
       valuesOf(run).forEach((value, n) => {
-        const here = n + 1 === step, last = n === HEADS.length - 1, finite = Number.isFinite(value);
-        g.fillStyle = finite ? blend(rgb(last ? COLOURS.O : COLOURS.P), rgb(paint.background), here || last ? 0.55 : 0.28) : PALETTE.wrong;
+        const here = n + 1 === step,
+          last = n === HEADS.length - 1,
+          finite = Number.isFinite(value);
+        g.fillStyle = finite
+          ? blend(
+              rgb(last ? COLOURS.O : COLOURS.P),
+              rgb(paint.background),
+              here || last ? 0.55 : 0.28,
+            )
+          : PALETTE.wrong;
         g.fillRect(x + n * w, top + 1, finite ? bar(value) * (w - 6) : 0.5 * em, line - 3);
         g.fillStyle = paint.text;
         g.font = `${run.chosen && here ? 600 : 400} ${small}px ${paint.font}`;
-        g.fillText(short(value, w > 4 * small ? 1 : 0), x + n * w + (finite ? 3 : 0.7 * em), top + 0.68 * line, w - 6);
+        g.fillText(
+          short(value, w > 4 * small ? 1 : 0),
+          x + n * w + (finite ? 3 : 0.7 * em),
+          top + 0.68 * line,
+          w - 6,
+        );
       });
     });
     absent.forEach(([type, why], number) => {
       g.font = `${small}px ${paint.font}`;
       g.fillStyle = paint.text;
       g.fillText(type, 0, y + (runs.length + number + 1.58) * line, label - 6);
-      g.fillText(`not beside: ${why}`, x, y + (runs.length + number + 1.58) * line, HEADS.length * w);
+      g.fillText(
+        `not beside: ${why}`,
+        x,
+        y + (runs.length + number + 1.58) * line,
+        HEADS.length * w,
+      );
     });
-    const framed = (n, lines, first) => g.strokeRect(x + n * w - 1, y + first * line, w - 3, lines * line);
+    const framed = (n, lines, first) =>
+      g.strokeRect(x + n * w - 1, y + first * line, w - 3, lines * line);
     g.strokeStyle = paint.text;
     g.lineWidth = 1.5;
     if (step) framed(step - 1, runs.length + 0.9, 0);
@@ -147,27 +259,52 @@ export default function (host, { meta, columns }) {
   const locate = (px, py) => {
     for (const { alone, name, x, y, w, h } of panels) {
       if (px < x || py < y || px >= x + w || py >= y + h) continue;
-      const row = row0 + Math.floor(((py - y) * rows) / h), column = Math.floor(((px - x) * wide[name]) / w);
+      const row = row0 + Math.floor(((py - y) * rows) / h),
+        column = Math.floor(((px - x) * wide[name]) / w);
       return { part: name, alone, row, [OF[name]]: column };
     }
-    const { x, y, w, line } = table, run = Math.floor((py - y) / line - 0.9), stage = 1 + Math.floor((px - x) / w);
-    return run >= 0 && run < runs.length && stage >= 1 && stage <= HEADS.length ? { run, stage } : null;
+    const { x, y, w, line } = table,
+      run = Math.floor((py - y) / line - 0.9),
+      stage = 1 + Math.floor((px - x) / w);
+    return run >= 0 && run < runs.length && stage >= 1 && stage <= HEADS.length
+      ? { run, stage }
+      : null;
   };
-  const signed = value => (value === 0 ? 'no error' : Number.isFinite(value) ? `${exact(Math.abs(value))} ${value < 0 ? 'below' : 'above'} float64` : String(value));
+  const signed = value =>
+    value === 0
+      ? 'no error'
+      : Number.isFinite(value)
+        ? `${exact(Math.abs(value))} ${value < 0 ? 'below' : 'above'} float64`
+        : String(value);
   const describe = (thing, now) => {
     const step = stepOf(now);
     if (thing.run !== undefined) {
-      const run = runs[thing.run], value = valuesOf(run)[thing.stage - 1], end = thing.stage === HEADS.length;
+      const run = runs[thing.run],
+        value = valuesOf(run)[thing.stage - 1],
+        end = thing.stage === HEADS.length;
       return `${run.label}, ${run.kernel}, rows ${run.rows[0]} to ${run.rows[1] - 1}\n${end ? `RMS error of O: ${exact(value)}` : `${stages[thing.stage]} moves O by ${exact(value)} (RMS)`}`;
     }
-    const { part, row } = thing, column = thing[OF[part]], n = (row - row0) * wide[part] + column;
+    const { part, row } = thing,
+      column = thing[OF[part]],
+      n = (row - row0) * wide[part] + column;
     const head = `${part} of row ${row}, ${OF[part]} ${column}`;
     if (Number.isNaN(there(part)[n])) return `${head}: hidden by the causal mask`;
-    const so = of(false, part, step).values[n], alone = of(true, part, step).values[n];
+    const so = of(false, part, step).values[n],
+      alone = of(true, part, step).values[n];
     return `${head}\nso far ${signed(so)}${part === 'l' ? ', of itself' : ''}\nthis step moves it by ${exact(alone)}`;
   };
-  const label = step => `${frames[stepOf(step)].title}. ${frames[stepOf(step)].sentence} ${['S', 'P', 'l', 'O'].map(name => `${name}, ${SAID[name]}: ${of(false, name, stepOf(step)).upto}`).join('; ')}.`;
-  const legend = [[`background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`, 'error below and above float64: from the largest of the panel down to a millionth of it'],
-    ...(Object.values(columns).some(values => values.some(v => v === Infinity || v === -Infinity)) || runs.some(run => !Number.isFinite(run.error)) ? [NOT_FINITE] : [])];
+  const label = step =>
+    `${frames[stepOf(step)].title}. ${frames[stepOf(step)].sentence} ${['S', 'P', 'l', 'O'].map(name => `${name}, ${SAID[name]}: ${of(false, name, stepOf(step)).upto}`).join('; ')}.`;
+  const legend = [
+    [
+      `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
+      'error below and above float64: from the largest of the panel down to a millionth of it',
+    ],
+    ...(Object.values(columns).some(values =>
+      values.some(v => v === Infinity || v === -Infinity),
+    ) || runs.some(run => !Number.isFinite(run.error))
+      ? [NOT_FINITE]
+      : []),
+  ];
   return canvasView(host, { title: 'Errors', layout, draw, locate, describe, label, legend });
 }

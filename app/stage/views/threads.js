@@ -1,33 +1,79 @@
-// Which thread touches what: the grid's blocks, the block's warps and lanes, and the matrices coloured by lane or warp. A click
-// chooses a lane, a warp, a block or a row of a matrix; what it touches is lit everywhere and said in words.
+// Which thread touches what: the grid's blocks, the block's warps and lanes, and the matrices
+// coloured by lane or warp. A click chooses a lane, a warp, a block or a row of a matrix; what it
+// touches is lit everywhere and said in words.
 import { canvasView } from '../canvas.js';
 import { hub } from '../hub.js';
 import { PALETTE, rgb, smallText } from '../paint.js';
 
-const VERBS = { loads: ['loads', 'from global memory'], reads: ['reads', 'from shared memory'], computes: ['computes', 'in registers'], stores: ['stores', 'to global memory'] };
-const DONE = { loads: 'loaded', reads: 'read from shared memory', computes: 'computed', stores: 'stored' };
-const ORDER = ['reads', 'loads', 'stores', 'computes'];  // the later covers the earlier
-const MADE_OF = { S: [['Q', 'row'], ['K', 'key']], O: [['P', 'row'], ['V', 'dim']] };  // S = Q K^T, O = P V: the axis that they share
-const LANES = 32, SPAN = 2 ** 24;
-const LEGEND = [['', 'colour: warp or lane, as in the strip; of several that touch an element, the first'], ['border:2px dashed currentColor', 'what the lit elements are made of (derived)']];
+const VERBS = {
+  loads: ['loads', 'from global memory'],
+  reads: ['reads', 'from shared memory'],
+  computes: ['computes', 'in registers'],
+  stores: ['stores', 'to global memory'],
+};
+const DONE = {
+  loads: 'loaded',
+  reads: 'read from shared memory',
+  computes: 'computed',
+  stores: 'stored',
+};
+const ORDER = ['reads', 'loads', 'stores', 'computes']; // the later covers the earlier
+const MADE_OF = {
+  S: [
+    ['Q', 'row'],
+    ['K', 'key'],
+  ],
+  O: [
+    ['P', 'row'],
+    ['V', 'dim'],
+  ],
+}; // S = Q K^T, O = P V: the axis that they share
+const LANES = 32,
+  SPAN = 2 ** 24;
+const LEGEND = [
+  ['', 'colour: warp or lane, as in the strip; of several that touch an element, the first'],
+  ['border:2px dashed currentColor', 'what the lit elements are made of (derived)'],
+];
 
 export default function (host, { meta, columns }) {
-  const { launches, planes, kinds, moments, of_frame, lines, threads, left_out } = meta, { thread, row0, row1, col0, col1, ran } = columns;
+  const { launches, planes, kinds, moments, of_frame, lines, threads, left_out } = meta,
+    { thread, row0, row1, col0, col1, ran } = columns;
   const stops = PALETTE.magnitude.map(rgb);
   const momentAt = step => Math.max(0, of_frame[Math.min(step, of_frame.length - 1)] ?? 0);
   const at = step => moments[momentAt(step)];
-  const warpsOf = launch => Math.ceil(launches[launch].threads / LANES), mostWarps = Math.max(...launches.map((_, n) => warpsOf(n)));
+  const warpsOf = launch => Math.ceil(launches[launch].threads / LANES),
+    mostWarps = Math.max(...launches.map((_, n) => warpsOf(n)));
   const files = new Set(lines.flat().map(place => place.split(':')[0]));
-  const most = planes.map(({ row, col }) => [row, col].map(axis => Math.max(1, ...moments.map(m => (m.windows[axis] ? m.windows[axis][1] - m.windows[axis][0] + 1 : 1)))));
-  let chosen = null, boxes = [], grid = {}, strip = {}, em = 13;
+  const most = planes.map(({ row, col }) =>
+    [row, col].map(axis =>
+      Math.max(
+        1,
+        ...moments.map(m => (m.windows[axis] ? m.windows[axis][1] - m.windows[axis][0] + 1 : 1)),
+      ),
+    ),
+  );
+  let chosen = null,
+    boxes = [],
+    grid = {},
+    strip = {},
+    em = 13;
 
   // ---- who touches what ----
   // Calls seen(n, plane, kind) for each rectangle of a step.
-  const each = (step, seen) => at(step)?.parts.forEach(([plane, kind, first, size]) => { for (let n = first; n < first + size; n++) seen(n, plane, kind); });
+  const each = (step, seen) =>
+    at(step)?.parts.forEach(([plane, kind, first, size]) => {
+      for (let n = first; n < first + size; n++) seen(n, plane, kind);
+    });
   const touching = (step, plane, row, col) => {
-    const found = new Map();  // kind -> threads
+    const found = new Map(); // kind -> threads
     each(step, (n, p, kind) => {
-      if (p !== plane || row < row0[n] || row > row1[n] || (col !== undefined && (col < col0[n] || col > col1[n]))) return;
+      if (
+        p !== plane ||
+        row < row0[n] ||
+        row > row1[n] ||
+        (col !== undefined && (col < col0[n] || col > col1[n]))
+      )
+        return;
       if (!found.has(kind)) found.set(kind, new Set());
       found.get(kind).add(thread[n]);
     });
@@ -38,56 +84,101 @@ export default function (host, { meta, columns }) {
   const focusOf = (what, step) => {
     if (!what || what.block !== undefined) return null;
     if (what.lane !== undefined) return new Set([what.warp * LANES + what.lane]);
-    if (what.warp !== undefined) return new Set(Array.from({ length: LANES }, (_, lane) => what.warp * LANES + lane));
-    return new Set([...touching(step, planeNamed(what.tensor), what.row, undefined).values()].flatMap(s => [...s]));
+    if (what.warp !== undefined)
+      return new Set(Array.from({ length: LANES }, (_, lane) => what.warp * LANES + lane));
+    return new Set(
+      [...touching(step, planeNamed(what.tensor), what.row, undefined).values()].flatMap(s => [
+        ...s,
+      ]),
+    );
   };
 
   // ---- words ----
   const spans = numbers => {
-    const given = [...numbers].sort((a, b) => a - b), parts = [];
-    for (const n of given) if (parts.length && parts.at(-1)[1] === n - 1) parts.at(-1)[1] = n; else parts.push([n, n]);
+    const given = [...numbers].sort((a, b) => a - b),
+      parts = [];
+    for (const n of given)
+      if (parts.length && parts.at(-1)[1] === n - 1) parts.at(-1)[1] = n;
+      else parts.push([n, n]);
     const said = parts.map(([a, b]) => (a === b ? `${a}` : `${a} to ${b}`));
     return said.length > 4 ? `${said.slice(0, 3).join(', ')}, \u2026 ${said.at(-1)}` : listed(said);
   };
-  const listed = parts => (parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`);
+  const listed = parts =>
+    parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`;
   const noun = (word, numbers) => `${word}${numbers.size > 1 ? 's' : ''} ${spans(numbers)}`;
   const lanesSaid = set => {
     const warps = new Map();
     for (const t of set) warps.set(t >> 5, (warps.get(t >> 5) ?? new Set()).add(t & 31));
     const whole = [...warps].filter(([, inside]) => inside.size === LANES).map(([warp]) => warp);
     const parts = whole.length ? [`all lanes of ${noun('warp', new Set(whole))}`] : [];
-    parts.push(...[...warps].filter(([, inside]) => inside.size < LANES).map(([warp, inside]) => `${noun('lane', inside)} of warp ${warp}`));
-    return parts.length > 3 ? `${set.size} lanes of ${noun('warp', new Set(warps.keys()))}` : listed(parts);
+    parts.push(
+      ...[...warps]
+        .filter(([, inside]) => inside.size < LANES)
+        .map(([warp, inside]) => `${noun('lane', inside)} of warp ${warp}`),
+    );
+    return parts.length > 3
+      ? `${set.size} lanes of ${noun('warp', new Set(warps.keys()))}`
+      : listed(parts);
   };
-  const gathered = (step, focus) => {  // "kind plane" -> its rows and columns
-    const found = new Map(), parts = new Map();
+  const gathered = (step, focus) => {
+    // "kind plane" -> its rows and columns
+    const found = new Map(),
+      parts = new Map();
     each(step, (n, plane, kind) => {
       if (focus && !focus.has(thread[n])) return;
       const key = kind * planes.length + plane;
       let part = parts.get(key);
-      if (!part) parts.set(key, part = [new Set(), new Set()]);
-      part[0].add(row0[n] * SPAN + row1[n]);  // many threads share rows or columns: each run of them is counted once
+      if (!part) parts.set(key, (part = [new Set(), new Set()]));
+      // many threads share rows or columns: each run of them is counted once
+      part[0].add(row0[n] * SPAN + row1[n]);
       part[1].add(col0[n] * SPAN + col1[n]);
     });
-    const numbers = runs => new Set([...runs].flatMap(run => Array.from({ length: (run % SPAN) - Math.floor(run / SPAN) + 1 }, (_, n) => Math.floor(run / SPAN) + n)));
-    for (const [key, part] of parts) found.set(`${kinds[Math.floor(key / planes.length)]} ${key % planes.length}`, part.map(numbers));
+    const numbers = runs =>
+      new Set(
+        [...runs].flatMap(run =>
+          Array.from(
+            { length: (run % SPAN) - Math.floor(run / SPAN) + 1 },
+            (_, n) => Math.floor(run / SPAN) + n,
+          ),
+        ),
+      );
+    for (const [key, part] of parts)
+      found.set(
+        `${kinds[Math.floor(key / planes.length)]} ${key % planes.length}`,
+        part.map(numbers),
+      );
     return found;
   };
   const linesOf = (step, focus) => {
-    const found = new Set(), from = momentAt(step) * threads;
+    const found = new Set(),
+      from = momentAt(step) * threads;
     const sets = new Set([...(focus ?? Array(threads).keys())].map(t => ran[from + t]));
     for (const n of sets) for (const place of lines[n] ?? []) found.add(place);
-    const main = [...found].map(place => place.split(':')), name = files.size > 1;
-    const byFile = Map.groupBy ? Map.groupBy(main, ([file]) => file) : main.reduce((m, p) => m.set(p[0], [...(m.get(p[0]) ?? []), p]), new Map());
-    return [...byFile].map(([file, places]) => `${places.length > 1 ? 'lines' : 'line'} ${places.map(([, line]) => +line).sort((a, b) => a - b).join(', ')}${name ? ` of ${file}` : ''}`).join('; ');
+    const main = [...found].map(place => place.split(':')),
+      name = files.size > 1;
+    const byFile = Map.groupBy
+      ? Map.groupBy(main, ([file]) => file)
+      : main.reduce((m, p) => m.set(p[0], [...(m.get(p[0]) ?? []), p]), new Map());
+    return [...byFile]
+      .map(
+        ([file, places]) =>
+          `${places.length > 1 ? 'lines' : 'line'} ${places
+            .map(([, line]) => +line)
+            .sort((a, b) => a - b)
+            .join(', ')}${name ? ` of ${file}` : ''}`,
+      )
+      .join('; ');
   };
   const doing = (step, focus) => {
-    const found = gathered(step, focus), said = [];
+    const found = gathered(step, focus),
+      said = [];
     for (const kind of Object.keys(VERBS)) {
-      const parts = [...found].filter(([key]) => key.startsWith(`${kind} `)).map(([key, [rows, cols]]) => {
-        const plane = planes[+key.split(' ')[1]];
-        return `${plane.name} ${noun(plane.row, rows)}, ${noun(plane.col, cols)}`;
-      });
+      const parts = [...found]
+        .filter(([key]) => key.startsWith(`${kind} `))
+        .map(([key, [rows, cols]]) => {
+          const plane = planes[+key.split(' ')[1]];
+          return `${plane.name} ${noun(plane.row, rows)}, ${noun(plane.col, cols)}`;
+        });
       if (parts.length) said.push(`${VERBS[kind][0]} ${listed(parts)} ${VERBS[kind][1]}`);
     }
     const where = linesOf(step, focus);
@@ -95,12 +186,22 @@ export default function (host, { meta, columns }) {
     return `${said.join('; ') || 'touches no element that these matrices show'}; ${where}`;
   };
   const blockSaid = (launch, block) => {
-    const { grid: [x, y], item, per_item, rows } = launches[launch], number = Math.floor(block / per_item);
-    const of = rows ? `, rows ${(number % rows[1]) * rows[0]} to ${Math.min(rows[2], ((number % rows[1]) + 1) * rows[0]) - 1} of head ${Math.floor(number / rows[1])}` : '';
+    const {
+        grid: [x, y],
+        item,
+        per_item,
+        rows,
+      } = launches[launch],
+      number = Math.floor(block / per_item);
+    const of = rows
+      ? `, rows ${(number % rows[1]) * rows[0]} to ${Math.min(rows[2], ((number % rows[1]) + 1) * rows[0]) - 1} of head ${Math.floor(number / rows[1])}`
+      : '';
     return `Block ${block} (x ${block % x}${y > 1 ? `, y ${Math.floor(block / x) % y}` : ''}): ${item} ${number}${of}`;
   };
-  const traced = ({ launch, block }) => block >= launches[launch].traced[0] && block < launches[launch].traced[0] + launches[launch].traced[1];
-  let told = ['', ''];  // what was said last: a step asks for it more than once
+  const traced = ({ launch, block }) =>
+    block >= launches[launch].traced[0] &&
+    block < launches[launch].traced[0] + launches[launch].traced[1];
+  let told = ['', '']; // what was said last: a step asks for it more than once
   const words = (what, step) => {
     const key = JSON.stringify([what, step]);
     if (told[0] !== key) told = [key, tell(what, step)];
@@ -109,52 +210,98 @@ export default function (host, { meta, columns }) {
   const tell = (what, step) => {
     const now = at(step);
     if (!now) return '';
-    if (!what) return `${blockSaid(now.launch, now.block)}, all ${launches[now.launch].threads} threads: ${doing(step, null)}.`;
-    if (what.block !== undefined) return `${blockSaid(what.launch, what.block)}. It is not traced: what its threads do is not known here.`;
-    if (what.lane !== undefined) return `Lane ${what.lane} of warp ${what.warp}: ${doing(step, focusOf(what, step))}.`;
+    if (!what)
+      return `${blockSaid(now.launch, now.block)}, all ${launches[now.launch].threads} threads: ${doing(step, null)}.`;
+    if (what.block !== undefined)
+      return `${blockSaid(what.launch, what.block)}. It is not traced: what its threads do is not known here.`;
+    if (what.lane !== undefined)
+      return `Lane ${what.lane} of warp ${what.warp}: ${doing(step, focusOf(what, step))}.`;
     if (what.warp !== undefined) return `Warp ${what.warp}: ${doing(step, focusOf(what, step))}.`;
-    const found = touching(step, planeNamed(what.tensor), what.row), plane = planes[planeNamed(what.tensor)];
+    const found = touching(step, planeNamed(what.tensor), what.row),
+      plane = planes[planeNamed(what.tensor)];
     const said = [...found].map(([kind, set]) => `${DONE[kinds[kind]]} by ${lanesSaid(set)}`);
     return `${what.tensor} ${plane.row} ${what.row}: ${said.join('; ') || 'no lane touches it in this step'}.`;
   };
 
   // ---- layout ----
-  const gridSize = Math.max(...launches.map(l => l.grid[0])), gridRows = Math.max(...launches.map(l => l.grid[1] * l.grid[2]));
+  const gridSize = Math.max(...launches.map(l => l.grid[0])),
+    gridRows = Math.max(...launches.map(l => l.grid[1] * l.grid[2]));
   // The matrices in so many columns: the size of the smallest one's cells.
   const flow = (x, y, w, h, cols) => {
-    const rows = Math.ceil(planes.length / cols), cw = w / cols, ch = h / rows, head = em * 1.35;
+    const rows = Math.ceil(planes.length / cols),
+      cw = w / cols,
+      ch = h / rows,
+      head = em * 1.35;
     const made = planes.map((plane, n) => {
-      const [r, c] = most[n], unit = Math.min((cw - em * 0.8) / c, (ch - head - em * 0.5) / r);
-      return { plane: n, name: plane.name, x: x + (n % cols) * cw, y: y + Math.floor(n / cols) * ch + head, unit, high: r * unit < em ? Math.min(em * 1.2, ch - head - 4) / r : unit, room: cw - em * 0.8 };
+      const [r, c] = most[n],
+        unit = Math.min((cw - em * 0.8) / c, (ch - head - em * 0.5) / r);
+      return {
+        plane: n,
+        name: plane.name,
+        x: x + (n % cols) * cw,
+        y: y + Math.floor(n / cols) * ch + head,
+        unit,
+        high: r * unit < em ? Math.min(em * 1.2, ch - head - 4) / r : unit,
+        room: cw - em * 0.8,
+      };
     });
     return { made, least: Math.min(...made.map(b => b.unit)) };
   };
-  const best = (x, y, w, h) => [1, 2, 3, 4, 5, 6, 7, 8].filter(n => n <= Math.max(1, planes.length)).map(n => flow(x, y, w, h, n)).reduce((a, b) => (b.least > a.least ? b : a), { made: [], least: -1 });
+  const best = (x, y, w, h) =>
+    [1, 2, 3, 4, 5, 6, 7, 8]
+      .filter(n => n <= Math.max(1, planes.length))
+      .map(n => flow(x, y, w, h, n))
+      .reduce((a, b) => (b.least > a.least ? b : a), { made: [], least: -1 });
   const layout = size => {
     em = size.em;
-    const { width: w, height: h } = size, label = em * 2.2, head = em * 1.4;
+    const { width: w, height: h } = size,
+      label = em * 2.2,
+      head = em * 1.4;
     // grid and strip above the matrices, or left of them: whichever leaves larger matrices
-    const gridW = Math.min(gridSize * em * 1.3, w * 0.3), gap = em * 1.2, axes = h > 24 * em ? em * 2.6 : 0, gridCell = Math.max(1.5, Math.min(gridW / gridSize, (h * 0.22) / gridRows, em * 1.3));
-    const laneH = Math.max(2, Math.min(em * 1.2, (h * 0.3 - head * 2) / mostWarps)), gw = Math.max(gridCell * gridSize, axes ? Math.min(w * 0.3, em * 15) : em * 5.5);
+    const gridW = Math.min(gridSize * em * 1.3, w * 0.3),
+      gap = em * 1.2,
+      axes = h > 24 * em ? em * 2.6 : 0,
+      gridCell = Math.max(1.5, Math.min(gridW / gridSize, (h * 0.22) / gridRows, em * 1.3));
+    const laneH = Math.max(2, Math.min(em * 1.2, (h * 0.3 - head * 2) / mostWarps)),
+      gw = Math.max(gridCell * gridSize, axes ? Math.min(w * 0.3, em * 15) : em * 5.5);
     const laneW = Math.max(2, Math.min(em * 1.3, (w - gw - gap - label - 2) / LANES));
     const topH = head + Math.max(gridRows * gridCell + axes, mostWarps * laneH + em) + em * 0.6;
-    const above = { grid: { x: 1, y: head, cell: gridCell, axes, room: gw }, strip: { x: gw + gap + label, y: head, w: laneW, h: laneH }, flow: best(1, topH, w - 1, h - topH) };
-    const sideW = Math.min(w * 0.45, label + LANES * em), sideLaneW = (sideW - label) / LANES, sideCell = Math.max(1.5, Math.min(sideW / gridSize, (h * 0.3) / gridRows, em * 1.5));
-    const stripY = head + gridRows * sideCell + axes + head + em * 0.4, sideLaneH = Math.max(2, Math.min(em * 1.5, (h - stripY - em * 1.4) / mostWarps));
-    const beside = { grid: { x: 1, y: head, cell: sideCell, axes, room: sideW }, strip: { x: label, y: stripY, w: sideLaneW, h: sideLaneH }, flow: best(sideW + gap, 0, w - sideW - gap, h) };
+    const above = {
+      grid: { x: 1, y: head, cell: gridCell, axes, room: gw },
+      strip: { x: gw + gap + label, y: head, w: laneW, h: laneH },
+      flow: best(1, topH, w - 1, h - topH),
+    };
+    const sideW = Math.min(w * 0.45, label + LANES * em),
+      sideLaneW = (sideW - label) / LANES,
+      sideCell = Math.max(1.5, Math.min(sideW / gridSize, (h * 0.3) / gridRows, em * 1.5));
+    const stripY = head + gridRows * sideCell + axes + head + em * 0.4,
+      sideLaneH = Math.max(2, Math.min(em * 1.5, (h - stripY - em * 1.4) / mostWarps));
+    const beside = {
+      grid: { x: 1, y: head, cell: sideCell, axes, room: sideW },
+      strip: { x: label, y: stripY, w: sideLaneW, h: sideLaneH },
+      flow: best(sideW + gap, 0, w - sideW - gap, h),
+    };
     const used = beside.flow.least > above.flow.least ? beside : above;
     ({ grid, strip } = used);
     boxes = used.flow.made;
   };
-  const windowOf = (n, step) => [planes[n].row, planes[n].col].map(axis => at(step)?.windows[axis] ?? [0, 0]);
+  const windowOf = (n, step) =>
+    [planes[n].row, planes[n].col].map(axis => at(step)?.windows[axis] ?? [0, 0]);
 
   // ---- drawing ----
   const colours = new Map();
   const colourOf = (t, byLane, warps) => {
-    const share = 0.14 + 0.8 * (byLane ? (t % LANES) / (LANES - 1) : warps > 1 ? (t >> 5) / (warps - 1) : 0), key = Math.round(share * 255);
+    const share =
+        0.14 + 0.8 * (byLane ? (t % LANES) / (LANES - 1) : warps > 1 ? (t >> 5) / (warps - 1) : 0),
+      key = Math.round(share * 255);
     if (!colours.has(key)) {
-      const place = share * (stops.length - 1), low = Math.min(stops.length - 2, Math.floor(place)), part = place - low;
-      colours.set(key, `rgb(${stops[low].map((v, i) => Math.round(v + (stops[low + 1][i] - v) * part)).join(',')})`);
+      const place = share * (stops.length - 1),
+        low = Math.min(stops.length - 2, Math.floor(place)),
+        part = place - low;
+      colours.set(
+        key,
+        `rgb(${stops[low].map((v, i) => Math.round(v + (stops[low + 1][i] - v) * part)).join(',')})`,
+      );
     }
     return colours.get(key);
   };
@@ -166,33 +313,79 @@ export default function (host, { meta, columns }) {
       g.fillText('No access of this run has a place in a matrix.', 4, em * 2);
       return;
     }
-    const warps = warpsOf(now.launch), focus = focusOf(chosen, step), byLane = warps === 1 || chosen?.warp !== undefined;
-    const hot = under && under.block === undefined ? (under.tensor ? new Set([...touching(step, planeNamed(under.tensor), under.row, under.col).values()].flatMap(s => [...s])) : focusOf(under, step)) : null;
+    const warps = warpsOf(now.launch),
+      focus = focusOf(chosen, step),
+      byLane = warps === 1 || chosen?.warp !== undefined;
+    const hot =
+      under && under.block === undefined
+        ? under.tensor
+          ? new Set(
+              [...touching(step, planeNamed(under.tensor), under.row, under.col).values()].flatMap(
+                s => [...s],
+              ),
+            )
+          : focusOf(under, step)
+        : null;
     drawGrid(g, paint, now, under);
     drawStrip(g, paint, now, step, { warps, focus, byLane, hot });
     drawPlanes(g, paint, step, { warps, focus, byLane, hot, under });
   };
   const drawGrid = (g, paint, now, under) => {
-    const { grid: [x, y, z], traced: [first, count], grid_of } = launches[now.launch], { cell } = grid;
+    const {
+        grid: [x, y, z],
+        traced: [first, count],
+        grid_of,
+      } = launches[now.launch],
+      { cell } = grid;
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
-    g.fillText(launches.length > 1 ? `grid of ${launches[now.launch].entry}` : 'grid', grid.x, grid.y - em * 0.4);
-    const wide = g.measureText(launches.length > 1 ? `grid of ${launches[now.launch].entry}` : 'grid').width;
+    g.fillText(
+      launches.length > 1 ? `grid of ${launches[now.launch].entry}` : 'grid',
+      grid.x,
+      grid.y - em * 0.4,
+    );
+    const wide = g.measureText(
+      launches.length > 1 ? `grid of ${launches[now.launch].entry}` : 'grid',
+    ).width;
     g.font = `${em}px ${paint.font}`;
     const size = `${x} \u00d7 ${y * z} blocks`;
-    if (g.measureText(size).width < grid.room - wide) g.fillText(size, grid.x + wide + em * 0.5, grid.y - em * 0.4);
-    if (grid.axes) {  // what runs along each axis, as the launch has it
+    if (g.measureText(size).width < grid.room - wide)
+      g.fillText(size, grid.x + wide + em * 0.5, grid.y - em * 0.4);
+    if (grid.axes) {
+      // what runs along each axis, as the launch has it
       g.font = `${smallText(em)}px ${paint.font}`;
       const from = grid.y + y * z * cell + em;
-      grid_of.slice(0, 2).forEach((said, n) => g.fillText(`${'xy'[n]}: ${said}${n && grid_of[2] ? `; z: ${grid_of[2]}` : ''}`, grid.x, from + n * em * 1.2, grid.room));
+      grid_of
+        .slice(0, 2)
+        .forEach((said, n) =>
+          g.fillText(
+            `${'xy'[n]}: ${said}${n && grid_of[2] ? `; z: ${grid_of[2]}` : ''}`,
+            grid.x,
+            from + n * em * 1.2,
+            grid.room,
+          ),
+        );
     }
     const line = cell > 4 ? 1 : 0;
     for (let n = 0; n < x * y * z; n++) {
-      const bx = grid.x + (n % x) * cell, by = grid.y + Math.floor(n / x) * cell;
-      g.fillStyle = n === now.block ? paint.text : n >= first && n < first + count ? paint.border : paint.panel;
+      const bx = grid.x + (n % x) * cell,
+        by = grid.y + Math.floor(n / x) * cell;
+      g.fillStyle =
+        n === now.block ? paint.text : n >= first && n < first + count ? paint.border : paint.panel;
       g.fillRect(bx, by, cell - line, cell - line);
-      if (line) { g.strokeStyle = paint.border; g.lineWidth = 1; g.strokeRect(bx + 0.5, by + 0.5, cell - 2, cell - 2); }
-      if ((under?.block === n && under.launch === now.launch) || (chosen?.block === n && chosen.launch === now.launch)) { g.strokeStyle = paint.primary; g.lineWidth = 2; g.strokeRect(bx, by, cell - 1, cell - 1); }
+      if (line) {
+        g.strokeStyle = paint.border;
+        g.lineWidth = 1;
+        g.strokeRect(bx + 0.5, by + 0.5, cell - 2, cell - 2);
+      }
+      if (
+        (under?.block === n && under.launch === now.launch) ||
+        (chosen?.block === n && chosen.launch === now.launch)
+      ) {
+        g.strokeStyle = paint.primary;
+        g.lineWidth = 2;
+        g.strokeRect(bx, by, cell - 1, cell - 1);
+      }
       if (cell > em * 1.15 && n < 100) {
         g.fillStyle = n === now.block ? paint.background : paint.text;
         g.textAlign = 'center';
@@ -203,15 +396,21 @@ export default function (host, { meta, columns }) {
     }
   };
   const drawStrip = (g, paint, now, step, { warps, focus, byLane, hot }) => {
-    const { threads: count, block_of } = launches[now.launch], { x, y, w, h } = strip;
+    const { threads: count, block_of } = launches[now.launch],
+      { x, y, w, h } = strip;
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
-    const said = `block ${now.block}`, more = `${count} threads${block_of.length ? ` (${block_of.join(' \u00d7 ')})` : ''}, ${warps} warp${warps > 1 ? 's' : ''} of 32 lanes`;
+    const said = `block ${now.block}`,
+      more = `${count} threads${block_of.length ? ` (${block_of.join(' \u00d7 ')})` : ''}, ${warps} warp${warps > 1 ? 's' : ''} of 32 lanes`;
     const from = x - em * 2.2;
     g.fillText(said, from, y - em * 0.4);
     const wide = g.measureText(said).width + em * 0.5;
     g.font = `${em}px ${paint.font}`;
-    g.fillText(g.measureText(more).width < LANES * w + em * 2.2 - wide ? more : `${warps} \u00d7 32`, from + wide, y - em * 0.4);
+    g.fillText(
+      g.measureText(more).width < LANES * w + em * 2.2 - wide ? more : `${warps} \u00d7 32`,
+      from + wide,
+      y - em * 0.4,
+    );
     const labels = Math.max(1, Math.ceil((em * 0.95) / h));
     for (let warp = 0; warp < warps; warp++) {
       if (warp % labels === 0) {
@@ -223,7 +422,8 @@ export default function (host, { meta, columns }) {
       for (let lane = 0; lane < LANES; lane++) {
         const t = warp * LANES + lane;
         if (t >= count) break;
-        const busy = (ran[momentAt(step) * threads + t] ?? -1) >= 0, lit = !focus || focus.has(t);
+        const busy = (ran[momentAt(step) * threads + t] ?? -1) >= 0,
+          lit = !focus || focus.has(t);
         g.globalAlpha = lit ? 1 : 0.2;
         g.fillStyle = busy ? colourOf(t, byLane, warps) : paint.panel;
         g.fillRect(x + lane * w, y + warp * h, w - (w > 4 ? 1 : 0.4), h - (h > 4 ? 1 : 0));
@@ -237,13 +437,25 @@ export default function (host, { meta, columns }) {
     }
     g.fillStyle = paint.text;
     g.font = `${smallText(em)}px ${paint.font}`;
-    for (const lane of [0, 8, 16, 24]) g.fillText(lane ? String(lane) : 'lane 0', x + lane * w, y + warps * h + em * 0.9);
+    for (const lane of [0, 8, 16, 24])
+      g.fillText(lane ? String(lane) : 'lane 0', x + lane * w, y + warps * h + em * 0.9);
   };
   const drawPlanes = (g, paint, step, { warps, focus, byLane, hot, under }) => {
-    const clip = new Map(boxes.map(box => {
-      const [rows, cols] = windowOf(box.plane, step);
-      return [box.plane, { ...box, rows, cols, w: (cols[1] - cols[0] + 1) * box.unit, h: (rows[1] - rows[0] + 1) * box.high }];
-    }));
+    const clip = new Map(
+      boxes.map(box => {
+        const [rows, cols] = windowOf(box.plane, step);
+        return [
+          box.plane,
+          {
+            ...box,
+            rows,
+            cols,
+            w: (cols[1] - cols[0] + 1) * box.unit,
+            h: (rows[1] - rows[0] + 1) * box.high,
+          },
+        ];
+      }),
+    );
     g.textAlign = 'left';
     for (const box of clip.values()) {
       g.fillStyle = paint.panel;
@@ -251,24 +463,42 @@ export default function (host, { meta, columns }) {
       g.fillStyle = paint.text;
       g.font = `600 ${em}px ${paint.font}`;
       g.fillText(box.name, box.x, box.y - em * 0.3);
-      const { row, col } = planes[box.plane], wide = g.measureText(box.name).width + em * 0.5, range = ([a, b]) => (a === b ? `${a}` : `${a} to ${b}`);
+      const { row, col } = planes[box.plane],
+        wide = g.measureText(box.name).width + em * 0.5,
+        range = ([a, b]) => (a === b ? `${a}` : `${a} to ${b}`);
       g.font = `${smallText(em)}px ${paint.font}`;
-      const texts = [`${row}s ${range(box.rows)} \u00d7 ${col}s ${range(box.cols)}`, `${range(box.rows)} \u00d7 ${range(box.cols)}`];
+      const texts = [
+        `${row}s ${range(box.rows)} \u00d7 ${col}s ${range(box.cols)}`,
+        `${range(box.rows)} \u00d7 ${range(box.cols)}`,
+      ];
       const fits = texts.find(text => g.measureText(text).width < box.room - wide);
       if (fits) g.fillText(fits, box.x + wide, box.y - em * 0.3);
     }
-    const rect = (n, box) => [box.x + (col0[n] - box.cols[0]) * box.unit, box.y + (row0[n] - box.rows[0]) * box.high, (col1[n] - col0[n] + 1) * box.unit, (row1[n] - row0[n] + 1) * box.high];
-    const parts = [...(at(step).parts)].sort((a, b) => ORDER.indexOf(kinds[a[1]]) - ORDER.indexOf(kinds[b[1]]));
+    const rect = (n, box) => [
+      box.x + (col0[n] - box.cols[0]) * box.unit,
+      box.y + (row0[n] - box.rows[0]) * box.high,
+      (col1[n] - col0[n] + 1) * box.unit,
+      (row1[n] - row0[n] + 1) * box.high,
+    ];
+    const parts = [...at(step).parts].sort(
+      (a, b) => ORDER.indexOf(kinds[a[1]]) - ORDER.indexOf(kinds[b[1]]),
+    );
     const lit = [];
     for (const [plane, , first, size] of parts) {
       const box = clip.get(plane);
-      for (let n = first + size - 1; n >= first; n--) {  // the first thread's on top
-        if (focus?.has(thread[n])) { lit.push([n, box]); continue; }
+      for (let n = first + size - 1; n >= first; n--) {
+        // the first thread's on top
+        if (focus?.has(thread[n])) {
+          lit.push([n, box]);
+          continue;
+        }
         g.fillStyle = colourOf(thread[n], byLane, warps);
         g.fillRect(...rect(n, box));
       }
     }
-    if (focus) {  // a veil over all the others: each made pale for itself would add up where many touch an element
+    if (focus) {
+      // a veil over all the others: each made pale for itself would add up where many touch an
+      // element
       g.globalAlpha = 0.84;
       g.fillStyle = paint.panel;
       for (const box of clip.values()) g.fillRect(box.x, box.y, box.w, box.h);
@@ -284,12 +514,13 @@ export default function (host, { meta, columns }) {
       g.lineWidth = 1;
       g.strokeRect(x + 0.5, y + 0.5, Math.max(1, w - 1), Math.max(1, h - 1));
     }
-    if (hot && hot.size <= LANES) each(step, (n, plane) => {
-      if (!hot.has(thread[n])) return;
-      g.strokeStyle = paint.primary;
-      g.lineWidth = 1.5;
-      g.strokeRect(...rect(n, clip.get(plane)));
-    });
+    if (hot && hot.size <= LANES)
+      each(step, (n, plane) => {
+        if (!hot.has(thread[n])) return;
+        g.strokeStyle = paint.primary;
+        g.lineWidth = 1.5;
+        g.strokeRect(...rect(n, clip.get(plane)));
+      });
     if (focus) drawMadeOf(g, paint, step, focus, clip);
     g.strokeStyle = paint.border;
     g.lineWidth = 1;
@@ -297,26 +528,36 @@ export default function (host, { meta, columns }) {
     if (under?.tensor) {
       const box = clip.get(planeNamed(under.tensor));
       g.strokeStyle = paint.primary;
-      g.strokeRect(box.x, box.y + (under.row - box.rows[0]) * box.high, box.w, Math.max(2, box.high));
+      g.strokeRect(
+        box.x,
+        box.y + (under.row - box.rows[0]) * box.high,
+        box.w,
+        Math.max(2, box.high),
+      );
     }
   };
-  // Of what is computed, the rows and columns that it is made of, where the lane itself loads or reads none of them.
+  // Of what is computed, the rows and columns that it is made of, where the lane itself loads or
+  // reads none of them.
   const drawMadeOf = (g, paint, step, focus, clip) => {
     const found = gathered(step, focus);
     g.strokeStyle = paint.text;
     g.lineWidth = 1.5;
     g.setLineDash([4, 3]);
     for (const [made, of] of Object.entries(MADE_OF)) {
-      const plane = planeNamed(made), cells = found.get(`computes ${plane}`);
+      const plane = planeNamed(made),
+        cells = found.get(`computes ${plane}`);
       if (!cells) continue;
       for (const [name, axis] of of) {
-        const source = planeNamed(name), box = clip.get(source);
+        const source = planeNamed(name),
+          box = clip.get(source);
         if (!box || found.has(`reads ${source}`) || found.has(`loads ${source}`)) continue;
-        const numbers = cells[planes[plane].row === axis ? 0 : 1], across = planes[source].col === axis;
+        const numbers = cells[planes[plane].row === axis ? 0 : 1],
+          across = planes[source].col === axis;
         for (const n of numbers) {
           const [low, high] = across ? box.cols : box.rows;
           if (n < low || n > high) continue;
-          if (across) g.strokeRect(box.x + (n - low) * box.unit, box.y, Math.max(1, box.unit), box.h);
+          if (across)
+            g.strokeRect(box.x + (n - low) * box.unit, box.y, Math.max(1, box.unit), box.h);
           else g.strokeRect(box.x, box.y + (n - low) * box.high, box.w, Math.max(1, box.high));
         }
       }
@@ -328,28 +569,51 @@ export default function (host, { meta, columns }) {
   const locate = (px, py) => {
     const now = at(hub.step);
     if (!now) return null;
-    const { x, y, w, h } = strip, warp = Math.floor((py - y) / h), lane = Math.floor((px - x) / w);
-    if (warp >= 0 && warp < warpsOf(now.launch) && px >= x - em * 2.2 && lane < LANES) return lane < 0 ? { warp } : warp * LANES + lane < launches[now.launch].threads ? { warp, lane } : null;
-    const [gx, gy, gz] = launches[now.launch].grid, bx = Math.floor((px - grid.x) / grid.cell), by = Math.floor((py - grid.y) / grid.cell);
-    if (bx >= 0 && bx < gx && by >= 0 && by < gy * gz) return { launch: now.launch, block: by * gx + bx };
+    const { x, y, w, h } = strip,
+      warp = Math.floor((py - y) / h),
+      lane = Math.floor((px - x) / w);
+    if (warp >= 0 && warp < warpsOf(now.launch) && px >= x - em * 2.2 && lane < LANES)
+      return lane < 0
+        ? { warp }
+        : warp * LANES + lane < launches[now.launch].threads
+          ? { warp, lane }
+          : null;
+    const [gx, gy, gz] = launches[now.launch].grid,
+      bx = Math.floor((px - grid.x) / grid.cell),
+      by = Math.floor((py - grid.y) / grid.cell);
+    if (bx >= 0 && bx < gx && by >= 0 && by < gy * gz)
+      return { launch: now.launch, block: by * gx + bx };
     for (const box of boxes) {
-      const [rows, cols] = windowOf(box.plane, hub.step), col = cols[0] + Math.floor((px - box.x) / box.unit), row = rows[0] + Math.floor((py - box.y) / box.high);
-      if (px >= box.x && py >= box.y && col <= cols[1] && row <= rows[1]) return { tensor: box.name, row, col };
+      const [rows, cols] = windowOf(box.plane, hub.step),
+        col = cols[0] + Math.floor((px - box.x) / box.unit),
+        row = rows[0] + Math.floor((py - box.y) / box.high);
+      if (px >= box.x && py >= box.y && col <= cols[1] && row <= rows[1])
+        return { tensor: box.name, row, col };
     }
     return null;
   };
   const describe = (what, step) => {
-    if (what.block !== undefined) return `${blockSaid(what.launch, what.block)}${traced(what) ? '' : ', not traced'}`;
+    if (what.block !== undefined)
+      return `${blockSaid(what.launch, what.block)}${traced(what) ? '' : ', not traced'}`;
     if (!what.tensor) return words(what, step).replaceAll('; ', '\n');
-    const found = [...touching(step, planeNamed(what.tensor), what.row, what.col)].map(([kind, set]) => `${DONE[kinds[kind]]} by ${lanesSaid(set)}`);
-    return [`${what.tensor}[${what.row}, ${what.col}]: ${found.join('; ') || 'no lane touches it in this step'}`, words({ tensor: what.tensor, row: what.row }, step)].join('\n');
+    const found = [...touching(step, planeNamed(what.tensor), what.row, what.col)].map(
+      ([kind, set]) => `${DONE[kinds[kind]]} by ${lanesSaid(set)}`,
+    );
+    return [
+      `${what.tensor}[${what.row}, ${what.col}]: ${found.join('; ') || 'no lane touches it in this step'}`,
+      words({ tensor: what.tensor, row: what.row }, step),
+    ].join('\n');
   };
   const click = what => {
     const same = a => JSON.stringify(a) === JSON.stringify(chosen);
     if (what.block !== undefined && traced(what)) {
-      const frame = of_frame.findIndex(n => moments[n].launch === what.launch && moments[n].block === what.block), now = at(hub.step);
+      const frame = of_frame.findIndex(
+          n => moments[n].launch === what.launch && moments[n].block === what.block,
+        ),
+        now = at(hub.step);
       chosen = null;
-      if (frame >= 0 && (now.block !== what.block || now.launch !== what.launch)) hub.set(frame, 'user');
+      if (frame >= 0 && (now.block !== what.block || now.launch !== what.launch))
+        hub.set(frame, 'user');
       return;
     }
     const wanted = what.tensor ? { tensor: what.tensor, row: what.row } : what;
@@ -357,5 +621,15 @@ export default function (host, { meta, columns }) {
   };
   const said = step => words(chosen, step);
   const label = step => `Threads. ${said(step)}`;
-  return canvasView(host, { title: 'Threads', layout, draw, locate, describe, label, click, said, legend: [...LEGEND, ...left_out.map(text => ['', text])] });
+  return canvasView(host, {
+    title: 'Threads',
+    layout,
+    draw,
+    locate,
+    describe,
+    label,
+    click,
+    said,
+    legend: [...LEGEND, ...left_out.map(text => ['', text])],
+  });
 }

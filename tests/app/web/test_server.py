@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -135,8 +136,7 @@ def test_a_module_of_another_version_is_not_served_under_its_name(client):
 def test_every_module_that_a_module_imports_is_there():
     for name, text in server.modules().items():
         folder = name.rpartition("/")[0]
-        for line in (line for line in text.splitlines() if line.startswith("import ")):
-            path = line.split("'")[-2]
+        for path in re.findall(r"^import [^;]*?from '([^']+)';", text, re.M):
             at = (
                 path.removeprefix("../")
                 if path.startswith("../")
