@@ -111,7 +111,7 @@ def test_the_provenance_labels_are_those_of_the_design_and_the_readme():
 
 
 def test_the_kernels_that_the_readme_lists_are_told_as_their_files_tell_them():
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", (ROOT / "README.md").read_text(), re.M)
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", (ROOT / "kernels" / "README.md").read_text(), re.M)
     assert rows
     for name, title, idea in rows:
         assert (title, idea) == (KERNELS[name].title, KERNELS[name].idea)

@@ -53,7 +53,7 @@ def check() -> None:
     if login and password():
         raise ProblemError("WARPGLASS_LOGIN and WARPGLASS_PASSWORD are both set. Choose one of them.")
     if login and "auth" not in _secrets():
-        raise ProblemError("WARPGLASS_LOGIN is oidc, and .streamlit/secrets.toml has no [auth]. See README.")
+        raise ProblemError("WARPGLASS_LOGIN is oidc, and .streamlit/secrets.toml has no [auth]. See app/class.md.")
 
 
 def may_open(secret: str) -> bool:

@@ -61,7 +61,7 @@ def data(request: Request) -> list[Block]:
     file = f"{request.kernel.name}-trace.parquet"
     kept = stage.download("Download the trace (Parquet)", offered.keep_file(buffer.getvalue(), file), file)
     size = f"{run.trace.table.num_rows:,} records, {len(buffer.getvalue()):,} bytes"
-    said = f"{size}. Its columns are described in kernels/README.md."
+    said = f"{size}. Its columns are described in kernels/formats.md."
     return [kept, stage.text(said), *labels()]
 
 

@@ -1,7 +1,7 @@
 """Reads the opening comment of a .cu, which is TOML, into a KernelSpec. A mistake is one line: file, key, what is
 wrong, what to do.
 
-The keys, and what they mean, are listed in kernels/README.md; KEYS, LAUNCH_KEYS and so on are the same lists, and a
+The keys, and what they mean, are listed in kernels/front-matter.md; KEYS, LAUNCH_KEYS and so on are the same lists, and a
 test compares them.
 """
 
@@ -52,7 +52,7 @@ def read_kernel(path: Path, files: tuple[tuple[str, str], ...], problem_of: Prob
         said = f"{type(error).__name__}: {error}".splitlines()[0]
         raise FrontMatterError(
             f"{path.name}: a value of the opening comment has the wrong kind ({shortened(said)}). Compare its keys "
-            "with kernels/README.md."
+            "with kernels/front-matter.md."
         ) from None
 
 
@@ -74,7 +74,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
     if not found:
         raise FrontMatterError(
             f"{name}: it does not begin with a comment /* ... */. Open the file with its front matter "
-            f"(kernels/README.md)."
+            f"(kernels/front-matter.md)."
         )
     table = _toml(name, found[1])
     _check_keys(name, "", table, KEYS, (*WORDS, "family", "launches"))
@@ -126,7 +126,7 @@ def _check_keys(file: str, where: str, table: dict, known: tuple[str, ...], need
     for key in needed:
         if key not in table:
             raise FrontMatterError(
-                f"{file}: the key {prefix}{key} is missing. Add it (kernels/README.md says what it means)."
+                f"{file}: the key {prefix}{key} is missing. Add it (kernels/front-matter.md says what it means)."
             )
 
 

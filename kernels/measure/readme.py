@@ -1,7 +1,7 @@
-"""The README's tables of times, made from the recorded tables.
+"""The tables of times in kernels/results.md, and the results in README.md, from the recorded tables.
 
     python -m kernels.measure.readme            prints them
-    python -m kernels.measure.readme --write    puts them into README.md, each between its two comments
+    python -m kernels.measure.readme --write    writes them into both files, each between its two comments
 
 A claim is sustained if both sides have a sustained time, and rested otherwise. Each table states its wins and its
 losses in front.
@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from kernels.core.problem import Problem
@@ -24,7 +25,8 @@ from kernels.measure import bench, duels
 from kernels.measure.peers import TITLES
 from kernels.measure.rows import SUSTAINED, problem_text
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+FILES = (ROOT / "README.md", ROOT / "kernels" / "results.md")
 NONE = "not measured"
 WAYS = {"cuda_cores": "CUDA cores", "tensor_cores": "tensor cores", "fa3": "FA3", "xqa": "XQA"}
 WAYS |= {"cascade_fa2": "its cascade", "cascade_fa3": "its cascade with FA3"}
@@ -41,13 +43,14 @@ DENSE = (
     *(SixteenBitProblem(16384, 128, 1, 64, c, "bfloat16", num_kv_heads=8) for c in (False, True)),
     *(problem for problem in duels.distributions() if problem != _SQUARE),
 )
-"""The problems of the README's table of 16 bits. The sentence in front of it counts every duel."""
+"""The problems in the table of 16 bits. The sentence in front of it counts every duel."""
 
 
 def tables() -> dict[str, str]:
     """name -> the lines of each table, with the sentences in front of it."""
     made, where = next(iter(bench.recorded().values()))
     return {
+        "results": _results(made),
         "fp32": _section(_benched(made, "08b_three_bfloat16", ["sdpa_efficient"], _wanted(FP32))),
         "16 bits": _dense(),
         "decode": _section(_benched(made, ("paged_v3", "paged_cascade"), _flashinfer(made)), _floor(made)),
@@ -56,13 +59,52 @@ def tables() -> dict[str, str]:
 
 
 def written(text: str) -> str:
-    """A README's text with each table between its two comments replaced. KeyError for a name that is no table."""
+    """A file's text with each table between its two comments replaced. KeyError for a name that is no table."""
     made = tables()
 
     def put(found: re.Match) -> str:
         return f"<!-- times: {found[1]} -->\n{made[found[1]]}\n<!-- end -->"
 
     return re.sub(r"<!-- times: ([\w ]+) -->\n.*?<!-- end -->", put, text, flags=re.DOTALL)
+
+
+# ---- the results in the README ----
+
+
+def _results(made: pd.DataFrame) -> str:
+    """Four sentences: the wins of the dense and of the paged kernels against the strongest peer, and their losses."""
+    found = duels.recorded()
+    claimed = duels.headline(found[0].assign(rested_ratio=found[0].ratio)) if found else pd.DataFrame()
+    lines = []
+    if len(claimed):
+        claimed = claimed[duels.as_tuned(claimed)]
+        name = claimed["name"].iloc[-1]
+        part = claimed[claimed["name"] == name]
+        worst = part.loc[part.ratio.idxmin()]
+        met = sorted(part.groupby("met", sort=False), key=lambda pair: -len(pair[0].split()))
+        lines.append(f"{_state(part)}, `{name}` is {', and '.join(_won(*pair) for pair in met)}.")
+        lines.append(f"Its largest loss is {worst.ratio:.2f} times the speed of {_peer(worst.peer)}: {_words(worst)}.")
+    pairs = _benched(made, ("paged_v3", "paged_cascade"), _flashinfer(made))
+    ratios = [pair["peer"].median_us / pair["ours"].median_us for pair in pairs]
+    won = sum(ratio > 1 for ratio in ratios)
+    worst = pairs[int(np.argmin(ratios))]
+    lines.append(
+        f"Rested, decoding over a paged cache is faster than FlashInfer on {won} of {len(pairs)} problems "
+        f"({min(ratios):.2f} to {max(ratios):.2f} times as fast)."
+    )
+    lines.append(
+        f"The largest loss of decoding is {min(ratios):.2f} times the speed of {_peer(worst['peer']['name'])}: "
+        f"`{worst['ours']['name']}`, {_words(worst['ours'])}."
+    )
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _state(part: pd.DataFrame) -> str:
+    return "Rested" if part.sustained_ratio.isna().any() else "Sustained"
+
+
+def _words(row: pd.Series) -> str:
+    return _problem(json.loads(row.problem))
 
 
 # ---- tables of the bench ----
@@ -183,10 +225,9 @@ def _duel(row: pd.Series) -> list[str]:
 
 def _duels_said(name: str, part: pd.DataFrame) -> str:
     """Wins and losses of a kernel over every duel, the losses by name."""
-    state = "Rested" if part.sustained_ratio.isna().any() else "Sustained"
     lost = part[part.ratio < 1].sort_values("ratio")
     met = sorted(part.groupby("met", sort=False), key=lambda pair: -len(pair[0].split()))
-    said = f"{state}, `{name}` is {', and '.join(_won(*pair) for pair in met)}."
+    said = f"{_state(part)}, `{name}` is {', and '.join(_won(*pair) for pair in met)}."
     if lost.empty:
         return said
     named = "; ".join(f"{_problem(json.loads(r.problem))} ({r.ratio:.2f})" for _, r in lost.head(3).iterrows())
@@ -249,6 +290,7 @@ def _markdown(heads: list[str], rows: Iterable[list[str]]) -> list[str]:
 
 if __name__ == "__main__":
     if "--write" in sys.argv:
-        README.write_text(written(README.read_text()))
+        for file in FILES:
+            file.write_text(written(file.read_text()))
     else:
         print("\n\n".join(f"## {name}\n\n{text}" for name, text in tables().items()))

@@ -1,7 +1,7 @@
 """A kernel is one file, a family is one folder: dropped where nothing knows them, they are checked, run, inspected and
 listed.
 
-The steps are those of kernels/README.md. What is dropped lies in tests/dropped.
+The steps are those of kernels/first-kernel.md. What is dropped lies in tests/dropped.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dropped import ODD_FAMILY, ONE_KERNEL, conditional_kernel, readme_kernel
+from dropped import ODD_FAMILY, ONE_KERNEL, conditional_kernel, skeleton_kernel
 
 from kernels import __main__ as command_line
 from kernels.trace.trace import Trace
@@ -86,7 +86,7 @@ def test_a_kernel_in_a_folder_that_is_named_is_listed_beside_ours(kernel):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_readmes_way_to_add_a_kernel_is_true_when_it_is_followed_literally(tmp_path, backend):
-    path = readme_kernel(tmp_path)
+    path = skeleton_kernel(tmp_path)
     facts = json.loads(
         kernels("run", path, "--backend", backend, "--arrays", tmp_path / "a.npz", "--json", code=1, out=True)
     )

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dropped import conditional_kernel, readme_kernel, silent_kernel
+from dropped import conditional_kernel, skeleton_kernel, silent_kernel
 
 TESTS = Path(__file__).parents[2]
 DROPPED = TESTS / "dropped"
@@ -57,7 +57,7 @@ def mine(tmp_path_factory):
     silent_kernel(folder)
     conditional_kernel(folder)
     conditional_kernel(folder, "causal", "only_causal")
-    readme_kernel(folder)
+    skeleton_kernel(folder)
     (folder / "surprising.cu").write_text(surprising())
     shutil.copytree(DROPPED / "odd_family", folder / "odd_family")
     kernel = "kernel=one_kernel&backend=cpu"

@@ -13,7 +13,7 @@ from kernels.core import frontmatter
 from kernels.core.request import Scope
 from kernels.errors import FrontMatterError, ProblemError
 
-README = Path(__file__).parents[3] / "kernels" / "README.md"
+GUIDE = Path(__file__).parents[3] / "kernels" / "front-matter.md"
 GOOD = """/*
 title = "Doubler"
 idea = "writes twice what it reads."
@@ -125,7 +125,7 @@ def test_a_changed_comment_keeps_the_code_hash_and_a_changed_launch_option_or_he
 MISTAKES = [
     ("/*\ntitle", "\ntitle", "twice.cu: it does not begin with a comment"),
     ('title = "Doubler"', "title = Doubler", "twice.cu: the opening comment is not TOML: .*Put texts in quotes"),
-    ('idea = "writes twice what it reads."\n', "", r"twice.cu: the key idea is missing. Add it \(kernels/README.md"),
+    ('idea = "writes twice what it reads."\n', "", r"twice.cu: the key idea is missing. Add it \(kernels/front-matter.md"),
     ('costs = "little."', 'cost = "little."', "twice.cu: there is no key cost; there are title, idea"),
     ('title = "Doubler"', "title = 3", "twice.cu: title is 3; it must be a text in quotes"),
     ('family = "dense"', 'family = "danse"', "twice.cu: family is 'danse'; there are dense"),
@@ -217,8 +217,8 @@ def test_a_mistake_in_an_expression_is_told_the_same_way(write, right, wrong, wo
     assert "\n" not in str(told.value) and str(told.value).startswith("twice.cu: ")
 
 
-def test_the_readme_lists_the_very_keys_that_are_read():
-    rows = re.findall(r"^\| `([\w.\[\]]+)` \|", README.read_text(), re.M)
+def test_the_guide_lists_exactly_the_keys_that_are_read():
+    rows = re.findall(r"^\| `([\w.\[\]]+)` \|", GUIDE.read_text(), re.M)
     there = set(frontmatter.KEYS) - {"constants", "scratch", "launches", "tuned", "conditions"}
     for table, keys in (
         ("constants.NAME", frontmatter.CONSTANT_KEYS),

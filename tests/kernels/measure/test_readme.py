@@ -1,4 +1,4 @@
-"""The README's times: every table follows from the recordings, and its sentences count wins and losses."""
+"""The times in README.md and kernels/results.md: each table follows from the recordings and counts wins and losses."""
 
 import re
 from dataclasses import replace
@@ -10,11 +10,23 @@ from kernels.measure.rows import SUSTAINED
 from kernels.recordings import tables
 
 
-def test_the_readme_s_times_are_those_of_the_recordings():
+def test_the_times_of_both_files_are_those_of_the_recordings():
     """If this fails after a recording: python -m kernels.measure.readme --write."""
-    text = readme.README.read_text()
-    assert re.findall(r"<!-- times: ([\w ]+) -->", text) == list(readme.tables())
-    assert readme.written(text) == text
+    texts = [file.read_text() for file in readme.FILES]
+    assert re.findall(r"<!-- times: ([\w ]+) -->", "".join(texts)) == list(readme.tables())
+    assert [readme.written(text) for text in texts] == texts
+
+
+def test_the_results_of_the_readme_show_two_losses_next_to_two_wins(hot):
+    """On `hot`, each duel has 0.9 times its rested ratio, so its largest loss is larger than the recorded one."""
+    _, met = hot
+    wins, loss, decoding, decoding_loss = readme.tables()["results"].splitlines()
+    every = duels.strongest(met)
+    part = every[(every["name"] == "12_optimistic") & duels.as_tuned(every)]
+    assert wins.startswith("- Sustained, `12_optimistic` is faster than")
+    assert loss.startswith(f"- Its largest loss is {part.sustained_ratio.min():.2f} times the speed of ")
+    assert decoding.startswith("- Rested, decoding") and " problems (" in decoding
+    assert decoding_loss.startswith("- The largest loss of decoding is 0.")
 
 
 def test_a_table_that_nobody_makes_is_refused():

@@ -1,0 +1,73 @@
+"""The README and the guides: their length, their links, and their commands."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kernels import __main__ as command_line
+
+ROOT = Path(__file__).parents[1]
+tracked = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+GUIDES = [ROOT / line for line in tracked.split()]
+README = ROOT / "README.md"
+
+
+def names(paths):
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=names(GUIDES))
+def test_a_guide_is_short(guide):
+    assert len(guide.read_text().splitlines()) <= (130 if guide == README else 120)
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=names(GUIDES))
+def test_every_link_of_a_guide_leads_to_a_file(guide):
+    for target in re.findall(r"\]\(([^)#]+)\)", guide.read_text()):
+        assert target.startswith("https://") or (guide.parent / target).exists(), target
+
+
+def test_the_readme_leads_to_every_guide():
+    reached, waiting = set(), [README]
+    while waiting:
+        guide = waiting.pop()
+        if guide in reached or guide.suffix != ".md":
+            continue
+        reached.add(guide)
+        links = re.findall(r"\]\(([^)#]+)\)", guide.read_text())
+        waiting += [(guide.parent / link).resolve() for link in links if not link.startswith("https://")]
+    assert set(GUIDES) - reached <= {ROOT / "CHANGELOG.md"}
+
+
+def test_the_readme_describes_warpglass_in_25_words():
+    description = README.read_text().split("\n\n")[1]
+    assert 10 <= len(description.split()) <= 25
+
+
+def commands():
+    """Each `python -m kernels ...` of the guides and each short command of the README's table, as words."""
+    for guide in GUIDES:
+        for line in re.findall(r"python -m kernels (\w[^`\n|]*)", guide.read_text()):
+            yield shlex.split(line, comments=True)
+    for row in re.findall(r"^\| .* \| .* \| `(.*?)`(?: \(GPU\))? \|$", README.read_text(), re.M):
+        yield shlex.split(row)
+
+
+def test_the_command_line_knows_every_command_of_the_guides():
+    parser = command_line._parser()
+    found = [words for words in commands() if words[0].islower() and "NAMES" not in words]
+    assert len(found) > 20
+    for words in found:
+        parser.parse_args(words)
+
+
+def test_the_changelog_has_short_versions():
+    versions = (ROOT / "CHANGELOG.md").read_text().split("\n## ")[1:]
+    assert versions and versions[0].startswith("0.1.0")
+    for version in versions:
+        bullets = re.findall(r"^- (.*(?:\n  .*)*)", version, re.M)
+        assert 1 <= len(bullets) <= 10
+        assert all(bullet.endswith(".") and not re.search(r"\. [A-Z]", bullet) for bullet in bullets)
