@@ -1,8 +1,8 @@
 """Reads the opening comment of a .cu, which is TOML, into a KernelSpec. A mistake is one line: file, key, what is
 wrong, what to do.
 
-The keys, and what they mean, are listed in kernels/front-matter.md; KEYS, LAUNCH_KEYS and so on are the same lists, and a
-test compares them.
+The keys and their meanings are in kernels/front-matter.md. KEYS, LAUNCH_KEYS and so on are the same lists. A test
+compares them.
 """
 
 import re

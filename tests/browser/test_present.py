@@ -75,7 +75,9 @@ def test_the_keys_are_listed_alike_in_the_dialog_on_the_start_page_and_in_the_re
     page.keyboard.press("?")
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
-    table = re.findall(r"^\| (.+?) \| (.+?) \|$", (ROOT / "app" / "README.md").read_text().partition("| key |")[2], re.M)
+    table = re.findall(
+        r"^\| (.+?) \| (.+?) \|$", (ROOT / "app" / "README.md").read_text().partition("| key |")[2], re.M
+    )
     assert listed == [list(row) for row in table[: len(listed) + 1] if row[0] != "---"][: len(listed)]
     start = visit("/?backend=cpu", wait=".wg .start .keys")
     assert start.evaluate(LISTED, ".wg .start") == listed

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dropped import conditional_kernel, skeleton_kernel, silent_kernel
+from dropped import conditional_kernel, silent_kernel, skeleton_kernel
 
 TESTS = Path(__file__).parents[2]
 DROPPED = TESTS / "dropped"

@@ -125,7 +125,11 @@ def test_a_changed_comment_keeps_the_code_hash_and_a_changed_launch_option_or_he
 MISTAKES = [
     ("/*\ntitle", "\ntitle", "twice.cu: it does not begin with a comment"),
     ('title = "Doubler"', "title = Doubler", "twice.cu: the opening comment is not TOML: .*Put texts in quotes"),
-    ('idea = "writes twice what it reads."\n', "", r"twice.cu: the key idea is missing. Add it \(kernels/front-matter.md"),
+    (
+        'idea = "writes twice what it reads."\n',
+        "",
+        r"twice.cu: the key idea is missing. Add it \(kernels/front-matter.md",
+    ),
     ('costs = "little."', 'cost = "little."', "twice.cu: there is no key cost; there are title, idea"),
     ('title = "Doubler"', "title = 3", "twice.cu: title is 3; it must be a text in quotes"),
     ('family = "dense"', 'family = "danse"', "twice.cu: family is 'danse'; there are dense"),
