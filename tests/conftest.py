@@ -39,7 +39,7 @@ LONGEST = (
     "kernels/run/test_check.py",
     "browser/test_stage.py",
     "kernels/build/test_builds.py",
-    "explainers/test_questions.py",
+    "explainers/stories/test_questions.py",
     "app/stories/test_stories.py",
     "browser/test_stories.py",
     "browser/test_course.py",
@@ -67,8 +67,8 @@ LONGEST = (
     "app/web/test_asking.py",
     "kernels/run/test_recordings.py",
     "kernels/run/test_workers.py",
-    "explainers/test_timing.py",
-    "explainers/test_precision.py",
+    "explainers/stories/timing/test_timing.py",
+    "explainers/stories/precision/test_precision.py",
     "kernels/measure/test_pipelines.py",
     "kernels/device/test_hopper.py",
     "kernels/device/test_simt.py",
@@ -96,9 +96,9 @@ def small_tiles(name):
 
 def of_fp32(story):
     """Of the kernels that a story can show those of DenseProblem: a test can ask them all on the same problems."""
-    from explainers import stories  # where Altair is missing, no test of a story runs
+    from explainers.story import probed  # where Altair is missing, no test of a story runs
 
-    return {name: spec for name, spec in stories.accepting(story).items() if spec.problem_type is DenseProblem}
+    return {name: spec for name, spec in probed.accepting(story).items() if spec.problem_type is DenseProblem}
 
 
 def usual_problem(spec):

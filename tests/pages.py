@@ -59,7 +59,7 @@ def open_page(link, survey=None, change=None, carried=False):
 
 def decoded(made):
     """What the browser gets of a Stage, or of a tab's blocks, and in how many bytes."""
-    from explainers import stage
+    from explainers.story import stage
 
     data = stage.encode(made)
     return stage.decode(data), len(data)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import LONGEST
 
-from explainers import glossary
+from explainers.story import glossary
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.run.backends import PROVENANCE

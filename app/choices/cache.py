@@ -8,7 +8,8 @@ from typing import Any
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice, of_field
 from app.choices.recordings import is_recorded
-from explainers import ranges, stories
+from explainers.stories.block_table import ranges
+from explainers.story import probed
 from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
@@ -44,7 +45,7 @@ VIEWS = {
 }
 MODELLED = ("cache", "serving")  # for which no kernel runs
 BY_RANGES = {
-    view: next(spec for spec in stories.accepting(ranges).values() if ranges.shares(spec) == (view == "prefix"))
+    view: next(spec for spec in probed.accepting(ranges).values() if ranges.shares(spec) == (view == "prefix"))
     for view in ("ranges", "prefix")
 }
 """view -> the kernel that it shows, which goes by a work list."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from app.choices import pages, places
 from app.choices.asked import NONE, Asked, constant_name, kernel_name
-from explainers import tiling
+from explainers.stories.tiling import tiling
 from kernels.catalog import KERNELS
 from kernels.core.launch import Constant
 from kernels.core.request import Request

@@ -12,7 +12,11 @@ import pandas as pd
 from app.choices import estimates, items, places
 from app.choices.asked import NONE, Asked, State, constant_name
 from app.choices.choice import Choice
-from explainers import bank_conflicts, compare_times, stories, tiling, timing
+from explainers.stories.bank_conflicts import bank_conflicts
+from explainers.stories.compare import compare_times
+from explainers.stories.tiling import tiling
+from explainers.stories.timing import timing
+from explainers.story import probed
 from kernels.core.fields import fields_of, quoted
 from kernels.core.remembered import of_recordings, remembered
 from kernels.core.request import Request, Scope
@@ -26,7 +30,7 @@ AS_TIMED = "as_timed"
 WHAT_IFS = {"a": "a_what_if", "b": "b_what_if"}
 TIMED = "timed"
 LEAST_TIMED = 128  # tokens; the constants begin at the kernels' own, which are timed too
-TILED = stories.accepting(tiling)  # the kernels that are shown by their matrices
+TILED = probed.accepting(tiling)  # the kernels that are shown by their matrices
 OWN = {
     **places.QUERY,
     **items.OWN,

@@ -8,7 +8,8 @@ from app.choices import places, recordings
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice
 from app.choices.described import option
-from explainers import sparsity, stories
+from explainers.stories.sparsity import sparsity
+from explainers.story import probed
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
@@ -40,7 +41,7 @@ _OF_MASKS = {name for names in TAKES.values() for name in names}  # the fields t
 
 def beginning(spec: KernelSpec) -> dict[str, Any]:
     """Where a kernel's fields begin: at a mask that it takes."""
-    found = _BEGIN if sparsity.has_lists(stories.sample(spec)) else _BEGIN | {"mask": spec.problem_type().mask}
+    found = _BEGIN if sparsity.has_lists(probed.sample(spec)) else _BEGIN | {"mask": spec.problem_type().mask}
     return {name: value for name, value in found.items() if name in spec.problem_type.__dataclass_fields__}
 
 
@@ -128,7 +129,7 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
 
 def _refused(asked: Asked, state: State, mask: str) -> str:
     """Why the kernel does not take a mask; nothing where it does. One that goes over lists takes any."""
-    if sparsity.has_lists(stories.sample(asked.spec_of(state))):
+    if sparsity.has_lists(probed.sample(asked.spec_of(state))):
         return ""
     try:
         asked.request_of(state, mask=mask).plan  # noqa: B018

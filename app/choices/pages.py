@@ -1,5 +1,5 @@
 """What each page asks beside its kernel, that kernel's problem and constants, and which kernels it lists. No kernel is
-named here: a story says which it can show (explainers.stories)."""
+named here: a story says which it can show (explainers.story.probed)."""
 
 from dataclasses import replace
 
@@ -18,21 +18,18 @@ from app.choices import (
 )
 from app.choices.asked import BACKEND, Asked
 from app.choices.choice import Choice
-from explainers import (
-    bank_conflicts,
-    block_table,
-    coalescing,
-    compare,
-    generic,
-    online_softmax,
-    page_reads,
-    precision,
-    sparsity,
-    stories,
-    tensor_cores,
-    threads,
-    tiling,
-)
+from explainers.stories.any_kernel import generic
+from explainers.stories.bank_conflicts import bank_conflicts
+from explainers.stories.block_table import block_table, page_reads
+from explainers.stories.coalescing import coalescing
+from explainers.stories.compare import compare
+from explainers.stories.online_softmax import online_softmax
+from explainers.stories.precision import precision
+from explainers.stories.registers import threads
+from explainers.stories.sparsity import sparsity
+from explainers.stories.tensor_cores import tensor_cores
+from explainers.stories.tiling import tiling
+from explainers.story import probed
 from kernels.build import DEFAULT_ARCH, Mode
 from kernels.build.occupancy import MACHINES
 from kernels.catalog import KERNELS
@@ -42,7 +39,7 @@ SMALL = {"BLOCK_Q": 16, "BLOCK_KV": 16}  # rows and keys of a tile to begin with
 LARGE = {"seq_len": 4096, "head_dim": 64, "num_heads": 8}  # enough blocks to fill a GPU
 ARCHES = tuple(f"{arch}a" if arch in ("sm_90", "sm_100", "sm_120") else arch for arch in MACHINES)
 MODES = tuple(mode.value for mode in Mode)
-_WALKED = stories.first(block_table)  # the cache's problem is what this kernel solves
+_WALKED = probed.first(block_table)  # the cache's problem is what this kernel solves
 
 
 def _one_of(*allowed: str) -> Choice:
@@ -54,10 +51,10 @@ def _next_rung(spec: KernelSpec) -> KernelSpec:
     return next((other for other in KERNELS.values() if other.changed_from == spec.name), spec)
 
 
-_TILED = stories.first(tiling)
+_TILED = probed.first(tiling)
 TWO_RUNGS = (_TILED.name, _next_rung(_TILED).name)  # what is compared and timed to begin with
 TILING = Asked(
-    stories.accepting(tiling),
+    probed.accepting(tiling),
     (_TILED.name,),
     own=places.TILE,
     begin=SMALL,
@@ -67,33 +64,33 @@ TILING = Asked(
 )
 ONLINE_SOFTMAX = replace(
     TILING,
-    kernels=stories.accepting(online_softmax),
-    first=(stories.first(online_softmax).name,),
+    kernels=probed.accepting(online_softmax),
+    first=(probed.first(online_softmax).name,),
     refusal=online_softmax.refusal,
 )
 REGISTERS = replace(TILING, first=(threads.first(TILING.kernels.values()).name,))
 TENSOR_CORES = replace(
     TILING,
-    kernels=stories.accepting(tensor_cores),
-    first=(stories.first(tensor_cores).name,),
+    kernels=probed.accepting(tensor_cores),
+    first=(probed.first(tensor_cores).name,),
     own=products.OWN,
     settle=products.settle,
     refusal=tensor_cores.refusal,
 )
 PRECISION = replace(
     TILING,
-    kernels=stories.accepting(precision),
-    first=(precision.first(stories.accepting(precision).values()).name,),
+    kernels=probed.accepting(precision),
+    first=(precision.first(probed.accepting(precision).values()).name,),
     own=places.WHOLE_TILE,
     refusal=precision.refusal,
     begin={**SMALL, "head_dim": 64, "num_heads": 1},  # which every type has; of four kernels one head is traced
 )
 # The kernels whose reads of a page are counted: they solve a problem that a cache can be made into.
 PAGE_READERS = tuple(
-    spec for spec in stories.accepting(page_reads).values() if issubclass(spec.problem_type, _WALKED.problem_type)
+    spec for spec in probed.accepting(page_reads).values() if issubclass(spec.problem_type, _WALKED.problem_type)
 )
 BLOCK_TABLE = Asked(
-    {name: spec for name, spec in stories.accepting(block_table).items() if spec.problem_type is _WALKED.problem_type},
+    {name: spec for name, spec in probed.accepting(block_table).items() if spec.problem_type is _WALKED.problem_type},
     (_WALKED.name,),
     own=cache.OWN,
     begin={"PARTITION": cache.SHOWN_PARTITION},
@@ -103,8 +100,8 @@ BLOCK_TABLE = Asked(
     settle=cache.settle,
 )
 SPARSITY = Asked(
-    stories.accepting(sparsity),
-    (stories.first(sparsity).name,),
+    probed.accepting(sparsity),
+    (probed.first(sparsity).name,),
     own=masks.OWN,
     begin_of=masks.beginning,
     one_what_if=True,
@@ -134,14 +131,14 @@ def _settle_sectors(asked: Asked, state: dict) -> list[tuple[str, str]]:
 
 
 BANKS = Asked(
-    stories.accepting(bank_conflicts),
-    (stories.first(bank_conflicts).name,),
+    probed.accepting(bank_conflicts),
+    (probed.first(bank_conflicts).name,),
     own={"view": _one_of("lab", "attention"), "line": lines.LINE},
     settle=lines.settling("shared", banks_view),
 )
 COALESCING = Asked(
-    stories.accepting(coalescing),
-    (stories.first(coalescing).name,),
+    probed.accepting(coalescing),
+    (probed.first(coalescing).name,),
     own={"view": _one_of("attention", "layouts"), "line": lines.LINE},
     former={"page_tokens": "block_size"},
     settle=_settle_sectors,
@@ -179,7 +176,7 @@ SOURCE = Asked(
     runs=False,
 )
 COMPARE = Asked(
-    stories.accepting(compare),
+    probed.accepting(compare),
     TWO_RUNGS,
     sides=("a", "b"),
     own=compared.OWN,
@@ -188,8 +185,8 @@ COMPARE = Asked(
     settle=compared.settle,
 )
 ANY_KERNEL = Asked(
-    stories.accepting(generic),
-    (stories.first(generic).name,),
+    probed.accepting(generic),
+    (probed.first(generic).name,),
     own=items.OWN,
     begin=SMALL,
     settle=items.settle,

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice
-from explainers import axes, tiling
+from explainers.stories.tiling import tiling
+from explainers.story import axes
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError
 

@@ -3,7 +3,7 @@
 from app.choices import places
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice
-from explainers import fragments
+from explainers.stories.tensor_cores import fragments
 from kernels.errors import ProblemError
 
 OWN = places.WHOLE_TILE | {

@@ -8,7 +8,7 @@ from app.choices.asked import Asked, State
 from app.choices.choice import Choice
 from app.measured import measuring, times
 from app.measured.measuring import Now
-from explainers import timing
+from explainers.stories.timing import timing
 from kernels.catalog import present_name
 from kernels.core.fields import quoted
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from app.choices import places
 from app.choices.asked import NONE, Asked, State
-from explainers import precision, rounding, tiling
+from explainers.stories.precision import precision, rounding
+from explainers.stories.tiling import tiling
 from kernels.core.fields import fields_of
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from explainers import precision, rounding, stories, tiling
+from explainers.stories.precision import precision, rounding
+from explainers.stories.tiling import tiling
+from explainers.story import probed
 from kernels.core.fields import fields_of
 from kernels.core.remembered import of_recordings
 from kernels.core.request import Request, Scope
@@ -44,7 +46,7 @@ def swept(request: Request, field: str) -> list[Request]:
 def asked(backend: str = "gpu") -> list[Request]:
     """What is swept: a kernel of each type, as Precision takes them, and the last rung, whose max is optimistic; each
     as it is tuned."""
-    accepted = stories.accepting(precision)
+    accepted = probed.accepting(precision)
     last = max(accepted.values(), key=lambda spec: spec.rung)
     dtypes = fields_of(last.problem_type)["dtype"].metadata["allowed"]
     wanted = [*precision.of_each_type(accepted.values()).values(), *((last, {"dtype": dtype}) for dtype in dtypes)]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from app.measured import measuring
-from explainers import timing
-from explainers.timing import Sweep
+from explainers.stories.timing import timing
+from explainers.stories.timing.timing import Sweep
 from kernels.measure import bench, rows
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance

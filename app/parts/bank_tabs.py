@@ -6,8 +6,9 @@ from typing import Any
 import pandas as pd
 
 from app.parts import running
-from explainers import bank_conflicts, stage
-from explainers.stage import Block
+from explainers.stories.bank_conflicts import bank_conflicts
+from explainers.story import stage
+from explainers.story.stage import Block
 from kernels.core.request import Request
 from kernels.errors import WarpglassError
 from kernels.measure import calibration, hierarchy

@@ -2,9 +2,10 @@
 
 from app.choices import pipelines
 from app.choices.pages import PIPELINE
-from explainers import compare_marks, stage
-from explainers.compare_marks import Marked
-from explainers.stage import Block
+from explainers.stories.compare import compare_marks
+from explainers.stories.compare.compare_marks import Marked
+from explainers.story import stage
+from explainers.story.stage import Block
 from kernels.core.fields import write_value
 from kernels.core.request import Request
 

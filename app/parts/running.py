@@ -4,7 +4,7 @@ import math
 from collections import OrderedDict
 from functools import lru_cache
 
-from explainers import stage
+from explainers.story import stage
 from kernels.core.request import Request
 from kernels.core.tolerance import OutputError
 from kernels.errors import BackendUnavailable, WarpglassError

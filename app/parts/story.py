@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.choices.asked import Asked, State
-from explainers.stage import Block, Stage
+from explainers.story.stage import Block, Stage
 from kernels.errors import ProblemError
 
 Narrowed = Mapping[str, Mapping[str, Any]]

@@ -9,9 +9,9 @@ import pandas as pd
 
 from app.parts import running
 from app.store import offered
-from explainers import stage
-from explainers.glossary import PROVENANCE
-from explainers.stage import Block
+from explainers.story import stage
+from explainers.story.glossary import PROVENANCE
+from explainers.story.stage import Block
 from kernels.build import DEFAULT_ARCH, inspection
 from kernels.core.request import Request
 from kernels.errors import WarpglassError

@@ -89,7 +89,7 @@ export const stop = (base, key, drop = false) =>
     () => {},
   );
 
-// The form is explainers/stage.py's.
+// The form is explainers/story/stage.py's.
 export function decode(buffer) {
   const end = 8 + new DataView(buffer).getUint32(4, true),
     numbers = new Float32Array(buffer, end);

@@ -7,7 +7,7 @@ const NAMED = { ...PALETTE.tensors, ...PALETTE.marks };
 const W = 120,
   H = 26;
 
-// entries: explainers/stage.py State.
+// entries: explainers/story/stage.py State.
 export function stripView(host, entries) {
   const paint = theme(host),
     parts = entries.map(entry => part(entry, paint));

@@ -4,8 +4,8 @@ from app.choices import State, items
 from app.choices.pages import ANY_KERNEL
 from app.parts import running, tabs
 from app.parts.story import Story
-from explainers import generic
-from explainers.stage import Stage
+from explainers.stories.any_kernel import generic
+from explainers.story.stage import Stage
 from kernels.core.request import Request
 
 

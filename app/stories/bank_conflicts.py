@@ -10,8 +10,11 @@ from app.choices.described import kernel_options
 from app.choices.pages import BANKS, banks_view
 from app.parts import bank_tabs, running, tabs
 from app.parts.story import Story
-from explainers import bank_conflicts, questions, stage, threads
-from explainers.stage import Block, Stage
+from explainers.stories import questions
+from explainers.stories.bank_conflicts import bank_conflicts
+from explainers.stories.registers import threads
+from explainers.story import stage
+from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 from kernels.run.results import Run
 from kernels.trace.kinds import READS

@@ -8,22 +8,22 @@ from app.choices import State, cache
 from app.choices.pages import BLOCK_TABLE, PAGE_READERS
 from app.parts import running, tabs
 from app.parts.story import Story, tab_of
-from explainers import (
+from explainers.stories import questions
+from explainers.stories.block_table import (
     block_table,
     kv_cache,
     kv_heads,
     page_reads,
     partition_blocks,
     partitions,
-    questions,
     range_tables,
     ranges,
     serving,
-    stage,
-    threads,
 )
-from explainers.stage import Block, Stage
-from explainers.tiling import listed
+from explainers.stories.registers import threads
+from explainers.stories.tiling.tiling import listed
+from explainers.story import stage
+from explainers.story.stage import Block, Stage
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine
 from kernels.catalog import of_problem

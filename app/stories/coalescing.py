@@ -10,9 +10,12 @@ from app.choices.described import kernel_options
 from app.choices.pages import COALESCING, sectors_view
 from app.parts import running, tabs
 from app.parts.story import Story, tab_of
-from explainers import coalescing, questions, stage, threads
-from explainers.coalescing import LAYOUT
-from explainers.stage import Block, Question, Stage
+from explainers.stories import questions
+from explainers.stories.coalescing import coalescing
+from explainers.stories.coalescing.coalescing import LAYOUT
+from explainers.stories.registers import threads
+from explainers.story import stage
+from explainers.story.stage import Block, Question, Stage
 from kernels.core.request import Request
 from kernels.errors import ProblemError
 from kernels.run.results import Run

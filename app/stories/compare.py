@@ -14,22 +14,18 @@ from app.choices import State, compared, estimates
 from app.choices.pages import COMPARE
 from app.parts import marked, running, tabs
 from app.parts.story import Story
-from explainers import (
-    bank_conflicts,
-    compare,
-    compare_reasons,
-    compare_times,
-    generic,
-    hierarchy,
-    questions,
-    stage,
-    tiling,
-    timing,
-)
-from explainers.compare_marks import Marked
-from explainers.compare_reasons import Figures, Rates, Reason
-from explainers.compare_times import Verdict
-from explainers.stage import Block, Stage, Tab
+from explainers.stories import questions
+from explainers.stories.any_kernel import generic
+from explainers.stories.bank_conflicts import bank_conflicts
+from explainers.stories.compare import compare, compare_reasons, compare_times
+from explainers.stories.compare.compare_marks import Marked
+from explainers.stories.compare.compare_reasons import Figures, Rates, Reason
+from explainers.stories.compare.compare_times import Verdict
+from explainers.stories.memory_hierarchy import hierarchy
+from explainers.stories.tiling import tiling
+from explainers.stories.timing import timing
+from explainers.story import stage
+from explainers.story.stage import Block, Stage, Tab
 from kernels.build import inspection
 from kernels.build.occupancy import MACHINES, arch_named, occupancy
 from kernels.core.fields import fields_of, write_value

@@ -8,8 +8,9 @@ from app.choices.pages import HIERARCHY
 from app.measured import levels, measuring
 from app.measured.times import NOW, stamp
 from app.parts.story import Story
-from explainers import hierarchy, stage, stories
-from explainers.stage import Block, Stage
+from explainers.stories.memory_hierarchy import hierarchy
+from explainers.story import probed, stage
+from explainers.story.stage import Block, Stage
 from kernels.errors import BackendUnavailable
 from kernels.measure import hierarchy as timed
 from kernels.recordings import tables
@@ -33,11 +34,11 @@ def what(state: State, backend: str) -> Asked:
 
 
 def make(asked: Asked) -> Stage:
-    spec, here = stories.first(hierarchy), _here(asked)
+    spec, here = probed.first(hierarchy), _here(asked)
     measured = levels.measured(asked.source, asked.now)
     if measured is None or hierarchy.nothing(measured.table):
         tabs = [stage.Tab("now", "Measure on this GPU", here)] if here else []
-        return Stage(stage.headline(spec), [], [], [stage.code(stories.sample(spec), [])], tabs=tabs, summary=_why())
+        return Stage(stage.headline(spec), [], [], [stage.code(probed.sample(spec), [])], tabs=tabs, summary=_why())
     from_here = bool(asked.now.rows) and asked.source in ("", NOW)
     label, there = ("measured" if from_here else "recorded"), levels.recorded()
     shown = (

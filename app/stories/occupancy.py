@@ -9,8 +9,10 @@ from app.choices.asked import Asked
 from app.choices.pages import OCCUPANCY
 from app.parts import tabs
 from app.parts.story import Story, tab_of
-from explainers import grid, occupancy, questions, stage
-from explainers.stage import Block, Stage
+from explainers.stories import questions
+from explainers.stories.occupancy import grid, occupancy
+from explainers.story import stage
+from explainers.story.stage import Block, Stage
 from kernels.build.occupancy import Machine, alternatives, block_constants, machine
 from kernels.build.occupancy import occupancy as derive
 from kernels.core.request import Request

@@ -6,9 +6,14 @@ from app.choices import State, places
 from app.choices.pages import ONLINE_SOFTMAX
 from app.parts import running, tabs
 from app.parts.story import Story
-from explainers import generic, online_softmax, questions, row_charts, stage, threads, tiling
-from explainers.online_softmax import RowStory
-from explainers.stage import Block, Stage
+from explainers.stories import questions
+from explainers.stories.any_kernel import generic
+from explainers.stories.online_softmax import online_softmax, row_charts
+from explainers.stories.online_softmax.online_softmax import RowStory
+from explainers.stories.registers import threads
+from explainers.stories.tiling import tiling
+from explainers.story import stage
+from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 from kernels.run.results import Run
 

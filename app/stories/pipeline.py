@@ -10,8 +10,9 @@ from app.choices.asked import Asked
 from app.choices.pages import PIPELINE
 from app.parts.story import Story
 from app.store import offered
-from explainers import pipeline, stage
-from explainers.stage import Block, Stage
+from explainers.stories.pipeline import pipeline
+from explainers.story import stage
+from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 from kernels.measure import perfetto, pipeline_files
 from kernels.measure.pipelines import Pipeline

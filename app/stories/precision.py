@@ -9,8 +9,10 @@ from app.choices.pages import PRECISION
 from app.measured import sweeps
 from app.parts import running, tabs
 from app.parts.story import Story
-from explainers import precision, precision_charts, rounding, stage, tiling
-from explainers.stage import Block, Stage
+from explainers.stories.precision import precision, precision_charts, rounding
+from explainers.stories.tiling import tiling
+from explainers.story import stage
+from explainers.story.stage import Block, Stage
 from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request
 from kernels.errors import WarpglassError

@@ -9,8 +9,14 @@ from app.choices.pages import REGISTERS
 from app.parts import running, tabs
 from app.parts.story import Story
 from app.stories.online_softmax import Row
-from explainers import generic, grid, online_softmax, questions, stage, threads, tiling
-from explainers.stage import Block, Stage
+from explainers.stories import questions
+from explainers.stories.any_kernel import generic
+from explainers.stories.occupancy import grid
+from explainers.stories.online_softmax import online_softmax
+from explainers.stories.registers import threads
+from explainers.stories.tiling import tiling
+from explainers.story import stage
+from explainers.story.stage import Block, Stage
 from kernels.build import Mode, build
 from kernels.core.request import Request
 from kernels.errors import WarpglassError

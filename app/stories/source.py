@@ -8,9 +8,9 @@ from app.choices.asked import Asked
 from app.choices.pages import SOURCE
 from app.parts import tabs
 from app.parts.story import Story
-from explainers import source
-from explainers.builds import fields_of_build
-from explainers.stage import Block, Stage
+from explainers.stories.source import source
+from explainers.story.builds import fields_of_build
+from explainers.story.stage import Block, Stage
 from kernels.build import Mode, disassembly
 from kernels.build.occupancy import machine
 from kernels.core.spec import KernelSpec

@@ -9,8 +9,8 @@ from app.choices.pages import SPARSITY
 from app.measured import measuring, times
 from app.parts import running, tabs
 from app.parts.story import Story
-from explainers import sparsity, sparsity_ledger
-from explainers.stage import Block, Stage
+from explainers.stories.sparsity import sparsity, sparsity_ledger
+from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 
 

@@ -10,8 +10,10 @@ from app.choices.described import TITLES
 from app.choices.pages import ONLINE_SOFTMAX, SMALL, TILING
 from app.parts import running
 from app.parts.story import Story
-from explainers import ladder, stage, tiling
-from explainers.stage import Block, Stage
+from explainers.stories.start import ladder
+from explainers.stories.tiling import tiling
+from explainers.story import stage
+from explainers.story.stage import Block, Stage
 from kernels import catalog
 from kernels.build import folders
 from kernels.core.request import Request, Scope

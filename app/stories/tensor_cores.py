@@ -8,8 +8,9 @@ from app.choices.asked import Asked
 from app.choices.pages import TENSOR_CORES
 from app.parts import running, tabs
 from app.parts.story import Story
-from explainers import fragments, stage, tensor_cores
-from explainers.stage import Block, Stage
+from explainers.stories.tensor_cores import fragments, tensor_cores
+from explainers.story import stage
+from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 
 

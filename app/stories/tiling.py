@@ -6,8 +6,14 @@ from app.choices import State, estimates, places
 from app.choices.pages import TILING
 from app.parts import running, tabs
 from app.parts.story import Story
-from explainers import generic, grid, online_softmax, questions, reuse, stage, threads, tiling, traffic
-from explainers.stage import Block, Stage
+from explainers.stories import questions
+from explainers.stories.any_kernel import generic
+from explainers.stories.occupancy import grid
+from explainers.stories.online_softmax import online_softmax
+from explainers.stories.registers import threads
+from explainers.stories.tiling import reuse, tiling, traffic
+from explainers.story import stage
+from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 
 

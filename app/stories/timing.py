@@ -12,10 +12,11 @@ from app.choices.pages import TIMING, TWO_RUNGS
 from app.measured import measuring, times
 from app.parts.story import Story
 from app.store import offered, vega
-from explainers import duels as told
-from explainers import stage, timing_charts, timing_stage, timing_tables
-from explainers.stage import Block, Stage
-from explainers.timing_stage import Shown
+from explainers.stories.timing import duels as told
+from explainers.stories.timing import timing_charts, timing_stage, timing_tables
+from explainers.stories.timing.timing_stage import Shown
+from explainers.story import stage
+from explainers.story.stage import Block, Stage
 from kernels.catalog import KERNELS
 from kernels.core.fields import fields_of, write_value
 from kernels.errors import ProblemError

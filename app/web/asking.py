@@ -13,7 +13,7 @@ from app.choices.carried import translated
 from app.choices.estimates import requests_in
 from app.parts.story import Story
 from app.web import limits
-from explainers import stage
+from explainers.story import stage
 from kernels.core.fields import quoted, shortened, write_value
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
 from kernels.run import execute

@@ -8,7 +8,7 @@ from typing import Any
 from app.store import disk, offered
 from app.stories import STORIES
 from app.web import keys
-from explainers import stage
+from explainers.story import stage
 
 PRUNES = 60.0  # seconds between two looks at how much is kept
 

@@ -51,7 +51,8 @@ from app.store import disk, vega
 from app.stories import STORIES
 from app.web import answers, asking, bundles
 from app.web.packed import PACKED, Files, packed
-from explainers import glossary, marks, palette
+from explainers.charts import palette
+from explainers.story import glossary, marks
 from kernels.build import CPU, Mode, build
 from kernels.core.fields import nearest, shortened
 from kernels.errors import FAULT, BackendUnavailable, RunCancelled, WarpglassError

@@ -11,7 +11,7 @@ from browser.conftest import Server
 from browser.stepping import hover, point_at, press, rail, read, step_of, tip
 
 from app.stories import STORIES
-from explainers import generic
+from explainers.stories.any_kernel import generic
 from kernels.catalog import load_kernel
 from kernels.core.dtypes import widened
 from kernels.core.request import Request, Scope

@@ -8,7 +8,7 @@ from browser.conftest import shown
 from browser.stepping import address, asked, choose, count, hover, point_at, press, read, sentence, step_of
 from playwright.sync_api import expect
 
-from explainers import block_table, kv_cache
+from explainers.stories.block_table import block_table, kv_cache
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
 from kernels.families.paged.scenarios import PRESETS, problem_at

@@ -5,7 +5,8 @@ from browser.conftest import shown
 from browser.stepping import choose, point_at, press, rail, step_of
 from playwright.sync_api import expect
 
-from explainers import stories, tiling
+from explainers.stories.tiling import tiling
+from explainers.story import probed
 
 LAPTOP, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
 SMALL = "kernel=03_flash&seq_len=32&head_dim=32&backend=cpu"
@@ -21,7 +22,7 @@ def test_a_kernel_is_a_chip_that_opens_a_list_by_pointer_and_by_keys(visit):
     assert chip.inner_text() == "03_flash FlashAttention" and not page.locator(".wg .toolbar select").count()
     chip.click()
     options = page.get_by_role("listbox", name="Kernel").get_by_role("option")
-    assert options.count() == len(stories.accepting(tiling)) and chip.get_attribute("aria-expanded") == "true"
+    assert options.count() == len(probed.accepting(tiling)) and chip.get_attribute("aria-expanded") == "true"
     expect(page.locator('.wg [data-choice="kernel=03_flash"]')).to_be_focused()
     page.keyboard.press("Escape")
     expect(page.get_by_role("listbox")).to_be_hidden()

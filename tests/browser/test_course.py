@@ -7,7 +7,7 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import expect
 
 from app.stories import COURSE, STORIES
-from explainers import glossary, stage
+from explainers.story import glossary, stage
 
 STOPS = [module.STORY.path for module in COURSE]
 KEPT = "JSON.parse(localStorage.getItem('warpglass-course') ?? '{}')"

@@ -8,8 +8,8 @@ from browser.stepping import count, go_to, hover, press, read, sentence
 
 from app.choices import pipelines as choices
 from app.choices.pages import PIPELINE
-from explainers import pipeline
-from explainers.glossary import phase_title
+from explainers.stories.pipeline import pipeline
+from explainers.story.glossary import phase_title
 from kernels.measure import pipelines
 
 KERNEL = "11_overlap"

@@ -11,8 +11,9 @@ from browser.test_stage import axe
 from PIL import Image
 from playwright.sync_api import expect
 
-from explainers import marks, online_softmax
-from explainers.palette import for_browser
+from explainers.charts.palette import for_browser
+from explainers.stories.online_softmax import online_softmax
+from explainers.story import marks
 from kernels.families.dense.problem import DenseProblem
 
 PROBLEM = DenseProblem(seq_len=32, head_dim=32, num_heads=1)

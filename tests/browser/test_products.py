@@ -5,7 +5,7 @@ import pytest
 from browser.stepping import count, press, sentence, step_of
 
 from app.choices.pages import TENSOR_CORES
-from explainers import tensor_cores
+from explainers.stories.tensor_cores import tensor_cores
 from kernels.run import execute
 
 

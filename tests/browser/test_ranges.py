@@ -10,7 +10,7 @@ from browser.conftest import shown
 from browser.stepping import asked, choose, count, hover, press, read, sentence
 
 from app.choices.cache import BY_RANGES, SHOWN_RANGES
-from explainers import ranges
+from explainers.stories.block_table import ranges
 from kernels.core.request import Request, Scope
 from kernels.families.paged.scenarios import PRESETS, problem_at
 from kernels.run import execute

@@ -8,7 +8,7 @@ from browser.conftest import shown
 from browser.stepping import asked, count, go_to, hover, point_at, press, read, sentence, step_of
 from playwright.sync_api import expect
 
-from explainers import page_reads, serving
+from explainers.stories.block_table import page_reads, serving
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
 from kernels.families.paged.scenarios import PRESETS, SERVED, problem_at

@@ -8,12 +8,13 @@ from browser.conftest import shown
 from browser.stepping import address, asked, choose, count, hover, point_at, press, read, sentence, step_of
 from playwright.sync_api import expect
 
-from explainers import sparsity, stories
+from explainers.stories.sparsity import sparsity
+from explainers.story import probed
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
 from kernels.run import execute
 
-NAME = stories.first(sparsity).name
+NAME = probed.first(sparsity).name
 DRAW = "/sparsity?backend=cpu&mask=drawn&causal=false&seq_len=256&at_tile=1&row=3&drawn="
 
 
@@ -117,7 +118,7 @@ def test_drawing_begins_with_blocks_that_can_be_pressed_and_a_kernel_of_windows_
     page = visit("/sparsity?backend=cpu")
     choose(page, "mask", "drawn")
     assert asked(page)["causal"] == "false" and asked(page)["drawn"].startswith("0;0,1;0,2")
-    windows = next(n for n, s in KERNELS.items() if sparsity.accepts(s) and not sparsity.has_lists(stories.sample(s)))
+    windows = next(n for n, s in KERNELS.items() if sparsity.accepts(s) and not sparsity.has_lists(probed.sample(s)))
     choose(page, "kernel", windows)
     assert asked(page)["mask"] == "window" and count(page) > 2
     option = page.locator('.wg .toolbar [data-choice="mask=drawn"]')

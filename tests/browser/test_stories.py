@@ -23,7 +23,8 @@ from browser.stepping import (
 )
 from playwright.sync_api import expect
 
-from explainers import online_softmax, reuse, tiling
+from explainers.stories.online_softmax import online_softmax
+from explainers.stories.tiling import reuse, tiling
 from kernels.core.request import Scope
 from kernels.families.dense.problem import DenseProblem
 

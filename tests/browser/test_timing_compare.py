@@ -9,7 +9,8 @@ from browser.conftest import shown
 from browser.stepping import address, asked, choose, press, read, step_of
 from playwright.sync_api import expect
 
-from explainers import compare, tiling
+from explainers.stories.compare import compare
+from explainers.stories.tiling import tiling
 from kernels.core.request import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.measure import bench

@@ -2,7 +2,7 @@
 
 import pytest
 
-from explainers import timing
+from explainers.stories.timing import timing
 from kernels.catalog import KERNELS, load_kernel, of_family, of_problem
 from kernels.core.tolerance import OutputError
 from kernels.measure import rows, sweeps

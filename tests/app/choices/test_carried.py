@@ -8,7 +8,7 @@ from app.choices import pages
 from app.choices.carried import translated
 from app.stories import STORIES
 from app.web import asking
-from explainers import tiling
+from explainers.stories.tiling import tiling
 from kernels.run import workers
 
 # Of each story with dense kernels: the same run, as a reader would choose it there. The tile holds queries 32 to 47 of

@@ -7,8 +7,8 @@ import pytest
 
 from app.choices import NONE, Choice, cache, compared, pages, places
 from app.choices.asked import Asked
-from explainers import compare_times
-from explainers.builds import fields_of_build
+from explainers.stories.compare import compare_times
+from explainers.story.builds import fields_of_build
 from kernels.catalog import KERNELS, of_family
 from kernels.core.fields import fields_of, problem_field, write_value
 from kernels.core.launch import Constant

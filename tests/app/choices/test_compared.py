@@ -9,8 +9,8 @@ from app.choices import compared, pipelines
 from app.choices.pages import COMPARE
 from app.stories.compare import STORY
 from app.web import asking
-from explainers import compare_times
-from explainers.glossary import figure
+from explainers.stories.compare import compare_times
+from explainers.story.glossary import figure
 from kernels.measure import pipelines as timed
 from kernels.run import backends
 

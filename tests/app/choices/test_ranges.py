@@ -8,7 +8,7 @@ from app.choices.cache import BY_RANGES
 from app.choices.pages import BLOCK_TABLE
 from app.stories import STORIES
 from app.web import asking
-from explainers import ranges
+from explainers.stories.block_table import ranges
 from kernels.core.request import Scope
 from kernels.run import workers
 from kernels.run.backends import recorded

@@ -10,7 +10,7 @@ from pages import open_page
 from app.measured import measuring
 from app.stories import STORIES
 from app.web import asking
-from explainers import stage
+from explainers.story import stage
 from kernels.core.tolerance import OutputError
 from kernels.errors import ProblemError, RunCancelled, WorkerDied
 from kernels.measure import hierarchy, protocol

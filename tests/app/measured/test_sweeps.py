@@ -9,8 +9,8 @@ import pytest
 from app.choices.pages import PRECISION
 from app.measured import sweeps
 from app.stories import precision as page
-from explainers import precision, rounding
-from explainers.rounding import label_of
+from explainers.stories.precision import precision, rounding
+from explainers.stories.precision.rounding import label_of
 from kernels.core.remembered import recordings_changed
 from kernels.recordings import tables
 from kernels.run import execute

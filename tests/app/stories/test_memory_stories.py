@@ -6,7 +6,7 @@ import pytest
 from app.choices import pages
 from app.stories import bank_conflicts, coalescing
 from app.web import asking
-from explainers import stage
+from explainers.story import stage
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.run import backends

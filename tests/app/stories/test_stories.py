@@ -11,7 +11,7 @@ from pages import flat, open_page, words
 from app.stories import BESIDE, COURSE, STORIES, rail
 from app.web import asking
 from app.web.server import modules
-from explainers import glossary
+from explainers.story import glossary
 from kernels.catalog import KERNELS
 from kernels.run import workers
 

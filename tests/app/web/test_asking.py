@@ -9,7 +9,7 @@ from pages import open_page
 from app.choices import timelines
 from app.stories import STORIES
 from app.web import asking
-from explainers.builds import source_link
+from explainers.story.builds import source_link
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.run import workers

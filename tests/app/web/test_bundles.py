@@ -17,7 +17,7 @@ from app.parts.story import Story
 from app.store import disk, offered
 from app.stories import STORIES
 from app.web import bundles, keys, making
-from explainers import stage
+from explainers.story import stage
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
 from kernels.errors import CacheError, RunCancelled, RunError, WorkerDied

@@ -16,7 +16,7 @@ from app.store import disk
 from app.stories import STORIES
 from app.web import server
 from app.web.packed import Files
-from explainers import stage
+from explainers.story import stage
 from kernels.errors import WorkerDied
 from kernels.run import workers
 from kernels.run.backends import Survey

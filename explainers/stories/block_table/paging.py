@@ -1,0 +1,128 @@
+"""The tensors of attention over a paged KV cache, found by their declared parts and their axes. The stories of the
+block table, of partitions and of heads share them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from explainers.stories.tiling import tiling
+from explainers.story import axes, probed
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.core.tensors import Role, Tensor
+from kernels.run.results import Run
+
+ITEM = "query head"  # what the scope of a kernel that these stories can show counts
+QUERY, TABLE, LENGTHS = ("sequence", "head", "dim"), ("sequence", "entry"), ("sequence",)
+K_AXES, V_AXES = ("page", "kv_head", "piece", "slot", "element"), ("page", "kv_head", "dim", "slot")
+
+
+@dataclass(frozen=True)
+class Paged:
+    """The tensors of a request, each with what the probes call it. scope: one query head of one sequence."""
+
+    request: Request
+
+    def _one(self, wanted: tuple[str, ...], role: Role, part: str = "") -> tuple[str, Tensor]:
+        return next(iter(_found(self.request, wanted, role, part).items()))
+
+    @cached_property
+    def q(self) -> tuple[str, Tensor]:
+        return self._one(QUERY, Role.INPUT, "Q")
+
+    @cached_property
+    def o(self) -> tuple[str, Tensor]:
+        return self._one(QUERY, Role.OUTPUT, "O")
+
+    @cached_property
+    def k(self) -> tuple[str, Tensor]:
+        return self._one(K_AXES, Role.INPUT, "K")
+
+    @cached_property
+    def v(self) -> tuple[str, Tensor]:
+        return self._one(V_AXES, Role.INPUT, "V")
+
+    @cached_property
+    def tables(self) -> tuple[str, Tensor]:
+        return self._one(TABLE, Role.INPUT)
+
+    @property
+    def num_heads(self) -> int:
+        return axes.length(self.q[1], "head")
+
+    @property
+    def num_kv_heads(self) -> int:
+        return axes.length(self.k[1], "kv_head")
+
+    @property
+    def block_size(self) -> int:
+        """Slots of a page."""
+        return axes.length(self.v[1], "slot")
+
+    @property
+    def head_dim(self) -> int:
+        return axes.length(self.q[1], "dim")
+
+    @property
+    def x(self) -> int:
+        """Elements of a piece of K, which are read at once."""
+        return axes.length(self.k[1], "element")
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of one page of one KV head, in K or in V."""
+        return (
+            axes.byte_of(self.v[1], kv_head=1)
+            if self.num_kv_heads > 1
+            else self.v[1].nbytes // axes.length(self.v[1], "page")
+        )
+
+    def kv_head_of(self, head: int) -> int:
+        """The KV head that a query head reads."""
+        return head * self.num_kv_heads // self.num_heads
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The sequence and the query head of the scope's first item."""
+        sequence, head = divmod(self.request.scope.first, self.num_heads)
+        return sequence, head
+
+
+def accepts(spec: KernelSpec) -> bool:
+    """A kernel whose items are query heads, and that has the tensors of attention over pages."""
+    request = probed.sample(spec)
+    return attends(request) and request.plan.item == ITEM
+
+
+def attends(request: Request) -> bool:
+    """Whether the kernel has the tensors of attention over pages: Q, K, V and O as the problem declares them, and the
+    block table."""
+    wanted = (
+        (QUERY, Role.INPUT, "Q"),
+        (QUERY, Role.OUTPUT, "O"),
+        (K_AXES, Role.INPUT, "K"),
+        (V_AXES, Role.INPUT, "V"),
+        (TABLE, Role.INPUT, ""),
+    )
+    return all(_found(request, *tensor) for tensor in wanted)
+
+
+def _found(request: Request, names: tuple[str, ...], role: Role, part: str) -> dict[str, Tensor]:
+    """The tensors with these axes, this role and, unless it is empty, this part in the picture."""
+    at = tiling.places(request)
+    found = axes.with_axes(request, *names, role=role)
+    return {symbol: tensor for symbol, tensor in found.items() if part in ("", at.get(symbol))}
+
+
+def lengths(run: Run) -> np.ndarray:
+    """The context length of each sequence, int [sequences]."""
+    known = run.request.problem.tensors()  # a kernel need not read it
+    return run.arrays[next(t.name for t in known if t.axes == LENGTHS and t.role is Role.INPUT)]
+
+
+def pages_of(run: Run, sequence: int) -> list[int]:
+    """The pages of a sequence that hold its context, in order."""
+    paged = Paged(run.request)
+    needed = -(-int(lengths(run)[sequence]) // paged.block_size)
+    return [int(page) for page in run.arrays[paged.tables[1].name][sequence][:needed]]

@@ -1,0 +1,134 @@
+"""How many thread blocks a kernel that walks whole contexts (V1) and one that cuts them into partitions (V2) have, and
+when they fill a GPU."""
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from explainers.charts.palette import AXIS, OKABE_ITO
+from explainers.stories.block_table.paging import Paged, lengths
+from explainers.stories.block_table.partitions import SIZE
+from explainers.story import stage
+from kernels.run.results import Run
+
+HEADS, PARTITION = 32, 512  # of a well-known model, and the size at which vLLM cuts
+LENGTHS = tuple(2**n for n in range(7, 18))
+BATCHES = (1, 4, 16, 64)
+
+
+def blocks(run_v1: Run, run_v2: Run, multiprocessors: int, device: str) -> list[stage.Block]:
+    """The grids of this cache, and when each kernel has enough blocks to fill a GPU. device: what has that many
+    multiprocessors."""
+    said = f"Thread blocks with {HEADS} query heads, partitions of {PARTITION} tokens"
+    return [
+        stage.heading("Thread blocks of this cache"),
+        stage.table(
+            grids(run_v1, run_v2),
+            "Grids as launched. A block of V2 whose partition lies behind its sequence's end leaves at once.",
+        ),
+        stage.heading("Enough blocks to fill the GPU"),
+        stage.text(fill_sentence(HEADS, PARTITION, multiprocessors, device), "modelled"),
+        stage.row(
+            [
+                stage.chart(
+                    blocks_chart(blocks_table(HEADS, PARTITION), multiprocessors),
+                    "Thread blocks of V1 and V2 against context length, for 1 to 64 sequences, and the multiprocessors",
+                    "V1 has heads x sequences blocks, V2 as many for each partition.",
+                    said,
+                )
+            ],
+            [
+                stage.table(
+                    fill_table(HEADS, PARTITION, multiprocessors),
+                    "Fills it: at least one block per multiprocessor. From: the shortest context length.",
+                )
+            ],
+        ),
+    ]
+
+
+def grids(run_v1: Run, run_v2: Run) -> pd.DataFrame:
+    """kernel, grid, blocks, blocks that have tokens to walk, threads and shared bytes of each: from the plans."""
+    rows = []
+    for run in (run_v1, run_v2):
+        request, size = run.request, run.request.constants.get(SIZE)
+        for number, launch in enumerate(request.plan.launches):
+            blocks = busy = int(np.prod(launch.grid))
+            if size and number == 0:  # a block for each partition; those past the end of their context leave at once
+                busy = Paged(request).num_heads * sum(-(-int(length) // size) for length in lengths(run))
+            rows.append(
+                {
+                    "kernel": launch.entry,
+                    "grid": " x ".join(map(str, launch.grid)),
+                    "blocks": blocks,
+                    "with tokens": busy,
+                    "threads each": launch.threads,
+                    "shared bytes each": launch.shared_bytes,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def blocks_table(heads: int, partition: int) -> pd.DataFrame:
+    """context length, batch, kernel, blocks: the grids' sizes by formula."""
+    rows = [
+        (length, batch, kernel, heads * batch * (1 if kernel == "V1" else -(-length // partition)))
+        for length in LENGTHS
+        for batch in BATCHES
+        for kernel in ("V1", "V2")
+    ]
+    return pd.DataFrame(rows, columns=["context length", "batch", "kernel", "blocks"])
+
+
+def blocks_chart(table: pd.DataFrame, multiprocessors: int) -> alt.LayerChart:
+    """Thread blocks against context length; the rule is one block per multiprocessor."""
+    colours = [OKABE_ITO[c] for c in ("vermillion", "orange", "green", "blue")]
+    ticks = alt.Axis(values=list(LENGTHS[::2]), format="d", grid=False)
+    x = alt.X("context length:Q", scale=alt.Scale(type="log", base=2), axis=ticks)
+    powers = alt.Axis(format="~s", grid=False, values=[10**n for n in range(1, 7)])
+    y = alt.Y("blocks:Q", title="thread blocks", scale=alt.Scale(type="log"), axis=powers)
+    scale = alt.Scale(domain=list(BATCHES), range=colours)
+    colour = alt.Color("batch:O", title="sequences", scale=scale, legend=alt.Legend(symbolType="stroke"))
+    tip = ["kernel:N", "batch:O", alt.Tooltip("context length:Q", format=","), alt.Tooltip("blocks:Q", format=",")]
+    dash = alt.StrokeDash("kernel:N", title="kernel", scale=alt.Scale(domain=["V2", "V1"], range=[[1, 0], [5, 3]]))
+    line = alt.Chart(table).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash, tooltip=tip)
+    points = alt.Chart(table).mark_circle(size=28, opacity=1).encode(x=x, y=y, color=colour, tooltip=tip)
+    said = f"{multiprocessors} multiprocessors"
+    full = pd.DataFrame({"blocks": [multiprocessors], "context length": [LENGTHS[-1]], "said": [said]})
+    rule = alt.Chart(full).mark_rule(color=AXIS, strokeWidth=2).encode(y="blocks:Q")
+    label = alt.Chart(full).mark_text(color=AXIS, align="right", baseline="top", dy=4)
+    text = label.encode(x=x, y="blocks:Q", text="said:N")
+    return (rule + line + points + text).properties(height=300)
+
+
+def fill_table(heads: int, partition: int, multiprocessors: int) -> pd.DataFrame:
+    """sequences, V1 blocks, whether they fill the GPU, and the shortest context at which V2's do."""
+    rows = []
+    for batch in (1, 2, 4, 8, 16, 32, 64):
+        blocks = heads * batch
+        needed = max(1, -(-multiprocessors // blocks))  # partitions per query head
+        rows.append(
+            {
+                "sequences": batch,
+                "V1 blocks": blocks,
+                "V1 fills it": "yes" if blocks >= multiprocessors else "no",
+                "V2 fills it from": 1 if needed == 1 else (needed - 1) * partition + 1,
+                "partitions then": needed,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def fill_sentence(heads: int, partition: int, multiprocessors: int, device: str) -> str:
+    """When V2 is worth its second launch, in a sentence with its numbers."""
+    first = fill_table(heads, partition, multiprocessors).iloc[0]
+    enough = -(-multiprocessors // heads)
+    return (
+        f"{device} has {multiprocessors} multiprocessors; with at least one block for each none idles. One sequence of "
+        f"{heads} query heads "
+        f"gives V1 {first['V1 blocks']} blocks, at any context length; V2 has at least {multiprocessors} from context "
+        f"length "
+        f"{first['V2 fills it from']:,} on. From {enough} sequence{'s' if enough > 1 else ''} on V1 has enough blocks "
+        f"too, though a long "
+        "context among short ones still keeps one block busy alone."
+    )

@@ -1,0 +1,149 @@
+"""Tables beside decoding over a work list: every unit of the list, how partial results merge, and what a cache of 8
+bits saves and costs."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from explainers.stories.block_table.paging import Paged
+from explainers.stories.tiling.tiling import listed
+from explainers.story import stage
+from explainers.story.glossary import figure, short
+from kernels.families.paged.ranges import FP8_MAX
+from kernels.families.paged.work_list import FIELDS
+from kernels.run.results import Run
+from kernels.trace.kinds import READS
+
+if TYPE_CHECKING:
+    from explainers.stories.block_table.ranges import Walked
+
+
+def list_blocks(story: "Walked", names: Sequence[str]) -> list[stage.Block]:
+    """Every unit of every list, as the kernel reads them."""
+    rows = []
+    for made in story.lists:
+        for unit in range(len(made.table)):
+            row = dict(zip(FIELDS, made.table[unit].tolist()))
+            then = row["next"] if row["next"] >= 0 else None
+            kept = made.shared or row["partitions"] > 1  # a sequence that no cut divides writes O at once
+            sharers = listed([names[s] for s in made.sequences(unit)])
+            rows.append(
+                {
+                    "list": "shared prefix" if made.shared else "own pages",
+                    "unit": unit,
+                    "range": made.range_of[unit],
+                    "sequence": sharers,
+                    "first entry": row["first"],
+                    "pages": row["pages"],
+                    "next unit": then,
+                    "partition": row["partition"],
+                    "slot": row["slot"] + row["partition"] if kept else None,
+                    "followed": story.sequence in made.sequences(unit),
+                }
+            )
+    table = pd.DataFrame(rows).convert_dtypes()
+    if not any(made.shared for made in story.lists):
+        table = table.drop(columns="list")
+    caption = "The work list as the kernel reads it, made on the host before each step. Lit: what the steps follow."
+    return [stage.table(table, caption, lit="followed")]
+
+
+def merge_blocks(story: "Walked", name: str) -> list[stage.Block]:
+    """Every partial result of the sequence, and how they make the whole."""
+    rows: list[dict[str, Any]] = [
+        {
+            "partition": unit["partition"],
+            "range": f"{'prefix range' if story.lists[unit['list']].shared else 'range'} {unit['range']}",
+            "tokens": f"{unit['tokens'][0]} to {unit['tokens'][1] - 1}",
+            "m_i": unit["m"],
+            "l_i": unit["l"],
+            "e^(m_i - m)": unit.get("weight", 1.0),
+            "l_i e^(m_i - m)": unit["l"] * unit.get("weight", 1.0),
+        }
+        for unit in story.units
+    ]
+    total = sum(row["l_i e^(m_i - m)"] for row in rows)
+    whole = {
+        "partition": None,
+        "range": f"all of {name}",
+        "tokens": "all",
+        "m_i": story.merged["m"],
+        "l_i": story.merged["l"],
+    }
+    table = pd.DataFrame([*rows, whole | {"e^(m_i - m)": None, "l_i e^(m_i - m)": total}]).convert_dtypes()
+    said = "As logged: m = max m_i;  l = \u03a3 l_i e^(m_i - m);  O = \u03a3 O_i e^(m_i - m) / l"
+    return [stage.table(table, said)]
+
+
+def cache_blocks(runs: Sequence[Run]) -> list[stage.Block]:
+    """The same cache in Q's type and in 8 bits: what a page takes, what is read, and how far the output moves from
+    that of K and V as they were before they were rounded."""
+    rows = [_cache_row(run) for run in runs]
+    wide, narrow = rows
+    saved = wide["bytes read of K and V"] / narrow["bytes read of K and V"]
+    said = (
+        f"With 8 bits {figure(saved)} times fewer bytes of K and V are read. A number keeps 4 significant bits, and "
+        "its KV head's scale, the largest |K| (|V|) over 448, is multiplied back: into the softmax scale for K, into "
+        f"1 / l for V. O is off by up to {short(narrow['O off by, at most'])}; with 16 bits by up to "
+        f"{short(wide['O off by, at most'])}."
+    )
+    rule = (
+        "Off: against float64 over K and V as they were drawn, before the cache rounded them; so the cache's rounding "
+        "and the kernel's together."
+    )
+    return [stage.text(said), stage.table(pd.DataFrame(rows), rule)]
+
+
+def _cache_row(run: Run) -> dict:
+    problem, paged = run.request.problem, Paged(run.request)
+    frame = run.trace.frame("event", "space", "tensor", "bytes")
+    caches = frame[frame.event.isin(READS) & (frame.space == "global") & frame.tensor.isin([paged.k[0], paged.v[0]])]
+    exact = problem.attention(dequantised=False)["o"]
+    made = run.arrays[paged.o[1].name].astype(np.float64)
+    steps = [np.abs(a - b).max() for a, b in zip(problem.scores(), problem.scores(dequantised=False))]
+    return {
+        "cache": problem.stored,
+        "bytes of a page and KV head, K and V": 2 * paged.page_bytes,
+        "bytes read of K and V": int(caches.bytes.sum()),
+        "a score off by, at most": float(short(float(max(steps)))),
+        "O off by, at most": float(np.abs(made - exact).max()),
+    }
+
+
+def rounding_blocks(run: Run) -> list[stage.Block]:
+    """New tokens as they came beside what the cache keeps of them in 8 bits, from a Run of a kernel that writes it."""
+    problem, arrays = run.request.problem, run.arrays
+    rows = [
+        {"token": token, "slot": slot}
+        | _kept(run, "K", "key", "k_cache", "k_scale", token, slot)
+        | _kept(run, "V", "value", "v_cache", "v_scale", token, slot)
+        for token, slot in enumerate(problem.slots)
+        if slot >= 0
+    ]
+    scales = "; ".join(
+        f"{name} {', '.join(short(float(v)) for v in arrays[scale])}"
+        for name, scale in (("K", "k_scale"), ("V", "v_scale"))
+    )
+    said = (
+        "Each number over its KV head's scale is rounded to 4 significant bits (fp8 e4m3); what is past 448 becomes "
+        f"448. Scales, by KV head: {scales}."
+    )
+    if any(row[f"{name} cut off at {FP8_MAX:g}"] for row in rows for name in "KV"):
+        said += " Some are drawn too small: those heads' largest numbers are cut off."
+    rule = "Off: what the cache keeps, times the scale, against what came."
+    return [stage.text(said, run.provenance), stage.table(pd.DataFrame(rows), rule)]
+
+
+def _kept(run: Run, name: str, given: str, cache: str, scale: str, token: int, slot: int) -> dict[str, Any]:
+    """A token's K (V) as it came and as the cache keeps it."""
+    came = run.arrays[given][token].astype(np.float64)
+    scales = run.arrays[scale].astype(np.float64)[:, None]
+    page, place = divmod(slot, run.request.problem.block_size)
+    kept = run.arrays[cache][page].astype(np.float64)[:, :, place].reshape(came.shape)  # of a slot all dims follow
+    return {
+        f"largest |{name}|": float(short(float(np.abs(came).max()))),
+        f"{name} off by, at most": float(short(float(np.abs(kept * scales - came).max()))),
+        f"{name} cut off at {FP8_MAX:g}": int((np.abs(came) > FP8_MAX * scales).sum()),
+    }

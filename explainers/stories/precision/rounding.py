@@ -1,0 +1,326 @@
+"""Where the error of a kernel's output comes from: one query tile replayed in float64, into which the kernel's own
+numbers are put stage by stage.
+
+Stage 0 is float64 from Q, K and V as they were drawn. Each later stage takes one more thing from the run and does the
+rest in float64:
+
+    inputs       Q, K and V as the kernel is given them, rounded to their type
+    scores       S as logged
+    exponential  weights, and the factors by which a moved max scales them, as logged; their sum in float64
+    weights      the weights that V is multiplied with, rounded to V's type
+    sum          l as logged
+    output       O before the division, as logged
+    write        O / l in float32, rounded to O's type
+
+What a stage changes is its part of the error, so the parts add up. The last stage is computed, not copied: `left_over`
+is how far the kernel's own O is from it.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+
+from explainers.stories.online_softmax import online_softmax
+from explainers.stories.tiling import tiling
+from explainers.story import axes
+from kernels.core import reference
+from kernels.core.dtypes import element_type
+from kernels.core.request import Request
+from kernels.run.results import Run
+
+STAGES = ("exact", "inputs", "scores", "exponential", "weights", "sum", "output", "write")
+SAME = 0.01  # of the error: what the replay may miss of the kernel's own output
+Edges = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """label: the type in which the kernel computes. rows: first and end of the query tile. edges: first and end of each
+    key tile; one of all keys where the kernel has one max and sum for the whole row.
+
+    Errors so far, after each of STAGES, float64, of what has no error 0 and NaN where there is nothing, as of a hidden
+    key: score [stages, rows, keys]; weight [stages, rows, keys]: of the share of its row that a key has in the end;
+    sum [stages, rows, tiles]: of the running sum, relative, whatever max it counts against; tile [stages, rows, tiles]:
+    the largest of O / l after that tile; o [stages, rows, dims]. left_over [rows, dims]: the kernel's O less the last
+    stage. exact [rows, dims]: O in float64 from the numbers as drawn.
+    moved: Q, K, V -> the most that rounding to their type moves an element.
+    """
+
+    label: str
+    request: Request
+    rows: tuple[int, int]
+    edges: Edges
+    score: np.ndarray
+    weight: np.ndarray
+    sum: np.ndarray
+    tile: np.ndarray
+    o: np.ndarray
+    left_over: np.ndarray
+    exact: np.ndarray
+    moved: dict[str, float]
+
+    @cached_property
+    def parts(self) -> np.ndarray:
+        """What each stage changes in O, [stages, rows, dims]; nothing is what stage 0 changes."""
+        with np.errstate(invalid="ignore"):
+            return np.diff(self.o, axis=0, prepend=0.0)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """The root mean square of each part, [stages]."""
+        return np.array([rms(part) for part in self.parts])
+
+    @cached_property
+    def so_far(self) -> np.ndarray:
+        """The root mean square of O's error after each stage, [stages]."""
+        return np.array([rms(error) for error in self.o])
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """The share of each part in the squared error in the end, by covariance. The shares add up to 1. A share below
+        0 takes back some of what others brought. NaN where there is no error, or no finite one."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return (self.parts * self.o[-1]).sum((1, 2)) / (self.o[-1] ** 2).sum()
+
+    @property
+    def ends_there(self) -> bool:
+        """Whether the replay ends at the kernel's own O. Not where that is NaN or infinite: nothing can be told of
+        such numbers."""
+        return rms(self.left_over) <= SAME * rms(self.o[-1]) or not math.isfinite(rms(self.o[-1]))
+
+    def worst_rows(self) -> np.ndarray:
+        """The tile's rows, counted in their head, that of the largest error of O first; one with NaN is the worst."""
+        largest = np.abs(self.o[-1]).max(1)
+        order = np.argsort(-np.where(np.isfinite(largest), largest, np.inf), kind="stable")
+        return self.rows[0] + order
+
+
+def rms(values: np.ndarray) -> float:
+    """Root mean square; NaN or infinite where a number is."""
+    return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
+
+
+def rounded_to(values: np.ndarray, dtype: str) -> np.ndarray:
+    """What a kernel keeps of float32 numbers in a type, float64."""
+    return values.astype(np.float32).astype(element_type(dtype).numpy).astype(np.float64)
+
+
+def label_of(request: Request) -> str:
+    """The type in which a kernel computes: that of Q; or what a number is taken apart into, where a product of two is
+    made of several."""
+    dtype, products = tiling.tensor_at(request, "Q").dtype, request.kernel.tensor_products
+    if products <= 1:
+        return dtype
+    return f"{dtype} as {(math.isqrt(8 * products + 1) - 1) // 2} bfloat16"  # n parts have n (n + 1) / 2 products
+
+
+def same_numbers(one: Request, other: Request) -> bool:
+    """Whether two requests are of the same problem but for the types: the same Q, K and V as drawn, the same mask."""
+    if tiling.mask_offset(one) != tiling.mask_offset(other):
+        return False
+    if one.problem.causal != other.problem.causal:
+        return False
+    if axes.heads(tiling.tensor_at(one, "O")) != axes.heads(tiling.tensor_at(other, "O")):
+        return False
+    return all(np.array_equal(a, b) for a, b in zip(_drawn(one), _drawn(other)))
+
+
+def replay(run: Run) -> Replay:
+    """The Replay of a Run whose trace covers one query tile."""
+    return _Replaying(run).replay()
+
+
+def _carried(values: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """[rows, tiles, ...]: where nothing is there, what stood in the tile before."""
+    for tile in range(1, values.shape[1]):
+        values[:, tile] = np.where(there[:, tile], values[:, tile], values[:, tile - 1])
+    return values
+
+
+def _drawn(request: Request) -> list[np.ndarray]:
+    """Q, K and V of the traced head before they are rounded to their type, float64 [rows, dim]."""
+    arrays, head = request.problem.unrounded(), tiling.query_rows(request)[0]
+    heads = axes.heads(tiling.tensor_at(request, "O"))
+    tensors = [tiling.tensor_at(request, place) for place in "QKV"]
+    return [axes.matrix(t, arrays[t.name], head, heads).astype(np.float64) for t in tensors]
+
+
+class _Stage(NamedTuple):
+    """scores, weights [rows, keys]: of what counts in the end; lse [rows, tiles]: the logarithm of the sum; o [rows,
+    tiles, dims]: O / l, both after each tile."""
+
+    scores: np.ndarray
+    weights: np.ndarray
+    lse: np.ndarray
+    o: np.ndarray
+
+
+def _over(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """0 where nothing was added up: of a row that sees no key."""
+    return np.where(denominator == 0, 0.0, numerator / denominator)
+
+
+class _Replaying:
+    """Reads a run's trace and does the stages."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.request = run, run.request
+        self.head, self.first, self.end = tiling.query_rows(run.request)
+        self.ordinary = online_softmax.is_ordinary(run.request.kernel)
+        self.q, self.k, self.v = (tiling.matrix(run, place, self.head).astype(np.float64) for place in "QKV")
+        self.values = run.trace.table.filter(pc.is_valid(run.trace.table["value"]))
+        self.own = tiling.matrix(run, "O", self.head)[self.first : self.end].astype(np.float64)
+        keys = len(self.k)
+        size = keys if self.ordinary else tiling.block_kv(run.request, keys)
+        self.seen = self._seen(keys)
+        last = max(1, int(self.seen.any(0).sum()))  # keys that any row of the tile sees
+        self.edges = [(first, min(keys, first + size)) for first in range(0, last, size)]
+
+    def _seen(self, keys: int) -> np.ndarray:
+        """Which keys each row sees, [rows, keys]."""
+        if not self.request.problem.causal:
+            return np.ones((self.end - self.first, keys), bool)
+        rows = np.arange(self.first, self.end)[:, None]
+        return np.arange(keys) <= rows + tiling.mask_offset(self.request)
+
+    def replay(self) -> Replay:
+        drawn = _drawn(self.request)
+        with np.errstate(all="ignore"):  # NaN and infinity of a broken build are what is shown
+            stages = self._stages(*drawn)
+            score, weight, lse, o = (np.array(found) for found in zip(*stages))
+            return Replay(
+                label=label_of(self.request),
+                request=self.request,
+                rows=(self.first, self.end),
+                edges=self.edges,
+                score=np.where(self.seen, score - score[0], np.nan),
+                weight=np.where(self.seen, weight - weight[0], np.nan),
+                sum=np.where(np.isneginf(lse[0]), np.nan, np.expm1(lse - lse[0])),
+                tile=np.where(np.isneginf(lse[0]), np.nan, np.abs(o - o[0]).max(3)),
+                o=o[:, :, -1] - o[0, :, -1],
+                left_over=self.own - o[-1, :, -1],
+                exact=o[0, :, -1],
+                moved={
+                    place: float(np.abs(given - all_drawn).max())
+                    for place, given, all_drawn in zip("QKV", (self.q, self.k, self.v), drawn)
+                },
+            )
+
+    def _stages(self, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> list[_Stage]:
+        """Every stage. q, k, v: as drawn."""
+        scale, rows = float(self.request.problem.sizes["scale"]), slice(self.first, self.end)
+        exact = reference.scores(q[rows], k, scale, False)
+        given = reference.scores(self.q[rows], self.k, scale, False)
+        logged = np.where(self.seen, self._logged("score", "col", len(k)), -np.inf)
+        both = (exact, v), (given, self.v), (logged, self.v)
+        found = [_Stage(scores, *self._softmax(scores, values)) for scores, values in both]
+        return found + self._with_weights(found[-1])
+
+    def _with_weights(self, before: _Stage) -> list[_Stage]:
+        """The stages from the exponential on. before: that of the scores."""
+        p = np.where(self.seen, self._logged("p", "col", len(self.k)), 0.0)
+        taken = rounded_to(p, tiling.tensor_at(self.request, "V").dtype)
+        m, l, factors = self._of_tile("m", -np.inf), self._of_tile("l"), self._factors()
+        sums, plain, rounded = self._sums(p, taken, factors)
+        scaled, lse, summed = self._scaled_later(factors), np.log(l) + m, np.log(sums) + m
+        if self.ordinary:  # its weights are divided already
+            l, summed = np.ones_like(l), before.lse
+        o = self._outputs(self.v.shape[1])
+        exponential = _Stage(before.scores, _over(p * scaled, sums[:, -1:]), summed, _over(plain, sums[..., None]))
+        weights = exponential._replace(weights=_over(taken * scaled, sums[:, -1:]), o=_over(rounded, sums[..., None]))
+        summed_up = weights._replace(weights=_over(taken * scaled, l[:, -1:]), lse=lse, o=_over(rounded, l[..., None]))
+        output = summed_up._replace(o=_over(o, l[..., None]))
+        written = output.o.copy()
+        written[:, -1] = self._written(o[:, -1], l[:, -1:])
+        return [exponential, weights, summed_up, output, output._replace(o=written)]
+
+    def _scaled_later(self, factors: np.ndarray) -> np.ndarray:
+        """What scales the weight of each key after its tile, [rows, keys]: the product of the later tiles' factors."""
+        found = np.ones((len(factors), len(self.k)))
+        for number, (first, end) in enumerate(self.edges):
+            found[:, first:end] = factors[:, number + 1 :].prod(1, keepdims=True)
+        return found
+
+    def _written(self, o: np.ndarray, l: np.ndarray) -> np.ndarray:
+        """O / l in float32 and rounded to O's type, [rows, dims]: divided, or times 1 / l, whichever is nearer to what
+        the kernel wrote."""
+        dtype, of_row = tiling.tensor_at(self.request, "O").dtype, l.astype(np.float32)
+        ways = o.astype(np.float32) / of_row, o.astype(np.float32) * (np.float32(1) / of_row)
+        rounded = [np.where(l == 0, 0.0, rounded_to(way, dtype)) for way in ways]
+        return min(rounded, key=lambda found: rms(np.nan_to_num(found - self.own)))
+
+    def _softmax(self, scores: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """In float64: weights [rows, keys], log of the sum [rows, tiles] and O [rows, tiles, dims] after each tile."""
+        scores = np.where(self.seen, scores, -np.inf)
+        lse, o = np.full(len(scores), -np.inf), np.zeros((len(scores), v.shape[1]))
+        all_lse, all_o = [], []
+        for first, end in self.edges:
+            part = scores[:, first:end]
+            now = np.logaddexp(lse, np.logaddexp.reduce(part, axis=1))
+            top = np.where(np.isneginf(now), 0.0, now)
+            o = o * np.exp(lse - top)[:, None] + np.exp(part - top[:, None]) @ v[first:end]
+            lse = now
+            all_lse.append(lse)
+            all_o.append(o)
+        weights = np.exp(scores - np.where(np.isneginf(lse), 0.0, lse)[:, None])
+        return weights, np.stack(all_lse, 1), np.stack(all_o, 1)
+
+    def _sums(self, p: np.ndarray, taken: np.ndarray, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The online softmax in float64 with the kernel's weights and factors: after each tile the sum of weights
+        [rows, tiles], and the sums of weight x V with both weights [rows, tiles, dims]."""
+        found = []
+        now = [np.zeros(len(p)), np.zeros((len(p), self.v.shape[1])), np.zeros((len(p), self.v.shape[1]))]
+        for number, (first, end) in enumerate(self.edges):
+            factor, v = factors[:, number], self.v[first:end]
+            parts = p[:, first:end].sum(1), p[:, first:end] @ v, taken[:, first:end] @ v
+            if number:  # before the first tile there is nothing to scale, whatever the factor
+                now = [n * (factor if n.ndim == 1 else factor[:, None]) for n in now]
+            now = [n + part for n, part in zip(now, parts)]
+            found.append(now)
+        sums, plain, rounded = (np.stack(each, 1) for each in zip(*found))
+        return sums, plain, rounded
+
+    # ---- the trace ----
+
+    def _logged(self, event: str, key: str, length: int) -> np.ndarray:
+        """What was logged under `row` and `key`, [rows, length]; NaN where nothing was."""
+        found = np.full((self.end - self.first, length), np.nan)
+        row, at, value = self._records(event, key)
+        found[row, at] = value
+        return found
+
+    def _of_tile(self, event: str, begin: float = 0.0) -> np.ndarray:
+        """What was logged of each row after each key tile, [rows, tiles]; what stood before where nothing was."""
+        row, tile, value = self._records(event, "row" if self.ordinary else "tile")
+        found = np.full((self.end - self.first, len(self.edges)), begin)
+        there = np.zeros(found.shape, bool)
+        at = row, 0 if self.ordinary else tile
+        found[at], there[at] = value, True
+        return _carried(found, there)
+
+    def _outputs(self, dims: int) -> np.ndarray:
+        """O as logged after each key tile, [rows, tiles, dims]; what stood before where nothing was."""
+        row, dim, value = self._records("o", "dim")
+        found = np.zeros((self.end - self.first, len(self.edges), dims))
+        there = np.zeros(found.shape, bool)
+        at = row, 0 if self.ordinary else self._records("o", "tile")[1], dim
+        found[at], there[at] = value, True
+        return _carried(found, there)
+
+    def _factors(self) -> np.ndarray:
+        """By what the sums before each key tile were multiplied, [rows, tiles]; 1 where nothing was logged."""
+        found = np.ones((self.end - self.first, len(self.edges)))
+        if not self.ordinary:
+            row, tile, value = self._records("rescale", "tile")
+            found[row, tile] = value
+        return found
+
+    def _records(self, event: str, key: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Row of the tile, another key and value of an event's records, in their order."""
+        table = self.values.filter(pc.equal(self.values["event"], event))
+        row, at = (table[name].to_numpy().astype(int) for name in ("row", key))
+        return row - self.first, at, table["value"].to_numpy().astype(np.float64)

@@ -1,0 +1,142 @@
+"""The source story: a kernel's CUDA beside the PTX and the machine code that the compiler made of it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from explainers.stories.tiling.tiling import listed
+from explainers.story import stage
+from explainers.story.frames import MachineLines, SourceMeta
+from explainers.story.glossary import count
+from kernels.build.disassembly import Line, Listing, Place, WidthCheck
+from kernels.core.spec import KernelSpec
+
+LIVE_RULE = (
+    "Live registers, derived by plain backward liveness over the SASS: a register is live from the instruction that "
+    "writes it to the last one that may read it, along every way the branches allow; a write under a predicate begins "
+    "no life, for the old value may stay. An instruction counts those live before it and those that it writes. R0 to "
+    "R254 count; RZ, uniform registers and predicates do not. Pairs and quads count as far as the opcode says. "
+    "The compiler allots somewhat more than are ever live: it rounds up, and keeps pairs and quads aligned."
+)
+
+
+def view(kernel: KernelSpec, listing: Listing) -> SourceMeta:
+    """What the view `source` draws."""
+    held = {_place(line.source) for line in (*listing.ptx, *listing.sass)} - {""}
+    made = {place.rpartition(":")[0] for place in held}
+    files = [stage.source_file(name, text) for n, (name, text) in enumerate(kernel.files) if n == 0 or name in made]
+    return {
+        "files": files,
+        "held": sorted(held),
+        "ptx": _lines(listing.ptx),
+        "sass": _lines(listing.sass),
+        "registers": listing.registers,
+        "most_live": most_live(listing),
+    }
+
+
+def most_live(listing: Listing) -> dict[str, int]:
+    """kernel -> the most registers that are live at once."""
+    return {entry: max(line.live for line in listing.sass if line.entry == entry) for entry in listing.registers}
+
+
+def stage_of(kernel: KernelSpec, listing: Listing, checks: Sequence[WidthCheck], mode: str, arch: str) -> stage.Stage:
+    """The whole stage of a build."""
+    said = (
+        f"PTX and machine code as {listing.compiler} made them of the {mode} build for {arch}; live registers by the "
+        "rule that the tab states."
+    )
+    return stage.Stage(
+        headline=stage.headline(kernel),
+        frames=[],
+        views=[stage.View("source", "source", "CUDA, PTX and SASS", view(kernel, listing))],
+        tabs=[
+            stage.Tab("mix", "Instruction mix", _mix(listing)),
+            stage.Tab("widths", "Are the pinned widths what the machine does", _widths(kernel, checks)),
+            stage.Tab("live", "Live registers", [stage.table(live_table(listing)), stage.text(LIVE_RULE, "derived")]),
+            stage.Tab("builds", "Builds"),
+        ],
+        provenance=stage.Provenance("derived", said),
+        summary=sentence(listing),
+    )
+
+
+def sentence(listing: Listing) -> str:
+    """What the build is, in numbers."""
+    parts = []
+    for entry, most in most_live(listing).items():
+        mine = [line for line in listing.sass if line.entry == entry]
+        peak = next(line for line in mine if line.live == most)
+        at = f"{_place(peak.source)}, " if peak.source else ""
+        parts.append(
+            f"{entry} is {count(len(mine), 'instruction')} of SASS with at most {most} live registers "
+            f"({at}address {peak.address:04x}) of the {listing.registers[entry]} that each thread has"
+        )
+    return f"{'; '.join(parts)}."
+
+
+def live_table(listing: Listing) -> pd.DataFrame:
+    """A row per kernel."""
+    return pd.DataFrame(
+        [
+            {"kernel": entry, "most live at once": most, "registers of a thread": listing.registers[entry]}
+            for entry, most in most_live(listing).items()
+        ]
+    )
+
+
+def _lines(lines: Sequence[Line]) -> MachineLines:
+    return {
+        "text": [line.text for line in lines],
+        "source": [_place(line.source) for line in lines],
+        "entry": [line.entry for line in lines],
+        "labels": [list(line.labels) for line in lines],
+        "target": [line.target for line in lines],
+        "address": [line.address for line in lines],
+        "live": [line.live for line in lines],
+    }
+
+
+def _place(source: Place | None) -> str:
+    return f"{source[0]}:{source[1]}" if source else ""
+
+
+def _mix(listing: Listing) -> list[stage.Block]:
+    rows = [
+        {
+            "kind": kind,
+            "instructions": sum(counts.values()),
+            "opcodes": ", ".join(f"{name} {times}" for name, times in list(counts.items())[:8]),
+        }
+        for kind, counts in listing.mix.items()
+    ]
+    said = "Counted in the machine code as it stands, not as it runs: an instruction in a loop counts once."
+    return [stage.table(pd.DataFrame(rows), said)]
+
+
+def _widths(kernel: KernelSpec, checks: Sequence[WidthCheck]) -> list[stage.Block]:
+    wrong = [check for check in checks if not check.ok]
+    held = [check for check in checks if check.found]
+    if wrong:
+        missed = [
+            f"{c.file} line {c.line} wants {c.wanted} and the machine code has {listed(list(c.found))}" for c in wrong
+        ]
+        verdict = stage.note("; ".join(missed) + ".", "bad")
+    elif held:
+        said = f"Yes: all {len(held)} accesses that this build holds have the width that their source line says."
+        verdict = stage.note(said, "good")
+    else:
+        return [stage.note("This build holds no access whose width a probe states.")]
+    texts = {name: text.splitlines() for name, text in kernel.files}
+    rows: list[dict[str, Any]] = [
+        {
+            "file": c.file,
+            "line": str(c.line),
+            "wanted": c.wanted,
+            "found": ", ".join(f"{name} × {times}" for name, times in c.found.items()) or "absent",
+            "source": texts[c.file][c.line - 1].strip(),
+        }
+        for c in checks
+    ]
+    return [verdict, stage.table(pd.DataFrame(rows))]

@@ -1,0 +1,107 @@
+"""How often the query tile is read: the picture `reuse`, of rows of Q by key tiles.
+
+Every read is one that a probe logged, of a lane and an element (threads.reads). A kernel that keeps Q in shared memory
+fetches each element once and reads it there again and again; one that does not reads it from global memory each time.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from explainers.stories.registers import threads
+from explainers.stories.tiling import tiling
+from explainers.story import stage
+from explainers.story.frames import MatricesMeta, ReuseMeta
+from explainers.story.glossary import count
+from kernels.run.results import Run
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """space: that the reads are from, shared or global. row0: the tile's first row. tiles: numbers of the key tiles.
+    steps: those that read; tile_of: the place in `tiles` of each. least, most [steps, rows]: how often the step reads
+    an element of the row, the least and the most read one; so_far: the same of all steps up to it (pair). read: reads
+    of elements up to each of all steps; itemsize: bytes of an element; fetched: bytes loaded from global memory up to
+    each of all steps."""
+
+    space: str
+    row0: int
+    tiles: list[int]
+    steps: list[int]
+    tile_of: list[int]
+    least: np.ndarray
+    most: np.ndarray
+    so_far: tuple[np.ndarray, np.ndarray]
+    read: np.ndarray
+    itemsize: int
+    fetched: np.ndarray
+
+
+def explain(run: Run, tile: MatricesMeta) -> Reuse | None:
+    """The Reuse of a run's query tile, as the view `matrices` has it; None where no read of Q can be followed."""
+    frames, rows, row0 = tile["frames"], tile["rows"], tile["row0"]
+    symbol = next(symbol for symbol, place in tile["places"].items() if place == "Q")
+    space = "shared" if any(symbol in frame["resident"] for frame in frames) else "global"
+    found = threads.reads(run, "Q", space)
+    found = found[found.row.between(row0, row0 + rows - 1)]
+    if found.empty:
+        return None
+    steps = sorted(int(step) for step in found.step.unique())
+    counts = np.zeros((len(steps), rows, tile["d"]), np.int64)
+    np.add.at(counts, (np.searchsorted(steps, found.step), found.row.astype(int) - row0, found.col.astype(int)), 1)
+    summed = counts.cumsum(0)
+    number = [frames[step]["tile"] for step in steps]
+    tiles = sorted({frame["tile"] for frame in frames if frame["tile"] >= 0} | set(number))
+    each = np.zeros(len(frames), np.int64)
+    each[steps] = counts.sum((1, 2))
+    fetched = [frame["bytes"].get(f"{symbol} load", 0) for frame in frames]
+    return Reuse(
+        space,
+        row0,
+        tiles,
+        steps,
+        [tiles.index(n) for n in number],
+        counts.min(2),
+        counts.max(2),
+        (summed.min(2), summed.max(2)),
+        each.cumsum(),
+        tiling.tensor_at(run.request, "Q").itemsize,
+        np.array(fetched),
+    )
+
+
+def views(run: Run, tile: MatricesMeta) -> list[stage.View]:
+    """The picture, in a list; none where no read of Q can be followed. tile: as explain takes it."""
+    made = explain(run, tile)
+    if made is None:
+        return []
+    meta: ReuseMeta = {
+        "space": made.space,
+        "row0": made.row0,
+        "rows": made.least.shape[1],
+        "tiles": made.tiles,
+        "steps": made.steps,
+        "tile_of": made.tile_of,
+        "read": made.read.tolist(),
+        "itemsize": made.itemsize,
+        "fetched": made.fetched.tolist(),
+        "said": [sentence(made, step) for step in range(len(made.read))],
+    }
+    columns = {"least": made.least, "most": made.most, "so_far_least": made.so_far[0], "so_far_most": made.so_far[1]}
+    return [stage.View("reuse", "reuse", "Reuse of Q", meta, columns)]
+
+
+def sentence(made: Reuse, step: int) -> str:
+    """What the reads up to a step come to."""
+    fetched, asked = int(made.fetched[step]), int(made.read[step]) * made.itemsize
+    if not made.read[step]:
+        return f"Q is not read yet; {fetched:,} bytes of it are fetched from global memory."
+    now = int(np.searchsorted(made.steps, step, "right")) - 1
+    low, high = int(made.so_far[0][now].min()), int(made.so_far[1][now].max())
+    times = count(high, "time") if low == high else f"{low:,} to {high:,} times"
+    if made.space == "global":
+        return f"Each element of Q was read {times}, each time from global memory: {fetched:,} bytes."
+    return (
+        f"Each element of Q was read {times} from shared memory. From global memory came {fetched:,} bytes; with every "
+        f"read {asked:,}, {asked / fetched:.3g} times as many."
+    )

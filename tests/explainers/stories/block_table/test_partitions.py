@@ -1,0 +1,122 @@
+import json
+
+import numpy as np
+import pytest
+
+from explainers.stories.block_table import partition_blocks, partitions
+from kernels.catalog import KERNELS
+from kernels.core.request import Request, Scope
+from kernels.families.paged.scenarios import PRESETS, problem_at
+from kernels.run import execute
+
+
+def comparison(preset="one_long", item=1, dtype="float32", size=32):
+    problem = problem_at(PRESETS[preset].states(16)[-1][0], dtype=dtype)
+    runs = [
+        execute.run(Request(KERNELS[name], problem, settings, Scope(item)))
+        for name, settings in (("paged_v1", ()), ("paged_v2", (("PARTITION", size),)))
+    ]
+    return partitions.compare(*runs, "L"), runs
+
+
+@pytest.mark.parametrize(
+    ("preset", "dtype", "size"), [("one_long", "float32", 32), ("churn", "float16", 32), ("two_chats", "float32", 512)]
+)
+def test_the_partitions_combine_to_what_v1_finds(preset, dtype, size):
+    story, runs = comparison(preset, dtype=dtype, size=size)
+    length = runs[0].request.problem.context_lens[0]
+    table = story.table
+    assert table["first"].tolist() == list(range(0, length, size)) and table["end"].iloc[-1] == length
+    assert story.v1["m"] == story.v2["m"] == table.m.max()
+    assert np.allclose(table.weight, np.exp(table.m - table.m.max()), rtol=1e-6)
+    assert story.v2["l"] == pytest.approx((table.l * table.weight).sum(), rel=1e-6) and story.v1["l"] == pytest.approx(
+        story.v2["l"], rel=1e-5
+    )
+    assert story.difference <= (1e-6 if dtype == "float32" else 2e-3)
+
+
+def test_both_kernels_advance_step_by_step_and_v2_ends_first_on_a_long_context():
+    story, runs = comparison()
+    for before, after in zip(story.frames, story.frames[1:]):
+        for a, b in zip([before["v1"], *before["v2"]], [after["v1"], *after["v2"]]):
+            assert b["k"] >= a["k"] and b["v"] >= a["v"]
+    last = story.frames[-1]
+    assert all(lane["k"] == lane["v"] == lane["end"] for lane in (last["v1"], *last["v2"]))
+    done = next(n for n, f in enumerate(story.frames) if f["reduce"] == "done")
+    assert done < len(story.frames) - 1 and story.frames[done]["v1"]["phase"] != "done"
+    combine = next(f for f in story.frames if f["reduce"] == "combine")
+    assert f"m = {story.v2['m']:.4g}, l = " in combine["sentence"]
+    assert all(lane["phase"] == "done" for lane in combine["v2"])  # the second kernel waits for every partition
+
+
+def test_lit_lines_are_of_the_steps_own_source():
+    story, runs = comparison()
+    for key, run in zip(("lines_v1", "lines_v2"), runs):
+        texts = {name: text.splitlines() for name, text in run.request.kernel.files}
+        for file, _, line in (place.partition(":") for f in story.frames for place in f[key]):
+            assert "PROBE_" not in texts[file][int(line) - 1].replace("PROBE_PASS", "")
+        assert story.frames[0][key]
+
+
+def test_the_grids_are_those_of_the_launches():
+    table = partition_blocks.grids(*comparison()[1]).set_index("kernel")
+    assert table.blocks.to_dict() == {"paged_v1": 16, "paged_v2": 8 * 16, "paged_v2_reduce": 16}
+    assert table["with tokens"]["paged_v2"] == 4 * (8 + 1 + 1 + 1)
+
+
+def test_when_v2_fills_the_gpu():
+    table = partition_blocks.fill_table(32, 512, 132).set_index("sequences")
+    assert table["V2 fills it from"][1] == 4 * 512 + 1  # 5 partitions x 32 heads = 160 blocks; 4 are only 128
+    assert table["V1 fills it"][4] == "no" and table["V1 fills it"][8] == "yes"
+    blocks = partition_blocks.blocks_table(32, 512)
+    row = blocks[(blocks["context length"] == 4096) & (blocks.batch == 4)].set_index("kernel").blocks
+    assert row.to_dict() == {"V1": 128, "V2": 1024}
+    chart = str(partition_blocks.blocks_chart(blocks, 132).to_dict())
+    assert (
+        "132 multiprocessors" in chart and "fontSize" not in chart
+    )  # the page's own size, which grows with the window
+    assert "from context length 2,049 on. From 5 sequences" in partition_blocks.fill_sentence(32, 512, 132, "An H200")
+
+
+def test_v1_has_no_weight_and_v2_in_all_none_and_these_cells_are_empty():
+    story, (_, cut) = comparison()
+    rows = {row[0]: row for row in partitions.parts_blocks(story, cut)[0]["rows"]}
+    assert rows["V1"][4:] == ["", ""] and rows["V2 in all"][4] == "" and "NaN" not in rows["V2 in all"]
+
+
+def test_the_view_is_json_and_its_parts_are_those_of_the_table():
+    story, runs = comparison()
+    meta = partitions.view(story, 233, "L", 1)
+    assert json.loads(json.dumps(meta))["parts"] == story.table.to_dict("records") and meta["frames"] == story.frames
+    assert partitions.accepts(runs[1].request.kernel) and partitions.accepts_whole(runs[0].request.kernel)
+    assert not partitions.accepts(runs[0].request.kernel) and not partitions.accepts_whole(runs[1].request.kernel)
+
+
+def test_the_strip_says_m_and_l_when_they_are_known_and_the_weights_when_they_are_combined():
+    story, runs = comparison()
+    made = partitions.stage_of(*runs, "L", None)
+    strip = {state.name: list(state.values) for state in made.state}
+    combine = next(n for n, f in enumerate(story.frames) if f["reduce"] == "combine")
+    assert strip["V2 m"][combine - 1] is None and strip["V2 m"][-1] == f"{story.v2['m']:.4g}"
+    assert strip["V2 l"][-1] == f"{story.v2['l']:.4g}" and strip["V1 l"][-1] == f"{story.v1['l']:.4g}"
+    softmax = next(n for n, f in enumerate(story.frames) if f["v1"]["state"])
+    assert strip["V1 m"][softmax - 1] is None and strip["V1 m"][softmax] == f"{story.v1['m']:.4g}"
+    for n, part in enumerate(story.parts):
+        assert strip[f"weight {n}"][combine - 1] is None
+        assert strip[f"weight {n}"][-1] == f"{part['weight']:.3g}"
+    assert [code.lit for code in made.codes] == ["lines_v1", "lines_v2"] and [c.side for c in made.codes] == [0, 1]
+    table = made.tabs[0].blocks[0]
+    assert len(table["rows"]) == len(story.parts) + 2 and table["rows"][-2][0] == "V2 in all"
+
+
+def test_each_side_has_its_sentence():
+    story, _ = comparison()
+    for frame in story.frames:
+        one, two = frame["sentences"]
+        assert one.startswith("V1: one block, ") and two.startswith("V2") and frame["sentence"] == f"{one} {two}"
+
+
+def test_the_blocks_of_a_gpu_are_counted():
+    _, runs = comparison()
+    made = partition_blocks.blocks(*runs, 132, "An H200")
+    assert "from context length 2,049 on. From 5 sequences" in made[3]["text"] and made[3]["label"] == "modelled"

@@ -1,0 +1,153 @@
+"""What the serving picture says, recomputed from the block manager's own states."""
+
+import json
+
+import pytest
+
+from explainers.stories import questions
+from explainers.stories.block_table import serving
+from explainers.story import stage
+from kernels.families.paged.scenarios import SERVED, Scenario, problem_at
+from kernels.families.paged.serving import alone, read_visits, serve
+
+
+def layout_of(scenario, block_size=16, **shape):
+    return problem_at(scenario.states(block_size)[-1][0], **shape).layout
+
+
+@pytest.mark.parametrize("block_size", [8, 16, 32])
+@pytest.mark.parametrize("scenario", SERVED.values(), ids=SERVED)
+def test_every_step_shows_the_cache_as_it_stands_then(scenario, block_size):
+    made = serving.stage_of(scenario, block_size, layout_of(scenario, block_size))
+    steps, played, ends = scenario.steps(block_size), scenario.states(block_size), list(made.step_values)
+    assert made.step_choice == "moment" and ends[-1] == len(played) - 1 and len(made.frames) == len(steps) + 1
+    for frame, end in zip(made.frames, ends):
+        cache = played[end][0]
+        assert {s["name"]: s["table"] for s in frame["sequences"]} == {s.name: s.table for s in cache.sequences}
+        assert set(frame["pages"]) | set(frame["free"]) == set(range(cache.num_blocks))
+        own = [s for s in cache.sequences if s.name != "S"]  # a server without pages has no prefix
+        assert frame["usage"]["reserved"] == scenario.max_len * len(own)
+        assert frame["usage"]["empty"] == scenario.max_len * len(own) - sum(len(s.tokens) for s in own)
+        assert frame["usage"]["held"] == block_size * len({page for s in cache.sequences for page in s.table})
+        slack = sum(block_size - page["fill"] for page in frame["pages"].values())
+        assert slack == frame["usage"]["slack"]
+    strip = {(state.name, state.unit): list(state.values) for state in made.state}
+    token = 2 * 2 * 64 * 4  # K and V of two KV heads in fp32
+    assert strip["slack", "B"] == [frame["usage"]["slack"] * token for frame in made.frames]
+    written = [p + d for p, d in zip(strip["tokens prefilled", ""], strip["tokens decoded", ""])]
+    assert written == [len(frame["new"]) for frame in made.frames]
+    assert strip["tokens decoded", ""][1:] == [len(step.decoded) for step in steps]
+    json.dumps(stage.decode(stage.encode(made)))
+
+
+def test_the_sentences_say_what_happened_with_its_numbers():
+    scenario = SERVED["one_prompt"]
+    said = [frame["sentence"] for frame in serving.serving_frames(scenario, 16, 1024)]
+    assert said[0].endswith(
+        "6 requests will come, and S, which others are forked from. A server that reserves 96 slots for each request "
+        "has room for 2 of them at once."
+    )
+    assert said[1] == "S is prefilled: 44 tokens at once, in pages 0 to 2."
+    assert said[2] == (
+        "A is forked from S and shares its pages 0, 1; page 2, not full, is copied to 3. It is prefilled: 9 tokens at "
+        "once, in pages 3, 4."
+    )
+    assert said[9] == (
+        "A, B, C and D decode a token each. C2 is forked from C and shares its pages 0, 1, 7, 8. They hold 55 tokens; "
+        "nothing is copied yet."
+    )
+    assert said[10] == (
+        "A, B, C, D and C2 decode a token each; B takes page 12; C takes page 13 and copies page 8, which it shares "
+        "with C2, into it. E waits: it may come to need 3 pages, and of 3 free pages the others may still take 3."
+    )
+    assert said[12] == (
+        "B has ended: pages 5, 6, 12 are free; pages 0, 1 stay with others. A, C, D and C2 decode a token each. E, "
+        "after 2 steps of waiting, is prefilled: 30 tokens at once, in pages 14, 15."
+    )
+    assert said[7].startswith("Nobody else will be forked from S: page 2 is free; pages 0, 1 stay with others.")
+    assert "Behind it wait D and E." in serving.serving_frames(SERVED["long_prompt"], 16, 0)[7]["sentence"]
+
+
+def of(text):
+    return Scenario("", "", (), 256, 96, read_visits(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "words"),
+    [
+        ("S 1 40 0, A 5 6 3 S", 2, "S stays; nothing is written."),
+        ("S 1 40 0, R 1 9 0, A 5 6 3 S, B 5 6 3 R", 4, "S and R stay; nothing is written."),
+        ("S 9 5 0, A 1 5 2", 5, "Nobody is here any more: all who came have ended."),
+        ("A 3 5 2", 2, "Nobody is here yet."),
+    ],
+)
+def test_a_step_in_which_nothing_happens_says_who_is_there(text, number, words):
+    frame = serving.serving_frames(of(text), 16, 0)[number]
+    assert frame["sentence"] == words and bool(frame["sequences"]) == ("nothing is written" in words)
+    assert frame["sequences"] or frame["waste"] == "Nothing is held."
+
+
+def test_the_waste_is_told_in_slots_and_bytes():
+    said = [frame["waste"] for frame in serving.serving_frames(SERVED["one_prompt"], 16, 1024)]
+    assert said[:2] == ["Nothing is held.", "Last pages waste 8%, 4,096 bytes of K and V."]  # S, 44 of 48 slots
+    assert said[2].endswith("; 96 slots reserved for 1 request would waste 45%, 44,032 bytes.")  # A, 53 of 96
+    assert said[-1] == (  # C with 72 tokens in 5 pages, E with 44 in 3
+        "Last pages waste 9%, 12,288 bytes of K and V; 96 slots reserved for each of 2 requests would waste 40%, "
+        "77,824 bytes."
+    )
+
+
+def test_the_phases_of_a_request_are_those_of_the_scheduler():
+    scenario = SERVED["one_prompt"]
+    steps, played = scenario.steps(16), scenario.states(16)
+    by_name = {visit["name"]: visit for visit in serving.visits_of(scenario, steps, played)}
+    for step in steps:
+        for name, visit in by_name.items():
+            assert (visit["start"] == step.number) == (name in step.admitted)
+            assert (visit["start"] < step.number <= visit["end"]) == (name in step.decoded)
+            assert (visit["arrives"] <= step.number < visit["start"]) == (name in step.waiting)
+            assert (visit["gone"] == step.number) == (name in step.freed)
+    assert [by_name[name]["shared"] for name in ("A", "C2", "E")] == [44, 55, 0]
+    assert len({visit["colour"] for visit in by_name.values()}) == 7
+
+
+def test_pages_are_compared_with_a_server_that_has_none():
+    scenario = SERVED["one_prompt"]
+    table = serving.requests_table(scenario, 16).set_index("request")
+    other = serve(alone(scenario.visits, scenario.steps(16)), scenario.slots // scenario.max_len, scenario.max_len)
+    for visit in scenario.visits[1:]:
+        start = next(step.number for step in other if visit.name in step.admitted)
+        assert table.loc[visit.name, "waits without pages"] == start - visit.arrives
+        assert table.loc[visit.name, "waits"] == table.loc[visit.name, "admitted at step"] - visit.arrives
+    said = serving.compared_sentence(scenario, 16)
+    assert "up to 1 sequence is there at once." in serving.compared_sentence(of("A 1 20 4"), 16)
+    assert f"written in step {len(scenario.steps(16))}," in said and f"last token in step {len(other)}." in said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("A 1 20 10, B 2 0 5 A, C 2 30 4", "In step 2, C is prefilled with 30 tokens, and 1 sequence decodes."),
+        (
+            "A 1 20 9, B 1 9 9, C 2 7 4, D 2 8 4, E 2 9 4",
+            "In step 2, C, D and E are prefilled with 24 tokens, and 2 sequences decode.",
+        ),
+        ("A 1 1 5, B 3 0 5 A", "In step 1, A is prefilled with 1 token, and 0 sequences decode."),
+    ],
+)
+def test_the_question_names_those_that_are_prefilled(text, words):
+    asked = next(q for q in questions.serving(serving.stage_of(of(text), 16, None)) if q.id == "written")
+    assert asked.text.startswith(words)
+
+
+@pytest.mark.parametrize("scenario", SERVED.values(), ids=SERVED)
+def test_the_questions_keys_are_the_caches_numbers(scenario):
+    made = serving.stage_of(scenario, 16, None)
+    asked = {q.id: q for q in questions.serving(made)}
+    assert len(asked) >= 2
+    number = {id: int(q.options[q.answer].split()[0]) for id, q in asked.items()}
+    assert number["written"] == len(made.frames[asked["written"].step]["new"])
+    assert number["at_once"] == scenario.slots // scenario.max_len
+    if "last_page" in number:
+        empty = [len(s["table"]) * 16 - s["length"] for s in made.frames[-1]["sequences"]]
+        assert number["last_page"] == max(empty)

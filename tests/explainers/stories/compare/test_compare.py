@@ -1,0 +1,410 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import small_tiles
+
+from explainers.stories.any_kernel import generic
+from explainers.stories.compare import compare, compare_reasons, compare_times
+from explainers.stories.compare.compare_reasons import Rates
+from explainers.stories.tiling import tiling
+from explainers.story import stage
+from explainers.story.glossary import PHASES
+from kernels.build.occupancy import Occupancy
+from kernels.catalog import KERNELS
+from kernels.core.request import Request, Scope
+from kernels.families.dense.problem import DenseProblem
+from kernels.families.lab import ColumnsProblem
+from kernels.families.paged.problem import PagedProblem
+from kernels.run import execute
+from kernels.trace.memory import model
+
+PROBLEM = DenseProblem(seq_len=50, num_heads=1)
+
+
+def made(cpu_run, name, settings=None, problem=PROBLEM):
+    run = cpu_run(name, problem, small_tiles(name) if settings is None else settings, Scope(0))
+    return run, tiling.explain(run).frames
+
+
+def aligned(cpu_run, a, b):
+    (_, frames_a), (_, frames_b) = a, b
+    return compare.align(frames_a, frames_b), frames_a, frames_b
+
+
+def test_a_kernel_beside_itself_steps_together(cpu_run):
+    one = made(cpu_run, "03_flash")
+    done, frames, _ = aligned(cpu_run, one, one)
+    assert done.a == done.b == frames and [f["title"] for f in done.frames] == [f["title"] for f in frames]
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("03_flash", "08b_three_bfloat16"), ("01_naive", "02_tiled"), ("01_naive", "03_flash")]
+)
+def test_every_step_of_both_is_there_once_and_in_order(cpu_run, left, right):
+    done, frames_a, frames_b = aligned(cpu_run, made(cpu_run, left), made(cpu_run, right))
+    assert len(done.frames) == len(done.a) == len(done.b)
+    for side, frames in ((done.a, frames_a), (done.b, frames_b)):
+        assert [f for f in side if "waits" not in f["sentence"] and "not begun" not in f["sentence"]] == frames
+    for common, a, b in zip(done.frames, done.a, done.b):
+        if "alone" not in common["title"]:
+            assert common["phase"] == a["phase"] == b["phase"] and a["tile"] == b["tile"]
+
+
+def test_08b_prefetches_while_03_waits(cpu_run):
+    done, _, _ = aligned(cpu_run, made(cpu_run, "03_flash"), made(cpu_run, "08b_three_bfloat16"))
+    alone = [n for n, f in enumerate(done.frames) if "(B alone)" in f["title"]]
+    assert alone and {PHASES[done.b[n]["phase"]] for n in alone} == {"Prefetch K", "Load V"}
+    for n in alone:
+        assert (
+            done.a[n]["lines"] == {}
+            and done.a[n]["touched"] == []
+            and "A waits after" in done.a[n]["sentence"]
+            or n == 0
+        )
+
+
+def test_tiles_of_other_sizes_meet_where_they_begin_at_the_same_key(cpu_run):
+    small, large = made(cpu_run, "03_flash"), made(cpu_run, "03_flash", (("BLOCK_KV", 32),))
+    done, _, _ = aligned(cpu_run, small, large)
+    for common, a, b in zip(done.frames, done.a, done.b):
+        if "alone" not in common["title"] and common["tile"] >= 0:
+            assert a["tile"] * 16 == b["tile"] * 32
+    assert (
+        sum("A alone" in f["title"] for f in done.frames) >= 2 * 4
+    )  # two tiles of 16 keys have no beginning in common with one of 32
+
+
+def test_outputs_and_state_are_compared_where_both_logged_them(cpu_run):
+    runs = [cpu_run(name, PROBLEM, small_tiles(name), Scope(1)) for name in ("03_flash", "08b_three_bfloat16")]
+    found = compare.outputs(*runs).set_index("what")["largest difference"]
+    assert found["O"] == np.abs(runs[0].arrays["o"].astype(float) - runs[1].arrays["o"]).max() < 1e-6
+    assert found["m after the last tile"] < 1e-6 and found["l after the last tile"] < 1e-5
+    assert (compare.outputs(runs[0], runs[0])["largest difference"] == 0).all()
+    state = compare.state(runs[0])
+    assert list(state.index) == list(range(16, 32))
+    s = runs[0].arrays["q"][0, 0, 16].astype(float) @ runs[0].arrays["k"][0, 0].astype(float).T * PROBLEM.scale
+    assert state.m[16] == pytest.approx(s.max(), rel=1e-5) and state.l[16] == pytest.approx(
+        np.exp(s - s.max()).sum(), rel=1e-5
+    )
+
+
+def test_a_broken_build_shows_in_the_outputs(cpu_run):
+    good, broken = cpu_run("03_flash", PROBLEM), cpu_run("03_flash", PROBLEM, (("RESCALE", 0),))
+    found = compare.outputs(good, broken).set_index("what")["largest difference"]
+    assert found["O"] > 0.01 and found["l after the last tile"] > 0.1 and found["m after the last tile"] == 0
+
+
+def test_the_words_are_those_of_the_figures(cpu_run):
+    runs = [cpu_run(name, PROBLEM, small_tiles(name)) for name in ("03_flash", "08b_three_bfloat16")]
+    requests = [run.request for run in runs]
+    traffics = [execute.traffic(request) for request in requests]
+    costs = [compare.costs(run) for run in runs]
+    table = compare.differences(requests, [None, None], [None, None], costs, traffics).set_index("what")
+    assert table.loc["launches"].iloc[0] == "flash: 4 x 1 x 1 blocks of 256 threads" and table.loc["launches"].iloc[
+        1
+    ].endswith("of 32 threads")
+    assert table.loc["bytes of K read, global"]["in words"] == "the same"
+    reads = [c["shared wavefronts, reads"] / 16 for c in costs]
+    assert table.loc["shared wavefronts, reads, per query"]["in words"] == f"B 1/{reads[0] / reads[1]:.3g} of A"
+    assert (
+        table.loc["PAD"].iloc[0] == "none"
+        and table.loc["PAD"].iloc[1] == "8"
+        and table.loc["BLOCK_Q"]["in words"] == "the same"
+    )
+
+
+def test_two_problems_of_one_kernel_are_told_apart_and_their_outputs_are_not_compared(cpu_run):
+    runs = [cpu_run("lab_columns", ColumnsProblem(stride=stride)) for stride in (32, 33)]
+    requests = [run.request for run in runs]
+    table = compare.differences(
+        requests, [None, None], [None, None], [compare.costs(r) for r in runs], [execute.traffic(r) for r in requests]
+    ).set_index("what")
+    assert list(table.loc["stride"]) == ["32", "33", "differ"]
+    errors = [execute.judge(r.max_abs_errors, execute.yardstick(r.request), r.request.problem) for r in runs]
+    outputs = compare.outputs(*runs)
+    assert outputs.empty and "are not compared" in compare.output_sentence(outputs, runs, errors)
+    verdict = compare_times.verdict(outputs, requests, "", "")
+    assert verdict.row is None and "A has stride 32 and B stride 33" in verdict.said
+
+
+def test_a_strip_says_of_how_many_queries_its_amounts_are_where_the_sides_trace_different_numbers(cpu_run):
+    def names(*settings):
+        runs = [cpu_run("03_flash", PROBLEM, own) for own in settings]
+        return [state.name for state in compare.stage_of(runs, stage.provenance(runs[0]), "", "info", []).state]
+
+    told = names((("BLOCK_Q", 16),), (("BLOCK_Q", 32),))
+    assert {name.rpartition("(")[2] for name in told} == {"16 queries)", "32 queries)"}
+    assert all(("16 queries" in name) == name.startswith("A: ") for name in told)
+    assert not any("queries" in name for name in names((), (("BLOCK_KV", 32),)))
+
+
+def test_a_broken_build_is_never_said_to_agree(cpu_run):
+    """It was told "Equal within: O 0.43"."""
+    runs = [cpu_run("03_flash", PROBLEM), cpu_run("03_flash", PROBLEM, (("RESCALE", 0),))]
+    errors = [execute.judge(r.max_abs_errors, execute.yardstick(r.request), PROBLEM) for r in runs]
+    table = compare.outputs(*runs)
+    said = compare.output_sentence(table, runs, errors)
+    gap = table.set_index("what")["largest difference"]["O"]
+    assert "agree" not in said and "qual" not in said and f"O {gap:.2g}" in said
+    assert said.startswith("B is broken on purpose: no rescaling.")
+    harmless = compare.output_sentence(table, runs, errors[:1] * 2)
+    assert harmless.startswith("B is built with No rescaling, a what-if; on this problem its output is still right.")
+    requests = [run.request for run in runs]
+    assert [compare.broken_tone(requests, right) for right in ([True, False], [True, True])] == ["bad", "info"]
+    assert compare.output_sentence(compare.outputs(runs[0], runs[0]), runs[:1] * 2, errors[:1] * 2).startswith(
+        "A and B agree"
+    )
+    wrong = [replace(e, allowed=0.0) for e in errors[0]]
+    assert "B is off by more than rounding" in compare.output_sentence(table, runs[:1] * 2, [errors[0], wrong])
+
+
+def test_the_diff_leads_from_one_source_to_the_other():
+    a, b = KERNELS["02_tiled"], KERNELS["03_flash"]
+    parts = compare.diff(a, b)["parts"]
+    rows = [row for part in parts for row in part["rows"]]
+    assert [left for _, left, _, _ in rows if left is not None] == a.source.splitlines()
+    assert [right for _, _, _, right in rows if right is not None] == b.source.splitlines()
+    assert [n for n, _, _, _ in rows if n] == list(range(1, len(a.source.splitlines()) + 1))
+    for part in parts:
+        assert not part["same"] or all(left == right for _, left, _, right in part["rows"])
+    folded = [part for part in parts if part["same"]]
+    assert folded and all(len(part["rows"]) > 1 for part in folded)
+    for number, part in enumerate(parts):  # the lines around a change stay
+        if part["same"] and number > 0:
+            assert all(row[1] == row[3] for row in parts[number - 1]["rows"][-compare.CONTEXT :])
+
+
+# ---- more than dense fp32 ----
+
+
+def test_two_paged_kernels_step_side_by_side(cpu_run):
+    problem = PagedProblem(context_lens=(40, 5))
+    runs = [
+        cpu_run(name, problem, settings) for name, settings in (("paged_v1", ()), ("paged_v2", (("PARTITION", 32),)))
+    ]
+    done = compare.align(*(generic.explain(run).frames for run in runs))
+    alone = [f for f in done.frames if "(B alone)" in f["title"]]
+    assert alone and any("(" not in f["title"] for f in done.frames)
+    for frame, a in zip(done.frames, done.a):
+        if "(B alone)" in frame["title"]:
+            assert a["touched"] == [] and a["logged"] == [] and frame["lines_a"] == {} and frame["lines_b"]
+            assert frame["sentences"][0].startswith("A ")
+
+
+def test_the_key_of_the_question_is_what_that_side_does_in_the_trace(cpu_run):
+    done, _, _ = aligned(cpu_run, made(cpu_run, "03_flash"), made(cpu_run, "08b_three_bfloat16"))
+    (question,) = compare.questions(done)
+    alone = [n for n, f in enumerate(done.frames) if "(B alone)" in f["title"]]
+    assert question.step == alone[0] and f"At {len(alone)} of the {len(done.frames)} steps" in question.text
+    assert 2 <= len(question.options) <= 4
+    assert question.options[question.answer] == PHASES[done.b[alone[0]]["phase"]] == "Prefetch K"
+    assert done.b[alone[0]]["sentence"] in question.why
+    one = made(cpu_run, "03_flash")
+    assert compare.questions(aligned(cpu_run, one, one)[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "problem", "kind"),
+    [
+        (("03_flash", ()), ("08b_three_bfloat16", ()), PROBLEM, "matrices"),
+        (("paged_v1", ()), ("paged_v2", ()), PagedProblem(context_lens=(40, 5)), "tensors"),
+        (("lab_columns", ()), ("lab_columns", (("PAD", 1),)), ColumnsProblem(), "tensors"),
+    ],
+)
+def test_a_stage_has_everything_of_both_sides(cpu_run, a, b, problem, kind):
+    runs = [cpu_run(name, problem, settings) for name, settings in (a, b)]
+    where = compare.provenance([stage.provenance(run) for run in runs])
+    made = compare.stage_of(runs, where, "A verdict.", "info", [])
+    assert [(v.kind, v.id, v.side) for v in made.views] == [(kind, kind, 0), (kind, kind, 1)]
+    assert [(c.kernel, c.lit, c.side) for c in made.codes] == [(a[0], "lines_a", 0), (b[0], "lines_b", 1)]
+    for side, view in enumerate(made.views):
+        assert len(view.meta["frames"]) == len(made.frames)
+        assert [f["sentences"][side] for f in made.frames] == [f["sentence"] for f in view.meta["frames"]]
+    assert all(len(s.values) == len(made.frames) and s.name[0] == "AB"[s.side] for s in made.state)
+    read = [s for s in made.state if s.name.endswith("read so far")]
+    for run, state in zip(runs, read):  # what is read in the end is all that the traced items read
+        table = run.trace.frame("event", "space", "bytes")
+        assert state.values[-1] == table[(table.space == "global") & (table.event == "load")].bytes.sum()
+    assert where.said.startswith("A: ") and " B: " in where.said
+    assert stage.decode(stage.encode(made))["summary"] == "A verdict."
+
+
+def test_steps_are_aligned_by_what_they_do_and_not_by_their_titles(cpu_run):
+    """Fault 7: the phase was cut out of the title, from its last dot on."""
+    _, frames = made(cpu_run, "03_flash")
+    scores, softmax = (next(f for f in frames if f["phase"] == phase) for phase in ("scores", "softmax"))
+    titled = [{**scores, "title": "Tile 0 · Scores · online"}], [{**softmax, "title": "Tile 0 · Softmax · online"}]
+    assert len(compare.align(*titled).frames) == 2
+    renamed = [{**f, "title": f"{f['title']} · renamed"} for f in frames]
+    together = compare.align(frames, renamed)
+    assert together.a == frames and together.b == renamed and not any("alone" in f["title"] for f in together.frames)
+
+
+def test_times_of_both_meet_on_the_same_problem(bench_table):
+    table, _ = bench_table
+    requests = [Request(KERNELS[name], PROBLEM) for name in ("03_flash", "08b_three_bfloat16")]
+    found = compare_times.times(table, requests)
+    assert len(found) >= 20
+    for r in found.itertuples():
+        rows = table[(table.problem == r.problem) & (table.status == "ok")].set_index("name")
+        assert r.ratio == pytest.approx(rows.median_us["03_flash"] / rows.median_us["08b_three_bfloat16"])
+        assert r.ratio_low <= r.ratio <= r.ratio_high
+    largest = found[found.seq_len == 16384].iloc[0]
+    assert f"B is {largest.ratio:.3g} times" in compare_times.ratio_sentence(largest)
+    assert compare_times.times_table(found, requests).shape[0] == len(found)
+    assert compare_times.ratio_chart(found).to_dict()["layer"]
+    assert compare_times.times(table[table.name != "03_flash"], requests).empty
+    assert f"{found.ratio.min():.3g}" in compare_times.range_sentence(found)
+
+
+# ---- the verdict ----
+
+FLASH = [KERNELS[name] for name in ("03_flash", "08b_three_bfloat16")]
+
+
+def pair_on(problem, a=(), b=()):
+    return [Request(kernel, problem, settings) for kernel, settings in zip(FLASH, (a, b))]
+
+
+def test_the_verdict_is_of_the_nearest_problem_and_names_both_builds(bench_table):
+    table, _ = bench_table
+    requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
+    both = compare_times.times(table, requests)
+    told = compare_times.verdict(both, requests, "", "")
+    assert told.row.seq_len == 1024 and told.row.num_heads == 8 and not told.row.causal
+    assert f"{told.row.ratio:.3g} times ({told.row.ratio_low:.3g} to {told.row.ratio_high:.3g})" in told.said
+    for side, kernel in enumerate(FLASH):
+        assert compare_times.build_text(kernel, compare_times.settings_of(told.row, side)) in told.said
+    assert "SUBTRACT_MAX" not in told.said and told.tone == "info"
+    causal = compare_times.verdict(both, pair_on(DenseProblem(seq_len=1000, causal=True)), "", "")
+    assert causal.row.causal and "causal" in causal.said
+
+
+def test_the_verdict_says_whether_the_stage_shows_what_was_timed(bench_table):
+    table, _ = bench_table
+    problem = DenseProblem(seq_len=1024, head_dim=64, num_heads=8)
+    begun = pair_on(problem)
+    row = compare_times.verdict(compare_times.times(table, begun), begun, "", "").row
+    timed = pair_on(
+        compare_times.problem_of(row, DenseProblem),
+        *(tuple(compare_times.settings_of(row, side).items()) for side in (0, 1)),
+    )
+    again = compare_times.verdict(compare_times.times(table, timed), timed, "", "")
+    assert again.row.asked and "As timed" not in again.said and again.row.problem == row.problem
+    other = [timed[0], Request(FLASH[1], problem, (("BLOCK_Q", 16),))]
+    assert "As timed" in compare_times.verdict(compare_times.times(table, other), other, "", "").said
+
+
+def test_the_verdict_says_how_many_problems_were_timed_and_their_range(bench_table):
+    """The headline was the least favourable of 13 problems, without a note."""
+    table, _ = bench_table
+    requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
+    both = compare_times.times(table, requests)
+    told = compare_times.verdict(both, requests, "", "")
+    low, high = both.ratio.min(), both.ratio.max()
+    assert f"the nearest to the stage's of {len(both)} timed problems; over all of them" in told.said
+    assert f"B is {low:.3g} to {high:.3g} times as fast as A." in told.said
+    least = both.loc[[both.ratio.idxmin()]].iloc[0]
+    assert "and the least favourable to B;" in compare_times.shapes_sentence(both, least)
+    mixed = both.assign(ratio=both.ratio / both.ratio.median())
+    assert "A's time over B's goes from" in compare_times.shapes_sentence(mixed, mixed.iloc[0])
+    assert compare_times.shapes_sentence(both.head(1), both.iloc[0]) == ""
+
+
+def test_as_timed_says_what_it_sets_or_why_it_is_off(bench_table):
+    table, _ = bench_table
+    requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
+    both = compare_times.times(table, requests)
+    row, other = compare_times.nearest(both, requests[0].problem), next(both.itertuples())
+    said = [compare_times.as_timed_said(row, *way, DenseProblem) for way in ((None, "nothing can run"), (row, ""))]
+    assert said == ["As timed is off: nothing can run", compare_times.SETS]
+    where = compare_times.problem_said(other)
+    assert where in compare_times.as_timed_said(row, other, "", DenseProblem)
+    off = compare_times.verdict(both, requests, "", "", sets=said[0])
+    assert "As timed is off: nothing can run." in off.said and "As timed sets" not in off.said
+
+
+def test_a_spread_that_holds_one_calls_neither_faster(bench_table):
+    table, _ = bench_table
+    requests = pair_on(DenseProblem(seq_len=1024, head_dim=64, num_heads=8))
+    row = compare_times.verdict(compare_times.times(table, requests), requests, "", "").row
+    even = row._replace(ratio=1.02, ratio_low=0.97, ratio_high=1.06)
+    assert compare_times.is_even(even) and compare_times.ratio_sentence(even).startswith("Neither is faster")
+    slower = row._replace(ratio=0.5, ratio_low=0.4, ratio_high=0.6)
+    assert "A is 2 times (1.67 to 2.5) as fast as B" in compare_times.ratio_sentence(slower)
+
+
+def test_without_a_time_nobody_is_called_faster_and_nothing_is_good(bench_table):
+    table, _ = bench_table
+    requests = pair_on(PROBLEM)
+    less = table[table.name != "03_flash"]
+    absent = compare_times.absent(less, requests)
+    none = compare_times.verdict(compare_times.times(less, requests), requests, "", absent)
+    assert none.row is None and none.tone == "info" and "No time of A, 03_flash, is recorded." in none.said
+    broken = pair_on(PROBLEM, b=(("RESCALE", 0),))
+    said = compare_times.verdict(
+        compare_times.times(table, broken), broken, compare.broken_sentence(broken, [True, False]), ""
+    )
+    assert (
+        said.row is None and said.tone == "bad" and "B is broken on purpose" in said.said and "as fast" not in said.said
+    )
+    same = [requests[0], requests[0]]
+    assert "the same build" in compare_times.verdict(compare_times.times(table, same), same, "", "").said
+
+
+def test_a_problem_without_sizes_of_a_bench_meets_the_one_of_nearest_work(bench_table):
+    table, _ = bench_table
+    problem = PagedProblem(context_lens=(300, 5, 200, 7), num_heads=32, num_kv_heads=8, head_dim=128)
+    requests = [Request(KERNELS[name], problem) for name in ("paged_v1", "paged_v2")]
+    row = compare_times.nearest(compare_times.times(table, requests), problem)
+    flops = [
+        compare_times.problem_of(r, PagedProblem).work.flops for r in compare_times.times(table, requests).itertuples()
+    ]
+    nearest = min(flops, key=lambda n: abs(np.log2(n / problem.work.flops)))
+    assert compare_times.problem_of(row, PagedProblem).work.flops == nearest
+
+
+# ---- why ----
+
+RATES = Rates(32e12, 8.7e12, (("fp32 FMA", 61e12), ("fp16 tensor cores / 6", 113e12)), 132, 64)
+
+
+def held(blocks, threads, per_multiprocessor):
+    return (Occupancy("flash", threads, 40, 0, blocks, {}, per_multiprocessor, 8, 50.0, "registers", 1.0),)
+
+
+def test_figures_are_those_of_the_trace(cpu_run):
+    problem = DenseProblem(seq_len=64, head_dim=64, num_heads=1)
+    run = cpu_run("03_flash", problem, small_tiles("03_flash"), Scope(2))
+    found = compare_reasons.figures(run, None, held(4, 256, 6), 1.0)
+    costs = model.requests(run.trace, space="shared").costs
+    assert (
+        found.wavefronts == 4 * costs.wavefronts.sum() and found.conflicts == 4 * (costs.wavefronts - costs.ideal).sum()
+    )
+    assert found.multiply_adds == 2 * 64 * 64 * 64
+    each = 64 * 64 * 4  # bytes of Q, K, V or O: Q and O once, K and V for each of four tiles
+    assert found.global_bytes == 2 * each + 2 * 4 * each and found.fetched == (each + 2 * 4 * each) / 4
+    counted = compare_reasons.figures(run, execute.traffic(run.request), held(4, 256, 6), 3.0)
+    assert counted.global_bytes == 3 * found.global_bytes and counted.wavefronts == pytest.approx(3 * found.wavefronts)
+    assert found.busy(RATES) == 4 / 132 and found.warps(RATES) == 4 * 8
+
+
+def test_reasons_stand_in_the_order_of_their_weight_and_what_speaks_against_is_apart(cpu_run):
+    problem = DenseProblem(seq_len=64, head_dim=64, num_heads=1)
+    runs = [cpu_run(name, problem, small_tiles(name)) for name in ("03_flash", "08b_three_bfloat16")]
+    figures = [compare_reasons.figures(run, None, held(blocks, 256, 6), 1e4) for run, blocks in zip(runs, (400, 132))]
+    times_us = (1000.0, 100.0)
+    found, against = compare_reasons.reasons(figures, RATES, times_us)
+    weights = [reason.weight for reason in found if reason.weight is not None]
+    assert weights == sorted(weights, reverse=True) and weights[0] > 0 and found[0].what == "wavefronts"
+    least = compare_reasons.least_times(figures, RATES)
+    assert found[0].weight == pytest.approx(least["wavefronts"][0] - least["wavefronts"][1])
+    assert least["wavefronts"][0] == pytest.approx(1e6 * figures[0].wavefronts * 128 / RATES.shared)
+    assert all(reason.ratio < 1 for reason in against) and all(reason.ratio > 1 for reason in found)
+    assert "warps" in {reason.what for reason in against}  # B has fewer warps at once, and is faster all the same
+    assert not {r.what for r in found} & {"bytes"}  # equal tiles fetch the same bytes
+    turned = compare_reasons.reasons(figures[::-1], RATES, times_us[::-1])[0]
+    assert turned[0].what == "wavefronts"
+    said = compare_reasons.unexplained(figures, RATES, times_us, [(1.7, "fp32 FMA"), (50.0, "copy")])
+    assert "1.7 % of its roof (fp32 FMA)" in said and "it is 10 times" in said and "is left" in said

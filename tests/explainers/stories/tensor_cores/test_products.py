@@ -1,0 +1,321 @@
+"""Tensor cores, product by product: numbers as the trace has them, owners as PTX documents them."""
+
+import re
+
+import numpy as np
+import pytest
+from conftest import small_tiles
+
+from explainers.stories.tensor_cores import fragments, tensor_cores
+from explainers.stories.tensor_cores.fragments import MADE_OF, K
+from explainers.stories.tiling import tiling
+from explainers.story import axes, stage
+from kernels.catalog import KERNELS, of_family
+from kernels.core.request import Request, Scope
+from kernels.errors import ProblemError
+from kernels.families.tensor_cores.problem import SixteenBitProblem
+from kernels.run import execute
+from kernels.trace.probes import sites_of
+
+RUNGS = of_family("tensor_cores")
+BY_WARP = ("06_mma", "07_swizzle", "08_pipeline")
+BY_GROUP = tuple(name for name in RUNGS if name not in BY_WARP)
+CASES = {
+    "plain": (SixteenBitProblem(), 0),
+    "causal bfloat16": (SixteenBitProblem(100, 128, causal=True, dtype="bfloat16"), 1),
+    "grouped, other order, more keys": (
+        SixteenBitProblem(37, num_heads=4, num_kv_heads=2, seq_len_kv=83, layout="bshd"),
+        0,
+    ),
+}
+
+
+def run_of(name, problem, scope=0, **settings):
+    spec = KERNELS[name]
+    chosen = spec.settings_for(problem, dict(small_tiles(name)) | settings)
+    return execute.run(Request(spec, problem, tuple(chosen.items()), Scope(scope)))
+
+
+@pytest.fixture(scope="module", params=[(name, case) for name in RUNGS for case in CASES], ids=" ".join)
+def run(request):
+    name, case = request.param
+    problem, tile = CASES[case]
+    return run_of(name, problem, tile if name in BY_WARP else 0)
+
+
+@pytest.fixture(scope="module")
+def story(run):
+    return tensor_cores.explain(run)
+
+
+def logged(run, event, col):
+    """(row, second key) -> (value, thread), as the trace's table has them; of o the last tile of each."""
+    frame = run.trace.table.to_pandas()
+    part = frame[frame.event == event]
+    return {(int(r), int(c)): (v, int(t)) for r, c, v, t in zip(part.row, part[col], part.value, part.thread)}
+
+
+def test_the_story_takes_the_rungs_of_sixteen_bits_alone():
+    taken = {name for name, spec in KERNELS.items() if tensor_cores.accepts(spec)}
+    assert taken == set(RUNGS)
+
+
+def test_what_is_added_up_ends_at_what_the_kernel_logged(run, story):
+    """To the last bit: the CPU adds sixteen products and C up and rounds once, as the story says."""
+    scores, seen = logged(run, "score", "col"), {"S": 0, "O": 0}
+    for product, frame in zip(story.products, story.frames):
+        if not frame["last"]:
+            continue
+        many = product.cols[1] - product.cols[0] > 8
+        for row in range(*product.rows)[:: 7 if many else 5]:
+            for col in range(*product.cols)[:: 13 if many else 3]:
+                after = fragments.element(story, product, row, col)[1][-1]
+                if product.c == "S" and (row, col) in scores:
+                    assert np.float32(np.float32(story.scale) * np.float32(after)) == np.float32(scores[row, col][0])
+                    seen["S"] += 1
+                if product.c == "O":
+                    at = row - story.matrices["O"].row0
+                    there = at < story.o_after.shape[1] and col < story.o_after.shape[2]
+                    due = story.o_after[product.tile - story.first_tile, at, col] if there else np.nan
+                    if not np.isnan(due):
+                        assert np.float32(after) == due
+                        seen["O"] += 1
+    assert min(seen.values()) > 20
+
+
+def test_every_score_weight_and_output_belongs_to_the_thread_that_logged_it(run, story):
+    unit = 128 if run.request.kernel.name in BY_GROUP else 32
+    first = _first_unit(run, unit)
+    for name, event, col in (("S", "score", "col"), ("P", "p", "col"), ("O", "o", "dim")):
+        m, found = story.matrices[name], 0
+        for (row, column), (value, thread) in logged(run, event, col).items():
+            at = row - m.row0, column - m.col0
+            if thread // unit != first or not (0 <= at[1] < m.value.shape[1]):
+                continue
+            assert m.lane[at] == thread % unit
+            if name == "S":
+                assert m.value[at] == np.float32(value)
+            found += 1
+        assert found
+
+
+def _first_unit(run, unit):
+    frame = run.trace.table.to_pandas()
+    events = ("product",) if unit == 128 else ("ldmatrix",)
+    return int(frame.thread[frame.event.isin(events)].min()) // unit
+
+
+def test_every_operand_is_the_input_at_the_address_that_is_told(run, story):
+    """Followed backwards: the value at the element of global memory, and the bytes of shared memory, no two alike in a
+    tile."""
+    view = tensor_cores.view(run, story)
+    for place in "QKV":
+        tensor, m = tiling.tensor_at(run.request, place), story.matrices[place]
+        base, row_step, dim_step, item = view.meta["bases"][place]
+        flat = run.arrays[tensor.name].ravel().astype(np.float32)
+        known = np.argwhere(m.byte >= 0)
+        assert len(known) and item == 2
+        for r, c in known[:: max(1, len(known) // 200)]:
+            assert m.value[r, c] == flat[base + (m.row0 + r) * row_step + (m.col0 + c) * dim_step]
+        tile = m.byte[: run.request.constants["BLOCK_KV"]]
+        assert len(np.unique(tile[tile >= 0])) == (tile >= 0).sum()
+
+
+# ---- the layouts that PTX documents ----
+
+
+@pytest.mark.parametrize("name", BY_WARP)
+def test_fragments_of_mma_m16n8k16_lie_as_ptx_has_them(name):
+    """PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type": groupID = lane >> 2, threadID = lane % 4.
+    a_i: row groupID, + 8 for i 2, 3, 6, 7; col 2 threadID + (i & 1), + 8 from i 4 on. b_i: row 2 threadID + (i & 1), +
+    8 from i 2 on; col groupID. c_i: row groupID, + 8 from i 2 on; col 2 threadID + (i & 1)."""
+    story, seen = tensor_cores.explain(run_of(name, SixteenBitProblem())), set()
+    for product in story.products[:32]:
+        seen.add(product.c)
+        for part, (m, low, left, high, wide, turned) in tensor_cores._parts(product).items():
+            of = story.matrices[m]
+            window = np.s_[low - of.row0 : low - of.row0 + high, left - of.col0 : left - of.col0 + wide]
+            lane, register, half = (a[window].T if turned else a[window] for a in (of.lane, of.register, of.half))
+            assert lane.shape == {"A": (16, 16), "B": (16, 8), "C": (16, 8)}[part]
+            for (i, j), who in np.ndenumerate(lane):
+                group, thread = who >> 2, who % 4
+                if part == "A":
+                    number = 2 * register[i, j] + half[i, j]
+                    due = group + 8 * (number in (2, 3, 6, 7)), 2 * thread + (number & 1) + 8 * (number >= 4)
+                elif part == "B":
+                    number = 2 * register[i, j] + half[i, j]
+                    due = 2 * thread + (number & 1) + 8 * (number >= 2), group
+                else:
+                    number = register[i, j]
+                    due = group + 8 * (number >= 2), 2 * thread + (number & 1)
+                assert (i, j) == due
+    assert seen == {"S", "O"}
+
+
+@pytest.mark.parametrize("name", BY_WARP)
+def test_ldmatrix_hands_out_rows_as_ptx_has_them(name):
+    """PTX ISA, ldmatrix: threads 8 i to 8 i + 7 address the rows of matrix i; thread T gets of row T / 4 the elements
+    2 (T % 4) and the next, of the transposed matrix the column's."""
+    run = run_of(name, SixteenBitProblem())
+    story, lines = tensor_cores.explain(run), dict(run.request.kernel.files)
+    frame = run.trace.table.to_pandas()
+    addressed = set(zip(*(frame[frame.event == "ldmatrix"][c] for c in ("tensor", "lane", "offset"))))
+    for place, turned in (("Q", False), ("K", False), ("V", True)):
+        m = story.matrices[place]
+        for r, c in np.argwhere(m.fetch >= 0)[::7]:
+            fetch = story.fetches[m.fetch[r, c]]
+            file, line = fetch.place.rsplit(":", 1)
+            assert ("ldmatrix_trans" in lines[file].splitlines()[int(line) - 1]) == turned == fetch.transposed
+            in_matrix, column = m.by[r, c] % 8, (m.col0 + c) % 8
+            expected = (column, in_matrix) if turned else (in_matrix, column)
+            assert (m.lane[r, c] // 4, 2 * (m.lane[r, c] % 4) + m.half[r, c]) == expected
+            assert (place, int(m.by[r, c]), int(m.byte[r, c] - 2 * column)) in addressed
+
+
+@pytest.mark.parametrize("name", BY_GROUP)
+def test_a_wgmma_has_c_in_registers_and_operands_swizzled_as_ptx_has_them(name):
+    """PTX ISA, wgmma m64nNk16: D's row 16 warp + lane / 4 + 8 (i / 2 % 2), column 8 (i / 4) + 2 (lane % 4) + i % 2; A
+    from registers as mma's; with the 128-byte swizzle bits 4 to 6 of an address are exclusive-ored with bits 7 to 9."""
+    problem = SixteenBitProblem(128, 128)
+    story = tensor_cores.explain(run_of(name, problem))
+    for matrix, wide in (("S", 64), ("O", 128)):
+        m = story.matrices[matrix]
+        for (r, c), lane in np.ndenumerate(m.lane):
+            i, column = int(m.register[r, c]), c % wide
+            assert r == 16 * (lane // 32) + lane % 32 // 4 + 8 * (i // 2 % 2)
+            assert column == 8 * (i // 4) + 2 * (lane % 4) + i % 2
+    p = story.matrices["P"]
+    for (r, c), lane in np.ndenumerate(p.lane):
+        number = 2 * p.register[r, c] + p.half[r, c]
+        assert r % 16 == lane % 32 // 4 + 8 * (number in (2, 3, 6, 7)) and r // 16 == lane // 32
+        assert c % 16 == 2 * (lane % 4) + (number & 1) + 8 * (number >= 4)
+    for place, rows in (("K", 64), ("V", 64), ("Q", 64)):
+        m = story.matrices[place]
+        for (r, c), byte in np.ndenumerate(m.byte[:rows]):
+            plain = c // 64 * rows * 128 + r * 128 + c % 64 * 2  # a panel of 64 dims after the other
+            assert byte % (len(m.value[:rows]) * 256) == plain ^ (plain >> 7 & 7) << 4
+
+
+def test_c_is_logged_in_the_order_of_its_registers():
+    """The order in which a lane logs what it holds is that of its registers; the story does not go by it."""
+    for name in ("07_swizzle", "09_wgmma"):
+        run = run_of(name, SixteenBitProblem(64))
+        m = tensor_cores.explain(run).matrices["S"]
+        frame = run.trace.table.to_pandas()
+        part = frame[(frame.event == "score") & (frame.thread == 5)].sort_values("seq")
+        size = run.request.constants["BLOCK_KV"]
+        for first in range(0, 64, size):
+            mine = part[(part.col >= first) & (part.col < first + size)]
+            held = [int(m.register[int(r) - m.row0, int(c) - m.col0]) for r, c in zip(mine.row, mine.col)]
+            assert held == (list(range(len(held))) if name == "09_wgmma" else [0, 1, 2, 3] * (len(held) // 4))
+
+
+# ---- what-ifs, and what is shown ----
+
+
+def test_without_the_swizzle_every_ldmatrix_waits():
+    cost = {}
+    for swizzle in (1, 0):
+        story = tensor_cores.explain(run_of("07_swizzle", SixteenBitProblem(32), SWIZZLE=swizzle))
+        cost[swizzle] = {f.wavefronts for f in story.fetches}
+        assert {f.ideal for f in story.fetches} == {4}
+    assert cost == {1: {4}, 0: {32}}
+
+
+def test_sums_of_16_bits_are_followed_too():
+    run = run_of("06_mma", SixteenBitProblem(48), SUM_BITS=16)
+    story, scores = tensor_cores.explain(run), logged(run, "score", "col")
+    last = [p for p, f in zip(story.products, story.frames) if f["last"] and p.c == "S"]
+    for product in last:
+        for row, col in ((product.rows[0], product.cols[0]), (product.rows[0] + 9, product.cols[0] + 3)):
+            after = fragments.element(story, product, row, col)[1][-1]
+            assert np.float32(story.scale * after) == np.float32(scores[row, col][0])
+            assert after == np.float16(after)
+
+
+@pytest.mark.parametrize(("name", "broken"), [("08_pipeline", "WAIT"), ("10_warp_roles", "V_STRIDE")])
+def test_a_build_that_multiplies_something_else_is_warned_of(name, broken):
+    """Its addresses say one thing, its sums another: the picture must not be believed."""
+    wrong = next(c for c in KERNELS[name].constants if c.name == broken)
+    problem = SixteenBitProblem(100, num_heads=1)
+    for value, warned in ((wrong.default, False), (next(v for v in wrong.values if v != wrong.default), True)):
+        run = run_of(name, problem, **{broken: value})
+        story = tensor_cores.explain(run)
+        made = tensor_cores.stage_of(run, story, stage.provenance(run))
+        assert bool(fragments.disagreeing(story)[0]) == warned
+        assert any("logged something else" in said for said in made.provenance.warnings) == warned
+
+
+def test_another_warp_and_a_later_key_tile():
+    run = run_of("06_mma", SixteenBitProblem(128, num_heads=1), BLOCK_Q=64)
+    assert fragments.units(run.request) == ("warp", 2) and fragments.key_tiles(run.request) == 8
+    story = tensor_cores.explain(run, 1, 5)
+    assert (story.unit, story.units, story.first_tile) == (1, 2, 5)
+    assert {p.rows for p in story.products} == {(32, 48), (48, 64)} and {p.tile for p in story.products} == {5, 6, 7}
+    assert story.left_out == len(tensor_cores.explain(run, 1).products) - len(story.products) > 0
+    with pytest.raises(ProblemError, match="key_tile is 8; this query tile meets 8 key tiles, from 0 on"):
+        tensor_cores.explain(run, 0, 8)
+    with pytest.raises(ProblemError, match="warp is 2; 2 warps of this block multiply, from 0 on"):
+        tensor_cores.explain(run, 2)
+
+
+def test_what_lies_past_the_last_key_and_the_last_query_is_told_to_be_zeros():
+    story = tensor_cores.explain(run_of("06_mma", SixteenBitProblem(37, num_heads=1, seq_len_kv=83), scope=2))
+    told = [frame["sentence"] for frame in story.frames if "past the last" in frame["sentence"]]
+    assert any("rows 37 to 47 are past the last, 36: zeros" in said.lower() for said in told)
+    assert any("keys 83 to 95 are past the last, 82" in said.lower() for said in told)
+    whole = tensor_cores.explain(run_of("06_mma", SixteenBitProblem(64, num_heads=1)))
+    assert not any("past the last" in frame["sentence"] for frame in whole.frames)
+
+
+def test_a_broken_build_says_what_is_wrong():
+    run = run_of("06_mma", SixteenBitProblem(64, num_heads=1, score_scale=5.0), RESCALE=0)
+    made = tensor_cores.stage_of(run, tensor_cores.explain(run), stage.provenance(run), ("It is off.", "bad"))
+    assert made.summary == "It is off." and made.tone == "bad"
+
+
+def test_a_long_walk_ends_after_a_whole_key_tile():
+    story = tensor_cores.explain(run_of("07_swizzle", SixteenBitProblem(512, num_heads=1)))
+    assert len(story.products) == fragments.MOST and story.left_out == 32 * 16 - fragments.MOST
+    assert len(story.matrices["K"].value) == 16 * len({p.tile for p in story.products})
+
+
+def test_the_stage_and_its_questions(run, story):
+    made = stage.decode(stage.encode(tensor_cores.stage_of(run, story, stage.provenance(run))))
+    sites = {site.place for site in sites_of(run.request)}
+    assert len(made["frames"]) == len(story.products) and all(set(f["lines"]) & sites for f in made["frames"])
+    owner = next(q for q in made["questions"] if q["id"] == "owner")
+    row, col = map(int, re.search(r"S\[(\d+), (\d+)\]\?$", owner["text"]).groups())
+    assert owner["options"][owner["answer"]] == f"lane {logged(run, 'score', 'col')[row, col][1] % 32}"
+    fetch = [q for q in made["questions"] if q["id"] == "fetch"]
+    assert bool(fetch) == (run.request.kernel.name in BY_WARP)
+    if fetch:
+        assert fetch[0]["answer"] == story.fetches[story.products[0].b].wavefronts
+    assert not tensor_cores.layout_table(story).empty
+    assert sum(tensor_cores.fetches_table(story).get("ldmatrix", [])) == len(story.fetches)
+
+
+def test_one_query_and_one_key_are_a_story_too():
+    for name in ("06_mma", "09_wgmma"):
+        run = run_of(name, SixteenBitProblem(1, seq_len_kv=1))
+        story = tensor_cores.explain(run)
+        assert story.products and not [q for q in tensor_cores.questions(story) if q.id == "owner"]
+        assert tensor_cores.stage_of(run, story, stage.provenance(run)).frames
+
+
+def test_factors_are_those_of_the_dims_or_keys_that_are_told(story):
+    for product in (story.products[0], story.products[-1]):
+        a, b = (story.matrices[name] for name in MADE_OF[product.c][:2])
+        made = fragments.factors(a, b, product.c, product.k, product.rows[0], product.cols[0])
+        assert [n for n, _, _ in made] == list(range(*product.k)) and len(made) == K
+
+
+def test_the_bases_are_those_of_the_head(run, story):
+    head, _, _ = tiling.query_rows(run.request)
+    for place in "QKV":
+        tensor = tiling.tensor_at(run.request, place)
+        heads = axes.heads(tiling.tensor_at(run.request, "O"))
+        flat = np.arange(np.prod(tensor.shape)).reshape(tensor.shape)
+        due = axes.matrix(tensor, flat, head, heads)
+        base, row_step, dim_step, _ = tensor_cores.view(run, story).meta["bases"][place]
+        assert (due[0, 0], due[1, 0] - due[0, 0], due[0, 1] - due[0, 0]) == (base, row_step, dim_step)

@@ -1,0 +1,545 @@
+"""Every key of the course's questions, against the trace, the problem or float64 by a way of its own."""
+
+import dataclasses
+import math
+import re
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import of_fp32, small_tiles
+
+from app.stories import COURSE
+from app.web import asking
+from explainers.stories import questions
+from explainers.stories.bank_conflicts import bank_conflicts
+from explainers.stories.block_table import block_table, kv_cache, kv_heads, partitions
+from explainers.stories.coalescing import coalescing
+from explainers.stories.compare import compare, compare_times
+from explainers.stories.occupancy import grid
+from explainers.stories.occupancy import occupancy as occupancy_story
+from explainers.stories.online_softmax import online_softmax
+from explainers.stories.registers import threads
+from explainers.stories.tiling import tiling
+from explainers.story import glossary, probed
+from explainers.story.stage import MEASURED, VEILS, Provenance
+from kernels.catalog import KERNELS
+from kernels.core import reference
+from kernels.core.request import Request, Scope
+from kernels.families.paged.scenarios import PRESETS
+from kernels.measure import timelines
+from kernels.run import execute, workers
+from kernels.trace import steps
+from kernels.trace.memory import model
+from kernels.trace.probes import sites_of
+
+NOWHERE = Provenance("executed", "")
+DENSE = list(of_fp32(tiling).values())
+PAGED = [spec for spec in KERNELS.values() if block_table.accepts(spec)]
+PROBLEMS = [{"seq_len": 64, "head_dim": 32}, {"seq_len": 40, "head_dim": 32, "causal": True}]
+
+
+def asked(found):
+    """id -> question; every one well formed."""
+    for question in found:
+        assert question.text.endswith((".", "?", "...")) and question.why.endswith((".", "]")), question
+        assert set(question.veils) <= set(VEILS) and question.tolerance in (0, MEASURED)
+        if question.kind == "options":
+            assert 2 <= len(question.options) <= 4 and len(set(question.options)) == len(question.options), question
+            assert 0 <= question.answer < len(question.options)
+        elif question.kind == "number":
+            assert not question.options and math.isfinite(question.answer)
+            assert question.tolerance or question.answer == int(question.answer)  # what is counted is exact
+        else:
+            assert question.kind == "click" and isinstance(question.answer, dict)
+    by_id = {question.id: question for question in found}
+    assert len(by_id) == len(found)
+    return by_id
+
+
+def right(question):
+    return question.options[question.answer]
+
+
+def first_number(text):
+    return int(text.split()[0].replace(",", ""))
+
+
+def frame_of(run):
+    return run.trace.frame("launch", "block", "event", "space", "tensor", "offset", "bytes")
+
+
+def bytes_of(run, symbol, *events):
+    frame = frame_of(run)
+    mine = frame[(frame.space == "global") & (frame.tensor == symbol) & frame.event.astype(str).isin(events)]
+    return int(mine.bytes.sum())
+
+
+def builds(spec):
+    """Constants of the kernel as it is written, and of each what-if build."""
+    broken = [{c.name: next(v for v in c.values if v != c.default)} for c in spec.what_ifs]
+    return [{}, *broken]
+
+
+DENSE_RUNS = [(spec, values, build) for spec in DENSE for values in PROBLEMS for build in builds(spec)]
+
+
+@pytest.fixture(
+    scope="module", params=DENSE_RUNS, ids=lambda p: f"{p[0].name}-{p[1]['seq_len']}-{'+'.join(p[2]) or 'as written'}"
+)
+def dense(request):
+    spec, values, build = request.param
+    problem = spec.problem_type(**values)
+    whole = Request(spec, problem, tuple(build.items()))
+    tiles = whole.plan.items // (problem.batch * problem.num_heads)
+    run = execute.run(dataclasses.replace(whole, scope=Scope(min(1, tiles - 1))))
+    made = tiling.stage_of(run, NOWHERE)
+    return run, made, asked(questions.tiling(run, made))
+
+
+def test_a_query_tile_is_used_once_for_each_key_that_its_last_row_meets(dense):
+    run, made, found = dense
+    problem, meta = run.request.problem, made.views[0].meta
+    held = any("Q" in frame["resident"] for frame in made.frames)
+    assert ("reuse" in found) == held
+    if held:
+        rows = range(meta["row0"], meta["row0"] + meta["rows"])
+        keys = {row: row + 1 if problem.causal else problem.seq_len for row in rows}
+        assert found["reuse"].answer == keys[rows[-1]]
+        each = keys if problem.causal else dict.fromkeys(rows, problem.seq_len)
+        fetched = bytes_of(run, "Q", "load", "cp_async", "ldg", "tma_load")
+        times = sum(each.values()) * problem.head_dim * 4 / fetched  # under a mask less than the last row's keys
+        assert f"{sum(each.values()):,} keys in all" in found["reuse"].why
+        assert f" {times:.3g} times as many" in found["reuse"].why and times <= found["reuse"].answer
+        width = run.request.constants.get("BLOCK_KV", problem.seq_len)
+        if not problem.causal and problem.seq_len % width == 0:  # a key tile after the other
+            tiles = len({f["tile"] for f in made.frames if f["scores"]})
+            assert found["reuse"].answer == width * tiles
+
+
+def test_bytes_that_are_read_and_stored_are_the_traces(dense):
+    run, _, found = dense
+    assert first_number(right(found["k_read"])) == bytes_of(run, "K", "load", "cp_async", "ldg", "tma_load") > 0
+    scores = sum(bytes_of(run, name, "store") for name in "SP")
+    assert first_number(right(found["never_stored"])) == scores
+    keeps = any(t.axes[-2:] == ("query", "key") for t in run.request.plan.tensors)
+    assert (scores > 0) == keeps  # what flash attention never stores
+
+
+def test_a_blocks_part_of_the_output_is_what_it_stores(dense):
+    run, made, found = dense
+    if "click_block" not in found:
+        assert len({b[0] for b in made.views[0].meta["blocks"]}) == 1
+        return
+    key = found["click_block"].answer
+    assert found["click_block"].why.startswith("Rows {} to {} of O".format(*key["query"]))  # it names the thing
+    whole = execute.run(dataclasses.replace(run.request, scope=Scope.everything(run.request.plan)))
+    stores = frame_of(whole)
+    stores = stores[(stores.space == "global") & (stores.tensor == "O") & (stores.event == "store")]
+    block = int(found["click_block"].text.split("block ")[1].split()[0])
+    mine = stores[(stores.block == block) & (stores.launch == stores.launch.max())]
+    d, n = whole.request.problem.head_dim, whole.request.problem.seq_len
+    first = mine.offset.to_numpy() // 4
+    last = first + mine.bytes.to_numpy() // 4 - 1
+    assert [int((first // d % n).min()), int((last // d % n).max())] == key["query"]
+    assert [int((first % d).min()), int((last % d).max())] == key["dim"]
+    assert right(found["grid"]).startswith(f"{made.views[0].meta['blocks'][0][1] + 1} rows")
+
+
+def row_of(run):
+    row = online_softmax.rows_of(run)[0] + 6
+    story = online_softmax.explain(run, row)
+    ordinary = online_softmax.is_ordinary(run.request.kernel)
+    own = online_softmax.questions(story, ordinary)
+    more = questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
+    return row, story, ordinary, asked([*own, *more])
+
+
+def test_how_often_the_max_rises_is_what_float64_says_of_the_scores(dense):
+    run, _, _ = dense
+    if not online_softmax.accepts(run.request.kernel):
+        return
+    row, story, ordinary, found = row_of(run)
+    problem = run.request.problem
+    batch, head = online_softmax.rows_of(run)[2]
+    q, k = (run.arrays[name][batch, head] for name in "qk")
+    keys = row + 1 if problem.causal else problem.seq_len
+    scores = reference.scores(q[row : row + 1], k, problem.sizes["scale"], False)[0][:keys]
+    assert not ordinary or first_number(right(found["before_max"])) == keys
+    assert ("raises" in found) == ("moves" in found)
+    if "moves" in found:
+        best, rises = -math.inf, []
+        for last in story.tiles["last"]:
+            top = scores[: last + 1].max()
+            if best > -math.inf and np.float32(top) > np.float32(best):
+                rises.append(int(scores[: last + 1].argmax()))
+            best = top
+        assert found["moves"].answer == len(rises) > 0
+        assert found["raises"].answer == {"kind": "score", "index": rises[0]}
+        assert right(found["rescale"]).endswith("e^(m before - m after)")
+    if "kept" in found:
+        assert first_number(right(found["kept"])) == 2 + problem.head_dim
+    assert ("first_wrong" in found) == (story.first_wrong is not None)
+
+
+def test_a_build_without_rescaling_is_first_wrong_in_the_rescale_factor():
+    spec = next(s for s in DENSE if "RESCALE" in {c.name for c in s.what_ifs})
+    problem = spec.problem_type(seq_len=64, head_dim=32)
+    run = execute.run(Request(spec, problem, (("RESCALE", 0), ("BLOCK_Q", 16), ("BLOCK_KV", 16)), Scope(0)))
+    _, _, _, found = row_of(run)
+    assert right(found["first_wrong"]) == "the rescale factor" and "rescale" not in found and "moves" not in found
+
+
+@pytest.mark.parametrize("spec", [s for s in DENSE if threads.keeps_weights(s)] or DENSE[:1], ids=lambda s: s.name)
+def test_threads_of_a_block_are_those_that_it_is_launched_with(spec):
+    problem = spec.problem_type(seq_len=64, head_dim=32)
+    run = execute.run(Request(spec, problem, scope=Scope(0)))
+    found = asked(threads.questions(run, tiling.explain(run), threads.explain(run), 0))
+    frame = run.trace.frame("launch", "warp", "lane")
+    last = frame[frame.launch == frame.launch.max()]
+    assert found["threads"].answer >= len(last.drop_duplicates(["warp", "lane"])) > 0
+    assert found["threads"].answer == math.prod(run.request.plan.launches[-1].block)
+    logged = run.trace.frame("launch", "warp", "lane", "event", "row")
+    first = threads.holders(threads.explain(run), 0)
+    step = next(n for n, said in enumerate(first) if said)
+    scores = logged[(logged.event == "score") & (logged.row == 0)]
+    assert found["lanes"].step == step and found["lanes"].answer == len(scores.drop_duplicates(["warp", "lane"]))
+    assert right(found["weights"]) == "In registers only"
+    assert not len((f := frame_of(run))[f.tensor.astype(str) == "P"])
+
+
+@cache
+def stage_of(module, view):
+    """What a stop shows before anything is chosen, in one of its views; remembered."""
+    story = module.STORY
+    chosen = {**({"backend": "cpu"} if story.asked.kernels else {}), **({"view": view} if view else {})}
+    return story.make(asking.ask(story, chosen, workers.survey()).what)
+
+
+VIEWS = [
+    (module, view)
+    for module in COURSE
+    for view in ("", *(module.STORY.asked.own["view"].allowed if "view" in module.STORY.asked.own else ()))
+]
+
+
+@pytest.mark.parametrize("module", COURSE, ids=lambda m: m.STORY.path)
+def test_every_stop_asks_at_least_two_questions_whose_evidence_is_there(module):
+    made = stage_of(module, "")
+    found = asked(made.questions)
+    assert len(found) >= 2 and 8 < len(module.STORY.look) < 400
+    for question in found.values():
+        assert 0 <= question.step < max(1, len(made.frames))
+        assert question.view in ("", *(view.id for view in made.views))
+
+
+# ---- paging ----
+
+
+@pytest.mark.parametrize("block_size", [8, 16])
+@pytest.mark.parametrize("spec", PAGED, ids=lambda s: s.name)
+def test_a_token_is_read_from_the_page_that_the_block_table_names(spec, block_size):
+    problem = spec.problem_type(block_size=block_size)
+    for sequence, length in enumerate(problem.context_lens):
+        run = execute.run(Request(spec, problem, scope=Scope(sequence * problem.num_heads + 1)))
+        story = block_table.walk(run, "A")
+        found = asked(questions.walk(run, story.frames, 32))
+        token = int(found["indirect"].text.split("token ")[1].split()[0])
+        assert first_number(right(found["indirect"])) == problem.block_tables[sequence][token // block_size]
+        if "page_of" in found:
+            asks, (first, last) = found["page_of"], found["page_of"].answer["token"]
+            page = problem.block_tables[sequence][last // block_size]
+            assert f"token {last} lies" in asks.text and asks.why.startswith(f"Page {page} holds")
+            assert first == last // block_size * block_size and last == min(first + block_size, length) - 1
+            assert asks.answer["part"] == "pool" and story.frames[asks.step]["page"] == page
+        assert right(found["phases"]) == f"The softmax over all {length} scores"
+        assert found["lookups"].answer == 2 * math.ceil(length / block_size)
+        assert found["cut"].answer == len(range(0, length, 32))
+        assert found["grouped"].answer == readers_of_its_kv_head(run)
+
+
+def first_access(run, access):
+    """The records of the traced block's first access at the probe of `access`: a lane each."""
+    frame = run.trace.frame("block", "warp", "lane", "seq", "file", "line", "space", "offset")
+    mine = frame[
+        (frame.space == "shared") & (frame.file.astype(str) == access["file"]) & (frame.line == access["line"])
+    ]
+    mine = mine[mine.block == mine.block.min()]
+    warp = 0 if (mine.warp == 0).any() else mine.warp.min()
+    return mine[mine.warp == warp].sort_values("seq", kind="stable").drop_duplicates("lane")
+
+
+def first_request(run, request, place):
+    """Byte offsets of the first request at a probe, of the traced block's first warp there."""
+    frame = run.trace.frame("launch", "block", "warp", "lane", "seq", "file", "line", "space", "offset")
+    mine = frame[(frame.space == "global") & (frame.file.astype(str) == place[0]) & (frame.line == place[1])]
+    mine = mine[(mine.launch == mine.launch.min()) & (mine.block == mine.block.min())]
+    warp = 0 if (mine.warp == 0).any() else mine.warp.min()
+    found = mine[mine.warp == warp].sort_values("seq", kind="stable").drop_duplicates("lane")
+    assert len(found) == request["active"]
+    return [int(offset) for offset in found.offset]
+
+
+def readers_of_its_kv_head(run):
+    """How many query heads load what query head 1 of the first sequence loads, from the trace of all of them."""
+    request = run.request
+    whole = execute.run(dataclasses.replace(request, scope=Scope(0, request.problem.num_heads)))
+    frame = frame_of(whole)
+    loads = frame[(frame.launch == 0) & (frame.event == "load") & (frame.tensor == "K_cache")]
+    loads = loads if len(loads) else frame[(frame.launch == 0) & (frame.event == "load") & (frame.tensor == "K")]
+    per_item = request.plan.launches[0].blocks_per_item
+    read = {head: frozenset(part.offset) for head, part in loads.groupby(loads.block // per_item)}
+    return sum(offsets == read[1] for offsets in read.values())
+
+
+@pytest.mark.parametrize("partition", [32, 64])
+def test_v2_cuts_a_context_into_as_many_blocks_as_partitions(partition):
+    whole, cut = (next(s for s in PAGED if accepts(s)) for accepts in (partitions.accepts_whole, partitions.accepts))
+    problem = whole.problem_type(context_lens=(150, 20))
+    one = execute.run(Request(whole, problem, scope=Scope(1)))
+    two = execute.run(Request(cut, problem, ((partitions.SIZE, partition),), Scope(1)))
+    found = asked(questions.partitions(partitions.stage_of(one, two, "A", NOWHERE), partition))
+    assert found["blocks"].answer == math.ceil(150 / partition)
+    stored = frame_of(two)
+    symbols = set(
+        stored[(stored.launch == 0) & (stored.event == "store") & (stored.space == "global")].tensor.astype(str)
+    )
+    assert (
+        right(found["combine"]).startswith("Its own max m, its own sum l") and len(symbols) == 3
+    )  # m, l and a part of O
+
+
+@pytest.mark.parametrize(("heads", "stores"), [(4, 4), (4, 2), (8, 2), (4, 1)])
+def test_grouped_queries_save_what_the_fewer_heads_do_not_hold(heads, stores):
+    spec = next(s for s in PAGED if partitions.accepts_whole(s))
+    found = []
+    for count in dict.fromkeys((stores, heads, 1)):
+        problem = spec.problem_type(num_heads=heads, num_kv_heads=count)
+        whole = Request(spec, problem)
+        run = execute.run(dataclasses.replace(whole, scope=Scope.everything(whole.plan)))
+        found.append(kv_heads.reads(run))
+    made = kv_heads.stage_of(found, NOWHERE)
+    keys = asked(questions.heads(made.views[0].meta["panels"], heads))
+    shared = next((n for n in dict.fromkeys((stores, heads, 1)) if 1 < n < heads), 1)
+    assert first_number(right(keys["sharing"])) == heads // shared
+    tokens = sum(spec.problem_type().context_lens)
+    assert first_number(right(keys["saved"])) == 2 * tokens * spec.problem_type().head_dim * 4  # K and V of one head
+
+
+@pytest.mark.parametrize("block_size", [8, 16, 32])
+@pytest.mark.parametrize("name", PRESETS)
+def test_slots_that_are_held_are_those_of_the_pages(name, block_size):
+    scenario = PRESETS[name]
+    cache = scenario.states(block_size)[-1][0]
+    found = asked(questions.pool(kv_cache.stage_of(scenario, block_size, None, False)))
+    if not cache.sequences:
+        assert not found
+        return
+    pages = {page for sequence in cache.sequences for page in sequence.table}
+    assert first_number(right(found["held"])) == len(pages) * block_size
+    longest = max(cache.sequences, key=lambda s: len(s.tokens))
+    assert first_number(right(found["which_page"])) == longest.table[(len(longest.tokens) - 1) // block_size]
+
+
+# ---- the memories ----
+
+
+@pytest.mark.parametrize("name", [n for n, s in KERNELS.items() if s.family == "lab" and bank_conflicts.accepts(s)])
+def test_the_first_wavefront_serves_a_word_of_each_bank(name):
+    spec = KERNELS[name]
+    run = execute.run(Request(spec, spec.problem_type()))
+    story = bank_conflicts.explain([run])
+    found = asked([*bank_conflicts.questions(story), *questions.banks(story.sides[0])])
+    if "first_wave" not in found:
+        return
+    access = story.sides[0]["accesses"][0]
+    request = first_access(run, access)
+    assert found["wavefronts"].answer == access["wavefronts"] and len(request) == access["active"]
+    lane = int(found["bank_of"].text.split()[1])
+    byte = int(request[request.lane == lane].offset.iloc[0])
+    assert found["bank_of"].answer == {"side": 0, "bank": byte // 4 % 32}
+    assert f"from byte {byte // 4 * 4:,} on" in found["bank_of"].text
+    if access["bytes"] <= 4:
+        words: dict[int, list[int]] = {}
+        for _, bank, _, word, _, _ in access["cells"]:
+            words.setdefault(bank, []).append(word)
+        served = max(1, len(words))  # at least a lane of each bank
+        assert served <= found["first_wave"].answer <= access["active"]
+        distinct = {bank: len(set(w)) for bank, w in words.items()}
+        assert access["wavefronts"] == max(distinct.values())
+        if access["wavefronts"] == 1:
+            assert found["first_wave"].answer == access["active"]
+        if all(len(w) == len(set(w)) for w in words.values()):
+            assert found["first_wave"].answer == len(words)
+
+
+@pytest.mark.parametrize("spec", DENSE, ids=lambda s: s.name)
+def test_bytes_that_are_wanted_are_the_different_ones(spec):
+    run = execute.run(Request(spec, spec.problem_type(seq_len=64, head_dim=32), scope=Scope(0)))
+    table = coalescing.worst_first(coalescing.by_line(run))
+    places = list(dict.fromkeys((file, int(line)) for file, line in zip(table.file, table.line)))
+    story = coalescing.explain(run, places)
+    requests = story.sides[0]["requests"]
+    found = asked([*coalescing.questions(requests, ()), *questions.sectors(requests, ())])
+    first = first_request(run, requests[0], places[0])
+    assert found["sectors"].answer == len({byte // 32 for o in first for byte in range(o, o + requests[0]["bytes"])})
+    request = requests[found["wanted"].step]
+    touched = {byte for o in request["offsets"] if o >= 0 for byte in range(o, o + request["bytes"])}
+    assert first_number(right(found["wanted"])) == len(touched)
+    assert f"{32 * len({byte // 32 for byte in touched}):,} bytes are moved" in found["wanted"].text
+    if "unused" in found:
+        low, high = found["unused"].answer["byte"]
+        assert found["unused"].why.startswith(f"Bytes {low:,} to {high:,} of ")
+        sector = set(range(low // 32 * 32, low // 32 * 32 + 32))
+        assert sector & touched and sector - touched == set(range(low, high + 1))
+
+
+@pytest.mark.parametrize("spec", DENSE, ids=lambda s: s.name)
+def test_blocks_of_a_multiprocessor_are_those_that_its_scarcest_resource_allows(spec):
+    from kernels.build import nvrtc  # noqa: F401  # without it nothing can be compiled
+    from kernels.build.occupancy import machine, occupancy
+
+    on = machine("sm_90a")
+    found = occupancy(
+        spec,
+        spec.problem_type(seq_len=4096, head_dim=64, num_heads=8),
+        (),
+        "sm_90a",
+        multiprocessors=on.multiprocessors,
+    )
+    keys, o = asked(questions.occupancy(found, on.warps, "an H200", 0)), found[-1]
+    warps = math.ceil(o.threads / 32)
+    by_registers = 65536 // (warps * 32 * math.ceil(o.registers * 32 / 256) * 256 // 32)
+    assert keys["blocks"].answer == min(o.limits.values()) <= by_registers
+    assert keys["warps"].answer == keys["blocks"].answer * warps <= 64
+    if "limit" in keys:
+        assert o.limits[right(keys["limit"])] == o.blocks
+
+
+def test_a_timelines_keys_are_those_of_its_blocks():
+    starts, ends = [0, 0, 10, 400, 450], [300, 500, 420, 700, 600]  # ns
+    rows = [
+        {"launch": 0, "block": n, "sm": n % 2, "start_ns": start, "end_ns": end}
+        for n, (start, end) in enumerate(zip(starts, ends))
+    ]
+    request = Request(KERNELS["03_flash"], KERNELS["03_flash"].problem_type())
+    timeline = timelines.Timeline(request, pd.DataFrame(rows), 0, 4, "recorded", "a GPU", "2026-11-21")
+    frames = occupancy_story.timeline_stage(timeline, "a label").frames
+    found = asked(questions.timeline(grid.recorded(timeline), frames))
+    at_once = max(sum(a <= ns < b for a, b in zip(starts, ends)) for ns in range(700))
+    assert first_number(right(found["at_once"])) == at_once == 3
+    assert found["ends_last"].answer == {"launch": 0, "block": 3} and found["ends_last"].step == len(frames) - 1
+
+
+@pytest.mark.parametrize("name", ["01_naive", "03_flash", "08b_three_bfloat16"])
+def test_pictures_beside_a_storys_own_are_asked_of(name):
+    spec = KERNELS[name]
+    run = execute.run(Request(spec, spec.problem_type(seq_len=64, head_dim=32), small_tiles(name), Scope(1)))
+    made = tiling.stage_of(run, NOWHERE, [threads.view(run), grid.view(run.request)])
+    found = asked(questions.beside(made))
+    blocks = sum(math.prod(launch.grid) for launch in run.request.plan.launches)
+    largest = max(math.prod(launch.grid) for launch in run.request.plan.launches)
+    assert f"grid has {blocks} block" in found["multiprocessors"].text
+    assert first_number(right(found["multiprocessors"])) == min(largest, 132)  # launches follow one another
+    step, cut = found["at_work_threads"].step, steps.cut(run.trace, sites_of(run.request))
+    frame = run.trace.frame("launch", "block", "warp", "lane", "event").assign(step=cut.of_record)
+    mine = frame[(frame.step == step) & ~frame.event.astype(str).isin(probed.marks(spec))]
+    busy = len(mine.drop_duplicates(["warp", "lane"]))
+    threads_of = run.request.plan.launches[cut.table.launch[step]].threads
+    assert first_number(right(found["at_work_threads"])) == busy <= threads_of
+    assert f"block's {threads_of} threads" in found["at_work_threads"].text
+    assert busy not in made.frames[step]["lines"].values()  # a count beside the code would say it
+    idle = threads_of - busy
+    assert f"of {busy} of {threads_of} threads in this step; " in found["at_work_threads"].why
+    assert found["at_work_threads"].why.endswith(f"of the other {idle}." if idle else "none is idle.")
+
+
+# ---- compare ----
+
+SIDES = [
+    ("03_flash", {"BLOCK_Q": 16, "BLOCK_KV": 16}, "08b_three_bfloat16", {"BLOCK_Q": 64, "BLOCK_KV": 64}),
+    ("02_tiled", {"BLOCK_Q": 32, "BLOCK_KV": 16}, "03_flash", {"BLOCK_Q": 16, "BLOCK_KV": 16}),
+    ("01_naive", {}, "02_tiled", {"BLOCK_Q": 16, "BLOCK_KV": 16}),
+]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("a", "build_a", "b", "build_b"), SIDES)
+def test_the_side_that_moves_more_does_so_for_as_much_work(a, build_a, b, build_b, causal):
+    """A side that traces 64 queries moves more bytes than one that traces 16: that is no fault of its kernel."""
+    problem = KERNELS[a].problem_type(seq_len=128, head_dim=32, causal=causal)
+    pairs = ((a, build_a), (b, build_b))
+    runs = [execute.run(Request(KERNELS[name], problem, tuple(build.items()), Scope(1))) for name, build in pairs]
+    found = asked(questions.compare(runs, compare.stage_of(runs, NOWHERE, "", "info", [])))
+    work = []
+    for run in runs:  # of the rows that the trace logs
+        logged = run.trace.frame("event", "row", "value")
+        scored = logged[logged.event == "score"].row.astype(int).unique()
+        work.append(sum(row + 1 for row in scored) if causal else len(scored))
+    moved = [int((f := frame_of(run))[f.space == "global"].bytes.sum()) / n for run, n in zip(runs, work)]
+    says = "Both" if moved[0] == moved[1] else "A:" if moved[0] > moved[1] else "B:"
+    unit = "pair of query and key" if causal else "query"
+    assert right(found["bytes"]).startswith(says) and f"for each {unit}?" in found["bytes"].text
+    a_moved, b_moved = map(glossary.figure, moved)
+    assert f"that is {a_moved} and {b_moved}" in found["bytes"].why and "faster" not in found
+    assert "headline" in found["bytes"].veils  # the lead line says how many
+    waves = [int(model.requests(run.trace, space="shared").by_line.wavefronts.sum()) / n for run, n in zip(runs, work)]
+    assert ("wavefronts" in found) == all(waves)
+    if all(waves):
+        assert found["wavefronts"].answer == pytest.approx(waves[1], rel=1e-3)
+        assert f"take {glossary.figure(waves[0])} wavefronts for each {unit}" in found["wavefronts"].text
+        assert "headline" in found["wavefronts"].veils
+
+
+def test_an_amount_is_said_with_all_its_digits():
+    assert [*map(glossary.figure, (37368.0, 196608, 999.96, 2.125))] == ["37,368", "196,608", "1,000", "2.125"]
+
+
+def test_what_is_counted_on_two_problems_is_not_compared():
+    kind = KERNELS["03_flash"].problem_type
+    runs = [execute.run(Request(KERNELS["03_flash"], kind(seq_len=n, head_dim=32), scope=Scope(0))) for n in (64, 40)]
+    assert not questions.compare(runs, compare.stage_of(runs, NOWHERE, "", "info", []))
+
+
+def test_the_question_of_time_names_both_builds_and_the_whole_problem(bench_table):
+    problem = KERNELS["03_flash"].problem_type(seq_len=64, head_dim=32)
+    runs = [
+        execute.run(Request(KERNELS[name], problem, small_tiles(name), Scope(0))) for name in ("03_flash", "01_naive")
+    ]
+    both = compare_times.times(bench_table[0], [run.request for run in runs])
+    row = next(r for r in both.itertuples() if (r.seq_len, r.batch, r.num_heads, r.causal) == (2048, 1, 8, False))
+    asks = asked(questions.compare(runs, compare.stage_of(runs, NOWHERE, "", "info", []), row))["faster"]
+    table = bench_table[0]
+    here = table[(table.seq_len == 2048) & (table.batch == 1) & (table.num_heads == 8) & ~table.causal.astype(bool)]
+    times = here[here["name"].isin(["03_flash", "01_naive"])].set_index("name")
+    slower, faster = (times.median_us[name] for name in ("01_naive", "03_flash"))
+    assert asks.answer == round(slower / faster, 2) > 1 and asks.text.endswith("as fast as B is A?")
+    assert "seq_len 2048, batch 1, 8 heads of 64" in asks.text and "cold L2" in asks.text
+    for name in ("03_flash", "01_naive"):
+        broken = [f"{c.name}={c.default}" for c in KERNELS[name].what_ifs]  # as they are written: not said
+        constants = [pair for pair in str(times.settings[name]).split() if pair not in broken]
+        assert " ".join([name, *constants]) in asks.text
+    assert asks.tolerance == MEASURED and "headline" in asks.veils
+
+
+# ---- what gives an answer away ----
+
+
+@pytest.mark.parametrize(("module", "view"), VIEWS, ids=[f"{m.STORY.path}-{view}" for m, view in VIEWS])
+def test_what_says_an_answer_where_it_is_asked_is_veiled(module, view):
+    made = stage_of(module, view)
+    for question in made.questions:
+        key = right(question) if question.options else str(question.answer)
+        number = re.match(r"\d[\d.]*", key.replace(",", ""))
+        if not number or float(number[0]) < 13:  # so small a number stands anywhere
+            continue
+        frame = made.frames[question.step]
+        said = {
+            "sentence": " ".join([frame["sentence"], *frame.get("sentences", [])]),
+            "strip": " ".join(str(state.values[question.step]) for state in made.state),
+            "headline": made.summary or made.headline,
+        }
+        for part, text in said.items():
+            told = re.search(rf"(?<![\w.]){re.escape(number[0])}(?!\w|\.\d)", text.replace(",", ""))
+            assert not told or part in question.veils, (question.id, part, text)

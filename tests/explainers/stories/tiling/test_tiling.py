@@ -1,0 +1,275 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import of_fp32, small_tiles
+
+from explainers.stories.any_kernel import generic
+from explainers.stories.tiling import tiling, traffic
+from explainers.story import glossary
+from kernels.core.problem import Work
+from kernels.core.request import Request, Scope
+from kernels.families.dense.problem import DenseProblem
+from kernels.run import execute
+from kernels.run.results import Traffic
+from kernels.trace import steps as cutting
+from kernels.trace.kinds import WRITES
+
+RAGGED = DenseProblem(seq_len=50, causal=True, num_heads=3)
+TILED = of_fp32(tiling)
+
+
+@pytest.fixture(scope="module", params=TILED)
+def story(request, cpu_run):
+    run = cpu_run(request.param, RAGGED, small_tiles(request.param), Scope(5))  # rows 16 to 31 of head 1
+    return run, tiling.explain(run)
+
+
+def test_bytes_so_far_end_at_what_the_trace_holds(story):
+    run, made = story
+    frame = run.trace.frame("event", "space", "tensor", "bytes")
+    for (tensor, kind), part in frame[frame.space == "global"].groupby(["tensor", "event"], observed=True):
+        assert made.frames[-1]["bytes"].get(f"{tensor} {kind}", 0) == part.bytes.sum()
+
+
+def test_every_score_of_the_tile_is_the_one_logged_and_no_other(story):
+    run, made = story
+    assert made.rows == (16, 32) and made.head == 1
+    s = run.arrays["q"][0, 1, 16:32].astype(float) @ run.arrays["k"][0, 1].astype(float).T * run.request.problem.scale
+    seen = np.arange(50)[None, :] <= np.arange(16, 32)[:, None]
+    assert np.array_equal(~np.isnan(made.scores), seen)
+    assert np.allclose(made.scores[seen], s[seen], rtol=1e-4, atol=1e-5)
+
+
+def test_the_last_o_so_far_is_o_before_or_after_the_division(story):
+    run, made = story
+    l = run.trace.frame("event", "row", "tile", "value")
+    l = (
+        l[l.event == "l"].sort_values("tile").groupby("row").value.last().to_numpy()
+        if run.request.kernel.rung >= 3
+        else np.ones(16)
+    )
+    assert np.allclose(made.o_values[-1] / l[:, None], run.arrays["o"][0, 1, 16:32], rtol=1e-6)
+
+
+def test_touched_rectangles_stay_inside_their_tensors_and_the_tile(story):
+    run, made = story
+    for frame in made.frames:
+        for part in frame["touched"]:
+            r0, r1, c0, c1 = part["rect"]
+            assert 0 <= r0 <= r1 < 50 and 0 <= c0 <= c1 < (50 if part["tensor"] in "SP" else 32)
+            if part["tensor"] in "QSPO":
+                assert 16 <= r0 <= r1 <= 31
+            else:
+                assert r1 <= 31  # causal: no key after the last query is read
+
+
+def test_what_is_resident_was_stored_by_this_block(story):
+    run, made = story
+    stores = run.trace.frame("launch", "block", "event", "space", "tensor", "bytes")
+    stores = stores[(stores.space == "shared") & stores.event.isin(WRITES)]
+    assert any(f["resident"] for f in made.frames) == bool(len(stores))
+    for frame in made.frames:
+        for tensor, held in frame["resident"].items():
+            mine = stores[(stores.block == frame["block"]) & (stores.tensor == tensor)]
+            assert len(mine) and held["bytes"] <= mine.bytes.sum()
+        for used in frame["uses"]:
+            assert used["rect"] in frame["resident"][used["tensor"]]["rects"]
+
+
+def test_the_output_blocks_cover_o_once(story):
+    _, made = story
+    cover = np.zeros((50, 32), int)
+    for r0, r1, c0, c1, _ in made.output_blocks:
+        cover[r0 : r1 + 1, c0 : c1 + 1] += 1
+    assert (cover == 1).all()
+
+
+def test_the_blocks_named_are_those_that_stored_o(cpu_run):
+    for name in TILED:
+        run = cpu_run(name, RAGGED, small_tiles(name), Scope(5))
+        frame = run.trace.frame("block", "event", "space", "tensor")
+        stored = set(frame[(frame.tensor == "O") & (frame.event == "store")].block)
+        named = {block for r0, _, _, _, block in tiling.explain(run).output_blocks if r0 == 16}
+        assert stored == named
+
+
+def test_frames_are_json_and_sentences_carry_numbers(story):
+    _, made = story
+    json.dumps(made.frames)
+    for frame in made.frames:
+        assert frame["sentence"].endswith(".") and any(c.isdigit() for c in frame["sentence"])
+
+
+def test_naive_reads_k_n_times_and_flash_reuses_it():
+    requests = [Request(spec, DenseProblem(), small_tiles(spec.name)) for spec in TILED.values()]
+    counted = [(request, execute.traffic(request)) for request in requests]
+    comparison, reuse = traffic.comparison(counted), traffic.reuse(counted)
+    k = comparison[(comparison.tensor == "K")].set_index("kernel").times
+    assert k.to_dict() == {spec.title: 64 if spec.name == "01_naive" else 4 for spec in TILED.values()}
+    factors = reuse[reuse.tensor == "K"].set_index("kernel").reuse
+    assert factors.to_dict() == {spec.title: 1 if spec.name == "01_naive" else 16 for spec in TILED.values()}
+    assert "Naive 64 times" in traffic.sentence(counted) and "over all 2 heads" in traffic.sentence(counted)
+    assert traffic.chart(counted).to_dict()["data"]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", TILED)
+def test_a_reuse_factor_of_a_tile_alone_is_counted_of_that_tile(cpu_run, name, causal):
+    """The multiply-adds of all tiles over the loads of one made K's factor 512 times too large."""
+    problem = DenseProblem(seq_len=50, causal=causal)
+    run = cpu_run(name, problem, small_tiles(name), Scope(5))  # the second tile of the second head
+    frame = run.trace.frame("event", "space", "tensor", "bytes")
+    part = count_of(run)
+    found = traffic.reuse([(run.request, Traffic(part, False))]).set_index("tensor").reuse
+    rows = range(*tiling.query_rows(run.request)[1:])
+    products = sum(row + 1 if causal else 50 for row in rows) * problem.head_dim
+    loads = frame[(frame.space == "global") & (frame.event == "load")].groupby("tensor", observed=True).bytes.sum()
+    assert set(found.index) == {"Q", "K", "V"}
+    for tensor, factor in found.items():
+        assert factor == pytest.approx(products / (loads[tensor] / 4))
+
+
+def test_a_reuse_factor_is_left_out_where_the_pairs_of_a_tile_are_not_known(cpu_run, monkeypatch):
+    run = cpu_run("03_flash", DenseProblem(seq_len=50), small_tiles("03_flash"), Scope(5))
+    monkeypatch.setattr(DenseProblem, "work", property(lambda problem: Work(1000, 50, {})))
+    assert traffic.reuse([(run.request, Traffic(count_of(run), False))]).empty
+
+
+def count_of(run):
+    """The table of Traffic, of what a run traced."""
+    frame = run.trace.frame("event", "space", "tensor", "bytes").dropna(subset=["space"])
+    frame = frame.astype({"event": str, "space": str, "tensor": str}).rename(columns={"event": "kind"})
+    grouped = frame.groupby(["tensor", "space", "kind"], as_index=False).bytes
+    return grouped.sum().assign(accesses=grouped.count().bytes)
+
+
+def test_the_chart_follows_the_clock_and_keeps_its_spec_from_step_to_step(story):
+    spec = traffic.cumulative_chart(*story).to_dict()
+    assert spec["params"][0] == {"name": "step", "value": 1}
+    rows = next(iter(spec["datasets"].values()))
+    assert max(row.get("step", 0) for row in rows) == len(story[1].frames)
+
+
+@pytest.mark.parametrize("name", ["02_tiled", "03_flash"])
+def test_padding_k_smem_changes_nothing_of_what_the_block_holds_and_reads(cpu_run, name):
+    plain, padded = (
+        tiling.explain(cpu_run(name, DenseProblem(seq_len=50), (("PAD_K", pad),), Scope(1))) for pad in (0, 4)
+    )
+    assert plain.frames == padded.frames
+
+
+@pytest.mark.parametrize("name", TILED)
+def test_the_problem_declares_the_part_of_each_tensor_in_the_picture(name):
+    request = Request(TILED[name], RAGGED, small_tiles(name))
+    found = tiling.places(request)
+    assert {at: found[at] for at in found if at in "QKVO"} == {at: at for at in "QKVO"}
+    assert set(found) == set(found.values()) <= set("QKVSPO")
+    for place, tensor in (("Q", "q"), ("K", "k"), ("V", "v"), ("O", "o")):
+        assert tiling.tensor_at(request, place).name == tensor
+
+
+def test_the_view_gets_the_tensors_of_the_traced_head(story):
+    run, made = story
+    meta, columns = tiling.view(run, made)
+    assert (meta["n"], meta["d"], meta["row0"], meta["rows"], meta["head"]) == (50, 32, 16, 16, 1)
+    assert np.array_equal(columns["k"], run.arrays["k"][0, 1]) and np.array_equal(
+        columns["o_final"], run.arrays["o"][0, 1, 16:32]
+    )
+    assert meta["traced"] == [
+        t for t in ("Q", "K", "V", "S", "P", "O") if any(b.startswith(f"{t} ") for b in made.frames[-1]["bytes"])
+    ]
+    json.dumps(meta)
+
+
+def test_a_tensor_of_another_type_and_a_tensor_that_nothing_knows_are_counted_and_not_drawn(with_more):
+    """Fault 3: a new tensor or value in a dense kernel raised a KeyError."""
+    run = execute.run(Request(with_more, RAGGED, small_tiles("03_flash"), Scope(5)))
+    made = tiling.explain(run)
+    assert "lse" not in made.places and "lse" not in {part["tensor"] for f in made.frames for part in f["touched"]}
+    assert (
+        made.frames[-1]["bytes"]["lse store"] == 2 * 16
+        and "writes O rows 16 to 31 (2,048 bytes) and lse (32 bytes)" in made.frames[-1]["sentence"]
+    )
+    plain = tiling.explain(execute.run(Request(TILED["03_flash"], RAGGED, small_tiles("03_flash"), Scope(5))))
+    known = [f["touched"] for f in made.frames if f["phase"] != "odd_phase"]
+    assert known == [f["touched"] for f in plain.frames]
+    assert "lse" in tiling.view(run, made)[0]["traced"] and "lse" not in tiling.view(run, made)[0]["places"]
+    counted = [(run.request, execute.traffic(run.request))]
+    lse = traffic.comparison(counted).set_index("tensor").loc["lse"]
+    assert lse.times == 1 and traffic.chart(counted).to_dict()["data"]  # a half for each row, written once
+    assert traffic.cumulative_chart(run, made).to_dict()["layer"]
+
+
+def test_what_no_view_knows_is_in_the_generic_one(with_more):
+    run = execute.run(Request(with_more, RAGGED, small_tiles("03_flash"), Scope(5)))
+    story = generic.explain(run)
+    lse = next(t for t in story.tensors if t["name"] == "lse")
+    assert (lse["rows"], lse["cols"], lse["row_axis"], lse["col_axis"], lse["dtype"]) == (
+        3,
+        50,
+        "head",
+        "query",
+        "float16",
+    )
+    write = story.frames[-1]
+    assert {
+        "tensor": "lse",
+        "kind": "store",
+        "bytes": 32,
+        "rect": [1, 1, 16, 31],
+        "cells": None,
+        "elsewhere": 0,
+    } in write["touched"]
+    novel = next(v for v in story.values if v["event"] == "entropy")
+    assert (novel["row_key"], novel["col_key"], novel["row0"], novel["rows"], novel["count"]) == (
+        "row",
+        "tile",
+        16,
+        16,
+        16 * 2,
+    )
+    assert (
+        novel["cols"] == 2
+        and "entropy 16 times" in next(f for f in story.frames if f["phase"] == "odd_phase")["sentence"]
+    )
+
+
+def test_a_phase_without_a_title_is_called_by_its_own_name(with_more):
+    run = execute.run(Request(with_more, RAGGED, small_tiles("03_flash"), Scope(5)))
+    assert "Tile 1 · odd phase" in [f["title"] for f in tiling.explain(run).frames]
+    assert "Tile 1 · odd phase" in [f["title"] for f in generic.explain(run).frames]
+
+
+def test_a_score_that_is_nan_is_told_from_one_that_was_never_logged(variant):
+    """Both were NaN in the picture's data: a lost value was drawn as a masked one."""
+    old = "PROBE_VALUE(score, row, col, score)"
+    spec = variant("03_flash", old, "PROBE_VALUE(score, row, col, col == row ? sqrtf(-1.f) : score)")
+    request = Request(spec, DenseProblem(seq_len=50, causal=True), small_tiles("03_flash"), Scope(1))
+    run = execute.run(request)
+    story = tiling.explain(run)
+    columns = tiling.view(run, story)[1]
+    keys, rows = np.arange(50), np.arange(16, 32)
+    assert (columns["s_logged"] == (keys <= rows[:, None])).all()
+    assert (np.isnan(columns["s"]) & columns["s_logged"] == (keys == rows[:, None])).all()
+
+
+def test_an_element_of_o_is_known_from_the_step_that_logged_it_whatever_its_value(cpu_run):
+    settings = (*small_tiles("03_flash"), ("SUBTRACT_MAX", 0))
+    lost = tiling.explain(cpu_run("03_flash", DenseProblem(score_scale=1000.0), settings))
+    assert np.isnan(lost.o_values[-1]).all() and (lost.o_since == 0).all()
+    kept = tiling.explain(cpu_run("02_tiled", DenseProblem(), small_tiles("02_tiled")))
+    for number, state in enumerate(kept.o_values):
+        assert (np.isfinite(state) == (kept.o_since <= number)).all()
+
+
+def test_a_step_whose_order_the_rule_does_not_give_is_labelled_and_has_no_meanwhile(cpu_run, monkeypatch):
+    run, cut = cpu_run("10_warp_roles"), cutting.cut
+    plain = [frame["sentence"] for frame in tiling.explain(run).frames]
+    assert any(" Meanwhile " in sentence for sentence in plain) and not any("Derived order" in s for s in plain)
+    monkeypatch.setattr(cutting, "cut", lambda *of: replace(cut(*of), unordered=frozenset({4, 5})))
+    for story in (tiling.explain(run), generic.explain(run)):
+        said = [frame["sentence"] for frame in story.frames]
+        assert [n for n, sentence in enumerate(said) if sentence.endswith(f" {glossary.UNORDERED}")] == [4, 5]
+        assert not any(" Meanwhile " in said[n] for n in (4, 5))

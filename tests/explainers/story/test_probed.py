@@ -1,0 +1,168 @@
+"""Every story lists exactly the kernels whose events, axes and declared parts it can show, and never by name."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from dropped import odd_kernel
+
+import explainers
+from explainers.charts import palette
+from explainers.stories.any_kernel import generic
+from explainers.stories.bank_conflicts import bank_conflicts
+from explainers.stories.block_table import block_table, kv_heads, partitions
+from explainers.stories.coalescing import coalescing
+from explainers.stories.compare import compare
+from explainers.stories.online_softmax import online_softmax
+from explainers.stories.precision import precision
+from explainers.stories.registers import threads
+from explainers.stories.sparsity import sparsity
+from explainers.stories.tensor_cores import tensor_cores
+from explainers.stories.tiling import tiling
+from explainers.story import axes, probed
+from explainers.story.glossary import PHASES, phase_title
+from kernels.catalog import KERNELS, family_names, of_family
+from kernels.core.tensors import Role, Tensor
+from kernels.families.dense.problem import DenseProblem
+from kernels.trace.probes import sites_of
+
+HERE = Path(explainers.__file__).parent
+DENSE, PAGED = [*of_family("dense"), *of_family("tensor_cores")], ["paged_v1", "paged_v2"]
+SHARED = [name for name, spec in KERNELS.items() if any(s.space == "shared" for s in sites_of(probed.sample(spec)))]
+
+
+def test_any_two_kernels_of_one_problem_can_be_compared():
+    assert list(probed.accepting(compare)) == list(KERNELS)
+
+
+@pytest.mark.parametrize(
+    ("module", "names", "begins"),
+    [
+        (tiling, DENSE, "03_flash"),
+        (online_softmax, DENSE, "03_flash"),
+        (block_table, PAGED, "paged_v1"),
+        (kv_heads, PAGED, "paged_v1"),
+        (partitions, ["paged_v2"], "paged_v2"),
+        (bank_conflicts, SHARED, "lab_columns"),
+        (coalescing, list(KERNELS), "01_naive"),
+        (generic, list(KERNELS), "01_naive"),
+    ],
+    ids=lambda part: getattr(part, "__name__", ""),
+)
+def test_a_story_lists_exactly_the_kernels_that_it_can_show(module, names, begins):
+    assert list(probed.accepting(module)) == names and probed.first(module).name == begins
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "refused"),
+    [
+        ("PROBE_VALUE(l, row, tile, l);", "(void)l;", {online_softmax}),
+        ("PROBE_VALUE(m, row, tile, m_new);", "PROBE_VALUE(m_new, row, tile, m_new);", {online_softmax}),
+        ("PROBE_VALUE(score, row, col, score);", "PROBE_VALUE(score, row, score);", {online_softmax}),
+        ('item = "query tile"', 'item = "key tile"', {tiling, online_softmax}),
+        ('"q", "k", "v", "o"', '"q", "k", "q", "o"', {tiling, online_softmax}),
+    ],
+    ids=["no l", "m by another name", "score without its col", "other items", "no V"],
+)
+def test_a_story_refuses_a_kernel_that_lacks_what_it_shows(variant, old, new, refused):
+    spec = variant("03_flash", old, new)
+    for module in (tiling, online_softmax, compare, coalescing, bank_conflicts, generic):
+        assert module.accepts(spec) == (module not in refused), module.__name__
+
+
+class GradientProblem(DenseProblem):
+    """DenseProblem with dQ, the gradient of Q, in place of O."""
+
+    def tensors(self):
+        *given, o = super().tensors()
+        return (*given, replace(o, name="dq"))
+
+
+class UndeclaredProblem(GradientProblem):
+    """GradientProblem without any part of a picture."""
+
+    picture = {}
+
+
+@pytest.mark.parametrize(
+    ("problem_type", "lacking"), [(GradientProblem, "O"), (UndeclaredProblem, "Q, K, V and O")], ids=["no O", "none"]
+)
+def test_a_kernel_that_writes_the_gradient_of_q_is_not_drawn_as_if_it_wrote_o(variant, problem_type, lacking):
+    """The axes of dQ are the axes of O, so only the problem can tell the two apart."""
+    spec = replace(variant("03_flash", '"q", "k", "v", "o"', '"q", "k", "v", "dq"'), problem_type=problem_type)
+    drawing = (tiling, online_softmax, precision, tensor_cores, sparsity)
+    assert not [module.__name__ for module in drawing if module.accepts(spec)]
+    assert f"03_flash has no tensor for {lacking}." in tiling.refusal(spec) == online_softmax.refusal(spec)
+    assert "O" not in tiling.places(probed.sample(spec)).values() and generic.accepts(spec)
+
+
+def test_a_paged_kernel_without_a_declared_o_is_refused_though_its_axes_fit(variant):
+    spec = variant("paged_v1", "PROBE_MARK", "PROBE_MARK")  # a copy, which no cache knows
+    declared = {name: part for name, part in spec.problem_type.picture.items() if part != "O"}
+    undeclared = type("PagedGradientProblem", (spec.problem_type,), {"picture": declared})
+    assert not any(m.accepts(replace(spec, problem_type=undeclared)) for m in (block_table, partitions, kv_heads))
+    assert block_table.accepts(KERNELS["paged_v1"])
+
+
+def test_the_declared_parts_are_parts_that_the_pictures_draw():
+    types = {spec.problem_type for spec in KERNELS.values()}
+    assert {part for kind in types for part in kind.picture.values()} == set("QKVSPO")
+    assert all(len(set(kind.picture.values())) == len(kind.picture) for kind in types)
+
+
+def test_each_story_with_a_refusal_gives_a_reason_exactly_where_it_refuses():
+    for module in (tiling, online_softmax, precision, tensor_cores, sparsity):
+        for spec in KERNELS.values():
+            assert bool(module.refusal(spec)) != module.accepts(spec), (module.__name__, spec.name)
+    assert online_softmax.refusal(KERNELS["block_sparse"]).endswith("with more than a causal mask.")
+
+
+def test_weights_in_a_tensor_without_a_part_are_not_said_to_stay_in_registers(monkeypatch):
+    spec = KERNELS["04_warp_rows"]
+    assert threads.keeps_weights(spec)
+    known = axes.tensors(probed.sample(spec))
+    weights = Tensor("weights", (64, 64), axes=("query", "key"), role=Role.SCRATCH)
+    monkeypatch.setattr(axes, "tensors", lambda request: {**known, "W": weights})
+    assert not threads.keeps_weights(spec)
+
+
+def test_a_variant_with_more_is_shown_by_all_that_show_the_kernel_itself(with_more):
+    for module in (tiling, online_softmax, compare, coalescing, bank_conflicts, generic):
+        assert module.accepts(with_more)
+    assert not block_table.accepts(with_more) and not partitions.accepts(with_more) and not kv_heads.accepts(with_more)
+
+
+def test_a_family_that_nothing_knows_is_shown_by_the_generic_view_alone_of_the_attention_stories(monkeypatch):
+    spec = odd_kernel(monkeypatch)
+    assert generic.accepts(spec)
+    assert not any(module.accepts(spec) for module in (tiling, online_softmax, block_table, partitions, kv_heads))
+
+
+def test_no_explainer_names_a_kernel_or_asks_for_a_class_of_problem():
+    """Rule: views find tensors by axes and values by events. (A family's own arithmetic may be imported, as that of the
+    KV cache.)"""
+    for path in HERE.rglob("*.py"):
+        text = path.read_text()
+        named = [name for name in KERNELS if re.search(rf"\b{name}\b", text)]
+        assert not named, f"{path.name} names {named}"
+        assert "isinstance" not in text or not re.search(r"isinstance\([^)]*Problem", text)
+        assert not re.search(rf"""["']({"|".join(family_names())})["']""", text), f"{path.name} names a family"
+
+
+def test_every_mark_of_a_kernel_has_a_title_and_an_unknown_one_its_own_name():
+    marks = {mark for spec in KERNELS.values() for mark in probed.marks(spec)} - {"tile_begin", "tile_end"}
+    assert all(phase_title(mark) == PHASES.get(mark, mark.replace("_", " ")) for mark in marks)
+    assert phase_title("wait_for_tma") == "wait for tma"
+
+
+def test_the_palette_is_json_of_colours_that_differ_within_a_role():
+    made = palette.for_browser()
+    for role in ("tensors", "sign", "kernels", "peers", "sequences", "magnitude"):
+        colours = list(made[role].values() if isinstance(made[role], dict) else made[role])
+        assert all(re.fullmatch("#[0-9a-fA-F]{6}", colour) for colour in colours) and len(set(colours)) == len(colours)
+    orange, blue, green = (palette.OKABE_ITO[name] for name in ("orange", "blue", "green"))
+    apart = palette.told_apart({"a": orange, "b": orange, "c": blue}, (orange, blue, green))
+    assert apart == {"a": orange, "b": green, "c": blue}
+    many = palette.told_apart(dict.fromkeys(map(str, range(20)), palette.KERNELS[0]))
+    assert len(many) == 20 and len(set(many.values())) == len(palette.OKABE_ITO) + len(palette.KERNELS)

@@ -1,0 +1,108 @@
+"""The form in which a stage goes to the browser."""
+
+import json
+import math
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import pytest
+
+from explainers.story import stage
+
+
+def there_and_back(value):
+    return stage.decode(stage.encode(value))
+
+
+def test_a_stage_comes_back_as_json_knows_it_and_its_columns_as_float32():
+    columns = {
+        "q": np.arange(6, dtype=np.float64).reshape(2, 3),
+        "none": np.zeros(0),
+        "k": np.float16([1.5, np.nan, np.inf]),
+    }
+    view = stage.View("matrices", "m", "Matrices", {"n": np.int64(3), "rect": (0, 1, 2, 3)}, columns, side=1)
+    made = stage.Stage(
+        "A headline", [{"title": "one", "sentence": "It is.", "lines": {"a.cu:3": 2}}], [view], tone="good"
+    )
+    back = there_and_back(made)
+    assert (back["headline"], back["tone"], back["step"]) == ("A headline", "good", 0)
+    (shown,) = back["views"]
+    assert shown["meta"] == {"n": 3, "rect": [0, 1, 2, 3]} and (shown["kind"], shown["side"]) == ("matrices", 1)
+    assert shown["columns"]["q"].dtype == np.float32 and shown["columns"]["q"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert shown["columns"]["none"].size == 0
+    assert (
+        shown["columns"]["k"][0] == 1.5
+        and math.isnan(shown["columns"]["k"][1])
+        and math.isinf(shown["columns"]["k"][2])
+    )
+
+
+def test_nan_and_infinity_outside_columns_are_texts_that_float_understands():
+    back = there_and_back({"deep": [{"m": float("nan")}, (np.float32(-np.inf), math.inf, 1.5)]})
+    assert back == {"deep": [{"m": "nan"}, ["-inf", "inf", 1.5]]}
+    assert math.isnan(float(back["deep"][0]["m"])) and float(back["deep"][1][0]) == -math.inf
+
+
+def test_columns_stand_where_they_stood_however_deep():
+    value = {"a": [np.float32([1]), {"b": np.arange(3)}], "c": ({"d": np.float64([[7, 8]])},), 5: True, "e": None}
+    back = there_and_back(value)
+    assert (
+        back["a"][0].tolist() == [1]
+        and back["a"][1]["b"].tolist() == [0, 1, 2]
+        and back["c"][0]["d"].tolist() == [7, 8]
+    )
+    assert back["5"] is True and back["e"] is None
+
+
+def test_the_bytes_are_laid_out_as_the_browser_reads_them():
+    data = stage.encode({"texts": "é ü ∞", "x": np.float32([1, 2])})
+    length = int.from_bytes(data[4:8], "little")
+    assert data[:4] == b"WGST" and (8 + length) % 4 == 0 and len(data) == 8 + length + 8
+    assert json.loads(data[8 : 8 + length])["x"] == {"$column": [0, 2]}
+    assert np.frombuffer(data[8 + length :], "<f4").tolist() == [1, 2]
+    with pytest.raises(ValueError, match="no stage"):
+        stage.decode(b"else" + data[4:])
+
+
+def test_equal_stages_have_equal_bytes():
+    def made():
+        return stage.Stage("A", [{"sentence": "x", "b": 1}], [stage.View("k", "i", "t", {}, {"q": np.arange(3.0)})])
+
+    assert stage.encode(made()) == stage.encode(made())
+
+
+def test_the_frames_lines_go_once():
+    frames = [{"title": "one", "lines": {"a.cu:3": 2}, "o": 1}]
+    back = there_and_back(stage.Stage("", frames, [stage.View("m", "m", "M", {"frames": frames})]))
+    assert back["frames"][0]["lines"] == {"a.cu:3": 2} and back["views"][0]["meta"]["frames"] == [
+        {"title": "one", "o": 1}
+    ]
+
+
+def test_a_table_has_its_numbers_its_texts_and_nothing_where_nothing_is_known():
+    frame = pd.DataFrame(
+        {
+            "name": ["a", None],
+            "x": pd.Series([1.5, None], dtype=object),
+            "n": pd.array([3, pd.NA], "Int64"),
+            "best": [True, False],
+        }
+    )
+    block = there_and_back([stage.table(frame, "A caption", lit="best")])[0]
+    assert block["columns"] == ["name", "x", "n"] and block["kinds"] == ["text", "number", "number"]
+    assert block["rows"] == [["a", 1.5, 3], ["", "", ""]] and block["lit"] == [True, False]
+
+
+def test_nan_and_infinity_have_their_names_in_a_table_and_a_number_that_is_not_known_is_an_empty_cell():
+    frame = pd.DataFrame({"m": np.float32([np.nan, np.inf]), "l": [2.5, float("nan")]})
+    assert there_and_back([stage.table(frame)])[0]["rows"] == [["NaN", 2.5], ["inf", "NaN"]]
+    assert there_and_back([stage.table(frame.convert_dtypes())])[0]["rows"] == [["", 2.5], ["inf", ""]]
+
+
+def test_a_chart_is_its_specification():
+    step = alt.param(name="step", value=1)
+    made = alt.Chart(pd.DataFrame({"x": [1, 2]})).mark_rule().encode(x=alt.datum(alt.ExprRef("step"))).add_params(step)
+    block = there_and_back([stage.chart(made, "alternative", "caption", "title")])[0]
+    assert block["kind"] == "chart" and block["alt"] == "alternative"
+    assert [param["name"] for param in block["spec"]["params"]] == ["step"] and block["spec"]["params"][0]["value"] == 1
