@@ -12,10 +12,10 @@ import pandas as pd
 from app.choices import estimates, items, places
 from app.choices.asked import NONE, Asked, State, constant_name
 from app.choices.choice import Choice
-from explainers.stories.bank_conflicts import bank_conflicts
+from explainers.stories.bank_conflicts import padding
 from explainers.stories.compare import compare_times
 from explainers.stories.tiling import tiling
-from explainers.stories.timing import timing
+from explainers.stories.timing import sweep_search
 from explainers.story import probed
 from kernels.core.fields import fields_of, quoted
 from kernels.core.remembered import of_recordings, remembered
@@ -64,7 +64,7 @@ def another(spec: KernelSpec) -> dict[str, Any]:
     conflicts, or on the problem's next preset that it takes, or one field away."""
     kind: Any = spec.problem_type
     begin = Request(spec, kind())
-    plain, *remedied = bank_conflicts.before_and_after(begin)
+    plain, *remedied = padding.before_and_after(begin)
     if remedied:
         return {name: value for name, value in remedied[0].constants.items() if value != plain.constants[name]}
     for preset in list(kind.presets().values())[1:]:
@@ -232,7 +232,7 @@ def _times(builds: Builds, kind: Any) -> pd.DataFrame:
 
 @of_recordings(lru_cache(maxsize=1))
 def _recorded() -> pd.DataFrame:
-    tables = [timing.prepared(table, where, "recorded") for table, where in bench.recorded().values()]
+    tables = [sweep_search.prepared(table, where, "recorded") for table, where in bench.recorded().values()]
     return pd.concat(tables, ignore_index=True) if tables else bench.table([]).assign(device="", date="", source="")
 
 

@@ -8,7 +8,7 @@ from app.choices import places, recordings
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice
 from app.choices.described import option
-from explainers.stories.sparsity import sparsity
+from explainers.stories.sparsity import block_mask
 from explainers.story import probed
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
@@ -41,7 +41,7 @@ _OF_MASKS = {name for names in TAKES.values() for name in names}  # the fields t
 
 def beginning(spec: KernelSpec) -> dict[str, Any]:
     """Where a kernel's fields begin: at a mask that it takes."""
-    found = _BEGIN if sparsity.has_lists(probed.sample(spec)) else _BEGIN | {"mask": spec.problem_type().mask}
+    found = _BEGIN if block_mask.has_lists(probed.sample(spec)) else _BEGIN | {"mask": spec.problem_type().mask}
     return {name: value for name, value in found.items() if name in spec.problem_type.__dataclass_fields__}
 
 
@@ -53,7 +53,7 @@ def _same(request: Request) -> Request:
 
 def limits(asked: Asked, state: State) -> dict[str, int]:
     """name -> the largest that each choice of a place can be, with what else is chosen. ProblemError."""
-    size = sparsity.room(_same(asked.request_of(state)))
+    size = block_mask.room(_same(asked.request_of(state)))
     tile = min(state["at_tile"], size.tiles - 1)
     last_row = min(size.queries, (tile + 1) * size.rows) - tile * size.rows - 1
     return {"at_batch": size.batches - 1, "at_head": size.heads - 1, "at_tile": size.tiles - 1, "row": last_row}
@@ -76,7 +76,7 @@ def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
 def request(asked: Asked, state: State, backend: str) -> Request:
     """The Request, its scope the query block that is walked. ProblemError."""
     whole = _same(asked.request_of(state))
-    size = sparsity.room(whole)
+    size = block_mask.room(whole)
     first = (state["at_batch"] * size.heads + state["at_head"]) * size.tiles + state["at_tile"]
     return Request(whole.kernel, whole.problem, whole.settings, Scope(first), backend)
 
@@ -129,7 +129,7 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
 
 def _refused(asked: Asked, state: State, mask: str) -> str:
     """Why the kernel does not take a mask; nothing where it does. One that goes over lists takes any."""
-    if sparsity.has_lists(probed.sample(asked.spec_of(state))):
+    if block_mask.has_lists(probed.sample(asked.spec_of(state))):
         return ""
     try:
         asked.request_of(state, mask=mask).plan  # noqa: B018

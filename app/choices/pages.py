@@ -19,10 +19,10 @@ from app.choices import (
 from app.choices.asked import BACKEND, Asked
 from app.choices.choice import Choice
 from explainers.stories.any_kernel import generic
-from explainers.stories.bank_conflicts import bank_conflicts
+from explainers.stories.bank_conflicts import bank_conflicts, padding
 from explainers.stories.block_table import block_table, page_reads
 from explainers.stories.coalescing import coalescing
-from explainers.stories.compare import compare
+from explainers.stories.compare import two_kernels
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.precision import precision
 from explainers.stories.registers import threads
@@ -112,7 +112,7 @@ SPARSITY = Asked(
 
 def banks_view(asked: Asked, state: dict) -> list[str]:
     """Every kernel; where padding is the subject, those that can pad."""
-    return [name for name, spec in asked.kernels.items() if state["view"] == "lab" or bank_conflicts.pads(spec)]
+    return [name for name, spec in asked.kernels.items() if state["view"] == "lab" or padding.pads(spec)]
 
 
 def sectors_view(asked: Asked, state: dict) -> list[str]:
@@ -176,7 +176,7 @@ SOURCE = Asked(
     runs=False,
 )
 COMPARE = Asked(
-    probed.accepting(compare),
+    probed.accepting(two_kernels),
     TWO_RUNGS,
     sides=("a", "b"),
     own=compared.OWN,

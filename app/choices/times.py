@@ -8,7 +8,7 @@ from app.choices.asked import Asked, State
 from app.choices.choice import Choice
 from app.measured import measuring, times
 from app.measured.measuring import Now
-from explainers.stories.timing import timing
+from explainers.stories.timing import sweep_rows, sweep_search, wording
 from kernels.catalog import present_name
 from kernels.core.fields import quoted
 
@@ -28,7 +28,7 @@ def sweep_of(state: State, now: Now) -> str:
     """The chosen sweep, or the first one; nothing where there is none. now: what was measured here; it may be another
     a moment later."""
     found = times.known(sources(state), now).found
-    return (timing.find_sweep(found, state["sweep"]) if state["sweep"] else "") or next(iter(found), "")
+    return (sweep_search.find_sweep(found, state["sweep"]) if state["sweep"] else "") or next(iter(found), "")
 
 
 def baseline_of(state: State, now: Now) -> str:
@@ -42,12 +42,12 @@ def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
     _rename(state, present_name)
     moved = _only(state, "gpus", times.names(now))
     found = times.known(sources(state), now).found
-    key = timing.find_sweep(found, state["sweep"]) if state["sweep"] else ""
+    key = sweep_search.find_sweep(found, state["sweep"]) if state["sweep"] else ""
     if key is None:
         moved.append(("sweep", f"sweep is {quoted(state['sweep'])}; there is no such sweep here."))
     state["sweep"] = key or ""
     labels, against, _ = _lines(state, now)
-    _rename(state, partial(timing.drawn_layout, there=labels))
+    _rename(state, partial(sweep_rows.drawn_layout, there=labels))
     if state["baseline"] and state["baseline"] not in against:
         said = f"baseline is {quoted(state['baseline'])}; here it can be one of {', '.join(against)}."
         moved.append(("baseline", said))
@@ -77,7 +77,7 @@ def changed(asked: Asked, state: State, name: str) -> None:
     """Another sweep, or other sources, begin with their own baseline; lines that are there stay hidden."""
     if name in ("gpus", "sweep"):
         labels, against, _ = _lines(state, measuring.times())
-        _rename(state, partial(timing.drawn_layout, there=labels))
+        _rename(state, partial(sweep_rows.drawn_layout, there=labels))
         state["baseline"] = state["baseline"] if state["baseline"] in against else ""
         state["hide"] = "|".join(one for one in state["hide"].split("|") if one in labels)
 
@@ -88,7 +88,7 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     there, named = times.names(now), times.known(sources(state), now)
     labels, against, part = _lines(state, now)
     field = named.found[sweep_of(state, now)][0] if named.found else ""
-    said = {one: timing.baseline_name(one, part, field) for one in against}
+    said = {one: sweep_rows.baseline_name(one, part, field) for one in against}
     chosen, hidden = sources(state) or tuple(there), state["hide"].split("|")
     select = {"hidden": not named.found, "kind": "select"}
     return {
@@ -97,7 +97,7 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
         "sweep": select | {"label": "Sweep", "value": sweep_of(state, now), "options": dict(named.titles)},
         "baseline": select | {"label": "Beside", "value": baseline_of(state, now), "options": said},
         "hide": {"hidden": len(labels) < 2, "label": "Lines"}
-        | _many(labels, [n for n in labels if n not in hidden], True, timing.title_of(part) if labels else ""),
+        | _many(labels, [n for n in labels if n not in hidden], True, wording.title_of(part) if labels else ""),
     }
 
 
@@ -111,7 +111,7 @@ def _many(there: list[str], on: list[str], tells_off: bool, title: str = "") -> 
         told = [n for n in there if n not in after] if tells_off else [] if after == there else after
         last = "" if after else "One at least must stay."
         options.append(
-            {"value": one, "label": timing.shown_name(one, title), "on": one in on, "to": "|".join(told), "why": last}
+            {"value": one, "label": wording.shown_name(one, title), "on": one in on, "to": "|".join(told), "why": last}
         )
     return {"kind": "many", "options": options}
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from app.measured import measuring
-from explainers.stories.timing import timing
-from explainers.stories.timing.timing import Sweep
+from explainers.stories.timing import sweep_rows, sweep_search
+from explainers.stories.timing.sweep_search import Sweep
 from kernels.measure import bench, rows
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
@@ -63,14 +63,14 @@ def _known(sources: tuple[str, ...], now: measuring.Now, at: Stamp) -> Known:
     for name in sources or [*([NOW] if now.rows else []), *recorded]:
         if name == NOW and now.rows:
             where[name] = Provenance(now.device, now.driver, now.date, roofs=dict(now.roofs))
-            found.append(timing.prepared(rows.table(now.records()), where[name], "measured"))
+            found.append(sweep_search.prepared(rows.table(now.records()), where[name], "measured"))
         elif name in recorded:
             table, where[name] = recorded[name]
-            found.append(timing.prepared(table, where[name], "recorded"))
-    nothing = timing.prepared(rows.table([]), Provenance("", "", ""), "recorded")
+            found.append(sweep_search.prepared(table, where[name], "recorded"))
+    nothing = sweep_search.prepared(rows.table([]), Provenance("", "", ""), "recorded")
     table = pd.concat(found, ignore_index=True) if found else nothing
-    sweeps = timing.sweeps(table)
-    return Known(table, where, sweeps, timing.titles(table, sweeps))
+    sweeps = sweep_search.sweeps(table)
+    return Known(table, where, sweeps, sweep_search.titles(table, sweeps))
 
 
 def lines(sources: tuple[str, ...], now: measuring.Now, sweep: str) -> Lines:
@@ -82,5 +82,5 @@ def lines(sources: tuple[str, ...], now: measuring.Now, sweep: str) -> Lines:
 def _lines(sources: tuple[str, ...], now: measuring.Now, sweep: str, at: Stamp) -> Lines:
     there = _known(sources, now, at)
     field, fixed = there.found[sweep]
-    part = timing.slice_of(there.table, field, fixed)
-    return Lines(timing.labels(part), timing.baselines(part, field), part)
+    part = sweep_rows.slice_of(there.table, field, fixed)
+    return Lines(sweep_rows.labels(part), sweep_rows.baselines(part, field), part)

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from app.parts import running
-from explainers.stories.bank_conflicts import bank_conflicts
+from explainers.stories.bank_conflicts import bank_conflicts, bank_costs, padding
 from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.core.request import Request
@@ -37,14 +37,14 @@ def cycles_tab(look: Any) -> list[Block]:
     """The recorded cycles, and those of what is shown in rings."""
     runs = [running.run(request) for request in look.sides]
     found = [cycles(run) for run in runs]
-    names = [f"{name}: " if name else "" for name in bank_conflicts.names(look.sides)]
+    names = [f"{name}: " if name else "" for name in padding.side_names(look.sides)]
     said = [stage.text(f"{name}{whose}") for name, (_, whose) in zip(names, found)]
     try:
         recorded = hierarchy.recorded(kind=hierarchy.CYCLES)
     except WarpglassError as error:
         return [stage.note(str(error)), *said]
     rings = pd.DataFrame([row for row, _ in found if row])
-    chart = bank_conflicts.cycles_chart(recorded.table[recorded.table.stride >= SHORT], rings)
+    chart = bank_costs.cycles_chart(recorded.table[recorded.table.stride >= SHORT], rings)
     caption = (
         f"Recorded on {recorded.device}, {recorded.date}: cycles per access of a warp while 8 warps do nothing else. "
         "Ringed: what is shown. Below two to four cycles the instructions around an access, not the banks, set the "

@@ -11,7 +11,7 @@ from app.choices.pages import BANKS, banks_view
 from app.parts import bank_tabs, running, tabs
 from app.parts.story import Story
 from explainers.stories import questions
-from explainers.stories.bank_conflicts import bank_conflicts
+from explainers.stories.bank_conflicts import bank_conflicts, bank_costs, bank_walk, padding
 from explainers.stories.registers import threads
 from explainers.story import stage
 from explainers.story.stage import Block, Stage
@@ -35,7 +35,7 @@ class Look:
 
 def what(state: State, backend: str) -> Look:
     request = BANKS.request_of(state, backend=backend)
-    sides = bank_conflicts.before_and_after(request)
+    sides = padding.before_and_after(request)
     if backend == "recorded" and not all(map(recordings.has, sides)):
         sides = (request,)
     return Look(request, sides, state["view"], state["line"])
@@ -50,7 +50,7 @@ def make(look: Look) -> Stage:
         headline = stage.headline(look.request.kernel)
         return Stage(headline, [], [], [], provenance=running.provenance(chosen), summary=said)
     at = lines.choose(look.line, chosen, sites, _first(look, runs, sites))
-    story = bank_conflicts.explain(runs, at.at)
+    story = bank_walk.explain(runs, at.at)
     cycles = bank_tabs.cycles_said(runs)
     made = bank_conflicts.stage_of(
         story, runs, running.provenance(chosen), cycles, [at.choice], at.told, chosen=chosen.request
@@ -64,7 +64,7 @@ def _first(look: Look, runs: list[Run], sites: list[Any]) -> lines.Place:
     if look.view == "lab":
         site = next((site for site in sites if site.event in READS), sites[0])
         return site.file, site.line
-    table = bank_conflicts.by_line(runs)
+    table = bank_costs.by_line(runs)
     costly = table.loc[table["wavefronts without" if len(runs) > 1 else "wavefronts"].idxmax()]
     return costly.file, int(costly.line)
 
@@ -78,7 +78,7 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     }
     found |= possible.narrowed(asked, state)
     kernel = asked.spec_of(state)
-    for constant in kernel.constants if not kernel.problem_type().work else bank_conflicts.remedies(kernel):
+    for constant in kernel.constants if not kernel.problem_type().work else padding.remedies(kernel):
         found[constant.name] = {**found.get(constant.name, {}), "group": "own"}
     return found
 
@@ -86,8 +86,8 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
 def lines_tab(look: Look) -> list[Block]:
     """Every source line that touches shared memory, without remedies and with."""
     runs = [running.run(request) for request in look.sides]
-    table, names = bank_conflicts.by_line(runs), bank_conflicts.names(look.sides)
-    said = [stage.note(bank_conflicts.padding_sentence(table, names[1]))] if len(runs) > 1 else []
+    table, names = bank_costs.by_line(runs), padding.side_names(look.sides)
+    said = [stage.note(padding.padding_sentence(table, names[1]))] if len(runs) > 1 else []
     columns = {"not padded": f"wavefronts, {names[0]}", "padded": f"wavefronts, {names[-1]}"}
     shown = table.drop(columns=["wavefronts without", "wavefronts with", "file", "line"], errors="ignore")
     caption = (

@@ -13,12 +13,14 @@ from explainers.stories.block_table import (
     block_table,
     kv_cache,
     kv_heads,
+    page_counts,
     page_reads,
     partition_blocks,
     partitions,
     range_tables,
     ranges,
     serving,
+    walk_tables,
 )
 from explainers.stories.registers import threads
 from explainers.stories.tiling.tiling import listed
@@ -284,7 +286,7 @@ def _make_reads(asked: Reads) -> Stage:
             absent.append(_not_shown(request.kernel, [request.problem.num_kv_heads], error.brief))
     if not runs:
         raise ProblemError(" ".join(dict.fromkeys(absent)))
-    found = [page_reads.count_reads(run, asked.names) for run in runs]
+    found = [page_counts.count_reads(run, asked.names) for run in runs]
     by_page = [[n for n, table in enumerate(asked.tables) if page in table] for page in range(len(found[0].filled))]
     made = page_reads.stage_of(
         found,
@@ -325,7 +327,7 @@ def shuffle_tab(asked: Walk) -> list[Block]:
     """The outputs under a shuffle of the pages beside those without."""
     assert asked.plain
     plain, moved = running.run(asked.plain), running.run(asked.request)
-    return block_table.shuffle_blocks(plain, moved, asked.names, asked.seed)
+    return walk_tables.shuffle_blocks(plain, moved, asked.names, asked.seed)
 
 
 def eight_tab(asked: Ranges) -> list[Block]:
@@ -372,7 +374,7 @@ def writes_tab(asked: Cache) -> list[Block]:
         found.append(stage.text(said, run.provenance))
         if asked.cache_dtype:
             found += range_tables.rounding_blocks(run)
-        found.append(stage.table(block_table.addresses_table(run), caption))
+        found.append(stage.table(walk_tables.addresses_table(run), caption))
     return found
 
 

@@ -11,7 +11,7 @@ from app.choices.pages import COALESCING, sectors_view
 from app.parts import running, tabs
 from app.parts.story import Story, tab_of
 from explainers.stories import questions
-from explainers.stories.coalescing import coalescing
+from explainers.stories.coalescing import coalescing, sector_costs, sector_walk
 from explainers.stories.coalescing.coalescing import LAYOUT
 from explainers.stories.registers import threads
 from explainers.story import stage
@@ -61,13 +61,13 @@ def make(look: Look) -> Stage:
         runs = _layouts(look)
         chosen = title_of(look.request)
         reads = next(site for site in lines.logged(run, "global") if site.event == "load")
-        story = coalescing.explain_layouts(runs, chosen, (reads.file, reads.line))
+        story = sector_walk.explain_layouts(runs, chosen, (reads.file, reads.line))
         made = coalescing.stage_of(story, run, running.provenance(run), chosen)
         return replace(made, questions=[*made.questions, *_more(made, chosen)])
-    table = coalescing.worst_first(coalescing.by_line(run))
+    table = sector_costs.worst_first(sector_costs.by_line(run))
     places = [(file, int(line)) for file, line in zip(table.file, table.line)]
     at = lines.choose(look.line, run, lines.logged(run, "global"), every="Every line, the worst use first")
-    story = coalescing.explain(run, [at.at] if at.at else list(dict.fromkeys(places)))
+    story = sector_walk.explain(run, [at.at] if at.at else list(dict.fromkeys(places)))
     made = coalescing.stage_of(story, run, running.provenance(run), late=[at.choice], told=at.told)
     made = replace(made, views=[*made.views, *threads.beside(run)])
     return replace(made, questions=[*made.questions, *_more(made), *questions.beside(made)])
@@ -94,7 +94,7 @@ def name_of(layout: str) -> str:
 def lines_tab(look: Look) -> list[Block]:
     """Every source line that touches global memory, the worst use of sectors first."""
     run = running.run(look.request)
-    table = coalescing.worst_first(coalescing.by_line(run))
+    table = sector_costs.worst_first(sector_costs.by_line(run))
     gain = table["sectors"] > table["sectors at best"]
     shown = table.assign(lit=gain).drop(columns=["file", "line"]).round(3)
     caption = (
@@ -106,7 +106,7 @@ def lines_tab(look: Look) -> list[Block]:
 
 def layouts_tab(look: Look) -> list[Block]:
     """Sectors per request of each layout, as a chart and as a table."""
-    table = coalescing.layouts(_layouts(look))
+    table = sector_costs.layouts(_layouts(look))
     said = (
         "One warp reads the same elements each time. The paged layouts read pieces of 16 bytes, as the K cache of "
         "PagedAttention does: split by x, the same piece of neighbouring tokens lies side by side; not split, each "
@@ -114,7 +114,7 @@ def layouts_tab(look: Look) -> list[Block]:
     )
     shown = table.assign(lit=table.layout == title_of(look.request)).round(2)
     chart = stage.chart(
-        coalescing.layouts_chart(table), "Sectors per request of each layout", "", "Sectors per request"
+        sector_costs.layouts_chart(table), "Sectors per request of each layout", "", "Sectors per request"
     )
     return [stage.row([chart], [stage.table(shown, said, lit="lit")])]
 

@@ -16,14 +16,14 @@ from app.parts import marked, running, tabs
 from app.parts.story import Story
 from explainers.stories import questions
 from explainers.stories.any_kernel import generic
-from explainers.stories.bank_conflicts import bank_conflicts
-from explainers.stories.compare import compare, compare_reasons, compare_times
+from explainers.stories.bank_conflicts import bank_walk, padding
+from explainers.stories.compare import compare_reasons, compare_times, differences, output_gap, source_diff, two_kernels
 from explainers.stories.compare.compare_marks import Marked
 from explainers.stories.compare.compare_reasons import Figures, Rates, Reason
 from explainers.stories.compare.compare_times import Verdict
-from explainers.stories.memory_hierarchy import hierarchy
+from explainers.stories.memory_hierarchy import memory_levels
 from explainers.stories.tiling import tiling
-from explainers.stories.timing import timing
+from explainers.stories.timing import sweep_search
 from explainers.story import stage
 from explainers.story.stage import Block, Stage, Tab
 from kernels.build import inspection
@@ -58,10 +58,10 @@ def _step_of_bytes(run: Run) -> int:
 def _step_of_wavefronts(run: Run) -> int:
     """The first of the access that takes most of the line that costs most: each wavefront is a step, and what has
     remedies is shown beside the same without."""
-    sides = bank_conflicts.before_and_after(run.request)
+    sides = padding.before_and_after(run.request)
     shown = sides[:1] if sides[0] == run.request else sides  # a remedy takes no more
     line = _costly_line(run.request)
-    taken = [f["access"] for f in bank_conflicts.explain([running.run(r) for r in shown], line).frames]
+    taken = [f["access"] for f in bank_walk.explain([running.run(r) for r in shown], line).frames]
     return _most([taken.count(access) for access in taken])
 
 
@@ -106,10 +106,10 @@ def make(pair: Pair) -> Stage:
     runs = [running.run(request) for request in pair]
     told = _verdict(pair)
     if any(request.broken for request in pair):
-        told = Verdict(f"{told.said} {compare.largest_sentence(compare.outputs(*runs))}", told.tone)
+        told = Verdict(f"{told.said} {output_gap.largest_sentence(output_gap.outputs(*runs))}", told.tone)
     now = [Tab("time_now", "Time both")] if pair[0].backend == "gpu" else []
-    where = compare.provenance([running.provenance(run) for run in runs])
-    made = compare.stage_of(runs, where, told.said, told.tone, [*TABS, *now, *MORE])
+    where = two_kernels.provenance([running.provenance(run) for run in runs])
+    made = two_kernels.stage_of(runs, where, told.said, told.tone, [*TABS, *now, *MORE])
     lead = "lead" if told.row is not None else ""
     return replace(made, questions=questions.compare(runs, made, told.row), lead=lead)
 
@@ -150,8 +150,8 @@ def lead(pair: Pair) -> list[Block]:
 
 def _verdict(pair: Pair) -> Verdict:
     # where no side is a what-if, no run is needed
-    right = [not r.broken or compare.is_right(running.errors(running.run(r))) for r in pair]
-    said, tone = compare.broken_sentence(pair, right), compare.broken_tone(pair, right)
+    right = [not r.broken or output_gap.is_right(running.errors(running.run(r))) for r in pair]
+    said, tone = output_gap.broken_sentence(pair, right), output_gap.broken_tone(pair, right)
     return compare_times.verdict(compared.times(*pair), pair, said, compared.absent(*pair), tone, _sets(pair))
 
 
@@ -303,7 +303,7 @@ def _rates(pair: Pair, row: Any) -> Rates | None:
     where = {w.device: w for _, w in bench.recorded().values()}.get(row.device)
     machine = MACHINES.get(arch_named(row.device))
     with suppress(WarpglassError):
-        levels = hierarchy.plateaus(recorded_hierarchy(row.device).table).set_index("level")["GB/s"]
+        levels = memory_levels.plateaus(recorded_hierarchy(row.device).table).set_index("level")["GB/s"]
         if where and machine:
             titles = [rows.arithmetic_title(r.kernel.tensor_products) for r in pair]
             roofs = bench.arithmetic_roofs(where.roofs, [r.kernel.tensor_products for r in pair])
@@ -374,7 +374,7 @@ def differs_tab(pair: Pair) -> list[Block]:
     except WarpglassError as error:
         absent = f" Registers and occupancy are not known here: {error}"
     traffics = [running.traffic(request) for request in pair]
-    table = compare.differences(pair, facts, held, [compare.costs(run) for run in runs], traffics)
+    table = differences.differences(pair, facts, held, [differences.costs(run) for run in runs], traffics)
     over = (
         "of the whole run"
         if all(t.whole for t in traffics)
@@ -389,23 +389,27 @@ def differs_tab(pair: Pair) -> list[Block]:
 
 def outputs_tab(pair: Pair) -> list[Block]:
     runs = [running.run(request) for request in pair]
-    table = compare.outputs(*runs)
+    table = output_gap.outputs(*runs)
     errors = [running.errors(run) for run in runs]
-    said = compare.output_sentence(table, runs, errors)
+    said = output_gap.output_sentence(table, runs, errors)
     texts = table.assign(**{"largest difference": [f"{value:.3g}" for value in table["largest difference"]]})
     effects = [
         stage.text(f"{side}: {constant.what_if}. {constant.effect}")
         for side, request in zip("AB", pair)
         for constant in request.broken
     ]
-    return [stage.note(said, compare.broken_tone(pair, [*map(compare.is_right, errors)])), *effects, stage.table(texts)]
+    return [
+        stage.note(said, output_gap.broken_tone(pair, [*map(output_gap.is_right, errors)])),
+        *effects,
+        stage.table(texts),
+    ]
 
 
 def diff_tab(pair: Pair) -> list[Block]:
     a, b = (request.kernel for request in pair)
     if a == b:
         return [stage.note(f"Both are builds of {a.name}: the source is the same, only the constants differ.")]
-    return [compare.diff(a, b)]
+    return [source_diff.diff(a, b)]
 
 
 def data_tab(pair: Pair) -> list[Block]:
@@ -432,7 +436,7 @@ def time_now_tab(pair: Pair) -> list[Block]:
     problems = list(dict.fromkeys([pair[0].problem, *_filling(pair[0].problem)]))
     made = [rows.row(protocol.measure(_point(r, p)), roofs) for p in problems for r in pair]
     device = running.run(pair[0]).device
-    table = timing.prepared(rows.table(made), Provenance(device, "", today.date().isoformat()), "measured")
+    table = sweep_search.prepared(rows.table(made), Provenance(device, "", today.date().isoformat()), "measured")
     both = compare_times.times(table, pair)
     blocks = [
         stage.note(f"{'AB'[n % 2]}, {entry['name']}, has no time. {entry['reason']}")

@@ -8,7 +8,7 @@ from app.choices.pages import HIERARCHY
 from app.measured import levels, measuring
 from app.measured.times import NOW, stamp
 from app.parts.story import Story
-from explainers.stories.memory_hierarchy import hierarchy
+from explainers.stories.memory_hierarchy import hierarchy, memory_levels
 from explainers.story import probed, stage
 from explainers.story.stage import Block, Stage
 from kernels.errors import BackendUnavailable
@@ -36,13 +36,15 @@ def what(state: State, backend: str) -> Asked:
 def make(asked: Asked) -> Stage:
     spec, here = probed.first(hierarchy), _here(asked)
     measured = levels.measured(asked.source, asked.now)
-    if measured is None or hierarchy.nothing(measured.table):
+    if measured is None or memory_levels.nothing(measured.table):
         tabs = [stage.Tab("now", "Measure on this GPU", here)] if here else []
         return Stage(stage.headline(spec), [], [], [stage.code(probed.sample(spec), [])], tabs=tabs, summary=_why())
     from_here = bool(asked.now.rows) and asked.source in ("", NOW)
     label, there = ("measured" if from_here else "recorded"), levels.recorded()
     shown = (
-        hierarchy.beside(there, measured.table) if from_here and there else hierarchy.labelled(measured.table, label)
+        memory_levels.beside(there, measured.table)
+        if from_here and there
+        else memory_levels.labelled(measured.table, label)
     )
     return stage.warned(hierarchy.stage_of(measured, shown, label, spec, here), tables.left_out(timed.HIERARCHY))
 

@@ -10,7 +10,7 @@ from app.choices.pages import OCCUPANCY
 from app.parts import tabs
 from app.parts.story import Story, tab_of
 from explainers.stories import questions
-from explainers.stories.occupancy import grid, occupancy
+from explainers.stories.occupancy import block_limits, grid, grid_timeline
 from explainers.story import stage
 from explainers.story.stage import Block, Stage
 from kernels.build.occupancy import Machine, alternatives, block_constants, machine
@@ -84,10 +84,10 @@ def what(state: State, backend: str) -> Build | Drawn:
 def make(asked: Build | Drawn) -> Stage:
     if isinstance(asked, Drawn):
         timeline = timeline_of(asked.request)
-        made = occupancy.timeline_stage(timeline, asked.label)
+        made = grid_timeline.timeline_stage(timeline, asked.label)
         return replace(made, questions=questions.timeline(grid.recorded(timeline), made.frames))
     found = derive(asked.kernel, asked.problem, asked.settings, asked.arch, multiprocessors=asked.count)
-    made = occupancy.stage_of(asked.kernel, found, asked.arch, asked.on, asked.count, asked.name, checked())
+    made = block_limits.stage_of(asked.kernel, found, asked.arch, asked.on, asked.count, asked.name, checked())
     return replace(made, questions=questions.occupancy(found, asked.on.warps, asked.name, len(made.frames) - 1))
 
 
@@ -101,7 +101,7 @@ def sizes(asked: Build) -> list[Block]:
         "Each is a build of its own, compiled for this table. Of a kernel with several launches, the one with the most "
         "blocks."
     )
-    return [stage.table(occupancy.alternatives_table(others, now), said)]
+    return [stage.table(block_limits.alternatives_table(others, now), said)]
 
 
 def builds(asked: Build) -> list[Block]:

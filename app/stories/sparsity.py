@@ -9,7 +9,7 @@ from app.choices.pages import SPARSITY
 from app.measured import measuring, times
 from app.parts import running, tabs
 from app.parts.story import Story
-from explainers.stories.sparsity import sparsity, sparsity_ledger
+from explainers.stories.sparsity import block_mask, executions, sparsity, sparsity_ledger
 from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 
@@ -24,7 +24,7 @@ class Walked:
 
 def what(state: State, backend: str) -> Walked:
     request = masks.request(SPARSITY, state, backend)
-    return Walked(request, sparsity.place_of(request).first + state["row"])
+    return Walked(request, block_mask.place_of(request).first + state["row"])
 
 
 def make(what: Walked) -> Stage:
@@ -43,7 +43,7 @@ def ledger_tab(what: Walked) -> list[Block]:
 
 def elements_tab(what: Walked) -> list[Block]:
     """The same mask as lists of keys and as blocks of several sizes."""
-    return sparsity_ledger.element_blocks(running.run(what.request), _times())
+    return executions.element_blocks(running.run(what.request), _times())
 
 
 def _times() -> pd.DataFrame:

@@ -12,8 +12,8 @@ from app.choices.pages import TIMING, TWO_RUNGS
 from app.measured import measuring, times
 from app.parts.story import Story
 from app.store import offered, vega
+from explainers.stories.timing import chart_texts, timing_stage, timing_tables
 from explainers.stories.timing import duels as told
-from explainers.stories.timing import timing_charts, timing_stage, timing_tables
 from explainers.stories.timing.timing_stage import Shown
 from explainers.story import stage
 from explainers.story.stage import Block, Stage
@@ -140,7 +140,7 @@ def take_tab(asked: Asked) -> list[Block]:
         ("Report (Markdown)", "report.md", report.encode()),
     ]
     images = []
-    for kind, title in timing_charts.CHARTS.items():
+    for kind, title in chart_texts.CHARTS.items():
         spec = _alone(timing_stage.charts(shown, shown.rows, kind).to_dict(), shown.title)
         png = vl_convert.vegalite_to_png(spec, vl_version=vega.VERSION, scale=SCALE)
         svg = vl_convert.vegalite_to_svg(spec, vl_version=vega.VERSION)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from explainers.stories.block_table import paging
-from explainers.stories.block_table.page_reads import Reads, often
+from explainers.stories.block_table.page_counts import Reads
+from explainers.stories.block_table.page_reads import often
 from explainers.stories.block_table.paging import Paged
 from explainers.stories.compare import compare_times
 from explainers.stories.occupancy.grid import Schedule

@@ -8,7 +8,7 @@ from browser.conftest import shown
 from browser.stepping import address, asked, choose, count, hover, point_at, press, read, sentence, step_of
 from playwright.sync_api import expect
 
-from explainers.stories.block_table import block_table, kv_cache
+from explainers.stories.block_table import kv_cache, walk_frames
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
 from kernels.families.paged.scenarios import PRESETS, problem_at
@@ -43,7 +43,7 @@ def test_events_are_played_and_the_kernel_is_run_at_the_moment_where_one_stands(
     assert asked(page)["moment"] == "5"
     sequence, heads = int(asked(page)["sequence"]), int(asked(page)["num_heads"])
     plain = run_here("shared_prompt", item=sequence * heads, moment=5)
-    walk_says(page, block_table.walk(plain, "SABC"[sequence]).frames)
+    walk_says(page, walk_frames.walk(plain, "SABC"[sequence]).frames)
 
 
 def test_the_caches_link_says_its_step_once_and_from_1(visit):
@@ -65,7 +65,7 @@ def test_shuffled_pages_change_every_address_and_no_output(visit):
     said = read(page)
     choose(page, "shuffle", "1")
     assert step_of(page) == 4 and read(page)["title"] == said["title"]  # the same moment
-    walk_says(page, block_table.walk(moved, "E").frames)
+    walk_says(page, walk_frames.walk(moved, "E").frames)
     press(page, "End")
     o = moved.arrays["o"][1, 3]
     assert np.array_equal(plain.arrays["o"], moved.arrays["o"])
@@ -86,7 +86,7 @@ def test_hovering_a_token_gives_its_page_slot_and_addresses_in_k_and_v(visit):
     assert f"token {token} of E: logical block 2, slot 5; page {table[2]}, KV head 1" in tip
     assert f"16 pieces of 16 bytes at bytes {k[0]:,}, {k[1]:,}, ... ({k[1] - k[0]} apart)" in tip
     assert f"64 numbers of 4 bytes at bytes {v[0]:,}, {v[1]:,}, ... ({v[1] - v[0]} apart)" in tip
-    assert np.float32(re.search(r"score (\S+)", tip)[1]) == block_table.walk(run, "E").scores[token]
+    assert np.float32(re.search(r"score (\S+)", tip)[1]) == walk_frames.walk(run, "E").scores[token]
     for part in ("pool", "K", "V"):  # the same token wherever it is drawn
         assert hover(page, "Walk", token=token, part=part) == tip
     page.mouse.click(*point_at(page, "Walk", token=token, part="bars"))

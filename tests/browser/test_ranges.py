@@ -10,7 +10,7 @@ from browser.conftest import shown
 from browser.stepping import asked, choose, count, hover, press, read, sentence
 
 from app.choices.cache import BY_RANGES, SHOWN_RANGES
-from explainers.stories.block_table import ranges
+from explainers.stories.block_table import range_walk
 from kernels.core.request import Request, Scope
 from kernels.families.paged.scenarios import PRESETS, problem_at
 from kernels.run import execute
@@ -36,7 +36,7 @@ def test_v3_is_walked_from_its_list_to_its_merge(visit):
     page.evaluate("document.activeElement.blur()")
     assert asked(page)["scenario"] == "churn" and asked(page)["sequence"] == "1"
     run = run_here("ranges", "churn")
-    story = ranges.walk(run, "DEF", 1, 0)
+    story = range_walk.walk(run, "DEF", 1, 0)
     assert count(page) == len(story.frames)
     press(page, "Home")
     for frame in story.frames:
@@ -73,7 +73,7 @@ def test_another_sequence_and_more_ranges_are_chosen_by_hand(visit):
 def test_a_shared_prefix_is_read_once_and_8_bits_tell_how_far_a_step_is_off(visit):
     page = visit("/block_table?view=prefix&backend=cpu&cache_dtype=float8_e4m3&sequence=1")
     run = run_here("prefix", "shared_prompt", cache_dtype="float8_e4m3")
-    story = ranges.walk(run, "ABC", 1, 0)
+    story = range_walk.walk(run, "ABC", 1, 0)
     for number, frame in enumerate(story.frames[:6]):
         said = read(page)
         assert said["sentences"] == [frame["sentence"]]

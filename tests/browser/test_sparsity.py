@@ -8,7 +8,7 @@ from browser.conftest import shown
 from browser.stepping import address, asked, choose, count, hover, point_at, press, read, sentence, step_of
 from playwright.sync_api import expect
 
-from explainers.stories.sparsity import sparsity
+from explainers.stories.sparsity import block_mask, mask_walk, sparsity
 from explainers.story import probed
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
@@ -49,12 +49,12 @@ def table(page, heading):
 
 def test_a_mask_is_drawn_run_and_walked_and_its_ledger_is_that_of_the_drawn_blocks(visit):
     page = visit(DRAW + "0;0,1;;3")
-    walk_says(page, sparsity.explain(run_here(1, **mask("0;0,1;;3")), 67).frames)
+    walk_says(page, mask_walk.explain(run_here(1, **mask("0;0,1;;3")), 67).frames)
     click(page, part="block", cell_row=1, cell_col=3)  # shown
     assert asked(page)["drawn"] == "0;0,1,3;;3"
     click(page, part="block", cell_row=1, cell_col=0)  # hidden
     assert asked(page)["drawn"] == "0;1,3;;3"
-    walk = sparsity.explain(run_here(1, **mask("0;1,3;;3")), 67)
+    walk = mask_walk.explain(run_here(1, **mask("0;1,3;;3")), 67)
     assert [entry.column for entry in walk.entries] == [1, 3]
     walk_says(page, walk.frames)
     press(page, "Home", "ArrowRight")
@@ -101,7 +101,7 @@ def test_wrong_blocks_are_refused_with_the_reason_and_the_mask_stays(visit):
 def test_an_entry_is_gone_to_and_a_block_told_by_its_counts_and_bytes(visit):
     page = visit("/sparsity?backend=cpu")
     run = run_here(5, mask="sinks", window=192)
-    walk, dense = sparsity.explain(run, 326), run.request.problem.masks[0].dense()
+    walk, dense = mask_walk.explain(run, 326), run.request.problem.masks[0].dense()
     told = hover(page, "Mask", part="block", row=4, col=2)
     seen = int(dense[256:320, 128:192].sum())
     assert told.startswith(f"query block 4, key block 2: full, all {seen:,} pairs seen\n16,384 bytes")
@@ -118,7 +118,7 @@ def test_drawing_begins_with_blocks_that_can_be_pressed_and_a_kernel_of_windows_
     page = visit("/sparsity?backend=cpu")
     choose(page, "mask", "drawn")
     assert asked(page)["causal"] == "false" and asked(page)["drawn"].startswith("0;0,1;0,2")
-    windows = next(n for n, s in KERNELS.items() if sparsity.accepts(s) and not sparsity.has_lists(probed.sample(s)))
+    windows = next(n for n, s in KERNELS.items() if sparsity.accepts(s) and not block_mask.has_lists(probed.sample(s)))
     choose(page, "kernel", windows)
     assert asked(page)["mask"] == "window" and count(page) > 2
     option = page.locator('.wg .toolbar [data-choice="mask=drawn"]')

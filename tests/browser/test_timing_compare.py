@@ -9,7 +9,7 @@ from browser.conftest import shown
 from browser.stepping import address, asked, choose, press, read, step_of
 from playwright.sync_api import expect
 
-from explainers.stories.compare import compare
+from explainers.stories.compare import alignment
 from explainers.stories.tiling import tiling
 from kernels.core.request import Scope
 from kernels.families.dense.problem import DenseProblem
@@ -90,7 +90,7 @@ def test_two_kernels_step_together_and_the_link_restores_both(visit, run_of, ser
     problem = DenseProblem(seq_len=50, causal=True)
     tiles = {"BLOCK_Q": 16, "BLOCK_KV": 16}
     runs = [run_of("03_flash", problem, tiles, Scope(1)), run_of("08b_three_bfloat16", problem, tiles, Scope(1))]
-    steps = compare.align(*(tiling.explain(run).frames for run in runs))
+    steps = alignment.align(*(tiling.explain(run).frames for run in runs))
     small = "&b_BLOCK_Q=16&b_BLOCK_KV=16"
     page = visit(f"/compare?a=03_flash&b=08b_three_bfloat16&seq_len=50&causal=true&backend=cpu&at_query=20{small}")
     for step in range(5):

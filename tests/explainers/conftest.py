@@ -2,7 +2,7 @@
 
 import pytest
 
-from explainers.stories.timing import timing
+from explainers.stories.timing import sweep_search
 from kernels.catalog import KERNELS, load_kernel, of_family, of_problem
 from kernels.core.tolerance import OutputError
 from kernels.measure import rows, sweeps
@@ -77,7 +77,7 @@ def bench_table():
     ]
     table = rows.table(rows.row(_timing(point), ROOFS) for point in dict.fromkeys(asked))
     where = tables.Provenance("A GPU of a formula", "580", "2026-11-22", "NVRTC 13.0", "2.11.0", roofs=ROOFS)
-    return timing.prepared(table, where, "recorded"), where
+    return sweep_search.prepared(table, where, "recorded"), where
 
 
 def _timing(point):

@@ -1,4 +1,4 @@
-"""The KV cache of the block table story: what it holds after each event, and what pages save over contiguous slots."""
+"""The KV cache of the block table story: its content after each event, and the saving over contiguous slots."""
 
 from collections.abc import Container
 from dataclasses import replace
@@ -19,14 +19,18 @@ States = list[
 
 
 def cache_frames(states: States, max_len: int) -> list[PoolFrame]:
-    """One frame per state, for the browser: the pool, the tables, what the event did, in a sentence."""
+    """Returns a frame for each state: the pool, the block tables, and a sentence about the event."""
     colours = sequence_colours(states)
     before = [states[0][0], *(cache for cache, _ in states)]
     return [_frame(n, cache, change, before[n], max_len, colours) for n, (cache, change) in enumerate(states)]
 
 
 def view(frames: list[PoolFrame], cache: Any, max_len: int, layout: Any = None) -> PoolMeta:
-    """What the view `pool` draws. cache: any state of it; layout: of the problem, None if nothing can run."""
+    """Returns the meta of the view `pool`.
+
+    cache: any state of the cache.
+    layout: the problem's layout, None if no kernel can run.
+    """
     return {
         "frames": frames,
         "size": cache.block_size,
@@ -37,7 +41,7 @@ def view(frames: list[PoolFrame], cache: Any, max_len: int, layout: Any = None) 
 
 
 def stage_of(scenario: Scenario, block_size: int, layout: Any, by_hand: bool) -> stage.Stage:
-    """The whole stage of a history: a step is an event. by_hand: the reader makes the events."""
+    """Returns the whole stage of a history, with a step for each event. by_hand: the reader makes the events."""
     played, max_len = scenario.states(block_size), scenario.max_len
     frames = cache_frames(played, max_len)
     events = {"events": [f["event"] for f in frames], "names": [[s["name"] for s in f["sequences"]] for f in frames]}
@@ -64,7 +68,7 @@ def stage_of(scenario: Scenario, block_size: int, layout: Any, by_hand: bool) ->
 
 
 def states(frames: list[PoolFrame]) -> list[stage.State]:
-    """The strip: what tokens use, what pages hold, what is wasted, and what contiguous slots would take."""
+    """Returns the strip: slots in use, slots in held pages, slack, and slots of contiguous reservations."""
 
     def course(name: str) -> list[int]:
         return [f["usage"][name] for f in frames]
@@ -80,18 +84,18 @@ def states(frames: list[PoolFrame]) -> list[stage.State]:
 
 
 def identity(sequence: Any) -> tuple:
-    """What tells a sequence from a later one of the same name."""
+    """Returns the key of a sequence. A later sequence of the same name has another key."""
     return sequence.name, sequence.tokens[0], sequence.family
 
 
 def sequence_colours(states: States) -> dict[tuple, str]:
-    """identity -> colour, for every sequence of these states, in the order in which they come."""
+    """Returns identity -> colour for every sequence of these states, in order of appearance."""
     seen = dict.fromkeys(identity(sequence) for cache, _ in states for sequence in cache.sequences)
     return {key: SEQUENCES[number % len(SEQUENCES)] for number, key in enumerate(seen)}
 
 
 def held(cache: Any, colours: dict[tuple, str]) -> HeldPages:
-    """What a cache holds, as every frame of one has it."""
+    """Returns the content of a cache for a frame."""
     size = cache.block_size
     pages: dict[int, PoolPage] = {}
     for n, s in enumerate(cache.sequences):
@@ -122,7 +126,7 @@ def _frame(number: int, cache: Any, change: Any, before: Any, max_len: int, colo
 
 
 def cache_sentence(cache: Any, change: Any, before: Any) -> str:
-    """What the event did, with its numbers. before: the cache that it met."""
+    """Returns the effect of the event in sentences. before: the cache before the event."""
     if change is None:
         pool = f"The pool has {cache.num_blocks} pages of {cache.block_size} slots, all free."
         return f"{pool} A slot holds the key and value of one token."
@@ -182,8 +186,11 @@ def _grown(cache: Any, change: Any, before: Any) -> str:
 
 
 def usage_table(states: States, max_len: int, prefixes: Container[str] = ()) -> pd.DataFrame:
-    """event, kind, slots, after each event: what tokens use, what paging holds, what max_len contiguous slots per
-    sequence would hold. prefixes: as of usage_of."""
+    """Returns event, kind and slots after each event: in use, in held pages, and in max_len contiguous slots per
+    sequence.
+
+    prefixes: as in usage_of.
+    """
     rows = []
     for number, (cache, _) in enumerate(states):
         usage = usage_of(cache, max_len, prefixes)
@@ -196,8 +203,7 @@ def usage_table(states: States, max_len: int, prefixes: Container[str] = ()) -> 
 
 
 def usage_chart(table: pd.DataFrame, axis: str = "event") -> alt.LayerChart:
-    """Slots after each event; the rule follows the clock, whose first step is the empty cache. axis: what an event is
-    called."""
+    """Returns the slots after each event. The rule follows the clock. axis: the name of an event."""
     kinds = ["used", "in pages", "contiguous"]
     colours = alt.Scale(domain=kinds, range=[OKABE_ITO[c] for c in ("green", "blue", "vermillion")])
     dashes = alt.Scale(domain=kinds, range=[[1, 0], [6, 3], [2, 2]])
@@ -222,13 +228,13 @@ def usage_chart(table: pd.DataFrame, axis: str = "event") -> alt.LayerChart:
 
 
 def usage_of(cache: Any, max_len: int, prefixes: Container[str] = ()) -> dict[str, int]:
-    """KVCache.usage; a server that shares nothing has no sequences that are only there to be begun with."""
+    """Returns KVCache.usage. prefixes: sequences that a server without sharing does not have."""
     own = replace(cache, sequences=tuple(s for s in cache.sequences if s.name not in prefixes)).usage(max_len)
     return cache.usage(max_len) | {name: own[name] for name in ("reserved", "copies", "empty")}
 
 
 def usage_sentence(cache: Any, max_len: int) -> str:
-    """The waste of both ways, in a sentence with its numbers."""
+    """Returns the waste of pages and of reservations in a sentence."""
     usage = cache.usage(max_len)
     if not usage["held"]:
         return "Nothing is held."
@@ -246,12 +252,12 @@ def usage_sentence(cache: Any, max_len: int) -> str:
 
 
 def pages_said(pages: Any) -> str:
-    """ "page 3", "pages 4, 7 to 9": runs of neighbours are drawn together."""
+    """Returns pages in words, with ranges: "page 3", "pages 4, 7 to 9"."""
     return f"page{'' if len(pages) == 1 else 's'} {numbers_said(pages)}"
 
 
 def numbers_said(numbers: Any) -> str:
-    """ "4, 7 to 9": runs of neighbours are drawn together."""
+    """Returns numbers in words, with ranges: "4, 7 to 9"."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] + 1 == number:

@@ -1,4 +1,4 @@
-"""Which query heads read which KV head, and how often each byte of the cache is read."""
+"""The KV head of each query head, and the reads of each byte of the cache."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,23 +20,27 @@ Reads = dict[str, Any]
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """Attention over pages whose loads of K and V are logged."""
+    """Whether the kernel computes attention over pages and logs its loads of K and V."""
     return paging.accepts(spec)
 
 
 def kind(num_heads: int, num_kv_heads: int) -> str:
-    """The field's name for a ratio of heads, and the ratio."""
+    """Returns the field's name for a ratio of heads, with the ratio."""
     name = "MHA" if num_kv_heads == num_heads else "MQA" if num_kv_heads == 1 else "GQA"
     return f"{name} {num_heads}:{num_kv_heads}"
 
 
 def reads(run: Run) -> Reads:
-    """How the traced loads of a whole Run use K and V: one dict of num_heads, num_kv_heads, links (query head, KV head)
-    as found in the logged addresses, K_bytes and V_bytes that are read at all by one sequence or another, K_read and
-    V_read that are asked for, by_head: the bytes of both that each query head asks for, and how often each is read for
-    one sequence (K_times and V_times: lowest and highest over all elements).
+    """Returns the use of K and V by the traced loads of a whole Run, as a dict.
 
-    Rule: a load's KV head is the index of its element along the cache's axis kv_head.
+    num_heads, num_kv_heads: the heads.
+    links: pairs (query head, KV head) from the logged addresses.
+    K_bytes, V_bytes: distinct bytes that any sequence reads.
+    K_read, V_read: all requested bytes.
+    K_times, V_times: the least and the most reads of an element for one sequence.
+    by_head: requested bytes of both for each query head.
+
+    Rule: the KV head of a load is the index of its element along the axis kv_head of the cache.
     """
     paged, per_item = Paged(run.request), run.request.plan.launches[0].blocks_per_item
     frame = run.trace.frame("launch", "block", "event", "space", "tensor", "offset", "bytes")
@@ -55,7 +59,7 @@ def reads(run: Run) -> Reads:
 
 
 def _counts(loads: pd.DataFrame, cache: Tensor, sequence: np.ndarray) -> dict[str, Any]:
-    """bytes, read and times of one cache, as `reads` gives them."""
+    """Returns bytes, read and times of one cache, as in `reads`."""
     unit, offset, width = cache.itemsize, loads.offset.to_numpy(np.int64), loads.bytes.to_numpy(np.int64)
     count = width // unit
     within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
@@ -69,7 +73,7 @@ def _counts(loads: pd.DataFrame, cache: Tensor, sequence: np.ndarray) -> dict[st
 
 
 def stage_of(found: Sequence[Reads], provenance: stage.Provenance, tabs: Sequence[stage.Tab] = ()) -> stage.Stage:
-    """The whole stage: a step is a query head and what it reads, at each ratio of heads (`found`, from `reads`)."""
+    """Returns the whole stage, with a step for each query head. found: from `reads`, one for each ratio of heads."""
     frames = [_frame(found, head) for head in range(found[0]["num_heads"])]
     meta: HeadsMeta = {
         "frames": frames,
@@ -99,7 +103,7 @@ def stage_of(found: Sequence[Reads], provenance: stage.Provenance, tabs: Sequenc
 
 
 def states(found: Sequence[Reads]) -> list[stage.State]:
-    """The strip: what each ratio of heads holds, and has read so far."""
+    """Returns the strip: the held bytes and the bytes read so far, for each ratio of heads."""
     entries = []
     for one in found:
         title, read = kind(one["num_heads"], one["num_kv_heads"]), np.cumsum(one["by_head"]).tolist()
@@ -128,7 +132,7 @@ def _frame(found: Sequence[Reads], head: int) -> HeadsFrame:
 
 
 def reads_table(found: Sequence[Reads]) -> pd.DataFrame:
-    """One row per ratio of heads: bytes held, bytes read, and how often each is read for a sequence."""
+    """Returns a row for each ratio of heads: bytes held, bytes read, and reads of each byte for a sequence."""
 
     def times(one: Reads, tensor: str) -> str:
         low, high = one[f"{tensor}_times"]
@@ -149,7 +153,7 @@ def reads_table(found: Sequence[Reads]) -> pd.DataFrame:
 
 
 def reads_sentence(found: Sequence[Reads]) -> str:
-    """What sharing a KV head saves, in a sentence with its numbers."""
+    """Returns the saving of shared KV heads in sentences."""
     most, least = found[0], found[-1]
     held, read = ([one[f"K_{what}"] + one[f"V_{what}"] for one in (most, least)] for what in ("bytes", "read"))
     names = [kind(one["num_heads"], one["num_kv_heads"]) for one in (most, least)]

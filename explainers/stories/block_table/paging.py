@@ -1,5 +1,7 @@
-"""The tensors of attention over a paged KV cache, found by their declared parts and their axes. The stories of the
-block table, of partitions and of heads share them."""
+"""The tensors of attention over a paged KV cache, found by their declared parts and axes.
+
+The stories of the block table, of partitions and of heads share them.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,14 +15,14 @@ from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.run.results import Run
 
-ITEM = "query head"  # what the scope of a kernel that these stories can show counts
+ITEM = "query head"  # item of the scope in these stories' kernels
 QUERY, TABLE, LENGTHS = ("sequence", "head", "dim"), ("sequence", "entry"), ("sequence",)
 K_AXES, V_AXES = ("page", "kv_head", "piece", "slot", "element"), ("page", "kv_head", "dim", "slot")
 
 
 @dataclass(frozen=True)
 class Paged:
-    """The tensors of a request, each with what the probes call it. scope: one query head of one sequence."""
+    """The tensors of a request, each with its name in probes. The request's scope is one query head of one sequence."""
 
     request: Request
 
@@ -57,7 +59,7 @@ class Paged:
 
     @property
     def block_size(self) -> int:
-        """Slots of a page."""
+        """Returns the slots of a page."""
         return axes.length(self.v[1], "slot")
 
     @property
@@ -66,12 +68,12 @@ class Paged:
 
     @property
     def x(self) -> int:
-        """Elements of a piece of K, which are read at once."""
+        """Returns the elements of a piece of K. One load reads a piece."""
         return axes.length(self.k[1], "element")
 
     @property
     def page_bytes(self) -> int:
-        """Bytes of one page of one KV head, in K or in V."""
+        """Returns the bytes of one page of one KV head, in K or in V."""
         return (
             axes.byte_of(self.v[1], kv_head=1)
             if self.num_kv_heads > 1
@@ -79,25 +81,24 @@ class Paged:
         )
 
     def kv_head_of(self, head: int) -> int:
-        """The KV head that a query head reads."""
+        """Returns the KV head of a query head."""
         return head * self.num_kv_heads // self.num_heads
 
     @property
     def place(self) -> tuple[int, int]:
-        """The sequence and the query head of the scope's first item."""
+        """Returns the sequence and the query head of the scope's first item."""
         sequence, head = divmod(self.request.scope.first, self.num_heads)
         return sequence, head
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """A kernel whose items are query heads, and that has the tensors of attention over pages."""
+    """Whether the kernel's items are query heads, and it has the tensors of attention over pages."""
     request = probed.sample(spec)
     return attends(request) and request.plan.item == ITEM
 
 
 def attends(request: Request) -> bool:
-    """Whether the kernel has the tensors of attention over pages: Q, K, V and O as the problem declares them, and the
-    block table."""
+    """Whether the kernel has the tensors of attention over pages: Q, K, V and O in their parts, and the block table."""
     wanted = (
         (QUERY, Role.INPUT, "Q"),
         (QUERY, Role.OUTPUT, "O"),
@@ -109,20 +110,20 @@ def attends(request: Request) -> bool:
 
 
 def _found(request: Request, names: tuple[str, ...], role: Role, part: str) -> dict[str, Tensor]:
-    """The tensors with these axes, this role and, unless it is empty, this part in the picture."""
+    """Returns the tensors with these axes, this role and this part in the picture. An empty part matches any."""
     at = tiling.places(request)
     found = axes.with_axes(request, *names, role=role)
     return {symbol: tensor for symbol, tensor in found.items() if part in ("", at.get(symbol))}
 
 
 def lengths(run: Run) -> np.ndarray:
-    """The context length of each sequence, int [sequences]."""
-    known = run.request.problem.tensors()  # a kernel need not read it
+    """Returns the context length of each sequence, int [sequences]."""
+    known = run.request.problem.tensors()  # a kernel may ignore it
     return run.arrays[next(t.name for t in known if t.axes == LENGTHS and t.role is Role.INPUT)]
 
 
 def pages_of(run: Run, sequence: int) -> list[int]:
-    """The pages of a sequence that hold its context, in order."""
+    """Returns the pages of a sequence's context, in order."""
     paged = Paged(run.request)
     needed = -(-int(lengths(run)[sequence]) // paged.block_size)
     return [int(page) for page in run.arrays[paged.tables[1].name][sequence][:needed]]

@@ -1,5 +1,5 @@
-"""How many thread blocks a kernel that walks whole contexts (V1) and one that cuts them into partitions (V2) have, and
-when they fill a GPU."""
+"""The number of thread blocks with whole contexts (V1) and with partitions (V2), and the sizes at which they fill a
+GPU."""
 
 import altair as alt
 import numpy as np
@@ -11,14 +11,16 @@ from explainers.stories.block_table.partitions import SIZE
 from explainers.story import stage
 from kernels.run.results import Run
 
-HEADS, PARTITION = 32, 512  # of a well-known model, and the size at which vLLM cuts
+HEADS, PARTITION = 32, 512  # heads of a well-known model, and vLLM's partition
 LENGTHS = tuple(2**n for n in range(7, 18))
 BATCHES = (1, 4, 16, 64)
 
 
 def blocks(run_v1: Run, run_v2: Run, multiprocessors: int, device: str) -> list[stage.Block]:
-    """The grids of this cache, and when each kernel has enough blocks to fill a GPU. device: what has that many
-    multiprocessors."""
+    """Returns the grids of this cache, and the sizes at which each kernel fills a GPU.
+
+    multiprocessors, device: the number of SMs, and the GPU's name.
+    """
     said = f"Thread blocks with {HEADS} query heads, partitions of {PARTITION} tokens"
     return [
         stage.heading("Thread blocks of this cache"),
@@ -48,13 +50,13 @@ def blocks(run_v1: Run, run_v2: Run, multiprocessors: int, device: str) -> list[
 
 
 def grids(run_v1: Run, run_v2: Run) -> pd.DataFrame:
-    """kernel, grid, blocks, blocks that have tokens to walk, threads and shared bytes of each: from the plans."""
+    """Returns kernel, grid, blocks, blocks with tokens, threads and shared bytes of each launch, from the plans."""
     rows = []
     for run in (run_v1, run_v2):
         request, size = run.request, run.request.constants.get(SIZE)
         for number, launch in enumerate(request.plan.launches):
             blocks = busy = int(np.prod(launch.grid))
-            if size and number == 0:  # a block for each partition; those past the end of their context leave at once
+            if size and number == 0:  # a block past the end of its context exits at once
                 busy = Paged(request).num_heads * sum(-(-int(length) // size) for length in lengths(run))
             rows.append(
                 {
@@ -70,7 +72,7 @@ def grids(run_v1: Run, run_v2: Run) -> pd.DataFrame:
 
 
 def blocks_table(heads: int, partition: int) -> pd.DataFrame:
-    """context length, batch, kernel, blocks: the grids' sizes by formula."""
+    """Returns context length, batch, kernel and blocks, by formula."""
     rows = [
         (length, batch, kernel, heads * batch * (1 if kernel == "V1" else -(-length // partition)))
         for length in LENGTHS
@@ -81,7 +83,7 @@ def blocks_table(heads: int, partition: int) -> pd.DataFrame:
 
 
 def blocks_chart(table: pd.DataFrame, multiprocessors: int) -> alt.LayerChart:
-    """Thread blocks against context length; the rule is one block per multiprocessor."""
+    """Returns the thread blocks against context length. The rule is one block per SM."""
     colours = [OKABE_ITO[c] for c in ("vermillion", "orange", "green", "blue")]
     ticks = alt.Axis(values=list(LENGTHS[::2]), format="d", grid=False)
     x = alt.X("context length:Q", scale=alt.Scale(type="log", base=2), axis=ticks)
@@ -102,7 +104,7 @@ def blocks_chart(table: pd.DataFrame, multiprocessors: int) -> alt.LayerChart:
 
 
 def fill_table(heads: int, partition: int, multiprocessors: int) -> pd.DataFrame:
-    """sequences, V1 blocks, whether they fill the GPU, and the shortest context at which V2's do."""
+    """Returns sequences, V1 blocks, whether V1 fills the GPU, and the shortest context for V2 to fill it."""
     rows = []
     for batch in (1, 2, 4, 8, 16, 32, 64):
         blocks = heads * batch
@@ -120,7 +122,7 @@ def fill_table(heads: int, partition: int, multiprocessors: int) -> pd.DataFrame
 
 
 def fill_sentence(heads: int, partition: int, multiprocessors: int, device: str) -> str:
-    """When V2 is worth its second launch, in a sentence with its numbers."""
+    """Returns the contexts at which V2 is worth its second launch, in sentences."""
     first = fill_table(heads, partition, multiprocessors).iloc[0]
     enough = -(-multiprocessors // heads)
     return (

@@ -1,6 +1,4 @@
-"""A kernel that walks a whole context (V1) beside one that cuts it into partitions (V2), for one query head: what each
-thread block has done by each step, each partition's m and l, and how the second launch combines them. When V2 is worth
-it: partition_blocks.py."""
+"""A kernel that walks a whole context next to one that cuts it into partitions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,30 +9,29 @@ import pandas as pd
 
 from explainers.stories.block_table import block_table, paging
 from explainers.stories.block_table.paging import Paged
+from explainers.stories.block_table.partition_steps import Steps
 from explainers.story import probed, stage
-from explainers.story.frames import Lane, Lines, Part, PartitionsFrame, PartitionsMeta
-from explainers.story.glossary import count, phase_title
+from explainers.story.frames import Part, PartitionsFrame, PartitionsMeta
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.probes import sites_of
 
-SIZE = "PARTITION"  # the constant that says how many tokens a partition has
+SIZE = "PARTITION"  # the constant with the tokens of a partition
 NEEDS = {"weight": ("partition",), "m": ("partition",), "l": ("partition",), "m_all": (), "l_all": ()}
 WANTS = tuple(NEEDS)
-MOST_PARTS = 8  # partitions that the strip lists; the tab has all
-DOING = {
-    "load_q": "loading Q",
-    "softmax": "computing m and l",
-    "write_part": "writing m, l and sums",
-    "write": "writing O",
-}
+MOST_PARTS = 8  # partitions in the strip; the tab has all
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """frames: one per step, for the browser. parts: one per partition, as logged. v1, v2: {"m", "l"} of the whole
-    context, as logged by each kernel. difference: the largest between the two outputs."""
+    """Both kernels over one query head.
+
+    frames: one for each step.
+    parts: one for each partition, as logged.
+    v1, v2: {"m", "l"} of the whole context, as each kernel logged it.
+    difference: the largest difference between the outputs.
+    """
 
     frames: list[PartitionsFrame]
     parts: list[Part]
@@ -44,40 +41,44 @@ class Comparison:
 
     @property
     def table(self) -> pd.DataFrame:
-        """parts as a table: partition, first, end, m, l, weight."""
+        """Returns the parts as a table: partition, first, end, m, l, weight."""
         return pd.DataFrame(self.parts)
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """V2: a walk through pages in partitions, whose m, l and weights are logged."""
+    """Whether the kernel (V2) walks pages in partitions, and logs their m, l and weights."""
     return block_table.accepts(spec) and probed.logs(spec, NEEDS) and any(c.name == SIZE for c in spec.constants)
 
 
 def accepts_whole(spec: KernelSpec) -> bool:
-    """V1: a walk through pages by one block for each query head."""
+    """Whether the kernel (V1) walks pages with one block for each query head."""
     return block_table.accepts(spec) and not accepts(spec) and probed.sample(spec).plan.launches[0].blocks_per_item == 1
 
 
 def compare(run_v1: Run, run_v2: Run, name: str) -> Comparison:
-    """The Comparison of a Run of each kernel on the same problem, both over the same query head of the sequence called
-    `name`."""
+    """Returns the Comparison of two Runs of one problem, over one query head of one sequence. name: the sequence."""
     paged = Paged(run_v1.request)
     sequence, head = paged.place
     length, size = int(paging.lengths(run_v1)[sequence]), run_v2.request.constants[SIZE]
     (one, values_v1), (two, values_v2) = (_lanes(run) for run in (run_v1, run_v2))
     reduce = two.pop(-1)
-    two = {number: lane for number, lane in two.items() if len(lane) > 1}  # a partition without tokens leaves at once
+    two = {number: lane for number, lane in two.items() if len(lane) > 1}  # a partition without tokens exits at once
     parts = _parts(values_v2, length, size)
     v1 = {key: _value(values_v1, key) for key in ("m", "l")}
     v2 = {key: _value(values_v2, f"{key}_all") for key in ("m", "l")}
-    story = _Steps(one[0], two, reduce, parts, v1, v2, length, size)
+    story = Steps(one[0], two, reduce, parts, v1, v2, length, size)
     output = paged.o[1].name
     o1, o2 = (run.arrays[output][sequence, head].astype(np.float64) for run in (run_v1, run_v2))
     return Comparison([story.frame(n) for n in range(story.count)], parts, v1, v2, float(np.abs(o1 - o2).max()))
 
 
 def view(story: Comparison, length: int, name: str, head: int) -> PartitionsMeta:
-    """What the view `partitions` draws. length: tokens of the context; name: of the sequence; head: the query head."""
+    """Returns the meta of the view `partitions`.
+
+    length: tokens of the context.
+    name: the sequence.
+    head: the query head.
+    """
     return {
         "frames": story.frames,
         "length": length,
@@ -92,7 +93,7 @@ def view(story: Comparison, length: int, name: str, head: int) -> PartitionsMeta
 def stage_of(
     run_v1: Run, run_v2: Run, name: str, provenance: stage.Provenance, tabs: Sequence[stage.Tab] = ()
 ) -> stage.Stage:
-    """The whole stage: both kernels on one clock, over the same query head of the sequence called `name`."""
+    """Returns the whole stage of both kernels on one clock, over one query head of one sequence. name: the sequence."""
     story = compare(run_v1, run_v2, name)
     sequence, head = Paged(run_v1.request).place
     made = view(story, int(paging.lengths(run_v1)[sequence]), name, head)
@@ -111,8 +112,7 @@ def stage_of(
 
 
 def states(story: Comparison) -> list[stage.State]:
-    """The strip: m and l of both kernels and the weights of the first partitions, each from the step on in which it is
-    known."""
+    """Returns the strip: m and l of both kernels and the weights of the first partitions, each from its step on."""
     known = [f["v1"]["state"] for f in story.frames]
     combined = [f["reduce"] is not None for f in story.frames]
 
@@ -129,7 +129,7 @@ def states(story: Comparison) -> list[stage.State]:
 
 
 def parts_blocks(story: Comparison, run_v2: Run) -> list[stage.Block]:
-    """Every partition with its numbers, and how they make those of the whole."""
+    """Returns every partition with its numbers, and their sum."""
     table = story.table.assign(tokens=[f"{p['first']} to {p['end'] - 1}" for p in story.parts])
     table = table.assign(**{"l_i e^(m_i - m)": table.l * table.weight})
     names = {"m": "m_i", "l": "l_i", "weight": "e^(m_i - m)"}
@@ -152,15 +152,18 @@ def parts_blocks(story: Comparison, run_v2: Run) -> list[stage.Block]:
 
 
 def _lanes(run: Run) -> tuple[dict[int, list[dict[str, Any]]], pd.DataFrame]:
-    """({block within the item, or -1 for the second launch: its steps as dicts of phase, tokens and lines}, the value
-    records)."""
+    """Returns the steps of each block, and the records with values.
+
+    A step is a dict of phase, tokens and lines. The key of a block is its number within the item, or -1 in the second
+    launch.
+    """
     sites, paged = sites_of(run.request), Paged(run.request)
     cut, blocks = cutting.cut(run.trace, sites), run.request.plan.launches[0].blocks_per_item
     frame = run.trace.frame()
     frame = frame.assign(step=cut.of_record, **{name: frame[name].astype(str) for name in ("event", "tensor", "space")})
     caches = [paged.k[0], paged.v[0]]
     loads = frame[(frame.space == "global") & frame.tensor.isin(caches) & (frame.step >= 0)]
-    # A load of V names the first of the tokens that it brings; one of K brings a single token.
+    # A load of V names its first token. A load of K has one token.
     brings = np.where(loads.tensor == paged.v[0], 16 // paged.v[1].itemsize, 1)
     first, end = loads.groupby("step").token.min(), loads.assign(end=loads.token + brings).groupby("step").end.max()
     lit = cutting.lit_lines(run.trace, cut, sites)
@@ -187,91 +190,3 @@ def _parts(values: pd.DataFrame, length: int, size: int) -> list[Part]:
 
 def _value(values: pd.DataFrame, event: str) -> float:
     return float(values[values.event == event].value.iloc[0])
-
-
-@dataclass(frozen=True)
-class _Steps:
-    """Both kernels on one clock: step n is every block's n-th step; the second launch of V2 begins when all its
-    partitions are done."""
-
-    one: list[dict[str, Any]]
-    two: dict[int, list[dict[str, Any]]]
-    reduce: list[dict[str, Any]]
-    parts: list[Part]
-    v1: dict[str, float]
-    v2: dict[str, float]
-    length: int
-    size: int
-
-    @property
-    def parts_done(self) -> int:
-        return max(len(lane) for lane in self.two.values())
-
-    @property
-    def count(self) -> int:
-        return max(len(self.one), self.parts_done + len(self.reduce))
-
-    def frame(self, number: int) -> PartitionsFrame:
-        v1 = _lane(self.one, number, 0, self.length)
-        v2 = [_lane(lane, number, p * self.size, min(self.length, (p + 1) * self.size)) for p, lane in self.two.items()]
-        at = number - self.parts_done
-        reduce = None if at < 0 else self.reduce[at]["phase"] if at < len(self.reduce) else "done"
-        return {
-            "tile": number,
-            "title": f"Step {number + 1}",
-            "sentence": " ".join(sentences := [f"V1: {self._said_v1(v1)}.", self._said_v2(v2, reduce)]),
-            "sentences": sentences,
-            "v1": v1,
-            "v2": v2,
-            "reduce": reduce,
-            "lines_v1": _lines(self.one, number),
-            "lines_v2": self._sum_lines(number) if at < 0 else _lines(self.reduce, at),
-        }
-
-    def _sum_lines(self, number: int) -> Lines:
-        total: Lines = {}
-        for lane in self.two.values():
-            for line, times in _lines(lane, number).items():
-                total[line] = total.get(line, 0) + times
-        return total
-
-    def _said_v1(self, lane: Lane) -> str:
-        return f"one block, {self._doing(lane)}"
-
-    def _said_v2(self, lanes: list[Lane], reduce: str | None) -> str:
-        if reduce is None:
-            doing = {self._doing(lane, brief=True) for lane in lanes}
-            return f"V2: {count(len(lanes), 'block')}, {' and '.join(sorted(doing))}."
-        if reduce == "combine":
-            terms = [f"{part['l']:.4g} x {part['weight']:.3g}" for part in self.parts]
-            sum_ = " + ".join(terms[:4]) + (" + ..." if len(terms) > 4 else "")
-            return f"V2's second kernel: m = {self.v2['m']:.4g}, l = {sum_} = {self.v2['l']:.4g}."
-        if reduce == "write":
-            return "V2's second kernel adds the partial outputs, each times its e^(m_i - m), divides by l and writes O."
-        return "V2 is done." if reduce == "done" else f"V2's second kernel: {phase_title(reduce).lower()}."
-
-    def _doing(self, lane: Lane, brief: bool = False) -> str:
-        if lane["phase"] == "done":
-            return "done"
-        if lane["phase"] in ("walk_k", "walk_v"):
-            walked = (lane["k"] if lane["phase"] == "walk_k" else lane["v"]) - lane["first"]
-            far = "" if brief else f", {walked} of {lane['end'] - lane['first']} tokens so far"
-            return f"walking {lane['phase'][-1].upper()}{far}"
-        if lane["phase"] == "softmax" and not brief:
-            return f"m = {self.v1['m']:.4g} and l = {self.v1['l']:.4g}"
-        return DOING.get(lane["phase"]) or phase_title(lane["phase"]).lower()
-
-
-def _lines(lane: list[dict[str, Any]], number: int) -> Lines:
-    return lane[number]["lines"] if number < len(lane) else {}
-
-
-def _lane(lane: list[dict[str, Any]], number: int, first: int, end: int) -> Lane:
-    """What a block has done by the end of a step: its phase, and how far it has come through K and V."""
-    done = {"walk_k": first, "walk_v": first}
-    for step in lane[: number + 1]:
-        if step["tokens"] and step["phase"] in done:
-            done[step["phase"]] = min(end, max(done[step["phase"]], step["tokens"][1]))
-    phase = lane[number]["phase"] if number < len(lane) else "done"
-    state = any(step["phase"] == "softmax" for step in lane[: number + 1])
-    return {"phase": phase, "first": first, "end": end, "k": done["walk_k"], "v": done["walk_v"], "state": state}

@@ -1,5 +1,5 @@
-"""Tables beside decoding over a work list: every unit of the list, how partial results merge, and what a cache of 8
-bits saves and costs."""
+"""Tables next to decoding over a work list: every unit of the list, the merge of partial results, and a cache of 8
+bits."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,17 +17,17 @@ from kernels.run.results import Run
 from kernels.trace.kinds import READS
 
 if TYPE_CHECKING:
-    from explainers.stories.block_table.ranges import Walked
+    from explainers.stories.block_table.range_walk import Walked
 
 
 def list_blocks(story: "Walked", names: Sequence[str]) -> list[stage.Block]:
-    """Every unit of every list, as the kernel reads them."""
+    """Returns every unit of every list, as the kernel reads it."""
     rows = []
     for made in story.lists:
         for unit in range(len(made.table)):
             row = dict(zip(FIELDS, made.table[unit].tolist()))
             then = row["next"] if row["next"] >= 0 else None
-            kept = made.shared or row["partitions"] > 1  # a sequence that no cut divides writes O at once
+            kept = made.shared or row["partitions"] > 1  # an uncut sequence writes O at once
             sharers = listed([names[s] for s in made.sequences(unit)])
             rows.append(
                 {
@@ -51,7 +51,7 @@ def list_blocks(story: "Walked", names: Sequence[str]) -> list[stage.Block]:
 
 
 def merge_blocks(story: "Walked", name: str) -> list[stage.Block]:
-    """Every partial result of the sequence, and how they make the whole."""
+    """Returns every partial result of the sequence, and their merge."""
     rows: list[dict[str, Any]] = [
         {
             "partition": unit["partition"],
@@ -78,8 +78,10 @@ def merge_blocks(story: "Walked", name: str) -> list[stage.Block]:
 
 
 def cache_blocks(runs: Sequence[Run]) -> list[stage.Block]:
-    """The same cache in Q's type and in 8 bits: what a page takes, what is read, and how far the output moves from
-    that of K and V as they were before they were rounded."""
+    """Returns the same cache in Q's type and in 8 bits: page size, read bytes, and the error of the output.
+
+    The error is against K and V before rounding.
+    """
     rows = [_cache_row(run) for run in runs]
     wide, narrow = rows
     saved = wide["bytes read of K and V"] / narrow["bytes read of K and V"]
@@ -113,7 +115,7 @@ def _cache_row(run: Run) -> dict:
 
 
 def rounding_blocks(run: Run) -> list[stage.Block]:
-    """New tokens as they came beside what the cache keeps of them in 8 bits, from a Run of a kernel that writes it."""
+    """Returns new tokens before and after rounding to 8 bits, from a Run of a kernel that writes the cache."""
     problem, arrays = run.request.problem, run.arrays
     rows = [
         {"token": token, "slot": slot}
@@ -137,11 +139,11 @@ def rounding_blocks(run: Run) -> list[stage.Block]:
 
 
 def _kept(run: Run, name: str, given: str, cache: str, scale: str, token: int, slot: int) -> dict[str, Any]:
-    """A token's K (V) as it came and as the cache keeps it."""
+    """Returns a token's K (V) before the cache and in the cache."""
     came = run.arrays[given][token].astype(np.float64)
     scales = run.arrays[scale].astype(np.float64)[:, None]
     page, place = divmod(slot, run.request.problem.block_size)
-    kept = run.arrays[cache][page].astype(np.float64)[:, :, place].reshape(came.shape)  # of a slot all dims follow
+    kept = run.arrays[cache][page].astype(np.float64)[:, :, place].reshape(came.shape)  # a slot has all dims in a row
     return {
         f"largest |{name}|": float(short(float(np.abs(came).max()))),
         f"{name} off by, at most": float(short(float(np.abs(kept * scales - came).max()))),

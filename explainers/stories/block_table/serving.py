@@ -1,17 +1,21 @@
-"""A serving scenario over a paged KV cache: requests that arrive, are prefilled, decode token by token, fork and end,
-one above the other on one axis of steps, and the pool beneath as it stands after each step.
+"""A serving scenario over a paged KV cache: requests on one axis of steps, and the pool below.
 
-Nothing runs for it: a scheduler (kernels/families/paged/serving.py) plays the block manager. What a server without
-pages would do is the same scheduler with pages of as many slots as that reserves for each request, and nothing shared.
+No kernel runs. A scheduler plays the block manager. The comparison without pages uses the same scheduler, with pages
+as large as the reservation of a request, and nothing shared.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
 from explainers.stories.block_table import kv_cache
-from explainers.stories.tiling.tiling import listed
+from explainers.stories.block_table.serving_sentences import (
+    opening_sentence,
+    prefixes_of,
+    step_sentence,
+    waste_sentence,
+)
 from explainers.story import stage
 from explainers.story.frames import ServedVisit, ServingFrame, ServingMeta
 from explainers.story.glossary import count
@@ -29,8 +33,10 @@ LIMITS = (
 
 
 def stage_of(scenario: Scenario, block_size: int, layout: Any) -> stage.Stage:
-    """The whole stage: a step is one of the scheduler's, the first before all of them. layout: of the cache, None where
-    no kernel can run on it."""
+    """Returns the whole stage, with a step for each of the scheduler's steps and one before them.
+
+    layout: the cache's layout, None if no kernel can run.
+    """
     steps, played, max_len = scenario.steps(block_size), scenario.states(block_size), scenario.max_len
     ends = ends_of(steps)
     slot_bytes = 2 * layout.num_kv_heads * layout.page_bytes // block_size if layout else 0
@@ -77,7 +83,7 @@ def stage_of(scenario: Scenario, block_size: int, layout: Any) -> stage.Stage:
 
 
 def ends_of(steps: Sequence[Step]) -> list[int]:
-    """How many events have been played before the first step, and after each."""
+    """Returns the number of events before the first step, and after each step."""
     ends = [0]
     for step in steps:
         ends.append(ends[-1] + len(step.events))
@@ -85,7 +91,7 @@ def ends_of(steps: Sequence[Step]) -> list[int]:
 
 
 def visits_of(scenario: Scenario, steps: Sequence[Step], played: kv_cache.States) -> list[ServedVisit]:
-    """Every request with the steps in which its phases begin and end, in the order of the scenario."""
+    """Returns every request with the first and last steps of its phases, in the order of the scenario."""
     colours = {key[0]: colour for key, colour in kv_cache.sequence_colours(played).items()}
     found: list[ServedVisit] = []
     for visit in scenario.visits:
@@ -109,7 +115,7 @@ def visits_of(scenario: Scenario, steps: Sequence[Step], played: kv_cache.States
 
 
 def serving_frames(scenario: Scenario, block_size: int, slot_bytes: int) -> list[ServingFrame]:
-    """One frame before the first step and one after each."""
+    """Returns a frame before the first step and one after each step."""
     steps, played = scenario.steps(block_size), scenario.states(block_size)
     ends, colours = ends_of(steps), kv_cache.sequence_colours(played)
     frames, group = [_frame(None, played[0][0], [], scenario, colours, slot_bytes, 0)], 0
@@ -122,13 +128,13 @@ def serving_frames(scenario: Scenario, block_size: int, slot_bytes: int) -> list
 def _frame(
     step: Step | None, cache: Any, within: Any, scenario: Scenario, colours: dict, slot_bytes: int, group: int
 ) -> ServingFrame:
-    """within: the states from the step's beginning to its end, with the change that led to each."""
+    """Returns the frame of a step. within: the states of the step, each with the change before it."""
     changes = [change for _, change in within[1:]]
     return {
         "tile": group,
         "title": f"Step {step.number}" if step else "Before the first step",
         "phase": "step",
-        "sentence": step_sentence(step, within, scenario) if step else _beginning(scenario, cache),
+        "sentence": step_sentence(step, within, scenario) if step else opening_sentence(scenario, cache),
         **kv_cache.held(cache, colours),
         "new": [slot for change in changes for _, slot in change.written],
         "copied": [change.copied for change in changes if change.copied],
@@ -139,133 +145,8 @@ def _frame(
     }
 
 
-def prefixes_of(scenario: Scenario) -> set[str]:
-    """Who is only there to be begun with."""
-    return {visit.name for visit in scenario.visits if not visit.answer}
-
-
-def _beginning(scenario: Scenario, cache: Any) -> str:
-    first = sorted(prefixes_of(scenario))
-    more = f", and {listed(first)}, which others are forked from" if first else ""
-    return (
-        f"The pool has {count(cache.num_blocks, 'page')} of {cache.block_size} slots, all free. "
-        f"{count(len(scenario.visits) - len(first), 'request')} will come{more}. A server that reserves "
-        f"{scenario.max_len} slots for each request has room for {_at_once(scenario, cache)} of them at once."
-    )
-
-
-def _at_once(scenario: Scenario, cache: Any) -> int:
-    """How many sequences a server without pages can hold in the same slots."""
-    return cache.num_blocks * cache.block_size // scenario.max_len
-
-
-# ---- sentences ----
-
-
-def step_sentence(step: Step, within: Any, scenario: Scenario) -> str:
-    """What a step did: who ended, who wrote a token, who was admitted, who waits. within: as _frame takes it."""
-    said = [
-        *_ended(step, within, prefixes_of(scenario)),
-        *_decoded(step, within),
-        *(_admitted(name, step, within, scenario) for name in step.admitted),
-        *_waits(step, len(within[-1][0].free)),
-    ]
-    return " ".join(said) if said else _idle(step, within[-1][0], scenario)
-
-
-def _idle(step: Step, cache: Any, scenario: Scenario) -> str:
-    """Of a step in which nothing happens and nobody waits: who is there, or whether anybody has been."""
-    if names := [s.name for s in cache.sequences]:
-        return f"{listed(names)} {'stays' if len(names) == 1 else 'stay'}; nothing is written."
-    came = any(visit.arrives < step.number for visit in scenario.visits)
-    return "Nobody is here any more: all who came have ended." if came else "Nobody is here yet."
-
-
-def _ended(step: Step, within: Any, prefixes: Container[str]) -> list[str]:
-    said = []
-    for name in step.freed:
-        change = next(c for _, c in within[1:] if c.event.action == "free" and c.event.name == name)
-        before = within[0][0].find(name)
-        kept = [page for page in before.table if page not in change.released]
-        go = f"{kv_cache.pages_said(change.released)} {'is' if len(change.released) == 1 else 'are'} free"
-        stays = f"{kv_cache.pages_said(kept)} {'stays' if len(kept) == 1 else 'stay'} with others"
-        parts = [part for part, there in ((go, change.released), (stays, kept)) if there]
-        why = f"Nobody else will be forked from {name}" if name in prefixes else f"{name} has ended"
-        said.append(f"{why}: {'; '.join(parts)}.")
-    return said
-
-
-def _decoded(step: Step, within: Any) -> list[str]:
-    if not step.decoded:
-        return []
-    taken = []
-    for (cache, _), (_, change) in zip(within, within[1:]):
-        if change.event.name in step.decoded and change.event.tokens == 1 and change.allocated:
-            name, page, copied = change.event.name, change.allocated[0][1], ""
-            if change.copied:
-                others = [s.name for s in cache.sequences if change.copied[0] in s.table and s.name != name]
-                copied = f" and copies page {change.copied[0]}, which it shares with {listed(others)}, into it"
-            taken.append(f"{name} takes page {page}{copied}")
-    did = "decodes a token" if len(step.decoded) == 1 else "decode a token each"
-    return [f"{listed(list(step.decoded))} {did}{''.join(f'; {page}' for page in taken)}."]
-
-
-def _admitted(name: str, step: Step, within: Any, scenario: Scenario) -> str:
-    visit = next(v for v in scenario.visits if v.name == name)
-    changes = [c for _, c in within[1:] if c.event.name == name]
-    fork = next((c for c in changes if c.event.action == "fork"), None)
-    filled = next((c for c in changes if c.written), None)
-    waited = step.number - visit.arrives
-    said = name + (f", after {count(waited, 'step')} of waiting," if waited else "")
-    copied = filled.copied if filled else None
-    if fork:
-        shared = [page for page in fork.shared if not copied or page != copied[0]]
-        shares = f" and shares its {kv_cache.pages_said(shared)}" if shared else ""
-        copies = f"; page {copied[0]}, not full, is copied to {copied[1]}" if copied else ""
-        said += f" is forked from {visit.parent}{shares}{copies}."
-    if not filled:
-        begun = step.begun[step.admitted.index(name)]
-        return f"{said} They hold {count(begun, 'token')}; nothing is copied yet."
-    pages = [page for _, page in filled.allocated]
-    taken = f" in {kv_cache.pages_said(pages)}" if pages else " in slots that were left"
-    return f"{said}{' It' if fork else ''} is prefilled: {count(visit.prompt, 'token')} at once,{taken}."
-
-
-def _waits(step: Step, free: int) -> list[str]:
-    if not step.waiting:
-        return []
-    rest = step.waiting[1:]
-    behind = f" Behind it {'waits' if len(rest) == 1 else 'wait'} {listed(list(rest))}." if rest else ""
-    there = f"{count(free, 'page')} {'is' if free == 1 else 'are'} free" if free else "no page is free"
-    if step.sure < free:
-        there = f"of {count(free, 'free page')} the others may still take {free - step.sure}"
-    return [f"{step.waiting[0]} waits: it may come to need {count(step.needed, 'page')}, and {there}.{behind}"]
-
-
-def waste_sentence(cache: Any, scenario: Scenario, slot_bytes: int) -> str:
-    """The waste of both ways: of what is held, and in bytes of K and V."""
-    prefixes, max_len = prefixes_of(scenario), scenario.max_len
-    usage = kv_cache.usage_of(cache, max_len, prefixes)
-    if not usage["held"]:
-        return "Nothing is held."
-
-    def share(wasted: int, of: int, more: str) -> str:
-        return f"{wasted / of:.0%}" + (f", {wasted * slot_bytes:,} bytes{more}" if slot_bytes else "")
-
-    said = f"Last pages waste {share(usage['slack'], usage['held'], ' of K and V')}"
-    served = sum(s.name not in prefixes for s in cache.sequences)
-    if not served:
-        return f"{said}."
-    each = "1 request" if served == 1 else f"each of {served} requests"
-    return f"{said}; {max_len} slots reserved for {each} would waste {share(usage['empty'], usage['reserved'], '')}."
-
-
-# ---- strip and tables ----
-
-
 def states(steps: Sequence[Step], frames: Sequence[ServingFrame], slot_bytes: int) -> list[stage.State]:
-    """The strip: tokens written in the step by phase, slack in slots and bytes, slots that would be reserved, free
-    pages."""
+    """Returns the strip: tokens of the step by phase, slack in slots and bytes, reserved slots, free pages."""
     decoded = [0, *(len(step.decoded) for step in steps)]
     prefilled = [len(frame["new"]) - tokens for frame, tokens in zip(frames, decoded)]
     free = [len(frame["free"]) for frame in frames]
@@ -283,7 +164,7 @@ def states(steps: Sequence[Step], frames: Sequence[ServingFrame], slot_bytes: in
 
 
 def requests_table(scenario: Scenario, block_size: int) -> pd.DataFrame:
-    """A row for each request: its tokens, when it came, and when it was admitted with pages and without."""
+    """Returns a row for each request: its tokens, its arrival, and its admission with pages and without."""
     steps = scenario.steps(block_size)
     with_pages, other = _admitted_at(steps), _admitted_at(_contiguous(scenario, steps) or ())
     rows = []
@@ -306,7 +187,7 @@ def requests_table(scenario: Scenario, block_size: int) -> pd.DataFrame:
 
 
 def compared_sentence(scenario: Scenario, block_size: int) -> str:
-    """How many steps the requests take with pages, and on a server that reserves contiguous slots."""
+    """Returns the number of steps with pages, and on a server with contiguous reservations."""
     steps = scenario.steps(block_size)
     other = _contiguous(scenario, steps)
     most = max(len(cache.sequences) for cache, _ in scenario.states(block_size))
@@ -322,7 +203,7 @@ def compared_sentence(scenario: Scenario, block_size: int) -> str:
 
 
 def _contiguous(scenario: Scenario, steps: tuple[Step, ...]) -> tuple[Step, ...] | None:
-    """The steps of a server without pages; None where it cannot serve these requests."""
+    """Returns the steps of a server without pages, None if it cannot serve these requests."""
     try:
         return serve(alone(scenario.visits, steps), scenario.slots // scenario.max_len, scenario.max_len)
     except ProblemError:

@@ -1,7 +1,7 @@
-"""Why one kernel is faster than another, by their recorded pipelines: how busy the tensor cores are, and the phases of
-a key tile in which their warpgroups differ.
+"""Why one kernel is faster than another, by their recorded pipelines.
 
-Everything is of block 0 and derived from marks. A mark says when a phase begins, not why an instruction waits.
+It compares the load of the tensor cores and the phases of a key tile. Everything is for block 0 and derived from marks.
+A mark shows the start of a phase, not the cause of a wait.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,16 @@ from explainers.story.glossary import figure
 from kernels.measure import pipelines
 from kernels.measure.pipelines import Pipeline
 
-MOST = 2  # phases that a sentence names as shorter, and as longer
-LEAST = 0.02  # of a key tile's time, by which a phase differs at least
+MOST = 2  # shorter phases in a sentence, and longer ones
+LEAST = 0.02  # least difference of a phase, as a share of a key tile's time
 
 
 @dataclass(frozen=True)
 class Marked:
-    """Two pipelines on one problem, A's and B's; elsewhere: whether the verdict's time is of another problem."""
+    """The recorded pipelines of A and B on one problem.
+
+    elsewhere: whether the time of the verdict is of another problem.
+    """
 
     a: Pipeline
     b: Pipeline
@@ -32,14 +35,13 @@ class Marked:
 
 
 def nearest(first: list, second: list, problem: object) -> tuple | None:
-    """The recordings (pipeline_files.RecordedPipeline) of two kernels on the problem that both have and that is nearest
-    to this one; None where they have none in common."""
+    """Returns the recordings of two kernels on the common problem nearest to this one, or None."""
     pairs = [(a, b) for a in first for b in second if a.request.problem == b.request.problem]
     return min(pairs, key=lambda pair: distance(pair[0].request.problem, problem), default=None)
 
 
 def where_sentence(marked: Marked) -> str:
-    """Of which runs the marks are, and how fast the timed builds of both are on this problem."""
+    """Returns the runs of the marks, and the speed of both timed builds on this problem."""
     a, b = marked.both
     problem, ratio = a.request.problem, a.timed_ms / b.timed_ms
     faster, slower, times = ("B", "A", ratio) if ratio >= 1 else ("A", "B", 1 / ratio)
@@ -53,7 +55,7 @@ def where_sentence(marked: Marked) -> str:
 
 
 def tensor_cores_sentence(marked: Marked) -> str:
-    """How busy the products keep the tensor cores of both; "" where it is not known."""
+    """Returns the load of the tensor cores in both, or ""."""
     a, b = (_needed(made) for made in marked.both)
     if a is None or b is None:
         return ""
@@ -63,7 +65,7 @@ def tensor_cores_sentence(marked: Marked) -> str:
 
 
 def phases_sentence(marked: Marked) -> str:
-    """A key tile's time in both, and the phases that differ most; "" where tiles have different sizes."""
+    """Returns the time of a key tile in both, and the phases with the largest difference. "" for unequal tiles."""
     if any(len({made.request.constants.get(name) for made in marked.both}) > 1 for name in ("BLOCK_Q", "BLOCK_KV")):
         return ""
     each = [_phases(made) for made in marked.both]
@@ -84,7 +86,7 @@ def phases_sentence(marked: Marked) -> str:
 
 
 def caveat(marked: Marked) -> str:
-    """What a reader must know of these figures."""
+    """Returns the limits of these figures."""
     cost = " and ".join(f"{made.overhead:.1%}" for made in marked.both)
     return (
         "Derived from the marks of block 0 of each. A phase's time has its waits in it, and phases of two warpgroups "
@@ -93,13 +95,13 @@ def caveat(marked: Marked) -> str:
 
 
 def _needed(made: Pipeline) -> float | None:
-    """The share of block 0's time for which the products of all blocks there need the tensor cores."""
+    """Returns the share of block 0's time in which the products of all its blocks need the tensor cores."""
     share = pipelines.multiplying(made, 0)
     return None if share is None else share * pipelines.resident(made, 0)
 
 
 def _phases(made: Pipeline) -> pd.Series:
-    """Nanoseconds of each phase in a key tile, the mean over the writers of block 0 that compute."""
+    """Returns the nanoseconds of each phase in a key tile: the mean over the computing warps of block 0."""
     bars = pipelines.bars(made, 0)
     computing = bars[bars.event.isin(["softmax", "scores"])].writer.unique()
     mine = (

@@ -1,16 +1,15 @@
-"""Why one build is faster than another: what its run needs of each resource, in the order of what that weighs, and what
-remains unexplained.
+"""Why one build is faster than another: the needs of its run by weight, and the unexplained rest.
 
-Counted: bytes, wavefronts and multiply-adds, from logged addresses of a run of the very builds that were timed.
-Modelled: the least time that a resource alone takes, its amount over the rate that was measured on the same GPU, with
-all multiprocessors at work. The weight of a reason is the slower build's least time less the faster one's.
+Counted: bytes, wavefronts and multiply-adds, from logged addresses of a run of the timed builds.
+Modelled: the least time of each resource by itself. It is the amount over the measured rate of the same GPU, with all
+SMs busy. A reason's weight is the slower build's least time minus the faster one's.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explainers.stories.timing.timing import microseconds
+from explainers.stories.timing.wording import microseconds
 from explainers.story import axes
 from kernels.build.occupancy import Occupancy
 from kernels.core.tensors import Role
@@ -18,27 +17,34 @@ from kernels.run.results import Run, Traffic
 from kernels.trace.kinds import READS
 from kernels.trace.memory import model
 
-EQUAL = 1.05  # figures that differ by less are no reason
+EQUAL = 1.05  # a smaller difference is no reason
 SIDES = "AB"
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Of one GPU, measured: bytes per second of all multiprocessors from shared memory, and from L2. arithmetic: of
-    each side, its name and FLOP per second."""
+    """Measured rates of one GPU.
+
+    shared_bytes, l2_bytes: bytes per second of all SMs.
+    arithmetic: for each side, its name and FLOP per second.
+    """
 
     shared: float
     l2: float
     arithmetic: tuple[tuple[str, float], tuple[str, float]]
     multiprocessors: int
-    warps: int  # that one multiprocessor holds at most
+    warps: int  # most warps of an SM
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one build needs of the whole timed problem. wavefronts, global_bytes, fetched (elements of inputs read):
-    counted, and scaled to the problem by its multiply-adds if a smaller one was run. blocks, threads, held: of its
-    largest launch, and how many of its blocks a multiprocessor holds. launches: how many it makes."""
+    """The needs of one build on the whole timed problem.
+
+    wavefronts, global_bytes, fetched: counted, and scaled by the multiply-adds if a smaller problem ran. fetched are
+        elements of inputs.
+    blocks, threads, held: of the largest launch. held is the number of its blocks on an SM.
+    launches: their number.
+    """
 
     multiply_adds: float
     wavefronts: float
@@ -52,20 +58,25 @@ class Figures:
     limited_by: str
 
     def busy(self, rates: Rates) -> float:
-        """Which share of the multiprocessors has a block, over all waves of the grid."""
+        """Returns the share of SMs with a block, over all waves of the grid."""
         waves = -(-self.blocks // rates.multiprocessors)
         return self.blocks / (waves * rates.multiprocessors)
 
     def warps(self, rates: Rates) -> int:
-        """How many are on the GPU at once, at most."""
+        """Returns the most warps on the GPU at once."""
         return min(self.blocks, self.held * rates.multiprocessors) * (self.threads // 32)
 
 
 @dataclass(frozen=True)
 class Reason:
-    """what: wavefronts, bytes, arithmetic, multiprocessors, warps or launches. brief: in a line, with the figures of
-    both sides; said: in full. weight: microseconds, None where it has no time of its own. ratio: the slower side's need
-    over the faster one's."""
+    """A reason for a difference.
+
+    what: wavefronts, bytes, arithmetic, multiprocessors, warps or launches.
+    brief: one line with the figures of both sides.
+    said: the reason in full.
+    weight: microseconds, None for a reason without a time.
+    ratio: the slower side's need over the faster one's.
+    """
 
     what: str
     brief: str
@@ -75,8 +86,11 @@ class Reason:
 
 
 def figures(run: Run, traffic: Traffic | None, occupancy: Sequence[Occupancy], times: float) -> Figures:
-    """Of a traced run. traffic: counted over the whole run, None if its traced items stand for all others. times: what
-    the timed problem has more of multiply-adds than the run's."""
+    """Returns the Figures of a traced run.
+
+    traffic: counts of the whole run, None if its traced items represent all others.
+    times: the timed problem's multiply-adds over the run's.
+    """
     request, work = run.request, run.request.problem.work
     shared, known = model.requests(run.trace, space="shared").costs, axes.tensors(run.request)
     each = run.trace.frame("event", "space", "tensor", "bytes")
@@ -92,7 +106,7 @@ def figures(run: Run, traffic: Traffic | None, occupancy: Sequence[Occupancy], t
         every = 1.0 if traffic.whole else items
         there = table[table.space == "global"].groupby(["tensor", "read"]).bytes.sum()
         moved = {key: every * float(n) for key, n in there.items()}
-        lanes = float(shared.active.sum())  # of the traced items; each lane's access is a record of its own
+        lanes = float(shared.active.sum())  # for the traced items; each lane's access is one record
         of_all = every * float(table[table.space == "shared"].accesses.sum()) / lanes if lanes else 0.0
         wavefronts, ideal = of_all * float(shared.wavefronts.sum()), of_all * float(shared.ideal.sum())
     inputs = {symbol: t for symbol, t in known.items() if t.role is Role.INPUT}
@@ -113,7 +127,7 @@ def figures(run: Run, traffic: Traffic | None, occupancy: Sequence[Occupancy], t
 
 
 def least_times(figures: Sequence[Figures], rates: Rates) -> dict[str, tuple[float, float]]:
-    """what -> microseconds of each side that this alone takes, by the model, with all multiprocessors at work."""
+    """Returns what -> microseconds of each side for this need only, by the model, with all SMs busy."""
     return {
         "wavefronts": _of_both(lambda n, f: f.wavefronts * model.LINE / rates.shared, figures),
         "bytes": _of_both(lambda n, f: f.global_bytes / rates.l2, figures),
@@ -127,8 +141,10 @@ def _of_both(seconds: Callable[[int, Figures], float], figures: Sequence[Figures
 
 
 def reasons(figures: Sequence[Figures], rates: Rates, times_us: Sequence[float]) -> tuple[list[Reason], list[Reason]]:
-    """(what speaks for the faster side, the weightiest first; what speaks for the slower one). What has no time of its
-    own comes last."""
+    """Returns the reasons for the faster side, the weightiest first, and the reasons for the slower side.
+
+    Reasons without a time come last.
+    """
     slow = 0 if times_us[0] >= times_us[1] else 1
     fast, least = 1 - slow, least_times(figures, rates)
     f, said = figures, _Said(figures, rates, times_us)
@@ -166,7 +182,7 @@ class _Said:
     times_us: Sequence[float]
 
     def brief(self, what: str, least: tuple[float, float] | None) -> str:
-        """A reason in one line. least: microseconds of each side that it takes alone."""
+        """Returns a reason in one line. least: microseconds of each side for this need only."""
         names = {
             "wavefronts": ("Shared memory", [f"{_count(f.wavefronts)} wavefronts" for f in self.figures]),
             "bytes": ("Global memory", [_bytes(f.global_bytes) for f in self.figures]),
@@ -234,8 +250,10 @@ class _Said:
 
 
 def unexplained(figures: Sequence[Figures], rates: Rates, times_us: Sequence[float], percents: Sequence[Any]) -> str:
-    """What no figure explains: each side's time less its largest least time, and what the model alone would have given.
-    percents: of each side's roof, (per cent, roof)."""
+    """Returns each side's time minus its largest least time, and the ratio by the model.
+
+    percents: (per cent, roof) of each side.
+    """
     least, said, largest = least_times(figures, rates), [], []
     for what in ("wavefronts", "arithmetic"):  # a multiprocessor's own
         a, b = (us / f.busy(rates) for us, f in zip(least[what], figures))

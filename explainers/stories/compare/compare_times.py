@@ -1,7 +1,7 @@
-"""The times of two kernels at the same problems: the verdict, and their ratio with its spread as a table and a chart.
+"""The times of two kernels at the same problems: the verdict, and their ratio with its spread.
 
-A time is of a build, a kernel with its constants. Where the builds that are asked for were not timed, those are taken
-that the kernel chooses itself, and `times` says so (`asked`).
+A time belongs to a build: a kernel with its constants. If the requested build has no time, the kernel's default
+constants replace it, and the column `asked` of `times` shows the replacement.
 """
 
 import json
@@ -14,21 +14,27 @@ import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO, SOURCES
-from explainers.stories.timing.timing import microseconds
-from explainers.stories.timing.timing_charts import LOG, equal_line, size_axis
+from explainers.stories.timing.chart_layers import LOG, size_axis
+from explainers.stories.timing.size_charts import equal_line
+from explainers.stories.timing.wording import microseconds
 from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.measure.reports import RATIO
 from kernels.measure.rows import SIZES, settings_text
 
-SHORT = 24  # characters of a value that a sentence can hold
-OTHER = 8.0  # what a size that is no number (dtype, causal) adds to the distance of two problems if it differs
+SHORT = 24  # most characters of a value in a sentence
+OTHER = 8.0  # distance of two problems for a different dtype or mask
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """said: in a line; tone: as stage.Stage. row: of `times`, that it tells of; None without a time."""
+    """The comparison of two times.
+
+    said: one line.
+    tone: as in stage.Stage.
+    row: the row of `times`, None without a time.
+    """
 
     said: str
     tone: str = "info"
@@ -36,9 +42,12 @@ class Verdict:
 
 
 def times(table: pd.DataFrame, requests: Sequence[Request]) -> pd.DataFrame:
-    """Rows of a bench table at which both requests' kernels have a time: one per problem, with the ratio A / B and its
-    spread, and `asked`: whether both rows are of the requests' own constants. Two builds of one kernel are told apart
-    by them; of two kernels those that they choose themselves stand in where there is no such row."""
+    """Returns the rows of a bench table with a time of both kernels, one for each problem.
+
+    Each has the ratio A / B, its spread, and `asked`: whether both rows have the requests' constants. If a kernel
+    has no
+    such row, its default constants replace it. Two builds of one kernel differ by their constants.
+    """
     timed = table[table.status == "ok"]
     sides, same = [], requests[0].kernel == requests[1].kernel
     for request in requests:
@@ -53,8 +62,10 @@ def times(table: pd.DataFrame, requests: Sequence[Request]) -> pd.DataFrame:
 
 
 def nearest(both: pd.DataFrame, problem: Any) -> Any:
-    """The row of `times` whose problem is nearest to this one: by the factors between their sizes, or between the work
-    of both where the problem has no sizes of a bench. None of an empty table."""
+    """Returns the row of `times` with the nearest problem, None of an empty table.
+
+    The factors between sizes decide, or the work for a problem without sizes of a bench.
+    """
     if both.empty:
         return None
     sizes, work = problem.bench_columns, problem.work
@@ -64,9 +75,7 @@ def nearest(both: pd.DataFrame, problem: Any) -> Any:
             return sum(_apart(getattr(row, name), sizes[name]) for name in SIZES if name in sizes)
         if not work:
             return 0.0 if problem_of(row, type(problem)) == problem else 1.0
-        return abs(
-            math.log2(row.tflops * row.median_us * 1e6 / work.flops)
-        )  # TFLOP/s times us: the work that was timed
+        return abs(math.log2(row.tflops * row.median_us * 1e6 / work.flops))  # TFLOP/s times us: the timed work
 
     return min(both.itertuples(), key=far)
 
@@ -78,19 +87,19 @@ def _apart(a: Any, b: Any) -> float:
 
 
 def problem_of(row: Any, kind: Any) -> Any:
-    """The problem that a row was timed on; kind: its class."""
+    """Returns the problem of a timed row. kind: its class."""
     return kind(**json.loads(row.problem))
 
 
 def settings_of(row: Any, side: int) -> dict[str, int]:
-    """The constants of a side's build in a row of `times`."""
+    """Returns the constants of a side's build in a row of `times`."""
     text = (row.settings, row.settings_b)[side]
     pairs = [pair.split("=") for pair in text.split()] if isinstance(text, str) else []
     return {name: int(value) for name, value in pairs}
 
 
 def build_text(kernel: KernelSpec, settings: Any) -> str:
-    """A build as its kernel and constants; what-ifs only where they break it."""
+    """Returns a build as kernel and constants. A what-if appears only if it breaks the build."""
     chosen = kernel.settings(settings)
     plain = [(c.name, chosen[c.name]) for c in kernel.constants if not c.what_if or chosen[c.name] != c.default]
     return " ".join([kernel.name, settings_text(plain)]).strip()
@@ -107,10 +116,12 @@ def verdict(
     broken_tone: str = "bad",
     sets: str = SETS,
 ) -> Verdict:
-    """Who is faster by how much, with its spread, on which problem, and which builds were timed: of the row nearest to
-    the requests' problem. broken: a sentence on sides that are what-ifs, which get no time, and its tone; absent: why
-    there is none, where there is none. sets: what the choice As timed does, {} being the row's problem or builds; ""
-    where the page has no such choice."""
+    """Returns the faster side, the ratio with its spread, the problem and the timed builds, for the nearest row.
+
+    broken: a sentence on sides with a what-if, and its tone. Such a side gets no time.
+    absent: the reason for a missing time.
+    sets: the effect of the choice As timed, with {} for its problem or builds. "" on a page without this choice.
+    """
     if broken:
         return Verdict(f"{broken} A what-if build gets no time.", broken_tone)
     if requests[0].problem != requests[1].problem:
@@ -139,8 +150,13 @@ def verdict(
 
 
 def as_timed_said(row: Any, settable: Any, why: str, kind: Any) -> str:
-    """What the choice As timed does, as `verdict` takes it. row: of the verdict; settable: the row that the choice
-    sets, None where it is off, and why it is; kind: the class of both problems."""
+    """Returns the effect of the choice As timed, for `verdict`.
+
+    row: the row of the verdict.
+    settable: the row of the choice, None if it is off.
+    why: the reason for an off choice.
+    kind: the class of both problems.
+    """
     if settable is None:
         return f"As timed is off: {why}"
     if row is None or problem_of(settable, kind) == problem_of(row, kind):
@@ -149,7 +165,7 @@ def as_timed_said(row: Any, settable: Any, why: str, kind: Any) -> str:
 
 
 def shapes_sentence(both: pd.DataFrame, row: Any) -> str:
-    """How many problems have a time of both, which of them a row is, and the range of all ratios; "" of one problem."""
+    """Returns the number of problems with both times, the row's place, and the range of ratios. "" for one problem."""
     if len(both) < 2:
         return ""
     low, high = float(both.ratio.min()), float(both.ratio.max())
@@ -165,19 +181,19 @@ def shapes_sentence(both: pd.DataFrame, row: Any) -> str:
 
 
 def distance(a: Any, b: Any) -> float:
-    """How far two problems are apart, by the factors between their sizes."""
+    """Returns the distance of two problems: the factors between their sizes."""
     sizes, others = a.bench_columns, b.bench_columns
     return sum(_apart(sizes[name], others[name]) for name in SIZES if name in sizes and name in others)
 
 
 def problem_differences(requests: Sequence[Request]) -> list[tuple[str, str, str]]:
-    """(field, A's, B's) of each field in which the two problems differ."""
+    """Returns (field, A's value, B's value) for each different field."""
     a, b = ({name: write_value(getattr(r.problem, name)) for name in fields_of(type(r.problem))} for r in requests)
     return [(name, a[name], b[name]) for name in a if a[name] != b[name]]
 
 
 def absent(table: pd.DataFrame, requests: Sequence[Request]) -> str:
-    """Why two have no time in common, in sentences: the sides that have none, or that they have it elsewhere."""
+    """Returns the reasons for a missing common time: sides without a time, or with times elsewhere."""
     same, said = requests[0].kernel == requests[1].kernel, []
     for side, request in zip("AB", requests):
         mine = table[(table.name == request.kernel.name) & (table.status == "ok")]
@@ -189,13 +205,15 @@ def absent(table: pd.DataFrame, requests: Sequence[Request]) -> str:
 
 
 def is_even(row: Any) -> bool:
-    """Whether the spread of a row's ratio holds 1, so that neither is faster."""
+    """Whether the spread of a row's ratio includes 1."""
     return row.ratio_low <= 1 <= row.ratio_high
 
 
 def ratio_sentence(r: Any) -> str:
-    """ "B is 2.3 times (2.1 to 2.5) as fast as A at seq_len 128, ... (recorded, a GPU, a date)." A spread that holds 1
-    calls neither faster."""
+    """ "B is 2.3 times (2.1 to 2.5) as fast as A at seq_len 128, ... (recorded, a GPU, a date)."
+
+    If the spread includes 1, neither is faster.
+    """
     faster, ratio, low, high = 1, r.ratio, r.ratio_low, r.ratio_high
     if r.ratio < 1:
         faster, ratio, low, high = 0, 1 / r.ratio, 1 / r.ratio_high, 1 / r.ratio_low
@@ -208,7 +226,7 @@ def ratio_sentence(r: Any) -> str:
 
 
 def problem_said(r: Any) -> str:
-    """The problem of a row of `times`, in words."""
+    """Returns the problem of a row of `times` in words."""
     if pd.isna(r.seq_len):
         return str(r.title)
     sizes = f"seq_len {r.seq_len:g}, batch {r.batch:g}, {r.num_heads:g} heads of {r.head_dim:g}"
@@ -216,7 +234,7 @@ def problem_said(r: Any) -> str:
 
 
 def times_table(both: pd.DataFrame, requests: Sequence[Request]) -> pd.DataFrame:
-    """`times` as texts; requests: whose kernels they are of."""
+    """Returns `times` as texts. requests: the two requests."""
     a, b = (request.kernel for request in requests)
     rows = [
         {
@@ -234,7 +252,7 @@ def times_table(both: pd.DataFrame, requests: Sequence[Request]) -> pd.DataFrame
 
 
 def range_sentence(both: pd.DataFrame) -> str:
-    """From where to where the ratio goes over all problems."""
+    """Returns the range of the ratio over all problems."""
     if len(both) < 2:
         return ""
     rows = sorted(both.itertuples(), key=lambda row: row.ratio)
@@ -246,7 +264,7 @@ def range_sentence(both: pd.DataFrame) -> str:
 
 
 def ratio_chart(both: pd.DataFrame) -> alt.LayerChart:
-    """A's time over B's at every problem, with its spread, against seq_len."""
+    """Returns A's time over B's at every problem, with its spread, against seq_len."""
     rows = both.assign(where=[problem_said(r) for r in both.itertuples()])
     x, sources = size_axis(rows, "seq_len"), [name for name in ("recorded", "measured") if name in set(both.source)]
     ratios = [alt.Tooltip(f"ratio{end}:Q", format=".4g") for end in RATIO]

@@ -1,11 +1,11 @@
-"""Duels: kernels that took turns with cuDNN, problem by problem, in words and as a table."""
+"""Duels: kernels in turns with cuDNN, problem by problem, in words and as a table."""
 
 import altair as alt
 import pandas as pd
 
 from explainers.charts import palette
 from explainers.charts.palette import kernel_colour
-from explainers.stories.timing.timing import not_timed
+from explainers.stories.timing.wording import not_timed
 from explainers.story import stage
 from explainers.story.glossary import count
 from explainers.story.stage import Block
@@ -21,11 +21,11 @@ SCORES = {
     "climb_5": "5 higher from tile to tile",
     "climb_9.5": "9.5 higher from tile to tile",
 }
-MOST_LOSSES = 4  # that a sentence names
+MOST_LOSSES = 4  # the most losses in a sentence
 
 
 def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
-    """The blocks of a recorded table of duels (timing.duels) whose rows are of kernels' present code."""
+    """Returns the blocks for a recorded table of duels of the kernels' present code."""
     ran = duels.headline(duels.whole(made))
     timed = ran[duels.as_tuned(ran)]
     said = (
@@ -46,13 +46,13 @@ def blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
 
 
 def peer(rows: pd.DataFrame) -> str:
-    """The name of the peer of these rows in words."""
+    """Returns the name of the peer of these rows."""
     names = list(dict.fromkeys(rows.peer))
     return TITLES.get(names[0], names[0]) if len(names) == 1 else "the fastest accurate peer"
 
 
 def state(ran: pd.DataFrame) -> str:
-    """The state of the chip in these rows, in a sentence."""
+    """Returns a sentence about the clock and power of the chip during these duels."""
     if ran.sustained_ratio.isna().any():
         return "Times are rested: turns of 50 ms."
     mhz, watts = (f"{ran[f'sustained_{what}'].median():,.0f}" for what in ("clock", "power"))
@@ -64,7 +64,7 @@ def state(ran: pd.DataFrame) -> str:
 
 
 def without_time(made: pd.DataFrame) -> list[str]:
-    """A sentence for each kernel or peer that missed the rule, with its reason on the first problem."""
+    """Returns a sentence for each kernel or peer that missed the rule, with its reason on the first problem."""
     said = []
     for name, part in made[made.status == "wrong"].drop_duplicates(["name", "problem", "settings"]).groupby("name"):
         said.append(f"{name} gets no time on {count(len(part), 'row')}. {part.iloc[0].reason}")
@@ -76,8 +76,10 @@ def without_time(made: pd.DataFrame) -> list[str]:
 
 
 def price(name: str, ran: pd.DataFrame) -> list[Block]:
-    """A kernel's error and speed at each value of each constant that trades them, on every kind of scores; nothing for
-    a kernel that ran with its own constants only."""
+    """Returns a kernel's error and speed at each value of each constant that trades one for the other.
+
+    The result is empty for a kernel that ran only with its own constants.
+    """
     rows = ran[ran.duplicated("problem", keep=False)]
     values = {c: rows.settings.str.extract(rf"\b{c}=(\d+)", expand=False).astype(float) for c in duels.PRICED}
     varied = {c: part for c, part in values.items() if part.nunique() > 1}
@@ -91,7 +93,7 @@ def price(name: str, ran: pd.DataFrame) -> list[Block]:
 
 
 def _price(name: str, constant: str, rows: pd.DataFrame) -> list[Block]:
-    """A kernel's error and speed at each value of a constant."""
+    """Returns a kernel's error and speed at each value of one constant."""
     rows = rows.assign(rms=rows.rms_error / rows.peer_rms_error).sort_values("value")
     worst, slowest = rows.groupby("value").rms.max(), rows.groupby("value").ratio.min()
     other = peer(rows)
@@ -117,8 +119,10 @@ def _price(name: str, constant: str, rows: pd.DataFrame) -> list[Block]:
 
 
 def chart(timed: pd.DataFrame) -> alt.TopLevelMixin:
-    """The ratio over the tokens of a sequence, for each kernel, head_dim and mask, of plain fp16 problems with as many
-    KV heads as heads; the line at 1 is the peer."""
+    """Returns the chart of the ratio over the tokens of a sequence, for each kernel, head_dim and mask.
+
+    It has only plain fp16 problems with as many KV heads as heads. The line at 1 is the peer.
+    """
     plain = timed[
         (timed.dtype == "float16")
         & (timed.scores == "random")
@@ -149,7 +153,7 @@ def chart(timed: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def sentence(name: str, timed: pd.DataFrame) -> str:
-    """In how many problems a kernel is the faster one, its best and worst, and its losses."""
+    """Returns a sentence: the number of problems that a kernel wins, its best and worst ratio, and its losses."""
     other = peer(timed)
     best, worst = timed.loc[timed.ratio.idxmax()], timed.loc[timed.ratio.idxmin()]
     by_peers = sorted(timed.groupby("met", sort=False), key=lambda pair: -len(pair[0].split()))
@@ -163,14 +167,14 @@ def sentence(name: str, timed: pd.DataFrame) -> str:
 
 
 def _won(part: pd.DataFrame) -> str:
-    """In how many of its problems a kernel is faster than all of the peers that it met there."""
+    """Returns the number of a kernel's problems in which it is faster than all its peers."""
     names = part.met.iloc[0].split()
     rivals = " and ".join(TITLES.get(name, name) for name in names)
     return f"faster than {rivals} in {(part.ratio > 1).sum()} of {count(len(part), 'problem')}"
 
 
 def losses(timed: pd.DataFrame) -> str:
-    """The problems in which the peer is faster, the largest losses first; empty without any."""
+    """Returns a sentence about the lost problems, the largest loss first. Empty without a loss."""
     lost = timed[timed.ratio < 1].sort_values("ratio")
     if lost.empty:
         return ""
@@ -180,7 +184,7 @@ def losses(timed: pd.DataFrame) -> str:
 
 
 def _meanwhile(row: pd.Series) -> dict[str, str]:
-    """Clock and power of both during their sustained turns, if the row has them."""
+    """Returns the clock and power of both during their sustained turns, if the row has them."""
     pairs = {"MHz": "clock", "W": "power"}
     both = {unit: (row[f"sustained_{what}"], row[f"sustained_peer_{what}"]) for unit, what in pairs.items()}
     return {
@@ -200,7 +204,7 @@ def _scores(row: pd.Series) -> str:
 
 
 def table(timed: pd.DataFrame) -> pd.DataFrame:
-    """A row for each kernel and problem, with a column for the peer's name if there are several."""
+    """Returns a row for each kernel and problem, and a column for the peer if the table has several."""
     other, alone = peer(timed), timed.peer.nunique() == 1
     rows = [
         {

@@ -1,4 +1,4 @@
-"""The timing story's stage: one large chart with a switch of metric, whose clock goes over the sizes of a sweep."""
+"""The timing story's stage: one large chart with a switch of metric. Its clock follows the sizes of a sweep."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +7,15 @@ from typing import Any
 
 import pandas as pd
 
-from explainers.stories.timing import timing, timing_charts, timing_tables
+from explainers.stories.timing import (
+    chart_texts,
+    size_charts,
+    sweep_rows,
+    time_sentences,
+    timing_tables,
+    trends,
+    wording,
+)
 from explainers.story import stage
 from explainers.story.glossary import count, figure
 from explainers.story.stage import Block
@@ -19,8 +27,16 @@ from kernels.recordings.tables import Provenance
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown. part: the rows of a sweep over `field`; baseline: a label or timing.ITSELF; hidden: labels that
-    are not drawn; where: source -> Provenance; measured: the sources that were measured here, now."""
+    """The shown part of a sweep.
+
+    part: the rows of a sweep over `field`.
+    field: the swept field.
+    title: the sweep in words.
+    baseline: a label, or sweep_rows.ITSELF.
+    hidden: labels that the page does not draw.
+    where: source -> Provenance.
+    measured: the sources with times from this machine, now.
+    """
 
     part: pd.DataFrame
     field: str
@@ -32,20 +48,24 @@ class Shown:
 
     @property
     def rows(self) -> pd.DataFrame:
-        """Those with a time that are drawn, compared with the baseline."""
-        rows = timing.compared(self.part, self.field, self.baseline)
+        """The drawn rows with a time, compared with the baseline."""
+        rows = sweep_rows.compared(self.part, self.field, self.baseline)
         return rows[~rows.label.isin(self.hidden)]
 
     @property
     def name(self) -> str:
-        """The baseline as it is read."""
-        return timing.baseline_name(self.baseline, self.part, self.field)
+        """The baseline in words."""
+        return sweep_rows.baseline_name(self.baseline, self.part, self.field)
 
 
 def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
-    """The whole stage. others: whether kernels without sizes have a time; here: what measures on this machine."""
+    """Returns the whole stage.
+
+    others: whether kernels without sizes have a time.
+    here: the controls for measuring on this machine.
+    """
     rows, field, part = shown.rows, shown.field, shown.part
-    sizes, drawn = timing.sizes(part, field), part[~part.label.isin(shown.hidden)]
+    sizes, drawn = sweep_rows.sizes(part, field), part[~part.label.isin(shown.hidden)]
     frames = [
         {
             "title": f"{field} {value:,.0f}",
@@ -53,8 +73,8 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
             "sentence": " ".join(
                 said
                 for said in (
-                    timing.size_sentence(rows, field, value, shown.baseline, drawn),
-                    timing.state_sentence(rows[rows[field] == value], shown.baseline),
+                    time_sentences.size_sentence(rows, field, value, shown.baseline, drawn),
+                    time_sentences.state_sentence(rows[rows[field] == value], shown.baseline),
                 )
                 if said
             ),
@@ -66,7 +86,7 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
     tabs += [stage.Tab("missing", "No time, and why"), stage.Tab("take", "Take it along")]
     tabs += [stage.Tab("others", "Other kernels")] if others else []
     return stage.Stage(
-        headline=f"{timing.state_of(part).capitalize()} times. {shown.title}",
+        headline=f"{time_sentences.state_of(part).capitalize()} times. {shown.title}",
         frames=frames,
         views=_views(shown, rows),
         state=_states(shown, rows, sizes),
@@ -78,26 +98,26 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
 
 
 def nothing_yet(said: str, others: bool, here: list[Block]) -> stage.Stage:
-    """Where no sweep has two sizes."""
+    """Returns the stage for a table in which no sweep has two sizes."""
     tabs = [stage.Tab("now", "Time on this GPU", here)] if here else []
     tabs += [stage.Tab("others", "Other kernels")] if others else []
     return stage.Stage("Times", [], [], tabs=tabs, summary=said, side=[stage.note(said)])
 
 
 def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
-    names = [name for name in timing.labels(shown.part) if name not in shown.hidden]
-    colours = timing.colours(timing.labels(shown.part))
-    title = timing.title_of(shown.part)
-    legend = [[f"background:{colours[name]}", timing.shown_name(name, title)] for name in names]
-    floor = f" {timing.FLOOR_SAID}" if timing.FLOOR in names and timing.is_paged(title) else ""
+    names = [name for name in sweep_rows.labels(shown.part) if name not in shown.hidden]
+    colours = sweep_rows.colours(sweep_rows.labels(shown.part))
+    title = wording.title_of(shown.part)
+    legend = [[f"background:{colours[name]}", wording.shown_name(name, title)] for name in names]
+    floor = f" {wording.FLOOR_SAID}" if wording.FLOOR in names and wording.is_paged(title) else ""
     views = []
-    for kind, heading in timing_charts.CHARTS.items():
+    for kind, heading in chart_texts.CHARTS.items():
         spec = charts(shown, rows, kind).to_dict(validate=False)  # tests do
         meta = {
             "spec": spec,
-            "alt": timing_charts.ALT[kind],
-            "note": timing_charts.NOTES[kind] + floor,
-            "at": timing_charts.at_steps(kind, shown.part, shown.field),
+            "alt": chart_texts.ALT[kind],
+            "note": chart_texts.NOTES[kind] + floor,
+            "at": size_charts.at_steps(kind, shown.part, shown.field),
             "room": max(
                 (len(row["said"]) for data in spec["datasets"].values() for row in data if "beside" in row), default=0
             ),
@@ -109,28 +129,28 @@ def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
 
 
 def charts(shown: Shown, rows: pd.DataFrame, kind: str):
-    """One of the charts of what is shown."""
+    """Returns one of the charts."""
     roofs = {source: entry.roofs for source, entry in shown.where.items() if entry.roofs}
     sheets = {entry.device: found for entry in shown.where.values() if (found := peaks(entry.device))}
-    return timing_charts.chart(kind, rows, shown.field, shown.baseline, roofs, shown.part, shown.name, sheets)
+    return size_charts.chart(kind, rows, shown.field, shown.baseline, roofs, shown.part, shown.name, sheets)
 
 
 def _states(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stage.State]:
-    """The strip: each line's figures at the step, a time first and then what the other pictures draw of it."""
+    """Returns the strip: each line's time at the step, then the other figures."""
     several = rows[["device", "source"]].drop_duplicates().shape[0] > 1
-    colours, found = timing.colours(timing.labels(shown.part)), []
+    colours, found = sweep_rows.colours(sweep_rows.labels(shown.part)), []
     for (device, source), own in rows.groupby(["device", "source"], sort=False):
         there = {(row.label, getattr(row, shown.field)): _figures(row) for row in own.itertuples()}
-        for label in (name for name in timing.labels(shown.part) if name in set(own.label)):
+        for label in (name for name in sweep_rows.labels(shown.part) if name in set(own.label)):
             said = [there.get((label, v), "no time") for v in sizes]
-            name = timing.shown_name(label, timing.title_of(own)) + (f", {source}, {device}" if several else "")
+            name = wording.shown_name(label, wording.title_of(own)) + (f", {source}, {device}" if several else "")
             found.append(stage.State(name, said, colour=colours[label]))
     return found
 
 
 def _figures(row: Any) -> str:
-    """Time, TFLOP/s, GB/s and bytes of a point, as far as they are known."""
-    said = [timing.microseconds(row.median_us)]
+    """Returns the known figures of a point: time, TFLOP/s, GB/s and bytes."""
+    said = [wording.microseconds(row.median_us)]
     said += [f"{row.tflops:.3g} TFLOP/s"] if pd.notna(row.tflops) else []
     said += [f"{figure(row.gb_per_s, 3)} GB/s"] if pd.notna(row.gb_per_s) else []
     said += [f"{figure(row.peak_bytes / 1e6, 3)} MB"] if pd.notna(row.peak_bytes) else []
@@ -138,7 +158,7 @@ def _figures(row: Any) -> str:
 
 
 def provenance(where: Mapping[str, Provenance], measured: tuple[str, ...]) -> stage.Provenance:
-    """Of every source, with its roofs."""
+    """Returns the provenance of every source, with its roofs."""
     said = []
     for name, entry in where.items():
         label = "Measured" if name in measured else "Recorded"
@@ -150,8 +170,7 @@ def provenance(where: Mapping[str, Provenance], measured: tuple[str, ...]) -> st
 
 
 def questions(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stage.Question]:
-    """By how much a kernel is slower than the baseline, how near one comes to its roof, how time and memory grow.
-    Answered with the table's own numbers."""
+    """Returns questions on speed, distance to the roof, and growth of time and memory. The table has the answers."""
     last, field = sizes[-1], shown.field
     at_end = rows[(rows[field] == last) & (rows.kind == "kernel")]
     where = f"At {field} {last:,.0f}"
@@ -159,10 +178,10 @@ def questions(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stag
     found: list[stage.Question] = []
     slower = at_end[at_end.speedup_high < 1].sort_values("speedup")
     if len(slower):
-        row = slower.iloc[-1]  # the fastest of those that are slower
-        name = timing.shown_name(row.label)
+        row = slower.iloc[-1]  # the fastest slower kernel
+        name = wording.shown_name(row.label)
         text = f"{where}, how many times slower is {name} than {shown.name}?"
-        why = f"{name} takes {timing.microseconds(row.median_us)}, {timing.beside(row, shown.name)}."
+        why = f"{name} takes {wording.microseconds(row.median_us)}, {time_sentences.beside(row, shown.name)}."
         key = round(1 / float(row.speedup), 1)
         where_seen: dict[str, Any] = {"unit": "times", "view": "speedup"}
         veils = ("sentence", "strip", "picture", "tabs")
@@ -170,7 +189,7 @@ def questions(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stag
     known = at_end[at_end.roof_percent.notna()].sort_values("median_us")
     if len(known):
         row = known.iloc[0]
-        name = timing.shown_name(row.label)
+        name = wording.shown_name(row.label)
         text = f"{where}, how many per cent of its roof does {name} reach, the fastest kernel here?"
         why = f"{name} makes {row.tflops:.3g} TFLOP/s: {row.roof_percent:.3g} per cent of {row.roof}."
         key = float(f"{row.roof_percent:.3g}")
@@ -180,38 +199,38 @@ def questions(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stag
         ("growth", "median_us", "as long does {} take", "latency"),
         ("memory", "peak_bytes", "as much memory does {} need", "memory"),
     ):
-        grows = {k: v for k, v in timing.growth(rows, field, column).items() if k in set(at_end.label)}
+        grows = {k: v for k, v in trends.growth(rows, field, column).items() if k in set(at_end.label)}
         if grows:
             found.append(_growth(id, field, what, view, grows, len(sizes) - 1))
     return found
 
 
 def _growth(id: str, field: str, what: str, view: str, grows: Mapping[str, float], step: int) -> stage.Question:
-    """How the line that grows fastest grows when the size doubles. what: the question's words, {} for its name."""
+    """Returns the question on the growth of the fastest-growing line per doubling of the size.
+
+    what: the words of the question, with {} for the line's name.
+    """
     label, times = max(grows.items(), key=lambda item: item[1])
     factors = [1, 2, 4, 8]
     key = min(range(len(factors)), key=lambda n: abs(math.log(factors[n] / times)))
-    text = f"When {field} doubles, about how many times {what.format(timing.shown_name(label))}?"
+    text = f"When {field} doubles, about how many times {what.format(wording.shown_name(label))}?"
     why = f"Over the largest sizes it grows {times:.2f} times for each doubling."
     said = ["1 time, as before", *(f"{n} times" for n in factors[1:])]
     return stage.Question(id, text, "options", key, why, said, step, view=view, veils=("picture", "tabs"))
 
 
-# ---- tabs ----
-
-
 def figures(shown: Shown) -> list[Block]:
-    """Every figure of what is shown, and what the lines say together."""
+    """Returns every shown figure, and the sentences about the lines."""
     rows, field = shown.rows, shown.field
     if rows.empty:
         return [stage.note("Nothing that is shown has a time.")]
     own = shown.part[shown.part.label.isin(rows.label)]
     last = rows[rows[field] == rows[field].max()]
-    state = timing.state_sentence(last, shown.baseline) or "Times are rested."
-    said = [timing.sentence(rows, field, shown.baseline), state]
-    said += [timing.floor_sentence(rows, field)]
-    said += [timing.exponent_sentence(own, field)]
-    said += timing.crossing_sentences(timing.crossings(rows, field), field)
+    state = time_sentences.state_sentence(last, shown.baseline) or "Times are rested."
+    said = [time_sentences.sentence(rows, field, shown.baseline), state]
+    said += [time_sentences.floor_sentence(rows, field)]
+    said += [time_sentences.exponent_sentence(own, field)]
+    said += time_sentences.crossing_sentences(trends.crossings(rows, field), field)
     caption = f"{count(len(rows), 'point')}: median, 10th and 90th percentile of the runs, beside {shown.name}."
     if own["name"].isin(PAGED).any():
         caption += " Of FlashInfer's two layouts of a cache, the one that is faster at the largest size with both."
@@ -222,19 +241,22 @@ def figures(shown: Shown) -> list[Block]:
 
 
 def missing(shown: Shown, not_recorded: list[str]) -> list[Block]:
-    """What has no time, and why. not_recorded: sentences on what is not there at all."""
+    """Returns the points without a time, and the reasons.
+
+    not_recorded: sentences about kernels without any record.
+    """
     made = timing_tables.without_time(shown.part, shown.field)
     renamed = made.rename(columns={"name": "kernel", "status": "why", "places": "at", "reason": "in full"})
     table = stage.table(renamed, "A gap in a line is a size without a time.")
     part = shown.part
-    dense = part.dtype.isin(["float16", "bfloat16"]).any() and not timing.is_paged(timing.title_of(part))
-    absent = timing.not_timed(part["name"]) if dense else []
+    dense = part.dtype.isin(["float16", "bfloat16"]).any() and not wording.is_paged(wording.title_of(part))
+    absent = wording.not_timed(part["name"]) if dense else []
     every = table if len(made) else stage.text("Every point of this sweep has a time.")
     return [every, *map(stage.note, [*absent, *not_recorded])]
 
 
 def others(table: pd.DataFrame) -> list[Block]:
-    """What has a time and no sizes to be compared by."""
+    """Returns the times of problems without sizes."""
     caption = (
         "What no sweep can show: masks, contexts of several lengths, shared prefixes, 8-bit caches, and what only "
         "moves data. Fields that are as they begin are not named, but for a mask's. GB/s of the bytes that each must "

@@ -1,7 +1,4 @@
-"""Times as tables: the figures of a sweep, what has no time and why, problems without sizes, and a report.
-
-timing.py says what a row and a sweep are.
-"""
+"""Times as tables: the figures of a sweep, lines without a time, problems without sizes, and a report."""
 
 import json
 import re
@@ -10,20 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from explainers.stories.timing.timing import (
-    SWEPT,
-    as_fast,
-    baseline_name,
-    crossing_sentences,
-    crossings,
-    exponent_sentence,
-    megabytes,
-    microseconds,
-    plain,
-    sentence,
-    shown_name,
-    why,
-)
+from explainers.stories.timing.sweep_rows import baseline_name
+from explainers.stories.timing.sweep_search import SWEPT
+from explainers.stories.timing.time_sentences import crossing_sentences, exponent_sentence, sentence
+from explainers.stories.timing.trends import crossings
+from explainers.stories.timing.wording import as_fast, megabytes, microseconds, plain, shown_name, why
 from explainers.story.glossary import count
 from kernels.core.fields import fields_of, write_value
 from kernels.families.sparse.masked import TAKES
@@ -31,12 +19,12 @@ from kernels.measure.reports import roofs_said
 from kernels.measure.rows import problem_type_of
 from kernels.recordings.tables import Provenance
 
-# ---- tables ----
-
 
 def without_time(part: pd.DataFrame, field: str = "") -> pd.DataFrame:
-    """What has no time, and why: name, status (in words), places, reason, one row per reason; reasons that differ in
-    numbers alone are one, told by the first."""
+    """Returns the lines without a time: name, status (in words), places and reason, a row for each reason.
+
+    Reasons that differ only in numbers share a row, with the first reason.
+    """
     rows = part[part.status != "ok"]
     columns = ["name", "status", "places", "reason"]
     if rows.empty:
@@ -56,7 +44,7 @@ def without_time(part: pd.DataFrame, field: str = "") -> pd.DataFrame:
 
 
 def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") -> pd.DataFrame:
-    """Every figure of the shown points as a table of texts. name: of the baseline."""
+    """Returns every figure of the shown points as a table of texts. name: the baseline."""
     made = []
     for r in rows.sort_values([field, "median_us"]).itertuples():
         against = "" if pd.isna(r.speedup) else as_fast(r.speedup, r.speedup_low, r.speedup_high)
@@ -82,12 +70,12 @@ def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") ->
 
 
 def sizeless(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows that have a time and no sizes to be compared by."""
+    """Returns the timed rows without sizes."""
     return table[table.seq_len.isna() & (table.status == "ok")]
 
 
 def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
-    """The same as texts: problem by problem, each said once, the fastest first."""
+    """Returns the times of problems without sizes as texts, problem by problem, the fastest first."""
     rest = sizeless(table)
     rest = rest.assign(said=[problem_said(r.title, r.problem) for r in rest.itertuples(index=False)])
     rest = rest.sort_values(["said", "median_us"])
@@ -110,8 +98,10 @@ def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def problem_said(title: str, text: str) -> str:
-    """A problem of a table in words: its title, its mask with what that looks at and its blocks, and its other fields
-    that are not as they begin. Lists of pages are left out."""
+    """Returns a problem of a table in words: its title, its mask and its fields other than defaults.
+
+    Lists of pages are not part of the text.
+    """
     fields = json.loads(text)
     kind = problem_type_of(title)
     begin = {name: field.default for name, field in fields_of(kind).items()} if kind else {}
@@ -135,20 +125,17 @@ def _is_nested(value: Any) -> bool:
 
 
 def _value_said(value: Any) -> str:
-    """A value as it is written; of a long list how many there are, and between what."""
+    """Returns a value as text. For a long list it is the length and the range."""
     if not isinstance(value, list) or len(value) < 4:
         return write_value(tuple(value) if isinstance(value, list) else value)
     low, high = min(value), max(value)
     return f"{len(value)} x {low:,}" if low == high else f"{len(value)} of {low:,} to {high:,}"
 
 
-# ---- the report ----
-
-
 def report(
     rows: pd.DataFrame, part: pd.DataFrame, field: str, title: str, baseline: str, provenance: Iterable[Provenance]
 ) -> str:
-    """One page of Markdown: what was measured where, the comparison, what has no time, how it was measured."""
+    """Returns a page of Markdown: devices, comparison, lines without a time, and the method."""
     lines, name = [f"# {title}", ""], baseline_name(baseline, part, field)
     for where in provenance:
         made_with = [

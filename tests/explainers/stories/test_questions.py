@@ -13,12 +13,11 @@ from conftest import of_fp32, small_tiles
 from app.stories import COURSE
 from app.web import asking
 from explainers.stories import questions
-from explainers.stories.bank_conflicts import bank_conflicts
-from explainers.stories.block_table import block_table, kv_cache, kv_heads, partitions
-from explainers.stories.coalescing import coalescing
-from explainers.stories.compare import compare, compare_times
-from explainers.stories.occupancy import grid
-from explainers.stories.occupancy import occupancy as occupancy_story
+from explainers.stories.bank_conflicts import bank_conflicts, bank_walk
+from explainers.stories.block_table import block_table, kv_cache, kv_heads, partitions, walk_frames
+from explainers.stories.coalescing import coalescing, sector_costs, sector_walk
+from explainers.stories.compare import compare_times, two_kernels
+from explainers.stories.occupancy import grid, grid_timeline
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.registers import threads
 from explainers.stories.tiling import tiling
@@ -243,7 +242,7 @@ def test_a_token_is_read_from_the_page_that_the_block_table_names(spec, block_si
     problem = spec.problem_type(block_size=block_size)
     for sequence, length in enumerate(problem.context_lens):
         run = execute.run(Request(spec, problem, scope=Scope(sequence * problem.num_heads + 1)))
-        story = block_table.walk(run, "A")
+        story = walk_frames.walk(run, "A")
         found = asked(questions.walk(run, story.frames, 32))
         token = int(found["indirect"].text.split("token ")[1].split()[0])
         assert first_number(right(found["indirect"])) == problem.block_tables[sequence][token // block_size]
@@ -349,7 +348,7 @@ def test_slots_that_are_held_are_those_of_the_pages(name, block_size):
 def test_the_first_wavefront_serves_a_word_of_each_bank(name):
     spec = KERNELS[name]
     run = execute.run(Request(spec, spec.problem_type()))
-    story = bank_conflicts.explain([run])
+    story = bank_walk.explain([run])
     found = asked([*bank_conflicts.questions(story), *questions.banks(story.sides[0])])
     if "first_wave" not in found:
         return
@@ -377,9 +376,9 @@ def test_the_first_wavefront_serves_a_word_of_each_bank(name):
 @pytest.mark.parametrize("spec", DENSE, ids=lambda s: s.name)
 def test_bytes_that_are_wanted_are_the_different_ones(spec):
     run = execute.run(Request(spec, spec.problem_type(seq_len=64, head_dim=32), scope=Scope(0)))
-    table = coalescing.worst_first(coalescing.by_line(run))
+    table = sector_costs.worst_first(sector_costs.by_line(run))
     places = list(dict.fromkeys((file, int(line)) for file, line in zip(table.file, table.line)))
-    story = coalescing.explain(run, places)
+    story = sector_walk.explain(run, places)
     requests = story.sides[0]["requests"]
     found = asked([*coalescing.questions(requests, ()), *questions.sectors(requests, ())])
     first = first_request(run, requests[0], places[0])
@@ -425,7 +424,7 @@ def test_a_timelines_keys_are_those_of_its_blocks():
     ]
     request = Request(KERNELS["03_flash"], KERNELS["03_flash"].problem_type())
     timeline = timelines.Timeline(request, pd.DataFrame(rows), 0, 4, "recorded", "a GPU", "2026-11-21")
-    frames = occupancy_story.timeline_stage(timeline, "a label").frames
+    frames = grid_timeline.timeline_stage(timeline, "a label").frames
     found = asked(questions.timeline(grid.recorded(timeline), frames))
     at_once = max(sum(a <= ns < b for a, b in zip(starts, ends)) for ns in range(700))
     assert first_number(right(found["at_once"])) == at_once == 3
@@ -471,7 +470,7 @@ def test_the_side_that_moves_more_does_so_for_as_much_work(a, build_a, b, build_
     problem = KERNELS[a].problem_type(seq_len=128, head_dim=32, causal=causal)
     pairs = ((a, build_a), (b, build_b))
     runs = [execute.run(Request(KERNELS[name], problem, tuple(build.items()), Scope(1))) for name, build in pairs]
-    found = asked(questions.compare(runs, compare.stage_of(runs, NOWHERE, "", "info", [])))
+    found = asked(questions.compare(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", [])))
     work = []
     for run in runs:  # of the rows that the trace logs
         logged = run.trace.frame("event", "row", "value")
@@ -499,7 +498,7 @@ def test_an_amount_is_said_with_all_its_digits():
 def test_what_is_counted_on_two_problems_is_not_compared():
     kind = KERNELS["03_flash"].problem_type
     runs = [execute.run(Request(KERNELS["03_flash"], kind(seq_len=n, head_dim=32), scope=Scope(0))) for n in (64, 40)]
-    assert not questions.compare(runs, compare.stage_of(runs, NOWHERE, "", "info", []))
+    assert not questions.compare(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []))
 
 
 def test_the_question_of_time_names_both_builds_and_the_whole_problem(bench_table):
@@ -509,7 +508,7 @@ def test_the_question_of_time_names_both_builds_and_the_whole_problem(bench_tabl
     ]
     both = compare_times.times(bench_table[0], [run.request for run in runs])
     row = next(r for r in both.itertuples() if (r.seq_len, r.batch, r.num_heads, r.causal) == (2048, 1, 8, False))
-    asks = asked(questions.compare(runs, compare.stage_of(runs, NOWHERE, "", "info", []), row))["faster"]
+    asks = asked(questions.compare(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []), row))["faster"]
     table = bench_table[0]
     here = table[(table.seq_len == 2048) & (table.batch == 1) & (table.num_heads == 8) & ~table.causal.astype(bool)]
     times = here[here["name"].isin(["03_flash", "01_naive"])].set_index("name")

@@ -4,9 +4,9 @@ import pytest
 from conftest import of_fp32
 
 from explainers.stories.any_kernel import generic
-from explainers.stories.bank_conflicts import bank_conflicts
-from explainers.stories.coalescing import coalescing
-from explainers.stories.compare import compare
+from explainers.stories.bank_conflicts import bank_walk
+from explainers.stories.coalescing import sector_walk
+from explainers.stories.compare import alignment
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.tiling import tiling
 from explainers.story import marks
@@ -44,7 +44,7 @@ def test_a_step_is_marked_wrong_where_it_is(cpu_run):
 def test_a_conflict_is_marked_once_at_its_first_wavefront(cpu_run, settings, conflicts):
     run = cpu_run("lab_columns", ColumnsProblem(), settings)
     site = next(s for s in sites_of(run.request) if (s.space, s.event, s.tensor) == ("shared", "load", "X"))
-    story = bank_conflicts.explain([run], (site.file, site.line))
+    story = bank_walk.explain([run], (site.file, site.line))
     (side,) = story.sides
     found = marked(story.frames, marks.CONFLICT)
     assert len(found) == sum(access["conflicts"] > 0 for access in side["accesses"]) and bool(found) is conflicts
@@ -52,14 +52,14 @@ def test_a_conflict_is_marked_once_at_its_first_wavefront(cpu_run, settings, con
 
 
 def test_a_request_is_marked_where_fewer_sectors_would_do(cpu_run):
-    story = coalescing.explain(cpu_run("01_naive", SMALL))
+    story = sector_walk.explain(cpu_run("01_naive", SMALL))
     spare = [n for n, r in enumerate(story.sides[0]["requests"]) if -(-r["used"] // 32) < r["sectors"]]
     assert marked(story.frames, marks.UNCOALESCED) == spare and spare
 
 
 def test_a_step_of_one_side_alone_is_marked(cpu_run):
     a, b = (tiling.explain(cpu_run(name, SMALL)).frames for name in ("03_flash", "08b_three_bfloat16"))
-    frames = compare.align(a, b).frames
+    frames = alignment.align(a, b).frames
     assert marked(frames, marks.ALONE) == [n for n, frame in enumerate(frames) if frame["title"].endswith("alone)")]
     assert marked(frames, marks.ALONE)
 

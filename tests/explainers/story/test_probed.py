@@ -13,7 +13,7 @@ from explainers.stories.any_kernel import generic
 from explainers.stories.bank_conflicts import bank_conflicts
 from explainers.stories.block_table import block_table, kv_heads, partitions
 from explainers.stories.coalescing import coalescing
-from explainers.stories.compare import compare
+from explainers.stories.compare import two_kernels
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.precision import precision
 from explainers.stories.registers import threads
@@ -33,7 +33,7 @@ SHARED = [name for name, spec in KERNELS.items() if any(s.space == "shared" for 
 
 
 def test_any_two_kernels_of_one_problem_can_be_compared():
-    assert list(probed.accepting(compare)) == list(KERNELS)
+    assert list(probed.accepting(two_kernels)) == list(KERNELS)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_story_lists_exactly_the_kernels_that_it_can_show(module, names, begin
 )
 def test_a_story_refuses_a_kernel_that_lacks_what_it_shows(variant, old, new, refused):
     spec = variant("03_flash", old, new)
-    for module in (tiling, online_softmax, compare, coalescing, bank_conflicts, generic):
+    for module in (tiling, online_softmax, two_kernels, coalescing, bank_conflicts, generic):
         assert module.accepts(spec) == (module not in refused), module.__name__
 
 
@@ -128,7 +128,7 @@ def test_weights_in_a_tensor_without_a_part_are_not_said_to_stay_in_registers(mo
 
 
 def test_a_variant_with_more_is_shown_by_all_that_show_the_kernel_itself(with_more):
-    for module in (tiling, online_softmax, compare, coalescing, bank_conflicts, generic):
+    for module in (tiling, online_softmax, two_kernels, coalescing, bank_conflicts, generic):
         assert module.accepts(with_more)
     assert not block_table.accepts(with_more) and not partitions.accepts(with_more) and not kv_heads.accepts(with_more)
 

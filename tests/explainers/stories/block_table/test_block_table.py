@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from explainers.stories.block_table import block_table, kv_cache
+from explainers.stories.block_table import block_table, kv_cache, walk_frames, walk_tables
 from explainers.story import stage
 from kernels.catalog import KERNELS
 from kernels.core import reference
@@ -30,7 +30,7 @@ def test_each_walk_step_is_one_page_of_the_table_in_k_then_in_v(preset, name, se
     run = run_of(preset, name, item, 5, settings, **shape)
     problem = run.request.problem
     table, length, layout = problem.block_tables[1], problem.context_lens[1], problem.layout
-    story = block_table.walk(run, "S")
+    story = walk_frames.walk(run, "S")
     assert (story.sequence, story.head, story.kv_head) == (1, 2, 1)
     for phase, tensor in (("walk_k", "K"), ("walk_v", "V")):
         steps = [f for f in story.frames if f["phase"] == phase]
@@ -58,7 +58,7 @@ def test_each_walk_step_is_one_page_of_the_table_in_k_then_in_v(preset, name, se
 
 def test_scores_and_weights_are_those_of_float64():
     run = run_of("churn", item=9, alibi=True)
-    story, problem = block_table.walk(run, "F"), run.request.problem
+    story, problem = walk_frames.walk(run, "F"), run.request.problem
     k, _ = problem.layout.gather(
         run.arrays["k_cache"], run.arrays["v_cache"], problem.block_tables[2], problem.context_lens[2]
     )
@@ -87,7 +87,7 @@ def test_scores_and_weights_are_those_of_float64():
 
 
 def test_the_partitions_of_v2_are_told_apart_and_combined():
-    story = block_table.walk(run_of("churn", "paged_v2", 1, 0, (("PARTITION", 32),)), "D")
+    story = walk_frames.walk(run_of("churn", "paged_v2", 1, 0, (("PARTITION", 32),)), "D")
     assert [f["title"].split(" · ")[0] for f in story.frames if f["phase"] == "softmax"] == [
         "Partition 0",
         "Partition 1",
@@ -98,10 +98,10 @@ def test_the_partitions_of_v2_are_told_apart_and_combined():
 
 def test_the_split_by_x_is_counted_from_the_logged_lanes():
     run = run_of("two_chats")
-    table = block_table.layouts_table(block_table.walk(run, "A"), run)
+    table = walk_tables.layouts_table(walk_frames.walk(run, "A"), run)
     assert table["128-byte lines"].tolist()[:2] == [4, 16] and table["32-byte sectors"].tolist()[:2] == [16, 16]
     assert table["loads per 16 bytes"].tolist() == [1, 1, 4] and (table["lanes"] == 32).all()
-    assert "4 lines of 128 bytes" in block_table.layouts_sentence(table)
+    assert "4 lines of 128 bytes" in walk_tables.layouts_sentence(table)
 
 
 def test_the_event_sentences_say_what_the_manager_did():
@@ -149,18 +149,18 @@ def test_the_waste_of_both_ways_is_in_the_sentence():
 
 def test_a_shuffle_is_compared_bit_for_bit():
     plain, moved = run_of("two_chats"), run_of("two_chats", shuffle=2)
-    table = block_table.shuffle_table(plain, moved, ["A", "B"])
+    table = walk_tables.shuffle_table(plain, moved, ["A", "B"])
     assert table["equal bit for bit"].tolist() == ["yes", "yes"] and (table["largest difference of O"] == 0).all()
     assert (table["pages as allocated"] != table["pages shuffled"]).all()
     moved.arrays["o"][1, 0, 0] += 1e-6
-    assert block_table.shuffle_table(plain, moved, ["A", "B"])["equal bit for bit"].tolist() == ["yes", "no"]
+    assert walk_tables.shuffle_table(plain, moved, ["A", "B"])["equal bit for bit"].tolist() == ["yes", "no"]
 
 
 def test_the_stores_of_reshape_and_cache_are_those_of_the_layout():
     spec = KERNELS["reshape_and_cache"]
     problem = spec.problem_type()
     run = execute.run(Request(spec, problem, (), Scope(0, len(problem.slots))))
-    table = block_table.addresses_table(run)
+    table = walk_tables.addresses_table(run)
     assert table.slot.tolist() == [slot for slot in problem.slots if slot >= 0]
     for row in table.itertuples(index=False):
         assert row[4] == min(problem.layout.k_offsets(row[2], 0, row[3])) and row[6] == min(
@@ -191,7 +191,7 @@ def test_the_stage_of_a_history_has_a_step_for_each_event_and_its_choice_is_the_
 
 def test_the_strip_of_a_walk_says_entry_page_and_byte_and_adds_up_what_is_read():
     run = run_of("churn", item=4)
-    story = block_table.walk(run, "E")
+    story = walk_frames.walk(run, "E")
     made = block_table.stage_of(run, "E", "#0098F3", stage.provenance(run))
     strip = {state.name: list(state.values) for state in made.state}
     assert [v for v in strip["page"] if v] == [str(page) for page in (12, 13, 2, 3, 0)] * 2
@@ -207,17 +207,17 @@ def test_the_strip_of_a_walk_says_entry_page_and_byte_and_adds_up_what_is_read()
 
 def test_a_shuffle_is_told_as_what_it_is():
     plain, moved = run_of("two_chats"), run_of("two_chats", shuffle=2)
-    note = block_table.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
+    note = walk_tables.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
     assert note["tone"] == "good" and "the same output, bit for bit, in every sequence and head." in note["text"]
     moved.arrays["o"][0, 0, 0] += 1
-    note = block_table.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
+    note = walk_tables.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
     assert note["tone"] == "bad" and note["text"].endswith("other addresses, and the output differs.")
 
 
 @pytest.mark.parametrize("name", ["paged_v1", "paged_v2"])
 def test_the_view_of_a_walk_says_what_the_problem_holds(name):
     run = run_of("churn", name, item=9)
-    problem, story = run.request.problem, block_table.walk(run, "F")
+    problem, story = run.request.problem, walk_frames.walk(run, "F")
     meta, columns = block_table.view(run, story, "F", "#56B4E9")
     layout = problem.layout
     assert (meta["page_bytes"], meta["x"], meta["size"], meta["pages"]) == (

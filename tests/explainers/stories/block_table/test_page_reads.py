@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from explainers.stories import questions
-from explainers.stories.block_table import page_reads
+from explainers.stories.block_table import page_counts, page_reads
 from explainers.story import probed
 from kernels.catalog import KERNELS
 from kernels.core.fields import fields_of
@@ -62,7 +62,7 @@ def test_every_paged_kernel_that_attends_is_counted():
 )
 def test_a_block_for_each_query_head_asks_for_what_the_tables_imply_byte_for_byte(name, preset, shape):
     run = run_of(name, preset, **shape)
-    problem, found = run.request.problem, page_reads.count_reads(run, names_of(run))
+    problem, found = run.request.problem, page_counts.count_reads(run, names_of(run))
     token = 2 * problem.head_dim * problem.layout.itemsize  # K and V of one KV head
     asked = np.zeros_like(found.asked)
     filled = np.zeros(problem.num_blocks, int)
@@ -88,7 +88,7 @@ def test_ranges_bring_whole_pages_once_for_a_group_and_a_prefix_once_for_all(nam
     except ProblemError as error:  # a kernel for shared prefixes, where none is shared
         assert preset == "churn" and "share a page" in str(error)
         return
-    problem, found = run.request.problem, page_reads.count_reads(run, names_of(run))
+    problem, found = run.request.problem, page_counts.count_reads(run, names_of(run))
     whole = 2 * problem.layout.page_bytes * kv_heads
     holders = Counter(page for _, page in tokens_in_pages(problem))
     prefix = getattr(problem, "prefix_pages", np.zeros(problem.num_seqs, int))
@@ -110,7 +110,7 @@ def made_of(preset, names=READERS):
                 runs.append(run_of(name, preset, num_kv_heads=kv_heads, dtype="float16"))
             except ProblemError:
                 continue
-    found = [page_reads.count_reads(run, names_of(run)) for run in runs]
+    found = [page_counts.count_reads(run, names_of(run)) for run in runs]
     tables = runs[0].request.problem.block_tables
     holders = [[f"S{n}" for n, t in enumerate(tables) if page in t] for page in range(len(found[0].filled))]
     return found, page_reads.stage_of(found, holders, [["#000000"] * len(h) for h in holders], None)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from explainers.stories import questions
-from explainers.stories.block_table import range_tables, ranges
+from explainers.stories.block_table import range_tables, range_walk, ranges
 from explainers.story import probed
 from explainers.story.stage import Provenance
 from kernels.catalog import KERNELS
@@ -45,7 +45,7 @@ def stories_of(kernel, preset, shape):
     """The first and the last query head of every sequence."""
     run = run_of(kernel, preset, shape)
     heads = sorted({0, run.request.problem.num_heads - 1})
-    return [ranges.walk(run, NAMES, n, head) for n in range(run.request.problem.num_seqs) for head in heads]
+    return [range_walk.walk(run, NAMES, n, head) for n in range(run.request.problem.num_seqs) for head in heads]
 
 
 @pytest.fixture(params=CASES, ids=lambda case: f"{case[0]}-{case[1]}-{'-'.join(map(str, case[2].values()))}")
@@ -102,7 +102,7 @@ def test_every_page_is_brought_by_the_block_that_the_list_says(run, walks):
 
 def test_ranges_are_equal_within_a_page_and_hold_every_page_once(run):
     problem, counted = run.request.problem, Counter()
-    story = ranges.walk(run, NAMES, 0, 0)
+    story = range_walk.walk(run, NAMES, 0, 0)
     for whole in story.lists:
         lengths = Counter()
         for unit, row in enumerate(whole.table):
@@ -190,7 +190,7 @@ def test_a_page_of_a_prefix_is_brought_once_for_all_who_share_it():
     by_page = Counter(copies.offset // problem.layout.page_bytes // problem.num_kv_heads)
     assert set(by_page.values()) == {problem.num_kv_heads}
     shared = set(problem.block_tables[0]) & set(problem.block_tables[1])
-    story = ranges.walk(run, NAMES, 1, 0)
+    story = range_walk.walk(run, NAMES, 1, 0)
     said = [f["sentence"] for f in story.frames if f.get("page") in shared and f["phase"] == "prefetch_tile"]
     assert said and all("read once for 6 query heads, 2 of each of A, B and C" in one for one in said)
 
@@ -204,7 +204,7 @@ def test_the_plan_says_who_shares_which_pages_and_who_shares_none():
         problem = spec.problem_type(lens, num_kv_heads=1, head_dim=64, block_size=16, dtype="float16", **fields)
         request = Request(spec, problem)
         run = execute.run(replace(request, scope=Scope.everything(request.plan)))
-        return ranges.walk(run, NAMES, sequence, problem.num_heads - 1)
+        return range_walk.walk(run, NAMES, sequence, problem.num_heads - 1)
 
     alone = walked(4, (60, 40, 64, 60, 20), num_heads=2, block_tables=tables, families=families, ranges=2)
     said = alone.frames[0]["sentence"]
@@ -248,12 +248,12 @@ def test_what_8_bits_cost_is_told_step_by_step_against_keys_that_were_not_rounde
 
 
 def test_the_cache_in_16_bits_says_nothing_of_rounding():
-    story = ranges.walk(run_of(WHOLE, "churn", ()), NAMES, 0, 0)
+    story = range_walk.walk(run_of(WHOLE, "churn", ()), NAMES, 0, 0)
     assert story.score_errors is None and not any("8 bits" in frame["sentence"] for frame in story.frames)
 
 
 def test_tables_add_up(run):
-    story = ranges.walk(run, NAMES, 1, 0)
+    story = range_walk.walk(run, NAMES, 1, 0)
     table = range_tables.merge_blocks(story, "B")[0]
     column = table["columns"].index("l_i e^(m_i - m)")
     amounts = [row[column] for row in table["rows"]]
@@ -301,7 +301,7 @@ def test_questions_are_of_the_lists_and_of_the_weights(run):
     names = NAMES[: run.request.problem.num_seqs]
     made = ranges.stage_of(run, names, ["#000"] * len(names), (1, 0), Provenance("executed", ""))
     found = {question.id: question for question in questions.ranges(made)}
-    story = ranges.walk(run, names, 1, 0)
+    story = range_walk.walk(run, names, 1, 0)
     own = story.lists[-1]
     longest = max(
         sum(int(row[2]) for n, row in enumerate(own.table) if own.range_of[n] == r) for r in range(own.ranges)

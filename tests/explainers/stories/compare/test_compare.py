@@ -5,7 +5,15 @@ import pytest
 from conftest import small_tiles
 
 from explainers.stories.any_kernel import generic
-from explainers.stories.compare import compare, compare_reasons, compare_times
+from explainers.stories.compare import (
+    alignment,
+    compare_reasons,
+    compare_times,
+    differences,
+    output_gap,
+    source_diff,
+    two_kernels,
+)
 from explainers.stories.compare.compare_reasons import Rates
 from explainers.stories.tiling import tiling
 from explainers.story import stage
@@ -29,7 +37,7 @@ def made(cpu_run, name, settings=None, problem=PROBLEM):
 
 def aligned(cpu_run, a, b):
     (_, frames_a), (_, frames_b) = a, b
-    return compare.align(frames_a, frames_b), frames_a, frames_b
+    return alignment.align(frames_a, frames_b), frames_a, frames_b
 
 
 def test_a_kernel_beside_itself_steps_together(cpu_run):
@@ -77,11 +85,11 @@ def test_tiles_of_other_sizes_meet_where_they_begin_at_the_same_key(cpu_run):
 
 def test_outputs_and_state_are_compared_where_both_logged_them(cpu_run):
     runs = [cpu_run(name, PROBLEM, small_tiles(name), Scope(1)) for name in ("03_flash", "08b_three_bfloat16")]
-    found = compare.outputs(*runs).set_index("what")["largest difference"]
+    found = output_gap.outputs(*runs).set_index("what")["largest difference"]
     assert found["O"] == np.abs(runs[0].arrays["o"].astype(float) - runs[1].arrays["o"]).max() < 1e-6
     assert found["m after the last tile"] < 1e-6 and found["l after the last tile"] < 1e-5
-    assert (compare.outputs(runs[0], runs[0])["largest difference"] == 0).all()
-    state = compare.state(runs[0])
+    assert (output_gap.outputs(runs[0], runs[0])["largest difference"] == 0).all()
+    state = output_gap.state(runs[0])
     assert list(state.index) == list(range(16, 32))
     s = runs[0].arrays["q"][0, 0, 16].astype(float) @ runs[0].arrays["k"][0, 0].astype(float).T * PROBLEM.scale
     assert state.m[16] == pytest.approx(s.max(), rel=1e-5) and state.l[16] == pytest.approx(
@@ -91,7 +99,7 @@ def test_outputs_and_state_are_compared_where_both_logged_them(cpu_run):
 
 def test_a_broken_build_shows_in_the_outputs(cpu_run):
     good, broken = cpu_run("03_flash", PROBLEM), cpu_run("03_flash", PROBLEM, (("RESCALE", 0),))
-    found = compare.outputs(good, broken).set_index("what")["largest difference"]
+    found = output_gap.outputs(good, broken).set_index("what")["largest difference"]
     assert found["O"] > 0.01 and found["l after the last tile"] > 0.1 and found["m after the last tile"] == 0
 
 
@@ -99,8 +107,8 @@ def test_the_words_are_those_of_the_figures(cpu_run):
     runs = [cpu_run(name, PROBLEM, small_tiles(name)) for name in ("03_flash", "08b_three_bfloat16")]
     requests = [run.request for run in runs]
     traffics = [execute.traffic(request) for request in requests]
-    costs = [compare.costs(run) for run in runs]
-    table = compare.differences(requests, [None, None], [None, None], costs, traffics).set_index("what")
+    costs = [differences.costs(run) for run in runs]
+    table = differences.differences(requests, [None, None], [None, None], costs, traffics).set_index("what")
     assert table.loc["launches"].iloc[0] == "flash: 4 x 1 x 1 blocks of 256 threads" and table.loc["launches"].iloc[
         1
     ].endswith("of 32 threads")
@@ -117,13 +125,17 @@ def test_the_words_are_those_of_the_figures(cpu_run):
 def test_two_problems_of_one_kernel_are_told_apart_and_their_outputs_are_not_compared(cpu_run):
     runs = [cpu_run("lab_columns", ColumnsProblem(stride=stride)) for stride in (32, 33)]
     requests = [run.request for run in runs]
-    table = compare.differences(
-        requests, [None, None], [None, None], [compare.costs(r) for r in runs], [execute.traffic(r) for r in requests]
+    table = differences.differences(
+        requests,
+        [None, None],
+        [None, None],
+        [differences.costs(r) for r in runs],
+        [execute.traffic(r) for r in requests],
     ).set_index("what")
     assert list(table.loc["stride"]) == ["32", "33", "differ"]
     errors = [execute.judge(r.max_abs_errors, execute.yardstick(r.request), r.request.problem) for r in runs]
-    outputs = compare.outputs(*runs)
-    assert outputs.empty and "are not compared" in compare.output_sentence(outputs, runs, errors)
+    outputs = output_gap.outputs(*runs)
+    assert outputs.empty and "are not compared" in output_gap.output_sentence(outputs, runs, errors)
     verdict = compare_times.verdict(outputs, requests, "", "")
     assert verdict.row is None and "A has stride 32 and B stride 33" in verdict.said
 
@@ -131,7 +143,7 @@ def test_two_problems_of_one_kernel_are_told_apart_and_their_outputs_are_not_com
 def test_a_strip_says_of_how_many_queries_its_amounts_are_where_the_sides_trace_different_numbers(cpu_run):
     def names(*settings):
         runs = [cpu_run("03_flash", PROBLEM, own) for own in settings]
-        return [state.name for state in compare.stage_of(runs, stage.provenance(runs[0]), "", "info", []).state]
+        return [state.name for state in two_kernels.stage_of(runs, stage.provenance(runs[0]), "", "info", []).state]
 
     told = names((("BLOCK_Q", 16),), (("BLOCK_Q", 32),))
     assert {name.rpartition("(")[2] for name in told} == {"16 queries)", "32 queries)"}
@@ -143,25 +155,25 @@ def test_a_broken_build_is_never_said_to_agree(cpu_run):
     """It was told "Equal within: O 0.43"."""
     runs = [cpu_run("03_flash", PROBLEM), cpu_run("03_flash", PROBLEM, (("RESCALE", 0),))]
     errors = [execute.judge(r.max_abs_errors, execute.yardstick(r.request), PROBLEM) for r in runs]
-    table = compare.outputs(*runs)
-    said = compare.output_sentence(table, runs, errors)
+    table = output_gap.outputs(*runs)
+    said = output_gap.output_sentence(table, runs, errors)
     gap = table.set_index("what")["largest difference"]["O"]
     assert "agree" not in said and "qual" not in said and f"O {gap:.2g}" in said
     assert said.startswith("B is broken on purpose: no rescaling.")
-    harmless = compare.output_sentence(table, runs, errors[:1] * 2)
+    harmless = output_gap.output_sentence(table, runs, errors[:1] * 2)
     assert harmless.startswith("B is built with No rescaling, a what-if; on this problem its output is still right.")
     requests = [run.request for run in runs]
-    assert [compare.broken_tone(requests, right) for right in ([True, False], [True, True])] == ["bad", "info"]
-    assert compare.output_sentence(compare.outputs(runs[0], runs[0]), runs[:1] * 2, errors[:1] * 2).startswith(
+    assert [output_gap.broken_tone(requests, right) for right in ([True, False], [True, True])] == ["bad", "info"]
+    assert output_gap.output_sentence(output_gap.outputs(runs[0], runs[0]), runs[:1] * 2, errors[:1] * 2).startswith(
         "A and B agree"
     )
     wrong = [replace(e, allowed=0.0) for e in errors[0]]
-    assert "B is off by more than rounding" in compare.output_sentence(table, runs[:1] * 2, [errors[0], wrong])
+    assert "B is off by more than rounding" in output_gap.output_sentence(table, runs[:1] * 2, [errors[0], wrong])
 
 
 def test_the_diff_leads_from_one_source_to_the_other():
     a, b = KERNELS["02_tiled"], KERNELS["03_flash"]
-    parts = compare.diff(a, b)["parts"]
+    parts = source_diff.diff(a, b)["parts"]
     rows = [row for part in parts for row in part["rows"]]
     assert [left for _, left, _, _ in rows if left is not None] == a.source.splitlines()
     assert [right for _, _, _, right in rows if right is not None] == b.source.splitlines()
@@ -172,7 +184,7 @@ def test_the_diff_leads_from_one_source_to_the_other():
     assert folded and all(len(part["rows"]) > 1 for part in folded)
     for number, part in enumerate(parts):  # the lines around a change stay
         if part["same"] and number > 0:
-            assert all(row[1] == row[3] for row in parts[number - 1]["rows"][-compare.CONTEXT :])
+            assert all(row[1] == row[3] for row in parts[number - 1]["rows"][-source_diff.CONTEXT :])
 
 
 # ---- more than dense fp32 ----
@@ -183,7 +195,7 @@ def test_two_paged_kernels_step_side_by_side(cpu_run):
     runs = [
         cpu_run(name, problem, settings) for name, settings in (("paged_v1", ()), ("paged_v2", (("PARTITION", 32),)))
     ]
-    done = compare.align(*(generic.explain(run).frames for run in runs))
+    done = alignment.align(*(generic.explain(run).frames for run in runs))
     alone = [f for f in done.frames if "(B alone)" in f["title"]]
     assert alone and any("(" not in f["title"] for f in done.frames)
     for frame, a in zip(done.frames, done.a):
@@ -194,14 +206,14 @@ def test_two_paged_kernels_step_side_by_side(cpu_run):
 
 def test_the_key_of_the_question_is_what_that_side_does_in_the_trace(cpu_run):
     done, _, _ = aligned(cpu_run, made(cpu_run, "03_flash"), made(cpu_run, "08b_three_bfloat16"))
-    (question,) = compare.questions(done)
+    (question,) = two_kernels.questions(done)
     alone = [n for n, f in enumerate(done.frames) if "(B alone)" in f["title"]]
     assert question.step == alone[0] and f"At {len(alone)} of the {len(done.frames)} steps" in question.text
     assert 2 <= len(question.options) <= 4
     assert question.options[question.answer] == PHASES[done.b[alone[0]]["phase"]] == "Prefetch K"
     assert done.b[alone[0]]["sentence"] in question.why
     one = made(cpu_run, "03_flash")
-    assert compare.questions(aligned(cpu_run, one, one)[0]) == []
+    assert two_kernels.questions(aligned(cpu_run, one, one)[0]) == []
 
 
 @pytest.mark.parametrize(
@@ -214,8 +226,8 @@ def test_the_key_of_the_question_is_what_that_side_does_in_the_trace(cpu_run):
 )
 def test_a_stage_has_everything_of_both_sides(cpu_run, a, b, problem, kind):
     runs = [cpu_run(name, problem, settings) for name, settings in (a, b)]
-    where = compare.provenance([stage.provenance(run) for run in runs])
-    made = compare.stage_of(runs, where, "A verdict.", "info", [])
+    where = two_kernels.provenance([stage.provenance(run) for run in runs])
+    made = two_kernels.stage_of(runs, where, "A verdict.", "info", [])
     assert [(v.kind, v.id, v.side) for v in made.views] == [(kind, kind, 0), (kind, kind, 1)]
     assert [(c.kernel, c.lit, c.side) for c in made.codes] == [(a[0], "lines_a", 0), (b[0], "lines_b", 1)]
     for side, view in enumerate(made.views):
@@ -235,9 +247,9 @@ def test_steps_are_aligned_by_what_they_do_and_not_by_their_titles(cpu_run):
     _, frames = made(cpu_run, "03_flash")
     scores, softmax = (next(f for f in frames if f["phase"] == phase) for phase in ("scores", "softmax"))
     titled = [{**scores, "title": "Tile 0 · Scores · online"}], [{**softmax, "title": "Tile 0 · Softmax · online"}]
-    assert len(compare.align(*titled).frames) == 2
+    assert len(alignment.align(*titled).frames) == 2
     renamed = [{**f, "title": f"{f['title']} · renamed"} for f in frames]
-    together = compare.align(frames, renamed)
+    together = alignment.align(frames, renamed)
     assert together.a == frames and together.b == renamed and not any("alone" in f["title"] for f in together.frames)
 
 
@@ -344,7 +356,7 @@ def test_without_a_time_nobody_is_called_faster_and_nothing_is_good(bench_table)
     assert none.row is None and none.tone == "info" and "No time of A, 03_flash, is recorded." in none.said
     broken = pair_on(PROBLEM, b=(("RESCALE", 0),))
     said = compare_times.verdict(
-        compare_times.times(table, broken), broken, compare.broken_sentence(broken, [True, False]), ""
+        compare_times.times(table, broken), broken, output_gap.broken_sentence(broken, [True, False]), ""
     )
     assert (
         said.row is None and said.tone == "bad" and "B is broken on purpose" in said.said and "as fast" not in said.said

@@ -8,8 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from explainers.stories.sparsity import sparsity, sparsity_ledger
-from explainers.stories.sparsity.sparsity import FULL, PARTIAL
+from explainers.stories.sparsity import (
+    block_mask,
+    executions,
+    mask_times,
+    mask_walk,
+    sparsity,
+    sparsity_ledger,
+    sparsity_questions,
+)
+from explainers.stories.sparsity.block_mask import FULL, PARTIAL
 from explainers.stories.tiling import tiling
 from explainers.story import probed
 from kernels.catalog import KERNELS
@@ -17,7 +25,7 @@ from kernels.core.request import Request, Scope
 from kernels.run import execute
 
 ACCEPTED = [name for name, spec in KERNELS.items() if sparsity.accepts(spec)]
-LISTED = [name for name in ACCEPTED if sparsity.has_lists(probed.sample(KERNELS[name]))]
+LISTED = [name for name in ACCEPTED if block_mask.has_lists(probed.sample(KERNELS[name]))]
 MASKS = [
     {"mask": "sinks", "window": 192},
     {"mask": "window", "window": 1},
@@ -35,7 +43,7 @@ def run_of(name=LISTED[0], item=0, settings=(), **fields):
 
 
 def mask_of(run):
-    masks, head = run.request.problem.masks, sparsity.place_of(run.request).head
+    masks, head = run.request.problem.masks, block_mask.place_of(run.request).head
     return masks[head if len(masks) > 1 else 0].dense()
 
 
@@ -49,11 +57,11 @@ def test_kernels_are_accepted_by_what_they_log_and_not_those_of_a_causal_mask_al
 @pytest.mark.parametrize("fields", MASKS, ids=lambda fields: fields["mask"])
 def test_every_entry_is_a_block_of_the_mask_and_its_scores_m_and_l_are_the_rows_own(name, fields):
     first = run_of(name, **fields)
-    size = sparsity.room(first.request)
+    size = block_mask.room(first.request)
     for item in (0, size.tiles - 1, size.tiles * size.heads - 1):
         run = execute.run(replace(first.request, scope=Scope(item)))
-        place, mask = sparsity.place_of(run.request), mask_of(run)
-        walk = sparsity.explain(run, place.first + 3)
+        place, mask = block_mask.place_of(run.request), mask_of(run)
+        walk = mask_walk.explain(run, place.first + 3)
         strip = mask[place.first : place.end]
         for column, kind in walk.entries:
             block = strip[:, column * walk.lists.block_kv : (column + 1) * walk.lists.block_kv]
@@ -94,7 +102,7 @@ def check_row(run, walk, sees):
 @pytest.mark.parametrize("name", LISTED)
 def test_a_query_block_without_blocks_says_that_its_rows_are_0_and_lse_is_minus_infinity(name):
     run = run_of(name, 1, mask="drawn", drawn=((0,), (), (1,)), causal=False)
-    walk = sparsity.explain(run, 70)
+    walk = mask_walk.explain(run, 70)
     assert not walk.entries and len(walk.frames) == 2 and walk.frames[-1]["loaded"] == 0
     assert "64 rows see no key" in walk.frames[0]["sentence"]
     assert walk.frames[1]["sentence"].startswith("Each row saw no key: the kernel writes O = 0 and lse = -inf.")
@@ -102,7 +110,7 @@ def test_a_query_block_without_blocks_says_that_its_rows_are_0_and_lse_is_minus_
 
 def test_a_mask_that_shows_nothing_is_summed_up_without_the_lse_which_may_be_a_sink_s():
     run = run_of(mask="drawn", drawn=(), causal=False, sink_logits=True)
-    assert "The lse is the sink's alone." in sparsity.explain(run, 3).frames[-1]["sentence"]
+    assert "The lse is the sink's alone." in mask_walk.explain(run, 3).frames[-1]["sentence"]
     assert sparsity_ledger.summary(sparsity_ledger.ledger(run)).endswith("no block is executed, and O is 0.")
 
 
@@ -110,21 +118,21 @@ def test_a_mask_that_shows_nothing_is_summed_up_without_the_lse_which_may_be_a_s
 def test_a_build_without_its_mask_says_what_a_row_sees_and_what_the_kernel_scores(name):
     switch = "PATTERNS" if name in LISTED else "WINDOW"
     run = run_of(name, settings=((switch, 0),), seq_len=100, window=20)
-    walk, sees = sparsity.explain(run, 60), mask_of(run)[60]
+    walk, sees = mask_walk.explain(run, 60), mask_of(run)[60]
     first = next(frame for frame in walk.frames if frame["column"] == 0)
     assert first["seen"] == sees[:64].sum() == 20
     scored = 64 if name in LISTED else 61  # a window's own end is no part of the build
     assert f"row 60 sees 20 of its 64 keys, but the kernel scores {scored}. Row 60's" in first["sentence"]
-    assert "hidden" not in {question.id for question in sparsity.questions(walk)}
+    assert "hidden" not in {question.id for question in sparsity_questions.questions(walk)}
 
 
 @pytest.mark.parametrize("name", LISTED)
 def test_what_lies_past_the_last_key_is_scored_by_a_build_without_patterns_and_is_no_key(name):
     fields = {"seq_len": 100, "mask": "all", "causal": False}
-    walk = sparsity.explain(run_of(name, settings=(("PATTERNS", 0),), **fields), 3)
+    walk = mask_walk.explain(run_of(name, settings=(("PATTERNS", 0),), **fields), 3)
     assert "sees 36 of its 36 keys, but the kernel scores 64, 28 of them past the last key." in words(walk.frames)
-    whole = sparsity.explain(run_of(name, **fields), 3)
-    assert "hidden" not in {question.id for question in sparsity.questions(whole)}
+    whole = mask_walk.explain(run_of(name, **fields), 3)
+    assert "hidden" not in {question.id for question in sparsity_questions.questions(whole)}
     assert "but the kernel" not in words(whole.frames)
 
 
@@ -133,22 +141,22 @@ def test_m_is_not_called_the_max_where_it_does_not_follow_it(name):
     for sink in (False, True):
         fields = {"seq_len": 100, "window": 100, "causal": False, "sink_logits": sink}
         run = run_of(name, settings=(("SUBTRACT_MAX", 0),), **fields)
-        walk = sparsity.explain(run, 3)
+        walk = mask_walk.explain(run, 3)
         first, second = walk.frames[1:3]
         begins = "Row 3's m goes from 0.912 to 0" if sink else "Row 3's first scores: m becomes 0"
         assert f"{begins}, though the row's max is {first['tile_max']:.4g}," in first["sentence"]
         highest = max(first["tile_max"], second["tile_max"])
         assert f"Row 3's m stays 0, though the row's max is {highest:.4g}, and l grows" in second["sentence"]
-        assert "rescaled" not in {question.id for question in sparsity.questions(walk)}
+        assert "rescaled" not in {question.id for question in sparsity_questions.questions(walk)}
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_a_mask_is_drawn_from_its_lists_element_for_element(name):
     kind = {"mask": "sinks", "window": 100} if name in LISTED else {"window": 100}
     run = run_of(name, seq_len=300, **kind)
-    lists, mask = sparsity.lists_of(run)[0], mask_of(run)
-    assert np.array_equal(sparsity.seen_of(lists, 300, 300), mask)
-    meta, columns = sparsity.view(run, sparsity.explain(run, 5))
+    lists, mask = block_mask.lists_of(run)[0], mask_of(run)
+    assert np.array_equal(block_mask.seen_of(lists, 300, 300), mask)
+    meta, columns = sparsity.view(run, mask_walk.explain(run, 5))
     bits = columns["seen"].reshape(300, -1).astype(int)[:, :, None] >> np.arange(sparsity.WORD) & 1
     assert meta["elements"] and np.array_equal(bits.reshape(300, -1)[:, :300], mask)
     assert columns["kinds"].size == lists.kv_indices.size
@@ -161,7 +169,7 @@ def test_what_the_probes_counted_is_what_the_lists_say_byte_for_byte(name, lengt
     run = run_of(name, seq_len=length, num_heads=2, num_kv_heads=1, window=70, **kind)
     made, traffic = sparsity_ledger.ledger(run), execute.traffic(run.request)
     problem, mask = run.request.problem, mask_of(run)
-    block_q, block_kv = sparsity.sizes(run.request)
+    block_q, block_kv = block_mask.sizes(run.request)
     assert traffic.whole and sparsity_ledger.kv_counted(run.request, traffic) == made.bytes
     by_hand = 0
     for first in range(0, length, block_q):
@@ -169,7 +177,7 @@ def test_what_the_probes_counted_is_what_the_lists_say_byte_for_byte(name, lengt
             if mask[first : first + block_q, column : column + block_kv].any():
                 by_hand += min(block_kv, length - column)
     assert made.bytes == by_hand * 2 * problem.head_dim * 2 * problem.num_heads
-    walk = sparsity.explain(run, sparsity.place_of(run.request).first)
+    walk = mask_walk.explain(run, block_mask.place_of(run.request).first)
     assert sum(walk.loaded) == walk.frames[-1]["loaded"]
     assert walk.loaded == [min(block_kv, length - c * block_kv) * problem.head_dim * 4 for c, _ in walk.entries]
     assert made.seen == mask.sum() * 2
@@ -188,10 +196,10 @@ def words(blocks):
 
 def test_blocks_that_hold_a_seen_pair_are_counted_for_every_size():
     run = run_of(mask="random", density=0.02, seq_len=256)
-    seen, ways = run.request.problem.masks[0].dense(), sparsity_ledger.ways(run.request)
+    seen, ways = run.request.problem.masks[0].dense(), executions.ways(run.request)
     row = 2 * run.request.problem.head_dim * 2
     assert (ways[0].pairs, ways[0].bytes) == (seen.sum(), seen.sum() * row)
-    for way, size in zip(ways[1:], sparsity_ledger.SIZES):
+    for way, size in zip(ways[1:], executions.SIZES):
         parts = [seen[r : r + size, c : c + size].any() for r in range(0, 256, size) for c in range(0, 256, size)]
         assert way.executed == np.mean(parts) and way.pairs == sum(parts) * size * size
         assert way.bytes == sum(parts) * size * row and way.users == size
@@ -202,9 +210,9 @@ def test_blocks_that_hold_a_seen_pair_are_counted_for_every_size():
 @pytest.mark.parametrize("length", [1, 8, 20])
 def test_the_smallest_blocks_are_counted_however_short_the_sequence_is(length):
     run = run_of(mask="window", window=1, seq_len=length)
-    ways = sparsity_ledger.ways(run.request)
+    ways = executions.ways(run.request)
     assert [way.users for way in ways[1:]] == [16, 32][: 1 + (length > 16)]
-    said = words(sparsity_ledger.element_blocks(run, pd.DataFrame({"status": []})))
+    said = words(executions.element_blocks(run, pd.DataFrame({"status": []})))
     assert "100.0% hold a seen pair" in said and "nan" not in said
     if length == 8:  # one block, of 64 pairs
         assert f"it would be {1 - (7 / 8) ** 64:.1%}" in said
@@ -213,15 +221,15 @@ def test_the_smallest_blocks_are_counted_however_short_the_sequence_is(length):
 def test_lists_of_blocks_are_said_to_win_where_they_skip_something():
     for fields, skips in (({"mask": "window", "window": 1}, True), ({"mask": "random", "density": 0.25}, False)):
         run = run_of(seq_len=128, causal=False, **fields)
-        said = words(sparsity_ledger.element_blocks(run, pd.DataFrame({"status": []})))
+        said = words(executions.element_blocks(run, pd.DataFrame({"status": []})))
         assert ("lists of blocks win" in said) == skips and ("lists of blocks skip nothing" in said) != skips
 
 
 def test_a_gather_moves_a_sector_for_each_lane_of_k_and_whole_sectors_of_v():
     run = run_of(mask="window", window=1, seq_len=64)  # one key in each row: one lane reads at a time
-    csr = sparsity_ledger.ways(run.request)[0]
+    csr = executions.ways(run.request)[0]
     bytes_of_row = run.request.problem.head_dim * 2
-    assert csr.sectors == 64 * (bytes_of_row // sparsity_ledger.VECTOR + bytes_of_row // 32)
+    assert csr.sectors == 64 * (bytes_of_row // executions.VECTOR + bytes_of_row // 32)
 
 
 def test_times_are_those_of_the_same_kind_of_mask_beside_the_fastest_dense_one():
@@ -234,11 +242,11 @@ def test_times_are_those_of_the_same_kind_of_mask_beside_the_fastest_dense_one()
     times = pd.DataFrame(
         [row(LISTED[0], 20.0), row("sdpa_math", 300.0), row("sdpa_cudnn", 100.0), row(LISTED[0], 7.0, mask="drawn")]
     ).assign(device="A GPU", date="2026-11-24")
-    found = sparsity_ledger.recorded(run.request, times)
+    found = mask_times.recorded(run.request, times)
     assert list(found.median_us) == [20.0, 100.0, 300.0] and set(found.dense) == {100.0}
-    blocks = sparsity_ledger.time_blocks(run.request, times)
+    blocks = mask_times.time_blocks(run.request, times)
     assert blocks[0]["rows"][0][2:] == ["20 us", "5"] and "A GPU" in blocks[0]["caption"]
-    nothing = sparsity_ledger.time_blocks(run_of(mask="strided").request, times)
+    nothing = mask_times.time_blocks(run_of(mask="strided").request, times)
     assert "No time is recorded with the mask strided." in nothing[0]["text"]
 
 
@@ -248,7 +256,7 @@ def test_times_of_single_pairs_say_which_kernels_add_the_mask_and_of_which_types
     masked = [{"name": name, "problem": listed} for name in ("csr_attention", "sdpa_math", "flex_attention")]
     dense = [{"name": "01_naive", "dtype": "float32", **sizes}, {"name": "07_async", "dtype": "float16", **sizes}]
     times = pd.DataFrame([*masked, *dense]).assign(status="ok", median_us=[9, 8, 7, 6, 5], device="A GPU", date="now")
-    caption = sparsity_ledger.csr_times(times)[0]["caption"]
+    caption = mask_times.csr_times(times)[0]["caption"]
     assert "SDPA's kernels (torch math) compute every pair and add the mask." in caption
     assert "flex_attention skips blocks in which no pair is seen." in caption
     assert "with a recorded time (float16, float32)" in caption and "flex" not in caption.split("SDPA")[0]
@@ -256,8 +264,8 @@ def test_times_of_single_pairs_say_which_kernels_add_the_mask_and_of_which_types
 
 def test_the_keys_of_the_questions_come_from_the_lists_and_the_trace():
     run = run_of(item=5, mask="sinks", window=192)
-    walk = sparsity.explain(run, 326)
-    asked = {question.id: question for question in sparsity.questions(walk)}
+    walk = mask_walk.explain(run, 326)
+    asked = {question.id: question for question in sparsity_questions.questions(walk)}
     assert set(asked) == {"loaded", "hidden", "rescaled"}
     assert asked["loaded"].options[asked["loaded"].answer] == f"{sum(walk.loaded):,}"
     assert asked["hidden"].options[asked["hidden"].answer] == str(walk.lists.block_kv)

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from explainers.stories.timing import duels as told
-from explainers.stories.timing import timing
+from explainers.stories.timing import wording
 from kernels.measure import duels, peers
 from kernels.recordings import tables
 
@@ -49,7 +49,7 @@ def test_the_table_and_the_chart_have_every_row(found):
     plain = plain[plain.num_heads == plain.num_kv_heads]
     assert sorted(p["ratio"] for p in points) == sorted(plain.ratio) and len(points) > 10
     kinds = [block["kind"] for block in told.blocks(made, where)]
-    absent = len(timing.not_timed(made.peer))
+    absent = len(wording.not_timed(made.peer))
     assert kinds == ["heading", "text", *["text"] * (made["name"].nunique() + absent), "chart", "table"]
     assert told.blocks(made, where)[1]["text"] == told.state(duels.headline(made))
 
@@ -121,7 +121,7 @@ def test_only_rows_of_present_code_are_shown(found, monkeypatch):
 def test_a_flash_attention_that_is_in_no_row_is_named_with_the_reason(found):
     made, where = found
     said = [block.get("text", "") for block in told.blocks(made.assign(peer="sdpa_cudnn"), where)]
-    for name, why in timing.NOT_TIMED.items():
-        assert f"{timing.shown_name(name)} has no row here: {why}." in said
+    for name, why in wording.NOT_TIMED.items():
+        assert f"{wording.shown_name(name)} has no row here: {why}." in said
     said = [block.get("text", "") for block in told.blocks(made.assign(peer="flash_attn_4"), where)]
     assert not any(text.startswith("FlashAttention 4 has no row") for text in said)

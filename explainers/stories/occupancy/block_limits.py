@@ -1,28 +1,22 @@
-"""Occupancy: what limits the blocks on a multiprocessor, resource by resource, and what other tiles would give; the
-timeline of a grid."""
+"""Occupancy: how many blocks an SM holds, resource by resource, derived from the real cubin."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO
-from explainers.stories.occupancy import grid
 from explainers.stories.tiling.tiling import listed
 from explainers.story import stage
-from explainers.story.frames import GridFrame, MultiprocessorMeta, Resource, ResourceFrame, ResourceLaunch
+from explainers.story.frames import MultiprocessorMeta, Resource, ResourceFrame, ResourceLaunch
 from explainers.story.glossary import count
 from kernels.build.occupancy import REGISTERS, Machine, Needs, Occupancy, needs
 from kernels.core.spec import KernelSpec
-from kernels.measure.timelines import Timeline
-
-# ---- what limits the blocks ----
 
 
 def frames(found: Sequence[Occupancy], machine: Machine, multiprocessors: int, name: str) -> list[ResourceFrame]:
-    """For each launch a step for each resource, and one for what they leave together."""
+    """Returns a step for each resource of each launch, and a last step for all resources together."""
     made: list[ResourceFrame] = []
     for number, o in enumerate(found):
         block = needs(o.threads, o.registers, o.shared_bytes, machine)
@@ -37,7 +31,7 @@ def frames(found: Sequence[Occupancy], machine: Machine, multiprocessors: int, n
 def view(
     found: Sequence[Occupancy], machine: Machine, multiprocessors: int, name: str
 ) -> tuple[MultiprocessorMeta, list[ResourceFrame]]:
-    """What the view `multiprocessor` draws, and the frames. name: of the GPU."""
+    """Returns the meta of the view `multiprocessor`, and the frames. name: the GPU."""
     launches: list[ResourceLaunch] = []
     for o in found:
         block = needs(o.threads, o.registers, o.shared_bytes, machine)
@@ -56,8 +50,7 @@ def view(
 
 
 def states(found: Sequence[Occupancy], machine: Machine, made: Sequence[ResourceFrame]) -> list[stage.State]:
-    """The strip: the blocks and the warps that the resources so far allow, and the limit. The limit is open until all
-    resources of a launch are counted."""
+    """Returns the strip: the blocks and warps that the counted resources allow, and the limit."""
     so_far = [dict(list(found[f["launch"]].limits.items())[: f["shown"]]) for f in made]
     blocks = [min(allowed.values()) for allowed in so_far]
     each = [-(-found[f["launch"]].threads // 32) for f in made]
@@ -77,7 +70,7 @@ def _frame(launch: int, shown: int, title: str, said: str) -> ResourceFrame:
 
 
 def _resource_sentences(o: Occupancy, block: Needs, machine: Machine) -> dict[str, str]:
-    """For each resource what one block takes of it, and how many blocks that allows."""
+    """Returns for each resource the need of one block, and the resulting number of blocks."""
     warps, per_block = count(block.warps, "warp"), block.warps * block.registers_per_warp
     exact = o.registers * 32
     rounded = "" if exact == block.registers_per_warp else f", rounded up to {block.registers_per_warp:,}"
@@ -107,7 +100,7 @@ def _resource_sentences(o: Occupancy, block: Needs, machine: Machine) -> dict[st
 
 
 def launches_table(found: Sequence[Occupancy]) -> pd.DataFrame:
-    """A row per launch: its block, its registers, what each resource allows, and what is left."""
+    """Returns a row for each launch: its block, its registers, the blocks for each resource, and the result."""
     return pd.DataFrame(
         [
             {
@@ -129,7 +122,7 @@ def launches_table(found: Sequence[Occupancy]) -> pd.DataFrame:
 
 
 def sentence(o: Occupancy, machine: Machine, multiprocessors: int, name: str) -> str:
-    """One launch's occupancy in words. name: of the GPU."""
+    """Returns one launch's occupancy in words. name: the GPU."""
     if not o.blocks:
         why = f"{o.limited_by} does not allow it. Choose smaller tiles."
         return f"{o.entry}: not one block fits on a multiprocessor of {name}: {why}"
@@ -153,9 +146,11 @@ def sentence(o: Occupancy, machine: Machine, multiprocessors: int, name: str) ->
 
 
 def limits_chart(o: Occupancy, before: int = 0) -> alt.TopLevelMixin:
-    """Blocks per multiprocessor that each resource allows one launch, on a scale of its own, from the step on that
-    counts it; the least is what there is, and once all are counted every resource that allows no more is marked.
-    before: how many steps other launches have before this one's."""
+    """Returns the blocks per SM that each resource of one launch allows, from the step of that resource on.
+
+    After the last resource, the chart marks every resource with the least number of blocks.
+    before: the steps of earlier launches.
+    """
     names, last = list(o.limits), before + len(o.limits) + 1
     rows = pd.DataFrame(
         [
@@ -181,7 +176,7 @@ def limits_chart(o: Occupancy, before: int = 0) -> alt.TopLevelMixin:
 
 
 def alternatives_table(found: Sequence[tuple[dict[str, int], Occupancy | str]], now: dict[str, int]) -> pd.DataFrame:
-    """What other sizes of a block would give (occupancy.alternatives): a row per choice, the present one marked."""
+    """Returns a row for each other size of a block (occupancy.alternatives), with a mark at the present one."""
     rows = []
     varied = [name for name in now if len({settings.get(name) for settings, _ in found}) > 1]
     for settings, result in found:
@@ -204,89 +199,6 @@ def alternatives_table(found: Sequence[tuple[dict[str, int], Occupancy | str]], 
     return pd.DataFrame(rows).convert_dtypes()
 
 
-# ---- the timeline ----
-
-
-def _running(table: pd.DataFrame, moments: np.ndarray) -> np.ndarray:
-    """How many of these blocks are running at each moment (ns)."""
-    begun, ended = (np.searchsorted(np.sort(times), moments, "right") for times in (table.start_ns, table.end_ns))
-    return begun - ended
-
-
-def timeline_facts(timeline: Timeline) -> dict[str, float]:
-    """Of all launches together: blocks, us from the first start to the last end, most blocks at once, blocks' shortest,
-    median and longest us, busy: mean share of the multiprocessors that ran a block, tail_us: from when fewer than half
-    of them did to the end."""
-    table = timeline.table
-    length, end = (table.end_ns - table.start_ns).to_numpy(), table.end_ns.max()
-    grid = np.linspace(0, end, 400, endpoint=False) + end / 800
-    busy = np.zeros(len(grid))
-    for _, part in table.groupby("sm"):
-        busy += _running(part, grid) > 0
-    full = np.flatnonzero(busy >= timeline.multiprocessors / 2)
-    tail = end - grid[full[-1]] if len(full) else end
-    return {
-        "blocks": len(table),
-        "us": end / 1000,
-        "at_once": int(_running(table, grid).max()),
-        "shortest_us": length.min() / 1000,
-        "median_us": float(np.median(length)) / 1000,
-        "longest_us": length.max() / 1000,
-        "busy": float(busy.mean() / timeline.multiprocessors),
-        "tail_us": tail / 1000,
-        "multiprocessors": int(table.sm.nunique()),
-    }
-
-
-def timeline_sentence(timeline: Timeline, facts: dict[str, float]) -> str:
-    """What the timeline shows, with its numbers."""
-    text = (
-        f"{facts['blocks']:,} blocks ran on {facts['multiprocessors']} of {timeline.multiprocessors} multiprocessors "
-        f"in {facts['us']:,.0f} µs, up to {facts['at_once']:,} at once. The longest block took "
-        f"{facts['longest_us']:,.1f} µs, {facts['longest_us'] / facts['shortest_us']:,.0f} times the shortest. "
-    )
-    if timeline.left:
-        text += f"{timeline.left:,} more blocks had nothing to do and left at once. "
-    return text + (
-        f"On average {100 * facts['busy']:.0f} % of the multiprocessors had a block; in the last "
-        f"{facts['tail_us']:,.0f} µs ({100 * facts['tail_us'] / facts['us']:.0f} %) fewer than half did."
-    )
-
-
-def running_chart(timeline: Timeline, made: Sequence[GridFrame]) -> alt.TopLevelMixin:
-    """How many blocks are running at each moment; a rule marks the step's. made: grid.explain's frames."""
-    moments = np.linspace(0, timeline.table.end_ns.max(), 300)
-    table = pd.DataFrame({"us": moments / 1000, "blocks": _running(timeline.table, moments)})
-    steps = pd.DataFrame({"us": [f["at"] for f in made], "number": range(1, len(made) + 1)})
-    x = alt.X("us:Q", title="µs", scale=alt.Scale(nice=False))
-    area = alt.Chart(table).mark_area(
-        interpolate="step-after", color=OKABE_ITO["sky"], line={"color": OKABE_ITO["blue"]}
-    )
-    drawn = area.encode(
-        x=x,
-        y=alt.Y("blocks:Q", title="blocks running", stack=None),
-        tooltip=[alt.Tooltip("us:Q", format=",.1f"), "blocks:Q"],
-    )
-    step = alt.param(name="step", value=1)
-    rule = alt.Chart(steps).mark_rule(strokeWidth=2, color=OKABE_ITO["vermillion"]).encode(x=x)
-    return alt.layer(drawn, rule.transform_filter("datum.number == step")).add_params(step).properties(height=180)
-
-
-# ---- the stages ----
-
-FACTS = {  # what the page calls them
-    "blocks": "blocks that ran",
-    "us": "µs from the first begin to the last end",
-    "at_once": "most blocks at once",
-    "shortest_us": "shortest block, µs",
-    "median_us": "median block, µs",
-    "longest_us": "longest block, µs",
-    "busy": "mean share of multiprocessors with a block",
-    "tail_us": "µs at the end in which fewer than half had one",
-    "multiprocessors": "multiprocessors that had a block",
-}
-
-
 def stage_of(
     kernel: KernelSpec,
     found: Sequence[Occupancy],
@@ -296,7 +208,13 @@ def stage_of(
     name: str,
     checked: str,
 ) -> stage.Stage:
-    """The whole stage of the limits. name: of the GPU; checked: how right the derivation is known to be."""
+    """Returns the whole stage of the limits.
+
+    kernel, arch: the kernel, and the architecture of its cubin.
+    found: the occupancy of each launch.
+    machine, multiprocessors, name: the limits of an SM, the number of SMs, and the GPU's name.
+    checked: the known accuracy of the derivation, in a sentence.
+    """
     meta, made = view(found, machine, multiprocessors, name)
     said = (
         f"Derived from the registers and shared bytes of the timed build's cubin for {arch}, and the limits of its "
@@ -321,36 +239,6 @@ def stage_of(
         summary=" ".join(sentence(o, machine, multiprocessors, name) for o in found if not o.blocks),
         tone="bad",
         side=side,
-    )
-
-
-def timeline_stage(timeline: Timeline, label: str) -> stage.Stage:
-    """The whole stage of a timeline. label: of the build and its problem."""
-    request, facts = timeline.request, timeline_facts(timeline)
-    made = grid.explain(request, grid.recorded(timeline), traced=False)
-    said = (
-        f"{timeline.provenance.capitalize()} on {timeline.device}, {timeline.date}: {label}. Each block's first thread "
-        "noted its multiprocessor and the GPU's global timer (in steps of 32 ns) where its probes would begin and at "
-        "its end, in a build of its own: not a kernel's time. Launches follow one another."
-    )
-    chart = stage.chart(
-        running_chart(timeline, made.frames),
-        "Blocks running at each moment; a rule marks the step",
-        "",
-        "Blocks running",
-    )
-    rows = pd.DataFrame(
-        [(FACTS[name], f"{value:,.4g}") for name, value in facts.items()], columns=["of all launches", ""]
-    )
-    return stage.Stage(
-        headline=stage.headline(request.kernel),
-        frames=made.frames,
-        views=[stage.View("grid", "grid", "Whole grid", made.meta, made.columns)],
-        state=made.states,
-        provenance=stage.Provenance(timeline.provenance, said),
-        tabs=[stage.Tab("facts", "Every figure", [stage.table(rows)])],
-        summary=timeline_sentence(timeline, facts),
-        side=[chart],
     )
 
 

@@ -1,0 +1,204 @@
+"""The accesses of one warp to shared memory, wavefront by wavefront.
+
+The probes log lanes, offsets and widths. Banks, passes and wavefronts follow from kernels/memory/model.py.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from explainers.stories.bank_conflicts.padding import side_names
+from explainers.story import marks
+from explainers.story.frames import BankAccess, BankFrame, BankSide
+from explainers.story.glossary import count
+from explainers.story.warp_requests import numbered
+from kernels.run.results import Run
+from kernels.trace.kinds import kind_of
+from kernels.trace.memory import model
+from kernels.trace.probes import sites_of
+
+SHOWN_ACCESSES = 16  # different accesses of one warp
+SHOWN_STEPS = 128  # no access starts after this step, so a story stays short
+
+
+@dataclass(frozen=True)
+class Story:
+    """The accesses of one warp.
+
+    frames: one for each wavefront of each different access, until the slower side ends.
+    sides: the content of the views.
+    left_out: the number of different accesses without frames.
+    total: the number of all accesses of the warp at that probe.
+    """
+
+    frames: list[BankFrame]
+    sides: list[BankSide]
+    left_out: int
+    total: int
+
+
+def explain(runs: Sequence[Run], at: tuple[str, int] | None = None, warp: int = 0) -> Story:
+    """Returns the Story of one warp of the traced block, in one run or in two runs with different remedies.
+
+    at: (file, line) of one probe, or None for all shared-memory accesses.
+    Accesses with equal wishes, up to the numbers of banks and words, share their frames.
+    """
+    every = [model.requests(run.trace, space="shared") for run in runs]
+    mine = [_of_warp(found, at, warp) for found in every]
+    total = min(len(found.table) for found in mine)
+    groups: dict[Any, list[int]] = {}
+    for number in range(total):
+        groups.setdefault(tuple(_pattern(found, number) for found in mine), []).append(number)
+    shown: list[list[BankAccess]] = [[] for _ in runs]
+    steps = 0
+    for alike in list(groups.values())[:SHOWN_ACCESSES]:
+        if steps < SHOWN_STEPS:
+            made = [_access(found, alike[0], len(alike)) for found in mine]
+            steps += max(access["wavefronts"] for access in made)
+            for side, access in zip(shown, made):
+                side.append(access)
+    titles = side_names([run.request for run in runs])
+    sides: list[BankSide] = [
+        {"name": name, "accesses": accesses, **_memory(found, part)}  # type: ignore[typeddict-item]
+        for name, accesses, found, part in zip(titles, shown, every, mine)
+    ]
+    sites = sites_of(runs[0].request)
+    frames = [frame for number in range(len(shown[0])) for frame in _frames(sides, number, sites)]
+    return Story(frames, sides, len(groups) - len(shown[0]), total)
+
+
+def _of_warp(found: model.Requests, at: tuple[str, int] | None, warp: int) -> model.Requests:
+    """Returns the accesses of that warp, or of the first warp with an access there."""
+    table = found.table
+    keep = table.block == (table.block.min() if len(table) else 0)
+    if at is not None:
+        keep &= (table.file == at[0]) & (table.line == at[1])
+    warps = set(table.warp[keep])
+    return found.where(keep & (table.warp == (warp if warp in warps else min(warps, default=0))))
+
+
+def _pattern(found: model.Requests, number: int) -> Any:
+    """Returns the wishes of an access. Banks and words are numbered in the order of the lanes."""
+    row, on = found.table.iloc[number], found.active[number]
+    words = found.offsets[number][on] // model.WORD
+    words = words[:, None] + np.arange(max(1, int(row.bytes) // model.WORD))
+    renamed = (np.unique(part, return_index=True, return_inverse=True) for part in (words % model.BANKS, words))
+    order = tuple(tuple(np.argsort(np.argsort(first))[inverse].ravel().tolist()) for _, first, inverse in renamed)
+    return row.file, row.line, int(row.bytes), row.kind, on.tobytes(), order
+
+
+def _memory(found: model.Requests, mine: model.Requests) -> dict[str, Any]:
+    """Returns the words of the tensor up to the last touched one, and the untouched ranges of words."""
+    if not len(mine.table):
+        return {"words": 0, "free": []}
+    first = mine.table.iloc[0]
+    there = found.where((found.table.block == first.block) & (found.table.tensor == first.tensor))
+    touched = np.zeros(int(there.offsets[there.active].max()) // model.WORD + 5, bool)
+    for width, part in there.table.groupby("bytes"):
+        at = part.index.to_numpy()
+        words = there.offsets[at][there.active[at]] // model.WORD
+        touched[(words[:, None] + np.arange(max(1, int(width) // model.WORD))).ravel()] = True
+    words = int(np.flatnonzero(touched)[-1]) + 1
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], ~touched[:words], [0])).astype(int)))
+    return {"words": words, "free": edges.reshape(-1, 2).tolist()}
+
+
+def _access(found: model.Requests, number: int, alike: int) -> BankAccess:
+    """Returns the content of the views for one access."""
+    row, active = found.table.iloc[number], found.active[number]
+    addresses = [int(o) if on else None for o, on in zip(found.offsets[number], active)]
+    matrices = {8: 1, 16: 2}.get(int(active.sum()), 4) if row.kind == "ldmatrix" else 4
+    cost = model.shared_wavefronts(addresses, int(row.bytes), row.kind, matrices)
+    touches = [(bank, touch) for bank, mine in cost.banks.items() for touch in mine]
+    parts = sorted({touch.part for _, touch in touches})
+    longest = {part: max(touch.wavefront for _, touch in touches if touch.part == part) + 1 for part in parts}
+    start = {part: sum(longest[p] for p in parts if p < part) for part in parts}
+    cells = [
+        [lane, bank, start[touch.part] + touch.wavefront, touch.word, len(touch.lanes), touch.part]
+        for bank, touch in touches
+        for lane in touch.lanes
+    ]
+    return {
+        "file": str(row.file),
+        "line": int(row.line),
+        "kind": kind_of(row.kind, "shared").said,
+        "bytes": int(row.bytes),
+        "tensor": row.tensor,
+        "active": int(active.sum()),
+        "cells": sorted(cells),
+        "wavefronts": cost.wavefronts,
+        "ideal": cost.ideal,
+        "conflicts": cost.conflicts,
+        "parts": [[start[p], start[p] + longest[p]] for p in parts],
+        "number": number,
+        "alike": alike,
+    }
+
+
+def _frames(sides: list[BankSide], number: int, sites: Any) -> Iterator[BankFrame]:
+    """Returns the steps of one access, until the slower side ends."""
+    accesses = [side["accesses"][number] for side in sides]
+    first, most = accesses[0], max(access["wavefronts"] for access in accesses)
+    named = numbered("Access", first)
+    head = f"{named}, {first['kind']} of {first['bytes']} bytes a lane of {first['tensor']}."
+    for wavefront in range(max(1, most)):
+        said = [_said(side["name"], access, wavefront) for side, access in zip(sides, accesses)]
+        yield {
+            "tile": number,
+            "access": number,
+            "wavefront": wavefront,
+            "phase": str(wavefront),
+            "title": f"{named} · {f'{wavefront + 1} of {most}' if most else 'no wavefront'}",
+            "sentence": " ".join([head, *said]),
+            "lines": {sites.find(first["file"], first["line"]).place: 1},
+            "marks": [marks.CONFLICT] if any(_conflict_begins(access, wavefront) for access in accesses) else [],
+        }
+
+
+def _conflict_begins(access: BankAccess, wavefront: int) -> bool:
+    """Whether the wavefront is the first of a pass with different words of one bank."""
+    pass_ = next((part for part in access["parts"] if part[0] == wavefront), None)
+    if not pass_:
+        return False
+    words = {(bank, word) for _, bank, w, word, *_ in access["cells"] if pass_[0] <= w < pass_[1]}
+    return len({bank for bank, _ in words}) < len(words)
+
+
+def _said(name: str, access: BankAccess, wavefront: int) -> str:
+    """Returns the lanes and words of this wavefront on one side, and the reason for the number of wavefronts."""
+    title = f"{name}: " if name else ""
+    if not access["wavefronts"]:
+        return title + "No lane takes part, or the data goes past this pipe: no wavefront."
+    cells, parts = access["cells"], access["parts"]
+    now = [cell for cell in cells if cell[2] == wavefront]
+    part = next((n for n, (start, end) in enumerate(parts) if start <= wavefront < end), len(parts) - 1)
+    start, end = parts[part]
+    served = [cell for cell in cells if start <= cell[2] < end]
+    want: dict[int, set[int]] = {}
+    for cell in served:
+        want.setdefault(cell[1], set()).add(cell[3])
+    worst = max(want, key=lambda bank: len(want[bank]))
+    lanes = [cell[0] for cell in served]
+    who = "the warp" if len(parts) == 1 else f"pass {part + 1} of {len(parts)} (lanes {min(lanes)} to {max(lanes)})"
+    text = title + (who if title else who[0].upper() + who[1:])
+    if len(want[worst]) > 1:
+        text += f" wants {len(want[worst])} different words of bank {worst}, so it takes {end - start} wavefronts. "
+    elif len(served) > len({cell[3] for cell in served}):
+        text += " wants at most one word of each bank, and lanes that want the same word share it: 1 wavefront. "
+    else:
+        text += " wants at most one word of each bank: 1 wavefront. "
+    if not now:
+        return f"{text}Done after {count(access['wavefronts'], 'wavefront')}."
+    words = len({cell[3] for cell in now})
+    served_now = f"{_lanes(sorted({cell[0] for cell in now}))} with {count(words, 'word')}"
+    return f"{text}Wavefront {wavefront + 1} of {access['wavefronts']} serves {served_now}."
+
+
+def _lanes(lanes: list[int]) -> str:
+    if len(lanes) == 1:
+        return f"lane {lanes[0]}"
+    if lanes == list(range(lanes[0], lanes[-1] + 1)):
+        return f"lanes {lanes[0]} to {lanes[-1]}"
+    return f"{len(lanes)} lanes"

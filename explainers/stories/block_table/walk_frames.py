@@ -1,0 +1,234 @@
+"""The frames of a walk through a block table."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from explainers.stories.block_table import paging
+from explainers.stories.block_table.paging import Paged
+from explainers.story import axes
+from explainers.story.frames import WalkFrame
+from explainers.story.glossary import count, phase_title
+from kernels.run.results import Run
+from kernels.trace import steps as cutting
+from kernels.trace.kinds import READS
+from kernels.trace.probes import sites_of
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The walk of one query head.
+
+    frames: one for each step. A step of a walk is one page by one warp.
+    scores, weights: float32 [context length], as logged. Weights are not divided by l.
+    o: the output, [head_dim].
+    sequence, head, kv_head: the walked ones.
+    """
+
+    frames: list[WalkFrame]
+    scores: np.ndarray
+    weights: np.ndarray
+    o: np.ndarray
+    sequence: int
+    head: int
+    kv_head: int
+
+
+def walk(run: Run, name: str) -> Walk:
+    """Returns the Walk of a Run over one query head of one sequence. name: the sequence."""
+    request, sites = run.request, sites_of(run.request)
+    paged = Paged(request)
+    sequence, head = paged.place
+    cut = cutting.cut(run.trace, sites)
+    frame = run.trace.frame()
+    words = {column: frame[column].astype(str) for column in ("event", "tensor", "space")}
+    places = np.array([site.place if site.kind != "mark" else "" for site in sites])
+    frame = frame.assign(step=cut.of_record, place=places[sites.index(run.trace.table)], **words)
+    story = WalkFrames(run, name)
+    for number, part in frame[frame.step >= 0].groupby("step"):
+        story.add(cut.table.loc[number], part)
+    values = frame[frame.value.notna()]
+    length = int(paging.lengths(run)[sequence])
+    logged = {}
+    for event in ("score", "p"):
+        logged[event] = np.full(length, np.nan, np.float32)
+        mine = values[values.event == event]
+        logged[event][mine.token.astype(int)] = mine.value
+    o = np.asarray(run.arrays[paged.o[1].name][sequence, head], np.float32)
+    return Walk(story.frames, logged["score"], logged["p"], o, sequence, head, paged.kv_head_of(head))
+
+
+class WalkFrames:
+    """Builds the frames of a walk, step by step."""
+
+    def __init__(self, run: Run, name: str) -> None:
+        self.paged, self.name = Paged(run.request), name
+        self.sequence, self.head = self.paged.place
+        self.tables = run.arrays[self.paged.tables[1].name]
+        self.length = int(paging.lengths(run)[self.sequence])
+        self.partitions = run.request.plan.launches[0].blocks_per_item
+        self.pages = -(-self.length // self.paged.block_size)
+        self.frames: list[WalkFrame] = []
+        self.tellers: dict[str, tuple[Any, set[str]]] = {  # phase -> its method, and the events in its sentence
+            "load_q": (self._load_q, set()),
+            "softmax": (self._softmax, {"m", "l", "p"}),
+            "write_part": (self._write_part, set()),
+            "combine": (self._combine, {"m_all", "l_all", "weight"}),
+            "write": (self._write, {"o"}),
+        }
+
+    def add(self, step: Any, part: pd.DataFrame) -> None:
+        if step.phase in ("walk_k", "walk_v"):
+            for warp, mine in part.groupby("warp"):
+                if (mine.tensor == self.paged.tables[0]).any():
+                    self._page(step, mine, int(warp))
+        elif step.phase != "load_q" or (part.tensor == self.paged.q[0]).any():  # a block without tokens exits at once
+            tell, events = self.tellers.get(step.phase, (self._other, set()))
+            (tell if events <= set(part.event) else self._other)(step, part)
+
+    def _frame(self, step: Any, part: pd.DataFrame, sentence: str, **more: Any) -> None:
+        made: Any = {
+            "tile": self._group(step),
+            "title": self._title(step, more),
+            "block": int(step.block),
+            "phase": step.phase,
+            "moment": int(step.name),
+            "sentence": sentence[0].upper() + sentence[1:],
+            "lines": {str(place): int(n) for place, n in part.place[part.place != ""].value_counts().items()},
+            "read": int(part.bytes[part.event.isin(READS) & (part.space == "global")].sum()),
+            **more,
+        }
+        self.frames.append(made)
+
+    def _group(self, step: Any) -> int:
+        """Returns the number of this run of equal phases, for Shift+Left and Shift+Right."""
+        last = self.frames[-1] if self.frames else None
+        return 0 if last is None else last["tile"] + ((last["phase"], last["block"]) != (step.phase, int(step.block)))
+
+    def _title(self, step: Any, more: dict[str, Any]) -> str:
+        where = f"Partition {step.block % self.partitions} · " if self.partitions > 1 and step.launch == 0 else ""
+        return (
+            where
+            + phase_title(step.phase)
+            + (f" · page {more['logical'] + 1} of {self.pages}" if "logical" in more else "")
+        )
+
+    def _in_partition(self, step: Any) -> str:
+        return f"Partition {step.block % self.partitions}: " if self.partitions > 1 else ""
+
+    def _other(self, step: Any, part: pd.DataFrame) -> None:
+        """Adds the frame of a phase without a sentence of its own."""
+        accesses, values = part[part.space.isin(["global", "shared"])], part[part.value.notna()]
+        phase, moved = phase_title(step.phase), int(accesses.bytes.sum())
+        did = f"{count(len(accesses), 'access', 'accesses')} of {moved:,} bytes, {count(len(values), 'value')} logged"
+        self._frame(step, part, f"{self._in_partition(step)}{phase[0].lower() + phase[1:]}: {did}.")
+
+    def _load_q(self, step: Any, part: pd.DataFrame) -> None:
+        q = part[(part.tensor == self.paged.q[0]) & (part.space == "global")]
+        self._frame(
+            step,
+            part,
+            f"{self._in_partition(step)}the block of query head {self.head} of {self.name} reads the context length, "
+            f"{self.length}, and its query: {count(len(q), 'number')}, {q.bytes.sum():,.0f} bytes. {self.name}'s "
+            f"tokens lie in {count(self.pages, 'page')}.",
+        )
+
+    def _page(self, step: Any, part: pd.DataFrame, warp: int) -> None:
+        entry = part[part.tensor == self.paged.tables[0]].iloc[0]
+        reads_k = step.phase == "walk_k"
+        tensor, cache = self.paged.k if reads_k else self.paged.v
+        loads = part[(part.tensor == tensor) & (part.event == "load") & (part.space == "global")]
+        logical, page = int(entry.logical), int(self.tables.flat[int(entry.offset) // self.tables.itemsize])
+        kv_head, size = self.paged.kv_head_of(self.head), self.paged.block_size
+        base = axes.byte_of(cache, page=page, kv_head=kv_head)
+        scores = part[part.event == "score"]
+        tokens = [logical * size, min(logical * size + size, self.length) - 1]
+        where = (
+            f"{self._in_partition(step)}warp {warp} reads entry {logical} of {self.name}'s block table (byte "
+            f"{int(entry.offset):,}): {page}. So tokens {tokens[0]} to {tokens[1]} lie in page {page}; KV head "
+            f"{kv_head} of it begins at byte {base:,} of {tensor}. "
+        )
+        read = f"{loads.bytes.sum():,.0f} bytes of {tensor} from byte {int(loads.offset.min()):,} on"
+        if reads_k:
+            best = scores.loc[scores.value.idxmax()]
+            largest = f"the largest of {count(len(scores), 'score')} is {best.value:.4g}, at token {int(best.token)}"
+            did = f"It reads {read}, and {largest}."
+        else:
+            did = f"It reads {read}, and adds each value times its weight to the output."
+        self._frame(
+            step,
+            part,
+            where + did,
+            logical=logical,
+            page=page,
+            entry_offset=int(entry.offset),
+            base=base,
+            warp=warp,
+            tokens=tokens,
+            tensor=tensor,
+            role="k" if reads_k else "v",
+            request=_first_request(loads),
+            low=int(loads.offset.min()),
+            bytes=int(loads.bytes.sum()),
+        )
+
+    def _softmax(self, step: Any, part: pd.DataFrame) -> None:
+        values = part[part.value.notna()].drop_duplicates("event", keep="last").set_index("event").value
+        m, l, tokens = float(values["m"]), float(values["l"]), part[part.event == "p"].token
+        self._frame(
+            step,
+            part,
+            f"{self._in_partition(step)}the largest of {count(len(tokens), 'score')} is m = {m:.4g}; their weights "
+            f"e^(score - m) add up to l = {l:.4g}.",
+            tokens=[int(tokens.min()), int(tokens.max())],
+            m=m,
+            l=l,
+        )
+
+    def _write_part(self, step: Any, part: pd.DataFrame) -> None:
+        stores = part[(part.event == "store") & (part.space == "global")]
+        self._frame(
+            step,
+            part,
+            f"{self._in_partition(step)}its m, its l and {count(self.paged.head_dim, 'sum')}, not yet divided by l, go "
+            f"to global memory: {stores.bytes.sum():,.0f} bytes.",
+        )
+
+    def _combine(self, step: Any, part: pd.DataFrame) -> None:
+        values = part[part.value.notna()]
+        m, l = (values[values.event == name].value.iloc[0] for name in ("m_all", "l_all"))
+        weights = values[values.event == "weight"].sort_values("partition").value
+        factors = ", ".join(f"{w:.3g}" for w in weights[:6]) + (" ..." if len(weights) > 6 else "")
+        self._frame(
+            step,
+            part,
+            f"The second kernel combines {count(len(weights), 'partition')}: m = max m_i = {m:.4g}; each is rescaled "
+            f"by e^(m_i - m): {factors}; l = sum l_i e^(m_i - m) = {l:.4g}.",
+            m=float(m),
+            l=float(l),
+        )
+
+    def _write(self, step: Any, part: pd.DataFrame) -> None:
+        name = self.paged.o[0]
+        stores = part[(part.tensor == name) & (part.event == "store") & (part.space == "global")]
+        first = part[part.event == "o"].sort_values("dim").value.iloc[0]
+        last = int((stores.offset + stores.bytes).max()) - 1
+        self._frame(
+            step,
+            part,
+            f"The sums over l are the output: {count(len(stores), 'number')} go to {name}, bytes "
+            f"{int(stores.offset.min()):,} to {last:,}; the first is {first:.4g}.",
+            written=True,
+        )
+
+
+def _first_request(loads: pd.DataFrame) -> list[int | None]:
+    """Returns the byte offset of each lane in the warp's first load, None for an idle lane."""
+    first = loads.sort_values("seq").groupby("lane").first()
+    if first.empty:
+        return [None] * 32
+    site = first[["file", "line"]].astype({"file": str}).apply(tuple, axis=1)
+    offsets = first[site == site.mode().iloc[0]].offset.astype(int)
+    return [int(offsets[lane]) if lane in offsets.index else None for lane in range(32)]

@@ -1,0 +1,59 @@
+"""The work lists of a kernel: the pages of all sequences, cut into equal ranges.
+
+A *unit* is a piece of a sequence. A range has one unit or more.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from explainers.story import axes
+from kernels.families.paged.work_list import FIELDS
+
+LIST_AXES = ("unit", "field")
+SEQ, FIRST, PAGES, NEXT, TOKENS, SLOT, PARTITION, PARTITIONS = range(len(FIELDS))
+
+
+def lists_of(request: Any) -> list[str]:
+    """Returns the work list of each launch, by its name among the arrays."""
+    known = {t.name for t in axes.with_axes(request, *LIST_AXES).values()}
+    return [next(name for name in launch.args if name in known) for launch in request.plan.launches]
+
+
+@dataclass(frozen=True)
+class WorkList:
+    """The list of a launch.
+
+    launch: the launch.
+    table: int [units, 8], a row of FIELDS for each unit.
+    ranges: the number of ranges.
+    shared: whether the units belong to prefixes. The field seq is then the first of `partitions` sharers.
+    range_of: the range of each unit.
+    """
+
+    launch: int
+    table: np.ndarray
+    ranges: int
+    shared: bool
+
+    @cached_property
+    def range_of(self) -> list[int]:
+        found = [-1] * len(self.table)
+        for number in range(self.ranges):
+            unit = number
+            while unit >= 0:
+                found[unit] = number
+                unit = int(self.table[unit, NEXT])
+        return found
+
+    def sequences(self, unit: int) -> list[int]:
+        """Returns the sequences of a unit."""
+        first = int(self.table[unit, SEQ])
+        return list(range(first, first + int(self.table[unit, PARTITIONS]))) if self.shared else [first]
+
+    @cached_property
+    def in_order(self) -> list[int]:
+        """Returns the units in the order of their pages."""
+        return sorted(range(len(self.table)), key=lambda n: (self.table[n, SEQ], self.table[n, FIRST]))

@@ -1,0 +1,164 @@
+"""The requests of one warp to global memory, and the sectors that each request touches.
+
+The probes log lanes, offsets and widths. Sectors and lines are the distinct 32-byte and 128-byte units of the requested
+bytes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from explainers.story import marks
+from explainers.story.frames import Frame, SectorRequest, SectorSide
+from explainers.story.glossary import count
+from explainers.story.warp_requests import numbered
+from kernels.run.results import Run
+from kernels.trace.kinds import kind_of
+from kernels.trace.memory import model
+from kernels.trace.probes import sites_of
+
+SHOWN_REQUESTS = 24  # different requests
+Place = tuple[str, int]  # file and line of a probe
+
+
+@dataclass(frozen=True)
+class Story:
+    """The requests of one warp.
+
+    frames: one for each different request.
+    sides: the content of the view, one side for each layout.
+    left_out: the number of different requests without a frame.
+    total: the number of all requests of the warp there.
+    """
+
+    frames: list[Frame]
+    sides: list[SectorSide]
+    left_out: int
+    total: int
+
+
+def explain(run: Run, places: Sequence[Place] | None = None, warp: int = 0) -> Story:
+    """Returns the Story of one warp of the traced block, at these probes in order, or at all probes of the source.
+
+    The block is of the first launch with one. Requests with equal sectors and lines, up to their numbers, share a
+    frame.
+    """
+    found = model.requests(run.trace, space="global")
+    if places is None:
+        places = list(dict.fromkeys(zip(found.table.file, found.table.line)))
+    shown: list[SectorRequest] = []
+    at: list[Place] = []
+    left_out = total = 0
+    for place in places:
+        groups: dict[Any, list[int]] = {}
+        mine = _of_warp(found, place, warp)
+        for number, index in enumerate(mine):
+            groups.setdefault(_pattern(found, index), []).append(number)
+        here = list(groups.values())[:SHOWN_REQUESTS]
+        shown += [_request(found, mine[alike[0]], alike[0], len(alike)) for alike in here]
+        at += [place] * len(here)
+        left_out, total = left_out + len(groups) - len(here), total + len(mine)
+    return Story(_frames(run, at, shown, [""] * len(shown)), [{"name": "", "requests": shown}], left_out, total)
+
+
+def explain_layouts(runs: Mapping[str, Run], chosen: str, at: Place, warp: int = 0) -> Story:
+    """Returns the Story of the same requests under several layouts, side by side on one clock.
+
+    runs: title -> Run.
+    chosen: the title for the sentences.
+    at: the probe.
+    """
+    found = {name: model.requests(run.trace, space="global") for name, run in runs.items()}
+    rows = {name: _of_warp(requests, at, warp)[:SHOWN_REQUESTS] for name, requests in found.items()}
+    fewest = min(map(len, rows.values()))
+    sides: list[SectorSide] = [
+        {"name": name, "requests": [_request(found[name], i, n, 1) for n, i in enumerate(rows[name][:fewest])]}
+        for name in runs
+    ]
+    mine = next(side for side in sides if side["name"] == chosen)
+    first = sides[0]
+    beside = [
+        f" {first['name']}: {count(r['sectors'], 'sector')} for {r['used']:,} bytes." if first is not mine else ""
+        for r in first["requests"]
+    ]
+    frames = _frames(runs[chosen], [at] * fewest, mine["requests"], beside, f"{chosen}. ")
+    return Story(frames, sides, 0, fewest)
+
+
+def _of_warp(found: model.Requests, at: Place, warp: int) -> list[int]:
+    """Returns the warp's requests there, as rows of the table, or those of the first warp with any."""
+    table = found.table[(found.table.file == at[0]) & (found.table.line == at[1])]
+    if table.empty:
+        return []
+    first = table.iloc[0]
+    mine = table[(table.launch == first.launch) & (table.block == first.block)]
+    warps = set(mine.warp)
+    return list(mine[mine.warp == (warp if warp in warps else min(warps))].index)
+
+
+def _pattern(found: model.Requests, index: int) -> Any:
+    """Returns the sharing of sectors, lines and words among lanes, each numbered in the order of the lanes."""
+    row, on = found.table.loc[index], found.active[index]
+    offsets = found.offsets[index][on]
+    renamed = (
+        np.unique(offsets // unit, return_index=True, return_inverse=True)
+        for unit in (model.LINE, model.SECTOR, model.WORD)
+    )
+    order = tuple(tuple(np.argsort(np.argsort(first))[inverse].tolist()) for _, first, inverse in renamed)
+    return int(row.bytes), row.kind, on.tobytes(), order
+
+
+def _request(found: model.Requests, index: int, number: int, alike: int) -> SectorRequest:
+    """Returns the content of the view for one request."""
+    row = found.costs.loc[index]
+    return {
+        "offsets": [int(o) if on else -1 for o, on in zip(found.offsets[index], found.active[index])],
+        "bytes": int(row.bytes),
+        "tensor": row.tensor,
+        "kind": row.kind,
+        "sectors": int(row.sectors),
+        "lines": int(row.lines),
+        "used": int(row.bytes_used),
+        "active": int(row.active),
+        "number": number,
+        "alike": alike,
+    }
+
+
+def _frames(
+    run: Run, at: Sequence[Place], requests: Sequence[SectorRequest], after: Sequence[str], before: str = ""
+) -> list[Frame]:
+    """Returns a frame for each request. at: the probe of each request."""
+    sites, numbers = sites_of(run.request), {place: number for number, place in enumerate(dict.fromkeys(at))}
+    return [
+        {
+            "tile": numbers[place],
+            "title": f"{request['tensor']} · {numbered('request', request)}",
+            "sentence": before + request_sentence(request) + beside,
+            "lines": {sites.find(*place).place: 1},
+            "marks": [marks.UNCOALESCED] if fewest(request["used"]) < request["sectors"] else [],
+        }
+        for place, request, beside in zip(at, requests, after)
+    ]
+
+
+def request_sentence(request: SectorRequest) -> str:
+    used, least = request["used"] / max(1, request["sectors"]), fewest(request["used"])
+    verb = "read" if kind_of(request["kind"], "global").direction == "read" else "write"
+    lanes = (
+        f"{count(request['active'], 'lane')} {verb} {request['bytes']} bytes each of {request['tensor']}. They touch"
+    )
+    if request["active"] == 1:
+        lanes = f"1 lane {verb}s {request['bytes']} bytes of {request['tensor']}. It touches"
+    sectors = f"{count(request['sectors'], 'sector')} in {count(request['lines'], 'line')}"
+    text = f"{numbered('Request', request)}: {lanes} {sectors}; of each sector's 32 bytes {used:.3g} are used."
+    if least < request["sectors"]:
+        return f"{text} {count(least, 'sector')} would hold those bytes."
+    return f"{text} No fewer could hold those bytes."
+
+
+def fewest(used: int) -> int:
+    """Returns the least number of sectors for so many bytes."""
+    return -(-used // model.SECTOR)

@@ -1,0 +1,150 @@
+"""The sweeps in a table of times. A sweep varies one size of the problem (SWEPT) or one compile-time constant."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from explainers.stories.timing.wording import plain
+from kernels.build.occupancy import block_constants
+from kernels.catalog import KERNELS
+from kernels.measure.rows import SIZES as OF_ALL
+from kernels.recordings.tables import Provenance
+
+SWEPT = ("seq_len", "batch", "num_heads", "block_size")  # sizes with a sweep
+SIZES = (*OF_ALL, "block_size")  # block_size only for a paged cache
+GROWING = SWEPT[:3]  # sizes that make a problem larger
+_FOLLOWS = {"num_heads": ["num_kv_heads"]}  # swept size -> other fields with a new value
+# The swept field, and the fixed values: name -> value of sizes, "title", "l2" and the constants of a block's size
+Sweep = tuple[str, dict[str, Any]]
+Point = dict[str, Any]  # a row of a table of times
+
+
+def prepared(table: pd.DataFrame, where: Provenance, source: str) -> pd.DataFrame:
+    """Returns a bench table with device, date, source and the block_size of the pages."""
+    pages = table.problem.astype("object").fillna("").astype(str).str.extract(r'"block_size": (\d+)')[0].astype(float)
+    return table.assign(device=where.device, date=where.date, source=source, block_size=pages)
+
+
+def sweeps(table: pd.DataFrame) -> dict[str, Sweep]:
+    """Returns the sweeps in a table: key -> (field, fixed values). Longer sweeps over sizes come first.
+
+    A key is a stable text.
+    """
+    timed = _points(table)
+    found: dict[str, tuple[int, Sweep]] = {}
+    for field in SWEPT:
+        others = ["title", *(n for n in SIZES if n not in (field, *_FOLLOWS.get(field, ()))), "l2"]
+        for fixed, mine in _grouped(timed, others):
+            if (length := len(_swept(mine, field, fixed))) > 1:
+                found[_key(field, fixed)] = length, (field, fixed)
+    by_size = {key: sweep for key, (_, sweep) in sorted(found.items(), key=lambda item: -item[1][0])}
+    return by_size | _over_constants(timed)
+
+
+def _over_constants(timed: list[Point]) -> dict[str, Sweep]:
+    """Returns the sweeps over a constant. The problem and the other constants of a block's size stay fixed."""
+    chosen = dict.fromkeys(point["name"] for point in timed if not point["own_settings"])
+    specs = [KERNELS[name] for name in chosen if name in KERNELS]
+    every = list(dict.fromkeys(c.name for spec in specs for c in block_constants(spec)))
+    found: dict[str, Sweep] = {}
+    for constant in dict.fromkeys(c.name for spec in specs for c in spec.constants if not c.what_if):
+        blocks = [name for name in every if name != constant]
+        having = [point for point in timed if constant in point]
+        for fixed, mine in _grouped(having, ["title", *SIZES, "l2", *blocks]):
+            values: dict[Any, set[float]] = {}
+            for point in mine:
+                values.setdefault((point["name"], point["device"], point["source"]), set()).add(point[constant])
+            if max(map(len, values.values())) > 1:
+                kept = {name: value for name, value in fixed.items() if name not in blocks or value is not None}
+                found[_key(constant, kept)] = (constant, kept)
+    return found
+
+
+def _points(table: pd.DataFrame) -> list[Point]:
+    """Returns the timed rows with sizes as dictionaries, with each constant."""
+    names = ["title", *SIZES, "l2", "name", "settings", "own_settings", "device", "source"]
+    made = []
+    for values in table.loc[table.seq_len.notna() & (table.status == "ok"), names].itertuples(index=False, name=None):
+        point = {name: None if value != value else value for name, value in zip(names, values)}  # NaN: unknown
+        pairs = (pair.split("=") for pair in str(point["settings"] or "").split())
+        made.append(point | {name: float(value) for name, value in pairs})
+    return made
+
+
+def _grouped(points: list[Point], names: list[str]) -> list[tuple[dict[str, Any], list[Point]]]:
+    """Returns the points by their values of these names, sorted by the values, None last."""
+    groups: dict[tuple, list[Point]] = {}
+    for point in points:
+        groups.setdefault(tuple(point.get(name) for name in names), []).append(point)
+    order = sorted(groups, key=lambda values: tuple((value is None, value or 0) for value in values))
+    return [(dict(zip(names, values)), groups[values]) for values in order]
+
+
+def _swept(points: list[Point], field: str, fixed: Mapping[str, Any]) -> set[float]:
+    """Returns the timed values of the field on a sweep's lines: `slice_of` without rows and labels."""
+    mine = [p for p in points if all(value is None or p.get(name) == value for name, value in fixed.items())]
+    lines: dict[Any, set[float]] = {}
+    several: dict[str, set[str]] = {}
+    if field in SWEPT:
+        for p in mine:
+            lines.setdefault((p["name"], p["settings"]), set()).add(p[field])
+        return {p[field] for p in mine if p["own_settings"] or len(lines[p["name"], p["settings"]]) > 1}
+    mine = [p for p in mine if field in p]
+    said = [without_constants(str(p["settings"] or ""), {field, *fixed}) for p in mine]
+    for p, text in zip(mine, said):
+        several.setdefault(p["name"], set()).update([] if p["own_settings"] else [text])
+    for p, text in zip(mine, said):
+        lines.setdefault((p["name"], text if several[p["name"]] else ""), set()).add(p[field])
+    return set().union(*(values for values in lines.values() if len(values) > 1))
+
+
+def without_constants(settings: str, names: Iterable[str]) -> str:
+    """Returns constants as text, without some of them."""
+    return " ".join(pair for pair in settings.split() if pair.split("=")[0] not in names)
+
+
+def constant_of(table: pd.DataFrame, name: str) -> pd.Series:
+    """Returns a constant's value in each row, NaN in rows without the constant."""
+    return (
+        table.settings.astype("object").fillna("").astype(str).str.extract(rf"(?:^| ){name}=(-?\d+)")[0].astype(float)
+    )
+
+
+def _key(field: str, fixed: Mapping[str, Any]) -> str:
+    said = [
+        f"{name}={plain(value)}" for name, value in fixed.items() if name not in ("title", "l2") and value is not None
+    ]
+    cache = "" if fixed["l2"] == "cold" else f" {fixed['l2']} L2"
+    return f"{field} {' '.join(said)} {fixed['title']}{cache}"
+
+
+def find_sweep(found: Mapping[str, Sweep], asked: str) -> str | None:
+    """Returns the key in `sweeps` for a key in a link.
+
+    Former links use heads and kv_heads, and have no title or block_size.
+    """
+    now = re.sub(r"(^| )(kv_)?heads", r"\1num_\2heads", asked)
+    former = ((key, f"{re.sub(r' block_size=[0-9]+', '', key)} ") for key in found)
+    return asked if asked in found else next((key for key, said in former if said.startswith(f"{now} ")), None)
+
+
+def titles(table: pd.DataFrame, found: Mapping[str, Sweep]) -> dict[str, str]:
+    """Returns the sweeps of a table in words, by their keys: the swept field, its range, and the fixed values."""
+    timed = _points(table)
+    return {key: _title(sorted(_swept(timed, *sweep)), *sweep) for key, sweep in found.items()}
+
+
+def _title(values: list[float], field: str, fixed: Mapping[str, Any]) -> str:
+    low, high = values[0], values[-1]
+    same = fixed.get("num_kv_heads") == fixed.get("num_heads")
+    told = ("title", "l2", "causal", "dtype", *(["num_kv_heads"] if same else []))
+    stays = [name for name, value in fixed.items() if name not in told and value is not None]
+    said = ", ".join(f"{name} {plain(fixed[name])}" for name in stays)
+    mask = ", causal" if fixed["causal"] else ""
+    if field == "num_heads":
+        mask = f" (width {plain(low * fixed['head_dim'])} to {plain(high * fixed['head_dim'])}){mask}"
+    return (
+        f"{fixed['title']}: {field} {plain(low)} to {plain(high)} at {said}{mask}, {fixed['dtype']}, {fixed['l2']} L2"
+    )

@@ -1,0 +1,52 @@
+"""How times grow with the size, and at which sizes two lines cross."""
+
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from explainers.stories.timing.sweep_search import GROWING, SWEPT
+from kernels.measure.reports import exponents
+
+
+def growth(rows: pd.DataFrame, field: str, column: str) -> dict[str, float]:
+    """Returns label -> growth factor of the column per doubling of the field, over the largest half of at least four
+    sizes."""
+    if field not in GROWING:
+        return {}
+    timed = rows[rows[column].notna()].assign(median_us=lambda r: r[column])
+    return {label: 2.0**slope for label, (slope, _) in exponents(timed, field).items()}
+
+
+def crossings(rows: pd.DataFrame, field: str) -> pd.DataFrame:
+    """Returns the crossings of two lines of times: x, median_us, faster (after the crossing) and slower.
+
+    Lines are straight on the chart's logarithmic axes. Pairs of peers and sizes with overlapping spreads do not count.
+    """
+    found = []
+    if field in SWEPT:
+        for _, part in rows.groupby(["source", "device"], sort=False):
+            us, low, high = (
+                part.pivot_table(index=field, columns="label", values=f"{name}_us") for name in ("median", "p10", "p90")
+            )
+            peers = set(part[part.kind == "peer"].label)
+            for a, b in combinations(us.columns, 2):
+                if not {a, b} <= peers:
+                    apart = (low[a] > high[b]) | (low[b] > high[a])
+                    found += _crossings(us.loc[apart, [a, b]].dropna(), field)
+    return pd.DataFrame(found, columns=[field, "median_us", "faster", "slower"]).sort_values(field)
+
+
+def _crossings(us: pd.DataFrame, field: str) -> list[dict[str, Any]]:
+    logs, found = np.log(us), []
+    a, b = us.columns
+    for (x0, before), (x1, after) in pairwise(logs.iterrows()):
+        d0, d1 = before[a] - before[b], after[a] - after[b]
+        if d0 * d1 >= 0:
+            continue
+        share = d0 / (d0 - d1)
+        x, y = np.log(x0) + share * np.log(x1 / x0), before[a] + share * (after[a] - before[a])
+        fast, slow = (a, b) if d1 < 0 else (b, a)
+        found.append({field: float(np.exp(x)), "median_us": float(np.exp(y)), "faster": fast, "slower": slow})
+    return found

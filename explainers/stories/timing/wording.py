@@ -1,0 +1,94 @@
+"""Times, sizes, kernels and libraries in words."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kernels.measure.judging import ROUNDING_TIMES
+from kernels.measure.peers import PAGED
+from kernels.measure.rows import problem_type_of
+
+READ = {
+    "flash_attn_3": "FlashAttention 3",
+    "flash_attn_4": "FlashAttention 4",
+    "flashinfer": "FlashInfer",
+    **PAGED,
+}  # names of peers in words
+_UNAVAILABLE = {  # part of a peer's reason -> a short reason
+    "MissingJITCacheError": "not compiled there",
+    "is not installed": "not installed there",
+    " asked ": "not asked",
+}
+FLOOR = "sdpa_cudnn"  # torch's fastest implementation over contiguous K and V
+FLOOR_SAID = "torch cudnn is a floor: it reads contiguous K and V, no block table."
+
+
+def shown_name(label: str, title: str = "") -> str:
+    """Returns a label in words: torch's implementations and libraries by their usual names.
+
+    title: the title of the problem. Over a paged cache it marks FLOOR as a floor.
+    """
+    name = READ.get(label) or re.sub(r"^sdpa_", "torch ", label)
+    return f"{name} (floor)" if label == FLOOR and is_paged(title) else name
+
+
+@cache
+def is_paged(title: str) -> bool:
+    """Whether problems with this title read a paged cache."""
+    return hasattr(problem_type_of(title), "cache_call")
+
+
+def title_of(part: pd.DataFrame) -> str:
+    """Returns the one title of a sweep's problems, "" without rows."""
+    return str(part.title.iloc[0]) if len(part) else ""
+
+
+def as_fast(ratio: float, low: float | None = None, high: float | None = None) -> str:
+    """Returns a speed-up in words: 2.0 times as fast, 3.1 times slower, or as fast if the spread includes 1."""
+    if (low is not None and high is not None and low <= 1 <= high) or ratio == 1:
+        return "as fast"
+    times = max(ratio, 1 / ratio)
+    said = f"{times:.2f}" if times < 1.1 else f"{times:.1f}" if times < 99.95 else f"{times:,.0f}"
+    return f"{said} times as fast" if ratio > 1 else f"{said} times slower"
+
+
+def why(row: Any) -> str:
+    """Returns the reason for a missing time in a few words. The column `reason` has the whole text."""
+    if row.status == "wrong":
+        if "broken on purpose" in str(row.reason):
+            return "built broken on purpose"
+        near = pd.notna(row.allowed_error) and row.max_abs_error <= ROUNDING_TIMES * row.allowed_error
+        return "rounding above our limit" if near else "a wrong result"
+    if row.status == "unavailable":
+        return next((said for part, said in _UNAVAILABLE.items() if part in str(row.reason)), "cannot compute this")
+    return {"skipped": "not run", "failed": "the run failed"}.get(row.status, str(row.status))
+
+
+def microseconds(value: float) -> str:
+    """Returns a time in microseconds with its unit: 84.7 us, 13.9 ms."""
+    return f"{value / 1000:.4g} ms" if value >= 1000 else f"{value:.4g} us"
+
+
+def megabytes(value: float) -> str:
+    """Returns bytes with their unit: 33.6 MiB, 1.5 GiB."""
+    return f"{value / 2**30:.3g} GiB" if value >= 2**30 else f"{value / 2**20:.3g} MiB"
+
+
+def plain(value: Any) -> str:
+    return str(value) if isinstance(value, (str, bool, np.bool_)) else f"{float(value):g}"
+
+
+NOT_TIMED = {  # a library -> the reason for a missing row
+    "flash_attn_4": "it was not installed on the GPU's machine, since its libraries have 88 MB",
+    "flash_attn_3": "PyPI has no wheel of it",
+}
+
+
+def not_timed(there: Iterable[str]) -> list[str]:
+    """Returns a sentence with the reason for each version of FlashAttention without a row."""
+    there = set(there)
+    return [f"{shown_name(name)} has no row here: {why}." for name, why in NOT_TIMED.items() if name not in there]

@@ -1,0 +1,24 @@
+"""The text that stories about a warp's accesses share."""
+
+import pandas as pd
+
+from explainers.story.frames import BankAccess, SectorRequest
+from explainers.story.glossary import count
+from kernels.run.results import Run
+from kernels.trace.probes import sites_of
+
+
+def numbered(what: str, shown: BankAccess | SectorRequest) -> str:
+    """Returns the name of an access or request: its number, and the count of equal ones."""
+    others = shown["alike"] - 1
+    return f"{what} {shown['number'] + 1}" + (f", and {count(others, 'other')} alike" if others else "")
+
+
+def source_lines(run: Run, table: pd.DataFrame) -> dict[str, list[str]]:
+    """Returns two columns for a table of probes: "source line" (FILE:LINE) and "access" (the text of the line).
+
+    found: the table, with the columns file and line.
+    """
+    sites, texts = sites_of(run.request), {name: text.splitlines() for name, text in run.request.kernel.files}
+    found = [sites.find(file, line) for file, line in zip(table.file, table.line)]
+    return {"source line": [s.place for s in found], "access": [texts[s.file][s.code_line - 1].strip() for s in found]}
