@@ -116,3 +116,12 @@ def of_family(*names: str) -> dict[str, KernelSpec]:
 def of_problem(problem_type: type) -> dict[str, KernelSpec]:
     """name -> KernelSpec of the kernels that solve problems of that class, in the catalogue's order."""
     return {spec.name: spec for spec in KERNELS.values() if spec.problem_type is problem_type}
+
+
+def using_cache(does: str, dtype: str = "") -> dict[str, KernelSpec]:
+    """name -> KernelSpec of the kernels that attend to a paged cache, write it or copy its pages (CacheUse.does).
+
+    dtype: the type of the cache; empty for the type of K and V.
+    """
+    uses = {name: spec.problem_type.cache_use for name, spec in KERNELS.items()}
+    return {name: KERNELS[name] for name, use in uses.items() if use and (use.does, use.dtype) == (does, dtype)}

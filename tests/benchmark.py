@@ -34,7 +34,7 @@ from kernels.catalog import KERNELS  # noqa: E402
 from kernels.core.request import Request, Scope  # noqa: E402
 from kernels.core.spec import runs_on  # noqa: E402
 from kernels.families.dense.problem import DenseProblem  # noqa: E402
-from kernels.families.paged.work_list import work_list  # noqa: E402
+from kernels.kv_cache.work_list import work_list  # noqa: E402
 from kernels.run import execute, workers  # noqa: E402
 from kernels.trace.probes import sites_of  # noqa: E402
 from kernels.trace.trace import decode  # noqa: E402

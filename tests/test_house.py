@@ -25,7 +25,8 @@ FORBIDDEN = {
 }
 MAY_IMPORT = {  # folder of kernels/ -> the other folders of kernels/ that it may import
     "core": set(),
-    "families": {"core", "trace"},
+    "kv_cache": {"core"},
+    "families": {"core", "trace", "kv_cache"},
     "trace": {"core"},
     "build": {"core", "trace"},
     "recordings": {"core", "trace", "catalog"},

@@ -10,15 +10,15 @@ from app.choices.choice import Choice, of_field
 from app.choices.recordings import is_recorded
 from explainers.stories.block_table import ranges
 from explainers.story import probed
+from kernels.catalog import using_cache
 from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.families.paged import scenarios
-from kernels.families.paged.kv_cache import KVCache
-from kernels.families.paged.ranges import MOST_GROUP
-from kernels.families.paged.scenarios import PRESETS, SERVED, SHOWN_PARTITION, SHOWN_RANGES, Scenario
-from kernels.families.paged.serving import alone, read_visits, serve
+from kernels.kv_cache import scenarios
+from kernels.kv_cache.manager import KVCache
+from kernels.kv_cache.scenarios import PRESETS, SERVED, SHOWN_PARTITION, SHOWN_RANGES, Scenario
+from kernels.kv_cache.scheduler import alone, read_visits, serve
 
 __all__ = [
     "GIVEN",
@@ -117,7 +117,8 @@ class Chosen:
         """The problem on a cache. ProblemError if it holds no sequence, or if the chosen shape cannot be."""
         self._check(cache)
         shape = {name: self.state[name] for name in self.asked.fields(self.state) if name != "block_size"}
-        return scenarios.problem_at(cache, **{**shape, **changes})
+        kind = changes.pop("kind", self.asked.spec_of(self.state).problem_type)
+        return kind.of_cache(cache, **{**shape, **changes})
 
     def by_ranges(self, **changes: Any) -> Request:
         """A Request of the view's kernel over everything. What the kernel does not take is as it begins; settle() has
@@ -213,7 +214,7 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
     if state["view"] in BY_RANGES and not is_recorded(state):
         moved += _fit(page, state, BY_RANGES[state["view"]].problem_type)
     if state["view"] == "cache" and state["cache_dtype"]:
-        moved += _fit(page, state, scenarios.WRITES[state["cache_dtype"]])
+        moved += _fit(page, state, _writes(state))
     try:
         events = _last(state)
     except ProblemError:
@@ -248,7 +249,12 @@ def settle(page: Asked, state: State) -> list[tuple[str, str]]:
     return moved
 
 
-def _fit(page: Asked, state: State, kind: type) -> list[tuple[str, str]]:
+def _writes(state: State) -> Any:
+    """The class of the problems that write the chosen cache."""
+    return next(iter(using_cache("write", state["cache_dtype"]).values())).problem_type
+
+
+def _fit(page: Asked, state: State, kind: Any) -> list[tuple[str, str]]:
     """Puts in place what a problem of that kind takes; what was moved, as settle() says it."""
     known, moved = fields_of(kind), []
     for name, choice in page.fields(state).items():
@@ -263,10 +269,11 @@ def _fit(page: Asked, state: State, kind: type) -> list[tuple[str, str]]:
         state["block_size"] = EIGHT_BIT_PAGE
     if state["view"] not in BY_RANGES:
         return moved
-    if (group := state["num_heads"] // state["num_kv_heads"]) > MOST_GROUP:
+    most = kind.cache_use.most_group
+    if (group := state["num_heads"] // state["num_kv_heads"]) > most:
         said = f"num_kv_heads is {state['num_kv_heads']}, so that {group} query heads read a KV head; here at most "
-        moved.append(("num_kv_heads", f"{said}{MOST_GROUP} do."))
-        state["num_kv_heads"] = state["num_heads"] // MOST_GROUP
+        moved.append(("num_kv_heads", f"{said}{most} do."))
+        state["num_kv_heads"] = state["num_heads"] // most
     if state["view"] == "prefix" and state["alibi"]:
         moved.append(("alibi", f"alibi is {write_value(True)}; over a shared prefix it is not computed."))
         state["alibi"] = False
@@ -301,7 +308,7 @@ def _shared_moments(scenario: Scenario, block_size: int) -> list[bool]:
 
     def shares(cache: KVCache) -> bool:
         try:
-            return bool(scenarios.problem_at(cache, BY_RANGES["prefix"].problem_type))
+            return bool(BY_RANGES["prefix"].problem_type.of_cache(cache))
         except ProblemError:
             return False
 
@@ -356,14 +363,14 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     if view == "reads":
         types["dtype"] = {"kind": "select", "options": {READS_DTYPE: READS_DTYPE}}
     if view in BY_RANGES or (view == "cache" and state["cache_dtype"]):
-        by_type = scenarios.WRITES[state["cache_dtype"]]
+        by_type = _writes(state)
         known = fields_of(BY_RANGES[view].problem_type if view in BY_RANGES else by_type)
         for name in ("dtype", "head_dim", "block_size"):
             options = _both(asked.fields(state)[name], known[name])
             types[name] = {"kind": "select", "options": {value: str(value) for value in options}}
     if view == "prefix":
         types["alibi"] = {"disabled": "over a shared prefix it is not computed"}
-    most = MOST_GROUP if view in BY_RANGES else state["num_heads"]
+    most = BY_RANGES[view].problem_type.cache_use.most_group if view in BY_RANGES else state["num_heads"]
     kv_heads = [n for n in HEADS if state["num_heads"] % n == 0 and state["num_heads"] <= most * n]
     return types | {
         "ranges": {"hidden": view not in BY_RANGES, "label": "ranges", "group": "place"},

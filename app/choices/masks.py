@@ -13,7 +13,6 @@ from explainers.story import probed
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.families.sparse.masked import TAKES
 
 OWN = {
     **places.WHOLE_TILE,
@@ -36,7 +35,6 @@ TITLES = {
     DRAWN: "Drawn by hand",
 }
 LABELS = {"mask_block": "block of the mask", DRAWN: "columns of each row of blocks"}
-_OF_MASKS = {name for names in TAKES.values() for name in names}  # the fields that some masks look at
 
 
 def beginning(spec: KernelSpec) -> dict[str, Any]:
@@ -112,8 +110,9 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     group = {} if recordings.is_recorded(state) else {"group": "own"}  # in front, unless a recording says it
     found["preset"] = {"hidden": True}  # the mask is what presets choose
     found["mask"] = {"label": "Mask", "options": options} | group
-    for name in _OF_MASKS & set(fields):
-        looked_at = name in TAKES.get(state["mask"], ())
+    mask_fields = asked.spec_of(state).problem_type.mask_fields
+    for name in {name for names in mask_fields.values() for name in names} & set(fields):
+        looked_at = name in mask_fields.get(state["mask"], ())
         found[name] = {"hidden": not looked_at, "label": LABELS.get(name, name)} | group
     if not state["causal"]:
         found["causal"] = {"label": "causal"} | group  # drawing by hand turns it off, and it stays so

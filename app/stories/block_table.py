@@ -28,12 +28,13 @@ from explainers.story import stage
 from explainers.story.stage import Block, Stage
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine
-from kernels.catalog import of_problem
+from kernels.catalog import using_cache
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, WarpglassError
-from kernels.families.paged.kv_cache import Layout
-from kernels.families.paged.scenarios import Scenario, copy_of, write_event, write_of
+from kernels.kv_cache.layout import Layout
+from kernels.kv_cache.manager import Change, KVCache
+from kernels.kv_cache.scenarios import Scenario, write_event
 from kernels.run.backends import recorded
 
 MOST_NAMED = 24  # slots that a sentence lists
@@ -358,15 +359,15 @@ def writes_tab(asked: Cache) -> list[Block]:
         pages = "Page {} is copied to page {}.".format(*change.copied)
         why = "The kernel that copies pages takes 16 and 32 bits, so in 8 bits that copy is not run."
         found.append(stage.text(f"{pages} {why}"))
-    elif change.copied and (copied := copy_of(after, change, **shape)):
-        request = _of(copied, Scope(), asked)
+    elif change.copied and (copied := _request("copy", asked, after, change, **shape)):
+        request = copied
         run, table = running.run(request), running.traffic(request).table
         moved = int(table[table.kind == "store"].bytes.sum())
         said = f"Page {change.copied[0]} to page {change.copied[1]}: {moved:,} bytes stored, K and V of all KV heads."
         found.append(stage.text(f"{stage.headline(request.kernel)} {said}", run.provenance))
-    if written := write_of(after, change, asked.cache_dtype, **shape):
-        slots = written.slots
-        request = _of(written, Scope(0, len(slots)), asked)
+    if request := _request("write", asked, after, change, **shape):
+        slots = request.problem.slots
+        request = replace(request, scope=Scope(0, len(slots)))
         run = running.run(request)
         named = ", ".join(map(str, slots[:MOST_NAMED])) + (" ..." if len(slots) > MOST_NAMED else "")
         said = f"{stage.headline(request.kernel)} Slots of the {len(slots)} new tokens: {named}."
@@ -378,10 +379,11 @@ def writes_tab(asked: Cache) -> list[Block]:
     return found
 
 
-def _of(problem: Any, scope: Scope, asked: Cache) -> Request:
-    """The first kernel that solves a problem of that kind, on it."""
-    spec = next(iter(of_problem(type(problem)).values()))
-    return Request(spec, problem, scope=scope, backend=asked.backend)
+def _request(does: str, asked: Cache, cache: KVCache, change: Change, **shape: Any) -> Request | None:
+    """The run of the first kernel that writes or copies for an event; None if the event leaves nothing to do."""
+    kernel = next(iter(using_cache(does, asked.cache_dtype).values()))
+    problem = kernel.problem_type.of_change(cache, change, **shape)
+    return Request(kernel, problem, backend=asked.backend) if problem else None
 
 
 STORY = Story(

@@ -456,7 +456,7 @@ def time_now_tab(pair: Pair) -> list[Block]:
 def _filling(problem: Any) -> list[Any]:
     """The problem that a bench begins with, with as much of this one as goes with it."""
     with suppress(ProblemError):
-        return [type(problem).bench_begin()]
+        return [type(problem).bench_default()]
     return []
 
 

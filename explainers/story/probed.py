@@ -52,7 +52,7 @@ def without_events(spec: KernelSpec, wanted: dict[str, tuple[str, ...]]) -> str:
 
 def has_masks(spec: KernelSpec) -> bool:
     """Whether the kernel's problem has a mask that is not a causal one alone, such as lists of blocks."""
-    return hasattr(spec.problem_type, "masks")
+    return spec.problem_type.masked
 
 
 def accesses(spec: KernelSpec, space: str) -> bool:

@@ -25,6 +25,11 @@ class ElementType:
         return self.numpy.itemsize
 
     @property
+    def largest(self) -> float:
+        """The largest finite number of a float type."""
+        return float(ml_dtypes.finfo(self.numpy).max)
+
+    @property
     def is_float(self) -> bool:
         return self.digits > 0
 

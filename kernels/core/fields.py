@@ -28,15 +28,21 @@ def problem_field(
 
 def check_fields(problem: Any) -> None:
     """Every field of a frozen problem as its type, or ProblemError. Use it as the problem's __post_init__."""
+    given = field_values(problem)
     for f in fields(problem):
-        object.__setattr__(problem, f.name, check_value(f.name, getattr(problem, f.name), f.default, f.metadata))
+        object.__setattr__(problem, f.name, check_value(f.name, given[f.name], f.default, f.metadata))
+
+
+def field_values(instance: Any) -> dict[str, Any]:
+    """field -> value of a dataclass's instance, in the order of its fields."""
+    return {f.name: getattr(instance, f.name) for f in fields(instance)}
 
 
 def own_fields(problem: Any) -> dict[str, Any]:
     """A problem's fields and their values, without those that it made itself from the others (its `follows`)."""
     given = asdict(problem)
     short = {name: value for name, value in given.items() if name not in problem.follows}
-    return short if len(short) < len(given) and type(problem)(**short) == problem else given
+    return short if len(short) < len(given) and problem.kind(**short) == problem else given
 
 
 def fields_of(problem_type: type) -> dict[str, Field]:

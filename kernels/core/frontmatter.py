@@ -14,12 +14,12 @@ from typing import Any
 from kernels.core.dtypes import DTYPES
 from kernels.core.fields import nearest, shortened
 from kernels.core.launch import Condition, Constant, LaunchText, ScratchText, Tuned
-from kernels.core.problem import ProblemBase
+from kernels.core.problem import Problem
 from kernels.core.spec import C_TYPES, OTHER_C_TYPES, SCALARS, KernelSpec, dtype_names, parameters, scalar_kinds
 from kernels.errors import FrontMatterError
 
 WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # what a reader must be told
-ProblemOf = Callable[[str, str], type[ProblemBase]]
+ProblemOf = Callable[[str, str], type[Problem]]
 KEYS = (
     *WORDS,
     "family",

@@ -1,12 +1,43 @@
 """What a kernel's front matter says of its constants and launches, and what a launch is for one problem and one set
 of constants."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from kernels.core.tensors import Tensor
+
+ConstantRole = Literal[
+    "query_rows",  # query rows of a tile
+    "key_rows",  # keys of a tile
+    "key_groups",  # groups of warps that share rows, each with keys of its own
+    "partition",  # tokens of a partition of a context
+    "stages",  # tiles that are in shared memory or on their way
+    "warps",  # warps of a block
+    "pad",  # elements added to each row of a tile, which moves its rows to other banks
+    "swizzle",  # another order of the elements of a row, for the same purpose
+    "turns",  # whether warpgroups take turns on the tensor cores
+    "sum_bits",  # significant bits of the sums that tensor cores make
+    "threshold",  # how far a max must move before a kernel rescales
+    "share",  # the share of rows whose max may move before a kernel does a tile again
+]
+CONSTANTS: Mapping[ConstantRole, str] = {
+    "query_rows": "BLOCK_Q",
+    "key_rows": "BLOCK_KV",
+    "key_groups": "KEY_GROUPS",
+    "partition": "PARTITION",
+    "stages": "STAGES",
+    "warps": "WARPS",
+    "pad": "PAD*",
+    "swizzle": "SWIZZLE*",
+    "turns": "PING_PONG",
+    "sum_bits": "SUM_BITS",
+    "threshold": "THRESHOLD",
+    "share": "SHARE",
+}
+"""role -> the name of the kernels' constant with that role, or a pattern of names."""
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,36 @@
-"""What a kernel is asked to compute: a frozen, validated, hashable dataclass that makes its own seeded inputs and knows
-the answer.
+"""A problem: a frozen, validated, hashable dataclass that makes its own seeded inputs and knows the answer.
 
-`Problem` is the protocol: what the rest of the program may ask of a problem. `ProblemBase` holds what most problems
-share; a family's problem inherits it and says the rest. Fields are declared with core.fields.problem_field.
+A family's problem inherits Problem and declares its facts there. Code outside the family reads these declarations. It
+never checks a problem's class and never looks up its attributes by name. Fields are declared with
+core.fields.problem_field.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from kernels.core.fields import check_fields
+from kernels.core.fields import check_fields, field_values
+from kernels.core.launch import CONSTANTS, ConstantRole
+from kernels.core.masks import Mask
+from kernels.core.paged import Cache, CacheCall, CacheChange, CacheUse
 from kernels.core.request import Scope
 from kernels.core.tensors import Initial, Role, Tensor
-from kernels.errors import PeerUnavailable
+from kernels.errors import PeerUnavailable, ProblemError
+
+Sweeps = Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]
 
 
 class Work(NamedTuple):
-    """What a run does, whatever the kernel. flops: 4 per score and dim, the two matrix products of attention;
-    tokens: those that it gives an output for, or moves; touched: tensor -> bytes, by all launches together, where a run
-    touches only a part of the tensor or touches it twice."""
+    """The work of a run, independent of the kernel.
+
+    flops: 4 per score and dim, from the two matrix products of attention.
+    tokens: the tokens that the run gives an output for, or moves.
+    touched: tensor -> bytes that all launches together move, for a tensor that is touched in part or twice.
+    """
 
     flops: int
     tokens: int
@@ -30,137 +39,117 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """A problem with a kernel's constants (pairs that differ from the defaults), to be checked, recorded or swept.
-    scope: of a recording."""
+    """A problem with constants of a kernel, to be checked, recorded or swept.
+
+    settings: pairs of constants that differ from the defaults.
+    scope: the traced items of a recording.
+    """
 
     problem: "Problem"
     settings: tuple[tuple[str, int], ...] = ()
     scope: Scope | None = None
 
 
-class Problem(Protocol):
-    """Everything that the program asks of a problem. See ProblemBase for the defaults and for what each member
-    means."""
-
-    title: ClassVar[str]
-    remedy: ClassVar[str]
-    picture: ClassVar[Mapping[str, str]]
-    derived_fields: ClassVar[Mapping[str, Callable[["Problem", int], dict[str, Any]]]]
-    follows: ClassVar[tuple[str, ...]]
-
-    def __hash__(self) -> int: ...
-    def tensors(self) -> tuple[Tensor, ...]: ...
-    def inputs(self) -> dict[str, np.ndarray]: ...
-    def unrounded(self) -> dict[str, np.ndarray]: ...
-    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]: ...
-    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]: ...
-    def largest_terms(self) -> dict[str, float]: ...
-    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]: ...
-
-    @property
-    def causal(self) -> bool: ...
-    @property
-    def sizes(self) -> dict[str, Any]: ...
-    @property
-    def defines(self) -> dict[str, int]: ...
-    @property
-    def cpu_steps(self) -> int: ...
-    @property
-    def size(self) -> str: ...
-    @property
-    def input_bytes(self) -> int: ...
-    @property
-    def listed_pairs(self) -> int: ...
-    @property
-    def outputs(self) -> tuple[Tensor, ...]: ...
-    @property
-    def shared_remedy(self) -> str: ...
-    @property
-    def work(self) -> Work | None: ...
-    @property
-    def bench_columns(self) -> dict[str, Any]: ...
-
-    @classmethod
-    def check_cases(cls, kernel: Any) -> Iterable[Case]: ...
-    @classmethod
-    def recorded_cases(cls, kernel: Any) -> Iterable[Case]: ...
-    @classmethod
-    def bench_begin(cls) -> "Problem": ...
-    @classmethod
-    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]: ...
-    @classmethod
-    def counter_cases(cls, kernel: Any) -> Iterable[Case]: ...
-    @classmethod
-    def timeline_cases(cls, kernel: Any) -> Iterable[Case]: ...
-    @classmethod
-    def pipeline_cases(cls, kernel: Any) -> Iterable[Case]: ...
-    @classmethod
-    def presets(cls) -> Mapping[str, Mapping[str, Any]]: ...
-
-    def with_fields(self, **changes: Any) -> "Problem": ...
-
-
 @lru_cache(maxsize=1)
-def inputs_of(problem: Any) -> dict[str, np.ndarray]:
-    """The last problem's inputs, kept for what follows from them: a gigabyte of a paged cache takes 20 s to draw.
-    Nobody writes into them."""
+def inputs_of(problem: "Problem") -> dict[str, np.ndarray]:
+    """The inputs of the last problem, kept because a paged cache of a gigabyte takes 20 s to draw. Do not write into
+    them."""
     return problem.inputs()
 
 
-class ProblemBase:
-    """What most problems share. A problem says at least: tensors, inputs, truth, yardstick, cpu_steps, size,
-    check_cases."""
+class Problem:
+    """The members that the program uses of every problem, with their defaults.
 
-    title: ClassVar[str] = ""  # what the problem is, in two or three words, such as Attention
-    remedy: ClassVar[str] = "Choose a smaller problem."  # ends the message that refuses one that is too large
+    A problem defines at least tensors, inputs, truth, yardstick, cpu_steps, size and check_cases.
+    """
+
+    title: ClassVar[str] = ""  # the kind of problem in two or three words, such as Attention
+    remedy: ClassVar[str] = "Choose a smaller problem."  # ends the message that refuses a problem as too large
     # A tensor's name -> its part in the picture of attention: Q, K, V, S, P or O. The names include a kernel's own
-    # tensors. A tensor without a part is in no such picture.
+    # tensors. The picture leaves out a tensor without a part.
     picture: ClassVar[Mapping[str, str]] = {}
-    derived_fields: ClassVar[
-        Mapping[str, Callable[[Any, int], dict[str, Any]]]
-    ] = {}  # a size that a bench can sweep -> the fields that it changes
-    follows: ClassVar[tuple[str, ...]] = ()  # the fields that the problem makes from the others, if they are not given
+    constants: ClassVar[Mapping[ConstantRole, str]] = CONSTANTS
+    # A size that a bench can sweep -> the fields that it changes.
+    derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, Any]]]] = {}
+    follows: ClassVar[tuple[str, ...]] = ()  # the fields that the problem makes from the others if they are not given
+    masked: ClassVar[bool] = False  # whether a query's keys have a mask of their own, apart from the causal one
+    # A kind of mask -> the fields that it reads. Empty for a problem without such fields.
+    mask_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    cache_use: ClassVar[CacheUse | None] = None  # None for a problem without a paged KV cache
+
     causal: bool = False  # each query sees only the keys up to itself
+    dtype: str = "float32"  # the type of the inputs
+    cache_dtype: str = ""  # the type of a paged cache, if it is not that of the inputs
+    score_scale: float = 1.0  # the standard deviation of the scores
+
+    def __post_init__(self) -> None:
+        """Reads and checks every field. A problem with more to check calls this method first. Raises ProblemError."""
+        check_fields(self)
+
+    # ---- tensors and numbers ----
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """Every tensor of the problem, inputs and outputs; what one kernel alone needs stands in that kernel's front
-        matter."""
+        """Every input and output. A tensor that only one kernel needs is declared in that kernel's front matter."""
         raise NotImplementedError
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """name -> array of every tensor that is given before the run; the same for the same problem, always."""
+        """name -> array of every tensor that is given before the run. Equal problems always give equal arrays."""
         raise NotImplementedError
 
     def unrounded(self) -> dict[str, np.ndarray]:
-        """The inputs as they were drawn, before any was rounded to its tensor's type: the same names and shapes."""
+        """The inputs before they are rounded to the types of their tensors, with the names and shapes of inputs()."""
         return self.inputs()
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """output -> float64 array; computed on the GPU where that is asked and worth it."""
+        """output -> float64 array.
+
+        on_gpu: whether a long truth may be computed on the GPU.
+        """
         raise NotImplementedError
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
-        """output -> torch's own answer in the problem's own type: what a kernel's error is measured by. Of a problem
-        without rounding, the truth."""
+        """output -> torch's answer in the problem's own type, the measure of a kernel's error. A problem without
+        rounding gives the truth."""
         return self.truth()
 
     def largest_terms(self) -> dict[str, float]:
-        """output -> the largest number that can be added to one of its elements; 0 (the default) where nothing may
-        be rounded."""
+        """output -> the largest number that can be added to one of its elements; 0 (the default) if nothing may be
+        rounded."""
         return {}
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
         """(arrays, options) for torch's scaled_dot_product_attention: q, k, v [batch, heads, length, head_dim].
-        PeerUnavailable where it is none."""
+
+        Raises PeerUnavailable if torch's attention cannot compute the problem.
+        """
         raise PeerUnavailable("torch's attention cannot compute this problem.")
 
-    def __post_init__(self) -> None:
-        """Reads and checks every field; a problem with more to check calls it first. ProblemError."""
-        check_fields(self)
+    @property
+    def has_peers(self) -> bool:
+        """Whether torch's attention can compute problems of this class."""
+        return type(self).peer_inputs is not Problem.peer_inputs
+
+    def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
+        """The problem as a call of a serving engine's attention, for a problem whose cache_use attends.
+
+        Raises PeerUnavailable if engines define the problem otherwise.
+        """
+        raise PeerUnavailable("This problem reads no paged cache.")
+
+    def logical(self, array: np.ndarray) -> np.ndarray:
+        """An array [batch, head, row, dim] in the axis order of the problem's tensors, and back: a view."""
+        return array
+
+    @property
+    def masks(self) -> tuple[Mask, ...]:
+        """The mask of all heads, or one mask per head, batch by batch; empty for a problem that is not `masked`."""
+        return ()
+
+    # ---- sizes ----
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """Derived numbers that front matter may name beside the fields, such as scale."""
+        """Derived numbers that front matter may name next to the fields, such as scale."""
         return {}
 
     @property
@@ -170,7 +159,7 @@ class ProblemBase:
 
     @property
     def cpu_steps(self) -> int:
-        """Elementary operations, or accesses if there are more: what a run on the CPU is estimated by."""
+        """Elementary operations, or accesses if they are more: the estimate of a run on the CPU."""
         raise NotImplementedError
 
     @property
@@ -180,17 +169,17 @@ class ProblemBase:
 
     @property
     def shared_remedy(self) -> str:
-        """Ends the message that says that a block needs too much shared memory."""
+        """Ends the message that a block needs too much shared memory."""
         return self.remedy
 
     @property
     def work(self) -> Work | None:
-        """What rates are computed from; None where a time stands alone."""
+        """The work from which rates are computed; None if only times count."""
         return None
 
     @property
     def bench_columns(self) -> dict[str, Any]:
-        """The sizes by which times are compared (timing.bench.SIZES), name -> value; empty where there are none."""
+        """The sizes by which times are compared (measure.bench.SIZES), name -> value; empty for none."""
         return {}
 
     @property
@@ -200,8 +189,7 @@ class ProblemBase:
 
     @property
     def listed_pairs(self) -> int:
-        """Pairs of a query and a key that are gone through, before anything runs, to make the lists that a problem is
-        given as; 0 where there are none."""
+        """Pairs of a query and a key that the problem visits to make its lists before a run; 0 without lists."""
         return 0
 
     @property
@@ -209,35 +197,78 @@ class ProblemBase:
         """The tensors that are compared with the truth."""
         return tuple(t for t in self.tensors() if t.role is Role.OUTPUT)
 
+    @property
+    def kind(self) -> type[Self]:
+        """The class of the problem, for another problem of the same kind."""
+        return type(self)
+
+    def values(self) -> dict[str, Any]:
+        """field -> value, in the order of the fields."""
+        return field_values(self)
+
+    def with_fields(self, **changes: Any) -> Self:
+        """A copy with these fields. A problem that fills in fields from others makes those anew."""
+        return replace(self, **changes)  # type: ignore[type-var]
+
+    @classmethod
+    def attends_to_cache(cls) -> bool:
+        """Whether problems of this class read a paged KV cache."""
+        return cls.cache_use is not None and cls.cache_use.attends
+
+    @classmethod
+    def has_role(cls, constant: str, role: ConstantRole) -> bool:
+        """Whether a kernel's constant of that name has a role."""
+        return role in cls.constants and fnmatchcase(constant, cls.constants[role])
+
+    # ---- problems from a paged cache ----
+
+    @classmethod
+    def of_cache(cls, cache: Cache, **shape: Any) -> Self:
+        """The problem of one decoding step over a cache, for a class whose cache_use attends.
+
+        shape: num_heads, head_dim and other fields. Raises ProblemError if the cache holds no sequence.
+        """
+        raise ProblemError(f"{cls.title} is not made from a cache.")
+
+    @classmethod
+    def of_change(cls, cache: Cache, change: CacheChange, **shape: Any) -> "Self | None":
+        """The problem that writes or copies for an event; None if the event leaves nothing to do.
+
+        shape: num_kv_heads, head_dim, dtype and seed.
+        """
+        return None
+
+    # ---- cases ----
+
     @classmethod
     def check_cases(cls, kernel: Any) -> Iterable[Case]:
-        """The problems on which a kernel of this family, in both builds, is compared with float64."""
+        """The problems on which both builds of a kernel are compared with float64."""
         raise NotImplementedError
 
     @classmethod
     def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
-        """What is worth having where there is no GPU, each with the scope that is traced."""
+        """The runs that are recorded for a machine without a GPU, each with its traced scope."""
         return [Case(cls(), (), None)]
 
     @classmethod
-    def bench_begin(cls) -> Any:
-        """What a bench times where nothing else is asked for."""
+    def bench_default(cls) -> Self:
+        """The problem that a bench times by default."""
         return cls()
 
     @classmethod
-    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
-        """(sweeps, fields held) pairs that are recorded; one point at bench_begin() by default."""
+    def bench_sweeps(cls) -> Sweeps:
+        """(sweeps, fields held) pairs that are recorded; one point at bench_default() by default."""
         return [([], {})]
 
     @classmethod
     def counter_cases(cls, kernel: Any) -> Iterable[Case]:
-        """What is compared with Nsight Compute's counters."""
+        """The runs that are compared with Nsight Compute's counters."""
         return [Case(cls(), (), None)]
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:
-        """title -> fields: problems worth looking at, for the pages; the first one is the default. A field that is not
-        named begins where it begins."""
+        """title -> fields: problems worth a look on the pages; the first is the default. Other fields keep their
+        defaults."""
         return {}
 
     @classmethod
@@ -247,9 +278,5 @@ class ProblemBase:
 
     @classmethod
     def pipeline_cases(cls, kernel: Any) -> Iterable[Case]:
-        """The runs whose pipelines are recorded: the last of those whose timelines are."""
+        """The runs whose pipelines are recorded: by default the last run with a recorded timeline."""
         return list(cls.timeline_cases(kernel))[-1:]
-
-    def with_fields(self, **changes: Any) -> Any:
-        """A copy with these fields; a problem that fills in some of its fields from others makes those anew."""
-        return replace(self, **changes)  # type: ignore[type-var]

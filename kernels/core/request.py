@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kernels.errors import ProblemError
 
 if TYPE_CHECKING:
-    from kernels.core.launch import Constant, Launch, Plan
+    from kernels.core.launch import Constant, ConstantRole, Launch, Plan
     from kernels.core.spec import KernelSpec
 
 
@@ -72,6 +72,11 @@ class Request:
     def constants(self) -> dict[str, int]:
         """Every compile-time constant of the kernel, name -> value."""
         return self.kernel.settings(self.settings)
+
+    def value_of(self, role: "ConstantRole") -> int | None:
+        """The value of the kernel's constant with that role; None if the kernel has none."""
+        constant = self.kernel.constant_of(role)
+        return None if constant is None else self.constants[constant.name]
 
     @property
     def defines(self) -> dict[str, int]:

@@ -13,7 +13,18 @@ import numpy as np
 from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate, whole
 from kernels.core.fields import check_value, nearest, show_value
-from kernels.core.launch import Condition, Constant, Launch, LaunchText, Plan, ScratchText, TensorMap, Tuned
+from kernels.core.launch import (
+    Condition,
+    Constant,
+    ConstantRole,
+    Launch,
+    LaunchText,
+    Plan,
+    ScratchText,
+    TensorMap,
+    Tuned,
+)
+from kernels.core.problem import Problem
 from kernels.core.remembered import remembered
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import FrontMatterError, ProblemError
@@ -125,6 +136,25 @@ class KernelSpec:
         """The constants that break the kernel on purpose."""
         return tuple(c for c in self.constants if c.what_if)
 
+    def constants_of(self, *roles: ConstantRole) -> tuple[Constant, ...]:
+        """The constants that have one of these roles, in order (core.problem.ConstantRole)."""
+        kind = self.problem_type
+        return tuple(c for c in self.constants if any(kind.has_role(c.name, role) for role in roles))
+
+    def constant_of(self, role: ConstantRole) -> Constant | None:
+        """The first constant with that role; None if the kernel has none."""
+        return next(iter(self.constants_of(role)), None)
+
+    def solves(self, problem: Problem) -> bool:
+        """Whether the kernel solves problems of that problem's class."""
+        own = self.problem_type
+        return own is problem.kind
+
+    def same_problems(self, other: "KernelSpec") -> bool:
+        """Whether both kernels solve problems of one class."""
+        own = self.problem_type
+        return own is other.problem_type
+
     # ---- plans ----
 
     def plan(self, problem: Any, settings: Any = ()) -> Plan:
@@ -186,7 +216,7 @@ class KernelSpec:
     def _problem_names(self, problem: Any) -> dict[str, Any]:
         """What an expression may name of the problem."""
         return {
-            **{name: getattr(problem, name) for name in problem.__dataclass_fields__},
+            **problem.values(),
             **problem.defines,
             **problem.sizes,
         }

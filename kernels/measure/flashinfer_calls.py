@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from kernels.core.paged import CacheCall
 from kernels.core.reference import on_device
 from kernels.errors import PeerUnavailable
-from kernels.families.paged.call import CacheCall
 
 Run = Callable[..., Any]
 WORKSPACE = 2**28  # bytes that it plans in
@@ -77,7 +77,7 @@ def ragged(tensors: list[Any], options: dict[str, Any], window: int = 0) -> Run:
 
 
 def masked(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Run:
-    """The same over a mask (families/sparse/masks.Mask): a causal window, or whole blocks. PeerUnavailable for any
+    """The same over a mask (core.masks.Mask): a causal window, or whole blocks. PeerUnavailable for any
     other."""
     if mask.kind in ("all", "window") and mask.causal:
         return ragged(tensors, {**options, "is_causal": True}, mask.window if mask.kind == "window" else 0)

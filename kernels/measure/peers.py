@@ -46,10 +46,10 @@ TENSOR_PRODUCTS = {"sdpa_efficient": 6}
 def asked_of(problem: Any) -> tuple[str, ...]:
     """Those that a problem is timed with: FlexAttention and FlashInfer where it has a mask of its own; over a paged
     cache FlashInfer's ways, its cascade where there is a shared prefix; the libraries where it has neither."""
-    if hasattr(problem, "masks"):
+    if problem.masked:
         return (*SDPA, FLEX, "flashinfer")
-    if hasattr(problem, "cache_call"):
-        shared = hasattr(problem, "prefix")
+    if problem.attends_to_cache():
+        shared = problem.cache_use.prefix_heads > 0
         return (*SDPA, *(name for name in PAGED if shared or flashinfer_calls.ways(name)[1] not in CASCADE))
     return (*SDPA, *LIBRARIES)
 
@@ -134,8 +134,7 @@ class Peer:
         """O as the problem has it."""
         if self.name in LIBRARIES:
             out = out.transpose(1, 2)
-        as_given = getattr(self.problem, "logical", lambda array: array)  # of [batch, head, row, dim], to its layout
-        return as_given(on_host(out)).reshape(self.output.shape)
+        return self.problem.logical(on_host(out)).reshape(self.output.shape)
 
     def first_run(self) -> dict[str, np.ndarray]:
         """Plans, where it is a library, and runs once; output -> array. PeerUnavailable if it says that it cannot, or
@@ -184,7 +183,7 @@ class PagedPeer(Peer):
 
 
 def torch_mask(mask: Any) -> Any:
-    """A mask (families/sparse/masks.Mask) as a bool tensor [queries, keys] on the GPU. PeerUnavailable where it is too
+    """A mask (core.masks.Mask) as a bool tensor [queries, keys] on the GPU. PeerUnavailable where it is too
     large to be held."""
     import torch
 

@@ -116,7 +116,7 @@ def figures(point: Point, median_us: float, moved: int, roofs: Mapping[str, floa
     arithmetic or of copy bandwidth x intensity, whichever is the lower."""
     work = point.problem.work
     tflops, gb_per_s = work.flops / median_us / 1e6, moved / median_us / 1e3
-    products = tensor_products(point.name, point.is_peer, getattr(point.problem, "dtype", "float32"))
+    products = tensor_products(point.name, point.is_peer, point.problem.dtype)
     return {
         "tflops": round(tflops, 4) if work.flops else None,
         "tokens_per_s": round(1e6 * work.tokens / median_us, 1),

@@ -9,7 +9,7 @@ from typing import Any
 
 from kernels import catalog
 from kernels.core.fields import check_value, fields_of, former_names, nearest
-from kernels.core.problem import ProblemBase
+from kernels.core.problem import Problem
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.measure import peers
@@ -95,7 +95,7 @@ def can_sweep(kernel: KernelSpec, sweeps: Iterable[tuple[str, Iterable[Any]]]) -
 
 def _says_how_for_peers(problem: Any) -> bool:
     """Whether problems of this kind can be attention for torch at all; which of them, peer_inputs says."""
-    return type(problem).peer_inputs is not ProblemBase.peer_inputs
+    return type(problem).peer_inputs is not Problem.peer_inputs
 
 
 def by_problem(made: Iterable[Point | Skipped]) -> list[Point | Skipped]:
@@ -125,7 +125,7 @@ def _point(name: str, kernel: KernelSpec, wanted: Mapping[str, Any], swept: set[
             there = [*known, *(d for d in kind.derived_fields if d not in known), *(c.name for c in kernel.constants)]
             has = f"it has {', '.join(there)}.{nearest(given, there)}"
             raise ProblemError(f"{kernel.name} has no field or constant {given!r}; {has}")
-    made = kind.bench_begin().with_fields(**problem)
+    made = kind.bench_default().with_fields(**problem)
     for field, value in derived.items():
         try:
             changes = kind.derived_fields[field](made, value)

@@ -137,7 +137,7 @@ def times(monkeypatch, tmp_path, fresh):
     names = [*catalog.of_family("dense"), "sdpa_efficient"]
     kind = next(iter(catalog.of_family("dense").values())).problem_type
     for sizes in [{"seq_len": n} for n in (128, 256, 512, 1024)] + [{"seq_len": 512, "batch": b} for b in (2, 4)]:
-        problem = replace(kind.bench_begin(), **sizes)
+        problem = replace(kind.bench_default(), **sizes)
         for number, name in enumerate(names):
             spec = catalog.KERNELS.get(name)
             settings = tuple(spec.settings_for(problem).items()) if spec else ()

@@ -11,15 +11,15 @@ from playwright.sync_api import expect
 from explainers.stories.block_table import kv_cache, walk_frames
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
-from kernels.families.paged.scenarios import PRESETS, problem_at
+from kernels.families.paged.problem import PagedProblem
+from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute
 
 
 def run_here(preset, name="paged_v1", item=0, shuffle=0, moment=-1, settings=()):
     cache = PRESETS[preset].states(16)[moment][0]
-    return execute.run(
-        Request(KERNELS[name], problem_at(cache.shuffled(shuffle) if shuffle else cache), settings, Scope(item))
-    )
+    problem = PagedProblem.of_cache(cache.shuffled(shuffle) if shuffle else cache)
+    return execute.run(Request(KERNELS[name], problem, settings, Scope(item)))
 
 
 def walk_says(page, frames):

@@ -12,13 +12,13 @@ from browser.stepping import asked, choose, count, hover, press, read, sentence
 from app.choices.cache import BY_RANGES, SHOWN_RANGES
 from explainers.stories.block_table import range_walk
 from kernels.core.request import Request, Scope
-from kernels.families.paged.scenarios import PRESETS, problem_at
+from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute
 
 
 def run_here(view, preset, **shape):
     spec, cache = BY_RANGES[view], PRESETS[preset].states(16)[-1][0]
-    request = Request(spec, problem_at(cache, spec.problem_type, ranges=SHOWN_RANGES, **shape))
+    request = Request(spec, spec.problem_type.of_cache(cache, ranges=SHOWN_RANGES, **shape))
     return execute.run(replace(request, scope=Scope.everything(request.plan)))
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from explainers.stories.block_table import page_counts, serving
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
-from kernels.families.paged.scenarios import PRESETS, SERVED, problem_at
+from kernels.kv_cache.scenarios import PRESETS, SERVED
 from kernels.run import execute
 
 ONE_PROMPT = SERVED["one_prompt"]
@@ -123,7 +123,7 @@ def test_reads_of_a_page_are_those_of_the_trace_and_of_the_tables(visit, name):
     look_at(page, "reads")
     spec = KERNELS[name]
     more = {"ranges": 4} if "ranges" in spec.problem_type.__dataclass_fields__ else {}
-    problem = problem_at(PRESETS["shared_prompt"].states(16)[-1][0], spec.problem_type, dtype="float16", **more)
+    problem = spec.problem_type.of_cache(PRESETS["shared_prompt"].states(16)[-1][0], dtype="float16", **more)
     settings = (("PARTITION", 32),) if any(c.name == "PARTITION" for c in spec.constants) else ()
     plan = Request(spec, problem, settings).plan
     found = page_counts.count_reads(execute.run(Request(spec, problem, settings, Scope.everything(plan))), "ABC")

@@ -11,7 +11,7 @@ from explainers.charts.palette import AXIS, OKABE_ITO, SEQUENCES
 from explainers.story import stage
 from explainers.story.frames import HeldPages, PoolFrame, PoolMeta, PoolPage, PoolSequence
 from explainers.story.glossary import count
-from kernels.families.paged.scenarios import Scenario, write_event
+from kernels.kv_cache.scenarios import Scenario, write_event
 
 States = list[
     tuple[Any, Any]
@@ -59,7 +59,7 @@ def stage_of(scenario: Scenario, block_size: int, layout: Any, by_hand: bool) ->
         tabs=[stage.Tab("usage", "Slots over time", [usage]), stage.Tab("writes", "What the kernels write")],
         provenance=stage.Provenance(
             "modelled",
-            "The block manager of kernels/families/paged/kv_cache.py, played event by event; the kernels are handed "
+            "The block manager of kernels/kv_cache/manager.py, played event by event; the kernels are handed "
             "its tables as they are. Nothing ran for this picture.",
         ),
         side=[stage.live("events", events | {"by_hand": by_hand})],

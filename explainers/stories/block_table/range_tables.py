@@ -11,13 +11,15 @@ from explainers.stories.block_table.paging import Paged
 from explainers.stories.tiling.tiling import listed
 from explainers.story import stage
 from explainers.story.glossary import figure, short
-from kernels.families.paged.ranges import FP8_MAX
-from kernels.families.paged.work_list import FIELDS
+from kernels.core.dtypes import element_type
+from kernels.kv_cache.work_list import FIELDS
 from kernels.run.results import Run
 from kernels.trace.kinds import READS
 
 if TYPE_CHECKING:
     from explainers.stories.block_table.range_walk import Walked
+
+FP8_MAX = element_type("float8_e4m3").largest
 
 
 def list_blocks(story: "Walked", names: Sequence[str]) -> list[stage.Block]:

@@ -24,7 +24,6 @@ from explainers.stories.tiling.tiling import listed
 from explainers.story import axes
 from explainers.story.frames import RangesFrame, RangesUnit
 from explainers.story.glossary import count, phase_title, short
-from kernels.families.paged.cascade import COLUMNS
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import READS
@@ -98,7 +97,7 @@ class RangeStory:
     def _errors(self) -> tuple[np.ndarray | None, float, np.ndarray | None]:
         """Returns score_errors and output_error of Walked, and the largest error of each token's K."""
         problem = self.run.request.problem
-        if not getattr(problem, "cache_dtype", ""):
+        if not problem.cache_dtype:
             return None, 0.0, None
         exact, output = list(problem.scores(dequantised=False)), problem.attention(dequantised=False)["o"]
         (_, kept, _, begin), (_, drawn, _, _) = (list(problem.seen(d))[self.sequence] for d in (True, False))
@@ -180,13 +179,14 @@ class RangeStory:
         """
         said, known = [], set()
         group = self.paged.num_heads // self.paged.num_kv_heads
+        at_once = self.run.request.problem.cache_use.prefix_heads // group
         for first in dict.fromkeys(int(made.table[n, SEQ]) for n in made.in_order):
             units = made.table[made.table[:, SEQ] == first]
             names = listed([self.names[first + n] for n in range(units[0, PARTITIONS])])
             pages = tuple(self.run.request.problem.block_tables[first][: units[:, PAGES].sum()])
             if pages in known:
                 said.append(
-                    f"They are listed once more for {names}: a block has columns for {COLUMNS // group} sequences of "
+                    f"They are listed once more for {names}: a block has columns for {at_once} sequences of "
                     f"{count(group, 'query head')}."
                 )
             else:

@@ -20,8 +20,8 @@ from explainers.story import stage
 from explainers.story.frames import ServedVisit, ServingFrame, ServingMeta
 from explainers.story.glossary import count
 from kernels.errors import ProblemError
-from kernels.families.paged.scenarios import Scenario
-from kernels.families.paged.serving import Step, alone, serve
+from kernels.kv_cache.scenarios import Scenario
+from kernels.kv_cache.scheduler import Step, alone, serve
 
 LIMITS = (
     "This scheduler is simpler than a server's: it admits a request when the pages for its last token are sure to be "
@@ -74,7 +74,7 @@ def stage_of(scenario: Scenario, block_size: int, layout: Any) -> stage.Stage:
         ],
         provenance=stage.Provenance(
             "modelled",
-            "The scheduler and the block manager of kernels/families/paged, played step by step; the kernels are "
+            "The scheduler and the block manager of kernels/kv_cache, played step by step; the kernels are "
             "handed its tables as they are. Nothing ran for this picture.",
         ),
         step_choice="moment",

@@ -6,8 +6,8 @@ from typing import Any
 from explainers.stories.block_table import kv_cache
 from explainers.stories.tiling.tiling import listed
 from explainers.story.glossary import count
-from kernels.families.paged.scenarios import Scenario
-from kernels.families.paged.serving import Step
+from kernels.kv_cache.scenarios import Scenario
+from kernels.kv_cache.scheduler import Step
 
 
 def prefixes_of(scenario: Scenario) -> set[str]:

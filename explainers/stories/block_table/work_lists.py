@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from explainers.story import axes
-from kernels.families.paged.work_list import FIELDS
+from kernels.kv_cache.work_list import FIELDS
 
 LIST_AXES = ("unit", "field")
 SEQ, FIRST, PAGES, NEXT, TOKENS, SLOT, PARTITION, PARTITIONS = range(len(FIELDS))

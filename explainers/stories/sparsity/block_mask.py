@@ -11,9 +11,9 @@ import numpy as np
 
 from explainers.stories.tiling import tiling
 from explainers.story import axes
+from kernels.core.masks import BlockLists, block_lists
 from kernels.core.request import Request
 from kernels.errors import ProblemError
-from kernels.families.sparse.masks import BlockLists, block_lists
 from kernels.run.results import Run
 
 LISTS = ("kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks", "full_kv_indices", "patterns")

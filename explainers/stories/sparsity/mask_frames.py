@@ -8,7 +8,7 @@ import numpy as np
 from explainers.stories.sparsity.block_mask import FULL, KINDS, PARTIAL, Entry, Place
 from explainers.story.frames import SparsityFrame
 from explainers.story.glossary import count, short
-from kernels.families.sparse.masks import BlockLists
+from kernels.core.masks import BlockLists
 from kernels.run.results import Run
 
 FACTOR = 1e-2  # relative difference of a rescale factor beyond rounding

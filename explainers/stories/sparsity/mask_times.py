@@ -11,7 +11,6 @@ from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.core.fields import write_value
 from kernels.core.request import Request
-from kernels.families.sparse.masked import TAKES
 from kernels.measure.peers import FLEX
 
 PEERS = ("sdpa_math", "sdpa_efficient", "sdpa_flash", "sdpa_cudnn")  # they compute every pair and add the mask
@@ -40,7 +39,7 @@ def recorded(request: Request, times: pd.DataFrame) -> pd.DataFrame:
 def problem_said(request: Request, fields: dict[str, Any]) -> str:
     """Returns a recorded problem in words: its sizes, and the fields of its mask."""
     sizes = f"seq_len {fields['seq_len']:,}, {fields['num_heads']} heads of {fields['head_dim']}"
-    looked_at = [f for f in TAKES.get(fields["mask"], ()) if f in fields and f != "drawn"]
+    looked_at = [f for f in request.problem.mask_fields.get(fields["mask"], ()) if f in fields and f != "drawn"]
     said = [sizes, *(f"{name} {_value(fields[name])}" for name in looked_at), *filter(None, [fields.get("dtype")])]
     if "block_q" in fields:
         said.append(f"blocks of {fields['block_q']} x {fields['block_kv']}")

@@ -10,9 +10,9 @@ from explainers.stories.sparsity.mask_frames import WalkFrames
 from explainers.stories.tiling import tiling
 from explainers.story import axes
 from explainers.story.frames import SparsityFrame
+from kernels.core.masks import BlockLists
 from kernels.core.request import Request
 from kernels.core.tensors import Role, Tensor
-from kernels.families.sparse.masks import BlockLists
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import READS

@@ -14,7 +14,6 @@ from explainers.stories.timing.trends import crossings
 from explainers.stories.timing.wording import as_fast, megabytes, microseconds, plain, shown_name, why
 from explainers.story.glossary import count
 from kernels.core.fields import fields_of, write_value
-from kernels.families.sparse.masked import TAKES
 from kernels.measure.reports import roofs_said
 from kernels.measure.rows import problem_type_of
 from kernels.recordings.tables import Provenance
@@ -105,8 +104,9 @@ def problem_said(title: str, text: str) -> str:
     fields = json.loads(text)
     kind = problem_type_of(title)
     begin = {name: field.default for name, field in fields_of(kind).items()} if kind else {}
-    looked_at = TAKES.get(fields.get("mask"), ())
-    idle = {name for names in TAKES.values() for name in names} - {*looked_at}
+    mask_fields = kind.mask_fields if kind else {}
+    looked_at = mask_fields.get(fields.get("mask"), ())
+    idle = {name for names in mask_fields.values() for name in names} - {*looked_at}
     always = {"mask", "causal", "block_q", "block_kv", *looked_at} if "mask" in fields else set()
     said = [
         f"{name} {_value_said(value)}"

@@ -39,7 +39,8 @@ def shown_name(label: str, title: str = "") -> str:
 @cache
 def is_paged(title: str) -> bool:
     """Whether problems with this title read a paged cache."""
-    return hasattr(problem_type_of(title), "cache_call")
+    kind = problem_type_of(title)
+    return kind is not None and kind.attends_to_cache()
 
 
 def title_of(part: pd.DataFrame) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernels.core import reference
 from kernels.core.fields import problem_field
-from kernels.core.problem import Case, ProblemBase, Work
+from kernels.core.problem import Case, Problem, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import ProblemError
 
@@ -25,7 +25,7 @@ def _heads_of_width(problem: "DenseProblem", width: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class DenseProblem(ProblemBase):
+class DenseProblem(Problem):
     """Self-attention over random Q, K, V of shape [batch, num_heads, seq_len, head_dim], fp32.
 
     Q is drawn from a normal distribution of standard deviation `score_scale`, K and V from one of standard deviation 1,
@@ -148,7 +148,7 @@ class DenseProblem(ProblemBase):
         return cases.recorded_cases(kernel)
 
     @classmethod
-    def bench_begin(cls) -> "DenseProblem":
+    def bench_default(cls) -> "DenseProblem":
         return cls(seq_len=1024, head_dim=64, num_heads=8)
 
     @classmethod

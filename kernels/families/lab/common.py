@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from kernels.core.fields import problem_field
-from kernels.core.problem import Case, ProblemBase
+from kernels.core.problem import Case, Problem
 
 WARP = 32  # lanes
 
 
-class LabProblem(ProblemBase):
+class LabProblem(Problem):
     """A problem of the lab. It holds small whole numbers, so that every sum is exact in any order: the smallest error
     is a miss. Its truth is therefore its own yardstick, and it has no largest term."""
 

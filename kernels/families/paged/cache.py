@@ -3,17 +3,17 @@ launched."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
-from kernels.core.problem import Case, ProblemBase, Work
+from kernels.core.paged import Cache, CacheChange, CacheUse
+from kernels.core.problem import Case, Problem, Work
 from kernels.core.request import Scope
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import ProblemError
-from kernels.families.paged.kv_cache import K_AXES, V_AXES, Layout
 from kernels.families.paged.problem import (
     K_STREAM,
     MOST_PAGES,
@@ -25,10 +25,11 @@ from kernels.families.paged.problem import (
     random_rows,
     seed_field,
 )
+from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
 
 @dataclass(frozen=True)
-class _CacheProblem(ProblemBase):
+class _CacheProblem(Problem):
     """What writes into a cache that holds random numbers from before. Nothing is rounded, so any error at all is a
     miss."""
 
@@ -88,7 +89,15 @@ class CacheWriteProblem(_CacheProblem):
     )
 
     title: ClassVar[str] = "Cache write"
+    cache_use: ClassVar[CacheUse | None] = CacheUse("write")
     remedy: ClassVar[str] = "Choose fewer tokens or fewer heads."
+
+    @classmethod
+    def of_change(cls, cache: Cache, change: CacheChange, **shape: Any) -> Self | None:
+        if not change.written:
+            return None
+        slots = tuple(slot for _, slot in change.written)
+        return cls(slots=slots, block_size=cache.block_size, num_blocks=cache.num_blocks, **shape)
 
     def check(self) -> None:
         if not self.slots:
@@ -140,7 +149,7 @@ class CacheWriteProblem(_CacheProblem):
         return cases.write_cases()
 
     @classmethod
-    def bench_begin(cls) -> "CacheWriteProblem":
+    def bench_default(cls) -> "CacheWriteProblem":
         return cls(8, 128, 16, "float16", 256, slots=tuple(range(0, 4096, 2)))
 
 
@@ -151,7 +160,14 @@ class CacheCopyProblem(_CacheProblem):
     copies: tuple = problem_field(((1, 5), (3, 0)), "pairs of pages: from, to", low=0, high=MOST_PAGES - 1, nested=True)
 
     title: ClassVar[str] = "Page copy"
+    cache_use: ClassVar[CacheUse | None] = CacheUse("copy")
     remedy: ClassVar[str] = "Choose fewer pairs or fewer heads."
+
+    @classmethod
+    def of_change(cls, cache: Cache, change: CacheChange, **shape: Any) -> Self | None:
+        if not change.copied:
+            return None
+        return cls(copies=(change.copied,), block_size=cache.block_size, num_blocks=cache.num_blocks, **shape)
 
     def check(self) -> None:
         if not self.copies:
@@ -204,5 +220,5 @@ class CacheCopyProblem(_CacheProblem):
         return cases.copy_cases()
 
     @classmethod
-    def bench_begin(cls) -> "CacheCopyProblem":
+    def bench_default(cls) -> "CacheCopyProblem":
         return cls(8, 128, 16, "float16", 512, copies=tuple((n, n + 256) for n in range(256)))

@@ -5,17 +5,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from kernels.core.fields import check_fields, problem_field
+from kernels.core.paged import CacheCall, CacheUse
 from kernels.core.problem import Case
 from kernels.core.tensors import Tensor
 from kernels.errors import ProblemError
-from kernels.families.paged.call import CacheCall
-from kernels.families.paged.ranges import MULTIPROCESSORS, SHORTEST, RangesProblem
-from kernels.families.paged.work_list import FIELDS, WorkList, work_list
+from kernels.families.paged.ranges import MOST_GROUP, MULTIPROCESSORS, SHORTEST, RangesProblem
+from kernels.kv_cache.work_list import FIELDS, WorkList, work_list
 
 COLUMNS = 64  # query heads of a KV head for which a page of a prefix is read at once
 PARTITION, PARTITIONS, SLOT, SEQ = (FIELDS.index(name) for name in ("partition", "partitions", "slot", "seq"))
@@ -35,6 +35,7 @@ class CascadeProblem(RangesProblem):
 
     follows: ClassVar[tuple[str, ...]] = (*RangesProblem.follows, "families")
     title: ClassVar[str] = "Decoding with a shared prefix"
+    cache_use: ClassVar[CacheUse | None] = CacheUse("attend", most_group=MOST_GROUP, prefix_heads=COLUMNS)
 
     def __post_init__(self) -> None:
         check_fields(self)  # a command line gives them as text, and _share computes with them
@@ -153,9 +154,9 @@ class CascadeProblem(RangesProblem):
     def bench_columns(self) -> dict[str, Any]:
         return {}
 
-    def with_fields(self, **changes: Any) -> "CascadeProblem":
+    def with_fields(self, **changes: Any) -> Self:
         """A copy with these fields; its pool, block tables and families are made anew unless they are given."""
-        return super().with_fields(**{"families": (), **changes})  # type: ignore[return-value]
+        return super().with_fields(**{"families": (), **changes})
 
     @classmethod
     def check_cases(cls, kernel: Any) -> Iterable[Case]:
@@ -164,7 +165,7 @@ class CascadeProblem(RangesProblem):
         return range_cases.cascade_cases(kernel)
 
     @classmethod
-    def bench_begin(cls) -> "CascadeProblem":
+    def bench_default(cls) -> "CascadeProblem":
         return cls((4096,) * 16, 32, 8, 128, 16, "float16", prefix=3072)
 
     @classmethod

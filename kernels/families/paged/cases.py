@@ -1,5 +1,7 @@
 """The problems on which the paged kernels and those that write the cache are checked, recorded and timed."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -8,9 +10,9 @@ import numpy as np
 from kernels.core.problem import Case
 from kernels.core.request import Scope
 from kernels.core.spec import KernelSpec
-from kernels.families.paged import scenarios
 from kernels.families.paged.cache import CacheCopyProblem, CacheWriteProblem
 from kernels.families.paged.problem import BLOCK_SIZES, DTYPES, HEAD_DIMS, PagedProblem
+from kernels.kv_cache import scenarios
 
 HEADS = ((4, 4), (8, 2), (4, 1), (32, 8), (6, 3), (8, 1), (1, 1))  # query heads, KV heads
 SCALES = (1.0, 0.1, 5.0, 30.0)
@@ -42,8 +44,8 @@ def check_cases(kernel: KernelSpec) -> list[Case]:
         shape = (8, 2, HEAD_DIMS[n % 5], BLOCK_SIZES[n % 3], DTYPES[n % 2])
         cases.append(Case(PagedProblem((70, 1, 600, 33), *shape, seed=n), ((name, value),)))
     forked = scenarios.PRESETS["shared_prompt"].states(16)[-1][0]
-    shuffled = scenarios.problem_at(forked.shuffled(3), num_kv_heads=4, dtype="float16")
-    return [*cases, Case(scenarios.problem_at(forked)), Case(shuffled)]
+    shuffled = PagedProblem.of_cache(forked.shuffled(3), num_kv_heads=4, dtype="float16")
+    return [*cases, Case(PagedProblem.of_cache(forked)), Case(shuffled)]
 
 
 def recorded_cases(kernel: KernelSpec) -> list[Case]:
@@ -51,8 +53,23 @@ def recorded_cases(kernel: KernelSpec) -> list[Case]:
     cuts them, and where it does not the same moments are recorded with other numbers of KV heads too."""
     cuts = any(c.name == "PARTITION" for c in kernel.constants)
     settings = (("PARTITION", scenarios.SHOWN_PARTITION),) if cuts else ()
-    problems = [*scenarios.recorded_problems(), *([] if cuts else scenarios.recorded_head_problems())]
+    problems = [*_recorded_problems(), *([] if cuts else _recorded_head_problems())]
     return [Case(p, settings, Scope(0, kernel.plan(p, settings).items)) for p in problems]
+
+
+def _recorded_problems() -> Iterator[PagedProblem]:
+    """The last moment of each preset, as allocated and shuffled."""
+    for scenario in scenarios.PRESETS.values():
+        cache = scenario.states(16)[-1][0]
+        yield PagedProblem.of_cache(cache)
+        yield PagedProblem.of_cache(cache.shuffled(scenarios.SHUFFLE_SEED))
+
+
+def _recorded_head_problems() -> Iterator[PagedProblem]:
+    """For the comparison of heads: the same moments with as many KV heads as query heads, and with one."""
+    for scenario in scenarios.PRESETS.values():
+        problem = PagedProblem.of_cache(scenario.states(16)[-1][0])
+        yield from (replace(problem, num_kv_heads=kv_heads) for kv_heads in (problem.num_heads, 1))
 
 
 def write_cases() -> list[Case]:

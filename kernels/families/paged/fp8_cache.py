@@ -10,12 +10,13 @@ import numpy as np
 
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
+from kernels.core.paged import CacheUse
 from kernels.core.problem import Case, Work
 from kernels.core.tensors import Tensor
 from kernels.families.paged.cache import CacheWriteProblem
-from kernels.families.paged.kv_cache import Layout
 from kernels.families.paged.problem import OLD_STREAM, random_rows
 from kernels.families.paged.ranges import BLOCK_SIZES, DTYPES, FP8_MAX, HEAD_DIMS
+from kernels.kv_cache.layout import Layout
 
 FP8 = "float8_e4m3"
 SCALE_STREAM = 7  # of the scales, beside the streams of problem.py
@@ -41,6 +42,7 @@ class Fp8WriteProblem(CacheWriteProblem):
     dtype: str = problem_field("float16", "type of the new keys and values", allowed=DTYPES)
 
     title: ClassVar[str] = "Cache write in 8 bits"
+    cache_use: ClassVar[CacheUse | None] = CacheUse("write", dtype=FP8)
 
     @property
     def layout(self) -> Layout:
@@ -97,5 +99,5 @@ class Fp8WriteProblem(CacheWriteProblem):
         return cases
 
     @classmethod
-    def bench_begin(cls) -> "Fp8WriteProblem":
+    def bench_default(cls) -> "Fp8WriteProblem":
         return cls(8, 128, 16, "float16", 256, slots=tuple(range(0, 4096, 2)))

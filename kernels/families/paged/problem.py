@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
-from kernels.core.problem import Case, ProblemBase, Work
+from kernels.core.paged import Cache, CacheCall, CacheUse
+from kernels.core.problem import Case, Problem, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
-from kernels.families.paged.call import CacheCall
-from kernels.families.paged.kv_cache import K_AXES, V_AXES, Layout
+from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
 HEAD_DIMS, BLOCK_SIZES, DTYPES = (64, 80, 96, 128, 256), (8, 16, 32), ("float32", "float16")
 LONGEST_CONTEXT = 65536  # a token's number is a key of its probes, and a key is at most 65,535
@@ -73,7 +73,7 @@ def _of_batch(problem: "PagedProblem", count: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class PagedProblem(ProblemBase):
+class PagedProblem(Problem):
     """Decoding: one query per sequence attends to the sequence's whole context, whose K and V lie in pages.
 
     block_tables: per sequence its pages; empty for a random placement by `seed`. token_ids: per sequence the number of
@@ -101,6 +101,7 @@ class PagedProblem(ProblemBase):
 
     follows: ClassVar[tuple[str, ...]] = ("num_blocks", "block_tables")  # fields that are made where they are not given
     title: ClassVar[str] = "Decoding, paged KV cache"
+    cache_use: ClassVar[CacheUse | None] = CacheUse("attend")
     picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k_cache": "K", "v_cache": "V", "o": "O"}
     remedy: ClassVar[str] = "Choose shorter contexts, fewer sequences or fewer heads."
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, Any]]]] = {
@@ -286,9 +287,23 @@ class PagedProblem(ProblemBase):
     def shared_remedy(self) -> str:
         return "Choose a shorter context, or paged_v2, whose shared memory does not grow with it."
 
-    def with_fields(self, **changes: Any) -> "PagedProblem":
+    def with_fields(self, **changes: Any) -> Self:
         """A copy with these fields; its pool and block tables are placed anew unless they are given."""
         return replace(self, **{"num_blocks": 0, "block_tables": (), **changes})
+
+    @classmethod
+    def of_cache(cls, cache: Cache, **shape: Any) -> Self:
+        if not cache.sequences:
+            raise ProblemError("The cache holds no sequence, so there is nothing to attend to. Add one.")
+        return cls(
+            context_lens=tuple(len(s.tokens) for s in cache.sequences),
+            block_tables=tuple(s.table for s in cache.sequences),
+            token_ids=tuple(s.tokens for s in cache.sequences),
+            families=tuple(s.family for s in cache.sequences),
+            num_blocks=cache.num_blocks,
+            block_size=cache.block_size,
+            **shape,
+        )
 
     @cached_property
     def _slots_and_tokens(self) -> tuple[np.ndarray, np.ndarray]:
@@ -400,7 +415,7 @@ class PagedProblem(ProblemBase):
         return cases.recorded_cases(kernel)
 
     @classmethod
-    def bench_begin(cls) -> "PagedProblem":
+    def bench_default(cls) -> "PagedProblem":
         return cls((1024,) * 8, 32, 8, 128, dtype="float16")
 
     @classmethod

@@ -7,9 +7,9 @@ from kernels.core.problem import Case
 from kernels.core.request import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.families.paged import scenarios
 from kernels.families.paged.cascade import CascadeProblem
 from kernels.families.paged.ranges import BLOCK_SIZES, CACHE_DTYPES, DTYPES, HEAD_DIMS, RangesProblem
+from kernels.kv_cache import scenarios
 
 HEADS = ((4, 2), (4, 4), (8, 1), (3, 1), (14, 2), (16, 1), (32, 8), (5, 1))  # query heads, KV heads
 SCALES = (1.0, 0.1, 5.0, 30.0)
@@ -71,7 +71,7 @@ def check_cases(kernel: KernelSpec) -> list[Case]:
         add((290, 70, 600), 8, 2, 64, BLOCK_SIZES[n % 4], settings=((name, value),), ranges=1 + n % 4)
     forked = scenarios.PRESETS["shared_prompt"].states(16)[-1][0]
     for cache, fields in ((forked, {}), (forked.shuffled(3), {"num_kv_heads": 4, "cache_dtype": FP8, "ranges": 4})):
-        cases.append(Case(scenarios.problem_at(cache, kind=RangesProblem, **fields)))
+        cases.append(Case(RangesProblem.of_cache(cache, **fields)))
     return cases
 
 
@@ -82,7 +82,7 @@ def recorded_cases(kernel: KernelSpec) -> list[Case]:
     for preset, kind in product(scenarios.PRESETS.values(), CACHE_DTYPES):
         cache = preset.states(16)[-1][0]
         try:
-            problem = scenarios.problem_at(cache, kernel.problem_type, ranges=scenarios.SHOWN_RANGES, cache_dtype=kind)
+            problem = kernel.problem_type.of_cache(cache, ranges=scenarios.SHOWN_RANGES, cache_dtype=kind)
         except ProblemError:  # nothing is shared in that one
             continue
         made.append(Case(problem, (), Scope.everything(kernel.plan(problem))))

@@ -14,17 +14,17 @@ import numpy as np
 from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
+from kernels.core.paged import CacheCall, CacheUse
 from kernels.core.problem import Case, Work, inputs_of
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
-from kernels.families.paged.call import CacheCall
-from kernels.families.paged.kv_cache import Layout
 from kernels.families.paged.problem import K_STREAM, V_STREAM, PagedProblem, rows_at
-from kernels.families.paged.work_list import WorkList, work_list
+from kernels.kv_cache.layout import Layout
+from kernels.kv_cache.work_list import WorkList, work_list
 
 HEAD_DIMS, BLOCK_SIZES, DTYPES, CACHE_DTYPES = (64, 128), (8, 16, 32, 64), ("float16", "bfloat16"), ("", "float8_e4m3")
 MOST_GROUP = 16
-FP8_MAX = 448.0
+FP8_MAX = element_type("float8_e4m3").largest  # 448
 MULTIPROCESSORS = 132  # of an H100 SXM or H200
 SHORTEST = 128  # tokens: a range is not cut shorter where the ranges are chosen here
 MUCH = 300 * 10**6  # bytes of K and V in one call from which they no longer leave the L2 first from the start
@@ -53,6 +53,7 @@ class RangesProblem(PagedProblem):
     cache_dtype: str = problem_field("", "type of the cache where it is not that of Q", allowed=CACHE_DTYPES)
 
     title: ClassVar[str] = "Decoding in ranges, paged KV cache"
+    cache_use: ClassVar[CacheUse | None] = CacheUse("attend", most_group=MOST_GROUP)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -348,7 +349,7 @@ class RangesProblem(PagedProblem):
         return range_cases.recorded_cases(kernel)
 
     @classmethod
-    def bench_begin(cls) -> "RangesProblem":
+    def bench_default(cls) -> "RangesProblem":
         return cls((4096,) * 8, 32, 8, 128, 16, "float16")
 
     @classmethod

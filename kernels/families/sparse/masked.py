@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kernels.core.fields import problem_field
+from kernels.core.masks import KINDS, Mask, Matrix, as_matrix, random_blocks, top_blocks
 from kernels.errors import ProblemError
-from kernels.families.sparse.masks import KINDS, Mask, Matrix, as_matrix, random_blocks, top_blocks
 
 MASKS = (
     "all",
@@ -47,6 +47,9 @@ class MaskFields:
     kernel cuts them. top_blocks differs from head to head, any other mask is that of all. drawn: for each row of blocks
     the columns that are seen; a row may be empty.
     """
+
+    masked: ClassVar[bool] = True
+    mask_fields: ClassVar[Mapping[str, tuple[str, ...]]] = TAKES
 
     mask: str = problem_field("window", "which keys a query sees", allowed=MASKS)
     window: int = problem_field(96, "keys up to and with the query's own", low=1, high=65536)
@@ -88,7 +91,7 @@ class MaskFields:
     @property
     def key_count(self) -> int:
         """Keys of a head."""
-        return getattr(self, "keys", self.query_count)
+        return self.query_count
 
     @property
     def listed_pairs(self) -> int:

@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernels.core import reference
+from kernels.core import masks, reference
 from kernels.core.fields import problem_field
 from kernels.core.problem import Case
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.dense.problem import DenseProblem
-from kernels.families.sparse import masks
 from kernels.families.sparse.masked import MaskFields
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 
@@ -35,6 +34,10 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
     sink_logits: bool = problem_field(False, "a logit per head counts in every row's sum", allowed=(False, True))
 
     title: ClassVar[str] = "Attention with a mask"
+
+    @property
+    def key_count(self) -> int:
+        return self.keys
 
     @property
     def score_count(self) -> int:
@@ -106,7 +109,7 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
         return cases.recorded_cases(kernel)
 
     @classmethod
-    def bench_begin(cls) -> "MaskedProblem":
+    def bench_default(cls) -> "MaskedProblem":
         return cls(seq_len=16384, head_dim=128, num_heads=16, window=1024)
 
     @classmethod
@@ -190,7 +193,7 @@ class BlockSparseProblem(MaskedProblem):
         return {**super().inputs(), **made, "patterns": patterns}
 
     @classmethod
-    def bench_begin(cls) -> "BlockSparseProblem":
+    def bench_default(cls) -> "BlockSparseProblem":
         return cls(seq_len=16384, head_dim=128, num_heads=16, window=1024, block_q=128, block_kv=64, mask_block=128)
 
     @classmethod
@@ -283,7 +286,7 @@ class CsrProblem(MaskFields, DenseProblem):
         return cases.csr_recorded_cases(kernel)
 
     @classmethod
-    def bench_begin(cls) -> "CsrProblem":
+    def bench_default(cls) -> "CsrProblem":
         return cls(seq_len=4096, head_dim=64, num_heads=8, mask="random", density=0.1)
 
     @classmethod

@@ -12,7 +12,7 @@ import numpy as np
 from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
-from kernels.core.problem import Case, ProblemBase, Work
+from kernels.core.problem import Case, Problem, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 
@@ -32,7 +32,7 @@ def _rounded(problem: "SixteenBitProblem") -> dict[str, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class SixteenBitProblem(ProblemBase):
+class SixteenBitProblem(Problem):
     """Attention over random Q [batch, num_heads, seq_len, head_dim] and K, V [batch, num_kv_heads, seq_len_kv,
     head_dim] of 16 bits; sums are float32. Every num_heads / num_kv_heads neighbouring query heads read one KV head.
 
@@ -254,7 +254,7 @@ class SixteenBitProblem(ProblemBase):
         return cases.recorded_cases(kernel)
 
     @classmethod
-    def bench_begin(cls) -> "SixteenBitProblem":
+    def bench_default(cls) -> "SixteenBitProblem":
         return cls(seq_len=4096, head_dim=128, batch=4, num_heads=16)
 
     @classmethod

@@ -14,8 +14,8 @@ from kernels.core.fields import fields_of, problem_field, write_value
 from kernels.core.launch import Constant
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError
-from kernels.families.paged.kv_cache import Event
 from kernels.families.sparse.masked import MaskFields
+from kernels.kv_cache.manager import Event
 
 PAGES = {name: page for name, page in vars(pages).items() if isinstance(page, Asked)}
 WITH_KERNELS = {name: page for name, page in PAGES.items() if page.kernels}

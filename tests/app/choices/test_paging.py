@@ -6,7 +6,7 @@ import pytest
 
 from app.stories import STORIES
 from app.web import asking
-from kernels.families.paged.scenarios import SERVED
+from kernels.kv_cache.scenarios import SERVED
 from kernels.run import workers
 
 STORY = STORIES["block_table"]

@@ -6,12 +6,12 @@ import ml_dtypes
 import numpy as np
 
 from kernels.core.fields import problem_field
-from kernels.core.problem import Case, ProblemBase
+from kernels.core.problem import Case, Problem
 from kernels.core.tensors import Initial, Role, Tensor
 
 
 @dataclass(frozen=True)
-class OddProblem(ProblemBase):
+class OddProblem(Problem):
     """Plots of sun: every sample of a plot is multiplied by the plot's gain, and each plot's light is added up."""
 
     plots: int = problem_field(3, "rows of samples", low=1, high=1000)

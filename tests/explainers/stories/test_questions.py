@@ -26,7 +26,7 @@ from explainers.story.stage import MEASURED, VEILS, Provenance
 from kernels.catalog import KERNELS
 from kernels.core import reference
 from kernels.core.request import Request, Scope
-from kernels.families.paged.scenarios import PRESETS
+from kernels.kv_cache.scenarios import PRESETS
 from kernels.measure import timelines
 from kernels.run import execute, workers
 from kernels.trace import steps

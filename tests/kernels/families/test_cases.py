@@ -16,7 +16,7 @@ from kernels.core.problem import Case
 from kernels.families.dense import DenseProblem
 from kernels.families.dense.cases import MOST_BLOCKS
 from kernels.families.paged import PagedProblem
-from kernels.families.paged.scenarios import PRESETS
+from kernels.kv_cache.scenarios import PRESETS
 from kernels.measure.bench import Point, recorded_points
 from kernels.measure.sweeps import can_sweep
 
@@ -72,7 +72,7 @@ def test_every_point_of_a_recorded_sweep_is_a_problem_of_a_kernel(kind):
         assert any(can_sweep(kernel, sweeps) for kernel in of_problem(kind).values()), names
         of_the_problem = [(name, values) for name, values in sweeps if name in fields]
         for values in product(*(values for _, values in of_the_problem)):
-            problem = kind.bench_begin()
+            problem = kind.bench_default()
             for name, value in {**held, **dict(zip((name for name, _ in of_the_problem), values))}.items():
                 derive = kind.derived_fields.get(name)
                 problem = problem.with_fields(**(derive(problem, value) if derive else {name: value}))

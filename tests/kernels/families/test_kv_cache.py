@@ -15,9 +15,10 @@ from kernels.core import reference
 from kernels.core.request import Request, Scope
 from kernels.errors import OutOfBlocks, ProblemError
 from kernels.families.paged.cache import CacheCopyProblem, CacheWriteProblem
-from kernels.families.paged.kv_cache import Event, KVCache, Layout, model_bytes, play
-from kernels.families.paged.problem import K_STREAM, V_STREAM, random_rows
-from kernels.families.paged.scenarios import PRESETS, problem_at, read_events, write_event
+from kernels.families.paged.problem import K_STREAM, V_STREAM, PagedProblem, random_rows
+from kernels.kv_cache.layout import Layout, model_bytes
+from kernels.kv_cache.manager import Event, KVCache, play
+from kernels.kv_cache.scenarios import PRESETS, read_events, write_event
 from kernels.run import execute
 from kernels.run.backends import cpu
 
@@ -137,7 +138,7 @@ def test_the_real_kernels_keep_the_cache_that_the_manager_describes(preset):
                 {"key": rows(K_STREAM, numbers, layout), "value": rows(V_STREAM, numbers, layout)},
             )
     cache = states[-1][0]
-    problem = problem_at(cache)
+    problem = PagedProblem.of_cache(cache)
     wanted = problem.inputs()
     held = np.array([page for s in cache.sequences for page in s.table])
     for name in ("k_cache", "v_cache"):

@@ -11,7 +11,7 @@ from kernels.core.tensors import Initial, Role
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.paged import PROBLEMS as CLASSES
 from kernels.families.paged import CacheCopyProblem, CacheWriteProblem, PagedProblem
-from kernels.families.paged.scenarios import PRESETS, problem_at
+from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute
 
 PAGED = of_problem(PagedProblem)
@@ -20,7 +20,7 @@ PROBLEMS = {
     "half": PagedProblem((70, 33), 4, 4, 80, 8, "float16"),
     "wide": PagedProblem((65, 2), 4, 1, 256, 32),
     "half of 96": PagedProblem((40, 8), 6, 3, 96, 16, "float16", alibi=True),
-    "forked": problem_at(PRESETS["shared_prompt"].states(16)[-1][0]),
+    "forked": PagedProblem.of_cache(PRESETS["shared_prompt"].states(16)[-1][0]),
 }
 
 
@@ -76,7 +76,7 @@ def test_the_entries_read_are_those_that_lead_to_the_pages(name):
 @pytest.mark.parametrize("name", PAGED)
 def test_a_shuffle_changes_the_addresses_and_not_one_bit_of_the_output(name):
     cache = PRESETS["churn"].states(16)[-1][0]
-    first, second = (whole(name, problem_at(c)) for c in (cache, cache.shuffled(1)))
+    first, second = (whole(name, PagedProblem.of_cache(c)) for c in (cache, cache.shuffled(1)))
     assert np.array_equal(first.arrays["o"], second.arrays["o"])
     a, b = loads(first), loads(second)
     assert len(a) == len(b) and not np.array_equal(a[a.tensor == "K"].offset, b[b.tensor == "K"].offset)

@@ -15,8 +15,8 @@ from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.paged.cascade import COLUMNS, CascadeProblem
 from kernels.families.paged.fp8_cache import Fp8WriteProblem, to_fp8
 from kernels.families.paged.ranges import FP8_MAX, RangesProblem
-from kernels.families.paged.scenarios import PRESETS, problem_at
-from kernels.families.paged.work_list import FIELDS, work_list
+from kernels.kv_cache.scenarios import PRESETS
+from kernels.kv_cache.work_list import FIELDS, work_list
 from kernels.run import execute
 from kernels.trace.kinds import READS
 
@@ -28,7 +28,7 @@ PROBLEMS = {
     "page 8, bfloat16, ALiBi": RangesProblem((70, 33), 4, 4, 64, 8, "bfloat16", alibi=True, ranges=4),
     "page 64, window": RangesProblem((500, 64), 6, 2, 64, 64, window=100, ranges=2),
     "8 bits, soft cap": RangesProblem((130, 40), 8, 1, 128, 16, cache_dtype=FP8, soft_cap=20.0, ranges=3),
-    "forked": problem_at(PRESETS["shared_prompt"].states(16)[-1][0], RangesProblem, ranges=4),
+    "forked": RangesProblem.of_cache(PRESETS["shared_prompt"].states(16)[-1][0], ranges=4),
 }
 
 

@@ -11,14 +11,15 @@ from explainers.story import stage
 from kernels.catalog import KERNELS
 from kernels.core import reference
 from kernels.core.request import Request, Scope
-from kernels.families.paged.kv_cache import play
-from kernels.families.paged.scenarios import PRESETS, problem_at, read_events
+from kernels.families.paged.problem import PagedProblem
+from kernels.kv_cache.manager import play
+from kernels.kv_cache.scenarios import PRESETS, read_events
 from kernels.run import execute
 
 
 def run_of(preset, name="paged_v1", item=1, shuffle=0, settings=(), **shape):
     cache = PRESETS[preset].states(16)[-1][0]
-    problem = problem_at(cache.shuffled(shuffle) if shuffle else cache, **shape)
+    problem = PagedProblem.of_cache(cache.shuffled(shuffle) if shuffle else cache, **shape)
     return execute.run(Request(KERNELS[name], problem, settings, Scope(item)))
 
 

@@ -3,12 +3,13 @@ import pytest
 from explainers.stories.block_table import kv_heads
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
-from kernels.families.paged.scenarios import PRESETS, problem_at
+from kernels.families.paged.problem import PagedProblem
+from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute
 
 
 def reads(preset, kv, dtype="float32"):
-    problem = problem_at(PRESETS[preset].states(16)[-1][0], num_kv_heads=kv, dtype=dtype)
+    problem = PagedProblem.of_cache(PRESETS[preset].states(16)[-1][0], num_kv_heads=kv, dtype=dtype)
     return kv_heads.reads(
         execute.run(Request(KERNELS["paged_v1"], problem, (), Scope(0, problem.num_seqs * 4)))
     ), problem

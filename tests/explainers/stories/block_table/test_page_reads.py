@@ -14,7 +14,7 @@ from kernels.core.fields import fields_of
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError
 from kernels.families.paged.problem import PagedProblem
-from kernels.families.paged.scenarios import PRESETS, problem_at
+from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute
 
 READERS = {
@@ -29,7 +29,7 @@ IN_RANGES = [name for name in READERS if name not in PER_HEAD]
 def run_of(name, preset, block_size=16, **shape):
     spec, cache = READERS[name], PRESETS[preset].states(block_size)[-1][0]
     more = {"ranges": 3} if "ranges" in fields_of(spec.problem_type) else {}
-    problem = problem_at(cache, spec.problem_type, **more, **shape)
+    problem = spec.problem_type.of_cache(cache, **more, **shape)
     settings = (("PARTITION", 32),) if any(c.name == "PARTITION" for c in spec.constants) else ()
     request = Request(spec, problem, settings)
     return execute.run(replace(request, scope=Scope.everything(request.plan)))

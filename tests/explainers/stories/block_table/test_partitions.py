@@ -6,12 +6,13 @@ import pytest
 from explainers.stories.block_table import partition_blocks, partitions
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
-from kernels.families.paged.scenarios import PRESETS, problem_at
+from kernels.families.paged.problem import PagedProblem
+from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute
 
 
 def comparison(preset="one_long", item=1, dtype="float32", size=32):
-    problem = problem_at(PRESETS[preset].states(16)[-1][0], dtype=dtype)
+    problem = PagedProblem.of_cache(PRESETS[preset].states(16)[-1][0], dtype=dtype)
     runs = [
         execute.run(Request(KERNELS[name], problem, settings, Scope(item)))
         for name, settings in (("paged_v1", ()), ("paged_v2", (("PARTITION", size),)))

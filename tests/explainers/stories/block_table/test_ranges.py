@@ -14,7 +14,7 @@ from explainers.story.stage import Provenance
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
 from kernels.families.paged.fp8_cache import Fp8WriteProblem
-from kernels.families.paged.scenarios import PRESETS, problem_at
+from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute
 
 SHOWN = probed.accepting(ranges)
@@ -35,7 +35,7 @@ CASES = [
 @cache
 def run_of(kernel, preset, shape):
     spec, held = KERNELS[kernel], PRESETS[preset].states(16)[-1][0]
-    problem = problem_at(held, spec.problem_type, **{"ranges": 4, "num_heads": 4, "num_kv_heads": 2} | dict(shape))
+    problem = spec.problem_type.of_cache(held, **{"ranges": 4, "num_heads": 4, "num_kv_heads": 2} | dict(shape))
     request = Request(spec, problem)
     return execute.run(replace(request, scope=Scope.everything(request.plan)))
 

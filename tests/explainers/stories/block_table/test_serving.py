@@ -7,12 +7,13 @@ import pytest
 from explainers.stories import questions
 from explainers.stories.block_table import serving
 from explainers.story import stage
-from kernels.families.paged.scenarios import SERVED, Scenario, problem_at
-from kernels.families.paged.serving import alone, read_visits, serve
+from kernels.families.paged.problem import PagedProblem
+from kernels.kv_cache.scenarios import SERVED, Scenario
+from kernels.kv_cache.scheduler import alone, read_visits, serve
 
 
 def layout_of(scenario, block_size=16, **shape):
-    return problem_at(scenario.states(block_size)[-1][0], **shape).layout
+    return PagedProblem.of_cache(scenario.states(block_size)[-1][0], **shape).layout
 
 
 @pytest.mark.parametrize("block_size", [8, 16, 32])

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.errors import ProblemError
-from kernels.families.paged.kv_cache import play
-from kernels.families.paged.scenarios import SERVED, Scenario
-from kernels.families.paged.serving import Visit, alone, read_visits, serve
+from kernels.kv_cache.manager import play
+from kernels.kv_cache.scenarios import SERVED, Scenario
+from kernels.kv_cache.scheduler import Visit, alone, read_visits, serve
 
 BLOCK_SIZES = (8, 16, 32)
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernels.core import masks
+from kernels.core.masks import KINDS, UNDEFINED, Mask
 from kernels.errors import ProblemError
-from kernels.families.sparse import masks
-from kernels.families.sparse.masks import KINDS, UNDEFINED, Mask
 
 
 @st.composite

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from kernels.core.fields import quoted
 from kernels.errors import ProblemError
-from kernels.families.paged.kv_cache import Event, KVCache
+from kernels.kv_cache.manager import Event, KVCache
 
 MOST_VISITS, MOST_STEPS, MOST_EVENTS = 12, 120, 500
 

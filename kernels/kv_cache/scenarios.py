@@ -1,17 +1,12 @@
-"""Histories of a KV cache that show something: the block table story plays them, and recordings are made of their last
+"""Histories of a KV cache that are worth a look: the block table story plays them, and recordings show their last
 moment."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kernels.core.fields import quoted
 from kernels.errors import ProblemError
-from kernels.families.paged.cache import CacheCopyProblem, CacheWriteProblem
-from kernels.families.paged.fp8_cache import FP8, Fp8WriteProblem
-from kernels.families.paged.kv_cache import Change, Event, KVCache, play
-from kernels.families.paged.problem import PagedProblem
-from kernels.families.paged.serving import Step, Visit, alone, read_visits, serve
+from kernels.kv_cache.manager import Change, Event, KVCache, play
+from kernels.kv_cache.scheduler import Step, Visit, alone, read_visits, serve
 
 
 @dataclass(frozen=True)
@@ -138,62 +133,6 @@ SERVED = {
     ),
 }
 """Requests that a scheduler serves: these arrive at a step, and what becomes of the cache follows."""
-
-
-def problem_at(cache: KVCache, kind: type[PagedProblem] = PagedProblem, **shape: Any) -> Any:
-    """The problem, of a `kind`, of a cache as it stands; `shape` gives num_heads, head_dim and so on. ProblemError if
-    the cache holds no sequence."""
-    if not cache.sequences:
-        raise ProblemError("The cache holds no sequence, so there is nothing to attend to. Add one.")
-    return kind(
-        context_lens=tuple(len(s.tokens) for s in cache.sequences),
-        block_tables=tuple(s.table for s in cache.sequences),
-        token_ids=tuple(s.tokens for s in cache.sequences),
-        families=tuple(s.family for s in cache.sequences),
-        num_blocks=cache.num_blocks,
-        block_size=cache.block_size,
-        **shape,
-    )
-
-
-def copy_of(cache: KVCache, change: Change, **shape: Any) -> CacheCopyProblem | None:
-    """What copies pages for an event: the problem of its copy on write, or None. shape: num_kv_heads, head_dim, dtype,
-    seed."""
-    if not change.copied:
-        return None
-    return CacheCopyProblem(copies=(change.copied,), **_pool(cache), **shape)
-
-
-def write_of(cache: KVCache, change: Change, cache_dtype: str = "", **shape: Any) -> CacheWriteProblem | None:
-    """What writes an event's new tokens into their slots, or None where it brought none. cache_dtype: of WRITES; shape:
-    as of copy_of."""
-    if not change.written:
-        return None
-    return WRITES[cache_dtype](slots=tuple(slot for _, slot in change.written), **_pool(cache), **shape)
-
-
-WRITES: dict[str, type[CacheWriteProblem]] = {"": CacheWriteProblem, FP8: Fp8WriteProblem}
-"""By the type of the cache, where it is not that of K and V, the problem of the kernel that writes it."""
-
-
-def _pool(cache: KVCache) -> dict[str, Any]:
-    return {"block_size": cache.block_size, "num_blocks": cache.num_blocks}
-
-
-def recorded_problems(kind: type[PagedProblem] = PagedProblem, **shape: Any) -> Iterator[Any]:
-    """What is recorded of each preset: its last moment, as allocated and shuffled."""
-    for scenario in PRESETS.values():
-        cache = scenario.states(16)[-1][0]
-        yield problem_at(cache, kind, **shape)
-        yield problem_at(cache.shuffled(SHUFFLE_SEED), kind, **shape)
-
-
-def recorded_head_problems() -> Iterator[PagedProblem]:
-    """For the comparison of heads: the same moments with as many KV heads as query heads, and with one."""
-    for scenario in PRESETS.values():
-        problem = problem_at(scenario.states(16)[-1][0])
-        yield from (replace(problem, num_kv_heads=kv_heads) for kv_heads in (problem.num_heads, 1))
-
 
 SHUFFLE_SEED = 1  # of the first shuffle
 SHOWN_PARTITION = 32  # tokens: small, so that short contexts too are cut
