@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice
-from explainers.stories.tiling import tiling
-from explainers.story import axes
+from explainers.story import axes, picture
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError
 
@@ -93,7 +92,7 @@ class Room(NamedTuple):
 @lru_cache(maxsize=1024)
 def room(request: Request) -> Room:
     """Of attention whose items are query tiles."""
-    o = tiling.tensor_at(request, "O")
+    o = picture.tensor_at(request, "O")
     outer, batches = axes.heads(o), axes.length(o, "batch") if "batch" in o.axes else 1
-    _, row0, row1 = tiling.query_rows(request)
-    return Room(batches, outer // batches, tiling.tiles_of(request)[1], row1 - row0, axes.length(o, "query"))
+    _, row0, row1 = picture.query_rows(request)
+    return Room(batches, outer // batches, picture.tiles_of(request)[1], row1 - row0, axes.length(o, "query"))

@@ -5,7 +5,7 @@ from typing import Any
 from app.choices import places
 from app.choices.asked import NONE, Asked, State
 from explainers.stories.precision import precision, rounding
-from explainers.stories.tiling import tiling
+from explainers.story import picture
 from kernels.core.fields import fields_of
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
@@ -34,5 +34,5 @@ def _beside(asked: Asked, state: State, chosen: Request, spec: KernelSpec, chang
     fields = {name: getattr(chosen.problem, name) for name in fields_of(spec.problem_type) if name in state}
     settings = tuple(asked.settings_of({**state, "what_if": NONE}, kernel=spec).items())
     whole = Request(spec, spec.problem_type(**{**fields, **changes}), settings, Scope(), chosen.backend)
-    size, (head, row, _) = places.room(whole), tiling.query_rows(chosen)
+    size, (head, row, _) = places.room(whole), picture.query_rows(chosen)
     return Request(spec, whole.problem, settings, Scope(head * size.tiles + row // size.rows), chosen.backend)

@@ -23,8 +23,8 @@ from explainers.stories.block_table import (
     walk_tables,
 )
 from explainers.stories.registers import threads
-from explainers.stories.tiling.tiling import listed
 from explainers.story import stage
+from explainers.story.glossary import listed
 from explainers.story.stage import Block, Stage
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine

@@ -24,7 +24,7 @@ from explainers.stories.compare.compare_times import Verdict
 from explainers.stories.memory_hierarchy import memory_levels
 from explainers.stories.tiling import tiling
 from explainers.stories.timing import sweep_search
-from explainers.story import stage
+from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage, Tab
 from kernels.build import inspection
 from kernels.build.occupancy import MACHINES, arch_named, occupancy
@@ -348,7 +348,7 @@ def _timed_build(pair: Pair, row: Any, side: int) -> _Timed:
     settings = tuple(compare_times.settings_of(row, side).items())
     request = Request(pair[side].kernel, problem, settings, Scope(), backend)
     if tiling.accepts(request.kernel):
-        tiles = tiling.tiles_of(request)[1]
+        tiles = picture.tiles_of(request)[1]
         request = Request(request.kernel, problem, settings, Scope(tiles // 2), backend)
     return _Timed(request, timed.work.flops / problem.work.flops)
 

@@ -12,7 +12,7 @@ from explainers.stories.online_softmax import online_softmax, row_charts
 from explainers.stories.online_softmax.online_softmax import RowStory
 from explainers.stories.registers import threads
 from explainers.stories.tiling import tiling
-from explainers.story import stage
+from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 from kernels.run.results import Run
@@ -28,13 +28,13 @@ class Row:
 
 def what(state: State, backend: str) -> Row:
     request = places.request(ONLINE_SOFTMAX, state, backend)
-    return Row(request, tiling.query_rows(request)[1] + state["row"])
+    return Row(request, picture.query_rows(request)[1] + state["row"])
 
 
 def make(what: Row) -> Stage:
     run, story = _of(what)
     known = {*tiling.WANTS, *online_softmax.WANTS}
-    odd = generic.beside(run, tiling.places(what.request), known, story.steps)
+    odd = generic.beside(run, picture.places(what.request), known, story.steps)
     beside = [threads.view(run, story.steps), *odd]
     made = online_softmax.stage_of(run, story, what.row, running.provenance(run), beside)
     ordinary = online_softmax.is_ordinary(run.request.kernel)

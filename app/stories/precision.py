@@ -10,8 +10,7 @@ from app.measured import sweeps
 from app.parts import running, tabs
 from app.parts.story import Story
 from explainers.stories.precision import precision, precision_charts, rounding
-from explainers.stories.tiling import tiling
-from explainers.story import stage
+from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
 from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request
@@ -69,7 +68,7 @@ def _row(made: rounding.Replay, row: int, said: str) -> Block:
     problem = {name: write_value(getattr(request.problem, name)) for name in fields_of(request.kernel.problem_type)}
     constants = {c.name: str(request.constants[c.name]) for c in request.kernel.constants if not c.what_if}
     broken = {"what_if": request.broken[0].name} if request.broken else {}
-    head, first, _ = tiling.query_rows(request)
+    head, first, _ = picture.query_rows(request)
     batch, head = divmod(head, size.heads)
     at = {"at_batch": batch, "at_head": head, "at_tile": first // size.rows, "row": row - first}
     places_said = {name: str(value) for name, value in at.items()}

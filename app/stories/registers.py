@@ -15,7 +15,7 @@ from explainers.stories.occupancy import grid
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.registers import threads
 from explainers.stories.tiling import tiling
-from explainers.story import stage
+from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
 from kernels.build import Mode, build
 from kernels.core.request import Request
@@ -24,13 +24,13 @@ from kernels.errors import WarpglassError
 
 def what(state: State, backend: str) -> Row:
     request = places.request(REGISTERS, state, backend)
-    return Row(request, tiling.query_rows(request)[1] + state["row"])
+    return Row(request, picture.query_rows(request)[1] + state["row"])
 
 
 def make(what: Row) -> Stage:
     run = running.run(what.request)
     tiles, lanes = tiling.explain(run), threads.explain(run)
-    odd = generic.beside(run, tiling.places(what.request), {*tiling.WANTS, *online_softmax.WANTS})
+    odd = generic.beside(run, picture.places(what.request), {*tiling.WANTS, *online_softmax.WANTS})
     made = tiling.stage_of(run, running.provenance(run), odd)
     whole = grid.view(what.request, running.live_gpu(), offers=True)
     return replace(

@@ -12,7 +12,7 @@ from app.parts import running
 from app.parts.story import Story
 from explainers.stories.start import ladder
 from explainers.stories.tiling import tiling
-from explainers.story import stage
+from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
 from kernels import catalog
 from kernels.build import folders
@@ -76,7 +76,7 @@ def spine(shown: Shown) -> list[Block]:
     requests = [Request(spec, problem, backend=shown.request.backend) for spec in rungs]
     counted, absent = running.traffic_of_each(requests)
     timed, said = ladder.times(rungs, tables.recorded("bench"))
-    heads = " x ".join(str(n) for n in tiling.tensor_at(requests[0], "Q").shape)
+    heads = " x ".join(str(n) for n in picture.tensor_at(requests[0], "Q").shape)
     where = TITLES[requests[0].backend]
     about = (
         "Bytes read from and written to global memory, counted in the probes of whole runs "

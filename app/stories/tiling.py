@@ -12,7 +12,7 @@ from explainers.stories.occupancy import grid
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.registers import threads
 from explainers.stories.tiling import reuse, tiling, traffic
-from explainers.story import stage
+from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 
@@ -25,7 +25,7 @@ def make(request: Request) -> Stage:
     run = running.run(request)
     known = {*tiling.WANTS, *online_softmax.WANTS}
     whole = grid.view(request, running.live_gpu(), offers=True)
-    beside = [threads.view(run), whole, *generic.beside(run, tiling.places(request), known)]
+    beside = [threads.view(run), whole, *generic.beside(run, picture.places(request), known)]
     made = tiling.stage_of(run, running.provenance(run), beside)
     matrices, *others = made.views
     made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *others])

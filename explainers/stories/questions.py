@@ -20,7 +20,7 @@ from explainers.stories.compare import compare_times
 from explainers.stories.occupancy.grid import Schedule
 from explainers.stories.tiling import tiling as tiled
 from explainers.stories.tiling import traffic
-from explainers.story import axes
+from explainers.story import axes, glossary, picture
 from explainers.story.frames import (
     BankSide,
     GridFrame,
@@ -148,7 +148,7 @@ def _reuse(run: Run, frames: Sequence[TilingFrame], made: Stage, of: dict[str, s
         return []
     tiles = len({f["tile"] for f in frames if f["scores"]})
     row = row0 + len(scores) - 1
-    anew = pairs * made.views[0].meta["d"] * tiled.tensor_at(run.request, "Q").itemsize
+    anew = pairs * made.views[0].meta["d"] * picture.tensor_at(run.request, "Q").itemsize
     text = (
         f"The block copies its tile of {q} into shared memory before it does anything else. That pays if its elements "
         f"are used often. How many products does one element of row {row} go into?"
@@ -168,12 +168,12 @@ def _stored(run: Run, frames: Sequence[TilingFrame], meta: Any, of: dict[str, st
     last, names = frames[-1]["bytes"], [of[place] for place in "SP" if place in of]
     stored = sum(last.get(f"{name} store", 0) for name in names)
     rows, keys = meta["rows"], meta["keys"]
-    item = tiled.tensor_at(run.request, "O").itemsize
+    item = picture.tensor_at(run.request, "O").itemsize
     one = rows * keys * item
     o = last.get(f"{of['O']} store", 0)
     step = len(frames) - 1
     if stored:
-        parts = tiled.listed([f"{last[f'{name} store']:,} of {name}" for name in names if f"{name} store" in last])
+        parts = glossary.listed([f"{last[f'{name} store']:,} of {name}" for name in names if f"{name} store" in last])
         why = (
             f"It stores {stored:,} bytes: {parts}; and {o:,} of {of['O']}, which alone is the result. Flash attention "
             "stores none of S and P."
@@ -232,7 +232,7 @@ def _whose(launch: Any, meta: Any, view: str) -> list[Question]:
 def _keys_read(run: Run, frames: Sequence[TilingFrame], meta: Any, of: dict[str, str], view: str) -> list[Question]:
     """What the block reads of K, and what that is over all blocks."""
     read = frames[-1]["bytes"].get(f"{of['K']} load", 0)
-    k = tiled.tensor_at(run.request, "K")
+    k = picture.tensor_at(run.request, "K")
     whole = k.nbytes // axes.heads(k)
     tile = next((f["bytes"].get(f"{of['K']} load", 0) for f in frames if f["bytes"].get(f"{of['K']} load")), 0)
     if not read:
@@ -579,7 +579,7 @@ def serving(made: Stage) -> list[Question]:
     starts = [visit for visit in meta["visits"] if visit["start"] == step and visit["prompt"]]
     prompts = sum(visit["prompt"] for visit in starts)
     decoding = written - prompts
-    names, one = tiled.listed([visit["name"] for visit in starts]), len(starts) == 1
+    names, one = glossary.listed([visit["name"] for visit in starts]), len(starts) == 1
     text = (
         f"In step {step}, {names} {'is' if one else 'are'} prefilled with {count(prompts, 'token')}, and "
         f"{count(decoding, 'sequence')} {'decodes' if decoding == 1 else 'decode'}. How many tokens' K and V does the "
@@ -814,7 +814,7 @@ def _traced(request: Any) -> tuple[int, str]:
         return request.scope.count, request.plan.item
     if request.problem.causal:
         return traffic.pairs(request, False), "pair of query and key"
-    _, first, end = tiled.query_rows(request)
+    _, first, end = picture.query_rows(request)
     return end - first, "query"
 
 

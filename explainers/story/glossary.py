@@ -154,3 +154,8 @@ def short(value: float) -> str:
 def count(number: int, one: str, many: str | None = None) -> str:
     """A number with its noun: 1 sector, 1,024 sectors, 2 entries."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed(parts: list[str]) -> str:
+    """The parts as a list in a sentence: a, b and c."""
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]

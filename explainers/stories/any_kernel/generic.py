@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from explainers.stories.tiling.tiling import listed
 from explainers.story import axes, stage
 from explainers.story.frames import (
     Logged,
@@ -26,7 +25,7 @@ from explainers.story.frames import (
     TensorsMeta,
     TouchedTensor,
 )
-from explainers.story.glossary import UNORDERED, count, phase_title
+from explainers.story.glossary import UNORDERED, count, listed, phase_title
 from kernels.core.dtypes import widened
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec

@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from explainers.stories.tiling import tiling
-from explainers.story import axes, probed
+from explainers.story import axes, picture, probed
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
@@ -111,7 +110,7 @@ def attends(request: Request) -> bool:
 
 def _found(request: Request, names: tuple[str, ...], role: Role, part: str) -> dict[str, Tensor]:
     """Returns the tensors with these axes, this role and this part in the picture. An empty part matches any."""
-    at = tiling.places(request)
+    at = picture.places(request)
     found = axes.with_axes(request, *names, role=role)
     return {symbol: tensor for symbol, tensor in found.items() if part in ("", at.get(symbol))}
 

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.block_table.paging import Paged
-from explainers.stories.tiling.tiling import listed
 from explainers.story import stage
-from explainers.story.glossary import figure, short
+from explainers.story.glossary import figure, listed, short
 from kernels.core.dtypes import element_type
 from kernels.kv_cache.work_list import FIELDS
 from kernels.run.results import Run

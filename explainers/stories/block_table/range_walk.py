@@ -20,10 +20,9 @@ from explainers.stories.block_table.work_lists import (
     WorkList,
     lists_of,
 )
-from explainers.stories.tiling.tiling import listed
 from explainers.story import axes
 from explainers.story.frames import RangesFrame, RangesUnit
-from explainers.story.glossary import count, phase_title, short
+from explainers.story.glossary import count, listed, phase_title, short
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import READS

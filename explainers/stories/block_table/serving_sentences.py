@@ -4,8 +4,7 @@ from collections.abc import Container
 from typing import Any
 
 from explainers.stories.block_table import kv_cache
-from explainers.stories.tiling.tiling import listed
-from explainers.story.glossary import count
+from explainers.story.glossary import count, listed
 from kernels.kv_cache.scenarios import Scenario
 from kernels.kv_cache.scheduler import Step
 

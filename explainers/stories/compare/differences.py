@@ -7,8 +7,8 @@ import pandas as pd
 
 from explainers.stories.compare import compare_times
 from explainers.stories.tiling import tiling
-from explainers.stories.tiling.tiling import query_rows
 from explainers.stories.tiling.traffic import access_order
+from explainers.story.picture import query_rows
 from kernels.core.launch import Plan
 from kernels.core.request import Request
 from kernels.run.results import Run, Traffic

@@ -7,10 +7,9 @@ import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO
-from explainers.stories.tiling.tiling import listed
 from explainers.story import stage
 from explainers.story.frames import MultiprocessorMeta, Resource, ResourceFrame, ResourceLaunch
-from explainers.story.glossary import count
+from explainers.story.glossary import count, listed
 from kernels.build.occupancy import REGISTERS, Machine, Needs, Occupancy, needs
 from kernels.core.spec import KernelSpec
 

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from explainers.stories.tiling.tiling import listed
 from explainers.story import stage
 from explainers.story.frames import GridFrame, GridLaunch, GridMeta
-from explainers.story.glossary import count
+from explainers.story.glossary import count, listed
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine
 from kernels.core.fields import write_value

@@ -14,9 +14,9 @@ import pandas as pd
 
 from explainers.stories.online_softmax.softmax_steps import WRONG, Manner, tell, told
 from explainers.stories.tiling import tiling
-from explainers.stories.tiling.tiling import query_rows, tensor_at
-from explainers.story import axes, marks, probed, stage
+from explainers.story import axes, marks, picture, probed, stage
 from explainers.story.frames import RowFrame, RowMeta
+from explainers.story.picture import query_rows, tensor_at
 from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.spec import KernelSpec
@@ -99,8 +99,8 @@ def explain(run: Run, row: int) -> RowStory:
     """The RowStory of one row of the traced query tile."""
     request, problem = run.request, run.request.problem
     head = query_rows(request)[0]
-    q, k, v, o = (tiling.matrix(run, place, head) for place in "QKVO")
-    sees = row + tiling.mask_offset(request) + 1 if problem.causal else len(k)
+    q, k, v, o = (picture.matrix(run, place, head) for place in "QKVO")
+    sees = row + picture.mask_offset(request) + 1 if problem.causal else len(k)
     if sees < 1:
         raise ProblemError(
             f"Row {row} sees no key: its last would be {sees - 1}. Choose row {row - sees + 1} or later."
@@ -133,7 +133,7 @@ def view(run: Run, story: RowStory, row: int) -> tuple[RowMeta, dict[str, np.nda
         "ordinary": ordinary,
         "m_name": m_name(ordinary, is_optimistic(run.request.kernel)),
         "tile_of": tile_of.tolist(),
-        "block_kv": tiling.block_kv(run.request, int(tile_of.value_counts().max())),
+        "block_kv": picture.block_kv(run.request, int(tile_of.value_counts().max())),
         "error": story.error,
         "total": {"m": story.ordinary_m, "l": story.ordinary_l},
         "scores_true": story.keys.score_true.tolist(),

@@ -12,8 +12,7 @@ import pandas as pd
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.precision import rounding
 from explainers.stories.precision.rounding import STAGES, Replay, rms
-from explainers.stories.tiling import tiling
-from explainers.story import axes, probed, stage
+from explainers.story import axes, picture, probed, stage
 from explainers.story.frames import RoundingFrame, RoundingMeta, RoundingRun
 from explainers.story.glossary import figure
 from kernels.core.dtypes import element_type
@@ -69,7 +68,7 @@ refusal = online_softmax.refusal
 def first(specs: Iterable[KernelSpec]) -> KernelSpec:
     """The first kernel whose inputs are rounded; the last of all if none's are."""
     given = list(specs)
-    return next((s for s in given if tiling.tensor_at(probed.sample(s), "Q").itemsize < 4), given[-1])
+    return next((s for s in given if picture.tensor_at(probed.sample(s), "Q").itemsize < 4), given[-1])
 
 
 def of_each_type(specs: Iterable[KernelSpec]) -> dict[str, tuple[KernelSpec, dict[str, str]]]:
@@ -99,7 +98,7 @@ def _frames(run: Run, made: Replay) -> list[RoundingFrame]:
     sites = sites_of(run.request)
     counts = np.bincount(sites.index(run.trace.table), minlength=len(sites))
     by_event: dict[str, dict[str, int]] = {}
-    symbols = {place: symbol for symbol, place in tiling.places(run.request).items()}
+    symbols = {place: symbol for symbol, place in picture.places(run.request).items()}
     for site, times in zip(sites, counts.tolist()):
         moved = site.kind == "access" and site.space == "global"
         name = site.event if site.kind == "value" else f"{site.tensor}" if moved else ""
@@ -126,7 +125,7 @@ def _frames(run: Run, made: Replay) -> list[RoundingFrame]:
 def _sentences(made: Replay) -> dict[str, str]:
     """What each stage takes from the run, how far it is off, and what that does to O."""
     request = made.request
-    given, taken, written = (tiling.tensor_at(request, place).dtype for place in "QVO")
+    given, taken, written = (picture.tensor_at(request, place).dtype for place in "QVO")
     bits = request.constants.get("SUM_BITS", 32)
     row, dim = np.unravel_index(np.argmax(np.abs(np.nan_to_num(made.o[-1], nan=np.inf))), made.exact.shape)
     score, weight, total = (_largest_of_parts(errors) for errors in (made.score, made.weight, made.sum))
@@ -409,7 +408,7 @@ def meaning(made: Replay) -> str:
     error, size = float(made.so_far[-1]), rms(made.exact)
     if not math.isfinite(error):
         return f"{made.label}: one NaN or infinity here makes every later number of a model NaN."
-    kind = element_type(tiling.tensor_at(made.request, "O").dtype)
+    kind = element_type(picture.tensor_at(made.request, "O").dtype)
     least = _least(made)
     if kind.bytes > 2:
         step = rms(rounding.rounded_to(made.exact, "bfloat16") - made.exact)
@@ -429,7 +428,7 @@ def meaning(made: Replay) -> str:
 
 def _least(made: Replay) -> float:
     """The RMS error of the exact O, stored in the type of O."""
-    return rms(rounding.rounded_to(made.exact, tiling.tensor_at(made.request, "O").dtype) - made.exact)
+    return rms(rounding.rounded_to(made.exact, picture.tensor_at(made.request, "O").dtype) - made.exact)
 
 
 def worst_rows_table(made: Replay) -> pd.DataFrame:
@@ -480,8 +479,8 @@ def lead_sentence(made: Replay) -> tuple[str, int]:
     row = int(made.worst_rows()[0])
     at = row - made.rows[0]
     error, inputs = _most(made.o[-1, at], made.o[0, at]), STAGES.index("inputs")
-    heads = axes.heads(tiling.tensor_at(made.request, "O"))
-    of = f", of head {tiling.query_rows(made.request)[0]}" if heads > 1 else ""
+    heads = axes.heads(picture.tensor_at(made.request, "O"))
+    of = f", of head {picture.query_rows(made.request)[0]}" if heads > 1 else ""
     said = f"The worst row of this tile is {row}{of}: O is off by up to {_e(error)} in it."
     if made.sizes[inputs]:
         rest = _most(made.o[-1, at] - made.o[inputs, at], made.o[0, at])

@@ -25,8 +25,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from explainers.stories.online_softmax import online_softmax
-from explainers.stories.tiling import tiling
-from explainers.story import axes
+from explainers.story import axes, picture
 from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.request import Request
@@ -112,7 +111,7 @@ def rounded_to(values: np.ndarray, dtype: str) -> np.ndarray:
 def label_of(request: Request) -> str:
     """The type in which a kernel computes: that of Q; or what a number is taken apart into, where a product of two is
     made of several."""
-    dtype, products = tiling.tensor_at(request, "Q").dtype, request.kernel.tensor_products
+    dtype, products = picture.tensor_at(request, "Q").dtype, request.kernel.tensor_products
     if products <= 1:
         return dtype
     return f"{dtype} as {(math.isqrt(8 * products + 1) - 1) // 2} bfloat16"  # n parts have n (n + 1) / 2 products
@@ -120,11 +119,11 @@ def label_of(request: Request) -> str:
 
 def same_numbers(one: Request, other: Request) -> bool:
     """Whether two requests are of the same problem but for the types: the same Q, K and V as drawn, the same mask."""
-    if tiling.mask_offset(one) != tiling.mask_offset(other):
+    if picture.mask_offset(one) != picture.mask_offset(other):
         return False
     if one.problem.causal != other.problem.causal:
         return False
-    if axes.heads(tiling.tensor_at(one, "O")) != axes.heads(tiling.tensor_at(other, "O")):
+    if axes.heads(picture.tensor_at(one, "O")) != axes.heads(picture.tensor_at(other, "O")):
         return False
     return all(np.array_equal(a, b) for a, b in zip(_drawn(one), _drawn(other)))
 
@@ -143,9 +142,9 @@ def _carried(values: np.ndarray, there: np.ndarray) -> np.ndarray:
 
 def _drawn(request: Request) -> list[np.ndarray]:
     """Q, K and V of the traced head before they are rounded to their type, float64 [rows, dim]."""
-    arrays, head = request.problem.unrounded(), tiling.query_rows(request)[0]
-    heads = axes.heads(tiling.tensor_at(request, "O"))
-    tensors = [tiling.tensor_at(request, place) for place in "QKV"]
+    arrays, head = request.problem.unrounded(), picture.query_rows(request)[0]
+    heads = axes.heads(picture.tensor_at(request, "O"))
+    tensors = [picture.tensor_at(request, place) for place in "QKV"]
     return [axes.matrix(t, arrays[t.name], head, heads).astype(np.float64) for t in tensors]
 
 
@@ -169,13 +168,13 @@ class _Replaying:
 
     def __init__(self, run: Run) -> None:
         self.run, self.request = run, run.request
-        self.head, self.first, self.end = tiling.query_rows(run.request)
+        self.head, self.first, self.end = picture.query_rows(run.request)
         self.ordinary = online_softmax.is_ordinary(run.request.kernel)
-        self.q, self.k, self.v = (tiling.matrix(run, place, self.head).astype(np.float64) for place in "QKV")
+        self.q, self.k, self.v = (picture.matrix(run, place, self.head).astype(np.float64) for place in "QKV")
         self.values = run.trace.table.filter(pc.is_valid(run.trace.table["value"]))
-        self.own = tiling.matrix(run, "O", self.head)[self.first : self.end].astype(np.float64)
+        self.own = picture.matrix(run, "O", self.head)[self.first : self.end].astype(np.float64)
         keys = len(self.k)
-        size = keys if self.ordinary else tiling.block_kv(run.request, keys)
+        size = keys if self.ordinary else picture.block_kv(run.request, keys)
         self.seen = self._seen(keys)
         last = max(1, int(self.seen.any(0).sum()))  # keys that any row of the tile sees
         self.edges = [(first, min(keys, first + size)) for first in range(0, last, size)]
@@ -185,7 +184,7 @@ class _Replaying:
         if not self.request.problem.causal:
             return np.ones((self.end - self.first, keys), bool)
         rows = np.arange(self.first, self.end)[:, None]
-        return np.arange(keys) <= rows + tiling.mask_offset(self.request)
+        return np.arange(keys) <= rows + picture.mask_offset(self.request)
 
     def replay(self) -> Replay:
         drawn = _drawn(self.request)
@@ -223,7 +222,7 @@ class _Replaying:
     def _with_weights(self, before: _Stage) -> list[_Stage]:
         """The stages from the exponential on. before: that of the scores."""
         p = np.where(self.seen, self._logged("p", "col", len(self.k)), 0.0)
-        taken = rounded_to(p, tiling.tensor_at(self.request, "V").dtype)
+        taken = rounded_to(p, picture.tensor_at(self.request, "V").dtype)
         m, l, factors = self._of_tile("m", -np.inf), self._of_tile("l"), self._factors()
         sums, plain, rounded = self._sums(p, taken, factors)
         scaled, lse, summed = self._scaled_later(factors), np.log(l) + m, np.log(sums) + m
@@ -248,7 +247,7 @@ class _Replaying:
     def _written(self, o: np.ndarray, l: np.ndarray) -> np.ndarray:
         """O / l in float32 and rounded to O's type, [rows, dims]: divided, or times 1 / l, whichever is nearer to what
         the kernel wrote."""
-        dtype, of_row = tiling.tensor_at(self.request, "O").dtype, l.astype(np.float32)
+        dtype, of_row = picture.tensor_at(self.request, "O").dtype, l.astype(np.float32)
         ways = o.astype(np.float32) / of_row, o.astype(np.float32) * (np.float32(1) / of_row)
         rounded = [np.where(l == 0, 0.0, rounded_to(way, dtype)) for way in ways]
         return min(rounded, key=lambda found: rms(np.nan_to_num(found - self.own)))

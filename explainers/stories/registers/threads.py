@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from explainers.stories.any_kernel import generic
 from explainers.stories.tiling import tiling
-from explainers.story import axes, probed, stage
+from explainers.story import axes, glossary, picture, probed, stage
 from explainers.story.frames import Moment, Plane, ThreadsMeta
 from explainers.story.glossary import count
 from kernels.core.request import Request
@@ -60,7 +60,7 @@ def keeps_weights(spec: KernelSpec) -> bool:
     of queries by keys without a declared part could hold them."""
     request = probed.sample(spec)
     kept = any({"query", "key"} <= set(tensor.axes) for tensor in axes.tensors(request).values())
-    return "p" in probed.values(spec) and "P" not in tiling.places(request).values() and not kept
+    return "p" in probed.values(spec) and "P" not in picture.places(request).values() and not kept
 
 
 def first(specs: Iterable[KernelSpec]) -> KernelSpec:
@@ -194,7 +194,7 @@ def weights_said(run: Run) -> str:
     neither."""
     tiles = tiling.explain(run)
     held = max(weight_bytes(tiles, frame) for frame in tiles.frames)
-    places = {place: symbol for symbol, place in tiling.places(run.request).items()}
+    places = {place: symbol for symbol, place in picture.places(run.request).items()}
     stored = axes.tensors(run.request).get(places.get("P", ""))
     said = [f"global memory ({stored.nbytes:,} bytes in all)"] if stored else []
     said += [f"shared memory ({held:,} bytes)"] if held else []
@@ -258,7 +258,7 @@ def lanes(threads: Iterable[int]) -> str:
     whole = [warp for warp, inside in found.items() if len(inside) == 32]
     parts = [f"all lanes of {spans('warp', whole)}"] if whole else []
     parts += [f"{spans('lane', inside)} of warp {warp}" for warp, inside in found.items() if warp not in whole]
-    return tiling.listed(parts) if len(parts) < 4 else f"{len(numbers)} lanes of {spans('warp', list(found))}"
+    return glossary.listed(parts) if len(parts) < 4 else f"{len(numbers)} lanes of {spans('warp', list(found))}"
 
 
 def spans(noun: str, numbers: Iterable[int]) -> str:
@@ -266,7 +266,7 @@ def spans(noun: str, numbers: Iterable[int]) -> str:
     given = np.unique(np.asarray(list(numbers), int))
     runs = np.split(given, np.flatnonzero(np.diff(given) != 1) + 1)
     parts = [f"{run[0]}" if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
-    return f"{noun}{'s' if len(given) > 1 else ''} {tiling.listed(parts)}"
+    return f"{noun}{'s' if len(given) > 1 else ''} {glossary.listed(parts)}"
 
 
 # ---- elements ----
@@ -296,7 +296,7 @@ class _Elements:
 
     def __init__(self, request: Request, table: pa.Table, step: np.ndarray, site: np.ndarray, sites: Sites) -> None:
         self.request, self.table, self.step, self.site, self.sites = request, table, step, site, sites
-        self.tensors, self.places = axes.tensors(request), tiling.places(request)
+        self.tensors, self.places = axes.tensors(request), picture.places(request)
         self.launch, self.block, self.thread = (table[name].to_numpy() for name in ("launch", "block", "thread"))
         self.planes: dict[str, tuple[str, str]] = {}
 
@@ -591,8 +591,8 @@ def _lines(
 def _launches(request: Request) -> list[dict[str, Any]]:
     """Each launch as the picture draws it, with the expressions that made its grid and its block."""
     found = []
-    dense = request.plan.item == tiling.ITEM and "O" in tiling.places(request).values()
-    rows = list(tiling.tiles_of(request)) if dense else None
+    dense = request.plan.item == picture.ITEM and "O" in picture.places(request).values()
+    rows = list(picture.tiles_of(request)) if dense else None
     for launch, text in zip(request.plan.launches, request.kernel.launch_texts):
         first_block, count = request.scope.blocks(launch, request.plan)
         found.append(
@@ -606,7 +606,7 @@ def _launches(request: Request) -> list[dict[str, Any]]:
                 "item": launch.item,
                 "per_item": launch.blocks_per_item,
                 "traced": [first_block, count],
-                "rows": rows if launch.item == tiling.ITEM else None,
+                "rows": rows if launch.item == picture.ITEM else None,
             }
         )
     return found

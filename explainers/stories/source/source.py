@@ -5,10 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from explainers.stories.tiling.tiling import listed
 from explainers.story import stage
 from explainers.story.frames import MachineLines, SourceMeta
-from explainers.story.glossary import count
+from explainers.story.glossary import count, listed
 from kernels.build.disassembly import Line, Listing, Place, WidthCheck
 from kernels.core.spec import KernelSpec
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explainers.stories.tiling import tiling
-from explainers.story import axes
+from explainers.story import axes, picture
 from kernels.core.masks import BlockLists, block_lists
 from kernels.core.request import Request
 from kernels.errors import ProblemError
@@ -82,7 +81,7 @@ def room(request: Request) -> Room:
 
     ProblemError: a thread block takes several query blocks by a counter, so only the run decides which ones.
     """
-    o, rows = tiling.tensor_at(request, "O"), sizes(request)[0]
+    o, rows = picture.tensor_at(request, "O"), sizes(request)[0]
     queries, outer = axes.length(o, "query"), axes.heads(o)
     batches = axes.length(o, "batch") if "batch" in o.axes else 1
     tiles, items = -(-queries // rows), request.plan.items
@@ -152,4 +151,4 @@ def seen_of(lists: BlockLists, queries: int, keys: int) -> np.ndarray:
 
 def row_bytes(request: Request) -> int:
     """Returns the bytes of K and V of one key of a head."""
-    return sum(axes.length(t, "dim") * t.itemsize for t in (tiling.tensor_at(request, at) for at in "KV"))
+    return sum(axes.length(t, "dim") * t.itemsize for t in (picture.tensor_at(request, at) for at in "KV"))

@@ -7,8 +7,7 @@ import numpy as np
 
 from explainers.stories.sparsity.block_mask import Entry, Place, entries_of, has_lists, lists_of_head, place_of
 from explainers.stories.sparsity.mask_frames import WalkFrames
-from explainers.stories.tiling import tiling
-from explainers.story import axes
+from explainers.story import axes, picture
 from explainers.story.frames import SparsityFrame
 from kernels.core.masks import BlockLists
 from kernels.core.request import Request
@@ -57,7 +56,7 @@ def explain(run: Run, row: int) -> Walk:
         name: dict(zip(part["tile"].astype(int), part["value"].astype(float)))
         for name, part in values[values["tile"].notna()].groupby("event", observed=True)
     }
-    scores = np.full(axes.length(tiling.tensor_at(request, "K"), "key"), np.nan, np.float32)
+    scores = np.full(axes.length(picture.tensor_at(request, "K"), "key"), np.nan, np.float32)
     logged = values[values["event"] == "score"]
     scored = logged["col"].to_numpy().astype(int)
     there = scored < len(scores)  # a build without the mask scores zeros past the last key too
@@ -90,7 +89,7 @@ def _loaded(run: Run, steps: cutting.Steps) -> dict[int, int]:
     """
     request, table = run.request, run.trace.table
     sites, known = sites_of(request), axes.tensors(request)
-    symbols = {symbol for symbol, at in tiling.places(request).items() if at in "KV"}
+    symbols = {symbol for symbol, at in picture.places(request).items() if at in "KV"}
     wanted = [n for n, s in enumerate(sites) if s.space == "global" and s.tensor in symbols and s.event in READS]
     place = sites.index(table)
     at = np.flatnonzero(np.isin(place, wanted) & (steps.of_record >= 0))
@@ -113,7 +112,7 @@ def _written(run: Run, head: int, row: int) -> tuple[np.ndarray, float]:
     """Returns the kernel's output for a row: O [dim] and lse. lse is NaN for a kernel without it."""
     lse = _output(run.request)
     value = np.nan if lse is None else run.arrays[lse.name].reshape(-1, lse.shape[-1])[head, row]
-    return tiling.matrix(run, "O", head)[row], float(value)
+    return picture.matrix(run, "O", head)[row], float(value)
 
 
 def _begin(run: Run, head: int) -> tuple[float, float]:

@@ -12,8 +12,7 @@ import pandas as pd
 
 from explainers.stories.sparsity import block_mask
 from explainers.stories.sparsity.mask_times import time_blocks
-from explainers.stories.tiling import tiling
-from explainers.story import axes, stage
+from explainers.story import axes, picture, stage
 from explainers.story.glossary import count
 from explainers.story.stage import Block
 from kernels.core.request import Request
@@ -61,7 +60,7 @@ class Ledger:
 
 def ledger(run: Run) -> Ledger:
     """Returns the Ledger of the whole run."""
-    request, keys = run.request, axes.length(tiling.tensor_at(run.request, "K"), "key")
+    request, keys = run.request, axes.length(picture.tensor_at(run.request, "K"), "key")
     room, lists = block_mask.room(request), block_mask.lists_of(run)
     heads, row = room.batches * room.heads, block_mask.row_bytes(request)
     each = heads // len(lists)
@@ -73,7 +72,7 @@ def ledger(run: Run) -> Ledger:
             of_kind = (kinds == number).sum(0)
             counts[name] += each * int(of_kind.sum())
             size[name] += each * int((of_kind * width).sum()) * row
-    block, k = lists[0].block_q * lists[0].block_kv, tiling.tensor_at(request, "K")
+    block, k = lists[0].block_q * lists[0].block_kv, picture.tensor_at(request, "K")
     return Ledger(
         counts["full"],
         counts["partial"],
@@ -137,7 +136,7 @@ def counted(request: Request, traffic: Traffic) -> dict[str, int]:
 
 def kv_counted(request: Request, traffic: Traffic) -> int:
     """Returns the logged bytes of K and V."""
-    at = tiling.places(request)
+    at = picture.places(request)
     return sum(size for symbol, size in counted(request, traffic).items() if at.get(symbol) in ("K", "V"))
 
 
@@ -145,7 +144,7 @@ def ledger_blocks(run: Run, traffic: Traffic, times: pd.DataFrame) -> list[Block
     """Returns the tab of the whole run: from the lists, as counted, and times. times: as in app.times.known."""
     made, request = ledger(run), run.request
     by_lists = made.bytes if traffic.whole else _of_scope(run)
-    read, kv, at = counted(request, traffic), kv_counted(request, traffic), tiling.places(request)
+    read, kv, at = counted(request, traffic), kv_counted(request, traffic), picture.places(request)
     same = "the same, byte for byte" if kv == by_lists else f"{abs(kv - by_lists):,} bytes apart"
     over = "Over all heads" if traffic.whole else "Over the walked query block, as the whole run's records do not fit"
     said = f"{over}, the lists say {by_lists:,} bytes of K and V; the probes counted {kv:,}: {same}."
@@ -176,7 +175,7 @@ def _hidden(made: Ledger) -> str:
 
 def _of_scope(run: Run) -> int:
     """Returns the bytes of K and V of the walked query block, from its list."""
-    place, keys = block_mask.place_of(run.request), axes.length(tiling.tensor_at(run.request, "K"), "key")
+    place, keys = block_mask.place_of(run.request), axes.length(picture.tensor_at(run.request, "K"), "key")
     lists = block_mask.lists_of_head(run, place.head)
     columns = [entry.column for entry in block_mask.entries_of(lists, place.tile, False)]
     there = sum(min(lists.block_kv, keys - column * lists.block_kv) for column in columns)

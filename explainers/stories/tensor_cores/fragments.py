@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from explainers.stories.tiling import tiling
-from explainers.story import axes
+from explainers.story import axes, picture
 from explainers.story.glossary import count
 from kernels.core.dtypes import element_type
 from kernels.core.request import Request
@@ -140,11 +139,11 @@ def read(run: Run, unit: int = 0, key_tile: int = 0) -> Products:
 
 def key_tiles(request: Request) -> int:
     """How many key tiles the traced query tile meets. Rule: tiles of BLOCK_KV keys, as far as its last row sees."""
-    keys = axes.length(tiling.tensor_at(request, "K"), "key")
-    _, _, end = tiling.query_rows(request)
+    keys = axes.length(picture.tensor_at(request, "K"), "key")
+    _, _, end = picture.query_rows(request)
     if request.problem.causal:
-        keys = max(1, min(keys, end + tiling.mask_offset(request)))
-    return -(-keys // tiling.block_kv(request, keys))
+        keys = max(1, min(keys, end + picture.mask_offset(request)))
+    return -(-keys // picture.block_kv(request, keys))
 
 
 def units(request: Request) -> tuple[str, int]:
@@ -164,7 +163,7 @@ class _Reader:
         table = run.trace.table
         frame = table.to_pandas(split_blocks=True).assign(step=self.steps.of_record, site=self.sites.index(table))
         self.records = frame[(frame.step >= 0) & (frame.block == frame.block.min())]
-        self.places = tiling.places(self.request)
+        self.places = picture.places(self.request)
         self.symbols = {place: symbol for symbol, place in self.places.items()}
         self.tensors = axes.tensors(self.request)
         self.by_group = any(site.event == "product" for site in self.sites)
@@ -178,7 +177,7 @@ class _Reader:
             noun = "warpgroup" if self.by_group else "warp"
             raise ProblemError(f"{noun} is {unit}; {count(len(there), noun)} of this block multiply, from 0 on.")
         mine = records[records.thread // size == there[unit]]
-        head, _, _ = tiling.query_rows(self.request)
+        head, _, _ = picture.query_rows(self.request)
         self.fetches: list[Fetch] = []
         self.matrices = self._matrices(mine, head)
         self._owners(mine)
@@ -214,8 +213,8 @@ class _Reader:
             unit,
             len(there),
             len(every) - len(shown),
-            axes.length(tiling.tensor_at(self.request, "Q"), "query"),
-            axes.length(tiling.tensor_at(self.request, "K"), "key"),
+            axes.length(picture.tensor_at(self.request, "Q"), "query"),
+            axes.length(picture.tensor_at(self.request, "K"), "key"),
         )
 
     # ---- the matrices ----
@@ -227,9 +226,9 @@ class _Reader:
             raise ProblemError("This warp computes no score: its rows lie beyond the last query. Choose another.")
         rows = 64 if self.by_group else 16
         row0 = int(scores.row.min())
-        row0 -= (row0 - tiling.query_rows(self.request)[1]) % rows
+        row0 -= (row0 - picture.query_rows(self.request)[1]) % rows
         end = int(scores.row.max()) + 1
-        q, k, v = (tiling.matrix(self.run, place, head) for place in "QKV")
+        q, k, v = (picture.matrix(self.run, place, head) for place in "QKV")
         found = {
             "Q": Matrix.of(row0, 0, q[row0:end]),
             "K": Matrix.of(0, 0, k),
@@ -241,7 +240,7 @@ class _Reader:
             values = nothing.copy()
             values[part.row.astype(int) - row0, part.col.astype(int)] = part.value
             found[name] = Matrix.of(row0, 0, values)
-        kind = element_type(tiling.tensor_at(self.request, "Q").dtype)
+        kind = element_type(picture.tensor_at(self.request, "Q").dtype)
         with np.errstate(over="ignore"):
             found["P"].value = found["P"].value.astype(kind.numpy).astype(np.float32)
         found["O"] = Matrix.of(row0, 0, np.full((end - row0, v.shape[1]), np.nan))
@@ -265,7 +264,7 @@ class _Reader:
             matrix.set(row, column, lane=lane, register=register)
 
     def _tile_begin(self, column: np.ndarray) -> np.ndarray:
-        size = tiling.block_kv(self.request, len(self.matrices["K"].value))
+        size = picture.block_kv(self.request, len(self.matrices["K"].value))
         return column // size * size
 
     def _outputs(self, mine: pd.DataFrame, tiles: list[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ import pandas as pd
 from explainers.stories.tensor_cores import fragments
 from explainers.stories.tensor_cores.fragments import LANES, MADE_OF, Fetch, K, Product, Products
 from explainers.stories.tiling import tiling
-from explainers.story import axes, probed, stage
+from explainers.story import axes, glossary, picture, probed, stage
 from explainers.story.frames import FragmentsMeta, ProductFrame
 from explainers.story.glossary import count, short
 from kernels.core.request import Request
@@ -42,11 +42,11 @@ def refusal(spec: KernelSpec) -> str:
         return lacking
     request = probed.sample(spec)
     fetched = {site.tensor for site in sites_of(request) if site.event in ("ldmatrix", "product")}
-    known, at = axes.tensors(request), tiling.places(request)
+    known, at = axes.tensors(request), picture.places(request)
     if not {"K", "V"} <= {at.get(symbol or "") for symbol in fetched}:
         return f"{spec.name} fetches K and V for no product. Add a PROBE_LDMATRIX or a PROBE_PRODUCT of each."
     wide = [symbol for symbol in fetched if symbol in known and known[symbol].itemsize != 2]
-    return f"{spec.name} multiplies {tiling.listed(sorted(map(str, wide)))} of other than 16 bits." if wide else ""
+    return f"{spec.name} multiplies {glossary.listed(sorted(map(str, wide)))} of other than 16 bits." if wide else ""
 
 
 def explain(run: Run, unit: int = 0, key_tile: int = 0) -> Story:
@@ -158,11 +158,11 @@ def view(run: Run, story: Story) -> stage.View:
         "instruction": story.instruction,
         "scale": story.scale,
         "sum_bits": story.sum_bits,
-        "dtype": tiling.tensor_at(run.request, "Q").dtype,
+        "dtype": picture.tensor_at(run.request, "Q").dtype,
         "matrices": {name: [m.row0, m.col0, *m.value.shape] for name, m in matrices.items()},
         "fetches": [{"place": f.place, "wavefronts": f.wavefronts, "ideal": f.ideal} for f in story.fetches],
         "bases": {place: _base(run.request, place) for place in "QKV"},
-        "symbols": {place: symbol for symbol, place in tiling.places(run.request).items() if place in "QKV"},
+        "symbols": {place: symbol for symbol, place in picture.places(run.request).items() if place in "QKV"},
         "frames": story.frames,
     }
     return stage.View("fragments", "fragments", "One product", meta, columns)
@@ -171,9 +171,9 @@ def view(run: Run, story: Story) -> stage.View:
 def _base(request: Request, place: str) -> list[int]:
     """In elements of its tensor: where the traced head's matrix begins, how far it is to the next row and the next
     dim; and the bytes of an element."""
-    tensor, o = tiling.tensor_at(request, place), tiling.tensor_at(request, "O")
+    tensor, o = picture.tensor_at(request, place), picture.tensor_at(request, "O")
     rows = tensor.axes.index(axes.rows(tensor))
-    dims, head = tensor.axes.index("dim"), tiling.query_rows(request)[0]
+    dims, head = tensor.axes.index("dim"), picture.query_rows(request)[0]
     outer = [n for n in range(len(tensor.axes)) if n not in (rows, dims)]
     number = head * axes.heads(tensor) // axes.heads(o)
     index = [0] * len(tensor.axes)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explainers.stories.registers import threads
-from explainers.stories.tiling import tiling
-from explainers.story import stage
+from explainers.story import picture, stage
 from explainers.story.frames import MatricesMeta, ReuseMeta
 from explainers.story.glossary import count
 from kernels.run.results import Run
@@ -65,7 +64,7 @@ def explain(run: Run, tile: MatricesMeta) -> Reuse | None:
         counts.max(2),
         (summed.min(2), summed.max(2)),
         each.cumsum(),
-        tiling.tensor_at(run.request, "Q").itemsize,
+        picture.tensor_at(run.request, "Q").itemsize,
         np.array(fetched),
     )
 

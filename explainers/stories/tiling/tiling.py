@@ -7,29 +7,24 @@ by the generic view (generic.py). traffic.py counts the bytes of whole runs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from explainers.story import axes, probed, stage
+from explainers.story import axes, picture, probed, stage
 from explainers.story.frames import MatricesMeta, Rect, TilingFrame
-from explainers.story.glossary import UNORDERED, phase_title
+from explainers.story.glossary import UNORDERED, listed, phase_title
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.core.tensors import Role, Tensor
-from kernels.errors import ProblemError
+from kernels.core.tensors import Tensor
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import READS, WRITES
 from kernels.trace.probes import Sites, sites_of
 from kernels.trace.steps import Steps
 
-ITEM = "query tile"  # what the scope of a kernel that this story can show counts
-GROUPS = "KEY_GROUPS"  # the constant that says how many groups of warps share rows, each with keys of its own
 WANTS = ("score", "p", "m", "l", "rescale", "o")
-WHOLE = "QKVO"  # the parts that every picture of attention needs
 
 
 @dataclass(frozen=True)
@@ -69,126 +64,26 @@ def refusal(spec: KernelSpec) -> str:
     request = probed.sample(spec)
     if probed.has_masks(spec):
         return f"{spec.name} solves a problem with more than a causal mask."
-    if request.plan.item != ITEM:
-        return f'{spec.name} has no query tiles as items. Set item = "{ITEM}" in its launches.'
+    if request.plan.item != picture.ITEM:
+        return f'{spec.name} has no query tiles as items. Set item = "{picture.ITEM}" in its launches.'
     if not probed.marks(spec):
         return f"{spec.name} marks no step. Add a PROBE_MARK."
     if not probed.accesses(spec, "global"):
         return f"{spec.name} logs no access of global memory. Add a PROBE_LOAD or a PROBE_STORE."
-    return without_parts(request)
-
-
-def without_parts(request: Request) -> str:
-    """A sentence that names the parts Q, K, V and O which no tensor has; empty if each has one."""
-    found = {places(request).get(symbol) for symbol in axes.tensors(request)}
-    lacking = [part for part in WHOLE if part not in found]
-    if not lacking:
-        return ""
-    declared = f"{request.kernel.problem_type.__name__}.picture"
-    return (
-        f"{request.kernel.name} has no tensor for {listed(lacking)}. Declare the tensor's part in {declared}, "
-        "and pass the tensor to the kernel."
-    )
-
-
-def places(request: Request) -> dict[str, str]:
-    """tensor, as the kernel's probes call it -> its part in the picture: Q, K, V, S, P or O. A tensor that is not in
-    the picture has none.
-
-    Rule: the problem's `picture` declares the part of each tensor by name. A tensor of shared memory only has its probe
-    name in small letters, and has its part only if the kernel logs a value of that name for each row and col. The first
-    tensor with a part keeps the part.
-    """
-    return dict(_places(request))
-
-
-@lru_cache(maxsize=128)
-def _places(request: Request) -> dict[str, str]:
-    declared, sites = request.problem.picture, sites_of(request)
-    of_name = {symbol: tensor.name for symbol, tensor in axes.tensors(request).items()}
-    logged = {site.event for site in sites if site.kind == "value" and site.keys == ("row", "col")}
-    shared = sorted({site.tensor or "" for site in sites if site.space == "shared"} - set(of_name))
-    of_name |= {symbol: symbol.lower() for symbol in shared if symbol.lower() in logged}
-    found: dict[str, str] = {}
-    for symbol, name in of_name.items():
-        if name in declared and declared[name] not in found.values():
-            found[symbol] = declared[name]
-    return found
-
-
-def _plane(tensor: Tensor) -> tuple[str, ...]:
-    """What the rows and columns of the tensor's matrices count, in whatever order they lie in memory."""
-    return tuple(axis for axis in ("query", "key", "dim") if axis in tensor.axes)
-
-
-def tensor_at(request: Request, place: str) -> Tensor:
-    """The tensor of global memory at a place of the picture. KeyError if there is none."""
-    symbol = {at: symbol for symbol, at in places(request).items()}[place]
-    return axes.tensors(request)[symbol]
-
-
-def tiles_of(request: Request) -> tuple[int, int, int]:
-    """Rows of a query tile, tiles of a head, rows of a head.
-
-    Rule: tiles are numbered row tile by row tile, head by head; each is BLOCK_Q rows, or what divides the rows evenly
-    if the kernel has no such constant. ProblemError where blocks take several tiles, by a counter: which ones a block
-    takes is not known before it runs.
-    """
-    o = tensor_at(request, "O")
-    n, heads, items = axes.length(o, "query"), axes.heads(o), request.plan.items
-    rows = request.constants.get("BLOCK_Q", -(-n // max(1, items // heads)))
-    tiles = -(-n // rows)
-    if tiles * heads > items:
-        raise ProblemError(
-            f"This problem has {tiles * heads:,} query tiles for {items} blocks of {request.kernel.name}, which take "
-            f"several, whichever comes next. Choose a smaller seq_len, batch or num_heads: at most {items} tiles of "
-            f"{rows} rows, so that each block has one."
-        )
-    return rows, tiles, n
-
-
-def query_rows(request: Request) -> tuple[int, int, int]:
-    """The head (counted over the whole batch), first row and end row of the scope's first query tile. ProblemError of
-    a build whose groups of warps walk a row's keys at once: what follows a row here follows one m, l and O."""
-    groups = request.constants.get(GROUPS, 1)
-    if groups > 1:
-        raise ProblemError(
-            f"With {GROUPS}={groups} as many groups of warps walk a row's keys at once, each with an m, l and O of its "
-            f"own, and this page follows one. Choose {GROUPS}=1; How fast, Occupancy and Source show any."
-        )
-    rows, tiles, n = tiles_of(request)
-    head, tile = divmod(request.scope.first, tiles)
-    return head, tile * rows, min(n, (tile + 1) * rows)
-
-
-def matrix(run: Run, place: str, head: int) -> np.ndarray:
-    """Q, K, V or O of a query head (counted over the batch), [rows, dim]: of K and V what its group of heads shares."""
-    tensor = tensor_at(run.request, place)
-    found = axes.matrix(tensor, run.arrays[tensor.name], head, axes.heads(tensor_at(run.request, "O")))
-    return found if found.dtype == np.float32 else found.astype(np.float32)
-
-
-def block_kv(request: Request, keys: int) -> int:
-    """The keys of a tile: all `keys` if the kernel has no constant for them."""
-    return request.constants.get("BLOCK_KV", keys)
-
-
-def mask_offset(request: Request) -> int:
-    """With a causal mask query i sees the keys up to i + this."""
-    return int(request.problem.sizes.get("offset", 0))
+    return picture.without_parts(request)
 
 
 def explain(run: Run) -> Tiling:
     """The Tiling of a Run whose trace covers one query tile."""
     request, trace, sites = run.request, run.trace, sites_of(run.request)
-    head, *rows = query_rows(request)
-    at, o = places(request), tensor_at(request, "O")
+    head, *rows = picture.query_rows(request)
+    at, o = picture.places(request), picture.tensor_at(request, "O")
     steps = cutting.cut(trace, sites)
     accesses = _accesses(
         request, trace, steps, sites, {symbol: t for symbol, t in axes.tensors(request).items() if symbol in at}
     )
     values = _values(trace, steps)
-    scores = np.full((rows[1] - rows[0], axes.length(tensor_at(request, "K"), "key")), np.nan, np.float32)
+    scores = np.full((rows[1] - rows[0], axes.length(picture.tensor_at(request, "K"), "key")), np.nan, np.float32)
     s = values[values.event == "score"]
     logged = np.zeros(scores.shape, bool)
     at_row, at_col = s.row.astype(int) - rows[0], s.col.astype(int)
@@ -205,19 +100,19 @@ def explain(run: Run) -> Tiling:
 
 def view(run: Run, story: Tiling) -> tuple[MatricesMeta, dict[str, np.ndarray]]:
     """What the view `matrices` draws: its meta and its columns."""
-    o = tensor_at(run.request, "O")
-    n, d, keys = axes.length(o, "query"), axes.length(o, "dim"), axes.length(tensor_at(run.request, "K"), "key")
-    arrays = {place: matrix(run, place, story.head) for place in "QKVO"}
+    o = picture.tensor_at(run.request, "O")
+    n, d, keys = axes.length(o, "query"), axes.length(o, "dim"), axes.length(picture.tensor_at(run.request, "K"), "key")
+    arrays = {place: picture.matrix(run, place, story.head) for place in "QKVO"}
     moved = {name.split(" ")[0] for name in story.frames[-1]["bytes"]}
     meta: MatricesMeta = {
         "n": n,
         "keys": keys,
-        "offset": mask_offset(run.request),
+        "offset": picture.mask_offset(run.request),
         "d": d,
         "row0": story.rows[0],
         "rows": story.rows[1] - story.rows[0],
         "head": story.head,
-        "traced": [symbol for symbol in in_order(run.request) if symbol in moved],
+        "traced": [symbol for symbol in picture.in_order(run.request) if symbol in moved],
         "places": story.places,
         "blocks": story.output_blocks,
         "causal": bool(run.request.problem.causal),
@@ -258,17 +153,10 @@ def states(story: Tiling) -> list[stage.State]:
     ]
 
 
-def in_order(request: Request) -> list[str]:
-    """The tensors of global memory, as the probes call them: inputs first, then what the kernel keeps for itself, then
-    outputs."""
-    order = (Role.INPUT, Role.SCRATCH, Role.OUTPUT)
-    return sorted((found := axes.tensors(request)), key=lambda symbol: order.index(found[symbol].role))
-
-
 def _output_blocks(request: Request, head: int) -> list[list[int]]:
     """From the plan: the last launch writes O, its blocks_per_item blocks side by side over head_dim."""
-    o, launch = tensor_at(request, "O"), request.plan.launches[-1]
-    rows, tiles, n = tiles_of(request)
+    o, launch = picture.tensor_at(request, "O"), request.plan.launches[-1]
+    rows, tiles, n = picture.tiles_of(request)
     side, width = launch.blocks_per_item, axes.length(o, "dim") // launch.blocks_per_item
     return [
         [t * rows, min(n, (t + 1) * rows) - 1, j * width, (j + 1) * width - 1, (head * tiles + t) * side + j]
@@ -309,7 +197,7 @@ class _Layout:
 
     @classmethod
     def of(cls, tensor: Tensor, box: tuple[int, ...] | None) -> "_Layout":
-        row, col = (tensor.axes.index(axis) for axis in _plane(tensor))
+        row, col = (tensor.axes.index(axis) for axis in picture.plane(tensor))
         row_step, col_step = (int(np.prod(tensor.shape[axis + 1 :])) for axis in (row, col))
         found = cls(tensor.itemsize, row_step, col_step, tensor.shape[row], tensor.shape[col])
         return replace(found, box_rows=box[row], box_cols=box[col]) if box else found
@@ -567,8 +455,3 @@ def _first_row_numbers(values: pd.DataFrame) -> str:
 
 def _span(first: int, last: int, one: str = "row", many: str = "rows") -> str:
     return f"{one} {first}" if first == last else f"{many} {first} to {last}"
-
-
-def listed(parts: list[str]) -> str:
-    """The parts as a list in a sentence: a, b and c."""
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]

@@ -8,7 +8,7 @@ from app.choices import pages
 from app.choices.carried import translated
 from app.stories import STORIES
 from app.web import asking
-from explainers.stories.tiling import tiling
+from explainers.story import picture
 from kernels.run import workers
 
 # Of each story with dense kernels: the same run, as a reader would choose it there. The tile holds queries 32 to 47 of
@@ -54,7 +54,7 @@ def first(made):
 def placed(path, made):
     """The query tile that is traced, where the story has such a choice."""
     request = asking.requests_in(made.what)[0]
-    return tiling.query_rows(request) if any(n.startswith("at_") for n in STORIES[path].asked.own) else None
+    return picture.query_rows(request) if any(n.startswith("at_") for n in STORIES[path].asked.own) else None
 
 
 @pytest.mark.parametrize(("here", "there"), list(permutations(CHOSEN, 2)))

@@ -20,7 +20,7 @@ from explainers.stories.registers import threads
 from explainers.stories.sparsity import sparsity
 from explainers.stories.tensor_cores import tensor_cores
 from explainers.stories.tiling import tiling
-from explainers.story import axes, probed
+from explainers.story import axes, picture, probed
 from explainers.story.glossary import PHASES, phase_title
 from kernels.catalog import KERNELS, family_names, of_family
 from kernels.core.tensors import Role, Tensor
@@ -94,7 +94,7 @@ def test_a_kernel_that_writes_the_gradient_of_q_is_not_drawn_as_if_it_wrote_o(va
     drawing = (tiling, online_softmax, precision, tensor_cores, sparsity)
     assert not [module.__name__ for module in drawing if module.accepts(spec)]
     assert f"03_flash has no tensor for {lacking}." in tiling.refusal(spec) == online_softmax.refusal(spec)
-    assert "O" not in tiling.places(probed.sample(spec)).values() and generic.accepts(spec)
+    assert "O" not in picture.places(probed.sample(spec)).values() and generic.accepts(spec)
 
 
 def test_a_paged_kernel_without_a_declared_o_is_refused_though_its_axes_fit(variant):

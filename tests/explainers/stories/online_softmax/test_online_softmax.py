@@ -7,7 +7,7 @@ from conftest import of_fp32, small_tiles
 from explainers.stories.any_kernel import generic
 from explainers.stories.online_softmax import online_softmax, row_charts
 from explainers.stories.tiling import tiling
-from explainers.story import stage
+from explainers.story import picture, stage
 from kernels.core import reference
 from kernels.core.request import Request, Scope
 from kernels.families.dense.problem import DenseProblem
@@ -204,7 +204,7 @@ def test_the_whole_stage_of_a_row(cpu_run, with_more):
     run = execute.run(request)
     story = online_softmax.explain(run, 20)
     known = {*tiling.WANTS, *online_softmax.WANTS}
-    odd = generic.beside(run, tiling.places(request), known, story.steps)
+    odd = generic.beside(run, picture.places(request), known, story.steps)
     made = stage.decode(stage.encode(online_softmax.stage_of(run, story, 20, stage.provenance(run), odd)))
     assert [v["id"] for v in made["views"]] == ["row", "beside"] and made["views"][1]["title"] == "Also: lse, entropy"
     frames = made["views"][1]["meta"]["frames"]

@@ -13,8 +13,7 @@ from conftest import small_tiles
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.precision import precision, precision_charts, rounding
 from explainers.stories.precision.rounding import STAGES, rms
-from explainers.stories.tiling import tiling
-from explainers.story import glossary, probed, stage
+from explainers.story import glossary, picture, probed, stage
 from kernels.catalog import KERNELS
 from kernels.core import reference
 from kernels.core.dtypes import element_type
@@ -45,7 +44,7 @@ def run_of(name, changes, tile=0, **settings):
     problem = spec.problem_type(**{"head_dim": 64, **changes})
     chosen = spec.settings_for(problem, dict(small_tiles(name)) | settings)
     request = Request(spec, problem, tuple(chosen.items()))
-    return execute.run(replace(request, scope=Scope(min(tile, tiling.tiles_of(request)[1] - 1))))
+    return execute.run(replace(request, scope=Scope(min(tile, picture.tiles_of(request)[1] - 1))))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,7 @@ every = pytest.mark.parametrize(
 def test_the_parts_add_up_to_the_error_of_the_kernel_s_own_output(made, name, changes, case):
     """The last stage is computed from what was logged; the kernel's own O is at most 1 % of its error away."""
     run, replay = made(name, changes, case)
-    o = tiling.matrix(run, "O", tiling.query_rows(run.request)[0])[slice(*replay.rows)].astype(np.float64)
+    o = picture.matrix(run, "O", picture.query_rows(run.request)[0])[slice(*replay.rows)].astype(np.float64)
     error = o - replay.exact
     assert rms(error) > 0
     assert rms(replay.parts.sum(0) - error) <= 0.01 * rms(error)
@@ -85,13 +84,13 @@ def test_the_parts_add_up_to_the_error_of_the_kernel_s_own_output(made, name, ch
 def test_no_part_is_larger_than_its_rounding_allows(made, name, changes, case):
     run, replay = made(name, changes, case)
     request = run.request
-    head, first, end = tiling.query_rows(request)
-    q, k, v = (tiling.matrix(run, place, head).astype(np.float64) for place in "QKV")
+    head, first, end = picture.query_rows(request)
+    q, k, v = (picture.matrix(run, place, head).astype(np.float64) for place in "QKV")
     scale, rows = request.problem.scale, slice(first, end)
     seen = ~np.isnan(replay.score[0])
     given = np.where(seen, reference.scores(q[rows], k, scale, False), -np.inf)
     weights = reference.softmax(given)
-    half = 2.0 ** -element_type(tiling.tensor_at(request, "V").dtype).digits
+    half = 2.0 ** -element_type(picture.tensor_at(request, "V").dtype).digits
     fp32 = 2.0**-24
 
     def part(errors, stage):
@@ -112,7 +111,7 @@ def test_no_part_is_larger_than_its_rounding_allows(made, name, changes, case):
     assert part(replay.sum, "sum").max() <= (given.shape[1] + 3 * len(replay.edges)) * fp32
     spread = weights @ np.abs(v)
     assert (part(replay.o, "output") <= (2 * given.shape[1] + 3 * len(replay.edges)) * fp32 * spread + 1e-9).all()
-    unit = 2.0 ** -element_type(tiling.tensor_at(request, "O").dtype).digits
+    unit = 2.0 ** -element_type(picture.tensor_at(request, "O").dtype).digits
     o = np.abs(replay.o[-1] + replay.exact)
     assert (part(replay.o, "write") <= (1 + 1e-3) * unit * o + 2.0**-25).all()
 
@@ -121,12 +120,12 @@ def test_no_part_is_larger_than_its_rounding_allows(made, name, changes, case):
 def test_stages_are_what_they_say(made, name, changes):
     """Stage by stage against a plain computation over the whole row, without tiles."""
     run, replay = made(name, changes, "plain")
-    head, first, end = tiling.query_rows(run.request)
+    head, first, end = picture.query_rows(run.request)
     drawn = [
-        tiling.matrix(replace(run, arrays=run.request.problem.unrounded()), place, head).astype(np.float64)
+        picture.matrix(replace(run, arrays=run.request.problem.unrounded()), place, head).astype(np.float64)
         for place in "QKV"
     ]
-    given = [tiling.matrix(run, place, head).astype(np.float64) for place in "QKV"]
+    given = [picture.matrix(run, place, head).astype(np.float64) for place in "QKV"]
     table = run.trace.table.to_pandas()
 
     def logged(event):

@@ -19,7 +19,7 @@ from explainers.stories.sparsity import (
 )
 from explainers.stories.sparsity.block_mask import FULL, PARTIAL
 from explainers.stories.tiling import tiling
-from explainers.story import probed
+from explainers.story import picture, probed
 from kernels.catalog import KERNELS
 from kernels.core.request import Request, Scope
 from kernels.run import execute
@@ -76,7 +76,7 @@ def test_every_entry_is_a_block_of_the_mask_and_its_scores_m_and_l_are_the_rows_
 def check_row(run, walk, sees):
     """A row's walk against float64."""
     head, problem = walk.place.head, run.request.problem
-    q, k = (tiling.matrix(run, at, head).astype(np.float64) for at in "QK")
+    q, k = (picture.matrix(run, at, head).astype(np.float64) for at in "QK")
     due = problem.sizes["scale"] * k @ q[walk.row]
     assert np.array_equal(np.isfinite(walk.scores), sees)
     assert np.allclose(walk.scores[sees], due[sees], atol=2e-3)

@@ -8,8 +8,7 @@ from conftest import small_tiles
 
 from explainers.stories.tensor_cores import fragments, tensor_cores
 from explainers.stories.tensor_cores.fragments import MADE_OF, K
-from explainers.stories.tiling import tiling
-from explainers.story import axes, stage
+from explainers.story import axes, picture, stage
 from kernels.catalog import KERNELS, of_family
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError
@@ -110,7 +109,7 @@ def test_every_operand_is_the_input_at_the_address_that_is_told(run, story):
     tile."""
     view = tensor_cores.view(run, story)
     for place in "QKV":
-        tensor, m = tiling.tensor_at(run.request, place), story.matrices[place]
+        tensor, m = picture.tensor_at(run.request, place), story.matrices[place]
         base, row_step, dim_step, item = view.meta["bases"][place]
         flat = run.arrays[tensor.name].ravel().astype(np.float32)
         known = np.argwhere(m.byte >= 0)
@@ -311,10 +310,10 @@ def test_factors_are_those_of_the_dims_or_keys_that_are_told(story):
 
 
 def test_the_bases_are_those_of_the_head(run, story):
-    head, _, _ = tiling.query_rows(run.request)
+    head, _, _ = picture.query_rows(run.request)
     for place in "QKV":
-        tensor = tiling.tensor_at(run.request, place)
-        heads = axes.heads(tiling.tensor_at(run.request, "O"))
+        tensor = picture.tensor_at(run.request, place)
+        heads = axes.heads(picture.tensor_at(run.request, "O"))
         flat = np.arange(np.prod(tensor.shape)).reshape(tensor.shape)
         due = axes.matrix(tensor, flat, head, heads)
         base, row_step, dim_step, _ = tensor_cores.view(run, story).meta["bases"][place]

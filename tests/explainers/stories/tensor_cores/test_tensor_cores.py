@@ -9,7 +9,7 @@ from conftest import small_tiles
 
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.tiling import tiling, traffic
-from explainers.story import axes
+from explainers.story import axes, picture
 from kernels.catalog import KERNELS, of_family
 from kernels.core import reference
 from kernels.core.request import Request, Scope
@@ -46,7 +46,7 @@ def test_every_rung_is_shown_by_both_stories():
 
 def test_the_scores_are_those_of_the_queries_and_keys_of_that_head(run):
     problem, story = run.request.problem, tiling.explain(run)
-    head, first, end = tiling.query_rows(run.request)
+    head, first, end = picture.query_rows(run.request)
     q, k = (problem.logical(run.arrays[name])[0].astype(np.float64) for name in "qk")
     due = reference.scores(q[head], k[head // (problem.num_heads // problem.kv_heads)], problem.scale, False)[first:end]
     seen = np.arange(problem.keys) <= np.arange(first, end)[:, None] + problem.offset
@@ -74,7 +74,7 @@ def test_what_a_step_reads_is_the_tile_that_it_is_about_and_lies_in_shared_memor
 def test_the_view_holds_the_matrices_as_the_query_head_meets_them(run):
     meta, columns = tiling.view(run, tiling.explain(run))
     problem = run.request.problem
-    head, first, end = tiling.query_rows(run.request)
+    head, first, end = picture.query_rows(run.request)
     kv = head // (problem.num_heads // problem.kv_heads)
     assert (meta["n"], meta["keys"], meta["offset"]) == (problem.seq_len, problem.keys, problem.offset)
     for name, of in (("q", head), ("k", kv), ("v", kv)):
@@ -85,7 +85,7 @@ def test_the_view_holds_the_matrices_as_the_query_head_meets_them(run):
 def test_bytes_of_global_memory_are_those_of_the_tile(run):
     """Boxes that reach beyond the tensor bring no bytes from there."""
     story, problem = tiling.explain(run), run.request.problem
-    _, first, end = tiling.query_rows(run.request)
+    _, first, end = picture.query_rows(run.request)
     moved = story.frames[-1]["bytes"]
     keys = min(problem.keys, end + problem.offset) if problem.causal else problem.keys
     size = run.request.constants["BLOCK_KV"]
@@ -99,7 +99,7 @@ def test_bytes_of_global_memory_are_those_of_the_tile(run):
 
 
 def test_a_row_agrees_with_float64_at_every_step(run):
-    first = tiling.query_rows(run.request)[1]
+    first = picture.query_rows(run.request)[1]
     for row in (first, first + 9):
         story = online_softmax.explain(run, row)
         assert story.tone == "good", story.summary
@@ -154,7 +154,7 @@ def test_a_row_that_sees_no_key_is_refused_with_the_first_that_does(cpu_run):
 def test_query_tiles_that_blocks_share_out_as_they_go_are_refused():
     request = Request(KERNELS["10_warp_roles"], SixteenBitProblem(128 * 140, num_heads=1))
     with pytest.raises(ProblemError, match="140 query tiles for 132 blocks of 10_warp_roles"):
-        tiling.tiles_of(request)
+        picture.tiles_of(request)
 
 
 def test_a_matrix_of_a_group_of_heads_is_found_in_either_order():

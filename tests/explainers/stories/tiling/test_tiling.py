@@ -7,7 +7,7 @@ from conftest import of_fp32, small_tiles
 
 from explainers.stories.any_kernel import generic
 from explainers.stories.tiling import tiling, traffic
-from explainers.story import glossary
+from explainers.story import glossary, picture
 from kernels.core.problem import Work
 from kernels.core.request import Request, Scope
 from kernels.families.dense.problem import DenseProblem
@@ -123,7 +123,7 @@ def test_a_reuse_factor_of_a_tile_alone_is_counted_of_that_tile(cpu_run, name, c
     frame = run.trace.frame("event", "space", "tensor", "bytes")
     part = count_of(run)
     found = traffic.reuse([(run.request, Traffic(part, False))]).set_index("tensor").reuse
-    rows = range(*tiling.query_rows(run.request)[1:])
+    rows = range(*picture.query_rows(run.request)[1:])
     products = sum(row + 1 if causal else 50 for row in rows) * problem.head_dim
     loads = frame[(frame.space == "global") & (frame.event == "load")].groupby("tensor", observed=True).bytes.sum()
     assert set(found.index) == {"Q", "K", "V"}
@@ -163,11 +163,11 @@ def test_padding_k_smem_changes_nothing_of_what_the_block_holds_and_reads(cpu_ru
 @pytest.mark.parametrize("name", TILED)
 def test_the_problem_declares_the_part_of_each_tensor_in_the_picture(name):
     request = Request(TILED[name], RAGGED, small_tiles(name))
-    found = tiling.places(request)
+    found = picture.places(request)
     assert {at: found[at] for at in found if at in "QKVO"} == {at: at for at in "QKVO"}
     assert set(found) == set(found.values()) <= set("QKVSPO")
     for place, tensor in (("Q", "q"), ("K", "k"), ("V", "v"), ("O", "o")):
-        assert tiling.tensor_at(request, place).name == tensor
+        assert picture.tensor_at(request, place).name == tensor
 
 
 def test_the_view_gets_the_tensors_of_the_traced_head(story):

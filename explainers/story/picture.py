@@ -1,0 +1,127 @@
+"""The picture of attention: the parts Q, K, V, S, P and O of a request, and the query tile that a scope traces.
+
+A problem declares the part of each tensor (`Problem.picture`). Every story with a query tile reads it here.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from explainers.story import axes
+from explainers.story.glossary import listed
+from kernels.core.request import Request
+from kernels.core.tensors import Role, Tensor
+from kernels.errors import ProblemError
+from kernels.run.results import Run
+from kernels.trace.probes import sites_of
+
+ITEM = "query tile"  # what the scope of a kernel that this story can show counts
+GROUPS = "KEY_GROUPS"  # the constant that says how many groups of warps share rows, each with keys of its own
+WHOLE = "QKVO"  # the parts that every picture of attention needs
+
+
+def without_parts(request: Request) -> str:
+    """A sentence that names the parts Q, K, V and O which no tensor has; empty if each has one."""
+    found = {places(request).get(symbol) for symbol in axes.tensors(request)}
+    lacking = [part for part in WHOLE if part not in found]
+    if not lacking:
+        return ""
+    declared = f"{request.kernel.problem_type.__name__}.picture"
+    return (
+        f"{request.kernel.name} has no tensor for {listed(lacking)}. Declare the tensor's part in {declared}, "
+        "and pass the tensor to the kernel."
+    )
+
+
+def places(request: Request) -> dict[str, str]:
+    """tensor, as the kernel's probes call it -> its part in the picture: Q, K, V, S, P or O. A tensor that is not in
+    the picture has none.
+
+    Rule: the problem's `picture` declares the part of each tensor by name. A tensor of shared memory only has its probe
+    name in small letters, and has its part only if the kernel logs a value of that name for each row and col. The first
+    tensor with a part keeps the part.
+    """
+    return dict(_places(request))
+
+
+@lru_cache(maxsize=128)
+def _places(request: Request) -> dict[str, str]:
+    declared, sites = request.problem.picture, sites_of(request)
+    of_name = {symbol: tensor.name for symbol, tensor in axes.tensors(request).items()}
+    logged = {site.event for site in sites if site.kind == "value" and site.keys == ("row", "col")}
+    shared = sorted({site.tensor or "" for site in sites if site.space == "shared"} - set(of_name))
+    of_name |= {symbol: symbol.lower() for symbol in shared if symbol.lower() in logged}
+    found: dict[str, str] = {}
+    for symbol, name in of_name.items():
+        if name in declared and declared[name] not in found.values():
+            found[symbol] = declared[name]
+    return found
+
+
+def plane(tensor: Tensor) -> tuple[str, ...]:
+    """What the rows and columns of the tensor's matrices count, in whatever order they lie in memory."""
+    return tuple(axis for axis in ("query", "key", "dim") if axis in tensor.axes)
+
+
+def tensor_at(request: Request, place: str) -> Tensor:
+    """The tensor of global memory at a place of the picture. KeyError if there is none."""
+    symbol = {at: symbol for symbol, at in places(request).items()}[place]
+    return axes.tensors(request)[symbol]
+
+
+def tiles_of(request: Request) -> tuple[int, int, int]:
+    """Rows of a query tile, tiles of a head, rows of a head.
+
+    Rule: tiles are numbered row tile by row tile, head by head; each is BLOCK_Q rows, or what divides the rows evenly
+    if the kernel has no such constant. ProblemError where blocks take several tiles, by a counter: which ones a block
+    takes is not known before it runs.
+    """
+    o = tensor_at(request, "O")
+    n, heads, items = axes.length(o, "query"), axes.heads(o), request.plan.items
+    rows = request.constants.get("BLOCK_Q", -(-n // max(1, items // heads)))
+    tiles = -(-n // rows)
+    if tiles * heads > items:
+        raise ProblemError(
+            f"This problem has {tiles * heads:,} query tiles for {items} blocks of {request.kernel.name}, which take "
+            f"several, whichever comes next. Choose a smaller seq_len, batch or num_heads: at most {items} tiles of "
+            f"{rows} rows, so that each block has one."
+        )
+    return rows, tiles, n
+
+
+def query_rows(request: Request) -> tuple[int, int, int]:
+    """The head (counted over the whole batch), first row and end row of the scope's first query tile. ProblemError of
+    a build whose groups of warps walk a row's keys at once: what follows a row here follows one m, l and O."""
+    groups = request.constants.get(GROUPS, 1)
+    if groups > 1:
+        raise ProblemError(
+            f"With {GROUPS}={groups} as many groups of warps walk a row's keys at once, each with an m, l and O of its "
+            f"own, and this page follows one. Choose {GROUPS}=1; How fast, Occupancy and Source show any."
+        )
+    rows, tiles, n = tiles_of(request)
+    head, tile = divmod(request.scope.first, tiles)
+    return head, tile * rows, min(n, (tile + 1) * rows)
+
+
+def matrix(run: Run, place: str, head: int) -> np.ndarray:
+    """Q, K, V or O of a query head (counted over the batch), [rows, dim]: of K and V what its group of heads shares."""
+    tensor = tensor_at(run.request, place)
+    found = axes.matrix(tensor, run.arrays[tensor.name], head, axes.heads(tensor_at(run.request, "O")))
+    return found if found.dtype == np.float32 else found.astype(np.float32)
+
+
+def block_kv(request: Request, keys: int) -> int:
+    """The keys of a tile: all `keys` if the kernel has no constant for them."""
+    return request.constants.get("BLOCK_KV", keys)
+
+
+def mask_offset(request: Request) -> int:
+    """With a causal mask query i sees the keys up to i + this."""
+    return int(request.problem.sizes.get("offset", 0))
+
+
+def in_order(request: Request) -> list[str]:
+    """The tensors of global memory, as the probes call them: inputs first, then what the kernel keeps for itself, then
+    outputs."""
+    order = (Role.INPUT, Role.SCRATCH, Role.OUTPUT)
+    return sorted((found := axes.tensors(request)), key=lambda symbol: order.index(found[symbol].role))
