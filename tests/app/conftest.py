@@ -1,6 +1,5 @@
 """What the page tests share: recordings and tables of times made here, in place of a GPU's."""
 
-import concurrent.futures
 import sys
 import threading
 from dataclasses import replace
@@ -72,28 +71,27 @@ class Jobs:
     def submit(self, function, *args, backend, what, **more):
         with self._lock:
             self.labels.append(what)
-        future = concurrent.futures.Future()
-        job = workers.Job(future, what, workers.TIME_LIMIT)
+        job = workers.Job(what, workers.TIME_LIMIT)
         if self.held:
-            threading.Thread(target=lambda: self._go.wait(30) and self._do(future, function, args)).start()
+            threading.Thread(target=lambda: self._go.wait(30) and self._do(job, function, args)).start()
         else:
-            self._do(future, function, args)
+            self._do(job, function, args)
         return job
 
     def let_go(self):
         self._go.set()
 
-    def _do(self, future, function, args):
-        if not future.set_running_or_notify_cancel():
+    def _do(self, job, function, args):
+        if job.done():  # cancelled
             return
         try:
             if self.error:
                 raise self.error
             with _RUNS:
                 made = function(*args)
-            future.set_result(made)
+            job.set_result(made)
         except Exception as error:
-            future.set_exception(error)
+            job.set_exception(error)
 
 
 @pytest.fixture

@@ -1,20 +1,18 @@
-"""Where runs happen: worker processes, never the process that serves pages.
+"""Worker processes: all runs happen there, never in the process that serves pages.
 
-    submit -> Job   pool.py: each backend's queue, fair between clients (fair.py), and its places: two of the CPU, one
-                    for each GPU (devices.py, place.py)
-                    process.py: a worker process, from outside; served.py: the same, from inside
-                    forks.py, forked.py: the process that workers are forked from; limits.py: how much a worker may take
-                    wire.py: an answer as bytes; frames.py, reader.py: how the server reads them, and trusts none
+    submit -> Job   pool.py: the queue of a backend, fair between clients (fair.py), and its workers (worker.py)
+                    local.py: a worker process, from outside; served.py: from inside; limits.py: its limits
+                    forks.py, forked.py: the fork server; frames.py: its pipe; devices.py: the GPUs
     WARPGLASS_WORKERS=dask://HOST:PORT
-                    cluster.py: places on other hosts, from the server's side; agent.py: from theirs
+                    cluster.py: workers on other hosts, from the server's side; agent.py: from theirs
 
-A task has a time limit. A task that outruns it, or whose process dies under it, ends alone: its process is replaced,
-with all that it had started, and the tasks that wait notice nothing. A sticky CUDA error ends its process too
-(driver.STICKY). A new worker of a GPU first shows that the GPU answers; one that does not is taken out for a while, and
-others do its work.
+Each task has a time limit. A task that outruns it or loses its process ends, and no other task does. The pool replaces
+the process and all its descendants. A sticky CUDA error ends its process too (driver.STICKY). A new worker of a GPU
+first proves its GPU. If the GPU does not answer, the pool takes the worker out for a while.
 """
 
 import atexit
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -26,30 +24,46 @@ from kernels.errors import BackendUnavailable, ProblemError, RunError
 from kernels.run import backends
 from kernels.run.backends.cpu import limited
 from kernels.run.backends.gpu import driver_missing
-from kernels.run.workers import cluster, devices, frames, reader
+from kernels.run.messages import decode
+from kernels.run.workers import cluster, devices, frames
 from kernels.run.workers.cluster import Cluster
 from kernels.run.workers.devices import Gpu
 from kernels.run.workers.forks import warm_up as _warm_up
-from kernels.run.workers.job import Job, asked_limit
-from kernels.run.workers.place import Local, Status
-from kernels.run.workers.pool import Pool
+from kernels.run.workers.job import Job
+from kernels.run.workers.local import LocalWorker
+from kernels.run.workers.pool import Pool, Status
 
 __all__ = [
-    "TIME_LIMIT", "Gpu", "Job", "Status", "check_limit", "elsewhere", "gpus", "limit_answers", "ready", "status",
-    "stop", "submit", "survey", "warm_up"
+    "TIME_LIMIT", "Gpu", "Job", "Status", "check_limit", "elsewhere", "gpus", "limit_answers", "limit_of", "ready",
+    "status", "stop", "submit", "survey", "warm_up"
 ]  # fmt: skip
 
-CPU_WORKERS = 2  # recordings are read by them, too
-TIME_LIMIT, _limit_fault = asked_limit(60.0)  # seconds per task, from when it starts; what is wrong with the variable
+
+def limit_or(default: float) -> tuple[float, str]:
+    """The seconds of WARPGLASS_TIME_LIMIT and "", or the default and the fault of the variable's text."""
+    text = os.environ.get("WARPGLASS_TIME_LIMIT")
+    if text is None:
+        return default, ""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if 0 < seconds < math.inf:
+        return seconds, ""
+    return default, f"WARPGLASS_TIME_LIMIT is {text!r:.60}; it must be a number of seconds above 0."
+
+
+CPU_WORKERS = 2  # they read recordings too
+TIME_LIMIT, _limit_fault = limit_or(60.0)  # seconds from a task's start
 _lock = threading.Lock()
 _pools: dict[str, Pool] = {}
 _cluster: Cluster | None = None
 _looking = threading.Lock()
-_failed: backends.Survey | None = None  # what the last look found, if it found that no GPU answers
+_failed: backends.Survey | None = None  # the last survey, if it found no GPU
 
 
 def submit(
-    function: Callable,
+    function: Callable[..., Any],
     *args: Any,
     backend: str,
     what: str,
@@ -57,37 +71,41 @@ def submit(
     client: str = "",
     gpu: str = "",
 ) -> Job:
-    """Runs function(*args), both picklable, in a worker of that backend. A kernel that reaches the limit on the CPU
-    stops and names its line.
+    """Runs function(*args) in a worker. Both must be picklable.
 
-    client: the one that waits; clients take turns.
-    gpu: the id of the GPU that must run it, else any. ProblemError for a GPU that is not there.
+    backend: "gpu" runs it on a GPU, each other on the CPU. At its limit, a kernel on the CPU stops and names its line.
+    what: its name in messages.
+    time_limit: seconds.
+    client: its submitter. Clients take turns.
+    gpu: the id of its GPU, or "" for any. Raises ProblemError for an unknown GPU.
     """
     check_limit()
     if gpu and gpu not in (one.id for one in gpus()):
-        there = ", ".join(one.id for one in gpus() if one.id) or "none that NVML can name"
-        raise ProblemError(f"gpu is {gpu!r:.60}; there is {there}.")
+        known = ", ".join(one.id for one in gpus() if one.id) or "none that NVML can name"
+        raise ProblemError(f"gpu is {gpu!r:.60}; there is {known}.")
     if backend == "gpu":
         return _pool("gpu").submit(function, args, what, time_limit, client, gpu)
     return _pool("cpu").submit(limited, (time_limit, function, *args), what, time_limit, client, gpu)
 
 
 def check_limit() -> None:
-    """ProblemError for a WARPGLASS_TIME_LIMIT that is no number of seconds."""
+    """Raises ProblemError if WARPGLASS_TIME_LIMIT is no number of seconds."""
     if _limit_fault:
         raise ProblemError(_limit_fault)
 
 
 def survey() -> backends.Survey:
-    """backends.Survey of this machine, made once; in a worker, as it calls CUDA, unless there is no driver to call.
-    While no GPU answers it is one without, and each call looks again; who calls while another looks has what was found
-    before."""
+    """The backends of this machine.
+
+    A worker makes it once, as it calls CUDA. Without a GPU, each call looks again, and concurrent calls get the last
+    survey.
+    """
     global _failed
-    before = _failed
-    if before is None:
+    last = _failed
+    if last is None:
         _looking.acquire()
     elif not _looking.acquire(blocking=False):
-        return before
+        return last
     try:
         found = _surveyed(gpus() if elsewhere() else ())
         _failed = None
@@ -99,9 +117,8 @@ def survey() -> backends.Survey:
 
 
 @lru_cache(maxsize=8)
-def _surveyed(of: tuple[Gpu, ...]) -> backends.Survey:
-    """of: the GPUs of other hosts, where the workers are there."""
-    if elsewhere() and not of:
+def _surveyed(remote_gpus: tuple[Gpu, ...]) -> backends.Survey:
+    if elsewhere() and not remote_gpus:
         found = submit(backends.survey, ("cpu", "recorded"), backend="cpu", what="Looking for a compiler").result()
         return replace(found, reasons={"gpu": "No worker of the scheduler has a GPU.", **found.reasons})
     if not elsewhere() and driver_missing():
@@ -119,52 +136,50 @@ def _without_gpu(reason: str) -> backends.Survey:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """The GPUs that tasks may run on."""
-    made = _connected()
-    return made.gpus() if made else devices.gpus()
+    """The GPUs for tasks."""
+    connected = _connected()
+    return connected.gpus() if connected else devices.gpus()
 
 
 def elsewhere() -> bool:
-    """Whether the workers are a scheduler's: what they write is not in this process's cache folder. ProblemError for a
-    WARPGLASS_WORKERS that names nothing."""
+    """Whether a scheduler has the workers. They do not share this process's cache folder. Raises ProblemError."""
     return bool(cluster.address())
 
 
 def warm_up(*modules: str) -> None:
-    """Starts the process that this machine's workers are forked from, with those modules imported, while the caller
-    goes on. ProblemError as `elsewhere`."""
+    """Starts this machine's fork server in the background, with these modules imported. Raises ProblemError."""
     if not elsewhere():
         _warm_up(*modules)
 
 
 def ready() -> None:
-    """Waits until a worker of the CPU is there."""
+    """Waits for a worker of the CPU."""
     submit(os.getpid, backend="cpu", what="Warming up").result()
 
 
 def limit_answers(most_bytes: int, most_json: int) -> None:
-    """Sets the most bytes that this process accepts in a worker's answer, and in the JSON of the answer."""
+    """Sets the accepted bytes of a worker's answer, and of the JSON in it."""
     frames.limit(most_bytes)
-    reader.limit(most_json)
+    decode.limit(most_json)
 
 
 def status() -> list[Status]:
-    """What the workers do now: a Status for the CPU, and one for each GPU, of those that were used. It neither waits
-    nor calls CUDA."""
+    """A Status for the CPU and for each GPU with tasks so far. It neither waits nor calls CUDA."""
     return [one for pool in list(_pools.values()) for one in pool.status()]
 
 
 def stop() -> None:
-    """Ends all workers at once."""
+    """Ends all workers."""
     global _cluster
     with _lock:
-        pools, made = list(_pools.values()), _cluster
+        pools, connected = list(_pools.values()), _cluster
         _pools.clear()
         _cluster = None
-    if made:
-        return made.stop()
+    if connected:
+        return connected.stop()
     for pool in pools:
         pool.stop()
+    return None
 
 
 atexit.register(stop)
@@ -174,20 +189,19 @@ def _pool(backend: str) -> Pool:
     _connected()
     with _lock:
         if backend not in _pools:
-            places = (
-                [Local(gpu) for gpu in devices.gpus()] if backend == "gpu" else [Local() for _ in range(CPU_WORKERS)]
-            )
-            _pools[backend] = Pool(backend, places)
+            gpu_workers = [LocalWorker(gpu) for gpu in devices.gpus()] if backend == "gpu" else []
+            cpu_workers = [LocalWorker() for _ in range(CPU_WORKERS)] if backend == "cpu" else []
+            _pools[backend] = Pool(backend, [*gpu_workers, *cpu_workers])
         return _pools[backend]
 
 
 def _connected() -> Cluster | None:
-    """The scheduler's workers, where WARPGLASS_WORKERS names one."""
+    """The workers of the scheduler in WARPGLASS_WORKERS; None for this machine's workers."""
     global _cluster
-    at = cluster.address()
-    if at and not _cluster:
+    address = cluster.address()
+    if address and not _cluster:
         with _lock:
             if not _cluster:
-                _cluster = Cluster(at)
+                _cluster = Cluster(address)
                 _pools.update(_cluster.pools)
-    return _cluster if at else None
+    return _cluster if address else None

@@ -12,6 +12,7 @@ LOCAL = "127.0.0.1"
 
 
 def main() -> int:
+    """The exit code of the command."""
     parser = argparse.ArgumentParser(prog="python -m kernels.run.workers", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = parser.add_subparsers(dest="command", required=True)
@@ -22,7 +23,7 @@ def main() -> int:
     work.add_argument("--cpu", type=int, default=2, help="workers of the CPU (2)")
     work.add_argument("--no-gpu", action="store_true", help="none of the GPUs")
     for command in (schedule, work):
-        command.add_argument("--host", default=LOCAL, help=f"address to listen at ({LOCAL}: this host alone)")
+        command.add_argument("--host", default=LOCAL, help=f"address to listen at ({LOCAL}: only this host)")
     args = parser.parse_args()
     try:
         from kernels.run.workers import agent

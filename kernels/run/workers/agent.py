@@ -1,86 +1,92 @@
-"""What a host lends to a dask scheduler: single-threaded dask workers, each in front of one of our worker processes,
-for the CPU or pinned to one GPU. So a time limit, a stop, a crash and a sticky CUDA error are what they are on one
-machine, and no kernel runs in a process of dask's.
+"""A host's workers for a dask scheduler: single-threaded dask workers, each in front of one LocalWorker.
 
-A dask worker's name says what it is: the JSON of [MARK, backend, id of the GPU, its name, host and process, number].
+Time limits, stops, crashes and sticky CUDA errors therefore work as on one machine. No kernel runs in dask's process.
+A dask worker's name is the JSON of [MARK, backend, id of the GPU, its name, host and process, number].
 """
 
 import asyncio
 import contextlib
 import json
-import os
 import pickle
 import socket
 import tempfile
 import threading
 from collections.abc import Sequence
+from os import getpid
 from typing import Any
 
 import distributed
 from distributed.worker import get_worker
 
-from kernels.errors import WarpglassError
+from kernels.errors import RunError, WarpglassError
+from kernels.run.messages.decode import Unreadable
 from kernels.run.workers.devices import gpus
 from kernels.run.workers.forks import warm_up
-from kernels.run.workers.place import Local
-from kernels.run.workers.process import Died, OutOfTime, Unbegun, answered, garbled
-from kernels.run.workers.reader import Unreadable
-from kernels.run.workers.wire import message
+from kernels.run.workers.local import LocalWorker
+from kernels.run.workers.worker import Died, OutOfTime, Unbegun, garbled, read_answer
 
 MARK = "warpglass"
-CONNECT = 20.0  # seconds that a scheduler may take to answer
-KEPT = 1000  # numbers of stopped tasks that are remembered
-Answer = tuple[str, bytes]
-_places: dict[str, Local] = {}
+CONNECT = 20.0  # seconds for a scheduler's answer
+KEPT = 1000  # remembered numbers of stopped tasks
+_workers: dict[str, LocalWorker] = {}
 _lock = threading.Lock()
-_running: dict[Local, str] = {}  # the number of the task that each place runs
+_running: dict[LocalWorker, str] = {}  # worker -> the number of its task
 _stopped: dict[str, None] = {}
 
 
+class Unusable(Exception):
+    """The worker could not be made ready. Its text is the reason."""
+
+
 async def schedule(host: str, port: int) -> None:
-    """A scheduler, until it is ended. A task is lost with its worker: who asked is told, and no other worker dies of
-    it."""
-    async with distributed.Scheduler(host=host, port=port, allowed_failures=0, dashboard=False) as made:
-        print(f"WARPGLASS_WORKERS=dask://{made.address.split('://')[-1]}", flush=True)
-        await made.finished()
+    """Runs a scheduler to its end. The loss of a worker ends only the worker's task."""
+    async with distributed.Scheduler(host=host, port=port, allowed_failures=0, dashboard=False) as scheduler:
+        print(f"WARPGLASS_WORKERS=dask://{scheduler.address.split('://')[-1]}", flush=True)
+        await scheduler.finished()
 
 
 async def work(scheduler: str, host: str, cpus: int, with_gpus: bool = True) -> None:
-    """Workers for that scheduler, until they or it are ended: `cpus` of the CPU, and one for each GPU. OSError where no
-    scheduler answers."""
+    """Runs workers for a scheduler to their or its end. OSError if no scheduler answers.
+
+    cpus: the number of workers of the CPU.
+    with_gpus: whether to add a worker for each GPU.
+    """
     await _find(scheduler)
     warm_up()
-    places = [Local() for _ in range(cpus)] + [Local(gpu) for gpu in gpus() if with_gpus and gpu.id]
-    here = f"{socket.gethostname()} {os.getpid()}"
+    ours = [LocalWorker() for _ in range(cpus)] + [LocalWorker(gpu) for gpu in gpus() if with_gpus and gpu.id]
     with tempfile.TemporaryDirectory() as folder:
         async with contextlib.AsyncExitStack() as stack:
-            workers = []
-            for number, place in enumerate(places):
-                backend, gpu = ("gpu", place.gpu) if place.gpu else ("cpu", None)
-                name = json.dumps([MARK, backend, gpu.id if gpu else "", place.name, here, number])
-                _places[name] = place
-                worker = distributed.Worker(
-                    scheduler,
-                    host=host,
-                    name=name,
-                    nthreads=1,
-                    resources={backend: 1},
-                    memory_limit=0,
-                    dashboard=False,
-                    local_directory=folder,
-                    death_timeout=CONNECT,
-                )
-                workers.append(await stack.enter_async_context(worker))
-            print(f"{cpus} of the CPU and {len(places) - cpus} of GPUs work for {scheduler}", flush=True)
+            theirs = []
+            for number, worker in enumerate(ours):
+                dask_worker = _dask_worker(scheduler, host, number, worker, folder)
+                theirs.append(await stack.enter_async_context(dask_worker))
+            print(f"{cpus} of the CPU and {len(ours) - cpus} of GPUs work for {scheduler}", flush=True)
             try:
-                await asyncio.gather(*(worker.finished() for worker in workers))
+                await asyncio.gather(*(dask_worker.finished() for dask_worker in theirs))
             finally:
-                for place in places:
-                    place.end()
+                for worker in ours:
+                    worker.end()
+
+
+def _dask_worker(scheduler: str, host: str, number: int, worker: LocalWorker, folder: str) -> distributed.Worker:
+    backend, gpu = ("gpu", worker.gpu.id) if worker.gpu else ("cpu", "")
+    name = json.dumps([MARK, backend, gpu, worker.name, f"{socket.gethostname()} {getpid()}", number])
+    _workers[name] = worker
+    return distributed.Worker(
+        scheduler,
+        host=host,
+        name=name,
+        nthreads=1,
+        resources={backend: 1},
+        memory_limit=0,
+        dashboard=False,
+        local_directory=folder,
+        death_timeout=CONNECT,
+    )
 
 
 async def _find(scheduler: str) -> None:
-    """OSError, with the remedy, unless something accepts connections at HOST:PORT: a dask worker tries for ever."""
+    """Raises OSError with the remedy if nothing listens at HOST:PORT. A dask worker would try for ever."""
     host, _, port = scheduler.rpartition(":")
     remedy = "Start one (python -m kernels.run.workers schedule), or correct HOST:PORT"
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
@@ -88,65 +94,60 @@ async def _find(scheduler: str) -> None:
     try:
         _, writer = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), int(port)), CONNECT)
     except (OSError, TimeoutError) as error:
-        said = f"no answer within {CONNECT:g} s" if isinstance(error, TimeoutError) else error
-        raise OSError(f"no scheduler answers at {scheduler}: {said}. {remedy}") from None
+        reason = f"no answer within {CONNECT:g} s" if isinstance(error, TimeoutError) else error
+        raise OSError(f"no scheduler answers at {scheduler}: {reason}. {remedy}") from None
     writer.close()
 
 
 # ---- called by the web process, in a dask worker ----
 
 
-def run(number: str, call: bytes, limit: float) -> Answer:
-    """How a task ended, and a message: the worker's answer as it came, or the error of this host. The server checks
-    the answer again."""
-    how, answer = _run(_places[get_worker().name], number, call, limit)
-    return how, bytes(answer)
-
-
-def _run(place: Local, number: str, call: bytes, limit: float) -> tuple[str, Any]:
+def run(number: str, call: bytes, limit: float) -> bytes | Exception:
+    """A worker's answer, or the error of this host. The server checks the answer again."""
     try:
-        place.ready()
+        return bytes(_run(_workers[get_worker().name], number, call, limit))
+    except (Unusable, Unbegun, OutOfTime, Died, WarpglassError) as error:
+        return error
+    except Exception as error:
+        return RunError(f"The host of the worker failed: {type(error).__name__}: {error}.")
+
+
+def _run(worker: LocalWorker, number: str, call: bytes, limit: float) -> memoryview:
+    try:
+        worker.ready()
     except WarpglassError as error:
-        return "unusable", message(error)
+        raise Unusable(str(error)) from None
     with _lock:
         if number in _stopped:
-            return "unbegun", message(None)
-        _running[place] = number
+            raise Unbegun
+        _running[worker] = number
     try:
-        answer = place.answer(call, limit)
-        answered(answer, pickle.loads(call)[1])
-        return "answered", answer
+        answer = worker.answer(call, limit)
+        read_answer(answer, pickle.loads(call)[1])
+        return answer
     except Unreadable as error:
-        place.end()
-        return "raised", message(garbled(error))
-    except Unbegun:
-        return "unbegun", message(None)
-    except OutOfTime:
-        return "out of time", message(None)
-    except Died as died:
-        return "died", message(died.code)
-    except Exception as error:
-        return "raised", message(error)
+        worker.end()
+        raise garbled(error) from None
     finally:
         with _lock:
-            _running.pop(place, None)
+            _running.pop(worker, None)
 
 
 def kill(number: str, dask_worker: distributed.Worker) -> None:
-    """Ends the task of that number, whether it has begun or not; no other that has its place by now."""
-    place = _places[dask_worker.name]
+    """Ends the task of that number, running or not yet begun. A later task of its worker goes on."""
+    worker = _workers[dask_worker.name]
     with _lock:
         _stopped[number] = None
         for old in list(_stopped)[:-KEPT]:
             del _stopped[old]
-        if _running.get(place) == number:
-            place.kill()
+        if _running.get(worker) == number:
+            worker.kill()
 
 
-def described(name: Any) -> Sequence[Any] | None:
-    """What the name of a dask worker says; None for one that is not ours."""
+def parts_of_name(name: Any) -> Sequence[Any] | None:
+    """The parts of a dask worker's name after MARK; None for a foreign dask worker."""
     try:
-        mark, *said = json.loads(name)
+        mark, *parts = json.loads(name)
     except (TypeError, ValueError):
         return None
-    return said if mark == MARK and len(said) == 5 else None
+    return parts if mark == MARK and len(parts) == 5 else None

@@ -1,5 +1,7 @@
-"""The workers of a dask scheduler, on this host or others, as places of our own queues: dask carries tasks and results,
-and knows who is there; which task goes next, and to whom, is decided here (pool.py)."""
+"""The workers of a dask scheduler as workers of our own pools.
+
+dask carries tasks and answers, and knows the connected workers. pool.py chooses the next task and its worker.
+"""
 
 import contextlib
 import functools
@@ -7,88 +9,78 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError, WorkerDied
 from kernels.run.workers.devices import Gpu
-from kernels.run.workers.place import Place
 from kernels.run.workers.pool import Pool
-from kernels.run.workers.process import Died, OutOfTime, Unbegun, answered, called, garbled
-from kernels.run.workers.reader import Unreadable, decode
+from kernels.run.workers.worker import Died, OutOfTime, Unbegun, Worker
 
 SETTING = "WARPGLASS_WORKERS"
 CONNECT = 5.0  # seconds
-LOOK = 1.0  # seconds between two looks at who is there
-SLACK = 240.0  # seconds beyond its limit after which a task is lost: its worker may start CUDA before it
+LOOK = 1.0  # seconds between two looks at the connected workers
+SLACK = 240.0  # seconds after a task's limit until it is lost: its worker may start CUDA first
 
 
 def address() -> str:
-    """HOST:PORT of the scheduler that WARPGLASS_WORKERS names; empty for this machine's own workers. ProblemError."""
-    said = os.environ.get(SETTING, "local")
-    if said in ("", "local"):
+    """HOST:PORT of the scheduler in WARPGLASS_WORKERS; "" for this machine's workers. Raises ProblemError."""
+    setting = os.environ.get(SETTING, "local")
+    if setting in ("", "local"):
         return ""
-    scheme, _, place = said.partition("://")
-    host, _, port = place.rpartition(":")
+    scheme, _, found = setting.partition("://")
+    host, _, port = found.rpartition(":")
     if scheme == "dask" and host and port.isdigit() and 0 < int(port) < 65536:
-        return place
-    raise ProblemError(f"{SETTING} is {said!r:.80}; it must be local, or dask://HOST:PORT of a scheduler.")
+        return found
+    raise ProblemError(f"{SETTING} is {setting!r:.80}; it must be local, or dask://HOST:PORT of a scheduler.")
 
 
-class Remote(Place):
-    """One worker of the scheduler's. name: its name for people; at: its address."""
+class RemoteWorker(Worker):
+    """A worker of the scheduler.
+
+    address: its dask address.
+    gone: whether its host is lost.
+    """
 
     again = 5.0
 
-    def __init__(self, cluster: "Cluster", at: str, gpu: Gpu | None):
+    def __init__(self, cluster: "Cluster", address: str, gpu: Gpu | None):
         super().__init__(gpu)
-        self.at, self.gone = at, False
-        self._cluster, self._number, self._ended = cluster, "", False  # _ended: before its task had its number
+        self.address, self.gone = address, False
+        self._cluster = cluster
+        self._number = ""  # of its task
+        self._stopped_early = False  # before its task had a number
         self._lock = threading.Lock()
 
     def alive(self) -> bool:
         return not self.gone
 
     def ready(self) -> None:
-        """Its host sees to the rest, when it runs something."""
+        """Its host does the rest before each task."""
         if self.gone:
             raise WorkerDied("The host of this worker is not connected any more.")
 
-    def run(self, function: Callable, args: tuple, limit: float) -> Any:
-        call, number = called(function, args, limit), uuid.uuid4().hex
+    def answer(self, call: bytes, limit: float) -> bytes:
         with self._lock:
-            self._number = "" if self._ended else number
-            self._ended = False
-        if not self._number:
+            stopped, self._stopped_early = self._stopped_early, False
+            self._number = "" if stopped else uuid.uuid4().hex
+        if stopped:
             raise Unbegun
-        given: Any
-        how, said = self._answer(number, call, limit, time.monotonic() + limit + SLACK)
-        with self._lock:
-            self._number, self._ended = "", False
         try:
-            if how == "answered":
-                given, compiling = answered(said, args)
-                self.compiling += compiling
-                how = "raised" if isinstance(given, Exception) else "done"
-            else:  # the host's own words
-                given = decode(said) if isinstance(said, bytes) else said
-        except Unreadable as error:
-            raise garbled(error) from None
-        if how == "raised":
-            raise given
-        if how == "unusable":
-            self.take_out(given)
-        if how in ENDS:
-            raise ENDS[how]()
-        if how == "died":
-            raise Died(given)
-        return given
+            found = self._ask(self._number, call, limit)
+        finally:
+            with self._lock:
+                self._number, self._stopped_early = "", False
+        if isinstance(found, Exception):
+            raise found
+        return found
 
-    def _answer(self, number: str, call: bytes, limit: float, end: float) -> tuple[str, Any]:
+    def _ask(self, number: str, call: bytes, limit: float) -> Any:
+        """The answer of its host to a call, or the error."""
         from distributed import CancelledError, KilledWorker
 
         from kernels.run.workers import agent
 
+        end = time.monotonic() + limit + SLACK
         future = None
         try:
             future = self._cluster.client.submit(
@@ -97,7 +89,7 @@ class Remote(Place):
                 call,
                 limit,
                 key=f"{agent.MARK}-{number}",
-                workers=[self.at],
+                workers=[self.address],
                 allow_other_workers=False,
                 resources={"gpu" if self.gpu else "cpu": 1},
                 retries=0,
@@ -105,18 +97,21 @@ class Remote(Place):
             )
             while not self.gone:
                 try:
-                    return future.result(timeout=LOOK)
+                    found = future.result(timeout=LOOK)
                 except TimeoutError:
                     if time.monotonic() > end:
                         self.kill()
-                        return "out of time", None
+                        return OutOfTime()
+                    continue
+                if not isinstance(found, agent.Unusable):
+                    return found
+                self.take_out(str(found))
+                return Unbegun()
             future.cancel()
-            return "unbegun", None  # what its worker had begun would have been told as lost
-        except (CancelledError, KilledWorker, OSError, AttributeError):  # AttributeError: there is no scheduler
+            return Unbegun()  # a begun task is reported as lost
+        except (CancelledError, KilledWorker, OSError, AttributeError):  # AttributeError: no scheduler
             self.gone = True
-            return "died", None
-        except Exception as error:
-            return "raised", error
+            return Died(None)
         finally:
             if future:
                 future.release()
@@ -126,39 +121,42 @@ class Remote(Place):
 
         def ask(number: str) -> None:
             try:
-                self._cluster.client.run(agent.kill, number, workers=[self.at])
-            except Exception:  # it is gone, and what it ran with it
+                self._cluster.client.run(agent.kill, number, workers=[self.address])
+            except Exception:  # the worker is gone, with its task
                 self.gone = True
 
         with self._lock:
-            number, self._ended = self._number, not self._number
+            number, self._stopped_early = self._number, not self._number
         if number:
             threading.Thread(target=ask, args=[number], daemon=True).start()
 
     def end(self) -> None:
-        """It is not ours to end."""
-
-
-ENDS: dict[str, type[Exception]] = {"unusable": Unbegun, "unbegun": Unbegun, "out of time": OutOfTime}
+        """Its host ends it."""
 
 
 class Cluster:
-    """A connection to a scheduler, and a pool of each backend with the workers that it has now."""
+    """A connection to a scheduler.
 
-    def __init__(self, at: str):
-        self.at, self.client = at, None  # type: Any, Any
+    pools: backend -> the pool of the connected workers.
+    """
+
+    def __init__(self, address: str):
+        self.address = address
+        self.client: Any = None
         self.pools = {
             backend: Pool(backend, absent=functools.partial(self._absent, backend)) for backend in ("gpu", "cpu")
         }
-        self._places: dict[str, tuple[str, Remote]] = {}  # a dask worker's address -> its backend, its place
+        self._workers: dict[str, tuple[str, RemoteWorker]] = {}  # address -> backend, worker
         self._stopped, self._looked = threading.Event(), threading.Event()
         threading.Thread(target=self._look, daemon=True).start()
         self._looked.wait(2 * CONNECT)
 
     def gpus(self) -> tuple[Gpu, ...]:
-        return tuple(place.gpu for _, place in list(self._places.values()) if place.gpu)
+        """The GPUs of the connected workers."""
+        return tuple(worker.gpu for _, worker in list(self._workers.values()) if worker.gpu)
 
     def stop(self) -> None:
+        """Ends the pools and the connection."""
         self._stopped.set()
         for pool in self.pools.values():
             pool.stop()
@@ -166,49 +164,48 @@ class Cluster:
             self.client.close(timeout=CONNECT)
 
     def _look(self) -> None:
+        from distributed import Client
+
         while not self._stopped.is_set():
             try:
                 if not self.client or self.client.status != "running":
-                    self._connect()
+                    self.client = Client(self.address, timeout=CONNECT, set_as_default=False)
                 found = self.client.scheduler_info(n_workers=-1)["workers"]
-            except Exception:  # not there: told to who asks (_absent), tried again
+            except Exception:  # no scheduler: _absent reports it, and the next look tries again
                 found, lost, self.client = {}, self.client, None
                 if lost:
                     with contextlib.suppress(Exception):
                         lost.close(timeout=1)
-            self._take({at: worker["name"] for at, worker in found.items()})
+            self._update({address: worker["name"] for address, worker in found.items()})
             self._looked.set()
             self._stopped.wait(LOOK)
 
-    def _connect(self) -> None:
-        from distributed import Client
+    def _update(self, names: dict[str, Any]) -> None:
+        """Adds and removes workers. names: address -> name of each connected dask worker."""
+        from kernels.run.workers.agent import parts_of_name
 
-        self.client = Client(self.at, timeout=CONNECT, set_as_default=False)
-
-    def _take(self, names: dict[str, Any]) -> None:
-        """The places are those of the workers of these addresses and names."""
-        from kernels.run.workers.agent import described
-
-        for at in [at for at, (_, place) in self._places.items() if at not in names or place.gone]:
-            backend, place = self._places.pop(at)
-            place.gone = True
-            self.pools[backend].remove(place)
-        for at, name in sorted(names.items(), key=lambda one: str(one[1])):
-            if at not in self._places and (said := described(name)):
-                backend, uuid_, title, _, _ = said
-                place = Remote(self, at, Gpu(uuid_, title) if backend == "gpu" else None)
-                self._places[at] = backend, place
-                self.pools[backend].add(place)
+        lost = [address for address, (_, worker) in self._workers.items() if address not in names or worker.gone]
+        for address in lost:
+            backend, worker = self._workers.pop(address)
+            worker.gone = True
+            self.pools[backend].remove(worker)
+        for address, name in sorted(names.items(), key=lambda item: str(item[1])):
+            parts = parts_of_name(name)
+            if parts and address not in self._workers:
+                backend, gpu, gpu_name, _, _ = parts
+                worker = RemoteWorker(self, address, Gpu(gpu, gpu_name) if backend == "gpu" else None)
+                self._workers[address] = backend, worker
+                self.pools[backend].add(worker)
 
     def _absent(self, backend: str) -> WarpglassError:
-        """Why nothing can run."""
+        """The error of a job without a worker."""
         if not self.client:
             return BackendUnavailable(
-                f"The scheduler of {SETTING}=dask://{self.at} does not answer. Start it (python -m kernels.run.workers "
-                f"schedule), or unset {SETTING} to run on this machine."
+                f"The scheduler of {SETTING}=dask://{self.address} does not answer. Start it (python -m "
+                f"kernels.run.workers schedule), or unset {SETTING} to run on this machine."
             )
-        what = "a GPU" if backend == "gpu" else "the CPU"
+        device = "a GPU" if backend == "gpu" else "the CPU"
         return BackendUnavailable(
-            f"No worker with {what} is connected to dask://{self.at}. Start one: python -m kernels.run.workers work "
-            f"{self.at}"
+            f"No worker with {device} is connected to dask://{self.address}. Start one: python -m kernels.run.workers "
+            f"work {self.address}"
         )

@@ -1,10 +1,11 @@
-"""The GPUs of this machine, as NVML lists them: without CUDA, so that any process may ask."""
+"""The GPUs of this machine from NVML. It needs no CUDA, so any process may call this module."""
 
 import contextlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from types import ModuleType
 
 from kernels.errors import BackendUnavailable
 
@@ -13,7 +14,11 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True)
 class Gpu:
-    """id: what CUDA_VISIBLE_DEVICES names it by, its UUID where that is known; empty for whatever CUDA takes first."""
+    """A GPU.
+
+    id: its name in CUDA_VISIBLE_DEVICES, a UUID if it is known. "" means CUDA's first GPU.
+    name: its name for people.
+    """
 
     id: str
     name: str
@@ -24,8 +29,10 @@ UNKNOWN = Gpu("", "GPU")
 
 @lru_cache
 def gpus() -> tuple[Gpu, ...]:
-    """The GPUs that tasks may run on, those that an outer CUDA_VISIBLE_DEVICES allows, in its order. Where NVML cannot
-    say (it is missing, or a GPU is split by MIG), the one that CUDA takes first."""
+    """The GPUs for tasks: those in an outer CUDA_VISIBLE_DEVICES, in its order.
+
+    Without NVML, or with a GPU in MIG mode, it is the GPU that CUDA takes first.
+    """
     try:
         import pynvml
     except ImportError:
@@ -40,46 +47,46 @@ def gpus() -> tuple[Gpu, ...]:
     return (UNKNOWN,)
 
 
-def _listed(nvml: Any) -> tuple[Gpu, ...]:
+def _listed(nvml: ModuleType) -> tuple[Gpu, ...]:
+    """NVML's GPUs; none with MIG."""
     found = []
     for index in range(nvml.nvmlDeviceGetCount()):
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        with contextlib.suppress(nvml.NVMLError):  # most have no MIG
+        with contextlib.suppress(nvml.NVMLError):  # most GPUs have no MIG
             if nvml.nvmlDeviceGetMigMode(handle)[0]:
                 return ()
         found.append(Gpu(nvml.nvmlDeviceGetUUID(handle), nvml.nvmlDeviceGetName(handle)))
     return tuple(found)
 
 
-def visible(listed: tuple[Gpu, ...], environment: Any) -> tuple[Gpu, ...]:
-    """Those of the GPUs, in NVML's order, that CUDA_VISIBLE_DEVICES allows. As in CUDA the first name that means none
-    ends the list. A number means what NVML's does only if CUDA counts by PCI bus or all GPUs are alike; else it is
-    kept as it stands."""
+def visible(listed: tuple[Gpu, ...], environment: Mapping[str, str]) -> tuple[Gpu, ...]:
+    """The GPUs that CUDA_VISIBLE_DEVICES allows. As in CUDA, the first invalid name ends the list.
+
+    A number keeps NVML's meaning only if CUDA counts by PCI bus or all GPUs are alike. Else the number is the id.
+    """
     if VISIBLE not in environment:
         return listed
-    same = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({gpu.name for gpu in listed}) == 1
+    names = {gpu.name for gpu in listed}
+    same_order = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len(names) == 1
     found: list[Gpu] = []
     for word in map(str.strip, environment[VISIBLE].split(",")):
-        if word.isdigit():
-            if int(word) >= len(listed):
-                break
-            one = listed[int(word)] if same else Gpu(word, f"GPU {word}")
-        else:
-            named = [gpu for gpu in listed if word and gpu.id.startswith(word)]
-            if len(named) != 1:
-                break
-            one = named[0]
-        found.append(one)
+        if word.isdigit() and int(word) < len(listed):
+            found.append(listed[int(word)] if same_order else Gpu(word, f"GPU {word}"))
+            continue
+        matching = [gpu for gpu in listed if word and gpu.id.startswith(word)]
+        if word.isdigit() or len(matching) != 1:
+            break
+        found.append(matching[0])
     return tuple(dict.fromkeys(found))
 
 
 def environment(gpu: Gpu) -> dict[str, str]:
-    """What a worker's environment must have before CUDA starts, so that it sees that GPU alone."""
+    """The environment before the start of CUDA, in which only that GPU is visible."""
     return {VISIBLE: gpu.id} if gpu.id else {}
 
 
 def prove() -> None:
-    """That the GPU of this process answers: some bytes go there and back. BackendUnavailable with the reason."""
+    """Sends bytes to this process's GPU and back. Raises BackendUnavailable with the reason if it fails."""
     from kernels.run.backends import gpu
 
     gpu.device()

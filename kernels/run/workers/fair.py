@@ -1,77 +1,78 @@
-"""A queue that is fair between groups of clients, and within a group between its clients.
+"""A queue that is fair between groups of clients, and between the clients of a group.
 
-Each group's first task goes before any group's second, and so on. In a group each client's oldest task goes before any
-client's second. A turn that a client had while no other waited costs it nothing.
+A group's first task goes before each group's second task. The same rule holds between the clients of a group. A client
+owes nothing for a turn without rivals.
 """
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Generic, TypeVar
 
-KEPT = 1000  # groups, and clients of each, whose turn is remembered
-Place = tuple[int, int]  # of a task in the order: its round, and its number among all that ever came
+KEPT = 1000  # groups, and clients of each group, with a remembered turn
+T = TypeVar("T")
+Key = tuple[int, int]  # a task's round, and its number among all tasks
+Entry = tuple[Key, Key, str, T]  # key between groups, key in its group, client, task
 
 
 def group_of(client: str) -> str:
-    """The group of a client: the word before the first space of its name, as in ADDRESS BROWSER."""
+    """The client's group: the first word of its name, as in ADDRESS BROWSER."""
     return client.partition(" ")[0]
 
 
 class _Turns:
-    """Rounds of takers, which are groups or clients."""
+    """The rounds of takers, which are groups or clients."""
 
     def __init__(self) -> None:
-        self.now = 0  # the round of the task that went last
-        self._next: dict[str, int] = {}  # taker -> the round of its next task
+        self.now = 0  # the round of the last task
+        self.next: dict[str, int] = {}  # taker -> the round of its next task, if it is ahead of now
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._next)
+    def round(self, taker: str, tasks_before: int) -> int:
+        """The round of a taker's task after `tasks_before` of its own tasks."""
+        return max(self.now, self.next.get(taker, 0)) + tasks_before
 
-    def round(self, taker: str, n: int) -> int:
-        """The round of a taker's task that n others of its own go before."""
-        return max(self.now, self._next.get(taker, 0)) + n
+    def take(self, taker: str, number: int) -> None:
+        """Notes that a task of this round was taken."""
+        self.now, self.next[taker] = max(self.now, number), number + 1
+        ahead = [(one, turn) for one, turn in self.next.items() if turn > self.now]
+        self.next = dict(ahead[-KEPT:])
 
-    def took(self, taker: str, number: int) -> None:
-        self.now, self._next[taker] = max(self.now, number), number + 1
-        ahead = {one: turn for one, turn in self._next.items() if turn > self.now}
-        self._next = dict(list(ahead.items())[-KEPT:])
-
-    def back(self, taker: str) -> None:
-        self._next[taker] = self.now
+    def give_back(self, taker: str) -> None:
+        """Returns the taker's last turn."""
+        self.next[taker] = self.now
 
 
-class Fair:
-    """Not locked: its pool does that. A task may wait for several clients; it goes at the best of its places."""
+class Fair(Generic[T]):
+    """Tasks and their clients. A task with several clients goes at its best place. Its owner locks it."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[Any]] = {}  # client -> its tasks, the oldest first
+        self._waiting: dict[str, list[T]] = {}  # client -> its tasks, the oldest first
+        self._numbers: dict[T, int] = {}
+        self._count = itertools.count()
         self._groups = _Turns()
         self._clients: dict[str, _Turns] = {}  # group -> the turns of its clients
-        self._numbers: dict[Any, int] = {}
-        self._count = itertools.count()
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def __contains__(self, task: Any) -> bool:
+    def __contains__(self, task: object) -> bool:
         return task in self._numbers
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[T]:
         return iter(list(self._numbers))
 
-    def add(self, task: Any, client: str, first: bool = False) -> None:
-        """first: it was taken and comes back, as its worker was gone: it goes before all others."""
+    def add(self, task: T, client: str, first: bool = False) -> None:
+        """Adds a client's task. first: it lost its worker and goes before all others."""
         own = self._waiting.setdefault(client, [])
         if task not in own:
             own.insert(0 if first else len(own), task)
             number = next(self._count)
             self._numbers.setdefault(task, -number if first else number)
         if first:
-            self._groups.back(group_of(client))
-            self._turns(group_of(client)).back(client)
+            self._groups.give_back(group_of(client))
+            self._turns(group_of(client)).give_back(client)
 
-    def leave(self, task: Any, client: str) -> None:
-        """That client does not wait for it any more."""
+    def leave(self, task: T, client: str) -> None:
+        """Removes a client from a task, and the task with its last client."""
         own = self._waiting.get(client, [])
         if task in own:
             own.remove(task)
@@ -80,43 +81,42 @@ class Fair:
         if not any(task in tasks for tasks in self._waiting.values()):
             self._numbers.pop(task, None)
 
-    def remove(self, task: Any) -> None:
+    def remove(self, task: T) -> None:
+        """Removes a task."""
         for client in list(self._waiting):
             self.leave(task, client)
 
-    def take(self, takes: Callable[[Any], bool]) -> Any | None:
-        """The first task in the order that `takes` accepts, which waits no more; None where none does."""
-        found = [one for one in self._order() if takes(one[-1])]
-        if not found:
+    def take(self, accepts: Callable[[T], bool]) -> T | None:
+        """Removes and returns the first accepted task; None if the queue has no such task."""
+        accepted = [entry for entry in self._entries() if accepts(entry[-1])]
+        if not accepted:
             return None
-        (number, _), (own, _), client, task = min(found, key=lambda one: one[0])
-        group = group_of(client)
-        self._groups.took(group, number)
-        self._turns(group).took(client, own)
+        (round_, _), (round_in_group, _), client, task = min(accepted, key=lambda entry: entry[0])
+        self._groups.take(group_of(client), round_)
+        self._turns(group_of(client)).take(client, round_in_group)
         self.remove(task)
-        waiting = set(map(group_of, self._waiting))
-        self._clients = {name: turns for name, turns in self._clients.items() if name in waiting | {*self._groups}}
+        remembered = {*map(group_of, self._waiting), *self._groups.next}
+        self._clients = {group: turns for group, turns in self._clients.items() if group in remembered}
         return task
 
-    def before(self, task: Any) -> int:
-        """How many tasks go before that one; 0 where it does not wait."""
-        places: dict[Any, Place] = {}
-        for place, _, _, one in self._order():
-            places[one] = min(place, places.get(one, place))
-        return sum(place < places[task] for place in places.values()) if task in places else 0
+    def before(self, task: T) -> int:
+        """The number of tasks before this one; 0 if it does not wait."""
+        best: dict[T, Key] = {}
+        for key, _, _, one in self._entries():
+            best[one] = min(key, best.get(one, key))
+        return sum(key < best[task] for key in best.values()) if task in best else 0
 
-    def _order(self) -> list[tuple[Place, Place, str, Any]]:
-        """(place, place in its group, client, task) of each task, once for each client that waits for it."""
-        groups: dict[str, list[tuple[Place, str, Any]]] = {}
+    def _entries(self) -> list[Entry[T]]:
+        """The entries of all tasks, one for each client of a task."""
+        groups: dict[str, list[tuple[Key, str, T]]] = {}
         for client, tasks in self._waiting.items():
-            group = group_of(client)
-            turns = self._turns(group)
-            places = [((turns.round(client, n), self._numbers[task]), client, task) for n, task in enumerate(tasks)]
-            groups.setdefault(group, []).extend(places)
+            turns = self._turns(group_of(client))
+            own = [((turns.round(client, n), self._numbers[task]), client, task) for n, task in enumerate(tasks)]
+            groups.setdefault(group_of(client), []).extend(own)
         return [
-            ((self._groups.round(group, n), self._numbers[task]), own, client, task)
-            for group, places in groups.items()
-            for n, (own, client, task) in enumerate(sorted(places, key=lambda one: one[0]))
+            ((self._groups.round(group, n), self._numbers[task]), key, client, task)
+            for group, entries in groups.items()
+            for n, (key, client, task) in enumerate(sorted(entries, key=lambda entry: entry[0]))
         ]
 
     def _turns(self, group: str) -> _Turns:

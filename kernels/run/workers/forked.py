@@ -1,8 +1,8 @@
-"""What workers are forked with: imported once, by the process that forks them (forks.py), which this prepares."""
+"""Imported by the fork server (forks.py): the imports of workers, and the end of all descendants."""
 
 import gc
 
-gc.disable()  # nothing that an import makes is garbage; looking for some takes a fifth of the time. See served.serve
+gc.disable()  # imports make no garbage, and a search takes a fifth of their time; served.serve turns it on again
 
 import atexit  # noqa: E402
 import contextlib  # noqa: E402
@@ -21,7 +21,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def _end_all() -> None:
-    """Ends all descendants. The server is gone, and each process whose parent dies here is adopted by this one."""
+    """Ends all descendants. This process has adopted each orphan."""
     while found := forks.children(os.getpid()):
         forks.kill(found)
         for pid in found:
@@ -31,6 +31,6 @@ def _end_all() -> None:
 
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of the terminal: this process ends when its server does
+signal.signal(signal.SIGHUP, signal.SIG_IGN)  # from the terminal: this process ends with its server
 atexit.register(_end_all)
 warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")  # of an adopted process

@@ -1,8 +1,7 @@
-"""The process that workers are forked from: multiprocessing's fork server, with their imports done and nothing else.
+"""The fork server of multiprocessing: workers are forked from it, with their imports done.
 
-The imports cost time and memory only once. A replacement worker starts at once. It never calls CUDA, and its
-environment holds no secret. It adopts each process that left a worker's group, so that no descendant of
-a worker outlives the worker for long, or the server. If it dies, it is started again.
+The imports cost time and memory only once. The fork server never calls CUDA, and its environment holds no secret. It
+adopts each process that leaves a worker's group, so each descendant ends with its worker and its server.
 """
 
 import contextlib
@@ -11,69 +10,95 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from multiprocessing import forkserver, spawn, util
+from collections.abc import Callable, Iterable, Sequence
+from multiprocessing import connection, forkserver, spawn, util
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 from kernels.build import child
+from kernels.errors import WorkerDied
 
 ROOT = Path(__file__).parents[3]
-LAST = 5.0  # seconds that the end of strays may take
-starting = threading.Lock()  # multiprocessing keeps what was started in one place, and reads an exit code once
+LAST = 5.0  # seconds for the end of strays
+TRIES, AGAIN = 5, 0.1  # to start a worker; seconds between two tries
+_lock = threading.Lock()  # multiprocessing keeps one list of children, and reads an exit code once
 _modules: list[str] = []
 _workers: set[int] = set()  # the process ids of live workers
 _prepared = spawn.get_preparation_data
-# Not with the main module, which is the page's script once Streamlit has run it: a worker imports what its tasks name.
+# Without the main module, which is the page's script after Streamlit has run it. A worker imports the tasks' modules.
 spawn.get_preparation_data = lambda name: {k: v for k, v in _prepared(name).items() if not k.startswith("init_main")}
 
 
 def _spawn(path: str | bytes, args: Sequence[Any], passfds: Iterable[int]) -> int:
-    """multiprocessing's spawnv_passfds, with an environment of ours. Its imports come from this repository, whatever
-    folder this was started in."""
+    """Replaces multiprocessing's spawnv_passfds: a clean environment, and imports from this repository."""
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    given = {**child.environment(), "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
-    kept = [(os.POSIX_SPAWN_DUP2, number, number) for number in map(int, passfds)]  # a child inherits these only
-    return os.posix_spawn(path, list(args), given, file_actions=kept)
+    environment = {**child.environment(), "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
+    inherited = [(os.POSIX_SPAWN_DUP2, number, number) for number in map(int, passfds)]
+    return os.posix_spawn(path, list(args), environment, file_actions=inherited)
 
 
 util.spawnv_passfds = _spawn
 
 
 def warm_up(*modules: str) -> None:
-    """Starts the process that workers are forked from, unless it runs already: it imports what a run needs, and
-    `modules` beside it, while the caller goes on."""
-    with starting:
+    """Starts the fork server in the background, with the imports of a run and these modules."""
+    with _lock:
         _modules.extend(module for module in modules if module not in _modules)
-        ensure()
+        _ensure()
 
 
-def ensure() -> None:
-    """Starts it, unless it runs. Its caller holds `starting`."""
+def _ensure() -> None:
     multiprocessing.set_forkserver_preload(["kernels.run.workers.forked", *_modules])
     forkserver.ensure_running()
 
 
-def began(worker: int) -> None:
-    """A worker of that process id was forked. Its caller holds `starting`."""
-    _workers.add(worker)
+def fork(target: Callable[..., None], *args: object) -> tuple[ForkServerProcess, connection.Connection]:
+    """A process that runs target(pipe, *args), and our end of the pipe. Raises WorkerDied if none can be started."""
+    for _ in range(TRIES):
+        try:
+            with _lock:
+                return _fork(target, args)
+        except (OSError, EOFError) as error:  # the fork server was killed a moment ago
+            reason = f"{type(error).__name__}: {error}"
+            time.sleep(AGAIN)
+    raise WorkerDied(f"No worker process could be started ({reason}). See whether memory or processes are used up.")
 
 
-def ended(worker: int) -> None:
-    """A worker has ended: what it started and left its group ends now. Its caller holds `starting`."""
-    _workers.discard(worker)
-    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
-    end = time.monotonic() + LAST
-    while time.monotonic() < end:  # each may have children, which the server adopts when their parent has ended
-        strays = [pid for pid in children(server) if pid not in _workers and not _is_zombie(pid)] if server else []
-        if not strays:
-            return
-        kill(strays)
-        time.sleep(0.001)
+def _fork(target: Callable[..., None], args: tuple[object, ...]) -> tuple[ForkServerProcess, connection.Connection]:
+    _ensure()
+    context = multiprocessing.get_context("forkserver")
+    ours, theirs = context.Pipe()
+    try:
+        process = context.Process(target=target, args=(theirs, *args), daemon=True)
+        process.start()
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    _workers.add(process.pid or 0)
+    return process, ours
+
+
+def reap(process: ForkServerProcess) -> int | None:
+    """The exit code of an ended worker. Its descendants outside its group end too."""
+    with _lock:
+        code = process.exitcode
+        _workers.discard(process.pid or 0)
+        server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+        end = time.monotonic() + LAST
+        while server and time.monotonic() < end:  # the server adopts the children of each killed stray
+            strays = [pid for pid in children(server) if pid not in _workers and not _is_zombie(pid)]
+            if not strays:
+                break
+            kill(strays)
+            time.sleep(0.001)
+        return code
 
 
 def children(of: int) -> list[int]:
-    """The process ids of a process's children; empty where the system does not say."""
+    """The process ids of a process's children; empty if the system does not report them."""
     found: list[int] = []
     for thread in Path(f"/proc/{of}/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -82,6 +107,7 @@ def children(of: int) -> list[int]:
 
 
 def kill(processes: Iterable[int]) -> None:
+    """Kills the processes with these ids."""
     for pid in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)

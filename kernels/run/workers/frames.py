@@ -1,7 +1,4 @@
-"""Frames on a worker's socket.
-
-A frame is a length and that many bytes. The reader stops at a deadline and refuses longer frames.
-"""
+"""Frames on a worker's pipe: a length, and that many bytes. The reader has a deadline and refuses long frames."""
 
 import os
 import struct
@@ -10,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kernels.run.workers.reader import Unreadable
+from kernels.run.messages.decode import Unreadable
 
 _SIZE = struct.Struct("<Q")
 MOST_BYTES = 2**32
@@ -18,13 +15,13 @@ _most = MOST_BYTES
 
 
 def limit(most: int) -> None:
-    """Sets the bytes that this process accepts in a frame. The default is MOST_BYTES, for runs with long traces."""
+    """Sets the accepted bytes of a frame. The default is MOST_BYTES, for runs with long traces."""
     global _most
     _most = most
 
 
 def most() -> int:
-    """The bytes that this process accepts in a frame."""
+    """The accepted bytes of a frame."""
     return _most
 
 
@@ -37,8 +34,11 @@ def send(descriptor: int, parts: Sequence[bytes | memoryview]) -> None:
 
 
 def receive(descriptor: int, end: float, awake: Callable[[float], bool]) -> memoryview | None:
-    """The bytes of the next frame; None at the time `end` of time.monotonic. awake(seconds) waits until bytes are there
-    and says whether they are. EOFError after the last frame; Unreadable for a frame that is too long."""
+    """The bytes of the next frame, or None at `end` (time.monotonic).
+
+    awake: waits for bytes, at most so many seconds. Returns whether they came.
+    Raises EOFError after the last frame, and Unreadable for a frame that is too long.
+    """
     head = _exactly(descriptor, _SIZE.size, end, awake)
     if head is None:
         return None

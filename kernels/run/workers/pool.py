@@ -1,261 +1,274 @@
-"""A backend's places and the queue in front of them: a task is handed over only when a place is free for it."""
+"""The workers of a backend, and the fair queue in front of them. A job leaves the queue only for a free worker."""
 
-import concurrent.futures
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from kernels.errors import RunTimeout, WarpglassError, WorkerDied
+from kernels.errors import RunTimeout, WarpglassError
 from kernels.run.workers.fair import Fair
-from kernels.run.workers.job import Job, stopped
-from kernels.run.workers.place import Place, Status
-from kernels.run.workers.process import Died, OutOfTime, Unbegun, death
+from kernels.run.workers.job import Job, cancelled
+from kernels.run.workers.worker import Died, OutOfTime, Unbegun, Worker, death
 
-HANDED = 5  # times that a task is handed to a worker that is gone before it reads it
+HANDED = 5  # workers that may be lost before they read a job
+STOP = 10.0  # seconds for the end of running jobs
 
 
-@dataclass(eq=False)
-class _Task:
-    """client: who submitted it. gpu: the only one that may run it, or empty. handed: how often it was."""
+@dataclass(frozen=True)
+class Status:
+    """One GPU's workers, or all workers of the CPU.
 
-    job: Job
-    function: Callable
-    args: tuple
-    client: str
+    gpu: the id of the GPU, or "".
+    alive: worker processes.
+    running: tasks at work.
+    waiting: tasks in the queue. The first GPU counts the tasks for any GPU.
+    done: tasks with a result.
+    failed: tasks with an error.
+    deaths: dead worker processes, idle ones too.
+    out: the reason why it takes no tasks now, else "".
+    compiling: seconds spent compiling.
+    """
+
+    name: str
+    backend: str
     gpu: str
-    handed: int = 0
-    place: Place | None = None
-    cancelled: bool = False
+    alive: int
+    running: int
+    waiting: int
+    done: int
+    failed: int
+    deaths: int
+    out: str
+    compiling: float
 
 
 class Pool:
-    """absent: says why there is no place for a task, where there can be none."""
+    """The workers of a backend and their queue.
+
+    absent: makes the error of a job without any worker.
+    """
 
     def __init__(
-        self, backend: str, places: Sequence[Place] = (), absent: Callable[[], WarpglassError] = WarpglassError
+        self, backend: str, workers: Sequence[Worker] = (), absent: Callable[[], WarpglassError] = WarpglassError
     ):
-        self.backend, self._places = backend, list[Place]()
+        self.backend = backend
+        self._absent = absent
+        self._workers = list(workers)
+        self._busy: set[Worker] = set()  # the workers with a thread
+        self._queue: Fair[Job] = Fair()
+        self._running: dict[Job, Worker] = {}
+        self._stopped = False
         self._changed = threading.Condition()
-        self._queue, self._stopped, self._absent = Fair(), False, absent
-        self._tasks: dict[Job, _Task] = {}  # those that wait or run
-        self._free: set[Place] = set()
-        self._threads: list[threading.Thread] = []
-        for place in places:
-            self.add(place)
 
-    def add(self, place: Place) -> None:
+    def add(self, worker: Worker) -> None:
+        """Adds a worker."""
         with self._changed:
-            self._places.append(place)
-            self._threads.append(threading.Thread(target=self._work, args=[place], daemon=True))
-        self._threads[-1].start()
+            self._workers.append(worker)
+        self._assign()
 
-    def remove(self, place: Place) -> None:
-        """What it runs goes on to its end there."""
+    def remove(self, worker: Worker) -> None:
+        """Removes a worker. Its job goes on to its end."""
         with self._changed:
-            self._places.remove(place)
-            self._changed.notify_all()
-        self._refuse()
+            self._workers.remove(worker)
+        self._assign()
 
-    def submit(self, function: Callable, args: tuple, what: str, limit: float, client: str, gpu: str) -> Job:
-        job = Job(concurrent.futures.Future(), what, limit, self)
-        task = _Task(job, function, args, client, gpu)
+    def submit(
+        self, function: Callable[..., Any], args: tuple[Any, ...], title: str, limit: float, client: str, gpu: str
+    ) -> Job:
+        """A Job of function(*args) in the queue."""
+        job = Job(title, limit, function, args, client, gpu, self)
         with self._changed:
-            self._tasks[job] = task
-            self._queue.add(task, client)
-            self._changed.notify_all()
-        self._refuse()
+            self._queue.add(job, client)
+        self._assign()
         return job
 
-    # ---- what a Job asks ----
+    # ---- called by a Job ----
 
     def ahead(self, job: Job) -> int:
+        """The number of waiting jobs before this one."""
         with self._changed:
-            return self._queue.before(self._tasks[job]) if job in self._tasks else 0
+            return self._queue.before(job)
 
     def join(self, job: Job, client: str) -> None:
+        """Adds a client to a waiting job."""
         with self._changed:
-            if (task := self._tasks.get(job)) in self._queue:
-                self._queue.add(task, client)
+            if job in self._queue:
+                self._queue.add(job, client)
 
     def leave(self, job: Job, client: str) -> None:
-        """It stays in the queue of the last that leaves."""
+        """Removes a client from a waiting job. The last client keeps its place."""
         with self._changed:
-            if (task := self._tasks.get(job)) in self._queue:
-                self._queue.leave(task, client)
-                if task not in self._queue:
-                    self._queue.add(task, client)
+            if job in self._queue:
+                self._queue.leave(job, client)
+                if job not in self._queue:
+                    self._queue.add(job, client)
 
-    def cancel(self, job: Job) -> None:
+    def stop_job(self, job: Job) -> None:
+        """Stops a job, waiting or running."""
         with self._changed:
-            task = self._tasks.get(job)
-            if not task:
-                return
-            task.cancelled = True
-            if task.place:  # its process ends, and _run tells why
-                return task.place.kill()
-            self._queue.remove(task)
-            del self._tasks[job]
-        job.future.set_exception(stopped(job.what))
+            if job in self._running:
+                job.stopped = True
+                return self._running[job].kill()  # _run reports the end
+            if job not in self._queue:
+                return None
+            self._queue.remove(job)
+        job.set_exception(cancelled(job))
 
-    # ---- a place's thread ----
+    # ---- from the queue to a worker ----
 
-    def _work(self, place: Place) -> None:
-        while task := self._next(place):
-            self._run(place, task)
-            if not self._ended(place):  # a stopped task took its worker along; the next need not wait for a new one
-                self._make_ready(place)
+    def _assign(self) -> None:
+        """Wakes a worker for each waiting job, the first worker first: its process is warm. Refuses hopeless jobs."""
+        with self._changed:
+            refused = [(job, error) for job in self._queue if (error := self._refusal(job))]
+            for job, _ in refused:
+                self._queue.remove(job)
+            waiting = list(self._queue)
+            for worker in self._workers:
+                fitting = [job for job in waiting if self._fits(worker, job)]
+                if fitting and worker not in self._busy and worker.look_at <= time.monotonic():
+                    waiting.remove(fitting[0])
+                    self._busy.add(worker)
+                    threading.Thread(target=self._serve, args=[worker], daemon=True).start()
+        for job, error in refused:
+            job.set_exception(error)
 
-    def _next(self, place: Place) -> _Task | None:
-        """The next task for that place, once there is one and the place is ready; None when the pool is stopped."""
-        while True:
-            with self._changed:
-                self._free.add(place)
-                while not self._ended(place):
-                    later = place.look_at - time.monotonic()
-                    if later <= 0 and self._has_turn(place):
-                        break
-                    self._changed.wait(later if later > 0 and len(self._queue) else None)
-                self._free.discard(place)
-                self._changed.notify_all()
-                if self._ended(place):
-                    return None
-            if not self._make_ready(place):
-                continue
-            with self._changed:
-                if self._ended(place):
-                    return None
-                task = self._queue.take(lambda one: self._takes(place, one))
-                if task:
-                    task.place, task.job.began = place, time.monotonic()
-                    task.handed += 1
-                    return task
+    def _fits(self, worker: Worker, job: Job) -> bool:
+        """Whether the worker may run the job. A job for any GPU needs a GPU like the first, which the survey names."""
+        if job.gpu:
+            return worker.gpu is not None and worker.gpu.id == job.gpu
+        return worker.name == self._workers[0].name
 
-    def _make_ready(self, place: Place) -> bool:
+    def _refusal(self, job: Job) -> WarpglassError | None:
+        """The error of a job whose workers are all out; None if one is not."""
+        fitting = [worker for worker in self._workers if self._fits(worker, job)]
+        if any(not worker.out or worker.look_at <= time.monotonic() for worker in fitting):
+            return None
+        return fitting[0].unusable() if fitting else self._absent()
+
+    def _serve(self, worker: Worker) -> None:
+        """Runs jobs until none waits for this worker. At the end its process is ready for the next job."""
+        while self._make_ready(worker) and (job := self._take(worker)):
+            self._run(worker, job)
+        self._assign()
+
+    def _make_ready(self, worker: Worker) -> bool:
+        """Whether the worker is fit to run. If not, it is out and no longer busy."""
         try:
-            place.ready()
+            if worker in self._workers and not self._stopped:
+                worker.ready()
+            worker.out = ""
+            return True
         except Exception as error:
-            place.take_out(error if isinstance(error, WarpglassError) else WorkerDied(f"{error}"))
-            self._refuse()
+            with self._changed:
+                worker.take_out(str(error))
+                self._rest(worker)
             return False
-        place.out = ""
-        return True
 
-    def _ended(self, place: Place) -> bool:
-        return self._stopped or place not in self._places
-
-    def _has_turn(self, place: Place) -> bool:
-        """Whether something waits for it. Of free places the first goes first: what a worker keeps is used again."""
-        now = time.monotonic()
-        before = [one for one in self._places[: self._places.index(place)] if one in self._free and one.look_at <= now]
-        return any(self._takes(place, t) and not any(self._takes(one, t) for one in before) for t in self._queue)
-
-    def _takes(self, place: Place, task: _Task) -> bool:
-        """A task that names no GPU may run on any that is like the first, which the survey names."""
-        if task.gpu:
-            return place.gpu is not None and place.gpu.id == task.gpu
-        return bool(self._places) and place.name == self._places[0].name
-
-    def _refuse(self) -> None:
-        """Ends those that wait for nothing but places that are taken out."""
-        now = time.monotonic()
+    def _take(self, worker: Worker) -> Job | None:
+        """The next job of the worker. Without one, it is no longer busy."""
         with self._changed:
-            refused = []
-            for task in self._queue:
-                taking = [place for place in self._places if self._takes(place, task)]
-                if all(place.out and place.look_at > now for place in taking):
-                    refused.append((task, taking[0].unusable() if taking else self._absent()))
-                    self._queue.remove(task)
-                    del self._tasks[task.job]
-        for task, error in refused:
-            task.job.future.set_exception(error)
+            job = None
+            if worker in self._workers and not self._stopped:
+                job = self._queue.take(lambda one: self._fits(worker, one))
+            if job is None:
+                self._rest(worker)
+                return None
+            self._running[job] = worker
+            job.began = time.monotonic()
+            job.handed += 1
+            return job
 
-    def _run(self, place: Place, task: _Task) -> None:
-        job = task.job
-        value, died = None, False
+    def _rest(self, worker: Worker) -> None:
+        self._busy.discard(worker)
+        self._changed.notify_all()
+
+    def _run(self, worker: Worker, job: Job) -> None:
+        value: object = None
         error: Exception | None = None
         try:
-            value = place.run(task.function, task.args, job.time_limit)
+            value = worker.run(job.function, job.args, job.time_limit)
         except Unbegun:
-            if task.handed < HANDED and self._back(task):
-                return self._refuse()
-            error, died = death(job.what, None), True
-        except OutOfTime:
-            error = RunTimeout(
-                f"{job.what} ran past its limit of {job.time_limit:g} s and was stopped; a new worker has taken its "
-                "place. Choose a smaller problem, or raise WARPGLASS_TIME_LIMIT."
-            )
-        except Died as end:
-            error, died = death(job.what, end.code), True
+            if self._hand_back(job):
+                return
+            error = Died(None)
         except Exception as raised:
             error = raised
         with self._changed:
-            task.place = None
-            self._tasks.pop(job, None)
-            if task.cancelled:
-                error = stopped(job.what)
-            else:
-                place.done += error is None
-                place.failed += error is not None
-                place.deaths += died
-        if error:
-            job.future.set_exception(error)
+            self._running.pop(job, None)
+            if not job.stopped:
+                worker.done += error is None
+                worker.failed += error is not None
+                worker.deaths += isinstance(error, Died)
+        if job.stopped:
+            job.set_exception(cancelled(job))
+        elif error:
+            job.set_exception(_explained(error, job))
         else:
-            job.future.set_result(value)
+            job.set_result(value)
 
-    def _back(self, task: _Task) -> bool:
-        """Puts a task that no worker has read back to where it was."""
+    def _hand_back(self, job: Job) -> bool:
+        """Returns an unread job to the head of the queue. False if it was stopped or lost too many workers."""
         with self._changed:
-            if self._stopped or task.cancelled:
+            if job.handed >= HANDED or job.stopped or self._stopped:
                 return False
-            task.place = task.job.began = None
-            self._queue.add(task, task.client, first=True)
-            self._changed.notify_all()
+            del self._running[job]
+            job.began = None
+            self._queue.add(job, job.client, first=True)
         return True
 
-    # ---- the whole ----
+    # ---- all workers ----
 
     def status(self) -> list[Status]:
-        """One for each GPU, one for all of the CPU's places."""
+        """A Status for each GPU, or for all workers of the CPU."""
         with self._changed:
-            running = [task.place for task in self._tasks.values() if task.place]
-            alike: dict[str, list[Place]] = {}
-            for place in self._places:
-                alike.setdefault(place.gpu.id if place.gpu else "", []).append(place)
-            return [self._status(gpu, places, running) for gpu, places in alike.items()]
+            groups: dict[str, list[Worker]] = {}
+            for worker in self._workers:
+                groups.setdefault(worker.gpu.id if worker.gpu else "", []).append(worker)
+            return [self._status(gpu, workers) for gpu, workers in groups.items()]
 
-    def _status(self, gpu: str, places: list[Place], running: list[Place]) -> Status:
-        first = self._places[0] in places
+    def _status(self, gpu: str, workers: list[Worker]) -> Status:
+        counts_any = self._workers[0] in workers
         return Status(
-            name=places[0].name,
+            name=workers[0].name,
             backend=self.backend,
             gpu=gpu,
-            alive=sum(place.alive() for place in places),
-            running=sum(running.count(place) for place in places),
-            waiting=sum(task.gpu == gpu if task.gpu else first for task in self._queue),
-            done=sum(place.done for place in places),
-            failed=sum(place.failed for place in places),
-            deaths=sum(place.deaths for place in places),
-            out=" ".join(dict.fromkeys(place.out for place in places if place.out)),
-            compiling=round(sum(place.compiling for place in places), 1),
+            alive=sum(worker.alive() for worker in workers),
+            running=sum(worker in workers for worker in self._running.values()),
+            waiting=sum(job.gpu == gpu if job.gpu else counts_any for job in self._queue),
+            done=sum(worker.done for worker in workers),
+            failed=sum(worker.failed for worker in workers),
+            deaths=sum(worker.deaths for worker in workers),
+            out=" ".join(dict.fromkeys(worker.out for worker in workers if worker.out)),
+            compiling=round(sum(worker.compiling for worker in workers), 1),
         )
 
     def stop(self) -> None:
-        """Ends all workers at once; what waits or runs is told that it was stopped."""
+        """Ends all workers. Each job ends with RunCancelled."""
         with self._changed:
             self._stopped = True
-            waiting = [task for task in self._tasks.values() if not task.place]
-            for task in self._tasks.values():
-                task.cancelled = True
-            for task in waiting:
-                self._queue.remove(task)
-                del self._tasks[task.job]
-            self._changed.notify_all()
-        for task in waiting:
-            task.job.future.set_exception(stopped(task.job.what))
-        for place in self._places:
-            place.kill()
-        for thread in self._threads:
-            thread.join(10)
-        for place in self._places:
-            place.end()
+            waiting = list(self._queue)
+            for job in self._running:
+                job.stopped = True
+            for job in waiting:
+                self._queue.remove(job)
+        for job in waiting:
+            job.set_exception(cancelled(job))
+        for worker in self._workers:
+            worker.kill()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._busy, STOP)
+        for worker in self._workers:
+            worker.end()
+
+
+def _explained(error: Exception, job: Job) -> Exception:
+    """The error for the job's clients."""
+    if isinstance(error, Died):
+        return death(job.title, error.code)
+    if isinstance(error, OutOfTime):
+        return RunTimeout(
+            f"{job.title} ran past its limit of {job.time_limit:g} s and was stopped; a new worker has taken its "
+            "place. Choose a smaller problem, or raise WARPGLASS_TIME_LIMIT."
+        )
+    return error

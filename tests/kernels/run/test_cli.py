@@ -15,7 +15,7 @@ from kernels.errors import RunTimeout
 from kernels.families.lab.roles import RolesProblem
 from kernels.run import execute, workers
 from kernels.run.backends import cpu
-from kernels.run.workers.job import asked_limit
+from kernels.run.workers import limit_or
 from kernels.trace.trace import Trace
 
 
@@ -245,16 +245,16 @@ cpu.limited(0.01, cpu._run, {"launch_it": launch}, step, [], {}, False)
 def test_a_time_limit_that_is_no_number_is_refused_in_a_sentence(monkeypatch, text):
     monkeypatch.setenv("WARPGLASS_TIME_LIMIT", text)
     said = f"WARPGLASS_TIME_LIMIT is {text!r}; it must be a number of seconds above 0."
-    assert asked_limit(60.0) == (60.0, said)
+    assert limit_or(60.0) == (60.0, said)
     monkeypatch.setattr(workers, "_limit_fault", said)
     assert main(["run", "03_flash", "--backend", "cpu"]) == 2
 
 
 def test_the_time_limit_is_that_of_the_environment(monkeypatch):
     monkeypatch.setenv("WARPGLASS_TIME_LIMIT", "2.5")
-    assert asked_limit(60.0) == (2.5, "")
+    assert limit_or(60.0) == (2.5, "")
     monkeypatch.delenv("WARPGLASS_TIME_LIMIT")
-    assert asked_limit(60.0) == (60.0, "")
+    assert limit_or(60.0) == (60.0, "")
 
 
 def test_run_exits_with_1_if_the_output_is_wrong(capsys):

@@ -13,9 +13,10 @@ from faulty import tasks
 
 from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunError, RunTimeout, WorkerDied
 from kernels.run import workers
-from kernels.run.workers import agent, process
-from kernels.run.workers.place import Local
-from kernels.run.workers.reader import decode
+from kernels.run.messages.decode import decode
+from kernels.run.workers import agent
+from kernels.run.workers.local import LocalWorker
+from kernels.run.workers.worker import Unbegun, call_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -102,24 +103,24 @@ def test_a_worker_that_dies_is_told_and_replaced(cluster):
 
 
 def test_a_stop_that_comes_late_ends_no_other_task():
-    place, host = Local(), SimpleNamespace(name="a host")
-    agent._places[host.name] = place
+    worker, host = LocalWorker(), SimpleNamespace(name="a host")
+    agent._workers[host.name] = worker
 
     def run(number):
-        how, answer = agent._run(place, number, process.called(os.getpid, (), 60), 60)
-        return how, decode(answer)
+        return decode(agent._run(worker, number, call_of(os.getpid, (), 60), 60))
 
     try:
-        how, (good, pid, _) = run("first")
-        assert how == "answered" and good
+        good, pid, _ = run("first")
+        assert good
         agent.kill("first", host)
-        assert run("second") == ("answered", (True, pid, 0.0))
+        assert run("second") == (True, pid, 0.0)
         agent.kill("third", host)
-        assert run("third") == ("unbegun", None)
-        assert run("fourth") == ("answered", (True, pid, 0.0))
+        with pytest.raises(Unbegun):
+            run("third")
+        assert run("fourth") == (True, pid, 0.0)
     finally:
-        place.end()
-        del agent._places[host.name]
+        worker.end()
+        del agent._workers[host.name]
 
 
 def test_a_pickle_that_a_kernel_writes_to_its_socket_runs_on_neither_side(cluster, tmp_path):

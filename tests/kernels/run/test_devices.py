@@ -8,10 +8,10 @@ import pytest
 
 from kernels.errors import BackendUnavailable, ProblemError, WorkerDied
 from kernels.run import workers
-from kernels.run.workers import devices, place
+from kernels.run.workers import devices, local
 from kernels.run.workers.devices import Gpu
 from kernels.run.workers.pool import Pool
-from kernels.run.workers.process import Died
+from kernels.run.workers.worker import Died, OutOfTime
 
 ONE, TWO, OTHER = Gpu("GPU-aa1", "H200"), Gpu("GPU-ab2", "H200"), Gpu("GPU-b3", "L4")
 
@@ -53,7 +53,7 @@ def test_nvml_is_asked_and_closed_and_a_split_gpu_is_left_to_cuda(monkeypatch, m
     assert devices.gpus.__wrapped__() == found and not open_now
 
 
-class Place(place.Local):
+class Fake(local.LocalWorker):
     """A GPU whose worker is this process. broken: what its GPU answers."""
 
     again = 0.2
@@ -86,7 +86,7 @@ def pool():
 
 
 def test_a_gpu_that_does_not_answer_is_taken_out_told_and_looked_at_again(pool):
-    good, bad = Place(ONE), Place(TWO, BackendUnavailable("CUDA says no."))
+    good, bad = Fake(ONE), Fake(TWO, BackendUnavailable("CUDA says no."))
     submit, made = pool(good, bad)
     with pytest.raises(
         BackendUnavailable, match=r"H200 .GPU-ab2. was taken out: CUDA says no. It is tried again every"
@@ -101,7 +101,7 @@ def test_a_gpu_that_does_not_answer_is_taken_out_told_and_looked_at_again(pool):
 
 
 def test_where_no_gpu_answers_all_that_wait_are_told_and_the_next_looks_again(pool):
-    only = Place(ONE, WorkerDied("It cannot be started."))
+    only = Fake(ONE, WorkerDied("It cannot be started."))
     submit, _ = pool(only)
     for job in [submit() for _ in range(5)]:
         with pytest.raises(BackendUnavailable, match="It cannot be started. It is tried again"):
@@ -111,7 +111,7 @@ def test_where_no_gpu_answers_all_that_wait_are_told_and_the_next_looks_again(po
 
 
 def test_a_gpu_of_another_kind_runs_only_what_names_it(pool):
-    first, other = Place(ONE), Place(OTHER)
+    first, other = Fake(ONE), Fake(OTHER)
     submit, _ = pool(first, other)
     go, begun = threading.Event(), threading.Event()
     held = submit(function=lambda: begun.set() or go.wait(10))
@@ -123,7 +123,7 @@ def test_a_gpu_of_another_kind_runs_only_what_names_it(pool):
 
 
 def test_two_alike_share_the_work(pool):
-    places = Place(ONE), Place(TWO)
+    places = Fake(ONE), Fake(TWO)
     submit, _ = pool(*places)
     both = threading.Barrier(2, timeout=10)
     jobs = [submit(function=both.wait) for _ in range(2)]  # each waits until the other runs too
@@ -137,28 +137,28 @@ def test_a_worker_that_dies_while_its_gpu_proves_itself_is_tried_three_times(mon
         died.append(function)
         raise Died(100)
 
-    monkeypatch.setattr(place.Process, "start", lambda self: None)
-    monkeypatch.setattr(place.Process, "run", run)
+    monkeypatch.setattr(local.LocalWorker, "_start", lambda self: None)
+    monkeypatch.setattr(local.LocalWorker, "run", run)
     with pytest.raises(BackendUnavailable, match="its worker died of it 3 times"):
-        place.Local(ONE).ready()
+        local.LocalWorker(ONE).ready()
     assert died == 3 * [devices.prove]
 
 
-@pytest.mark.parametrize("raised", [BackendUnavailable("It adds wrongly."), place.OutOfTime()])
+@pytest.mark.parametrize("raised", [BackendUnavailable("It adds wrongly."), OutOfTime()])
 def test_a_gpu_that_does_not_prove_itself_is_asked_once_and_by_a_new_worker_the_next_time(monkeypatch, raised):
     alive, asked = [], []
 
     def run(self, function, args, limit):
         asked.append(function)
-        if isinstance(raised, place.OutOfTime):
+        if isinstance(raised, OutOfTime):
             self.end()
         raise raised
 
-    monkeypatch.setattr(place.Process, "start", lambda self: alive.append(1))
-    monkeypatch.setattr(place.Process, "alive", lambda self: bool(alive))
-    monkeypatch.setattr(place.Process, "end", lambda self: alive.clear())
-    monkeypatch.setattr(place.Process, "run", run)
-    one = place.Local(ONE)
+    monkeypatch.setattr(local.LocalWorker, "_start", lambda self: alive.append(1))
+    monkeypatch.setattr(local.LocalWorker, "alive", lambda self: bool(alive))
+    monkeypatch.setattr(local.LocalWorker, "end", lambda self: alive.clear())
+    monkeypatch.setattr(local.LocalWorker, "run", run)
+    one = local.LocalWorker(ONE)
     for times in (1, 2):
         with pytest.raises(BackendUnavailable, match="adds wrongly|did not answer within 60 s"):
             one.ready()

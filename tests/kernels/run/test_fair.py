@@ -44,7 +44,7 @@ def test_who_was_served_alone_owes_nothing_and_is_forgotten(monkeypatch):
     for n in range(30):
         queue.add(f"c{n}", f"{n}")
         queue.take(lambda task: True)
-    assert len(queue._groups._next) <= 10 and len(queue._clients) <= 11 and not queue._waiting and not len(queue)
+    assert len(queue._groups.next) <= 10 and len(queue._clients) <= 11 and not queue._waiting and not len(queue)
 
 
 def test_an_address_with_many_cookies_takes_one_turn_in_each_round():

@@ -11,7 +11,8 @@ from faulty import tasks
 
 from kernels.errors import RunError, RunTimeout, TooLargeError
 from kernels.run import workers
-from kernels.run.workers import frames, limits, place, reader
+from kernels.run.messages import decode
+from kernels.run.workers import frames, limits
 
 ROOT = Path(__file__).parents[3]
 
@@ -63,7 +64,7 @@ def test_an_honest_answer_above_the_limit_names_both_sizes(monkeypatch):
     with pytest.raises(TooLargeError, match=r"^The result has 2,\d{3} bytes, .* accepts 1,024\. Choose a smaller"):
         submit(bytes, 2**11)
     monkeypatch.setattr(frames, "_most", 2**20)
-    monkeypatch.setattr(reader, "_most_json", 2**10)
+    monkeypatch.setattr(decode, "_most_json", 2**10)
     with pytest.raises(TooLargeError, match=r"^The result has 2,\d{3} bytes of JSON, .* accepts 1,024\."):
         submit(str, "x" * 2**11)
     assert submit(int, "7") == 7
@@ -95,7 +96,7 @@ def test_a_worker_has_no_secret_of_the_server(monkeypatch, anew):
 
 
 def test_a_worker_takes_no_more_memory_than_its_limit(monkeypatch, anew):
-    monkeypatch.setattr(place.limits, "most_bytes", lambda: 2**28)
+    monkeypatch.setattr(limits, "most_bytes", lambda: 2**28)
     with pytest.raises(TooLargeError, match=r"needs more memory than its worker may take \(.* GiB\).*smaller problem"):
         submit(tasks.take, 2**29)
     assert submit(tasks.take, 2**20) == 2**20

@@ -15,7 +15,7 @@ from kernels.errors import FrontMatterError, OutOfMemory, ProblemError, RunError
 from kernels.families.dense import DenseProblem
 from kernels.run import execute
 from kernels.run.backends import Device, cpu, driver
-from kernels.run.workers.process import death
+from kernels.run.workers.worker import death
 
 MAPPED = load_kernel(Path(__file__).parent / "launches" / "mapped.cu")
 PROBLEM = DenseProblem(seq_len=50, batch=2, num_heads=3)

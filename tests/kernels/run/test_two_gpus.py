@@ -10,7 +10,7 @@ from kernels.families.dense import DenseProblem
 from kernels.measure import protocol
 from kernels.run import execute, workers
 from kernels.run.workers import devices
-from kernels.run.workers.place import Local
+from kernels.run.workers.local import LocalWorker
 
 GPUS = devices.gpus()
 pytestmark = [
@@ -61,9 +61,9 @@ def test_the_chosen_one_is_timed():
 
 
 def test_a_gpu_that_cuda_does_not_know_is_not_used():
-    place = Local(devices.Gpu("GPU-00000000-0000-0000-0000-000000000000", "none"))
+    worker = LocalWorker(devices.Gpu("GPU-00000000-0000-0000-0000-000000000000", "none"))
     try:
         with pytest.raises(BackendUnavailable, match="CUDA"):
-            place.ready()
+            worker.ready()
     finally:
-        place.end()
+        worker.end()

@@ -25,8 +25,10 @@ from kernels.measure.protocol import Point, Timing
 from kernels.run import execute, workers
 from kernels.run.backends import driver
 from kernels.run.check import Verdict
-from kernels.run.workers import frames, reader, wire
-from kernels.run.workers.reader import Unreadable, decode
+from kernels.run.messages import decode as reader
+from kernels.run.messages import encode as wire
+from kernels.run.messages.decode import Unreadable, decode
+from kernels.run.workers import frames
 
 REQUEST = Request(KERNELS["03_flash"], DenseProblem(seq_len=32, head_dim=32))
 

@@ -20,7 +20,7 @@ from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunEr
 from kernels.families.dense import DenseProblem
 from kernels.run import execute, workers
 from kernels.run.backends import Survey
-from kernels.run.workers import devices, place, pool, process
+from kernels.run.workers import devices, local, pool, worker
 
 GOOD = Request(KERNELS["03_flash"], DenseProblem(seq_len=32, head_dim=32))
 ENDLESS = Request(spec("endless"), DenseProblem(seq_len=1))
@@ -96,7 +96,7 @@ def test_a_stopped_task_ends_at_once_with_its_helpers(tmp_path):
 
 
 def test_after_a_stopped_task_another_worker_is_there_before_it_is_wanted(tmp_path):
-    own, path = pool.Pool("cpu", [place.Local()]), tmp_path / "blocked"
+    own, path = pool.Pool("cpu", [local.LocalWorker()]), tmp_path / "blocked"
     job = own.submit(tasks.block, (str(path),), "it", 60, "", "")
     until(path.exists)
     pid = int(path.read_text().split()[0])
@@ -106,7 +106,7 @@ def test_after_a_stopped_task_another_worker_is_there_before_it_is_wanted(tmp_pa
 
 
 def test_a_worker_that_holds_too_much_is_replaced_between_two_tasks(monkeypatch):
-    one = place.Local()
+    one = local.LocalWorker()
 
     def pid():
         one.ready()
@@ -115,7 +115,7 @@ def test_a_worker_that_holds_too_much_is_replaced_between_two_tasks(monkeypatch)
     try:
         first = pid()
         assert pid() == first
-        monkeypatch.setattr(place, "MOST_HELD", 2**20)
+        monkeypatch.setattr(local, "MOST_HELD", 2**20)
         assert pid() != first and gone(first) and not one.deaths
     finally:
         one.end()
@@ -150,9 +150,9 @@ def test_a_worker_that_ends_by_itself_is_told_with_its_code():
 
 @pytest.mark.parametrize("code", [-signal.SIGSEGV, -signal.SIGABRT, 3])
 def test_a_worker_that_its_kernel_ended_is_no_reason_for_a_smaller_problem(code):
-    said = str(process.death("mine", code))
+    said = str(worker.death("mine", code))
     assert "The kernel itself may have ended it" in said and "smaller problem" not in said
-    assert "choose a smaller problem" in str(process.death("mine", -signal.SIGKILL))
+    assert "choose a smaller problem" in str(worker.death("mine", -signal.SIGKILL))
 
 
 def test_a_kernel_with_large_locals_ends_its_launch_and_not_its_worker():
@@ -178,13 +178,14 @@ def test_an_error_of_ours_says_where_in_the_worker_it_happened():
 
 
 def test_a_worker_sees_its_gpu_alone():
-    gpu, made = devices.Gpu("GPU-2", "H200"), place.Local()
-    made._process = process.Process(**devices.environment(gpu))
+    gpu = devices.Gpu("GPU-2", "H200")
+    pinned = local.LocalWorker(gpu)
+    pinned.gpu = None  # no such GPU can prove itself
     try:
-        made.ready()
-        assert made.run(tasks.visible, (), 60) == gpu.id
+        pinned.ready()
+        assert pinned.run(tasks.visible, (), 60) == gpu.id
     finally:
-        made.end()
+        pinned.end()
 
 
 def test_compiling_is_counted(monkeypatch, tmp_path):

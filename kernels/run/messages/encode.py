@@ -2,7 +2,7 @@
 
 A message: the length of its JSON (4 bytes), the JSON, and the buffers, each at a multiple of ALIGNED bytes. The JSON
 holds None, true, false, numbers and strings as they are, and everything else as [kind, ...]. If the answer contains a
-part of the question, the message holds only that part's number. Nothing in a message names code: reader.py makes the
+part of the question, the message holds only that part's number. Nothing in a message names code: decode.py makes the
 values.
 """
 
@@ -184,5 +184,7 @@ class _Writer:
                 return ["given", number]
         name = type(value).__name__
         if TYPES.get(name) != type(value).__module__:
-            raise TypeError(f"A worker cannot send back a value of the type {name}. Add it to wire.TYPES.")
+            raise TypeError(
+                f"A worker cannot send back a value of the type {name}. Add it to TYPES of kernels.run.messages.encode."
+            )
         return [name, *(self.write(getattr(value, field.name)) for field in fields(value))]

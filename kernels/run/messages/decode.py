@@ -1,7 +1,7 @@
 """Reads what a worker sent, and trusts no byte of it.
 
 A kernel is native code in its worker's process, so it can write what it likes to the worker's socket. The reader makes
-only plain values, arrays, tables, and the dataclasses and exceptions in the tables of wire.py. It checks each size,
+only plain values, arrays, tables, and the dataclasses and exceptions in the tables of encode.py. It checks each size,
 type and name.
 """
 
@@ -20,7 +20,18 @@ import pandas as pd
 import pyarrow as pa
 
 from kernels.core.spec import KernelSpec
-from kernels.run.workers.wire import ALIGNED, ARRAYS, COLUMNS, ERRORS, FRAMES, LENGTH, MOST_JSON, TYPES, Json, parts_of
+from kernels.run.messages.encode import (
+    ALIGNED,
+    ARRAYS,
+    COLUMNS,
+    ERRORS,
+    FRAMES,
+    LENGTH,
+    MOST_JSON,
+    TYPES,
+    Json,
+    parts_of,
+)
 
 if typing.TYPE_CHECKING:
     from typing_extensions import Buffer
