@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 gc.disable()  # nothing that an import makes is garbage, and looking for some takes time
-sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]  # not in the wheel
 
 from kernels.build import child  # noqa: E402
 from kernels.errors import WarpglassError  # noqa: E402

@@ -19,7 +19,7 @@ from typing import Any
 from kernels.build import child
 from kernels.errors import WorkerDied
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[__name__.count(".")]  # the folder of the top-level package
 LAST = 5.0  # seconds for the end of strays
 TRIES, AGAIN = 5, 0.1  # to start a worker; seconds between two tries
 _lock = threading.Lock()  # multiprocessing keeps one list of children, and reads an exit code once
