@@ -1,4 +1,4 @@
-"""Source -> cubin or shared library, kept in a cache by content; and what the compiler made of it."""
+"""Compiles a kernel to a cubin or a shared library, with a cache by content, and inspects the result."""
 
 from kernels.build.builds import build
 from kernels.build.cpp import cpp_compiler

@@ -1,6 +1,8 @@
-"""Source + mode + target -> Build. NVRTC makes a cubin for one architecture (no GPU needed), the system's C++
-compiler a shared library of the same source over kernels/device/simt. The text that is hashed is the text that is
-compiled: KernelSpec.files, never the disk again."""
+"""Compiles a kernel for a mode and a target.
+
+NVRTC makes a cubin for one architecture and needs no GPU. The system's C++ compiler makes a shared library of the same
+source over kernels/device/simt. The hashed text is the compiled text: KernelSpec.files, never the disk again.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -15,10 +17,11 @@ DEVICE = Path(__file__).parents[1] / "device"
 
 
 def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str) -> Build:
-    """The Build of a kernel for "cpu" or an architecture such as sm_90a, made or taken from the cache.
+    """The Build of a kernel, from the cache or new.
 
-    Raises BuildError with file and line, BackendUnavailable where there is no compiler, ProblemError for an unknown
-    target.
+    defines: the macros of the problem and its constants.
+    target: "cpu", or an architecture such as sm_90a.
+    Raises BuildError with file and line, BackendUnavailable without a compiler, ProblemError for an unknown target.
     """
     toolchain = _toolchain(target)
     options = [f"-D{name}={value}" for name, value in sorted(defines.items())]
@@ -33,9 +36,9 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
         log, facts = toolchain.compile(spec, options, folder)
         return {"log": log, "facts": [asdict(fact) for fact in facts]}
 
-    folder, made = cache.get(key, product, make)
-    facts = tuple(EntryFacts(**fact) for fact in made["facts"])
-    return Build(spec.name, mode, target, folder / product, toolchain.version, made["log"], facts)
+    folder, held = cache.get(key, product, make)
+    facts = tuple(EntryFacts(**fact) for fact in held["facts"])
+    return Build(spec.name, mode, target, folder / product, toolchain.version, held["log"], facts)
 
 
 _OPTIONS: dict[Mode, Callable[[KernelSpec], list[str]]] = {
@@ -47,14 +50,12 @@ _OPTIONS: dict[Mode, Callable[[KernelSpec], list[str]]] = {
 
 
 def mark_every(spec: KernelSpec) -> int:
-    """How many threads share a writer of marks: a warpgroup's where these multiply together (PROBE_PRODUCT), else a
-    warp's."""
+    """The threads of a writer of marks: a warpgroup in a kernel with PROBE_PRODUCT, else a warp."""
     return 128 if "PROBE_PRODUCT(" in spec.source else 32
 
 
 def _marked(spec: KernelSpec) -> KernelSpec:
-    """The kernel with marks.cuh in the place of probe.cuh, under its name. It is no header of the kernel's own, so that
-    it does not change the hash by which times and recordings are known."""
+    """The kernel with marks.cuh under the name probe.cuh. It is no header of the kernel, so the code hash stays."""
     text = (DEVICE / "marks.cuh").read_text()
     return replace(spec, files=tuple((name, text if name == "probe.cuh" else own) for name, own in spec.files))
 

@@ -1,5 +1,7 @@
-"""The build cache: a folder per content, named by a hash. An entry that is cut short, changed, unreadable or another
-user's is made again; where it can be kept, folders.py says."""
+"""The build cache: a folder for each content, with a hash as its name.
+
+A damaged, changed, unreadable or foreign entry is built again. folders.py chooses the place of the cache.
+"""
 
 import contextlib
 import hashlib
@@ -17,13 +19,13 @@ from typing import Any
 from kernels.build import folders
 
 MANIFEST = "build.json"
-MAKING = "making-"  # so begin the names of folders whose entry is being made
+MAKING = "making-"  # the prefix of unfinished folders
 ABANDONED = 3600.0  # seconds
 _seconds = 0.0
 
 
 def seconds_making() -> float:
-    """Seconds that this process has spent making entries: compiling."""
+    """The seconds of this process for new entries: compiling."""
     return _seconds
 
 
@@ -36,26 +38,30 @@ def key_of(*texts: str) -> str:
 
 
 def get(key: str, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
-    """(folder, facts) of an entry: from the cache if it is whole, else made. make(folder) writes the file `product`
-    and returns facts in JSON's types; what it raises leaves nothing behind, and where that is an OSError, as of a full
-    disk, it is called again with another folder. CacheError if none can be written."""
+    """(folder, facts) of an entry, from the cache or new.
+
+    product: the name of its file.
+    make: make(folder) writes the product and returns facts in JSON's types. After an error nothing stays. After an
+        OSError, as on a full disk, it runs again with another folder.
+    Raises CacheError if no folder can be written.
+    """
     for folder in folders.readable():
         held = _whole(folder / key, product)
         if held is not None:
             return folder / key, held
-    return folders.write(lambda folder: _made(folder / key, product, make))
+    return folders.write(lambda folder: _new(folder / key, product, make))
 
 
-def _made(folder: Path, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
+def _new(folder: Path, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
     _tidy(folder.parent)
     work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=MAKING))
     try:
         global _seconds
-        began = time.monotonic()
+        start = time.monotonic()
         facts = make(work)
-        _seconds += time.monotonic() - began
-        said = {"facts": facts, "sha256": _digests(work)}
-        (work / MANIFEST).write_text(json.dumps({"entry": said, "sha256": _digest_of(said)}))
+        _seconds += time.monotonic() - start
+        entry = {"facts": facts, "sha256": _digests(work)}
+        (work / MANIFEST).write_text(json.dumps({"entry": entry, "sha256": _digest_of(entry)}))
         _put(work, folder, product)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -63,7 +69,7 @@ def _made(folder: Path, product: str, make: Callable[[Path], dict[str, Any]]) ->
 
 
 def _tidy(folder: Path) -> None:
-    """Removes what was being made by processes that were killed."""
+    """Removes the unfinished folders of killed processes."""
     for work in folder.glob(f"{MAKING}*"):
         with contextlib.suppress(OSError):  # another process removed it
             if time.time() - work.stat().st_mtime > ABANDONED:
@@ -71,10 +77,10 @@ def _tidy(folder: Path) -> None:
 
 
 def _put(work: Path, folder: Path, product: str) -> None:
-    """Moves a new entry into place. Where another process made it first, and whole, theirs stays."""
+    """Moves a new entry into place. A whole entry of a faster process stays."""
     for _ in range(2):
         try:
-            os.rename(work, folder)
+            work.rename(folder)
             return
         except OSError as error:
             if _whole(folder, product) is not None:
@@ -85,7 +91,7 @@ def _put(work: Path, folder: Path, product: str) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Removes what lies in an entry's place, whatever it is."""
+    """Removes a folder, file or link at an entry's place."""
     if folder.is_dir() and not folder.is_symlink():
         shutil.rmtree(folder, ignore_errors=True)
     else:
@@ -93,7 +99,7 @@ def _remove(folder: Path) -> None:
 
 
 def _whole(folder: Path, product: str) -> dict[str, Any] | None:
-    """The facts of an entry whose files are as they were written, by this user; else None."""
+    """The facts of an unchanged entry of this user, else None."""
     try:
         found = [(path.name, path.lstat()) for path in (folder, *sorted(folder.iterdir()))]
     except OSError:
@@ -106,22 +112,23 @@ def _whole(folder: Path, product: str) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=1024)
 def _read(folder: Path, product: str, stamp: tuple) -> dict[str, Any] | None:
-    """As _whole; `stamp` says names, sizes and times of the files, so that what did not change is not read again."""
+    """As _whole. stamp: names, sizes and times of the files. Only a changed entry is read again."""
     try:
         held = json.loads((folder / MANIFEST).read_text())
-        said = held["entry"]
-        if held["sha256"] == _digest_of(said) and product in said["sha256"] and said["sha256"] == _digests(folder):
-            return said["facts"]
+        entry = held["entry"]
+        digests = entry["sha256"]
+        if held["sha256"] == _digest_of(entry) and product in digests and digests == _digests(folder):
+            return entry["facts"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return None
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    """File name -> SHA-256, of every file of an entry but its manifest."""
+    """File name -> SHA-256, for each file of an entry except its manifest."""
     files = sorted(path for path in folder.iterdir() if path.name != MANIFEST)
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def _digest_of(said: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+def _digest_of(entry: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Processes that Warpglass starts: what their environment holds, and how much a compiler may take."""
+"""The environment of Warpglass's own processes, and the limits of a compiler."""
 
 import ctypes
 import os
@@ -47,13 +47,13 @@ _PR_SET_DUMPABLE = 4
 
 
 def close_to_others() -> None:
-    """No other process of this user may read this process's memory or first environment from now on. Linux only."""
+    """Hides this process's memory and first environment from other processes of this user. Linux only."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
 
 
 def environment(of: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables that a worker or a compiler needs, and no secret."""
+    """The variables for a worker or a compiler, without secrets."""
     return {name: text for name, text in of.items() if _is_needed(name) and not any(word in name for word in SECRET)}
 
 
@@ -62,8 +62,11 @@ def _is_needed(name: str) -> bool:
 
 
 def compile_with(command: list[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Runs a compiler to its end. It ends early at its limits, and with this process. more: variables of its
-    environment. OSError where it cannot start."""
+    """Runs a compiler to its end, its limits, or the end of this process.
+
+    more: additional variables of its environment.
+    Raises OSError if it cannot start.
+    """
     shell = ["/bin/sh", "-c", _CONFINED, "sh", str(COMPILER_BYTES // 1024), str(COMPILER_SECONDS), *command]
     theirs, ours = os.pipe()
     try:
@@ -79,14 +82,14 @@ def compile_with(command: list[str], more: Mapping[str, str]) -> subprocess.Comp
         )
         os.close(theirs)
         theirs = -1
-        said, log = process.communicate()
+        output, log = process.communicate()
     finally:
         os.close(ours)
         if theirs >= 0:
             os.close(theirs)
-    return subprocess.CompletedProcess(command, process.returncode, said, log)
+    return subprocess.CompletedProcess(command, process.returncode, output, log)
 
 
 def exceeded(log: str) -> bool:
-    """Whether a compiler's log says that it reached a limit."""
+    """Whether a compiler's log reports a limit."""
     return any(sign in log for sign in EXCEEDED)

@@ -1,4 +1,4 @@
-"""The system's C++ compiler: a kernel's files over kernels/device/simt become a shared library that runs on the CPU."""
+"""The system's C++ compiler: it makes a shared library for the CPU from a kernel's files and kernels/device/simt."""
 
 import errno
 import json
@@ -20,13 +20,12 @@ from kernels.errors import BackendUnavailable, BuildError
 SHIM = Path(__file__).parents[1] / "device" / "simt"
 PATTERN = "-ftrivial-auto-var-init=pattern"  # of g++ from 12 and clang
 _ERROR = r"([^\s:]+\.(?:cuh?|h|cpp)):(\d+):\d+: (?:fatal )?error: (.*)"
-_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)  # what a compiler says, with LC_ALL=C
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)  # in a compiler's log with LC_ALL=C
 
 
 @lru_cache
 def cpp_compiler() -> tuple[str, ...]:
-    """The command of a C++17 compiler: $CXX, g++, clang++, c++, or the ziglang wheel. BackendUnavailable if there is
-    none."""
+    """The command of a C++17 compiler: $CXX, g++, clang++, c++, or the ziglang wheel. Raises BackendUnavailable."""
     for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
         found = shutil.which(name) if name else None
         if found:
@@ -40,30 +39,32 @@ def cpp_compiler() -> tuple[str, ...]:
 
 
 class Toolchain:
-    """What builds.build asks of a compiler, for the CPU."""
+    """The compiler for the CPU (product.Toolchain)."""
 
     suffix = ".so"
 
     def __init__(self) -> None:
         self.command = cpp_compiler()
         self.version = _version(self.command)
-        # -O1: kernels run as fast as with -O2 here, and a build, which a page waits for, takes a third less.
-        # No contraction: only the fmaf written in the source is fused, so that the CPU rounds where the GPU does.
+        # -O1: kernels run as fast as with -O2, and a build takes a third less time.
+        # No contraction: only fmaf in the source is fused, so the CPU rounds as the GPU does.
         # An unset local holds a pattern, so a sum that starts with it is far off. If only one branch sets a local, g++
         # may still hide the fault. NVRTC has no such option: a GPU build cannot show this fault.
-        # Stack clash protection: a large frame touches each of its pages, so that it cannot jump over a stack's guard.
+        # Stack clash protection: a large frame touches each of its pages and cannot jump over a stack's guard.
         # -z defs: a function without a definition is an error of the build, and not of the load.
         fma = ["-mfma"] if _has_fma() else []
         self.options = ["-std=c++17", "-O1", "-ffp-contract=off", "-fstack-clash-protection", "-Wl,-z,defs", *fma]
         self.options += [PATTERN] if _takes(self.command, PATTERN) else []
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """The shim: (name, text) of its headers."""
+        """(name, text) of the shim's headers."""
         return tuple((path.name, path.read_text()) for path in sorted(SHIM.glob("*.h")))
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
-        """Writes the files and the shim into a folder of their own, and the library of them into `folder`. Raises
-        BuildError, and OSError where the compiler cannot write."""
+        """Compiles the files and the shim to a library in `folder`.
+
+        Raises BuildError, or OSError if the compiler cannot write.
+        """
         sources = folder / "sources"
         sources.mkdir()
         for name, text in (*spec.files, *self.headers()):
@@ -91,8 +92,7 @@ class Toolchain:
 
 
 def _unit(spec: KernelSpec) -> str:
-    """The file that is compiled: the kernel, whose probes note their lines (lines.h), its entries, and the text of each
-    line with a probe."""
+    """The compiled file: the kernel, its entries, and the text of each line with a probe (lines.h)."""
     own = {name for name, _ in spec.files}
     first = [name for name in ("common.cuh", "hopper.cuh") if name in own] if "common.cuh" in own else []
     included = [*first, *(["lines.h"] if first else []), spec.files[0][0]]
@@ -120,7 +120,7 @@ def _version(command: tuple[str, ...]) -> str:
 
 
 def _run(command: list[str], more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """What a command did, and said. more: variables of its environment. BackendUnavailable if it is gone."""
+    """Runs a command. more: variables of its environment. Raises BackendUnavailable if it is gone."""
     if shutil.which(command[0]):
         return child.compile_with(command, more or {})
     raise BackendUnavailable(
@@ -130,6 +130,6 @@ def _run(command: list[str], more: Mapping[str, str] | None = None) -> subproces
 
 
 def _has_fma() -> bool:
-    """Whether an x86 processor has fused multiply-add; without it fmaf is exact too, only slow."""
+    """Whether an x86 processor has fused multiply-add. Without it fmaf is exact but slow."""
     cpuinfo = Path("/proc/cpuinfo")
     return cpuinfo.exists() and re.search(r"^flags\s*:.*\bfma\b", cpuinfo.read_text(), re.M) is not None

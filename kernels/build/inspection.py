@@ -1,5 +1,4 @@
-"""What the compiler made of a kernel: registers, shared bytes, spills, PTX and SASS sizes of both builds. Needs no
-GPU."""
+"""Registers, shared bytes, spills, and sizes of PTX and SASS of a kernel's builds. Needs no GPU."""
 
 from dataclasses import asdict
 from typing import Any
@@ -14,22 +13,21 @@ from kernels.errors import ProblemError
 
 
 def inspect(kernel: KernelSpec, problem: Any, settings: Any, arch: str = DEFAULT_ARCH) -> dict[str, Any]:
-    """A dict of kernel, arch, settings, builds and occupancy; builds maps timed and probed to compiler, sizes and one
-    entry per launch.
+    """A dict of kernel, arch, settings, builds and occupancy.
 
-    Shared bytes are per block, static and dynamic together. Raises ProblemError for an unknown arch, BuildError,
-    BackendUnavailable without NVRTC or nvdisasm.
+    builds: timed and probed -> compiler, sizes, and an entry for each launch with static and dynamic shared bytes.
+    Raises ProblemError for an unknown arch, BuildError, or BackendUnavailable without NVRTC or nvdisasm.
     """
     request = Request(kernel, problem, tuple(kernel.settings(settings).items()))
     shared = {step.entry: step.shared_bytes for step in request.plan.launches}
     builds = {}
     for mode in (Mode.TIMED, Mode.PROBED):
-        made = build(kernel, request.defines, mode, arch)
-        count = len(instructions(sass(made.path)))
-        entries = {f.entry: {**asdict(f), "shared_bytes": f.shared_bytes + shared.get(f.entry, 0)} for f in made.facts}
+        built = build(kernel, request.defines, mode, arch)
+        count = len(instructions(sass(built.path)))
+        entries = {f.entry: {**asdict(f), "shared_bytes": f.shared_bytes + shared.get(f.entry, 0)} for f in built.facts}
         builds[mode.value] = {
-            "compiler": made.compiler,
-            "ptx_bytes": made.ptx_path.stat().st_size,
+            "compiler": built.compiler,
+            "ptx_bytes": built.ptx_path.stat().st_size,
             "sass_instructions": count,
             "sass_bytes": 16 * count,
             "entries": [entries[entry] for entry in shared],
@@ -44,7 +42,7 @@ def inspect(kernel: KernelSpec, problem: Any, settings: Any, arch: str = DEFAULT
 
 
 def _occupancy(request: Request, arch: str) -> list[dict[str, Any]] | None:
-    """What occupancy says of the timed build, as dicts; None for an architecture whose limits are not known."""
+    """The timed build's occupancy as dicts; None for an architecture with unknown limits."""
     try:
         return [asdict(found) for found in occupancy(request.kernel, request.problem, request.constants, arch)]
     except ProblemError:

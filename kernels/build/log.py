@@ -1,4 +1,4 @@
-"""A compiler's log -> the one line that says what is wrong, with our file and line."""
+"""The first error of a compiler's log, with our file and line."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ _MISSING = {  # a variable of the probes -> the remedy
 
 
 def first_error(spec: KernelSpec, log: str, pattern: str) -> str:
-    """The first error of a log. pattern: a regular expression with file, line and what is wrong as its groups."""
+    """The first error of a log. pattern: a regular expression with the groups file, line and error."""
     found = re.search(pattern, log)
     refused = re.search(r"^ptxas .*error\s*: (.*)$", log, re.M)
     if refused and not found:
@@ -30,22 +30,22 @@ def first_error(spec: KernelSpec, log: str, pattern: str) -> str:
         return f"{spec.path.name} does not compile: {log.strip()[:2000]}"
     file, line = _place(spec, log, found)
     unknown = re.search(r"not declared|undeclared|undefined", found[3])
-    said = next((what for name, what in _MISSING.items() if unknown and name in found[3]), found[3].strip())
-    return f"{file} line {line}: {said}"
+    remedies = [remedy for name, remedy in _MISSING.items() if unknown and name in found[3]]
+    return f"{file} line {line}: {remedies[0] if remedies else found[3].strip()}"
 
 
-def _place(spec: KernelSpec, log: str, found: re.Match) -> tuple[str, str]:
-    """File and line of an error; where a macro of a header makes it, those of the macro's use in the .cu."""
-    own, there = spec.files[0][0], (Path(found[1]).name, found[2])
-    if there[0] == own:
-        return there
+def _place(spec: KernelSpec, log: str, found: re.Match[str]) -> tuple[str, str]:
+    """File and line of an error. An error in a macro of a header has the line of the macro's use in the .cu."""
+    own, reported = spec.files[0][0], (Path(found[1]).name, found[2])
+    if reported[0] == own:
+        return reported
     end = log.find(" error: ", found.end())
     uses = _EXPANDED.findall(log, found.end(), end if end > 0 else len(log))
-    return next(((own, line) for file, line in uses if Path(file).name == own), there)
+    return next(((own, line) for file, line in uses if Path(file).name == own), reported)
 
 
 def _line_with(spec: KernelSpec, name: str) -> str:
-    """The first place of a name in the kernel's files, as file and line; the .cu if none has it."""
+    """File and line of a name's first use in the kernel's files, or the .cu's name."""
     for file, text in spec.files:
         for number, line in enumerate(text.splitlines(), 1):
             if re.search(rf"\b{re.escape(name)}\b", line.partition("//")[0]):

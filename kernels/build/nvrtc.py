@@ -1,4 +1,4 @@
-"""NVRTC, the CUDA compiler as a library: a kernel's files become a cubin and PTX for one architecture. Needs no GPU."""
+"""NVRTC, the CUDA compiler as a library: it makes a cubin and PTX for one architecture, without a GPU."""
 
 import re
 from functools import lru_cache
@@ -37,14 +37,14 @@ def _check(nvrtc: Any, result: tuple) -> Any:
 
 @lru_cache
 def architectures() -> tuple[str, ...]:
-    """The targets that this NVRTC knows, the plain ones and the arch-specific "a" ones from sm_90 on."""
+    """This NVRTC's targets: the plain ones, and from sm_90 on the arch-specific "a" ones."""
     nvrtc = _nvrtc()
     numbers = _check(nvrtc, nvrtc.nvrtcGetSupportedArchs())
     return tuple(f"sm_{n}{suffix}" for n in numbers for suffix in (("", "a") if n >= 90 else ("",)))
 
 
 class Toolchain:
-    """What builds.build asks of a compiler, for one architecture such as sm_90a."""
+    """The compiler for one architecture such as sm_90a (product.Toolchain)."""
 
     suffix = ".cubin"
 
@@ -54,16 +54,15 @@ class Toolchain:
             raise ProblemError(f"arch is {arch!r}; this NVRTC knows {', '.join(architectures())}.")
         self.version = "NVRTC {}.{}".format(*_check(self.nvrtc, self.nvrtc.nvrtcVersion()))
         self.arch = arch
-        # no-cache: what NVRTC takes from its own cache comes without the log that tells registers and spills; the cache
-        # is ours.
+        # no-cache: a product of NVRTC's own cache lacks the log with registers and spills. We have our own cache.
         self.options = [*GPU_OPTIONS, f"--gpu-architecture={arch}", "--ptxas-options=-v", "--no-cache"]
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """None: a kernel's own files are all that it is compiled from."""
+        """No additional headers."""
         return ()
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
-        """Writes cubin and PTX into the folder. The headers are handed over as text. Raises BuildError."""
+        """Writes cubin and PTX into the folder. NVRTC gets the headers as text. Raises BuildError."""
         nvrtc = self.nvrtc
         (name, source), *headers = spec.files
         texts, names = [text.encode() for _, text in headers], [header.encode() for header, _ in headers]
@@ -83,13 +82,12 @@ class Toolchain:
         facts = ptxas_facts(log)
         if not facts:
             raise BuildError(
-                f"{name} was compiled for {self.arch}, but ptxas told no registers; its log: {log[:500]!r}"
+                f"{name} was compiled for {self.arch}, but ptxas reported no registers. Its log: {log[:500]!r}"
             )
         return log, facts
 
     def _bytes(self, program: Any, size: Any, get: Any) -> bytes:
-        """What `get` writes. NVRTC writes into the bytes object itself, so it must be ours alone: Python shares
-        those of length 0 and 1."""
+        """The bytes from `get`. NVRTC writes into the bytes object itself. Python shares objects of 0 and 1 bytes."""
         count = _check(self.nvrtc, size(program))
         buffer = bytes(count + 2)
         _check(self.nvrtc, (*get(program, buffer), None))
@@ -100,7 +98,7 @@ class Toolchain:
 
 
 def ptxas_facts(log: str) -> tuple[EntryFacts, ...]:
-    """An EntryFacts for each kernel that ptxas told of in its -v log."""
+    """An EntryFacts for each kernel in the log of ptxas -v."""
     facts = []
     for part in re.split(r"Compiling entry function '", log)[1:]:
 

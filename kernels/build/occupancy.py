@@ -1,7 +1,7 @@
-"""How many blocks of a kernel a multiprocessor holds at once, from the registers and shared bytes of the real cubin.
+"""Blocks of a kernel on an SM at once, from the registers and shared bytes of the real cubin.
 
-The limits are those of the CUDA C++ Programming Guide's table of compute capabilities, the rounding that of the
-driver: `python -m kernels counters --occupancy` compares with the driver's own call on a GPU.
+The limits come from the CUDA C++ Programming Guide's table of compute capabilities. The rounding is the driver's:
+`python -m kernels counters --occupancy` compares with the driver's own call on a GPU.
 """
 
 import re
@@ -18,14 +18,21 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError, ProblemError
 
-REGISTERS = 65536  # of a multiprocessor
-REGISTER_UNIT, PARTITIONS = 256, 4  # what a warp's registers are rounded up to; each partition holds a fourth of them
+REGISTERS = 65536  # of an SM
+REGISTER_UNIT, PARTITIONS = 256, 4  # a warp gets a multiple of 256; each partition of an SM holds a fourth
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What one multiprocessor of an architecture holds, and a well-known GPU of it. Bytes; unit: what shared memory
-    is rounded up to."""
+    """The limits of one SM of an architecture.
+
+    gpu: a well-known GPU of the architecture.
+    multiprocessors: its SMs.
+    warps, blocks, shared_bytes: of an SM.
+    shared_bytes_per_block: the most of a block.
+    reserved_bytes: CUDA's own, in each block.
+    unit: a block gets a multiple of these shared bytes.
+    """
 
     gpu: str
     multiprocessors: int
@@ -33,7 +40,7 @@ class Machine:
     blocks: int
     shared_bytes: int
     shared_bytes_per_block: int
-    reserved_bytes: int = 1024  # of each block, taken by CUDA itself
+    reserved_bytes: int = 1024
     unit: int = 128
 
 
@@ -50,17 +57,21 @@ MACHINES = {
 
 
 def arch_named(device: str) -> str:
-    """The architecture in MACHINES whose GPU a device's name names, such as sm_90 for NVIDIA H200; else empty."""
+    """The architecture in MACHINES of a device, such as sm_90 for "NVIDIA H200", or ""."""
     return next((arch for arch, m in MACHINES.items() if re.search(rf"\b{re.escape(m.gpu)}\b", device)), "")
 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """One launch on one architecture. limits: blocks per multiprocessor that each resource allows; blocks, warps: what
-    the smallest leaves; limited_by: every resource that allows no more, in words.
+    """One launch on one architecture.
 
-    waves: the grid's blocks over those the whole GPU holds at once; percent: warps of those that the multiprocessor
-    could hold.
+    registers: of a thread.
+    shared_bytes: of a block.
+    limits: resource -> the blocks per SM that it allows.
+    blocks, warps: per SM, with the smallest limit.
+    percent: warps per SM, of the most possible.
+    limited_by: each resource with the smallest limit, in words.
+    waves: the grid's blocks over the blocks of the whole GPU at once.
     """
 
     entry: str
@@ -77,14 +88,18 @@ class Occupancy:
 
     @property
     def limiters(self) -> tuple[str, ...]:
-        """The resources that allow no more blocks than there are."""
+        """The resources with the smallest limit."""
         return tuple(name for name, count in self.limits.items() if count == self.blocks)
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What one block takes. warps; registers of one warp, rounded up; warps that the registers allow; shared bytes with
-    CUDA's own, rounded up."""
+    """The resources of one block.
+
+    registers_per_warp: rounded up.
+    warps_by_registers: the warps per SM that the registers allow.
+    shared_bytes: with CUDA's own, rounded up.
+    """
 
     warps: int
     registers_per_warp: int
@@ -93,16 +108,16 @@ class Needs:
 
 
 def machine(arch: str) -> Machine:
-    """The Machine of an architecture such as sm_90a; ProblemError with those that are known."""
+    """The Machine of an architecture such as sm_90a. ProblemError lists the known ones."""
     known = MACHINES.get(arch.rstrip("af"))
     if not known:
-        there = ", ".join(MACHINES)
-        raise ProblemError(f"The limits of {arch!r} are not known here; they are of {there}, and of those with an a.")
+        names = ", ".join(MACHINES)
+        raise ProblemError(f"The limits of {arch!r} are not known here. Choose {names}, or one of these with an a.")
     return known
 
 
 def needs(threads: int, registers: int, shared_bytes: int, machine: Machine) -> Needs:
-    """What one block of a launch takes of a multiprocessor."""
+    """The resources of one block on an SM."""
     per_warp = ceil_div(registers * 32, REGISTER_UNIT) * REGISTER_UNIT
     by_registers = REGISTERS // PARTITIONS // per_warp * PARTITIONS if registers else machine.warps
     shared = ceil_div(shared_bytes + machine.reserved_bytes, machine.unit) * machine.unit
@@ -110,17 +125,15 @@ def needs(threads: int, registers: int, shared_bytes: int, machine: Machine) -> 
 
 
 def limits(threads: int, registers: int, shared_bytes: int, machine: Machine) -> dict[str, int]:
-    """Blocks per multiprocessor that each resource allows: warps, blocks, registers, shared memory; 0 where not one
-    block fits."""
+    """Resource (warps, blocks, registers, shared memory) -> the blocks per SM that it allows."""
     block = needs(threads, registers, shared_bytes, machine)
     fits = shared_bytes <= machine.shared_bytes_per_block
+    by_shared = machine.shared_bytes // block.shared_bytes if block.shared_bytes else machine.blocks
     return {
         "warps": machine.warps // block.warps,
         "blocks": machine.blocks,
         "registers": block.warps_by_registers // block.warps,
-        "shared memory": (machine.shared_bytes // block.shared_bytes if block.shared_bytes else machine.blocks)
-        if fits
-        else 0,
+        "shared memory": by_shared if fits else 0,
     }
 
 
@@ -132,9 +145,11 @@ def occupancy(
     mode: Mode = Mode.TIMED,
     multiprocessors: int | None = None,
 ) -> tuple[Occupancy, ...]:
-    """An Occupancy for each launch. Compiles if need be; needs no GPU. multiprocessors: of the GPU meant, else of
-    the architecture's well-known one. Raises ProblemError (unknown architecture or constants), BuildError,
-    BackendUnavailable."""
+    """An Occupancy for each launch. Needs no GPU.
+
+    multiprocessors: the SMs of the GPU; the default is the architecture's well-known GPU.
+    Raises ProblemError (unknown architecture or constants), BuildError, BackendUnavailable.
+    """
     on = machine(arch)
     request = Request(kernel, problem, tuple(kernel.settings(settings).items()))
     facts = {fact.entry: fact for fact in build(kernel, request.defines, mode, arch).facts}
@@ -158,23 +173,22 @@ def occupancy(
 
 @cache
 def block_constants(kernel: KernelSpec) -> tuple[Constant, ...]:
-    """The constants that change how large a block is: sizes, so never 0, that its launches name; no what-if builds."""
-    said = " ".join(f"{launch.block} {launch.shared_bytes} {launch.grid}" for launch in kernel.launch_texts)
-    return tuple(c for c in kernel.constants if c.name in said and not c.what_if and 0 not in c.values)
+    """The constants for the size of a block: the sizes in its launches, without what-if builds."""
+    texts = " ".join(f"{launch.block} {launch.shared_bytes} {launch.grid}" for launch in kernel.launch_texts)
+    return tuple(c for c in kernel.constants if c.name in texts and not c.what_if and 0 not in c.values)
 
 
 def alternatives(
     kernel: KernelSpec, problem: Any, settings: Any, arch: str = DEFAULT_ARCH, multiprocessors: int | None = None
 ) -> list[tuple[dict[str, int], Occupancy | str]]:
-    """[(settings, Occupancy of the launch with the most blocks, or the reason why not)] over every size of a block
-    that the kernel has."""
+    """[(settings, the Occupancy of the launch with the most blocks, or an error)] for each size of a block."""
     sizes = block_constants(kernel)
     found: list[tuple[dict[str, int], Occupancy | str]] = []
     for values in product(*(c.values for c in sizes)):
         chosen = {**kernel.settings(settings), **{c.name: value for c, value in zip(sizes, values)}}
         try:
-            made = occupancy(kernel, problem, chosen, arch, multiprocessors=multiprocessors)
-            found.append((chosen, max(made, key=lambda o: (o.grid_blocks, o.shared_bytes))))
+            launches = occupancy(kernel, problem, chosen, arch, multiprocessors=multiprocessors)
+            found.append((chosen, max(launches, key=lambda o: (o.grid_blocks, o.shared_bytes))))
         except (ProblemError, BuildError) as error:
             found.append((chosen, str(error)))
     return found

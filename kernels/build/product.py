@@ -12,8 +12,13 @@ DEFAULT_ARCH = "sm_90a"
 
 
 class Mode(Enum):
-    """TIMED compiles the probes to nothing; PROBED writes a trace; TIMELINE notes only when and on which
-    multiprocessor each block ran; MARKS when each step of its warps began. A kernel's time comes only from TIMED."""
+    """The use of the probes. A kernel's time comes only from TIMED.
+
+    TIMED: none.
+    PROBED: a trace.
+    TIMELINE: the time and SM of each block.
+    MARKS: the start of each step of its warps.
+    """
 
     TIMED = "timed"
     PROBED = "probed"
@@ -23,7 +28,14 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class EntryFacts:
-    """What ptxas said of one kernel in a cubin. Shared bytes are static ones; a launch adds its dynamic ones."""
+    """ptxas's report on one kernel of a cubin.
+
+    entry: its name.
+    registers: of each thread.
+    shared_bytes: static shared memory of a block. A launch adds its dynamic bytes.
+    spill_bytes: spill stores and loads of a thread.
+    stack_bytes: stack frame of a thread.
+    """
 
     entry: str
     registers: int
@@ -34,8 +46,14 @@ class EntryFacts:
 
 @dataclass(frozen=True)
 class Build:
-    """A compiled kernel: `path` is a cubin or a shared library, `facts` is empty for the CPU. log: what the compiler
-    said."""
+    """A compiled kernel.
+
+    target: "cpu" or an architecture.
+    path: a cubin or a shared library.
+    compiler: its name and version.
+    log: its output.
+    facts: one for each kernel of a cubin; empty for the CPU.
+    """
 
     kernel: str
     mode: Mode
@@ -47,18 +65,24 @@ class Build:
 
     @property
     def ptx_path(self) -> Path:
+        """The PTX next to the cubin."""
         return self.path.with_suffix(".ptx")
 
 
 class Toolchain(Protocol):
-    """What makes a product of a kernel's files: cpp.Toolchain and nvrtc.Toolchain."""
+    """A compiler: cpp.Toolchain or nvrtc.Toolchain.
+
+    suffix: of the product's file name.
+    version: the compiler's name and version.
+    options: for every kernel.
+    """
 
     suffix: str
     version: str
     options: list[str]
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """(name, text) of the headers that it adds to the kernel's own."""
+        """(name, text) of the additional headers."""
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
-        """Writes the product, named as the kernel, into the folder; the log and the facts. Raises BuildError."""
+        """Writes the product into the folder, under the kernel's name. Returns log and facts. Raises BuildError."""

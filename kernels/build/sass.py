@@ -15,8 +15,7 @@ INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?;)")  # in nvdisasm's list
 
 @lru_cache
 def _nvdisasm() -> str:
-    """The path of nvdisasm: on PATH, under CUDA_HOME or CUDA_PATH, beside nvcc, or in the nvidia-cuda-nvdisasm
-    wheel."""
+    """The path of nvdisasm: on PATH, under CUDA_HOME or CUDA_PATH, next to nvcc, or in nvidia-cuda-nvdisasm's wheel."""
     roots = [
         Path(root) / "bin"
         for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda")
@@ -33,8 +32,7 @@ def _nvdisasm() -> str:
 
 @lru_cache(maxsize=32)
 def sass(cubin: Path, with_lines: bool = False) -> str:
-    """The machine code of a cubin, as nvdisasm prints it; with comments that give each instruction's line of PTX, if
-    wanted."""
+    """nvdisasm's listing of a cubin. with_lines: with each instruction's line of PTX in a comment."""
     command = [_nvdisasm(), "-c", *(["-gp"] if with_lines else []), str(cubin)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -43,5 +41,5 @@ def sass(cubin: Path, with_lines: bool = False) -> str:
 
 
 def instructions(sass_text: str) -> list[str]:
-    """The instructions of a disassembly, addresses and headers left out."""
+    """The instructions of a listing, without addresses and headers."""
     return [text for _, text in INSTRUCTION.findall(sass_text)]

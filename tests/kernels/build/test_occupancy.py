@@ -11,7 +11,7 @@ FLASH = KERNELS["03_flash"]
 
 
 def test_an_unknown_architecture_is_refused_with_those_that_are_known():
-    with pytest.raises(ProblemError, match="The limits of 'sm_12' are not known here; they are of sm_75, sm_80"):
+    with pytest.raises(ProblemError, match="The limits of 'sm_12' are not known here. Choose sm_75, sm_80"):
         occupancy.machine("sm_12")
 
 
