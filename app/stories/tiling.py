@@ -1,18 +1,12 @@
 """Tiling: which part of Q, K^T, S, V and O a block works on, what it holds, and what that saves."""
 
-from dataclasses import replace
-
 from app.choices import State, estimates, places
 from app.choices.pages import TILING
 from app.parts import running, tabs
 from app.parts.story import Story
-from explainers.stories import questions
-from explainers.stories.any_kernel import generic
-from explainers.stories.occupancy import grid
-from explainers.stories.online_softmax import online_softmax
-from explainers.stories.registers import threads
-from explainers.stories.tiling import reuse, tiling, traffic
-from explainers.story import picture, stage
+from explainers.stories.tiling import story as tiles
+from explainers.stories.tiling import tiling, traffic
+from explainers.story import stage
 from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 
@@ -22,16 +16,7 @@ def what(state: State, backend: str) -> Request:
 
 
 def make(request: Request) -> Stage:
-    run = running.run(request)
-    known = {*tiling.WANTS, *online_softmax.WANTS}
-    whole = grid.view(request, running.live_gpu(), offers=True)
-    beside = [threads.view(run), whole, *generic.beside(run, picture.places(request), known)]
-    made = tiling.stage_of(run, running.provenance(run), beside)
-    matrices, *others = made.views
-    made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *others])
-    summary, tone = running.broken(run)
-    asked = [*questions.tiling(run, made), *questions.beside(made)]
-    return replace(made, questions=asked, summary=summary, tone=tone or made.tone)
+    return tiles.STORY.stage(request, running)
 
 
 def bytes_tab(request: Request) -> list[Block]:

@@ -1,12 +1,12 @@
-"""Which kernels a story can show. A story says so itself: its `accepts` looks at events, keys, axes and the tensors'
-declared parts, never at a name.
+"""The probes of a kernel, and the kernels that a story can show.
 
-A story's module has accepts(spec) -> bool, and WANTS: the events that it would like to show, by which the kernel to
-begin with is chosen. Some have refusal(spec) -> str: a sentence that says why the story cannot show a kernel, or "".
+A story looks at events, keys, axes and the tensors' declared parts, never at a name. It has accepts(spec) -> bool, and
+WANTS: the events that it shows, by which its default kernel is chosen.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
-from types import ModuleType
+from typing import Protocol
 
 from kernels.catalog import KERNELS
 from kernels.core import cases
@@ -60,21 +60,32 @@ def accesses(spec: KernelSpec, space: str) -> bool:
     return any(site.space == space for site in probes(spec))
 
 
+class Accepting(Protocol):
+    """A story, as far as it chooses kernels.
+
+    WANTS: the events that it shows.
+    """
+
+    @property
+    def WANTS(self) -> tuple[str, ...]: ...
+    def accepts(self, spec: KernelSpec, /) -> bool: ...
+
+
 @lru_cache(maxsize=1024)
-def _accepts(module: ModuleType, spec: KernelSpec) -> bool:
-    return module.accepts(spec)
+def _accepts(story: Accepting, spec: KernelSpec) -> bool:
+    return story.accepts(spec)
 
 
-def accepting(module: ModuleType) -> dict[str, KernelSpec]:
-    """name -> KernelSpec of the kernels that a story's module can show, in the catalogue's order."""
-    return {name: spec for name, spec in KERNELS.items() if _accepts(module, spec)}
+def accepting(story: Accepting, kernels: Mapping[str, KernelSpec] = KERNELS) -> dict[str, KernelSpec]:
+    """name -> KernelSpec of the kernels that a story can show, in the order of `kernels`."""
+    return {name: spec for name, spec in kernels.items() if _accepts(story, spec)}
 
 
-def first(module: ModuleType) -> KernelSpec:
-    """The kernel that a story begins with: the earliest of those that have most of the events that it WANTS. ValueError
-    if it can show none."""
+def first(story: Accepting, kernels: Mapping[str, KernelSpec] = KERNELS) -> KernelSpec:
+    """The default kernel of a story: the earliest one with most of the events that it WANTS. ValueError if the story
+    can show none."""
 
-    def has(spec: KernelSpec) -> int:
-        return len({site.event for site in probes(spec)} & set(module.WANTS))
+    def wanted_events(spec: KernelSpec) -> int:
+        return len({site.event for site in probes(spec)} & set(story.WANTS))
 
-    return max(accepting(module).values(), key=has)
+    return max(accepting(story, kernels).values(), key=wanted_events)

@@ -89,6 +89,9 @@ class Tab:
     blocks: list[Block] | None = None
 
 
+BUILDS, DATA = Tab("builds", "Builds"), Tab("data", "Data and labels")  # the tabs of every story of one request
+
+
 @dataclass(frozen=True)
 class Provenance:
     """Where the values come from. label: of glossary.PROVENANCE. said: in a sentence, with device and date. warnings:
@@ -147,6 +150,11 @@ class Stage:
 
 
 # ---- pieces ----
+
+
+def of_request(request: Request, frames: Sequence[Any], views: Sequence[View], **parts: Any) -> Stage:
+    """The stage of a request, with its kernel's headline and code. parts: the other fields of Stage."""
+    return Stage(headline(request.kernel), frames, views, codes=[code(request, frames)], **parts)
 
 
 def source_file(name: str, text: str) -> File:

@@ -126,13 +126,12 @@ def view(run: Run, story: Tiling) -> tuple[MatricesMeta, dict[str, np.ndarray]]:
 def stage_of(run: Run, provenance: stage.Provenance, beside: Sequence[stage.View] = ()) -> stage.Stage:
     """The whole stage of a run. beside: more pictures, after the matrices."""
     story = explain(run)
-    return stage.Stage(
-        headline=stage.headline(run.request.kernel),
-        frames=story.frames,
-        views=[stage.View("matrices", "matrices", "Matrices", *view(run, story)), *beside],
-        codes=[stage.code(run.request, story.frames)],
+    return stage.of_request(
+        run.request,
+        story.frames,
+        [stage.View("matrices", "matrices", "Matrices", *view(run, story)), *beside],
         state=states(story),
-        tabs=[stage.Tab("bytes", "Bytes"), stage.Tab("builds", "Builds"), stage.Tab("data", "Data and labels")],
+        tabs=[stage.Tab("bytes", "Bytes"), stage.BUILDS, stage.DATA],
         provenance=provenance,
     )
 

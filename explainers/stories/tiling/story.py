@@ -1,0 +1,39 @@
+"""The story of tiles: the part of Q, K^T, S, V and O that a block works on, and the bytes that tiles save."""
+
+from dataclasses import replace
+
+from explainers.stories import questions
+from explainers.stories.any_kernel import generic
+from explainers.stories.occupancy import grid
+from explainers.stories.online_softmax import online_softmax
+from explainers.stories.registers import threads
+from explainers.stories.tiling import reuse, tiling
+from explainers.story import picture
+from explainers.story.base import Runner, Story
+from explainers.story.stage import Stage
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+
+
+class Tiles(Story[Request]):
+    """One query tile, step by step, on the matrices of attention."""
+
+    WANTS = tiling.WANTS
+
+    def refusal(self, spec: KernelSpec) -> str:
+        return tiling.refusal(spec)
+
+    def stage(self, subject: Request, runner: Runner) -> Stage:
+        run = runner.run(subject)
+        known = {*tiling.WANTS, *online_softmax.WANTS}
+        whole_grid = grid.view(subject, runner.live_gpu(), offers=True)
+        others = generic.beside(run, picture.places(subject), known)
+        made = tiling.stage_of(run, runner.provenance(run), [threads.view(run), whole_grid, *others])
+        matrices, *more = made.views
+        made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *more])
+        summary, tone = runner.broken(run)
+        asked = [*questions.tiling(run, made), *questions.beside(made)]
+        return replace(made, questions=asked, summary=summary, tone=tone or made.tone)
+
+
+STORY = Tiles()

@@ -1,0 +1,89 @@
+"""The base of every story, and the way to write a new one.
+
+A story is one folder, `explainers/stories/<path>/`, with a subclass of `Story` and one object of it in `story.py`:
+
+    class RowSums(Story[Request]):
+        WANTS = ("l",)
+
+        def refusal(self, spec):
+            return probed.without_events(spec, {"l": ("row",)})
+
+        def stage(self, subject, runner):
+            run = runner.run(subject)
+            frames = frames_of(run)
+            return stage.of_request(
+                subject, frames, [view(frames)], state=strip(frames), provenance=runner.provenance(run)
+            )
+
+    STORY = RowSums()
+
+`app/stories/<path>.py` adds title, order and choices of the page. A test is the third and last new file. No list names
+the stories. Start from a copy of `explainers/stories/skeleton/` and of `app/stories/skeleton.py`.
+
+The types of frames are TypedDicts next to the story. `stage.State` is an entry of the strip of state. Questions to the
+reader come from `explainers.story.questions`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from explainers.story.stage import Block, Provenance, Stage
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.core.tolerance import OutputError
+from kernels.run.results import Run, Traffic
+
+Subject = TypeVar("Subject")  # the value that a page shows: frozen and picklable, made of Requests and plain numbers
+
+
+class Runner(Protocol):
+    """Makes the runs that a story needs. The app's runner is the module app.parts.running."""
+
+    def run(self, request: Request, /) -> Run:
+        """The Run of a request."""
+
+    def traffic(self, request: Request, /) -> Traffic:
+        """The Traffic of a request."""
+
+    def errors(self, run: Run, /) -> tuple[OutputError, ...]:
+        """Each output's error against float64."""
+
+    def provenance(self, run: Run, /) -> Provenance:
+        """The source of a run's values, with the error of its worst output."""
+
+    def broken(self, run: Run, /) -> tuple[str, str]:
+        """The effect of a build that is broken on purpose, in a sentence, and its tone; two empty texts otherwise."""
+
+    def live_gpu(self) -> tuple[int, str] | None:
+        """Multiprocessors and name of this machine's GPU; None without one."""
+
+
+Part = Callable[[Subject, Runner], list[Block]]
+
+
+class Story(Generic[Subject]):
+    """Explains one idea on the runs of kernels.
+
+    WANTS: the events that it shows. Its default kernel logs most of them.
+    """
+
+    WANTS: ClassVar[tuple[str, ...]] = ()
+
+    def refusal(self, spec: KernelSpec) -> str:
+        """A sentence that says why the story cannot show a kernel; empty if it can.
+
+        It reads events, keys, axes and the declared parts of the tensors, never the name of a kernel.
+        """
+        return ""
+
+    def accepts(self, spec: KernelSpec) -> bool:
+        """Whether the story can show a kernel."""
+        return not self.refusal(spec)
+
+    def stage(self, subject: Subject, runner: Runner) -> Stage:
+        """The whole page of a subject. A worker makes it. WarpglassError says why it cannot be made."""
+        raise NotImplementedError
+
+    def parts(self) -> Mapping[str, Part[Subject]]:
+        """Id of a tab -> the function that makes its blocks when the reader opens it."""
+        return {}

@@ -1,0 +1,44 @@
+"""The skeleton shows a real run, so that its copy works from the start."""
+
+from types import SimpleNamespace
+
+import pytest
+from conftest import cpu_run
+
+from explainers.stories.skeleton.story import STORY
+from explainers.story import probed, stage
+
+RUNNER = SimpleNamespace(run=lambda request: cpu_run(request.kernel.name), provenance=stage.provenance)
+
+
+@pytest.fixture(scope="module", name="run")
+def run_of_its_first_kernel():
+    return cpu_run(probed.first(STORY).name)
+
+
+def test_each_step_shows_a_sum_that_the_kernel_logged(run):
+    made = STORY.stage(run.request, RUNNER)
+    logged = run.trace.frame("event", "row", "value")
+    row = made.frames[0]["row"]
+    sums = logged[(logged.event == "l") & (logged.row == row)].value.tolist()
+    assert [frame["l"] for frame in made.frames] == sums
+    assert made.state[0].values == sums
+
+
+def test_the_question_asks_for_the_last_sum(run):
+    made = STORY.stage(run.request, RUNNER)
+    assert made.questions[0].answer == made.frames[-1]["l"]
+
+
+def test_a_tab_of_the_stage_has_its_part(run):
+    blocks = STORY.parts()["sums"](run.request, RUNNER)
+    assert len(blocks[0]["rows"]) == len(STORY.stage(run.request, RUNNER).frames)
+
+
+def test_the_stage_goes_to_the_browser(run):
+    assert stage.decode(stage.encode(STORY.stage(run.request, RUNNER)))["frames"]
+
+
+def test_a_kernel_without_sums_is_refused_with_the_missing_probe():
+    refused = [spec for spec in probed.KERNELS.values() if not STORY.accepts(spec)]
+    assert refused and all("l(row)" in STORY.refusal(spec) for spec in refused)
