@@ -8,8 +8,8 @@ Within a set colours differ for the colour-blind too; never is it red against gr
 """
 
 from collections.abc import Iterable
+from typing import TypedDict
 
-from explainers.story.frames import Palette
 from kernels.catalog import KERNELS as CATALOGUE
 from kernels.core.spec import KernelSpec
 
@@ -64,6 +64,22 @@ PHASES = {"prefill": OKABE_ITO["orange"], "decode": OKABE_ITO["sky"]}  # of a re
 MAGNITUDE = ("#00224e", "#575c6d", "#a69d75", "#fee838")  # cividis, from low to high
 WRONG = OKABE_ITO["vermillion"]  # a number that is off by more than rounding
 AXIS = OKABE_ITO["grey"]  # of rules and labels; the browser writes text of this colour in the theme's own (blocks.js)
+
+
+class Palette(TypedDict):
+    """What palette.for_browser gives: colours by role; see palette.py."""
+
+    tensors: dict[str, str]
+    sign: dict[str, str]
+    kernels: list[str]
+    peers: list[str]
+    sequences: list[str]
+    wavefronts: dict[str, str]
+    marks: dict[str, str]
+    magnitude: list[str]
+    phases: dict[str, str]
+    wrong: str
+    axis: str
 
 
 def kernel_colour(kernel: KernelSpec | str) -> str:

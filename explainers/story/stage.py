@@ -43,7 +43,7 @@ class File(TypedDict):
 @dataclass(frozen=True)
 class View:
     """A picture. kind: the module under app/stage/views that draws it. id: what the link calls it. meta, columns: as
-    frames.py describes for that kind; a meta with `clock` has frames, and the strip's `state`, of its own. side: 0, or
+    frames.py of its story describes; a meta with `clock` has frames, and the strip's `state`, of its own. side: 0, or
     1 for the right one of two that stand side by side under one id."""
 
     kind: str

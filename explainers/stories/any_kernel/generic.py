@@ -14,17 +14,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from explainers.story import axes, stage
-from explainers.story.frames import (
+from explainers.stories.any_kernel.frames import (
     Logged,
-    Number,
-    Rect,
     ShownTensor,
     ShownValue,
     TensorsFrame,
     TensorsMeta,
     TouchedTensor,
 )
+from explainers.story import axes, stage
+from explainers.story.frames import Number, Rect
 from explainers.story.glossary import UNORDERED, count, listed, phase_title
 from kernels.core.dtypes import widened
 from kernels.core.request import Request

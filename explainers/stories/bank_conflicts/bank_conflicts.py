@@ -7,8 +7,9 @@ import numpy as np
 
 from explainers.charts.palette import WAVEFRONTS
 from explainers.stories.bank_conflicts.bank_walk import Story, _said
+from explainers.stories.bank_conflicts.frames import BanksMeta
 from explainers.story import probed, stage
-from explainers.story.frames import BankAccess, BanksMeta
+from explainers.story.frames import BankAccess
 from explainers.story.glossary import count
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec

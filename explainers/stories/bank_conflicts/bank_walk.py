@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from explainers.stories.bank_conflicts.frames import BankFrame, BankSide
 from explainers.stories.bank_conflicts.padding import side_names
 from explainers.story import marks
-from explainers.story.frames import BankAccess, BankFrame, BankSide
+from explainers.story.frames import BankAccess
 from explainers.story.glossary import count
 from explainers.story.warp_requests import numbered
 from kernels.run.results import Run

@@ -8,8 +8,8 @@ import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import AXIS, OKABE_ITO, SEQUENCES
+from explainers.stories.block_table.cache_types import HeldPages, PoolFrame, PoolMeta, PoolPage, PoolSequence
 from explainers.story import stage
-from explainers.story.frames import HeldPages, PoolFrame, PoolMeta, PoolPage, PoolSequence
 from explainers.story.glossary import count
 from kernels.kv_cache.scenarios import Scenario, write_event
 

@@ -8,8 +8,8 @@ import pandas as pd
 
 from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
+from explainers.stories.block_table.walk_types import HeadsFrame, HeadsMeta
 from explainers.story import axes, stage
-from explainers.story.frames import HeadsFrame, HeadsMeta
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run

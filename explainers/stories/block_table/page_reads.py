@@ -9,8 +9,8 @@ from explainers.charts.palette import kernel_colour
 from explainers.stories.block_table.kv_cache import numbers_said
 from explainers.stories.block_table.page_counts import CACHES, Reads
 from explainers.stories.block_table.paging import TABLE
+from explainers.stories.block_table.walk_types import PageReadsFrame, PageReadsMeta, PageReadsRow
 from explainers.story import axes, probed, stage
-from explainers.story.frames import PageReadsFrame, PageReadsMeta, PageReadsRow
 from explainers.story.glossary import count, figure, listed
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from explainers.story.frames import Lane, Lines, Part, PartitionsFrame
+from explainers.stories.block_table.walk_types import Lane, Part, PartitionsFrame
+from explainers.story.frames import Lines
 from explainers.story.glossary import count, phase_title
 
 DOING = {

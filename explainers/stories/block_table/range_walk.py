@@ -9,6 +9,7 @@ import pandas as pd
 
 from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
+from explainers.stories.block_table.range_types import RangesFrame, RangesUnit
 from explainers.stories.block_table.work_lists import (
     FIRST,
     LIST_AXES,
@@ -21,7 +22,6 @@ from explainers.stories.block_table.work_lists import (
     lists_of,
 )
 from explainers.story import axes
-from explainers.story.frames import RangesFrame, RangesUnit
 from explainers.story.glossary import count, listed, phase_title, short
 from kernels.run.results import Run
 from kernels.trace import steps as cutting

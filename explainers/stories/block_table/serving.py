@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from explainers.stories.block_table import kv_cache
+from explainers.stories.block_table.cache_types import ServedVisit, ServingFrame, ServingMeta
 from explainers.stories.block_table.serving_sentences import (
     opening_sentence,
     prefixes_of,
@@ -17,7 +18,6 @@ from explainers.stories.block_table.serving_sentences import (
     waste_sentence,
 )
 from explainers.story import stage
-from explainers.story.frames import ServedVisit, ServingFrame, ServingMeta
 from explainers.story.glossary import count
 from kernels.errors import ProblemError
 from kernels.kv_cache.scenarios import Scenario

@@ -8,8 +8,8 @@ import pandas as pd
 
 from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
+from explainers.stories.block_table.walk_types import WalkFrame
 from explainers.story import axes
-from explainers.story.frames import WalkFrame
 from explainers.story.glossary import count, phase_title
 from kernels.run.results import Run
 from kernels.trace import steps as cutting

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from explainers.charts.palette import WAVEFRONTS
+from explainers.stories.coalescing.frames import SectorSide, SectorsMeta
 from explainers.stories.coalescing.sector_walk import Story, fewest, request_sentence
 from explainers.story import probed, stage
-from explainers.story.frames import SectorRequest, SectorSide, SectorsMeta
+from explainers.story.frames import SectorRequest
 from explainers.story.glossary import count
 from kernels.core.fields import fields_of
 from kernels.core.spec import KernelSpec

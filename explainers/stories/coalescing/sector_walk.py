@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from explainers.stories.coalescing.frames import SectorSide
 from explainers.story import marks
-from explainers.story.frames import Frame, SectorRequest, SectorSide
+from explainers.story.frames import Frame, SectorRequest
 from explainers.story.glossary import count
 from explainers.story.warp_requests import numbered
 from kernels.run.results import Run

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from explainers.stories.compare.frames import AlignedFrame
 from explainers.story import marks
-from explainers.story.frames import AlignedFrame
 
 SIDES = "AB"
 # The fields of a waiting side's frame, and its further fields before the first step.

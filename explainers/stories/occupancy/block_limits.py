@@ -7,8 +7,8 @@ import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO
+from explainers.stories.occupancy.frames import MultiprocessorMeta, Resource, ResourceFrame, ResourceLaunch
 from explainers.story import stage
-from explainers.story.frames import MultiprocessorMeta, Resource, ResourceFrame, ResourceLaunch
 from explainers.story.glossary import count, listed
 from kernels.build.occupancy import REGISTERS, Machine, Needs, Occupancy, needs
 from kernels.core.spec import KernelSpec

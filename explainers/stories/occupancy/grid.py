@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from explainers.stories.occupancy.frames import GridFrame, GridLaunch, GridMeta
 from explainers.story import stage
-from explainers.story.frames import GridFrame, GridLaunch, GridMeta
 from explainers.story.glossary import count, listed
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine

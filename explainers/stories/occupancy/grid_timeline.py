@@ -8,8 +8,8 @@ import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO
 from explainers.stories.occupancy import grid
+from explainers.stories.occupancy.frames import GridFrame
 from explainers.story import stage
-from explainers.story.frames import GridFrame
 from kernels.measure.timelines import Timeline
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from explainers.stories.online_softmax.frames import RowFrame, RowMeta
 from explainers.stories.online_softmax.softmax_steps import WRONG, Manner, tell, told
 from explainers.stories.tiling import tiling
 from explainers.story import axes, marks, picture, probed, stage
-from explainers.story.frames import RowFrame, RowMeta
 from explainers.story.picture import query_rows, tensor_at
 from kernels.core import reference
 from kernels.core.dtypes import element_type

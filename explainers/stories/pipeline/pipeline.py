@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.occupancy import grid
+from explainers.stories.pipeline.frames import PipelineFrame, PipelineMeta
 from explainers.story import stage
-from explainers.story.frames import PipelineFrame, PipelineMeta
 from explainers.story.glossary import count, figure, phase_title
 from kernels.measure import pipelines
 from kernels.measure.pipelines import Pipeline

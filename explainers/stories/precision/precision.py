@@ -11,9 +11,9 @@ import pandas as pd
 
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.precision import rounding
+from explainers.stories.precision.frames import RoundingFrame, RoundingMeta, RoundingRun
 from explainers.stories.precision.rounding import STAGES, Replay, rms
 from explainers.story import axes, picture, probed, stage
-from explainers.story.frames import RoundingFrame, RoundingMeta, RoundingRun
 from explainers.story.glossary import figure
 from kernels.core.dtypes import element_type
 from kernels.core.fields import fields_of

@@ -15,9 +15,9 @@ import pandas as pd
 import pyarrow as pa
 
 from explainers.stories.any_kernel import generic
+from explainers.stories.registers.frames import Moment, Plane, ThreadsMeta
 from explainers.stories.tiling import tiling
 from explainers.story import axes, glossary, picture, probed, stage
-from explainers.story.frames import Moment, Plane, ThreadsMeta
 from explainers.story.glossary import count
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec

@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
+from explainers.stories.source.frames import MachineLines, SourceMeta
 from explainers.story import stage
-from explainers.story.frames import MachineLines, SourceMeta
 from explainers.story.glossary import count, listed
 from kernels.build.disassembly import Line, Listing, Place, WidthCheck
 from kernels.core.spec import KernelSpec

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from explainers.stories.sparsity.block_mask import FULL, KINDS, PARTIAL, Entry, Place
-from explainers.story.frames import SparsityFrame
+from explainers.stories.sparsity.frames import SparsityFrame
 from explainers.story.glossary import count, short
 from kernels.core.masks import BlockLists
 from kernels.run.results import Run

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from explainers.stories.sparsity.block_mask import Entry, Place, entries_of, has_lists, lists_of_head, place_of
+from explainers.stories.sparsity.frames import SparsityFrame
 from explainers.stories.sparsity.mask_frames import WalkFrames
 from explainers.story import axes, picture
-from explainers.story.frames import SparsityFrame
 from kernels.core.masks import BlockLists
 from kernels.core.request import Request
 from kernels.core.tensors import Role, Tensor

@@ -10,9 +10,9 @@ import pandas as pd
 
 from explainers.stories.tensor_cores import fragments
 from explainers.stories.tensor_cores.fragments import LANES, MADE_OF, Fetch, K, Product, Products
+from explainers.stories.tensor_cores.frames import FragmentsMeta, ProductFrame
 from explainers.stories.tiling import tiling
 from explainers.story import axes, glossary, picture, probed, stage
-from explainers.story.frames import FragmentsMeta, ProductFrame
 from explainers.story.glossary import count, short
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec

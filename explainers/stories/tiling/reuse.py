@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from explainers.stories.registers import threads
+from explainers.stories.tiling.frames import MatricesMeta, ReuseMeta
 from explainers.story import picture, stage
-from explainers.story.frames import MatricesMeta, ReuseMeta
 from explainers.story.glossary import count
 from kernels.run.results import Run
 

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from explainers.stories.tiling.frames import MatricesMeta, TilingFrame
 from explainers.story import axes, picture, probed, stage
-from explainers.story.frames import MatricesMeta, Rect, TilingFrame
+from explainers.story.frames import Rect
 from explainers.story.glossary import UNORDERED, listed, phase_title
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec

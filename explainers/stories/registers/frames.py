@@ -1,0 +1,52 @@
+"""The meta of the view `threads`. The frames are those of the story next to it."""
+
+from typing import TypedDict
+
+
+class Plane(TypedDict):
+    """A matrix.
+
+    row, col: what its rows and columns count: row (of queries), key, token, dim, head or partition.
+    """
+
+    name: str
+    row: str
+    col: str
+
+
+class Moment(TypedDict):
+    """A step of the trace.
+
+    parts: [plane, kind, first, how many] of the rectangles in the columns.
+    windows: axis -> the first and last index that is drawn.
+    """
+
+    launch: int
+    block: int
+    parts: list[list[int]]
+    windows: dict[str, list[int]]
+
+
+class ThreadsMeta(TypedDict):
+    """The fields that the view draws.
+
+    launches: entry, grid, block, threads, the expressions of both, item, blocks of an item, first and number of
+        the traced blocks, and rows: queries of an item, items of a head, queries of a head, None where items are
+        no query tiles.
+    kinds: what a thread does with an element.
+    of_frame: each frame's moment.
+    lines: sets of FILE:LINE.
+    threads: of the largest block.
+    left_out: sentences on what was too much to show.
+
+    Columns: thread, row0, row1, col0, col1 of each rectangle; ran [moments, threads], which of `lines`, or -1.
+    """
+
+    launches: list[dict]
+    planes: list[Plane]
+    kinds: list[str]
+    moments: list[Moment]
+    of_frame: list[int]
+    lines: list[list[str]]
+    threads: int
+    left_out: list[str]
