@@ -256,7 +256,7 @@ def make(asked: What) -> Stage:
                 *threads.beside(whole, "threads_v1", "Threads of V1", "lines_v1"),
                 *threads.beside(cut, "threads_v2", "Threads of V2", "lines_v2"),
             ]
-            asks = questions.partitions(made, cut.request.constants[partitions.SIZE])
+            asks = questions.partitions(made, partitions.partition_of(cut.request))
             made = replace(made, views=[*made.views, *both])
             return replace(made, questions=[*asks, *questions.beside(made)])
         case Heads():
@@ -302,7 +302,7 @@ def _make_reads(asked: Reads) -> Stage:
 
 def _partition(request: Request) -> int:
     """Tokens of a partition: the kernel's own, or what pages begin with."""
-    return request.constants.get(partitions.SIZE, cache.SHOWN_PARTITION)
+    return partitions.partition_of(request) or cache.SHOWN_PARTITION
 
 
 def _requests(asked: Run) -> list[Request]:

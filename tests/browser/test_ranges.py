@@ -79,7 +79,7 @@ def test_a_shared_prefix_is_read_once_and_8_bits_tell_how_far_a_step_is_off(visi
         assert said["sentences"] == [frame["sentence"]]
         if "tokens" in frame:
             first, last = frame["tokens"]
-            off = float(np.nanmax(story.score_errors[first : last + 1]))
+            off = float(np.nanmax(story.errors.scores[first : last + 1]))
             assert dict(said["state"])["score off by"] == f"{off:.4g}"
         assert number or "A, B and C begin with the same 2 pages" in frame["sentence"]
         page.keyboard.press("ArrowRight")

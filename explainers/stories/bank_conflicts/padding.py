@@ -13,17 +13,16 @@ from kernels.errors import ProblemError
 from kernels.run.results import Run
 from kernels.trace.memory import model
 
-REMEDIES = ("PAD", "SWIZZLE")  # prefixes of constants that move the rows of a tile to other banks, with 0 for no move
-
 
 def remedies(spec: KernelSpec) -> list[Constant]:
     """Returns the constants that move the rows of a tile to other banks."""
-    return [c for c in spec.constants if c.name.startswith(REMEDIES) and 0 in c.values]
+    return [constant for constant in spec.constants_of("pad", "swizzle") if 0 in constant.values]
 
 
 def pads(spec: KernelSpec) -> bool:
     """Whether the kernel can pad its tiles, and does arithmetic on them."""
-    return any(c.name.startswith("PAD") for c in remedies(spec)) and bool(spec.problem_type().work)
+    can_pad = any(0 in constant.values for constant in spec.constants_of("pad"))
+    return can_pad and bool(spec.problem_type().work)
 
 
 def before_and_after(request: Request) -> tuple[Request, ...]:

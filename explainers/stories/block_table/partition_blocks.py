@@ -7,7 +7,7 @@ import pandas as pd
 
 from explainers.charts.palette import AXIS, OKABE_ITO
 from explainers.stories.block_table.paging import Paged, lengths
-from explainers.stories.block_table.partitions import SIZE
+from explainers.stories.block_table.partitions import partition_of
 from explainers.story import stage
 from kernels.run.results import Run
 
@@ -53,7 +53,7 @@ def grids(run_v1: Run, run_v2: Run) -> pd.DataFrame:
     """Returns kernel, grid, blocks, blocks with tokens, threads and shared bytes of each launch, from the plans."""
     rows = []
     for run in (run_v1, run_v2):
-        request, size = run.request, run.request.constants.get(SIZE)
+        request, size = run.request, partition_of(run.request)
         for number, launch in enumerate(request.plan.launches):
             blocks = busy = int(np.prod(launch.grid))
             if size and number == 0:  # a block past the end of its context exits at once

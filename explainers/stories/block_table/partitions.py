@@ -10,14 +10,14 @@ import pandas as pd
 from explainers.stories.block_table import block_table, paging
 from explainers.stories.block_table.paging import Paged
 from explainers.stories.block_table.partition_steps import Steps
-from explainers.stories.block_table.walk_types import Part, PartitionsFrame, PartitionsMeta
 from explainers.story import probed, stage
+from explainers.story.frames import Part, PartitionsFrame, PartitionsMeta
+from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.probes import sites_of
 
-SIZE = "PARTITION"  # the constant with the tokens of a partition
 NEEDS = {"weight": ("partition",), "m": ("partition",), "l": ("partition",), "m_all": (), "l_all": ()}
 WANTS = tuple(NEEDS)
 MOST_PARTS = 8  # partitions in the strip; the tab has all
@@ -47,7 +47,12 @@ class Comparison:
 
 def accepts(spec: KernelSpec) -> bool:
     """Whether the kernel (V2) walks pages in partitions, and logs their m, l and weights."""
-    return block_table.accepts(spec) and probed.logs(spec, NEEDS) and any(c.name == SIZE for c in spec.constants)
+    return block_table.accepts(spec) and probed.logs(spec, NEEDS) and spec.constant_of("partition") is not None
+
+
+def partition_of(request: Request) -> int:
+    """Returns the tokens of a partition, 0 for a kernel without partitions."""
+    return request.value_of("partition") or 0
 
 
 def accepts_whole(spec: KernelSpec) -> bool:
@@ -59,7 +64,7 @@ def compare(run_v1: Run, run_v2: Run, name: str) -> Comparison:
     """Returns the Comparison of two Runs of one problem, over one query head of one sequence. name: the sequence."""
     paged = Paged(run_v1.request)
     sequence, head = paged.place
-    length, size = int(paging.lengths(run_v1)[sequence]), run_v2.request.constants[SIZE]
+    length, size = int(paging.lengths(run_v1)[sequence]), partition_of(run_v2.request)
     (one, values_v1), (two, values_v2) = (_lanes(run) for run in (run_v1, run_v2))
     reduce = two.pop(-1)
     two = {number: lane for number, lane in two.items() if len(lane) > 1}  # a partition without tokens exits at once
@@ -140,7 +145,8 @@ def parts_blocks(story: Comparison, run_v2: Run) -> list[stage.Block]:
         for name, values, total in (("V2 in all", story.v2, story.v2["l"]), ("V1", story.v1, None))
     ]
     table = pd.concat([table.astype({"partition": str}), pd.DataFrame(whole, dtype=object)], ignore_index=True)
-    size, default = run_v2.request.constants[SIZE], run_v2.request.kernel.settings()[SIZE]
+    kernel, size = run_v2.request.kernel, partition_of(run_v2.request)
+    default = kernel.settings()[kernel.constant_of("partition").name]
     return [
         stage.table(table, "As logged: m = max m_i;  l = \u03a3 l_i e^(m_i - m);  O = \u03a3 O_i e^(m_i - m) / l"),
         stage.text(

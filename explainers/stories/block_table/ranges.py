@@ -7,11 +7,11 @@ import numpy as np
 
 from explainers.stories.block_table import paging, range_tables
 from explainers.stories.block_table.paging import Paged
-from explainers.stories.block_table.range_types import RangesList, RangesMeta
-from explainers.stories.block_table.range_walk import STAGES, WARPS, Walked, walk
-from explainers.stories.block_table.work_lists import FIRST, LIST_AXES, PAGES, SEQ, WorkList, lists_of
+from explainers.stories.block_table.range_walk import Walked, walk
+from explainers.stories.block_table.work_lists import FIRST, LIST_AXES, PAGES, SEQ, WorkList, list_names
 from explainers.stories.occupancy import grid
 from explainers.story import axes, probed, stage
+from explainers.story.frames import RangesFrame, RangesList, RangesMeta
 from explainers.story.glossary import short
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
@@ -27,26 +27,27 @@ NEEDS = {
     "l_all": ("sequence", "head"),
 }
 WANTS = tuple(NEEDS)
+WARP_TOKENS = 16  # tokens of a warp's product
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """Whether the kernel computes attention over pages from a work list, and logs m and l of warps, units and
-    merges."""
+    """Whether the kernel computes attention over pages from a work list, and logs m and l of each part."""
     request = probed.sample(spec)
-    listed = bool(axes.with_axes(request, *LIST_AXES))
-    return listed and paging.attends(request) and probed.logs(spec, NEEDS)
+    has_list = bool(axes.with_axes(request, *LIST_AXES))
+    return has_list and paging.attends(request) and probed.logs(spec, NEEDS)
 
 
 def shares(spec: KernelSpec) -> bool:
     """Whether the kernel also has a list of shared prefixes."""
-    return len(lists_of(probed.sample(spec))) > 1
+    return len(list_names(probed.sample(spec))) > 1
 
 
 def view(
     run: Run, story: Walked, names: Sequence[str], colours: Sequence[str]
 ) -> tuple[RangesMeta, dict[str, np.ndarray]]:
     """Returns the meta and the columns of the view `ranges`. names, colours: the sequences."""
-    paged, constants = Paged(run.request), run.request.constants
+    request, paged = run.request, Paged(run.request)
+    warps = int(request.value_of("warps"))
     meta: RangesMeta = {
         "frames": story.frames,
         "names": list(names),
@@ -56,30 +57,36 @@ def view(
         "kv_head": story.kv_head,
         "length": int(paging.lengths(run)[story.sequence]),
         "size": paged.block_size,
-        "lists": [_list(run, made) for made in story.lists],
+        "lists": [_strip(run, work_list) for work_list in story.lists],
         "units": story.units,
-        "stages": int(constants[STAGES]),
-        "stage_pages": max(1, 16 * int(constants[WARPS]) // paged.block_size),
-        "warps": int(constants[WARPS]),
+        "stages": int(request.value_of("stages")),
+        "stage_pages": max(1, WARP_TOKENS * warps // paged.block_size),
+        "warps": warps,
         "merged": story.merged,
     }
     columns = {"scores": story.scores, "o": story.o}
-    if story.score_errors is not None:
-        columns["errors"] = story.score_errors
+    if story.errors:
+        columns["errors"] = story.errors.scores
     return meta, columns
 
 
-def _list(run: Run, made: WorkList) -> RangesList:
+def _strip(run: Run, work_list: WorkList) -> RangesList:
     """Returns a work list as a strip: its pages end to end, and the pieces of each range."""
     tables = [paging.pages_of(run, n) for n in range(len(paging.lengths(run)))]
     cells: list[list[int]] = []
     units: list[list[int]] = []
-    for unit in made.in_order:
-        row = made.table[unit]
-        units.append([unit, made.range_of[unit], len(cells), int(row[PAGES])])
-        cells += [[int(row[SEQ]), e, tables[row[SEQ]][e]] for e in range(row[FIRST], row[FIRST] + row[PAGES])]
-    sharers = {unit: made.sequences(unit) for unit in made.in_order}
-    return {"shared": made.shared, "ranges": made.ranges, "cells": cells, "units": units, "sharers": sharers}
+    for unit in work_list.in_order:
+        row = work_list.table[unit]
+        sequence, first, pages = int(row[SEQ]), int(row[FIRST]), int(row[PAGES])
+        units.append([unit, work_list.range_of[unit], len(cells), pages])
+        cells += [[sequence, entry, tables[sequence][entry]] for entry in range(first, first + pages)]
+    return {
+        "shared": work_list.shared,
+        "ranges": work_list.ranges,
+        "cells": cells,
+        "units": units,
+        "sharers": {unit: work_list.sequences(unit) for unit in work_list.in_order},
+    }
 
 
 def stage_of(
@@ -119,26 +126,33 @@ def stage_of(
 
 def states(story: Walked) -> list[stage.State]:
     """Returns the strip: range, page, warp, current m and l, and the bytes that the followed blocks read."""
-    units = story.units
 
     def of(key: str) -> list[Any]:
-        return [f.get(key) for f in story.frames]
+        return [frame.get(key) for frame in story.frames]
 
     found = [
-        stage.State(
-            "range",
-            [units[f["unit"]]["range"] if f["unit"] >= 0 and not f.get("merged") else None for f in story.frames],
-        ),
+        stage.State("range", [_range_of(story, frame) for frame in story.frames]),
         stage.State("page", of("page")),
         stage.State("warp", of("warp")),
         stage.State("max m", of("m"), colour="S"),
         stage.State("sum l", of("l"), colour="P"),
         stage.State("read so far", np.cumsum([f["read"] for f in story.frames]).tolist(), "B", colour="load"),
     ]
-    if story.score_errors is not None:
-        worst = [
-            float(np.nanmax(story.score_errors[f["tokens"][0] : f["tokens"][1] + 1])) if "tokens" in f else None
-            for f in story.frames
-        ]
-        found.append(stage.State("score off by", [None if w is None else short(w) for w in worst]))
+    if story.errors:
+        scores = story.errors.scores
+        found.append(stage.State("score off by", [_score_error(scores, frame) for frame in story.frames]))
     return found
+
+
+def _range_of(story: Walked, frame: RangesFrame) -> int | None:
+    """Returns the range of a frame. The plan and the merge have none."""
+    in_unit = frame["unit"] >= 0 and not frame.get("merged")
+    return story.units[frame["unit"]]["range"] if in_unit else None
+
+
+def _score_error(errors: np.ndarray, frame: RangesFrame) -> str | None:
+    """Returns the largest error of a score in the frame's tokens, if it has any."""
+    if "tokens" not in frame:
+        return None
+    first, last = frame["tokens"]
+    return short(float(np.nanmax(errors[first : last + 1])))

@@ -5,21 +5,16 @@ A *unit* is a piece of a sequence. A range has one unit or more.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from kernels.kv_cache.work_list import FIELDS
 
 from explainers.story import axes
-from kernels.kv_cache.work_list import FIELDS
+from kernels.core.request import Request
+from kernels.run.results import Run
 
 LIST_AXES = ("unit", "field")
 SEQ, FIRST, PAGES, NEXT, TOKENS, SLOT, PARTITION, PARTITIONS = range(len(FIELDS))
-
-
-def lists_of(request: Any) -> list[str]:
-    """Returns the work list of each launch, by its name among the arrays."""
-    known = {t.name for t in axes.with_axes(request, *LIST_AXES).values()}
-    return [next(name for name in launch.args if name in known) for launch in request.plan.launches]
 
 
 @dataclass(frozen=True)
@@ -57,3 +52,19 @@ class WorkList:
     def in_order(self) -> list[int]:
         """Returns the units in the order of their pages."""
         return sorted(range(len(self.table)), key=lambda n: (self.table[n, SEQ], self.table[n, FIRST]))
+
+
+def work_lists(run: Run) -> list[WorkList]:
+    """Returns the work list of each launch. All but the last are of prefixes."""
+    launches, names = run.request.plan.launches, list_names(run.request)
+    last = len(launches) - 1
+    return [
+        WorkList(n, np.asarray(run.arrays[name]), launch.blocks // launch.blocks_per_item, n < last)
+        for n, (name, launch) in enumerate(zip(names, launches))
+    ]
+
+
+def list_names(request: Request) -> list[str]:
+    """Returns the name of each launch's work list among the arrays."""
+    known = {tensor.name for tensor in axes.with_axes(request, *LIST_AXES).values()}
+    return [next(name for name in launch.args if name in known) for launch in request.plan.launches]

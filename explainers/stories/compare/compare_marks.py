@@ -66,7 +66,8 @@ def tensor_cores_sentence(marked: Marked) -> str:
 
 def phases_sentence(marked: Marked) -> str:
     """Returns the time of a key tile in both, and the phases with the largest difference. "" for unequal tiles."""
-    if any(len({made.request.constants.get(name) for made in marked.both}) > 1 for name in ("BLOCK_Q", "BLOCK_KV")):
+    tiles = {(made.request.value_of("query_rows"), made.request.value_of("key_rows")) for made in marked.both}
+    if len(tiles) > 1:
         return ""
     each = [_phases(made) for made in marked.both]
     if each[0].empty or each[1].empty:

@@ -4,6 +4,7 @@ The steps of the clock are the working sets of the chain.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from explainers.stories.memory_hierarchy.level_charts import COLOURS, bandwidth_
 from explainers.stories.memory_hierarchy.memory_levels import (
     MIB,
     SPACES,
+    Edge,
     bytes_said,
     edges,
     latencies,
@@ -29,6 +31,7 @@ from explainers.stories.registers import threads
 from explainers.stories.tiling import tiling
 from explainers.story import probed, stage
 from explainers.story.stage import Block
+from kernels.build.occupancy import Machine
 from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -56,28 +59,50 @@ def sentence(levels: pd.DataFrame, device: str) -> str:
     )
 
 
+@dataclass(frozen=True)
+class Example:
+    """A kernel that meets a level.
+
+    level: the name of the level.
+    story: the path of the story with this kernel.
+    kernel: the kernel.
+    subject: the sight in that story.
+    choices: other choices of the link.
+    scenario: whether the story's scenario gives the problem, so the link has no fields.
+    """
+
+    level: str
+    story: str
+    kernel: KernelSpec
+    subject: str
+    choices: dict[str, str]
+    scenario: bool = False
+
+    @property
+    def link(self) -> Block:
+        fields = {} if self.scenario else _fields(self.kernel)
+        query = {"kernel": self.kernel.name, **fields, **self.choices}
+        return stage.link(f"{self.level}: {self.subject}, in {self.kernel.name}", self.story, query)
+
+
 def kernels_that_meet() -> list[Block]:
     """Returns a link for each level: a story, its kernel, its problem and its step."""
     rung, paged = threads.first(probed.accepting(tiling).values()), probed.first(block_table)
     banks, sectors, tiled = (probed.first(module) for module in (bank_conflicts, coalescing, tiling))
     first = {"step": "1"}  # Registers opens at the step with a held row
-    shown = [  # level, story, its kernel, subject, other choices
-        ("Registers", "registers", rung, "scores that never leave the registers", {}),
-        ("Shared memory", "bank_conflicts", banks, "32 lanes that want the same bank of it", first),
-        ("L1 cache", "coalescing", sectors, "how many sectors a load of a warp brings", first),
-        ("L2 cache", "block_table", paged, "a KV cache whose pages lie anywhere", {"view": "walk", "step": "2"}),
-        ("Device memory", "tiling", tiled, "a tile that a kernel fetches from it", {"step": "2"}),
-    ]
-    made = []
-    for level, path, kernel, said, more in shown:
-        fields = {} if path == "block_table" else _fields(kernel)  # its scenario gives the problem
-        made.append(stage.link(f"{level}: {said}, in {kernel.name}", path, {"kernel": kernel.name, **fields, **more}))
-    return made
+    walk = {"view": "walk", "step": "2"}
+    examples = (
+        Example("Registers", "registers", rung, "scores that never leave the registers", {}),
+        Example("Shared memory", "bank_conflicts", banks, "32 lanes that want the same bank of it", first),
+        Example("L1 cache", "coalescing", sectors, "how many sectors a load of a warp brings", first),
+        Example("L2 cache", "block_table", paged, "a KV cache whose pages lie anywhere", walk, scenario=True),
+        Example("Device memory", "tiling", tiled, "a tile that a kernel fetches from it", {"step": "2"}),
+    )
+    return [example.link for example in examples]
 
 
 def _fields(kernel: KernelSpec) -> dict[str, str]:
-    problem = kernel.problem_type()
-    return {name: write_value(getattr(problem, name)) for name in fields_of(kernel.problem_type)}
+    return {name: write_value(value) for name, value in kernel.problem_type().values().items()}
 
 
 def accepts(spec: KernelSpec) -> bool:
@@ -195,58 +220,46 @@ def stage_of(
 
 def questions(table: pd.DataFrame, device: str) -> list[stage.Question]:
     """Returns questions on the distance of the L2 and on the end of the L1."""
-    at, found = plateaus(table).set_index("level"), []
-    l1, l2 = at.cycles["L1 cache"], at.cycles["L2 cache"]
-    steps, known = sizes(table), edges(table)
-    if pd.notna(l1) and pd.notna(l2):
-        found.append(
-            stage.Question(
-                "l2_over_l1",
-                "How many times as long does a load wait for the L2 as for the L1?",
-                "number",
-                round(float(l2 / l1), 1),
-                f"On {device} it is {l2:.0f} cycles and {l1:.0f}: {l2 / l1:.1f} times.",
-                step=next((n for n, size in enumerate(steps) if size >= MIB), 0),
-                unit="times",
-                view="latency",
-                tolerance=stage.MEASURED,
-                veils=("sentence", "strip", "tabs"),
-            )
-        )
-    if known:
-        inside = max((n for n, size in enumerate(steps) if size <= known[0].fits), default=0)
-        options = [bytes_said(size) for size in (known[0].fits // 16, known[0].fits, known[0].fits * 16)]
-        found.append(
-            stage.Question(
-                "l1_holds",
-                "Up to which working set does every load of the chain find its data in the L1?",
-                "options",
-                1,
-                f"{frames(table, {})[inside]['sentence']} The next one measured is slower.",
-                options=options,
-                step=inside,
-                view="latency",
-                veils=("sentence", "strip", "picture", "tabs"),
-            )
-        )
-    return found
+    cycles, known = plateaus(table).set_index("level").cycles, edges(table)
+    l1, l2 = cycles["L1 cache"], cycles["L2 cache"]
+    found = [_question_of_distance(table, device, l1, l2)] if pd.notna(l1) and pd.notna(l2) else []
+    return [*found, _question_of_end(table, known[0])] if known else found
+
+
+def _question_of_distance(table: pd.DataFrame, device: str, l1: float, l2: float) -> stage.Question:
+    beyond_l1 = next((n for n, size in enumerate(sizes(table)) if size >= MIB), 0)
+    return stage.Question(
+        "l2_over_l1",
+        "How many times as long does a load wait for the L2 as for the L1?",
+        "number",
+        round(float(l2 / l1), 1),
+        f"On {device} it is {l2:.0f} cycles and {l1:.0f}: {l2 / l1:.1f} times.",
+        step=beyond_l1,
+        unit="times",
+        view="latency",
+        tolerance=stage.MEASURED,
+        veils=("sentence", "strip", "tabs"),
+    )
+
+
+def _question_of_end(table: pd.DataFrame, l1: Edge) -> stage.Question:
+    inside = max((n for n, size in enumerate(sizes(table)) if size <= l1.fits), default=0)
+    return stage.Question(
+        "l1_holds",
+        "Up to which working set does every load of the chain find its data in the L1?",
+        "options",
+        1,
+        f"{frames(table, {})[inside]['sentence']} The next one measured is slower.",
+        options=[bytes_said(size) for size in (l1.fits // 16, l1.fits, l1.fits * 16)],
+        step=inside,
+        view="latency",
+        veils=("sentence", "strip", "picture", "tabs"),
+    )
 
 
 def levels_tab(measured: Measured, label: str) -> list[Block]:
     """Returns the plateaus next to the textbook's figures, the ends of the caches, and links to stories."""
-    table, machine = measured.table, machine_of(measured.device)
-    levels = plateaus(table)
-    ends = []
-    for kind, what in (("latency", "One chain of loads"), ("bandwidth", "The stream of the whole GPU")):
-        for edge in edges(table, kind):
-            beyond = f", and no longer at {bytes_said(edge.leaves)}" if edge.leaves else ""
-            ends.append(f"{what} has {level_name(edge.level)}'s figure up to {bytes_said(edge.fits)}{beyond}.")
-    shared = ""
-    if machine:
-        shared = (
-            f"Shared memory of a multiprocessor of the {machine.gpu}: {bytes_said(machine.shared_bytes)} (CUDA's table "
-            "of compute capabilities)."
-        )
+    levels, machine = plateaus(measured.table), machine_of(measured.device)
     caption = (
         f"Cycles, ns, GB/s: {label}, medians over the plateau (latency: L1 up to 128 KiB, L2 from 512 KiB to 16 MiB, "
         "device memory from 128 MiB); timed builds of a pointer chase and of a stream whose output equalled the "
@@ -257,8 +270,26 @@ def levels_tab(measured: Measured, label: str) -> list[Block]:
         stage.text(sentence(levels, measured.device)),
         stage.table(as_text(levels), caption),
         stage.heading("Where each cache ends"),
-        *(stage.text(one, "derived") for one in ends),
-        *([stage.text(shared)] if machine else []),
+        *(stage.text(said, "derived") for said in _end_sentences(measured.table)),
+        *([stage.text(_shared_sentence(machine))] if machine else []),
         stage.heading("Where kernels meet it"),
         *kernels_that_meet(),
     ]
+
+
+def _end_sentences(table: pd.DataFrame) -> list[str]:
+    """Returns a sentence for each end of a cache, by the chain and by the stream."""
+    sources = {"latency": "One chain of loads", "bandwidth": "The stream of the whole GPU"}
+    found = []
+    for kind, source in sources.items():
+        for edge in edges(table, kind):
+            beyond = f", and no longer at {bytes_said(edge.leaves)}" if edge.leaves else ""
+            found.append(f"{source} has {level_name(edge.level)}'s figure up to {bytes_said(edge.fits)}{beyond}.")
+    return found
+
+
+def _shared_sentence(machine: Machine) -> str:
+    return (
+        f"Shared memory of a multiprocessor of the {machine.gpu}: {bytes_said(machine.shared_bytes)} (CUDA's table "
+        "of compute capabilities)."
+    )

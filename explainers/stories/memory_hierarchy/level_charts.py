@@ -1,5 +1,7 @@
 """The charts of latency and bandwidth against the working set."""
 
+from dataclasses import dataclass
+
 import altair as alt
 import pandas as pd
 
@@ -39,18 +41,39 @@ NOTES = {
 }
 
 
+@dataclass(frozen=True)
+class Measure:
+    """The measured figure of a chart.
+
+    kind: latency or bandwidth.
+    column: the column of the figure. COLUMN_least and COLUMN_most are its spread.
+    title: its name at the axis.
+    """
+
+    kind: str
+    column: str
+    title: str
+
+
+LATENCY = Measure("latency", "cycles", "cycles of a load")
+BANDWIDTH = Measure("bandwidth", "gb_per_s", "GB/s, whole GPU")
+
+
 def latency_chart(
-    rows: pd.DataFrame, told: pd.DataFrame | None = None, machine: Machine | None = None
+    rows: pd.DataFrame, marked: pd.DataFrame | None = None, machine: Machine | None = None
 ) -> alt.LayerChart:
-    """Returns the cycles of one load in a chain, against the bytes of the chain. told: the rows with the marked
-    caches."""
+    """Returns the cycles of one load in a chain, against the bytes of the chain.
+
+    marked: the rows with the marked caches.
+    machine: for a rule at the shared memory of an SM.
+    """
     shared = machine.shared_bytes if machine else None
-    return _chart(rows, rows if told is None else told, "latency", "cycles", "cycles of a load", shared)
+    return _chart(rows, rows if marked is None else marked, LATENCY, shared)
 
 
-def bandwidth_chart(rows: pd.DataFrame, told: pd.DataFrame | None = None) -> alt.LayerChart:
+def bandwidth_chart(rows: pd.DataFrame, marked: pd.DataFrame | None = None) -> alt.LayerChart:
     """Returns the gigabytes per second of the whole GPU, against the bytes of its repeated reads."""
-    return _chart(rows, rows if told is None else told, "bandwidth", "gb_per_s", "GB/s, whole GPU", None)
+    return _chart(rows, rows if marked is None else marked, BANDWIDTH, None)
 
 
 _SIZE = (
@@ -63,67 +86,90 @@ def _size_axis(ticks: list[int]) -> alt.Axis:
     return alt.Axis(values=ticks, labelExpr=_SIZE, labelOverlap="greedy", labelSeparation=8, grid=False)
 
 
-def _chart(
-    rows: pd.DataFrame, told: pd.DataFrame, kind: str, value: str, title: str, shared: int | None
-) -> alt.LayerChart:
-    data, at = Inline(), sizes(told)
-    rows = rows[rows.kind == kind].copy()
-    step = {size: n for n, size in enumerate(at, 1)}
-    rows = rows.assign(line=rows["where"] + ", " + rows.source, step=[step.get(int(v)) for v in rows.working_set])
-    smallest, largest = rows.working_set.min(), rows.working_set.max()
-    low, high = rows[f"{value}_least"].min() / 1.25, rows[f"{value}_most"].max() * 1.25
-    every = 6 if largest > 2**12 * smallest else 2
-    ticks = [2**n for n in range(10, 31, every) if smallest / 2 <= 2**n <= largest * 2]
-    wide = alt.Scale(type="log", base=2, domain=[float(smallest) / 1.1, float(largest) * 1.1], nice=False)
-    scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    x = alt.X("working_set:Q", title="working set", scale=wide, axis=_size_axis(ticks))
-    y = alt.Y(f"{value}:Q", title=title, scale=scale, axis=alt.Axis(values=decades(low, high), format=",~g"))
+def _chart(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure, shared: int | None) -> alt.LayerChart:
+    """Returns the chart. marked: the rows of the steps. shared: bytes of an SM's shared memory, for a rule."""
+    data, rows = Inline(), _drawn(rows, marked, measure)
+    column = measure.column
+    bounds = (rows[f"{column}_least"].min() / 1.25, rows[f"{column}_most"].max() * 1.25)
+    scale = alt.Scale(type="log", domain=list(bounds), nice=False)
+    axis = alt.Axis(values=decades(*bounds), format=",~g")
+    x, y = _size_channel(rows), alt.Y(f"{column}:Q", title=measure.title, scale=scale, axis=axis)
     present = [name for name in COLOURS if name in set(rows["where"])]
     colours = alt.Scale(domain=present, range=[COLOURS[name] for name in present])
     colour = alt.Color("where:N", legend=None, scale=colours)
-    several = rows.source.nunique() > 1
-    shape = alt.Shape(
-        "source:N", title=None, legend=alt.Legend(orient="bottom", symbolFillColor=AXIS) if several else None
+    lines = _lines(data, rows, measure, x, y, colour)
+    rule = _step_rule(data, rows, marked, x)
+    last = rows.sort_values("working_set").groupby("line", sort=False).tail(1)
+    names = last.line if rows.source.nunique() > 1 else last["where"]
+    ends = named_ends(data, last.assign(said=names), x, y, bounds, colour)
+    marks = _marks(data, marked, measure.kind, shared, x, rows.working_set.max())
+    return data.layered([*marks, *rule, *lines, *ends], 360)
+
+
+def _drawn(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure) -> pd.DataFrame:
+    """Returns the rows of the chart, with the line, the step and the size of each."""
+    step = {size: n for n, size in enumerate(sizes(marked), 1)}
+    rows = rows[rows.kind == measure.kind]
+    return rows.assign(
+        line=rows["where"] + ", " + rows.source,
+        step=[step.get(int(size)) for size in rows.working_set],
+        size=rows.working_set.map(bytes_said),
     )
-    tips = [
+
+
+def _size_channel(rows: pd.DataFrame) -> alt.X:
+    """Returns the x axis: working sets, with a tick at every second or sixth power of two."""
+    smallest, largest = rows.working_set.min(), rows.working_set.max()
+    every = 6 if largest > 2**12 * smallest else 2
+    ticks = [2**n for n in range(10, 31, every) if smallest / 2 <= 2**n <= largest * 2]
+    wide = alt.Scale(type="log", base=2, domain=[float(smallest) / 1.1, float(largest) * 1.1], nice=False)
+    return alt.X("working_set:Q", title="working set", scale=wide, axis=_size_axis(ticks))
+
+
+def _lines(
+    data: Inline, rows: pd.DataFrame, measure: Measure, x: alt.X, y: alt.Y, colour: alt.Color
+) -> list[alt.Chart]:
+    """Returns the spread, the lines and the points."""
+    column = measure.column
+    base, least = data.chart("points", rows), alt.Y(f"{column}_least:Q", scale=y["scale"])
+    spread = base.mark_rule(strokeWidth=2).encode(x=x, y=least, y2=f"{column}_most:Q", color=colour)
+    line = base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, detail="line:N")
+    several = rows.source.nunique() > 1
+    legend = alt.Legend(orient="bottom", symbolFillColor=AXIS) if several else None
+    larger = alt.when("datum.step == step").then(alt.value(170)).otherwise(alt.value(45))
+    points = base.mark_point(filled=True, opacity=1).encode(
+        x=x,
+        y=y,
+        color=colour,
+        shape=alt.Shape("source:N", title=None, legend=legend),
+        size=larger,
+        tooltip=_tips(measure),
+    )
+    return [spread, line, points]
+
+
+def _tips(measure: Measure) -> list[alt.Tooltip]:
+    column = measure.column
+    return [
         alt.Tooltip("where:N", title="loads"),
         alt.Tooltip("size:N", title="working set"),
-        alt.Tooltip(f"{value}:Q", format=",.5g", title=f"median, {title}"),
-        alt.Tooltip(f"{value}_least:Q", format=",.5g", title="least"),
-        alt.Tooltip(f"{value}_most:Q", format=",.5g", title="most"),
+        alt.Tooltip(f"{column}:Q", format=",.5g", title=f"median, {measure.title}"),
+        alt.Tooltip(f"{column}_least:Q", format=",.5g", title="least"),
+        alt.Tooltip(f"{column}_most:Q", format=",.5g", title="most"),
         alt.Tooltip("source:N", title="from"),
     ]
-    rows = rows.assign(size=rows.working_set.map(bytes_said))
-    base, least = data.chart("points", rows), alt.Y(f"{value}_least:Q", scale=scale)
-    spread = base.mark_rule(strokeWidth=2).encode(x=x, y=least, y2=f"{value}_most:Q", color=colour)
-    line = base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, detail="line:N")
-    larger = alt.when("datum.step == step").then(alt.value(170)).otherwise(alt.value(45))
-    points = base.mark_point(filled=True, opacity=1)
-    points = points.encode(x=x, y=y, color=colour, shape=shape, size=larger, tooltip=tips)
-    at_step = pd.DataFrame(
-        [{"working_set": size, "step": n} for size, n in step.items() if smallest <= size <= largest]
-    )
-    rule = (
-        data.chart("steps", at_step)
-        .mark_rule(color=AXIS, strokeWidth=1.5)
-        .encode(x=x)
-        .transform_filter("datum.step == step")
-    )
-    last = rows.sort_values("working_set").groupby("line", sort=False).tail(1)
-    names = named_ends(data, last.assign(said=last.line if several else last["where"]), x, y, (low, high), colour)
-    layers = [
-        *_marks(data, told, kind, shared, x, largest),
-        *([rule] if len(at_step) else []),
-        spread,
-        line,
-        points,
-        *names,
-    ]
-    return data.layered(layers, 360)
+
+
+def _step_rule(data: Inline, rows: pd.DataFrame, marked: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
+    """Returns the rule at the working set of the step, if a step is in the chart."""
+    smallest, largest = rows.working_set.min(), rows.working_set.max()
+    steps = [{"working_set": size, "step": n} for n, size in enumerate(sizes(marked), 1) if smallest <= size <= largest]
+    rule = data.chart("steps", pd.DataFrame(steps)).mark_rule(color=AXIS, strokeWidth=1.5)
+    return [rule.encode(x=x).transform_filter("datum.step == step")] if steps else []
 
 
 def _marks(
-    data: Inline, told: pd.DataFrame, kind: str, shared: int | None, x: alt.X, largest: float
+    data: Inline, marked: pd.DataFrame, kind: str, shared: int | None, x: alt.X, largest: float
 ) -> list[alt.Chart]:
     """Returns a band with a name at the end of each cache, and a rule at the size of an SM's shared memory."""
     ends = [
@@ -132,7 +178,7 @@ def _marks(
             "to": edge.leaves or largest,
             "said": f"{edge.level.split()[0]} measured: {bytes_said(edge.fits)}",
         }
-        for edge in edges(told, kind)
+        for edge in edges(marked, kind)
     ]
     layers = []
     if ends:

@@ -1,26 +1,65 @@
 """The levels of the memory: their plateaus, and the working sets at which the caches end."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import pandas as pd
+from kernels.timing.hierarchy import Measured
 
 from kernels.build.occupancy import MACHINES, Machine, arch_named
-from kernels.measure.hierarchy import Measured
 
-KIB, MIB = 2**10, 2**20
+KIB, MIB, GIB = 2**10, 2**20, 2**30
 SPACES = {  # the space of a chase or a stream -> its name
     "shared": "shared memory",
     "through_l1": "global, through L1",
     "from_l2": "global, past L1",
     "copy": "copy, read + written",
 }
-# name, textbook latency in cycles, plateau of the latency, plateau of the bandwidth: (space, from, to) in bytes
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """The rows of a table on one plateau of a level.
+
+    space: the space of the loads, a key of SPACES.
+    low, high: the least and the largest working set, in bytes.
+    """
+
+    space: str
+    low: int
+    high: int
+
+    def rows(self, table: pd.DataFrame, kind: str) -> pd.DataFrame:
+        """Returns the rows of that kind on the plateau. kind: latency or bandwidth."""
+        of_space = table[(table.kind == kind) & (table.space == self.space)]
+        return of_space[of_space.working_set.between(self.low, self.high)]
+
+
+@dataclass(frozen=True)
+class Level:
+    """A level of the memory.
+
+    name: in words.
+    textbook_cycles: the latency in textbooks, in cycles.
+    latency, bandwidth: its plateaus. Registers have none.
+    """
+
+    name: str
+    textbook_cycles: int
+    latency: Plateau | None = None
+    bandwidth: Plateau | None = None
+
+    def plateau(self, kind: str) -> Plateau | None:
+        """Returns the plateau of that kind. kind: latency or bandwidth."""
+        return self.latency if kind == "latency" else self.bandwidth
+
+
+LARGEST = 2**40  # bytes, beyond any working set
 LEVELS = (
-    ("Registers", 1, None, None),
-    ("Shared memory", 20, ("shared", KIB, 256 * KIB), ("shared", 0, 2**40)),
-    ("L1 cache", 28, ("through_l1", KIB, 128 * KIB), ("through_l1", 0, 26 * MIB)),
-    ("L2 cache", 200, ("from_l2", 512 * KIB, 16 * MIB), ("from_l2", 0, 44 * MIB)),
-    ("Device memory", 400, ("from_l2", 128 * MIB, 2**40), ("from_l2", 128 * MIB, 2**40)),
+    Level("Registers", 1),
+    Level("Shared memory", 20, Plateau("shared", KIB, 256 * KIB), Plateau("shared", 0, LARGEST)),
+    Level("L1 cache", 28, Plateau("through_l1", KIB, 128 * KIB), Plateau("through_l1", 0, 26 * MIB)),
+    Level("L2 cache", 200, Plateau("from_l2", 512 * KIB, 16 * MIB), Plateau("from_l2", 0, 44 * MIB)),
+    Level("Device memory", 400, Plateau("from_l2", 128 * MIB, LARGEST), Plateau("from_l2", 128 * MIB, LARGEST)),
 )
 
 
@@ -36,35 +75,35 @@ def beside(measured: Measured, now: pd.DataFrame) -> pd.DataFrame:
 
 
 def plateaus(table: pd.DataFrame) -> pd.DataFrame:
-    """Returns a row for each level: textbook cycles, and the medians of cycles, ns and GB/s. None without a
-    measurement."""
-    rows = []
-    for name, textbook, latency, bandwidth in LEVELS:
-        row = {"level": name, "textbook cycles": textbook, "cycles": None, "ns": None, "GB/s": None}
-        row |= _medians(table, "latency", latency, {"cycles": "cycles", "ns": "ns"})
-        rows.append(row | _medians(table, "bandwidth", bandwidth, {"GB/s": "gb_per_s"}))
+    """Returns a row for each level: textbook cycles, and the medians of cycles, ns and GB/s.
+
+    A figure without a measurement is None.
+    """
+    rows = [
+        {
+            "level": level.name,
+            "textbook cycles": level.textbook_cycles,
+            "cycles": _median(table, level, "latency", "cycles"),
+            "ns": _median(table, level, "latency", "ns"),
+            "GB/s": _median(table, level, "bandwidth", "gb_per_s"),
+        }
+        for level in LEVELS
+    ]
     copies = table[(table.kind == "bandwidth") & (table.space == "copy")]
     copied = copies.gb_per_s.max() if len(copies) else None
     rows.append({"level": "Device memory, copy", "textbook cycles": None, "cycles": None, "ns": None, "GB/s": copied})
     return pd.DataFrame(rows)
 
 
-def _medians(
-    table: pd.DataFrame, kind: str, wanted: tuple[str, int, int] | None, names: dict[str, str]
-) -> dict[str, float | None]:
-    """Returns shown name -> median of its column over a kind, a space and a range of working sets.
-
-    wanted: (space, from, to) in bytes, or None for an empty result.
-    names: shown name -> column.
-    """
-    if not wanted:
-        return {}
-    space, low, high = wanted
-    part = table[(table.kind == kind) & (table.space == space) & table.working_set.between(low, high)]
-    return {shown: part[column].median() if len(part) else None for shown, column in names.items()}
+def _median(table: pd.DataFrame, level: Level, kind: str, column: str) -> float | None:
+    """Returns the median of a column over a level's plateau of that kind, None without rows."""
+    plateau = level.plateau(kind)
+    rows = plateau.rows(table, kind) if plateau else table.iloc[:0]
+    return float(rows[column].median()) if len(rows) else None
 
 
-class Edge(NamedTuple):
+@dataclass(frozen=True)
+class Edge:
     """The end of a cache level.
 
     level: its name.
@@ -83,26 +122,31 @@ NEAR = 0.1  # relative distance from the plateau
 def edges(table: pd.DataFrame, kind: str = "latency") -> list[Edge]:
     """Returns the measured ends of the caches.
 
-    Rule: the figure of a level is the median over its plateau (LEVELS). `fits` is the last working set within a
-        tenth of
-    this figure. `leaves` is the next one.
+    Rule: the figure of a level is the median over its plateau (LEVELS). `fits` is the last working set within a tenth
+    of this figure. `leaves` is the next one.
     """
+    caches = [level for level in LEVELS if level.name.endswith("cache")]
+    found = [_edge(table, level, kind) for level in caches]
+    return [edge for edge in found if edge]
+
+
+def _edge(table: pd.DataFrame, level: Level, kind: str) -> Edge | None:
+    """Returns the end of one cache, None if the plateau's first working set lacks the level's figure."""
     column = "cycles" if kind == "latency" else "gb_per_s"
-    found = []
-    for name, _, *wanted in LEVELS:
-        of_kind = wanted[0] if kind == "latency" else wanted[1]
-        if not name.endswith("cache") or not of_kind:
-            continue
-        space, low, high = of_kind
-        rows = table[(table.kind == kind) & (table.space == space)].sort_values("working_set")
-        plateau = rows[rows.working_set.between(low, high)][column].median()
-        rows = rows[rows.working_set >= low]
-        off = (rows[column] / plateau - 1).abs() > NEAR
-        if len(rows) and not off.iloc[0]:
-            leaves = rows.working_set[off].min()
-            fits = rows.working_set[~off & (rows.working_set < (leaves if off.any() else float("inf")))].max()
-            found.append(Edge(name, int(fits), int(leaves) if off.any() else None))
-    return found
+    plateau = level.plateau(kind)
+    if plateau is None:
+        return None
+    figure = plateau.rows(table, kind)[column].median()
+    rows = table[(table.kind == kind) & (table.space == plateau.space) & (table.working_set >= plateau.low)]
+    rows = rows.sort_values("working_set")
+    off = (rows[column] / figure - 1).abs() > NEAR
+    if rows.empty or off.iloc[0]:
+        return None
+    if not off.any():
+        return Edge(level.name, int(rows.working_set.max()), None)
+    leaves = rows.working_set[off].min()
+    fits = rows.working_set[~off & (rows.working_set < leaves)].max()
+    return Edge(level.name, int(fits), int(leaves))
 
 
 def machine_of(device: str) -> Machine | None:
@@ -118,18 +162,18 @@ def levels_met(table: pd.DataFrame) -> dict[int, str]:
     """
     known, cycles = edges(table), plateaus(table).set_index("level").cycles
     chain = table[(table.kind == "latency") & (table.space == "through_l1")].set_index("working_set").cycles
-    found = {}
-    for size in sizes(table):
-        found[size] = "it comes from device memory"
-        for number, edge in enumerate(known):
-            beyond = known[number + 1].level if number + 1 < len(known) else "Device memory"
-            if size <= edge.fits:
-                found[size] = f"it fits {level_name(edge.level)}"
-                break
-            if size in chain.index and chain[size] < (1 - NEAR) * cycles[beyond]:
-                found[size] = f"a part of it fits {level_name(edge.level)}, the rest comes from {level_name(beyond)}"
-                break
-    return found
+    return {size: _level_met(size, known, cycles, chain) for size in sizes(table)}
+
+
+def _level_met(size: int, known: list[Edge], cycles: pd.Series, chain: pd.Series) -> str:
+    """Returns the level of one working set. cycles: by level. chain: cycles by working set."""
+    following = [*(edge.level for edge in known[1:]), "Device memory"]
+    for edge, beyond in zip(known, following):
+        if size <= edge.fits:
+            return f"it fits {level_name(edge.level)}"
+        if size in chain.index and chain[size] < (1 - NEAR) * cycles[beyond]:
+            return f"a part of it fits {level_name(edge.level)}, the rest comes from {level_name(beyond)}"
+    return "it comes from device memory"
 
 
 def level_name(level: str) -> str:
@@ -154,8 +198,11 @@ def nearest_bandwidth(table: pd.DataFrame, size: int) -> tuple[float, int] | Non
 
 def bytes_said(size: float) -> str:
     """Returns a working set with its unit: 64 KiB, 24.8 MiB."""
-    unit, name = (2**30, "GiB") if size >= 2**30 else (MIB, "MiB") if size >= MIB else (KIB, "KiB")
-    return f"{size / unit:.3g} {name}"
+    if size >= GIB:
+        return f"{size / GIB:.3g} GiB"
+    if size >= MIB:
+        return f"{size / MIB:.3g} MiB"
+    return f"{size / KIB:.3g} KiB"
 
 
 def nothing(table: pd.DataFrame) -> bool:

@@ -11,7 +11,8 @@ import pandas as pd
 
 from explainers.stories.sparsity import block_mask
 from explainers.stories.sparsity.mask_times import csr_times
-from explainers.story import axes, picture, stage
+from explainers.stories.tiling import tiling
+from explainers.story import axes, stage
 from explainers.story.glossary import figure
 from explainers.story.stage import Block
 from kernels.core.request import Request
@@ -21,6 +22,7 @@ from kernels.trace.memory import model
 SIZES = (16, 32, 64, 128)  # sides of square blocks
 MOST = 1 << 26  # most pairs of a head
 VECTOR = 16  # bytes of a lane's read
+MOST_USERS = 64  # most rows of the blocks in the sentences
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,25 @@ def ways(request: Request) -> list[Way]:
         return []
     seen = mask.dense()
     pairs = int(seen.sum())
-    found = [Way("CSR: a list of keys for each row", pairs, pairs * row, _gathered(request, seen), 1, np.nan)]
-    for size in (size for size in SIZES if size < 2 * max(*seen.shape, SIZES[0])):
-        made = blocks_seen(seen, size)
-        width = np.minimum(size, mask.keys - np.arange(made.shape[1]) * size)
-        loaded = int((made * width).sum()) * row
-        name = f"blocks of {size} x {size}"
-        found.append(Way(name, int(made.sum()) * size * size, loaded, -(-loaded // model.SECTOR), size, made.mean()))
-    return found
+    csr = Way("CSR: a list of keys for each row", pairs, pairs * row, _gathered(request, seen), 1, np.nan)
+    largest = 2 * max(*seen.shape, SIZES[0])
+    return [csr, *(_in_blocks(seen, size, row) for size in SIZES if size < largest)]
+
+
+def _in_blocks(seen: np.ndarray, size: int, row_bytes: int) -> Way:
+    """Returns the way by blocks of size x size. row_bytes: of K and V of one key."""
+    blocks = blocks_seen(seen, size)
+    keys = seen.shape[1]
+    width = np.minimum(size, keys - np.arange(blocks.shape[1]) * size)
+    loaded = int((blocks * width).sum()) * row_bytes
+    return Way(
+        name=f"blocks of {size} x {size}",
+        pairs=int(blocks.sum()) * size * size,
+        bytes=loaded,
+        sectors=-(-loaded // model.SECTOR),
+        users=size,
+        executed=float(blocks.mean()),
+    )
 
 
 def blocks_seen(seen: np.ndarray, size: int) -> np.ndarray:
@@ -74,24 +87,27 @@ def _gathered(request: Request, seen: np.ndarray) -> int:
     A warp has one row. For K, each lane reads VECTOR bytes of its own key at a time. For V, all lanes read one key
     together. Keys start at whole sectors, so only the number of keys in each row counts.
     """
-    tensor = picture.tensor_at(request, "K")
-    item, dims = tensor.itemsize, axes.length(tensor, "dim")
-    stride, reads = dims * item, dims * item // VECTOR
-    lanes = np.arange(model.LANES)
-    total = 0
+    tensor = tiling.tensor_at(request, "K")
+    key_bytes = axes.length(tensor, "dim") * tensor.itemsize
     lengths = seen.sum(1)
-    full, rest = int((lengths // model.LANES).sum()), np.bincount(lengths % model.LANES, minlength=model.LANES)
-    for active, times in ((model.LANES, full), *enumerate(rest.tolist())):
-        if active and times:
-            offsets = (lanes * stride)[None, :]
-            sectors = model.count_sectors(offsets, (lanes < active)[None, :], VECTOR)[0]
-            total += int(times) * int(sectors[0]) * reads
-    return total + int(lengths.sum()) * -(-dims * item // model.SECTOR)
+    lanes_of_rest = np.bincount(lengths % model.LANES, minlength=model.LANES)
+    requests = {model.LANES: int((lengths // model.LANES).sum())}  # active lanes -> requests for K
+    requests |= {active: int(times) for active, times in enumerate(lanes_of_rest) if active}
+    reads = key_bytes // VECTOR
+    of_k = sum(times * reads * _sectors(active, key_bytes) for active, times in requests.items() if times)
+    of_v = int(lengths.sum()) * -(-key_bytes // model.SECTOR)
+    return of_k + of_v
 
 
-def ways_table(made: Sequence[Way]) -> pd.DataFrame:
+def _sectors(active: int, stride: int) -> int:
+    """Returns the sectors of one read of VECTOR bytes by that many lanes, stride bytes apart."""
+    lanes = np.arange(model.LANES)
+    return int(model.count_sectors((lanes * stride)[None, :], (lanes < active)[None, :], VECTOR)[0][0])
+
+
+def ways_table(found: Sequence[Way]) -> pd.DataFrame:
     """Returns the ways as figures per seen pair. The first is CSR."""
-    pairs = made[0].pairs
+    pairs = found[0].pairs
     return pd.DataFrame(
         [
             {
@@ -104,42 +120,51 @@ def ways_table(made: Sequence[Way]) -> pd.DataFrame:
                 "sectors moved": way.sectors,
                 "rows that use a loaded key": way.users,
             }
-            for way in made
+            for way in found
         ]
     )
 
 
 def element_blocks(run: Run, times: pd.DataFrame) -> list[Block]:
     """Returns the tab with lists of keys next to lists of blocks."""
-    request = run.request
-    made = ways(request)
-    if not made:
+    request, found = run.request, ways(run.request)
+    if not found:
         return [stage.note(f"The mask has more than {MOST:,} pairs; choose a smaller seq_len to count its blocks.")]
-    mask = request.problem.masks[0]
-    pairs, density = made[0].pairs, made[0].pairs / (mask.queries * mask.keys)
-    if not pairs:
+    if not found[0].pairs:
         return [stage.note("The mask shows no pair: there is nothing to execute, whichever way it is listed.")]
-    block = next(way for way in reversed(made) if way.users <= 64)
+    rule = (
+        f"Derived for one head. CSR: a warp has a row, a lane reads {VECTOR} bytes of its own key at a time, and a "
+        "request moves whole sectors of 32 bytes; a cache may serve a sector again. Blocks: a tile's rows lie together."
+    )
+    return [
+        stage.heading("The same mask, element by element or block by block"),
+        stage.table(ways_table(found), rule),
+        *(stage.text(said, "derived") for said in _sentences(request, found)),
+        stage.heading("Recorded"),
+        *csr_times(times),
+    ]
+
+
+def _sentences(request: Request, found: Sequence[Way]) -> list[str]:
+    """Returns the comparison of CSR with blocks of at most MOST_USERS rows."""
+    mask, csr = request.problem.masks[0], found[0]
+    block = next(way for way in reversed(found) if way.users <= MOST_USERS)
+    pairs, all_pairs = csr.pairs, mask.queries * mask.keys
+    density = pairs / all_pairs
     scattered = _scattered(density, mask.queries, mask.keys, block.users)
     if block.executed < 1:
         verdict = "So lists of single keys lose to dense at densities at which lists of blocks win."
     else:
         verdict = "Every block holds a seen pair, so lists of blocks skip nothing here and compute what dense does."
-    said = [
-        f"The mask shows {pairs:,} of {mask.queries * mask.keys:,} pairs of a head: density {density:.1%}. In "
+    return [
+        f"The mask shows {pairs:,} of {all_pairs:,} pairs of a head: density {density:.1%}. In "
         f"{block.name}, {block.executed:.1%} hold a seen pair and are executed; were the same share of pairs "
         f"scattered at random, it would be {scattered:.1%}.",
         "By CSR only seen pairs are computed, but each brings a key and a value of its own: "
-        f"{made[0].bytes // pairs:,} bytes for one pair. In {block.name} a key that was loaded serves up to "
+        f"{csr.bytes // pairs:,} bytes for one pair. In {block.name} a key that was loaded serves up to "
         f"{block.users} rows, {figure(block.bytes / pairs, 3)} bytes for each seen pair, and tensor cores "
         f"multiply the block. {verdict}",
     ]
-    rule = (
-        f"Derived for one head. CSR: a warp has a row, a lane reads {VECTOR} bytes of its own key at a time, and a "
-        "request moves whole sectors of 32 bytes; a cache may serve a sector again. Blocks: a tile's rows lie together."
-    )
-    found = [stage.heading("The same mask, element by element or block by block"), stage.table(ways_table(made), rule)]
-    return [*found, *(stage.text(text, "derived") for text in said), stage.heading("Recorded"), *csr_times(times)]
 
 
 def _scattered(density: float, queries: int, keys: int, size: int) -> float:

@@ -1,19 +1,21 @@
 """Recorded times of masks."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from kernels.timing.peers import FLEX
 
 from explainers.stories.timing.wording import microseconds, shown_name
 from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.core.fields import write_value
 from kernels.core.request import Request
-from kernels.measure.peers import FLEX
 
 PEERS = ("sdpa_math", "sdpa_efficient", "sdpa_flash", "sdpa_cudnn")  # they compute every pair and add the mask
+SAME_SIZES = ("seq_len", "num_heads", "head_dim", "batch", "causal")  # sizes of a comparison
 
 
 def recorded(request: Request, times: pd.DataFrame) -> pd.DataFrame:
@@ -21,26 +23,36 @@ def recorded(request: Request, times: pd.DataFrame) -> pd.DataFrame:
 
     Columns: problem (in words), name, median_us, and dense, the fastest of PEERS on that problem (NaN without a time).
     """
-    rows = []
-    wanted = request.problem.mask
-    for row in times[times.status == "ok"].itertuples():
-        fields = json.loads(row.problem) if pd.notna(row.problem) else {}
-        if fields.get("mask") == wanted:
-            rows.append(
-                (row.title, problem_said(request, fields), row.name, float(row.median_us), row.device, row.date)
-            )
-    columns = ["title", "problem", "name", "median_us", "device", "date"]
-    found = pd.DataFrame(rows, columns=columns).sort_values("median_us", kind="stable")
+    rows = [
+        {
+            "title": row.title,
+            "problem": problem_said(request, fields),
+            "name": row.name,
+            "median_us": float(row.median_us),
+            "device": row.device,
+            "date": row.date,
+        }
+        for row, fields in _timed(times)
+        if fields.get("mask") == request.problem.mask
+    ]
+    found = pd.DataFrame(rows, columns=["title", "problem", "name", "median_us", "device", "date"])
+    found = found.sort_values("median_us", kind="stable")
     dense = found[found.name.isin(PEERS)].groupby(["title", "problem"]).median_us.min()
-    keys = list(zip(found.title, found.problem))
+    keys = zip(found.title, found.problem)
     return found.assign(dense=[dense.get(key, np.nan) for key in keys]).reset_index(drop=True)
+
+
+def _timed(times: pd.DataFrame) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Returns each row with a time, and the fields of its problem."""
+    for row in times[times.status == "ok"].itertuples():
+        yield row, json.loads(row.problem) if pd.notna(row.problem) else {}
 
 
 def problem_said(request: Request, fields: dict[str, Any]) -> str:
     """Returns a recorded problem in words: its sizes, and the fields of its mask."""
     sizes = f"seq_len {fields['seq_len']:,}, {fields['num_heads']} heads of {fields['head_dim']}"
-    looked_at = [f for f in request.problem.mask_fields.get(fields["mask"], ()) if f in fields and f != "drawn"]
-    said = [sizes, *(f"{name} {_value(fields[name])}" for name in looked_at), *filter(None, [fields.get("dtype")])]
+    used = [f for f in request.problem.mask_fields.get(fields["mask"], ()) if f in fields and f != "drawn"]
+    said = [sizes, *(f"{name} {_value(fields[name])}" for name in used), *filter(None, [fields.get("dtype")])]
     if "block_q" in fields:
         said.append(f"blocks of {fields['block_q']} x {fields['block_kv']}")
     return ", ".join(said) + (", causal" if fields.get("causal") else "")
@@ -78,31 +90,51 @@ def time_blocks(request: Request, times: pd.DataFrame) -> list[Block]:
 
 def csr_times(times: pd.DataFrame) -> list[Block]:
     """Returns the recorded times of random masks by density, and the fastest dense kernel of each type."""
-    timed, rows = times[times.status == "ok"], []
-    for row in timed.itertuples():
-        fields = json.loads(row.problem) if pd.notna(row.problem) else {}
-        if fields.get("mask") == "random":
-            rows.append({**fields, "name": row.name, "us": row.median_us, "where": f"{row.device}, {row.date}"})
+    rows = [
+        {**fields, "name": row.name, "us": row.median_us, "where": f"{row.device}, {row.date}"}
+        for row, fields in _timed(times)
+        if fields.get("mask") == "random"
+    ]
     if not rows:
         return [stage.note("No time is recorded with pairs seen at random.")]
     found = pd.DataFrame(rows).sort_values(["density", "us"], kind="stable")
+    dense = _fastest_dense(times[times.status == "ok"], found.iloc[0])
+    shown = [
+        {"pairs seen": f"{row.density:.0%}", "kernel": shown_name(row.name), "type": "float32", "us": row.us}
+        for row in found.itertuples()
+    ]
+    shown += [
+        {"pairs seen": "all", "kernel": shown_name(row.name), "type": row.dtype, "us": row.median_us}
+        for row in dense.itertuples()
+    ]
+    table = pd.DataFrame(shown)
+    table = table.assign(time=table.us.map(microseconds), lit=table["pairs seen"] == "all").drop(columns="us")
+    return [stage.table(table, _csr_caption(found, dense), lit="lit")]
+
+
+def _fastest_dense(timed: pd.DataFrame, sizes: pd.Series) -> pd.DataFrame:
+    """Returns the fastest row of each type at these sizes, the fastest first."""
+    same = np.logical_and.reduce([timed[name] == sizes[name] for name in SAME_SIZES])
+    fastest = timed[same].sort_values("median_us").drop_duplicates("dtype")
+    return fastest.sort_values("median_us")
+
+
+def _csr_caption(found: pd.DataFrame, dense: pd.DataFrame) -> str:
+    """Returns the caption of the times of random masks."""
     one = found.iloc[0]
-    sizes = ("seq_len", "num_heads", "head_dim", "batch", "causal")
-    same = timed[np.logical_and.reduce([timed[name] == one[name] for name in sizes])].sort_values("median_us")
-    dense = same.drop_duplicates("dtype").sort_values("median_us")
-    shown = [(f"{row.density:.0%}", shown_name(row.name), "float32", row.us) for row in found.itertuples()]
-    shown += [("all", shown_name(row.name), row.dtype, row.median_us) for row in dense.itertuples()]
-    table = pd.DataFrame(shown, columns=["pairs seen", "kernel", "type", "time"])
-    table = table.assign(lit=table["pairs seen"] == "all", time=[microseconds(us) for us in table.time])
-    said = (
-        f"seq_len {one.seq_len:,}, {one.num_heads} heads of {one.head_dim}{', causal' if one.causal else ''}; pairs "
-        f"seen at random; recorded on {one['where']}."
-    )
-    if sdpa := [shown_name(name) for name in PEERS if (found["name"] == name).any()]:
-        said += f" SDPA's kernels ({', '.join(sdpa)}) compute every pair and add the mask."
+    mask = ", causal" if one.causal else ""
+    said = [
+        f"seq_len {one.seq_len:,}, {one.num_heads} heads of {one.head_dim}{mask}; pairs seen at random; recorded on "
+        f"{one['where']}."
+    ]
+    peers = [shown_name(name) for name in PEERS if (found["name"] == name).any()]
+    if peers:
+        said.append(f"SDPA's kernels ({', '.join(peers)}) compute every pair and add the mask.")
     if (found["name"] == FLEX).any():
-        said += f" {FLEX} skips blocks in which no pair is seen."
+        said.append(f"{FLEX} skips blocks in which no pair is seen.")
     if len(dense):
         types, pairs = ", ".join(dense.dtype), "those up to the query" if one.causal else "all"
-        said += f" all: the fastest dense kernel of each type with a recorded time ({types}); its pairs are {pairs}."
-    return [stage.table(table, said, lit="lit")]
+        said.append(
+            f"all: the fastest dense kernel of each type with a recorded time ({types}); its pairs are {pairs}."
+        )
+    return " ".join(said)

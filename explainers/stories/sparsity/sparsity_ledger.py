@@ -12,7 +12,8 @@ import pandas as pd
 
 from explainers.stories.sparsity import block_mask
 from explainers.stories.sparsity.mask_times import time_blocks
-from explainers.story import axes, picture, stage
+from explainers.stories.tiling import tiling
+from explainers.story import axes, stage
 from explainers.story.glossary import count
 from explainers.story.stage import Block
 from kernels.core.request import Request
@@ -60,70 +61,74 @@ class Ledger:
 
 def ledger(run: Run) -> Ledger:
     """Returns the Ledger of the whole run."""
-    request, keys = run.request, axes.length(picture.tensor_at(run.request, "K"), "key")
+    request, k = run.request, tiling.tensor_at(run.request, "K")
+    keys, row_bytes = axes.length(k, "key"), block_mask.row_bytes(request)
     room, lists = block_mask.room(request), block_mask.lists_of(run)
-    heads, row = room.batches * room.heads, block_mask.row_bytes(request)
-    each = heads // len(lists)
-    width = np.minimum(lists[0].block_kv, keys - np.arange(lists[0].kv_indices.shape[1]) * lists[0].block_kv)
-    counts, size = dict.fromkeys(block_mask.KINDS, 0), dict.fromkeys(block_mask.KINDS, 0)
-    for made in lists:
-        kinds = block_mask.kinds_of(made)
-        for number, name in enumerate(block_mask.KINDS):
-            of_kind = (kinds == number).sum(0)
-            counts[name] += each * int(of_kind.sum())
-            size[name] += each * int((of_kind * width).sum()) * row
-    block, k = lists[0].block_q * lists[0].block_kv, picture.tensor_at(request, "K")
+    heads, first = room.batches * room.heads, lists[0]
+    heads_each = heads // len(lists)
+    width = np.minimum(first.block_kv, keys - np.arange(first.kv_indices.shape[1]) * first.block_kv)
+    blocks, bytes_of = dict.fromkeys(block_mask.KINDS, 0), dict.fromkeys(block_mask.KINDS, 0)
+    for of_head in lists:
+        kinds = block_mask.kinds_of(of_head)
+        for number, kind in enumerate(block_mask.KINDS):
+            by_column = (kinds == number).sum(0)
+            blocks[kind] += heads_each * int(by_column.sum())
+            bytes_of[kind] += heads_each * int((by_column * width).sum()) * row_bytes
+    block_pairs = first.block_q * first.block_kv
     return Ledger(
-        counts["full"],
-        counts["partial"],
-        counts["skipped"],
-        size,
-        heads * room.queries * keys,
-        int(request.problem.visible),
-        (counts["full"] + counts["partial"]) * block,
-        sum(counts.values()) * block,
-        axes.length(k, "dim"),
-        k.itemsize,
+        full=blocks["full"],
+        partial=blocks["partial"],
+        skipped=blocks["skipped"],
+        bytes_of=bytes_of,
+        pairs=heads * room.queries * keys,
+        seen=int(request.problem.visible),
+        computed=(blocks["full"] + blocks["partial"]) * block_pairs,
+        dense_pairs=sum(blocks.values()) * block_pairs,
+        head_dim=axes.length(k, "dim"),
+        itemsize=k.itemsize,
     )
 
 
-def summary(made: Ledger) -> str:
+def summary(counts: Ledger) -> str:
     """Returns the run in a sentence."""
-    executed, all_of = made.full + made.partial, made.full + made.partial + made.skipped
-    skipped = f"{made.skipped:,} of {count(all_of, 'block')} {'is' if made.skipped == 1 else 'are'} never touched"
+    executed, all_of = counts.full + counts.partial, counts.full + counts.partial + counts.skipped
+    skipped = f"{counts.skipped:,} of {count(all_of, 'block')} {'is' if counts.skipped == 1 else 'are'} never touched"
     if not executed:
         return "The mask shows nothing: no block is executed, and O is 0."
+    multiplied = counts.computed / counts.dense_pairs
     return (
-        f"{skipped}; the mask shows {made.density:.1%} of all pairs, and {made.computed / made.dense_pairs:.1%} are "
-        f"multiplied: {made.full:,} full and {count(made.partial, 'partial block')}."
+        f"{skipped}; the mask shows {counts.density:.1%} of all pairs, and {multiplied:.1%} are "
+        f"multiplied: {counts.full:,} full and {count(counts.partial, 'partial block')}."
     )
 
 
-def table(made: Ledger) -> pd.DataFrame:
+def table(counts: Ledger) -> pd.DataFrame:
     """Returns a row for each kind of block, then rows for all executed blocks, their seen pairs, and dense."""
-    block = (made.computed // max(1, made.full + made.partial)) or made.dense_pairs // max(1, made.skipped)
-    executed, all_of = made.full + made.partial, made.full + made.partial + made.skipped
-    dense_bytes = sum(made.bytes_of.values())
+    executed = counts.full + counts.partial
+    every = executed + counts.skipped
+    block_pairs = (counts.computed // max(1, executed)) or counts.dense_pairs // max(1, counts.skipped)
 
     def row(name: str, blocks: int | None, pairs: int, size: int | None, lit: bool = False) -> dict[str, Any]:
-        share = pairs / made.dense_pairs
         return {
             "": name,
             "blocks": blocks,
             "pairs": pairs,
-            "MFLOP": round(made.flops(pairs) / 1e6, 3),
+            "MFLOP": round(counts.flops(pairs) / 1e6, 3),
             "K and V, bytes": size,
-            "of dense": f"{share:.1%}",
+            "of dense": f"{pairs / counts.dense_pairs:.1%}",
             "lit": lit,
         }
 
+    def of_kind(name: str, blocks: int, kind: str) -> dict[str, Any]:
+        return row(name, blocks, blocks * block_pairs, counts.bytes_of[kind])
+
     rows = [
-        row("full: executed", made.full, made.full * block, made.bytes_of["full"]),
-        row("partial: executed, then masked", made.partial, made.partial * block, made.bytes_of["partial"]),
-        row("executed", executed, made.computed, made.bytes, True),
-        row("of these pairs seen", None, made.seen, None),
-        row("skipped", made.skipped, made.skipped * block, made.bytes_of["skipped"]),
-        row("every block", all_of, made.dense_pairs, dense_bytes),
+        of_kind("full: executed", counts.full, "full"),
+        of_kind("partial: executed, then masked", counts.partial, "partial"),
+        row("executed", executed, counts.computed, counts.bytes, lit=True),
+        row("of these pairs seen", None, counts.seen, None),
+        of_kind("skipped", counts.skipped, "skipped"),
+        row("every block", every, counts.dense_pairs, sum(counts.bytes_of.values())),
     ]
     return pd.DataFrame(rows).astype({"blocks": "Int64", "K and V, bytes": "Int64"})
 
@@ -136,46 +141,59 @@ def counted(request: Request, traffic: Traffic) -> dict[str, int]:
 
 def kv_counted(request: Request, traffic: Traffic) -> int:
     """Returns the logged bytes of K and V."""
-    at = picture.places(request)
+    at = tiling.places(request)
     return sum(size for symbol, size in counted(request, traffic).items() if at.get(symbol) in ("K", "V"))
 
 
 def ledger_blocks(run: Run, traffic: Traffic, times: pd.DataFrame) -> list[Block]:
     """Returns the tab of the whole run: from the lists, as counted, and times. times: as in app.times.known."""
-    made, request = ledger(run), run.request
-    by_lists = made.bytes if traffic.whole else _of_scope(run)
-    read, kv, at = counted(request, traffic), kv_counted(request, traffic), picture.places(request)
+    counts = ledger(run)
+    rule = (
+        f"Derived from the lists: a block is multiplied whole, 4 FLOPs a pair and dim.{_past(counts)} {_hidden(counts)}"
+    )
+    left = [stage.heading("Executed, masked, skipped"), stage.table(table(counts), rule, lit="lit")]
+    return [
+        stage.row(left, _counted_blocks(run, traffic, counts)),
+        stage.heading("Time beside dense"),
+        *time_blocks(run.request, times),
+    ]
+
+
+def _counted_blocks(run: Run, traffic: Traffic, counts: Ledger) -> list[Block]:
+    """Returns the logged bytes of K and V against the lists, and the other tensors' bytes."""
+    request, parts = run.request, tiling.places(run.request)
+    by_lists = counts.bytes if traffic.whole else _of_scope(run)
+    read, kv = counted(request, traffic), kv_counted(request, traffic)
     same = "the same, byte for byte" if kv == by_lists else f"{abs(kv - by_lists):,} bytes apart"
     over = "Over all heads" if traffic.whole else "Over the walked query block, as the whole run's records do not fit"
     said = f"{over}, the lists say {by_lists:,} bytes of K and V; the probes counted {kv:,}: {same}."
-    overhead = {symbol: size for symbol, size in read.items() if at.get(symbol) not in ("Q", "K", "V")}
-    rows = pd.DataFrame(
-        [{"tensor": symbol, "bytes read": size, "beside K and V": f"{size / kv:.2%}" if kv else ""} for symbol, size in
-         overhead.items()], columns=["tensor", "bytes read", "beside K and V"]
-    )  # fmt: skip
-    by = f"Derived from the lists: a block is multiplied whole, 4 FLOPs a pair and dim.{_past(made)} {_hidden(made)}"
-    caption = "Read beside Q, K and V: counted in the probes, every lane's read; a cache serves most of them."
-    left: list[Block] = [stage.heading("Executed, masked, skipped"), stage.table(table(made), by, lit="lit")]
-    right = [stage.heading("Counted"), stage.text(said, run.provenance)]
-    right += [stage.table(rows, caption)] if overhead else []
-    return [stage.row([*left], [*right]), stage.heading("Time beside dense"), *time_blocks(request, times)]
+    blocks = [stage.heading("Counted"), stage.text(said, run.provenance)]
+    others = [
+        {"tensor": symbol, "bytes read": size, "beside K and V": f"{size / kv:.2%}" if kv else ""}
+        for symbol, size in read.items()
+        if parts.get(symbol) not in ("Q", "K", "V")
+    ]
+    if others:
+        caption = "Read beside Q, K and V: counted in the probes, every lane's read; a cache serves most of them."
+        blocks.append(stage.table(pd.DataFrame(others), caption))
+    return blocks
 
 
-def _past(made: Ledger) -> str:
-    past = made.dense_pairs - made.pairs
+def _past(counts: Ledger) -> str:
+    past = counts.dense_pairs - counts.pairs
     return f" Of every block's pairs {past:,} lie past the last query or key." if past else ""
 
 
-def _hidden(made: Ledger) -> str:
-    hidden = made.computed - made.seen
-    if not made.computed:
+def _hidden(counts: Ledger) -> str:
+    hidden = counts.computed - counts.seen
+    if not counts.computed:
         return ""
-    return f"Of {made.computed:,} pairs that are multiplied {hidden:,} ({hidden / made.computed:.1%}) are not seen."
+    return f"Of {counts.computed:,} pairs that are multiplied {hidden:,} ({hidden / counts.computed:.1%}) are not seen."
 
 
 def _of_scope(run: Run) -> int:
     """Returns the bytes of K and V of the walked query block, from its list."""
-    place, keys = block_mask.place_of(run.request), axes.length(picture.tensor_at(run.request, "K"), "key")
+    place, keys = block_mask.place_of(run.request), axes.length(tiling.tensor_at(run.request, "K"), "key")
     lists = block_mask.lists_of_head(run, place.head)
     columns = [entry.column for entry in block_mask.entries_of(lists, place.tile, False)]
     there = sum(min(lists.block_kv, keys - column * lists.block_kv) for column in columns)

@@ -235,7 +235,7 @@ def test_what_8_bits_cost_is_told_step_by_step_against_keys_that_were_not_rounde
     drawn = list(problem.seen(dequantised=False))
     for story in stories_of(*case):
         off = np.abs(story.scores - exact[story.sequence][story.head])
-        assert 0.01 < off.max() < 0.5 and np.allclose(story.score_errors, off)
+        assert 0.01 < off.max() < 0.5 and np.allclose(story.errors.scores, off)
         keys = np.abs(rounded[story.sequence][1] - drawn[story.sequence][1])[:, story.kv_head].max(axis=1)
         for unit in story.units:
             for tile in unit["tiles"]:
@@ -243,13 +243,13 @@ def test_what_8_bits_cost_is_told_step_by_step_against_keys_that_were_not_rounde
                 assert f"In 8 bits K is off by up to {keys[here].max():.4g}" in said
                 assert f"a score by up to {off[here].max():.4g}." in said
         o = problem.attention(dequantised=False)["o"][story.sequence, story.head]
-        assert story.output_error == pytest.approx(np.abs(story.o - o).max())
-        assert f"O is off by up to {story.output_error:.4g}." in story.frames[-1]["sentence"]
+        assert story.errors.output == pytest.approx(np.abs(story.o - o).max())
+        assert f"O is off by up to {story.errors.output:.4g}." in story.frames[-1]["sentence"]
 
 
 def test_the_cache_in_16_bits_says_nothing_of_rounding():
     story = range_walk.walk(run_of(WHOLE, "churn", ()), NAMES, 0, 0)
-    assert story.score_errors is None and not any("8 bits" in frame["sentence"] for frame in story.frames)
+    assert story.errors is None and not any("8 bits" in frame["sentence"] for frame in story.frames)
 
 
 def test_tables_add_up(run):
