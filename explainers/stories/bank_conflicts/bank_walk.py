@@ -1,6 +1,6 @@
 """The accesses of one warp to shared memory, wavefront by wavefront.
 
-The probes log lanes, offsets and widths. Banks, passes and wavefronts follow from kernels/memory/model.py.
+The probes log lanes, offsets and widths. Banks, passes and wavefronts follow from kernels/trace/memory/model.py.
 """
 
 from collections.abc import Iterator, Sequence

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from kernels.kv_cache.work_list import FIELDS
 
 from explainers.story import axes
 from kernels.core.request import Request
+from kernels.kv_cache.work_list import FIELDS
 from kernels.run.results import Run
 
 LIST_AXES = ("unit", "field")

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import pandas as pd
-from kernels.timing.hierarchy import Measured
 
 from kernels.build.occupancy import MACHINES, Machine, arch_named
+from kernels.measure.hierarchy import Measured
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 SPACES = {  # the space of a chase or a stream -> its name

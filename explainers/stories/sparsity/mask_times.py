@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kernels.timing.peers import FLEX
 
 from explainers.stories.timing.wording import microseconds, shown_name
 from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.core.fields import write_value
 from kernels.core.request import Request
+from kernels.measure.peers import FLEX
 
 PEERS = ("sdpa_math", "sdpa_efficient", "sdpa_flash", "sdpa_cudnn")  # they compute every pair and add the mask
 SAME_SIZES = ("seq_len", "num_heads", "head_dim", "batch", "causal")  # sizes of a comparison
