@@ -13,7 +13,7 @@ from app.choices import estimates, items, places
 from app.choices.asked import NONE, Asked, State, constant_name
 from app.choices.choice import Choice
 from explainers.stories.bank_conflicts import padding
-from explainers.stories.compare import compare_times
+from explainers.stories.compare import pair_times, time_verdict
 from explainers.stories.tiling import tiling
 from explainers.stories.timing import sweep_search
 from explainers.story import probed
@@ -188,7 +188,7 @@ def times(a: Request, b: Request) -> pd.DataFrame:
 
 def absent(a: Request, b: Request) -> str:
     """Which of them has no recorded time, in sentences."""
-    return compare_times.absent(_recorded(), (a, b))
+    return time_verdict.absent(_recorded(), (a, b))
 
 
 def nearest(a: Request, b: Request) -> Any:
@@ -222,12 +222,12 @@ def _timed_with(kernel: KernelSpec) -> tuple[frozenset[str], Settings | None]:
 @of_recordings(remembered(256))
 def _nearest(builds: Builds, problem: Any) -> Any:
     kind: Any = type(problem)
-    return compare_times.nearest(_times(builds, kind), problem)
+    return pair_times.nearest(_times(builds, kind), problem)
 
 
 @of_recordings(lru_cache(maxsize=256))
 def _times(builds: Builds, kind: Any) -> pd.DataFrame:
-    return compare_times.times(_recorded(), [Request(kernel, kind(), settings) for kernel, settings in builds])
+    return pair_times.times(_recorded(), [Request(kernel, kind(), settings) for kernel, settings in builds])
 
 
 @of_recordings(lru_cache(maxsize=1))
@@ -257,15 +257,15 @@ def settable(a: Request, b: Request, backend: str) -> tuple[Any, str]:
     device = workers.survey().pick(backend)
     if not _runs(row := nearest(a, b), a, b, device):
         there = [_runs(each, a, b, device) for each in both.itertuples()]
-        row = compare_times.nearest(both[there], a.problem)
+        row = pair_times.nearest(both[there], a.problem)
     return row, "" if row is not None else "no problem that has a time of both can run here"
 
 
 def _runs(row: Any, a: Request, b: Request, device: Device) -> bool:
     """Whether what a row's times are of can run on a device, both of them for one stage."""
-    problem = compare_times.problem_of(row, type(a.problem))
+    problem = pair_times.problem_of(row, type(a.problem))
     requests = [
-        Request(request.kernel, problem, tuple(compare_times.settings_of(row, number).items()), backend=device.backend)
+        Request(request.kernel, problem, tuple(pair_times.settings_of(row, number).items()), backend=device.backend)
         for number, request in enumerate((a, b))
     ]
     return all(_possible(request, device) for request in requests) and estimates.fits(estimates.run(requests))
@@ -283,17 +283,17 @@ def _possible(request: Request, device: Device) -> bool:
 
 def _is(asked: Asked, state: State, row: Any) -> bool:
     """Whether what is chosen is what a row's times are of."""
-    return row.asked and compare_times.problem_of(row, asked.spec_of(state).problem_type) == asked.problem_of(state)
+    return row.asked and pair_times.problem_of(row, asked.spec_of(state).problem_type) == asked.problem_of(state)
 
 
 def _as_timed(asked: Asked, state: State) -> None:
     row, why = _timed(asked, state)
     if row is None:
         raise ProblemError(f"{why[0].upper()}{why[1:]}.")
-    problem = compare_times.problem_of(row, asked.spec_of(state).problem_type)
+    problem = pair_times.problem_of(row, asked.spec_of(state).problem_type)
     state.update({name: getattr(problem, name) for name in asked.fields(state)})
     for number, side in enumerate(asked.sides):
-        settings = compare_times.settings_of(row, number)
+        settings = pair_times.settings_of(row, number)
         state.update({constant_name(side, name): value for name, value in settings.items()})
 
 

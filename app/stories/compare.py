@@ -17,10 +17,21 @@ from app.parts.story import Story
 from explainers.stories import questions
 from explainers.stories.any_kernel import generic
 from explainers.stories.bank_conflicts import bank_walk, padding
-from explainers.stories.compare import compare_reasons, compare_times, differences, output_gap, source_diff, two_kernels
+from explainers.stories.compare import (
+    build_needs,
+    compare_reasons,
+    compare_times,
+    differences,
+    output_gap,
+    pair_times,
+    source_diff,
+    time_verdict,
+    two_kernels,
+)
+from explainers.stories.compare.build_needs import Figures, Rates
 from explainers.stories.compare.compare_marks import Marked
-from explainers.stories.compare.compare_reasons import Figures, Rates, Reason
-from explainers.stories.compare.compare_times import Verdict
+from explainers.stories.compare.compare_reasons import Reason
+from explainers.stories.compare.time_verdict import Verdict
 from explainers.stories.memory_hierarchy import memory_levels
 from explainers.stories.tiling import tiling
 from explainers.stories.timing import sweep_search
@@ -152,7 +163,7 @@ def _verdict(pair: Pair) -> Verdict:
     # where no side is a what-if, no run is needed
     right = [not r.broken or output_gap.is_right(running.errors(running.run(r))) for r in pair]
     said, tone = output_gap.broken_sentence(pair, right), output_gap.broken_tone(pair, right)
-    return compare_times.verdict(compared.times(*pair), pair, said, compared.absent(*pair), tone, _sets(pair))
+    return time_verdict.verdict(compared.times(*pair), pair, said, compared.absent(*pair), tone, _sets(pair))
 
 
 def _sets(pair: Pair) -> str:
@@ -162,7 +173,7 @@ def _sets(pair: Pair) -> str:
     if alone or a.backend == "recorded" or a.problem != b.problem:
         return ""
     row, why = compared.settable(a, b, a.backend)
-    return compare_times.as_timed_said(compared.nearest(a, b), row, why, type(a.problem))
+    return time_verdict.as_timed_said(compared.nearest(a, b), row, why, type(a.problem))
 
 
 def _marked(pair: Pair, row: Any) -> Marked | None:
@@ -170,7 +181,7 @@ def _marked(pair: Pair, row: Any) -> Marked | None:
     if row is None:
         return None
     try:
-        return marked.of(pair, compare_times.problem_of(row, type(pair[0].problem)))
+        return marked.of(pair, pair_times.problem_of(row, type(pair[0].problem)))
     except WarpglassError:  # a file that cannot be read
         return None
 
@@ -198,7 +209,7 @@ class _Why:
     @property
     def problem(self) -> Any:
         """That was timed."""
-        return compare_times.problem_of(self.row, type(self.runs[0].request.problem))
+        return pair_times.problem_of(self.row, type(self.runs[0].request.problem))
 
 
 def _why(pair: Pair, row: Any) -> _Why:
@@ -227,7 +238,7 @@ def _explained(why: _Why) -> list[Block]:
             f"on the timed problem.{scaled}"
         )
     ]
-    if compare_times.is_even(row):
+    if pair_times.is_even(row):
         titles = (f"What would make {faster} faster: the weightiest first", f"What speaks against {faster}")
     else:
         titles = (f"Why {faster} is faster: the weightiest first", f"What speaks against {faster}, and is no reason")
@@ -315,7 +326,7 @@ def _rates(pair: Pair, row: Any) -> Rates | None:
 
 def _counted(pair: Pair, row: Any, side: int) -> tuple[Figures, Run]:
     timed = _timed_build(pair, row, side)
-    whole = compare_times.problem_of(row, type(timed.request.problem))
+    whole = pair_times.problem_of(row, type(timed.request.problem))
     return _figures(timed, whole, _arch(row)), running.run(timed.request)
 
 
@@ -325,7 +336,7 @@ def _figures(timed: _Timed, whole: Any, arch: str) -> Figures:
     request = timed.request
     every = None if tiling.accepts(request.kernel) else running.traffic(request)
     held = occupancy(request.kernel, whole, request.settings, arch)
-    return compare_reasons.figures(running.run(request), every, held, timed.times)
+    return build_needs.figures(running.run(request), every, held, timed.times)
 
 
 def _arch(row: Any) -> str:
@@ -339,13 +350,13 @@ def _timed_build(pair: Pair, row: Any, side: int) -> _Timed:
     like it that both kernels have a time on, of whatever builds; its scope a tile in the middle, which stands for
     all."""
     kind, backend = type(pair[0].problem), "gpu" if pair[0].backend == "gpu" else "cpu"
-    problem = timed = compare_times.problem_of(row, kind)
+    problem = timed = pair_times.problem_of(row, kind)
     if timed.cpu_steps > STEPS[backend]:
         found = [
             p for p in compared.timed_problems(pair[0]) if p in compared.timed_problems(pair[1]) and _alike(p, timed)
         ]
         problem = min(found, key=lambda p: p.cpu_steps)
-    settings = tuple(compare_times.settings_of(row, side).items())
+    settings = tuple(pair_times.settings_of(row, side).items())
     request = Request(pair[side].kernel, problem, settings, Scope(), backend)
     if tiling.accepts(request.kernel):
         tiles = picture.tiles_of(request)[1]
@@ -437,7 +448,7 @@ def time_now_tab(pair: Pair) -> list[Block]:
     made = [rows.row(protocol.measure(_point(r, p)), roofs) for p in problems for r in pair]
     device = running.run(pair[0]).device
     table = sweep_search.prepared(rows.table(made), Provenance(device, "", today.date().isoformat()), "measured")
-    both = compare_times.times(table, pair)
+    both = pair_times.times(table, pair)
     blocks = [
         stage.note(f"{'AB'[n % 2]}, {entry['name']}, has no time. {entry['reason']}")
         for n, entry in enumerate(made)
@@ -449,7 +460,7 @@ def time_now_tab(pair: Pair) -> list[Block]:
     )
     if both.empty:
         return [*blocks, stage.text(said)]
-    told = compare_times.ratio_sentence(compare_times.nearest(both, problems[-1]))
+    told = time_verdict.ratio_sentence(pair_times.nearest(both, problems[-1]))
     return [stage.note(told), *blocks, *_times_blocks(pair, both, said)]
 
 

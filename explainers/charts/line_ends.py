@@ -12,8 +12,7 @@ LABEL_GAP = 0.05  # share of the axis between the names of two lines
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Returns the ticks of a logarithmic axis: powers of ten. With fewer than three, it adds 2 and 5 times each
-    power."""
+    """Returns the ticks of a logarithmic axis: powers of ten, or also 2 and 5 times each if three do not fit."""
     powers = [10.0**n for n in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
     inside = [v for v in powers if low <= v <= high]
     if len(inside) >= 3:

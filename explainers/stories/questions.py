@@ -12,20 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from explainers.stories.bank_conflicts.frames import BankSide
 from explainers.stories.block_table import paging
 from explainers.stories.block_table.page_counts import Reads
 from explainers.stories.block_table.page_reads import often
 from explainers.stories.block_table.paging import Paged
-from explainers.stories.block_table.walk_types import HeadsPanel, PartitionsMeta, WalkFrame
-from explainers.stories.compare import compare_times
-from explainers.stories.occupancy.frames import GridFrame
+from explainers.stories.compare import pair_times, time_verdict
 from explainers.stories.occupancy.grid import Schedule
 from explainers.stories.tiling import tiling as tiled
 from explainers.stories.tiling import traffic
-from explainers.stories.tiling.frames import TilingFrame
 from explainers.story import axes, glossary, picture
-from explainers.story.frames import SectorRequest
+from explainers.story.frames import (
+    BankSide,
+    GridFrame,
+    HeadsPanel,
+    PartitionsMeta,
+    SectorRequest,
+    TilingFrame,
+    WalkFrame,
+)
 from explainers.story.glossary import count, figure
 from explainers.story.stage import MEASURED, VEILS, Question, Stage, View
 from kernels.build.occupancy import Occupancy
@@ -787,18 +791,18 @@ def compare(runs: Sequence[Run], made: Stage, row: Any = None) -> list[Question]
             key = float(figure(each[1]).replace(",", ""))
             more = {**where, "unit": "wavefronts", "tolerance": MEASURED}
             found.append(Question("wavefronts", text, "number", key, why, **more))
-    if row is not None and not compare_times.is_even(row):
+    if row is not None and not pair_times.is_even(row):
         faster, slower, times = ("B", "A", row.ratio) if row.ratio > 1 else ("A", "B", 1 / row.ratio)
         builds = [
-            compare_times.build_text(run.request.kernel, compare_times.settings_of(row, side))
+            time_verdict.build_text(run.request.kernel, pair_times.settings_of(row, side))
             for side, run in enumerate(runs)
         ]
         text = (
-            f"Timed were A as {builds[0]} and B as {builds[1]}, at {compare_times.problem_said(row)}, with "
+            f"Timed were A as {builds[0]} and B as {builds[1]}, at {pair_times.problem_said(row)}, with "
             f"{row.l2} L2. How many times as fast as {slower} is {faster}?"
         )
         more = {**where, "veils": ("headline", "tabs"), "unit": "times", "tolerance": MEASURED}
-        why = compare_times.ratio_sentence(row)
+        why = time_verdict.ratio_sentence(row)
         found.append(Question("faster", text, "number", round(float(times), 2), why, **more))
     return found
 

@@ -84,8 +84,8 @@ TABS = [
 
 
 def states(story: Story, cycles: str) -> list[stage.State]:
-    """Returns the strip: wavefronts so far on each side, and the cost of the access. A group of equal accesses
-    counts once."""
+    """Returns the strip: wavefronts so far on each side, and the cost of the access. A group of equal accesses counts
+    once."""
     found: list[stage.State] = []
     for side, colour in zip(story.sides, ("conflict", "before")):
         sums = np.cumsum([0] + [a["wavefronts"] for a in side["accesses"]])

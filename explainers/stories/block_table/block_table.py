@@ -21,8 +21,8 @@ WANTS = ("walk_k", "softmax", "walk_v", "write", "score", "p", "m", "l", "o")
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """Whether the kernel computes attention over pages in marked walks of K and V, and logs scores, weights, m, l
-    and output."""
+    """Whether the kernel computes attention over pages in marked walks of K and V, and logs scores, weights, m, l and
+    output."""
     walks = {"walk_k", "walk_v"} <= set(probed.marks(spec))
     return paging.accepts(spec) and walks and probed.logs(spec, NEEDS)
 

@@ -1,8 +1,7 @@
 """The KV cache of the block table story: its content after each event, and the saving over contiguous slots."""
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -11,21 +10,23 @@ from explainers.charts.palette import AXIS, OKABE_ITO, SEQUENCES
 from explainers.stories.block_table.cache_types import HeldPages, PoolFrame, PoolMeta, PoolPage, PoolSequence
 from explainers.story import stage
 from explainers.story.glossary import count
+from kernels.kv_cache import manager
+from kernels.kv_cache.layout import Layout
+from kernels.kv_cache.manager import Change, KVCache
 from kernels.kv_cache.scenarios import Scenario, write_event
 
-States = list[
-    tuple[Any, Any]
-]  # (KVCache, Change or None) before the first event and after each, as Scenario.states gives them
+State = tuple[KVCache, Change | None]  # the cache, and the change before it; None before the first event
+SequenceKey = tuple[str, int, int]  # name, first token, family
 
 
-def cache_frames(states: States, max_len: int) -> list[PoolFrame]:
+def cache_frames(states: Sequence[State], max_len: int) -> list[PoolFrame]:
     """Returns a frame for each state: the pool, the block tables, and a sentence about the event."""
     colours = sequence_colours(states)
     before = [states[0][0], *(cache for cache, _ in states)]
-    return [_frame(n, cache, change, before[n], max_len, colours) for n, (cache, change) in enumerate(states)]
+    return [_frame(n, state, before[n], max_len, colours) for n, state in enumerate(states)]
 
 
-def view(frames: list[PoolFrame], cache: Any, max_len: int, layout: Any = None) -> PoolMeta:
+def view(frames: list[PoolFrame], cache: KVCache, max_len: int, layout: Layout | None = None) -> PoolMeta:
     """Returns the meta of the view `pool`.
 
     cache: any state of the cache.
@@ -40,7 +41,7 @@ def view(frames: list[PoolFrame], cache: Any, max_len: int, layout: Any = None) 
     }
 
 
-def stage_of(scenario: Scenario, block_size: int, layout: Any, by_hand: bool) -> stage.Stage:
+def stage_of(scenario: Scenario, block_size: int, layout: Layout | None, by_hand: bool) -> stage.Stage:
     """Returns the whole stage of a history, with a step for each event. by_hand: the reader makes the events."""
     played, max_len = scenario.states(block_size), scenario.max_len
     frames = cache_frames(played, max_len)
@@ -83,26 +84,27 @@ def states(frames: list[PoolFrame]) -> list[stage.State]:
     ]
 
 
-def identity(sequence: Any) -> tuple:
+def identity(sequence: manager.Sequence) -> SequenceKey:
     """Returns the key of a sequence. A later sequence of the same name has another key."""
     return sequence.name, sequence.tokens[0], sequence.family
 
 
-def sequence_colours(states: States) -> dict[tuple, str]:
+def sequence_colours(states: Sequence[State]) -> dict[SequenceKey, str]:
     """Returns identity -> colour for every sequence of these states, in order of appearance."""
     seen = dict.fromkeys(identity(sequence) for cache, _ in states for sequence in cache.sequences)
     return {key: SEQUENCES[number % len(SEQUENCES)] for number, key in enumerate(seen)}
 
 
-def held(cache: Any, colours: dict[tuple, str]) -> HeldPages:
+def held(cache: KVCache, colours: dict[SequenceKey, str]) -> HeldPages:
     """Returns the content of a cache for a frame."""
     size = cache.block_size
     pages: dict[int, PoolPage] = {}
     for n, s in enumerate(cache.sequences):
         for entry, page in enumerate(s.table):
-            there = pages.setdefault(page, {"fill": 0, "owners": [], "entry": entry})
-            there["owners"].append(n)
-            there["fill"] = max(there["fill"], min(size, len(s.tokens) - entry * size))
+            tokens = min(size, len(s.tokens) - entry * size)
+            shown = pages.setdefault(page, {"fill": 0, "owners": [], "entry": entry})
+            shown["owners"].append(n)
+            shown["fill"] = max(shown["fill"], tokens)
     sequences: list[PoolSequence] = [
         {"name": s.name, "length": len(s.tokens), "table": s.table, "colour": colours[identity(s)]}
         for s in cache.sequences
@@ -110,7 +112,8 @@ def held(cache: Any, colours: dict[tuple, str]) -> HeldPages:
     return {"sequences": sequences, "pages": pages, "free": cache.free, "counts": cache.ref_counts}
 
 
-def _frame(number: int, cache: Any, change: Any, before: Any, max_len: int, colours: dict[tuple, str]) -> PoolFrame:
+def _frame(number: int, state: State, before: KVCache, max_len: int, colours: dict[SequenceKey, str]) -> PoolFrame:
+    cache, change = state
     return {
         "tile": number,
         "title": "Empty cache" if change is None else f"Event {number}: {write_event(change.event)}"[:34],
@@ -125,16 +128,16 @@ def _frame(number: int, cache: Any, change: Any, before: Any, max_len: int, colo
     }
 
 
-def cache_sentence(cache: Any, change: Any, before: Any) -> str:
+def cache_sentence(cache: KVCache, change: Change | None, before: KVCache) -> str:
     """Returns the effect of the event in sentences. before: the cache before the event."""
     if change is None:
         pool = f"The pool has {cache.num_blocks} pages of {cache.block_size} slots, all free."
         return f"{pool} A slot holds the key and value of one token."
-    told = {"fork": _forked, "free": _freed}
-    return told.get(change.event.action, _grown)(cache, change, before)
+    sentence_of = {"fork": _forked, "free": _freed}.get(change.event.action, _grown)
+    return sentence_of(cache, change, before)
 
 
-def _forked(cache: Any, change: Any, before: Any) -> str:
+def _forked(cache: KVCache, change: Change, before: KVCache) -> str:
     event, last, counts = change.event, before.find(change.event.parent), cache.ref_counts
     return (
         f"{event.name} is forked from {event.parent}: its block table is a copy, "
@@ -144,7 +147,7 @@ def _forked(cache: Any, change: Any, before: Any) -> str:
     )
 
 
-def _freed(cache: Any, change: Any, before: Any) -> str:
+def _freed(cache: KVCache, change: Change, before: KVCache) -> str:
     kept = [page for page in before.find(change.event.name).table if page not in change.released]
     said = [f"{change.event.name} is freed."]
     if change.released:
@@ -156,36 +159,41 @@ def _freed(cache: Any, change: Any, before: Any) -> str:
     return " ".join(said)
 
 
-def _grown(cache: Any, change: Any, before: Any) -> str:
-    event, size, length = change.event, cache.block_size, len(cache.find(change.event.name).tokens)
-    adds = event.action == "add"
-    did = f"{event.name} {'starts with' if adds else 'grows by'} {count(event.tokens, 'token')}"
-    said = [did + ("" if adds else f" to {length}") + "."]
+def _grown(cache: KVCache, change: Change, before: KVCache) -> str:
+    event, adds = change.event, change.event.action == "add"
+    grows = "starts with" if adds else "grows by"
+    total = "" if adds else f" to {len(cache.find(event.name).tokens)}"
+    said = [f"{event.name} {grows} {count(event.tokens, 'token')}{total}."]
     if change.copied:
         source, target = change.copied
         said.append(
             f"Page {source} is shared by {before.ref_counts[source]} sequences, so it is first copied to page "
-            f"{target}, and {event.name}'s "
-            f"entry {change.allocated[0][0]} becomes {target}: copy on write."
+            f"{target}, and {event.name}'s entry {change.allocated[0][0]} becomes {target}: copy on write."
         )
     fresh = change.allocated[1 if change.copied else 0 :]
-    taken = sum(slot // size in {page for _, page in fresh} for _, slot in change.written)
-    if event.tokens - taken and not change.copied:
-        fits = "fits" if event.tokens - taken == 1 else "fit"
-        said.append(
-            f"{count(event.tokens - taken, 'token')} {fits} in the slots left of page {change.written[0][1] // size}."
-        )
+    fresh_pages = {page for _, page in fresh}
+    in_fresh = sum(slot // cache.block_size in fresh_pages for _, slot in change.written)
+    fitting = event.tokens - in_fresh
+    if fitting and not change.copied:
+        fits = "fits" if fitting == 1 else "fit"
+        page = change.written[0][1] // cache.block_size
+        said.append(f"{count(fitting, 'token')} {fits} in the slots left of page {page}.")
     if fresh:
-        one = len(fresh) == 1
-        entries = f"entry {fresh[0][0]}" if one else f"entries {fresh[0][0]} to {fresh[-1][0]}"
-        said.append(
-            f"{pages_said([page for _, page in fresh]).capitalize()} {'is' if one else 'are'} taken from the free list "
-            f"and {'becomes' if one else 'become'} {entries} of {event.name}'s block table."
-        )
+        said.append(_taken(event.name, fresh))
     return " ".join(said)
 
 
-def usage_table(states: States, max_len: int, prefixes: Container[str] = ()) -> pd.DataFrame:
+def _taken(name: str, fresh: Sequence[tuple[int, int]]) -> str:
+    """Returns the pages from the free list. fresh: (entry, page) each."""
+    one, first, last = len(fresh) == 1, fresh[0][0], fresh[-1][0]
+    entries = f"entry {first}" if one else f"entries {first} to {last}"
+    return (
+        f"{pages_said([page for _, page in fresh]).capitalize()} {'is' if one else 'are'} taken from the free list "
+        f"and {'becomes' if one else 'become'} {entries} of {name}'s block table."
+    )
+
+
+def usage_table(states: Sequence[State], max_len: int, prefixes: Container[str] = ()) -> pd.DataFrame:
     """Returns event, kind and slots after each event: in use, in held pages, and in max_len contiguous slots per
     sequence.
 
@@ -227,13 +235,13 @@ def usage_chart(table: pd.DataFrame, axis: str = "event") -> alt.LayerChart:
     return (line + now).add_params(step).properties(height=230)
 
 
-def usage_of(cache: Any, max_len: int, prefixes: Container[str] = ()) -> dict[str, int]:
+def usage_of(cache: KVCache, max_len: int, prefixes: Container[str] = ()) -> dict[str, int]:
     """Returns KVCache.usage. prefixes: sequences that a server without sharing does not have."""
     own = replace(cache, sequences=tuple(s for s in cache.sequences if s.name not in prefixes)).usage(max_len)
     return cache.usage(max_len) | {name: own[name] for name in ("reserved", "copies", "empty")}
 
 
-def usage_sentence(cache: Any, max_len: int) -> str:
+def usage_sentence(cache: KVCache, max_len: int) -> str:
     """Returns the waste of pages and of reservations in a sentence."""
     usage = cache.usage(max_len)
     if not usage["held"]:
@@ -251,12 +259,12 @@ def usage_sentence(cache: Any, max_len: int) -> str:
     )
 
 
-def pages_said(pages: Any) -> str:
+def pages_said(pages: Sequence[int]) -> str:
     """Returns pages in words, with ranges: "page 3", "pages 4, 7 to 9"."""
     return f"page{'' if len(pages) == 1 else 's'} {numbers_said(pages)}"
 
 
-def numbers_said(numbers: Any) -> str:
+def numbers_said(numbers: Iterable[int]) -> str:
     """Returns numbers in words, with ranges: "4, 7 to 9"."""
     runs: list[list[int]] = []
     for number in numbers:

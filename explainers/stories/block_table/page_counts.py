@@ -117,8 +117,8 @@ def _readers(run: Run, spans: pd.DataFrame, names: Sequence[str]) -> tuple[pd.Da
 
 
 def _units(spans: pd.DataFrame, reader: np.ndarray) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the bytes of a unit (the largest common part of all accesses), and reader, number and page of each
-    read unit."""
+    """Returns the bytes of a unit (the largest common part of all accesses), and reader, number and page of each read
+    unit."""
     width, offset = spans.bytes.to_numpy(), spans.offset.to_numpy()
     unit = max(1, int(np.gcd.reduce(np.concatenate([width, offset])))) if len(spans) else 1
     times = width // unit

@@ -150,8 +150,7 @@ def _times(one: Reads, page: int) -> str:
 
 
 def reads_table(found: Sequence[Reads]) -> pd.DataFrame:
-    """Returns a row for each kernel and ratio of heads: bytes requested, distinct, of empty slots, and reads of a
-    byte."""
+    """Returns a row for each kernel and ratio of heads: requested and distinct bytes, and the reads of a byte."""
     return pd.DataFrame(
         [
             {

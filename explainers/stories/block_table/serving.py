@@ -1,17 +1,17 @@
 """A serving scenario over a paged KV cache: requests on one axis of steps, and the pool below.
 
-No kernel runs. A scheduler plays the block manager. The comparison without pages uses the same scheduler, with pages
-as large as the reservation of a request, and nothing shared.
+No kernel runs. A scheduler plays the block manager. The comparison without pages uses the same scheduler, with pages as
+large as the reservation of a request, and nothing shared.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
 from explainers.stories.block_table import kv_cache
 from explainers.stories.block_table.cache_types import ServedVisit, ServingFrame, ServingMeta
 from explainers.stories.block_table.serving_sentences import (
+    changes_of,
     opening_sentence,
     prefixes_of,
     step_sentence,
@@ -20,6 +20,8 @@ from explainers.stories.block_table.serving_sentences import (
 from explainers.story import stage
 from explainers.story.glossary import count
 from kernels.errors import ProblemError
+from kernels.kv_cache.layout import Layout
+from kernels.kv_cache.manager import KVCache
 from kernels.kv_cache.scenarios import Scenario
 from kernels.kv_cache.scheduler import Step, alone, serve
 
@@ -32,7 +34,7 @@ LIMITS = (
 )
 
 
-def stage_of(scenario: Scenario, block_size: int, layout: Any) -> stage.Stage:
+def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stage.Stage:
     """Returns the whole stage, with a step for each of the scheduler's steps and one before them.
 
     layout: the cache's layout, None if no kernel can run.
@@ -90,7 +92,7 @@ def ends_of(steps: Sequence[Step]) -> list[int]:
     return ends
 
 
-def visits_of(scenario: Scenario, steps: Sequence[Step], played: kv_cache.States) -> list[ServedVisit]:
+def visits_of(scenario: Scenario, steps: Sequence[Step], played: Sequence[kv_cache.State]) -> list[ServedVisit]:
     """Returns every request with the first and last steps of its phases, in the order of the scenario."""
     colours = {key[0]: colour for key, colour in kv_cache.sequence_colours(played).items()}
     found: list[ServedVisit] = []
@@ -126,10 +128,16 @@ def serving_frames(scenario: Scenario, block_size: int, slot_bytes: int) -> list
 
 
 def _frame(
-    step: Step | None, cache: Any, within: Any, scenario: Scenario, colours: dict, slot_bytes: int, group: int
+    step: Step | None,
+    cache: KVCache,
+    within: Sequence[kv_cache.State],
+    scenario: Scenario,
+    colours: dict[kv_cache.SequenceKey, str],
+    slot_bytes: int,
+    group: int,
 ) -> ServingFrame:
     """Returns the frame of a step. within: the states of the step, each with the change before it."""
-    changes = [change for _, change in within[1:]]
+    changes = changes_of(within)
     return {
         "tile": group,
         "title": f"Step {step.number}" if step else "Before the first step",

@@ -1,10 +1,12 @@
 """The steps of a serving scenario in sentences."""
 
-from collections.abc import Container
-from typing import Any
+from collections.abc import Container, Sequence
 
 from explainers.stories.block_table import kv_cache
-from explainers.story.glossary import count, listed
+from explainers.stories.block_table.kv_cache import State
+from explainers.stories.tiling.tiling import listed
+from explainers.story.glossary import count
+from kernels.kv_cache.manager import Change, KVCache
 from kernels.kv_cache.scenarios import Scenario
 from kernels.kv_cache.scheduler import Step
 
@@ -14,7 +16,7 @@ def prefixes_of(scenario: Scenario) -> set[str]:
     return {visit.name for visit in scenario.visits if not visit.answer}
 
 
-def opening_sentence(scenario: Scenario, cache: Any) -> str:
+def opening_sentence(scenario: Scenario, cache: KVCache) -> str:
     first = sorted(prefixes_of(scenario))
     more = f", and {listed(first)}, which others are forked from" if first else ""
     return (
@@ -24,12 +26,12 @@ def opening_sentence(scenario: Scenario, cache: Any) -> str:
     )
 
 
-def _at_once(scenario: Scenario, cache: Any) -> int:
+def _at_once(scenario: Scenario, cache: KVCache) -> int:
     """Returns the number of sequences of a server without pages in the same slots."""
     return cache.num_blocks * cache.block_size // scenario.max_len
 
 
-def step_sentence(step: Step, within: Any, scenario: Scenario) -> str:
+def step_sentence(step: Step, within: Sequence[State], scenario: Scenario) -> str:
     """Returns the ends, tokens, admissions and waits of a step. within: as in serving._frame."""
     said = [
         *_ended(step, within, prefixes_of(scenario)),
@@ -40,33 +42,43 @@ def step_sentence(step: Step, within: Any, scenario: Scenario) -> str:
     return " ".join(said) if said else _idle(step, within[-1][0], scenario)
 
 
-def _idle(step: Step, cache: Any, scenario: Scenario) -> str:
+def changes_of(within: Sequence[State]) -> list[Change]:
+    """Returns the changes between the states of a step."""
+    return [change for _, change in within[1:] if change]
+
+
+def _idle(step: Step, cache: KVCache, scenario: Scenario) -> str:
     """Returns the sentence of a step without events: the present sequences, if any."""
-    if names := [s.name for s in cache.sequences]:
+    names = [sequence.name for sequence in cache.sequences]
+    if names:
         return f"{listed(names)} {'stays' if len(names) == 1 else 'stay'}; nothing is written."
     came = any(visit.arrives < step.number for visit in scenario.visits)
     return "Nobody is here any more: all who came have ended." if came else "Nobody is here yet."
 
 
-def _ended(step: Step, within: Any, prefixes: Container[str]) -> list[str]:
+def _ended(step: Step, within: Sequence[State], prefixes: Container[str]) -> list[str]:
     said = []
     for name in step.freed:
-        change = next(c for _, c in within[1:] if c.event.action == "free" and c.event.name == name)
+        change = next(c for c in changes_of(within) if c.event.action == "free" and c.event.name == name)
         before = within[0][0].find(name)
         kept = [page for page in before.table if page not in change.released]
-        go = f"{kv_cache.pages_said(change.released)} {'is' if len(change.released) == 1 else 'are'} free"
-        stays = f"{kv_cache.pages_said(kept)} {'stays' if len(kept) == 1 else 'stay'} with others"
-        parts = [part for part, there in ((go, change.released), (stays, kept)) if there]
+        parts = []
+        if change.released:
+            are = "is" if len(change.released) == 1 else "are"
+            parts.append(f"{kv_cache.pages_said(change.released)} {are} free")
+        if kept:
+            stay = "stays" if len(kept) == 1 else "stay"
+            parts.append(f"{kv_cache.pages_said(kept)} {stay} with others")
         why = f"Nobody else will be forked from {name}" if name in prefixes else f"{name} has ended"
         said.append(f"{why}: {'; '.join(parts)}.")
     return said
 
 
-def _decoded(step: Step, within: Any) -> list[str]:
+def _decoded(step: Step, within: Sequence[State]) -> list[str]:
     if not step.decoded:
         return []
     taken = []
-    for (cache, _), (_, change) in zip(within, within[1:]):
+    for (cache, _), change in zip(within, changes_of(within)):
         if change.event.name in step.decoded and change.event.tokens == 1 and change.allocated:
             name, page, copied = change.event.name, change.allocated[0][1], ""
             if change.copied:
@@ -74,12 +86,12 @@ def _decoded(step: Step, within: Any) -> list[str]:
                 copied = f" and copies page {change.copied[0]}, which it shares with {listed(others)}, into it"
             taken.append(f"{name} takes page {page}{copied}")
     did = "decodes a token" if len(step.decoded) == 1 else "decode a token each"
-    return [f"{listed(list(step.decoded))} {did}{''.join(f'; {page}' for page in taken)}."]
+    return [f"{'; '.join([f'{listed(list(step.decoded))} {did}', *taken])}."]
 
 
-def _admitted(name: str, step: Step, within: Any, scenario: Scenario) -> str:
+def _admitted(name: str, step: Step, within: Sequence[State], scenario: Scenario) -> str:
     visit = next(v for v in scenario.visits if v.name == name)
-    changes = [c for _, c in within[1:] if c.event.name == name]
+    changes = [change for change in changes_of(within) if change.event.name == name]
     fork = next((c for c in changes if c.event.action == "fork"), None)
     filled = next((c for c in changes if c.written), None)
     waited = step.number - visit.arrives
@@ -103,13 +115,16 @@ def _waits(step: Step, free: int) -> list[str]:
         return []
     rest = step.waiting[1:]
     behind = f" Behind it {'waits' if len(rest) == 1 else 'wait'} {listed(list(rest))}." if rest else ""
-    there = f"{count(free, 'page')} {'is' if free == 1 else 'are'} free" if free else "no page is free"
     if step.sure < free:
-        there = f"of {count(free, 'free page')} the others may still take {free - step.sure}"
-    return [f"{step.waiting[0]} waits: it may come to need {count(step.needed, 'page')}, and {there}.{behind}"]
+        pages = f"of {count(free, 'free page')} the others may still take {free - step.sure}"
+    elif free:
+        pages = f"{count(free, 'page')} {'is' if free == 1 else 'are'} free"
+    else:
+        pages = "no page is free"
+    return [f"{step.waiting[0]} waits: it may come to need {count(step.needed, 'page')}, and {pages}.{behind}"]
 
 
-def waste_sentence(cache: Any, scenario: Scenario, slot_bytes: int) -> str:
+def waste_sentence(cache: KVCache, scenario: Scenario, slot_bytes: int) -> str:
     """Returns the waste of pages and of reservations, as shares and in bytes of K and V."""
     prefixes, max_len = prefixes_of(scenario), scenario.max_len
     usage = kv_cache.usage_of(cache, max_len, prefixes)

@@ -1,7 +1,8 @@
 """The frames of a walk through a block table."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -71,7 +72,8 @@ class WalkFrames:
         self.partitions = run.request.plan.launches[0].blocks_per_item
         self.pages = -(-self.length // self.paged.block_size)
         self.frames: list[WalkFrame] = []
-        self.tellers: dict[str, tuple[Any, set[str]]] = {  # phase -> its method, and the events in its sentence
+        # phase -> its method, and the events in its sentence
+        self.phases: dict[str, tuple[Callable[[pd.Series, pd.DataFrame], None], set[str]]] = {
             "load_q": (self._load_q, set()),
             "softmax": (self._softmax, {"m", "l", "p"}),
             "write_part": (self._write_part, set()),
@@ -79,53 +81,63 @@ class WalkFrames:
             "write": (self._write, {"o"}),
         }
 
-    def add(self, step: Any, part: pd.DataFrame) -> None:
+    def add(self, step: pd.Series, part: pd.DataFrame) -> None:
         if step.phase in ("walk_k", "walk_v"):
-            for warp, mine in part.groupby("warp"):
-                if (mine.tensor == self.paged.tables[0]).any():
-                    self._page(step, mine, int(warp))
+            for warp, records in part.groupby("warp"):
+                if (records.tensor == self.paged.tables[0]).any():
+                    self._page(step, records, int(warp))
         elif step.phase != "load_q" or (part.tensor == self.paged.q[0]).any():  # a block without tokens exits at once
-            tell, events = self.tellers.get(step.phase, (self._other, set()))
-            (tell if events <= set(part.event) else self._other)(step, part)
+            add, events = self.phases.get(step.phase, (self._other, set()))
+            if events <= set(part.event):
+                add(step, part)
+            else:
+                self._other(step, part)
 
-    def _frame(self, step: Any, part: pd.DataFrame, sentence: str, **more: Any) -> None:
-        made: Any = {
+    def _frame(
+        self, step: pd.Series, part: pd.DataFrame, sentence: str, logical: int | None = None, **more: object
+    ) -> None:
+        lines = part.place[part.place != ""].value_counts()
+        loads = part[part.event.isin(READS) & (part.space == "global")]
+        frame = {
             "tile": self._group(step),
-            "title": self._title(step, more),
+            "title": self._title(step, logical),
             "block": int(step.block),
             "phase": step.phase,
             "moment": int(step.name),
             "sentence": sentence[0].upper() + sentence[1:],
-            "lines": {str(place): int(n) for place, n in part.place[part.place != ""].value_counts().items()},
-            "read": int(part.bytes[part.event.isin(READS) & (part.space == "global")].sum()),
+            "lines": {str(place): int(n) for place, n in lines.items()},
+            "read": int(loads.bytes.sum()),
+            **({} if logical is None else {"logical": logical}),
             **more,
         }
-        self.frames.append(made)
+        self.frames.append(cast(WalkFrame, frame))
 
-    def _group(self, step: Any) -> int:
+    def _group(self, step: pd.Series) -> int:
         """Returns the number of this run of equal phases, for Shift+Left and Shift+Right."""
-        last = self.frames[-1] if self.frames else None
-        return 0 if last is None else last["tile"] + ((last["phase"], last["block"]) != (step.phase, int(step.block)))
+        if not self.frames:
+            return 0
+        last = self.frames[-1]
+        starts = (last["phase"], last["block"]) != (step.phase, int(step.block))
+        return last["tile"] + starts
 
-    def _title(self, step: Any, more: dict[str, Any]) -> str:
-        where = f"Partition {step.block % self.partitions} · " if self.partitions > 1 and step.launch == 0 else ""
-        return (
-            where
-            + phase_title(step.phase)
-            + (f" · page {more['logical'] + 1} of {self.pages}" if "logical" in more else "")
-        )
+    def _title(self, step: pd.Series, logical: int | None) -> str:
+        title = phase_title(step.phase)
+        if logical is not None:
+            title += f" · page {logical + 1} of {self.pages}"
+        in_partition = self.partitions > 1 and step.launch == 0
+        return f"Partition {step.block % self.partitions} · {title}" if in_partition else title
 
-    def _in_partition(self, step: Any) -> str:
+    def _in_partition(self, step: pd.Series) -> str:
         return f"Partition {step.block % self.partitions}: " if self.partitions > 1 else ""
 
-    def _other(self, step: Any, part: pd.DataFrame) -> None:
+    def _other(self, step: pd.Series, part: pd.DataFrame) -> None:
         """Adds the frame of a phase without a sentence of its own."""
         accesses, values = part[part.space.isin(["global", "shared"])], part[part.value.notna()]
         phase, moved = phase_title(step.phase), int(accesses.bytes.sum())
         did = f"{count(len(accesses), 'access', 'accesses')} of {moved:,} bytes, {count(len(values), 'value')} logged"
         self._frame(step, part, f"{self._in_partition(step)}{phase[0].lower() + phase[1:]}: {did}.")
 
-    def _load_q(self, step: Any, part: pd.DataFrame) -> None:
+    def _load_q(self, step: pd.Series, part: pd.DataFrame) -> None:
         q = part[(part.tensor == self.paged.q[0]) & (part.space == "global")]
         self._frame(
             step,
@@ -135,7 +147,7 @@ class WalkFrames:
             f"tokens lie in {count(self.pages, 'page')}.",
         )
 
-    def _page(self, step: Any, part: pd.DataFrame, warp: int) -> None:
+    def _page(self, step: pd.Series, part: pd.DataFrame, warp: int) -> None:
         entry = part[part.tensor == self.paged.tables[0]].iloc[0]
         reads_k = step.phase == "walk_k"
         tensor, cache = self.paged.k if reads_k else self.paged.v
@@ -174,7 +186,7 @@ class WalkFrames:
             bytes=int(loads.bytes.sum()),
         )
 
-    def _softmax(self, step: Any, part: pd.DataFrame) -> None:
+    def _softmax(self, step: pd.Series, part: pd.DataFrame) -> None:
         values = part[part.value.notna()].drop_duplicates("event", keep="last").set_index("event").value
         m, l, tokens = float(values["m"]), float(values["l"]), part[part.event == "p"].token
         self._frame(
@@ -187,7 +199,7 @@ class WalkFrames:
             l=l,
         )
 
-    def _write_part(self, step: Any, part: pd.DataFrame) -> None:
+    def _write_part(self, step: pd.Series, part: pd.DataFrame) -> None:
         stores = part[(part.event == "store") & (part.space == "global")]
         self._frame(
             step,
@@ -196,7 +208,7 @@ class WalkFrames:
             f"to global memory: {stores.bytes.sum():,.0f} bytes.",
         )
 
-    def _combine(self, step: Any, part: pd.DataFrame) -> None:
+    def _combine(self, step: pd.Series, part: pd.DataFrame) -> None:
         values = part[part.value.notna()]
         m, l = (values[values.event == name].value.iloc[0] for name in ("m_all", "l_all"))
         weights = values[values.event == "weight"].sort_values("partition").value
@@ -210,7 +222,7 @@ class WalkFrames:
             l=float(l),
         )
 
-    def _write(self, step: Any, part: pd.DataFrame) -> None:
+    def _write(self, step: pd.Series, part: pd.DataFrame) -> None:
         name = self.paged.o[0]
         stores = part[(part.tensor == name) & (part.event == "store") & (part.space == "global")]
         first = part[part.event == "o"].sort_values("dim").value.iloc[0]

@@ -100,9 +100,8 @@ def shuffle_table(plain: Run, shuffled: Run, names: Sequence[str]) -> pd.DataFra
 def addresses_table(run: Run, limit: int = 64) -> pd.DataFrame:
     """Returns the stored bytes of each token in the cache, from the logged stores.
 
-    Columns: token, slot, page, first K byte, K pieces, first V byte, V numbers. The address of a token's first
-        byte of V
-    gives its slot.
+    Columns: token, slot, page, first K byte, K pieces, first V byte, V numbers. The address of a token's first byte of
+    V gives its slot.
     """
     k, v = (next(iter(axes.with_axes(run.request, *names).items())) for names in (paging.K_AXES, paging.V_AXES))
     frame = run.trace.frame("event", "tensor", "space", "token", "offset")

@@ -26,8 +26,7 @@ def by_line(run: Run) -> pd.DataFrame:
     """Returns a row for each source line.
 
     Columns: FILE:LINE and text, tensor, kind, bytes a lane, requests, sectors and lines a request, useful bytes a
-        sector
-    (of 32), all sectors, and the least number of sectors. `file` and `line` name the probe.
+    sector (of 32), all sectors, and the least number of sectors. `file` and `line` name the probe.
     """
     requests = model.requests(run.trace, space="global")
     found = requests.by_line

@@ -8,10 +8,13 @@ from typing import Any
 from explainers.stories.compare.frames import AlignedFrame
 from explainers.story import marks
 
+StepFrame = dict[str, Any]  # a frame of any picture
+Key = tuple[str, str, int]  # role, phase, and the first key of the tile
+Pair = tuple[int | None, int | None]  # the places of one step on both sides
 SIDES = "AB"
 # The fields of a waiting side's frame, and its further fields before the first step.
-_WAITING: dict[str, Any] = {"touched": [], "uses": [], "scores": None, "logged": [], "lines": {}}
-_NOT_BEGUN: dict[str, Any] = {"resident": {}, "bytes": {}, "o": -1}
+_WAITING: StepFrame = {"touched": [], "uses": [], "scores": None, "logged": [], "lines": {}}
+_NOT_BEGUN: StepFrame = {"resident": {}, "bytes": {}, "o": -1}
 
 
 @dataclass(frozen=True)
@@ -23,73 +26,86 @@ class Aligned:
     """
 
     frames: list[AlignedFrame]
-    a: list[Any]
-    b: list[Any]
+    a: list[StepFrame]
+    b: list[StepFrame]
 
 
-def align(a: Sequence[Any], b: Sequence[Any]) -> Aligned:
+def align(a: Sequence[StepFrame], b: Sequence[StepFrame]) -> Aligned:
     """Aligns two lists of frames.
 
     Two steps match if they have one phase and role, and tiles with one first key. Else the other side waits.
     """
-    sides: tuple[list, list] = ([], [])
-    frames: list[AlignedFrame] = []
-    last: list[int | None] = [None, None]
-    for pair in _pairs(_keys(a), _keys(b)):
-        shown = []
-        for side, (given, number) in enumerate(zip((a, b), pair)):
-            last[side] = last[side] if number is None else number
-            if number is not None:
-                shown.append(given[number])
-            sides[side].append(given[number] if number is not None else _waiting(given, last[side], SIDES[side]))
-        alone = "" if len(shown) == 2 else f" ({'A' if pair[1] is None else 'B'} alone)"
-        now = [side[-1] for side in sides]
-        frames.append(
-            {
-                "tile": shown[0]["tile"],
-                "title": shown[0]["title"] + alone,
-                "phase": shown[0]["phase"],
-                "sentence": "",
-                "sentences": [frame["sentence"] for frame in now],
-                "lines_a": now[0]["lines"],
-                "lines_b": now[1]["lines"],
-                "marks": [marks.ALONE] if alone else [],
-            }
-        )
-    return Aligned(frames, *sides)
+    pairs = _pairs(_keys(a), _keys(b))
+    of_a = _with_waits(a, [pair[0] for pair in pairs], SIDES[0])
+    of_b = _with_waits(b, [pair[1] for pair in pairs], SIDES[1])
+    frames = [_common(pair, frame_a, frame_b) for pair, frame_a, frame_b in zip(pairs, of_a, of_b)]
+    return Aligned(frames, of_a, of_b)
 
 
-def _keys(frames: Sequence[Any]) -> list[tuple[str, str, int]]:
+def _with_waits(frames: Sequence[StepFrame], places: Sequence[int | None], side: str) -> list[StepFrame]:
+    """Returns a side's frame at each common step. places: of its steps, None at a wait."""
+    found, last = [], None
+    for place in places:
+        found.append(_waiting(frames, last, side) if place is None else frames[place])
+        last = last if place is None else place
+    return found
+
+
+def _common(pair: Pair, a: StepFrame, b: StepFrame) -> AlignedFrame:
+    """Returns the frame of a common step."""
+    stepping = b if pair[0] is None else a
+    title = stepping["title"]
+    alone = None in pair
+    if alone:
+        title += f" ({SIDES[pair[0] is None]} alone)"
+    return {
+        "tile": stepping["tile"],
+        "title": title,
+        "phase": stepping["phase"],
+        "sentence": "",
+        "sentences": [a["sentence"], b["sentence"]],
+        "lines_a": a["lines"],
+        "lines_b": b["lines"],
+        "marks": [marks.ALONE] if alone else [],
+    }
+
+
+def _keys(frames: Sequence[StepFrame]) -> list[Key]:
     """Returns role, phase and first key of each frame. The first key is -1 outside all tiles.
 
-    The scores of a tile give its first key. Without scores, the tile's number gives it.
+    The scores of a tile give its first key. If a tile has none, its number gives the key.
     """
-    begins: dict[int, int] = {}
+    first_keys: dict[int, int] = {}
     for frame in frames:
         if frame.get("scores"):
-            begins[frame["tile"]] = min(begins.get(frame["tile"], frame["scores"][2]), frame["scores"][2])
-    sizes = [begins[tile] / tile for tile in begins if tile > 0]
-    step = sizes[0] if sizes else 1
-    return [
-        (f.get("role", ""), f["phase"], begins.get(f["tile"], int(f["tile"] * step)) if f["tile"] >= 0 else -1)
-        for f in frames
-    ]
+            tile, key = frame["tile"], frame["scores"][2]
+            first_keys[tile] = min(first_keys.get(tile, key), key)
+    sizes = [key / tile for tile, key in first_keys.items() if tile > 0]
+    size = sizes[0] if sizes else 1
+
+    def first_key(tile: int) -> int:
+        return first_keys.get(tile, int(tile * size)) if tile >= 0 else -1
+
+    return [(frame.get("role", ""), frame["phase"], first_key(frame["tile"])) for frame in frames]
 
 
-def _pairs(a: list[Any], b: list[Any]) -> list[tuple[int | None, int | None]]:
+def _pairs(a: list[Key], b: list[Key]) -> list[Pair]:
     """Returns the places in both lists, equal keys together."""
-    pairs: list[tuple[int | None, int | None]] = []
-    at = (0, 0)
+    pairs: list[Pair] = []
+    end_a = end_b = 0
     for block in difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks():
-        pairs += [(n, None) for n in range(at[0], block.a)] + [(None, n) for n in range(at[1], block.b)]
+        pairs += [(place, None) for place in range(end_a, block.a)]
+        pairs += [(None, place) for place in range(end_b, block.b)]
         pairs += [(block.a + n, block.b + n) for n in range(block.size)]
-        at = (block.a + block.size, block.b + block.size)
+        end_a, end_b = block.a + block.size, block.b + block.size
     return pairs
 
 
-def _waiting(frames: Sequence[Any], last: int | None, side: str) -> dict[str, Any]:
-    """Returns the frame of a waiting side."""
-    held = frames[0] if last is None else frames[last]
-    other = _WAITING if last is not None else _WAITING | _NOT_BEGUN
-    waits = "has not begun" if last is None else f"waits after {held['title']}"
-    return {**held, **{k: v for k, v in other.items() if k in held}, "sentence": f"{side} {waits}."}
+def _waiting(frames: Sequence[StepFrame], last: int | None, side: str) -> StepFrame:
+    """Returns the frame of a waiting side. last: its last step, None before the first."""
+    if last is None:
+        held, cleared, said = frames[0], _WAITING | _NOT_BEGUN, "has not begun"
+    else:
+        held, cleared, said = frames[last], _WAITING, f"waits after {frames[last]['title']}"
+    known = {name: value for name, value in cleared.items() if name in held}
+    return {**held, **known, "sentence": f"{side} {said}."}

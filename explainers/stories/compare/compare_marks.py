@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from explainers.stories.compare.compare_times import distance
+from explainers.stories.compare.pair_times import distance
 from explainers.stories.pipeline.pipeline import named
 from explainers.story.glossary import figure
 from kernels.measure import pipelines

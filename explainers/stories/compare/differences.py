@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from explainers.stories.compare import compare_times
+from explainers.stories.compare import time_verdict
 from explainers.stories.tiling import tiling
 from explainers.stories.tiling.traffic import access_order
 from explainers.story.picture import query_rows
@@ -46,7 +46,7 @@ def differences(
     a, b = requests
     rows: list[tuple] = [("launches", *(_launches(r.plan) for r in requests), None)]
     constants = dict.fromkeys([*a.constants, *b.constants])
-    rows += [(name, *values, None) for name, *values in compare_times.problem_differences(requests)]
+    rows += [(name, *values, None) for name, *values in time_verdict.problem_differences(requests)]
     rows += [(name, a.constants.get(name, "none"), b.constants.get(name, "none"), None) for name in constants]
     dense = all(tiling.accepts(r.kernel) for r in requests)
     items = [query_rows(r)[2] - query_rows(r)[1] if dense else r.scope.count for r in requests]

@@ -14,8 +14,7 @@ def diff(a: KernelSpec, b: KernelSpec) -> stage.Block:
     """Returns both sources side by side, in parts.
 
     A row is (left number, left text, right number, right text), with None on a side without the line. A part with
-    `same`
-    is unchanged and folded. CONTEXT lines around a change stay outside it.
+    `same` is unchanged and folded. CONTEXT lines around a change stay outside it.
     """
     left, right = a.source.splitlines(), b.source.splitlines()
     parts: list[dict[str, Any]] = []

@@ -3,18 +3,18 @@
 compare_times.py reports their times, and compare_reasons.py the reasons for the difference.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from explainers.stories.any_kernel import generic
-from explainers.stories.compare.alignment import SIDES, Aligned, align
+from explainers.stories.compare.alignment import SIDES, Aligned, StepFrame, align
 from explainers.stories.tiling import tiling
+from explainers.stories.tiling.tiling import query_rows
 from explainers.story import probed, stage
 from explainers.story.glossary import phase_title
-from explainers.story.picture import query_rows
+from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 
@@ -38,9 +38,9 @@ class _Side:
 
     kind: str
     title: str
-    frames: Sequence[Any]
-    draw: Any
-    states: Any
+    frames: Sequence[StepFrame]
+    draw: Callable[[list[StepFrame]], tuple[Mapping[str, object], dict[str, np.ndarray]]]
+    states: Callable[[list[StepFrame]], list[stage.State]]
 
 
 def stage_of(
@@ -50,14 +50,14 @@ def stage_of(
     requests = [run.request for run in runs]
     dense = all(tiling.accepts(request.kernel) for request in requests)
     sides = [_matrices(run) if dense else _tensors(run) for run in runs]
-    traced = [query_rows(request)[2] - query_rows(request)[1] if dense else 0 for request in requests]
-    of = [f" ({count} queries)" if traced[0] != traced[1] else "" for count in traced]  # without it they are alike
+    rows = _different_rows(requests) if dense else ("", "")
     aligned = align(sides[0].frames, sides[1].frames)
     views, states = [], []
     for number, (side, frames) in enumerate(zip(sides, (aligned.a, aligned.b))):
         meta, columns = side.draw(frames)
         views.append(stage.View(side.kind, side.kind, side.title, meta, columns, number))
-        states += [replace(s, name=f"{SIDES[number]}: {s.name}{of[number]}", side=number) for s in side.states(frames)]
+        for state in side.states(frames):
+            states.append(replace(state, name=f"{SIDES[number]}: {state.name}{rows[number]}", side=number))
     return stage.Stage(
         headline=" · ".join(f"{side}: {r.kernel.name} {r.kernel.title}" for side, r in zip(SIDES, requests)),
         frames=aligned.frames,
@@ -70,6 +70,12 @@ def stage_of(
         tone=tone,
         questions=questions(aligned),
     )
+
+
+def _different_rows(requests: Sequence[Request]) -> tuple[str, str]:
+    """Returns the traced queries of each side in words, "" if both have as many."""
+    first, second = (query_rows(request)[2] - query_rows(request)[1] for request in requests)
+    return ("", "") if first == second else (f" ({first} queries)", f" ({second} queries)")
 
 
 def questions(aligned: Aligned) -> list[stage.Question]:
@@ -95,11 +101,12 @@ def questions(aligned: Aligned) -> list[stage.Question]:
 def _matrices(run: Run) -> _Side:
     story = tiling.explain(run)
 
-    def draw(frames: list[Any]) -> Any:
+    def draw(frames: list[StepFrame]) -> tuple[Mapping[str, object], dict[str, np.ndarray]]:
         return tiling.view(run, replace(story, frames=frames))
 
-    def states(frames: list[Any]) -> list[stage.State]:
-        return [s for s in tiling.states(replace(story, frames=frames)) if not isinstance(s.values[0], str)]
+    def states(frames: list[StepFrame]) -> list[stage.State]:
+        shown = tiling.states(replace(story, frames=frames))
+        return [state for state in shown if not isinstance(state.values[0], str)]
 
     return _Side("matrices", "Matrices", story.frames, draw, states)
 
@@ -107,17 +114,22 @@ def _matrices(run: Run) -> _Side:
 def _tensors(run: Run) -> _Side:
     story = generic.explain(run)
 
-    def states(frames: list[Any]) -> list[stage.State]:
-        def so_far(kind: str) -> list[int]:
-            moved = [sum(t["bytes"] for t in f["touched"] if t["kind"] == kind) for f in frames]
-            return np.cumsum(moved).astype(int).tolist()
+    def draw(frames: list[StepFrame]) -> tuple[Mapping[str, object], dict[str, np.ndarray]]:
+        return generic.view(replace(story, frames=frames))
 
+    def states(frames: list[StepFrame]) -> list[stage.State]:
         return [
-            stage.State("read so far", so_far("load"), "B", colour="load"),
-            stage.State("written so far", so_far("store"), "B", colour="store"),
+            stage.State("read so far", _bytes_so_far(frames, "load"), "B", colour="load"),
+            stage.State("written so far", _bytes_so_far(frames, "store"), "B", colour="store"),
         ]
 
-    return _Side("tensors", "Tensors", story.frames, lambda frames: generic.view(replace(story, frames=frames)), states)
+    return _Side("tensors", "Tensors", story.frames, draw, states)
+
+
+def _bytes_so_far(frames: list[StepFrame], kind: str) -> list[int]:
+    """Returns the bytes that all steps up to each one load or store."""
+    moved = [sum(t["bytes"] for t in frame["touched"] if t["kind"] == kind) for frame in frames]
+    return np.cumsum(moved).astype(int).tolist()
 
 
 def provenance(parts: Sequence[stage.Provenance]) -> stage.Provenance:

@@ -67,8 +67,7 @@ def timeline_sentence(timeline: Timeline, facts: dict[str, float]) -> str:
 
 
 def running_chart(timeline: Timeline, made: Sequence[GridFrame]) -> alt.TopLevelMixin:
-    """Returns the number of running blocks at each moment, with a rule at the step. made: the frames of
-    grid.explain."""
+    """Returns the running blocks at each moment, with a rule at the step. made: the frames of grid.explain."""
     moments = np.linspace(0, timeline.table.end_ns.max(), 300)
     table = pd.DataFrame({"us": moments / 1000, "blocks": _running(timeline.table, moments)})
     steps = pd.DataFrame({"us": [f["at"] for f in made], "number": range(1, len(made) + 1)})

@@ -14,9 +14,8 @@ from kernels.measure.rows import arithmetic_roofs
 def ladder(rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, name: str) -> alt.LayerChart:
     """Returns the chart with a bar for each kernel at the size of the step, in the catalogue's order.
 
-    The kernel's idea is above its bar. Its TFLOP/s and the share of its roof follow the bar. Lines across show
-    torch and
-    the roofs of these kernels.
+    The kernel's idea is above its bar. Its TFLOP/s and the share of its roof follow the bar. Lines across show torch
+    and the roofs of these kernels.
     """
     rows = rows[rows.tflops.notna()]
     sheet = new_sheet(rows, field, part, name)

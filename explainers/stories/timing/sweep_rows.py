@@ -103,8 +103,7 @@ def labels(part: pd.DataFrame) -> list[str]:
 
 
 def baselines(part: pd.DataFrame, field: str) -> list[str]:
-    """Returns the possible baselines. The first is the default: the fastest peer, or without a peer the first
-    kernel."""
+    """Returns the possible baselines. The first is the default: the fastest peer, else the first kernel."""
     names = labels(part)
     first = fastest_peer(part, field) or (names[0] if names else "")
     return [first, *(n for n in names if n != first)] if field in SWEPT else [ITSELF, *names]

@@ -7,7 +7,7 @@ import pytest
 
 from app.choices import NONE, Choice, cache, compared, pages, places
 from app.choices.asked import Asked
-from explainers.stories.compare import compare_times
+from explainers.stories.compare import pair_times
 from explainers.story.builds import fields_of_build
 from kernels.catalog import KERNELS, of_family
 from kernels.core.fields import fields_of, problem_field, write_value
@@ -232,7 +232,7 @@ def test_compare_begins_with_two_rungs_of_the_ladder_in_the_builds_that_are_time
     a, b = requests(pages.COMPARE, read(pages.COMPARE)[0])
     assert b.kernel.changed_from == a.kernel.name and a.problem == b.problem
     row = compared.nearest(a, b)
-    assert row.asked and compare_times.problem_of(row, type(a.problem)).seq_len == a.problem.seq_len
+    assert row.asked and pair_times.problem_of(row, type(a.problem)).seq_len == a.problem.seq_len
 
 
 @pytest.mark.parametrize(

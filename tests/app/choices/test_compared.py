@@ -9,7 +9,7 @@ from app.choices import compared, pipelines
 from app.choices.pages import COMPARE
 from app.stories.compare import STORY
 from app.web import asking
-from explainers.stories.compare import compare_times
+from explainers.stories.compare import pair_times
 from explainers.story.glossary import figure
 from kernels.measure import pipelines as timed
 from kernels.run import backends
@@ -32,9 +32,9 @@ def test_as_timed_sets_constants_and_problem_of_both_to_one_recorded_row(begun):
     assert not made.error and choices["as_timed"]["value"] == "timed"
     a, b = made.what
     row = compared.nearest(a, b)
-    assert a.problem == b.problem == compare_times.problem_of(row, type(a.problem))
+    assert a.problem == b.problem == pair_times.problem_of(row, type(a.problem))
     for side, request in enumerate(made.what):
-        assert request.constants == compare_times.settings_of(row, side)
+        assert request.constants == pair_times.settings_of(row, side)
     again, choices = asked(made.link)  # the link alone says it
     assert again.what == made.what and choices["as_timed"]["value"] == "timed" and "as_timed" not in made.link
     changed, choices = asked(made.link, ("seed", "1"))
@@ -229,7 +229,7 @@ def test_each_reason_leads_to_its_story_at_the_step_that_shows_it_with_the_build
             what = next(iter(asking.requests_in(there.asked.what)), there.asked.what)
             side = "AB".index(way["text"][0])
             assert what.kernel == page.asked.what[side].kernel
-            assert what.kernel.settings(what.settings) == compare_times.settings_of(row, side)
+            assert what.kernel.settings(what.settings) == pair_times.settings_of(row, side)
             assert SHOWS[there.story.title](there.stage.frames, int(way["query"]["step"]) - 1), way
             found += 1
     assert found >= 2

@@ -16,7 +16,7 @@ from explainers.stories import questions
 from explainers.stories.bank_conflicts import bank_conflicts, bank_walk
 from explainers.stories.block_table import block_table, kv_cache, kv_heads, partitions, walk_frames
 from explainers.stories.coalescing import coalescing, sector_costs, sector_walk
-from explainers.stories.compare import compare_times, two_kernels
+from explainers.stories.compare import pair_times, two_kernels
 from explainers.stories.occupancy import grid, grid_timeline
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.registers import threads
@@ -506,7 +506,7 @@ def test_the_question_of_time_names_both_builds_and_the_whole_problem(bench_tabl
     runs = [
         execute.run(Request(KERNELS[name], problem, small_tiles(name), Scope(0))) for name in ("03_flash", "01_naive")
     ]
-    both = compare_times.times(bench_table[0], [run.request for run in runs])
+    both = pair_times.times(bench_table[0], [run.request for run in runs])
     row = next(r for r in both.itertuples() if (r.seq_len, r.batch, r.num_heads, r.causal) == (2048, 1, 8, False))
     asks = asked(questions.compare(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []), row))["faster"]
     table = bench_table[0]

@@ -7,14 +7,17 @@ from conftest import small_tiles
 from explainers.stories.any_kernel import generic
 from explainers.stories.compare import (
     alignment,
+    build_needs,
     compare_reasons,
     compare_times,
     differences,
     output_gap,
+    pair_times,
     source_diff,
+    time_verdict,
     two_kernels,
 )
-from explainers.stories.compare.compare_reasons import Rates
+from explainers.stories.compare.build_needs import Rates
 from explainers.stories.tiling import tiling
 from explainers.story import stage
 from explainers.story.glossary import PHASES
@@ -136,7 +139,7 @@ def test_two_problems_of_one_kernel_are_told_apart_and_their_outputs_are_not_com
     errors = [execute.judge(r.max_abs_errors, execute.yardstick(r.request), r.request.problem) for r in runs]
     outputs = output_gap.outputs(*runs)
     assert outputs.empty and "are not compared" in output_gap.output_sentence(outputs, runs, errors)
-    verdict = compare_times.verdict(outputs, requests, "", "")
+    verdict = time_verdict.verdict(outputs, requests, "", "")
     assert verdict.row is None and "A has stride 32 and B stride 33" in verdict.said
 
 
@@ -256,17 +259,17 @@ def test_steps_are_aligned_by_what_they_do_and_not_by_their_titles(cpu_run):
 def test_times_of_both_meet_on_the_same_problem(bench_table):
     table, _ = bench_table
     requests = [Request(KERNELS[name], PROBLEM) for name in ("03_flash", "08b_three_bfloat16")]
-    found = compare_times.times(table, requests)
+    found = pair_times.times(table, requests)
     assert len(found) >= 20
     for r in found.itertuples():
         rows = table[(table.problem == r.problem) & (table.status == "ok")].set_index("name")
         assert r.ratio == pytest.approx(rows.median_us["03_flash"] / rows.median_us["08b_three_bfloat16"])
         assert r.ratio_low <= r.ratio <= r.ratio_high
     largest = found[found.seq_len == 16384].iloc[0]
-    assert f"B is {largest.ratio:.3g} times" in compare_times.ratio_sentence(largest)
+    assert f"B is {largest.ratio:.3g} times" in time_verdict.ratio_sentence(largest)
     assert compare_times.times_table(found, requests).shape[0] == len(found)
     assert compare_times.ratio_chart(found).to_dict()["layer"]
-    assert compare_times.times(table[table.name != "03_flash"], requests).empty
+    assert pair_times.times(table[table.name != "03_flash"], requests).empty
     assert f"{found.ratio.min():.3g}" in compare_times.range_sentence(found)
 
 
@@ -282,14 +285,14 @@ def pair_on(problem, a=(), b=()):
 def test_the_verdict_is_of_the_nearest_problem_and_names_both_builds(bench_table):
     table, _ = bench_table
     requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
-    both = compare_times.times(table, requests)
-    told = compare_times.verdict(both, requests, "", "")
+    both = pair_times.times(table, requests)
+    told = time_verdict.verdict(both, requests, "", "")
     assert told.row.seq_len == 1024 and told.row.num_heads == 8 and not told.row.causal
     assert f"{told.row.ratio:.3g} times ({told.row.ratio_low:.3g} to {told.row.ratio_high:.3g})" in told.said
     for side, kernel in enumerate(FLASH):
-        assert compare_times.build_text(kernel, compare_times.settings_of(told.row, side)) in told.said
+        assert time_verdict.build_text(kernel, pair_times.settings_of(told.row, side)) in told.said
     assert "SUBTRACT_MAX" not in told.said and told.tone == "info"
-    causal = compare_times.verdict(both, pair_on(DenseProblem(seq_len=1000, causal=True)), "", "")
+    causal = time_verdict.verdict(both, pair_on(DenseProblem(seq_len=1000, causal=True)), "", "")
     assert causal.row.causal and "causal" in causal.said
 
 
@@ -297,84 +300,82 @@ def test_the_verdict_says_whether_the_stage_shows_what_was_timed(bench_table):
     table, _ = bench_table
     problem = DenseProblem(seq_len=1024, head_dim=64, num_heads=8)
     begun = pair_on(problem)
-    row = compare_times.verdict(compare_times.times(table, begun), begun, "", "").row
+    row = time_verdict.verdict(pair_times.times(table, begun), begun, "", "").row
     timed = pair_on(
-        compare_times.problem_of(row, DenseProblem),
-        *(tuple(compare_times.settings_of(row, side).items()) for side in (0, 1)),
+        pair_times.problem_of(row, DenseProblem),
+        *(tuple(pair_times.settings_of(row, side).items()) for side in (0, 1)),
     )
-    again = compare_times.verdict(compare_times.times(table, timed), timed, "", "")
+    again = time_verdict.verdict(pair_times.times(table, timed), timed, "", "")
     assert again.row.asked and "As timed" not in again.said and again.row.problem == row.problem
     other = [timed[0], Request(FLASH[1], problem, (("BLOCK_Q", 16),))]
-    assert "As timed" in compare_times.verdict(compare_times.times(table, other), other, "", "").said
+    assert "As timed" in time_verdict.verdict(pair_times.times(table, other), other, "", "").said
 
 
 def test_the_verdict_says_how_many_problems_were_timed_and_their_range(bench_table):
     """The headline was the least favourable of 13 problems, without a note."""
     table, _ = bench_table
     requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
-    both = compare_times.times(table, requests)
-    told = compare_times.verdict(both, requests, "", "")
+    both = pair_times.times(table, requests)
+    told = time_verdict.verdict(both, requests, "", "")
     low, high = both.ratio.min(), both.ratio.max()
     assert f"the nearest to the stage's of {len(both)} timed problems; over all of them" in told.said
     assert f"B is {low:.3g} to {high:.3g} times as fast as A." in told.said
     least = both.loc[[both.ratio.idxmin()]].iloc[0]
-    assert "and the least favourable to B;" in compare_times.shapes_sentence(both, least)
+    assert "and the least favourable to B;" in time_verdict.shapes_sentence(both, least)
     mixed = both.assign(ratio=both.ratio / both.ratio.median())
-    assert "A's time over B's goes from" in compare_times.shapes_sentence(mixed, mixed.iloc[0])
-    assert compare_times.shapes_sentence(both.head(1), both.iloc[0]) == ""
+    assert "A's time over B's goes from" in time_verdict.shapes_sentence(mixed, mixed.iloc[0])
+    assert time_verdict.shapes_sentence(both.head(1), both.iloc[0]) == ""
 
 
 def test_as_timed_says_what_it_sets_or_why_it_is_off(bench_table):
     table, _ = bench_table
     requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
-    both = compare_times.times(table, requests)
-    row, other = compare_times.nearest(both, requests[0].problem), next(both.itertuples())
-    said = [compare_times.as_timed_said(row, *way, DenseProblem) for way in ((None, "nothing can run"), (row, ""))]
-    assert said == ["As timed is off: nothing can run", compare_times.SETS]
-    where = compare_times.problem_said(other)
-    assert where in compare_times.as_timed_said(row, other, "", DenseProblem)
-    off = compare_times.verdict(both, requests, "", "", sets=said[0])
+    both = pair_times.times(table, requests)
+    row, other = pair_times.nearest(both, requests[0].problem), next(both.itertuples())
+    said = [time_verdict.as_timed_said(row, *way, DenseProblem) for way in ((None, "nothing can run"), (row, ""))]
+    assert said == ["As timed is off: nothing can run", time_verdict.SETS]
+    where = pair_times.problem_said(other)
+    assert where in time_verdict.as_timed_said(row, other, "", DenseProblem)
+    off = time_verdict.verdict(both, requests, "", "", sets=said[0])
     assert "As timed is off: nothing can run." in off.said and "As timed sets" not in off.said
 
 
 def test_a_spread_that_holds_one_calls_neither_faster(bench_table):
     table, _ = bench_table
     requests = pair_on(DenseProblem(seq_len=1024, head_dim=64, num_heads=8))
-    row = compare_times.verdict(compare_times.times(table, requests), requests, "", "").row
+    row = time_verdict.verdict(pair_times.times(table, requests), requests, "", "").row
     even = row._replace(ratio=1.02, ratio_low=0.97, ratio_high=1.06)
-    assert compare_times.is_even(even) and compare_times.ratio_sentence(even).startswith("Neither is faster")
+    assert pair_times.is_even(even) and time_verdict.ratio_sentence(even).startswith("Neither is faster")
     slower = row._replace(ratio=0.5, ratio_low=0.4, ratio_high=0.6)
-    assert "A is 2 times (1.67 to 2.5) as fast as B" in compare_times.ratio_sentence(slower)
+    assert "A is 2 times (1.67 to 2.5) as fast as B" in time_verdict.ratio_sentence(slower)
 
 
 def test_without_a_time_nobody_is_called_faster_and_nothing_is_good(bench_table):
     table, _ = bench_table
     requests = pair_on(PROBLEM)
     less = table[table.name != "03_flash"]
-    absent = compare_times.absent(less, requests)
-    none = compare_times.verdict(compare_times.times(less, requests), requests, "", absent)
+    absent = time_verdict.absent(less, requests)
+    none = time_verdict.verdict(pair_times.times(less, requests), requests, "", absent)
     assert none.row is None and none.tone == "info" and "No time of A, 03_flash, is recorded." in none.said
     broken = pair_on(PROBLEM, b=(("RESCALE", 0),))
-    said = compare_times.verdict(
-        compare_times.times(table, broken), broken, output_gap.broken_sentence(broken, [True, False]), ""
+    said = time_verdict.verdict(
+        pair_times.times(table, broken), broken, output_gap.broken_sentence(broken, [True, False]), ""
     )
     assert (
         said.row is None and said.tone == "bad" and "B is broken on purpose" in said.said and "as fast" not in said.said
     )
     same = [requests[0], requests[0]]
-    assert "the same build" in compare_times.verdict(compare_times.times(table, same), same, "", "").said
+    assert "the same build" in time_verdict.verdict(pair_times.times(table, same), same, "", "").said
 
 
 def test_a_problem_without_sizes_of_a_bench_meets_the_one_of_nearest_work(bench_table):
     table, _ = bench_table
     problem = PagedProblem(context_lens=(300, 5, 200, 7), num_heads=32, num_kv_heads=8, head_dim=128)
     requests = [Request(KERNELS[name], problem) for name in ("paged_v1", "paged_v2")]
-    row = compare_times.nearest(compare_times.times(table, requests), problem)
-    flops = [
-        compare_times.problem_of(r, PagedProblem).work.flops for r in compare_times.times(table, requests).itertuples()
-    ]
+    row = pair_times.nearest(pair_times.times(table, requests), problem)
+    flops = [pair_times.problem_of(r, PagedProblem).work.flops for r in pair_times.times(table, requests).itertuples()]
     nearest = min(flops, key=lambda n: abs(np.log2(n / problem.work.flops)))
-    assert compare_times.problem_of(row, PagedProblem).work.flops == nearest
+    assert pair_times.problem_of(row, PagedProblem).work.flops == nearest
 
 
 # ---- why ----
@@ -389,7 +390,7 @@ def held(blocks, threads, per_multiprocessor):
 def test_figures_are_those_of_the_trace(cpu_run):
     problem = DenseProblem(seq_len=64, head_dim=64, num_heads=1)
     run = cpu_run("03_flash", problem, small_tiles("03_flash"), Scope(2))
-    found = compare_reasons.figures(run, None, held(4, 256, 6), 1.0)
+    found = build_needs.figures(run, None, held(4, 256, 6), 1.0)
     costs = model.requests(run.trace, space="shared").costs
     assert (
         found.wavefronts == 4 * costs.wavefronts.sum() and found.conflicts == 4 * (costs.wavefronts - costs.ideal).sum()
@@ -397,7 +398,7 @@ def test_figures_are_those_of_the_trace(cpu_run):
     assert found.multiply_adds == 2 * 64 * 64 * 64
     each = 64 * 64 * 4  # bytes of Q, K, V or O: Q and O once, K and V for each of four tiles
     assert found.global_bytes == 2 * each + 2 * 4 * each and found.fetched == (each + 2 * 4 * each) / 4
-    counted = compare_reasons.figures(run, execute.traffic(run.request), held(4, 256, 6), 3.0)
+    counted = build_needs.figures(run, execute.traffic(run.request), held(4, 256, 6), 3.0)
     assert counted.global_bytes == 3 * found.global_bytes and counted.wavefronts == pytest.approx(3 * found.wavefronts)
     assert found.busy(RATES) == 4 / 132 and found.warps(RATES) == 4 * 8
 
@@ -405,12 +406,12 @@ def test_figures_are_those_of_the_trace(cpu_run):
 def test_reasons_stand_in_the_order_of_their_weight_and_what_speaks_against_is_apart(cpu_run):
     problem = DenseProblem(seq_len=64, head_dim=64, num_heads=1)
     runs = [cpu_run(name, problem, small_tiles(name)) for name in ("03_flash", "08b_three_bfloat16")]
-    figures = [compare_reasons.figures(run, None, held(blocks, 256, 6), 1e4) for run, blocks in zip(runs, (400, 132))]
+    figures = [build_needs.figures(run, None, held(blocks, 256, 6), 1e4) for run, blocks in zip(runs, (400, 132))]
     times_us = (1000.0, 100.0)
     found, against = compare_reasons.reasons(figures, RATES, times_us)
     weights = [reason.weight for reason in found if reason.weight is not None]
     assert weights == sorted(weights, reverse=True) and weights[0] > 0 and found[0].what == "wavefronts"
-    least = compare_reasons.least_times(figures, RATES)
+    least = build_needs.least_times(figures, RATES)
     assert found[0].weight == pytest.approx(least["wavefronts"][0] - least["wavefronts"][1])
     assert least["wavefronts"][0] == pytest.approx(1e6 * figures[0].wavefronts * 128 / RATES.shared)
     assert all(reason.ratio < 1 for reason in against) and all(reason.ratio > 1 for reason in found)

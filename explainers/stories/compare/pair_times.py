@@ -1,0 +1,144 @@
+"""The timed rows of two kernels at the same problems.
+
+A time belongs to a build: a kernel with its constants. If the requested build has no time, the kernel's default
+constants replace it, and the column `asked` shows the replacement.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+import pandas as pd
+
+from kernels.core.problem import Problem
+from kernels.core.request import Request
+from kernels.measure.reports import RATIO
+from kernels.measure.rows import SIZES, settings_text
+
+OTHER = 8.0  # distance of two problems for a different dtype or mask
+P = TypeVar("P", bound=Problem)
+Size = float | str | bool
+SAME = ["problem", "l2", "source", "device"]  # columns of two times of one problem
+
+
+class PairRow(Protocol):
+    """A row of `times`: two times of one problem. Columns of B end in _b.
+
+    title, problem: the kind of problem, and its fields as JSON.
+    seq_len, batch, num_heads, head_dim, causal, dtype: its sizes. seq_len is NaN for a problem without sizes.
+    median_us, p10_us, p90_us: the time of A. tflops: its rate.
+    settings, own_settings: A's constants as text, and whether they are the kernel's own.
+    ratio, ratio_low, ratio_high: A's time over B's, with its spread.
+    asked: whether both builds have the requests' constants.
+    source, device, date: the origin.
+    """
+
+    title: str
+    problem: str
+    seq_len: float
+    batch: float
+    num_heads: float
+    head_dim: float
+    causal: bool
+    dtype: str
+    median_us: float
+    median_us_b: float
+    tflops: float
+    settings: str
+    settings_b: str
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    asked: bool
+    source: str
+    device: str
+    date: str
+
+
+def times(table: pd.DataFrame, requests: Sequence[Request]) -> pd.DataFrame:
+    """Returns the rows of a bench table with a time of both kernels, one for each problem.
+
+    Each has the ratio A / B, its spread, and `asked`: whether both rows have the requests' constants. If a kernel has
+    no such row, its default constants replace it. Two builds of one kernel differ by their constants.
+    """
+    timed = table[table.status == "ok"]
+    one_kernel = requests[0].kernel == requests[1].kernel
+    a, b = (_builds_of(timed, request, one_kernel) for request in requests)
+    both = a.merge(b, on=["problem", "l2", "source", "device", "date"], suffixes=("", "_b"))
+    both = both.assign(asked=both.asked & both.asked_b)
+    ratios = {f"ratio{end}": both[above] / both[f"{below}_b"] for end, (above, below) in RATIO.items()}
+    both = both.assign(**ratios)
+    return both.sort_values(["seq_len", "batch", "num_heads", "head_dim"], kind="stable", ignore_index=True)
+
+
+def _builds_of(timed: pd.DataFrame, request: Request, exactly: bool) -> pd.DataFrame:
+    """Returns one timed build of the request's kernel for each problem.
+
+    exactly: whether only the request's constants count. Else its row, or the kernel's own build, comes first.
+    """
+    own = timed[timed.name == request.kernel.name]
+    own = own.assign(asked=own.settings == settings_text(request.constants.items()))
+    if exactly:
+        return own[own.asked].drop_duplicates(SAME)
+    return own.sort_values(["asked", "own_settings"], ascending=False, kind="stable").drop_duplicates(SAME)
+
+
+def nearest(both: pd.DataFrame, problem: Problem) -> PairRow | None:
+    """Returns the row of `times` with the nearest problem, None of an empty table.
+
+    The factors between sizes decide, or the work for a problem without sizes of a bench.
+    """
+    if both.empty:
+        return None
+    return min(both.itertuples(), key=lambda row: distance_of(row, problem))
+
+
+def distance_of(row: PairRow, problem: Problem) -> float:
+    """Returns the distance of a row's problem from a problem."""
+    sizes, work = problem.bench_columns, problem.work
+    if sizes:
+        return sum(_apart(getattr(row, name), sizes[name]) for name in SIZES if name in sizes)
+    if not work:
+        return 0.0 if problem_of(row, problem.kind) == problem else 1.0
+    timed_flops = row.tflops * row.median_us * 1e6  # TFLOP/s times us
+    return abs(math.log2(timed_flops / work.flops))
+
+
+def _apart(a: Size, b: Size) -> float:
+    if isinstance(b, (str, bool)):
+        return OTHER * (str(a) != str(b))
+    return abs(math.log2(float(a) / float(b)))
+
+
+def problem_of(row: PairRow, kind: type[P]) -> P:
+    """Returns the problem of a timed row. kind: its class."""
+    return kind(**json.loads(row.problem))
+
+
+def settings_of(row: PairRow, side: int) -> dict[str, int]:
+    """Returns the constants of a side's build in a row of `times`."""
+    text = (row.settings, row.settings_b)[side]
+    pairs = [pair.split("=") for pair in text.split()] if isinstance(text, str) else []
+    return {name: int(value) for name, value in pairs}
+
+
+def distance(a: Problem, b: Problem) -> float:
+    """Returns the distance of two problems: the factors between their sizes."""
+    sizes, others = a.bench_columns, b.bench_columns
+    return sum(_apart(sizes[name], others[name]) for name in SIZES if name in sizes and name in others)
+
+
+def is_even(row: PairRow) -> bool:
+    """Whether the spread of a row's ratio includes 1."""
+    return row.ratio_low <= 1 <= row.ratio_high
+
+
+def problem_said(row: PairRow) -> str:
+    """Returns the problem of a row of `times` in words."""
+    if pd.isna(row.seq_len):
+        return str(row.title)
+    sizes = f"seq_len {row.seq_len:g}, batch {row.batch:g}, {row.num_heads:g} heads of {row.head_dim:g}"
+    mask = ", causal" if row.causal else ""
+    dtype = "" if row.dtype == "float32" else f", {row.dtype}"
+    return f"{sizes}{mask}{dtype}"

@@ -1,0 +1,151 @@
+"""The verdict on two times: the faster side, the ratio, the problem and the builds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from explainers.stories.compare.pair_times import PairRow, is_even, nearest, problem_of, problem_said, settings_of
+from kernels.core.fields import write_value
+from kernels.core.problem import Problem
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.measure.rows import settings_text
+
+SHORT = 24  # most characters of a value in a sentence
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The comparison of two times.
+
+    said: one line.
+    tone: as in stage.Stage.
+    row: the row of `times`, None without a time.
+    """
+
+    said: str
+    tone: str = "info"
+    row: PairRow | None = None
+
+
+def build_text(kernel: KernelSpec, settings: Mapping[str, int] | Iterable[tuple[str, int]]) -> str:
+    """Returns a build as kernel and constants. A what-if appears only if it breaks the build."""
+    chosen = kernel.settings(settings)
+    plain = [(c.name, chosen[c.name]) for c in kernel.constants if not c.what_if or chosen[c.name] != c.default]
+    return " ".join([kernel.name, settings_text(plain)]).strip()
+
+
+SETS = "As timed sets {}"
+
+
+def verdict(
+    both: pd.DataFrame,
+    requests: Sequence[Request],
+    broken: str,
+    absent: str,
+    broken_tone: str = "bad",
+    sets: str = SETS,
+) -> Verdict:
+    """Returns the faster side, the ratio with its spread, the problem and the timed builds, for the nearest row.
+
+    broken: a sentence on sides with a what-if, and its tone. Such a side gets no time.
+    absent: the reason for a missing time.
+    sets: the effect of the choice As timed, with {} for its problem or builds. "" on a page without this choice.
+    """
+    if broken:
+        return Verdict(f"{broken} A what-if build gets no time.", broken_tone)
+    a, b = requests
+    if a.problem != b.problem:
+        return Verdict(f"Neither is called faster: {_two_problems(requests)}. No time is of both.")
+    if a.kernel == b.kernel and a.constants == b.constants:
+        return Verdict(
+            "A and B are the same build. Choose another kernel, or another constant under More, for one of them."
+        )
+    row = nearest(both, a.problem)
+    if row is None:
+        return Verdict(f"Neither is called faster: no problem has a time of both. {absent}".strip())
+    builds = [build_text(request.kernel, settings_of(row, side)) for side, request in enumerate(requests)]
+    then = f"; {sets}" if sets and a.backend != "recorded" else ""
+    if not row.asked:
+        on_stage = f"The stage shows other builds{then.format('these')}."
+    elif problem_of(row, a.problem.kind) != a.problem:
+        on_stage = f"The stage shows these builds on another problem{then.format('this one')}."
+    else:
+        on_stage = "The stage shows these builds on this problem."
+    said = [ratio_sentence(row), shapes_sentence(both, row), f"A is {builds[0]}; B is {builds[1]}.", on_stage]
+    return Verdict(" ".join(part for part in said if part), "info", row)
+
+
+def _two_problems(requests: Sequence[Request]) -> str:
+    """Returns the short fields in which two problems differ."""
+    short = [found for found in problem_differences(requests) if max(map(len, found)) <= SHORT]
+    if not short:
+        return "A has a problem and B a problem of its own"
+    of_a = ", ".join(f"{name} {value}" for name, value, _ in short)
+    of_b = ", ".join(f"{name} {value}" for name, _, value in short)
+    return f"A has {of_a} and B {of_b}"
+
+
+def as_timed_said(row: PairRow | None, settable: PairRow | None, why: str, kind: type[Problem]) -> str:
+    """Returns the effect of the choice As timed, for `verdict`.
+
+    row: the row of the verdict.
+    settable: the row of the choice, None if it is off.
+    why: the reason for an off choice.
+    kind: the class of both problems.
+    """
+    if settable is None:
+        return f"As timed is off: {why}"
+    if row is None or problem_of(settable, kind) == problem_of(row, kind):
+        return SETS
+    return f"As timed sets the nearest that can run here, {problem_said(settable)}"
+
+
+def shapes_sentence(both: pd.DataFrame, row: PairRow) -> str:
+    """Returns the number of problems with both times, the row's place, and the range of ratios. "" for one problem."""
+    if len(both) < 2:
+        return ""
+    low, high = float(both.ratio.min()), float(both.ratio.max())
+    if low >= 1:
+        over = f"B is {low:.3g} to {high:.3g} times as fast as A"
+    elif high <= 1:
+        over = f"A is {1 / high:.3g} to {1 / low:.3g} times as fast as B"
+    else:
+        over = f"A's time over B's goes from {low:.3g} to {high:.3g}"
+    least = low if row.ratio >= 1 else high
+    extreme = f" and the least favourable to {'B' if row.ratio >= 1 else 'A'}" if row.ratio == least else ""
+    return f"It is the nearest to the stage's of {len(both)} timed problems{extreme}; over all of them {over}."
+
+
+def problem_differences(requests: Sequence[Request]) -> list[tuple[str, str, str]]:
+    """Returns (field, A's value, B's value) for each different field."""
+    a, b = (request.problem.values() for request in requests)
+    return [(name, write_value(a[name]), write_value(b[name])) for name in a if a[name] != b[name]]
+
+
+def absent(table: pd.DataFrame, requests: Sequence[Request]) -> str:
+    """Returns the reasons for a missing common time: sides without a time, or with times elsewhere."""
+    same, said = requests[0].kernel == requests[1].kernel, []
+    for side, request in zip("AB", requests):
+        mine = table[(table.name == request.kernel.name) & (table.status == "ok")]
+        own = mine[mine.settings == settings_text(request.constants.items())] if same else mine
+        if own.empty:
+            name = build_text(request.kernel, request.settings) if same else request.kernel.name
+            said.append(f"No time of {side}, {name}, is recorded.")
+    return " ".join(said) or "Each has times, but on no problem in common."
+
+
+def ratio_sentence(row: PairRow) -> str:
+    """ "B is 2.3 times (2.1 to 2.5) as fast as A at seq_len 128, ... (recorded, a GPU, a date)."
+
+    If the spread includes 1, neither is faster.
+    """
+    where = f"at {problem_said(row)} ({row.source}, {row.device}, {row.date})"
+    inverse, inverse_low, inverse_high = 1 / row.ratio, 1 / row.ratio_high, 1 / row.ratio_low
+    if is_even(row):
+        spread = f"({inverse_low:.3g} to {inverse_high:.3g})"
+        return f"Neither is faster: B's time is {inverse:.3g} of A's {spread} {where}."
+    if row.ratio < 1:
+        return f"A is {inverse:.3g} times ({inverse_low:.3g} to {inverse_high:.3g}) as fast as B {where}."
+    return f"B is {row.ratio:.3g} times ({row.ratio_low:.3g} to {row.ratio_high:.3g}) as fast as A {where}."
