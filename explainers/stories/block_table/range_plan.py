@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from explainers.stories.block_table.range_trace import RangeTrace
 from explainers.stories.block_table.work_lists import PAGES, PARTITIONS, SEQ, WorkList
-from explainers.stories.tiling.tiling import listed
-from explainers.story.glossary import count
+from explainers.story.glossary import count, listed
 
 
 def plan_sentence(trace: RangeTrace) -> str:

@@ -4,8 +4,7 @@ from collections.abc import Container, Sequence
 
 from explainers.stories.block_table import kv_cache
 from explainers.stories.block_table.kv_cache import State
-from explainers.stories.tiling.tiling import listed
-from explainers.story.glossary import count
+from explainers.story.glossary import count, listed
 from kernels.kv_cache.manager import Change, KVCache
 from kernels.kv_cache.scenarios import Scenario
 from kernels.kv_cache.scheduler import Step

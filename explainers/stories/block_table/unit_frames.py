@@ -8,10 +8,9 @@ import pandas as pd
 from explainers.stories.block_table.range_frames import RangeFrames
 from explainers.stories.block_table.range_trace import RangeTrace, value_of
 from explainers.stories.block_table.work_lists import FIRST, LIST_AXES, NEXT, PAGES, PARTITION, SEQ, WorkList
-from explainers.stories.tiling.tiling import listed
 from explainers.story import axes
 from explainers.story.frames import RangesTile, RangesUnit
-from explainers.story.glossary import count, phase_title, short
+from explainers.story.glossary import count, listed, phase_title, short
 
 TILE_STEPS = 3  # steps of a tile: scores, softmax and output
 

@@ -11,9 +11,9 @@ import numpy as np
 from explainers.stories.any_kernel import generic
 from explainers.stories.compare.alignment import SIDES, Aligned, StepFrame, align
 from explainers.stories.tiling import tiling
-from explainers.stories.tiling.tiling import query_rows
 from explainers.story import probed, stage
 from explainers.story.glossary import phase_title
+from explainers.story.picture import query_rows
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run

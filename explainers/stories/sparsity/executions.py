@@ -11,8 +11,7 @@ import pandas as pd
 
 from explainers.stories.sparsity import block_mask
 from explainers.stories.sparsity.mask_times import csr_times
-from explainers.stories.tiling import tiling
-from explainers.story import axes, stage
+from explainers.story import axes, picture, stage
 from explainers.story.glossary import figure
 from explainers.story.stage import Block
 from kernels.core.request import Request
@@ -87,7 +86,7 @@ def _gathered(request: Request, seen: np.ndarray) -> int:
     A warp has one row. For K, each lane reads VECTOR bytes of its own key at a time. For V, all lanes read one key
     together. Keys start at whole sectors, so only the number of keys in each row counts.
     """
-    tensor = tiling.tensor_at(request, "K")
+    tensor = picture.tensor_at(request, "K")
     key_bytes = axes.length(tensor, "dim") * tensor.itemsize
     lengths = seen.sum(1)
     lanes_of_rest = np.bincount(lengths % model.LANES, minlength=model.LANES)

@@ -12,8 +12,7 @@ from explainers.stories.sparsity.block_mask import has_lists, kinds_of, room, ro
 from explainers.stories.sparsity.mask_frames import number_text
 from explainers.stories.sparsity.mask_walk import Walk, explain
 from explainers.stories.sparsity.sparsity_questions import questions
-from explainers.stories.tiling import tiling
-from explainers.story import probed, stage
+from explainers.story import picture, probed, stage
 from explainers.story.frames import Drawing, SparsityMeta
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
@@ -38,10 +37,10 @@ def refusal(spec: KernelSpec) -> str:
     if not probed.has_masks(spec):
         return f"{spec.name} solves a problem without a mask."
     request = probed.sample(spec)
-    if lacking := probed.without_events(spec, NEEDS) or tiling.without_parts(request):
+    if lacking := probed.without_events(spec, NEEDS) or picture.without_parts(request):
         return lacking
-    if request.plan.item != tiling.ITEM:
-        return f'{spec.name} has no query tiles as items. Set item = "{tiling.ITEM}" in its launches.'
+    if request.plan.item != picture.ITEM:
+        return f'{spec.name} has no query tiles as items. Set item = "{picture.ITEM}" in its launches.'
     if not (has_lists(request) or spec.constant_of("key_rows")):
         return f"{spec.name} has neither the lists of blocks nor a constant BLOCK_KV."
     return ""

@@ -12,8 +12,7 @@ import pandas as pd
 
 from explainers.stories.sparsity import block_mask
 from explainers.stories.sparsity.mask_times import time_blocks
-from explainers.stories.tiling import tiling
-from explainers.story import axes, stage
+from explainers.story import axes, picture, stage
 from explainers.story.glossary import count
 from explainers.story.stage import Block
 from kernels.core.request import Request
@@ -61,7 +60,7 @@ class Ledger:
 
 def ledger(run: Run) -> Ledger:
     """Returns the Ledger of the whole run."""
-    request, k = run.request, tiling.tensor_at(run.request, "K")
+    request, k = run.request, picture.tensor_at(run.request, "K")
     keys, row_bytes = axes.length(k, "key"), block_mask.row_bytes(request)
     room, lists = block_mask.room(request), block_mask.lists_of(run)
     heads, first = room.batches * room.heads, lists[0]
@@ -141,7 +140,7 @@ def counted(request: Request, traffic: Traffic) -> dict[str, int]:
 
 def kv_counted(request: Request, traffic: Traffic) -> int:
     """Returns the logged bytes of K and V."""
-    at = tiling.places(request)
+    at = picture.places(request)
     return sum(size for symbol, size in counted(request, traffic).items() if at.get(symbol) in ("K", "V"))
 
 
@@ -161,7 +160,7 @@ def ledger_blocks(run: Run, traffic: Traffic, times: pd.DataFrame) -> list[Block
 
 def _counted_blocks(run: Run, traffic: Traffic, counts: Ledger) -> list[Block]:
     """Returns the logged bytes of K and V against the lists, and the other tensors' bytes."""
-    request, parts = run.request, tiling.places(run.request)
+    request, parts = run.request, picture.places(run.request)
     by_lists = counts.bytes if traffic.whole else _of_scope(run)
     read, kv = counted(request, traffic), kv_counted(request, traffic)
     same = "the same, byte for byte" if kv == by_lists else f"{abs(kv - by_lists):,} bytes apart"
@@ -193,7 +192,7 @@ def _hidden(counts: Ledger) -> str:
 
 def _of_scope(run: Run) -> int:
     """Returns the bytes of K and V of the walked query block, from its list."""
-    place, keys = block_mask.place_of(run.request), axes.length(tiling.tensor_at(run.request, "K"), "key")
+    place, keys = block_mask.place_of(run.request), axes.length(picture.tensor_at(run.request, "K"), "key")
     lists = block_mask.lists_of_head(run, place.head)
     columns = [entry.column for entry in block_mask.entries_of(lists, place.tile, False)]
     there = sum(min(lists.block_kv, keys - column * lists.block_kv) for column in columns)
