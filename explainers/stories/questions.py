@@ -12,24 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from explainers.stories.bank_conflicts.frames import BankSide
 from explainers.stories.block_table import paging
 from explainers.stories.block_table.page_counts import Reads
 from explainers.stories.block_table.page_reads import often
 from explainers.stories.block_table.paging import Paged
+from explainers.stories.block_table.walk_types import HeadsPanel, PartitionsMeta, WalkFrame
 from explainers.stories.compare import pair_times, time_verdict
+from explainers.stories.occupancy.frames import GridFrame
 from explainers.stories.occupancy.grid import Schedule
 from explainers.stories.tiling import tiling as tiled
 from explainers.stories.tiling import traffic
+from explainers.stories.tiling.frames import TilingFrame
 from explainers.story import axes, glossary, picture
-from explainers.story.frames import (
-    BankSide,
-    GridFrame,
-    HeadsPanel,
-    PartitionsMeta,
-    SectorRequest,
-    TilingFrame,
-    WalkFrame,
-)
+from explainers.story.frames import SectorRequest
 from explainers.story.glossary import count, figure
 from explainers.story.stage import MEASURED, VEILS, Question, Stage, View
 from kernels.build.occupancy import Occupancy

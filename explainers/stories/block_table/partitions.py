@@ -10,8 +10,8 @@ import pandas as pd
 from explainers.stories.block_table import block_table, paging
 from explainers.stories.block_table.paging import Paged
 from explainers.stories.block_table.partition_steps import Steps
+from explainers.stories.block_table.walk_types import Part, PartitionsFrame, PartitionsMeta
 from explainers.story import probed, stage
-from explainers.story.frames import Part, PartitionsFrame, PartitionsMeta
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run

@@ -4,7 +4,7 @@ from typing import cast
 
 import pandas as pd
 
-from explainers.story.frames import RangesFrame, RangesUnit
+from explainers.stories.block_table.range_types import RangesFrame, RangesUnit
 from kernels.trace.kinds import READS
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from explainers.stories.block_table.range_frames import RangeFrames
 from explainers.stories.block_table.range_plan import plan_sentence
 from explainers.stories.block_table.range_trace import CacheErrors, RangeTrace
+from explainers.stories.block_table.range_types import RangesFrame, RangesUnit
 from explainers.stories.block_table.unit_frames import add_unit, output_error_sentence
 from explainers.stories.block_table.work_lists import WorkList
-from explainers.story.frames import RangesFrame, RangesUnit
 from explainers.story.glossary import count, short
 from kernels.run.results import Run
 

@@ -7,11 +7,11 @@ import numpy as np
 
 from explainers.stories.block_table import paging, range_tables
 from explainers.stories.block_table.paging import Paged
+from explainers.stories.block_table.range_types import RangesFrame, RangesList, RangesMeta
 from explainers.stories.block_table.range_walk import Walked, walk
 from explainers.stories.block_table.work_lists import FIRST, LIST_AXES, PAGES, SEQ, WorkList, list_names
 from explainers.stories.occupancy import grid
 from explainers.story import axes, probed, stage
-from explainers.story.frames import RangesFrame, RangesList, RangesMeta
 from explainers.story.glossary import short
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run

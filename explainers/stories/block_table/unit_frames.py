@@ -7,9 +7,9 @@ import pandas as pd
 
 from explainers.stories.block_table.range_frames import RangeFrames
 from explainers.stories.block_table.range_trace import RangeTrace, value_of
+from explainers.stories.block_table.range_types import RangesTile, RangesUnit
 from explainers.stories.block_table.work_lists import FIRST, LIST_AXES, NEXT, PAGES, PARTITION, SEQ, WorkList
 from explainers.story import axes
-from explainers.story.frames import RangesTile, RangesUnit
 from explainers.story.glossary import count, listed, phase_title, short
 
 TILE_STEPS = 3  # steps of a tile: scores, softmax and output

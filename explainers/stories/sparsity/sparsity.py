@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from explainers.stories.sparsity.block_mask import has_lists, kinds_of, room, row_bytes, seen_of
+from explainers.stories.sparsity.frames import Drawing, SparsityMeta
 from explainers.stories.sparsity.mask_frames import number_text
 from explainers.stories.sparsity.mask_walk import Walk, explain
 from explainers.stories.sparsity.sparsity_questions import questions
 from explainers.story import picture, probed, stage
-from explainers.story.frames import Drawing, SparsityMeta
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 
