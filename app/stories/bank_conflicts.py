@@ -10,9 +10,8 @@ from app.choices.described import kernel_options
 from app.choices.pages import BANKS, banks_view
 from app.parts import bank_tabs, running, tabs
 from app.parts.story import Story
-from explainers.stories import questions
-from explainers.stories.bank_conflicts import bank_conflicts, bank_costs, bank_walk, padding
-from explainers.stories.registers import threads
+from explainers.stories.bank_conflicts import bank_conflicts, bank_costs, bank_questions, bank_walk, padding
+from explainers.stories.registers import thread_questions, threads
 from explainers.story import stage
 from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
@@ -56,7 +55,10 @@ def make(look: Look) -> Stage:
         story, runs, running.provenance(chosen), cycles, [at.choice], at.told, chosen=chosen.request
     )
     made = replace(made, views=[*made.views, *([] if look.view == "lab" else threads.beside(chosen))])
-    return replace(made, questions=[*made.questions, *questions.banks(story.sides[0]), *questions.beside(made)])
+    return replace(
+        made,
+        questions=[*made.questions, *bank_questions.banks(story.sides[0]), *thread_questions.shared_pictures(made)],
+    )
 
 
 def _first(look: Look, runs: list[Run], sites: list[Any]) -> lines.Place:

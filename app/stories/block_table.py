@@ -8,9 +8,9 @@ from app.choices import State, cache
 from app.choices.pages import BLOCK_TABLE, PAGE_READERS
 from app.parts import running, tabs
 from app.parts.story import Story, tab_of
-from explainers.stories import questions
 from explainers.stories.block_table import (
     block_table,
+    cache_questions,
     kv_cache,
     kv_heads,
     page_counts,
@@ -19,10 +19,12 @@ from explainers.stories.block_table import (
     partitions,
     range_tables,
     ranges,
+    reader_questions,
     serving,
+    walk_questions,
     walk_tables,
 )
-from explainers.stories.registers import threads
+from explainers.stories.registers import thread_questions, threads
 from explainers.story import stage
 from explainers.story.glossary import listed
 from explainers.story.stage import Block, Stage
@@ -233,20 +235,23 @@ def make(asked: What) -> Stage:
     match asked:
         case Serving():
             made = serving.stage_of(asked.scenario, asked.block_size, asked.layout)
-            return replace(made, questions=questions.serving(made))
+            return replace(made, questions=cache_questions.serving(made))
         case Reads():
             return _make_reads(asked)
         case Ranges():
             return _make_ranges(asked)
         case Cache():
             made = kv_cache.stage_of(asked.scenario, asked.block_size, asked.layout, asked.by_hand)
-            return replace(made, questions=questions.pool(made))
+            return replace(made, questions=cache_questions.pool(made))
         case Walk():
             run = running.run(asked.request)
             shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if asked.plain else []
             more, live = [*shuffled, tabs.BUILDS, tabs.DATA], running.live_gpu()
             made = block_table.stage_of(run, asked.name, asked.colour, running.provenance(run), more, live)
-            asks = [*questions.walk(run, made.frames, _partition(asked.request)), *questions.beside(made)]
+            asks = [
+                *walk_questions.walk(run, made.frames, _partition(asked.request)),
+                *thread_questions.shared_pictures(made),
+            ]
             return replace(made, questions=asks)
         case Beside():
             whole, cut = running.run(asked.whole), running.run(asked.cut)
@@ -256,17 +261,17 @@ def make(asked: What) -> Stage:
                 *threads.beside(whole, "threads_v1", "Threads of V1", "lines_v1"),
                 *threads.beside(cut, "threads_v2", "Threads of V2", "lines_v2"),
             ]
-            asks = questions.partitions(made, partitions.partition_of(cut.request))
+            asks = walk_questions.partitions(made, partitions.partition_of(cut.request))
             made = replace(made, views=[*made.views, *both])
-            return replace(made, questions=[*asks, *questions.beside(made)])
+            return replace(made, questions=[*asks, *thread_questions.shared_pictures(made)])
         case Heads():
             runs = [running.run(request) for request in asked.requests]
             found = [kv_heads.reads(run) for run in runs]
             made = kv_heads.stage_of(found, running.provenance(runs[0]), [tabs.BUILDS, tabs.DATA])
             panels = made.views[0].meta["panels"]
-            asks = questions.heads(panels, found[0]["num_heads"])
+            asks = reader_questions.heads(panels, found[0]["num_heads"])
             made = replace(made, views=[*made.views, *threads.beside(runs[0])])
-            return replace(made, questions=[*asks, *questions.beside(made)])
+            return replace(made, questions=[*asks, *thread_questions.shared_pictures(made)])
 
 
 def _make_ranges(asked: Ranges) -> Stage:
@@ -274,7 +279,7 @@ def _make_ranges(asked: Ranges) -> Stage:
     eight = [stage.Tab("eight", "8 bits")] if asked.other else []
     more, live = [*eight, tabs.BUILDS, tabs.DATA], running.live_gpu()
     made = ranges.stage_of(run, asked.names, asked.colours, asked.place, running.provenance(run), more, live)
-    return replace(made, questions=[*questions.ranges(made), *questions.beside(made)])
+    return replace(made, questions=[*walk_questions.ranges(made), *thread_questions.shared_pictures(made)])
 
 
 def _make_reads(asked: Reads) -> Stage:
@@ -297,7 +302,7 @@ def _make_reads(asked: Reads) -> Stage:
         absent,
         [tabs.BUILDS, tabs.DATA],
     )
-    return replace(made, questions=questions.page_reads(found, made.views[0].id))
+    return replace(made, questions=reader_questions.page_reads(found, made.views[0].id))
 
 
 def _partition(request: Request) -> int:

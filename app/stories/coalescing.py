@@ -10,10 +10,9 @@ from app.choices.described import kernel_options
 from app.choices.pages import COALESCING, sectors_view
 from app.parts import running, tabs
 from app.parts.story import Story, tab_of
-from explainers.stories import questions
-from explainers.stories.coalescing import coalescing, sector_costs, sector_walk
+from explainers.stories.coalescing import coalescing, sector_costs, sector_questions, sector_walk
 from explainers.stories.coalescing.coalescing import LAYOUT
-from explainers.stories.registers import threads
+from explainers.stories.registers import thread_questions, threads
 from explainers.story import stage
 from explainers.story.stage import Block, Question, Stage
 from kernels.core.request import Request
@@ -70,13 +69,13 @@ def make(look: Look) -> Stage:
     story = sector_walk.explain(run, [at.at] if at.at else list(dict.fromkeys(places)))
     made = coalescing.stage_of(story, run, running.provenance(run), late=[at.choice], told=at.told)
     made = replace(made, views=[*made.views, *threads.beside(run)])
-    return replace(made, questions=[*made.questions, *_more(made), *questions.beside(made)])
+    return replace(made, questions=[*made.questions, *_more(made), *thread_questions.shared_pictures(made)])
 
 
 def _more(made: Stage, chosen: str = "") -> list[Question]:
-    """Of the requests of the picture in which questions.sectors asks. chosen: the layout, if several are shown."""
+    """The questions about the requests of the picture. chosen: the layout, if several are shown."""
     alone = next(view for view in made.views if view.id == "sectors")
-    return questions.sectors(alone.meta["sides"][0]["requests"], coalescing.veils(chosen))
+    return sector_questions.sectors(alone.meta["sides"][0]["requests"], coalescing.veils(chosen))
 
 
 def _layouts(look: Look) -> dict[str, Run]:

@@ -14,7 +14,6 @@ from app.choices import State, compared, estimates
 from app.choices.pages import COMPARE
 from app.parts import marked, running, tabs
 from app.parts.story import Story
-from explainers.stories import questions
 from explainers.stories.any_kernel import generic
 from explainers.stories.bank_conflicts import bank_walk, padding
 from explainers.stories.compare import (
@@ -23,6 +22,7 @@ from explainers.stories.compare import (
     compare_times,
     differences,
     output_gap,
+    pair_questions,
     pair_times,
     source_diff,
     time_verdict,
@@ -122,7 +122,7 @@ def make(pair: Pair) -> Stage:
     where = two_kernels.provenance([running.provenance(run) for run in runs])
     made = two_kernels.stage_of(runs, where, told.said, told.tone, [*TABS, *now, *MORE])
     lead = "lead" if told.row is not None else ""
-    return replace(made, questions=questions.compare(runs, made, told.row), lead=lead)
+    return replace(made, questions=pair_questions.two_kernels(runs, made, told.row), lead=lead)
 
 
 # ---- the verdict ----

@@ -6,11 +6,10 @@ from app.choices import State, places
 from app.choices.pages import ONLINE_SOFTMAX
 from app.parts import running, tabs
 from app.parts.story import Story
-from explainers.stories import questions
 from explainers.stories.any_kernel import generic
-from explainers.stories.online_softmax import online_softmax, row_charts
+from explainers.stories.online_softmax import online_softmax, row_charts, row_questions
 from explainers.stories.online_softmax.online_softmax import RowStory
-from explainers.stories.registers import threads
+from explainers.stories.registers import thread_questions, threads
 from explainers.stories.tiling import tiling
 from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
@@ -38,8 +37,8 @@ def make(what: Row) -> Stage:
     beside = [threads.view(run, story.steps), *odd]
     made = online_softmax.stage_of(run, story, what.row, running.provenance(run), beside)
     ordinary = online_softmax.is_ordinary(run.request.kernel)
-    more = questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
-    return replace(made, questions=[*made.questions, *more, *questions.beside(made)])
+    more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
+    return replace(made, questions=[*made.questions, *more, *thread_questions.shared_pictures(made)])
 
 
 def charts_tab(what: Row) -> list[Block]:

@@ -9,9 +9,8 @@ from app.choices.pages import REGISTERS
 from app.parts import running, tabs
 from app.parts.story import Story
 from app.stories.online_softmax import Row
-from explainers.stories import questions
 from explainers.stories.any_kernel import generic
-from explainers.stories.occupancy import grid
+from explainers.stories.occupancy import block_questions, grid
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.registers import threads
 from explainers.stories.tiling import tiling
@@ -39,7 +38,7 @@ def make(what: Row) -> Stage:
         state=[*threads.states(tiles, lanes, what.row), *made.state],
         tabs=[stage.Tab("kernels", "Registers of each kernel"), tabs.BUILDS, tabs.DATA],
         step=threads.first_held(lanes, what.row),
-        questions=[*threads.questions(run, tiles, lanes, what.row), *questions.multiprocessors(whole)],
+        questions=[*threads.questions(run, tiles, lanes, what.row), *block_questions.multiprocessors(whole)],
     )
 
 

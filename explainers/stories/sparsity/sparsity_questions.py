@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from explainers.stories.questions import options
 from explainers.stories.sparsity.block_mask import Entry
 from explainers.stories.sparsity.frames import SparsityFrame
 from explainers.stories.sparsity.mask_frames import FACTOR, SAME, number_text, power_text
 from explainers.stories.sparsity.mask_walk import Walk
 from explainers.story.glossary import count
+from explainers.story.questions import options
 from explainers.story.stage import MEASURED, Question
 
 

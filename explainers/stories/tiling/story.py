@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-from explainers.stories import questions
 from explainers.stories.any_kernel import generic
 from explainers.stories.occupancy import grid
 from explainers.stories.online_softmax import online_softmax
-from explainers.stories.registers import threads
-from explainers.stories.tiling import reuse, tiling
+from explainers.stories.registers import thread_questions, threads
+from explainers.stories.tiling import reuse, tile_questions, tiling
 from explainers.story import picture
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Stage
@@ -32,7 +31,7 @@ class Tiles(Story[Request]):
         matrices, *more = made.views
         made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *more])
         summary, tone = runner.broken(run)
-        asked = [*questions.tiling(run, made), *questions.beside(made)]
+        asked = [*tile_questions.query_tile(run, made), *thread_questions.shared_pictures(made)]
         return replace(made, questions=asked, summary=summary, tone=tone or made.tone)
 
 

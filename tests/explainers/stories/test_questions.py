@@ -12,15 +12,23 @@ from conftest import of_fp32, small_tiles
 
 from app.stories import COURSE
 from app.web import asking
-from explainers.stories import questions
-from explainers.stories.bank_conflicts import bank_conflicts, bank_walk
-from explainers.stories.block_table import block_table, kv_cache, kv_heads, partitions, walk_frames
-from explainers.stories.coalescing import coalescing, sector_costs, sector_walk
-from explainers.stories.compare import pair_times, two_kernels
-from explainers.stories.occupancy import grid, grid_timeline
-from explainers.stories.online_softmax import online_softmax
-from explainers.stories.registers import threads
-from explainers.stories.tiling import tiling
+from explainers.stories.bank_conflicts import bank_conflicts, bank_questions, bank_walk
+from explainers.stories.block_table import (
+    block_table,
+    cache_questions,
+    kv_cache,
+    kv_heads,
+    partitions,
+    reader_questions,
+    walk_frames,
+    walk_questions,
+)
+from explainers.stories.coalescing import coalescing, sector_costs, sector_questions, sector_walk
+from explainers.stories.compare import pair_questions, pair_times, two_kernels
+from explainers.stories.occupancy import block_questions, grid, grid_timeline
+from explainers.stories.online_softmax import online_softmax, row_questions
+from explainers.stories.registers import thread_questions, threads
+from explainers.stories.tiling import tile_questions, tiling
 from explainers.story import glossary, probed
 from explainers.story.stage import MEASURED, VEILS, Provenance
 from kernels.catalog import KERNELS
@@ -94,7 +102,7 @@ def dense(request):
     tiles = whole.plan.items // (problem.batch * problem.num_heads)
     run = execute.run(dataclasses.replace(whole, scope=Scope(min(1, tiles - 1))))
     made = tiling.stage_of(run, NOWHERE)
-    return run, made, asked(questions.tiling(run, made))
+    return run, made, asked(tile_questions.query_tile(run, made))
 
 
 def test_a_query_tile_is_used_once_for_each_key_that_its_last_row_meets(dense):
@@ -151,7 +159,7 @@ def row_of(run):
     story = online_softmax.explain(run, row)
     ordinary = online_softmax.is_ordinary(run.request.kernel)
     own = online_softmax.questions(story, ordinary)
-    more = questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
+    more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
     return row, story, ordinary, asked([*own, *more])
 
 
@@ -243,7 +251,7 @@ def test_a_token_is_read_from_the_page_that_the_block_table_names(spec, block_si
     for sequence, length in enumerate(problem.context_lens):
         run = execute.run(Request(spec, problem, scope=Scope(sequence * problem.num_heads + 1)))
         story = walk_frames.walk(run, "A")
-        found = asked(questions.walk(run, story.frames, 32))
+        found = asked(walk_questions.walk(run, story.frames, 32))
         token = int(found["indirect"].text.split("token ")[1].split()[0])
         assert first_number(right(found["indirect"])) == problem.block_tables[sequence][token // block_size]
         if "page_of" in found:
@@ -298,7 +306,7 @@ def test_v2_cuts_a_context_into_as_many_blocks_as_partitions(partition):
     problem = whole.problem_type(context_lens=(150, 20))
     one = execute.run(Request(whole, problem, scope=Scope(1)))
     two = execute.run(Request(cut, problem, ((partitions.SIZE, partition),), Scope(1)))
-    found = asked(questions.partitions(partitions.stage_of(one, two, "A", NOWHERE), partition))
+    found = asked(walk_questions.partitions(partitions.stage_of(one, two, "A", NOWHERE), partition))
     assert found["blocks"].answer == math.ceil(150 / partition)
     stored = frame_of(two)
     symbols = set(
@@ -319,7 +327,7 @@ def test_grouped_queries_save_what_the_fewer_heads_do_not_hold(heads, stores):
         run = execute.run(dataclasses.replace(whole, scope=Scope.everything(whole.plan)))
         found.append(kv_heads.reads(run))
     made = kv_heads.stage_of(found, NOWHERE)
-    keys = asked(questions.heads(made.views[0].meta["panels"], heads))
+    keys = asked(reader_questions.heads(made.views[0].meta["panels"], heads))
     shared = next((n for n in dict.fromkeys((stores, heads, 1)) if 1 < n < heads), 1)
     assert first_number(right(keys["sharing"])) == heads // shared
     tokens = sum(spec.problem_type().context_lens)
@@ -331,7 +339,7 @@ def test_grouped_queries_save_what_the_fewer_heads_do_not_hold(heads, stores):
 def test_slots_that_are_held_are_those_of_the_pages(name, block_size):
     scenario = PRESETS[name]
     cache = scenario.states(block_size)[-1][0]
-    found = asked(questions.pool(kv_cache.stage_of(scenario, block_size, None, False)))
+    found = asked(cache_questions.pool(kv_cache.stage_of(scenario, block_size, None, False)))
     if not cache.sequences:
         assert not found
         return
@@ -349,7 +357,7 @@ def test_the_first_wavefront_serves_a_word_of_each_bank(name):
     spec = KERNELS[name]
     run = execute.run(Request(spec, spec.problem_type()))
     story = bank_walk.explain([run])
-    found = asked([*bank_conflicts.questions(story), *questions.banks(story.sides[0])])
+    found = asked([*bank_conflicts.questions(story), *bank_questions.banks(story.sides[0])])
     if "first_wave" not in found:
         return
     access = story.sides[0]["accesses"][0]
@@ -380,7 +388,7 @@ def test_bytes_that_are_wanted_are_the_different_ones(spec):
     places = list(dict.fromkeys((file, int(line)) for file, line in zip(table.file, table.line)))
     story = sector_walk.explain(run, places)
     requests = story.sides[0]["requests"]
-    found = asked([*coalescing.questions(requests, ()), *questions.sectors(requests, ())])
+    found = asked([*coalescing.questions(requests, ()), *sector_questions.sectors(requests, ())])
     first = first_request(run, requests[0], places[0])
     assert found["sectors"].answer == len({byte // 32 for o in first for byte in range(o, o + requests[0]["bytes"])})
     request = requests[found["wanted"].step]
@@ -407,7 +415,7 @@ def test_blocks_of_a_multiprocessor_are_those_that_its_scarcest_resource_allows(
         "sm_90a",
         multiprocessors=on.multiprocessors,
     )
-    keys, o = asked(questions.occupancy(found, on.warps, "an H200", 0)), found[-1]
+    keys, o = asked(block_questions.block_limits(found, on.warps, "an H200", 0)), found[-1]
     warps = math.ceil(o.threads / 32)
     by_registers = 65536 // (warps * 32 * math.ceil(o.registers * 32 / 256) * 256 // 32)
     assert keys["blocks"].answer == min(o.limits.values()) <= by_registers
@@ -425,7 +433,7 @@ def test_a_timelines_keys_are_those_of_its_blocks():
     request = Request(KERNELS["03_flash"], KERNELS["03_flash"].problem_type())
     timeline = timelines.Timeline(request, pd.DataFrame(rows), 0, 4, "recorded", "a GPU", "2026-11-21")
     frames = grid_timeline.timeline_stage(timeline, "a label").frames
-    found = asked(questions.timeline(grid.recorded(timeline), frames))
+    found = asked(block_questions.timeline(grid.recorded(timeline), frames))
     at_once = max(sum(a <= ns < b for a, b in zip(starts, ends)) for ns in range(700))
     assert first_number(right(found["at_once"])) == at_once == 3
     assert found["ends_last"].answer == {"launch": 0, "block": 3} and found["ends_last"].step == len(frames) - 1
@@ -436,7 +444,7 @@ def test_pictures_beside_a_storys_own_are_asked_of(name):
     spec = KERNELS[name]
     run = execute.run(Request(spec, spec.problem_type(seq_len=64, head_dim=32), small_tiles(name), Scope(1)))
     made = tiling.stage_of(run, NOWHERE, [threads.view(run), grid.view(run.request)])
-    found = asked(questions.beside(made))
+    found = asked(thread_questions.shared_pictures(made))
     blocks = sum(math.prod(launch.grid) for launch in run.request.plan.launches)
     largest = max(math.prod(launch.grid) for launch in run.request.plan.launches)
     assert f"grid has {blocks} block" in found["multiprocessors"].text
@@ -470,7 +478,7 @@ def test_the_side_that_moves_more_does_so_for_as_much_work(a, build_a, b, build_
     problem = KERNELS[a].problem_type(seq_len=128, head_dim=32, causal=causal)
     pairs = ((a, build_a), (b, build_b))
     runs = [execute.run(Request(KERNELS[name], problem, tuple(build.items()), Scope(1))) for name, build in pairs]
-    found = asked(questions.compare(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", [])))
+    found = asked(pair_questions.two_kernels(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", [])))
     work = []
     for run in runs:  # of the rows that the trace logs
         logged = run.trace.frame("event", "row", "value")
@@ -498,7 +506,7 @@ def test_an_amount_is_said_with_all_its_digits():
 def test_what_is_counted_on_two_problems_is_not_compared():
     kind = KERNELS["03_flash"].problem_type
     runs = [execute.run(Request(KERNELS["03_flash"], kind(seq_len=n, head_dim=32), scope=Scope(0))) for n in (64, 40)]
-    assert not questions.compare(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []))
+    assert not pair_questions.two_kernels(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []))
 
 
 def test_the_question_of_time_names_both_builds_and_the_whole_problem(bench_table):
@@ -508,7 +516,7 @@ def test_the_question_of_time_names_both_builds_and_the_whole_problem(bench_tabl
     ]
     both = pair_times.times(bench_table[0], [run.request for run in runs])
     row = next(r for r in both.itertuples() if (r.seq_len, r.batch, r.num_heads, r.causal) == (2048, 1, 8, False))
-    asks = asked(questions.compare(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []), row))["faster"]
+    asks = asked(pair_questions.two_kernels(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []), row))["faster"]
     table = bench_table[0]
     here = table[(table.seq_len == 2048) & (table.batch == 1) & (table.num_heads == 8) & ~table.causal.astype(bool)]
     times = here[here["name"].isin(["03_flash", "01_naive"])].set_index("name")

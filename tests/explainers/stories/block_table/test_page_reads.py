@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from explainers.stories import questions
-from explainers.stories.block_table import page_counts, page_reads
+from explainers.stories.block_table import page_counts, page_reads, reader_questions
 from explainers.story import probed
 from kernels.catalog import KERNELS
 from kernels.core.fields import fields_of
@@ -153,7 +152,7 @@ def test_where_no_page_is_shared_all_are_read_alike():
 
 def test_the_questions_keys_are_the_counts():
     found, _ = made_of("shared_prompt")
-    asked = {q.id: q for q in questions.page_reads(found, "page_reads")}
+    asked = {q.id: q for q in reader_questions.page_reads(found, "page_reads")}
     assert set(asked) == {"page_times", "fewest", "busiest"}
     one = found[asked["page_times"].step]
     assert asked["page_times"].options[asked["page_times"].answer] == f"{one.most.max()} times" == "12 times"
@@ -178,8 +177,8 @@ def test_one_is_told_as_one():
         page_distinct=np.where(pages, one.page_distinct, 0),
     )
     whole = replace(half, kernel="whole", asked=2 * half.asked)
-    why = {q.id: q for q in questions.page_reads([whole, half], "page_reads")}
+    why = {q.id: q for q in reader_questions.page_reads([whole, half], "page_reads")}
     assert why["fewest"].why.endswith("its busiest page is read once, where whole reads one 2 times.")
     assert ": 1 reader reads page 0. How many times" in why["page_times"].text
-    why = {q.id: q.why for q in questions.page_reads([half], "page_reads")}
+    why = {q.id: q.why for q in reader_questions.page_reads([half], "page_reads")}
     assert why["page_times"].endswith("differ: once each.")

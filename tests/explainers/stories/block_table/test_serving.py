@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from explainers.stories import questions
-from explainers.stories.block_table import serving
+from explainers.stories.block_table import cache_questions, serving
 from explainers.story import stage
 from kernels.families.paged.problem import PagedProblem
 from kernels.kv_cache.scenarios import SERVED, Scenario
@@ -137,14 +136,14 @@ def test_pages_are_compared_with_a_server_that_has_none():
     ],
 )
 def test_the_question_names_those_that_are_prefilled(text, words):
-    asked = next(q for q in questions.serving(serving.stage_of(of(text), 16, None)) if q.id == "written")
+    asked = next(q for q in cache_questions.serving(serving.stage_of(of(text), 16, None)) if q.id == "written")
     assert asked.text.startswith(words)
 
 
 @pytest.mark.parametrize("scenario", SERVED.values(), ids=SERVED)
 def test_the_questions_keys_are_the_caches_numbers(scenario):
     made = serving.stage_of(scenario, 16, None)
-    asked = {q.id: q for q in questions.serving(made)}
+    asked = {q.id: q for q in cache_questions.serving(made)}
     assert len(asked) >= 2
     number = {id: int(q.options[q.answer].split()[0]) for id, q in asked.items()}
     assert number["written"] == len(made.frames[asked["written"].step]["new"])

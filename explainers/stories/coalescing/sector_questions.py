@@ -1,0 +1,54 @@
+"""Questions about the bytes of a request that no lane wants."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from explainers.story.frames import SectorRequest
+from explainers.story.glossary import count
+from explainers.story.questions import amounts
+from explainers.story.stage import Question
+from kernels.trace.memory import model
+
+
+def sectors(requests: Sequence[SectorRequest], veils: Sequence[str], view: str = "sectors") -> list[Question]:
+    """Of the request that uses its sectors worst: how much of what is moved anybody asked for, and what nobody did.
+    veils: of Question, where a picture or a text says how much."""
+    if not requests:
+        return []
+    step = min(range(len(requests)), key=lambda n: requests[n]["used"] / requests[n]["sectors"])
+    request = requests[step]
+    moved, used = request["sectors"] * model.SECTOR, request["used"]
+    lanes, asked = request["active"], request["active"] * request["bytes"]
+    again = f", asked for {asked / used:.3g} times over" if asked > used else ""
+    why = (
+        f"{count(request['sectors'], 'sector')} of {model.SECTOR} bytes move. The lanes ask for {used:,} different "
+        f"bytes{again}: {100 * used / moved:.3g} per cent of what is moved."
+    )
+    text = (
+        f"Step {step + 1}: {count(lanes, 'lane')} ask for {request['bytes']} bytes each of {request['tensor']}, and "
+        f"{moved:,} bytes are moved. How many of these does any lane want?"
+    )
+    wrong = [asked, moved, request["bytes"], moved // 2, used // 2]
+    where: dict[str, Any] = {"step": step, "view": view}
+    found = amounts("wanted", text, used, wrong, why, "bytes", **where, veils=veils)
+    return [*found, *_unused(request, where)]
+
+
+def _unused(request: SectorRequest, where: dict[str, Any]) -> list[Question]:
+    """A click on bytes that are moved for nothing: of the first sector in which they are one run."""
+    size = request["bytes"]
+    wanted = {byte for offset in request["offsets"] if offset >= 0 for byte in range(offset, offset + size)}
+    for sector in sorted({byte // model.SECTOR for byte in wanted}):
+        every = range(sector * model.SECTOR, (sector + 1) * model.SECTOR)
+        free = [byte for byte in every if byte not in wanted]
+        if free and free[-1] - free[0] + 1 == len(free):
+            text = (
+                f"Step {where['step'] + 1}: sector {sector:,}, bytes {every[0]:,} to {every[-1]:,} of "
+                f"{request['tensor']}, is moved whole. Click a byte of it that no lane asks for."
+            )
+            why = (
+                f"Bytes {free[0]:,} to {free[-1]:,} of {request['tensor']}: no lane asks for them, so "
+                f"{count(len(free), 'byte')} moved for nothing."
+            )
+            return [Question("unused", text, "click", {"side": 0, "byte": [free[0], free[-1]]}, why, **where)]
+    return []

@@ -1,0 +1,42 @@
+"""Makes questions with options from a run's own numbers.
+
+The wrong options are other numbers of the run, for example the bytes of a neighbour or of a kernel without sharing.
+None equals the answer or another option. A question without a wrong option is left out. Its veils cover each part of
+the page that gives the answer away at its step.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from explainers.story.stage import Question
+
+MOST = 4  # options of a question
+
+
+def options(
+    id: str, text: str, right: str, wrong: Iterable[str], why: str, ordered: Sequence[str] = (), **more: Any
+) -> list[Question]:
+    """A list of one question with options; an empty list if no wrong option is left.
+
+    ordered: the texts in their natural order. Other options get an order that depends on their texts only.
+    more: further fields of Question.
+    """
+    others = [text for text in dict.fromkeys(wrong) if text != right][: MOST - 1]
+    if not others:
+        return []
+    listed = [right, *others]
+    key = {text: n for n, text in enumerate(ordered)} if ordered else {}
+    listed.sort(
+        key=lambda said: (key.get(said, 0), hashlib.sha256((id + said).encode()).hexdigest() if not key else "")
+    )
+    return [Question(id, text, "options", listed.index(right), why, listed, **more)]
+
+
+def amounts(
+    id: str, text: str, right: int, wrong: Iterable[int], why: str, unit: str = "", **more: Any
+) -> list[Question]:
+    """A question whose options are numbers, from low to high. more: further fields of Question."""
+    others = [n for n in dict.fromkeys(int(w) for w in wrong) if n != right and n >= 0][: MOST - 1]
+    said = {n: f"{n:,} {unit[:-1] if n == 1 else unit}".strip() for n in sorted({right, *others})}
+    return options(id, text, said[right], [said[n] for n in others], why, list(said.values()), **more)
