@@ -3,7 +3,7 @@
 from app.choices import places
 from app.choices.asked import Asked, State
 from app.choices.choice import Choice
-from explainers.stories.tensor_cores import fragments
+from explainers.stories.tensor_cores import fragments, tensor_products
 from kernels.errors import ProblemError
 
 OWN = places.WHOLE_TILE | {
@@ -28,4 +28,4 @@ def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
 def limits(asked: Asked, state: State) -> dict[str, int]:
     """name -> the largest that each choice can be. ProblemError."""
     request = places.request(asked, state, "cpu")
-    return {"unit": fragments.units(request)[1] - 1, "key_tile": fragments.key_tiles(request) - 1}
+    return {"unit": tensor_products.units(request)[1] - 1, "key_tile": fragments.key_tiles(request) - 1}

@@ -4,7 +4,7 @@ from typing import Any
 
 from app.choices import places
 from app.choices.asked import NONE, Asked, State
-from explainers.stories.precision import precision, rounding
+from explainers.stories.precision import precision, replay
 from explainers.story import picture
 from kernels.core.fields import fields_of
 from kernels.core.request import Request, Scope
@@ -20,7 +20,7 @@ def others(asked: Asked, state: State, backend: str) -> tuple[tuple[Request, ...
     found: list[Request] = []
     absent: list[tuple[str, str]] = []
     for label, (spec, changes) in precision.of_each_type(asked.kernels.values()).items():
-        if label == rounding.label_of(chosen):
+        if label == replay.label_of(chosen):
             continue
         try:
             found.append(_beside(asked, state, chosen, spec, changes))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from explainers.stories.precision import precision, rounding
+from explainers.stories.precision import error_tables, precision, rounding
 from explainers.story import picture, probed
 from kernels.core.fields import fields_of
 from kernels.core.remembered import of_recordings
@@ -68,7 +68,7 @@ def record(device: Any, requests: Iterable[Request]) -> Path:
             for one in swept(request, field):
                 job = workers.submit(execute.run, one, backend=one.backend, what=one.kernel.name, time_limit=TIME_LIMIT)
                 try:
-                    table = precision.sweep_table(field, [rounding.replay(job.result())])
+                    table = error_tables.sweep_table(field, [rounding.replay(job.result())])
                 except WarpglassError as error:
                     print(f"{one.kernel.name}, {field} {getattr(one.problem, field)}: {error}", file=sys.stderr)
                     continue
@@ -87,7 +87,7 @@ def recorded() -> tuple[pd.DataFrame, Provenance] | None:
 
 
 def recorded_sweep(table: pd.DataFrame, field: str) -> pd.DataFrame:
-    """The recorded rows of a sweep as precision.sweep_table has them, a type with its kernel's name."""
+    """The recorded rows of a sweep as error_tables.sweep_table has them, a type with its kernel's name."""
     mine = table[table.field == field].rename(columns={"value": field})
     mine = mine.assign(**{"computes in": mine["computes in"] + ", " + mine["name"]})
     if (mine[field] % 1 == 0).all():

@@ -9,7 +9,7 @@ from app.choices.asked import Asked
 from app.choices.pages import OCCUPANCY
 from app.parts import tabs
 from app.parts.story import Story, tab_of
-from explainers.stories.occupancy import block_limits, block_questions, grid, grid_timeline
+from explainers.stories.occupancy import block_limits, block_questions, grid_timeline, schedules
 from explainers.story import stage
 from explainers.story.stage import Block, Stage
 from kernels.build.occupancy import Machine, alternatives, block_constants, machine
@@ -84,7 +84,7 @@ def make(asked: Build | Drawn) -> Stage:
     if isinstance(asked, Drawn):
         timeline = timeline_of(asked.request)
         made = grid_timeline.timeline_stage(timeline, asked.label)
-        return replace(made, questions=block_questions.timeline(grid.recorded(timeline), made.frames))
+        return replace(made, questions=block_questions.timeline(schedules.recorded(timeline), made.frames))
     found = derive(asked.kernel, asked.problem, asked.settings, asked.arch, multiprocessors=asked.count)
     made = block_limits.stage_of(asked.kernel, found, asked.arch, asked.on, asked.count, asked.name, checked())
     return replace(

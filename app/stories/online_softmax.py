@@ -7,8 +7,8 @@ from app.choices.pages import ONLINE_SOFTMAX
 from app.parts import running, tabs
 from app.parts.story import Story
 from explainers.stories.any_kernel import generic
-from explainers.stories.online_softmax import online_softmax, row_charts, row_questions
-from explainers.stories.online_softmax.online_softmax import RowStory
+from explainers.stories.online_softmax import online_softmax, row_charts, row_questions, row_story
+from explainers.stories.online_softmax.row_story import RowStory
 from explainers.stories.registers import thread_questions, threads
 from explainers.stories.tiling import tiling
 from explainers.story import picture, stage
@@ -36,7 +36,7 @@ def make(what: Row) -> Stage:
     odd = generic.beside(run, picture.places(what.request), known, story.steps)
     beside = [threads.view(run, story.steps), *odd]
     made = online_softmax.stage_of(run, story, what.row, running.provenance(run), beside)
-    ordinary = online_softmax.is_ordinary(run.request.kernel)
+    ordinary = row_story.is_ordinary(run.request.kernel)
     more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
     return replace(made, questions=[*made.questions, *more, *thread_questions.shared_pictures(made)])
 

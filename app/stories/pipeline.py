@@ -10,7 +10,7 @@ from app.choices.asked import Asked
 from app.choices.pages import PIPELINE
 from app.parts.story import Story
 from app.store import offered
-from explainers.stories.pipeline import pipeline
+from explainers.stories.pipeline import key_tile_frames, pipeline
 from explainers.story import stage
 from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
@@ -40,7 +40,7 @@ def make(look: Look) -> Stage:
     return pipeline.stage_of(stories, stage.Provenance(made.provenance, said))
 
 
-def _stories(look: Look) -> list[pipeline.Story]:
+def _stories(look: Look) -> list[key_tile_frames.BlockStory]:
     made = [_load(request) for request in look.requests]
     return [pipeline.explain(one, min(look.block, int(one.marks.block.max()))) for one in made]
 

@@ -9,7 +9,7 @@ from app.choices.pages import PRECISION
 from app.measured import sweeps
 from app.parts import running, tabs
 from app.parts.story import Story
-from explainers.stories.precision import precision, precision_charts, rounding
+from explainers.stories.precision import error_tables, precision, precision_charts, replay, replays, rounding
 from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
 from kernels.core.fields import fields_of, write_value
@@ -40,11 +40,11 @@ def make(look: Look) -> Stage:
     return precision.stage_of(story, run, running.provenance(run), summary, absent)
 
 
-def _story(look: Look) -> tuple[precision.Story, list[tuple[str, str]]]:
+def _story(look: Look) -> tuple[replays.Replays, list[tuple[str, str]]]:
     """The story, and (type, why) of each that is not in it."""
     found, absent = list[Run](), [*look.absent]
     for request in look.others:
-        label = rounding.label_of(request)
+        label = replay.label_of(request)
         try:
             if rounding.same_numbers(look.request, request):
                 found.append(running.run(request))
@@ -58,11 +58,11 @@ def _story(look: Look) -> tuple[precision.Story, list[tuple[str, str]]]:
 def lead(look: Look) -> list[Block]:
     """The worst row, and the way to it."""
     made = rounding.replay(running.run(look.request))
-    said, row = precision.lead_sentence(made)
+    said, row = error_tables.lead_sentence(made)
     return [stage.text(said, links=[_row(made, row, "Open it in Online softmax")])]
 
 
-def _row(made: rounding.Replay, row: int, said: str) -> Block:
+def _row(made: replay.Replay, row: int, said: str) -> Block:
     """A way to a row, counted in its head."""
     request, size = made.request, places.room(made.request)
     problem = {name: write_value(getattr(request.problem, name)) for name in fields_of(request.kernel.problem_type)}
@@ -83,18 +83,18 @@ def types_tab(look: Look) -> list[Block]:
     said += "".join(f" {label} is not beside: {why}" for label, why in absent)
     return [
         stage.heading("The same numbers in every type"),
-        stage.table(precision.types_table(story), said, lit="chosen"),
+        stage.table(error_tables.types_table(story), said, lit="chosen"),
         stage.text(
             "float32 as 3 bfloat16: every float is the sum of three bfloat16, and tensor cores multiply the parts."
         ),
         stage.heading("By how much each step moves O"),
-        stage.table(precision.parts_table(story), "Root mean square over the elements of O."),
+        stage.table(error_tables.parts_table(story), "Root mean square over the elements of O."),
         stage.heading("What that means for a model"),
-        *(stage.text(precision.meaning(made), "derived") for made in story.all),
+        *(stage.text(error_tables.meaning(made), "derived") for made in story.all),
     ]
 
 
-def _rows(made: rounding.Replay) -> str:
+def _rows(made: replay.Replay) -> str:
     return f"{made.label}: rows {made.rows[0]} to {made.rows[1] - 1}."
 
 
@@ -123,7 +123,7 @@ def sweep_tab(look: Look) -> list[Block]:
     for field in sweeps.VALUES:
         asked = [made for replay in story.all for made in sweeps.swept(replay.request, field)]
         runs = [execute.run(request) for request in asked]  # not kept: they would drive out what the stage shows
-        table = precision.sweep_table(field, [rounding.replay(run) for run in runs])
+        table = error_tables.sweep_table(field, [rounding.replay(run) for run in runs])
         if not table.empty:
             blocks += _sweep(field, table, f"Over {field}", runs[0].provenance)
     found = sweeps.recorded()
@@ -140,7 +140,7 @@ def sweep_tab(look: Look) -> list[Block]:
 
 
 def _sweep(field: str, table: pd.DataFrame, title: str, provenance: str) -> list[Block]:
-    """A sweep's chart, and its table (precision.sweep_table)."""
+    """A sweep's chart, and its table (error_tables.sweep_table)."""
     said = f"O of the first query tile of head 0, {provenance}; against float64 from the numbers as drawn."
     chart = stage.chart(
         precision_charts.sweep(field, table), f"O's error {title[0].lower()}{title[1:]}, for each type", said
@@ -152,7 +152,7 @@ def _sweep(field: str, table: pd.DataFrame, title: str, provenance: str) -> list
 def rows_tab(look: Look) -> list[Block]:
     """The worst rows, and the largest errors row by row and tile by tile."""
     made = rounding.replay(running.run(look.request))
-    links = [_row(made, int(row), f"row {row}") for row in made.worst_rows()[: precision.SHOWN_ROWS]]
+    links = [_row(made, int(row), f"row {row}") for row in made.worst_rows()[: error_tables.SHOWN_ROWS]]
     said = "The largest error of each row in the end; of the tile that is traced."
     chart = stage.chart(
         precision_charts.tiles(made),
@@ -162,7 +162,7 @@ def rows_tab(look: Look) -> list[Block]:
     )
     return [
         stage.heading("The worst rows"),
-        stage.table(precision.worst_rows_table(made), said),
+        stage.table(error_tables.worst_rows_table(made), said),
         stage.text("Open in Online softmax:", links=links),
         stage.heading("Row by row, tile by tile"),
         chart,

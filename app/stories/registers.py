@@ -12,7 +12,7 @@ from app.stories.online_softmax import Row
 from explainers.stories.any_kernel import generic
 from explainers.stories.occupancy import block_questions, grid
 from explainers.stories.online_softmax import online_softmax
-from explainers.stories.registers import threads
+from explainers.stories.registers import holder_questions, holders, threads
 from explainers.stories.tiling import tiling
 from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
@@ -35,10 +35,10 @@ def make(what: Row) -> Stage:
     return replace(
         made,
         views=[threads.view(run, story=lanes), *made.views, whole],
-        state=[*threads.states(tiles, lanes, what.row), *made.state],
+        state=[*holders.states(tiles, lanes, what.row), *made.state],
         tabs=[stage.Tab("kernels", "Registers of each kernel"), tabs.BUILDS, tabs.DATA],
-        step=threads.first_held(lanes, what.row),
-        questions=[*threads.questions(run, tiles, lanes, what.row), *block_questions.multiprocessors(whole)],
+        step=holders.first_held(lanes, what.row),
+        questions=[*holder_questions.questions(run, tiles, lanes, what.row), *block_questions.multiprocessors(whole)],
     )
 
 
@@ -59,7 +59,7 @@ def kernels_tab(what: Row) -> list[Block]:
 
 def _rows(request: Request, arch: str, chosen: bool) -> list[dict]:
     facts = {fact.entry: fact for fact in build(request.kernel, request.defines, Mode.TIMED, arch).facts}
-    weights = threads.weights_said(running.run(request))
+    weights = holders.weights_said(running.run(request))
     return [
         {
             "kernel": f"{request.kernel.name} {request.kernel.title}",

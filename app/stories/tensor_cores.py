@@ -8,7 +8,7 @@ from app.choices.asked import Asked
 from app.choices.pages import TENSOR_CORES
 from app.parts import running, tabs
 from app.parts.story import Story
-from explainers.stories.tensor_cores import fragments, tensor_cores
+from explainers.stories.tensor_cores import product_frames, tensor_cores, tensor_products
 from explainers.story import stage
 from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
@@ -32,14 +32,14 @@ def make(look: Look) -> Stage:
     return tensor_cores.stage_of(run, _story(look), running.provenance(run), running.broken(run))
 
 
-def _story(look: Look) -> tensor_cores.Story:
+def _story(look: Look) -> product_frames.ProductStory:
     return tensor_cores.explain(running.run(look.request), look.unit, look.key_tile)
 
 
 def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
     """What the choices are called, and how far they go."""
     found = places.narrowed(asked, state)
-    noun = fragments.units(asked.request_of(state))[0]
+    noun = tensor_products.units(asked.request_of(state))[0]
     for name, high in products.limits(asked, state).items():
         label = noun if name == "unit" else "first key tile"
         disabled = "" if high else "there is only one"
@@ -49,7 +49,7 @@ def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
 
 def layout_tab(look: Look) -> list[Block]:
     """Lane by lane, where the first products have their elements."""
-    by_warp = fragments.units(look.request)[0] == "warp"
+    by_warp = tensor_products.units(look.request)[0] == "warp"
     said = "Row and column within the product, for lanes 0, 1, 4 and 31, " + (
         "from the addresses that lanes gave to ldmatrix and from who logged what."
         if by_warp

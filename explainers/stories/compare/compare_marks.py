@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from explainers.stories.compare.pair_times import distance
-from explainers.stories.pipeline.pipeline import named
+from explainers.stories.pipeline.key_tile_frames import named
 from explainers.story.glossary import figure
 from kernels.measure import pipelines
 from kernels.measure.pipelines import Pipeline

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from explainers.stories.occupancy.frames import GridFrame
-from explainers.stories.occupancy.grid import Schedule
+from explainers.stories.occupancy.schedules import Schedule
 from explainers.story.glossary import count
 from explainers.story.questions import amounts, options
 from explainers.story.stage import Question, View

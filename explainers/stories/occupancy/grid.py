@@ -13,38 +13,15 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.occupancy.frames import GridFrame, GridLaunch, GridMeta
+from explainers.stories.occupancy.grid_frames import GridFrames
+from explainers.stories.occupancy.schedules import Schedule, recorded_build, schedule_of
 from explainers.story import stage
-from explainers.story.glossary import count, listed
-from kernels.build import DEFAULT_ARCH
-from kernels.build.occupancy import machine
-from kernels.core.fields import write_value
 from kernels.core.launch import Launch, Plan
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role
-from kernels.errors import ProblemError, TraceError
-from kernels.measure import timelines
-from kernels.measure.pipelines import Pipeline
-from kernels.measure.timelines import Timeline
 
 MOST = 1000  # steps; of more moments, neighbouring ones are one step
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """Which block ran where, and when. table: launch, block, sm; start, end: in `unit`, µs, or turn where only the
-    order is known; begins, ends, head: the same as the steps count them, and where time stands when it begins.
-    said: where this is from, in a sentence."""
-
-    table: pd.DataFrame
-    unit: str
-    multiprocessors: int
-    gpu: str
-    said: str
-
-    @property
-    def timed(self) -> bool:
-        return self.unit == "µs"
 
 
 @dataclass(frozen=True)
@@ -58,56 +35,6 @@ class Grid:
     states: list[stage.State]
 
 
-def recorded(timeline: Timeline) -> Schedule:
-    """The Schedule of a measured or recorded timeline."""
-    said = (
-        f"{timeline.provenance.capitalize()} on {timeline.device}, {timeline.date}: a build of its own notes when each "
-        "block began and ended, and on which multiprocessor."
-    )
-    return _timed(timeline.table, timeline.multiprocessors, timeline.device, said)
-
-
-def marked(made: Pipeline) -> Schedule:
-    """The Schedule of a run of a marks build, whose writers noted when they began and ended."""
-    table = made.blocks.reset_index()
-    said = (
-        f"{made.provenance.capitalize()} on {made.device}, {made.date}: a run of the marks build, each block from when "
-        f"its first {made.noun} begins until its last one ends."
-    )
-    return _timed(table, int(table.sm.max()) + 1, made.device, said)
-
-
-def _timed(table: pd.DataFrame, multiprocessors: int, gpu: str, said: str) -> Schedule:
-    """The Schedule of blocks whose times are known. table: launch, block, sm, start_ns, end_ns."""
-    start, end = table.start_ns / 1000, table.end_ns / 1000
-    spans = table[["launch", "block", "sm"]].assign(start=start, end=end, begins=start, ends=end, head=start)
-    return Schedule(spans, "µs", multiprocessors, gpu, said)
-
-
-def in_launch_order(plan: Plan, multiprocessors: int, gpu: str) -> Schedule:
-    """The Schedule of a plan of which no time is known. Rule: launches follow one another; block b of a launch is in
-    turn b / multiprocessors, on multiprocessor b % multiprocessors, and is done when the next block comes there or the
-    launch ends. Every block's start is a step."""
-    parts, turns, steps = [], 0, 0
-    for number, launch in enumerate(plan.launches):
-        block, wide = np.arange(launch.blocks), min(multiprocessors, launch.blocks)
-        turn, sm = np.divmod(block, multiprocessors)
-        table = pd.DataFrame(
-            {"launch": number, "block": block, "sm": sm, "start": turns + turn, "end": turns + turn + 1}
-        )
-        ends = np.minimum(block + multiprocessors, launch.blocks)
-        parts.append(table.assign(begins=steps + block, ends=steps + ends, head=turns + turn + (sm + 1) / wide))
-        turns, steps = turns + int(turn[-1]) + 1, steps + launch.blocks + 1
-    most = max(launch.blocks for launch in plan.launches)
-    said = (
-        f"In launch order; no timeline of this build is recorded. Each of the {multiprocessors} multiprocessors of "
-        f"{gpu} takes one block at a time here, and all blocks are as long: how long they take is not known."
-    )
-    if most <= multiprocessors:
-        said += f" One turn takes all {count(most, 'block')} of a launch; more heads or queries make more turns."
-    return Schedule(pd.concat(parts, ignore_index=True), "turn", multiprocessors, gpu, said)
-
-
 def explain(request: Request, schedule: Schedule, traced: bool = True) -> Grid:
     """The Grid of a request. traced: whether the scope's item is marked as the one that the other pictures show."""
     plan = request.plan
@@ -117,7 +44,7 @@ def explain(request: Request, schedule: Schedule, traced: bool = True) -> Grid:
     first = np.searchsorted(moments, table.begins, "right") - 1  # the step in which it begins
     last = np.searchsorted(moments, table.ends, "left")  # and the one in which it has ended
     lines = [_signature(request.kernel, launch.entry) for launch in plan.launches]
-    frames = _Frames(table, launches, schedule, lines).all(moments, first, last)
+    frames = GridFrames(table, launches, schedule, lines).all(moments, first, last)
     meta: GridMeta = {
         "launches": launches,
         "multiprocessors": int(table.sm.max()) + 1 if len(table) else 1,
@@ -141,7 +68,7 @@ def view(request: Request, live: tuple[int, str] | None = None, offers: bool = F
     problem whose timeline is recorded."""
     schedule = schedule_of(request, live)
     made = drawn(explain(request, schedule))
-    if offers and not schedule.timed and (found := _recorded(request.kernel)):
+    if offers and not schedule.timed and (found := recorded_build(request.kernel)):
         made.meta["recorded"] = found
     return made
 
@@ -150,29 +77,6 @@ def drawn(made: Grid) -> stage.View:
     """A Grid as a picture with steps of its own."""
     own: dict[str, Any] = {**made.meta, "frames": made.frames, "clock": True, "state": [asdict(s) for s in made.states]}
     return stage.View("grid", "grid", "Whole grid", own, made.columns)
-
-
-def schedule_of(request: Request, live: tuple[int, str] | None = None) -> Schedule:
-    """What is known of when the blocks of a request run: its recorded timeline, or else the order of the launches.
-    live: multiprocessors and name of the GPU that is here; without one a well-known one is assumed, and said to be."""
-    try:
-        return recorded(timelines.find(request).load())
-    except (ProblemError, TraceError):
-        on = machine(DEFAULT_ARCH)
-        multiprocessors, gpu = live or (on.multiprocessors, f"an {on.gpu} (assumed, as no GPU is here)")
-        return in_launch_order(request.plan, multiprocessors, gpu)
-
-
-def _recorded(kernel: KernelSpec) -> dict[str, Any] | None:
-    """GridMeta.recorded: of the recorded timelines of the kernel the one whose run computes least."""
-    broken = {c.name for c in kernel.what_ifs}
-    found = [e for e in timelines.recorded() if (e.kernel, e.code_hash) == (kernel.name, kernel.code_hash)]
-    if not found:
-        return None
-    entry = min(found, key=lambda e: e.problem.cpu_steps)
-    choices = {name: write_value(value) for name, value in asdict(entry.problem).items()}
-    choices |= {name: str(value) for name, value in entry.settings if name not in broken}
-    return {"label": entry.label, "query": {"kernel": kernel.name, **choices, "picture": "grid"}}
 
 
 def _signature(kernel: KernelSpec, entry: str) -> dict[str, int]:
@@ -235,90 +139,6 @@ def _moments(table: pd.DataFrame) -> np.ndarray:
     if len(moments) <= MOST:
         return moments
     return moments[np.unique(np.linspace(0, len(moments) - 1, MOST).round().astype(int))]
-
-
-def _by_step(step: np.ndarray, steps: int) -> list[np.ndarray]:
-    """For each step the places in `step` that hold it."""
-    order = np.argsort(step, kind="stable")
-    return np.split(order, np.searchsorted(step[order], np.arange(1, steps)))
-
-
-class _Frames:
-    """Builds the frames, step by step; blocks are given by their places in the table."""
-
-    def __init__(
-        self, table: pd.DataFrame, launches: list[GridLaunch], schedule: Schedule, lines: list[dict[str, int]]
-    ) -> None:
-        self.launches, self.schedule, self.count, self.lines = launches, schedule, len(table), lines
-        self.launch, self.block, self.sm, self.start, self.end, self.head = (
-            table[name].to_numpy() for name in ("launch", "block", "sm", "start", "end", "head")
-        )
-
-    def all(self, moments: np.ndarray, first: np.ndarray, last: np.ndarray) -> list[GridFrame]:
-        starts, ends = _by_step(first, len(moments)), _by_step(last, len(moments))
-        running, done, launch, at = 0, 0, 0, 0.0
-        made: list[GridFrame] = []
-        for n, moment in enumerate(moments):
-            begun, ended = starts[n], ends[n]
-            running, done = running + len(begun) - len(ended), done + len(ended)
-            launch = int(self.launch[begun].max()) if len(begun) else launch
-            at = float(
-                moment if self.schedule.timed else max(at, *self.head[begun], *(() if len(begun) else self.end[ended]))
-            )
-            when = self._when(at)
-            left = f"{running:,} run, {done:,} of {self.count:,} are done." if running else f"All {done:,} are done."
-            if not running and done < self.count:
-                left = f"None runs now, {done:,} of {self.count:,} are done."
-            sentence = f"{when[0].upper()}{when[1:]}: {self._said(begun, ended)}. {left}"
-            if not self.schedule.timed and n in (0, len(moments) - 1):
-                sentence += " In launch order; no timeline of this build is recorded."
-            title = f"{self.launches[launch]['entry']} · {when}" if len(self.launches) > 1 else when
-            made.append(
-                {
-                    "tile": launch,
-                    "title": title,
-                    "at": at,
-                    "launch": launch,
-                    "sentence": sentence,
-                    "lines": self.lines[launch],
-                }
-            )
-        return made
-
-    def _when(self, at: float) -> str:
-        return f"{at:,.2f} µs" if self.schedule.timed else f"turn {max(1, int(np.ceil(at))):,}"
-
-    def _said(self, begun: np.ndarray, ended: np.ndarray) -> str:
-        """What ends and what begins in a step."""
-        parts = []
-        if len(ended):
-            took = self.end[ended] - self.start[ended]
-            lasted = " to ".join(dict.fromkeys(f"{t:,.2f}" for t in (took.min(), took.max())))
-            verb = "ends" if len(ended) == 1 else "end"
-            parts.append(f"{self._named(ended)} {verb}" + (f" after {lasted} µs" if self.schedule.timed else ""))
-        if len(begun):
-            on = np.unique(self.sm[begun])
-            where = f"multiprocessor {on[0]}" if len(on) == 1 else count(len(on), "multiprocessor")
-            parts.append(f"{self._named(begun)} {'begins' if len(begun) == 1 else 'begin'} on {where}")
-        return listed(parts) if parts else "nothing begins or ends"
-
-    def _named(self, some: np.ndarray) -> str:
-        """Blocks in words: one with its place in the output, several by number."""
-        launch, block = self.launches[self.launch[some[0]]], int(self.block[some[0]])
-        if len(some) > 1:
-            numbers, entries = (
-                np.sort(self.block[some]),
-                [self.launches[n]["entry"] for n in np.unique(self.launch[some])],
-            )
-            together = len(entries) == 1 and numbers[-1] - numbers[0] == len(numbers) - 1
-            of = f" of {listed(entries)}" if len(self.launches) > 1 else ""
-            return f"{len(some):,} blocks{of}" + (f" ({numbers[0]:,} to {numbers[-1]:,})" if together else "")
-        row, col = divmod(block // launch["per_item"], launch["cols"])
-        where = f"{launch['row_name']} {row}, " if launch["rows"] > 1 else ""
-        of = f" of {launch['entry']}" if len(self.launches) > 1 else ""
-        if not launch["item"]:
-            return f"block {block:,}{of}"
-        return f"block {block:,}{of} ({where}{launch['item']} {col})"
 
 
 def _states(

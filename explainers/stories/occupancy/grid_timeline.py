@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO
-from explainers.stories.occupancy import grid
+from explainers.stories.occupancy import grid, schedules
 from explainers.stories.occupancy.frames import GridFrame
 from explainers.story import stage
 from kernels.measure.timelines import Timeline
@@ -101,7 +101,7 @@ FACTS = {  # names on the page
 def timeline_stage(timeline: Timeline, label: str) -> stage.Stage:
     """Returns the whole stage of a timeline. label: the build and its problem."""
     request, facts = timeline.request, timeline_facts(timeline)
-    made = grid.explain(request, grid.recorded(timeline), traced=False)
+    made = grid.explain(request, schedules.recorded(timeline), traced=False)
     said = (
         f"{timeline.provenance.capitalize()} on {timeline.device}, {timeline.date}: {label}. Each block's first thread "
         "noted its multiprocessor and the GPU's global timer (in steps of 32 ns) where its probes would begin and at "

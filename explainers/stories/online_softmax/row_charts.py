@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.charts.palette import AXIS, SOURCES, WRONG
-from explainers.stories.online_softmax.online_softmax import RowStory
+from explainers.stories.online_softmax.row_story import RowStory
 from explainers.story.glossary import MOST_WHOLE
 
 HEIGHT = 220

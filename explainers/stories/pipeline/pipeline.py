@@ -1,44 +1,26 @@
 """Pipeline: what each warp or warpgroup of a block was at, nanosecond by nanosecond, as a GPU's marks build noted it; a
 key tile of the first one that computes a step."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from explainers.stories.occupancy import grid
-from explainers.stories.pipeline.frames import PipelineFrame, PipelineMeta
+from explainers.stories.occupancy import grid, schedules
+from explainers.stories.pipeline.frames import PipelineMeta
+from explainers.stories.pipeline.key_tile_frames import BlockStory, frames_of, named
+from explainers.stories.pipeline.writer_questions import questions
 from explainers.story import stage
-from explainers.story.glossary import count, figure, phase_title
+from explainers.story.glossary import count, figure
 from kernels.measure import pipelines
 from kernels.measure.pipelines import Pipeline
 
-LONGEST = 3  # phases that a sentence names
-COPIES = ("prefetch_tile", "load_tile", "prefetch")  # marks at which a writer turns to the copy of a key tile
 WAITS = ("wait", "nothing_left")  # so begin the marks at which a writer waits
 
 
-@dataclass(frozen=True)
-class Story:
-    """bars: as pipelines.bars gives them; flight: as in_flight does. writers: of the block, in the order of their rows.
-    leader: the writer whose key tiles are the steps. frames: one for each of these."""
-
-    made: Pipeline
-    block: int
-    bars: pd.DataFrame
-    flight: pd.DataFrame
-    writers: list[int]
-    leader: int
-    frames: list[PipelineFrame]
-
-    @property
-    def name(self) -> str:
-        return self.made.request.kernel.name
-
-
-def explain(made: Pipeline, block: int = 0) -> Story:
-    """The Story of a block whose marks are there."""
+def explain(made: Pipeline, block: int = 0) -> BlockStory:
+    """The BlockStory of a block whose marks are there."""
     bars = pipelines.bars(made, block)
     begin = float(bars.start_ns.min())
     bars = bars.assign(start_ns=bars.start_ns - begin, end_ns=bars.end_ns - begin)
@@ -46,100 +28,11 @@ def explain(made: Pipeline, block: int = 0) -> Story:
     writers = sorted(int(n) for n in bars.writer.unique())
     computing = bars[bars.event.isin(["softmax", "scores"])].writer
     leader = int(computing.min()) if len(computing) else writers[0]
-    frames = _frames(made, bars, flight, leader)
-    return Story(made, block, bars, flight, writers, leader, frames)
+    frames = frames_of(made, bars, flight, leader)
+    return BlockStory(made, block, bars, flight, writers, leader, frames)
 
 
-def _frames(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: int) -> list[PipelineFrame]:
-    mine = bars[bars.writer == leader]
-    tiles, begins = _tiles(mine), _begins(mine)
-    begun = tiles.where(mine.event == "tile_begin")
-    # A tile that is no later than the one before is of another query tile.
-    queries = (begun <= begun.ffill().shift().fillna(np.inf)).cumsum()
-    copies = _copies(bars, mine, leader)
-    frames: list[PipelineFrame] = []
-    for at, part in mine.groupby(begins.cumsum(), sort=True):
-        start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
-        meanwhile, number = bars[(bars.start_ns < end) & (bars.end_ns > start)], int(queries[part.index[0]])
-        title = _title(part, int(tiles[part.index[0]]), number if queries.iloc[-1] > 1 else 0)
-        copied = copies.get(part.index[0], [])
-        frames.append(
-            {
-                "tile": number if queries.iloc[-1] > 1 else int(at),
-                "title": title,
-                "sentence": _said(made, part, flight, leader, title, copied[3] - copied[1] if copied else None),
-                "lines": {str(place): int(n) for place, n in meanwhile.place.value_counts().items()},
-                "span": [start, end],
-                "copied": copied,
-            }
-        )
-    return frames
-
-
-def _tiles(mine: pd.DataFrame) -> pd.Series:
-    """The key tile of each bar of a writer; -1 where it is of none."""
-    return mine.tile.fillna(-1).astype(int) if "tile" in mine else pd.Series(-1, index=mine.index)
-
-
-def _begins(mine: pd.DataFrame) -> pd.Series:
-    """Which bars of the leader begin a step: every key tile, and what follows the last one; or every bar where there
-    are no tiles, as in a walk of pages."""
-    tile = _tiles(mine)
-    if (mine.event == "tile_begin").any():
-        return mine.event.isin(["tile_begin", "write"])
-    return tile != tile.shift(fill_value=-2) if (tile >= 0).any() else tile == -1
-
-
-def _title(part: pd.DataFrame, tile: int, query: int) -> str:
-    """Of a step. query: which query tile of its block it is in, 0 where there is but one."""
-    of = f"Query tile {query}: " if query else ""
-    first = str(part.event.iloc[0])
-    if first == "write" or (tile < 0 and len(part) == 1):
-        return of + (phase_title(first)[0].lower() + phase_title(first)[1:] if of else phase_title(first))
-    return f"{of}key tile {tile}".capitalize() if tile >= 0 else "Before the first tile"
-
-
-def _copies(bars: pd.DataFrame, mine: pd.DataFrame, leader: int) -> dict[Any, list[float]]:
-    """The bar that begins a key tile's step -> who turned to the copy of the tile, and when; the leader, and when it
-    began with the tile's scores. The n-th copy is of the n-th tile; the producer copies, or the leader where all do."""
-    copies = bars[bars.event.isin(COPIES)]
-    who = int(copies.writer.min()) if (copies.role == "producer").any() else leader
-    turned, scores = copies[copies.writer == who].start_ns, mine[mine.event == "scores"].start_ns
-    tiles = mine.index[mine.event == "tile_begin"]
-    return {
-        tile: [float(who), float(began), float(leader), float(then)]
-        for tile, began, then in zip(tiles, turned, scores)
-        if began < then
-    }
-
-
-def _said(
-    made: Pipeline, part: pd.DataFrame, flight: pd.DataFrame, leader: int, title: str, ahead: float | None
-) -> str:
-    """What the leader was at, how long before its scores the copy of its keys was turned to (ahead, ns), and how long
-    something was in flight meanwhile."""
-    start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
-    part = part[part.event != part.role] if len(part) > 1 else part  # where its role begins is no phase
-    spent = (part.end_ns - part.start_ns).groupby(part.event, sort=False).sum().sort_values(ascending=False)
-    most = ", ".join(f"{named(str(event))} ({figure(ns, 3)} ns)" for event, ns in spent[spent > 0][:LONGEST].items())
-    said = f"{title}: {figure(end - start, 3)} ns of {made.noun} {leader}"
-    said += f", most of it {most}." if len(part) > 1 else "."
-    if ahead is not None:
-        said += f" Its copy began {figure(ahead, 3)} ns before its scores."
-    if flight.empty:
-        return said
-    return f"{said} Products are in flight for {pipelines.covered(flight, start, end):.0%} of it."
-
-
-def named(event: str) -> str:
-    """A phase as this page calls it: what a kernel does at a tile's two ends has no name of its own."""
-    return {"tile_begin": "Begin of tile", "tile_end": "End of tile"}.get(event) or phase_title(event)
-
-
-# ---- the stage ----
-
-
-def view(stories: list[Story]) -> stage.View:
+def view(stories: list[BlockStory]) -> stage.View:
     """The picture `pipeline`: one story, or two one above the other on one scale; the first one's tiles are the
     steps."""
     rows: list[dict[str, Any]] = []
@@ -194,7 +87,7 @@ def _kind(event: str) -> str:
     return kinds.get(name, "K" if "load" in name or "prefetch" in name else "other")
 
 
-def stage_of(stories: list[Story], provenance: stage.Provenance) -> stage.Stage:
+def stage_of(stories: list[BlockStory], provenance: stage.Provenance) -> stage.Stage:
     """The whole stage of one story, or of two."""
     first = stories[0]
     return stage.Stage(
@@ -210,17 +103,17 @@ def stage_of(stories: list[Story], provenance: stage.Provenance) -> stage.Stage:
     )
 
 
-def whole_grid(story: Story, named: bool) -> stage.View:
+def whole_grid(story: BlockStory, named: bool) -> stage.View:
     """Every block of the run on its multiprocessor, with steps of its own. named: whether the kernel is said."""
     request = story.made.request
-    drawn = grid.drawn(grid.explain(request, grid.marked(story.made), traced=False))
+    drawn = grid.drawn(grid.explain(request, schedules.marked(story.made), traced=False))
     return replace(drawn, id=f"grid_{story.name}", title=f"Whole grid, {story.name}") if named else drawn
 
 
 TABS = [stage.Tab("shares", "Where the time goes"), stage.Tab("perfetto", "Take it along")]
 
 
-def summary(story: Story) -> str:
+def summary(story: BlockStory) -> str:
     """How long the block took and for what, how far its tensor cores were fed, and the observer effect."""
     made, block, mine = story.made, story.block, story.bars[story.bars.writer == story.leader]
     lost = f" {made.lost:,} marks did not fit." if made.lost else ""
@@ -246,7 +139,7 @@ def cost(made: Pipeline) -> str:
     return f"With marks a run takes {made.overhead:.1%} longer."
 
 
-def states(story: Story) -> list[stage.State]:
+def states(story: BlockStory) -> list[stage.State]:
     """The strip: when the step begins, how long it lasts, and how far products were in flight."""
     spans = [frame["span"] for frame in story.frames]
     found = [
@@ -259,65 +152,7 @@ def states(story: Story) -> list[stage.State]:
     return [*found, stage.State("products in flight", [f"{share:.0%}" for share in shares])]
 
 
-def questions(story: Story) -> list[stage.Question]:
-    """Asked before the picture is read; the keys are the marks'."""
-    table = pipelines.shares(story.made, story.block)
-    mine = table[table.writer == story.leader].groupby("event").ns.sum().sort_values(ascending=False)
-    if len(mine) < 3:
-        return []
-    options = sorted(mine.index[:4])
-    why = f"{named(mine.index[0])}: {figure(mine.iloc[0])} ns of {figure(mine.sum())}, waits within it included."
-    longest = stage.Question(
-        "longest",
-        f"With which of these is {story.made.noun} {story.leader} longest?",
-        "options",
-        options.index(mine.index[0]),
-        why,
-        options=[named(event) for event in options],
-        step=len(story.frames) - 1,
-        view="pipeline",
-        veils=("sentence", "tabs"),
-    )
-    return [longest, *_meanwhile(story, mine.index[0])]
-
-
-def _meanwhile(story: Story, event: str) -> list[stage.Question]:
-    """What the next writer that computes is mostly at while the leader is at `event`: where it is most of it, from a
-    third of its life on."""
-    noun, bars = story.made.noun, story.bars
-    others = sorted(int(n) for n in bars[bars.event == event].writer.unique() if n > story.leader)
-    spans = bars[(bars.writer == story.leader) & (bars.event == event)]
-    if not others or spans.empty:
-        return []
-    other = bars[(bars.writer == others[0]) & (bars.event != bars.role)]
-    best = (0.5, None, None)  # share of the span, span, ns of each event of the other
-    for span in spans.iloc[len(spans) // 3 :].itertuples():
-        shared = np.minimum(other.end_ns, span.end_ns) - np.maximum(other.start_ns, span.start_ns)
-        spent = shared.clip(lower=0).groupby(other.event).sum().sort_values(ascending=False)
-        if len(spent) > 1 and (share := spent.iloc[0] / (span.end_ns - span.start_ns)) > best[0]:
-            best = share, span, spent
-    _, span, spent = best
-    if span is None or spent is None:
-        return []
-    options = sorted(spent.index[:4])
-    step = next(n for n, frame in enumerate(story.frames) if frame["span"][0] <= span.start_ns < frame["span"][1])
-    title, what, long = story.frames[step]["title"], named(event), span.end_ns - span.start_ns
-    return [
-        stage.Question(
-            "meanwhile",
-            f"{title}: while {noun} {story.leader} is at {what}, at what is {noun} {others[0]} most?",
-            "options",
-            options.index(spent.index[0]),
-            f"{named(spent.index[0])}: for {figure(spent.iloc[0], 3)} of these {figure(long, 3)} ns.",
-            options=[named(name) for name in options],
-            step=step,
-            view="pipeline",
-            veils=("tabs",),
-        )
-    ]
-
-
-def shares_table(story: Story) -> pd.DataFrame:
+def shares_table(story: BlockStory) -> pd.DataFrame:
     """What each writer spent its time with."""
     table = pipelines.shares(story.made, story.block)
     table = table[table.event != table.role]
@@ -332,7 +167,7 @@ def shares_table(story: Story) -> pd.DataFrame:
     )
 
 
-def fed_sentences(story: Story) -> list[str]:
+def fed_sentences(story: BlockStory) -> list[str]:
     """How far the tensor cores are fed, and what that is compared with; nothing where products are not of 16 bits."""
     made, needed = story.made, pipelines.multiplying(story.made, story.block)
     if needed is None:

@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 
 from explainers.charts.palette import KERNELS
-from explainers.stories.precision import rounding
-from explainers.stories.precision.precision import Story
-from explainers.stories.precision.rounding import STAGES, Replay
+from explainers.stories.precision import replay
+from explainers.stories.precision.replay import STAGES, Replay
+from explainers.stories.precision.replays import Replays
 
 POINTS = 60  # of a line
 
@@ -48,13 +48,13 @@ def tiles(made: Replay) -> alt.TopLevelMixin:
     )
 
 
-def _by_tile(errors: np.ndarray, edges: rounding.Edges) -> np.ndarray:
+def _by_tile(errors: np.ndarray, edges: replay.Edges) -> np.ndarray:
     """The largest |error| of each tile, [rows, tiles]; NaN where a row sees nothing of it."""
     parts = [np.abs(errors[:, first:end]) for first, end in edges]
     return np.stack([np.where(np.isnan(p).all(1), np.nan, np.nan_to_num(p, nan=0.0).max(1)) for p in parts], 1)
 
 
-def spread(story: Story) -> alt.TopLevelMixin:
+def spread(story: Replays) -> alt.TopLevelMixin:
     """How O's error is distributed after the step that is shown: the share of elements that are off by at most so
     much, a line for each type."""
     frames = []

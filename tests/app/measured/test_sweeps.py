@@ -9,8 +9,8 @@ import pytest
 from app.choices.pages import PRECISION
 from app.measured import sweeps
 from app.stories import precision as page
-from explainers.stories.precision import precision, rounding
-from explainers.stories.precision.rounding import label_of
+from explainers.stories.precision import error_tables, rounding
+from explainers.stories.precision.replay import label_of
 from kernels.core.remembered import recordings_changed
 from kernels.recordings import tables
 from kernels.run import execute
@@ -50,11 +50,13 @@ def test_a_table_is_written_read_back_and_shown(folder, monkeypatch):
     assert where.device == "a CPU" and len(found) == 3 * 4
     for field, asked in values.items():
         shown = sweeps.recorded_sweep(found, field)
-        assert list(shown.columns) == list(precision.sweep_table(field, [rounding.replay(execute.run(requests[0]))]))
+        assert list(shown.columns) == list(error_tables.sweep_table(field, [rounding.replay(execute.run(requests[0]))]))
         assert sorted(set(shown[field])) == list(asked["cpu"])
         for request in requests:
             name = f"{label_of(request)}, {request.kernel.name}"
-            due = precision.sweep_table(field, [rounding.replay(execute.run(r)) for r in sweeps.swept(request, field)])
+            due = error_tables.sweep_table(
+                field, [rounding.replay(execute.run(r)) for r in sweeps.swept(request, field)]
+            )
             mine = shown[shown["computes in"] == name]
             assert mine["RMS error of O"].to_numpy() == pytest.approx(due["RMS error of O"].to_numpy(), rel=1e-9)
             assert list(mine["most of it"]) == list(due["most of it"])

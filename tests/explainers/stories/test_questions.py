@@ -25,9 +25,9 @@ from explainers.stories.block_table import (
 )
 from explainers.stories.coalescing import coalescing, sector_costs, sector_questions, sector_walk
 from explainers.stories.compare import pair_questions, pair_times, two_kernels
-from explainers.stories.occupancy import block_questions, grid, grid_timeline
-from explainers.stories.online_softmax import online_softmax, row_questions
-from explainers.stories.registers import thread_questions, threads
+from explainers.stories.occupancy import block_questions, grid, grid_timeline, schedules
+from explainers.stories.online_softmax import factor_questions, online_softmax, row_questions, row_story
+from explainers.stories.registers import holder_questions, holders, thread_questions, threads
 from explainers.stories.tiling import tile_questions, tiling
 from explainers.story import glossary, probed
 from explainers.story.stage import MEASURED, VEILS, Provenance
@@ -157,8 +157,8 @@ def test_a_blocks_part_of_the_output_is_what_it_stores(dense):
 def row_of(run):
     row = online_softmax.rows_of(run)[0] + 6
     story = online_softmax.explain(run, row)
-    ordinary = online_softmax.is_ordinary(run.request.kernel)
-    own = online_softmax.questions(story, ordinary)
+    ordinary = row_story.is_ordinary(run.request.kernel)
+    own = factor_questions.questions(story, ordinary)
     more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
     return row, story, ordinary, asked([*own, *more])
 
@@ -202,13 +202,13 @@ def test_a_build_without_rescaling_is_first_wrong_in_the_rescale_factor():
 def test_threads_of_a_block_are_those_that_it_is_launched_with(spec):
     problem = spec.problem_type(seq_len=64, head_dim=32)
     run = execute.run(Request(spec, problem, scope=Scope(0)))
-    found = asked(threads.questions(run, tiling.explain(run), threads.explain(run), 0))
+    found = asked(holder_questions.questions(run, tiling.explain(run), threads.explain(run), 0))
     frame = run.trace.frame("launch", "warp", "lane")
     last = frame[frame.launch == frame.launch.max()]
     assert found["threads"].answer >= len(last.drop_duplicates(["warp", "lane"])) > 0
     assert found["threads"].answer == math.prod(run.request.plan.launches[-1].block)
     logged = run.trace.frame("launch", "warp", "lane", "event", "row")
-    first = threads.holders(threads.explain(run), 0)
+    first = holders.holders(threads.explain(run), 0)
     step = next(n for n, said in enumerate(first) if said)
     scores = logged[(logged.event == "score") & (logged.row == 0)]
     assert found["lanes"].step == step and found["lanes"].answer == len(scores.drop_duplicates(["warp", "lane"]))
@@ -433,7 +433,7 @@ def test_a_timelines_keys_are_those_of_its_blocks():
     request = Request(KERNELS["03_flash"], KERNELS["03_flash"].problem_type())
     timeline = timelines.Timeline(request, pd.DataFrame(rows), 0, 4, "recorded", "a GPU", "2026-11-21")
     frames = grid_timeline.timeline_stage(timeline, "a label").frames
-    found = asked(block_questions.timeline(grid.recorded(timeline), frames))
+    found = asked(block_questions.timeline(schedules.recorded(timeline), frames))
     at_once = max(sum(a <= ns < b for a, b in zip(starts, ends)) for ns in range(700))
     assert first_number(right(found["at_once"])) == at_once == 3
     assert found["ends_last"].answer == {"launch": 0, "block": 3} and found["ends_last"].step == len(frames) - 1

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from explainers.stories.occupancy import grid
+from explainers.stories.occupancy import grid, schedules
 from explainers.story import stage
 from kernels.catalog import KERNELS, of_family
 from kernels.core.request import Request, Scope
@@ -39,7 +39,7 @@ def check(made, blocks):
 
 def test_in_launch_order_every_block_begins_in_a_step_of_its_own():
     request = small()
-    made = grid.explain(request, grid.in_launch_order(request.plan, 3, "a GPU"))
+    made = grid.explain(request, schedules.in_launch_order(request.plan, 3, "a GPU"))
     check(made, 8)
     assert len(made.frames) == 9 and made.meta["launches"][0]["rows"] == 2 and made.meta["launches"][0]["cols"] == 4
     begins = [made.columns["block"][made.columns["first"] == step].tolist() for step in range(8)]
@@ -56,7 +56,7 @@ def test_in_launch_order_every_block_begins_in_a_step_of_its_own():
 
 def test_launches_follow_one_another_and_their_blocks_part_an_item():
     request = small("01_naive")
-    made = grid.explain(request, grid.in_launch_order(request.plan, 132, "a GPU"))
+    made = grid.explain(request, schedules.in_launch_order(request.plan, 132, "a GPU"))
     check(made, sum(launch.blocks for launch in request.plan.launches))
     assert [f["launch"] for f in made.frames] == sorted(f["launch"] for f in made.frames)
     assert [(lch["entry"], lch["per_item"], lch["rows"] * lch["cols"]) for lch in made.meta["launches"]] == [
@@ -74,7 +74,7 @@ def timeline(table, multiprocessors=4):
 def test_a_timelines_steps_are_its_moments():
     columns = ("launch", "block", "sm", "start_ns", "end_ns")
     rows = [(0, 0, 0, 0, 1000), (0, 1, 1, 0, 500), (0, 2, 0, 1000, 4000), (0, 3, 1, 500, 900), (0, 4, 0, 200, 1200)]
-    made = grid.explain(small(), grid.recorded(timeline([dict(zip(columns, row)) for row in rows])))
+    made = grid.explain(small(), schedules.recorded(timeline([dict(zip(columns, row)) for row in rows])))
     check(made, 5)
     assert [f["at"] for f in made.frames] == [0, 0.2, 0.5, 0.9, 1.0, 1.2, 4.0]
     assert made.frames[4]["sentence"] == (
@@ -92,7 +92,7 @@ def test_a_timelines_steps_are_its_moments():
 def test_more_moments_than_steps_are_gathered(monkeypatch):
     monkeypatch.setattr(grid, "MOST", 10)
     rows = [{"launch": 0, "block": n, "sm": n % 4, "start_ns": 7 * n, "end_ns": 7 * n + 29} for n in range(60)]
-    made = grid.explain(small(seq_len=480), grid.recorded(timeline(rows)))
+    made = grid.explain(small(seq_len=480), schedules.recorded(timeline(rows)))
     assert len(made.frames) == 10
     check(made, 60)
 
@@ -102,15 +102,15 @@ def test_a_recorded_build_has_its_timeline_and_another_its_launch_order():
     if not found:
         pytest.skip("no timeline of the present code is recorded")
     entry = min(found, key=lambda e: e.path.stat().st_size)
-    assert grid.schedule_of(entry.request).timed and entry.device in grid.schedule_of(entry.request).said
-    assert not grid.schedule_of(small(seq_len=80)).timed
+    assert schedules.schedule_of(entry.request).timed and entry.device in schedules.schedule_of(entry.request).said
+    assert not schedules.schedule_of(small(seq_len=80)).timed
 
 
 def test_the_gpu_that_an_order_is_dealt_to_is_the_one_that_is_here_or_is_said_to_be_assumed():
-    live = grid.schedule_of(small(seq_len=80), (3, "A GPU of three"))
+    live = schedules.schedule_of(small(seq_len=80), (3, "A GPU of three"))
     assert live.multiprocessors == 3 and "Each of the 3 multiprocessors of A GPU of three takes" in live.said
     assert "assumed" not in live.said and "One turn" not in live.said
-    assumed = grid.schedule_of(small(seq_len=80))
+    assumed = schedules.schedule_of(small(seq_len=80))
     assert "of an H200 (assumed, as no GPU is here)" in assumed.said
     assert "One turn takes all 10 blocks of a launch" in assumed.said
 
@@ -126,7 +126,7 @@ def test_a_grid_without_times_leads_to_one_that_has_them(name):
     problem = DenseProblem(seq_len=512, head_dim=64, num_heads=8, causal=True)
     assert all(getattr(problem, n) == json.loads(offer["query"][n]) for n in fields)
     request = Request(KERNELS[name], problem, constants)
-    assert grid.schedule_of(request).timed and "recorded" not in grid.view(request, offers=True).meta
+    assert schedules.schedule_of(request).timed and "recorded" not in grid.view(request, offers=True).meta
     assert "recorded" not in grid.view(small(name, seq_len=80)).meta
 
 
@@ -135,7 +135,7 @@ def test_a_preset_of_the_dense_kernels_has_its_times_recorded_in_small_tiles():
         (title, name)
         for title, fields in DenseProblem.presets().items()
         for name in ("02_tiled", "03_flash")
-        if grid.schedule_of(small(name, **{"num_heads": 2, **fields})).timed
+        if schedules.schedule_of(small(name, **{"num_heads": 2, **fields})).timed
     ]
     assert [name for _, name in recorded] == ["02_tiled", "03_flash"] and len({title for title, _ in recorded}) == 1
 
@@ -151,5 +151,5 @@ def test_the_picture_brings_its_own_clock_and_strip():
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_kernels_grid_can_be_shown(name):
     request = Request(KERNELS[name], KERNELS[name].problem_type())
-    made = grid.explain(request, grid.schedule_of(request))
+    made = grid.explain(request, schedules.schedule_of(request))
     check(made, len(made.columns["block"]))

@@ -5,7 +5,7 @@ import pytest
 from conftest import of_fp32, small_tiles
 
 from explainers.stories.any_kernel import generic
-from explainers.stories.online_softmax import online_softmax, row_charts
+from explainers.stories.online_softmax import factor_questions, online_softmax, row_charts, row_states, row_story
 from explainers.stories.tiling import tiling
 from explainers.story import picture, stage
 from kernels.core import reference
@@ -64,7 +64,7 @@ def test_the_factor_in_float64_follows_from_the_float64_scores(cpu_run):
     """It was computed from the kernel's own float32 maxima: 0.946956 where float64 has 0.946955."""
     problem = DenseProblem(seq_len=64, head_dim=32)
     story = online_softmax.explain(cpu_run("03_flash", problem, small_tiles("03_flash")), 6)
-    strip = {state.name: state.values for state in online_softmax.states(story, False, False)}
+    strip = {state.name: state.values for state in row_states.states(story, False, False)}
     at = [n for n, frame in enumerate(story.frames) if frame["group"] == "rescale" and frame["m_before"] is not None]
     due = np.exp(-np.diff(story.tiles.m_true.to_numpy()))
     assert [strip["factor in float64"][n] for n in at] == [f"{factor:.6g}" for factor in due]
@@ -73,7 +73,7 @@ def test_the_factor_in_float64_follows_from_the_float64_scores(cpu_run):
 
 def test_the_factor_in_float64_of_a_build_without_max_subtraction_is_that_of_its_own_m(cpu_run):
     story = online_softmax.explain(cpu_run("03_flash", DenseProblem(), (("SUBTRACT_MAX", 0),)), 6)
-    strip = {state.name: state.values for state in online_softmax.states(story, False, False)}
+    strip = {state.name: state.values for state in row_states.states(story, False, False)}
     assert set(strip["factor in float64"]) <= {None, "1"}
 
 
@@ -149,15 +149,15 @@ def test_a_what_if_that_shows_nothing_is_not_said_to_agree(cpu_run):
     story = online_softmax.explain(cpu_run("03_flash", DenseProblem(), off), 6)
     assert story.tone == "info" and "agrees" not in story.summary
     assert "makes no difference" in story.summary and "from score_scale 30 on; here it is 1" in story.summary
-    assert online_softmax.states(story, False, False)[-1].values[-1] == "no difference here"
+    assert row_states.states(story, False, False)[-1].values[-1] == "no difference here"
     assert online_softmax.explain(cpu_run("03_flash"), 6).tone == "good"
     assert online_softmax.explain(cpu_run("03_flash", DenseProblem(), (("RESCALE", 0),)), 6).tone == "bad"
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_the_strip_has_m_and_l_of_every_step_beside_float64(cpu_run, name):
-    story, ordinary = online_softmax.explain(cpu_run(name), 6), online_softmax.is_ordinary(ROWS[name])
-    strip = {state.name: state.values for state in online_softmax.states(story, ordinary, False)}
+    story, ordinary = online_softmax.explain(cpu_run(name), 6), row_story.is_ordinary(ROWS[name])
+    strip = {state.name: state.values for state in row_states.states(story, ordinary, False)}
     running = "" if ordinary else "running "
     for letter, word in (("m", "max"), ("l", "sum")):
         logged, due = strip[f"{running}{word} {letter}"], strip[f"{letter} in float64"]
@@ -181,14 +181,14 @@ def test_each_frame_knows_its_step_of_the_trace(cpu_run, name):
 
 def test_the_keys_of_the_questions_are_the_logged_values(cpu_run):
     story = online_softmax.explain(cpu_run("03_flash", None, small_tiles("03_flash")), 6)
-    moves, raises, rescale = online_softmax.questions(story, False)
+    moves, raises, rescale = factor_questions.questions(story, False)
     scores = story.keys.score.to_numpy()
     assert scores[raises.answer["index"]] > scores[: story.frames[raises.step]["tile"] * 16].max()
     assert moves.answer == int((np.diff(story.tiles.m) > 0).sum()) == 2
     assert "strip" in moves.veils  # the line of m over the steps shows it
     assert story.frames[moves.step]["group"] == "max" and story.frames[rescale.step]["group"] == "rescale"
     assert f"{story.frames[rescale.step]['rescale']:.4g}" in rescale.why
-    assert not online_softmax.questions(online_softmax.explain(cpu_run("02_tiled"), 6), True)
+    assert not factor_questions.questions(online_softmax.explain(cpu_run("02_tiled"), 6), True)
 
 
 def test_ordinary_softmax_stands_beside_the_row_at_its_end(cpu_run):

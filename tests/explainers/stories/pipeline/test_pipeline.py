@@ -12,7 +12,7 @@ from app.choices import pipelines as choices
 from app.choices.asked import Asked
 from app.choices.pages import PIPELINE
 from app.stories import pipeline as page
-from explainers.stories.pipeline import pipeline
+from explainers.stories.pipeline import key_tile_frames, pipeline, writer_questions
 from explainers.story import stage
 from kernels.build import Mode, builds
 from kernels.catalog import KERNELS
@@ -169,7 +169,7 @@ def test_the_strip_and_the_question_have_the_marks_numbers(story):
     begins, lasts, flight = pipeline.states(story)
     assert lasts.values[1] == round(story.frames[1]["span"][1] - story.frames[1]["span"][0])
     assert begins.values[0] == 0 and flight.values[2].endswith("%")
-    question = pipeline.questions(story)[0]
+    question = writer_questions.questions(story)[0]
     assert question.options[question.answer] == "Online softmax"
     table = pipeline.shares_table(story)
     assert table.bars.sum() == (story.bars.event != story.bars.role).sum()
@@ -236,18 +236,18 @@ def test_where_a_gpu_is_the_chosen_problem_is_measured(recorded, overlap, monkey
 
 
 def test_what_another_does_meanwhile_is_asked_and_the_answer_is_the_longest_overlap(story):
-    asked = {q.id: q for q in pipeline.questions(story)}
+    asked = {q.id: q for q in writer_questions.questions(story)}
     made = asked["meanwhile"]
     frame = story.frames[made.step]
     spans = story.bars[(story.bars.writer == 1) & (story.bars.event == "softmax")]
-    assert made.id in {q.id for q in pipeline.questions(story)} and made.veils == ("tabs",)
+    assert made.id in {q.id for q in writer_questions.questions(story)} and made.veils == ("tabs",)
     span = spans[(spans.start_ns >= frame["span"][0]) & (spans.start_ns < frame["span"][1])].iloc[0]
     spent = {}
     for bar in story.bars[story.bars.writer == 2].itertuples():
         shared = min(bar.end_ns, span.end_ns) - max(bar.start_ns, span.start_ns)
         spent[bar.event] = spent.get(bar.event, 0) + max(0, shared)
     longest = max(spent, key=spent.get)
-    assert made.options[made.answer] == pipeline.named(longest)
+    assert made.options[made.answer] == key_tile_frames.named(longest)
     assert f"for {pipeline.figure(spent[longest], 3)} of these" in made.why
 
 

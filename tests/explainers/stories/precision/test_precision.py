@@ -11,8 +11,8 @@ import pytest
 from conftest import small_tiles
 
 from explainers.stories.online_softmax import online_softmax
-from explainers.stories.precision import precision, precision_charts, rounding
-from explainers.stories.precision.rounding import STAGES, rms
+from explainers.stories.precision import error_questions, error_tables, precision, precision_charts, replays, rounding
+from explainers.stories.precision.replay import STAGES, rms
 from explainers.story import glossary, picture, probed, stage
 from kernels.catalog import KERNELS
 from kernels.core import reference
@@ -203,7 +203,7 @@ def test_without_max_subtraction_fp16_weights_overflow_where_they_are_rounded():
     assert made.summary == "O holds NaN or infinity from the step Weights rounded on."
     assert "From here on O holds NaN or infinity." in story.frames[AT["weights"]]["sentence"]
     assert stage.decode(stage.encode(made))["views"][0]["meta"]["runs"][0]["error"] in ("nan", "inf")
-    assert "NaN" in precision.meaning(replay)
+    assert "NaN" in error_tables.meaning(replay)
 
 
 def test_without_rescaling_the_error_enters_with_the_exponential():
@@ -292,14 +292,14 @@ def test_the_picture_holds_the_errors(four):
 
 def test_tables_and_questions_have_the_replays_numbers(four):
     _, story = four
-    table = precision.types_table(story)
+    table = error_tables.types_table(story)
     assert list(table["computes in"]) == [r.label for r in story.all] and table.chosen.sum() == 1
     assert list(table["RMS error of O"]) == [f"{r.so_far[-1]:.2g}" for r in story.all]
-    parts = precision.parts_table(story)
+    parts = error_tables.parts_table(story)
     assert parts.shape == (4, len(STAGES))
-    most, types = precision.questions(story)
+    most, types = error_questions.questions(story)
     made = story.chosen
-    assert most.options[most.answer] == precision.TITLES[STAGES[int(np.argmax(made.sizes))]]
+    assert most.options[most.answer] == replays.TITLES[STAGES[int(np.argmax(made.sizes))]]
     other = next(r for r in story.others if r.label == "bfloat16")
     ratio = max(other.so_far[-1] / made.so_far[-1], made.so_far[-1] / other.so_far[-1])
     assert "06_mma computes the same in bfloat16" in types.text and ratio > 4
@@ -307,19 +307,19 @@ def test_tables_and_questions_have_the_replays_numbers(four):
     assert abs(math.log(ratio / power)) == min(
         abs(math.log(ratio / int(o.split()[1].replace(",", "")))) for o in types.options
     )
-    said = [precision.meaning(r) for r in story.all]
+    said = [error_tables.meaning(r) for r in story.all]
     assert all("rounds O to bfloat16 next" in s for s in said[:2]) and all("noise" in s for s in said[2:])
-    rows = precision.worst_rows_table(made)
+    rows = error_tables.worst_rows_table(made)
     assert rows.O.iloc[0] == f"{np.abs(made.o[-1]).max():.2g}"
 
 
 def test_the_worst_row_is_told_with_the_error_that_online_softmax_says_of_it(four):
     run, story = four
-    said, row = precision.lead_sentence(story.chosen)
+    said, row = error_tables.lead_sentence(story.chosen)
     assert row == story.chosen.worst_rows()[0] and f"is {row}" in said
     assert f"says {online_softmax.explain(run, int(row)).error:.2g}." in said
     plain = next(r for r in story.others if r.label == "float32")
-    assert "Online softmax" not in precision.lead_sentence(plain)[0]  # where no input is rounded there is one number
+    assert "Online softmax" not in error_tables.lead_sentence(plain)[0]  # where no input is rounded there is one number
 
 
 def data_of(chart):
@@ -345,7 +345,7 @@ def test_charts_have_the_errors(four, made):
     errors = np.abs(replay.o[-1])
     assert len(mine) > 40 and all(np.isclose(r["share"], (errors <= r["error"]).mean()) for r in mine)
     runs = [run_of("06_mma", {"seq_len": 32, "score_scale": scale}) for scale in (1.0, 3.0)]
-    table = precision.sweep_table("score_scale", [rounding.replay(run) for run in runs])
+    table = error_tables.sweep_table("score_scale", [rounding.replay(run) for run in runs])
     lines = data_of(precision_charts.sweep("score_scale", table))
     assert [r["relative error"] for r in lines] == list(table["relative error"])
     assert table["RMS error of O"][1] > table["RMS error of O"][0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import of_fp32, small_tiles
 
-from explainers.stories.registers import threads
+from explainers.stories.registers import holder_questions, holders, thread_elements, threads
 from explainers.stories.tiling import tiling
 from explainers.story import axes, probed, stage
 from kernels.core.request import Scope
@@ -40,7 +40,7 @@ def test_every_dense_and_paged_kernel_has_the_picture(cpu_run, name):
         for plane, kind, first, size in moment["parts"]:
             part = story.rects[first : first + size]
             assert (part.step == number).all() and (part.plane == made.meta["planes"][plane]["name"]).all()
-            assert (part.kind == threads.KINDS[kind]).all()
+            assert (part.kind == thread_elements.KINDS[kind]).all()
             row, col = (moment["windows"][made.meta["planes"][plane][axis]] for axis in ("row", "col"))
             assert row[0] <= part.row0.min() and part.row1.max() <= row[1]
             assert col[0] <= part.col0.min() and part.col1.max() <= col[1]
@@ -115,10 +115,10 @@ def test_the_lanes_of_a_row_in_registers_are_those_that_the_source_says(cpu_run)
     scores = next(n for n, phase in enumerate(story.steps.phase) if phase == "scores")
     wanted = {(row, key) for row in (17, 25) for key in (2, 3, 10, 11)}
     assert elements(story, scores, 5, "S", "computes") == wanted
-    assert threads.holders(story, 18)[scores] == "lanes 8 to 11 of warp 0"
-    assert threads.first_held(story, 18) == scores
+    assert holders.holders(story, 18)[scores] == "lanes 8 to 11 of warp 0"
+    assert holders.first_held(story, 18) == scores
     flash = threads.explain(cpu_run("03_flash", DenseProblem(), small_tiles("03_flash"), Scope(1)))
-    assert threads.holders(flash, 18)[2] == "lanes 0 to 15 of warp 1"
+    assert holders.holders(flash, 18)[2] == "lanes 0 to 15 of warp 1"
 
 
 def test_a_paged_lane_is_told_by_tokens_and_dims(cpu_run):
@@ -152,9 +152,9 @@ def test_the_kernel_that_keeps_its_weights_in_registers_is_found_by_its_probes()
 def test_the_strip_and_the_questions_say_what_the_trace_says(cpu_run, name):
     run = cpu_run(name, DenseProblem(), small_tiles(name), Scope(1))
     tiles, story = tiling.explain(run), threads.explain(run)
-    held, weights = threads.states(tiles, story, 18)
+    held, weights = holders.states(tiles, story, 18)
     assert len(held.values) == len(weights.values) == len(tiles.frames)
-    asked = {q.id: q for q in threads.questions(run, tiles, story, 18)}
+    asked = {q.id: q for q in holder_questions.questions(run, tiles, story, 18)}
     assert asked["threads"].answer == run.request.plan.launches[-1].threads
     frame = run.trace.frame()
     step = asked["lanes"].step
@@ -168,10 +168,10 @@ def test_the_strip_and_the_questions_say_what_the_trace_says(cpu_run, name):
 
 
 def test_threads_in_words():
-    assert threads.lanes([8, 9, 10, 11]) == "lanes 8 to 11 of warp 0"
-    assert threads.lanes([*range(32), 33]) == "all lanes of warp 0 and lane 1 of warp 1"
-    assert threads.lanes(range(128)) == "all lanes of warps 0 to 3"
-    assert threads.spans("key", [2, 3, 10, 11, 20]) == "keys 2 to 3, 10 to 11 and 20"
+    assert holders.lanes([8, 9, 10, 11]) == "lanes 8 to 11 of warp 0"
+    assert holders.lanes([*range(32), 33]) == "all lanes of warp 0 and lane 1 of warp 1"
+    assert holders.lanes(range(128)) == "all lanes of warps 0 to 3"
+    assert holders.spans("key", [2, 3, 10, 11, 20]) == "keys 2 to 3, 10 to 11 and 20"
 
 
 def test_the_rows_of_every_block_are_those_that_it_writes(cpu_run):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from conftest import small_tiles
 
-from explainers.stories.tensor_cores import fragments, tensor_cores
-from explainers.stories.tensor_cores.fragments import MADE_OF, K
+from explainers.stories.tensor_cores import fragment_reader, fragments, product_questions, tensor_cores, tensor_products
+from explainers.stories.tensor_cores.tensor_products import MADE_OF, K
 from explainers.story import axes, picture, stage
 from kernels.catalog import KERNELS, of_family
 from kernels.core.request import Request, Scope
@@ -247,7 +247,7 @@ def test_a_build_that_multiplies_something_else_is_warned_of(name, broken):
 
 def test_another_warp_and_a_later_key_tile():
     run = run_of("06_mma", SixteenBitProblem(128, num_heads=1), BLOCK_Q=64)
-    assert fragments.units(run.request) == ("warp", 2) and fragments.key_tiles(run.request) == 8
+    assert tensor_products.units(run.request) == ("warp", 2) and fragments.key_tiles(run.request) == 8
     story = tensor_cores.explain(run, 1, 5)
     assert (story.unit, story.units, story.first_tile) == (1, 2, 5)
     assert {p.rows for p in story.products} == {(32, 48), (48, 64)} and {p.tile for p in story.products} == {5, 6, 7}
@@ -275,7 +275,7 @@ def test_a_broken_build_says_what_is_wrong():
 
 def test_a_long_walk_ends_after_a_whole_key_tile():
     story = tensor_cores.explain(run_of("07_swizzle", SixteenBitProblem(512, num_heads=1)))
-    assert len(story.products) == fragments.MOST and story.left_out == 32 * 16 - fragments.MOST
+    assert len(story.products) == fragment_reader.MOST and story.left_out == 32 * 16 - fragment_reader.MOST
     assert len(story.matrices["K"].value) == 16 * len({p.tile for p in story.products})
 
 
@@ -298,7 +298,7 @@ def test_one_query_and_one_key_are_a_story_too():
     for name in ("06_mma", "09_wgmma"):
         run = run_of(name, SixteenBitProblem(1, seq_len_kv=1))
         story = tensor_cores.explain(run)
-        assert story.products and not [q for q in tensor_cores.questions(story) if q.id == "owner"]
+        assert story.products and not [q for q in product_questions.questions(story) if q.id == "owner"]
         assert tensor_cores.stage_of(run, story, stage.provenance(run)).frames
 
 

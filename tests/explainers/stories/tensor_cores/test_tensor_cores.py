@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import small_tiles
 
-from explainers.stories.online_softmax import online_softmax
+from explainers.stories.online_softmax import factor_questions, online_softmax, row_states, row_story
 from explainers.stories.tiling import tiling, traffic
 from explainers.story import axes, picture
 from kernels.catalog import KERNELS, of_family
@@ -21,7 +21,7 @@ from kernels.run.results import Traffic
 RUNGS = [name for name, spec in of_family("tensor_cores").items() if spec.problem_type is SixteenBitProblem]
 ROLES = [name for name in RUNGS if "PROBE_ROLE" in KERNELS[name].path.read_text()]
 LONG = SixteenBitProblem(64, seq_len_kv=1024, num_heads=1, score_scale=0.5)  # so many tiles that few of them raise m
-OPTIMISTIC = [name for name in RUNGS if online_softmax.is_optimistic(KERNELS[name])]
+OPTIMISTIC = [name for name in RUNGS if row_story.is_optimistic(KERNELS[name])]
 GROUPED = SixteenBitProblem(130, num_heads=2, num_kv_heads=1, seq_len_kv=200, causal=True, layout="bshd")
 PROBLEMS = {
     "whole": (SixteenBitProblem(192, num_heads=1), 1),
@@ -132,7 +132,7 @@ def test_an_optimistic_kernel_says_when_a_tile_is_refused_and_when_its_reference
     calm = online_softmax.explain(cpu_run(name, LONG, small_tiles(name), Scope(0)), 6)
     kept = [f["sentence"] for f in calm.frames if f["group"] == "max" and f["tile"] > 0]
     assert calm.tone == "good" and any("the reference m stays" in said and "though" in said for said in kept)
-    labels = [state.name for state in online_softmax.states(calm, False, True)]
+    labels = [state.name for state in row_states.states(calm, False, True)]
     assert labels[:2] == ["reference m", "max in float64"]
 
 
@@ -169,9 +169,9 @@ def test_an_optimistic_row_asks_how_large_a_weight_became():
     spec = KERNELS["12_optimistic"]
     settings = spec.settings_for(LONG, dict(small_tiles("12_optimistic")))
     story = online_softmax.explain(execute.run(Request(spec, LONG, tuple(settings.items()))), 6)
-    (question,) = online_softmax.questions_of(story, spec)
+    (question,) = factor_questions.questions_of(story, spec)
     tile = story.frames[question.step]["tile"]
     weights = story.keys[story.keys.tile == tile].p
     assert question.answer == pytest.approx(weights.max(), rel=5e-3) and weights.max() > 1
     assert f"In tile {tile} " in question.text and story.frames[question.step]["group"] == "weights"
-    assert not online_softmax.questions_of(replace(story, first_wrong=0), spec)
+    assert not factor_questions.questions_of(replace(story, first_wrong=0), spec)

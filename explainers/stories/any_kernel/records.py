@@ -1,0 +1,92 @@
+"""The logged records of a run, sorted by step."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from explainers.story import axes
+from kernels.core.request import Request
+from kernels.core.tensors import Tensor
+from kernels.trace.kinds import WRITES
+from kernels.trace.probes import Site, Sites
+
+
+@dataclass(frozen=True)
+class Records:
+    """The trace's records that lie in a step. table: of the trace; step, site: of each, its number and its site's place
+    in `sites`."""
+
+    table: pa.Table
+    step: np.ndarray
+    site: np.ndarray
+    sites: Sites
+
+    def of(self, wanted: list[int]) -> np.ndarray:
+        """The places of the records of these sites."""
+        among = np.zeros(len(self.sites), bool)
+        among[wanted] = True
+        return np.flatnonzero(among[self.site])
+
+    def values(self) -> pd.DataFrame:
+        """The logged values in the order in which they were made: step, event, keys, value."""
+        at = self.of([n for n, site in enumerate(self.sites) if site.kind == "value"])
+        names = [
+            name
+            for name in self.table.column_names
+            if name not in ("file", "line", "space", "tensor", "offset", "bytes")
+        ]
+        frame = self.table.select(names).take(pa.array(at)).to_pandas()
+        events = np.array([site.event for site in self.sites], object)[self.site[at]]
+        frame = frame.assign(step=self.step[at], event=events)
+        return frame.sort_values(["step", "launch", "block", "thread", "seq"], kind="stable", ignore_index=True)
+
+    def events(self) -> dict[str, tuple[str, ...]]:
+        """event -> keys of every value that was logged, in the order of the source. An event of several probes has the
+        first one's keys."""
+        logged = set(np.unique(self.site).tolist())
+        found: dict[str, tuple[str, ...]] = {}
+        for number, site in enumerate(self.sites):
+            if site.kind == "value" and number in logged:
+                found.setdefault(site.event, site.keys)
+        return found
+
+    def accesses(self, steps: int) -> list[list[tuple[Site, int]]]:
+        """For each step the sites of its accesses, in the order of the source, and how often each was passed."""
+        size = max(1, len(self.sites))
+        counts = np.bincount(self.step * size + self.site, minlength=size * steps).reshape(steps, size)
+        kept = [[(self.sites[n], int(row[n])) for n in np.flatnonzero(row).tolist()] for row in counts]
+        return [[(site, times) for site, times in row if site.kind == "access"] for row in kept]
+
+
+def touches_of(request: Request, records: Records, known: dict[str, Tensor]) -> dict[str, pd.DataFrame]:
+    """symbol -> step, kind (load or store), element, bytes: each element of global memory that a step touches, once, in
+    the order of steps and kinds, and the bytes of all accesses of that step and kind."""
+    found = {}
+    for symbol, tensor in known.items():
+        mine = [n for n, site in enumerate(records.sites) if site.space == "global" and site.tensor == symbol]
+        at = records.of(mine)
+        if not len(at):
+            continue
+        writes = np.array([site.event in WRITES for site in records.sites])[records.site[at]]
+        size = np.array([site.bytes for site in records.sites])[records.site[at]]
+        code = 2 * records.step[at] + writes
+        first = records.table["offset"].take(pa.array(at)).to_numpy() // tensor.itemsize
+        if any(records.sites[number].event == "tma" for number in mine):
+            if not request.plan.has_map(tensor):
+                continue  # bulk copies: which elements lie in their pieces is not said
+            boxes = [axes.box(request, tensor, int(n)) for n in first]
+            width, element = np.array([len(box) for box in boxes]), np.concatenate(boxes)
+            size = width * tensor.itemsize  # what lies beyond the tensor is not read
+        else:
+            width = np.maximum(1, size // tensor.itemsize)
+            element = np.repeat(first, width)
+            element += np.arange(len(element)) - np.repeat(np.cumsum(width) - width, width)
+        each = np.unique(np.repeat(code, width) * np.int64(tensor.size) + element)
+        code_of, element = np.divmod(each, tensor.size)
+        moved = np.bincount(code, size)
+        kind = np.array(["load", "store"])[code_of % 2]
+        columns = {"step": code_of // 2, "kind": kind, "element": element, "bytes": moved[code_of].astype(np.int64)}
+        found[symbol] = pd.DataFrame(columns)
+    return found

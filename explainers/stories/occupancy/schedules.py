@@ -1,0 +1,109 @@
+"""The times of all blocks of a grid: recorded, or in launch order."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from explainers.story.glossary import count
+from kernels.build import DEFAULT_ARCH
+from kernels.build.occupancy import machine
+from kernels.core.fields import write_value
+from kernels.core.launch import Plan
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError, TraceError
+from kernels.measure import timelines
+from kernels.measure.pipelines import Pipeline
+from kernels.measure.timelines import Timeline
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Which block ran where, and when. table: launch, block, sm; start, end: in `unit`, µs, or turn where only the
+    order is known; begins, ends, head: the same as the steps count them, and where time stands when it begins.
+    said: where this is from, in a sentence."""
+
+    table: pd.DataFrame
+    unit: str
+    multiprocessors: int
+    gpu: str
+    said: str
+
+    @property
+    def timed(self) -> bool:
+        return self.unit == "µs"
+
+
+def recorded(timeline: Timeline) -> Schedule:
+    """The Schedule of a measured or recorded timeline."""
+    said = (
+        f"{timeline.provenance.capitalize()} on {timeline.device}, {timeline.date}: a build of its own notes when each "
+        "block began and ended, and on which multiprocessor."
+    )
+    return _timed(timeline.table, timeline.multiprocessors, timeline.device, said)
+
+
+def marked(made: Pipeline) -> Schedule:
+    """The Schedule of a run of a marks build, whose writers noted when they began and ended."""
+    table = made.blocks.reset_index()
+    said = (
+        f"{made.provenance.capitalize()} on {made.device}, {made.date}: a run of the marks build, each block from when "
+        f"its first {made.noun} begins until its last one ends."
+    )
+    return _timed(table, int(table.sm.max()) + 1, made.device, said)
+
+
+def _timed(table: pd.DataFrame, multiprocessors: int, gpu: str, said: str) -> Schedule:
+    """The Schedule of blocks whose times are known. table: launch, block, sm, start_ns, end_ns."""
+    start, end = table.start_ns / 1000, table.end_ns / 1000
+    spans = table[["launch", "block", "sm"]].assign(start=start, end=end, begins=start, ends=end, head=start)
+    return Schedule(spans, "µs", multiprocessors, gpu, said)
+
+
+def in_launch_order(plan: Plan, multiprocessors: int, gpu: str) -> Schedule:
+    """The Schedule of a plan of which no time is known. Rule: launches follow one another; block b of a launch is in
+    turn b / multiprocessors, on multiprocessor b % multiprocessors, and is done when the next block comes there or the
+    launch ends. Every block's start is a step."""
+    parts, turns, steps = [], 0, 0
+    for number, launch in enumerate(plan.launches):
+        block, wide = np.arange(launch.blocks), min(multiprocessors, launch.blocks)
+        turn, sm = np.divmod(block, multiprocessors)
+        table = pd.DataFrame(
+            {"launch": number, "block": block, "sm": sm, "start": turns + turn, "end": turns + turn + 1}
+        )
+        ends = np.minimum(block + multiprocessors, launch.blocks)
+        parts.append(table.assign(begins=steps + block, ends=steps + ends, head=turns + turn + (sm + 1) / wide))
+        turns, steps = turns + int(turn[-1]) + 1, steps + launch.blocks + 1
+    most = max(launch.blocks for launch in plan.launches)
+    said = (
+        f"In launch order; no timeline of this build is recorded. Each of the {multiprocessors} multiprocessors of "
+        f"{gpu} takes one block at a time here, and all blocks are as long: how long they take is not known."
+    )
+    if most <= multiprocessors:
+        said += f" One turn takes all {count(most, 'block')} of a launch; more heads or queries make more turns."
+    return Schedule(pd.concat(parts, ignore_index=True), "turn", multiprocessors, gpu, said)
+
+
+def schedule_of(request: Request, live: tuple[int, str] | None = None) -> Schedule:
+    """What is known of when the blocks of a request run: its recorded timeline, or else the order of the launches.
+    live: multiprocessors and name of the GPU that is here; without one a well-known one is assumed, and said to be."""
+    try:
+        return recorded(timelines.find(request).load())
+    except (ProblemError, TraceError):
+        on = machine(DEFAULT_ARCH)
+        multiprocessors, gpu = live or (on.multiprocessors, f"an {on.gpu} (assumed, as no GPU is here)")
+        return in_launch_order(request.plan, multiprocessors, gpu)
+
+
+def recorded_build(kernel: KernelSpec) -> dict[str, Any] | None:
+    """GridMeta.recorded: of the recorded timelines of the kernel the one whose run computes least."""
+    broken = {c.name for c in kernel.what_ifs}
+    found = [e for e in timelines.recorded() if (e.kernel, e.code_hash) == (kernel.name, kernel.code_hash)]
+    if not found:
+        return None
+    entry = min(found, key=lambda e: e.problem.cpu_steps)
+    choices = {name: write_value(value) for name, value in asdict(entry.problem).items()}
+    choices |= {name: str(value) for name, value in entry.settings if name not in broken}
+    return {"label": entry.label, "query": {"kernel": kernel.name, **choices, "picture": "grid"}}

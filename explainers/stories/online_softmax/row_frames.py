@@ -1,0 +1,192 @@
+"""The records and frames of one row."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from explainers.stories.online_softmax.frames import RowFrame
+from explainers.stories.online_softmax.softmax_steps import WRONG, Manner, tell, told
+from explainers.story import marks
+from kernels.core import reference
+from kernels.core.tolerance import max_abs_error
+from kernels.run.results import Run
+from kernels.trace import steps as cutting
+from kernels.trace.probes import sites_of
+
+GROUPS = {
+    "score": "scores",
+    "refused": "refused",
+    "tile_max": "max",
+    "m": "max",
+    "rescale": "rescale",
+    "p": "weights",
+    "l": "sum",
+    "o": "output",
+}
+TITLES = {
+    "scores": "Scores",
+    "refused": "Sums refused",
+    "max": "Max",
+    "rescale": "Rescale",
+    "weights": "Weights",
+    "sum": "Sum",
+    "output": "Output",
+    "final": "Result",
+}
+
+
+def row_records(run: Run, row: int) -> pd.DataFrame:
+    """The row's value records in the order the kernel made them: step, event, group, tile, col, dim, value, place.
+    Events that GROUPS does not know are left to the generic view."""
+    sites, trace = sites_of(run.request), run.trace
+    steps = cutting.cut(trace, sites)
+    table = trace.table
+    keep = (
+        (steps.of_record >= 0) & table["value"].is_valid().to_numpy() & (table["row"].fill_null(-1).to_numpy() == row)
+    )
+    names = [name for name in ("event", "row", "tile", "col", "dim", "value") if name in table.column_names]
+    frame = table.select(names).filter(keep).to_pandas()
+    frame = frame.assign(**{name: np.nan for name in ("tile", "col", "dim") if name not in names})
+    frame["step"], frame["site"] = steps.of_record[keep], sites.index(table)[keep]
+    frame["event"] = frame.event.astype(str)
+    frame["group"] = frame.event.map(GROUPS)
+    frame = frame[frame.group.notna()].reset_index(drop=True)
+    of_step = pd.Series(steps.table.tile.to_numpy()[frame.step], index=frame.index)
+    frame["tile"] = frame.tile.fillna(of_step).astype(int)
+    frame["place"] = [sites[number].place for number in frame.site]
+    frame["order"] = frame.event.map(list(GROUPS).index)  # not that of the lines: a probe may stand in a function
+    return frame.sort_values(["step", "order", "site", "col", "dim"], kind="stable").reset_index(drop=True)
+
+
+def tiles_of(records: pd.DataFrame, s_true: np.ndarray, ordinary: bool) -> pd.DataFrame:
+    """Per key tile that held keys of this row: its keys (first, last), m and l as logged, and what float64 says after
+    those keys.
+
+    l_true is the sum of e^(score - m) for the logged m, so that l can be judged even where a what-if build chose
+    another m.
+    """
+    scores = records[records.event == "score"].groupby("tile").col.agg(["min", "max"]).astype(int)
+    logged = {
+        name: records[records.event == name].groupby("tile").value.last() for name in ("m", "l", "rescale", "tile_max")
+    }
+    if ordinary:
+        scores = pd.DataFrame({"min": [0], "max": [len(s_true) - 1]}, index=[-1])
+        logged = {name: pd.Series(part.to_numpy(), index=[-1] * len(part)) for name, part in logged.items()}
+    m_true, l_true = reference.prefix_max_and_sum(s_true, scores["max"].to_numpy() + 1)
+    columns = {"tile": scores.index, "first": scores["min"].to_numpy(), "last": scores["max"].to_numpy()}
+    tiles = pd.DataFrame({**columns, "m_true": m_true, "l_true": l_true})
+    for name, values in logged.items():
+        tiles[name] = tiles.tile.map(values).astype(float)
+    with np.errstate(over="ignore"):
+        tiles["l_true"] *= np.exp(
+            tiles.m_true - tiles.m
+        )  # relative to the m that the kernel used: 1 unless it subtracts no max
+    return tiles
+
+
+def keys_of(records: pd.DataFrame, p_true: np.ndarray, tiles: pd.DataFrame, ordinary: bool) -> pd.DataFrame:
+    scores = records[records.event == "score"].drop_duplicates("col", keep="last").set_index("col")
+    weights = records[records.event == "p"].drop_duplicates("col", keep="last").set_index("col")
+    keys = pd.DataFrame({"key": np.arange(len(p_true)), "weight_true": p_true})
+    keys = keys.assign(score=keys.key.map(scores.value), tile=keys.key.map(scores.tile), p=keys.key.map(weights.value))
+    if ordinary:
+        return keys.assign(weight=keys.p)
+    factors = tiles.set_index("tile").rescale.astype(float)
+    if factors.isna().all():  # the kernel logs no rescaling
+        factors = factors.fillna(1.0)
+    later = (
+        factors.iloc[::-1].cumprod().iloc[::-1].shift(-1, fill_value=1.0)
+    )  # the product of the factors after each tile
+    with np.errstate(invalid="ignore"):
+        return keys.assign(weight=keys.p * keys.tile.map(later) / tiles.l.iloc[-1])
+
+
+def frames_of(
+    records: pd.DataFrame,
+    tiles: pd.DataFrame,
+    manner: Manner,
+    o_row: np.ndarray,
+    o_true: np.ndarray,
+    rounding: float,
+) -> tuple[list[RowFrame], np.ndarray]:
+    """The steps of the row: neighbouring records of one group in one step of the kernel make one step here. rounding:
+    of the type that O is written in."""
+    frames: list[Any] = []
+    o_values: list[np.ndarray] = []
+    state: dict[str, float | None] = {"m": None, "l": None, "m_before": None}
+    seen_keys, weighed, o_now = 0, 0, -1
+    by_tile = tiles.set_index("tile")
+    boundary = (records.step != records.step.shift()) | (records.group != records.group.shift())
+    for _, part in records.groupby(boundary.cumsum(), sort=False):
+        group, tile = part.group.iloc[0], int(part.tile.iloc[0])
+        values = {event: sub.value.to_numpy() for event, sub in part.groupby("event")}
+        l_before = state["l"]
+        if "m" in values:
+            state["m_before"] = state["m"]
+        state |= {name: float(values[name][0]) for name in ("m", "l") if name in values}
+        if group == "scores":
+            seen_keys = max(seen_keys, int(part.col.max()) + 1)
+        if group == "weights":
+            weighed = max(weighed, int(part.col.max()) + 1)
+        if group == "output":
+            o_now = len(o_values)
+            o_values.append(_with_outputs(part, o_values, len(o_row)))
+        truth = by_tile.loc[tile] if tile in by_tile.index else by_tile.iloc[-1]
+        sentence, wrong = tell(group, tile, part, values, state, l_before, truth, manner)
+        frames.append(
+            {
+                "tile": tile,
+                "group": group,
+                "phase": group,
+                "title": (f"Tile {tile} · " if tile >= 0 else "") + TITLES[group],
+                **state,
+                "moment": int(part.step.iloc[0]),
+                "rescale": float(values["rescale"][0]) if "rescale" in values else None,
+                "keys": seen_keys,
+                "weighed": weighed,
+                "o": o_now,
+                "lines": {str(place): int(count) for place, count in part.groupby("place").size().items()},
+                "m_true": float(truth.m_true),
+                "l_true": float(truth.l_true),
+                "wrong": wrong,
+                "marks": _marks("m" in values, state, wrong),
+                "sentence": sentence[0].upper() + sentence[1:],
+            }
+        )
+    frames.append(frames[-1] | _final(o_row, o_true, len(o_values), rounding))
+    return frames, np.array([*o_values, o_row], np.float32)
+
+
+def _marks(has_m: bool, state: dict[str, float | None], wrong: bool) -> list[str]:
+    """What the step is marked with. has_m: it logged m. state: m and m_before, after the step."""
+    m, before = state["m"], state["m_before"]
+    risen = has_m and m is not None and before is not None and np.isfinite(before) and m > before
+    return [mark for mark, true in ((marks.RISE, risen), (marks.WRONG, wrong)) if true]
+
+
+def _with_outputs(part: pd.DataFrame, before: list[np.ndarray], head_dim: int) -> np.ndarray:
+    """O's row after these records; where they say nothing of a dim, what it was before. A NaN that was logged stays."""
+    row = before[-1].copy() if before else np.full(head_dim, np.nan, np.float32)
+    row[part.dim.astype(int)] = part.value
+    return row
+
+
+def _final(o_row: np.ndarray, o_true: np.ndarray, number: int, rounding: float) -> dict[str, Any]:
+    """What the last frame says: O's row as the kernel left it, beside float64."""
+    error = max_abs_error(o_row, o_true)
+    wrong = not error <= (WRONG + rounding) * max(1.0, np.abs(o_true).max())
+    worst = int(np.nanargmax(np.abs(o_row - o_true))) if not np.isnan(o_row).all() else 0
+    return {
+        "tile": -1,
+        "group": "final",
+        "phase": "final",
+        "title": TITLES["final"],
+        "lines": {},
+        "rescale": None,
+        "o": number,
+        "wrong": wrong,
+        "marks": [marks.WRONG] if wrong else [],
+        "sentence": f"The row is done: dim {worst} of O is {told(o_row[worst])}, float64 says {told(o_true[worst])}"
+        + (f", and no dim is further off than {error:.2g}." if np.isfinite(error) else "; the row is lost."),
+    }

@@ -1,0 +1,64 @@
+"""The strip of a row: m, l and the rescale factor next to float64."""
+
+from typing import Any
+
+import numpy as np
+
+from explainers.stories.online_softmax.row_story import RowStory, m_name
+from explainers.stories.online_softmax.softmax_steps import WRONG, told
+from explainers.story import stage
+
+
+def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.State]:
+    """The strip: m, l and the rescale factor as logged, each next to float64, and whether the row agrees so far. The m
+    of an optimistic kernel is a reference, which need not be the max. The factor in float64 comes from the float64
+    scores that the kernel's m are."""
+    due: dict[str, list[Any]] = {"m": [], "l": []}
+    factors: list[tuple[Any, Any]] = []
+    now: dict[str, Any] = {"m": None, "l": None}
+    scores = story.keys.score_true.to_numpy()
+    for frame in story.frames:
+        now |= {"m": frame["m_true"]} if frame["group"] == "max" and frame["m"] is not None else {}
+        now |= {"l": frame["l_true"]} if frame["group"] == "sum" else {}
+        for name in due:
+            due[name].append(now[name])
+        before, m, factor = frame["m_before"], frame["m"], frame["rescale"]
+        exact = None
+        if factor is not None and before is not None and m is not None:
+            exact = float(np.exp(_in_float64(float(before), scores) - _in_float64(float(m), scores)))
+        factors.append((factor, exact))
+    running = "" if ordinary else "running "
+    found = [
+        stage.State(m_name(ordinary, optimistic), [_number(f["m"]) for f in story.frames], colour="S"),
+        stage.State("max in float64" if optimistic else "m in float64", [told(v) for v in due["m"]]),
+        stage.State(f"{running}sum l", [_number(f["l"]) for f in story.frames], colour="P"),
+        stage.State("l in float64", [told(v) for v in due["l"]]),
+    ]
+    if not ordinary:
+        found += [
+            stage.State("rescale factor", [told(v) for v, _ in factors]),
+            stage.State("factor in float64", [told(v) for _, v in factors]),
+        ]
+    return [*found, stage.State("this row", _verdicts(story))]
+
+
+def _in_float64(m: float, scores: np.ndarray) -> float:
+    """The float64 score that a logged m is: the nearest one, within rounding. A what-if build may have another m, for
+    example 0; such an m stays as it is. scores: of the row, in float64."""
+    if not np.isfinite(m):
+        return float(m)
+    near = float(scores[np.argmin(np.abs(scores - m))])
+    return near if abs(near - m) <= WRONG * max(1.0, abs(m)) else float(m)
+
+
+def _verdicts(story: RowStory) -> list[str]:
+    """For each frame, in few words, whether the row agrees with float64."""
+    wrong, last = story.first_wrong, len(story.frames) - 1
+    end = "no difference here" if story.tone == "info" else "agrees with float64"
+    said = [end if n == last else "agrees so far" for n in range(last + 1)]
+    return [s if wrong is None or n < wrong else f"wrong since step {wrong + 1}" for n, s in enumerate(said)]
+
+
+def _number(value: Any) -> Any:
+    """A number of the strip; NaN and infinity by name."""
+    return value if value is None or np.isfinite(value) else told(value)

@@ -1,0 +1,119 @@
+"""The key tiles of one writer as frames."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from explainers.stories.pipeline.frames import PipelineFrame
+from explainers.story.glossary import figure, phase_title
+from kernels.measure import pipelines
+from kernels.measure.pipelines import Pipeline
+
+LONGEST = 3  # phases that a sentence names
+COPIES = ("prefetch_tile", "load_tile", "prefetch")  # marks at which a writer turns to the copy of a key tile
+
+
+@dataclass(frozen=True)
+class BlockStory:
+    """bars: as pipelines.bars gives them; flight: as in_flight does. writers: of the block, in the order of their rows.
+    leader: the writer whose key tiles are the steps. frames: one for each of these."""
+
+    made: Pipeline
+    block: int
+    bars: pd.DataFrame
+    flight: pd.DataFrame
+    writers: list[int]
+    leader: int
+    frames: list[PipelineFrame]
+
+    @property
+    def name(self) -> str:
+        return self.made.request.kernel.name
+
+
+def frames_of(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: int) -> list[PipelineFrame]:
+    mine = bars[bars.writer == leader]
+    tiles, begins = _tiles(mine), _begins(mine)
+    begun = tiles.where(mine.event == "tile_begin")
+    # A tile that is no later than the one before is of another query tile.
+    queries = (begun <= begun.ffill().shift().fillna(np.inf)).cumsum()
+    copies = _copies(bars, mine, leader)
+    frames: list[PipelineFrame] = []
+    for at, part in mine.groupby(begins.cumsum(), sort=True):
+        start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
+        meanwhile, number = bars[(bars.start_ns < end) & (bars.end_ns > start)], int(queries[part.index[0]])
+        title = _title(part, int(tiles[part.index[0]]), number if queries.iloc[-1] > 1 else 0)
+        copied = copies.get(part.index[0], [])
+        frames.append(
+            {
+                "tile": number if queries.iloc[-1] > 1 else int(at),
+                "title": title,
+                "sentence": _said(made, part, flight, leader, title, copied[3] - copied[1] if copied else None),
+                "lines": {str(place): int(n) for place, n in meanwhile.place.value_counts().items()},
+                "span": [start, end],
+                "copied": copied,
+            }
+        )
+    return frames
+
+
+def _tiles(mine: pd.DataFrame) -> pd.Series:
+    """The key tile of each bar of a writer; -1 where it is of none."""
+    return mine.tile.fillna(-1).astype(int) if "tile" in mine else pd.Series(-1, index=mine.index)
+
+
+def _begins(mine: pd.DataFrame) -> pd.Series:
+    """Which bars of the leader begin a step: every key tile, and what follows the last one; or every bar where there
+    are no tiles, as in a walk of pages."""
+    tile = _tiles(mine)
+    if (mine.event == "tile_begin").any():
+        return mine.event.isin(["tile_begin", "write"])
+    return tile != tile.shift(fill_value=-2) if (tile >= 0).any() else tile == -1
+
+
+def _title(part: pd.DataFrame, tile: int, query: int) -> str:
+    """Of a step. query: which query tile of its block it is in, 0 where there is but one."""
+    of = f"Query tile {query}: " if query else ""
+    first = str(part.event.iloc[0])
+    if first == "write" or (tile < 0 and len(part) == 1):
+        return of + (phase_title(first)[0].lower() + phase_title(first)[1:] if of else phase_title(first))
+    return f"{of}key tile {tile}".capitalize() if tile >= 0 else "Before the first tile"
+
+
+def _copies(bars: pd.DataFrame, mine: pd.DataFrame, leader: int) -> dict[Any, list[float]]:
+    """The bar that begins a key tile's step -> who turned to the copy of the tile, and when; the leader, and when it
+    began with the tile's scores. The n-th copy is of the n-th tile; the producer copies, or the leader where all do."""
+    copies = bars[bars.event.isin(COPIES)]
+    who = int(copies.writer.min()) if (copies.role == "producer").any() else leader
+    turned, scores = copies[copies.writer == who].start_ns, mine[mine.event == "scores"].start_ns
+    tiles = mine.index[mine.event == "tile_begin"]
+    return {
+        tile: [float(who), float(began), float(leader), float(then)]
+        for tile, began, then in zip(tiles, turned, scores)
+        if began < then
+    }
+
+
+def _said(
+    made: Pipeline, part: pd.DataFrame, flight: pd.DataFrame, leader: int, title: str, ahead: float | None
+) -> str:
+    """What the leader was at, how long before its scores the copy of its keys was turned to (ahead, ns), and how long
+    something was in flight meanwhile."""
+    start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
+    part = part[part.event != part.role] if len(part) > 1 else part  # where its role begins is no phase
+    spent = (part.end_ns - part.start_ns).groupby(part.event, sort=False).sum().sort_values(ascending=False)
+    most = ", ".join(f"{named(str(event))} ({figure(ns, 3)} ns)" for event, ns in spent[spent > 0][:LONGEST].items())
+    said = f"{title}: {figure(end - start, 3)} ns of {made.noun} {leader}"
+    said += f", most of it {most}." if len(part) > 1 else "."
+    if ahead is not None:
+        said += f" Its copy began {figure(ahead, 3)} ns before its scores."
+    if flight.empty:
+        return said
+    return f"{said} Products are in flight for {pipelines.covered(flight, start, end):.0%} of it."
+
+
+def named(event: str) -> str:
+    """A phase as this page calls it: what a kernel does at a tile's two ends has no name of its own."""
+    return {"tile_begin": "Begin of tile", "tile_end": "End of tile"}.get(event) or phase_title(event)

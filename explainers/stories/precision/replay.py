@@ -1,0 +1,96 @@
+"""A query tile replayed in float64, with the errors of each stage of rounding."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from explainers.story import picture
+from kernels.core.dtypes import element_type
+from kernels.core.request import Request
+
+STAGES = ("exact", "inputs", "scores", "exponential", "weights", "sum", "output", "write")
+SAME = 0.01  # of the error: what the replay may miss of the kernel's own output
+Edges = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """label: the type in which the kernel computes. rows: first and end of the query tile. edges: first and end of each
+    key tile; one of all keys where the kernel has one max and sum for the whole row.
+
+    Errors so far, after each of STAGES, float64, of what has no error 0 and NaN where there is nothing, as of a hidden
+    key: score [stages, rows, keys]; weight [stages, rows, keys]: of the share of its row that a key has in the end;
+    sum [stages, rows, tiles]: of the running sum, relative, whatever max it counts against; tile [stages, rows, tiles]:
+    the largest of O / l after that tile; o [stages, rows, dims]. left_over [rows, dims]: the kernel's O less the last
+    stage. exact [rows, dims]: O in float64 from the numbers as drawn.
+    moved: Q, K, V -> the most that rounding to their type moves an element.
+    """
+
+    label: str
+    request: Request
+    rows: tuple[int, int]
+    edges: Edges
+    score: np.ndarray
+    weight: np.ndarray
+    sum: np.ndarray
+    tile: np.ndarray
+    o: np.ndarray
+    left_over: np.ndarray
+    exact: np.ndarray
+    moved: dict[str, float]
+
+    @cached_property
+    def parts(self) -> np.ndarray:
+        """What each stage changes in O, [stages, rows, dims]; nothing is what stage 0 changes."""
+        with np.errstate(invalid="ignore"):
+            return np.diff(self.o, axis=0, prepend=0.0)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """The root mean square of each part, [stages]."""
+        return np.array([rms(part) for part in self.parts])
+
+    @cached_property
+    def so_far(self) -> np.ndarray:
+        """The root mean square of O's error after each stage, [stages]."""
+        return np.array([rms(error) for error in self.o])
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """The share of each part in the squared error in the end, by covariance. The shares add up to 1. A share below
+        0 takes back some of what others brought. NaN where there is no error, or no finite one."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return (self.parts * self.o[-1]).sum((1, 2)) / (self.o[-1] ** 2).sum()
+
+    @property
+    def ends_there(self) -> bool:
+        """Whether the replay ends at the kernel's own O. Not where that is NaN or infinite: nothing can be told of
+        such numbers."""
+        return rms(self.left_over) <= SAME * rms(self.o[-1]) or not math.isfinite(rms(self.o[-1]))
+
+    def worst_rows(self) -> np.ndarray:
+        """The tile's rows, counted in their head, that of the largest error of O first; one with NaN is the worst."""
+        largest = np.abs(self.o[-1]).max(1)
+        order = np.argsort(-np.where(np.isfinite(largest), largest, np.inf), kind="stable")
+        return self.rows[0] + order
+
+
+def rms(values: np.ndarray) -> float:
+    """Root mean square; NaN or infinite where a number is."""
+    return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
+
+
+def rounded_to(values: np.ndarray, dtype: str) -> np.ndarray:
+    """What a kernel keeps of float32 numbers in a type, float64."""
+    return values.astype(np.float32).astype(element_type(dtype).numpy).astype(np.float64)
+
+
+def label_of(request: Request) -> str:
+    """The type in which a kernel computes: that of Q; or what a number is taken apart into, where a product of two is
+    made of several."""
+    dtype, products = picture.tensor_at(request, "Q").dtype, request.kernel.tensor_products
+    if products <= 1:
+        return dtype
+    return f"{dtype} as {(math.isqrt(8 * products + 1) - 1) // 2} bfloat16"  # n parts have n (n + 1) / 2 products

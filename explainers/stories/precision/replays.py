@@ -1,0 +1,56 @@
+"""The replays of one problem in every type, and its numbers in words."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from explainers.stories.precision.frames import RoundingFrame
+from explainers.stories.precision.replay import Replay
+
+TITLES = {
+    "exact": "Float64",
+    "inputs": "Inputs rounded",
+    "scores": "Scores",
+    "exponential": "Exponential",
+    "weights": "Weights rounded",
+    "sum": "Sum l",
+    "output": "Products with V",
+    "write": "O rounded",
+}
+
+
+@dataclass(frozen=True)
+class Replays:
+    """The replay of the chosen kernel's run, and of others on the same numbers: a type each."""
+
+    chosen: Replay
+    others: tuple[Replay, ...]
+    frames: list[RoundingFrame]
+
+    @cached_property
+    def all(self) -> list[Replay]:
+        """The most exact first."""
+        return sorted((self.chosen, *self.others), key=lambda made: made.so_far[-1])
+
+
+def short(value: float) -> str:
+    """An error: two digits."""
+    return "NaN" if math.isnan(value) else f"{value:.2g}"
+
+
+def percent(share: float) -> str:
+    if not math.isfinite(share):
+        return "none"
+    return "less than 0.1%" if 0 < abs(share) < 0.0005 else f"{share:.1%}"
+
+
+def part_of(error: float, size: float) -> str:
+    """A share: in percent, or of how many one part is."""
+    share = error / size
+    return f"{share:.2g}" if share < 1e-4 else f"{share:.2%}"
+
+
+def right_bits(error: float, size: float) -> str:
+    if not math.isfinite(error):
+        return "none"
+    return "all of float64" if not error else f"{math.log2(size / error):.1f}"

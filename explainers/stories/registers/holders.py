@@ -1,0 +1,81 @@
+"""The lanes that hold a row in registers, and the bytes of the weights."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from explainers.stories.registers.threads import Threads
+from explainers.stories.tiling import tiling
+from explainers.story import axes, glossary, picture, stage
+from kernels.run.results import Run
+
+
+def holders(story: Threads, row: int) -> list[str]:
+    """For each step, which lanes compute or store elements of that row, in words; empty where none does."""
+    rects = story.rects
+    of_row = [name for name, (along, _) in story.planes.items() if along == "row"]
+    held = rects[
+        rects.plane.isin(of_row) & rects.kind.isin(("computes", "stores")) & (rects.row0 <= row) & (row <= rects.row1)
+    ]
+    said = {step: lanes(part.thread) for step, part in held.groupby("step")}
+    return [said.get(step, "") for step in range(len(story.steps))]
+
+
+def first_held(story: Threads, row: int) -> int:
+    """The first step in which some lane holds a part of that row; 0 if none does."""
+    return next((step for step, said in enumerate(holders(story, row)) if said), 0)
+
+
+def states(tiles: tiling.Tiling, story: Threads, row: int) -> list[stage.State]:
+    """The strip: which lanes hold the row, and how many bytes of P lie in shared memory."""
+    held = [weight_bytes(tiles, frame) for frame in tiles.frames]
+    where = "global memory" if "P" in tiles.places.values() else "registers"
+    return [
+        stage.State(f"row {row} is held by", [said or "no lane yet" for said in _lasting(holders(story, row))]),
+        stage.State("P in shared memory", held if any(held) else [f"none: in {where}"] * len(held), "B", colour="P"),
+    ]
+
+
+def _lasting(said: list[str]) -> list[str]:
+    """What was said last stands until the next."""
+    last, found = "", []
+    for text in said:
+        last = text or last
+        found.append(last)
+    return found
+
+
+def weight_bytes(tiles: tiling.Tiling, frame: Any) -> int:
+    """Bytes of the weights P that a block holds in shared memory after a step."""
+    return sum(held["bytes"] for symbol, held in frame["resident"].items() if tiles.places.get(symbol) == "P")
+
+
+def weights_said(run: Run) -> str:
+    """Where the weights P lie in a run: shared memory, with the most bytes that a block holds, global memory, or
+    neither."""
+    tiles = tiling.explain(run)
+    held = max(weight_bytes(tiles, frame) for frame in tiles.frames)
+    places = {place: symbol for symbol, place in picture.places(run.request).items()}
+    stored = axes.tensors(run.request).get(places.get("P", ""))
+    said = [f"global memory ({stored.nbytes:,} bytes in all)"] if stored else []
+    said += [f"shared memory ({held:,} bytes)"] if held else []
+    return " and ".join(said) or "registers only"
+
+
+def lanes(threads: Iterable[int]) -> str:
+    """Threads of a block in words: lanes 8 to 11 of warp 0."""
+    numbers = np.unique(np.asarray(list(threads), int))
+    found = {int(warp): numbers[numbers // 32 == warp] % 32 for warp in np.unique(numbers // 32)}
+    whole = [warp for warp, inside in found.items() if len(inside) == 32]
+    parts = [f"all lanes of {spans('warp', whole)}"] if whole else []
+    parts += [f"{spans('lane', inside)} of warp {warp}" for warp, inside in found.items() if warp not in whole]
+    return glossary.listed(parts) if len(parts) < 4 else f"{len(numbers)} lanes of {spans('warp', list(found))}"
+
+
+def spans(noun: str, numbers: Iterable[int]) -> str:
+    """Numbers in words: lane 3, lanes 8 to 11, lanes 0 to 3 and 8."""
+    given = np.unique(np.asarray(list(numbers), int))
+    runs = np.split(given, np.flatnonzero(np.diff(given) != 1) + 1)
+    parts = [f"{run[0]}" if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+    return f"{noun}{'s' if len(given) > 1 else ''} {glossary.listed(parts)}"

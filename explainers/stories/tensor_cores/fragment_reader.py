@@ -1,0 +1,334 @@
+"""Reads the products from a run's records and addresses."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from explainers.stories.tensor_cores.tensor_products import GROUP, LANES, Fetch, K, Matrix, Product, Products
+from explainers.story import axes, picture
+from explainers.story.glossary import count
+from kernels.core.dtypes import element_type
+from kernels.core.tensors import Tensor
+from kernels.errors import ProblemError
+from kernels.run.results import Run
+from kernels.trace import steps as cutting
+from kernels.trace.kinds import WRITES
+from kernels.trace.memory import model
+from kernels.trace.probes import sites_of
+
+MOST = 320  # products shown, after which no other key tile begins
+
+
+class FragmentReader:
+    """Reads a run's trace."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.request, self.sites = run, run.request, sites_of(run.request)
+        self.steps = cutting.cut(run.trace, self.sites)
+        table = run.trace.table
+        frame = table.to_pandas(split_blocks=True).assign(step=self.steps.of_record, site=self.sites.index(table))
+        self.records = frame[(frame.step >= 0) & (frame.block == frame.block.min())]
+        self.places = picture.places(self.request)
+        self.symbols = {place: symbol for symbol, place in self.places.items()}
+        self.tensors = axes.tensors(self.request)
+        self.by_group = any(site.event == "product" for site in self.sites)
+        self.texts = {name: text.splitlines() for name, text in self.request.kernel.files}
+
+    def read(self, unit: int, key_tile: int) -> Products:
+        records, size = self.records, GROUP if self.by_group else LANES
+        event = "product" if self.by_group else "ldmatrix"
+        there = np.unique(records.thread[records.event == event] // size)
+        if unit >= len(there):
+            noun = "warpgroup" if self.by_group else "warp"
+            raise ProblemError(f"{noun} is {unit}; {count(len(there), noun)} of this block multiply, from 0 on.")
+        mine = records[records.thread // size == there[unit]]
+        head, _, _ = picture.query_rows(self.request)
+        self.fetches: list[Fetch] = []
+        self.matrices = self._matrices(mine, head)
+        self._owners(mine)
+        every = [*(self._by_group(mine) if self.by_group else self._by_warp(mine))]
+        tiles = sorted({p.tile for p in every})
+        if key_tile and key_tile not in tiles:
+            raise ProblemError(
+                f"key_tile is {key_tile}; this query tile meets {count(len(tiles), 'key tile')}, from 0 on."
+            )
+        later = [p for p in every if p.tile >= key_tile]
+        shown: list[Product] = []
+        for tile in (t for t in tiles if t >= key_tile):
+            of_tile = [p for p in later if p.tile == tile]
+            if shown and len(shown) + len(of_tile) > MOST:
+                break
+            shown += of_tile
+        shown = shown[:MOST]
+        before, after = self._outputs(mine, sorted({p.tile for p in shown}))
+        self._window(shown)
+        first = min((p.tile for p in shown), default=0)
+        name = "wgmma" if self.by_group else "mma.sync"
+        scale = float(self.request.problem.scale)
+        return Products(
+            shown,
+            self.fetches,
+            self.matrices,
+            before,
+            after,
+            first,
+            scale,
+            self.request.constants.get("SUM_BITS", 32),
+            name,
+            unit,
+            len(there),
+            len(every) - len(shown),
+            axes.length(picture.tensor_at(self.request, "Q"), "query"),
+            axes.length(picture.tensor_at(self.request, "K"), "key"),
+        )
+
+    # ---- the matrices ----
+
+    def _matrices(self, mine: pd.DataFrame, head: int) -> dict[str, Matrix]:
+        """Q, K, V, P, S and O of the rows that this warp or warpgroup works on."""
+        scores = mine[mine.event == "score"]
+        if scores.empty:
+            raise ProblemError("This warp computes no score: its rows lie beyond the last query. Choose another.")
+        rows = 64 if self.by_group else 16
+        row0 = int(scores.row.min())
+        row0 -= (row0 - picture.query_rows(self.request)[1]) % rows
+        end = int(scores.row.max()) + 1
+        q, k, v = (picture.matrix(self.run, place, head) for place in "QKV")
+        found = {
+            "Q": Matrix.of(row0, 0, q[row0:end]),
+            "K": Matrix.of(0, 0, k),
+            "V": Matrix.of(0, 0, v),
+        }
+        nothing = np.full((end - row0, len(k)), np.nan, np.float32)
+        for name, event in (("S", "score"), ("P", "p")):
+            part = mine[mine.event == event]
+            values = nothing.copy()
+            values[part.row.astype(int) - row0, part.col.astype(int)] = part.value
+            found[name] = Matrix.of(row0, 0, values)
+        kind = element_type(picture.tensor_at(self.request, "Q").dtype)
+        with np.errstate(over="ignore"):
+            found["P"].value = found["P"].value.astype(kind.numpy).astype(np.float32)
+        found["O"] = Matrix.of(row0, 0, np.full((end - row0, v.shape[1]), np.nan))
+        return found
+
+    def _owners(self, mine: pd.DataFrame) -> None:
+        """Who holds each element of S, P and O: who logged it. Rule for the register: of two rows that a lane has of
+        sixteen the lower comes first, and of two neighbouring columns the left one; A's words go by eights of columns
+        after that, a warpgroup's C by eights of columns before."""
+        for name, event, col in (("S", "score", "col"), ("P", "p", "col"), ("O", "o", "dim")):
+            part = mine[mine.event == event].drop_duplicates(["row", col])
+            matrix = self.matrices[name]
+            row, column = part.row.to_numpy(int), part[col].to_numpy(int)
+            lane = part.thread.to_numpy() % (GROUP if self.by_group else LANES)
+            lower = (row - matrix.row0) % 16 // 8
+            if name == "P":
+                matrix.set(row, column, lane=lane, register=lower + 2 * (column % 16 // 8), half=column % 2)
+                continue
+            eights = (column - self._tile_begin(column)) // 8 if self.by_group and name == "S" else column // 8
+            register = 2 * lower + column % 2 + (4 * eights if self.by_group else 0)
+            matrix.set(row, column, lane=lane, register=register)
+
+    def _tile_begin(self, column: np.ndarray) -> np.ndarray:
+        size = picture.block_kv(self.request, len(self.matrices["K"].value))
+        return column // size * size
+
+    def _outputs(self, mine: pd.DataFrame, tiles: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """O of these key tiles before the first product and after the last: [tiles, rows, dims] each. Before it, it is
+        what the tile before left, times the rescale factor."""
+        o = self.matrices["O"]
+        after = np.full((len(tiles) + 1, *o.value.shape), np.nan, np.float32)  # of the tile before the first one, too
+        factor = np.ones((len(tiles), o.value.shape[0], 1), np.float32)
+        logged = mine[mine.event == "o"]
+        place = {tile: n for n, tile in enumerate([(tiles or [0])[0] - 1, *tiles])}
+        logged = logged[logged.tile.isin(list(place))]
+        at = logged.tile.map(place).to_numpy(int)
+        after[at, logged.row.to_numpy(int) - o.row0, logged.dim.to_numpy(int)] = logged.value
+        scaled = mine[(mine.event == "rescale") & mine.tile.isin(tiles)]
+        factor[scaled.tile.map(place).to_numpy(int) - 1, scaled.row.to_numpy(int) - o.row0, 0] = scaled.value
+        before = after[:-1].copy()
+        if tiles and tiles[0] == 0:
+            before[0] = 0
+        with np.errstate(invalid="ignore", over="ignore"):
+            before = np.where(np.isnan(before) & (factor == 0), 0, before) * factor
+        return before.astype(np.float32), after[1:]
+
+    def _window(self, shown: Sequence[Product]) -> None:
+        """Leaves of K, V, S and P only the keys that are shown."""
+        keys = [p.cols if p.c == "S" else p.k for p in shown]
+        low, high = min((k[0] for k in keys), default=0), max((k[1] for k in keys), default=0)
+        for name in "KVSP":
+            m, along = self.matrices[name], (slice(low, high), slice(None))
+            part = along if name in "KV" else along[::-1]
+            kept = {key: a[part] for key, a in m.attributes.items()}
+            begin = (low, 0) if name in "KV" else (m.row0, low)
+            self.matrices[name] = Matrix(*begin, m.value[part], kept)
+
+    # ---- what lies in shared memory ----
+
+    def _contents(self) -> "Iterator[tuple[int, dict[str, np.ndarray]]]":
+        """step -> place of Q, K and V -> of each element of its shared memory [elements, 2] the row and dim that lie
+        there after the step, -1 where that is not known or zeros beyond the last row."""
+        writes = []
+        for place in "QKV":
+            symbol = self.symbols[place]
+            tensor = self.tensors[symbol]
+            for record in self._writes(symbol, tensor):
+                writes.append((record[0], place, record[1], record[2]))
+        writes.sort(key=lambda w: w[0])
+        size = {place: 1 + max((int(w[2].max()) for w in writes if w[1] == place), default=0) for place in "QKV"}
+        now = {place: np.full((size[place], 2), -1, np.int64) for place in "QKV"}
+        at = 0
+        for step in range(len(self.steps.table)):
+            while at < len(writes) and writes[at][0] <= step:
+                _, place, to, what = writes[at]
+                now[place][to] = what
+                at += 1
+            yield step, now
+
+    def _writes(self, symbol: str, tensor: Tensor) -> "Iterator[tuple[int, np.ndarray, np.ndarray]]":
+        """step, elements of shared memory, row and dim of each [n, 2]: of every step that writes the tensor there."""
+        part = self.records[self.records.tensor == symbol].sort_values(["thread", "seq"], kind="stable")
+        writes = ((part.space == "shared") & part.event.isin(WRITES)).to_numpy()
+        reads = (part.space == "global").to_numpy()
+        part, writes = part[writes | reads], writes[writes | reads]
+        offset, thread = part.offset.to_numpy(np.int64), part.thread.to_numpy()
+        before = np.roll(np.arange(len(part)), 1)
+        paired = ~writes[before] & (thread[before] == thread) & (np.arange(len(part)) > 0)
+        source = np.where(paired, offset[before] // tensor.itemsize, -1)
+        part = part.assign(source=source)[writes]
+        row_axis = tensor.axes.index(axes.rows(tensor))
+        dim_axis = tensor.axes.index("dim")
+        for (step, event, width), made in part.groupby(["step", "event", "bytes"], observed=True, sort=True):
+            first, source = made.offset.to_numpy(np.int64) // tensor.itemsize, made.source.to_numpy()
+            n = int(width) // tensor.itemsize
+            if event == "tma_smem":  # a box: rows of 128 bytes, swizzled
+                wide = 128 // tensor.itemsize
+                r, c = np.divmod(np.arange(n), wide)
+                to = first[:, None] + r * wide + ((c // 8) ^ (r % 8)) * 8 + c % 8
+                begin = np.unravel_index(np.maximum(source, 0), tensor.shape)
+                row, dim = begin[row_axis][:, None] + r, begin[dim_axis][:, None] + c
+                known = (row < tensor.shape[row_axis]) & (dim < tensor.shape[dim_axis])
+            else:
+                to = first[:, None] + np.arange(n)
+                element = np.maximum(source, 0)[:, None] + np.arange(n)
+                at = np.unravel_index(element, tensor.shape)
+                row, dim = at[row_axis], at[dim_axis]
+                known = np.broadcast_to(source[:, None] >= 0, row.shape)
+            what = np.stack([np.where(known, row, -1), np.where(known, dim, -1)], axis=-1)
+            yield int(step), to.ravel(), what.reshape(-1, 2)
+
+    # ---- mma.sync ----
+
+    def _by_warp(self, mine: pd.DataFrame) -> Iterator[Product]:
+        """The products of a warp, whose operands come by ldmatrix."""
+        loads = mine[mine.event == "ldmatrix"].sort_values(["step", "lane", "seq"], kind="stable")
+        loads = loads.assign(nth=loads.groupby(["step", "lane"]).cumcount())
+        steps = {int(step): part for step, part in loads.groupby("step")}
+        tile_of = self.steps.table.tile.to_numpy()
+        for step, now in self._contents():
+            if step not in steps:
+                continue
+            a: dict[tuple[int, int], tuple[int, str]] = {}  # first row, first k -> fetch, line
+            for _, part in steps[step].groupby("nth"):
+                yield from self._fetched(part, now, a, int(tile_of[step]))
+
+    def _fetched(self, part: pd.DataFrame, now: dict[str, np.ndarray], a: dict, tile: int) -> Iterator[Product]:
+        """What one ldmatrix brings, and the products that it makes possible."""
+        site = self.sites[int(part.site.iloc[0])]
+        place = self.places.get(site.tensor or "", "")
+        if place not in ("Q", "K", "V"):
+            return
+        line = self.texts[site.file][site.code_line - 1]
+        turned = "trans" in line
+        offsets, active = np.zeros((1, LANES), np.int64), np.zeros((1, LANES), bool)
+        offsets[0, part.lane], active[0, part.lane] = part.offset.to_numpy(), True
+        (wavefronts,), (ideal,) = model.count_wavefronts(offsets, active, int(part.bytes.iloc[0]), "ldmatrix")
+        number = len(self.fetches)
+        self.fetches.append(Fetch(place, site.place, int(wavefronts), int(ideal), turned))
+        item = self.tensors[self.symbols[place]].itemsize
+        first = offsets[0][active[0]].reshape(-1, 8) // item  # [matrices, 8 rows]
+        lies = now[place][first]  # row and dim of each row's first element
+        corner: list[tuple[int, int] | None] = []  # of each matrix: its first row and dim, or None
+        for i in range(len(first)):
+            known = np.flatnonzero(lies[i, :, 0] >= 0)
+            corner.append((int(lies[i, known[0], 0] - known[0]), int(lies[i, known[0], 1])) if len(known) else None)
+            if corner[-1] is None:
+                continue
+            r, c = np.meshgrid(np.arange(8), np.arange(8), indexing="ij")
+            lane, half = (4 * c + r // 2, r % 2) if turned else (4 * r + c // 2, c % 2)
+            self.matrices[place].set(
+                corner[-1][0] + r,
+                corner[-1][1] + c,
+                lane=lane,
+                half=half,
+                register=i if place == "Q" else i % 2,
+                byte=(first[i][:, None] + c) * item,
+                fetch=number,
+                by=8 * i + r,
+            )
+        placed = [found for found in corner if found]
+        if not placed:
+            return
+        if place == "Q":
+            row0 = self.matrices["Q"].row0
+            top = min(r for r, _ in placed)
+            a[top - (top - row0) % 16, min(d for _, d in placed)] = (number, site.place)
+            return
+        for pair in range(0, len(corner), 2):
+            pieces = [found for found in corner[pair : pair + 2] if found]
+            if not pieces:
+                continue
+            row, dim = min(r for r, _ in pieces), min(d for _, d in pieces)
+            multiply = self._line_of_product(site.file, site.code_line, pair // 2)
+            lines = tuple(dict.fromkeys([site.place, *multiply]))
+            if place == "K":
+                for (top, k), (fetch, where) in a.items():
+                    if k == dim:
+                        yield Product(
+                            "S", tile, (top, top + 16), (row, row + 8), (k, k + K), (where, *lines), fetch, number
+                        )
+            else:
+                tops = range(self.matrices["P"].row0, self.matrices["P"].row0 + len(self.matrices["P"].value), 16)
+                for top in tops:
+                    yield Product("O", tile, (top, top + 16), (dim, dim + 8), (row, row + K), lines, b=number)
+
+    def _line_of_product(self, file: str, line: int, which: int) -> list[str]:
+        """The line of the source that multiplies, soon after the one that fetches: its which-th."""
+        after = range(line, min(line + 6, len(self.texts[file])))
+        found = [n + 1 for n in after if "mma<" in self.texts[file][n] or "mma(" in self.texts[file][n]]
+        return [f"{file}:{found[min(which, len(found) - 1)]}"] if found else []
+
+    # ---- wgmma ----
+
+    def _by_group(self, mine: pd.DataFrame) -> Iterator[Product]:
+        """The products of a warpgroup, whose operands the tensor cores fetch from shared memory."""
+        asked = mine[mine.event == "product"].sort_values(["step", "seq"])
+        steps = {int(step): part for step, part in asked.groupby("step")}
+        row0, seen = self.matrices["S"].row0, set()
+        for step, now in self._contents():
+            for record in steps[step].itertuples() if step in steps else ():
+                site = self.sites[int(record.site)]
+                place = self.places.get(site.tensor or "", "")
+                if place not in ("K", "V"):
+                    continue
+                item = self.tensors[self.symbols[place]].itemsize
+                first, n = int(record.offset) // item, int(record.bytes) // item
+                region = np.arange(first, min(first + n, len(now[place])))
+                lies = now[place][region]
+                known = lies[:, 0] >= 0
+                if (place, record.tile) in seen or not known.any():
+                    continue  # set off for a query tile that never comes: nobody reads it
+                seen.add((place, record.tile))
+                self.matrices[place].set(lies[known, 0], lies[known, 1], byte=region[known] * item)
+                begin, dims = int(lies[known, 0].min()), self.matrices[place].value.shape[1]
+                keys, tile = n // dims, int(record.tile)
+                if place == "K":
+                    at = np.arange(len(now["Q"]))
+                    mapped = now["Q"][:, 0] >= 0
+                    self.matrices["Q"].set(now["Q"][mapped, 0], now["Q"][mapped, 1], byte=at[mapped] * item)
+                    for k in range(0, dims, K):
+                        yield Product("S", tile, (row0, row0 + 64), (begin, begin + keys), (k, k + K), (site.place,))
+                else:
+                    for k in range(begin, begin + keys, K):
+                        yield Product("O", tile, (row0, row0 + 64), (0, dims), (k, k + K), (site.place,))
