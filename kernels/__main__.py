@@ -143,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     lines.add_argument("--perfetto", metavar="FILE.pftrace", help="write every block here, for https://ui.perfetto.dev")
 
     about = (
-        "Write kernels/recordings/ from runs on this GPU: what is missing. With no NAME the tables of `measure` too."
+        "Record on this GPU what kernels/recordings/data/ lacks. Without a NAME, also record the tables of `measure`."
     )
     records = command(_record, about, "many", can_json=False)
     flag(records, "--missing", "only list what has no recording of its present code; needs no GPU")

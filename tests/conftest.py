@@ -65,7 +65,7 @@ LONGEST = (
     "browser/test_memory_lab.py",
     "app/choices/test_compared.py",
     "app/web/test_asking.py",
-    "kernels/run/test_recordings.py",
+    "kernels/recordings/test_run_index.py",
     "kernels/run/test_workers.py",
     "explainers/stories/timing/test_timing.py",
     "explainers/stories/precision/test_precision.py",

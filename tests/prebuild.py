@@ -15,8 +15,9 @@ from kernels.core.request import Request, Scope
 from kernels.errors import WarpglassError
 from kernels.measure import bench, duels, pipeline_files
 from kernels.measure.sweeps import Skipped
+from kernels.recordings import run_index
 from kernels.run import check
-from kernels.run.backends import gpu, recorded
+from kernels.run.backends import gpu
 
 
 def wanted(what: str, names: list[str]) -> Iterator[tuple[Request, Mode]]:
@@ -24,8 +25,8 @@ def wanted(what: str, names: list[str]) -> Iterator[tuple[Request, Mode]]:
     specs = [catalog.find(name) for name in names] or list(catalog.KERNELS.values())
     both = (Mode.PROBED, Mode.TIMED)
     if what == "record":
-        for spec, case in recorded.missing(specs):
-            yield from ((recorded.request_of(spec, case, "gpu"), mode) for mode in both)
+        for spec, case in run_index.missing(specs):
+            yield from ((run_index.request_of(spec, case, "gpu"), mode) for mode in both)
     if what == "check":
         for spec in specs:
             for case in check.cases(spec, gpu.device())[0]:

@@ -11,8 +11,8 @@ from kernels.core.fields import write_value
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError
+from kernels.recordings import run_index
 from kernels.run import workers
-from kernels.run.backends import recorded
 
 MOST = 40  # characters of a value in a label
 PROBLEM = "recorded_problem"  # the choice of a problem; that of a side's build is recorded_build, or recorded_build_a
@@ -29,7 +29,7 @@ def is_recorded(state: State) -> bool:
 def has(request: Request) -> bool:
     """Whether a recording answers the request."""
     try:
-        return bool(recorded.find(request))
+        return bool(run_index.find(request))
     except ProblemError:
         return False
 
@@ -38,7 +38,7 @@ def narrow(asked: Asked, state: State, change: tuple[str, str] | None = None) ->
     """Puts the state, in place, at a problem that every side is recorded on, and each side at one of its builds there:
     the nearest to what the state says, or what `change` (name, place in the list) asks for. The choices among them.
     BackendUnavailable if nothing is recorded."""
-    found = {side: recorded.of(asked.spec_of(state, side)) for side in asked.sides}
+    found = {side: run_index.of(asked.spec_of(state, side)) for side in asked.sides}
     fields = asked.fields(state)
     problems = {side: [_read(r.problem, fields) for r in found[side]] for side in asked.sides}
     common = [p for p in problems[asked.sides[0]] if all(p in others for others in problems.values())]
@@ -61,7 +61,7 @@ def narrow(asked: Asked, state: State, change: tuple[str, str] | None = None) ->
         _described(PROBLEM, "Recorded problem", common, problem, lambda p: _said(p, begin) or "the default problem")
     ]
     kernels = {asked.spec_of(state, side).name for side in asked.sides}
-    broken = [said for said in recorded.left_out() if any(f"/{name}-" in said for name in kernels)]
+    broken = [said for said in run_index.left_out() if any(f"/{name}-" in said for name in kernels)]
     made[0]["options"] += [option("", "not readable", why=said) for said in broken]
     for side in asked.sides:
         builds, exact = builds_on.of(problem, side), builds_on.of(problem, side, asked_for=True)

@@ -37,7 +37,7 @@ from kernels.errors import ProblemError, WarpglassError
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.manager import Change, KVCache
 from kernels.kv_cache.scenarios import Scenario, write_event
-from kernels.run.backends import recorded
+from kernels.recordings import run_index
 
 MOST_NAMED = 24  # slots that a sentence lists
 Shape = tuple[tuple[str, Any], ...]
@@ -204,7 +204,7 @@ def _not_shown(spec: KernelSpec, kv_heads: list[int], why: str) -> str:
 def _ranges(chosen: cache.Chosen) -> Ranges:
     state, place = chosen.state, (chosen.state["sequence"], chosen.state["head"])
     spec = cache.BY_RANGES[state["view"]]
-    if chosen.backend == "recorded" and not recorded.of(spec):
+    if chosen.backend == "recorded" and not run_index.of(spec):
         raise ProblemError(f"Nothing is recorded of the present code of {spec.name}. Choose another backend.")
     other = next(kind for kind in cache.CACHE_DTYPES if kind != state["cache_dtype"])
     fits = state["block_size"] >= cache.EIGHT_BIT_PAGE

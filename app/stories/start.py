@@ -18,9 +18,9 @@ from kernels import catalog
 from kernels.build import folders
 from kernels.core.request import Request, Scope
 from kernels.errors import BackendUnavailable
-from kernels.recordings import tables
+from kernels.recordings import run_index, tables
 from kernels.run import workers
-from kernels.run.backends import PROVENANCE, recorded
+from kernels.run.backends import PROVENANCE
 
 ALIVE = {"seq_len": 64, "head_dim": 32, "num_heads": 1, "batch": 1}  # of the run that moves: some tiles, soon there
 
@@ -39,7 +39,7 @@ def what(state: State, backend: str) -> Shown:
     survey = workers.survey()
     where = [(TITLES[name], f"{device.name} {device.driver}".strip()) for name, device in survey.devices.items()]
     where += [(TITLES[name], f"not here: {reason}") for name, reason in survey.reasons.items()]
-    faults = (*catalog.FAULTS, *recorded.left_out(), *filter(None, [folders.notice()]))
+    faults = (*catalog.FAULTS, *run_index.left_out(), *filter(None, [folders.notice()]))
     return Shown(_alive(backend), tuple(where), faults)
 
 
@@ -53,7 +53,7 @@ def _alive(backend: str) -> Request:
         middle = Request(spec, problem, settings).plan.items // 2
         return Request(spec, problem, settings, Scope(middle), backend)
     what_ifs = {c.name: c.default for c in spec.what_ifs}
-    found = [e for e in recorded.of(spec) if all(e.settings.get(name, v) == v for name, v in what_ifs.items())]
+    found = [e for e in run_index.of(spec) if all(e.settings.get(name, v) == v for name, v in what_ifs.items())]
     if not found:
         raise BackendUnavailable(f"Nothing is recorded of the present code of {spec.name}.")
     entry = min(found, key=lambda e: e.problem.get("seq_len", 0) * e.problem.get("head_dim", 0))

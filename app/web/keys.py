@@ -18,7 +18,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
 
 ROOT = Path(__file__).parents[2]
-RECORDINGS = ROOT / "kernels" / "recordings"
+RECORDINGS = ROOT / "kernels" / "recordings" / "data"
 LOOKED_AGAIN = 5.0  # seconds
 
 

@@ -1,4 +1,4 @@
-"""Times of many points, and the table of them that is recorded for each GPU, kernels/recordings/bench/.
+"""Times of many points, and the table of them that is recorded for each GPU, kernels/recordings/data/bench/.
 
 The parts are sweeps.py (which points), rows.py (a row's figures) and reports.py (what follows from a table, in words
 and JSON); what others use of them is named here too.

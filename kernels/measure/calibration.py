@@ -16,7 +16,7 @@ from kernels.recordings import tables
 from kernels.trace.kinds import LANE_KINDS, AccessKind, Rule
 from kernels.trace.memory import model
 
-TABLE = "calibration"  # the kind of table that this is among kernels/recordings/
+TABLE = "calibration"  # the kind of table that this is in kernels/recordings/data/
 METRICS = {kind.name: kind.metric for kind in LANE_KINDS}
 COLUMNS = ["op", "width", "matrices", "offsets", "measured", "modelled"]
 LANES = np.arange(32)

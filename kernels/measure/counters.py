@@ -37,7 +37,7 @@ METRICS = {
     "sectors_load": KIND["global_load"].metric,
     "sectors_store": KIND["global_store"].metric,
 }
-OCCUPANCY = "occupancy"  # the kind of table that `occupancies` is among kernels/recordings/
+OCCUPANCY = "occupancy"  # the kind of table that `occupancies` is in kernels/recordings/data/
 NOISE_PERCENT = 1.0  # by how much a counter of many warps may be off: the profiler's, not the model's
 
 

@@ -1,5 +1,5 @@
 """Duels: kernels and peers on one problem that take turns in one process, recorded for each GPU in
-kernels/recordings/duels/.
+kernels/recordings/data/duels/.
 
 A power-limited chip slows down next to a fast neighbour. So both sides of a ratio run in the same seconds: all
 that meet on a problem take turns, in two states (load.in_turns):

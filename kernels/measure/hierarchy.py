@@ -1,7 +1,7 @@
 """The memory hierarchy: latency and bandwidth against the working set, and the cycles of a walk through shared memory.
 
 Every figure is of a timed build whose output equalled the truth. What measures needs a GPU; what reads the recorded
-tables, kernels/recordings/hierarchy/ and cycles/, does not.
+tables, kernels/recordings/data/hierarchy/ and cycles/, does not.
 """
 
 from collections.abc import Callable, Iterable

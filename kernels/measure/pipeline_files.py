@@ -1,100 +1,116 @@
-"""Pipelines that are recorded: kernels/recordings/pipelines/<GPU>/, a Parquet file of marks for each, which says in its
-metadata where it comes from, and one of its writers beside it."""
+"""Recorded pipelines: kernels/recordings/data/pipelines/<GPU>/, a packed file for each.
 
-import json
+A mark is stored with the number of its probe. Its event and its line therefore follow the kernel's source, also after a
+comment moved the lines.
+"""
+
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kernels import catalog
 from kernels.core.request import Request
-from kernels.errors import ProblemError, TraceError
-from kernels.measure import pipelines, timelines
+from kernels.errors import TraceError
+from kernels.measure import pipelines
 from kernels.measure.pipelines import Pipeline
-from kernels.recordings import tables
+from kernels.recordings import packed, same_code, tables
+from kernels.recordings.requests import (
+    UNREADABLE,
+    RecordedRequest,
+    entry_of,
+    header_of,
+    matching,
+    name_of,
+    no_recording,
+    requests_of,
+)
+from kernels.run.backends import Device
+from kernels.trace.probes import sites_of
 
-KIND, FORMAT = "pipelines", 2
+KIND = "pipelines"
 MOST_MARKS = 40_000  # of a recording: those of whole blocks from block 0 on, and of one block at least
 TIME_LIMIT = 600.0  # seconds for one
-_METADATA = b"warpglass"
-_SAID = ("every", "lost", "mhz", "residual_ns", "marks_ms", "timed_ms", "device", "date")
+_SAID = ("every", "lost", "mhz", "residual_ns", "marks_ms", "timed_ms")
 
 
-@dataclass(frozen=True)
-class RecordedPipeline:
-    """A pipeline that is recorded, its tables not yet read. said: what the file says of it."""
-
-    request: Request
-    path: Path
-    said: dict[str, Any]
+class RecordedPipeline(RecordedRequest):
+    """A recorded pipeline, its tables not yet read."""
 
     def load(self) -> Pipeline:
-        """The Pipeline; TraceError if the files cannot be read any more."""
-        try:
-            marks, writers = (pq.read_table(path).to_pandas() for path in (self.path, _beside(self.path)))
-        except (OSError, pa.ArrowException) as error:
-            raise TraceError(f"{self.path.name} cannot be read: {error}. {tables.REMEDY}.") from None
-        marks["ns"] = marks.pop("tenths") / 10
-        keys = [name for name in marks.columns if name in self.said["keys"]]
-        marks = marks.astype({name: "Int64" for name in keys} | {"event": object, "place": object, "role": object})
-        return Pipeline(self.request, marks, writers, **{name: self.said[name] for name in _SAID})
+        """The Pipeline; TraceError if the file is no longer readable."""
+        stored, writers = (table.to_pandas() for table in self.read("marks", "writers"))
+        sites = sites_of(self.request)
+        if self.said["probes"] != len(sites):
+            raise TraceError(
+                f"{self.path.name} has {self.said['probes']} probes, the kernel {len(sites)}. {tables.REMEDY}."
+            )
+        probe = np.array(same_code.probes_now(self.code_hash, len(sites))).take(stored.probe)
+        marks = stored[["launch", "block", "writer", "seq"]].copy()
+        marks["event"] = pd.Series(np.array([site.event for site in sites], object)[probe], dtype=object)
+        marks["place"] = pd.Series(np.array([site.place for site in sites], object)[probe], dtype=object)
+        marks["role"] = stored.role.astype(object)
+        for key in self.said["keys"]:
+            marks[key] = stored[key].astype("Int64")
+        marks["ns"] = stored.tenths / 10
+        said = {name: self.said[name] for name in _SAID}
+        return Pipeline(self.request, marks, writers, device=self.device, date=self.date, **said)
 
 
 def asked() -> list[Request]:
-    """The requests whose pipelines are recorded: what each kernel's problem names (pipeline_cases)."""
-    return timelines.requests_of("pipeline_cases")
+    """The requests whose pipelines are recorded: those of each problem's pipeline_cases."""
+    return requests_of("pipeline_cases")
 
 
 def record(
-    device: Any, progress: Callable[[int, int, str], None] = lambda done, of, what: None, anew: bool = False
+    device: Device, progress: Callable[[int, int, str], None] = lambda done, of, what: None, anew: bool = False
 ) -> list[Path]:
-    """Makes this GPU's pipelines and writes them; their paths. Those that are there already, of the present code, are
-    kept, unless `anew`."""
+    """Makes this GPU's pipelines and writes them; their paths. Present recordings of the present code stay, unless
+    `anew`."""
     from kernels.run import workers
 
-    requests, paths, there = asked(), list[Path](), {entry.path for entry in recorded()}
+    requests, paths = asked(), list[Path]()
+    known = [] if anew else [entry for entry in recorded() if entry.device == device.name]
     for number, request in enumerate(requests):
         progress(number, len(requests), request.kernel.name)
-        path = _path(request, device.name)
-        if anew or path not in there:
+        same = matching(known, request)
+        path = same[0].path if same else _path(request, device.name)
+        if not same:
             job = workers.submit(
                 pipelines.pipeline, request, backend="gpu", what=request.kernel.name, time_limit=TIME_LIMIT
             )
             save(job.result(), path)
-        paths += [path, _beside(path)]
+        paths.append(path)
     progress(len(requests), len(requests), "")
     return paths
 
 
 def save(made: Pipeline, path: Path) -> None:
-    """Writes a Pipeline: of its marks those of the first blocks, as many as MOST_MARKS."""
+    """Writes a Pipeline. It keeps the marks of the first blocks, at most MOST_MARKS, and of one block at least."""
     counts = made.marks.groupby(["launch", "block"], sort=True).size().cumsum()
     kept = counts[counts <= MOST_MARKS].index if (counts <= MOST_MARKS).any() else counts.index[:1]
     marks = made.marks.set_index(["launch", "block"]).loc[kept].reset_index()
-    problem, settings = made.request.identity
+    sites = sites_of(made.request)
+    number = {(site.place, site.event): number for number, site in enumerate(sites)}
     keys = pipelines.keys_of(marks)
-    said = {"format": FORMAT, "kernel": made.request.kernel.name, "code_hash": made.request.kernel.code_hash}
-    said |= {"problem": problem, "settings": settings, "keys": keys, "blocks": int(marks.block.nunique())} | {
-        name: getattr(made, name) for name in _SAID
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    marks["tenths"] = (10 * marks.pop("ns")).round().astype(np.int64)  # of ns: a quarter of what floats take
-    packed = {"tenths": "DELTA_BINARY_PACKED"}
-    for table, file, encoding in ((made.writers, _beside(path), {}), (marks, path, packed)):
-        arrow = pa.Table.from_pandas(table, preserve_index=False)
-        arrow = arrow.replace_schema_metadata({_METADATA: json.dumps(said, sort_keys=True).encode()})
-        words = [name for name in arrow.column_names if name not in encoding]
-        pq.write_table(arrow, file, compression="zstd", use_dictionary=words, column_encoding=encoding or None)
+    columns = {name: _array(marks[name]) for name in ("launch", "block", "writer", "seq", "role", *keys)}
+    columns["probe"] = pa.array([number[place] for place in zip(marks.place, marks.event)], pa.int64())
+    columns["tenths"] = pa.array((10 * marks.ns).round().astype(np.int64))  # of ns
+    writers = {name: _array(made.writers[name]) for name in made.writers.columns}
+    header = header_of(made.request) | {name: getattr(made, name) for name in (*_SAID, "device", "date")}
+    header |= {"keys": keys, "blocks": int(marks.block.nunique()), "probes": len(sites)}
+    packed.write(path, {"marks": columns, "writers": writers}, header)
+
+
+def _array(column: pd.Series) -> pa.Array:
+    made = pa.Array.from_pandas(column)
+    return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
 
 
 def recorded() -> list[RecordedPipeline]:
-    """Every recorded pipeline of the catalogue's present code, in the catalogue's order, a kernel's as they are asked
-    for."""
+    """Every recorded pipeline of the catalogue's present code, in the order of the catalogue and of `asked`."""
     return _look()[0]
 
 
@@ -104,52 +120,35 @@ def left_out() -> list[str]:
 
 
 def find(request: Request) -> RecordedPipeline:
-    """The recorded pipeline of a request; ProblemError with those there are."""
-    same = [e for e in recorded() if e.request.kernel == request.kernel]
-    constants = tuple(request.constants.items())
-    for entry in same:
-        if entry.request.problem == request.problem and tuple(entry.request.constants.items()) == constants:
-            return entry
-    have = "; ".join(entry.request.problem.size for entry in same) or "none"
-    raise ProblemError(
-        f"No pipeline of {request.kernel.name} at {request.problem.size} with this code and these constants is "
-        f"recorded. Choose one of those that are ({have}), or make them on a GPU with python -m kernels measure "
-        "pipelines."
-    )
+    """The recorded pipeline of a request; ProblemError with the kernel's others."""
+    found = recorded()
+    same = matching(found, request)
+    if not same:
+        raise no_recording("pipeline", request, found, lambda entry: entry.request.problem.size)
+    return same[0]
 
 
 def _path(request: Request, device: str) -> Path:
-    return timelines.path_of(KIND, request, device, ".parquet")
-
-
-def _beside(path: Path) -> Path:
-    """Where the writers stand."""
-    return path.with_suffix(".writers.parquet")
+    return tables.FOLDER / KIND / tables.file_name(device) / f"{name_of(request)}.parquet"
 
 
 def _look() -> tuple[list[RecordedPipeline], list[str]]:
     found: list[RecordedPipeline] = []
     reasons: list[str] = []
     for path in sorted((tables.FOLDER / KIND).rglob("*.parquet")):
-        if path.name.endswith(".writers.parquet"):
-            continue
         try:
-            said = json.loads(pq.read_schema(path).metadata[_METADATA])
-            if said["format"] != FORMAT:
-                raise ValueError(f"it has format {said['format']}, and this program reads format {FORMAT}")
-            spec = catalog.KERNELS[said["kernel"]]
-            if spec.code_hash != said["code_hash"]:
-                reasons.append(f"The pipeline {path.name} on {said['device']} is of another code of {spec.name}.")
-                continue
-            problem = spec.problem_type(**said["problem"])
-            request = Request(spec, problem, tuple(said["settings"].items()), backend="recorded")
-            found.append(RecordedPipeline(request, path, said))
-        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError, ProblemError) as error:
+            header = packed.read_header(path)
+            entry = entry_of(header, path, header.pop("lengths"))
+            if isinstance(entry, str):
+                reasons.append(f"The pipeline {path.name} on {header['device']} is of another code of {entry}.")
+            else:
+                found.append(RecordedPipeline(**vars(entry)))
+        except UNREADABLE as error:
             reasons.append(f"{path.name} is no pipeline: {error}. {tables.REMEDY}.")
     kernels, first = list(catalog.KERNELS), [request.identity for request in asked()]
 
-    def place(entry: RecordedPipeline) -> tuple[int, int]:
+    def rank(entry: RecordedPipeline) -> tuple[int, int]:
         identity = entry.request.identity
-        return kernels.index(entry.request.kernel.name), first.index(identity) if identity in first else len(first)
+        return kernels.index(entry.kernel), first.index(identity) if identity in first else len(first)
 
-    return sorted(found, key=place), reasons
+    return sorted(found, key=rank), reasons

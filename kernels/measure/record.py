@@ -7,6 +7,7 @@ from kernels.core.cases import cases_of
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable
 from kernels.measure import bench, hierarchy, timelines
+from kernels.recordings import run_index
 from kernels.run import execute, workers
 from kernels.run.backends import Device, recorded
 
@@ -21,10 +22,10 @@ def record(
 ) -> Iterator[Path]:
     """Writes a recording for each case that has none of the kernel's present code on this GPU, or for all with `anew`;
     the folders, one by one. What this GPU cannot run is left out. Stopped and called again, it goes on where it was."""
-    asked = recorded.cases(kernels) if anew else recorded.missing(kernels, device.name)
+    asked = run_index.cases(kernels) if anew else run_index.missing(kernels, device.name)
     for number, (spec, case) in enumerate(asked):
         progress(number, len(asked), spec.name)
-        request = recorded.request_of(spec, case, device.backend)
+        request = run_index.request_of(spec, case, device.backend)
         if spec.cannot_run(case.problem, request.constants, device):
             continue
         run, traffic, yardsticks = (
@@ -32,6 +33,7 @@ def record(
             for task in (execute.run, execute.traffic, execute.yardstick)
         )
         yield recorded.save(run, traffic, yardsticks)
+    run_index.share_values()
 
 
 def missing(kernels: Sequence[KernelSpec], with_tables: bool) -> list[str]:
@@ -39,10 +41,10 @@ def missing(kernels: Sequence[KernelSpec], with_tables: bool) -> list[str]:
     read; and which tables of times are missing."""
     lines = [
         f"{spec.name} has no recording of its present code of {case.problem} {dict(case.settings)}"
-        for spec, case in recorded.missing(kernels)
+        for spec, case in run_index.missing(kernels)
     ]
     lines += [fault for spec in kernels if (fault := cases_of(spec, "recorded_cases").fault)]
-    lines += recorded.left_out()
+    lines += run_index.left_out()
     if not with_tables:
         return lines
     for kind in (hierarchy.HIERARCHY, hierarchy.CYCLES):

@@ -2,20 +2,30 @@
 recorded."""
 
 import datetime
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from kernels import catalog
-from kernels.core.cases import cases_of
-from kernels.core.fields import write_value
-from kernels.core.request import Request, identity_key
-from kernels.errors import ProblemError, RunError, TraceError
-from kernels.recordings import tables
+from kernels.core.request import Request
+from kernels.errors import ProblemError, RunError
+from kernels.recordings import packed, tables
+from kernels.recordings.requests import (
+    UNREADABLE,
+    RecordedRequest,
+    entry_of,
+    header_of,
+    matching,
+    name_of,
+    no_recording,
+    requests_of,
+)
+from kernels.run.backends import Device
 
 KIND = "timelines"
 TIME_LIMIT = 600.0  # seconds for one
@@ -36,39 +46,24 @@ class Timeline:
     date: str
 
 
-@dataclass(frozen=True)
-class RecordedTimeline:
-    """A timeline that is recorded, its table not yet read. kernel: its name; settings: every constant, as pairs."""
-
-    kernel: str
-    code_hash: str
-    problem: Any
-    settings: tuple[tuple[str, int], ...]
-    device: str
-    date: str
-    left: int
-    multiprocessors: int
-    path: Path
+class RecordedTimeline(RecordedRequest):
+    """A recorded timeline, its table not yet read."""
 
     @property
-    def request(self) -> Request:
-        """What `timeline` answers with it."""
-        return Request(catalog.KERNELS[self.kernel], self.problem, self.settings, backend="recorded")
+    def left(self) -> int:
+        """Timeline.left."""
+        return self.said["left"]
 
     @property
-    def label(self) -> str:
-        """The kernel, and the fields of the problem and the constants that are not the defaults, for a menu."""
-        defaults = {f.name: f.default for f in fields(self.problem)}
-        constants = {c.name: c.default for c in catalog.KERNELS[self.kernel].constants}
-        said = [(name, value) for name, value in asdict(self.problem).items() if value != defaults[name]]
-        said += [(name, value) for name, value in self.settings if value != constants[name]]
-        short = [(name, write_value(value)) for name, value in said]
-        return f"{self.kernel}: " + ", ".join(f"{name} {text}" for name, text in short if len(text) < 40)
+    def multiprocessors(self) -> int:
+        """Timeline.multiprocessors."""
+        return self.said["multiprocessors"]
 
     def load(self) -> Timeline:
-        """The Timeline; TraceError if the file cannot be read any more."""
-        table, _ = tables.load(self.path)
-        return Timeline(self.request, table, self.left, self.multiprocessors, "recorded", self.device, self.date)
+        """The Timeline; TraceError if the file is no longer readable."""
+        (table,) = self.read(name_of(self.request, self.code_hash))
+        counts = self.left, self.multiprocessors
+        return Timeline(self.request, table.to_pandas(), *counts, "recorded", self.device, self.date)
 
 
 def timeline(request: Request) -> Timeline:
@@ -128,100 +123,84 @@ def left_out() -> list[str]:
 
 
 def find(request: Request) -> RecordedTimeline:
-    """The recorded timeline of a request, the newest if several GPUs have one; ProblemError with those there are."""
-    same = [
-        entry
-        for entry in recorded()
-        if entry.kernel == request.kernel.name and entry.code_hash == request.kernel.code_hash
-    ]
-    constants = tuple(request.constants.items())
-    found = [entry for entry in same if entry.problem == request.problem and entry.settings == constants]
-    if not found:
-        have = "; ".join(dict.fromkeys(entry.label for entry in same)) or "none"
-        raise ProblemError(
-            f"No timeline of {request.kernel.name} at {request.problem.size} with this code and these constants "
-            f"is recorded. Choose one of those that are ({have}), or make them on a GPU "
-            "with python -m kernels measure timelines."
-        )
-    return max(found, key=lambda entry: entry.date)
+    """The recorded timeline of a request, the newest of several GPUs; ProblemError with the kernel's others."""
+    found = recorded()
+    same = matching(found, request)
+    if not same:
+        raise no_recording("timeline", request, found, lambda entry: entry.label)
+    return max(same, key=lambda entry: entry.date)
 
 
 def asked() -> list[Request]:
-    """The requests whose timelines are recorded: what each kernel's problem names (timeline_cases)."""
+    """The requests whose timelines are recorded: those of each problem's timeline_cases."""
     return requests_of("timeline_cases")
 
 
-def requests_of(cases: str) -> list[Request]:
-    """What each kernel's problem names by a method such as timeline_cases, with every constant, on a GPU. A case that
-    the kernel's conditions refuse is left out."""
-    return [
-        Request(spec, case.problem, tuple(spec.settings(case.settings).items()), backend="gpu")
-        for spec in catalog.KERNELS.values()
-        for case in cases_of(spec, cases).possible
-    ]
-
-
 def record(
-    device: Any, progress: Callable[[int, int, str], None] = lambda done, of, what: None, anew: bool = False
+    device: Device, progress: Callable[[int, int, str], None] = lambda done, of, what: None, anew: bool = False
 ) -> list[Path]:
-    """Makes this GPU's timelines and writes them; their paths. Those that are there already, of the present code, are
-    kept, unless `anew`."""
+    """Makes this GPU's timelines and writes its file after each; the path. Present recordings of the present code stay,
+    unless `anew`."""
     from kernels.run import workers
 
-    requests, paths = asked(), []
+    requests, path = asked(), tables.FOLDER / KIND / f"{tables.file_name(device.name)}.parquet"
+    known = [] if anew else recorded(device.name)
+    kept = _kept(path)
     for number, request in enumerate(requests):
         progress(number, len(requests), request.kernel.name)
-        path = path_of(KIND, request, device.name, ".csv")
-        if anew or not _is_there(path):
-            job = workers.submit(timeline, request, backend="gpu", what=request.kernel.name, time_limit=TIME_LIMIT)
-            _save(job.result(), path, device)
-        paths.append(path)
+        if matching(known, request):
+            continue
+        job = workers.submit(timeline, request, backend="gpu", what=request.kernel.name, time_limit=TIME_LIMIT)
+        kept[name_of(request)] = _stored(job.result(), device)
+        _write(path, kept)
     progress(len(requests), len(requests), "")
-    return paths
+    return [path]
 
 
-def path_of(kind: str, request: Request, device: str, suffix: str) -> Path:
-    """The file in which what a GPU of that name made of a request is recorded."""
-    spec = request.kernel
-    name = f"{spec.name}-{spec.code_hash[:8]}-{identity_key(*request.identity)}{suffix}"
-    return tables.FOLDER / kind / tables.file_name(device) / name
+Stored = tuple[dict[str, Any], dict[str, pa.Array]]
 
 
-def _save(made: Timeline, path: Path, device: Any) -> Path:
-    request = made.request
-    problem, settings = request.identity
-    identity = {"kernel": request.kernel.name, "problem": problem, "settings": settings}
-    counts = {"left": made.left, "multiprocessors": made.multiprocessors}
-    where = tables.provenance(device, {request.kernel.name: request.kernel.code_hash}, **identity, **counts)
-    return tables.save(made.table, path, where)
+def _stored(made: Timeline, device: Device) -> Stored:
+    """(header, columns) of a timeline."""
+    header = header_of(made.request) | {"left": made.left, "multiprocessors": made.multiprocessors}
+    header |= {"device": device.name, "driver": device.driver, "date": datetime.date.today().isoformat()}
+    return header, {name: pa.array(made.table[name].to_numpy()) for name in made.table.columns}
 
 
-def _is_there(path: Path) -> bool:
-    try:
-        tables.load(path)
-    except TraceError:
-        return False
-    return True
+def _write(path: Path, kept: Mapping[str, Stored]) -> None:
+    listed = sorted(kept.items())
+    headers = {name: header for name, (header, _) in listed}
+    packed.write(path, {name: columns for name, (_, columns) in listed}, {"timelines": headers})
+
+
+def _kept(path: Path) -> dict[str, Stored]:
+    """The timelines of a file whose code is present, by name. None if the file is not readable."""
+    kept = {}
+    for entry in recorded():
+        if entry.path == path:
+            name = name_of(entry.request, entry.code_hash)
+            (table,) = entry.read(name)
+            header = header_of(entry.request) | entry.said | {"code_hash": entry.code_hash}
+            header |= {"device": entry.device, "date": entry.date}
+            kept[name] = header, {c: table[c].combine_chunks() for c in table.column_names}
+    return kept
 
 
 def _look() -> tuple[list[RecordedTimeline], list[str]]:
-    """What is recorded, in the catalogue's order, and why the rest is not shown."""
+    """The recorded timelines, in the catalogue's order, and why others are not shown."""
     found, reasons = [], []
-    for path in sorted((tables.FOLDER / KIND).rglob("*.csv")):
+    for path in sorted((tables.FOLDER / KIND).rglob("*.parquet")):
         try:
-            _, where = tables.load(path)
-            kernel = where.more["kernel"]
-            if tables.changed_code(where.codes, [kernel]):
-                reasons.append(f"The timeline {path.name} on {where.device} is of another code of {kernel}.")
-                continue
-            problem = catalog.KERNELS[kernel].problem_type(**where.more["problem"])
-            settings = tuple(where.more["settings"].items())
-            counts = where.more["left"], where.more["multiprocessors"]
-            code = where.codes[kernel]
-            found.append(RecordedTimeline(kernel, code, problem, settings, where.device, where.date, *counts, path))
-        except (TraceError, ProblemError) as error:
-            reasons.append(str(error))
-        except (KeyError, TypeError) as error:
-            reasons.append(f"{path.name} is not a timeline: {error!r}.")
+            header = packed.read_header(path)
+            for name, said in header["timelines"].items():
+                entry = entry_of(said, path, header["lengths"])
+                if isinstance(entry, str):
+                    reasons.append(f"The timeline {name} on {said['device']} is of another code of {entry}.")
+                else:
+                    found.append(RecordedTimeline(**vars(entry)))
+        except UNREADABLE as error:
+            reasons.append(f"{path.name} has no timelines: {error}. {tables.REMEDY}.")
+    old = sorted((tables.FOLDER / KIND).rglob("*.csv"))
+    reasons += [f"{path.name} has an earlier format, a CSV for each timeline. {tables.REMEDY}." for path in old]
     order = list(catalog.KERNELS)
     return sorted(found, key=lambda entry: order.index(entry.kernel)), reasons

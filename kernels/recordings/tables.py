@@ -1,9 +1,8 @@
-"""Measured tables with where, when and with what they were measured: kernels/recordings/<kind>/<GPU>.csv, one file for
-each GPU.
+"""Measured tables with their provenance: kernels/recordings/data/<kind>/<GPU>.csv, one file for each GPU.
 
 A file's first line is a # and JSON: the format's version, the SHA-256 of the rest and the fields of Provenance; the
-rest is CSV. Kinds are hierarchy, cycles, bench, calibration and occupancy, and the timelines, of which there are
-several for each GPU. Nothing here needs a GPU, torch or CuPy.
+rest is CSV. Kinds are hierarchy, cycles, bench, duels, calibration, precision and occupancy. Nothing here needs a GPU,
+torch or CuPy.
 """
 
 import datetime
@@ -12,7 +11,7 @@ import io
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,9 @@ from typing import Any
 import pandas as pd
 
 from kernels.errors import TraceError
+from kernels.recordings import DATA, same_code
 
-FOLDER = Path(__file__).parents[1] / "recordings"
+FOLDER = DATA
 FORMAT = 2  # of a table's file; 1, which said nothing of its version, had the columns heads, kv_heads and head_size
 
 REMEDY = "Restore it, or measure it again with this program (python -m kernels record, on a GPU)"
@@ -107,7 +107,15 @@ def _load(path: Path, changed: int, size: int) -> tuple[pd.DataFrame, Provenance
         rows = file.read()
     if said.pop("sha256", _digest(rows)) != _digest(rows):
         raise ValueError("its rows are not those that were written")
-    return pd.read_csv(io.StringIO(rows)), Provenance.from_json(said)
+    return _with_present_codes(pd.read_csv(io.StringIO(rows)), Provenance.from_json(said))
+
+
+def _with_present_codes(table: pd.DataFrame, where: Provenance) -> tuple[pd.DataFrame, Provenance]:
+    """A table whose code hashes are those of today's source with the measured machine code (same_code.py)."""
+    codes = {name: same_code.present(code) for name, code in where.codes.items()}
+    if "code_hash" in table:
+        table = table.assign(code_hash=table.code_hash.map(same_code.present, na_action="ignore"))
+    return table, replace(where, codes=codes)
 
 
 def _digest(rows: str) -> str:
@@ -152,7 +160,7 @@ def left_out(kind: str) -> list[str]:
 
 
 def unreadable() -> list[str]:
-    """Why recorded tables of any kind, timelines too, cannot be read, a sentence for each."""
+    """Why recorded tables of any kind cannot be read, a sentence for each."""
     reasons = []
     for path in sorted(FOLDER.rglob("*.csv")):
         try:

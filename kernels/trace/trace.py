@@ -109,28 +109,51 @@ def decode(raw_records: Sequence[RawRecords], sites: Sites, provenance: Mapping[
 def _decode_launch(raw: RawRecords, sites: Sites) -> pa.Table:
     records, kept, seq = _flatten(raw)
     place = _places(records, sites)
+    slots = np.arange(len(kept), dtype=np.int32)
+    payload = records["payload"].copy()
+    positions = {
+        "launch": np.full(len(records), raw.launch, np.int32),
+        "block": np.repeat(slots // raw.threads_per_block + np.int32(raw.first_block), kept),
+        "thread": np.repeat(slots % np.int32(raw.threads_per_block), kept),
+        "seq": seq,
+    }
+    keys = _key_columns(records["keys"], payload, place, sites)
+    low_words = payload.astype(np.uint32).view(np.float32)
+    return assemble(positions, place, keys, low_words, payload.view(np.int64), sites)
+
+
+def assemble(
+    positions: Mapping[str, np.ndarray],
+    place: np.ndarray,
+    keys: Mapping[str, pa.Array],
+    value: np.ndarray,
+    offset: np.ndarray,
+    sites: Sites,
+) -> pa.Table:
+    """The table of a Trace from records in its order, thread by thread.
+
+    positions: launch, block, thread and seq, int32 [records].
+    place: the number of each record's probe in `sites`.
+    keys: name -> int32 column, null where the probe has no such key.
+    value: float32 [records], read where the probe logs a value.
+    offset: int64 [records], read where the probe logs an access.
+    """
     not_value = np.array([s.kind != "value" for s in sites], bool).take(place)
     not_access = np.array([s.kind != "access" for s in sites], bool).take(place)
-    slots = np.arange(len(kept), dtype=np.int32)
-    block = np.repeat(slots // raw.threads_per_block + np.int32(raw.first_block), kept)
-    thread = np.repeat(slots % np.int32(raw.threads_per_block), kept)
-    payload = records["payload"].copy()
+    thread = positions["thread"]
     columns = {
-        "launch": np.full(len(records), raw.launch, np.int32),
-        "block": block,
-        "thread": thread,
+        **positions,
         "warp": thread >> 5,
         "lane": thread & 31,
-        "seq": seq,
         "file": _words([s.file for s in sites], place),
         "line": np.array([s.line for s in sites], np.int32).take(place),
         "event": _words([s.event for s in sites], place),
-        "role": _roles(place, seq, sites),
-        **_key_columns(records["keys"], payload, place, sites),
-        "value": pa.array(payload.astype(np.uint32).view(np.float32), mask=not_value),  # the low word
+        "role": _roles(place, positions["seq"], sites),
+        **keys,
+        "value": pa.array(value, mask=not_value),
         "space": _words([s.space for s in sites], place, not_access),
         "tensor": _words([s.tensor for s in sites], place, not_access),
-        "offset": pa.array(payload.view(np.int64), mask=not_access),
+        "offset": pa.array(offset, mask=not_access),
         "bytes": pa.array(np.array([s.bytes for s in sites], np.int32).take(place), mask=not_access),
     }
     types = {name: _TYPES.get(name, pa.int32()) for name in (*BEFORE_KEYS, *sites.keys, *AFTER_KEYS)}

@@ -12,7 +12,7 @@ from kernels.core.problem import Case
 from kernels.core.remembered import recordings_changed
 from kernels.core.tolerance import OutputError
 from kernels.measure import bench, protocol, rows
-from kernels.recordings import tables
+from kernels.recordings import run_index, tables
 from kernels.run import execute, workers
 from kernels.run.backends import Device, Survey, recorded
 
@@ -108,7 +108,7 @@ def jobs(monkeypatch):
 def recordings(monkeypatch, tmp_path, fresh):
     """record(kernel, problem, settings): makes a recording of a run on this CPU, as if on a GPU. Pages find no
     other."""
-    monkeypatch.setattr(recorded, "FOLDER", tmp_path / "runs")
+    monkeypatch.setattr(run_index, "FOLDER", tmp_path / "runs")
     recordings_changed()
     survey = workers.survey()
     devices = {**survey.devices, "recorded": Device("recorded", GPU, "recorded", recorded.SHARED_MAX)}
@@ -118,7 +118,7 @@ def recordings(monkeypatch, tmp_path, fresh):
     def record(kernel, problem=None, settings=()):
         spec = catalog.KERNELS[kernel]
         case = Case(problem or spec.problem_type(), tuple(spec.settings(settings).items()))
-        request = recorded.request_of(spec, case, "cpu")
+        request = run_index.request_of(spec, case, "cpu")
         run = replace(execute.run(request), device=GPU, date="2026-01-02")
         recorded.save(run, execute.traffic(request), execute.yardstick(request))
         return request

@@ -10,8 +10,8 @@ from app.stories import STORIES
 from app.web import asking
 from explainers.stories.block_table import ranges
 from kernels.core.request import Scope
+from kernels.recordings import run_index
 from kernels.run import workers
-from kernels.run.backends import recorded
 
 STORY = STORIES["block_table"]
 
@@ -99,7 +99,7 @@ def test_recordings_of_ranges_are_as_allocated_in_as_many_ranges_as_pages_begin_
 
 
 def test_where_nothing_of_such_a_kernel_is_recorded_it_is_said_before_anything_is_made(monkeypatch):
-    monkeypatch.setattr(recorded, "of", lambda spec: [])
+    monkeypatch.setattr(run_index, "of", lambda spec: [])
     said = "Nothing is recorded of the present code of paged_v3. Choose another backend."
     assert ask(backend="recorded", view="ranges").error == said
 

@@ -13,9 +13,8 @@ from kernels.catalog import KERNELS
 from kernels.core.remembered import recordings_changed
 from kernels.errors import TraceError
 from kernels.measure import hierarchy
-from kernels.recordings import tables
+from kernels.recordings import run_index, tables
 from kernels.run import workers
-from kernels.run.backends import recorded
 
 TILES = (("BLOCK_Q", 16), ("BLOCK_KV", 16))
 TORN = "/NVIDIA_Torn.csv is not a table of measurements"
@@ -48,15 +47,15 @@ def test_the_levels_of_memory_are_shown_and_the_other_table_is_named(monkeypatch
 def test_a_harmed_recording_is_no_choice_and_the_others_stay(recordings):
     for problem in (None, KERNELS["03_flash"].problem_type(seq_len=32)):
         recordings("03_flash", problem, TILES)
-    bad, good = sorted(recorded.FOLDER.glob("*/*"))
-    (bad / "recording.json").write_text("{")
+    bad, good = sorted(run_index.FOLDER.glob("*/*"))
+    bad.write_bytes(b"{")
     recordings_changed()
     made = asking.ask(STORIES["tiling"], {"backend": "recorded"}, workers.survey())
     options = next(entry for entry in made.choices if entry["name"] == "recorded_problem")["options"]
     assert not made.error and [bool(o.get("why")) for o in options] == [False, True]
-    assert bad.name in options[1]["why"] and recorded.REMEDY in options[1]["why"]
-    (good / "trace.parquet").write_bytes(b"")  # after the page was asked for
-    with pytest.raises(TraceError, match=f"{good.name}/trace.parquet cannot be read"):
+    assert bad.stem in options[1]["why"] and run_index.REMEDY in options[1]["why"]
+    good.write_bytes(b"")  # after the index was read
+    with pytest.raises(TraceError, match=f"{good.name} cannot be read"):
         open_page("tiling?backend=recorded")
 
 

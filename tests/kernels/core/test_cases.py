@@ -13,8 +13,9 @@ from kernels.core.cases import cases_of, sample
 from kernels.errors import FrontMatterError, ProblemError
 from kernels.families.dense import DenseProblem
 from kernels.measure import record, timelines
+from kernels.recordings import run_index
 from kernels.run import check
-from kernels.run.backends import cpu, recorded
+from kernels.run.backends import cpu
 
 KINDS = ("check_cases", "recorded_cases", "counter_cases", "timeline_cases", "pipeline_cases")
 
@@ -56,7 +57,7 @@ def test_a_kernel_that_refuses_a_standard_problem_stops_no_command(mine, must):
     assert kernel.plan(shown.problem, shown.settings)
     assert {request.kernel.name for request in timelines.requests_of("timeline_cases")} >= {"03_flash"}
     assert timelines.requests_of("pipeline_cases")
-    assert {spec.name for spec, _ in recorded.cases(catalog.KERNELS.values())} >= {"03_flash"}
+    assert {spec.name for spec, _ in run_index.cases(catalog.KERNELS.values())} >= {"03_flash"}
     record.missing([kernel, KERNELS["03_flash"]], False)
     possible, _ = check.cases(kernel, cpu.device())
     assert possible and all(case.problem.causal is (must == "causal") for case in possible if "causal" in must)

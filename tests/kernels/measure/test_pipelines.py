@@ -229,7 +229,7 @@ def test_what_is_recorded_is_read_back(overlap, folder, monkeypatch):
     made = replace(overlap, request=replace(overlap.request, backend="gpu"))
     monkeypatch.setattr(pipeline_files, "asked", lambda: [made.request])
     monkeypatch.setattr(workers, "submit", lambda *a, **k: SimpleNamespace(result=lambda: made))
-    path, writers = pipeline_files.record(SimpleNamespace(name="NVIDIA X"))
+    (path,) = pipeline_files.record(SimpleNamespace(name="NVIDIA X"))
     (entry,) = pipeline_files.recorded()
     found = entry.load()
     assert pipeline_files.find(made.request).path == path and not pipeline_files.left_out()
@@ -252,9 +252,26 @@ def test_only_whole_blocks_are_kept_and_one_at_least(overlap, folder, monkeypatc
         assert len(found.writers) == len(overlap.writers)
 
 
+def test_a_comment_that_moves_the_lines_moves_the_places_of_a_recorded_pipeline(overlap, folder, monkeypatch):
+    """A recording of 11_overlap lights the right lines after a comment has moved them."""
+    pipeline_files.save(overlap, folder / pipeline_files.KIND / "X" / "a.parquet")
+    spec = overlap.request.kernel
+    source = spec.source.replace("\n#include", "\n// A remark\n// of two lines.\n#include", 1)
+    moved = replace(spec, files=((spec.files[0][0], source), *spec.files[1:]))
+    assert moved.code_hash == spec.code_hash and moved.source != spec.source
+    monkeypatch.setitem(KERNELS, spec.name, moved)
+    (entry,) = pipeline_files.recorded()
+    before, after = overlap.marks.place, entry.load().marks.place
+    of_the_kernel = before.str.startswith(f"{spec.files[0][0]}:")
+    assert of_the_kernel.any()
+    lines, now = (places[of_the_kernel].str.partition(":")[2].astype(int) for places in (before, after))
+    assert (now == lines + 2).all() and (after[~of_the_kernel] == before[~of_the_kernel]).all()
+
+
 def test_recordings_of_other_code_and_broken_files_are_left_out(overlap, folder):
     path = folder / pipeline_files.KIND / "X" / "a.parquet"
-    other = replace(overlap.request.kernel, files=(("11_overlap.cu", "int x;"), *overlap.request.kernel.files[1:]))
+    name, source = overlap.request.kernel.files[0]
+    other = replace(overlap.request.kernel, files=((name, f"{source}\nint x;"), *overlap.request.kernel.files[1:]))
     pipeline_files.save(replace(overlap, request=replace(overlap.request, kernel=other)), path)
     (folder / pipeline_files.KIND / "X" / "b.parquet").write_bytes(b"half a fi")
     assert pipeline_files.recorded() == [] and len(pipeline_files.left_out()) == 2

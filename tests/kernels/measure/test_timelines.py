@@ -12,7 +12,7 @@ from kernels.errors import ProblemError
 from kernels.families.dense.problem import DenseProblem
 from kernels.measure import timelines
 from kernels.measure.timelines import Timeline
-from kernels.recordings import tables
+from kernels.recordings import packed, tables
 from kernels.run import workers
 
 GPU = SimpleNamespace(name="NVIDIA X", driver="D", multiprocessors=4)
@@ -56,31 +56,37 @@ def test_every_attention_kernel_is_asked_for_with_blocks_of_equal_and_of_unequal
         assert any(max(lens) > 100 * min(lens) for lens in lengths)
 
 
-def test_what_is_recorded_is_found_again_with_its_problem_and_settings(recording, folder):
-    paths = timelines.record(GPU)
+def test_a_recording_is_found_again_with_its_problem_and_settings(recording, folder):
+    (path,) = timelines.record(GPU)
     asked = timelines.asked()
-    assert recording == asked and len(set(paths)) == len(asked) and all(path.exists() for path in paths)
+    assert recording == asked and path.exists()
     entries = timelines.recorded()
     assert len(entries) == len(asked) and not timelines.left_out()
-    assert {(e.kernel, e.problem, e.settings) for e in entries} == {
+    assert {(e.kernel, e.request.problem, e.request.settings) for e in entries} == {
         (r.kernel.name, r.problem, r.settings) for r in asked
     }
     entry = entries[0]
     assert (entry.device, entry.left, entry.multiprocessors) == ("NVIDIA X", 2, 4)
     found = timelines.timeline(entry.request)
-    assert found.provenance == "recorded" and found.table.equals(TABLE) and found.request.problem == entry.problem
+    assert found.provenance == "recorded" and found.table.equals(TABLE)
+    assert found.request.problem == entry.request.problem
     assert entry.label.startswith(f"{entry.kernel}: ") and timelines.recorded("another GPU") == []
 
 
-def test_recording_makes_only_what_is_not_there(recording, folder):
-    paths = timelines.record(GPU)
-    paths[1].unlink()
-    paths[2].write_text("half a fi")
+def test_recording_measures_only_the_missing_ones(recording, folder, monkeypatch):
+    asked = timelines.asked()
+    with monkeypatch.context() as patch:
+        patch.setattr(timelines, "asked", lambda: asked[2:])
+        (path,) = timelines.record(GPU)
     recording.clear()
-    assert timelines.record(GPU) == paths and recording == timelines.asked()[1:3]
+    assert timelines.record(GPU) == [path] and recording == asked[:2]
+    assert len(timelines.recorded()) == len(asked)
     recording.clear()
     timelines.record(GPU, anew=True)
-    assert recording == timelines.asked()
+    assert recording == asked
+    path.write_bytes(path.read_bytes()[:-9])
+    recording.clear()
+    assert timelines.record(GPU) == [path] and recording == asked
 
 
 def test_a_timeline_of_another_code_is_left_out_with_the_reason(recording, folder, monkeypatch):
@@ -95,17 +101,16 @@ def test_a_timeline_of_another_code_is_left_out_with_the_reason(recording, folde
         timelines.timeline(Request(other, DenseProblem(seq_len=2048, head_dim=64, num_heads=8), backend="recorded"))
 
 
-def test_files_that_are_no_timelines_are_left_out_with_the_reason(folder):
-    place = folder / "timelines" / "NVIDIA_X"
-    place.mkdir(parents=True)
-    (place / "old.csv").write_text(
-        '# {"kernel": "03_flash", "device": "H", "driver": "D", "date": "2025-01-01"}\nlaunch\n'
-    )
-    (place / "torn.csv").write_text("# {")
-    tables.save(TABLE, place / "other.csv", tables.Provenance("H", "D", "2026-01-01"))
+def test_files_without_timelines_are_left_out_with_the_reason(folder):
+    place = folder / "timelines"
+    (place / "NVIDIA_X").mkdir(parents=True)
+    (place / "NVIDIA_X" / "old.csv").write_text("# {}\nlaunch\n")
+    (place / "torn.parquet").write_bytes(b"half a fi")
+    packed.write(place / "other.parquet", {}, {"device": "H"})
     assert timelines.recorded() == []
-    reasons = timelines.left_out()
-    assert len(reasons) == 3 and any("old.csv has format 1" in reason for reason in reasons)
+    other, torn, old = timelines.left_out()
+    assert "other.parquet has no timelines" in other and "torn.parquet has no timelines" in torn
+    assert "old.csv has an earlier format" in old and old.endswith(f"{tables.REMEDY}.")
 
 
 def test_recorded_timelines_hold_every_block():

@@ -1,0 +1,132 @@
+"""Recordings of single requests, such as pipelines and timelines: names, headers, order, and the search for one."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kernels import catalog
+from kernels.core.cases import cases_of
+from kernels.core.fields import write_value
+from kernels.core.problem import Problem
+from kernels.core.request import Request, identity_key
+from kernels.errors import ProblemError, TraceError
+from kernels.recordings import packed, same_code
+from kernels.recordings.tables import REMEDY
+
+UNREADABLE = (OSError, KeyError, TypeError, ValueError, ProblemError, TraceError)
+
+
+@dataclass(frozen=True)
+class RecordedRequest:
+    """A recording of one request, its tables not yet read.
+
+    request: with the backend recorded. device, date: where and when. code_hash: of the measured source.
+    path: the file. lengths: those of its tables.
+    said: the other fields of its header.
+    """
+
+    request: Request
+    device: str
+    date: str
+    code_hash: str
+    path: Path
+    lengths: dict[str, int]
+    said: dict[str, Any]
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        return self.request.kernel.name
+
+    @property
+    def problem(self) -> Problem:
+        """The request's problem."""
+        return self.request.problem
+
+    @property
+    def settings(self) -> tuple[tuple[str, int], ...]:
+        """Every constant, as pairs."""
+        return self.request.settings
+
+    @property
+    def label(self) -> str:
+        """The kernel, and the fields of the problem and the constants that are not the defaults, for a menu."""
+        problem = self.request.problem
+        defaults = {f.name: f.default for f in fields(problem)}
+        constants = {c.name: c.default for c in self.request.kernel.constants}
+        changed = [(name, value) for name, value in asdict(problem).items() if value != defaults[name]]
+        changed += [(name, value) for name, value in self.request.settings if value != constants[name]]
+        texts = [(name, write_value(value)) for name, value in changed]
+        return f"{self.kernel}: " + ", ".join(f"{name} {text}" for name, text in texts if len(text) < 40)
+
+    def read(self, *names: str) -> list[pa.Table]:
+        """The tables of these names. TraceError if the file is no longer readable."""
+        try:
+            found = packed.read(self.path, self.lengths, names)
+        except ValueError as error:
+            raise TraceError(f"{self.path.name} cannot be read: {error}. {REMEDY}.") from None
+        return [found[name] for name in names]
+
+
+def name_of(request: Request, code_hash: str = "") -> str:
+    """The name of a request's recording: kernel, code, and a hash of problem and constants. code_hash: of the measured
+    source, by default the present one."""
+    code = code_hash or request.kernel.code_hash
+    return f"{request.kernel.name}-{code[:8]}-{identity_key(*request.identity)}"
+
+
+def header_of(request: Request) -> dict[str, Any]:
+    """The fields of a header from which `read_header` makes the request again."""
+    problem, settings = request.identity
+    kernel = request.kernel
+    return {"kernel": kernel.name, "code_hash": kernel.code_hash, "problem": problem, "settings": settings}
+
+
+def entry_of(header: dict[str, Any], path: Path, lengths: dict[str, int]) -> RecordedRequest | str:
+    """The recording of a header, or the name of its kernel if its code changed. KeyError, TypeError or ProblemError if
+    the header is not one of `header_of`."""
+    said = dict(header)
+    kernel, code_hash, device, date = (said.pop(name) for name in ("kernel", "code_hash", "device", "date"))
+    spec = catalog.KERNELS[kernel]
+    if spec.code_hash != same_code.present(code_hash):
+        return kernel
+    problem = spec.problem_type(**said.pop("problem"))
+    request = Request(spec, problem, tuple(said.pop("settings").items()), backend="recorded")
+    return RecordedRequest(request, device, date, code_hash, path, lengths, said)
+
+
+def requests_of(cases: str) -> list[Request]:
+    """The requests that each kernel's problem names by a method such as timeline_cases, with every constant, on a GPU.
+    A case that the kernel's conditions refuse is left out."""
+    return [
+        Request(spec, case.problem, tuple(spec.settings(case.settings).items()), backend="gpu")
+        for spec in catalog.KERNELS.values()
+        for case in cases_of(spec, cases).possible
+    ]
+
+
+def matching(found: Iterable[RecordedRequest], request: Request) -> list[RecordedRequest]:
+    """The recordings of a request's kernel, problem and constants."""
+    constants = tuple(request.constants.items())
+    return [
+        entry
+        for entry in found
+        if entry.request.kernel == request.kernel
+        and entry.request.problem == request.problem
+        and tuple(entry.request.constants.items()) == constants
+    ]
+
+
+def no_recording(
+    noun: str, request: Request, found: Sequence[RecordedRequest], words: Callable[[RecordedRequest], str]
+) -> ProblemError:
+    """The error for a request without a recording. noun: such as pipeline. words: for one that the kernel has."""
+    texts = [words(entry) for entry in found if entry.request.kernel == request.kernel]
+    have = "; ".join(dict.fromkeys(texts)) or "none"
+    return ProblemError(
+        f"No {noun} of {request.kernel.name} at {request.problem.size} with this code and these constants is recorded. "
+        f"Choose one of those that are ({have}), or make them on a GPU with python -m kernels measure {noun}s."
+    )

@@ -1,0 +1,313 @@
+"""The index of recorded runs: data/runs/<GPU>/<kernel>-<code>-<problem and constants>.parquet, a file for each run.
+
+A file holds four tables and a header (packed.py). The tables are the trace in its compact form, the trace's values, the
+outputs, and the traffic. Runs of one GPU with equal values share them: one file, the holder, has them, and the others
+name it. Inputs are made again from the problem's seed. A changed comment keeps a recording, also if it moves lines.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, get_origin
+
+import pandas as pd
+import pyarrow as pa
+
+from kernels.catalog import KERNELS
+from kernels.core.cases import cases_of
+from kernels.core.problem import Case
+from kernels.core.remembered import of_recordings, recordings_changed
+from kernels.core.request import Request, Scope, identity_key
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError, TraceError
+from kernels.recordings import DATA, packed, same_code
+from kernels.recordings.tables import file_name
+from kernels.trace.compact import compact, restore
+from kernels.trace.probes import sites_of
+from kernels.trace.trace import Trace
+
+FOLDER = DATA / "runs"
+REMEDY = "Restore it, or remove it and record it again with python -m kernels record"
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, ProblemError,
+               TraceError)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recorded run, its tables not yet read.
+
+    kernel, code_hash: what was measured.
+    problem: its fields. settings: every constant.
+    scope: the traced items.
+    device, driver, compiler, date: where, with what and when.
+    errors, yardsticks: output -> the largest error of the kernel, and of torch on that GPU.
+    sites: (file, line) of each probe then, in order.
+    lost: records that did not fit.
+    provenance: that of the trace.
+    traffic_whole: Traffic.whole.
+    values_sha256: of the trace's values. holder: the file that has them, empty for this one.
+    path: the file.
+    """
+
+    kernel: str
+    code_hash: str
+    problem: dict[str, Any]
+    settings: dict[str, int]
+    scope: Scope
+    device: str
+    driver: str
+    compiler: str
+    date: str
+    errors: dict[str, float]
+    yardsticks: dict[str, float]
+    sites: tuple[tuple[str, int], ...]
+    lost: int
+    provenance: dict[str, Any]
+    traffic_whole: bool
+    values_sha256: str
+    holder: str
+    path: Path
+    lengths: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def code(self) -> str:
+        """The code_hash today of the source with the measured machine code."""
+        return same_code.present(self.code_hash)
+
+    @property
+    def name(self) -> str:
+        """GPU and file, for a message."""
+        return "/".join(self.path.parts[-2:])
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What the file's header holds of it."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("path", "lengths")} | {
+            "scope": asdict(self.scope)
+        }
+
+
+def entries() -> tuple[Recording, ...]:
+    """Every recording that can be read."""
+    return _look()[0]
+
+
+def left_out() -> tuple[str, ...]:
+    """Why others cannot be read, a sentence for each, with what to do."""
+    return _look()[1]
+
+
+@of_recordings(lru_cache)
+def _look() -> tuple[tuple[Recording, ...], tuple[str, ...]]:
+    found: dict[Path, Recording] = {}
+    reasons = [
+        f"{'/'.join(path.parts[-3:])} has an earlier format, a folder for each run. This version of Warpglass reads "
+        f"format {packed.FORMAT}, a file for each run. {REMEDY}."
+        for path in sorted(FOLDER.glob("*/*/recording.json"))
+    ]
+    for path in sorted(FOLDER.glob("*/*.parquet")):
+        try:
+            found[path] = _read(path)
+        except TraceError as error:
+            reasons.append(str(error))
+    whole = []
+    for path, entry in found.items():
+        holder = found.get(path.with_name(entry.holder)) if entry.holder else entry
+        if holder and not holder.holder and holder.values_sha256 == entry.values_sha256:
+            whole.append(entry)
+        else:
+            reasons.append(f"{entry.name} has its values in {entry.holder}, which no longer has them. {REMEDY}.")
+    return tuple(whole), tuple(reasons)
+
+
+def _read(path: Path) -> Recording:
+    try:
+        header = packed.read_header(path)
+        scope = header.pop("scope")
+        scope = Scope(scope["first"], scope["count"], tuple(map(tuple, scope["others"])))
+        sites = tuple((file, line) for file, line in header.pop("sites"))
+        entry = Recording(scope=scope, sites=sites, path=path, **header)
+        _check_values(entry)
+        return entry
+    except _UNREADABLE as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> TraceError:
+    said = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+    return TraceError(f"{'/'.join(path.parts[-2:])} cannot be read: {said}. {REMEDY}.")
+
+
+def _check_values(entry: Recording) -> None:
+    """ValueError, TypeError or ProblemError if a field of a recording has an impossible value."""
+    for f in fields(entry):
+        value = getattr(entry, f.name)
+        if not isinstance(value, get_origin(f.type) or f.type):  # type: ignore[arg-type]
+            raise ValueError(f"{f.name} is {value!r:.60}")
+    numbers = [*entry.errors.values(), *entry.yardsticks.values(), *entry.settings.values()]
+    numbers += [entry.scope.first, entry.scope.count, *(line for _, line in entry.sites)]
+    wrong = [number for number in numbers if not isinstance(number, (int, float))]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r:.60} is no number")
+    spec = KERNELS.get(entry.kernel)
+    if spec and spec.code_hash == entry.code:
+        spec.problem_type(**entry.problem)
+
+
+# ---- finding one ----
+
+
+def of(kernel: KernelSpec) -> list[Recording]:
+    """The recordings of a kernel's present code, on any GPU."""
+    return [entry for entry in entries() if entry.code == kernel.code_hash]
+
+
+def find(request: Request) -> Recording:
+    """The recording that answers the request: one that holds its scope before one that does not, then the newest.
+    ProblemError with the recordings of the kernel if none answers."""
+    found = [entry for entry in of(request.kernel) if (entry.problem, entry.settings) == request.identity]
+    if not found:
+        same = [_brief(entry) for entry in entries() if entry.kernel == request.kernel.name]
+        have = "; ".join(dict.fromkeys(same)) or "none"
+        here = [reason for reason in left_out() if f"/{request.kernel.name}-" in reason]
+        missing = f"No recording of {request.kernel.name} has this code, this problem and these constants."
+        raise ProblemError(" ".join([missing, f"Recorded: {have}.", *here]))
+    return max(found, key=lambda entry: (outside(entry, request) is None, entry.date, entry.device))
+
+
+def outside(entry: Recording, request: Request) -> str | None:
+    """The part of the request's scope that a recording does not hold, in words. None if it holds all."""
+    plan = request.plan
+    for item in dict.fromkeys(launch.item for launch in plan.launches):
+        (have, many), (first, count) = entry.scope.range_of(item, plan), request.scope.range_of(item, plan)
+        if not have <= first <= first + count <= have + many:
+            return f"traced {item}s {have} to {have + many - 1}; {item}s {first} to {first + count - 1} were asked for"
+    return None
+
+
+def _brief(entry: Recording) -> str:
+    problem = ", ".join(f"{key} {value}" for key, value in entry.problem.items() if len(str(value)) < 40)
+    settings = ", ".join(f"{key} {value}" for key, value in entry.settings.items())
+    return f"{problem}, {settings}"
+
+
+def cases(kernels: Iterable[KernelSpec]) -> list[tuple[KernelSpec, Case]]:
+    """The cases of these kernels to record: Problem.recorded_cases, without those that a kernel's conditions refuse."""
+    return [(spec, case) for spec in kernels for case in cases_of(spec, "recorded_cases").possible]
+
+
+def missing(kernels: Iterable[KernelSpec], device: str = "") -> list[tuple[KernelSpec, Case]]:
+    """The cases that have no recording of the kernel's present code, on the GPU of that name or on any."""
+    known = {(e.code, identity_key(e.problem, e.settings)) for e in entries() if device in ("", e.device)}
+    return [
+        (spec, case)
+        for spec, case in cases(kernels)
+        if (spec.code_hash, identity_key(*request_of(spec, case).identity)) not in known
+    ]
+
+
+def request_of(kernel: KernelSpec, case: Case, backend: str = "recorded") -> Request:
+    """The Request of a case to record, with the scope that it names, or everything."""
+    request = Request(kernel, case.problem, tuple(case.settings), backend=backend)
+    return replace(request, scope=case.scope or Scope.everything(request.plan))
+
+
+# ---- reading and writing ----
+
+
+def read_trace(entry: Recording, request: Request) -> Trace:
+    """The recorded trace, with its probes at their lines in the kernel's text now. TraceError if it is damaged."""
+    sites = sites_of(request)
+    if len(entry.sites) != len(sites):
+        raise TraceError(
+            f"The recording has {len(entry.sites)} probes, the kernel {len(sites)}. Record it again with python -m "
+            "kernels record."
+        )
+    columns = _table(entry, "trace")
+    values = _values(entry)
+    try:
+        probes = same_code.probes_now(entry.code_hash, len(sites))
+        return Trace(restore(columns, values, probes, sites), entry.lost, entry.provenance)
+    except _UNREADABLE as error:
+        raise _unreadable(entry.path, error) from None
+
+
+def _values(entry: Recording) -> pa.Array:
+    path = entry.path.with_name(entry.holder) if entry.holder else entry.path
+    held = entry if not entry.holder else _read(path)
+    return _table(held, "values")["value"].combine_chunks()
+
+
+def read_outputs(entry: Recording) -> dict[str, pa.Array]:
+    """Output -> its numbers, flat. bfloat16 and float8 are widened to float32."""
+    names = [name for name in entry.lengths if name.startswith("outputs.")]
+    return {name.removeprefix("outputs."): _table(entry, name)["value"].combine_chunks() for name in names}
+
+
+def read_traffic(entry: Recording) -> pd.DataFrame:
+    """The table of a Traffic."""
+    return _table(entry, "traffic").to_pandas()
+
+
+def _table(entry: Recording, name: str) -> pa.Table:
+    try:
+        return packed.read(entry.path, entry.lengths, [name])[name]
+    except _UNREADABLE as error:
+        raise _unreadable(entry.path, error) from None
+
+
+def write(
+    request: Request,
+    trace: Trace,
+    outputs: Mapping[str, pa.Array],
+    traffic: pd.DataFrame,
+    base: Path | None = None,
+    **said: Any,
+) -> Path:
+    """Writes a recording, its values included, and returns the file. said: the other fields of Recording."""
+    sites = sites_of(request)
+    columns, values = compact(trace, sites)
+    problem, settings = request.identity
+    kernel = request.kernel
+    name = f"{kernel.name}-{kernel.code_hash[:8]}-{identity_key(problem, settings)}.parquet"
+    entry = Recording(
+        kernel=kernel.name,
+        code_hash=kernel.code_hash,
+        problem=problem,
+        settings=settings,
+        scope=request.scope,
+        sites=tuple((site.file, site.line) for site in sites),
+        lost=trace.lost,
+        provenance=trace.provenance,
+        values_sha256=hashlib.sha256(values.to_numpy(zero_copy_only=False).tobytes()).hexdigest(),
+        holder="",
+        path=(base or FOLDER) / file_name(said["device"]) / name,
+        **said,
+    )
+    table = pa.Table.from_pandas(traffic, preserve_index=False)
+    counts = {name: table[name].combine_chunks() for name in table.column_names}
+    parts = {f"outputs.{name}": {"value": numbers} for name, numbers in outputs.items()}
+    packed.write(entry.path, {"trace": columns, "values": {"value": values}, "traffic": counts, **parts}, entry.header)
+    recordings_changed()
+    return entry.path
+
+
+def share_values() -> None:
+    """Leaves equal values of a GPU's recordings in one file: the one that others name already, or the first."""
+    everything = entries()
+    for entry in everything:
+        same = [e for e in everything if (e.device, e.values_sha256) == (entry.device, entry.values_sha256)]
+        named = {e.holder for e in same}
+        holder = next((e for e in same if e.path.name in named), same[0])
+        if entry is not holder and not entry.holder and entry.lengths["values"]:
+            _rewrite_without_values(replace(entry, holder=holder.path.name))
+    recordings_changed()
+
+
+def _rewrite_without_values(entry: Recording) -> None:
+    names = [name for name in entry.lengths if name != "values"]
+    tables = packed.read(entry.path, entry.lengths, names)
+    parts = {name: {c: table[c].combine_chunks() for c in table.column_names} for name, table in tables.items()}
+    packed.write(entry.path, parts, entry.header)
