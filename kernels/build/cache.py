@@ -111,8 +111,8 @@ def _whole(folder: Path, product: str) -> dict[str, Any] | None:
 
 
 @lru_cache(maxsize=1024)
-def _read(folder: Path, product: str, stamp: tuple) -> dict[str, Any] | None:
-    """As _whole. stamp: names, sizes and times of the files. Only a changed entry is read again."""
+def _read(folder: Path, product: str, stamp: tuple[object, ...]) -> dict[str, Any] | None:
+    """Reads an entry for _whole. stamp: names, sizes and times of the files. Only a changed entry is read again."""
     try:
         held = json.loads((folder / MANIFEST).read_text())
         entry = held["entry"]

@@ -130,6 +130,6 @@ def _run(command: list[str], more: Mapping[str, str] | None = None) -> subproces
 
 
 def _has_fma() -> bool:
-    """Whether an x86 processor has fused multiply-add. Without it fmaf is exact but slow."""
+    """Whether an x86 processor has fused multiply-add. If not, fmaf is exact but slow."""
     cpuinfo = Path("/proc/cpuinfo")
     return cpuinfo.exists() and re.search(r"^flags\s*:.*\bfma\b", cpuinfo.read_text(), re.M) is not None

@@ -1,24 +1,23 @@
-"""A cubin's PTX and machine code, each instruction with the line of our source that it comes from. Needs nvdisasm,
-and no GPU."""
+"""A cubin's PTX and machine code, each instruction with its line of our source. Needs nvdisasm, and no GPU."""
 
 import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from kernels.build.builds import build
 from kernels.build.liveness import Instruction, branch_target, live_registers
 from kernels.build.product import DEFAULT_ARCH, Mode
 from kernels.build.sass import INSTRUCTION, sass
+from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError
 from kernels.trace.kinds import KINDS, kind_of
 from kernels.trace.probes import is_probe_line, sites_of
 
-MIX = {  # what an instruction is counted as, by the start of its name
+MIX = {  # opcode -> its kind in the mix
     "LDG": "global load",
     "STG": "global store",
     "LDS": "shared load",
@@ -44,20 +43,27 @@ MIX = {  # what an instruction is counted as, by the start of its name
     "BSSY": "branch",
     "BSYNC": "branch",
 }
-SUFFIXES = {1: ".U8", 2: ".U16", 4: "", 8: ".64", 16: ".128"}  # bytes -> how SASS names the width
-GENERIC = {"LD", "ST"}  # an access whose space the compiler does not know
-WITH_WIDTH = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS")  # opcodes that the mix shows with their width
+SUFFIXES = {1: ".U8", 2: ".U16", 4: "", 8: ".64", 16: ".128"}  # bytes -> the width in an opcode of SASS
+GENERIC = {"LD", "ST"}  # accesses without a known space
+WITH_WIDTH = ("LDG", "STG", "LDS", "STS", "LDL", "STL", "LDGSTS")  # opcodes with their width in the mix
 
 Place = tuple[str, int]  # file and line of our source
+Settings = tuple[tuple[str, int], ...]
 
 _TAKES = re.compile(r"USETMAXREG\.TRY_ALLOC\S* .*\b0x([0-9a-f]+)")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of PTX or SASS. source: the file and line of ours that it comes from, or None; entry: the kernel it
-    stands in. labels: that stand before it (in PTX: that it is); target: the label it branches to. address: of an
-    instruction of SASS, from the start of its kernel, in bytes; live: registers that are live there (liveness)."""
+    """One line of PTX or SASS.
+
+    source: its file and line of ours, or None.
+    entry: its kernel.
+    labels: before it in SASS. In PTX, a label is a line of its own.
+    target: the label of its branch, or "".
+    address: of an instruction of SASS, from the start of its kernel, in bytes.
+    live: the live registers there (liveness).
+    """
 
     text: str
     source: Place | None
@@ -70,8 +76,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Listing:
-    """What the compiler made of a build: its PTX and SASS, and the mix of its instructions: kind -> {opcode: count}.
-    registers: kernel -> those that the compiler, named so, gave each thread, or that a warpgroup takes as it runs."""
+    """The compiler's output of a build.
+
+    ptx, sass: its lines.
+    mix: kind of instruction -> {opcode: count}.
+    registers: kernel -> registers of a thread, from the compiler or taken by a warpgroup at run time.
+    compiler: its name and version.
+    """
 
     ptx: tuple[Line, ...]
     sass: tuple[Line, ...]
@@ -86,7 +97,7 @@ class WidthCheck:
 
     file, line: the place of the access.
     wanted: its opcode, such as LDS.128.
-    found: opcode -> count, of this kind; of every kind of access if this kind is absent.
+    found: opcode -> count, of this kind, or of all accesses if this kind is absent.
     ok: every opcode is the wanted one.
     absent: the line has no opcode of this kind. The access is compiled away if the line has no other access either.
     """
@@ -101,31 +112,32 @@ class WidthCheck:
 
 @lru_cache(maxsize=32)
 def listing(
-    kernel: KernelSpec, problem: Any, settings: tuple, mode: Mode = Mode.TIMED, arch: str = DEFAULT_ARCH
+    kernel: KernelSpec, problem: Problem, settings: Settings, mode: Mode = Mode.TIMED, arch: str = DEFAULT_ARCH
 ) -> Listing:
-    """The Listing of a build. Compiles if need be. Raises ProblemError (unknown architecture), BuildError,
-    BackendUnavailable."""
+    """The Listing of a build. Raises ProblemError (unknown architecture), BuildError, BackendUnavailable."""
     request = Request(kernel, problem, settings)
-    made = build(kernel, request.defines, mode, arch)
+    built = build(kernel, request.defines, mode, arch)
     probed = {site.file for site in sites_of(request)}
     ours = {name: text.splitlines() for name, text in kernel.files if name == kernel.files[0][0] or name in probed}
-    ptx, source_of = _ptx(made.ptx_path.read_text(), ours)
-    code = _sass(sass(made.path, with_lines=True), source_of)
-    registers = {fact.entry: max(fact.registers, _taken(code, fact.entry)) for fact in made.facts}
-    return Listing(ptx, code, _mix(code), registers, made.compiler)
+    ptx, source_of = _ptx(built.ptx_path.read_text(), ours)
+    code = _sass(sass(built.path, with_lines=True), source_of)
+    registers = {fact.entry: max(fact.registers, _taken(code, fact.entry)) for fact in built.facts}
+    return Listing(ptx, code, _mix(code), registers, built.compiler)
 
 
 def _taken(code: tuple[Line, ...], entry: str) -> int:
-    """The most registers per thread that a warpgroup takes while it runs (setmaxnreg); 0 if none does."""
+    """The most registers per thread that a warpgroup takes at run time (setmaxnreg), or 0."""
     found = (_TAKES.search(line.text) for line in code if line.entry == entry)
     return max((int(taken[1], 16) for taken in found if taken), default=0)
 
 
 def check_widths(
-    kernel: KernelSpec, problem: Any, settings: tuple, mode: Mode = Mode.TIMED, arch: str = DEFAULT_ARCH
+    kernel: KernelSpec, problem: Problem, settings: Settings, mode: Mode = Mode.TIMED, arch: str = DEFAULT_ARCH
 ) -> tuple[WidthCheck, ...]:
-    """A WidthCheck for every access that has a probe: the opcodes on its line, and whether all have the pinned width.
-    An access whose kind is absent passes only if its line has no other access either."""
+    """A WidthCheck for each access with a probe.
+
+    If the kind of an access is absent, it passes only without another access on its line.
+    """
     shown = listing(kernel, problem, settings, mode, arch)
     source = {name: text.splitlines() for name, text in kernel.files}
     bases = {kind.sass for kind in KINDS if kind.sass}
@@ -141,7 +153,7 @@ def check_widths(
             continue
         kind = kind_of(site.event, site.space)
         if kind.event == "load" and kind.space == "global" and "cp_async" in source[site.file][site.code_line - 1]:
-            continue  # the source of a cp.async, which the probe after it speaks of
+            continue  # the source of a cp.async, which has its own probe
         suffix = "" if kind.event == "ldmatrix" or not kind.widths else SUFFIXES[site.bytes]
         others = by_line.get(place, Counter())
         found = {name: count for name, count in others.items() if name.split(".")[0] == kind.sass}
@@ -153,12 +165,12 @@ def check_widths(
 
 
 def opcode(text: str) -> str:
-    """The instruction's name with its modifiers, as LDS.128."""
+    """An instruction's name with its modifiers, such as LDS.128."""
     return re.sub(r"^@!?U?P\w+\s+", "", text).split()[0].rstrip(";")
 
 
 def _width(name: str) -> str:
-    """The part of an opcode that tells its width: .U8, .U16, .64, .128, or nothing for 32 bits."""
+    """The width in an opcode: .U8, .U16, .64, .128, or "" for 32 bits."""
     return next((f".{part}" for part in name.split(".")[1:] if part in ("U8", "S8", "U16", "S16", "64", "128")), "")
 
 
@@ -174,12 +186,10 @@ def _mix(code: tuple[Line, ...]) -> dict[str, dict[str, int]]:
 
 
 def _sass(text: str, source_of: Mapping[int, Place]) -> tuple[Line, ...]:
-    """nvdisasm's -gp listing: a comment gives the line of the PTX that what follows comes from. source_of: that -> our
-    file and line.
+    """The lines of nvdisasm's -gp listing, with lines of PTX in comments. source_of: line of PTX -> our file and line.
 
-    Its listing by source lines (-gi) leaves out a comment where only the place of the inlining changes, so that of two
-    neighbouring loads through the same inlined function the second would get the line of the first; a line of PTX is
-    never shared.
+    The -gi listing by source lines has no comment if only the place of inlining changes. The second of two neighbouring
+    loads through one inlined function would get the line of the first. A line of PTX is unique.
     """
     found: list[Line] = []
     entry, source = "", None
@@ -206,8 +216,7 @@ def _sass(text: str, source_of: Mapping[int, Place]) -> tuple[Line, ...]:
 
 
 class _Locations:
-    """Follows the .loc lines of a PTX text: which line of ours the instructions after it come from, inlining
-    followed outwards."""
+    """The line of our source for the next instructions of a PTX text, from its .loc lines, with inlining resolved."""
 
     _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:.*inlined_at\s+(\d+)\s+(\d+))?")
 
@@ -219,22 +228,20 @@ class _Locations:
         self.source: Place | None = None
 
     def read(self, line: str) -> bool:
-        """Whether this is a .loc line; if so, `source` is the place from here on."""
+        """Whether this is a .loc line. Then `source` is the new place."""
         at = self._LOC.match(line)
         if not at:
             return False
-        here, where = (at[1], at[2]), (at[3], at[4])
-        resolved = self._ours(here) or (self._ours(where) if where[0] else None) or self.inlined.get(where)
-        self.inlined[here] = resolved
-        file = self.names.get(here[0], "")
-        keeps = file in self.ours and here[1] == "0"  # line 0 of our file: as before
+        place, caller = (at[1], at[2]), (at[3], at[4])
+        resolved = self._ours(place) or (self._ours(caller) if caller[0] else None) or self.inlined.get(caller)
+        self.inlined[place] = resolved
+        file = self.names.get(place[0], "")
+        keeps = file in self.ours and place[1] == "0"  # line 0 of our file: as before
         self.source = resolved or (self.source if keeps else None)
         if file == "probe.cuh" and self.source:
             name, number = self.source
-            if not is_probe_line(self.ours[name][number - 1]):
-                self.source = (
-                    None  # what the probes write as the block ends, which the compiler puts down to the last line
-                )
+            if not is_probe_line(self.ours[name][number - 1]):  # the probes' writes at the end of the block
+                self.source = None
         return True
 
     def _ours(self, place: tuple[str, str]) -> Place | None:
@@ -243,8 +250,7 @@ class _Locations:
 
 
 def _ptx(text: str, ours: Mapping[str, list[str]]) -> tuple[tuple[Line, ...], dict[int, Place]]:
-    """(the PTX without its debug sections as Lines, line number -> our file and line). `.loc` says file, line and
-    where inlined."""
+    """(the Lines of PTX without debug sections, line number -> our file and line)."""
     at, entry, found, source_of = _Locations(text, ours), "", [], {}
     for number, line in enumerate(text.splitlines(), 1):
         if re.match(r"\s*\.section", line):

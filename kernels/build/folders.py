@@ -1,10 +1,10 @@
-"""The folders in which builds and bundles are kept: the user's cache, and a spare one where that cannot be used.
+"""The folders for builds and bundles: the user's cache, and a spare folder if the cache is unusable.
 
-The cache is private. A library in it is loaded and run, so what is read must have been written by this user: the
-folder is made 0700, and one that belongs to another user, or into which others can write, is neither read nor written.
+The cache is private, since its libraries run in this user's processes. The folder has mode 0700. A folder of another
+user, or a folder that others can write, is neither read nor written.
 
-The spare is a temporary folder of one server and its workers (they are handed its name), for when the cache is not
-private or cannot be written: a read-only or full disk, a file in its place. It is removed when the server ends.
+The spare is a temporary folder of one server and its workers. It serves if the cache is not private or not writable,
+for example on a read-only or full disk. It ends with the server.
 """
 
 import errno
@@ -26,66 +26,65 @@ from kernels.errors import CacheError
 
 T = TypeVar("T")
 SPARE = "WARPGLASS_SPARE"  # in a worker's environment: its server's spare folder
-NOBODY = 65534  # as whom a container without root sees root
+NOBODY = 65534  # root in a container without root
 REMEDY = "or set WARPGLASS_CACHE to another folder"
-OVER = 60.0  # seconds: a disk that is nearly full takes what is small
-_NOTICE = "notice"  # in the spare: why it is used
+OVER = 60.0  # seconds: an almost full disk still takes small files
+_NOTICE = "notice"  # in the spare: the reason of its use
 
-_removers: list[subprocess.Popen] = []
+_removers: list[subprocess.Popen[bytes]] = []
 
 
 def cache_folder() -> Path:
-    """$WARPGLASS_CACHE, or warpglass in the user's cache folder, whether it can be used or not."""
+    """$WARPGLASS_CACHE, or warpglass in the user's cache folder. It may be unusable."""
     if os.environ.get("WARPGLASS_CACHE"):
         return Path(os.environ["WARPGLASS_CACHE"])
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warpglass"
 
 
 def readable() -> list[Path]:
-    """The folders to look in, the cache first: those that are there and private, links followed."""
+    """The existing private folders, the cache first, with links followed."""
     found = []
     for name in (cache_folder, spare):
         try:
             found.append(_private(name()))
         except NotPrivate as error:
-            _tell(f"{error}: nothing is read from it.")
+            _print_once(f"{error}: nothing is read from it.")
         except OSError:
             continue
     return found
 
 
 def write(put: Callable[[Path], T]) -> T:
-    """put(folder) in the cache, or where that raises OSError, in the spare. CacheError, with what to do, if it cannot
-    be done in either."""
+    """put(folder) in the cache, or after an OSError in the spare. Raises CacheError with the remedy if both fail."""
     faults = []
     for name in (cache_folder, spare):
         try:
-            os.makedirs(name(), 0o700, exist_ok=True)
+            name().mkdir(0o700, parents=True, exist_ok=True)
             done = put(_private(name()))
         except OSError as error:
-            faults.append(_said(error, name))
+            faults.append(_fault(error, name))
             continue
         _notice(faults)
         return done
-    raise CacheError(f"Nothing can be kept on disk: {' '.join(faults)}")
+    raise CacheError(f"Warpglass cannot write to disk: {' '.join(faults)}")
 
 
 def notice() -> str:
-    """Why the spare is used in place of the cache, in a sentence; empty where it is not."""
+    """The reason for the spare in a sentence, or "" if the cache works."""
     with suppress(OSError):
         return (_private(spare()) / _NOTICE).read_text()
     return ""
 
 
-# ---- what is private ----
+# ---- private folders ----
 
 
 class NotPrivate(PermissionError):
-    """A folder into which others may have written; its text says why."""
+    """A folder that others may have written. Its text is the reason."""
 
 
 def _private(folder: Path) -> Path:
-    """The folder, links followed, if it is this user's alone. NotPrivate; OSError if it is not there."""
+    """The folder with links followed. Raises NotPrivate unless only this user can write, OSError if it is missing."""
     folder, user = Path(os.path.realpath(folder, strict=True)), os.geteuid()
     found = folder.stat()
     if not stat.S_ISDIR(found.st_mode):
@@ -96,13 +95,13 @@ def _private(folder: Path) -> Path:
         raise NotPrivate(f"{folder} can be written by others (mode {stat.S_IMODE(found.st_mode):o})")
     if is_spare(folder):
         return folder  # as safe as any temporary file
-    for above in folder.parents:  # who can rename one of these can put a folder of their own in our place
+    for above in folder.parents:  # a user who can rename a parent can replace our folder
         held = above.stat()
         if held.st_uid not in (0, NOBODY, user):
-            raise NotPrivate(f"{folder} lies in {above}, which belongs to {_name_of(held.st_uid)}")
+            raise NotPrivate(f"{folder} is in {above}, a folder of {_name_of(held.st_uid)}")
         others = held.st_mode & 0o002 or (held.st_mode & 0o020 and held.st_gid not in (0, os.getegid()))
         if others and not held.st_mode & stat.S_ISVTX:
-            raise NotPrivate(f"{folder} lies in {above}, which can be written by others")
+            raise NotPrivate(f"{folder} is in {above}, and others can write there")
     return folder
 
 
@@ -110,19 +109,19 @@ def _private(folder: Path) -> Path:
 
 
 def spare() -> Path:
-    """The name of the spare folder. OSError if there is no place for temporary files."""
+    """The spare folder's name. Raises OSError without a folder for temporary files."""
     return Path(os.environ[SPARE]) if os.environ.get(SPARE) else _own()
 
 
 def is_spare(folder: Path) -> bool:
-    """Whether that folder, links followed, is the spare."""
+    """Whether the folder, with links followed, is the spare."""
     with suppress(OSError):
         return folder == spare().resolve()
     return False
 
 
 def handed_down() -> dict[str, str]:
-    """What the environment of this process's workers says, so that they use the same spare."""
+    """The variables for this process's workers, so that they use the same spare."""
     with suppress(OSError):
         return {SPARE: str(spare())}
     return {}
@@ -130,38 +129,38 @@ def handed_down() -> dict[str, str]:
 
 @functools.cache
 def _own() -> Path:
-    """A new name, and a process that removes what lies there when this one has ended, however it did."""
+    """A new name, and a process that removes the folder after the end of this process."""
     folder = Path(tempfile.gettempdir(), f"warpglass-{os.geteuid()}-{secrets.token_hex(8)}")
-    wait = ["/bin/sh", "-c", 'read -r _; rm -rf -- "$1"', "sh", str(folder)]  # reads the end of a pipe that we hold
+    wait = ["/bin/sh", "-c", 'read -r _; rm -rf -- "$1"', "sh", str(folder)]  # reads the end of our pipe
     with suppress(OSError):
         _removers.append(subprocess.Popen(wait, stdin=subprocess.PIPE, cwd="/", start_new_session=True))
     return folder
 
 
-# ---- what is told ----
+# ---- messages ----
 
 
 def _notice(faults: list[str]) -> None:
-    """Keeps, beside what is in the spare, why it is there; until, for a while, all went to the cache again."""
+    """Writes the reason into the spare. Removes it after OVER seconds without a fault."""
     with suppress(OSError):
-        place = spare() / _NOTICE
+        notice_file = spare() / _NOTICE
         if not faults:
-            if time.time() - place.stat().st_mtime > OVER:
-                place.unlink()
+            if time.time() - notice_file.stat().st_mtime > OVER:
+                notice_file.unlink()
             return
-        said = f"{faults[0]} For now what is made is kept in {place.parent}, which is removed when Warpglass ends."
-        _tell(said)
-        place.write_text(said)
+        text = f"{faults[0]} For now new files go to {notice_file.parent}. Warpglass removes it at its end."
+        _print_once(text)
+        notice_file.write_text(text)
 
 
 @functools.cache
-def _tell(sentence: str) -> None:
-    """Once, in the server's log."""
+def _print_once(sentence: str) -> None:
+    """Prints a sentence once in the server's log."""
     print(sentence, file=sys.stderr, flush=True)
 
 
-def _said(error: OSError, name: Callable[[], Path]) -> str:
-    """What is wrong with a folder, and what to do."""
+def _fault(error: OSError, name: Callable[[], Path]) -> str:
+    """A folder's fault and the remedy."""
     try:
         folder = name()
     except OSError:

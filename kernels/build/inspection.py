@@ -42,7 +42,7 @@ def inspect(kernel: KernelSpec, problem: Any, settings: Any, arch: str = DEFAULT
 
 
 def _occupancy(request: Request, arch: str) -> list[dict[str, Any]] | None:
-    """The timed build's occupancy as dicts; None for an architecture with unknown limits."""
+    """The timed build's occupancy as dicts, or None for an architecture with unknown limits."""
     try:
         return [asdict(found) for found in occupancy(request.kernel, request.problem, request.constants, arch)]
     except ProblemError:

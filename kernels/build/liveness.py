@@ -1,32 +1,39 @@
-"""How many registers of a thread hold something that is still needed, instruction by instruction, from SASS as text.
+"""The live registers of a thread at each instruction, from SASS as text.
 
-The rule, plain backward liveness: a register is live from the instruction that writes it to the last one that may read
-it, along every way the branches allow; what an instruction under a predicate writes may keep its old value, so it does
-not begin a life; where no write can have come before, there is none. An instruction's figure counts the registers that
-are live before it and those that it writes. R0 to R254 count; RZ, uniform registers (UR) and predicates do not. An
-operand is as many registers as the opcode's width says (`_widths`): pairs of 64-bit accesses, addresses and arithmetic,
-quads of 128-bit accesses, the fragments of MMA. Where a call returns to, or an indirect branch goes, is not followed:
-every place that it could be is taken.
+The rule is plain backward liveness:
+- A register is live from its write to its last possible read, along all branches.
+- A write under a predicate may keep the old value, so it starts no life.
+- Without an earlier write, a register is not live.
+
+An instruction's number counts the live registers before it and its own writes. R0 to R254 count. RZ, uniform registers
+(UR) and predicates do not. The opcode gives an operand's number of registers (`_widths`): pairs for 64-bit accesses,
+addresses and arithmetic, quads for 128-bit accesses, fragments for MMA. Returns and indirect branches go to every
+possible target.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 _GUARD = re.compile(r"^@(!?)(U?P\w+)\s+")
 _REGISTER = re.compile(r"(?<![\w.])R(\d+)(\.64\b)?")
 _LABEL = re.compile(r"`\(([^)]+)\)")
-_NO_RESULT = re.compile(  # opcodes whose first operand is read, or is no register
+_NO_RESULT = re.compile(  # opcodes that write no register
     r"ST[GSL]?|ST|RED|REDG|REDS|LDGSTS|BAR|MEMBAR|BRA|BRX|JMP|JMX|EXIT|RET|CALL|BSSY|BSYNC|BREAK|WARPSYNC|NOP|DEPBAR|LDGDEPBAR"
     r"|[IFDHU]*SETP2?|U?PSETP|U?PLOP3|FCHK|R2P|R2B|ERRBAR|CCTL|CCTLL|YIELD|NANOSLEEP|BPT|KILL|UTMALDG|UTMASTG|SYNCS|ELECT|SUST|STAS"
 )
+Effect = tuple[set[int], set[int], bool]  # reads, writes, whether the writes are certain
 _DOUBLE = ("DADD", "DMUL", "DFMA", "FADD2", "FMUL2", "FFMA2")  # all operands are 64 bits
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """text: as nvdisasm prints it. labels: that stand before it. entry: the kernel it stands in."""
+    """An instruction of SASS.
+
+    text: from nvdisasm.
+    labels: before it.
+    entry: its kernel.
+    """
 
     text: str
     labels: tuple[str, ...] = ()
@@ -34,7 +41,7 @@ class Instruction:
 
 
 def live_registers(code: Sequence[Instruction]) -> list[int]:
-    """For each instruction the number of live registers."""
+    """The number of live registers at each instruction."""
     found = [0] * len(code)
     for entry in dict.fromkeys(one.entry for one in code):
         at = [n for n, one in enumerate(code) if one.entry == entry]
@@ -44,7 +51,7 @@ def live_registers(code: Sequence[Instruction]) -> list[int]:
 
 
 def branch_target(text: str) -> str:
-    """The label that a branch names, or nothing."""
+    """A branch's label, or ""."""
     at = _LABEL.search(text)
     return at[1] if at else ""
 
@@ -66,8 +73,8 @@ def _live(code: list[Instruction]) -> list[int]:
     return [len((before[n] & written[n]) | effects[n][1]) for n in range(len(code))]
 
 
-def _written_before(effects: list[Any], after: list[list[int]]) -> list[set[int]]:
-    """For each instruction the registers that one before it may have written."""
+def _written_before(effects: list[Effect], after: list[list[int]]) -> list[set[int]]:
+    """For each instruction the registers of possible earlier writes."""
     found: list[set[int]] = [set() for _ in effects]
     changed = True
     while changed:
@@ -81,7 +88,7 @@ def _written_before(effects: list[Any], after: list[list[int]]) -> list[set[int]
 
 
 def _successors(code: list[Instruction]) -> list[list[int]]:
-    """For each instruction those that may run next."""
+    """For each instruction the possible next ones."""
     place = {label: n for n, one in enumerate(code) for label in one.labels}
     returns = [n + 1 for n, one in enumerate(code) if _name(one.text).startswith("CALL") and n + 1 < len(code)]
     found = []
@@ -96,10 +103,8 @@ def _successors(code: list[Instruction]) -> list[list[int]]:
         elif base in ("BRX", "JMX"):
             found.append(sorted(place.values()))
         elif base in ("BRA", "JMP", "CALL") and to is not None:
-            only = sure and re.match(
-                r"\S+\s+`\(", one.text
-            )  # else it has a condition of its own, as BRA !P0 or BRA.DIV
-            found.append([to] if only else [to, *follows])
+            unconditional = sure and re.match(r"\S+\s+`\(", one.text)  # unlike BRA !P0 or BRA.DIV
+            found.append([to] if unconditional else [to, *follows])
         elif base == "WARPSYNC" and to is not None:
             found.append([to, *follows])
         else:
@@ -107,8 +112,8 @@ def _successors(code: list[Instruction]) -> list[list[int]]:
     return found
 
 
-def reads_and_writes(text: str) -> tuple[set[int], set[int], bool]:
-    """The registers that an instruction reads and writes, and whether it surely writes them."""
+def reads_and_writes(text: str) -> Effect:
+    """An instruction's reads and writes, and whether the writes are certain."""
     guard = _GUARD.match(text)
     kills = not guard or (guard[2] in ("PT", "UPT") and not guard[1])
     body = text[guard.end() :] if guard else text
@@ -133,12 +138,12 @@ def _name(text: str) -> str:
 
 
 def _split(rest: str) -> list[str]:
-    """Operands at the commas; blanks part the two of a call."""
+    """The operands between commas. Blanks separate the two operands of a call."""
     return [part.strip() for part in rest.split(",")] if rest.strip() else []
 
 
 def _result(name: str, operands: list[str]) -> int | None:
-    """Which operand is written: the first that is a register, after predicates. None if none is."""
+    """The index of the result: the first register after predicates. None without a result."""
     if _NO_RESULT.fullmatch(name.split(".")[0]):
         return None
     for n, operand in enumerate(operands):
@@ -149,13 +154,13 @@ def _result(name: str, operands: list[str]) -> int | None:
 
 
 def _long_address(name: str, operand: str) -> bool:
-    """Whether a plain [R2] of global memory is 64 bits, as before sm_80: the opcode says .E."""
+    """Whether a plain [R2] of global memory is 64 bits, as before sm_80 with .E in the opcode."""
     base, *parts = name.split(".")
     return base in ("LDG", "STG", "LD", "ST", "ATOM", "ATOMG", "RED") and "E" in parts and ".U32" not in operand
 
 
 def _widths(name: str, operands: list[str], result: int | None) -> list[int]:
-    """How many registers each operand is."""
+    """The number of registers of each operand."""
     base, *parts = name.split(".")
     widths = [1] * len(operands)
     data = 4 if "128" in parts else 2 if "64" in parts else 1
@@ -175,7 +180,7 @@ def _widths(name: str, operands: list[str], result: int | None) -> list[int]:
         return [2] * len(operands)
     if base in ("HMMA", "IMMA", "QMMA", "DMMA", "BMMA"):
         return _mma(base, parts, len(operands))
-    if base in ("HGMMA", "QGMMA", "IGMMA"):  # of a warpgroup: 64 rows over 128 lanes; A, if it is in registers, is 4
+    if base in ("HGMMA", "QGMMA", "IGMMA"):  # of a warpgroup: 64 rows over 128 lanes, with A in 4 registers or none
         columns = re.match(r"64x(\d+)x", parts[0]) if parts else None
         count = int(columns[1]) // (2 if "F32" in parts or base == "IGMMA" else 4) if columns else 1
         return [count if operand == operands[result or 0] else 4 for operand in operands]

@@ -28,7 +28,7 @@ def _nvrtc() -> Any:
     return nvrtc
 
 
-def _check(nvrtc: Any, result: tuple) -> Any:
+def _check(nvrtc: Any, result: tuple[Any, ...]) -> Any:
     code, *values = result
     if code != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise RuntimeError(f"NVRTC says {code.name}")
@@ -51,7 +51,7 @@ class Toolchain:
     def __init__(self, arch: str) -> None:
         self.nvrtc = _nvrtc()
         if arch not in architectures():
-            raise ProblemError(f"arch is {arch!r}; this NVRTC knows {', '.join(architectures())}.")
+            raise ProblemError(f"arch is {arch!r}. This NVRTC knows {', '.join(architectures())}.")
         self.version = "NVRTC {}.{}".format(*_check(self.nvrtc, self.nvrtc.nvrtcVersion()))
         self.arch = arch
         # no-cache: a product of NVRTC's own cache lacks the log with registers and spills. We have our own cache.

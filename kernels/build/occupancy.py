@@ -19,7 +19,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError, ProblemError
 
 REGISTERS = 65536  # of an SM
-REGISTER_UNIT, PARTITIONS = 256, 4  # a warp gets a multiple of 256; each partition of an SM holds a fourth
+REGISTER_UNIT, PARTITIONS = 256, 4  # a warp gets a multiple of 256, each partition of an SM holds a fourth
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def occupancy(
 ) -> tuple[Occupancy, ...]:
     """An Occupancy for each launch. Needs no GPU.
 
-    multiprocessors: the SMs of the GPU; the default is the architecture's well-known GPU.
+    multiprocessors: the SMs of the GPU. The default is the architecture's well-known GPU.
     Raises ProblemError (unknown architecture or constants), BuildError, BackendUnavailable.
     """
     on = machine(arch)

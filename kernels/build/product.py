@@ -52,7 +52,7 @@ class Build:
     path: a cubin or a shared library.
     compiler: its name and version.
     log: its output.
-    facts: one for each kernel of a cubin; empty for the CPU.
+    facts: one for each kernel of a cubin, none for the CPU.
     """
 
     kernel: str

@@ -1,13 +1,14 @@
-"""Both builds of a kernel compared with float64 and with each other, on the cases that its problem names."""
+"""Compares both builds of a kernel with float64 and with each other, on the cases of its problem."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from kernels.core.cases import Cases, cases_of
-from kernels.core.problem import Case
+from kernels.core.problem import Case, Problem
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError, worst
@@ -18,12 +19,17 @@ from kernels.run.backends import Device
 
 @dataclass(frozen=True)
 class Verdict:
-    """One build on one problem. errors: of each output (core/tolerance.py), empty if it did not run; ok: all are
-    allowed, and the builds agree; message: why a run failed, if it did; records: how many the probes logged."""
+    """One build on one problem.
+
+    errors: of each output (core/tolerance.py), empty without a run.
+    ok: whether all errors are within their limits, and the builds agree.
+    message: the reason of a failed run.
+    records: of the probes.
+    """
 
     kernel: str
     build: str
-    problem: Any
+    problem: Problem | None
     settings: tuple[tuple[str, int], ...]
     errors: tuple[OutputError, ...]
     ok: bool
@@ -32,27 +38,27 @@ class Verdict:
 
     @property
     def max_abs_error(self) -> float:
-        """Of the output that uses most of what it is allowed; inf if it did not run."""
+        """The error of the output closest to its limit, or inf without a run."""
         return worst(self.errors).largest if self.errors else float("inf")
 
     @property
     def baseline_max_abs_error(self) -> float:
-        """torch's error in that same output."""
+        """torch's error in the output closest to its limit."""
         return worst(self.errors).yardstick if self.errors else 0.0
 
     @property
     def share(self) -> float:
-        """The error over what is allowed, of that same output."""
+        """The error over its limit, in the output closest to its limit."""
         return worst(self.errors).share if self.errors else float("inf")
 
 
 def cases(kernel: KernelSpec, device: Device, every: int = 1) -> tuple[list[Case], list[str]]:
-    """Every K-th case of a kernel that this device can run, and for those that it cannot the reasons, each once."""
+    """Every K-th case of a kernel for this device, and the reasons of its refused cases, each once."""
     return _runnable(kernel, cases_of(kernel, "check_cases").possible[::every], device)
 
 
 def _runnable(kernel: KernelSpec, chosen: list[Case], device: Device) -> tuple[list[Case], list[str]]:
-    """As `cases`. A case that has no plan counts as possible: its run then says what is wrong."""
+    """Divides cases. A case without a plan counts as possible: its run reports the error."""
     possible, reasons = [], dict[str, None]()
     for case in chosen:
         try:
@@ -74,25 +80,17 @@ def check(
     progress: Callable[[int, int], None] = lambda done, of: None,
     texts: Sequence[str] = (),
 ) -> tuple[list[Verdict], list[dict[str, Any]]]:
-    """The Verdicts of every K-th case of each kernel, run in the device's workers, and a summary of each kernel. A case
-    that fails has a Verdict too, and so has a kernel without any case. progress(done, of) is told of the cases.
-    texts: FIELD=VALUE, which every case takes in place of its own."""
+    """The Verdicts of every K-th case of each kernel, from the device's workers, and a summary of each kernel.
+
+    A failed case has a Verdict too, and so has a kernel without a case.
+    progress: progress(done, of) after each case.
+    texts: FIELD=VALUE each, in place of each case's own value.
+    """
     named = {kernel: cases_of(kernel, "check_cases", *options.chosen(kernel, texts)) for kernel in kernels}
     chosen = {kernel: _runnable(kernel, found.possible[::every], device) for kernel, found in named.items()}
+    submit = partial(workers.submit, check_case, backend=device.backend, time_limit=time_limit)
     jobs = [
-        (
-            kernel,
-            case,
-            workers.submit(
-                check_case,
-                kernel,
-                case,
-                device.backend,
-                backend=device.backend,
-                what=kernel.name,
-                time_limit=time_limit,
-            ),
-        )
+        (kernel, case, submit(kernel, case, device.backend, what=kernel.name))
         for kernel, (possible, _) in chosen.items()
         for case in possible
     ]
@@ -111,23 +109,25 @@ def check(
 
 
 def _without_cases(kernel: KernelSpec, found: Cases) -> Verdict:
-    """The Verdict of a kernel for which no case is left to run."""
+    """The Verdict of a kernel whose cases are all refused."""
     refused = "; ".join(found.refused)
-    said = f"{kernel.path.name}: all {found.refused.total()} problems of its check are refused: {refused}"
-    return Verdict(kernel.name, "both", None, (), (), False, found.fault or said)
+    message = f"{kernel.path.name}: all {found.refused.total()} problems of its check are refused: {refused}"
+    return Verdict(kernel.name, "both", None, (), (), False, found.fault or message)
 
 
 def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, Verdict]:
-    """A Verdict for the probed and the timed build. On the CPU the timed build runs in both thread orders, and a
-    difference fails. Runs in a worker."""
+    """The Verdicts of the probed and the timed build, in a worker.
+
+    On the CPU, the timed build runs in both thread orders, and a difference is a failure.
+    """
     request = Request(kernel, case.problem, tuple(case.settings), Scope(), backend)
     probed, timed = execute.run(request), execute.run_timed_build(request)
     yardsticks = execute.yardstick(request)
     differ = [t.name for t in case.problem.outputs if probed.arrays[t.name].tobytes() != timed[t.name].tobytes()]
     any_order = races.sums_in_any_order(request)
-    messages = [f"the timed build's {', '.join(differ)} differs from the probed build's"] * (
-        not any_order and any(differ)
-    )
+    messages = []
+    if differ and not any_order:
+        messages.append(f"the timed build's {', '.join(differ)} differs from the probed build's")
     timed_errors = execute.largest_errors(case.problem, timed, backend)
     if backend == "cpu":
         try:
@@ -137,23 +137,16 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, V
         except RunError as error:
             messages.append(str(error))
         else:
-            messages += filter(None, [races.race(request, timed, late)])
+            race = races.race(request, timed, late)
+            messages += [race] if race else []
             if any_order:
                 late_errors = execute.largest_errors(case.problem, late, backend)
                 timed_errors = {name: float(np.maximum(e, late_errors[name])) for name, e in timed_errors.items()}
 
     def verdict(build: str, largest: dict[str, float], message: str, records: int = 0) -> Verdict:
         errors = execute.judge(largest, yardsticks, case.problem)
-        return Verdict(
-            kernel.name,
-            build,
-            case.problem,
-            tuple(case.settings),
-            errors,
-            all(e.ok for e in errors) and not message,
-            message,
-            records,
-        )
+        ok = all(error.ok for error in errors) and not message
+        return Verdict(kernel.name, build, case.problem, tuple(case.settings), errors, ok, message, records)
 
     records = probed.trace.table.num_rows + probed.trace.lost
     return (
@@ -169,20 +162,22 @@ def summary(
     verdicts: Iterable[Verdict],
     refused: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """What `check` says of one kernel.
+    """`check`'s summary of one kernel, with its JSON keys.
 
-    count: its cases; reasons: why it cannot run others here; refused: Cases.refused. worst_ratio: the largest error
-    over torch's, where torch errs at all; worst_share: over what is allowed.
+    count: its cases.
+    reasons: of the cases that this device cannot run.
+    refused: Cases.refused.
+    Key worst_ratio: the largest error over torch's, if torch has an error. Key worst_share: over the limit.
     """
-    mine = [v for v in verdicts if v.kernel == kernel.name]
-    ratios = [e.largest / e.yardstick for v in mine for e in v.errors if e.yardstick]
+    own = [verdict for verdict in verdicts if verdict.kernel == kernel.name]
+    ratios = [error.largest / error.yardstick for verdict in own for error in verdict.errors if error.yardstick]
     return {
         "kernel": kernel.name,
         "problems": count,
-        "missed": sum(not v.ok for v in mine),
+        "missed": sum(not verdict.ok for verdict in own),
         "worst_ratio": max(ratios, default=0.0),
-        "worst_share": max((v.share for v in mine), default=0.0),
-        "records": sum(v.records for v in mine),
+        "worst_share": max((verdict.share for verdict in own), default=0.0),
+        "records": sum(verdict.records for verdict in own),
         "cannot_run": reasons,
         "refused": dict(refused or {}),
     }

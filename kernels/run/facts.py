@@ -1,5 +1,4 @@
-"""What the command line says of kernels, runs and checks, as JSON has it. Keys may be added; scripts go by those there
-are."""
+"""The command line's reports on kernels, runs and checks, with their JSON keys. Scripts rely on each key."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -8,6 +7,7 @@ from typing import Any
 
 from kernels.core.cases import sample
 from kernels.core.fields import fields_of, with_former_names
+from kernels.core.problem import Problem
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError, worst
 from kernels.run import execute
@@ -18,12 +18,14 @@ GPU_CANNOT = (
     "On a GPU, check cannot see a local that starts unset, nor a race that the order of threads hides. "
     "python -m kernels check --backend cpu looks for both."
 )
-NOTHING_LOGGED = "no probe logged anything. Add probes (device/probe.cuh). Without them a page shows only the tensors."
+NOTHING_LOGGED = (
+    "no probe logged anything. Add probes (device/probe.cuh). Otherwise a page shows only the tensors."
+)
 ROOT = Path(__file__).parents[2]
 
 
 def of_kernel(spec: KernelSpec) -> dict[str, Any]:
-    """What `list` says of a kernel. tensors: those of its sample (core/cases.py)."""
+    """`list`'s report on a kernel. tensors: of its sample (core/cases.py)."""
     shown = sample(spec)
     known = {
         name: {"default": f.default, **{key: value for key, value in f.metadata.items() if value not in (None, "")}}
@@ -52,10 +54,9 @@ def of_kernel(spec: KernelSpec) -> dict[str, Any]:
 
 
 def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, Any]:
-    """What `run` says. race: what differs between the thread orders, which is never correct.
+    """`run`'s report. race: the difference between the thread orders. A run with one is wrong.
 
-    max_abs_error and baseline_max_abs_error: of the worst output, the one that uses most of what it is allowed;
-    errors: of every output.
+    Keys max_abs_error, baseline_max_abs_error: of the output closest to its limit. Key errors: of each output.
     """
     request = run.request
     errors = execute.judge(run.max_abs_errors, yardsticks, request.problem)
@@ -82,7 +83,7 @@ def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, 
 
 
 def of_verdict(verdict: Verdict) -> dict[str, Any]:
-    """What `check` says of one build on one problem."""
+    """`check`'s report on one build and one problem."""
     return {
         "kernel": verdict.kernel,
         "build": verdict.build,
@@ -97,30 +98,29 @@ def of_verdict(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _of_problem(problem: Any) -> dict[str, Any]:
+def _of_problem(problem: Problem) -> dict[str, Any]:
     return with_former_names(type(problem), asdict(problem))
 
 
 def of_errors(errors: Iterable[OutputError]) -> dict[str, dict[str, Any]]:
-    """output -> its largest error, the yardstick, what is allowed, and whether that holds."""
+    """output -> its largest error, torch's error, the limit, and whether it is within the limit."""
     return {
         e.output: {"largest": e.largest, "yardstick": e.yardstick, "allowed": e.allowed, "ok": e.ok} for e in errors
     }
 
 
 def inspect_lines(facts: dict[str, Any]) -> list[str]:
-    """What build.inspection says, in words: a line for each build, entry and launch."""
+    """build.inspection in words: a line for each build, entry and launch."""
     lines = []
-    for mode, made in facts["builds"].items():
+    for mode, build in facts["builds"].items():
         lines.append(
-            f"{facts['kernel']} {mode} build for {facts['arch']} ({made['compiler']}): PTX {made['ptx_bytes']:,} "
-            "bytes, "
-            f"SASS {made['sass_bytes']:,} bytes, {made['sass_instructions']:,} instructions"
+            f"{facts['kernel']} {mode} build for {facts['arch']} ({build['compiler']}): PTX {build['ptx_bytes']:,} "
+            f"bytes, SASS {build['sass_bytes']:,} bytes, {build['sass_instructions']:,} instructions"
         )
         lines += [
             f"  {entry['entry']:8s} {entry['registers']} registers, {entry['shared_bytes']:,} bytes shared, "
             f"{entry['spill_bytes']} bytes spilled"
-            for entry in made["entries"]
+            for entry in build["entries"]
         ]
     lines += [
         f"{launch['entry']}: {launch['blocks']} blocks, {launch['warps']} warps per multiprocessor "
@@ -132,8 +132,7 @@ def inspect_lines(facts: dict[str, Any]) -> list[str]:
 
 
 def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], device: str) -> list[str]:
-    """What `check` found, in words: a line for each kernel, for each build that missed, and for each reason why
-    problems did not run."""
+    """`check` in words: a line for each kernel, each wrong build and each reason of a refusal."""
     lines = []
     for row in summary:
         lines.append(

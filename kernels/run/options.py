@@ -35,7 +35,7 @@ def chosen(kernel: KernelSpec, texts: Sequence[str]) -> tuple[dict[str, str], di
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise ProblemError(f"--set takes FIELD=VALUE; got {quoted(text)}.")
+            raise ProblemError(f"--set takes FIELD=VALUE, not {quoted(text)}.")
         name = former.get(name, name)
         if name in fields:
             values[name] = value
@@ -44,7 +44,7 @@ def chosen(kernel: KernelSpec, texts: Sequence[str]) -> tuple[dict[str, str], di
         else:
             known = [*sorted(fields), *sorted(constants)]
             raise ProblemError(
-                f"{kernel.name} has no field or constant {quoted(name)}; it has {', '.join(known)}."
+                f"{kernel.name} has no field or constant {quoted(name)}. It has {', '.join(known)}."
                 f"{nearest(name, known)}"
             )
     numbers = kernel.settings(settings)
@@ -61,7 +61,7 @@ def check_output(option: str, path: str | None, *ends: str) -> None:
         return
     file, refusal = Path(path), f"{option} cannot write {shortened(path)}"
     if not path.endswith(ends):
-        raise ProblemError(f"{option} is {quoted(path)}; it must end in {' or '.join(ends)}.")
+        raise ProblemError(f"{option} is {quoted(path)}. It must end in {' or '.join(ends)}.")
     try:
         if file.is_dir():
             raise ProblemError(f"{refusal}: it is a folder. Give the name of a file in it.")
@@ -98,7 +98,7 @@ def _range(text: str, value: str, item: str) -> tuple[int, int]:
     """FIRST and COUNT of FIRST[:COUNT]."""
     first, _, count = value.partition(":")
     if not _is_whole(first) or (count and not _is_whole(count)):
-        raise ProblemError(f"--scope is {quoted(text)}; it must be FIRST, FIRST:COUNT ({item}s, whole numbers) or all.")
+        raise ProblemError(f"--scope is {quoted(text)}. It must be FIRST, FIRST:COUNT ({item}s, whole numbers) or all.")
     return int(first), int(count or 1)
 
 

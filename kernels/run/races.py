@@ -16,11 +16,13 @@ LATE = "with the threads in the opposite order and late copies"
 
 
 def late_outputs(request: Request) -> dict[str, np.ndarray]:
-    """The arrays of the timed build on the CPU, with the threads in the opposite order and each asynchronous copy as
-    late as possible. RunError if only this order cannot run to its end."""
-    made, plan, arrays = execute.prepare(request, Mode.TIMED)
+    """The arrays of the timed build on the CPU, with opposite thread order and late asynchronous copies.
+
+    Raises RunError if only this order fails.
+    """
+    built, plan, arrays = execute.prepare(request, Mode.TIMED)
     try:
-        cpu.launch(made, plan, arrays, request.scope, reversed_order=True)
+        cpu.launch(built, plan, arrays, request.scope, reversed_order=True)
     except RunTimeout:
         raise
     except RunError as error:
@@ -29,20 +31,22 @@ def late_outputs(request: Request) -> dict[str, np.ndarray]:
 
 
 def race(request: Request, arrays: Mapping[str, np.ndarray], late: Mapping[str, np.ndarray]) -> str:
-    """What differs between the outputs of the two orders, in a sentence; empty if every byte agrees.
+    """The difference between the outputs of the two orders in a sentence, or "".
 
-    Outputs of a kernel that adds in any order may differ by rounding. Then only float64 judges both runs.
+    If a kernel adds in any order, its outputs may differ by rounding. Then only float64 judges both runs.
     """
     if sums_in_any_order(request):
         return ""
     found = [_difference(t.name, arrays[t.name], late[t.name]) for t in request.problem.outputs]
-    said = "; ".join(filter(None, found))
-    return f"{said}. This is a race, or a wait is missing" if said else ""
+    differences = "; ".join(filter(None, found))
+    return f"{differences}. This is a race, or a wait is missing" if differences else ""
 
 
 def look_for_race(request: Request) -> str:
-    """What `race` says of the request's timed build on the CPU. An output that only float64 can judge is named if it
-    fails in the opposite order. Runs in a worker."""
+    """`race` for the request's timed build on the CPU, in a worker.
+
+    If only float64 judges, it lists the wrong outputs of the opposite order.
+    """
     try:
         late = late_outputs(request)
     except RunTimeout:
@@ -57,8 +61,7 @@ def look_for_race(request: Request) -> str:
 
 
 def sums_in_any_order(request: Request) -> bool:
-    """Whether the kernel adds fractions to a tensor that begins at zero: two runs then need not agree to the last
-    bit."""
+    """Whether the kernel adds fractions to a zeroed tensor. Two runs may then differ in the last bits."""
     return any(t.initial is Initial.ZERO and element_type(t.dtype).is_float for t in request.plan.written)
 
 

@@ -1,4 +1,4 @@
-"""What a run gives, and what it is estimated to take."""
+"""The results of a run, and its estimate."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,13 @@ from kernels.trace.trace import Trace
 
 @dataclass(frozen=True)
 class Run:
-    """What a run of the probed build gave. arrays: the problem's inputs and outputs by name, in their own types.
+    """The result of a run of the probed build.
 
-    max_abs_errors: output -> the largest difference of that output from float64. Whether it is good enough,
-    execute.judge says. provenance: measured, executed or recorded; device, compiler and date say where, with what and
-    when.
+    provenance: measured, executed or recorded.
+    device, compiler, date: of the run.
+    arrays: the problem's inputs and outputs by name, in their own types.
+    trace: of the request's scope.
+    max_abs_errors: output -> its largest difference from float64. execute.judge compares it with its limit.
     """
 
     request: Request
@@ -29,14 +31,17 @@ class Run:
 
     @property
     def max_abs_error(self) -> float:
-        """The largest of max_abs_errors; NaN if one is."""
+        """The largest of max_abs_errors, or NaN if one is NaN."""
         return float(np.max(list(self.max_abs_errors.values())))
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes moved, counted in the probes. table: tensor, space, kind (such as load or store), accesses, bytes; whole:
-    over every block of the run, or only over the request's scope because the whole would not fit in memory."""
+    """Moved bytes, counted from the probes.
+
+    table: columns tensor, space, kind (such as load or store), accesses, bytes.
+    whole: whether it covers all blocks. If they do not fit in memory, it covers only the request's scope.
+    """
 
     table: pd.DataFrame
     whole: bool
@@ -44,7 +49,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run will take, before it is launched: a formula, never shown as a time of a kernel."""
+    """A formula's bytes and seconds of a run. No page shows it as a kernel's time."""
 
     array_bytes: int
     seconds: float
@@ -52,8 +57,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Marked:
-    """What one launch of a marks build left. records: [writers, capacity] of probes.MARK, block by block; counts:
-    [writers], how many each had to say; clocks: [writers] of probes.CLOCKS; writers: of a block."""
+    """The marks of one launch of a marks build.
+
+    writers: of a block.
+    records: [all writers, capacity] of probes.MARK, block by block.
+    counts: [all writers], the marks of each, kept or not.
+    clocks: [all writers] of probes.CLOCKS.
+    """
 
     launch: int
     writers: int

@@ -1,1 +1,1 @@
-"""What a kernel's probes said: the probe lines of a source, the records that they left, and the steps of a trace."""
+"""The probe lines of a source, their records, and the steps of a trace."""

@@ -1,8 +1,8 @@
-"""The one table of access kinds: every way in which a kernel here touches memory, and all that the program knows of it.
+"""The one table of access kinds.
 
-Probes, traces, the memory model, the disassembly, the calibration against Nsight Compute and the pages' words read this
-table. A new kind is one row here, and one macro and one function in device/: probe.cuh and ptx.cuh, or hopper.cuh for
-what only Hopper has.
+Probes, traces, the memory model, the disassembly, the calibration against Nsight Compute and the words of the pages
+read this table. A new kind is one row here, and one macro and one function in device/: in probe.cuh and ptx.cuh, or in
+hopper.cuh if only Hopper has it.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,14 @@ from enum import Enum
 
 
 class Rule(Enum):
-    """How many wavefronts a warp's access takes in the shared memory pipe (memory.model.shared_wavefronts says more).
+    """The cost of a warp's access, in wavefronts of the shared memory pipe or in sectors (memory.model).
 
-    MERGED: lanes that want the same word share it, and neighbouring passes may be served together. SHARED: lanes that
-    want the same word share it. SEPARATE: they do not. BYPASS: the data takes another way, and no wavefront. SECTORS:
-    an access of global memory, which is counted in sectors. BOXES: boxes of a tensor in global memory, in sectors too.
+    MERGED: wavefronts. Lanes with the same word share it, and neighbouring passes may merge.
+    SHARED: wavefronts. Lanes with the same word share it.
+    SEPARATE: wavefronts. Lanes with the same word do not share it.
+    BYPASS: no wavefront, as the data takes another path.
+    SECTORS: sectors of global memory.
+    BOXES: sectors of the boxes of a tensor in global memory.
     """
 
     MERGED = "merged"
@@ -27,13 +30,18 @@ class Rule(Enum):
 
 @dataclass(frozen=True)
 class AccessKind:
-    """One kind of access. Its place in LANE_KINDS is the number by which lab_access.cu knows it (the constant OP).
+    """One kind of access. Its index in LANE_KINDS is the constant OP of lab_access.cu.
 
-    event: what a trace calls it; event and space together name the kind. macro: the probe that announces it. space:
-    shared or global. direction: read or write. widths: the bytes that one lane may access; none where one instruction
-    moves a whole tile of any size, which one record then stands for. sass: the start of its opcode in the machine code.
-    rule: what it costs. metric: the counter of Nsight Compute that counts that cost; none where no table holds it.
-    said: the kind in words, for sentences.
+    name: unique.
+    event: its name in a trace. Event and space are unique too.
+    macro: its probe.
+    space: shared or global.
+    direction: read or write.
+    widths: the possible bytes of one lane. If empty, one record is a whole tile.
+    sass: the start of its opcode in the machine code.
+    rule: its cost.
+    metric: Nsight Compute's counter of this cost, or "".
+    said: its words in sentences.
     """
 
     name: str
@@ -78,7 +86,7 @@ KINDS = (
 # fmt: on
 KIND = {kind.name: kind for kind in KINDS}
 LANE_KINDS = tuple(kind for kind in KINDS if kind.widths)
-"""Those that each lane makes for itself: what the memory lab makes, and the calibration measures."""
+"""The kinds with an access of each lane, for the memory lab and the calibration."""
 EVENTS = tuple(dict.fromkeys(kind.event for kind in KINDS))
 READS = tuple(dict.fromkeys(kind.event for kind in KINDS if kind.direction == "read"))
 WRITES = tuple(event for event in EVENTS if event not in READS)
@@ -87,5 +95,5 @@ _BY_EVENT = {(kind.event, kind.space): kind for kind in KINDS}
 
 
 def kind_of(event: str, space: str) -> AccessKind:
-    """The kind of a trace's event in a space (shared or global). KeyError if there is none."""
+    """The kind of a trace's event in a space (shared or global). Raises KeyError."""
     return _BY_EVENT[event, space]

@@ -1,8 +1,7 @@
-"""Reads the PROBE lines of a kernel's .cu and headers: the line itself is the only declaration of what it logs.
+"""Reads the PROBE lines of a kernel's .cu and headers. Each line is the only declaration of its records.
 
-The macros, and the record that a probe writes, are explained in device/probe.cuh, and Hopper's in device/hopper.cuh.
-Here a probe becomes a Site; a record names its site by one word, which both sides compute from the file's name and the
-line number.
+device/probe.cuh explains the macros and the record, device/hopper.cuh those for Hopper. A probe becomes a Site here. A
+record has its site's word, which both sides compute from file name and line number.
 """
 
 import re
@@ -26,14 +25,14 @@ MARK = np.dtype([("clock", "<i8"), ("site", "<u4"), ("keys", "<u4")])
 CLOCKS = np.dtype([(n, "<i8") for n in ("start_cycles", "end_cycles", "start_ns", "end_ns", "sm")])
 """struct WriterClocks of device/marks.cuh."""
 OUT_OF_RANGE = 1 << 31
-"""The bit of a record's site word that says that one of its keys was no whole number from 0 to 65,535."""
+"""The bit of a record's site word for a key outside 0 to 65,535."""
 LINE_BITS = 18
 MAX_KEYS = {"mark": 2, "value": 4, "access": 2, "role": 0}
 BEFORE_KEYS = ("launch", "block", "thread", "warp", "lane", "seq", "file", "line", "event", "role")
 AFTER_KEYS = ("value", "space", "tensor", "offset", "bytes")
 SPACES = {"gmem": "global", "smem": "shared"}
 PLUMBING = {"PROBE_PARAM", "PROBE_BEGIN", "PROBE_REF", "PROBE_PASS"}
-"""The macros that log nothing."""
+"""The macros without a record."""
 _LOGGING = ("PROBE_MARK", "PROBE_VALUE", "PROBE_ROLE", *MACROS)
 _PROBE = re.compile(rf"\b({'|'.join(_LOGGING)})\((.*)\);\s*$")
 _IS_PROBE = re.compile(rf"\b(PROBE_BEGIN|{'|'.join(_LOGGING)})\(")
@@ -41,13 +40,15 @@ _IS_PROBE = re.compile(rf"\b(PROBE_BEGIN|{'|'.join(_LOGGING)})\(")
 
 @dataclass(frozen=True)
 class Site:
-    """One probe line. kind: mark, value, role or access. event: the name of a mark, value or role; of an access its
-    kind's event, such as load. keys: the names of its keys, in order.
+    """One probe line.
 
-    Of an access: space is global or shared, tensor its name without the space (K of K_smem), bytes what one record
-    stands for, which is what one lane touches, or a whole tile (on the line an expression over compile-time constants).
-    Else those are None, None and 0. code_line: the statement that it speaks of, which is the access after it, or the
-    line before it that computed the value.
+    kind: mark, value, role or access.
+    event: the name of a mark, value or role. For an access, its kind's event, such as load.
+    keys: the names of its keys, in order.
+    space: of an access, global or shared, else None.
+    tensor: of an access, its name without the space (K of K_smem), else None.
+    bytes: of one record of an access: a lane's bytes or a whole tile, else 0.
+    code_line: its statement: the access after it, or the computation of the value before it.
     """
 
     file: str
@@ -62,20 +63,20 @@ class Site:
 
     @property
     def word(self) -> int:
-        """What a record of this site holds as its `site`."""
+        """The `site` of its records."""
         return site_word(self.file, self.line)
 
     @property
     def place(self) -> str:
-        """File and line of the statement that it speaks of, as 03_flash.cu:57."""
+        """File and line of its statement, such as 03_flash.cu:57."""
         return f"{self.file}:{self.code_line}"
 
 
 @dataclass(frozen=True)
 class Sites:
-    """The probes of a kernel, in the order of its files and then of their lines. A record's place is a number in it.
+    """The probes of a kernel, in the order of files and lines. A site's number is its index.
 
-    Raises BuildError where two files have the same hash, so that a record would not say from which of them it comes.
+    Raises BuildError if two files have the same hash, as their records would be ambiguous.
     """
 
     listed: tuple[Site, ...]
@@ -85,10 +86,10 @@ class Sites:
         for site in self.listed:
             other = files.setdefault(site.word >> LINE_BITS, site.file)
             if other != site.file:
-                raise BuildError(f"The probes of {other} and {site.file} cannot be told apart. Rename one of them.")
+                raise BuildError(f"The probes of {other} and {site.file} have the same words. Rename one file.")
 
-    def __getitem__(self, place: int) -> Site:
-        return self.listed[place]
+    def __getitem__(self, number: int) -> Site:
+        return self.listed[number]
 
     def __len__(self) -> int:
         return len(self.listed)
@@ -102,7 +103,7 @@ class Sites:
         return tuple(dict.fromkeys(key for site in self.listed for key in site.keys))
 
     def find(self, file: str, line: int) -> Site:
-        """The probe on that line. KeyError if there is none."""
+        """The probe on that line. Raises KeyError."""
         return self.listed[self._number[file, line]]
 
     @cached_property
@@ -110,50 +111,47 @@ class Sites:
         return {(site.file, site.line): number for number, site in enumerate(self.listed)}
 
     def index(self, table: pa.Table) -> np.ndarray:
-        """The place in this sequence of each record of a trace's table, int64 [records]. TraceError for a line without
-        a probe."""
+        """The site's number of each record in a trace's table, int64 [records]. Raises TraceError for other lines."""
         files = table["file"].unify_dictionaries()
         names = files.chunk(0).dictionary.to_pylist() if files.num_chunks else []
         codes = np.concatenate([chunk.indices.to_numpy() for chunk in files.chunks] or [np.zeros(0, np.int32)])
         lines = table["line"].to_numpy()
         size = int(lines.max(initial=0)) + 1
-        number = np.full(len(names) * size, -1, np.int64)
-        for (file, line), place in self._number.items():
+        numbers = np.full(len(names) * size, -1, np.int64)
+        for (file, line), number in self._number.items():
             if file in names and line < size:
-                number[names.index(file) * size + line] = place
-        found = number[codes.astype(np.int64) * size + lines]
+                numbers[names.index(file) * size + line] = number
+        found = numbers[codes.astype(np.int64) * size + lines]
         if len(found) and found.min() < 0:
             at = int(found.argmin())
             raise TraceError(
-                f"The trace names {names[codes[at]]}:{lines[at]}, which holds no probe: it was made of another source. "
+                f"The trace names {names[codes[at]]}:{lines[at]}, a line without a probe. It has another source. "
                 "Run the kernel again."
             )
         return found
 
     def index_of_words(self, words: np.ndarray) -> np.ndarray:
-        """The place of each record by its site word (uint32 [records]), int64; -1 for a word that no site has."""
-        # A word below `first` wraps round, to past the end, where -1 stands.
-        found = [place.take(words - first, mode="clip") for first, place in self._by_file]
+        """The site's number of each site word (uint32 [records]), int64. It is -1 for an unknown word."""
+        # A word below `first` wraps round to the last entry, -1.
+        found = [numbers.take(words - first, mode="clip") for first, numbers in self._by_file]
         return reduce(np.maximum, found) if found else np.full(len(words), -1, np.intp)
 
     @cached_property
     def _by_file(self) -> list[tuple[np.uint32, np.ndarray]]:
-        """For each file the word of its line 0, and for each of its lines the place of its site, or -1; the last is
-        -1."""
+        """For each file: the word of its line 0, and the number of the site on each line, or -1. The last is -1."""
         words = np.array([site.word for site in self], np.uint32)
         tables = []
         for file in np.unique(words >> LINE_BITS):
-            here = np.flatnonzero(words >> LINE_BITS == file)
+            own = np.flatnonzero(words >> LINE_BITS == file)
             first = file << np.uint32(LINE_BITS)
-            place = np.full(int(words[here].max() - first) + 2, -1, np.intp)
-            place[words[here] - first] = here
-            tables.append((first, place))
+            numbers = np.full(int(words[own].max() - first) + 2, -1, np.intp)
+            numbers[words[own] - first] = own
+            tables.append((first, numbers))
         return tables
 
 
 def site_word(file: str, line: int) -> int:
-    """The word by which a record names its site: 13 bits of a hash of the file's name above 18 bits of line number, as
-    probe_site in device/probe.cuh computes it."""
+    """The word of a site: 13 bits of a hash of the file name above 18 bits of line number (probe_site in C++)."""
     value = 2166136261
     for byte in file.encode():
         value = (value ^ byte) * 16777619 & 0xFFFFFFFF
@@ -161,13 +159,12 @@ def site_word(file: str, line: int) -> int:
 
 
 def sites_of(request: Request) -> Sites:
-    """The probes of a request's kernel, with the widths that its build has. Raises BuildError."""
+    """The probes of a request's kernel, with the widths of its build. Raises BuildError."""
     return sites(request.kernel, request.defines)
 
 
 def sites(spec: KernelSpec, defines: Mapping[str, int]) -> Sites:
-    """The probes of a kernel's .cu and headers, built with these -D constants; BuildError for one that cannot be
-    read."""
+    """The probes of a kernel's .cu and headers with these -D constants. Raises BuildError for an invalid probe."""
     return _sites(spec.files, tuple(sorted(defines.items())))
 
 
@@ -184,12 +181,12 @@ def _sites_of_file(file: str, text: str, constants: Mapping[str, int]) -> Iterat
             continue
         probe = _PROBE.search(line)
         if not probe or len(macros) != 1:
-            raise BuildError(f"{file}:{number}: a probe must be one statement alone on its line: {line.strip()}")
+            raise BuildError(f"{file}:{number}: a probe must be the only statement on its line: {line.strip()}")
         yield _site(file, number, probe[1], _arguments(probe[2]), lines, constants)
 
 
 def _without_comments(text: str) -> str:
-    """The text with its comments blanked and every line in its place."""
+    """The text without comments, with the same lines."""
     return re.sub(r"/\*.*?\*/|//[^\n]*", lambda found: "\n" * found[0].count("\n"), text, flags=re.S)
 
 
@@ -208,7 +205,7 @@ def _site(file: str, line: int, macro: str, args: list[str], lines: list[str], c
             keys = args[1:-1] if kind == "value" else args[1:]
             site = Site(file, line, kind, args[0], tuple(keys), code_line=code_line)
     except (KeyError, IndexError, ValueError):
-        raise BuildError(f"{file}:{line}: cannot read this {macro}; device/probe.cuh lists its forms.") from None
+        raise BuildError(f"{file}:{line}: cannot read this {macro}. device/probe.cuh lists its forms.") from None
     except FrontMatterError as error:
         raise BuildError(str(error)) from None
     taken = (*BEFORE_KEYS, *AFTER_KEYS)
@@ -216,14 +213,14 @@ def _site(file: str, line: int, macro: str, args: list[str], lines: list[str], c
     few = len(site.keys) < (1 if kind in ("mark", "value") else 0)
     if odd or few or len(site.keys) > MAX_KEYS[kind]:
         raise BuildError(
-            f"{file}:{line}: {macro} has the keys {', '.join(site.keys) or 'none'}; keys must be plain variables, at "
-            f"most {MAX_KEYS[kind]}, and not called as a column of every trace is: {', '.join(taken)}."
+            f"{file}:{line}: {macro} has the keys {', '.join(site.keys) or 'none'}. Keys must be plain variables, at "
+            f"most {MAX_KEYS[kind]}, without the name of a trace's column: {', '.join(taken)}."
         )
     return site
 
 
 def _code_line(lines: list[str], line: int, step: int) -> int:
-    """The nearest line before (step -1) or after (step 1) that holds code and no probe."""
+    """The nearest line of code without a probe, before (step -1) or after (step 1)."""
     at = line + step
     while 1 <= at <= len(lines):
         text = lines[at - 1].strip()
@@ -245,11 +242,11 @@ def _arguments(text: str) -> list[str]:
 
 
 def is_probe_line(text: str) -> bool:
-    """Whether a source line is instrumentation: it holds a probe and nothing that computes. A #define is none."""
+    """Whether a source line is a probe. A #define is none."""
     return bool(_IS_PROBE.search(text)) and not text.lstrip().startswith("#")
 
 
 def strip_probes(source: str) -> str:
-    """The source with every probe line blanked: what the timed build must equal, instruction for instruction."""
+    """The source with blank probe lines. The timed build equals it, instruction for instruction."""
     bare = (re.sub(r" PROBE_(PARAM|REF|PASS)\b", "", line) for line in source.splitlines())
     return "\n".join("" if is_probe_line(line) else line for line in bare)

@@ -1,5 +1,4 @@
-"""Raw probe records -> Trace: a tidy Arrow table with its provenance, and how many records were lost. Parquet in and
-out."""
+"""Decodes raw probe records to a Trace: a tidy Arrow table with its provenance, and its Parquet form."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from kernels.errors import TraceError
 from kernels.trace.probes import AFTER_KEYS, BEFORE_KEYS, MAX_KEYS, OUT_OF_RANGE, RECORD, Site, Sites
 
 FORMAT = 2
-"""The version of the Parquet form. Format 1, which did not say so, had no file and no role."""
+"""The version of the Parquet form. Format 1 had no version, no file and no role."""
 _METADATA = b"warpglass"
 _WORDS = pa.dictionary(pa.int32(), pa.string())
 _TYPES = {name: pa.int32() for name in (*BEFORE_KEYS, "bytes")}
@@ -26,9 +25,11 @@ _TYPES |= {"value": pa.float32(), "offset": pa.int64()}
 
 @dataclass(frozen=True)
 class RawRecords:
-    """What one launch left in its probe buffer. records: [threads, capacity] of probes.RECORD, thread by thread in
-    block order from `first_block`; counts: [threads], how many each thread had to say, which may be more than it could
-    keep."""
+    """The probe buffer of one launch.
+
+    records: [threads, capacity] of probes.RECORD, thread by thread in block order from `first_block`.
+    counts: [threads], the records of each thread, kept or not.
+    """
 
     launch: int
     first_block: int
@@ -38,19 +39,27 @@ class RawRecords:
 
     @property
     def lost(self) -> int:
-        """Records that did not fit."""
+        """The records without room."""
         return int(np.maximum(self.counts.astype(np.int64) - self.records.shape[1], 0).sum())
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What a probed run logged.
+    """The records of a probed run.
 
-    table: one row per record, thread by thread. Columns: launch (0, 1, ... in order), block (x fastest, of its launch),
-    thread, warp, lane, seq (counted in the thread), file and line (of the probe), event, role (of the thread at that
-    time; null before any PROBE_ROLE), one int32 column per key name (null where the event has no such key), value
-    (float32; of values only), and of accesses only space, tensor, offset (bytes from the tensor's base) and bytes.
-    lost: records that did not fit. provenance: kernel, problem, backend, device and so on, as text.
+    table: a row for each record, thread by thread, with these columns:
+        launch: 0, 1, ... in order.
+        block: of the launch, x fastest.
+        thread, warp, lane: of the block, of the block, of the warp.
+        seq: the record's number in its thread.
+        file, line: of the probe.
+        event: of the probe.
+        role: of the thread then, or null before any PROBE_ROLE.
+        A column of int32 for each key, null for an event without it.
+        value: float32, only for values.
+        space, tensor, offset, bytes: only for accesses. The offset is in bytes from the tensor's base.
+    lost: the number of records without room.
+    provenance: kernel, problem, backend, device and so on, as text.
     """
 
     table: pa.Table
@@ -63,17 +72,17 @@ class Trace:
         return tuple(name for name in self.table.column_names if name not in _TYPES)
 
     def frame(self, *columns: str) -> pd.DataFrame:
-        """The table, or some of its columns, as pandas; keys as nullable floats where they have nulls."""
+        """The table, or some of its columns, as pandas. A key with nulls becomes float."""
         return (self.table.select(columns) if columns else self.table).to_pandas()
 
     def save(self, path: str | Path | BinaryIO) -> None:
         """Writes the trace as Parquet. The same trace always gives the same bytes."""
-        said = json.dumps({"format": FORMAT, "lost": self.lost, **self.provenance}, sort_keys=True)
-        pq.write_table(self.table.replace_schema_metadata({_METADATA: said.encode()}), path, compression="zstd")
+        metadata = json.dumps({"format": FORMAT, "lost": self.lost, **self.provenance}, sort_keys=True)
+        pq.write_table(self.table.replace_schema_metadata({_METADATA: metadata.encode()}), path, compression="zstd")
 
     @classmethod
     def load(cls, path: str | Path) -> "Trace":
-        """A trace from a Parquet file that `save` wrote; TraceError if it is anything else, or of another version."""
+        """The trace in a Parquet file of `save`. Raises TraceError for another file or version."""
         path = Path(path)
         try:
             table = pq.read_table(path)
@@ -83,7 +92,7 @@ class Trace:
             raise TraceError(f"{path.name} is not a Warpglass trace: {str(error).rstrip('.')}. {_anew(path)}") from None
         if version != FORMAT:
             raise TraceError(
-                f"{path.name} is a trace of format {version}; this Warpglass reads format {FORMAT}. {_anew(path)}"
+                f"{path.name} is a trace of format {version}. This Warpglass reads format {FORMAT}. {_anew(path)}"
             )
         wrong = [n for n, kind in _TYPES.items() if n not in table.column_names or table.schema.field(n).type != kind]
         if wrong:
@@ -100,8 +109,11 @@ def _anew(path: Path) -> str:
 
 
 def decode(raw_records: Sequence[RawRecords], sites: Sites, provenance: Mapping[str, Any] | None = None) -> Trace:
-    """A Trace from the RawRecords of each launch. sites: of the source that ran (probes.sites_of). Raises TraceError
-    where a key was out of range, or where the records are not of that source."""
+    """A Trace from the RawRecords of each launch.
+
+    sites: of the compiled source (probes.sites_of).
+    Raises TraceError for a key out of range, or for records of another source.
+    """
     tables = [_decode_launch(raw, sites) for raw in raw_records]
     return Trace(pa.concat_tables(tables), sum(raw.lost for raw in raw_records), dict(provenance or {}))
 
@@ -161,12 +173,11 @@ def assemble(
 
 
 def _flatten(raw: RawRecords) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The kept records one after another, thread by thread; how many each thread kept; each record's number in its
-    thread."""
+    """The kept records thread by thread, the records of each thread, and each record's number in its thread."""
     capacity = raw.records.shape[1]
     kept = np.minimum(raw.counts, capacity).astype(np.int64)
     used = int(kept.max(initial=0))
-    if len(kept) and kept.min() == used:  # all threads said equally much: nothing to leave out
+    if len(kept) and kept.min() == used:  # all threads have equally many records
         return raw.records[:, :used].reshape(-1), kept, np.tile(np.arange(used, dtype=np.int32), len(kept))
     whole = raw.records.view(np.complex128)  # 16 bytes that NumPy moves as one
     records = whole[:, :used][np.arange(used) < kept[:, None]].view(RECORD)
@@ -174,7 +185,7 @@ def _flatten(raw: RawRecords) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _places(records: np.ndarray, sites: Sites) -> np.ndarray:
-    """The place of each record in `sites`. TraceError where a key was out of range, or a record has no site."""
+    """The site's number of each record. Raises TraceError for a key out of range, or a record without a site."""
     words = records["site"].copy()
     place = sites.index_of_words(words)
     if not len(place) or place.min() >= 0:
@@ -182,9 +193,9 @@ def _places(records: np.ndarray, sites: Sites) -> np.ndarray:
     refused = np.flatnonzero(words & np.uint32(OUT_OF_RANGE))
     if len(refused):
         record = records[refused[0]]
-        said = {site.word: site for site in sites}.get(int(record["site"]) ^ OUT_OF_RANGE)
-        if said:
-            raise TraceError(_out_of_range(said, int(record["keys"]), int(record["payload"].view(np.int64))))
+        site = {site.word: site for site in sites}.get(int(record["site"]) ^ OUT_OF_RANGE)
+        if site:
+            raise TraceError(_out_of_range(site, int(record["keys"]), int(record["payload"].view(np.int64))))
     raise TraceError(
         "The records name lines that hold no probe: the source changed under the run, or memory was overwritten. Run "
         "it again."
@@ -194,13 +205,13 @@ def _places(records: np.ndarray, sites: Sites) -> np.ndarray:
 def _out_of_range(site: Site, number: int, value: int) -> str:
     key = site.keys[number] if number < len(site.keys) else f"key {number}"
     return (
-        f"{site.file}:{site.line}: the key {key} of the probe {site.event} was {value:,}; a key must be a whole number "
+        f"{site.file}:{site.line}: the key {key} of the probe {site.event} was {value:,}. A key must be a whole number "
         f"from 0 to 65,535. Choose a smaller problem or a scope of earlier items, or log a smaller number in its place."
     )
 
 
 def _words(texts: Iterable[str | None], place: np.ndarray, missing: np.ndarray | None = None) -> pa.DictionaryArray:
-    """An Arrow dictionary array of each record's text; `missing` marks the records whose site has none."""
+    """An Arrow dictionary array of each record's text. missing: the records without a text."""
     listed = list(texts)
     words = sorted({text for text in listed if text is not None})
     codes = np.array([words.index(text) if text is not None else 0 for text in listed], np.int32)
@@ -209,8 +220,7 @@ def _words(texts: Iterable[str | None], place: np.ndarray, missing: np.ndarray |
 
 
 def _roles(place: np.ndarray, seq: np.ndarray, sites: Sites) -> pa.Array:
-    """The role of each record's thread at that time: that of the thread's last PROBE_ROLE, this record's own
-    included."""
+    """The role of each record's thread at that time: the thread's last PROBE_ROLE, up to this record."""
     names = [site.event if site.kind == "role" else None for site in sites]
     if not any(names):
         return pa.nulls(len(place), _WORDS)
@@ -220,17 +230,19 @@ def _roles(place: np.ndarray, seq: np.ndarray, sites: Sites) -> pa.Array:
 
 
 def _key_columns(words: np.ndarray, payload: np.ndarray, place: np.ndarray, sites: Sites) -> dict[str, pa.Array]:
-    """One int32 array per key name, null where the record's site has no such key. Keys 0 and 1 lie in the record's key
-    word, 2 and 3 in the payload's high word."""
+    """An int32 array for each key, null for records without it.
+
+    Keys 0 and 1 are in the record's key word, keys 2 and 3 in the payload's high word.
+    """
     keyed = np.flatnonzero(np.array([bool(s.keys) for s in sites], bool).take(place))
     place, low, high = place[keyed], words[keyed], (payload[keyed] >> np.uint64(32)).astype(np.uint32)
     columns = {}
     for name in sites.keys:
         values, missing = np.zeros(len(words), np.int32), np.ones(len(words), bool)
         for at in range(MAX_KEYS["value"]):
-            here = np.array([s.keys[at : at + 1] == (name,) for s in sites])
-            if here.any():
-                chosen = here.take(place)
+            with_key = np.array([s.keys[at : at + 1] == (name,) for s in sites])
+            if with_key.any():
+                chosen = with_key.take(place)
                 word = (low if at < 2 else high)[chosen]
                 values[keyed[chosen]] = word >> np.uint32(16) if at % 2 else word & np.uint32(0xFFFF)
                 missing[keyed[chosen]] = False

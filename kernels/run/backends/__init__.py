@@ -1,8 +1,9 @@
-"""Where a kernel can run: gpu (CuPy), cpu (the SIMT shim), recorded (files from named GPUs); picked in that order.
+"""The backends of a run in order of preference: gpu (CuPy), cpu (the SIMT shim), recorded (files from named GPUs).
 
-Each of gpu.py and cpu.py has: `device() -> Device` (or BackendUnavailable with the reason), `free_bytes() -> int`, what
-a run may use now, and `launch(build, plan, arrays, scope, capacities) -> list[RawRecords]`, which runs the plan's
-launches over the NumPy `arrays` and fills those that the kernel writes. recorded.py answers whole runs.
+gpu.py and cpu.py have these functions. recorded.py answers whole runs.
+- device() -> Device, or BackendUnavailable with the reason
+- free_bytes() -> the memory for a run now
+- launch(build, plan, arrays, scope, capacities) -> list[RawRecords]: runs the plan and fills the written arrays
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,12 @@ PROVENANCE = {"gpu": "measured", "cpu": "executed", "recorded": "recorded"}
 
 @dataclass(frozen=True)
 class Device:
-    """What a backend runs on. target: what build() compiles for; multiprocessors: of a GPU, else 0."""
+    """A backend's processor.
+
+    target: build()'s target for it.
+    driver: its version, or "".
+    multiprocessors: the SMs of a GPU, else 0.
+    """
 
     backend: str
     name: str
@@ -31,22 +37,26 @@ class Device:
 
 @dataclass(frozen=True)
 class Survey:
-    """What was found on this machine: the usable devices by backend name, and for the others the reason why not. gpus:
-    all of them (workers.Gpu); devices["gpu"] is the first."""
+    """The backends of this machine.
+
+    devices: backend -> its Device.
+    reasons: missing backend -> the reason.
+    gpus: all GPUs (workers.Gpu). devices["gpu"] is the first.
+    """
 
     devices: dict[str, Device]
     reasons: dict[str, str]
     gpus: tuple[Any, ...] = ()
 
     def pick(self, name: str = "auto") -> Device:
-        """The Device of that backend, or with "auto" the first usable one. BackendUnavailable, ProblemError."""
+        """The Device of that backend, or the first with "auto". Raises BackendUnavailable or ProblemError."""
         if name != "auto" and name not in NAMES:
-            raise ProblemError(f"backend is {name!r}; it must be one of auto, {', '.join(NAMES)}.")
-        asked = NAMES if name == "auto" else (name,)
-        for candidate in asked:
+            raise ProblemError(f"backend is {name!r}. It must be one of auto, {', '.join(NAMES)}.")
+        candidates = NAMES if name == "auto" else (name,)
+        for candidate in candidates:
             if candidate in self.devices:
                 return self.devices[candidate]
-        raise BackendUnavailable(" ".join(self.reasons[n] for n in asked))
+        raise BackendUnavailable(" ".join(self.reasons[n] for n in candidates))
 
 
 def module(name: str) -> ModuleType:
@@ -55,8 +65,7 @@ def module(name: str) -> ModuleType:
 
 
 def survey(names: Sequence[str] = NAMES) -> Survey:
-    """Looks for those backends. With gpu it touches CUDA: call it in a worker process (workers.survey), not in the web
-    process."""
+    """Looks for these backends. "gpu" calls CUDA. The web process therefore uses workers.survey."""
     devices, reasons = {}, {}
     for name in names:
         try:

@@ -1,5 +1,4 @@
-"""The same .cu executed on the CPU: a shared library over kernels/device/simt, called through ctypes. Gives results,
-never times."""
+"""Executes a .cu on the CPU: a shared library over kernels/device/simt, through ctypes. It never gives a time."""
 
 import _ctypes
 import ctypes
@@ -28,10 +27,10 @@ from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
 
-MARGIN = 0.5  # seconds before the limit of a task in which its launch stops and says where it was
+MARGIN = 0.5  # seconds before a task's limit: its launch stops and reports its line
 _deadline: float | None = None  # of the launches, by time.monotonic
 SHARED_MAX = 227 * 1024  # simt.h allows what an H200 allows
-LIBRARIES = 64  # builds that a process keeps loaded
+LIBRARIES = 64  # loaded builds of a process
 
 
 class _Buffer(ctypes.Structure):
@@ -57,7 +56,7 @@ class _Launch(ctypes.Structure):  # struct Launch of simt.h
     ]
 
 
-_kept_stacks: list[tuple[int | None, int]] = []  # address and number of the stacks that no launch uses now
+_kept_stacks: list[tuple[int | None, int]] = []  # address and number of idle stacks
 
 
 class _TensorMap(ctypes.Structure):  # struct TensorMap of hopper.h
@@ -75,10 +74,10 @@ class _TensorMap(ctypes.Structure):  # struct TensorMap of hopper.h
 
 @lru_cache
 def device() -> Device:
-    """The processor; BackendUnavailable where the shim or a C++ compiler is missing."""
+    """The processor. Raises BackendUnavailable without the shim's platform or a C++ compiler."""
     if platform.machine() not in ("x86_64", "aarch64", "arm64") or platform.system() != "Linux":
         raise BackendUnavailable(
-            f"The CPU shim runs on Linux, on x86-64 and 64-bit Arm; this is {platform.system()} on "
+            f"The CPU shim runs on Linux, on x86-64 and 64-bit Arm. This is {platform.system()} on "
             f"{platform.machine()}."
         )
     cpp_compiler()
@@ -86,7 +85,7 @@ def device() -> Device:
 
 
 def free_bytes() -> int:
-    """Bytes of memory that a run may use now: as Linux estimates them, within this process's limit."""
+    """Bytes of memory for a run now: Linux's estimate, within this process's limit."""
     found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
     free = int(found[1]) * 1024 if found else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     most, _ = resource.getrlimit(resource.RLIMIT_DATA)
@@ -96,7 +95,7 @@ def free_bytes() -> int:
 
 
 def data_bytes() -> int:
-    """The private writable memory of this process; 0 where the system does not say."""
+    """The private writable memory of this process, or 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -104,16 +103,16 @@ def data_bytes() -> int:
 
 
 def _processor() -> str:
-    """The processor's model name, as Linux gives it."""
+    """The processor's model name from Linux."""
     found = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
     return found[1].strip() if found else platform.machine()
 
 
-_loaded: OrderedDict[Path, ctypes.CDLL] = OrderedDict()  # the last ones used come last
+_loaded: OrderedDict[Path, ctypes.CDLL] = OrderedDict()  # in order of their last use
 
 
 def _library(path: Path) -> ctypes.CDLL:
-    """The library of a build, loaded once. The least recently used of more than LIBRARIES is unloaded."""
+    """The library of a build, loaded once. At most LIBRARIES stay loaded, the least recently used goes first."""
     if path not in _loaded:
         _loaded[path] = _load(path)
         while len(_loaded) > LIBRARIES:
@@ -123,13 +122,15 @@ def _library(path: Path) -> ctypes.CDLL:
 
 
 def _load(path: Path) -> ctypes.CDLL:
-    """Loads a library from a copy without a name: if the file is cut short, that does not end this process (SIGBUS).
-    RunError if it is gone; CacheError where there is no room for the copy."""
+    """Loads a library from an unnamed copy. If another process truncates the file, this process survives (SIGBUS).
+
+    Raises RunError if the file is gone, CacheError without room for the copy.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
-        said = f"The build of {path.stem} could not be read: {error.strerror}. Run it again: it is built anew."
-        raise RunError(said) from None
+        reason = f"The build of {path.stem} could not be read: {error.strerror}."
+        raise RunError(f"{reason} Run it again: it is built anew.") from None
 
     def load(folder: Path) -> ctypes.CDLL:
         with tempfile.NamedTemporaryFile(dir=folder, prefix="loading-") as copy:
@@ -148,12 +149,13 @@ def launch(
     capacities: list[int] | None = None,
     reversed_order: bool = False,
 ) -> list[RawRecords]:
-    """Runs the plan's launches in order over `arrays` (name -> NumPy array of the tensor's type, written in place).
+    """Runs the plan's launches in order.
 
-    With `capacities` (records per thread, one per launch; probed builds only) returns their RawRecords, else []. With
-    `reversed_order` threads run last to first and asynchronous copies land when they are waited for: an output that
-    changes is a race, or a wait that is missing. RunError names block and thread; ProblemError for a tensor map that
-    CUDA would refuse.
+    arrays: name -> NumPy array of the tensor's type, written in place.
+    capacities: records per thread of each launch, for a probed build. Then it returns their RawRecords, else [].
+    reversed_order: threads run last to first, and asynchronous copies land at their wait. If an output changes, the
+        kernel has a race or lacks a wait.
+    Raises RunError with block and thread, ProblemError for an invalid tensor map.
     """
     library, found = _library(build.path), []
     for number, step in enumerate(plan.launches):
@@ -175,19 +177,17 @@ def launch(
 
 
 def launch_marks(build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int) -> list[Marked]:
-    """Runs a marks build, of a writer for `every` threads, as `launch`: which marks came, in which order. There is no
-    time here, so every clock is 0."""
+    """Runs a marks build as `launch`, with a writer for `every` threads. Each clock is 0: the CPU gives no time."""
     library, found = _library(build.path), []
     for number, step in enumerate(plan.launches):
         writers = step.groups(every)
         total = step.blocks * writers
-        made = Marked(
-            number, writers, np.zeros((total, capacity), MARK), np.zeros(total, np.uint32), np.zeros(total, CLOCKS)
-        )
+        records, counts = np.zeros((total, capacity), MARK), np.zeros(total, np.uint32)
+        marked = Marked(number, writers, records, counts, np.zeros(total, CLOCKS))
         values = [_argument(a, plan, arrays) for a in step.args]
-        values += [_pointer(made.records), _pointer(made.counts), _pointer(made.clocks), np.uint32(capacity)]
+        values += [_pointer(records), _pointer(counts), _pointer(marked.clocks), np.uint32(capacity)]
         _run(library, step, values, {name: arrays[name] for name in step.tensors}, False)
-        found.append(made)
+        found.append(marked)
     return found
 
 
@@ -197,17 +197,17 @@ def _argument(argument: str | TensorMap | np.generic, plan: Plan, arrays: dict[s
     return _pointer(arrays[argument]) if isinstance(argument, str) else argument
 
 
-def _tensor_map(tensor: Tensor, asked: TensorMap, array: np.ndarray) -> np.void:
-    """What driver.tensor_map gives a GPU, for the shim: 128 bytes by value, the innermost dimension first."""
-    shape, strides = driver.dimensions(tensor, asked)
-    driver.check_map(tensor, asked, strides[:-1])
+def _tensor_map(tensor: Tensor, layout: TensorMap, array: np.ndarray) -> np.void:
+    """The shim's form of driver.tensor_map: 128 bytes by value, the innermost dimension first."""
+    shape, strides = driver.dimensions(tensor, layout)
+    driver.check_map(tensor, layout, strides[:-1])
 
     def inward(values: Sequence[int]) -> tuple[int, ...]:
         return (*values[::-1], *[0] * (5 - len(values)))
 
-    sizes = (inward(strides), inward(shape), inward(asked.box))
-    made = _TensorMap(array.ctypes.data, *sizes, len(shape), tensor.itemsize, asked.swizzle)
-    return np.frombuffer(bytes(made), f"V{ctypes.sizeof(made)}")[0]
+    sizes = (inward(strides), inward(shape), inward(layout.box))
+    encoded = _TensorMap(array.ctypes.data, *sizes, len(shape), tensor.itemsize, layout.swizzle)
+    return np.frombuffer(bytes(encoded), f"V{ctypes.sizeof(encoded)}")[0]
 
 
 def _pointer(array: np.ndarray) -> np.uint64:
@@ -219,11 +219,13 @@ Args = TypeVarTuple("Args")
 
 
 def limited(seconds: float, function: Callable[[Unpack[Args]], Result], *args: *Args) -> Result:
-    """function(*args), whose launches on the CPU end shortly before these seconds are over: their RunTimeout names the
-    line. For a worker's main thread, as the limit uses SIGALRM."""
+    """function(*args). Its launches on the CPU end shortly before `seconds`, and their RunTimeout names the line.
+
+    For a worker's main thread, as the limit uses SIGALRM.
+    """
     global _deadline
     _deadline = time.monotonic() + seconds - min(MARGIN, seconds / 4)
-    if signal.getsignal(signal.SIGALRM) is signal.SIG_DFL:  # an alarm before the launch has its handler ends nothing
+    if signal.getsignal(signal.SIGALRM) is signal.SIG_DFL:  # an alarm without a launch does nothing
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
     try:
         return function(*args)

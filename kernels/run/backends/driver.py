@@ -1,5 +1,4 @@
-"""What CuPy does not have, through cuda.bindings.driver: launches of clusters, and tensor maps (descriptors for the
-bulk copy engine)."""
+"""Launches of clusters, and tensor maps for the bulk copy engine, through cuda.bindings.driver. CuPy lacks them."""
 
 import ctypes
 from collections.abc import Callable
@@ -12,9 +11,8 @@ from kernels.core.tensors import Tensor
 from kernels.errors import OutOfMemory, ProblemError, RunError
 
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation
-PORTABLE_CLUSTER = 8  # blocks of a cluster that every GPU with clusters can hold
-# After these the process can do nothing more with CUDA: CUDA's number of the error -> its name. The driver and the
-# runtime number alike.
+PORTABLE_CLUSTER = 8  # blocks of a cluster on each GPU with clusters
+# Errors that end CUDA in the process: number -> name. Driver and runtime use the same numbers.
 STICKY = {
     700: "ILLEGALADDRESS",
     702: "LAUNCHTIMEOUT",
@@ -43,8 +41,7 @@ _MAP_TYPES = {
 
 
 class StickyError(RunError):
-    """A CUDA error that leaves the process unusable. exit_code: what its worker ends with, from which workers.py knows
-    it."""
+    """A CUDA error that ends CUDA in the process. exit_code: of its worker, which the server reads."""
 
     def __init__(self, message: str, exit_code: int):
         super().__init__(message)
@@ -52,17 +49,17 @@ class StickyError(RunError):
 
 
 def exit_code(status: int) -> int:
-    """What a worker ends with after a sticky error of that number: 100 to 119."""
+    """A worker's exit code after the sticky error of that number: 100 to 119."""
     return status - 600
 
 
 def broken() -> int:
-    """The exit code of the first sticky error in this process; 0 while there was none."""
+    """The exit code of this process's first sticky error, or 0."""
     return _broken
 
 
 def failure(status: int, said: str) -> RunError:
-    """Our error for CUDA's, by its number; `said` is what CUDA says of it."""
+    """Our error for CUDA's number. said: CUDA's text."""
     if status == OUT_OF_MEMORY:
         return OutOfMemory(f"The GPU ran out of memory: {said}. Choose a smaller problem.")
     if status in STICKY:
@@ -73,8 +70,7 @@ def failure(status: int, said: str) -> RunError:
 
 
 def cluster_launcher(function: int, step: Launch, arguments: tuple[Any, ...]) -> Callable[[], None]:
-    """A function that enqueues the step, in clusters, on CuPy's current stream. function: the handle of the kernel
-    (CUfunction)."""
+    """A function that enqueues the step in clusters on CuPy's current stream. function: the kernel's CUfunction."""
     import cupy
     from cuda.bindings import driver as cuda
 
@@ -100,23 +96,25 @@ def cluster_launcher(function: int, step: Launch, arguments: tuple[Any, ...]) ->
     config.blockDimX, config.blockDimY, config.blockDimZ = step.block
     config.sharedMemBytes, config.attrs, config.numAttrs = step.shared_bytes, [attribute], 1
 
-    def launch(keep: tuple = (held, arguments)) -> None:
+    def launch(keep: tuple[object, ...] = (held, arguments)) -> None:
         config.hStream = cupy.cuda.get_current_stream().ptr
         _check(cuda.cuLaunchKernelEx(config, handle, ctypes.addressof(pointers), 0))
 
     return launch
 
 
-def tensor_map(tensor: Tensor, asked: TensorMap, address: int) -> np.ndarray:
-    """The CUtensorMap of a tensor that lies dense at `address`, as one void of 128 bytes: CuPy passes it by value. What
-    a box holds beyond the tensor's edges reads as zero. ProblemError for a tensor that has no such map."""
+def tensor_map(tensor: Tensor, layout: TensorMap, address: int) -> np.ndarray:
+    """The CUtensorMap of a dense tensor at `address`, as one void of 128 bytes: CuPy passes it by value.
+
+    Elements outside the tensor read as zero. Raises ProblemError for an invalid map.
+    """
     from cuda.bindings import driver as cuda
 
-    shape, steps = dimensions(tensor, asked)
-    check_map(tensor, asked, steps[:-1])
-    shape, strides, box = shape[::-1], steps[-2::-1], asked.box[::-1]  # CUDA begins with the innermost dimension
+    shape, steps = dimensions(tensor, layout)
+    check_map(tensor, layout, steps[:-1])
+    shape, strides, box = shape[::-1], steps[-2::-1], layout.box[::-1]  # CUDA's first dimension is the innermost
     swizzles, types = cuda.CUtensorMapSwizzle, cuda.CUtensorMapDataType
-    made = _check(
+    encoded = _check(
         cuda.cuTensorMapEncodeTiled(
             getattr(types, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[tensor.dtype]}"),
             len(shape),
@@ -127,20 +125,22 @@ def tensor_map(tensor: Tensor, asked: TensorMap, address: int) -> np.ndarray:
             [cuda.cuuint32_t(1)] * len(shape),
             cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             getattr(
-                swizzles, f"CU_TENSOR_MAP_SWIZZLE_{asked.swizzle}B" if asked.swizzle else "CU_TENSOR_MAP_SWIZZLE_NONE"
+                swizzles, f"CU_TENSOR_MAP_SWIZZLE_{layout.swizzle}B" if layout.swizzle else "CU_TENSOR_MAP_SWIZZLE_NONE"
             ),
             cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
             cuda.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     )
-    return np.array([int(word) for word in made.opaque], np.uint64).view("V128")
+    return np.array([int(word) for word in encoded.opaque], np.uint64).view("V128")
 
 
-def dimensions(tensor: Tensor, asked: TensorMap) -> tuple[list[int], list[int]]:
-    """(sizes, bytes from one to the next) of the map's dimensions, outermost first. ProblemError for axes that are not
-    the tensor's, or end with another than the innermost."""
+def dimensions(tensor: Tensor, layout: TensorMap) -> tuple[list[int], list[int]]:
+    """(sizes, strides in bytes) of the map's dimensions, outermost first.
+
+    Raises ProblemError unless the map's axes are the tensor's, with the innermost last.
+    """
     steps = np.cumprod([tensor.itemsize, *tensor.shape[:0:-1]])[::-1].tolist()
-    axes = asked.axes or tensor.axes
+    axes = layout.axes or tensor.axes
     if sorted(axes) != sorted(tensor.axes) or axes[-1:] != tensor.axes[-1:]:
         raise ProblemError(
             f"The tensor map of {tensor.name} cannot be made: its box names {', '.join(axes)}, and the tensor has "
@@ -150,30 +150,32 @@ def dimensions(tensor: Tensor, asked: TensorMap) -> tuple[list[int], list[int]]:
     return [tensor.shape[n] for n in order], [steps[n] for n in order]
 
 
-def check_map(tensor: Tensor, asked: TensorMap, strides: list[int]) -> None:
-    """What CUDA asks of a tensor map; it would itself only say that a value is invalid. strides: bytes from one to the
-    next, of all dimensions but the innermost. ProblemError."""
-    row = asked.box[-1] * tensor.itemsize
+def check_map(tensor: Tensor, layout: TensorMap, strides: list[int]) -> None:
+    """Raises ProblemError with the reason for an invalid tensor map. CUDA only reports an invalid value.
+
+    strides: bytes, of all dimensions except the innermost.
+    """
+    row = layout.box[-1] * tensor.itemsize
     reasons = {
         f"has {len(tensor.shape)} dimensions, and a map has 1 to 5": not 1 <= len(tensor.shape) <= 5,
-        f"has {len(tensor.shape)} dimensions, and its box {asked.box} another number": len(asked.box)
+        f"has {len(tensor.shape)} dimensions, and its box {layout.box} another number": len(layout.box)
         != len(tensor.shape),
-        f"has the box {asked.box}, and a box's sizes are 1 to 256": not all(1 <= n <= 256 for n in asked.box),
+        f"has the box {layout.box}, and a box's sizes are 1 to 256": not all(1 <= n <= 256 for n in layout.box),
         f"has strides of {strides} bytes, and they must be multiples of 16": any(n % 16 for n in strides),
         f"has boxes {row} bytes wide, and they must be multiples of 16": bool(row % 16),
-        f"has boxes {row} bytes wide, and a swizzle of {asked.swizzle} takes at most so many": bool(asked.swizzle)
-        and row > asked.swizzle,
+        f"has boxes {row} bytes wide, and a swizzle of {layout.swizzle} takes at most so many": bool(layout.swizzle)
+        and row > layout.swizzle,
     }
     for reason, is_so in reasons.items():
         if is_so:
             raise ProblemError(
-                f"The tensor map of {tensor.name} {tensor.shape} cannot be made: it {reason}. Choose another problem, "
+                f"The tensor map of {tensor.name} {tensor.shape} is invalid: it {reason}. Choose another problem, "
                 "box or swizzle."
             )
 
 
-def _check(result: tuple) -> Any:
-    """What a driver call gives, or our error for CUDA's."""
+def _check(result: tuple[Any, ...]) -> Any:
+    """The value of a driver call. Raises our error for CUDA's."""
     from cuda.bindings import driver as cuda
 
     status, *values = result

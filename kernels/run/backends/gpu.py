@@ -1,8 +1,7 @@
-"""The cubin on a real GPU, loaded and launched through CuPy. Call only in a worker process: a sticky CUDA error ends
-it.
+"""Launches a cubin on a GPU through CuPy. Only for worker processes: a sticky CUDA error ends CUDA in the process.
 
-On the GPU every array is its raw bytes, a flat CuPy array of uint8: kernels are given pointers, and CuPy knows neither
-bfloat16 nor float8.
+Each array on the GPU is a flat CuPy array of uint8, its raw bytes. Kernels get pointers, and CuPy lacks bfloat16 and
+float8.
 """
 
 import contextlib
@@ -21,19 +20,19 @@ from kernels.core.request import Scope
 from kernels.core.tensors import Initial, Tensor
 from kernels.errors import BackendUnavailable, OutOfMemory
 from kernels.run.backends import Device, driver
-from kernels.run.backends.driver import StickyError  # noqa: F401 - what a worker catches
+from kernels.run.backends.driver import StickyError  # noqa: F401 - for callers
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
 
-STATIC_SHARED = 48 * 1024  # more shared memory than this a kernel must be allowed
-MARK_RUNS = 20  # of a marks build; the last is looked at
+STATIC_SHARED = 48 * 1024  # a kernel with more shared memory needs an attribute
+MARK_RUNS = 20  # of a marks build, of which the last counts
 COUNT = np.dtype(np.uint32)
 BLOCK_TIME = np.dtype([("start", "<i8"), ("end", "<i8"), ("sm", "<i8")])  # struct BlockTime of probe.cuh
 
 
 def driver_missing() -> str | None:
-    """The reason why no GPU can be used if the NVIDIA driver's library is not there, else None. Calls no CUDA."""
+    """The reason if the NVIDIA driver's library is missing, else None. Calls no CUDA."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -46,7 +45,7 @@ def driver_missing() -> str | None:
 
 @lru_cache
 def device() -> Device:
-    """The first GPU; BackendUnavailable with the reason if there is none that can be used."""
+    """The first GPU. Raises BackendUnavailable with the reason if no GPU works."""
     missing = driver_missing()
     if missing:
         raise BackendUnavailable(missing)
@@ -72,19 +71,19 @@ def device() -> Device:
 
 
 def _driver_version() -> str:
-    """The version of the kernel module, where Linux tells it, and the CUDA that the driver knows."""
+    """The version of the kernel module, if Linux reports it, and the driver's CUDA version."""
     import cupy
 
     number = cupy.cuda.runtime.driverGetVersion()
     version = f"CUDA {number // 1000}.{number % 1000 // 10}"
-    with contextlib.suppress(OSError), open("/proc/driver/nvidia/version") as file:
+    with contextlib.suppress(OSError), Path("/proc/driver/nvidia/version").open() as file:
         own = next((word for word in file.readline().split() if word[:1].isdigit() and "." in word), "")
         return f"{own} ({version})".strip()
     return version
 
 
 def free_bytes() -> int:
-    """Bytes of the GPU's memory that a run may use now: what the driver has free, and what CuPy keeps for reuse."""
+    """Bytes of the GPU's memory for a run now: the driver's free bytes and CuPy's reserve."""
     import cupy
 
     free, _ = cupy.cuda.runtime.memGetInfo()
@@ -102,7 +101,7 @@ def to_gpu(array: np.ndarray) -> Any:
 
 
 def fresh(tensor: Tensor) -> Any:
-    """A tensor that is not given, on the GPU: poisoned or zero, as Tensor.fresh makes it on the CPU."""
+    """A poisoned or zeroed tensor on the GPU, as Tensor.fresh on the CPU."""
     import cupy
 
     (word,) = (
@@ -114,12 +113,12 @@ def fresh(tensor: Tensor) -> Any:
 
 
 def to_numpy(array: Any, tensor: Tensor) -> np.ndarray:
-    """A tensor's CuPy array as a NumPy array of its type and shape."""
+    """The NumPy array, of the tensor's type and shape, for its CuPy array."""
     return array.get().view(element_type(tensor.dtype).numpy).reshape(tensor.shape)
 
 
 def _restore(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str, Any]) -> None:
-    """Makes what the kernel writes what it was before the run."""
+    """Restores the written tensors to their values before the run."""
     for tensor in plan.written:
         on_gpu[tensor.name].set(np.ascontiguousarray(arrays[tensor.name]).reshape(-1).view(np.uint8))
 
@@ -135,9 +134,10 @@ def _bring_back(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[st
 def launch(
     build: Build, plan: Plan, arrays: dict[str, np.ndarray], scope: Scope | None, capacities: list[int] | None = None
 ) -> list[RawRecords]:
-    """Runs the plan's launches in order over `arrays` (name -> NumPy array of the tensor's type, written in place).
+    """Runs the plan's launches in order.
 
-    With `capacities` (records per thread, one per launch; probed builds only) returns their RawRecords, else [].
+    arrays: name -> NumPy array of the tensor's type, written in place.
+    capacities: records per thread of each launch, for a probed build. Then it returns their RawRecords, else [].
     """
     import cupy
 
@@ -145,7 +145,7 @@ def launch(
         on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
         found = []
         for number, step in enumerate(plan.launches):
-            extra: tuple = ()
+            extra: tuple[Any, ...] = ()
             if capacities is not None:
                 assert scope is not None
                 first, blocks = scope.blocks(step, plan)
@@ -162,8 +162,10 @@ def launch(
 
 
 def launch_timeline(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Runs a timeline build as `launch`; for each launch an array of BLOCK_TIME, [blocks]. It is run twice, each time
-    over the arrays as they were given, and the second counts."""
+    """Runs a timeline build as `launch`. Returns an array of BLOCK_TIME, [blocks], for each launch.
+
+    It runs twice, each time with fresh arrays, and the second run counts.
+    """
     import cupy
 
     with errors():
@@ -183,8 +185,10 @@ def launch_timeline(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> 
 def launch_marks(
     build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int, runs: int = MARK_RUNS
 ) -> tuple[list[Marked], list[float]]:
-    """Runs a marks build, of a writer for `every` threads, once over the arrays as they were given, whose outputs are
-    brought back; then as launch_repeatedly does: what the last of these runs left, and their milliseconds."""
+    """Runs a marks build with a writer for `every` threads: once for the outputs, then `runs` times.
+
+    Returns the marks of the last run, and the milliseconds of each run.
+    """
     import cupy
 
     with errors():
@@ -194,25 +198,26 @@ def launch_marks(
         for step, number in zip(plan.launches, writers):
             total, sizes = step.blocks * number, (capacity * MARK.itemsize, COUNT.itemsize, CLOCKS.itemsize)
             buffers.append([cupy.zeros(total * size, cupy.uint8) for size in sizes])
-        enqueue = enqueuer(build, plan, on_gpu, [(*made, np.uint32(capacity)) for made in buffers])
+        enqueue = enqueuer(build, plan, on_gpu, [(*buffer, np.uint32(capacity)) for buffer in buffers])
         enqueue()
         cupy.cuda.runtime.deviceSynchronize()
         _bring_back(plan, arrays, on_gpu)
         times = _repeated(enqueue, runs)
         found = []
         for launch, (number, buffer) in enumerate(zip(writers, buffers)):
-            records, counts, clocks = (made.get().view(kind) for made, kind in zip(buffer, (MARK, COUNT, CLOCKS)))
+            records, counts, clocks = (part.get().view(kind) for part, kind in zip(buffer, (MARK, COUNT, CLOCKS)))
             found.append(Marked(launch, number, records.reshape(-1, capacity), counts, clocks))
         return found, times
 
 
 def enqueuer(
-    build: Build, plan: Plan, on_gpu: Mapping[str, Any], extras: Sequence[tuple] | None = None
+    build: Build, plan: Plan, on_gpu: Mapping[str, Any], extras: Sequence[tuple[Any, ...]] | None = None
 ) -> Callable[[], None]:
-    """A function that enqueues one run of the plan over arrays on the GPU (to_gpu, fresh), with as little work of its
-    own as can be. extras: what the marks add to each launch's arguments.
+    """A function that enqueues one run of the plan, with little work of its own.
 
-    A tensor that must begin at zero is set to zero first, in every run: it is part of what the run costs.
+    on_gpu: name -> array on the GPU (to_gpu, fresh).
+    extras: the additional arguments of each launch, for marks.
+    Each run first zeroes its zero-initialised tensors, so its time includes this work.
     """
     import cupy
 
@@ -230,8 +235,7 @@ def enqueuer(
 
 
 def launch_repeatedly(build: Build, plan: Plan, arrays: dict[str, np.ndarray], runs: int) -> list[float]:
-    """Runs a timed build's launches once to warm up and `runs` times between two events each: milliseconds, [runs]. No
-    output is looked at here."""
+    """Milliseconds of `runs` runs of a timed build, each between two events, after one warm-up. Checks no output."""
     with errors():
         on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
         enqueue = enqueuer(build, plan, on_gpu)
@@ -242,7 +246,7 @@ def launch_repeatedly(build: Build, plan: Plan, arrays: dict[str, np.ndarray], r
 
 
 def _repeated(enqueue: Callable[[], None], runs: int) -> list[float]:
-    """Milliseconds of each run, enqueued one right after the other."""
+    """Milliseconds of each run. All are enqueued without a pause."""
     import cupy
 
     events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(runs)]
@@ -255,7 +259,7 @@ def _repeated(enqueue: Callable[[], None], runs: int) -> list[float]:
 
 
 def blocks_per_multiprocessor(build: Build, step: Launch) -> int:
-    """How many blocks of a launch the driver says a multiprocessor holds at once."""
+    """The driver's number of a launch's blocks on one SM at once."""
     import cupy
 
     with errors():
@@ -265,9 +269,9 @@ def blocks_per_multiprocessor(build: Build, step: Launch) -> int:
 
 
 def _launcher(
-    build: Build, plan: Plan, step: Launch, on_gpu: Mapping[str, Any], extra: tuple = ()
+    build: Build, plan: Plan, step: Launch, on_gpu: Mapping[str, Any], extra: tuple[Any, ...] = ()
 ) -> Callable[[], None]:
-    """A function that enqueues one launch of a plan. extra: what the probes or the timeline add to its arguments."""
+    """A function that enqueues one launch of a plan. extra: the additional arguments of probes or timeline."""
     function, arguments = _ready(build, step), tuple(_argument(plan, a, on_gpu) for a in step.args) + extra
     if step.cluster:
         return driver.cluster_launcher(function.kernel.ptr, step, arguments)
@@ -275,7 +279,7 @@ def _launcher(
 
 
 def _argument(plan: Plan, arg: Any, on_gpu: Mapping[str, Any]) -> Any:
-    """An argument as CuPy takes it: arrays by pointer; tensor maps and structs by value, as one-element void arrays."""
+    """An argument for CuPy: arrays by pointer, tensor maps and structs by value as one-element void arrays."""
     if isinstance(arg, str):
         return on_gpu[arg]
     if isinstance(arg, TensorMap):
@@ -291,7 +295,7 @@ def _function(path: Path, entry: str) -> Any:
 
 
 def _ready(build: Build, step: Launch) -> Any:
-    """A step's function, allowed the shared memory that the step asks for."""
+    """A step's function with the attribute for the step's shared memory."""
     function = _function(build.path, step.entry)
     if step.shared_bytes > STATIC_SHARED:
         function.max_dynamic_shared_size_bytes = step.shared_bytes
@@ -300,7 +304,7 @@ def _ready(build: Build, step: Launch) -> Any:
 
 @contextlib.contextmanager
 def errors() -> Iterator[None]:
-    """CUDA's errors as ours, by their numbers."""
+    """Turns CUDA's errors into ours, by their numbers."""
     import cupy
 
     try:

@@ -1,14 +1,15 @@
-"""Reads what a worker sent, and trusts no byte of it.
+"""Reads a worker's message and trusts no byte.
 
-A kernel is native code in its worker's process, so it can write what it likes to the worker's socket. The reader makes
-only plain values, arrays, tables, and the dataclasses and exceptions in the tables of encode.py. It checks each size,
-type and name.
+A kernel is native code in its worker's process, so it can write any bytes to the worker's socket. The reader makes only
+plain values, arrays, tables, and the dataclasses and exceptions in the tables of encode.py. It checks each size, type
+and name.
 """
 
 import json
 import math
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
@@ -43,23 +44,26 @@ _most_json = MOST_JSON
 
 
 class Unreadable(Exception):
-    """Bytes that no worker of ours sends; its text says why."""
+    """Bytes that no worker sends. Its text is the reason."""
 
 
 def limit(most: int) -> None:
-    """Sets the bytes of JSON that this process accepts in a message. Each byte takes up to 40 bytes of memory."""
+    """Sets the accepted bytes of JSON in a message. Each byte takes up to 40 bytes of memory."""
     global _most_json
     _most_json = most
 
 
 def most() -> int:
-    """The bytes of JSON that this process accepts in a message."""
+    """The accepted bytes of JSON in a message."""
     return _most_json
 
 
 def decode(data: "Buffer", given: object = None) -> object:
-    """The value of a message. given: the question that it answers. Arrays and tables use the memory of `data`.
-    Unreadable for any other bytes."""
+    """The value of a message. Arrays and tables use the memory of `data`.
+
+    given: the question of this answer.
+    Raises Unreadable for any other bytes.
+    """
     try:
         view = memoryview(data).cast("B")
         (length,) = LENGTH.unpack(view[: LENGTH.size])
@@ -71,13 +75,13 @@ def decode(data: "Buffer", given: object = None) -> object:
         return _Reader(view, end, given).read(json.loads(bytes(view[LENGTH.size : end])))
     except Unreadable:
         raise
-    except Exception as error:  # each failure here comes from the bytes
+    except Exception as error:  # each failure comes from the bytes
         raise Unreadable(f"{type(error).__name__}: {error}"[:300]) from None
 
 
 class _Reader:
     def __init__(self, view: memoryview, at: int, given: object):
-        self._view, self._at, self._number = view, at, 0  # the next buffer: where it may begin, its number
+        self._view, self._at, self._number = view, at, 0  # the next buffer's earliest place and number
         self._question = given
 
     def read(self, said: Json) -> object:
@@ -117,27 +121,27 @@ class _Reader:
             raise Unreadable(f"an array of {name} {shape!r:.60} has {len(data):,} bytes")
         return np.frombuffer(data, dtype).reshape(shape)
 
-    def _table(self, *columns: list) -> pa.Table:
-        made = [pa.chunked_array([self._chunk(*chunk) for chunk in chunks]) for _, *chunks in columns]
-        table = pa.Table.from_arrays(made, [self.read(_checked(name, str)) for name, *_ in columns])
+    def _table(self, *columns: list[Any]) -> pa.Table:
+        arrays = [pa.chunked_array([self._chunk(*chunk) for chunk in chunks]) for _, *chunks in columns]
+        table = pa.Table.from_arrays(arrays, [self.read(_checked(name, str)) for name, *_ in columns])
         table.validate(full=True)
         return table
 
-    def _chunk(self, kind: str, *said: list) -> pa.Array:
+    def _chunk(self, kind: str, *parts: list[Any]) -> pa.Array:
         if kind == "dictionary":
-            indices, words = (self._chunk(*part) for part in said)
+            indices, words = (self._chunk(*part) for part in parts)
             words.validate(full=True)
             return pa.DictionaryArray.from_arrays(indices, words, safe=True)
-        length, offset, places = said
+        length, offset, places = parts
         rows = _checked(length, int)
         if min(rows, _checked(offset, int)) < 0:
             raise Unreadable(f"a column has {length} rows from row {offset} on")
         if rows > max(FEW_CELLS, len(self._view)):  # a column of nulls has no buffer
             raise Unreadable(f"a column has {rows:,} rows, and the message has {len(self._view):,} bytes")
         buffers = [None if place is None else pa.py_buffer(self._buffer(place)) for place in places]
-        made = pa.Array.from_buffers(COLUMNS[kind], length, buffers, -1, offset)
-        made.validate(full=True)
-        return made
+        column = pa.Array.from_buffers(COLUMNS[kind], length, buffers, -1, offset)
+        column.validate(full=True)
+        return column
 
     def _frame(self, kinds: list[str], table: list[Json], index: Json) -> pd.DataFrame:
         read = _checked(self.read(_checked(table, list)), pa.Table)
@@ -156,33 +160,33 @@ class _Reader:
     def _error(self, name: str, args: list[Json], notes: list[Json]) -> Exception:
         if any(not isinstance(arg, (str, int, float, type(None))) for arg in args):
             raise Unreadable(f"an error has the arguments {args!r:.100}")
-        made = ERRORS[name](*map(self.read, args))
+        error = ERRORS[name](*map(self.read, args))
         for note in notes:
-            made.add_note(_checked(self.read(note), str))
-        return made
+            error.add_note(_checked(self.read(note), str))
+        return error
 
     def _given(self, number: int) -> object:
         return list(parts_of(self._question))[max(_checked(number, int), 0)]
 
     def _dataclass(self, name: str, parts: list[Json]) -> object:
-        made, hints = _type(name)
-        named = fields(made)
+        dataclass, hints = _type(name)
+        named = fields(dataclass)
         values = [self.read(part) for part in parts]
         for field, value in zip(named, values, strict=True):
             if not fits(value, hints[field.name]):
                 raise Unreadable(f"{name}.{field.name} is a {type(value).__name__}")
-        return made(**{field.name: value for field, value in zip(named, values)})
+        return dataclass(**{field.name: value for field, value in zip(named, values)})
 
     def _buffer(self, place: list[int]) -> memoryview:
-        """The next buffer. They come in order, so that none is read twice."""
+        """The next buffer. Buffers come in order, so none is read twice."""
         number, size = place
-        begin = self._at + -self._at % ALIGNED
-        if _checked(number, int) != self._number or _checked(size, int) < 0 or begin + size > len(self._view):
+        start = self._at + -self._at % ALIGNED
+        if _checked(number, int) != self._number or _checked(size, int) < 0 or start + size > len(self._view):
             raise Unreadable(f"buffer {number!r:.20} of {size!r:.20} bytes is not in the message")
-        self._number, self._at = self._number + 1, begin + size
-        return self._view[begin : begin + size]
+        self._number, self._at = self._number + 1, start + size
+        return self._view[start : start + size]
 
-    KINDS: typing.ClassVar[dict[str, typing.Callable]] = {
+    KINDS: typing.ClassVar[dict[str, Callable[..., object]]] = {
         "list": _list,
         "tuple": _tuple,
         "dict": _dict,
@@ -205,8 +209,8 @@ def _checked(value: object, kind: type[T]) -> T:
 @cache
 def _type(name: str) -> tuple[type, dict[str, Any]]:
     """A dataclass of the table, and the types of its fields."""
-    made = getattr(import_module(TYPES[name]), name)
-    return made, typing.get_type_hints(made, localns={"KernelSpec": KernelSpec})
+    dataclass = getattr(import_module(TYPES[name]), name)
+    return dataclass, typing.get_type_hints(dataclass, localns={"KernelSpec": KernelSpec})
 
 
 def fits(value: object, hint: Any) -> bool:

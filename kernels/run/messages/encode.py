@@ -1,9 +1,8 @@
-"""What a worker sends back, as bytes: JSON for the shape of a value, and a buffer for each array of numbers.
+"""A value as bytes: JSON for its shape, and a buffer for each array of numbers.
 
-A message: the length of its JSON (4 bytes), the JSON, and the buffers, each at a multiple of ALIGNED bytes. The JSON
-holds None, true, false, numbers and strings as they are, and everything else as [kind, ...]. If the answer contains a
-part of the question, the message holds only that part's number. Nothing in a message names code: decode.py makes the
-values.
+A message is the length of its JSON (4 bytes), the JSON, and the buffers, each at a multiple of ALIGNED bytes. The JSON
+holds None, booleans, numbers and strings directly, and other values as [kind, ...]. If the answer contains a part of
+the question, the message holds only the part's number. A message never names code: decode.py makes the values.
 """
 
 import json
@@ -47,18 +46,18 @@ TYPES = {
     "Verdict": "kernels.run.check",
 }
 """The dataclasses that may come back, each with its module."""
-OURS = {name: made for name, made in vars(errors).items() if isinstance(made, type)}
+OURS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type)}
 ERRORS: dict[str, type[Exception]] = OURS | {
-    made.__name__: made
-    for made in (AssertionError, AttributeError, ImportError, IndexError, KeyError, MemoryError, NotImplementedError)
+    kind.__name__: kind
+    for kind in (AssertionError, AttributeError, ImportError, IndexError, KeyError, MemoryError, NotImplementedError)
     + (OverflowError, RecursionError, RuntimeError, TypeError, ValueError, ZeroDivisionError)
 }
 """The exceptions that may come back. Each other exception comes back as a RuntimeError that names it."""
-ARRAYS = {made.numpy.name: made.numpy for made in DTYPES.values()} | {
+ARRAYS = {dtype.numpy.name: dtype.numpy for dtype in DTYPES.values()} | {
     name: np.dtype(name) for name in ("bool", "int8", "int16", "uint16", "uint32", "uint64", "float64")
 }
-COLUMNS = {str(made): made for made in (pa.string(), pa.large_string(), pa.null(), pa.bool_())} | {
-    str(made): made for made in (pa.from_numpy_dtype(code) for code in "bhilBHILefd")
+COLUMNS = {str(kind): kind for kind in (pa.string(), pa.large_string(), pa.null(), pa.bool_())} | {
+    str(kind): kind for kind in (pa.from_numpy_dtype(code) for code in "bhilBHILefd")
 }
 FRAMES = frozenset(("object", "str", "Int32", "Int64", *ARRAYS))
 ALIGNED = 64
@@ -67,14 +66,16 @@ MOST_JSON = 2**26  # bytes
 
 
 def encode(value: object, given: object = None) -> list[bytes | memoryview]:
-    """The parts of a value's message, bytes and memoryviews. given: the question, whose parts may come back. TypeError
-    for a value that no message holds."""
+    """The parts of a value's message. given: the question, as its parts may come back.
+
+    Raises TypeError for a value that no message holds.
+    """
     writer = _Writer(given)
-    said = json.dumps(writer.write(value), separators=(",", ":")).encode()
-    if len(said) > MOST_JSON:
-        raise TypeError(f"This result needs {len(said):,} bytes of JSON. A message holds at most {MOST_JSON:,}.")
-    parts: list[bytes | memoryview] = [LENGTH.pack(len(said)), said]
-    at = LENGTH.size + len(said)
+    text = json.dumps(writer.write(value), separators=(",", ":")).encode()
+    if len(text) > MOST_JSON:
+        raise TypeError(f"This result needs {len(text):,} bytes of JSON. A message holds at most {MOST_JSON:,}.")
+    parts: list[bytes | memoryview] = [LENGTH.pack(len(text)), text]
+    at = LENGTH.size + len(text)
     for buffer in writer.buffers:
         parts += [bytes(-at % ALIGNED), buffer]
         at += -at % ALIGNED + len(buffer)
@@ -82,12 +83,12 @@ def encode(value: object, given: object = None) -> list[bytes | memoryview]:
 
 
 def message(value: object) -> bytes:
-    """A value's message, whole."""
+    """A value's whole message."""
     return b"".join(encode(value))
 
 
 def parts_of(question: object) -> Iterator[object]:
-    """The dataclasses in a question, in an order that both sides find."""
+    """The dataclasses in a question, in the same order on both sides."""
     for given in question if isinstance(question, (list, tuple)) else (question,):
         yield from _parts(given)
 
@@ -140,7 +141,7 @@ class _Writer:
         raise TypeError(f"A worker cannot send back a value of the type {type(value).__name__}.")
 
     def _buffer(self, data: "Buffer") -> list[Json]:
-        """A buffer's place: its number and its bytes."""
+        """A buffer's number and its bytes."""
         view = memoryview(data).cast("B")
         self.buffers.append(view)
         return [len(self.buffers) - 1, len(view)]
@@ -157,7 +158,7 @@ class _Writer:
         return [str(array.type), len(array), array.offset, buffers]
 
     def _frame(self, frame: pd.DataFrame) -> list[Json]:
-        """kind, the columns' types, the columns, the index: None for 0, 1, ..."""
+        """Kind, types of the columns, columns, index (None for 0, 1, ...)."""
         types = [str(kind) for kind in frame.dtypes]
         if wrong := set(types) - FRAMES:
             raise TypeError(f"A worker cannot send back a column of the type {wrong.pop()}.")
@@ -166,8 +167,8 @@ class _Writer:
         return ["frame", [*types], self.write(table), None if plain else self.write(frame.index.to_numpy())]
 
     def _error(self, error: Exception) -> list[Json]:
-        """kind, its class, arguments, notes. A subclass that is not in the table comes back as ours above it."""
-        names = [made.__name__ for made in type(error).__mro__ if OURS.get(made.__name__) is made]
+        """Kind, class, arguments, notes. An unlisted subclass comes back as its listed base."""
+        names = [kind.__name__ for kind in type(error).__mro__ if OURS.get(kind.__name__) is kind]
         name = names[0] if names else type(error).__name__
         known = ERRORS.get(name) is type(error) or bool(names)
         plain = known and all(isinstance(arg, (str, int, float, type(None))) for arg in error.args)

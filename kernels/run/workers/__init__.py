@@ -1,8 +1,8 @@
 """Worker processes: all runs happen there, never in the process that serves pages.
 
     submit -> Job   pool.py: the queue of a backend, fair between clients (fair.py), and its workers (worker.py)
-                    local.py: a worker process, from outside; served.py: from inside; limits.py: its limits
-                    forks.py, forked.py: the fork server; frames.py: its pipe; devices.py: the GPUs
+                    local.py, served.py: a worker process from outside and from inside. limits.py: its limits
+                    forks.py, forked.py: the fork server. frames.py: a worker's pipe. devices.py: the GPUs
     WARPGLASS_WORKERS=dask://HOST:PORT
                     cluster.py: workers on other hosts, from the server's side; agent.py: from theirs
 
@@ -50,7 +50,7 @@ def limit_or(default: float) -> tuple[float, str]:
         seconds = math.nan
     if 0 < seconds < math.inf:
         return seconds, ""
-    return default, f"WARPGLASS_TIME_LIMIT is {text!r:.60}; it must be a number of seconds above 0."
+    return default, f"WARPGLASS_TIME_LIMIT is {text!r:.60}. It must be a number of seconds above 0."
 
 
 CPU_WORKERS = 2  # they read recordings too
@@ -82,7 +82,7 @@ def submit(
     check_limit()
     if gpu and gpu not in (one.id for one in gpus()):
         known = ", ".join(one.id for one in gpus() if one.id) or "none that NVML can name"
-        raise ProblemError(f"gpu is {gpu!r:.60}; there is {known}.")
+        raise ProblemError(f"gpu is {gpu!r:.60}. Known GPUs: {known}.")
     if backend == "gpu":
         return _pool("gpu").submit(function, args, what, time_limit, client, gpu)
     return _pool("cpu").submit(limited, (time_limit, function, *args), what, time_limit, client, gpu)
@@ -97,7 +97,7 @@ def check_limit() -> None:
 def survey() -> backends.Survey:
     """The backends of this machine.
 
-    A worker makes it once, as it calls CUDA. Without a GPU, each call looks again, and concurrent calls get the last
+    A worker makes it once, as it calls CUDA. If no GPU works, each call looks again, and concurrent calls get the last
     survey.
     """
     global _failed
@@ -196,7 +196,7 @@ def _pool(backend: str) -> Pool:
 
 
 def _connected() -> Cluster | None:
-    """The workers of the scheduler in WARPGLASS_WORKERS; None for this machine's workers."""
+    """The workers of the scheduler in WARPGLASS_WORKERS, or None for this machine's workers."""
     global _cluster
     address = cluster.address()
     if address and not _cluster:

@@ -35,7 +35,7 @@ _stopped: dict[str, None] = {}
 
 
 class Unusable(Exception):
-    """The worker could not be made ready. Its text is the reason."""
+    """The worker did not get ready. Its text is the reason."""
 
 
 async def schedule(host: str, port: int) -> None:
@@ -145,7 +145,7 @@ def kill(number: str, dask_worker: distributed.Worker) -> None:
 
 
 def parts_of_name(name: Any) -> Sequence[Any] | None:
-    """The parts of a dask worker's name after MARK; None for a foreign dask worker."""
+    """The parts of a dask worker's name after MARK, or None for a foreign dask worker."""
     try:
         mark, *parts = json.loads(name)
     except (TypeError, ValueError):

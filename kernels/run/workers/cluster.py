@@ -23,7 +23,7 @@ SLACK = 240.0  # seconds after a task's limit until it is lost: its worker may s
 
 
 def address() -> str:
-    """HOST:PORT of the scheduler in WARPGLASS_WORKERS; "" for this machine's workers. Raises ProblemError."""
+    """HOST:PORT of the scheduler in WARPGLASS_WORKERS, or "" for this machine's workers. Raises ProblemError."""
     setting = os.environ.get(SETTING, "local")
     if setting in ("", "local"):
         return ""
@@ -31,7 +31,7 @@ def address() -> str:
     host, _, port = found.rpartition(":")
     if scheme == "dask" and host and port.isdigit() and 0 < int(port) < 65536:
         return found
-    raise ProblemError(f"{SETTING} is {setting!r:.80}; it must be local, or dask://HOST:PORT of a scheduler.")
+    raise ProblemError(f"{SETTING} is {setting!r:.80}. It must be local, or dask://HOST:PORT of a scheduler.")
 
 
 class RemoteWorker(Worker):
@@ -52,6 +52,7 @@ class RemoteWorker(Worker):
         self._lock = threading.Lock()
 
     def alive(self) -> bool:
+        """Whether its host is connected."""
         return not self.gone
 
     def ready(self) -> None:
@@ -60,6 +61,7 @@ class RemoteWorker(Worker):
             raise WorkerDied("The host of this worker is not connected any more.")
 
     def answer(self, call: bytes, limit: float) -> bytes:
+        """The answer of its host."""
         with self._lock:
             stopped, self._stopped_early = self._stopped_early, False
             self._number = "" if stopped else uuid.uuid4().hex
@@ -117,6 +119,7 @@ class RemoteWorker(Worker):
                 future.release()
 
     def kill(self) -> None:
+        """Asks its host to end its task."""
         from kernels.run.workers import agent
 
         def ask(number: str) -> None:

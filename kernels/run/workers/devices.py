@@ -31,7 +31,7 @@ UNKNOWN = Gpu("", "GPU")
 def gpus() -> tuple[Gpu, ...]:
     """The GPUs for tasks: those in an outer CUDA_VISIBLE_DEVICES, in its order.
 
-    Without NVML, or with a GPU in MIG mode, it is the GPU that CUDA takes first.
+    If NVML is missing or a GPU is in MIG mode, it is CUDA's first GPU.
     """
     try:
         import pynvml
@@ -48,7 +48,7 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def _listed(nvml: ModuleType) -> tuple[Gpu, ...]:
-    """NVML's GPUs; none with MIG."""
+    """NVML's GPUs, or none with MIG."""
     found = []
     for index in range(nvml.nvmlDeviceGetCount()):
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -60,7 +60,7 @@ def _listed(nvml: ModuleType) -> tuple[Gpu, ...]:
 
 
 def visible(listed: tuple[Gpu, ...], environment: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """The GPUs that CUDA_VISIBLE_DEVICES allows. As in CUDA, the first invalid name ends the list.
+    """The GPUs that CUDA_VISIBLE_DEVICES allows. The first invalid name ends the list, as in CUDA.
 
     A number keeps NVML's meaning only if CUDA counts by PCI bus or all GPUs are alike. Else the number is the id.
     """

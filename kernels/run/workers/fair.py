@@ -87,7 +87,7 @@ class Fair(Generic[T]):
             self.leave(task, client)
 
     def take(self, accepts: Callable[[T], bool]) -> T | None:
-        """Removes and returns the first accepted task; None if the queue has no such task."""
+        """Removes and returns the first accepted task, or None."""
         accepted = [entry for entry in self._entries() if accepts(entry[-1])]
         if not accepted:
             return None
@@ -100,7 +100,7 @@ class Fair(Generic[T]):
         return task
 
     def before(self, task: T) -> int:
-        """The number of tasks before this one; 0 if it does not wait."""
+        """The number of tasks before this one, or 0 if it does not wait."""
         best: dict[T, Key] = {}
         for key, _, _, one in self._entries():
             best[one] = min(key, best.get(one, key))

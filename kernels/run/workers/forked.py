@@ -2,7 +2,7 @@
 
 import gc
 
-gc.disable()  # imports make no garbage, and a search takes a fifth of their time; served.serve turns it on again
+gc.disable()  # imports make no garbage, and a search takes a fifth of their time. served.serve enables it
 
 import atexit  # noqa: E402
 import contextlib  # noqa: E402

@@ -21,12 +21,12 @@ from kernels.errors import WorkerDied
 
 ROOT = Path(__file__).parents[__name__.count(".")]  # the folder of the top-level package
 LAST = 5.0  # seconds for the end of strays
-TRIES, AGAIN = 5, 0.1  # to start a worker; seconds between two tries
+TRIES, AGAIN = 5, 0.1  # to start a worker, seconds between two tries
 _lock = threading.Lock()  # multiprocessing keeps one list of children, and reads an exit code once
 _modules: list[str] = []
 _workers: set[int] = set()  # the process ids of live workers
 _prepared = spawn.get_preparation_data
-# Without the main module, which is the page's script after Streamlit has run it. A worker imports the tasks' modules.
+# No main module, since Streamlit makes it the page's script. A worker imports the tasks' modules.
 spawn.get_preparation_data = lambda name: {k: v for k, v in _prepared(name).items() if not k.startswith("init_main")}
 
 
@@ -98,7 +98,7 @@ def reap(process: ForkServerProcess) -> int | None:
 
 
 def children(of: int) -> list[int]:
-    """The process ids of a process's children; empty if the system does not report them."""
+    """The process ids of a process's children, if the system reports them."""
     found: list[int] = []
     for thread in Path(f"/proc/{of}/task").glob("*/children"):
         with contextlib.suppress(OSError):

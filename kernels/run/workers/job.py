@@ -11,13 +11,20 @@ from kernels.errors import RunCancelled
 class Queue(Protocol):
     """The part of a pool that its jobs call."""
 
-    def ahead(self, job: "Job") -> int: ...
-    def join(self, job: "Job", client: str) -> None: ...
-    def leave(self, job: "Job", client: str) -> None: ...
-    def stop_job(self, job: "Job") -> None: ...
+    def ahead(self, job: "Job") -> int:
+        """The number of waiting jobs before this one."""
+
+    def join(self, job: "Job", client: str) -> None:
+        """Adds a client to a waiting job."""
+
+    def leave(self, job: "Job", client: str) -> None:
+        """Removes a client from a waiting job."""
+
+    def stop_job(self, job: "Job") -> None:
+        """Stops a job."""
 
 
-class Job(concurrent.futures.Future):
+class Job(concurrent.futures.Future[Any]):
     """function(*args) in a worker, and its result.
 
     title: its name in messages.
@@ -48,7 +55,7 @@ class Job(concurrent.futures.Future):
         self._queue = queue
 
     def seconds(self) -> float | None:
-        """Seconds since its start; None while it waits."""
+        """Seconds since its start, or None while it waits."""
         return None if self.began is None else time.monotonic() - self.began
 
     def ahead(self) -> int:

@@ -21,7 +21,7 @@ FIRST = 60.0  # seconds until a new worker reads its first task, with the import
 LAST = 5.0  # seconds for the end of a killed process
 PROOF = 60.0  # seconds for the first answer of a GPU, with the start of CUDA
 TRIES = 3  # workers that may die during the proof of a GPU
-MOST_HELD, MOST_HELD_GPU = 2**30, 2**32  # bytes of an idle worker; CUDA itself holds a lot
+MOST_HELD, MOST_HELD_GPU = 2**30, 2**32  # bytes of an idle worker, with CUDA's own
 
 
 class LocalWorker(Worker):
@@ -36,6 +36,7 @@ class LocalWorker(Worker):
         self._killed = False
 
     def alive(self) -> bool:
+        """Whether its process runs."""
         process = self._process
         return process is not None and not connection.wait([process.sentinel], 0)
 
@@ -65,7 +66,8 @@ class LocalWorker(Worker):
         for _ in range(TRIES):
             self._start()
             try:
-                return self.run(devices.prove, (), PROOF)
+                self.run(devices.prove, (), PROOF)
+                return
             except (Died, Unbegun) as died:
                 self.deaths += 1
                 code = getattr(died, "code", None)
@@ -74,10 +76,10 @@ class LocalWorker(Worker):
             except Exception:  # the next look needs a new process
                 self.end()
                 raise
-        raise BackendUnavailable(f"its worker died of it {TRIES} times (exit code {code})")
+        raise BackendUnavailable(f"its worker died {TRIES} times (exit code {code})")
 
     def _held_bytes(self) -> int:
-        """Its resident memory; 0 if the system does not report it."""
+        """Its resident memory, or 0 if the system does not report it."""
         process = self._process
         try:
             pages = int(Path(f"/proc/{process.pid if process else None}/statm").read_text().split()[1])
@@ -86,6 +88,7 @@ class LocalWorker(Worker):
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def answer(self, call: bytes, limit: float) -> memoryview:
+        """The unchecked bytes of its process's answer."""
         if self._pipe is None:
             raise Unbegun
         try:
@@ -109,7 +112,7 @@ class LocalWorker(Worker):
         return answer
 
     def _frame(self, seconds: float) -> memoryview | None:
-        """The next frame of its process; None after `seconds`. Raises EOFError at its end, OSError or Unreadable."""
+        """The next frame of its process, or None after `seconds`. Raises EOFError at its end, OSError or Unreadable."""
         process, pipe = self._process, self._pipe
         if process is None or pipe is None:
             raise EOFError
@@ -123,6 +126,7 @@ class LocalWorker(Worker):
         return frames.receive(pipe.fileno(), time.monotonic() + seconds, awake)
 
     def kill(self) -> None:
+        """Ends its process and helpers, from any thread, without waiting."""
         self._killed = True
         process = self._process
         if process and process.pid:

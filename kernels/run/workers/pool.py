@@ -1,4 +1,4 @@
-"""The workers of a backend, and the fair queue in front of them. A job leaves the queue only for a free worker."""
+"""The workers of a backend behind a fair queue. A job leaves the queue only for a free worker."""
 
 import threading
 import time
@@ -140,7 +140,7 @@ class Pool:
         return worker.name == self._workers[0].name
 
     def _refusal(self, job: Job) -> WarpglassError | None:
-        """The error of a job whose workers are all out; None if one is not."""
+        """The error of a job whose workers are all out, else None."""
         fitting = [worker for worker in self._workers if self._fits(worker, job)]
         if any(not worker.out or worker.look_at <= time.monotonic() for worker in fitting):
             return None
@@ -166,7 +166,7 @@ class Pool:
             return False
 
     def _take(self, worker: Worker) -> Job | None:
-        """The next job of the worker. Without one, it is no longer busy."""
+        """The next job of the worker. If none waits, it is no longer busy."""
         with self._changed:
             job = None
             if worker in self._workers and not self._stopped:
@@ -268,7 +268,7 @@ def _explained(error: Exception, job: Job) -> Exception:
         return death(job.title, error.code)
     if isinstance(error, OutOfTime):
         return RunTimeout(
-            f"{job.title} ran past its limit of {job.time_limit:g} s and was stopped; a new worker has taken its "
+            f"{job.title} ran past its limit of {job.time_limit:g} s and was stopped. A new worker has taken its "
             "place. Choose a smaller problem, or raise WARPGLASS_TIME_LIMIT."
         )
     return error

@@ -60,7 +60,7 @@ def _isolate(pipe: connection.Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # from the terminal: the server decides
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    if sys.platform == "linux":  # ends with the fork server, which alone reports this process's end
+    if sys.platform == "linux":  # ends with the fork server, the only reporter of this process's end
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_end_with_server, daemon=True).start()
 

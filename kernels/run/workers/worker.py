@@ -1,4 +1,4 @@
-"""A worker: it runs one task at a time. local.py has those of this machine, cluster.py those of other hosts."""
+"""A worker runs one task at a time: local.py on this machine, cluster.py on other hosts."""
 
 import pickle
 import signal
@@ -43,7 +43,7 @@ class Worker(ABC):
     out: the reason why it takes no tasks before `look_at` (time.monotonic), else "".
     """
 
-    again = 20.0  # seconds until the next look at a worker that was taken out
+    again = 20.0  # seconds until the next look at an unusable worker
 
     def __init__(self, gpu: Gpu | None = None):
         self.gpu = gpu
@@ -93,7 +93,7 @@ class Worker(ABC):
         if self.gpu:
             return BackendUnavailable(
                 f"{self.name} ({self.gpu.id or 'the GPU'}) was taken out: {self.out.rstrip('.')}. It is tried again "
-                f"every {self.again:g} s; choose backend=cpu meanwhile."
+                f"every {self.again:g} s. Choose backend=cpu meanwhile."
             )
         return WorkerDied(self.out)
 

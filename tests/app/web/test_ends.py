@@ -41,14 +41,20 @@ def until(true, seconds):
         time.sleep(0.05)
 
 
+def default_interrupt():
+    """For a child: some shells start their jobs with SIGINT ignored, and Python would keep that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def started(command, tmp_path):
     token = f"WARPGLASS_CACHE={tmp_path / 'cache'}"
     given = {"WARPGLASS_CACHE": str(tmp_path / "cache")}
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     (tmp_path / "cache").mkdir(mode=0o700)
     with open(tmp_path / "log", "wb") as log:
+        environment = {**os.environ, **given, "PYTHONPATH": paths}
         process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, **given, "PYTHONPATH": paths}, stdout=log, stderr=log
+            command, cwd=ROOT, env=environment, stdout=log, stderr=log, preexec_fn=default_interrupt
         )
     return process, token.encode()
 

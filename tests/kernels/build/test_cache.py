@@ -148,7 +148,7 @@ def test_a_link_to_a_folder_of_another_user_is_not_followed(made, place, spare, 
 def test_a_private_folder_in_one_that_anybody_can_rename_is_not_read(made, place, spare):
     get(made)
     place.parent.chmod(0o777)
-    assert get(made)[0] == spare / "key" and f"lies in {place.parent}, which can be written" in folders.notice()
+    assert get(made)[0] == spare / "key" and f"is in {place.parent}, and others can write there" in folders.notice()
     place.parent.chmod(0o1777)  # as /tmp is
     assert get(made)[0] == place / "key"
 

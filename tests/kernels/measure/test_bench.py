@@ -773,7 +773,7 @@ def test_the_printed_report_names_problem_time_and_what_has_none():
         (["03_flash", "--sweep", "foo=1"], 2, "no field or constant 'foo'"),
         (["03_flash", "--sweep", "seq_len"], 2, "--sweep takes FIELD"),
         (["nope"], 2, "There is no kernel 'nope'"),
-        (["--out", "times.txt"], 2, "it must end in .csv or .json"),
+        (["--out", "times.txt"], 2, "must end in .csv or .json"),
         (["03_flash", "--sweep", "seed=" + ",".join(map(str, range(10_000)))], 2, "10,000 points"),
         (["03_flash", "--against", "no_such.csv"], 1, "no_such.csv is not a table of measurements"),
     ],

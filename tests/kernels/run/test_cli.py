@@ -244,7 +244,7 @@ cpu.limited(0.01, cpu._run, {"launch_it": launch}, step, [], {}, False)
 @pytest.mark.parametrize("text", ["abc", "", "0", "nan"])
 def test_a_time_limit_that_is_no_number_is_refused_in_a_sentence(monkeypatch, text):
     monkeypatch.setenv("WARPGLASS_TIME_LIMIT", text)
-    said = f"WARPGLASS_TIME_LIMIT is {text!r}; it must be a number of seconds above 0."
+    said = f"WARPGLASS_TIME_LIMIT is {text!r}. It must be a number of seconds above 0."
     assert limit_or(60.0) == (60.0, said)
     monkeypatch.setattr(workers, "_limit_fault", said)
     assert main(["run", "03_flash", "--backend", "cpu"]) == 2

@@ -139,7 +139,7 @@ def test_a_worker_that_dies_while_its_gpu_proves_itself_is_tried_three_times(mon
 
     monkeypatch.setattr(local.LocalWorker, "_start", lambda self: None)
     monkeypatch.setattr(local.LocalWorker, "run", run)
-    with pytest.raises(BackendUnavailable, match="its worker died of it 3 times"):
+    with pytest.raises(BackendUnavailable, match="its worker died 3 times"):
         local.LocalWorker(ONE).ready()
     assert died == 3 * [devices.prove]
 
@@ -166,5 +166,5 @@ def test_a_gpu_that_does_not_prove_itself_is_asked_once_and_by_a_new_worker_the_
 
 
 def test_a_gpu_that_is_not_there_is_refused():
-    with pytest.raises(ProblemError, match="gpu is 'GPU-none'; there is"):
+    with pytest.raises(ProblemError, match="gpu is 'GPU-none'. Known GPUs"):
         workers.submit(int, backend="gpu", what="it", gpu="GPU-none")

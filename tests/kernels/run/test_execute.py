@@ -225,7 +225,7 @@ def test_a_problem_whose_arrays_are_not_what_its_tensors_say_is_told(monkeypatch
     monkeypatch.setattr(spec.problem_type, "inputs", lambda self: {"sun": np.zeros((3, 40), np.float32)})
     with pytest.raises(
         ProblemError,
-        match=r"OddProblem.inputs\(\) gives float32 \(3, 40\) for the tensor sun; its tensors\(\) say bfloat16",
+        match=r"OddProblem.inputs\(\) gives float32 \(3, 40\) for the tensor sun. Its tensors\(\) say bfloat16",
     ):
         execute.run(Request(spec, spec.problem_type()))
 

@@ -131,7 +131,7 @@ def test_two_files_whose_records_would_be_mixed_up_are_refused():
         if other != name:
             break
     text = "PROBE_MARK(a, b);"
-    with pytest.raises(BuildError, match=rf"{other} and {name} cannot be told apart. Rename one"):
+    with pytest.raises(BuildError, match=rf"{other} and {name} have the same words. Rename one"):
         probes.sites(SimpleNamespace(files=((other, text), (name, text))), {})
 
 
@@ -181,7 +181,7 @@ def test_a_key_out_of_range_is_refused_with_file_line_key_value_and_remedy(small
     keys = "  const int row = 3, tile = 70000, below = -1;\n  const long long big = (1ll << 32) + 5;\n"
     spec = small_kernel(f"{keys}  {probe}")
     line = spec.source.splitlines().index(f"  {probe}") + 1
-    with pytest.raises(TraceError, match=rf"^small.cu:{line}: {says}; .* from 0 to 65,535. Choose a smaller"):
+    with pytest.raises(TraceError, match=rf"^small.cu:{line}: {says}. .* from 0 to 65,535. Choose a smaller"):
         trace_of(spec)
 
 

@@ -122,7 +122,7 @@ def test_a_trace_of_another_version_is_refused_with_what_to_do(tmp_path, version
     pq.write_table(table.replace_schema_metadata({b"warpglass": json.dumps(said).encode()}), path)
     with pytest.raises(
         TraceError,
-        match=f"x.parquet is a trace of format {version or 1}; .* reads format {FORMAT}. Make it anew with python -m",
+        match=f"x.parquet is a trace of format {version or 1}. .* reads format {FORMAT}. Make it anew with python -m",
     ):
         Trace.load(path)
 
