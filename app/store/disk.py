@@ -137,9 +137,9 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        os.replace(temporary, path)
+        Path(temporary).replace(path)
     except OSError:
         with suppress(OSError):
-            os.unlink(temporary)
+            Path(temporary).unlink()
         raise
     _damaged.discard(path)

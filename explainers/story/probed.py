@@ -67,7 +67,7 @@ class Accepting(Protocol):
     """
 
     @property
-    def WANTS(self) -> tuple[str, ...]: ...
+    def WANTS(self) -> tuple[str, ...]: ...  # noqa: N802 - a constant of each story
     def accepts(self, spec: KernelSpec, /) -> bool: ...
 
 

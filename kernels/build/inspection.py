@@ -4,15 +4,16 @@ from dataclasses import asdict
 from typing import Any
 
 from kernels.build.builds import build
-from kernels.build.occupancy import occupancy
+from kernels.build.occupancy import Settings, occupancy
 from kernels.build.product import DEFAULT_ARCH, Mode
 from kernels.build.sass import instructions, sass
+from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 
 
-def inspect(kernel: KernelSpec, problem: Any, settings: Any, arch: str = DEFAULT_ARCH) -> dict[str, Any]:
+def inspect(kernel: KernelSpec, problem: Problem, settings: Settings, arch: str = DEFAULT_ARCH) -> dict[str, Any]:
     """A dict of kernel, arch, settings, builds and occupancy.
 
     builds: timed and probed -> compiler, sizes, and an entry for each launch with static and dynamic shared bytes.

@@ -1,8 +1,10 @@
 """NVRTC, the CUDA compiler as a library: it makes a cubin and PTX for one architecture, without a GPU."""
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from kernels.build.log import first_error
@@ -10,11 +12,12 @@ from kernels.build.product import EntryFacts
 from kernels.core.spec import GPU_OPTIONS, KernelSpec
 from kernels.errors import BackendUnavailable, BuildError, ProblemError
 
+Getter = Callable[..., tuple[Any, ...]]  # a function of NVRTC
 _ERROR = r"([^\s:]+\.cuh?)\((\d+)\): (?:catastrophic )?error: (.*)"
 
 
 @lru_cache
-def _nvrtc() -> Any:
+def _nvrtc() -> ModuleType:
     try:
         from cuda.bindings import nvrtc
 
@@ -28,7 +31,7 @@ def _nvrtc() -> Any:
     return nvrtc
 
 
-def _check(nvrtc: Any, result: tuple[Any, ...]) -> Any:
+def _check(nvrtc: ModuleType, result: tuple[Any, ...]) -> Any:
     code, *values = result
     if code != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise RuntimeError(f"NVRTC says {code.name}")
@@ -86,14 +89,14 @@ class Toolchain:
             )
         return log, facts
 
-    def _bytes(self, program: Any, size: Any, get: Any) -> bytes:
+    def _bytes(self, program: object, size: Getter, get: Getter) -> bytes:
         """The bytes from `get`. NVRTC writes into the bytes object itself. Python shares objects of 0 and 1 bytes."""
         count = _check(self.nvrtc, size(program))
         buffer = bytes(count + 2)
         _check(self.nvrtc, (*get(program, buffer), None))
         return buffer[:count]
 
-    def _text(self, program: Any, size: Any, get: Any) -> str:
+    def _text(self, program: object, size: Getter, get: Getter) -> str:
         return self._bytes(program, size, get).rstrip(b"\0").decode()
 
 

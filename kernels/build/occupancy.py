@@ -5,19 +5,21 @@ The limits come from the CUDA C++ Programming Guide's table of compute capabilit
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from typing import Any
 
 from kernels.build.builds import build
 from kernels.build.product import DEFAULT_ARCH, Mode
 from kernels.core.expressions import ceil_div
 from kernels.core.launch import Constant
+from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError, ProblemError
 
+Settings = Mapping[str, int] | tuple[tuple[str, int], ...]
 REGISTERS = 65536  # of an SM
 REGISTER_UNIT, PARTITIONS = 256, 4  # a warp gets a multiple of 256, each partition of an SM holds a fourth
 
@@ -139,8 +141,8 @@ def limits(threads: int, registers: int, shared_bytes: int, machine: Machine) ->
 
 def occupancy(
     kernel: KernelSpec,
-    problem: Any,
-    settings: Any,
+    problem: Problem,
+    settings: Settings,
     arch: str = DEFAULT_ARCH,
     mode: Mode = Mode.TIMED,
     multiprocessors: int | None = None,
@@ -179,7 +181,11 @@ def block_constants(kernel: KernelSpec) -> tuple[Constant, ...]:
 
 
 def alternatives(
-    kernel: KernelSpec, problem: Any, settings: Any, arch: str = DEFAULT_ARCH, multiprocessors: int | None = None
+    kernel: KernelSpec,
+    problem: Problem,
+    settings: Settings,
+    arch: str = DEFAULT_ARCH,
+    multiprocessors: int | None = None,
 ) -> list[tuple[dict[str, int], Occupancy | str]]:
     """[(settings, the Occupancy of the launch with the most blocks, or an error)] for each size of a block."""
     sizes = block_constants(kernel)

@@ -109,7 +109,7 @@ def _read(file: Path) -> str:
     """The text of a small regular file. Raises ProblemError."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO does not wait for its writer
-        with open(descriptor, encoding="utf-8") as opened:
+        with open(descriptor, encoding="utf-8") as opened:  # noqa: PTH123 - no path
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise ProblemError(f"{file} cannot be read: it is not a regular file. Copy its text into a file.")

@@ -18,13 +18,11 @@ GPU_CANNOT = (
     "On a GPU, check cannot see a local that starts unset, nor a race that the order of threads hides. "
     "python -m kernels check --backend cpu looks for both."
 )
-NOTHING_LOGGED = (
-    "no probe logged anything. Add probes (device/probe.cuh). Otherwise a page shows only the tensors."
-)
+NOTHING_LOGGED = "no probe logged anything. Add probes (device/probe.cuh). Otherwise a page shows only the tensors."
 ROOT = Path(__file__).parents[2]
 
 
-def of_kernel(spec: KernelSpec) -> dict[str, Any]:
+def of_kernel(spec: KernelSpec) -> dict[str, object]:
     """`list`'s report on a kernel. tensors: of its sample (core/cases.py)."""
     shown = sample(spec)
     known = {
@@ -53,7 +51,7 @@ def of_kernel(spec: KernelSpec) -> dict[str, Any]:
     }
 
 
-def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, Any]:
+def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, object]:
     """`run`'s report. race: the difference between the thread orders. A run with one is wrong.
 
     Keys max_abs_error, baseline_max_abs_error: of the output closest to its limit. Key errors: of each output.
@@ -82,7 +80,7 @@ def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, 
     }
 
 
-def of_verdict(verdict: Verdict) -> dict[str, Any]:
+def of_verdict(verdict: Verdict) -> dict[str, object]:
     """`check`'s report on one build and one problem."""
     return {
         "kernel": verdict.kernel,
@@ -98,11 +96,11 @@ def of_verdict(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _of_problem(problem: Problem) -> dict[str, Any]:
+def _of_problem(problem: Problem) -> dict[str, object]:
     return with_former_names(type(problem), asdict(problem))
 
 
-def of_errors(errors: Iterable[OutputError]) -> dict[str, dict[str, Any]]:
+def of_errors(errors: Iterable[OutputError]) -> dict[str, dict[str, object]]:
     """output -> its largest error, torch's error, the limit, and whether it is within the limit."""
     return {
         e.output: {"largest": e.largest, "yardstick": e.yardstick, "allowed": e.allowed, "ok": e.ok} for e in errors

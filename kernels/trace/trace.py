@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -64,7 +64,7 @@ class Trace:
 
     table: pa.Table
     lost: int
-    provenance: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, str] = field(default_factory=dict)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def _anew(path: Path) -> str:
     )
 
 
-def decode(raw_records: Sequence[RawRecords], sites: Sites, provenance: Mapping[str, Any] | None = None) -> Trace:
+def decode(raw_records: Sequence[RawRecords], sites: Sites, provenance: Mapping[str, str] | None = None) -> Trace:
     """A Trace from the RawRecords of each launch.
 
     sites: of the compiled source (probes.sites_of).

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import TypeVar, TypeVarTuple, Unpack
 
 import numpy as np
 
@@ -234,7 +234,7 @@ def limited(seconds: float, function: Callable[[Unpack[Args]], Result], *args: *
 
 
 def _run(
-    library: ctypes.CDLL, step: Launch, values: list[Any], buffers: dict[str, np.ndarray], reversed_order: bool
+    library: ctypes.CDLL, step: Launch, values: list[np.generic], buffers: dict[str, np.ndarray], reversed_order: bool
 ) -> None:
     held = [np.array([value]) for value in values]  # a struct by value is a void scalar: its bytes
     args = (ctypes.c_void_p * len(held))(*[value.ctypes.data for value in held])

@@ -69,7 +69,7 @@ def failure(status: int, said: str) -> RunError:
     return RunError(f"The kernel failed on the GPU: {said}")
 
 
-def cluster_launcher(function: int, step: Launch, arguments: tuple[Any, ...]) -> Callable[[], None]:
+def cluster_launcher(function: int, step: Launch, arguments: tuple[object, ...]) -> Callable[[], None]:
     """A function that enqueues the step in clusters on CuPy's current stream. function: the kernel's CUfunction."""
     import cupy
     from cuda.bindings import driver as cuda

@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from kernels.run.backends.driver import StickyError  # noqa: F401 - for callers
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
+
+if TYPE_CHECKING:
+    import cupy
 
 STATIC_SHARED = 48 * 1024  # a kernel with more shared memory needs an attribute
 MARK_RUNS = 20  # of a marks build, of which the last counts
@@ -93,14 +96,14 @@ def free_bytes() -> int:
 # ---- arrays ----
 
 
-def to_gpu(array: np.ndarray) -> Any:
+def to_gpu(array: np.ndarray) -> "cupy.ndarray":
     """A NumPy array's bytes on the GPU, as a flat CuPy array of uint8."""
     import cupy
 
     return cupy.asarray(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 
-def fresh(tensor: Tensor) -> Any:
+def fresh(tensor: Tensor) -> "cupy.ndarray":
     """A poisoned or zeroed tensor on the GPU, as Tensor.fresh on the CPU."""
     import cupy
 
@@ -112,18 +115,18 @@ def fresh(tensor: Tensor) -> Any:
     return cupy.full(tensor.size, word, word.dtype).view(cupy.uint8)
 
 
-def to_numpy(array: Any, tensor: Tensor) -> np.ndarray:
+def to_numpy(array: "cupy.ndarray", tensor: Tensor) -> np.ndarray:
     """The NumPy array, of the tensor's type and shape, for its CuPy array."""
     return array.get().view(element_type(tensor.dtype).numpy).reshape(tensor.shape)
 
 
-def _restore(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str, Any]) -> None:
+def _restore(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str, "cupy.ndarray"]) -> None:
     """Restores the written tensors to their values before the run."""
     for tensor in plan.written:
         on_gpu[tensor.name].set(np.ascontiguousarray(arrays[tensor.name]).reshape(-1).view(np.uint8))
 
 
-def _bring_back(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str, Any]) -> None:
+def _bring_back(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str, "cupy.ndarray"]) -> None:
     for tensor in plan.written:
         arrays[tensor.name][...] = to_numpy(on_gpu[tensor.name], tensor)
 
@@ -145,7 +148,7 @@ def launch(
         on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
         found = []
         for number, step in enumerate(plan.launches):
-            extra: tuple[Any, ...] = ()
+            extra: tuple[object, ...] = ()
             if capacities is not None:
                 assert scope is not None
                 first, blocks = scope.blocks(step, plan)
@@ -211,7 +214,7 @@ def launch_marks(
 
 
 def enqueuer(
-    build: Build, plan: Plan, on_gpu: Mapping[str, Any], extras: Sequence[tuple[Any, ...]] | None = None
+    build: Build, plan: Plan, on_gpu: Mapping[str, "cupy.ndarray"], extras: Sequence[tuple[object, ...]] | None = None
 ) -> Callable[[], None]:
     """A function that enqueues one run of the plan, with little work of its own.
 
@@ -269,7 +272,7 @@ def blocks_per_multiprocessor(build: Build, step: Launch) -> int:
 
 
 def _launcher(
-    build: Build, plan: Plan, step: Launch, on_gpu: Mapping[str, Any], extra: tuple[Any, ...] = ()
+    build: Build, plan: Plan, step: Launch, on_gpu: Mapping[str, "cupy.ndarray"], extra: tuple[object, ...] = ()
 ) -> Callable[[], None]:
     """A function that enqueues one launch of a plan. extra: the additional arguments of probes or timeline."""
     function, arguments = _ready(build, step), tuple(_argument(plan, a, on_gpu) for a in step.args) + extra
@@ -278,7 +281,7 @@ def _launcher(
     return lambda: function(step.grid, step.block, arguments, shared_mem=step.shared_bytes)
 
 
-def _argument(plan: Plan, arg: Any, on_gpu: Mapping[str, Any]) -> Any:
+def _argument(plan: Plan, arg: str | TensorMap | np.generic, on_gpu: Mapping[str, "cupy.ndarray"]) -> object:
     """An argument for CuPy: arrays by pointer, tensor maps and structs by value as one-element void arrays."""
     if isinstance(arg, str):
         return on_gpu[arg]
@@ -288,13 +291,13 @@ def _argument(plan: Plan, arg: Any, on_gpu: Mapping[str, Any]) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _function(path: Path, entry: str) -> Any:
+def _function(path: Path, entry: str) -> "cupy.RawKernel":
     import cupy
 
     return cupy.RawModule(path=str(path)).get_function(entry)
 
 
-def _ready(build: Build, step: Launch) -> Any:
+def _ready(build: Build, step: Launch) -> "cupy.RawKernel":
     """A step's function with the attribute for the step's shared memory."""
     function = _function(build.path, step.entry)
     if step.shared_bytes > STATIC_SHARED:

@@ -18,7 +18,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 from kernels.errors import BackendUnavailable, ProblemError, RunError
 from kernels.run import backends
@@ -63,8 +62,8 @@ _failed: backends.Survey | None = None  # the last survey, if it found no GPU
 
 
 def submit(
-    function: Callable[..., Any],
-    *args: Any,
+    function: Callable[..., object],
+    *args: object,
     backend: str,
     what: str,
     time_limit: float = TIME_LIMIT,

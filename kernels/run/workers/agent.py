@@ -11,9 +11,7 @@ import pickle
 import socket
 import tempfile
 import threading
-from collections.abc import Sequence
 from os import getpid
-from typing import Any
 
 import distributed
 from distributed.worker import get_worker
@@ -144,7 +142,7 @@ def kill(number: str, dask_worker: distributed.Worker) -> None:
             worker.kill()
 
 
-def parts_of_name(name: Any) -> Sequence[Any] | None:
+def parts_of_name(name: str) -> list[str] | None:
     """The parts of a dask worker's name after MARK, or None for a foreign dask worker."""
     try:
         mark, *parts = json.loads(name)

@@ -76,7 +76,7 @@ class RemoteWorker(Worker):
             raise found
         return found
 
-    def _ask(self, number: str, call: bytes, limit: float) -> Any:
+    def _ask(self, number: str, call: bytes, limit: float) -> bytes | Exception:
         """The answer of its host to a call, or the error."""
         from distributed import CancelledError, KilledWorker
 
@@ -183,7 +183,7 @@ class Cluster:
             self._looked.set()
             self._stopped.wait(LOOK)
 
-    def _update(self, names: dict[str, Any]) -> None:
+    def _update(self, names: dict[str, str]) -> None:
         """Adds and removes workers. names: address -> name of each connected dask worker."""
         from kernels.run.workers.agent import parts_of_name
 

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kernels.errors import RunTimeout, WarpglassError
 from kernels.run.workers.fair import Fair
@@ -74,7 +73,7 @@ class Pool:
         self._assign()
 
     def submit(
-        self, function: Callable[..., Any], args: tuple[Any, ...], title: str, limit: float, client: str, gpu: str
+        self, function: Callable[..., object], args: tuple[object, ...], title: str, limit: float, client: str, gpu: str
     ) -> Job:
         """A Job of function(*args) in the queue."""
         job = Job(title, limit, function, args, client, gpu, self)

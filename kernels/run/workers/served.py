@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from multiprocessing import connection, forkserver, resource_tracker
+from pathlib import Path
 
 import pyarrow
 
@@ -70,7 +71,8 @@ def _close_others(pipe: connection.Connection) -> None:
     parent = multiprocessing.parent_process()
     assert parent
     kept = {0, 1, 2, pipe.fileno(), parent.sentinel}
-    for number in map(int, os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd")):
+    listed = Path("/proc/self/fd" if sys.platform == "linux" else "/dev/fd").iterdir()
+    for number in sorted(int(path.name) for path in listed):
         if number not in kept:
             with contextlib.suppress(OSError):  # the list's own descriptor
                 os.close(number)

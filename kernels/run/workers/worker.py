@@ -72,7 +72,7 @@ class Worker(ABC):
     def end(self) -> object:
         """Ends its process."""
 
-    def run(self, function: Callable[..., Any], args: tuple[Any, ...], limit: float) -> Any:
+    def run(self, function: Callable[..., object], args: tuple[object, ...], limit: float) -> Any:
         """function(*args) within `limit` seconds. Raises the task's error, Unbegun, OutOfTime or Died."""
         try:
             value, compiling = read_answer(self.answer(call_of(function, args, limit), limit), args)
@@ -98,12 +98,12 @@ class Worker(ABC):
         return WorkerDied(self.out)
 
 
-def call_of(function: Callable[..., Any], args: tuple[Any, ...], limit: float) -> bytes:
+def call_of(function: Callable[..., object], args: tuple[object, ...], limit: float) -> bytes:
     """The pickle of a call, with this process's limits of answers. A worker trusts its server."""
     return pickle.dumps((function, args, limit, (frames.most(), decode.most())))
 
 
-def read_answer(answer: "Buffer", args: tuple[Any, ...]) -> tuple[object, float]:
+def read_answer(answer: "Buffer", args: tuple[object, ...]) -> tuple[object, float]:
     """The result or error in an answer, and the seconds spent compiling. Raises Unreadable for other bytes."""
     found = decode.decode(answer, args)
     if isinstance(found, tuple) and decode.fits(found, tuple[bool, object, float]):
