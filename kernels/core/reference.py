@@ -142,7 +142,9 @@ def grouped_attention(
     return o.cpu().numpy(), lse.cpu().numpy()
 
 
-def grouped_tensors(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool, device: str) -> tuple:
+def grouped_tensors(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool, device: str
+) -> tuple[Any, Any]:
     """The same as torch tensors on a device, a block of rows at a time."""
     import torch
 

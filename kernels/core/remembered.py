@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import is_dataclass
 from typing import Any
 
+Function = Callable[..., Any]
 MOST_NUMBERS = 4096  # that the arguments of a kept answer hold
-_of_recordings: list[Callable] = []
+_of_recordings: list[Function] = []
 
 
-def of_recordings(remember: Callable[[Callable], Callable]) -> Callable[[Callable], Callable]:
+def of_recordings(remember: Callable[[Function], Function]) -> Callable[[Function], Function]:
     """Decorates a function of what is recorded on disk: its answers are remembered until `recordings_changed`."""
 
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Function) -> Function:
         _of_recordings.append(remember(function))
         return _of_recordings[-1]
 
@@ -26,10 +27,10 @@ def recordings_changed() -> None:
         kept.cache_clear()  # type: ignore[attr-defined]
 
 
-def remembered(maxsize: int) -> Callable[[Callable], Callable]:
+def remembered(maxsize: int) -> Callable[[Function], Function]:
     """Decorates a function of hashable arguments. What is asked with more than MOST_NUMBERS is answered anew."""
 
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Function) -> Function:
         kept = functools.lru_cache(maxsize)(function)
 
         @functools.wraps(function)

@@ -97,7 +97,7 @@ def _is_inside(header: str) -> bool:
     return all(map(_is_plain, header.split("/")))
 
 
-def _blanked(skipped: re.Match) -> str:
+def _blanked(skipped: re.Match[str]) -> str:
     """A comment or a raw string as blanks; any other literal as it is. A vertical tab keeps the place of a newline."""
     text = skipped[0]
     if skipped["number"] or text[:2] not in ("//", "/*") and skipped["end"] is None:
