@@ -127,8 +127,8 @@ class Pool:
                 fitting = [job for job in waiting if self._fits(worker, job)]
                 if fitting and worker not in self._busy and worker.look_at <= time.monotonic():
                     waiting.remove(fitting[0])
-                    self._busy.add(worker)
                     threading.Thread(target=self._serve, args=[worker], daemon=True).start()
+                    self._busy.add(worker)
         for job, error in refused:
             job.set_exception(error)
 
