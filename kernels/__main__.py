@@ -236,7 +236,7 @@ def _run(args: argparse.Namespace) -> int:
     execute.check_possible(request, device)
 
     def submitted(task: Callable[[Request], Result]) -> Result:
-        job = workers.submit(task, request, backend=device.backend, what=kernel.name, time_limit=_time_limit())
+        job = workers.submit(task, request, backend=device.backend, title=kernel.name, time_limit=_time_limit())
         return job.result()
 
     run, yardsticks = submitted(execute.run), submitted(execute.yardstick)
@@ -325,7 +325,7 @@ def _timeline(args: argparse.Namespace) -> int:
     if not 0 <= args.block < blocks:
         raise ProblemError(f"--block is {args.block}; this launch has blocks 0 to {blocks - 1}.")
     workers.survey().pick("gpu")
-    job = workers.submit(pipelines.pipeline, request, backend="gpu", what=kernel.name, time_limit=_time_limit())
+    job = workers.submit(pipelines.pipeline, request, backend="gpu", title=kernel.name, time_limit=_time_limit())
     made = job.result()
     if args.perfetto:
         _write(lambda: Path(args.perfetto).write_bytes(perfetto.encode(made)), args.perfetto)

@@ -113,7 +113,7 @@ def runs(backend):
 
     def timed(request):
         start = time.perf_counter()
-        workers.submit(execute.run, request, backend=backend, what="benchmark").result()
+        workers.submit(execute.run, request, backend=backend, title="benchmark").result()
         return time.perf_counter() - start
 
     base = Request(KERNELS["03_flash"], DenseProblem(), (), Scope(), backend)
@@ -159,7 +159,7 @@ def machine_code():
                         Mode.TIMED,
                         arch,
                         backend="cpu",
-                        what="benchmark",
+                        title="benchmark",
                     ).result()
                     times.append(time.perf_counter() - start)
             report(

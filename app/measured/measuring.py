@@ -162,7 +162,7 @@ def _points(asked: dict[str, Any]) -> list[Any]:
 
 
 def _sweep(points: list[Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    roofs = dict(times().roofs) or _in_worker(protocol.roofs, what="Measuring the roofs")
+    roofs = dict(times().roofs) or _in_worker(protocol.roofs, title="Measuring the roofs")
     with _lock:
         _found["sweep"] = replace(_found["sweep"], columns=COLUMNS, roofs=tuple(roofs.items()))
     for point in points:
@@ -171,7 +171,7 @@ def _sweep(points: list[Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
             yield point.name, skipped_row(point)
             continue
         try:
-            timing = _in_worker(protocol.measure, point, what=point.name)
+            timing = _in_worker(protocol.measure, point, title=point.name)
         except WarpglassError as error:
             if _stopping.is_set():
                 raise
@@ -182,14 +182,14 @@ def _sweep(points: list[Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
 def _hierarchy(places: list[Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
     for place in places:
         yield f"{place.kind} {place.problem.space}", None
-        yield "", _in_worker(hierarchy.point, place, what="Measuring the memory's levels")
+        yield "", _in_worker(hierarchy.point, place, title="Measuring the memory's levels")
 
 
-def _in_worker(function: Callable, *args: Any, what: str) -> Any:
+def _in_worker(function: Callable, *args: Any, title: str) -> Any:
     global _job
     with _lock:
         gpu = _found[_progress.what].gpu
-        _job = workers.submit(function, *args, backend="gpu", what=what, time_limit=bench.TIME_LIMIT, gpu=gpu)
+        _job = workers.submit(function, *args, backend="gpu", title=title, time_limit=bench.TIME_LIMIT, gpu=gpu)
     return _job.result()
 
 

@@ -66,7 +66,9 @@ def record(device: Any, requests: Iterable[Request]) -> Path:
     for request in requests:
         for field in VALUES:
             for one in swept(request, field):
-                job = workers.submit(execute.run, one, backend=one.backend, what=one.kernel.name, time_limit=TIME_LIMIT)
+                job = workers.submit(
+                    execute.run, one, backend=one.backend, title=one.kernel.name, time_limit=TIME_LIMIT
+                )
                 try:
                     table = error_tables.sweep_table(field, [rounding.replay(job.result())])
                 except WarpglassError as error:

@@ -21,7 +21,7 @@ def bundle() -> bytes:
         for name in disk.noted(_key()) or ():
             if data := disk.read(name):
                 return data
-        data = workers.submit(make, backend="cpu", what="Preparing the charts").result()
+        data = workers.submit(make, backend="cpu", title="Preparing the charts").result()
         if not isinstance(data, bytes):
             raise RunError(f"The worker sent {data!r:.60} in place of the charts' script. Load the page again.")
         disk.note(_key(), [disk.keep(data)])

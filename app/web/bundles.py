@@ -74,7 +74,7 @@ def get(
             label = f"{story.title}{': ' + part if part else ''}"
             make = making.make_and_send if workers.elsewhere() else making.make
             job = workers.submit(
-                make, story.path, part, what, key, keys.seen(), backend=backend, what=label, client=_client(who)
+                make, story.path, part, what, key, keys.seen(), backend=backend, title=label, client=_client(who)
             )
             task = _making[key] = _Making(job, story.title, time.monotonic())
             job.when_done(functools.partial(_end, key, task))

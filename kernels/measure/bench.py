@@ -134,7 +134,7 @@ def measured_roofs() -> dict[str, float]:
     """protocol.roofs of this machine, measured in the GPU's worker."""
     from kernels.run import workers
 
-    return workers.submit(protocol.roofs, backend="gpu", what="Measuring the roofs", time_limit=TIME_LIMIT).result()
+    return workers.submit(protocol.roofs, backend="gpu", title="Measuring the roofs", time_limit=TIME_LIMIT).result()
 
 
 def time_together(group: Sequence[Point | Skipped], roofs: Mapping[str, float]) -> list[dict[str, Any]]:
@@ -145,7 +145,7 @@ def time_together(group: Sequence[Point | Skipped], roofs: Mapping[str, float]) 
     if len(group) > 1:
         try:
             job = workers.submit(
-                protocol.measure_in_turns, group, backend="gpu", what=group[0].name, time_limit=TIME_LIMIT
+                protocol.measure_in_turns, group, backend="gpu", title=group[0].name, time_limit=TIME_LIMIT
             )
             return [row(timing, roofs) for timing in job.result()]
         except WarpglassError:
@@ -166,7 +166,9 @@ def time_point(point: Point | Skipped, roofs: Mapping[str, float]) -> dict[str, 
     if isinstance(point, Skipped):
         return skipped_row(point)
     try:
-        timing = workers.submit(protocol.measure, point, backend="gpu", what=point.name, time_limit=TIME_LIMIT).result()
+        timing = workers.submit(
+            protocol.measure, point, backend="gpu", title=point.name, time_limit=TIME_LIMIT
+        ).result()
     except WarpglassError as error:  # its worker died or ran out of time: the others go on
         timing = Timing(point, "failed", str(error))
     return row(timing, roofs)

@@ -117,7 +117,7 @@ def record(
     for number, problem in enumerate(sorted(waiting, key=lambda p: (p not in kinds, p.num_kv_heads > 0))):
         progress(len(asked) - len(waiting) + number, len(asked), problem.size)
         job = workers.submit(
-            meet, problem, entries(problem), rivals(), backend="gpu", what="Duels", time_limit=TIME_LIMIT
+            meet, problem, entries(problem), rivals(), backend="gpu", title="Duels", time_limit=TIME_LIMIT
         )
         try:
             rows += job.result()

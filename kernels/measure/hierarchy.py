@@ -206,7 +206,7 @@ def _record(kind: str, tasks: list[tuple], device: Any, progress: Progress, anew
     rows = []
     for number, (function, *args) in enumerate(tasks):
         progress(number, len(tasks), kind)
-        job = workers.submit(function, *args, backend="gpu", what=f"Measuring {kind}", time_limit=TIME_LIMIT)
+        job = workers.submit(function, *args, backend="gpu", title=f"Measuring {kind}", time_limit=TIME_LIMIT)
         rows.append(job.result())
     progress(len(tasks), len(tasks), kind)
     codes = {spec.name: spec.code_hash for spec in map(_kernel_of, _PROBLEMS[kind])}

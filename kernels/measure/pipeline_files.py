@@ -79,7 +79,7 @@ def record(
         path = same[0].path if same else _path(request, device.name)
         if not same:
             job = workers.submit(
-                pipelines.pipeline, request, backend="gpu", what=request.kernel.name, time_limit=TIME_LIMIT
+                pipelines.pipeline, request, backend="gpu", title=request.kernel.name, time_limit=TIME_LIMIT
             )
             save(job.result(), path)
         paths.append(path)

@@ -29,7 +29,7 @@ def record(
         if spec.cannot_run(case.problem, request.constants, device):
             continue
         run, traffic, yardsticks = (
-            workers.submit(task, request, backend=device.backend, what=spec.name, time_limit=TIME_LIMIT).result()
+            workers.submit(task, request, backend=device.backend, title=spec.name, time_limit=TIME_LIMIT).result()
             for task in (execute.run, execute.traffic, execute.yardstick)
         )
         yield recorded.save(run, traffic, yardsticks)

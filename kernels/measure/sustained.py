@@ -97,7 +97,7 @@ def _timings(points: list[Point]) -> list[Timing]:
     from kernels.run import workers
 
     try:
-        job = workers.submit(protocol.sustain, points, backend="gpu", what=points[0].name, time_limit=bench.TIME_LIMIT)
+        job = workers.submit(protocol.sustain, points, backend="gpu", title=points[0].name, time_limit=bench.TIME_LIMIT)
         return job.result()
     except WarpglassError as error:
         if len(points) == 1:

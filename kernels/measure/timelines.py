@@ -150,7 +150,7 @@ def record(
         progress(number, len(requests), request.kernel.name)
         if matching(known, request):
             continue
-        job = workers.submit(timeline, request, backend="gpu", what=request.kernel.name, time_limit=TIME_LIMIT)
+        job = workers.submit(timeline, request, backend="gpu", title=request.kernel.name, time_limit=TIME_LIMIT)
         kept[name_of(request)] = _stored(job.result(), device)
         _write(path, kept)
     progress(len(requests), len(requests), "")

@@ -90,7 +90,7 @@ def check(
     chosen = {kernel: _runnable(kernel, found.possible[::every], device) for kernel, found in named.items()}
     submit = partial(workers.submit, check_case, backend=device.backend, time_limit=time_limit)
     jobs = [
-        (kernel, case, submit(kernel, case, device.backend, what=kernel.name))
+        (kernel, case, submit(kernel, case, device.backend, title=kernel.name))
         for kernel, (possible, _) in chosen.items()
         for case in possible
     ]

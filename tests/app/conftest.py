@@ -68,10 +68,10 @@ class Jobs:
         self.labels, self.error, self.held = [], None, False
         self._lock, self._go = threading.Lock(), threading.Event()
 
-    def submit(self, function, *args, backend, what, **more):
+    def submit(self, function, *args, backend, title, **more):
         with self._lock:
-            self.labels.append(what)
-        job = workers.Job(what, workers.TIME_LIMIT)
+            self.labels.append(title)
+        job = workers.Job(title, workers.TIME_LIMIT)
         if self.held:
             threading.Thread(target=lambda: self._go.wait(30) and self._do(job, function, args)).start()
         else:

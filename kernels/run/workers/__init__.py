@@ -65,7 +65,7 @@ def submit(
     function: Callable[..., object],
     *args: object,
     backend: str,
-    what: str,
+    title: str,
     time_limit: float = TIME_LIMIT,
     client: str = "",
     gpu: str = "",
@@ -73,7 +73,7 @@ def submit(
     """Runs function(*args) in a worker. Both must be picklable.
 
     backend: "gpu" runs it on a GPU, each other on the CPU. At its limit, a kernel on the CPU stops and names its line.
-    what: its name in messages.
+    title: its name in messages.
     time_limit: seconds.
     client: its submitter. Clients take turns.
     gpu: the id of its GPU, or "" for any. Raises ProblemError for an unknown GPU.
@@ -83,8 +83,8 @@ def submit(
         known = ", ".join(one.id for one in gpus() if one.id) or "none that NVML can name"
         raise ProblemError(f"gpu is {gpu!r:.60}. Known GPUs: {known}.")
     if backend == "gpu":
-        return _pool("gpu").submit(function, args, what, time_limit, client, gpu)
-    return _pool("cpu").submit(limited, (time_limit, function, *args), what, time_limit, client, gpu)
+        return _pool("gpu").submit(function, args, title, time_limit, client, gpu)
+    return _pool("cpu").submit(limited, (time_limit, function, *args), title, time_limit, client, gpu)
 
 
 def check_limit() -> None:
@@ -118,11 +118,11 @@ def survey() -> backends.Survey:
 @lru_cache(maxsize=8)
 def _surveyed(remote_gpus: tuple[Gpu, ...]) -> backends.Survey:
     if elsewhere() and not remote_gpus:
-        found = submit(backends.survey, ("cpu", "recorded"), backend="cpu", what="Looking for a compiler").result()
+        found = submit(backends.survey, ("cpu", "recorded"), backend="cpu", title="Looking for a compiler").result()
         return replace(found, reasons={"gpu": "No worker of the scheduler has a GPU.", **found.reasons})
     if not elsewhere() and driver_missing():
         return backends.survey()
-    found = submit(backends.survey, backend="gpu", what="Looking for a GPU").result()
+    found = submit(backends.survey, backend="gpu", title="Looking for a GPU").result()
     if "gpu" not in found.devices:
         raise BackendUnavailable(found.reasons["gpu"])
     return replace(found, gpus=gpus())
@@ -153,7 +153,7 @@ def warm_up(*modules: str) -> None:
 
 def ready() -> None:
     """Waits for a worker of the CPU."""
-    submit(os.getpid, backend="cpu", what="Warming up").result()
+    submit(os.getpid, backend="cpu", title="Warming up").result()
 
 
 def limit_answers(most_bytes: int, most_json: int) -> None:

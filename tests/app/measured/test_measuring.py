@@ -29,7 +29,7 @@ class Worker:
     def __init__(self):
         self.asked, self.gpus, self.error, self.held = [], [], None, False
 
-    def submit(self, function, *args, backend, what, gpu="", **more):
+    def submit(self, function, *args, backend, title, gpu="", **more):
         assert backend == "gpu"
         self.asked.append((function, *args))
         self.gpus.append(gpu)

@@ -16,7 +16,7 @@ import sys
 from faulty import tasks
 from kernels.run import workers
 if __name__ == "__main__":
-    workers.submit(tasks.block, sys.argv[1], backend="cpu", what="blocked").result()
+    workers.submit(tasks.block, sys.argv[1], backend="cpu", title="blocked").result()
 """
 SOON = 15.0  # seconds; the process that forks workers may be importing still
 

@@ -62,7 +62,7 @@ def cluster():
 
 
 def submit(function, *args, **options):
-    return workers.submit(function, *args, backend="cpu", what=function.__name__, **options)
+    return workers.submit(function, *args, backend="cpu", title=function.__name__, **options)
 
 
 def blocked(tmp_path, name="blocked", **options):
@@ -139,7 +139,7 @@ def test_a_host_without_a_scheduler_says_so_and_ends(at, why):
 
 def test_without_a_worker_for_it_a_task_is_refused_with_the_remedy(cluster):
     with pytest.raises(BackendUnavailable, match=r"No worker with a GPU is connected to dask://.*workers work 127"):
-        workers.submit(int, backend="gpu", what="it").result(20)
+        workers.submit(int, backend="gpu", title="it").result(20)
 
 
 def test_a_lost_host_is_told_to_the_run_that_it_ran_and_the_others_run_elsewhere(cluster, tmp_path):

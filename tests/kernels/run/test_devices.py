@@ -167,4 +167,4 @@ def test_a_gpu_that_does_not_prove_itself_is_asked_once_and_by_a_new_worker_the_
 
 def test_a_gpu_that_is_not_there_is_refused():
     with pytest.raises(ProblemError, match="gpu is 'GPU-none'. Known GPUs"):
-        workers.submit(int, backend="gpu", what="it", gpu="GPU-none")
+        workers.submit(int, backend="gpu", title="it", gpu="GPU-none")

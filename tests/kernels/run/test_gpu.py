@@ -187,7 +187,7 @@ def test_racecheck_catches_a_removed_syncthreads(variant, which):
 
 def test_an_illegal_address_ends_its_worker_and_the_next_run_succeeds():
     def submit(request, **options):
-        return workers.submit(execute.run, request, backend="gpu", what=request.kernel.name, **options)
+        return workers.submit(execute.run, request, backend="gpu", title=request.kernel.name, **options)
 
     good = Request(KERNELS["03_flash"], DenseProblem(), backend="gpu")
     assert submit(good).result(120).max_abs_error < 1e-6

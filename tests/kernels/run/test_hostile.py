@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def submit(function, *args, **options):
-    return workers.submit(function, *args, backend="cpu", what=function.__name__, **options).result(60)
+    return workers.submit(function, *args, backend="cpu", title=function.__name__, **options).result(60)
 
 
 def until(true, seconds=20):
@@ -104,7 +104,7 @@ def test_a_worker_takes_no_more_memory_than_its_limit(monkeypatch, anew):
 
 def test_what_leaves_its_workers_group_ends_with_the_worker(tmp_path):
     path = tmp_path / "pids"
-    job = workers.submit(tasks.leave_group_and_wait, str(path), backend="cpu", what="leaves")
+    job = workers.submit(tasks.leave_group_and_wait, str(path), backend="cpu", title="leaves")
     until(path.exists)
     pids = path.read_text().split()
     assert not gone(*pids)
@@ -117,7 +117,7 @@ def test_what_left_its_workers_group_ends_with_the_server(tmp_path):
     script = (
         "import sys, os, signal\nfrom faulty import tasks\nfrom kernels.run import workers\n"
         "if __name__ == '__main__':\n"
-        "    workers.submit(tasks.leave_group, sys.argv[1], backend='cpu', what='it').result()\n"
+        "    workers.submit(tasks.leave_group, sys.argv[1], backend='cpu', title='it').result()\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     (tmp_path / "server.py").write_text(script)

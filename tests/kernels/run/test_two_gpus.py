@@ -22,7 +22,7 @@ ILLEGAL = Request(spec("illegal"), DenseProblem(seq_len=1), backend="gpu")
 
 
 def submit(function, *args, **options):
-    return workers.submit(function, *args, backend="gpu", what=function.__name__, **options)
+    return workers.submit(function, *args, backend="gpu", title=function.__name__, **options)
 
 
 def test_each_worker_sees_its_gpu_alone():

@@ -27,13 +27,13 @@ ENDLESS = Request(spec("endless"), DenseProblem(seq_len=1))
 
 
 def submit(request, **options):
-    return workers.submit(execute.run, request, backend="cpu", what=request.kernel.name, **options)
+    return workers.submit(execute.run, request, backend="cpu", title=request.kernel.name, **options)
 
 
 def blocked(tmp_path, name="blocked", **options):
     """A task that runs and never ends: its Job, its worker's id and its helper's."""
     path = tmp_path / name
-    job = workers.submit(tasks.block, str(path), backend="cpu", what=name, **options)
+    job = workers.submit(tasks.block, str(path), backend="cpu", title=name, **options)
     until(path.exists)
     return job, *map(int, path.read_text().split())
 
@@ -69,7 +69,7 @@ def test_whatever_is_killed_again_and_again_the_next_task_runs(tmp_path):
     """All workers, or the process that they are forked from."""
     for number in range(5):
         running = [blocked(tmp_path, f"run{number} {n}") for n in range(workers.CPU_WORKERS)]
-        waiting = workers.submit(os.getpid, backend="cpu", what="waiting")
+        waiting = workers.submit(os.getpid, backend="cpu", title="waiting")
         pids = {pid for _, pid, _ in running}
         if number == 3:
             os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)
@@ -91,7 +91,7 @@ def test_a_stopped_task_ends_at_once_with_its_helpers(tmp_path):
     with pytest.raises(RunCancelled, match="blocked was stopped"):
         job.result(10)
     until(lambda: gone(pid) and gone(helper))
-    assert workers.submit(os.getpid, backend="cpu", what="next").result(30) != pid
+    assert workers.submit(os.getpid, backend="cpu", title="next").result(30) != pid
     assert (cpu().failed, cpu().deaths) == (before.failed, before.deaths)  # it was asked for, and is no fault
 
 
@@ -126,7 +126,7 @@ def test_clients_take_turns_and_are_told_their_place(tmp_path):
     order = tmp_path / "order"
 
     def note(name):
-        return workers.submit(tasks.note, str(order), name, backend="cpu", what=name, client=name[0])
+        return workers.submit(tasks.note, str(order), name, backend="cpu", title=name, client=name[0])
 
     first, second, third, other = [note(name) for name in ("a1", "a2", "a3", "b1")]
     assert [job.ahead() for job in (first, second, third, other)] == [0, 2, 3, 1]
@@ -145,7 +145,7 @@ def test_clients_take_turns_and_are_told_their_place(tmp_path):
 
 def test_a_worker_that_ends_by_itself_is_told_with_its_code():
     with pytest.raises(WorkerDied, match=r"running exits died \(with exit code 3\)"):
-        workers.submit(tasks.exit_with, 3, backend="cpu", what="exits").result(30)
+        workers.submit(tasks.exit_with, 3, backend="cpu", title="exits").result(30)
 
 
 @pytest.mark.parametrize("code", [-signal.SIGSEGV, -signal.SIGABRT, 3])
@@ -165,15 +165,15 @@ def test_a_kernel_with_large_locals_ends_its_launch_and_not_its_worker():
 
 def test_what_cannot_be_sent_is_an_error_of_its_task_alone():
     with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
-        workers.submit(threading.Lock, backend="cpu", what="a lock").result(30)
+        workers.submit(threading.Lock, backend="cpu", title="a lock").result(30)
     with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
-        workers.submit(lambda: 1, backend="cpu", what="a lambda").result(30)
-    assert workers.submit(os.getpid, backend="cpu", what="next").result(30) > 0
+        workers.submit(lambda: 1, backend="cpu", title="a lambda").result(30)
+    assert workers.submit(os.getpid, backend="cpu", title="next").result(30) > 0
 
 
 def test_an_error_of_ours_says_where_in_the_worker_it_happened():
     with pytest.raises(ValueError, match="invalid literal") as raised:
-        workers.submit(int, "x", backend="cpu", what="int").result(30)
+        workers.submit(int, "x", backend="cpu", title="int").result(30)
     assert "served.py" in "".join(raised.value.__notes__)
 
 
@@ -265,18 +265,18 @@ def test_while_one_looks_again_for_a_gpu_the_others_have_what_was_found_before(m
 
 def test_an_error_that_its_task_catches_still_ends_a_worker_that_cuda_has_left(monkeypatch):
     with pytest.raises(RunError, match="CUDA error ILLEGALADDRESS"):
-        workers.submit(tasks.catch_sticky, backend="cpu", what="it").result(60)
-    assert workers.submit(int, "7", backend="cpu", what="it").result(60) == 7
+        workers.submit(tasks.catch_sticky, backend="cpu", title="it").result(60)
+    assert workers.submit(int, "7", backend="cpu", title="it").result(60) == 7
 
 
 def test_a_fault_that_cannot_be_sent_says_where_it_happened():
     with pytest.raises(RuntimeError, match="Unsendable: no") as fault:
-        workers.submit(tasks.raise_unsendable, backend="cpu", what="it").result(60)
+        workers.submit(tasks.raise_unsendable, backend="cpu", title="it").result(60)
     assert "tasks.py" in "".join(fault.value.__notes__)
 
 
 def test_a_worker_keeps_what_cannot_go_to_the_cache_where_its_server_looks_for_it():
-    assert workers.submit(folders.spare, backend="cpu", what="spare").result() == folders.spare()
+    assert workers.submit(folders.spare, backend="cpu", title="spare").result() == folders.spare()
 
 
 def test_a_library_that_is_cut_short_under_the_workers_harms_none_of_them(variant):
