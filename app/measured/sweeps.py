@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.precision import error_tables, precision, rounding
-from explainers.story import picture, probed
+from explainers.story import probed
 from kernels.core.fields import fields_of
 from kernels.core.remembered import of_recordings
 from kernels.core.request import Request, Scope
@@ -53,7 +53,7 @@ def asked(backend: str = "gpu") -> list[Request]:
     for spec, changes in wanted:
         fields = {name: value for name, value in BEGIN.items() if name in fields_of(spec.problem_type)}
         problem = spec.problem_type(**{**fields, **changes})
-        one_group = {c.name: 1 for c in spec.constants if c.name == picture.GROUPS}  # one that a replay can follow
+        one_group = {c.name: 1 for c in spec.constants_of("key_groups")}  # one that a replay can follow
         found[Request(spec, problem, tuple(spec.settings_for(problem, one_group).items()), Scope(), backend)] = None
     return list(found)
 

@@ -16,7 +16,6 @@ from kernels.run.results import Run
 from kernels.trace.probes import sites_of
 
 ITEM = "query tile"  # what the scope of a kernel that this story can show counts
-GROUPS = "KEY_GROUPS"  # the constant that says how many groups of warps share rows, each with keys of its own
 WHOLE = "QKVO"  # the parts that every picture of attention needs
 
 
@@ -72,13 +71,13 @@ def tensor_at(request: Request, place: str) -> Tensor:
 def tiles_of(request: Request) -> tuple[int, int, int]:
     """Rows of a query tile, tiles of a head, rows of a head.
 
-    Rule: tiles are numbered row tile by row tile, head by head; each is BLOCK_Q rows, or what divides the rows evenly
-    if the kernel has no such constant. ProblemError where blocks take several tiles, by a counter: which ones a block
-    takes is not known before it runs.
+    Rule: tiles are numbered row tile by row tile, head by head. A tile has the rows of the kernel's constant for query
+    rows. Without that constant, tiles share the rows equally. ProblemError if a block takes several tiles by a counter,
+    because its tiles are not known before the run.
     """
     o = tensor_at(request, "O")
     n, heads, items = axes.length(o, "query"), axes.heads(o), request.plan.items
-    rows = request.constants.get("BLOCK_Q", -(-n // max(1, items // heads)))
+    rows = request.value_of("query_rows") or -(-n // max(1, items // heads))
     tiles = -(-n // rows)
     if tiles * heads > items:
         raise ProblemError(
@@ -90,13 +89,16 @@ def tiles_of(request: Request) -> tuple[int, int, int]:
 
 
 def query_rows(request: Request) -> tuple[int, int, int]:
-    """The head (counted over the whole batch), first row and end row of the scope's first query tile. ProblemError of
-    a build whose groups of warps walk a row's keys at once: what follows a row here follows one m, l and O."""
-    groups = request.constants.get(GROUPS, 1)
-    if groups > 1:
+    """The head (counted over the whole batch), first row and end row of the scope's first query tile.
+
+    ProblemError for a build whose groups of warps share a row's keys: a story follows one m, l and O of a row.
+    """
+    constant = request.kernel.constant_of("key_groups")
+    groups = request.value_of("key_groups") or 1
+    if constant and groups > 1:
         raise ProblemError(
-            f"With {GROUPS}={groups} as many groups of warps walk a row's keys at once, each with an m, l and O of its "
-            f"own, and this page follows one. Choose {GROUPS}=1; How fast, Occupancy and Source show any."
+            f"With {constant.name}={groups}, {groups} groups of warps walk a row's keys at once, each with its own m, "
+            f"l and O. This page follows one group. Choose {constant.name}=1. How fast, Occupancy and Source show any."
         )
     rows, tiles, n = tiles_of(request)
     head, tile = divmod(request.scope.first, tiles)
@@ -112,7 +114,7 @@ def matrix(run: Run, place: str, head: int) -> np.ndarray:
 
 def block_kv(request: Request, keys: int) -> int:
     """The keys of a tile: all `keys` if the kernel has no constant for them."""
-    return request.constants.get("BLOCK_KV", keys)
+    return request.value_of("key_rows") or keys
 
 
 def mask_offset(request: Request) -> int:

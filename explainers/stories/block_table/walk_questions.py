@@ -36,36 +36,46 @@ def walk(run: Run, frames: Sequence[WalkFrame], partition: int) -> list[Question
     where: dict[str, Any] = {"step": step, "view": "walk", "veils": ("sentence", "strip")}
     found = amounts("indirect", text, page, [now["logical"], *table, page + 1], why, **where)
     found += _page_of(run, frames, [n for n in steps if n != step and frames[n].get("role") == "k"])
-    extra, entries = len(steps), len(table)
-    by_role = {role: sum(1 for n in steps if frames[n].get("role") == role) for role in ("k", "v")}
-    if all(by_role.values()):
-        first_v = next(n for n in steps if frames[n].get("role") == "v")
-        why = (
-            f"First K: {count(by_role['k'], 'page')} for {length} scores. Then the softmax over all of them. Only then "
-            f"V: {count(by_role['v'], 'page')}, from step {first_v + 1} on. The weights must be known before a value "
-            "can count."
-        )
-        text = (
-            f"The walk has two phases: {by_role['k']} pages of K, and later {by_role['v']} pages of V. What lies "
-            "between?"
-        )
-        right = f"The softmax over all {length} scores"
-        wrong = [
-            "A second block table, of the values",
-            f"The softmax over the {size} scores of one page",
-            "Nothing: K and V of a page are read together",
-        ]
-        found += options("phases", text, right, wrong, why, step=first_v, view="walk")
-        why = (
-            f"{entries} entries, each looked up once for K and once for V: {extra} look-ups of {2 * entries} that a "
-            f"context of {length} tokens has."
-        )
-        text = (
-            f"This context fills {count(entries, 'page')}. How many times does this walk look a page up in the block "
-            "table, over both phases?"
-        )
-        found.append(Question("lookups", text, "number", extra, why, step=steps[-1], unit="look-ups", view="walk"))
+    found += _phases(frames, steps, length, size, len(table))
     return [*found, *_cut(length, partition, steps[0]), *_shared(paged, head, frames, steps[0])]
+
+
+def _phases(frames: Sequence[WalkFrame], steps: Sequence[int], length: int, size: int, entries: int) -> list[Question]:
+    """The two phases of a walk, and its look-ups of the block table.
+
+    steps: the steps with a page.
+    length, size, entries: tokens of the context, slots of a page, entries of the block table.
+    """
+    extra = len(steps)
+    by_role = {role: sum(1 for n in steps if frames[n].get("role") == role) for role in ("k", "v")}
+    if not all(by_role.values()):
+        return []
+    first_v = next(n for n in steps if frames[n].get("role") == "v")
+    why = (
+        f"First K: {count(by_role['k'], 'page')} for {length} scores. Then the softmax over all of them. Only then "
+        f"V: {count(by_role['v'], 'page')}, from step {first_v + 1} on. The weights must be known before a value "
+        "can count."
+    )
+    text = (
+        f"The walk has two phases: {by_role['k']} pages of K, and later {by_role['v']} pages of V. What lies between?"
+    )
+    right = f"The softmax over all {length} scores"
+    wrong = [
+        "A second block table, of the values",
+        f"The softmax over the {size} scores of one page",
+        "Nothing: K and V of a page are read together",
+    ]
+    found = options("phases", text, right, wrong, why, step=first_v, view="walk")
+    why = (
+        f"{entries} entries, each looked up once for K and once for V: {extra} look-ups of {2 * entries} that a "
+        f"context of {length} tokens has."
+    )
+    text = (
+        f"This context fills {count(entries, 'page')}. How many times does this walk look a page up in the block "
+        "table, over both phases?"
+    )
+    found.append(Question("lookups", text, "number", extra, why, step=steps[-1], unit="look-ups", view="walk"))
+    return found
 
 
 def _page_of(run: Run, frames: Sequence[WalkFrame], steps: Sequence[int]) -> list[Question]:

@@ -63,7 +63,7 @@ def explain(run: Run, row: int) -> RowStory:
     records = row_records(run, row)
     ordinary = is_ordinary(run.request.kernel)
     tiles = tiles_of(records, s_true, ordinary)
-    limits = request.constants.get("THRESHOLD"), request.constants.get("SHARE")
+    limits = request.value_of("threshold"), request.value_of("share")
     manner = Manner(ordinary, is_optimistic(request.kernel), bool(request.broken), *limits)
     rounding = 2.0 ** (1 - element_type(tensor_at(request, "O").dtype).digits)
     frames, o_values = frames_of(records, tiles, manner, o[row], o_true, rounding)
@@ -149,7 +149,7 @@ def _summary(run: Run, frames: list[RowFrame], wrong: int | None, error: float) 
 
 def _elsewhere(run: Run) -> str:
     """Where a what-if build would show."""
-    broken, scale = run.request.broken[0], getattr(run.request.problem, "score_scale", 1.0)
+    broken, scale = run.request.broken[0], run.request.problem.score_scale
     if scale < broken.shows_at:
         return f"It shows from score_scale {broken.shows_at:g} on; here it is {scale:g}. {broken.effect}"
     return f"{broken.effect} Look at another row."

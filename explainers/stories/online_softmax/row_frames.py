@@ -110,9 +110,12 @@ def frames_of(
     o_true: np.ndarray,
     rounding: float,
 ) -> tuple[list[RowFrame], np.ndarray]:
-    """The steps of the row: neighbouring records of one group in one step of the kernel make one step here. rounding:
-    of the type that O is written in."""
-    frames: list[Any] = []
+    """The steps of the row, and O's row after each one that logged it.
+
+    Neighbouring records of one group in one step of the kernel make one step here.
+    rounding: the relative rounding of O's type.
+    """
+    frames: list[RowFrame] = []
     o_values: list[np.ndarray] = []
     state: dict[str, float | None] = {"m": None, "l": None, "m_before": None}
     seen_keys, weighed, o_now = 0, 0, -1
@@ -134,28 +137,46 @@ def frames_of(
             o_values.append(_with_outputs(part, o_values, len(o_row)))
         truth = by_tile.loc[tile] if tile in by_tile.index else by_tile.iloc[-1]
         sentence, wrong = tell(group, tile, part, values, state, l_before, truth, manner)
-        frames.append(
-            {
-                "tile": tile,
-                "group": group,
-                "phase": group,
-                "title": (f"Tile {tile} · " if tile >= 0 else "") + TITLES[group],
-                **state,
-                "moment": int(part.step.iloc[0]),
-                "rescale": float(values["rescale"][0]) if "rescale" in values else None,
-                "keys": seen_keys,
-                "weighed": weighed,
-                "o": o_now,
-                "lines": {str(place): int(count) for place, count in part.groupby("place").size().items()},
-                "m_true": float(truth.m_true),
-                "l_true": float(truth.l_true),
-                "wrong": wrong,
-                "marks": _marks("m" in values, state, wrong),
-                "sentence": sentence[0].upper() + sentence[1:],
-            }
-        )
+        seen = {"keys": seen_keys, "weighed": weighed, "o": o_now}
+        frames.append(_frame(part, group, tile, values, state, seen, truth, sentence, wrong))
     frames.append(frames[-1] | _final(o_row, o_true, len(o_values), rounding))
     return frames, np.array([*o_values, o_row], np.float32)
+
+
+def _frame(
+    part: pd.DataFrame,
+    group: str,
+    tile: int,
+    values: dict[str, np.ndarray],
+    state: dict[str, float | None],
+    seen: dict[str, int],
+    truth: Any,
+    sentence: str,
+    wrong: bool,
+) -> Any:
+    """A step of the row.
+
+    part: its records. values: event -> their values.
+    state: m, l and m_before after the step.
+    seen: keys, weighed and o of RowFrame.
+    truth: the row of the tile in `tiles`.
+    """
+    return {
+        "tile": tile,
+        "group": group,
+        "phase": group,
+        "title": (f"Tile {tile} · " if tile >= 0 else "") + TITLES[group],
+        **state,
+        "moment": int(part.step.iloc[0]),
+        "rescale": float(values["rescale"][0]) if "rescale" in values else None,
+        **seen,
+        "lines": {str(place): int(count) for place, count in part.groupby("place").size().items()},
+        "m_true": float(truth.m_true),
+        "l_true": float(truth.l_true),
+        "wrong": wrong,
+        "marks": _marks("m" in values, state, wrong),
+        "sentence": sentence[0].upper() + sentence[1:],
+    }
 
 
 def _marks(has_m: bool, state: dict[str, float | None], wrong: bool) -> list[str]:

@@ -107,7 +107,7 @@ def sweep_table(field: str, swept: Sequence[Replay]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                field: getattr(made.request.problem, field),
+                field: made.request.problem.values()[field],
                 "computes in": made.label,
                 "RMS error of O": float(made.so_far[-1]),
                 "relative error": float(made.so_far[-1] / rms(made.exact)),

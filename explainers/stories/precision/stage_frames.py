@@ -54,7 +54,7 @@ def _sentences(made: Replay) -> dict[str, str]:
     """What each stage takes from the run, how far it is off, and what that does to O."""
     request = made.request
     given, taken, written = (picture.tensor_at(request, place).dtype for place in "QVO")
-    bits = request.constants.get("SUM_BITS", 32)
+    bits = request.value_of("sum_bits") or 32
     row, dim = np.unravel_index(np.argmax(np.abs(np.nan_to_num(made.o[-1], nan=np.inf))), made.exact.shape)
     score, weight, total = (_largest_of_parts(errors) for errors in (made.score, made.weight, made.sum))
     moved = max(made.moved.values())

@@ -15,7 +15,7 @@ from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import WRITES
 from kernels.trace.memory import model
-from kernels.trace.probes import sites_of
+from kernels.trace.probes import Site, sites_of
 
 MOST = 320  # products shown, after which no other key tile begins
 
@@ -74,7 +74,7 @@ class FragmentReader:
             after,
             first,
             scale,
-            self.request.constants.get("SUM_BITS", 32),
+            self.request.value_of("sum_bits") or 32,
             name,
             unit,
             len(there),
@@ -233,33 +233,54 @@ class FragmentReader:
             for _, part in steps[step].groupby("nth"):
                 yield from self._fetched(part, now, a, int(tile_of[step]))
 
-    def _fetched(self, part: pd.DataFrame, now: dict[str, np.ndarray], a: dict, tile: int) -> Iterator[Product]:
-        """What one ldmatrix brings, and the products that it makes possible."""
+    def _fetched(
+        self, part: pd.DataFrame, now: dict[str, np.ndarray], a: dict[tuple[int, int], tuple[int, str]], tile: int
+    ) -> Iterator[Product]:
+        """Notes the elements of one ldmatrix, and yields the products that it makes possible.
+
+        part: the records of the instruction.
+        now: place -> row and dim of each element of its shared memory.
+        a: first row and first k of a fetch of Q -> its number and line.
+        """
         site = self.sites[int(part.site.iloc[0])]
         place = self.places.get(site.tensor or "", "")
         if place not in ("Q", "K", "V"):
             return
-        line = self.texts[site.file][site.code_line - 1]
-        turned = "trans" in line
+        turned = "trans" in self.texts[site.file][site.code_line - 1]
         offsets, active = np.zeros((1, LANES), np.int64), np.zeros((1, LANES), bool)
         offsets[0, part.lane], active[0, part.lane] = part.offset.to_numpy(), True
         (wavefronts,), (ideal,) = model.count_wavefronts(offsets, active, int(part.bytes.iloc[0]), "ldmatrix")
         number = len(self.fetches)
         self.fetches.append(Fetch(place, site.place, int(wavefronts), int(ideal), turned))
+        corners = self._note_fetch(place, turned, offsets[0][active[0]], now[place], number)
+        placed = [corner for corner in corners if corner]
+        if placed and place == "Q":
+            top = min(row for row, _ in placed)
+            a[top - (top - self.matrices["Q"].row0) % 16, min(dim for _, dim in placed)] = (number, site.place)
+        elif placed:
+            yield from self._products_of(place, site, corners, a, tile, number)
+
+    def _note_fetch(
+        self, place: str, turned: bool, offsets: np.ndarray, elements: np.ndarray, number: int
+    ) -> list[tuple[int, int] | None]:
+        """Notes the owners of the elements of an ldmatrix. Returns the first row and dim of each matrix of 8 x 8; None
+        for a matrix outside the tensor."""
         item = self.tensors[self.symbols[place]].itemsize
-        first = offsets[0][active[0]].reshape(-1, 8) // item  # [matrices, 8 rows]
-        lies = now[place][first]  # row and dim of each row's first element
-        corner: list[tuple[int, int] | None] = []  # of each matrix: its first row and dim, or None
+        first = offsets.reshape(-1, 8) // item  # [matrices, 8 rows]
+        lies = elements[first]  # row and dim of each row's first element
+        corners: list[tuple[int, int] | None] = []
         for i in range(len(first)):
             known = np.flatnonzero(lies[i, :, 0] >= 0)
-            corner.append((int(lies[i, known[0], 0] - known[0]), int(lies[i, known[0], 1])) if len(known) else None)
-            if corner[-1] is None:
+            if not len(known):
+                corners.append(None)
                 continue
+            row, dim = int(lies[i, known[0], 0] - known[0]), int(lies[i, known[0], 1])
+            corners.append((row, dim))
             r, c = np.meshgrid(np.arange(8), np.arange(8), indexing="ij")
             lane, half = (4 * c + r // 2, r % 2) if turned else (4 * r + c // 2, c % 2)
             self.matrices[place].set(
-                corner[-1][0] + r,
-                corner[-1][1] + c,
+                row + r,
+                dim + c,
                 lane=lane,
                 half=half,
                 register=i if place == "Q" else i % 2,
@@ -267,16 +288,20 @@ class FragmentReader:
                 fetch=number,
                 by=8 * i + r,
             )
-        placed = [found for found in corner if found]
-        if not placed:
-            return
-        if place == "Q":
-            row0 = self.matrices["Q"].row0
-            top = min(r for r, _ in placed)
-            a[top - (top - row0) % 16, min(d for _, d in placed)] = (number, site.place)
-            return
-        for pair in range(0, len(corner), 2):
-            pieces = [found for found in corner[pair : pair + 2] if found]
+        return corners
+
+    def _products_of(
+        self,
+        place: str,
+        site: Site,
+        corners: list[tuple[int, int] | None],
+        a: dict[tuple[int, int], tuple[int, str]],
+        tile: int,
+        number: int,
+    ) -> Iterator[Product]:
+        """The products with the operand of a fetch of K or V. Each needs two of the matrices of 8 x 8."""
+        for pair in range(0, len(corners), 2):
+            pieces = [corner for corner in corners[pair : pair + 2] if corner]
             if not pieces:
                 continue
             row, dim = min(r for r, _ in pieces), min(d for _, d in pieces)
@@ -285,13 +310,12 @@ class FragmentReader:
             if place == "K":
                 for (top, k), (fetch, where) in a.items():
                     if k == dim:
-                        yield Product(
-                            "S", tile, (top, top + 16), (row, row + 8), (k, k + K), (where, *lines), fetch, number
-                        )
-            else:
-                tops = range(self.matrices["P"].row0, self.matrices["P"].row0 + len(self.matrices["P"].value), 16)
-                for top in tops:
-                    yield Product("O", tile, (top, top + 16), (dim, dim + 8), (row, row + K), lines, b=number)
+                        rows, cols = (top, top + 16), (row, row + 8)
+                        yield Product("S", tile, rows, cols, (k, k + K), (where, *lines), fetch, number)
+                continue
+            p = self.matrices["P"]
+            for top in range(p.row0, p.row0 + len(p.value), 16):
+                yield Product("O", tile, (top, top + 16), (dim, dim + 8), (row, row + K), lines, b=number)
 
     def _line_of_product(self, file: str, line: int, which: int) -> list[str]:
         """The line of the source that multiplies, soon after the one that fetches: its which-th."""

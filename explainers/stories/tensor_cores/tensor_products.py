@@ -114,5 +114,5 @@ def units(request: Request) -> tuple[str, int]:
     """What multiplies together, warp or warpgroup, and how many of a block do. By the rows of a query tile: 64 for a
     warpgroup; else the block's warps."""
     if any(site.event == "product" for site in sites_of(request)):
-        return "warpgroup", max(1, request.constants.get("BLOCK_Q", 64) // 64)
+        return "warpgroup", max(1, (request.value_of("query_rows") or 64) // 64)
     return "warp", max(1, request.plan.launches[-1].threads // LANES)
