@@ -1,1 +1,1 @@
-"""A class: rooms that follow a leader, who may come in, and what the lecturer sees of the server."""
+"""A class: rooms of a leader and followers, access, and the figures of the server."""

@@ -1,11 +1,11 @@
-"""Who may come in: all, who knows the class password, or who has logged in (OIDC, by Streamlit's st.login).
+"""Access to the site: open, by the class password, or by login (OIDC through Streamlit's st.login).
 
-    WARPGLASS_PASSWORD       the class password: the whole site asks for it, once in a browser
-    WARPGLASS_LOGIN=oidc     st.login asks; [auth] of .streamlit/secrets.toml says with whom
-    WARPGLASS_ROOM_SECRET    who knows it may open a room; without it everyone may
+    WARPGLASS_PASSWORD       class password of the whole site, entered once per browser
+    WARPGLASS_LOGIN=oidc     login with the provider in [auth] of .streamlit/secrets.toml
+    WARPGLASS_ROOM_SECRET    secret of leaders, needed to open a room (unset: none needed)
 
-A browser that was let in has a signed cookie for twelve hours: our own routes know nothing else. Streamlit's login ends
-in its own page, which gives the browser a ticket; the browser hands it to /wg/enter and gets that cookie (page.py).
+An admitted browser has a signed cookie for twelve hours. Our routes check only this cookie. Streamlit's login ends on
+its own page. This page gives the browser a ticket, and the browser exchanges it at /wg/enter for the cookie (page.py).
 """
 
 import asyncio
@@ -32,8 +32,8 @@ from kernels.errors import ProblemError
 
 ROOT = Path(__file__).parents[2]
 COOKIE, BACK = "warpglass_access", "warpglass_back"
-LASTS = 12 * 3600  # seconds that a browser stays in
-TICKET = 120  # seconds that a ticket holds
+LASTS = 12 * 3600  # seconds of access per cookie
+TICKET = 120  # seconds of validity of a ticket
 LOGINS = ("", "oidc")
 
 
@@ -46,10 +46,10 @@ def by_login() -> bool:
 
 
 def check() -> None:
-    """ProblemError where the variables cannot be meant."""
+    """Checks the variables. Raises ProblemError for values without a meaning."""
     login = os.environ.get("WARPGLASS_LOGIN", "")
     if login not in LOGINS:
-        raise ProblemError(f"WARPGLASS_LOGIN is {login!r}; it can be oidc, or be left out.")
+        raise ProblemError(f"WARPGLASS_LOGIN is {login!r}. Set it to oidc, or remove it.")
     if login and password():
         raise ProblemError("WARPGLASS_LOGIN and WARPGLASS_PASSWORD are both set. Choose one of them.")
     if login and "auth" not in _secrets():
@@ -57,28 +57,28 @@ def check() -> None:
 
 
 def may_open(secret: str) -> bool:
-    """Whether who says that may open a room."""
+    """Whether this secret may open a room."""
     due = os.environ.get("WARPGLASS_ROOM_SECRET", "")
     return not due or _same(secret, due)
 
 
 def ticket() -> str:
-    """What page.py hands to a browser that has logged in."""
+    """The ticket of a browser after its login, handed out by page.py."""
     return _signer("ticket").dumps("in")
 
 
 @cache
 def _secrets() -> dict[str, Any]:
-    """Streamlit's secrets, found where Streamlit finds them. ProblemError."""
+    """Streamlit's secrets, from Streamlit's own two folders. Raises ProblemError for an unreadable file."""
     found: dict[str, Any] = {}
-    for place in (Path.home(), ROOT):
-        path = place / ".streamlit" / "secrets.toml"
+    for folder in (Path.home(), ROOT):
+        path = folder / ".streamlit" / "secrets.toml"
         try:
             found |= tomllib.loads(path.read_text())
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
-            raise ProblemError(f"{path} cannot be read: {error}. Mend it, or remove it.") from None
+            raise ProblemError(f"{path} cannot be read: {error}. Repair it, or remove it.") from None
     return found
 
 
@@ -87,7 +87,7 @@ def _same(a: str, b: str) -> bool:
 
 
 def _signer(salt: str) -> URLSafeTimedSerializer:
-    """Its key changes with the password, or with the login's own secret: so do all cookies."""
+    """A signer of cookies. A new password or login secret changes its key and ends all cookies."""
     key = password() or f"oidc {_secrets()['auth']['cookie_secret']}"
     return URLSafeTimedSerializer(hashlib.sha256(f"warpglass {key}".encode()).hexdigest(), salt=salt)
 
@@ -104,7 +104,7 @@ def _has_cookie(asked: HTTPConnection) -> bool:
 
 
 async def _is_in(asked: HTTPConnection) -> bool:
-    """By the cookie; a program may say the password as HTTP's basic authentication does."""
+    """Whether the cookie is valid. Programs may send the password by HTTP basic authentication."""
     if _has_cookie(asked):
         return True
     kind, _, said = asked.headers.get("authorization", "").partition(" ")
@@ -113,15 +113,18 @@ async def _is_in(asked: HTTPConnection) -> bool:
     try:
         if _same(base64.b64decode(said).decode().partition(":")[2], password()):
             return True
-    except ValueError:  # it is no base64, or no text
+    except ValueError:  # neither base64 nor text
         pass
     passwords.wrong(browsers.address(asked))
     return False
 
 
 class Gate:
-    """Middleware: who is not let in gets the page that asks for the password, or is refused in words. No socket is for
-    a page of another site. base: the app's path below the host, such as /warpglass."""
+    """Middleware. Visitors without access get the password page, or an error. Sockets of other sites are closed.
+
+    base: the app's path below the host, for example /warpglass
+    version: of the stage's modules
+    """
 
     def __init__(self, app: ASGIApp, base: str = "", version: str = ""):
         self.app, self.base, self.version = app, base, version
@@ -136,9 +139,9 @@ class Gate:
             return await self.app(scope, receive, send)
         if scope["type"] == "websocket":
             return await send({"type": "websocket.close", "code": 1008})
-        answer: Response = JSONResponse({"error": "This class asks who you are. Load the page anew."}, 401)
+        answer: Response = JSONResponse({"error": "Sign in: reload the page."}, 401)
         if "text/html" in asked.headers.get("accept", "") and by_login():
-            answer = RedirectResponse(f"{self.base}/", 303)  # where st.login asks
+            answer = RedirectResponse(f"{self.base}/", 303)  # the page of st.login
         elif "text/html" in asked.headers.get("accept", ""):
             here = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
             answer = browsers.remember(HTMLResponse(_door(self.base, here), 401), asked, self.base)
@@ -149,7 +152,7 @@ class Gate:
             return False
         if password():
             return True
-        modules = path.startswith(f"/wg/{self.version}/")  # which say nothing; the page needs them to log in
+        modules = path.startswith(f"/wg/{self.version}/")  # no secret in them, and the page needs them for the login
         return by_login() and not modules and (path.startswith("/wg/") or path in ("/metrics", "/health"))
 
 
@@ -160,8 +163,8 @@ passwords = Tries()
 
 @ours
 async def enter(request: Request) -> Response:
-    """POST {password, to} from the door, or {ticket} from page.py: the cookie."""
-    body = await body_of(request, 2**18) or b""  # it holds the link, which may be long
+    """POST {password, to} from the password page, or {ticket} from page.py. Sets the cookie."""
+    body = await body_of(request, 2**18) or b""  # with the link, so it may be long
     given = {name: values[0] for name, values in parse_qs(body.decode("latin-1")).items()}
     base = request.scope.get("root_path", "") + request.url.path.removesuffix("/wg/enter")
     to = _own(given.get("to", ""), base)
@@ -175,7 +178,7 @@ async def enter(request: Request) -> Response:
         passwords.right(browsers.known(request))
         return _let_in(RedirectResponse(to, 303), request, base)
     passwords.wrong(address, browsers.known(request))
-    await asyncio.sleep(0.3)  # trying takes time
+    await asyncio.sleep(0.3)  # slows down guessing
     return HTMLResponse(_door(base, to, "That is not the password of this class."), 401)
 
 
@@ -186,7 +189,7 @@ def _let_in(answer: Response, request: Request, base: str) -> Response:
 
 
 def _own(path: str, base: str) -> str:
-    """The path, if it is one of ours; else the app's first page: nobody is led elsewhere."""
+    """The path if it is ours, else the app's first page. This prevents redirects to other sites."""
     plain = path.startswith(f"{base}/") and not path.startswith("//") and "\\" not in path
     return path if plain and all(c.isprintable() for c in unquote(path)) else f"{base}/"
 
@@ -200,17 +203,17 @@ form {{ display: grid; gap: .8rem; max-width: 22rem; }} h1 {{ font-size: 1.3rem;
 input, button {{ font: inherit; padding: .5rem .7rem; border: 1px solid #888; border-radius: .4rem; }}
 button {{ cursor: pointer; font-weight: 600; }} .bad {{ border-left: 4px solid #D55E00; padding-left: .6rem; }}</style>
 <form method="post" action="{html.escape(base)}/wg/enter"><h1>Warpglass</h1>
-<p>This class has a password. Who leads it knows it.</p>{wrong}
+<p>This class has a password. Its leader knows it.</p>{wrong}
 <label for="password">Password</label>
 <input id="password" name="password" type="password" required autofocus autocomplete="current-password">
 <input type="hidden" name="to" value="{html.escape(to)}"><button>Come in</button></form></html>"""
 
 
 def remember(answer: Response, request: Request) -> Response:
-    """Keeps where a browser was going when st.login takes it away (page.py's script leads it back)."""
-    plain = request.url.path.endswith("/") and not request.url.query  # the app's first page, where a login ends
+    """Stores a browser's destination before st.login. The script of page.py returns to it."""
+    plain = request.url.path.endswith("/") and not request.url.query  # the app's first page, the end of a login
     if by_login() and not plain and not _has_cookie(request):
         here = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""), safe="")
-        if len(here) <= 3000:  # a cookie holds no more
+        if len(here) <= 3000:  # the limit of a cookie
             answer.set_cookie(BACK, here, max_age=600, samesite="lax")
     return answer

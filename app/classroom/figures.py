@@ -1,4 +1,4 @@
-"""What this server is doing: devices, their queues, sessions, classes, memory; for the lecturer, and for Prometheus."""
+"""Figures of this server (devices, queues, sessions, classes, memory), for the lecturer and for Prometheus."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -16,8 +16,11 @@ _began = time.monotonic()
 
 
 def now(classes: list[dict[str, Any]], sessions: int) -> dict[str, Any]:
-    """Devices as workers.status says them; bytes of memory of this process and of all that it started. classes:
-    rooms.figures(); sessions: browsers with a page open."""
+    """The present figures: devices as in workers.status, and bytes of memory of this process and its children.
+
+    classes: rooms.figures()
+    sessions: browsers with an open page
+    """
     own = psutil.Process()
     return {
         "devices": [asdict(device) for device in workers.status()],
@@ -31,7 +34,7 @@ def now(classes: list[dict[str, Any]], sessions: int) -> dict[str, Any]:
 
 
 def for_prometheus(found: dict[str, Any]) -> tuple[bytes, str]:
-    """(text, content type) of what `now` found, in Prometheus's form."""
+    """(text, content type) of the result of `now`, in Prometheus format."""
     registry = CollectorRegistry()
     registry.register(_Collector(found))
     return generate_latest(registry), CONTENT_TYPE_LATEST
@@ -43,16 +46,14 @@ class _Collector:
 
     def collect(self) -> Iterator[Metric]:
         found = self.figures
-        runs = CounterMetricFamily(
-            "warpglass_runs", "Tasks of workers that have ended.", labels=["device", "gpu", "outcome"]
-        )
-        waiting = GaugeMetricFamily("warpglass_queue", "Tasks that wait for a worker.", labels=["device", "gpu"])
-        running = GaugeMetricFamily("warpglass_running", "Tasks that run.", labels=["device", "gpu"])
-        deaths = CounterMetricFamily("warpglass_worker_deaths", "Workers that died.", labels=["device", "gpu"])
+        runs = CounterMetricFamily("warpglass_runs", "Finished tasks of workers.", labels=["device", "gpu", "outcome"])
+        waiting = GaugeMetricFamily("warpglass_queue", "Tasks in the queue of a worker.", labels=["device", "gpu"])
+        running = GaugeMetricFamily("warpglass_running", "Running tasks.", labels=["device", "gpu"])
+        deaths = CounterMetricFamily("warpglass_worker_deaths", "Crashed workers.", labels=["device", "gpu"])
         compiling = CounterMetricFamily(
             "warpglass_compile_seconds", "Seconds spent compiling.", labels=["device", "gpu"]
         )
-        out = GaugeMetricFamily("warpglass_device_out", "1 where a device is taken out.", labels=["device", "gpu"])
+        out = GaugeMetricFamily("warpglass_device_out", "1 for a device out of service.", labels=["device", "gpu"])
         for device in found["devices"]:
             name = [device["name"], device["gpu"]]
             runs.add_metric([*name, "done"], device["done"])
@@ -68,8 +69,8 @@ class _Collector:
         memory.add_metric(["workers"], found["worker_bytes"])
         yield memory
         yield GaugeMetricFamily("warpglass_sessions", "Browsers with a page open.", value=found["sessions"])
-        yield GaugeMetricFamily("warpglass_classes", "Classes that are led.", value=len(found["classes"]))
-        yield GaugeMetricFamily("warpglass_followers", "Who follows them.", value=_sum(found["classes"], "followers"))
+        yield GaugeMetricFamily("warpglass_classes", "Open classes.", value=len(found["classes"]))
+        yield GaugeMetricFamily("warpglass_followers", "Their followers.", value=_sum(found["classes"], "followers"))
 
 
 def _sum(classes: Iterable[dict[str, Any]], name: str) -> int:
@@ -79,5 +80,5 @@ def _sum(classes: Iterable[dict[str, Any]], name: str) -> int:
 def _bytes(process: psutil.Process) -> int:
     try:
         return process.memory_info().rss
-    except psutil.Error:  # it ended just now
+    except psutil.Error:  # ended a moment ago
         return 0

@@ -1,7 +1,7 @@
-"""The messages of a room, checked, and a room as its file keeps it.
+"""Checks the messages of a room, and the rooms in the file.
 
-Each function returns a checked value, or raises a RoomError that says what is wrong. JSON's numbers are finite here:
-browsers read no NaN.
+Each function returns a checked value, or raises RoomError with the fault. Numbers are finite, since browsers cannot
+read NaN.
 """
 
 import json
@@ -20,7 +20,7 @@ ROOM = ("code", "secret", "opened", "led", "at", "polls", "poll")
 
 
 class RoomError(WarpglassError):
-    """What cannot be done in a room, in a sentence. gone: the room is not there (any more)."""
+    """A refusal of a room, in a sentence. gone: the room does not exist, or no longer."""
 
     def __init__(self, text: str, gone: bool = False):
         super().__init__(text)
@@ -28,36 +28,36 @@ class RoomError(WarpglassError):
 
 
 def read(text: str) -> dict[str, Any]:
-    """The object that a message holds."""
+    """The object in a message."""
     if len(text) > MOST_TEXT:
-        raise RoomError(f"A message has at most {MOST_TEXT:,} characters; this one has {len(text):,}.")
+        raise RoomError(f"A message has at most {MOST_TEXT:,} characters. This one has {len(text):,}.")
     try:
         said = parsed(text)
     except (ValueError, RecursionError):
-        raise RoomError("A message is JSON; this is not.") from None
+        raise RoomError("This message is not JSON.") from None
     if not isinstance(said, dict):
-        raise RoomError("A message is an object; this is not.")
+        raise RoomError("This message is not a JSON object.")
     return said
 
 
 def parsed(text: str) -> object:
-    """The value of a JSON text. ValueError, also for NaN and Infinity, which are no JSON; RecursionError."""
+    """The value of a JSON text. Raises ValueError (also for NaN and Infinity, as in the standard) or RecursionError."""
     return json.loads(text, parse_constant=_no_number)
 
 
 def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def moment(at: object, stories: Collection[str]) -> dict[str, Any]:
-    """{link, step, pin} of the moment that a leader shows. Its link leads to one of our stories."""
+    """{link, step, pin} of the leader's present moment. The link leads to a story."""
     link, step, pin = (at.get(name) for name in ("link", "step", "pin")) if isinstance(at, dict) else (None,) * 3
     if not isinstance(link, str) or link.partition("?")[0] not in stories:
-        raise RoomError(f"A moment's link leads to a story; {link!r:.60} does not.")
+        raise RoomError(f"The link of a moment leads to a story. {link!r:.60} does not.")
     if step is not None and (type(step) is not int or not 0 <= step < 10**7):
-        raise RoomError(f"A moment's step is a whole number from 0; not {step!r:.60}.")
+        raise RoomError(f"The step of a moment is {step!r:.60}. Use a whole number from 0.")
     if pin is not None and not _is_pin(pin):
-        raise RoomError("A moment's pin is {title, thing}, and its thing has finite numbers and short texts.")
+        raise RoomError("The pin of a moment is {title, thing}. The thing has finite numbers and short texts.")
     return {"link": link, "step": step, "pin": pin}
 
 
@@ -69,12 +69,12 @@ def question(asked: object, stories: Collection[str]) -> tuple[str, str, str, in
         raise RoomError("A question is {story, question, kind, options} of a stop of the course.")
     options = given.get("options")
     if type(options) is not int or not 0 <= options <= MOST_OPTIONS:
-        raise RoomError(f"A question has at most {MOST_OPTIONS} options; not {options!r:.60}.")
+        raise RoomError(f"A question has at most {MOST_OPTIONS} options, not {options!r:.60}.")
     return story, text, kind, options
 
 
 def answer(given: Any, kind: str, options: int) -> float | bool:
-    """An answer to a question of that kind."""
+    """A checked answer to a question of this kind."""
     fits = {
         "options": type(given) is int and 0 <= given < options,
         "number": _is_finite(given),
@@ -86,7 +86,7 @@ def answer(given: Any, kind: str, options: int) -> float | bool:
 
 
 def kept_rooms(text: str, stories: Collection[str]) -> list[dict]:
-    """The rooms of the file. RoomError, ValueError, RecursionError."""
+    """The rooms in the file. Raises RoomError, ValueError or RecursionError."""
     rooms = parsed(text)
     if not isinstance(rooms, list):
         raise RoomError("it holds no list of rooms")
@@ -94,7 +94,7 @@ def kept_rooms(text: str, stories: Collection[str]) -> list[dict]:
 
 
 def _kept_room(held: object, stories: Collection[str]) -> dict:
-    """A room of the file: the fields of ROOM, where `poll` is None or has the fields of POLL."""
+    """A room with the fields of ROOM. Its `poll` is None or has the fields of POLL."""
     if not isinstance(held, dict) or set(held) != set(ROOM):
         raise RoomError(f"a room has {', '.join(ROOM)}")
     texts = all(isinstance(held[name], str) for name in ("code", "secret"))
@@ -121,7 +121,7 @@ def _is_finite(value: object) -> bool:
 
 
 def _is_pin(pin: object) -> bool:
-    """{title: text, thing: {name: finite number, text, true, false or null}}, all of it short."""
+    """{title: text, thing: {name: finite number, text, true, false or null}}, at most 1,024 characters."""
     if not isinstance(pin, dict) or set(pin) != {"title", "thing"} or not isinstance(pin["title"], str):
         return False
     thing = pin["thing"]

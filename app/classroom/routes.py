@@ -1,12 +1,12 @@
 """The routes of a class.
 
-POST /wg/rooms {secret}     -> {code, secret}: opens a room; `secret`: this server's room secret, if it has one
-WS   /wg/room/CODE          -> who comes in says {who} or, to lead, {who, secret}; then rooms.py's messages
-GET  /wg/qr?to=ADDRESS      -> SVG: that address as a QR code
+POST /wg/rooms {secret}     -> {code, secret}: opens a room with the room secret of this server, if any
+WS   /wg/room/CODE          -> first {who}, or {who, secret} of a leader, then the messages of rooms.py
+GET  /wg/qr?to=ADDRESS      -> SVG of this address as a QR code
 GET  /wg/status             -> JSON: devices, queue, sessions, memory (figures.py)
-GET  /metrics               -> the same for Prometheus
-GET  /health                -> a page of it, for the lecturer
-POST /wg/enter              -> lets a browser in (access.py)
+GET  /metrics               -> these figures for Prometheus
+GET  /health                -> a page with these figures for the lecturer
+POST /wg/enter              -> admits a browser (access.py)
 """
 
 import asyncio
@@ -35,18 +35,19 @@ from app.store import disk
 from app.stories import STORIES
 from kernels.build import folders
 
-KEPT_EVERY = 1.0  # seconds: rooms are written to their file
-PACE = 0.1  # seconds: a leader hears of the class that often at most
-MOST_SAID = 60  # messages that a seat may send in
+KEPT_EVERY = 1.0  # seconds between two writes of the rooms
+PACE = 0.1  # seconds, the least between two messages to a leader
+MOST_MESSAGES = 60  # messages of a seat in SPAN
 SPAN = 1.0  # seconds
 LONGEST = 500  # characters of an address for a QR code
-ENDED, REFUSED = 4000, 4001  # codes that a socket is closed with: do not come back
+ENDED, REFUSED = 4000, 4001  # close codes of a socket: do not connect again
 
 
+FIRST_MESSAGE = "The first message is {who}, or {who, secret} of a leader."
 TOO_MANY = "Too many tries of this browser or network wait for their turn. Wait a minute, then try again."
 secrets_tried, codes_tried = Tries(), Tries()
 _base = ""
-_site = ""  # tells this server's file from that of another one that has the same cache
+_site = ""  # distinguishes the files of servers with one cache
 
 
 @cache
@@ -60,14 +61,14 @@ def rooms() -> Rooms:
 
 
 def for_the_leader(change: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """As `ours`; while a class is led here, its leader alone may (x-warpglass-class: CODE SECRET)."""
+    """As `ours`. During a class, only its leader may change anything (x-warpglass-class: CODE SECRET)."""
 
     async def checked(request: Request) -> Response:
         code, _, secret = request.headers.get("x-warpglass-class", "").partition(" ")
         if rooms().in_charge(code, secret):
             return await change(request)
-        said = "A class is led on this server, and only its leader measures here. Measure when it has ended."
-        return JSONResponse({"error": said}, 403)
+        reason = "A class runs on this server, and only its leader may measure. Measure after its end."
+        return JSONResponse({"error": reason}, 403)
 
     return ours(checked)
 
@@ -76,18 +77,18 @@ _keeping: asyncio.Task[None] | None = None
 
 
 async def _keep() -> None:
-    """Writes the rooms to their file, while there are any."""
+    """Writes the rooms to their file every second."""
     while True:
         await asyncio.sleep(KEPT_EVERY)
         rooms().sweep()
         if (text := rooms().unwritten()) is not None:
             try:
                 await run_in_threadpool(disk.write_whole, _file(), text.encode())
-            except OSError:  # a full disk: a restart would forget the rooms, and that is all
+            except OSError:  # a full disk. The only loss is the rooms at a restart.
                 rooms().write_again()
 
 
-def _begin_keeping() -> None:
+def _start_keeping() -> None:
     global _keeping
     if _keeping is None or _keeping.done():
         _keeping = asyncio.create_task(_keep())
@@ -102,15 +103,15 @@ async def open_room(request: Request) -> Response:
         given = str(json.loads(body or b"{}").get("secret", ""))
         code, secret = rooms().open(given)
     except (ValueError, AttributeError, RecursionError):
-        return JSONResponse({"error": "A room is asked for with {secret: ...}."}, 400)
+        return JSONResponse({"error": "A request for a room is {secret: ...}."}, 400)
     except RoomError as error:
         if access.may_open(given):
             return JSONResponse({"error": str(error)}, 409)
         secrets_tried.wrong(browsers.address(request), browsers.known(request))
-        await asyncio.sleep(0.3)  # trying takes time
+        await asyncio.sleep(0.3)  # slows down guessing
         return JSONResponse({"error": str(error)}, 403)
     secrets_tried.right(browsers.known(request))
-    _begin_keeping()
+    _start_keeping()
     return JSONResponse({"code": code, "secret": secret})
 
 
@@ -119,20 +120,20 @@ async def room(socket: WebSocket) -> None:
         return await socket.close(REFUSED)
     cookie = browsers.new_cookie(socket, _base)
     await socket.accept(headers=[(b"set-cookie", cookie.encode())] if cookie else None)
-    _begin_keeping()
+    _start_keeping()
     browser, address = browsers.known(socket), browsers.address(socket)
     try:
         said = json.loads(await asyncio.wait_for(socket.receive_text(), 10))
         who, secret = said.get("who"), said.get("secret")
         if not isinstance(who, str) or not who or not isinstance(secret, (str, type(None))):
-            raise RoomError("Who comes in says {who}, and to lead {who, secret}.")
+            raise RoomError(FIRST_MESSAGE)
         if not await codes_tried.turn(address, browser):
             raise RoomError(TOO_MANY)
         here, seat = rooms().enter(socket.path_params["code"], browser or who, secret, address, bool(browser))
     except (WebSocketDisconnect, TimeoutError):
         return
     except (ValueError, AttributeError, KeyError, RecursionError):
-        return await _refuse(socket, "Who comes in says {who}, and to lead {who, secret}.")
+        return await _refuse(socket, FIRST_MESSAGE)
     except RoomError as error:
         if error.gone:  # a wrong code, or a wrong secret
             codes_tried.wrong(address, browser)
@@ -141,7 +142,7 @@ async def room(socket: WebSocket) -> None:
     speaking = asyncio.create_task(_speak(socket, here, seat))
     try:
         await _listen(socket, here, seat)
-    except (WebSocketDisconnect, RuntimeError, KeyError):  # it is gone, or it says bytes
+    except (WebSocketDisconnect, RuntimeError, KeyError):  # disconnected, or a message of bytes
         pass
     finally:
         speaking.cancel()
@@ -164,20 +165,20 @@ async def _speak(socket: WebSocket, here: Any, seat: Seat) -> None:
             if here.ended:
                 await socket.send_text(json.dumps({"ended": here.ended}))
                 return await socket.close(ENDED)
-            await socket.send_text(here.told(seat))
+            await socket.send_text(here.state_for(seat))
             if seat.leads:
                 await asyncio.sleep(PACE)
 
 
 async def _listen(socket: WebSocket, here: Any, seat: Seat) -> None:
-    loop, began, said = asyncio.get_running_loop(), 0.0, 0
+    loop, began, count = asyncio.get_running_loop(), 0.0, 0
     while True:
         text = await socket.receive_text()
         if loop.time() - began > SPAN:
-            began, said = loop.time(), 0
-        said += 1
-        if said > MOST_SAID:
-            return await _refuse(socket, f"More than {MOST_SAID} messages in a second.")
+            began, count = loop.time(), 0
+        count += 1
+        if count > MOST_MESSAGES:
+            return await _refuse(socket, f"More than {MOST_MESSAGES} messages in a second.")
         try:
             rooms().hear(here, seat, text)
         except RoomError as error:
@@ -187,7 +188,7 @@ async def _listen(socket: WebSocket, here: Any, seat: Seat) -> None:
 async def qr(request: Request) -> Response:
     to = request.query_params.get("to", "")
     if not to.startswith(("http://", "https://")) or len(to) > LONGEST:
-        return Response(f"A QR code is made of an address (http...) of at most {LONGEST} characters.", 400)
+        return Response(f"A QR code needs an address (http...) of at most {LONGEST} characters.", 400)
     drawn = await run_in_threadpool(_drawn, to)
     return Response(drawn, media_type="image/svg+xml", headers={"cache-control": "no-store"})
 
@@ -200,8 +201,13 @@ def _drawn(to: str) -> bytes:
 
 
 def routes(base: str, version: str, sessions: Callable[[], int], site: str = "") -> list[BaseRoute]:
-    """base: the app's path below the host; version: of the modules; sessions(): how many browsers have a page open;
-    site: names this server among those that have the same cache, such as -8501."""
+    """The routes.
+
+    base: the app's path below the host
+    version: of the stage's modules
+    sessions(): number of browsers with an open page
+    site: distinguishes servers with one cache, for example -8501
+    """
     global _site, _base
     _site, _base = site, base
     page = f"""<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -209,7 +215,7 @@ def routes(base: str, version: str, sessions: Callable[[], int], site: str = "")
 <script type="module" src="./wg/{version}/health.js"></script></html>"""
 
     async def found() -> dict[str, Any]:
-        return await run_in_threadpool(figures.now, rooms().figures(), sessions())  # rooms are the event loop's own
+        return await run_in_threadpool(figures.now, rooms().figures(), sessions())  # only the event loop touches rooms
 
     async def health(request: Request) -> Response:
         return HTMLResponse(page)

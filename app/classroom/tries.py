@@ -3,7 +3,7 @@
 A class may share one address. So an address may send FREE wrong words in SPAN seconds. After that the server checks the
 tries of the address one after the other, one in every GAP seconds. A guesser gets at most 60 answers at once, and then
 120 a minute. The browsers of the address take turns (fair.py): each waits for one try of the guesser, not for all. A
-browser whose last word was right waits for no turn.
+browser with a right last word does not wait.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 from kernels.run.workers.fair import Fair
 
-FREE, SPAN = 60, 60.0  # wrong tries of one address in so many seconds
-GAP = 0.5  # seconds between two tries of an address that has used these
+FREE, SPAN = 60, 60.0  # wrong tries of one address, and their seconds
+GAP = 0.5  # seconds between two tries of an address after these
 MOST_WAITING = 8  # waiting tries of one browser
-MOST_OF_ADDRESS = 250  # waiting tries of one address, which gets a new cookie for each try that it wants
-MOST_ADDRESSES = MOST_RIGHT = 4096  # addresses, and browsers whose last word was right, remembered at most
+MOST_OF_ADDRESS = 250  # waiting tries of one address. It can have a new cookie for each try.
+MOST_ADDRESSES = MOST_RIGHT = 4096  # remembered addresses, and browsers with a right last word
 
 
 @dataclass
@@ -25,9 +25,9 @@ class _Address:
     """The tries of one address.
 
     wrong: the times of its last wrong tries, in seconds of time.monotonic
-    waiting: futures of the tries that wait for their turn
-    many: browser -> its tries that wait
-    turns: the task that gives the turns
+    waiting: futures of the waiting tries
+    many: browser -> number of its waiting tries
+    turns: the task with the queue
     """
 
     wrong: deque[float] = field(default_factory=lambda: deque(maxlen=FREE))
@@ -47,22 +47,24 @@ class Tries:
         self._right: OrderedDict[str, None] = OrderedDict()
 
     async def turn(self, address: str, browser: str) -> bool:
-        """Waits until this try may be checked. False if too many tries of this browser or address wait already.
-        browser: the id that the server gave to it, or ""."""
+        """Waits for the turn of this try. Returns False if too many tries of this browser or address wait already.
+
+        browser: the id from the server, or ""
+        """
         known = self._addresses.get(address)
         if not known or browser in self._right or (not known.slow() and not len(known.waiting)):
             return True
         if known.many.get(browser, 0) >= MOST_WAITING or len(known.waiting) >= MOST_OF_ADDRESS:
             return False
-        mine = asyncio.get_running_loop().create_future()
+        future = asyncio.get_running_loop().create_future()
         known.many[browser] = known.many.get(browser, 0) + 1
-        known.waiting.add(mine, browser)
+        known.waiting.add(future, browser)
         if not known.turns or known.turns.done():
             known.turns = asyncio.create_task(_give_turns(known))
         try:
-            await mine
+            await future
         finally:
-            known.waiting.leave(mine, browser)
+            known.waiting.leave(future, browser)
             known.many[browser] -= 1
             if not known.many[browser]:
                 del known.many[browser]
@@ -89,6 +91,6 @@ class Tries:
 async def _give_turns(known: _Address) -> None:
     while len(known.waiting):
         await asyncio.sleep(GAP)
-        mine = known.waiting.take(lambda _: True)
-        if mine and not mine.done():
-            mine.set_result(None)
+        future = known.waiting.take(lambda _: True)
+        if future and not future.done():
+            future.set_result(None)

@@ -64,7 +64,7 @@ def test_a_leader_leads_and_a_follower_follows(site, enter):
     assert follower.receive_json() == {"at": {"link": LINK, "step": 3, "pin": None}, "poll": None, "led": True}
     assert leader.receive_json()["followers"] == 1
     follower.send_json({"at": {"link": LINK, "step": 9}})
-    assert "answers questions, and nothing else" in follower.receive_json()["refused"]
+    assert "may only answer questions" in follower.receive_json()["refused"]
     leader.send_json({"at": {"link": LINK, "step": 4}})
     assert follower.receive_json()["at"]["step"] == 4
     leader.send_json({"end": True})
@@ -78,10 +78,10 @@ def test_a_leader_leads_and_a_follower_follows(site, enter):
     ("said", "error"),
     [
         ({"who": "a"}, "There is no class NOONE"),
-        ({}, "Who comes in says"),
-        ({"who": 3}, "Who comes in says"),
-        ({"who": "a", "secret": 3}, "Who comes in says"),
-        ([], "Who comes in says"),
+        ({}, "The first message is"),
+        ({"who": 3}, "The first message is"),
+        ({"who": "a", "secret": 3}, "The first message is"),
+        ([], "The first message is"),
     ],
 )
 def test_who_cannot_come_in_is_told_why(site, said, error):
@@ -98,7 +98,7 @@ def test_who_says_too_much_is_shown_out(site, enter):
     room = client.post("/wg/rooms", json={}).json()
     socket = enter(client, room["code"], who="a")
     socket.receive_json()
-    for _ in range(routes.MOST_SAID + 1):
+    for _ in range(routes.MOST_MESSAGES + 1):
         socket.send_json({"answer": 1})
     with pytest.raises(WebSocketDisconnect) as closed:
         while True:

@@ -51,7 +51,7 @@ def say(led, seat, **message):
 
 
 def told(room, seat):
-    return json.loads(room.told(seat))
+    return json.loads(room.state_for(seat))
 
 
 def test_late_comers_are_told_where_the_class_is_at_once(led):
@@ -121,7 +121,7 @@ def test_answers_are_counted_for_the_leader_alone_once_for_each_and_without_name
         say(led, seat, answer=answer)
     poll = told(room, leader)["poll"]
     assert sorted(map(str, poll["counts"])) == sorted(map(str, counts)) and poll["answers"] == len(answers)
-    assert "who" not in room.told(leader)
+    assert "who" not in room.state_for(leader)
     assert set(told(room, seats[0])["poll"]) == {"number", "story", "question", "kind", "open"}
     say(led, leader, reveal=True)
     assert not told(room, seats[0])["poll"]["open"]
@@ -160,7 +160,7 @@ def test_only_who_has_the_secret_leads(led):
         with pytest.raises(RoomError, match="does not lead"):
             rooms.enter(room.code, "thief", wrong)
     _, again = rooms.enter(room.code, "leader", secret)
-    assert again.leads and secret not in room.told(again) and room.secret not in room.told(again)
+    assert again.leads and secret not in room.state_for(again) and room.secret not in room.state_for(again)
 
 
 def test_while_a_class_is_led_its_leader_alone_is_in_charge(led, rooms, clock):
@@ -178,7 +178,7 @@ def test_a_room_holds_300_and_a_server_30_rooms(led):
     rooms, room, _, secret = led
     for n in range(MOST_FOLLOWERS):
         rooms.enter(room.code, f"{n}")
-    with pytest.raises(RoomError, match="full: 300 follow it"):
+    with pytest.raises(RoomError, match="full: it has 300 followers"):
         rooms.enter(room.code, "one more")
     rooms.enter(room.code, "leader", secret)
     for _ in range(MOST_ROOMS - 1):
