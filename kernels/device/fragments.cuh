@@ -5,7 +5,8 @@
 #include "mma.cuh"
 #define UNROLL _Pragma("unroll")       // of loops over arrays, because otherwise these would not stay in registers
 #define NO_UNROLL _Pragma("unroll 1")
-#define LOG2_E 1.44269504f             // e^x = 2^(x log2 e), which is one instruction of the GPU, where expf takes eight
+// e^x = 2^(x log2 e): one instruction of the GPU, where expf takes eight
+#define LOG2_E 1.44269504f
 #if BF16
 using T = bfloat16;
 #else
@@ -23,23 +24,24 @@ template <class Word, int N> __device__ __forceinline__ Word (&four(Word (&r)[N]
 }
 
 // Where a query head of a sequence begins, in elements: in Q and O, in K and V, in LSE
-struct Begin {
+struct HeadStart {
   long long q, kv, lse;
   template <class Sizes>
-  __device__ __forceinline__ Begin(const Sizes& z, int batch, int head)
+  __device__ __forceinline__ HeadStart(const Sizes& z, int batch, int head)
       : q((long long)batch * z.num_heads * z.seq_len * HEAD_DIM + (long long)head * z.q_head),
-        kv((long long)batch * z.kv_heads * z.keys * HEAD_DIM + (long long)(head / (z.num_heads / z.kv_heads)) * z.kv_head),
+        kv((long long)batch * z.kv_heads * z.keys * HEAD_DIM +
+           (long long)(head / (z.num_heads / z.kv_heads)) * z.kv_head),
         lse((long long)(batch * z.num_heads + head) * z.seq_len) {}
 };
 
 // Where a lane's part of a tile of scores lies: rows `row` and `row` + 8 (queries of the head), columns from `col` on
 // (its keys). scale: what the scores are multiplied with.
-struct Place {
+struct Fragment {
   int row, col, tile, seq_len, keys, offset;
   float scale;
   bool leads;  // one of the four lanes that share a row logs for it
   template <class Sizes>
-  __device__ __forceinline__ Place(int warp_row, int tile, const Sizes& z)
+  __device__ __forceinline__ Fragment(int warp_row, int tile, const Sizes& z)
       : row(warp_row + threadIdx.x % 32 / 4), col(tile * BLOCK_KV + 2 * (threadIdx.x % 4)), tile(tile),
         seq_len(z.seq_len), keys(z.keys), offset(z.offset), scale(z.scale), leads(threadIdx.x % 4 == 0) {}
   __device__ __forceinline__ int row_of(int i) const { return row + i / 2 % 2 * 8; }        // of element i
@@ -50,17 +52,17 @@ struct Place {
 };
 
 // S = -inf where the key is hidden from the query
-template <int N> __device__ __forceinline__ void hide(float (&S)[N], const Place& at) {
+template <int N> __device__ __forceinline__ void hide(float (&S_rmem)[N], const Fragment& at) {
   UNROLL for (int i = 0; i < N; ++i) {
-    if (!at.sees(i)) S[i] = -INFINITY;
+    if (!at.sees(i)) S_rmem[i] = -INFINITY;
   }
 }
 
 // What is logged for every element is logged from a copy, whose loop is not unrolled: the probed build stays small.
-template <int N> __device__ __forceinline__ void log_scores(const float (&S)[N], const Place& at PROBE_REF) {
+template <int N> __device__ __forceinline__ void log_scores(const float (&S_rmem)[N], const Fragment& at PROBE_REF) {
 #ifdef PROBED
   float copy[N];
-  UNROLL for (int i = 0; i < N; ++i) copy[i] = S[i];
+  UNROLL for (int i = 0; i < N; ++i) copy[i] = S_rmem[i];
   NO_UNROLL for (int i = 0; i < N; ++i) {
     const int row = at.row_of(i), col = at.col_of(i);
     const float score = at.scale * copy[i];
@@ -68,10 +70,10 @@ template <int N> __device__ __forceinline__ void log_scores(const float (&S)[N],
   }
 #endif
 }
-template <int N> __device__ __forceinline__ void log_weights(const float (&P)[N], const Place& at PROBE_REF) {
+template <int N> __device__ __forceinline__ void log_weights(const float (&P_rmem)[N], const Fragment& at PROBE_REF) {
 #ifdef PROBED
   float copy[N];
-  UNROLL for (int i = 0; i < N; ++i) copy[i] = P[i];
+  UNROLL for (int i = 0; i < N; ++i) copy[i] = P_rmem[i];
   NO_UNROLL for (int i = 0; i < N; ++i) {
     const int row = at.row_of(i), col = at.col_of(i);
     const float p = copy[i];
@@ -79,11 +81,11 @@ template <int N> __device__ __forceinline__ void log_weights(const float (&P)[N]
   }
 #endif
 }
-template <int N> __device__ __forceinline__ void log_outputs(const float (&O)[N], const Place& at PROBE_REF) {
+template <int N> __device__ __forceinline__ void log_outputs(const float (&O_rmem)[N], const Fragment& at PROBE_REF) {
 #ifdef PROBED
   float copy[N];
   const int tile = at.tile;
-  UNROLL for (int i = 0; i < N; ++i) copy[i] = O[i];
+  UNROLL for (int i = 0; i < N; ++i) copy[i] = O_rmem[i];
   NO_UNROLL for (int i = 0; i < N; ++i) {
     const int row = at.row_of(i), dim = at.col_of(i) - tile * BLOCK_KV;
     const float o = copy[i];
@@ -102,15 +104,15 @@ __device__ __forceinline__ float exponent_base(float m, float to_log2) {
 //   S        [N] Q @ K^T, not yet scaled; becomes P
 //   m, l     of each row. m is not scaled; of l each lane holds what its own columns add up to
 template <int N>
-__device__ __forceinline__ void softmax_tile(float (&S)[N], float (&m)[2], float (&l)[2], float (&rescale)[2],
-                                             const Place& at PROBE_REF) {
+__device__ __forceinline__ void softmax_tile(float (&S_rmem)[N], float (&m)[2], float (&l)[2], float (&rescale)[2],
+                                             const Fragment& at PROBE_REF) {
   const float to_log2 = at.scale * LOG2_E;
   const int tile = at.tile;
   UNROLL for (int r = 0; r < 2; ++r) {
     const int row = at.row + r * 8;
     const bool row_leader = at.leads && row < at.seq_len;
     float tile_max = -INFINITY;
-    UNROLL for (int i = 2 * r; i < N; i += 4) tile_max = fmaxf(tile_max, fmaxf(S[i], S[i + 1]));
+    UNROLL for (int i = 2 * r; i < N; i += 4) tile_max = fmaxf(tile_max, fmaxf(S_rmem[i], S_rmem[i + 1]));
     tile_max = group_max<4>(tile_max);  // four lanes share the row
     if (row_leader) PROBE_VALUE(tile_max, row, tile, at.scale * tile_max);
     const float m_new = SUBTRACT_MAX ? fmaxf(m[r], tile_max) : 0.f;
@@ -120,40 +122,40 @@ __device__ __forceinline__ void softmax_tile(float (&S)[N], float (&m)[2], float
     if (row_leader) PROBE_VALUE(rescale, row, tile, rescale[r]);
     float sum = 0.f;
     UNROLL for (int i = 2 * r; i < N; i += 4) {
-      S[i] = exp2_approx(fmaf(S[i], to_log2, -base));
-      S[i + 1] = exp2_approx(fmaf(S[i + 1], to_log2, -base));
-      sum += S[i] + S[i + 1];
+      S_rmem[i] = exp2_approx(fmaf(S_rmem[i], to_log2, -base));
+      S_rmem[i + 1] = exp2_approx(fmaf(S_rmem[i + 1], to_log2, -base));
+      sum += S_rmem[i] + S_rmem[i + 1];
     }
     l[r] = fmaf(l[r], rescale[r], sum);
     const float total = ROW_TOTAL(l[r]);
     if (row_leader) PROBE_VALUE(l, row, tile, total);
     m[r] = m_new;
   }
-  log_weights(S, at PROBE_PASS);
+  log_weights(S_rmem, at PROBE_PASS);
 }
 
 // The weights as the tensor cores take them: pairs of T, in the order of A
-template <int N> __device__ __forceinline__ void pack(unsigned (&P)[N], const float (&S)[2 * N]) {
-  UNROLL for (int i = 0; i < N; ++i) P[i] = pair<T>(S[2 * i], S[2 * i + 1]);
+template <int N> __device__ __forceinline__ void pack(unsigned (&P_rmem)[N], const float (&S_rmem)[2 * N]) {
+  UNROLL for (int i = 0; i < N; ++i) P_rmem[i] = pair<T>(S_rmem[2 * i], S_rmem[2 * i + 1]);
 }
 
-template <int N> __device__ __forceinline__ void rescale_rows(float (&O)[N], const float (&rescale)[2]) {
-  UNROLL for (int i = 0; i < N; ++i) O[i] *= rescale[i / 2 % 2];
+template <int N> __device__ __forceinline__ void rescale_rows(float (&O_rmem)[N], const float (&rescale)[2]) {
+  UNROLL for (int i = 0; i < N; ++i) O_rmem[i] *= rescale[i / 2 % 2];
 }
 
 // The same, left out where every factor of the warp is 1
-template <int N> __device__ __forceinline__ void rescale_moved_rows(float (&O)[N], const float (&rescale)[2]) {
-  if (__any_sync(0xffffffffu, rescale[0] != 1.f || rescale[1] != 1.f)) rescale_rows(O, rescale);
+template <int N> __device__ __forceinline__ void rescale_moved_rows(float (&O_rmem)[N], const float (&rescale)[2]) {
+  if (__any_sync(0xffffffffu, rescale[0] != 1.f || rescale[1] != 1.f)) rescale_rows(O_rmem, rescale);
 }
 
 // O / l as T, and lse = m + log l, of the warp's rows that there are; 0 and -inf for a row that has seen no key
-//   O_gmem, LSE_gmem    of all heads; `begin` says where this one's row 0 is; the next row of O is row_step further
+//   O_gmem, LSE_gmem    of all heads; `start` says where this one's row 0 is; the next row of O is row_step further
 // A lane has two neighbouring columns of every eight. The four lanes of a row exchange theirs, so that each has eight
 // neighbours of every 32, and stores them as 16 bytes.
 template <int N>
-__device__ __forceinline__ void write_rows(T* O_gmem, float* LSE_gmem, const Begin& begin, long long row_step,
-                                           const float (&O)[N], const float (&m)[2], const float (&l)[2],
-                                           const Place& at PROBE_REF) {
+__device__ __forceinline__ void write_rows(T* O_gmem, float* LSE_gmem, const HeadStart& start, long long row_step,
+                                           const float (&O_rmem)[N], const float (&m)[2], const float (&l)[2],
+                                           const Fragment& at PROBE_REF) {
   const int t = threadIdx.x % 4;
   UNROLL for (int r = 0; r < 2; ++r) {
     const int row = at.row + r * 8;
@@ -162,7 +164,7 @@ __device__ __forceinline__ void write_rows(T* O_gmem, float* LSE_gmem, const Beg
     UNROLL for (int first = 0; first < N; first += 16) {
       unsigned v[4];  // of columns 8 i + 2 t and the next; in the end of columns 8 t + 2 i and the next
       UNROLL for (int i = 0; i < 4; ++i) {
-        v[i] = pair<T>(O[first + 4 * i + 2 * r] * share, O[first + 4 * i + 2 * r + 1] * share);
+        v[i] = pair<T>(O_rmem[first + 4 * i + 2 * r] * share, O_rmem[first + 4 * i + 2 * r + 1] * share);
       }
       UNROLL for (int i = 0; i < 4; i += 2) {  // 4 x 4 words are transposed: first among neighbouring lanes
         const unsigned other = __shfl_xor_sync(0xffffffffu, t % 2 ? v[i] : v[i + 1], 1);
@@ -173,17 +175,17 @@ __device__ __forceinline__ void write_rows(T* O_gmem, float* LSE_gmem, const Beg
         (t / 2 ? v[i] : v[i + 2]) = other;
       }
       if (row < at.seq_len) {
-        const long long place = begin.q + row * row_step + first * 2 + 8 * t;
+        const long long index = start.q + row * row_step + first * 2 + 8 * t;
         const float4 words = make_float4(__uint_as_float(v[0]), __uint_as_float(v[1]), __uint_as_float(v[2]),
                                          __uint_as_float(v[3]));
-        PROBE_STORE(O_gmem, place, 16);
-        stg<float4>(&O_gmem[place], words);
+        PROBE_STORE(O_gmem, index, 16);
+        stg<float4>(&O_gmem[index], words);
       }
     }
     if (at.leads && row < at.seq_len) {
       const float lse = total == 0.f ? -INFINITY : at.scale * m[r] + logf(total);
-      PROBE_STORE(LSE_gmem, begin.lse + row, 4);
-      stg<float>(&LSE_gmem[begin.lse + row], lse);
+      PROBE_STORE(LSE_gmem, start.lse + row, 4);
+      stg<float>(&LSE_gmem[start.lse + row], lse);
     }
   }
 }

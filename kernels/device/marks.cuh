@@ -48,7 +48,8 @@ struct MarkWriter {
   unsigned* counts;
   WriterClocks* clocks;
 
-  __device__ __forceinline__ MarkWriter(MarkRecord* all, unsigned* all_counts, WriterClocks* all_clocks, unsigned capacity)
+  __device__ __forceinline__ MarkWriter(MarkRecord* all, unsigned* all_counts, WriterClocks* all_clocks,
+                                        unsigned capacity)
       : count(0), counts(all_counts), clocks(all_clocks) {
     const size_t slot = this_slot();
     records = all + slot * capacity;
@@ -70,8 +71,8 @@ struct MarkWriter {
     const unsigned words[2] = {site | (wrong ? 0x80000000u : 0u), (unsigned)a | (unsigned)b << 16};
 #ifdef __CUDACC__
     asm volatile(
-        "{ .reg .pred fits; .reg .b64 now, said; setp.lt.u32 fits, %1, %2; mov.b64 said, {%3, %4}; mov.u64 now, %%clock64;"
-        "  @fits st.global.v2.b64 [%0], {now, said}; }"
+        "{ .reg .pred fits; .reg .b64 now, site; setp.lt.u32 fits, %1, %2; mov.b64 site, {%3, %4};"
+        "  mov.u64 now, %%clock64;  @fits st.global.v2.b64 [%0], {now, site}; }"
         :: "l"(records + count), "r"(count), "r"(room), "r"(words[0]), "r"(words[1]) : "memory");
 #else
     if (count < room) records[count] = MarkRecord{clock_cycles(), words[0], words[1]};

@@ -13,7 +13,9 @@
 #ifdef __CUDACC__
 
 template <class T> __device__ unsigned pair(float low, float high);
-template <> __device__ __forceinline__ unsigned pair<bfloat16>(float low, float high) { return bfloat16_pair(low, high); }
+template <> __device__ __forceinline__ unsigned pair<bfloat16>(float low, float high) {
+  return bfloat16_pair(low, high);
+}
 template <> __device__ __forceinline__ unsigned pair<half>(float low, float high) {
   unsigned word;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));

@@ -9,7 +9,8 @@ namespace simt {
 inline float float_of_half(unsigned bits) { return to_float(half{(unsigned short)bits}); }
 }
 template <class T> void mma(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1, SIMT_HERE);
-template <> inline void mma<bfloat16>(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1, simt::Site here) {
+template <>
+inline void mma<bfloat16>(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1, simt::Site here) {
   mma_m16n8k16(C, A, b0, b1, here);
 }
 template <> inline void mma<half>(float (&C)[4], const unsigned (&A)[4], unsigned b0, unsigned b1, simt::Site here) {

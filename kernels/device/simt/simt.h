@@ -359,8 +359,8 @@ COLD static void refuse_shared(const void* p, unsigned bytes, AccessKind kind, S
   at(here);
   const ptrdiff_t offset = static_cast<const char*>(p) - shared_memory;
   if (!in_shared(p, bytes))
-    die("illegal address: a shared %s of %u bytes at offset %td; the block has %u bytes%s", name_of(kind), bytes, offset,
-        launch->shared_bytes, logged_at(p).text);
+    die("illegal address: a shared %s of %u bytes at offset %td; the block has %u bytes%s", name_of(kind), bytes,
+        offset, launch->shared_bytes, logged_at(p).text);
   if (offset % bytes)
     die("a shared %s of %u bytes at offset %td is not aligned to its width%s", name_of(kind), bytes, offset,
         logged_at(p).text);

@@ -202,7 +202,8 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
       if (row < seq_len) {
         const float* o = &O_rmem[r][i];
         PROBE_STORE(O_gmem, (head + row) * HEAD_DIM + dim, 16);
-        stg<float4>(&O_gmem[(head + row) * HEAD_DIM + dim], make_float4(o[0] / l[r], o[1] / l[r], o[2] / l[r], o[3] / l[r]));
+        stg<float4>(&O_gmem[(head + row) * HEAD_DIM + dim],
+                    make_float4(o[0] / l[r], o[1] / l[r], o[2] / l[r], o[3] / l[r]));
       }
     }
   }

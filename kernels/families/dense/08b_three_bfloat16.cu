@@ -322,12 +322,12 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
       }
       UNROLL for (int r = 0; r < 2; ++r) {
         const float m_other = part[HEAD_DIM / 2 + r], m_new = SUBTRACT_MAX ? fmaxf(m[r], m_other) : 0.f;
-        const float mine = RESCALE ? exp2_approx((m[r] - m_new) * LOG2_E) : 1.f;
-        const float theirs = RESCALE ? exp2_approx((m_other - m_new) * LOG2_E) : 1.f;
-        m[r] = m_new, l[r] = l[r] * mine + part[HEAD_DIM / 2 + 2 + r] * theirs;
+        const float own_factor = RESCALE ? exp2_approx((m[r] - m_new) * LOG2_E) : 1.f;
+        const float other_factor = RESCALE ? exp2_approx((m_other - m_new) * LOG2_E) : 1.f;
+        m[r] = m_new, l[r] = l[r] * own_factor + part[HEAD_DIM / 2 + 2 + r] * other_factor;
         UNROLL for (int j = 0; j < HEAD_DIM / 8; ++j) {
           UNROLL for (int i = 2 * r; i < 2 * r + 2; ++i) {
-            O_rmem[j][i] = O_rmem[j][i] * mine + part[4 * j + i] * theirs;
+            O_rmem[j][i] = O_rmem[j][i] * own_factor + part[4 * j + i] * other_factor;
           }
         }
       }

@@ -180,13 +180,13 @@ paged_cascade_prefix(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const in
     load_q(r.q, Q_gmem, columns, num_heads, kv_head PROBE_PASS);
     clear(r);
     NO_UNROLL for (int page = 0; page < u.pages; page += PAGES) {
-      const int begin = (u.first + page) * BLOCK_SIZE, end = (u.first + min(u.pages, page + PAGES)) * BLOCK_SIZE;
-      const int tile = begin / 16;
+      const int range_start = (u.first + page) * BLOCK_SIZE, end = (u.first + min(u.pages, page + PAGES)) * BLOCK_SIZE;
+      const int tile = range_start / 16;
       PROBE_MARK(tile_begin, tile);
       barrier_wait(&full[stage], parity);
-      NO_UNROLL for (int first = begin; first < end; first += 16) {
+      NO_UNROLL for (int first = range_start; first < end; first += 16) {
         if (columns.valid(0)) {
-          add_tokens(r, ring_smem, stage * STAGE, stage * STAGE + PAGES * SLAB, first - begin, first, 0, end, end,
+          add_tokens(r, ring_smem, stage * STAGE, stage * STAGE + PAGES * SLAB, first - range_start, first, 0, end, end,
                      columns, kv_head, to_log2, slope, z PROBE_PASS);
         } else {
           pass_tokens(first / 16 PROBE_PASS);

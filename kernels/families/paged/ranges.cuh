@@ -219,12 +219,12 @@ __device__ __forceinline__ void load_q(unsigned (&q)[Columns::TILES][STEPS][2], 
 // 16 tokens of K and V: S^T = K @ Q^T; the online softmax; O^T += V^T @ P^T
 //   ring_smem       [STAGES, STAGE] bytes
 //   K_at, V_at      bytes at which a stage's pages begin
-//   place, first    number of the first of the 16 in the stage, and in its sequence; those from `end` on, and before
-//                   `begin`, count nothing
+//   slot, first     number of the first of the 16 in the stage, and in its sequence; those from `end` on, and before
+//                   `window_start`, count nothing
 template <class Columns>
 __device__ __forceinline__ void add_tokens(Running<Columns>& r, const unsigned char* ring_smem, int K_at, int V_at,
-                                           int place, int first, int begin, int end, int tokens, const Columns& columns,
-                                           int kv_head, float to_log2,
+                                           int slot, int first, int window_start, int end, int tokens,
+                                           const Columns& columns, int kv_head, float to_log2,
                                            const float (&slope)[Columns::TILES][2], const Sizes& z PROBE_REF) {
   constexpr int TILES = Columns::TILES;
   const int lane = threadIdx.x % 32, row = lane / 4, pair = lane % 4, tile = first / 16;
@@ -234,7 +234,7 @@ __device__ __forceinline__ void add_tokens(Running<Columns>& r, const unsigned c
   auto operand_of = [](unsigned (&a)[4], const unsigned (&words)[4], int n) {
     UNROLL for (int i = 0; i < 4; ++i) a[i] = FP8 ? half_pair(words[2 * n + i % 2], i / 2) : words[i];
   };
-  const int K_slot = place + token_of(lane % 16), V_slot = place + (FP8 ? 0 : lane / 16 * 8);
+  const int K_slot = slot + token_of(lane % 16), V_slot = slot + (FP8 ? 0 : lane / 16 * 8);
   const int K_base = K_at + K_slot / BLOCK_SIZE * SLAB + K_slot % BLOCK_SIZE * 16 + lane / 16 * (BLOCK_SIZE * 16);
   const int V_base = V_at + V_slot / BLOCK_SIZE * V_SLAB + V_slot % BLOCK_SIZE * C_BYTES;
   float sums[TILES][2][4] = {};  // two for each tile, so that no product waits for the one before
@@ -249,7 +249,7 @@ __device__ __forceinline__ void add_tokens(Running<Columns>& r, const unsigned c
       UNROLL for (int t = 0; t < TILES; ++t) mma<M>(sums[t][(i + n) % 2], a, r.q[t][i + n][0], r.q[t][i + n][1]);
     }
   }
-  const bool whole = first >= begin && first + 16 <= end;
+  const bool whole = first >= window_start && first + 16 <= end;
   float S[TILES][4];
   UNROLL for (int t = 0; t < TILES; ++t) {
     UNROLL for (int i = 0; i < 4; ++i) {
@@ -262,10 +262,10 @@ __device__ __forceinline__ void add_tokens(Running<Columns>& r, const unsigned c
 #if ALIBI
       s = fmaf(slope[t][i % 2], (float)(token - tokens + 1), s);
 #endif
-      S[t][i] = whole || (token >= begin && token < end) ? s : -INFINITY;
+      S[t][i] = whole || (token >= window_start && token < end) ? s : -INFINITY;
 #ifdef PROBED
       const int column = 8 * t + 2 * pair + i % 2;
-      if (token >= begin && token < end && columns.valid(column)) {
+      if (token >= window_start && token < end && columns.valid(column)) {
         const int sequence = columns.seq(column), head = columns.head(kv_head, column);
         const float score = s * LN_2;
         PROBE_VALUE(score, sequence, head, token, score);
@@ -310,7 +310,7 @@ __device__ __forceinline__ void add_tokens(Running<Columns>& r, const unsigned c
         for (int n = 0; n < 2; ++n) {
           const int token = first + token_of(row + 8 * n);
           const float weight = p[h + 2 * n];
-          if (token >= begin && token < end) PROBE_VALUE(p, sequence, head, token, weight);
+          if (token >= window_start && token < end) PROBE_VALUE(p, sequence, head, token, weight);
         }
         if (row == 0) PROBE_VALUE(warp_m, sequence, head, tile, m * LN_2);
         if (row == 0) PROBE_VALUE(warp_l, sequence, head, tile, total);
@@ -362,15 +362,16 @@ __device__ __forceinline__ void write_output(const Results& out, int sequence, i
   float* LSE_gmem = out.LSE_gmem;
   const size_t row = (size_t)sequence * num_heads + head;
   const float share = v_scale / l;
-  const float made[4] = {o.x * share, o.y * share, o.z * share, o.w * share};
+  const float scaled[4] = {o.x * share, o.y * share, o.z * share, o.w * share};
 #ifdef PROBED
   for (int n = 0; n < 4; ++n) {
     const int at = dim + n;
-    log_output(sequence, head, at, made[n] PROBE_PASS);
+    log_output(sequence, head, at, scaled[n] PROBE_PASS);
   }
 #endif
   PROBE_STORE(O_gmem, row * HEAD_DIM + dim, 8, sequence, head);
-  stg<long long>(&O_gmem[row * HEAD_DIM + dim], words(::pair<T>(made[0], made[1]), ::pair<T>(made[2], made[3])));
+  stg<long long>(&O_gmem[row * HEAD_DIM + dim],
+                 words(::pair<T>(scaled[0], scaled[1]), ::pair<T>(scaled[2], scaled[3])));
   if (dim) return;
   PROBE_VALUE(m_all, sequence, head, m * LN_2);
   PROBE_VALUE(l_all, sequence, head, l);
@@ -556,15 +557,15 @@ __device__ __forceinline__ void multiply(const T* Q_gmem, OwnPages list, const f
     }
 #endif
     clear(r);
-    const int begin = WINDOW ? max(0, u.tokens - z.window) : 0;
+    const int window_start = WINDOW ? max(0, u.tokens - z.window) : 0;
     NO_UNROLL for (int page = 0; page < u.pages; page += PAGES) {
       const int first = (u.first + page) * BLOCK_SIZE + 16 * warp, tile = first / 16;
       const int end = min(u.tokens, (u.first + u.pages) * BLOCK_SIZE);  // of the tokens that this unit has
       PROBE_MARK(tile_begin, tile);
       barrier_wait(&s.full[stage], parity);
-      if (first < end && first + 16 > begin) {
-        add_tokens(r, ring_smem, stage * STAGE, stage * STAGE + PAGES * SLAB, 16 * warp, first, begin, end, u.tokens,
-                   columns, kv_head, to_log2, slope, z PROBE_PASS);
+      if (first < end && first + 16 > window_start) {
+        add_tokens(r, ring_smem, stage * STAGE, stage * STAGE + PAGES * SLAB, 16 * warp, first, window_start, end,
+                   u.tokens, columns, kv_head, to_log2, slope, z PROBE_PASS);
       } else {
         pass_tokens(tile PROBE_PASS);
       }

@@ -32,12 +32,12 @@ constexpr int CHUNKS = HEAD_DIM / X;
 constexpr int PAGE = HEAD_DIM * BLOCK_SIZE;  // elements of one page of one KV head, in K and in V alike
 
 // 16 numbers of 16 bits, as they were loaded, each over `scale`, as fp8_e4m3
-__device__ __forceinline__ void quantise(const float4 (&raw)[2], float scale, fp8_e4m3 (&made)[X]) {
+__device__ __forceinline__ void quantise(const float4 (&raw)[2], float scale, fp8_e4m3 (&quantised)[X]) {
   for (int part = 0; part < 2; ++part) {
     const float words[4] = {raw[part].x, raw[part].y, raw[part].z, raw[part].w};
     for (int i = 0; i < 8; ++i) {
       const unsigned word = __float_as_uint(words[i / 2]);
-      made[8 * part + i] = to_fp8_e4m3(to_float(T{(unsigned short)(word >> 16 * (i % 2))}) / scale);
+      quantised[8 * part + i] = to_fp8_e4m3(to_float(T{(unsigned short)(word >> 16 * (i % 2))}) / scale);
     }
   }
 }
@@ -63,7 +63,7 @@ reshape_and_cache_fp8(const T* key_gmem, const T* value_gmem, const int* slots_g
     const int kv_head = i / CHUNKS, chunk = i % CHUNKS;
     const size_t from = ((size_t)token * num_kv_heads + kv_head) * HEAD_DIM + chunk * X;
     const size_t page = ((size_t)physical * num_kv_heads + kv_head) * PAGE;
-    fp8_e4m3 made[X];
+    fp8_e4m3 quantised[X];
     PROBE_LOAD(k_scale_gmem, kv_head, 4);
     const float k_scale = ldg<float>(&k_scale_gmem[kv_head]);
     float4 raw[2];
@@ -71,11 +71,11 @@ reshape_and_cache_fp8(const T* key_gmem, const T* value_gmem, const int* slots_g
       PROBE_LOAD(key_gmem, from + 8 * part, 16, token);
       raw[part] = ldg<float4>(&key_gmem[from + 8 * part]);
     }
-    quantise(raw, k_scale, made);
+    quantise(raw, k_scale, quantised);
     float words[4];
     for (int w = 0; w < 4; ++w) {
       unsigned word = 0;
-      for (int e = 0; e < 4; ++e) word |= (unsigned)made[4 * w + e].bits << 8 * e;
+      for (int e = 0; e < 4; ++e) word |= (unsigned)quantised[4 * w + e].bits << 8 * e;
       words[w] = __uint_as_float(word);
     }
     const float4 k = make_float4(words[0], words[1], words[2], words[3]);
@@ -87,10 +87,10 @@ reshape_and_cache_fp8(const T* key_gmem, const T* value_gmem, const int* slots_g
       PROBE_LOAD(value_gmem, from + 8 * part, 16, token);
       raw[part] = ldg<float4>(&value_gmem[from + 8 * part]);
     }
-    quantise(raw, v_scale, made);
+    quantise(raw, v_scale, quantised);
     for (int e = 0; e < X; ++e) {
       PROBE_STORE(V_gmem, page + (chunk * X + e) * BLOCK_SIZE + in_page, 1, token);
-      stg<fp8_e4m3>(&V_gmem[page + (chunk * X + e) * BLOCK_SIZE + in_page], made[e]);
+      stg<fp8_e4m3>(&V_gmem[page + (chunk * X + e) * BLOCK_SIZE + in_page], quantised[e]);
     }
   }
 }

@@ -54,12 +54,12 @@ csr_attention(const float* Q_gmem, const float* K_gmem, const float* V_gmem, con
   PROBE_BEGIN();
   if (row >= seq_len) return;
   PROBE_LOAD(indptr_gmem, row, 4);
-  const int begin = ldg<int>(&indptr_gmem[row]);
+  const int row_start = ldg<int>(&indptr_gmem[row]);
   PROBE_LOAD(indptr_gmem, row + 1, 4);
-  const int end = ldg<int>(&indptr_gmem[row + 1]);
+  const int row_end = ldg<int>(&indptr_gmem[row + 1]);
   float m = SUBTRACT_MAX ? -INFINITY : 0.f, l = 0.f, O_rmem[DIMS] = {};
-  for (int first = begin; first < end; first += 32) {
-    const int tile = (first - begin) / 32, count = min(32, end - first);
+  for (int first = row_start; first < row_end; first += 32) {
+    const int tile = (first - row_start) / 32, count = min(32, row_end - first);
     PROBE_MARK(tile_begin, tile);
 
     // score = scale * q . k   of this lane's key

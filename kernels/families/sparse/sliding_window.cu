@@ -80,7 +80,7 @@ struct Sizes {
 };
 
 // Where an element of a tile lies in shared memory: the 16 bytes that hold it are exchanged with others of its row.
-__device__ __forceinline__ int place_of(int row, int dim) {
+__device__ __forceinline__ int smem_index(int row, int dim) {
   return row * HEAD_DIM + dim / 64 * 64 + (dim % 64 ^ row % 8 * 8);
 }
 
@@ -96,7 +96,7 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
   T* V_smem = K_smem + STAGES * TILE;        // [STAGES, BLOCK_KV, HEAD_DIM]
   const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * WARP_ROWS, first_row = blockIdx.x * BLOCK_Q;
   const int head = blockIdx.y % z.num_heads;
-  const Begin begin(z, blockIdx.y / z.num_heads, head);
+  const HeadStart start(z, blockIdx.y / z.num_heads, head);
   // The tiles that any of the block's queries sees. Those between `closed` and `open` all of a warp's see whole.
   const int from_key = max(0, first_row + z.offset - z.window + 1);
   const int to_key = min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset + (CAUSAL ? 0 : z.window - 1));
@@ -106,12 +106,12 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
   PROBE_BEGIN();
   PROBE_LOAD(sink_gmem, head, 4);
   const float sink = ldg<float>(&sink_gmem[head]);
-  auto place = [&](int tile, int part) { return Place(first_row + warp_row + part * 16, tile, z); };
-  auto hide_outside = [&](float (&S)[BLOCK_KV / 2], const Place& at) {
+  auto fragment = [&](int tile, int part) { return Fragment(first_row + warp_row + part * 16, tile, z); };
+  auto hide_outside = [&](float (&S_rmem)[BLOCK_KV / 2], const Fragment& at) {
     UNROLL for (int i = 0; i < BLOCK_KV / 2; ++i) {
       const int far = at.row_of(i) + z.offset - at.col_of(i);  // keys back from the query's own
       const bool shown = at.col_of(i) < z.keys && far > (CAUSAL ? -1 : -z.window) && !(WINDOW && far >= z.window);
-      if (!shown) S[i] = -INFINITY;
+      if (!shown) S_rmem[i] = -INFINITY;
     }
   };
 
@@ -123,8 +123,8 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
     const int first_col = tile * BLOCK_KV, stage = n % STAGES * TILE;
     if (n < count) PROBE_MARK(prefetch_tile, tile);
     UNROLL for (int first = 0; first < BLOCK_KV && n < count; first += COPY_ROWS) {
-      const int row = first + copy_row, to = stage + place_of(row, dim);
-      const long long from = begin.kv + (long long)(first_col + row) * z.kv_row + dim;
+      const int row = first + copy_row, to = stage + smem_index(row, dim);
+      const long long from = start.kv + (long long)(first_col + row) * z.kv_row + dim;
       if (first_col + row < z.keys) {
         PROBE_LOAD(K_gmem, from, 16);
         PROBE_CP_ASYNC_L2(K_smem, to, 16);
@@ -145,11 +145,11 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
 
   PROBE_MARK(load_q, first_row);
   for (int i = threadIdx.x * 8; i < BLOCK_Q * HEAD_DIM; i += THREADS * 8) {
-    const int row = i / HEAD_DIM, dim = i % HEAD_DIM, to = place_of(row, dim);
+    const int row = i / HEAD_DIM, dim = i % HEAD_DIM, to = smem_index(row, dim);
     float4 q4 = make_float4(0.f, 0.f, 0.f, 0.f);  // eight numbers
     if (first_row + row < z.seq_len) {
-      PROBE_LOAD(Q_gmem, begin.q + (long long)(first_row + row) * z.q_row + dim, 16);
-      q4 = ldg<float4>(&Q_gmem[begin.q + (long long)(first_row + row) * z.q_row + dim]);
+      PROBE_LOAD(Q_gmem, start.q + (long long)(first_row + row) * z.q_row + dim, 16);
+      q4 = ldg<float4>(&Q_gmem[start.q + (long long)(first_row + row) * z.q_row + dim]);
     }
     PROBE_STORE(Q_smem, to, 16);
     sts<float4>(&Q_smem[to], q4);
@@ -157,10 +157,10 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
 
   for (int n = 0; n < STAGES - 1; ++n) fetch(n);
   // Where this lane's row of the first 16 dims begins, of Q and of a tile of K and V. Dim d of the row lies at its XOR with d.
-  const int q_lane = place_of(warp_row + lane % 16, lane / 16 * 8), v_lane = place_of(lane % 16, lane / 16 * 8);
-  const int k_lane = place_of(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
-  float O[PARTS][HEAD_DIM / 2] = {}, m[PARTS][2], l[PARTS][2], rescale[2];
-  UNROLL for (int part = 0; part < PARTS; ++part) begin_rows(m[part], l[part], sink, z.scale);
+  const int q_lane = smem_index(warp_row + lane % 16, lane / 16 * 8), v_lane = smem_index(lane % 16, lane / 16 * 8);
+  const int k_lane = smem_index(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
+  float O_rmem[PARTS][HEAD_DIM / 2] = {}, m[PARTS][2], l[PARTS][2], rescale[2];
+  UNROLL for (int part = 0; part < PARTS; ++part) start_rows(m[part], l[part], sink, z.scale);
   NO_UNROLL for (int n = 0; n < count; ++n) {
     const int tile = first_tile + n, stage = n % STAGES * TILE;
     PROBE_MARK(tile_begin, tile);
@@ -170,7 +170,7 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
 
     // S = Q @ K^T   [WARP_ROWS, BLOCK_KV] of this warp. Lanes name rows to ldmatrix: 16 queries x 16 dims, 16 keys x 16 dims.
     PROBE_MARK(scores, tile);
-    float S[PARTS][BLOCK_KV / 2] = {};
+    float S_rmem[PARTS][BLOCK_KV / 2] = {};
     UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
       unsigned Q_rmem[PARTS][4];
       UNROLL for (int part = 0; part < PARTS; ++part) {
@@ -184,21 +184,21 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
         PROBE_LDMATRIX(K_smem, from, 16);
         ldmatrix(K_rmem, &K_smem[from]);
         UNROLL for (int part = 0; part < PARTS; ++part) {
-          mma<T, SUM_BITS>(four(S[part], key / 8), Q_rmem[part], K_rmem[0], K_rmem[1]);
-          mma<T, SUM_BITS>(four(S[part], key / 8 + 1), Q_rmem[part], K_rmem[2], K_rmem[3]);
+          mma<T, SUM_BITS>(four(S_rmem[part], key / 8), Q_rmem[part], K_rmem[0], K_rmem[1]);
+          mma<T, SUM_BITS>(four(S_rmem[part], key / 8 + 1), Q_rmem[part], K_rmem[2], K_rmem[3]);
         }
       }
     }
     if (tile * BLOCK_KV < closed || (tile + 1) * BLOCK_KV > open) {
-      UNROLL for (int part = 0; part < PARTS; ++part) hide_outside(S[part], place(tile, part));
+      UNROLL for (int part = 0; part < PARTS; ++part) hide_outside(S_rmem[part], fragment(tile, part));
     }
 
     PROBE_MARK(softmax, tile);
-    unsigned P[PARTS][BLOCK_KV / 4];
+    unsigned P_rmem[PARTS][BLOCK_KV / 4];
     UNROLL for (int part = 0; part < PARTS; ++part) {
-      softmax_shown(S[part], m[part], l[part], rescale, place(tile, part) PROBE_PASS);
-      pack(P[part], S[part]);
-      rescale_moved_rows(O[part], rescale);
+      softmax_shown(S_rmem[part], m[part], l[part], rescale, fragment(tile, part) PROBE_PASS);
+      pack(P_rmem[part], S_rmem[part]);
+      rescale_moved_rows(O_rmem[part], rescale);
     }
 
     // O += P @ V   [WARP_ROWS, HEAD_DIM]. ldmatrix turns 16 keys x 16 dims of V round.
@@ -210,17 +210,17 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
         PROBE_LDMATRIX(V_smem, from, 16);
         ldmatrix_trans(V_rmem, &V_smem[from]);
         UNROLL for (int part = 0; part < PARTS; ++part) {
-          mma<T, SUM_BITS>(four(O[part], d / 8), four(P[part], key / 16), V_rmem[0], V_rmem[1]);
-          mma<T, SUM_BITS>(four(O[part], d / 8 + 1), four(P[part], key / 16), V_rmem[2], V_rmem[3]);
+          mma<T, SUM_BITS>(four(O_rmem[part], d / 8), four(P_rmem[part], key / 16), V_rmem[0], V_rmem[1]);
+          mma<T, SUM_BITS>(four(O_rmem[part], d / 8 + 1), four(P_rmem[part], key / 16), V_rmem[2], V_rmem[3]);
         }
       }
     }
-    UNROLL for (int part = 0; part < PARTS; ++part) log_outputs(O[part], place(tile, part) PROBE_PASS);
+    UNROLL for (int part = 0; part < PARTS; ++part) log_outputs(O_rmem[part], fragment(tile, part) PROBE_PASS);
     PROBE_MARK(tile_end, tile);
   }
 
   PROBE_MARK(write, first_row);
   UNROLL for (int part = 0; part < PARTS; ++part) {
-    write_rows(O_gmem, LSE_gmem, begin, z.q_row, O[part], m[part], l[part], place(0, part) PROBE_PASS);
+    write_rows(O_gmem, LSE_gmem, start, z.q_row, O_rmem[part], m[part], l[part], fragment(0, part) PROBE_PASS);
   }
 }

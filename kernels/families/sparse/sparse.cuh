@@ -5,10 +5,11 @@
 #define WORDS (BLOCK_KV / 32)  // of a row of a pattern: a bit for each key
 
 // The scores that a mask shows are those that are not -inf. Weights are logged by which scores were.
-template <int N> __device__ __forceinline__ void log_shown_scores(const float (&S)[N], const Place& at PROBE_REF) {
+template <int N>
+__device__ __forceinline__ void log_shown_scores(const float (&S_rmem)[N], const Fragment& at PROBE_REF) {
 #ifdef PROBED
   float copy[N];
-  UNROLL for (int i = 0; i < N; ++i) copy[i] = S[i];
+  UNROLL for (int i = 0; i < N; ++i) copy[i] = S_rmem[i];
   NO_UNROLL for (int i = 0; i < N; ++i) {
     const int row = at.row_of(i), col = at.col_of(i);
     const float score = at.scale * copy[i];
@@ -17,10 +18,11 @@ template <int N> __device__ __forceinline__ void log_shown_scores(const float (&
 #endif
 }
 template <int N>
-__device__ __forceinline__ void log_shown_weights(const float (&P)[N], const bool (&shown)[N], const Place& at PROBE_REF) {
+__device__ __forceinline__ void log_shown_weights(const float (&P_rmem)[N], const bool (&shown)[N],
+                                                  const Fragment& at PROBE_REF) {
 #ifdef PROBED
   float copy[N];
-  UNROLL for (int i = 0; i < N; ++i) copy[i] = P[i];
+  UNROLL for (int i = 0; i < N; ++i) copy[i] = P_rmem[i];
   NO_UNROLL for (int i = 0; i < N; ++i) {
     const int row = at.row_of(i), col = at.col_of(i);
     const float p = copy[i];
@@ -31,19 +33,19 @@ __device__ __forceinline__ void log_shown_weights(const float (&P)[N], const boo
 
 // softmax_tile, of which hidden scores are not logged: it is told that there are no keys, so that it logs no weights
 template <int N>
-__device__ __forceinline__ void softmax_shown(float (&S)[N], float (&m)[2], float (&l)[2], float (&rescale)[2],
-                                              const Place& at PROBE_REF) {
-  log_shown_scores(S, at PROBE_PASS);
+__device__ __forceinline__ void softmax_shown(float (&S_rmem)[N], float (&m)[2], float (&l)[2], float (&rescale)[2],
+                                              const Fragment& at PROBE_REF) {
+  log_shown_scores(S_rmem, at PROBE_PASS);
   bool shown[N];
-  UNROLL for (int i = 0; i < N; ++i) shown[i] = S[i] != -INFINITY;
-  Place quiet = at;
+  UNROLL for (int i = 0; i < N; ++i) shown[i] = S_rmem[i] != -INFINITY;
+  Fragment quiet = at;
   quiet.keys = 0;
-  softmax_tile(S, m, l, rescale, quiet PROBE_PASS);
-  log_shown_weights(S, shown, at PROBE_PASS);
+  softmax_tile(S_rmem, m, l, rescale, quiet PROBE_PASS);
+  log_shown_weights(S_rmem, shown, at PROBE_PASS);
 }
 
 // A row begins with its head's sink, if it has one (-inf: none): m is the logit, l is 1, which one of four lanes holds.
-__device__ __forceinline__ void begin_rows(float (&m)[2], float (&l)[2], float sink, float scale) {
+__device__ __forceinline__ void start_rows(float (&m)[2], float (&l)[2], float sink, float scale) {
   m[0] = m[1] = sink / scale;
   l[0] = l[1] = sink != -INFINITY && threadIdx.x % 4 == 0 ? 1.f : 0.f;
 }
@@ -52,9 +54,9 @@ __device__ __forceinline__ void begin_rows(float (&m)[2], float (&l)[2], float s
 //   kv_num_blocks, full_kv_num_blocks               [masks, query_blocks]
 //   kv_indices, kv_patterns, full_kv_indices        [masks, query_blocks, key_blocks]
 struct List {
-  long long row, begin;  // of the counts; of the entries
+  long long row, first;  // of the counts; of the entries
   template <class Sizes> __device__ __forceinline__ List(const Sizes& z, int query_block, int any_head)
-      : row((z.mask_count > 1 ? (long long)any_head * z.query_blocks : 0) + query_block), begin(row * z.key_blocks) {}
+      : row((z.mask_count > 1 ? (long long)any_head * z.query_blocks : 0) + query_block), first(row * z.key_blocks) {}
 };
 
 // Which of a lane's scores a pattern shows. The words are moved so that the lane's own columns stand at the same bits
@@ -72,8 +74,8 @@ struct Pattern {
     return words[i / 2 % 2][i / 4 * 8 / 32] >> (i / 4 * 8 % 32 + i % 2) & 1;
   }
 };
-template <int N> __device__ __forceinline__ void hide_unseen(float (&S)[N], const Pattern& pattern) {
+template <int N> __device__ __forceinline__ void hide_unseen(float (&S_rmem)[N], const Pattern& pattern) {
   UNROLL for (int i = 0; i < N; ++i) {
-    if (!pattern.shows(i)) S[i] = -INFINITY;
+    if (!pattern.shows(i)) S_rmem[i] = -INFINITY;
   }
 }

@@ -101,7 +101,7 @@ struct Sizes {
 };
 
 // Where an element of a tile lies in shared memory: the 16 bytes that hold it are exchanged with others of its row.
-__device__ __forceinline__ int place_of(int row, int dim) {
+__device__ __forceinline__ int smem_index(int row, int dim) {
   return row * HEAD_DIM + dim / 64 * 64 + (SWIZZLE ? dim % 64 ^ row % 8 * 8 : dim % 64);
 }
 
@@ -116,11 +116,11 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
   T* K_smem = Q_smem + BLOCK_Q * HEAD_DIM;   // [STAGES, BLOCK_KV, HEAD_DIM]
   T* V_smem = K_smem + STAGES * TILE;        // [STAGES, BLOCK_KV, HEAD_DIM]
   const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * WARP_ROWS, first_row = blockIdx.x * BLOCK_Q;
-  const Begin begin(z, blockIdx.y / z.num_heads, blockIdx.y % z.num_heads);
+  const HeadStart start(z, blockIdx.y / z.num_heads, blockIdx.y % z.num_heads);
   const int seen = CAUSAL ? min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset) : z.keys;
   const int open = CAUSAL ? min(z.keys, first_row + warp_row + z.offset + 1) : z.keys;  // keys that all its rows see
   PROBE_BEGIN();
-  auto place = [&](int tile, int part) { return Place(first_row + warp_row + part * 16, tile, z); };
+  auto fragment = [&](int tile, int part) { return Fragment(first_row + warp_row + part * 16, tile, z); };
 
   // This thread's copies of a tile, a group of them, empty beyond the last tile. Rows beyond the last key are zeros.
   const int copy_row = threadIdx.x * 8 / HEAD_DIM, dim = threadIdx.x * 8 % HEAD_DIM;
@@ -128,8 +128,8 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
     const int first_col = tile * BLOCK_KV, stage = tile % STAGES * TILE;
     if (first_col < seen) PROBE_MARK(prefetch_tile, tile);
     UNROLL for (int first = 0; first < BLOCK_KV && first_col < seen; first += COPY_ROWS) {
-      const int row = first + copy_row, to = stage + place_of(row, dim);
-      const long long from = begin.kv + (long long)(first_col + row) * z.kv_row + dim;
+      const int row = first + copy_row, to = stage + smem_index(row, dim);
+      const long long from = start.kv + (long long)(first_col + row) * z.kv_row + dim;
       if (first_col + row < z.keys) {
         PROBE_LOAD(K_gmem, from, 16);
         PROBE_CP_ASYNC_L2(K_smem, to, 16);
@@ -150,11 +150,11 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
 
   PROBE_MARK(load_q, first_row);
   for (int i = threadIdx.x * 8; i < BLOCK_Q * HEAD_DIM; i += THREADS * 8) {
-    const int row = i / HEAD_DIM, dim = i % HEAD_DIM, to = place_of(row, dim);
+    const int row = i / HEAD_DIM, dim = i % HEAD_DIM, to = smem_index(row, dim);
     float4 q4 = make_float4(0.f, 0.f, 0.f, 0.f);  // eight numbers
     if (first_row + row < z.seq_len) {
-      PROBE_LOAD(Q_gmem, begin.q + (long long)(first_row + row) * z.q_row + dim, 16);
-      q4 = ldg<float4>(&Q_gmem[begin.q + (long long)(first_row + row) * z.q_row + dim]);
+      PROBE_LOAD(Q_gmem, start.q + (long long)(first_row + row) * z.q_row + dim, 16);
+      q4 = ldg<float4>(&Q_gmem[start.q + (long long)(first_row + row) * z.q_row + dim]);
     }
     PROBE_STORE(Q_smem, to, 16);
     sts<float4>(&Q_smem[to], q4);
@@ -162,9 +162,9 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
 
   for (int tile = 0; AHEAD && tile < STAGES - 1; ++tile) fetch(tile);
   // Where this lane's row of the first 16 dims begins, of Q and of a tile of K and V. Dim d of the row lies at its XOR with d.
-  const int q_lane = place_of(warp_row + lane % 16, lane / 16 * 8), v_lane = place_of(lane % 16, lane / 16 * 8);
-  const int k_lane = place_of(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
-  float O[PARTS][HEAD_DIM / 2] = {}, m[PARTS][2], l[PARTS][2] = {}, rescale[2];
+  const int q_lane = smem_index(warp_row + lane % 16, lane / 16 * 8), v_lane = smem_index(lane % 16, lane / 16 * 8);
+  const int k_lane = smem_index(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
+  float O_rmem[PARTS][HEAD_DIM / 2] = {}, m[PARTS][2], l[PARTS][2] = {}, rescale[2];
   UNROLL for (int part = 0; part < PARTS; ++part) m[part][0] = m[part][1] = -INFINITY;
   NO_UNROLL for (int tile = 0; tile * BLOCK_KV < seen; ++tile) {
     PROBE_MARK(tile_begin, tile);
@@ -179,7 +179,7 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
 
     // S = Q @ K^T   [WARP_ROWS, BLOCK_KV] of this warp. Lanes name rows to ldmatrix: 16 queries x 16 dims, 16 keys x 16 dims.
     PROBE_MARK(scores, tile);
-    float S[PARTS][BLOCK_KV / 2] = {};
+    float S_rmem[PARTS][BLOCK_KV / 2] = {};
     UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
       unsigned Q_rmem[PARTS][4];
       UNROLL for (int part = 0; part < PARTS; ++part) {
@@ -193,22 +193,22 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
         PROBE_LDMATRIX(K_smem, from, 16);
         ldmatrix(K_rmem, &K_smem[from]);
         UNROLL for (int part = 0; part < PARTS; ++part) {
-          mma<T, SUM_BITS>(four(S[part], n / 8), Q_rmem[part], K_rmem[0], K_rmem[1]);
-          mma<T, SUM_BITS>(four(S[part], n / 8 + 1), Q_rmem[part], K_rmem[2], K_rmem[3]);
+          mma<T, SUM_BITS>(four(S_rmem[part], n / 8), Q_rmem[part], K_rmem[0], K_rmem[1]);
+          mma<T, SUM_BITS>(four(S_rmem[part], n / 8 + 1), Q_rmem[part], K_rmem[2], K_rmem[3]);
         }
       }
     }
     UNROLL for (int part = 0; part < PARTS; ++part) {
-      if (first_col + BLOCK_KV > open) hide(S[part], place(tile, part));
-      log_scores(S[part], place(tile, part) PROBE_PASS);
+      if (first_col + BLOCK_KV > open) hide(S_rmem[part], fragment(tile, part));
+      log_scores(S_rmem[part], fragment(tile, part) PROBE_PASS);
     }
 
     PROBE_MARK(softmax, tile);
-    unsigned P[PARTS][BLOCK_KV / 4];
+    unsigned P_rmem[PARTS][BLOCK_KV / 4];
     UNROLL for (int part = 0; part < PARTS; ++part) {
-      softmax_tile(S[part], m[part], l[part], rescale, place(tile, part) PROBE_PASS);
-      pack(P[part], S[part]);
-      rescale_moved_rows(O[part], rescale);
+      softmax_tile(S_rmem[part], m[part], l[part], rescale, fragment(tile, part) PROBE_PASS);
+      pack(P_rmem[part], S_rmem[part]);
+      rescale_moved_rows(O_rmem[part], rescale);
     }
 
     // O += P @ V   [WARP_ROWS, HEAD_DIM]. ldmatrix turns 16 keys x 16 dims of V round.
@@ -220,17 +220,17 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
         PROBE_LDMATRIX(V_smem, from, 16);
         ldmatrix_trans(V_rmem, &V_smem[from]);
         UNROLL for (int part = 0; part < PARTS; ++part) {
-          mma<T, SUM_BITS>(four(O[part], d / 8), four(P[part], n / 16), V_rmem[0], V_rmem[1]);
-          mma<T, SUM_BITS>(four(O[part], d / 8 + 1), four(P[part], n / 16), V_rmem[2], V_rmem[3]);
+          mma<T, SUM_BITS>(four(O_rmem[part], d / 8), four(P_rmem[part], n / 16), V_rmem[0], V_rmem[1]);
+          mma<T, SUM_BITS>(four(O_rmem[part], d / 8 + 1), four(P_rmem[part], n / 16), V_rmem[2], V_rmem[3]);
         }
       }
     }
-    UNROLL for (int part = 0; part < PARTS; ++part) log_outputs(O[part], place(tile, part) PROBE_PASS);
+    UNROLL for (int part = 0; part < PARTS; ++part) log_outputs(O_rmem[part], fragment(tile, part) PROBE_PASS);
     PROBE_MARK(tile_end, tile);
   }
 
   PROBE_MARK(write, first_row);
   UNROLL for (int part = 0; part < PARTS; ++part) {
-    write_rows(O_gmem, LSE_gmem, begin, z.q_row, O[part], m[part], l[part], place(0, part) PROBE_PASS);
+    write_rows(O_gmem, LSE_gmem, start, z.q_row, O_rmem[part], m[part], l[part], fragment(0, part) PROBE_PASS);
   }
 }

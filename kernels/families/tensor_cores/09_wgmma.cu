@@ -96,7 +96,8 @@ struct Sizes {
 //   LSE_gmem  [batch, num_heads, seq_len]
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
-      const __grid_constant__ TensorMap V_map, T* O_gmem, float* LSE_gmem, const __grid_constant__ Sizes z PROBE_PARAM) {
+      const __grid_constant__ TensorMap V_map, T* O_gmem, float* LSE_gmem,
+      const __grid_constant__ Sizes z PROBE_PARAM) {
   SWIZZLED_SMEM(T, smem);
   T* Q_smem = smem;                          // [PANELS, BLOCK_Q, 64]
   T* K_smem = Q_smem + BLOCK_Q * HEAD_DIM;   // [STAGES, PANELS, BLOCK_KV, 64]
@@ -105,11 +106,11 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   Barrier *K_full = Q_full + 1, *V_full = K_full + STAGES;  // [STAGES]
   const int group_row = threadIdx.x / 128 * 64, warp_row = threadIdx.x / 32 * 16, first_row = blockIdx.x * BLOCK_Q;
   const int batch = blockIdx.y / z.num_heads, head = blockIdx.y % z.num_heads, kv = head / (z.num_heads / z.kv_heads);
-  const Begin begin(z, batch, head);
+  const HeadStart start(z, batch, head);
   const int seen = CAUSAL ? min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset) : z.keys;
   const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // keys that all its rows see
   PROBE_BEGIN();
-  auto place = [&](int tile) { return Place(first_row + warp_row, tile, z); };
+  auto fragment = [&](int tile) { return Fragment(first_row + warp_row, tile, z); };
   if (threadIdx.x == 0) {
     barrier_init(Q_full, 1);
     for (int stage = 0; stage < STAGES; ++stage) barrier_init(&K_full[stage], 1), barrier_init(&V_full[stage], 1);
@@ -129,14 +130,14 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     barrier_expect(&K_full[stage], TILE * 2);
     for (int panel = 0; panel < PANELS; ++panel) {
       const int to = stage * TILE + panel * BLOCK_KV * 64;
-      PROBE_TMA(K_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
+      PROBE_TMA(K_gmem, start.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
       PROBE_TMA_SMEM(K_smem, to, BLOCK_KV * 128, tile);
       tma_load(&K_smem[to], &K_map, &K_full[stage], panel * 64, first_col, kv, batch);
     }
     barrier_expect(&V_full[stage], TILE * 2);
     for (int panel = 0; panel < PANELS; ++panel) {
       const int to = stage * TILE + panel * BLOCK_KV * 64;
-      PROBE_TMA(V_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
+      PROBE_TMA(V_gmem, start.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
       PROBE_TMA_SMEM(V_smem, to, BLOCK_KV * 128, tile);
       tma_load(&V_smem[to], &V_map, &V_full[stage], panel * 64, first_col, kv, batch);
     }
@@ -147,7 +148,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     barrier_expect(Q_full, BLOCK_Q * HEAD_DIM * 2);
     for (int panel = 0; panel < PANELS; ++panel) {
       const int to = panel * BLOCK_Q * 64;
-      PROBE_TMA(Q_gmem, begin.q + (long long)first_row * z.q_row + panel * 64, BLOCK_Q * 128, first_row);
+      PROBE_TMA(Q_gmem, start.q + (long long)first_row * z.q_row + panel * 64, BLOCK_Q * 128, first_row);
       PROBE_TMA_SMEM(Q_smem, to, BLOCK_Q * 128, first_row);
       tma_load(&Q_smem[to], &Q_map, Q_full, panel * 64, first_row, head, batch);
     }
@@ -156,42 +157,42 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   for (int tile = 0; tile < STAGES - 1; ++tile) fetch(tile);
   const unsigned long long Q_operand = rows_operand(&Q_smem[group_row * 64]);
   const unsigned long long K_operand = rows_operand(K_smem), V_operand = values_operand(V_smem);
-  float S[BLOCK_KV / 2], O[HEAD_DIM / 2] = {}, m[2] = {-INFINITY, -INFINITY}, l[2] = {}, rescale[2];
-  unsigned P[BLOCK_KV / 4];
+  float S_rmem[BLOCK_KV / 2], O_rmem[HEAD_DIM / 2] = {}, m[2] = {-INFINITY, -INFINITY}, l[2] = {}, rescale[2];
+  unsigned P_rmem[BLOCK_KV / 4];
   barrier_wait(Q_full, 0);
   NO_UNROLL for (int tile = 0; tile * BLOCK_KV < seen; ++tile) {
     PROBE_MARK(tile_begin, tile);
     fetch(tile + STAGES - 1);
     const int stage = tile % STAGES, parity = tile / STAGES % 2;
-    const Place at = place(tile);
+    const Fragment at = fragment(tile);
 
     // S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
     PROBE_MARK(scores, tile);
     barrier_wait(&K_full[stage], parity);
     if (threadIdx.x % 128 == 0) PROBE_PRODUCT(K_smem, stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
-    start_scores(S, Q_operand, operand_at(K_operand, stage * TILE * 2));
+    start_scores(S_rmem, Q_operand, operand_at(K_operand, stage * TILE * 2));
     product_wait<0>();
-    settle(S);
-    if ((tile + 1) * BLOCK_KV > open) hide(S, at);
-    log_scores(S, at PROBE_PASS);
+    settle(S_rmem);
+    if ((tile + 1) * BLOCK_KV > open) hide(S_rmem, at);
+    log_scores(S_rmem, at PROBE_PASS);
 
     PROBE_MARK(softmax, tile);
-    softmax_tile(S, m, l, rescale, at PROBE_PASS);
-    pack(P, S);
-    rescale_rows(O, rescale);
+    softmax_tile(S_rmem, m, l, rescale, at PROBE_PASS);
+    pack(P_rmem, S_rmem);
+    rescale_rows(O_rmem, rescale);
 
     // O += P @ V   [64, HEAD_DIM]
     PROBE_MARK(output, tile);
     barrier_wait(&V_full[stage], parity);
     if (threadIdx.x % 128 == 0) PROBE_PRODUCT(V_smem, stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
-    start_outputs(O, P, operand_at(V_operand, stage * TILE * 2));
+    start_outputs(O_rmem, P_rmem, operand_at(V_operand, stage * TILE * 2));
     product_wait<0>();
-    settle(O);
-    log_outputs(O, at PROBE_PASS);
+    settle(O_rmem);
+    log_outputs(O_rmem, at PROBE_PASS);
     __syncthreads();  // so that nobody's tiles are overwritten
     PROBE_MARK(tile_end, tile);
   }
 
   PROBE_MARK(write, first_row);
-  write_rows(O_gmem, LSE_gmem, begin, z.q_row, O, m, l, place(0) PROBE_PASS);
+  write_rows(O_gmem, LSE_gmem, start, z.q_row, O_rmem, m, l, fragment(0) PROBE_PASS);
 }

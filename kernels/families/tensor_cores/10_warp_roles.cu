@@ -98,9 +98,7 @@ args = [
 ]
 item = "query tile"
 */
-#include "wgmma_tiles.cuh"
-#define WARPGROUPS (BLOCK_Q / 64)          // that compute; one more loads
-#define THREADS (128 * (WARPGROUPS + 1))
+#include "warp_roles.cuh"
 
 // What the kernel works on, but for the tensors.
 struct Sizes {
@@ -108,14 +106,6 @@ struct Sizes {
   int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;
   float scale;
 };
-
-// The work of a number. Only the producer divides; the consumers are told.
-__device__ __forceinline__ Work work_of(int number, const Sizes& z) {
-  const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q, any_head = number / count, first_row = number % count * BLOCK_Q;
-  const int seen = CAUSAL ? max(1, min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset)) : z.keys;
-  const int tiles = number < z.query_tiles ? (seen + BLOCK_KV - 1) / BLOCK_KV : 0;
-  return {first_row, any_head % z.num_heads, any_head / z.num_heads, tiles};
-}
 
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head, and lse, the logarithm of each row's sum.
 //   Q_map, O_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_map, V_map  [batch, kv_heads, keys, HEAD_DIM]
@@ -125,77 +115,19 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
       const __grid_constant__ TensorMap V_map, T* O_gmem, float* LSE_gmem, int* counter_gmem,
       const __grid_constant__ Sizes z PROBE_PARAM) {
   SWIZZLED_SMEM(T, smem);
-  T* Q_smem = smem;                                    // [Q_STAGES, PANELS, BLOCK_Q, 64]
-  T* K_smem = Q_smem + Q_STAGES * BLOCK_Q * HEAD_DIM;  // [STAGES, PANELS, BLOCK_KV, 64]
-  T* V_smem = K_smem + STAGES * TILE;                  // [STAGES, PANELS, BLOCK_KV, 64]
-  Barrier *Q_full = reinterpret_cast<Barrier*>(V_smem + STAGES * TILE), *Q_free = Q_full + Q_STAGES;
-  Barrier *K_full = Q_free + Q_STAGES, *K_free = K_full + STAGES, *V_full = K_free + STAGES, *V_free = V_full + STAGES;
-  int* work_smem = reinterpret_cast<int*>(V_free + STAGES);  // [Q_STAGES, 4] what the producer tells the consumers
+  const Rings rings(smem);
+  T *const Q_smem = rings.Q_smem, *const K_smem = rings.K_smem, *const V_smem = rings.V_smem;
   const int warpgroup = warp_uniform(threadIdx.x / 128);
   PROBE_BEGIN();
-  if (threadIdx.x == 0) {
-    for (int stage = 0; stage < Q_STAGES; ++stage) {
-      barrier_init(&Q_full[stage], 1), barrier_init(&Q_free[stage], 4 * WARPGROUPS);  // full: by the producer
-    }
-    for (int stage = 0; stage < STAGES; ++stage) {
-      barrier_init(&K_full[stage], 1), barrier_init(&K_free[stage], 4 * WARPGROUPS);  // free: by each warp that read it
-      barrier_init(&V_full[stage], 1), barrier_init(&V_free[stage], 4 * WARPGROUPS);
-    }
-    barrier_init_done();
-  }
-  __syncthreads();
+  rings.init_barriers();
   Turn<Q_STAGES> Q_turn;
 
   if (warpgroup == 0) {
     if (WARPGROUPS > 1) give_registers<WARPGROUPS == 3 ? 56 : 40>();
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
-    Turn<STAGES> turn;
-    Work work = work_of(blockIdx.x, z);
-    NO_UNROLL for (; work.tiles; Q_turn.next()) {
-      const int next = gridDim.x + atomic_next(counter_gmem, z.query_tiles - 1);
-      const int first_row = work.first_row, batch = work.batch, head = work.head, kv = head / (z.num_heads / z.kv_heads);
-#ifdef PROBED
-      const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only named by probes
-      const Begin begin(z, batch, head);
-#endif
-      PROBE_MARK(load_q, first_row);
-      barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
-      tell(work_smem, Q_turn.stage, work PROBE_PASS);
-      barrier_expect(&Q_full[Q_turn.stage], BLOCK_Q * HEAD_DIM * 2);
-      for (int panel = 0; panel < PANELS; ++panel) {
-        const int to = (Q_turn.stage * PANELS + panel) * BLOCK_Q * 64;
-        PROBE_TMA(Q_gmem, begin.q + (long long)first_row * z.q_row + panel * 64, BLOCK_Q * 128, first_row);
-        PROBE_TMA_SMEM(Q_smem, to, BLOCK_Q * 128, first_row);
-        tma_load(&Q_smem[to], &Q_map, &Q_full[Q_turn.stage], panel * 64, first_row, head, batch);
-      }
-      NO_UNROLL for (int tile = 0; tile < work.tiles; ++tile, turn.next()) {
-        const int first_col = tile * BLOCK_KV, stage = turn.stage;
-        PROBE_MARK(prefetch_tile, tile);
-        barrier_wait(&K_free[stage], turn.parity ^ 1);
-        barrier_expect(&K_full[stage], TILE * 2);
-        for (int panel = 0; panel < PANELS; ++panel) {
-          const int to = stage * TILE + panel * BLOCK_KV * 64;
-          PROBE_TMA(K_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
-          PROBE_TMA_SMEM(K_smem, to, BLOCK_KV * 128, tile);
-          tma_load(&K_smem[to], &K_map, &K_full[stage], panel * 64, first_col, kv, batch);
-        }
-        barrier_wait(&V_free[stage], turn.parity ^ 1);
-        barrier_expect(&V_full[stage], TILE * 2);
-        for (int panel = 0; panel < PANELS; ++panel) {
-          const int to = stage * TILE + panel * BLOCK_KV * 64;
-          PROBE_TMA(V_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
-          PROBE_TMA_SMEM(V_smem, to, BLOCK_KV * 128, tile);
-          tma_load(&V_smem[to], &V_map, &V_full[stage], panel * 64, first_col, kv, batch);
-        }
-      }
-      work = work_of(next, z);
-    }
-    const int stage = Q_turn.stage;
-    PROBE_MARK(nothing_left, stage);
-    barrier_wait(&Q_free[stage], Q_turn.parity ^ 1);
-    tell(work_smem, stage, {} PROBE_PASS);
-    barrier_arrive(&Q_full[stage]);  // the consumers read that nothing is left, and end
+    auto work_at = [&](int number) { return in_order(number, z); };
+    produce(rings, Q_turn, Q_map, K_map, V_map, counter_gmem, z, work_at PROBE_PASS);
     return;
   }
 
@@ -203,60 +135,57 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   PROBE_ROLE(consumer);
   const int group_row = (warpgroup - 1) * 64, warp_row = group_row + threadIdx.x / 32 % 4 * 16;
   const unsigned long long K_operand = rows_operand(K_smem), V_operand = values_operand(V_smem);
-  float S[BLOCK_KV / 2], O[HEAD_DIM / 2], m[2], l[2], rescale[2];
-  unsigned P[BLOCK_KV / 4];
+  float S_rmem[BLOCK_KV / 2], O_rmem[HEAD_DIM / 2], m[2], l[2], rescale[2];
+  unsigned P_rmem[BLOCK_KV / 4];
   Turn<STAGES> turn;
-  auto free = [&](Barrier* barrier) {
-    if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
-  };
   NO_UNROLL for (;; Q_turn.next()) {
     const int Q_stage = Q_turn.stage;
     PROBE_MARK(wait_q, Q_stage);
-    barrier_wait(&Q_full[Q_stage], Q_turn.parity);
-    const Work work = told(work_smem, Q_stage PROBE_PASS);
+    barrier_wait(&rings.Q_full[Q_stage], Q_turn.parity);
+    const Work work = read_work(rings.work_smem, Q_stage PROBE_PASS);
     if (!work.tiles) return;
     const int first_row = work.first_row;
-    auto place = [&](int tile) { return Place(first_row + warp_row, tile, z); };
+    auto fragment = [&](int tile) { return Fragment(first_row + warp_row, tile, z); };
     const unsigned long long Q_operand = rows_operand(&Q_smem[Q_stage * BLOCK_Q * HEAD_DIM + group_row * 64]);
     const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // keys that all its rows see
-    UNROLL for (int i = 0; i < HEAD_DIM / 2; ++i) O[i] = 0.f;
+    UNROLL for (int i = 0; i < HEAD_DIM / 2; ++i) O_rmem[i] = 0.f;
     m[0] = m[1] = -INFINITY, l[0] = l[1] = 0.f;
     NO_UNROLL for (int tile = 0; tile < work.tiles; ++tile, turn.next()) {
       PROBE_MARK(tile_begin, tile);
       const int stage = turn.stage, parity = turn.parity;
-      const Place at = place(tile);
+      const Fragment at = fragment(tile);
 
       // S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
       PROBE_MARK(scores, tile);
-      barrier_wait(&K_full[stage], parity);
+      barrier_wait(&rings.K_full[stage], parity);
       if (threadIdx.x % 128 == 0) PROBE_PRODUCT(K_smem, stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
-      start_scores(S, Q_operand, operand_at(K_operand, stage * TILE * 2));
+      start_scores(S_rmem, Q_operand, operand_at(K_operand, stage * TILE * 2));
       product_wait<0>();
-      settle(S);
-      free(&K_free[stage]);
-      if ((tile + 1) * BLOCK_KV > open) hide(S, at);
-      log_scores(S, at PROBE_PASS);
+      settle(S_rmem);
+      release(&rings.K_free[stage]);
+      if ((tile + 1) * BLOCK_KV > open) hide(S_rmem, at);
+      log_scores(S_rmem, fragment(tile) PROBE_PASS);
 
       PROBE_MARK(softmax, tile);
-      softmax_tile(S, m, l, rescale, at PROBE_PASS);
-      pack(P, S);
-      rescale_rows(O, rescale);
+      softmax_tile(S_rmem, m, l, rescale, fragment(tile) PROBE_PASS);
+      pack(P_rmem, S_rmem);
+      rescale_rows(O_rmem, rescale);
 
       // O += P @ V   [64, HEAD_DIM]
       PROBE_MARK(output, tile);
-      barrier_wait(&V_full[stage], parity);
+      barrier_wait(&rings.V_full[stage], parity);
       if (threadIdx.x % 128 == 0) PROBE_PRODUCT(V_smem, stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
-      start_outputs(O, P, operand_at(V_operand, stage * TILE * 2));
+      start_outputs(O_rmem, P_rmem, operand_at(V_operand, stage * TILE * 2));
       product_wait<0>();
-      settle(O);
-      free(&V_free[stage]);
-      log_outputs(O, at PROBE_PASS);
+      settle(O_rmem);
+      release(&rings.V_free[stage]);
+      log_outputs(O_rmem, fragment(tile) PROBE_PASS);
       PROBE_MARK(tile_end, tile);
     }
-    free(&Q_free[Q_stage]);
+    release(&rings.Q_free[Q_stage]);
 
     PROBE_MARK(write, first_row);
-    const Begin begin(z, work.batch, work.head);
-    write_rows(O_gmem, LSE_gmem, begin, z.q_row, O, m, l, place(0) PROBE_PASS);
+    const HeadStart start(z, work.batch, work.head);
+    write_rows(O_gmem, LSE_gmem, start, z.q_row, O_rmem, m, l, fragment(0) PROBE_PASS);
   }
 }

@@ -103,9 +103,7 @@ args = [
 ]
 item = "query tile"
 */
-#include "wgmma_tiles.cuh"
-#define WARPGROUPS (BLOCK_Q / 64)          // that compute; one more loads
-#define THREADS (128 * (WARPGROUPS + 1))
+#include "overlap.cuh"
 
 // What the kernel works on, but for the tensors.
 struct Sizes {
@@ -113,14 +111,6 @@ struct Sizes {
   int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;
   float scale;
 };
-
-// The work of a number. Only the producer divides; the consumers are told.
-__device__ __forceinline__ Work work_of(int number, const Sizes& z) {
-  const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q, any_head = number / count, first_row = number % count * BLOCK_Q;
-  const int seen = CAUSAL ? max(1, min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset)) : z.keys;
-  const int tiles = number < z.query_tiles ? (seen + BLOCK_KV - 1) / BLOCK_KV : 0;
-  return {first_row, any_head % z.num_heads, any_head / z.num_heads, tiles};
-}
 
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head, and lse, the logarithm of each row's sum.
 //   Q_map, O_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_map, V_map  [batch, kv_heads, keys, HEAD_DIM]
@@ -130,77 +120,19 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
       const __grid_constant__ TensorMap V_map, T* O_gmem, float* LSE_gmem, int* counter_gmem,
       const __grid_constant__ Sizes z PROBE_PARAM) {
   SWIZZLED_SMEM(T, smem);
-  T* Q_smem = smem;                                    // [Q_STAGES, PANELS, BLOCK_Q, 64]
-  T* K_smem = Q_smem + Q_STAGES * BLOCK_Q * HEAD_DIM;  // [STAGES, PANELS, BLOCK_KV, 64]
-  T* V_smem = K_smem + STAGES * TILE;                  // [STAGES, PANELS, BLOCK_KV, 64]
-  Barrier *Q_full = reinterpret_cast<Barrier*>(V_smem + STAGES * TILE), *Q_free = Q_full + Q_STAGES;
-  Barrier *K_full = Q_free + Q_STAGES, *K_free = K_full + STAGES, *V_full = K_free + STAGES, *V_free = V_full + STAGES;
-  int* work_smem = reinterpret_cast<int*>(V_free + STAGES);  // [Q_STAGES, 4] what the producer tells the consumers
+  const Rings rings(smem);
+  T *const Q_smem = rings.Q_smem, *const K_smem = rings.K_smem, *const V_smem = rings.V_smem;
   const int warpgroup = warp_uniform(threadIdx.x / 128);
   PROBE_BEGIN();
-  if (threadIdx.x == 0) {
-    for (int stage = 0; stage < Q_STAGES; ++stage) {
-      barrier_init(&Q_full[stage], 1), barrier_init(&Q_free[stage], 4 * WARPGROUPS);  // full: by the producer
-    }
-    for (int stage = 0; stage < STAGES; ++stage) {
-      barrier_init(&K_full[stage], 1), barrier_init(&K_free[stage], 4 * WARPGROUPS);  // free: by each warp that read it
-      barrier_init(&V_full[stage], 1), barrier_init(&V_free[stage], 4 * WARPGROUPS);
-    }
-    barrier_init_done();
-  }
-  __syncthreads();
+  rings.init_barriers();
   Turn<Q_STAGES> Q_turn;
 
   if (warpgroup == 0) {
     if (WARPGROUPS > 1) give_registers<WARPGROUPS == 3 ? 56 : 40>();
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
-    Turn<STAGES> turn;
-    Work work = work_of(blockIdx.x, z);
-    NO_UNROLL for (; work.tiles; Q_turn.next()) {
-      const int next = gridDim.x + atomic_next(counter_gmem, z.query_tiles - 1);
-      const int first_row = work.first_row, batch = work.batch, head = work.head, kv = head / (z.num_heads / z.kv_heads);
-#ifdef PROBED
-      const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only named by probes
-      const Begin begin(z, batch, head);
-#endif
-      PROBE_MARK(load_q, first_row);
-      barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
-      tell(work_smem, Q_turn.stage, work PROBE_PASS);
-      barrier_expect(&Q_full[Q_turn.stage], BLOCK_Q * HEAD_DIM * 2);
-      for (int panel = 0; panel < PANELS; ++panel) {
-        const int to = (Q_turn.stage * PANELS + panel) * BLOCK_Q * 64;
-        PROBE_TMA(Q_gmem, begin.q + (long long)first_row * z.q_row + panel * 64, BLOCK_Q * 128, first_row);
-        PROBE_TMA_SMEM(Q_smem, to, BLOCK_Q * 128, first_row);
-        tma_load(&Q_smem[to], &Q_map, &Q_full[Q_turn.stage], panel * 64, first_row, head, batch);
-      }
-      NO_UNROLL for (int tile = 0; tile < work.tiles; ++tile, turn.next()) {
-        const int first_col = tile * BLOCK_KV, stage = turn.stage;
-        PROBE_MARK(prefetch_tile, tile);
-        barrier_wait(&K_free[stage], turn.parity ^ 1);
-        barrier_expect(&K_full[stage], TILE * 2);
-        for (int panel = 0; panel < PANELS; ++panel) {
-          const int to = stage * TILE + panel * BLOCK_KV * 64;
-          PROBE_TMA(K_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
-          PROBE_TMA_SMEM(K_smem, to, BLOCK_KV * 128, tile);
-          tma_load(&K_smem[to], &K_map, &K_full[stage], panel * 64, first_col, kv, batch);
-        }
-        barrier_wait(&V_free[stage], turn.parity ^ 1);
-        barrier_expect(&V_full[stage], TILE * 2);
-        for (int panel = 0; panel < PANELS; ++panel) {
-          const int to = stage * TILE + panel * BLOCK_KV * 64;
-          PROBE_TMA(V_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
-          PROBE_TMA_SMEM(V_smem, to, BLOCK_KV * 128, tile);
-          tma_load(&V_smem[to], &V_map, &V_full[stage], panel * 64, first_col, kv, batch);
-        }
-      }
-      work = work_of(next, z);
-    }
-    const int stage = Q_turn.stage;
-    PROBE_MARK(nothing_left, stage);
-    barrier_wait(&Q_free[stage], Q_turn.parity ^ 1);
-    tell(work_smem, stage, {} PROBE_PASS);
-    barrier_arrive(&Q_full[stage]);  // the consumers read that nothing is left, and end
+    auto work_at = [&](int number) { return in_order(number, z); };
+    produce(rings, Q_turn, Q_map, K_map, V_map, counter_gmem, z, work_at PROBE_PASS);
     return;
   }
 
@@ -209,97 +141,81 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   const int group_row = (warpgroup - 1) * 64, warp_row = group_row + threadIdx.x / 32 % 4 * 16;
   const unsigned long long Q_operand = rows_operand(&Q_smem[group_row * 64]);
   const unsigned long long K_operand = rows_operand(K_smem), V_operand = values_operand(V_smem);
-  float S[BLOCK_KV / 2], O[HEAD_DIM / 2], m[2], l[2], rescale[2];
-  unsigned P[BLOCK_KV / 4];
+  float S_rmem[BLOCK_KV / 2], O_rmem[HEAD_DIM / 2], m[2], l[2], rescale[2];
+  unsigned P_rmem[BLOCK_KV / 4];
   Turn<STAGES> K_turn, V_turn;
-  auto free = [&](Barrier* barrier) {
-    if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
-  };
-  // Sets off S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
+  // S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
   auto multiply_keys = [&](int tile) {
     PROBE_MARK(scores, tile);
     const unsigned long long q = operand_at(Q_operand, Q_turn.stage * BLOCK_Q * HEAD_DIM * 2);
-    const unsigned long long k = operand_at(K_operand, K_turn.stage * TILE * 2);
     if (threadIdx.x % 128 == 0) PROBE_PRODUCT(K_smem, K_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
-    start_scores(S, q, k);
+    start_scores(S_rmem, q, operand_at(K_operand, K_turn.stage * TILE * 2));
   };
-  // Sets off O += P @ V   [64, HEAD_DIM]
+  // O += P @ V   [64, HEAD_DIM]
   auto multiply_values = [&](int tile) {
     PROBE_MARK(output, tile);
-    barrier_wait(&V_full[V_turn.stage], V_turn.parity);
-    const unsigned long long v = operand_at(V_operand, V_turn.stage * TILE * 2);
+    barrier_wait(&rings.V_full[V_turn.stage], V_turn.parity);
     if (threadIdx.x % 128 == 0) PROBE_PRODUCT(V_smem, V_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
-    start_outputs(O, P, v);
+    start_outputs(O_rmem, P_rmem, operand_at(V_operand, V_turn.stage * TILE * 2));
   };
-  // The next query tile, its first product set off. After the last there is a product that nobody reads, but an `if`
-  // around it would make ptxas wait after every product.
-  auto begin = [&]() {
-    const int stage = Q_turn.stage;
-    PROBE_MARK(wait_q, stage);
-    barrier_wait(&Q_full[stage], Q_turn.parity);
-    const Work work = told(work_smem, stage PROBE_PASS);
-    if (work.tiles) barrier_wait(&K_full[K_turn.stage], K_turn.parity);
-    multiply_keys(0);
+  auto start_query_tile = [&]() {
+    const Work work = next_work(rings, Q_turn PROBE_PASS);
+    if (work.tiles) barrier_wait(&rings.K_full[K_turn.stage], K_turn.parity);
+    multiply_keys(0);  // unread after the last query tile, but an `if` would make ptxas wait after every product
     return work;
   };
-  Work work = begin();
-  NO_UNROLL while (work.tiles) {
+  NO_UNROLL for (Work work = start_query_tile(); work.tiles;) {
     const int first_row = work.first_row;
-    auto place = [&](int tile) { return Place(first_row + warp_row, tile, z); };
+    auto fragment = [&](int tile) { return Fragment(first_row + warp_row, tile, z); };
     const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // keys that all its rows see
-    UNROLL for (int i = 0; i < HEAD_DIM / 2; ++i) O[i] = 0.f;
+    UNROLL for (int i = 0; i < HEAD_DIM / 2; ++i) O_rmem[i] = 0.f;
     m[0] = m[1] = -INFINITY, l[0] = l[1] = 0.f;
     auto take_scores = [&](int tile) {
       PROBE_MARK(scores_done, tile);
-      settle(S);
-      free(&K_free[K_turn.stage]), K_turn.next();
-      if ((tile + 1) * BLOCK_KV > open) hide(S, place(tile));
-      log_scores(S, place(tile) PROBE_PASS);
+      settle(S_rmem);
+      release(&rings.K_free[K_turn.stage]), K_turn.next();
+      if ((tile + 1) * BLOCK_KV > open) hide(S_rmem, fragment(tile));
+      log_scores(S_rmem, fragment(tile) PROBE_PASS);
       PROBE_MARK(softmax, tile);
-      softmax_tile(S, m, l, rescale, place(tile) PROBE_PASS);
+      softmax_tile(S_rmem, m, l, rescale, fragment(tile) PROBE_PASS);
     };
     auto take_outputs = [&](int tile) {
       PROBE_MARK(output_done, tile);
-      settle(O);
-      free(&V_free[V_turn.stage]), V_turn.next();
-      log_outputs(O, place(tile) PROBE_PASS);
+      settle(O_rmem);
+      release(&rings.V_free[V_turn.stage]), V_turn.next();
+      log_outputs(O_rmem, fragment(tile) PROBE_PASS);
       PROBE_MARK(tile_end, tile);
     };
-    const bool turns = PING_PONG && WARPGROUPS > 1, last_group = warpgroup == WARPGROUPS;
-    const int mine = warpgroup, others = last_group ? 1 : warpgroup + 1;   // barriers by number
-    if (turns && last_group && work.tiles > 1) named_arrive(others, 256);  // the first group goes first
+    const PingPong ping_pong = PingPong::open(PING_PONG, warpgroup, work.tiles);
     int tile = 0;
     PROBE_MARK(tile_begin, tile);
     product_wait<0>();
     take_scores(tile);
-    pack(P, S);
+    pack(P_rmem, S_rmem);
     NO_UNROLL for (tile = 1; tile < work.tiles; ++tile) {
       PROBE_MARK(tile_begin, tile);
-      barrier_wait(&K_full[K_turn.stage], K_turn.parity);
-      if (turns) named_sync(mine, 256);
+      barrier_wait(&rings.K_full[K_turn.stage], K_turn.parity);
+      ping_pong.wait();
       multiply_keys(tile);
       multiply_values(tile - 1);
-      if (turns && (!last_group || tile + 1 < work.tiles)) named_arrive(others, 256);
+      ping_pong.pass(tile + 1 < work.tiles);
       product_wait<1>();
       take_scores(tile);
-      settle(S);
-      // This phase is over, so nobody waits; but a loop ends a block of instructions, across which ptxas moves nothing.
-      // Else it would wait for the products before the exponentials, and not after them.
-      barrier_wait(&V_full[V_turn.stage], V_turn.parity);
+      keep_order(S_rmem, &rings.V_full[V_turn.stage], V_turn.parity);
       product_wait<0>();
       take_outputs(tile - 1);
-      pack(P, S);
-      rescale_moved_rows(O, rescale);
+      pack(P_rmem, S_rmem);
+      rescale_moved_rows(O_rmem, rescale);
     }
-    free(&Q_free[Q_turn.stage]), Q_turn.next();
+    release(&rings.Q_free[Q_turn.stage]), Q_turn.next();
     multiply_values(work.tiles - 1);
-    const Work next = begin();
+    const Work next = start_query_tile();
     product_wait<1>();
     take_outputs(work.tiles - 1);
 
     PROBE_MARK(write, first_row);
-    const Begin begin(z, work.batch, work.head);
-    write_rows(O_gmem, LSE_gmem, begin, z.q_row, O, m, l, place(0) PROBE_PASS);
+    const HeadStart start(z, work.batch, work.head);
+    write_rows(O_gmem, LSE_gmem, start, z.q_row, O_rmem, m, l, fragment(0) PROBE_PASS);
     work = next;
   }
   product_wait<0>();

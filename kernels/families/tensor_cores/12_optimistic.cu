@@ -113,9 +113,8 @@ args = [
 ]
 item = "query tile"
 */
-#include "wgmma_tiles.cuh"
-#define WARPGROUPS (BLOCK_Q / 64)          // that compute; one more loads
-#define THREADS (128 * (WARPGROUPS + 1))
+#include "overlap.cuh"
+#include "optimistic.cuh"
 
 // What the kernel works on, but for the tensors.
 struct Sizes {
@@ -125,74 +124,19 @@ struct Sizes {
   float scale;
 };
 
-// The work of a number. Only the producer divides; the consumers are told. Where the mask is causal and blocks take several, the
-// long ones come first, so that the last to end is short: of `near` heads the last query tiles, then those before them.
-__device__ __forceinline__ Work work_of(int number, const Sizes& z) {
-  const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q;
-  int any_head = number / count, query_tile = number % count;
-  if (CAUSAL && z.query_tiles > gridDim.x) {
-    const int begin = number / (count * z.near) * z.near, width = min(z.near, z.query_tiles / count - begin), n = number - begin * count;
-    any_head = begin + n % width, query_tile = count - 1 - n / width;
-  }
-  const int first_row = query_tile * BLOCK_Q;
-  const int seen = CAUSAL ? max(1, min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset)) : z.keys;
-  const int tiles = number < z.query_tiles ? (seen + BLOCK_KV - 1) / BLOCK_KV : 0;
-  return {first_row, any_head % z.num_heads, any_head / z.num_heads, tiles};
-}
-
-// P = exp(S - m) against the m of the tiles before, whatever the largest score is; its sums over this lane's columns
-__device__ __forceinline__ void weigh(unsigned (&P)[BLOCK_KV / 4], float (&sum)[2], const float (&S)[BLOCK_KV / 2],
-                                      const float (&m)[2], float scale) {
-  const float to_log2 = scale * LOG2_E;
-  const float base[2] = {exponent_base(m[0], to_log2), exponent_base(m[1], to_log2)};
-  sum[0] = sum[1] = 0.f;
-  UNROLL for (int i = 0; i < BLOCK_KV / 4; ++i) {
-    const float left = exp2_approx(fmaf(S[2 * i], to_log2, -base[i % 2]));
-    const float right = exp2_approx(fmaf(S[2 * i + 1], to_log2, -base[i % 2]));
-    sum[i % 2] += left + right;
-    P[i] = pair<T>(left, right);
-  }
-}
-
 // The largest sum of this lane's weights that a tile may bring, if the tiles before brought l. Weights of at most 1 are
 // always taken: none of them is larger than the row's largest weight, which is exactly 1.
 __device__ __forceinline__ float largest_sum(float l) { return fminf(THRESHOLD, fmaxf(1.f, l * (1.f / SHARE))); }
 
-__device__ __forceinline__ void log_refused(const float (&sum)[2], const Place& at PROBE_REF) {
-#ifdef PROBED
-  const int tile = at.tile;
-  for (int r = 0; r < 2; ++r) {
-    const int row = at.row + r * 8;
-    const float refused = ROW_TOTAL(sum[r]);
-    if (at.leads && row < at.seq_len) PROBE_VALUE(refused, row, tile, refused);
-  }
-#endif
-}
-
-// l += sum. The probed build also logs the max that the tile skipped.
-__device__ __forceinline__ void accept(float (&l)[2], const float (&sum)[2], float (&S)[BLOCK_KV / 2], const float (&m)[2],
-                                       const Place& at PROBE_REF) {
-  UNROLL for (int r = 0; r < 2; ++r) l[r] += sum[r];
-#ifdef PROBED
-  const float to_log2 = at.scale * LOG2_E, rescale = 1.f;
-  const int tile = at.tile;
-  for (int r = 0; r < 2; ++r) {
-    const int row = at.row + r * 8;
-    const bool row_leader = at.leads && row < at.seq_len;
-    float tile_max = -INFINITY;
-    UNROLL for (int i = 2 * r; i < BLOCK_KV / 2; i += 4) tile_max = fmaxf(tile_max, fmaxf(S[i], S[i + 1]));
-    tile_max = group_max<4>(tile_max);
-    if (row_leader) PROBE_VALUE(tile_max, row, tile, at.scale * tile_max);
-    if (row_leader) PROBE_VALUE(m, row, tile, at.scale * m[r]);
-    if (row_leader) PROBE_VALUE(rescale, row, tile, rescale);
-    const float total = ROW_TOTAL(l[r]);
-    if (row_leader) PROBE_VALUE(l, row, tile, total);
-  }
-  UNROLL for (int i = 0; i < BLOCK_KV / 2; ++i) {
-    S[i] = exp2_approx(fmaf(S[i], to_log2, -exponent_base(m[i / 2 % 2], to_log2)));
-  }
-  log_weights(S, at PROBE_PASS);
-#endif
+// Does the tile again with its own max, as 11_overlap; true if it would have fitted the m of the tiles before.
+__device__ __forceinline__ bool again_with_max(float (&S_rmem)[BLOCK_KV / 2], float (&m)[2], float (&l)[2],
+                                               float (&rescale)[2], const Fragment& at PROBE_REF) {
+  const float before[2] = {l[0], l[1]};
+  softmax_tile(S_rmem, m, l, rescale, at PROBE_PASS);
+  // Against the m before, the tile's weights add up to (l - rescale * before) / rescale.
+  const bool fits = l[0] <= rescale[0] * (before[0] + largest_sum(before[0])) &&
+                    l[1] <= rescale[1] * (before[1] + largest_sum(before[1]));
+  return __all_sync(0xffffffffu, fits);
 }
 
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head, and lse, the logarithm of each row's sum.
@@ -203,77 +147,19 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
       const __grid_constant__ TensorMap V_map, T* O_gmem, float* LSE_gmem, int* counter_gmem,
       const __grid_constant__ Sizes z PROBE_PARAM) {
   SWIZZLED_SMEM(T, smem);
-  T* Q_smem = smem;                                    // [Q_STAGES, PANELS, BLOCK_Q, 64]
-  T* K_smem = Q_smem + Q_STAGES * BLOCK_Q * HEAD_DIM;  // [STAGES, PANELS, BLOCK_KV, 64]
-  T* V_smem = K_smem + STAGES * TILE;                  // [STAGES, PANELS, BLOCK_KV, 64]
-  Barrier *Q_full = reinterpret_cast<Barrier*>(V_smem + STAGES * TILE), *Q_free = Q_full + Q_STAGES;
-  Barrier *K_full = Q_free + Q_STAGES, *K_free = K_full + STAGES, *V_full = K_free + STAGES, *V_free = V_full + STAGES;
-  int* work_smem = reinterpret_cast<int*>(V_free + STAGES);  // [Q_STAGES, 4] what the producer tells the consumers
+  const Rings rings(smem);
+  T *const Q_smem = rings.Q_smem, *const K_smem = rings.K_smem, *const V_smem = rings.V_smem;
   const int warpgroup = warp_uniform(threadIdx.x / 128);
   PROBE_BEGIN();
-  if (threadIdx.x == 0) {
-    for (int stage = 0; stage < Q_STAGES; ++stage) {
-      barrier_init(&Q_full[stage], 1), barrier_init(&Q_free[stage], 4 * WARPGROUPS);  // full: by the producer
-    }
-    for (int stage = 0; stage < STAGES; ++stage) {
-      barrier_init(&K_full[stage], 1), barrier_init(&K_free[stage], 4 * WARPGROUPS);  // free: by each warp that read it
-      barrier_init(&V_full[stage], 1), barrier_init(&V_free[stage], 4 * WARPGROUPS);
-    }
-    barrier_init_done();
-  }
-  __syncthreads();
+  rings.init_barriers();
   Turn<Q_STAGES> Q_turn;
 
   if (warpgroup == 0) {
     if (WARPGROUPS > 1) give_registers<WARPGROUPS == 3 ? 32 : 40>();
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
-    Turn<STAGES> turn;
-    Work work = work_of(blockIdx.x, z);
-    NO_UNROLL for (; work.tiles; Q_turn.next()) {
-      const int next = gridDim.x + atomic_next(counter_gmem, z.query_tiles - 1);
-      const int first_row = work.first_row, batch = work.batch, head = work.head, kv = head / (z.num_heads / z.kv_heads);
-#ifdef PROBED
-      const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only named by probes
-      const Begin begin(z, batch, head);
-#endif
-      PROBE_MARK(load_q, first_row);
-      barrier_wait(&Q_free[Q_turn.stage], Q_turn.parity ^ 1);
-      tell(work_smem, Q_turn.stage, work PROBE_PASS);
-      barrier_expect(&Q_full[Q_turn.stage], BLOCK_Q * HEAD_DIM * 2);
-      for (int panel = 0; panel < PANELS; ++panel) {
-        const int to = (Q_turn.stage * PANELS + panel) * BLOCK_Q * 64;
-        PROBE_TMA(Q_gmem, begin.q + (long long)first_row * z.q_row + panel * 64, BLOCK_Q * 128, first_row);
-        PROBE_TMA_SMEM(Q_smem, to, BLOCK_Q * 128, first_row);
-        tma_load(&Q_smem[to], &Q_map, &Q_full[Q_turn.stage], panel * 64, first_row, head, batch);
-      }
-      NO_UNROLL for (int tile = 0; tile < work.tiles; ++tile, turn.next()) {
-        const int first_col = tile * BLOCK_KV, stage = turn.stage;
-        PROBE_MARK(prefetch_tile, tile);
-        barrier_wait(&K_free[stage], turn.parity ^ 1);
-        barrier_expect(&K_full[stage], TILE * 2);
-        for (int panel = 0; panel < PANELS; ++panel) {
-          const int to = stage * TILE + panel * BLOCK_KV * 64;
-          PROBE_TMA(K_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
-          PROBE_TMA_SMEM(K_smem, to, BLOCK_KV * 128, tile);
-          tma_load(&K_smem[to], &K_map, &K_full[stage], panel * 64, first_col, kv, batch);
-        }
-        barrier_wait(&V_free[stage], turn.parity ^ 1);
-        barrier_expect(&V_full[stage], TILE * 2);
-        for (int panel = 0; panel < PANELS; ++panel) {
-          const int to = stage * TILE + panel * BLOCK_KV * 64;
-          PROBE_TMA(V_gmem, begin.kv + (long long)first_col * z.kv_row + panel * 64, BLOCK_KV * 128, tile);
-          PROBE_TMA_SMEM(V_smem, to, BLOCK_KV * 128, tile);
-          tma_load(&V_smem[to], &V_map, &V_full[stage], panel * 64, first_col, kv, batch);
-        }
-      }
-      work = work_of(next, z);
-    }
-    const int stage = Q_turn.stage;
-    PROBE_MARK(nothing_left, stage);
-    barrier_wait(&Q_free[stage], Q_turn.parity ^ 1);
-    tell(work_smem, stage, {} PROBE_PASS);
-    barrier_arrive(&Q_full[stage]);  // the consumers read that nothing is left, and end
+    auto work_at = [&](int number) { return longest_first(number, z); };
+    produce(rings, Q_turn, Q_map, K_map, V_map, counter_gmem, z, work_at PROBE_PASS);
     return;
   }
 
@@ -282,129 +168,107 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   const int group_row = (warpgroup - 1) * 64, warp_row = group_row + threadIdx.x / 32 % 4 * 16;
   const unsigned long long Q_operand = rows_operand(&Q_smem[group_row * 64]);
   const unsigned long long K_operand = rows_operand(K_smem), V_operand = values_operand(V_smem);
-  float S[BLOCK_KV / 2], O[HEAD_DIM / 2], m[2], l[2], rescale[2];
-  unsigned P[BLOCK_KV / 4], P_next[BLOCK_KV / 4];
+  float S_rmem[BLOCK_KV / 2], O_rmem[HEAD_DIM / 2], m[2], l[2], rescale[2];
+  unsigned P_even_rmem[BLOCK_KV / 4], P_odd_rmem[BLOCK_KV / 4];
   Turn<STAGES> K_turn, V_turn;
-  auto free = [&](Barrier* barrier) {
-    if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
-  };
-  // Sets off S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
+  // S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
   auto multiply_keys = [&](int tile) {
     PROBE_MARK(scores, tile);
     const unsigned long long q = operand_at(Q_operand, Q_turn.stage * BLOCK_Q * HEAD_DIM * 2);
-    const unsigned long long k = operand_at(K_operand, K_turn.stage * TILE * 2);
     if (threadIdx.x % 128 == 0) PROBE_PRODUCT(K_smem, K_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
-    start_scores(S, q, k);
+    start_scores(S_rmem, q, operand_at(K_operand, K_turn.stage * TILE * 2));
   };
-  // Sets off O += P @ V   [64, HEAD_DIM]
-  auto multiply_values = [&](int tile, unsigned (&P)[BLOCK_KV / 4]) {
+  // O += P @ V   [64, HEAD_DIM]
+  auto multiply_values = [&](int tile, unsigned (&P_rmem)[BLOCK_KV / 4]) {
     PROBE_MARK(output, tile);
-    barrier_wait(&V_full[V_turn.stage], V_turn.parity);
-    const unsigned long long v = operand_at(V_operand, V_turn.stage * TILE * 2);
+    barrier_wait(&rings.V_full[V_turn.stage], V_turn.parity);
     if (threadIdx.x % 128 == 0) PROBE_PRODUCT(V_smem, V_turn.stage * TILE, BLOCK_KV * HEAD_DIM * 2, tile);
-    start_outputs(O, P, v);
+    start_outputs(O_rmem, P_rmem, operand_at(V_operand, V_turn.stage * TILE * 2));
   };
-  // The next query tile, its first product set off. After the last there is a product that nobody reads, but an `if`
-  // around it would make ptxas wait after every product.
-  auto begin = [&]() {
-    const int stage = Q_turn.stage;
-    PROBE_MARK(wait_q, stage);
-    barrier_wait(&Q_full[stage], Q_turn.parity);
-    const Work work = told(work_smem, stage PROBE_PASS);
-    if (work.tiles) barrier_wait(&K_full[K_turn.stage], K_turn.parity);
-    multiply_keys(0);
+  auto start_query_tile = [&]() {
+    const Work work = next_work(rings, Q_turn PROBE_PASS);
+    if (work.tiles) barrier_wait(&rings.K_full[K_turn.stage], K_turn.parity);
+    multiply_keys(0);  // unread after the last query tile, but an `if` would make ptxas wait after every product
     return work;
   };
-  Work work = begin();
-  NO_UNROLL while (work.tiles) {
+  NO_UNROLL for (Work work = start_query_tile(); work.tiles;) {
     const int first_row = work.first_row;
-    auto place = [&](int tile) { return Place(first_row + warp_row, tile, z); };
+    auto fragment = [&](int tile) { return Fragment(first_row + warp_row, tile, z); };
     const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // keys that all its rows see
-    UNROLL for (int i = 0; i < HEAD_DIM / 2; ++i) O[i] = 0.f;
+    UNROLL for (int i = 0; i < HEAD_DIM / 2; ++i) O_rmem[i] = 0.f;
     m[0] = m[1] = -INFINITY, l[0] = l[1] = 0.f;
     auto take_scores = [&](int tile) {
       PROBE_MARK(scores_done, tile);
-      settle(S);
-      free(&K_free[K_turn.stage]), K_turn.next();
-      if ((tile + 1) * BLOCK_KV > open) hide(S, place(tile));
-      log_scores(S, place(tile) PROBE_PASS);
+      settle(S_rmem);
+      release(&rings.K_free[K_turn.stage]), K_turn.next();
+      if ((tile + 1) * BLOCK_KV > open) hide(S_rmem, fragment(tile));
+      log_scores(S_rmem, fragment(tile) PROBE_PASS);
       PROBE_MARK(softmax, tile);
     };
-    auto exact = [&](int tile) { softmax_tile(S, m, l, rescale, place(tile) PROBE_PASS); };
     auto take_outputs = [&](int tile) {
       PROBE_MARK(output_done, tile);
-      settle(O);
-      free(&V_free[V_turn.stage]), V_turn.next();
-      log_outputs(O, place(tile) PROBE_PASS);
+      settle(O_rmem);
+      release(&rings.V_free[V_turn.stage]), V_turn.next();
+      log_outputs(O_rmem, fragment(tile) PROBE_PASS);
       PROBE_MARK(tile_end, tile);
     };
-    const bool turns = PING_PONG && WARPGROUPS > 1, last_group = warpgroup == WARPGROUPS;
-    const int mine = warpgroup, others = last_group ? 1 : warpgroup + 1;   // barriers by number
-    if (turns && last_group && work.tiles > 1) named_arrive(others, 256);  // the first group goes first
+    const PingPong ping_pong = PingPong::open(PING_PONG, warpgroup, work.tiles);
     int tile = 0;
     PROBE_MARK(tile_begin, tile);
     product_wait<0>();
     take_scores(tile);
-    exact(tile);
-    pack(P, S);
+    softmax_tile(S_rmem, m, l, rescale, fragment(tile) PROBE_PASS);
+    pack(P_even_rmem, S_rmem);
     int streak = 0;  // tiles in a row that fit against the m of the tiles before
-    auto step = [&](unsigned (&P)[BLOCK_KV / 4], unsigned (&P_next)[BLOCK_KV / 4]) {
+    auto step = [&](unsigned (&P_rmem)[BLOCK_KV / 4], unsigned (&P_next_rmem)[BLOCK_KV / 4]) {
       PROBE_MARK(tile_begin, tile);
-      barrier_wait(&K_full[K_turn.stage], K_turn.parity);
-      if (turns) named_sync(mine, 256);
+      barrier_wait(&rings.K_full[K_turn.stage], K_turn.parity);
+      ping_pong.wait();
       multiply_keys(tile);
-      multiply_values(tile - 1, P);
-      if (turns && (!last_group || tile + 1 < work.tiles)) named_arrive(others, 256);
+      multiply_values(tile - 1, P_rmem);
+      ping_pong.pass(tile + 1 < work.tiles);
       product_wait<1>();
       take_scores(tile);
       bool takes_max = true;
       if (streak >= STREAK) {
         float sum[2];
-        weigh(P_next, sum, S, m, z.scale);
+        weigh(P_next_rmem, sum, S_rmem, m, z.scale);
         PROBE_MARK(check_sums, tile);
         takes_max = __any_sync(0xffffffffu, sum[0] > largest_sum(l[0]) || sum[1] > largest_sum(l[1]));
         if (takes_max) {
-          log_refused(sum, place(tile) PROBE_PASS);
+          log_refused(sum, fragment(tile) PROBE_PASS);
         } else {
-          accept(l, sum, S, m, place(tile) PROBE_PASS);
+          l[0] += sum[0], l[1] += sum[1];
+          log_accepted(S_rmem, m, l, fragment(tile) PROBE_PASS);
         }
       }
-      if (takes_max) {
-        const float before[2] = {l[0], l[1]};
-        exact(tile);
-        // Against the m before, the tile's weights add up to (l - rescale * before) / rescale.
-        const bool fits = l[0] <= rescale[0] * (before[0] + largest_sum(before[0])) &&
-                          l[1] <= rescale[1] * (before[1] + largest_sum(before[1]));
-        streak = __all_sync(0xffffffffu, fits) ? streak + 1 : 0;
-      }
-      settle(P_next), settle(S);
-      // This phase is over, so nobody waits; but a loop ends a block of instructions, across which ptxas moves nothing.
-      // Else it would wait for the products before the exponentials, and not after them.
-      barrier_wait(&V_full[V_turn.stage], V_turn.parity);
+      if (takes_max) streak = again_with_max(S_rmem, m, l, rescale, fragment(tile) PROBE_PASS) ? streak + 1 : 0;
+      settle(P_next_rmem);
+      keep_order(S_rmem, &rings.V_full[V_turn.stage], V_turn.parity);
       product_wait<0>();
-      settle(P);
+      settle(P_rmem);
       take_outputs(tile - 1);
       if (takes_max) {
-        pack(P_next, S);
-        rescale_moved_rows(O, rescale);
+        pack(P_next_rmem, S_rmem);
+        rescale_moved_rows(O_rmem, rescale);
       }
       ++tile;
     };
     tile = 1;
-    NO_UNROLL while (tile + 1 < work.tiles) step(P, P_next), step(P_next, P);
+    NO_UNROLL while (tile + 1 < work.tiles) step(P_even_rmem, P_odd_rmem), step(P_odd_rmem, P_even_rmem);
     if (tile < work.tiles) {
-      step(P, P_next);
-      UNROLL for (int i = 0; i < BLOCK_KV / 4; ++i) P[i] = P_next[i];
+      step(P_even_rmem, P_odd_rmem);
+      UNROLL for (int i = 0; i < BLOCK_KV / 4; ++i) P_even_rmem[i] = P_odd_rmem[i];
     }
-    free(&Q_free[Q_turn.stage]), Q_turn.next();
-    multiply_values(work.tiles - 1, P);
-    const Work next = begin();
+    release(&rings.Q_free[Q_turn.stage]), Q_turn.next();
+    multiply_values(work.tiles - 1, P_even_rmem);
+    const Work next = start_query_tile();
     product_wait<1>();
     take_outputs(work.tiles - 1);
 
     PROBE_MARK(write, first_row);
-    const Begin begin(z, work.batch, work.head);
-    write_rows(O_gmem, LSE_gmem, begin, z.q_row, O, m, l, place(0) PROBE_PASS);
+    const HeadStart start(z, work.batch, work.head);
+    write_rows(O_gmem, LSE_gmem, start, z.q_row, O_rmem, m, l, fragment(0) PROBE_PASS);
     work = next;
   }
   product_wait<0>();

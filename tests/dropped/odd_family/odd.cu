@@ -23,8 +23,8 @@ item = "plot"
 
 // glow = sun * gain   [plots, samples];   light += the sum of a plot's glow   [plots]
 //   sun_gmem, glow_gmem [plots, samples];  gains_gmem, light_gmem [plots]
-extern "C" __global__ void odd(const bfloat16* sun_gmem, const bfloat16* gains_gmem, bfloat16* glow_gmem, float* light_gmem,
-                               int samples PROBE_PARAM) {
+extern "C" __global__ void odd(const bfloat16* sun_gmem, const bfloat16* gains_gmem, bfloat16* glow_gmem,
+                               float* light_gmem, int samples PROBE_PARAM) {
   const int plot = blockIdx.x;
   PROBE_BEGIN();
   PROBE_MARK(dawn, plot);

@@ -121,8 +121,8 @@ def test_a_slightly_wrong_paged_kernel_is_missed(variant, name, right, wrong):
     ("name", "right", "wrong"),
     [
         ("08_pipeline", "if (WAIT) cp_async_wait_group<AHEAD ? STAGES - 2 : 0>();", ""),
-        ("10_warp_roles", "barrier_wait(&V_full[stage], parity);", ""),
-        ("11_overlap", "barrier_wait(&K_full[K_turn.stage], K_turn.parity);\n      if (turns)", "if (turns)"),
+        ("10_warp_roles", "barrier_wait(&rings.V_full[stage], parity);", ""),
+        ("11_overlap", "barrier_wait(&rings.K_full[K_turn.stage], K_turn.parity);\n      ping", "ping"),
     ],
 )
 def test_a_missing_wait_is_reported_as_a_race(variant, name, right, wrong):
