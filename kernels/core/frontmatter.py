@@ -15,6 +15,7 @@ from kernels.core.dtypes import DTYPES
 from kernels.core.fields import nearest, shortened
 from kernels.core.launch import Condition, Constant, LaunchText, ScratchText, Tuned
 from kernels.core.problem import Problem
+from kernels.core.sources import includes
 from kernels.core.spec import C_TYPES, OTHER_C_TYPES, SCALARS, KernelSpec, dtype_names, parameters, scalar_kinds
 from kernels.errors import FrontMatterError
 
@@ -40,6 +41,7 @@ CONSTANT_KEYS = ("default", "values", "meaning", "what_if", "effect", "shows_at"
 LAUNCH_KEYS = ("entry", "grid", "block", "args", "shared_bytes", "item", "blocks_per_item", "cluster")
 SCRATCH_KEYS = ("shape", "axes", "dtype", "initial")
 _OPENING = re.compile(r"\A\s*/\*(.*?)\*/", re.S)
+_SHARED = re.compile(r"\A\s*/\*(\s*\[constants\b.*?)\*/", re.S)  # of a header
 _ARCHITECTURE = re.compile(r"sm_\d+[af]?")
 
 
@@ -89,7 +91,9 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         problem_type = problem_of(table["family"], table.get("problem", ""))
     except KeyError as error:
         raise FrontMatterError(f"{name}: {error.args[0]}") from None
-    constants = tuple(_constant(name, key, entry) for key, entry in _tables(name, "constants", table).items())
+    shared = _shared_constants(files)
+    own = _tables(name, "constants", table)
+    constants = tuple(_constant(name, key, _completed(entry, shared.get(key, {}))) for key, entry in own.items())
     return KernelSpec(
         name=path.stem,
         path=path,
@@ -115,6 +119,27 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
             name, _typed(name, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
         ),
     )
+
+
+def _shared_constants(files: tuple[tuple[str, str], ...]) -> dict[str, dict]:
+    """The constants in the opening comments of headers: name -> keys. A header overrides its own includes."""
+    texts, shared, seen = dict(files), dict[str, dict](), set[str]()
+
+    def read(name: str) -> None:
+        seen.add(name)
+        for _, header in includes(name, texts[name]):
+            if header in texts and header not in seen:
+                read(header)
+        if found := _SHARED.match(texts[name]):
+            shared.update(_tables(name, "constants", _toml(name, found[1])))
+
+    read(files[0][0])
+    return shared
+
+
+def _completed(entry: dict, shared: dict) -> dict:
+    """A kernel's constant. Without `meaning` it takes its missing keys from the header's."""
+    return entry if "meaning" in entry else {**shared, **entry}
 
 
 def _check_keys(file: str, where: str, table: dict, known: tuple[str, ...], needed: tuple[str, ...]) -> None:

@@ -1,3 +1,30 @@
+/*
+[constants.BLOCK_Q]
+meaning = "query rows per tile"
+[constants.BLOCK_KV]
+meaning = "keys per tile"
+[constants.PAD_K]
+default = 0
+values = [0, 4]
+meaning = "floats left free after each row of K_smem, against bank conflicts"
+[constants.PAD_QK]
+default = 4
+values = [0, 4]
+meaning = "floats left free after each row of Q_smem and K_smem, against bank conflicts"
+[constants.SUBTRACT_MAX]
+default = 1
+values = [1, 0]
+meaning = "subtract the row's max before the exponential"
+what_if = "No max subtraction"
+effect = "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN."
+shows_at = 30.0
+[constants.RESCALE]
+default = 1
+values = [1, 0]
+meaning = "rescale l and O when the max moves"
+what_if = "No rescaling"
+effect = "after the max rises, the earlier parts of l and O still count against the old max, so both come out too large."
+*/
 // What every kernel here includes: the platform (NVRTC, or the CPU shim), the small number types, accesses of a pinned
 // width, probes, and sums and maxima over the lanes of a warp.
 #pragma once

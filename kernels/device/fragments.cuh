@@ -1,3 +1,38 @@
+/*
+[constants.BLOCK_Q]
+default = 128
+values = [16, 32, 64, 128]
+meaning = "query rows per tile. A warp has 32 of them if there are 64 or more and heads are below 256, else 16."
+[constants.BLOCK_KV]
+default = 64
+values = [16, 32, 64]
+meaning = "keys per tile"
+[constants.STAGES]
+default = 2
+values = [2, 3]
+meaning = "tiles of K and V in shared memory or on their way"
+[constants.SUBTRACT_MAX]
+default = 1
+values = [1, 0]
+meaning = "subtract the row's max before the exponential"
+what_if = "No max subtraction"
+effect = """e^score passes the largest fp16, 65,504, once a score passes 11, and the largest bfloat16 once it passes 88. \
+The row becomes NaN."""
+shows_at = 5.0
+[constants.SUM_BITS]
+default = 32
+values = [32, 16]
+meaning = "bits in which the tensor cores add products up. 16 is only for fp16."
+what_if = "fp16 accumulation"
+effect = """each added product rounds scores and O to 11 bits again. Large scores lose their last digits first, and lse \
+shows it at once."""
+[constants.SWIZZLE]
+default = 1
+values = [1, 0]
+meaning = "whether the pieces of a row change places"
+what_if = "No swizzle"
+effect = "rows of HEAD_DIM numbers start in the same banks. Nothing is wrong, but every ldmatrix waits eight times."
+*/
 // What a warp does with scores and outputs that lie in the registers of its lanes as mma.sync and wgmma leave them: 16
 // rows, of which a lane holds parts of two, lane / 4 and lane / 4 + 8. Element 4 i + 2 h + e of an array is row h of the
 // two, column 8 i + 2 (lane % 4) + e.

@@ -1,3 +1,9 @@
+/*
+[constants.PING_PONG]
+default = 1
+values = [0, 1]
+meaning = "whether warpgroups take turns. With 0 each starts its products as soon as it has its scores."
+*/
 // The parts that kernels share whose products of one tile run while the exponentials of the next are computed.
 #pragma once
 #include "warp_roles.cuh"

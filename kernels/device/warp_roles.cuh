@@ -1,3 +1,17 @@
+/*
+[constants.STAGES]
+default = 2
+values = [1, 2]
+meaning = "tiles of K, and of V, in shared memory or on their way"
+[constants.Q_STAGES]
+default = 2
+values = [1, 2]
+meaning = "query tiles in shared memory or on their way"
+[constants.MULTIPROCESSORS]
+default = 132
+values = [114, 132]
+meaning = "most blocks: one for each multiprocessor of an H100 SXM or H200 (132), of an H100 PCIe (114)"
+*/
 // The parts that Hopper's rungs with warp roles share: rings of tiles in shared memory, the producer that fills them, and
 // the work that it passes to the consumers. A consumer is a warpgroup of 64 query rows.
 #pragma once

@@ -1,3 +1,20 @@
+/*
+[constants.BLOCK_Q]
+default = 128
+values = [64, 128, 192]
+meaning = "query rows per tile, 64 for each warpgroup that computes"
+[constants.BLOCK_KV]
+default = 128
+values = [64, 96, 128]
+meaning = "keys per tile"
+[constants.V_STRIDE]
+default = 1024
+values = [1024, 512]
+meaning = "bytes between groups of eight keys of V, in the descriptor for the tensor cores"
+what_if = "A wrong stride"
+effect = """the tensor cores step 512 bytes, but the next eight keys are 1,024 bytes on. Weights meet the values of \
+other keys."""
+*/
 // What Hopper's rungs share: tiles in shared memory as TMA writes and wgmma reads them, panels of 64 dims (128 bytes,
 // which is as wide as a swizzle reaches) one after the other, and the two products of a warpgroup over such tiles.
 #pragma once

@@ -3,35 +3,19 @@ title = "Naive"
 idea = "one thread per score. S and P are written to global memory, and everything is read from there."
 changed = "nothing, this is the baseline."
 costs = "K and V are read once for each query row (N times in all), and S and P take N x N floats each."
-limits = "fp32; HEAD_DIM 32, 64 or 128; global memory for 2 N^2 floats per head."
+limits = "fp32. HEAD_DIM 32, 64 or 128. Global memory for 2 N^2 floats per head."
 source = "Vaswani et al. 2017, \"Attention Is All You Need\", equation 1."
 family = "dense"
 rung = 1
 
-[constants.BLOCK_Q]
-default = 16
-values = [8, 16, 32]
-meaning = "query rows per tile"
+[constants]  # meaning and effect: common.cuh
+BLOCK_Q = {default = 16, values = [8, 16, 32]}
+BLOCK_KV = {default = 16, values = [8, 16, 32]}
+SUBTRACT_MAX = {}
 
-[constants.BLOCK_KV]
-default = 16
-values = [8, 16, 32]
-meaning = "keys per tile"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN."
-shows_at = 30.0
-
-[scratch.s]
-shape = ["batch", "num_heads", "seq_len", "seq_len"]
-axes = ["batch", "head", "query", "key"]
-[scratch.p]
-shape = ["batch", "num_heads", "seq_len", "seq_len"]
-axes = ["batch", "head", "query", "key"]
+[scratch]
+s = {shape = ["batch", "num_heads", "seq_len", "seq_len"], axes = ["batch", "head", "query", "key"]}
+p = {shape = ["batch", "num_heads", "seq_len", "seq_len"], axes = ["batch", "head", "query", "key"]}
 
 [[launches]]
 entry = "scores"

@@ -2,42 +2,22 @@
 title = "Tiled"
 idea = "a block copies tiles of Q, K, V and P into shared memory once, and all its threads read them there."
 changed_from = "01_naive"
-changed = "scores and output go through shared tiles; the softmax pass is the same."
-costs = "K and V are still read once for each query tile; S and P still take N x N floats each and go out and back."
-limits = "fp32; HEAD_DIM 32, 64 or 128; BLOCK_Q x BLOCK_KV threads per block, at most 1024."
+changed = "scores and output go through shared tiles. The softmax pass stays the same."
+costs = "K and V are still read once for each query tile. S and P still take N x N floats each, out and back."
+limits = "fp32. HEAD_DIM 32, 64 or 128. BLOCK_Q x BLOCK_KV threads per block, at most 1024."
 source = "Kirk and Hwu, \"Programming Massively Parallel Processors\", chapter on tiling for memory locality."
 family = "dense"
 rung = 2
 
-[constants.BLOCK_Q]
-default = 16
-values = [8, 16, 32]
-meaning = "query rows per tile"
+[constants]  # meaning and effect: common.cuh
+BLOCK_Q = {default = 16, values = [8, 16, 32]}
+BLOCK_KV = {default = 16, values = [8, 16, 32]}
+PAD_K = {}
+SUBTRACT_MAX = {}
 
-[constants.BLOCK_KV]
-default = 16
-values = [8, 16, 32]
-meaning = "keys per tile"
-
-[constants.PAD_K]
-default = 0
-values = [0, 4]
-meaning = "floats left free after each row of K_smem, against bank conflicts"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN."
-shows_at = 30.0
-
-[scratch.s]
-shape = ["batch", "num_heads", "seq_len", "seq_len"]
-axes = ["batch", "head", "query", "key"]
-[scratch.p]
-shape = ["batch", "num_heads", "seq_len", "seq_len"]
-axes = ["batch", "head", "query", "key"]
+[scratch]
+s = {shape = ["batch", "num_heads", "seq_len", "seq_len"], axes = ["batch", "head", "query", "key"]}
+p = {shape = ["batch", "num_heads", "seq_len", "seq_len"], axes = ["batch", "head", "query", "key"]}
 
 [[launches]]
 entry = "scores"

@@ -2,42 +2,19 @@
 title = "FlashAttention"
 idea = "keep a running max m and sum l per row, so softmax needs one pass and S and P never leave the chip."
 changed_from = "02_tiled"
-changed = "its three kernels are one loop over key tiles; m, l and O are rescaled when the max moves."
-costs = "two more multiplications per row and tile; K and V are still read once for each query tile."
-limits = "fp32; HEAD_DIM 32, 64 or 128; BLOCK_Q x BLOCK_KV threads per block, at most 1024; no S or P to look at after."
-source = "Milakov and Gimelshein 2018, arXiv:1805.02867; Dao et al. 2022, \"FlashAttention\", arXiv:2205.14135."
+changed = "its three kernels are one loop over key tiles. When the max moves, m, l and O are rescaled."
+costs = "two more multiplications per row and tile. K and V are still read once for each query tile."
+limits = "fp32. HEAD_DIM 32, 64 or 128. BLOCK_Q x BLOCK_KV threads per block, at most 1024. No S or P in memory."
+source = "Milakov and Gimelshein 2018, arXiv:1805.02867. Dao et al. 2022, \"FlashAttention\", arXiv:2205.14135."
 family = "dense"
 rung = 3
 
-[constants.BLOCK_Q]
-default = 16
-values = [8, 16, 32]
-meaning = "query rows per tile"
-
-[constants.BLOCK_KV]
-default = 16
-values = [8, 16, 32]
-meaning = "keys per tile"
-
-[constants.PAD_K]
-default = 0
-values = [0, 4]
-meaning = "floats left free after each row of K_smem, against bank conflicts"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN."
-shows_at = 30.0
-
-[constants.RESCALE]
-default = 1
-values = [1, 0]
-meaning = "rescale l and O when the max moves"
-what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
+[constants]  # meaning and effect: common.cuh
+BLOCK_Q = {default = 16, values = [8, 16, 32]}
+BLOCK_KV = {default = 16, values = [8, 16, 32]}
+PAD_K = {}
+SUBTRACT_MAX = {}
+RESCALE = {}
 
 [[launches]]
 entry = "flash"

@@ -1,45 +1,22 @@
 /*
 title = "FlashAttention, a warp for its rows"
-idea = """a row belongs to four lanes of one warp: they make its max and sum among themselves, and hand each other the \
-weights by shuffles, so P never leaves the registers."""
+idea = """four lanes of one warp share a row. They compute its max and sum together and exchange the weights by \
+shuffles, so P never leaves the registers."""
 changed_from = "03_flash"
-changed = """a warp computes eight rows, a lane a quarter of one row's keys and dims; no P_smem and one wait less per tile; \
-all loads from shared memory have 128 bits."""
-costs = "more registers per thread; K and V are still read from shared memory for every row again."
-limits = "fp32; HEAD_DIM 32, 64 or 128; no S or P to look at after."
-source = """03_flash's; Volkov 2010, "Better Performance at Lower Occupancy", GTC."""
+changed = """a warp computes eight rows, a lane a quarter of one row's keys and dims. P_smem and one wait per tile are \
+gone. All loads from shared memory have 128 bits."""
+costs = "more registers per thread. K and V are still read from shared memory again for every row."
+limits = "fp32. HEAD_DIM 32, 64 or 128. No S or P in memory."
+source = """03_flash's. Volkov 2010, "Better Performance at Lower Occupancy", GTC."""
 family = "dense"
 rung = 4
 
-[constants.BLOCK_Q]
-default = 32
-values = [16, 32, 64]
-meaning = "query rows per tile"
-
-[constants.BLOCK_KV]
-default = 32
-values = [16, 32]
-meaning = "keys per tile"
-
-[constants.PAD_QK]
-default = 4
-values = [0, 4]
-meaning = "floats left free after each row of Q_smem and K_smem, against bank conflicts"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN."
-shows_at = 30.0
-
-[constants.RESCALE]
-default = 1
-values = [1, 0]
-meaning = "rescale l and O when the max moves"
-what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
+[constants]  # meaning and effect: common.cuh
+BLOCK_Q = {default = 32, values = [16, 32, 64]}
+BLOCK_KV = {default = 32, values = [16, 32]}
+PAD_QK = {}
+SUBTRACT_MAX = {}
+RESCALE = {}
 
 [[launches]]
 entry = "flash"

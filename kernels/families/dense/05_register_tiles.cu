@@ -1,44 +1,21 @@
 /*
 title = "FlashAttention in register tiles"
-idea = """a thread computes several rows at once, so every K and V that it reads from shared memory is multiplied several \
-times."""
+idea = "a thread computes several rows at once, so it multiplies every K and V from shared memory several times."
 changed_from = "04_warp_rows"
-changed = "four rows per thread instead of one: a tile of scores, 4 rows x 8 keys, and one of O, 4 rows x 16 or more dims."
-costs = "over a hundred registers per thread, so fewer warps at once; a block needs 128 rows to have four warps."
-limits = "fp32; HEAD_DIM 32, 64 or 128; no S or P to look at after."
-source = "04_warp_rows's; register tiling as in every dense matrix product since Volkov and Demmel 2008."
+changed = """four rows per thread instead of one: a tile of scores, 4 rows x 8 keys, and one of O, 4 rows x 16 or more \
+dims."""
+costs = "over a hundred registers per thread, so fewer warps at once. A block needs 128 rows to have four warps."
+limits = "fp32. HEAD_DIM 32, 64 or 128. No S or P in memory."
+source = "04_warp_rows's. Register tiling as in every dense matrix product since Volkov and Demmel 2008."
 family = "dense"
 rung = 5
 
-[constants.BLOCK_Q]
-default = 128
-values = [16, 32, 64, 128]
-meaning = "query rows per tile"
-
-[constants.BLOCK_KV]
-default = 32
-values = [16, 32]
-meaning = "keys per tile"
-
-[constants.PAD_QK]
-default = 4
-values = [0, 4]
-meaning = "floats left free after each row of Q_smem and K_smem, against bank conflicts"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN."
-shows_at = 30.0
-
-[constants.RESCALE]
-default = 1
-values = [1, 0]
-meaning = "rescale l and O when the max moves"
-what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
+[constants]  # meaning and effect: common.cuh
+BLOCK_Q = {default = 128, values = [16, 32, 64, 128]}
+BLOCK_KV = {default = 32, values = [16, 32]}
+PAD_QK = {}
+SUBTRACT_MAX = {}
+RESCALE = {}
 
 [[launches]]
 entry = "flash"

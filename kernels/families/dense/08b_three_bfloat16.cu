@@ -1,68 +1,36 @@
 /*
 title = "FlashAttention, exact on tensor cores"
-idea = """every float is the sum of three bfloat16, so tensor cores multiply in full fp32 accuracy: six products for one. \
-Scores, weights and outputs stay in a warp's registers, as they do in 08_pipeline."""
+idea = """every float is the sum of three bfloat16, so tensor cores multiply in full fp32 accuracy: six products for \
+one. Scores, weights and outputs stay in a warp's registers, as in 08_pipeline."""
 changed_from = "04_warp_rows"
-changed = """a warp has 16 rows, two per thread, and multiplies with mma.sync; the next K and V come through registers, where \
-they are split, while the block computes; two groups of warps may share rows, each with its own keys."""
-costs = """six products for one, 6 bytes of shared memory for a float, up to 255 registers per thread, \
-so few warps at once."""
-limits = "fp32; HEAD_DIM 32, 64 or 128; sm_80 or later; no S or P to look at after."
-source = """03_flash's; Dao 2023, "FlashAttention-2", arXiv:2307.08691; \
-three bfloat16: Henry, Tang and Heinecke 2019, arXiv:1904.06376."""
+changed = """a warp has 16 rows, two per thread, and multiplies with mma.sync. While the block computes, the next K \
+and V come through registers and are split there. Two groups of warps may share rows, each with its own keys."""
+costs = """six products for one, 6 bytes of shared memory for a float, up to 255 registers per thread, so few warps at \
+once."""
+limits = "fp32. HEAD_DIM 32, 64 or 128. sm_80 or later. No S or P in memory."
+source = """03_flash's. Dao 2023, "FlashAttention-2", arXiv:2307.08691. Three bfloat16: Henry, Tang and Heinecke 2019, \
+arXiv:1904.06376."""
 family = "dense"
 rung = 8
 formerly = "04_flash_registers"
 requires = "sm_80"
 tensor_products = 6
+tuned = [
+  # Larger blocks split K and V less often, if each of an H200's 132 multiprocessors has more than one block.
+  {when = "ceil_div(seq_len, 64) * batch * num_heads > 132", BLOCK_Q = 128},
+  # Smaller tiles leave registers to wide heads.
+  {when = "head_dim == 128", BLOCK_KV = 32},
+  # If each has at most one block, twice the warps hide more of their waits.
+  {when = "seq_len >= 256 and ceil_div(seq_len, 64) * batch * num_heads <= 132", KEY_GROUPS = 2},
+]
 
-[constants.BLOCK_Q]
-default = 64
-values = [16, 32, 64, 128]
-meaning = "query rows per tile"
-
-[constants.BLOCK_KV]
-default = 64
-values = [16, 32, 64]
-meaning = "keys per tile"
-
-[constants.KEY_GROUPS]
-default = 1
-values = [1, 2]
-meaning = "groups of warps that share the rows, each with tiles of its own, so that few blocks have enough warps"
-
-[constants.PAD]
-default = 8
-values = [0, 8]
-meaning = "bfloat16s left free after each row of Q_smem, K_smem and V_smem, against bank conflicts"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN."
-shows_at = 30.0
-
-[constants.RESCALE]
-default = 1
-values = [1, 0]
-meaning = "rescale l and O when the max moves"
-what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
-
-# Larger blocks split K and V less often, where an H200's 132 multiprocessors would have more than one block each.
-[[tuned]]
-when = "ceil_div(seq_len, 64) * batch * num_heads > 132"
-BLOCK_Q = 128
-# Smaller tiles leave registers to wide heads.
-[[tuned]]
-when = "head_dim == 128"
-BLOCK_KV = 32
-# Where each has one at most, twice the warps hide more of their waits.
-[[tuned]]
-when = "seq_len >= 256 and ceil_div(seq_len, 64) * batch * num_heads <= 132"
-KEY_GROUPS = 2
+[constants]  # meaning and effect: common.cuh
+BLOCK_Q = {default = 64, values = [16, 32, 64, 128]}
+BLOCK_KV = {default = 64, values = [16, 32, 64]}
+KEY_GROUPS = {default = 1, values = [1, 2], meaning = "warp groups for the same rows, each with its own key tiles"}
+PAD = {default = 8, values = [0, 8], meaning = "bfloat16s left free after each row of a tile, against bank conflicts"}
+SUBTRACT_MAX = {}
+RESCALE = {}
 
 [[launches]]
 entry = "flash"

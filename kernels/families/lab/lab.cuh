@@ -1,3 +1,24 @@
+/*
+[constants.WIDTH]
+default = 4
+values = [4, 8, 16]
+meaning = "bytes that a lane reads at once"
+[constants.PAD]
+default = 0
+values = [
+  0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+  17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32,
+]
+meaning = "floats left free after each row of the tile"
+[constants.SWIZZLE]
+default = 0
+values = [0, 1]
+meaning = "1: piece c of row r is at place c XOR r"
+[constants.MATRICES]
+default = 0
+values = [0, 1, 2, 4]
+meaning = "0: plain loads. Otherwise the number of 8x8 matrices that one ldmatrix reads."
+*/
 // What the lab kernels share: a tile of 32 rows in shared memory, padded and swizzled as the build says, and loads of
 // WIDTH bytes. WIDTH, PAD, SWIZZLE and MATRICES are constants of the build:
 //

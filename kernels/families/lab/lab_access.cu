@@ -1,11 +1,11 @@
 /*
 title = "One access"
-idea = "one warp makes one access, at any 32 offsets: the least that the profiler's counters can be asked about."
+idea = "one warp makes one access, at any 32 offsets: the smallest question for the profiler's counters."
 changed_from = "lab_columns"
-changed = "the offsets come from outside, -1 for a lane that stays out; every width and kind of access is a build."
-costs = "nothing to speak of; `python -m kernels calibrate` launches it some hundred times under Nsight Compute."
-limits = "offsets below 32,768 bytes, multiples of the width; an ldmatrix needs all the rows it addresses."
-source = "Warpglass; its table is kernels/recordings/calibration.csv."
+changed = "the offsets are an input, -1 for a lane that does not take part. Every width and kind of access is a build."
+costs = "almost nothing. `python -m kernels calibrate` launches it some hundred times under Nsight Compute."
+limits = "offsets below 32,768 bytes, multiples of the width. An ldmatrix needs all the rows it addresses."
+source = "Warpglass. Its table is kernels/recordings/calibration.csv."
 family = "lab"
 problem = "access"
 rung = 4

@@ -1,10 +1,10 @@
 /*
 title = "Pointer chase"
-idea = "each load's address is what the load before it brought, so nothing overlaps: time / steps is a load's latency."
+idea = "each load brings the address of the next, so nothing overlaps: time / steps is a load's latency."
 changed_from = "lab_global"
 changed = "one thread, and a ring of cache lines in random order that no prefetcher can guess."
-costs = "while the ring fits in a level of the memory, that level's latency; once it does not, the next one's."
-limits = "one node in each line of 128 bytes; shared memory holds at most what a block may have."
+costs = "the latency of the smallest level of the memory that holds the ring."
+limits = "one node in each line of 128 bytes. Shared memory holds at most the bytes that a block may have."
 source = "Saavedra-Barrera 1992, PhD thesis, Berkeley; for GPUs, Mei and Chu 2017, arXiv:1509.02308."
 family = "lab"
 problem = "chase"

@@ -2,50 +2,31 @@
 title = "Column walk"
 idea = "each lane walks a row of a tile of its own, so a step of the warp reads a column: the classic bank conflict."
 changed = "nothing: the first of the lab kernels, a plain measuring device for shared memory."
-costs = "rows of 32 floats put all lanes on one bank, 32 wavefronts an access; padding or a swizzle makes it 1."
-limits = "32 rows that begin at multiples of WIDTH; a swizzle needs a power of two of pieces; ldmatrix a WIDTH of 16."
-source = "NVIDIA, \"CUDA C++ Programming Guide\", shared memory; the rules are measured, see kernels/trace/memory/model.py."
+costs = "rows of 32 floats put all lanes on one bank, 32 wavefronts an access. Padding or a swizzle reduces it to 1."
+limits = "32 rows that start at multiples of WIDTH. A swizzle needs a power of two of pieces. ldmatrix a WIDTH of 16."
+source = """NVIDIA, "CUDA C++ Programming Guide", shared memory. Measured rules: kernels/trace/memory/model.py."""
 family = "lab"
 problem = "columns"
 rung = 1
 
-[constants.WIDTH]
-default = 4
-values = [4, 8, 16]
-meaning = "bytes that a lane reads at once"
-
-[constants.PAD]
-default = 0
-values = [
-  0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
-  17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32,
-]
-meaning = "floats left free after each row of the tile"
-
-[constants.SWIZZLE]
-default = 0
-values = [0, 1]
-meaning = "1: piece c of row r lies at c XOR r"
-
-[constants.MATRICES]
-default = 0
-values = [0, 1, 2, 4]
-meaning = "0: plain loads; else 8x8 matrices that one ldmatrix reads"
+[constants]  # lab.cuh
+WIDTH = {}
+PAD = {}
+SWIZZLE = {}
+MATRICES = {}
 
 [[conditions]]
 must = "not MATRICES or WIDTH == 16"
-message = "WIDTH is {WIDTH}; an ldmatrix reads rows of 16 bytes. Choose WIDTH 16, or MATRICES 0."
-
+message = "WIDTH is {WIDTH}, but an ldmatrix reads rows of 16 bytes. Choose WIDTH 16, or MATRICES 0."
 [[conditions]]
 must = "4 * stride % WIDTH == 0 and 4 * PAD % WIDTH == 0"
 message = """\
-  A row of {stride} floats and PAD {PAD} is {4 * (stride + PAD)} bytes; an access of {WIDTH} bytes must begin at a \
+  A row of {stride} floats and PAD {PAD} is {4 * (stride + PAD)} bytes. An access of {WIDTH} bytes must start at a \
   multiple of {WIDTH}. Choose a stride and a PAD that are multiples of {WIDTH // 4}."""
-
 [[conditions]]
 must = "not SWIZZLE or is_power_of_two(4 * stride // WIDTH)"
 message = """\
-  A row of {stride} floats holds {4 * stride // WIDTH} pieces of {WIDTH} bytes; the XOR swizzle needs a power of two. \
+  A row of {stride} floats holds {4 * stride // WIDTH} pieces of {WIDTH} bytes. The XOR swizzle needs a power of two. \
   Choose another stride or WIDTH."""
 
 [[launches]]

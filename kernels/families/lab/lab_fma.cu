@@ -1,11 +1,12 @@
 /*
 title = "Multiply-adds"
-idea = "16 chains of fused multiply-adds in each thread's registers, and memory only to begin and end: the fp32 roof."
+idea = """16 chains of fused multiply-adds in each thread's registers, and memory only at the start and the end: the \
+fp32 roof."""
 changed_from = "lab_stream"
-changed = "nothing is read over and over; there is only arithmetic."
-costs = "nothing but multiply-adds, two operations each; a thread's chains do not wait for one another."
+changed = "no repeated reads, only arithmetic."
+costs = "nothing but multiply-adds, two operations each. A thread's chains do not wait for one another."
 limits = "whole numbers that stay below 2^24, so that every sum is exact and the result can be checked."
-source = "Williams, Waterman and Patterson 2009, \"Roofline\"; its ceiling is measured, not taken from a datasheet."
+source = "Williams, Waterman and Patterson 2009, \"Roofline\". The ceiling is measured, not taken from a datasheet."
 family = "lab"
 problem = "fma"
 rung = 7

@@ -2,10 +2,10 @@
 title = "Roles"
 idea = "a block's warps play two roles: one copies tiles of X into shared memory, the others add up the tile before."
 changed_from = "lab_columns"
-changed = "warps no longer do the same: a producer and its consumers, which meet at one barrier per tile."
-costs = "two tiles of shared memory, so that one can be filled while the other is read; a barrier per tile."
+changed = "warps no longer do the same: a producer and its consumers meet at one barrier per tile."
+costs = "two tiles of shared memory: the producer fills one, the consumers read the other. A barrier per tile."
 limits = "at most 31 consumers."
-source = "Warpglass; the pattern is CUTLASS's warp specialisation."
+source = "Warpglass. The pattern is CUTLASS's warp specialisation."
 family = "lab"
 problem = "roles"
 rung = 8

@@ -1,9 +1,9 @@
 /*
 title = "Stream"
-idea = "every thread has several 16-byte loads on their way at once: the bytes that come per second are the bandwidth."
+idea = "every thread has several 16-byte loads on their way at once. The bytes that come per second are the bandwidth."
 changed_from = "lab_chase"
-changed = "as much at a time as fits, where that had one load at a time."
-costs = "a working set that fits in L1, in L2 or in neither shows each one's bandwidth; a copy writes what it reads."
+changed = "as many loads at a time as fit, in place of one."
+costs = "a working set that fits in L1, in L2 or in neither shows each one's bandwidth. A copy also writes."
 limits = "a working set of whole rounds: a multiple of 64 bytes for every thread of the grid."
 source = "McCalpin, \"STREAM: Sustainable Memory Bandwidth in High Performance Computers\", 1995."
 family = "lab"

@@ -2,50 +2,31 @@
 title = "Transpose"
 idea = "a matrix is transposed through a tile in shared memory, so that global memory is read and written along rows."
 changed_from = "lab_columns"
-changed = "the tile is written out again; the walk down its columns is the same."
-costs = "each element is read and written once in global and once in shared memory; columns conflict unless padded."
-limits = "fp32; tiles of 32 x 32; a WIDTH that divides X's row; padding, swizzle and ldmatrix as in lab_columns."
+changed = "the tile is written out again. The walk down its columns is the same."
+costs = "each element is read and written once in global and once in shared memory. Columns conflict unless padded."
+limits = "fp32. Tiles of 32 x 32. A WIDTH that divides X's row. Padding, swizzle and ldmatrix as in lab_columns."
 source = "Harris, \"An Efficient Matrix Transpose in CUDA C/C++\", NVIDIA Technical Blog, 2013."
 family = "lab"
 problem = "transpose"
 rung = 2
 
-[constants.WIDTH]
-default = 4
-values = [4, 8, 16]
-meaning = "bytes that a lane reads at once"
-
-[constants.PAD]
-default = 0
-values = [
-  0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
-  17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32,
-]
-meaning = "floats left free after each row of the tile"
-
-[constants.SWIZZLE]
-default = 0
-values = [0, 1]
-meaning = "1: piece c of row r lies at c XOR r"
-
-[constants.MATRICES]
-default = 0
-values = [0, 1, 2, 4]
-meaning = "0: plain loads; else 8x8 matrices that one ldmatrix reads"
+[constants]  # lab.cuh
+WIDTH = {}
+PAD = {}
+SWIZZLE = {}
+MATRICES = {}
 
 [[conditions]]
 must = "not MATRICES or WIDTH == 16"
-message = "WIDTH is {WIDTH}; an ldmatrix reads rows of 16 bytes. Choose WIDTH 16, or MATRICES 0."
-
+message = "WIDTH is {WIDTH}, but an ldmatrix reads rows of 16 bytes. Choose WIDTH 16, or MATRICES 0."
 [[conditions]]
 must = "4 * 32 % WIDTH == 0 and 4 * PAD % WIDTH == 0"
 message = """\
-  A row of 32 floats and PAD {PAD} is {4 * (32 + PAD)} bytes; an access of {WIDTH} bytes must begin at a \
-  multiple of {WIDTH}. Choose a stride and a PAD that are multiples of {WIDTH // 4}."""
-
+  A row of 32 floats and PAD {PAD} is {4 * (32 + PAD)} bytes. An access of {WIDTH} bytes must start at a multiple of \
+  {WIDTH}. Choose a stride and a PAD that are multiples of {WIDTH // 4}."""
 [[conditions]]
 must = "4 * columns % WIDTH == 0"
-message = "columns is {columns}; rows read in pieces of {WIDTH} bytes need a multiple of {WIDTH // 4}."
+message = "columns is {columns}. Rows read in pieces of {WIDTH} bytes need a multiple of {WIDTH // 4}."
 
 [[launches]]
 entry = "lab_transpose"

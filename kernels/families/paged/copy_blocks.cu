@@ -4,9 +4,9 @@ idea = "a shared page is copied whole before one of its owners writes into it (c
 changed_from = "reshape_and_cache"
 changed = "whole pages move, from a list of pairs, so the layout inside a page does not matter."
 costs = "every byte of the page is read and written once, for all KV heads, in pieces of 16 bytes."
-limits = """fp32 or fp16 storage; HEAD_DIM 64 to 256; BLOCK_SIZE 8, 16, 32; \
-no pair may write a page that another pair reads or writes."""
-source = "vLLM's copy_blocks kernel; Kwon et al. 2023, arXiv:2309.06180."
+limits = """fp32 or fp16 storage. HEAD_DIM 64 to 256. BLOCK_SIZE 8, 16, 32. A pair may not write a page that another \
+pair reads or writes."""
+source = "vLLM's copy_blocks kernel. Kwon et al. 2023, arXiv:2309.06180."
 family = "paged"
 problem = "copy"
 rung = 4

@@ -1,44 +1,30 @@
 /*
 title = "PagedAttention with a shared prefix"
-idea = """the pages that sequences share are read once for all their query heads, then each sequence's own pages; the \
-prefix is one more partition of every sequence, merged as V3 merges."""
+idea = """shared pages are read once for all query heads of their sequences, then each sequence's own pages. The \
+prefix is one more partition of every sequence, and the merge is V3's."""
 changed_from = "paged_v3"
-changed = """a launch before V3's, in which a block's columns are the query heads of up to 64 / GROUP sequences, 16 \
-for each warp, and every warp reads all tokens."""
-costs = """a second launch, and a partial result for each sequence and piece of the prefix; worth it where the prefix \
-is long and many share it."""
-limits = """as paged_v3, without ALiBi and windows; sequences that share a prefix are neighbours in the batch, and the \
+changed = """a launch before V3's. The columns of a block are the query heads of up to 64 / GROUP sequences, 16 for \
+each warp, and every warp reads all tokens."""
+costs = """a second launch, and a partial result for each sequence and piece of the prefix. A long prefix of many \
+sequences is worth it."""
+limits = """as paged_v3, without ALiBi and windows. Sequences with one prefix are neighbours in the batch, and the \
 prefix is whole pages."""
-source = """Ye et al. 2024, "Cascade Inference", FlashInfer; Juravsky et al. 2024, "Hydragen", arXiv:2402.05099."""
+source = """Ye et al. 2024, "Cascade Inference", FlashInfer. Juravsky et al. 2024, "Hydragen", arXiv:2402.05099."""
 family = "paged"
 problem = "cascade"
 rung = 7
 requires = "sm_90"
 tensor_products = 1
+tuned = [{when = "head_dim * C_BYTES <= 128", STAGES = 6}]
 
-[constants.STAGES]
-default = 3
-values = [2, 3, 4, 6]
-meaning = "stages of 64 tokens that are in shared memory or on their way"
+[constants]
+STAGES = {default = 3, values = [2, 3, 4, 6], meaning = "stages of 64 tokens in shared memory or on their way"}
+WARPS = {default = 4, values = [4], meaning = "warps that multiply"}
 
-[constants.WARPS]
-default = 4
-values = [4]
-meaning = "warps that multiply"
-
-[[tuned]]
-when = "head_dim * C_BYTES <= 128"
-STAGES = 6
-
-[scratch.m_part]
-shape = ["num_seqs * partitions", "num_heads"]
-axes = ["slot", "head"]
-[scratch.l_part]
-shape = ["num_seqs * partitions", "num_heads"]
-axes = ["slot", "head"]
-[scratch.o_part]
-shape = ["num_seqs * partitions", "num_heads", "head_dim"]
-axes = ["slot", "head", "dim"]
+[scratch]
+m_part = {shape = ["num_seqs * partitions", "num_heads"], axes = ["slot", "head"]}
+l_part = {shape = ["num_seqs * partitions", "num_heads"], axes = ["slot", "head"]}
+o_part = {shape = ["num_seqs * partitions", "num_heads", "head_dim"], axes = ["slot", "head", "dim"]}
 [scratch.arrived]
 shape = ["num_seqs", "num_kv_heads"]
 axes = ["sequence", "kv_head"]
@@ -52,7 +38,10 @@ block = ["32 * WARPS + 32"]
 shared_bytes = "STAGES * (32 * WARPS * head_dim * C_BYTES + 144)"
 args = [
   "q", "k_cache", "v_cache", "block_tables", "prefix_units", "k_scale", "m_part", "l_part", "o_part", "arrived",
-  {struct = ["int32 num_kv_heads", "int32 max_blocks_per_seq", "int32 partitions", "int32 0", "float32 scale", "float32 soft_cap"]},
+  {struct = [
+    "int32 num_kv_heads", "int32 max_blocks_per_seq", "int32 partitions", "int32 0", "float32 scale",
+    "float32 soft_cap",
+  ]},
 ]
 item = "range"
 blocks_per_item = "num_kv_heads"
@@ -66,7 +55,11 @@ shared_bytes = """STAGES * (32 * WARPS * head_dim * C_BYTES + 144) + 16 + 64 * W
 args = [
   "q", "k_cache", "v_cache", "block_tables", "units", "k_scale", "v_scale", "m_part", "l_part", "o_part", "arrived",
   "o", "lse",
-  {struct = ["int32 num_kv_heads", "int32 max_blocks_per_seq", "int32 0", "int32 unchanged_bytes // (range_count * num_kv_heads * 32 * WARPS * head_dim * C_BYTES)", "float32 scale", "float32 soft_cap"]},
+  {struct = [
+    "int32 num_kv_heads", "int32 max_blocks_per_seq", "int32 0",
+    "int32 unchanged_bytes // (range_count * num_kv_heads * 32 * WARPS * head_dim * C_BYTES)", "float32 scale",
+    "float32 soft_cap",
+  ]},
 ]
 item = "range"
 blocks_per_item = "num_kv_heads"

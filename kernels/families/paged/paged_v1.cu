@@ -1,22 +1,20 @@
 /*
 title = "PagedAttention V1"
-idea = "K and V lie in pages anywhere in a pool; a block table says where each page of a sequence is."
+idea = "K and V are in pages anywhere in a pool. A block table has the page numbers of each sequence."
 changed_from = "03_flash"
-changed = """one query per sequence; each page's address comes from the table; \
-the logits of the whole context stay in shared memory."""
-costs = """a table entry per page, read twice; shared memory that grows with the context; \
-one block per query head, however long the context."""
-limits = """one query per sequence; fp32 or fp16 storage, fp32 sums; HEAD_DIM 64 to 256; BLOCK_SIZE 8, 16, 32; \
-logits must fit in shared memory."""
-source = "Kwon et al. 2023, \"PagedAttention\", arXiv:2309.06180; cache layouts of vLLM, csrc/attention."
+changed = """one query per sequence. Each page's address comes from the table. The logits of the whole context stay in \
+shared memory."""
+costs = """a table entry per page, read twice. Shared memory that grows with the context. One block per query head, \
+however long the context."""
+limits = """one query per sequence. fp32 or fp16 storage, fp32 sums. HEAD_DIM 64 to 256. BLOCK_SIZE 8, 16, 32. Logits \
+must fit in shared memory."""
+source = "Kwon et al. 2023, \"PagedAttention\", arXiv:2309.06180. Cache layouts of vLLM, csrc/attention."
 family = "paged"
 problem = "decode"
 rung = 1
 
-[constants.WARPS]
-default = 4
-values = [1, 2, 4, 8]
-meaning = "warps per block; each takes every WARPS-th page"
+[constants]
+WARPS = {default = 4, values = [1, 2, 4, 8], meaning = "warps per block. Each takes every WARPS-th page."}
 
 [[launches]]
 entry = "paged_v1"

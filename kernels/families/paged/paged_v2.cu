@@ -1,23 +1,20 @@
 /*
 title = "PagedAttention V2"
-idea = "the context is cut into partitions, a block for each; a second kernel combines their max, sum and output."
+idea = "the context is cut into partitions, a block for each. A second kernel combines their max, sum and output."
 changed_from = "paged_v1"
-changed = """a block walks PARTITION tokens and writes its m, l and unnormalised O; \
-paged_v2_reduce rescales and adds them."""
-costs = """the partial results go through global memory, and a second launch; \
-worth it where batch x heads is too few blocks for the GPU."""
-limits = """as paged_v1, but shared memory depends on PARTITION, not on the context; \
-PARTITION is a multiple of BLOCK_SIZE."""
-source = "Kwon et al. 2023, arXiv:2309.06180; vLLM's paged_attention_v2; Dao et al. 2023, \"Flash-Decoding\"."
+changed = """a block walks PARTITION tokens and writes its m, l and unnormalised O. paged_v2_reduce rescales and adds \
+them."""
+costs = """the partial results go through global memory, and a second launch. It pays if batch x heads gives too few \
+blocks for the GPU."""
+limits = """as paged_v1, but shared memory depends on PARTITION, not on the context. PARTITION is a multiple of \
+BLOCK_SIZE."""
+source = "Kwon et al. 2023, arXiv:2309.06180. vLLM's paged_attention_v2. Dao et al. 2023, \"Flash-Decoding\"."
 family = "paged"
 problem = "decode"
 rung = 2
 
-[constants.WARPS]
-default = 4
-values = [1, 2, 4, 8]
-meaning = "warps per block; each takes every WARPS-th page"
-
+[constants]
+WARPS = {default = 4, values = [1, 2, 4, 8], meaning = "warps per block. Each takes every WARPS-th page."}
 [constants.PARTITION]
 default = 512
 values = [32, 64, 128, 256, 512, 1024]

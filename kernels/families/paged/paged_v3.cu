@@ -1,54 +1,42 @@
 /*
 title = "PagedAttention V3"
-idea = """all pages of all sequences are laid end to end and cut into equal ranges, one for each block; one warp of it \
-asks for pages by bulk copies, far ahead, and the tensor cores multiply what has come."""
+idea = """all pages of all sequences form one line, cut into equal ranges, one for each block. One warp of the block \
+requests pages by bulk copies, far ahead, and the tensor cores multiply the arrived pages."""
 changed_from = "paged_v2"
-changed = """a list of work instead of partitions, so that every multiprocessor reads as much as the others; \
-a KV head's page is read once for all query heads of its group; the block that ends last merges, in the same launch."""
-costs = """a plan on the host for every step; partial results of the sequences that a cut divides go through global \
-memory; the tensor cores' rows are seldom full."""
-limits = """one query per sequence; fp16 or bf16, the cache also in fp8 (e4m3); HEAD_DIM 64 or 128; \
-BLOCK_SIZE 8 to 64; at most 16 query heads for a KV head."""
-source = """Kwon et al. 2023, arXiv:2309.06180; FlashInfer, Ye et al. 2025, arXiv:2501.01005 (plan and merge); \
-Dao et al. 2023, \"Flash-Decoding\"; PTX ISA 8.0, cp.async.bulk, mbarrier, movmatrix."""
+changed = """a list of work instead of partitions, so that every multiprocessor reads as much as the others. A KV \
+head's page is read once for all query heads of its group. The last block to end merges, in the same launch."""
+costs = """a plan on the host for every step. Partial results of divided sequences go through global memory. The \
+tensor cores' rows are seldom full."""
+limits = """one query per sequence. fp16 or bf16, the cache also in fp8 (e4m3). HEAD_DIM 64 or 128. BLOCK_SIZE 8 to \
+64. At most 16 query heads for a KV head."""
+source = """Kwon et al. 2023, arXiv:2309.06180. FlashInfer, Ye et al. 2025, arXiv:2501.01005 (plan and merge). Dao et \
+al. 2023, \"Flash-Decoding\". PTX ISA 8.0, cp.async.bulk, mbarrier, movmatrix."""
 family = "paged"
 problem = "ranges"
 rung = 5
 requires = "sm_90"
 tensor_products = 1
+tuned = [  # the fastest choice on an H200 has about 96 KB in shared memory or on their way
+  {when = "head_dim * C_BYTES <= 128", STAGES = 6},
+  {when = "head_dim * C_BYTES <= 128 and GROUP <= 8", WARPS = 8, STAGES = 3},
+]
 
-[constants.WARPS]
-default = 4
-values = [4, 8]
-meaning = "warps that multiply; each takes 16 tokens of a stage"
-
+[constants]
+WARPS = {default = 4, values = [4, 8], meaning = "warps that multiply. Each takes 16 tokens of a stage."}
 [constants.STAGES]
 default = 3
 values = [2, 3, 4, 6, 8]
-meaning = "stages of 16 tokens for each of these warps, that are in shared memory or on their way"
-
-# What was fastest on an H200 has about 96 KB in shared memory or on their way.
-[[tuned]]
-when = "head_dim * C_BYTES <= 128"
-STAGES = 6
-[[tuned]]
-when = "head_dim * C_BYTES <= 128 and GROUP <= 8"
-WARPS = 8
-STAGES = 3
+meaning = "stages in shared memory or on their way, with 16 tokens for each of these warps"
 
 [[conditions]]
 must = "WARPS == 4 or GROUP <= 8 or head_dim == 64"
-message = "Eight warps leave each thread 168 registers, too few for {GROUP} query heads of {head_dim} numbers. Choose WARPS=4."
+message = """\
+  Eight warps leave each thread 168 registers, too few for {GROUP} query heads of {head_dim} numbers. Choose WARPS=4."""
 
-[scratch.m_part]
-shape = ["max(1, slots)", "num_heads"]
-axes = ["slot", "head"]
-[scratch.l_part]
-shape = ["max(1, slots)", "num_heads"]
-axes = ["slot", "head"]
-[scratch.o_part]
-shape = ["max(1, slots)", "num_heads", "head_dim"]
-axes = ["slot", "head", "dim"]
+[scratch]
+m_part = {shape = ["max(1, slots)", "num_heads"], axes = ["slot", "head"]}
+l_part = {shape = ["max(1, slots)", "num_heads"], axes = ["slot", "head"]}
+o_part = {shape = ["max(1, slots)", "num_heads", "head_dim"], axes = ["slot", "head", "dim"]}
 [scratch.arrived]
 shape = ["num_seqs", "num_kv_heads"]
 axes = ["sequence", "kv_head"]
@@ -64,7 +52,11 @@ shared_bytes = """STAGES * (32 * WARPS * head_dim * C_BYTES + 144) + 16 + 64 * W
 args = [
   "q", "k_cache", "v_cache", "block_tables", "units", "alibi_slopes", "k_scale", "v_scale",
   "m_part", "l_part", "o_part", "arrived", "o", "lse",
-  {struct = ["int32 num_kv_heads", "int32 max_blocks_per_seq", "int32 window", "int32 unchanged_bytes // (range_count * num_kv_heads * 32 * WARPS * head_dim * C_BYTES)", "float32 scale", "float32 soft_cap"]},
+  {struct = [
+    "int32 num_kv_heads", "int32 max_blocks_per_seq", "int32 window",
+    "int32 unchanged_bytes // (range_count * num_kv_heads * 32 * WARPS * head_dim * C_BYTES)", "float32 scale",
+    "float32 soft_cap",
+  ]},
 ]
 item = "range"
 blocks_per_item = "num_kv_heads"

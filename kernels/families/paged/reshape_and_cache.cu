@@ -1,13 +1,13 @@
 /*
 title = "Write new tokens"
-idea = """each new token's key and value go to the slot that the block manager gave it; K is split by X, V is turned."""
+idea = "each new token's key and value go to the slot that the block manager gave it. K is split by X, V is transposed."
 changed_from = "paged_v2"
-changed = "nothing is computed; this is the write that fills the pages which the paged kernels read."
-costs = """a token's key is written in pieces of 16 bytes, its value one number at a time, \
-as its dims lie BLOCK_SIZE numbers apart."""
-limits = """fp32 or fp16 storage, the same in and out; HEAD_DIM 64 to 256; BLOCK_SIZE 8, 16, 32; \
-a negative slot is padding."""
-source = "vLLM's reshape_and_cache kernel; Kwon et al. 2023, arXiv:2309.06180."
+changed = "nothing is computed. This write fills the pages for the paged kernels."
+costs = """a token's key is written in pieces of 16 bytes, its value one number at a time, as its dims are BLOCK_SIZE \
+numbers apart."""
+limits = """fp32 or fp16 storage, the same in and out. HEAD_DIM 64 to 256. BLOCK_SIZE 8, 16, 32. A negative slot is \
+padding."""
+source = "vLLM's reshape_and_cache kernel. Kwon et al. 2023, arXiv:2309.06180."
 family = "paged"
 problem = "write"
 rung = 3

@@ -1,13 +1,13 @@
 /*
 title = "Write new tokens in 8 bits"
-idea = """each new key and value is divided by its KV head's scale and rounded to fp8 (e4m3), so that a page is half \
-as large; what is past 448 becomes 448."""
+idea = """each new key and value is divided by its KV head's scale and rounded to fp8 (e4m3), so a page is half as \
+large. Larger values become 448."""
 changed_from = "reshape_and_cache"
-changed = "a thread makes 16 numbers of 8 bits where the other copied 8 of 16; the scales are given."
-costs = """every number is rounded to 4 significant bits; what a scale is too small for is cut off, what it is too \
-large for loses more bits."""
-limits = "fp16 or bf16 in, fp8 (e4m3) out; HEAD_DIM 64 or 128; BLOCK_SIZE 16, 32, 64; a negative slot is padding."
-source = """vLLM's reshape_and_cache with kv_cache_dtype fp8; Micikevicius et al. 2022, "FP8 Formats for Deep \
+changed = "a thread writes 16 numbers of 8 bits, and before it copied 8 of 16. The scales are inputs."
+costs = """every number is rounded to 4 significant bits. A scale that is too small cuts numbers off, one that is too \
+large loses more bits."""
+limits = "fp16 or bf16 in, fp8 (e4m3) out. HEAD_DIM 64 or 128. BLOCK_SIZE 16, 32, 64. A negative slot is padding."
+source = """vLLM's reshape_and_cache with kv_cache_dtype fp8. Micikevicius et al. 2022, "FP8 Formats for Deep \
 Learning", arXiv:2209.05433."""
 family = "paged"
 problem = "write_fp8"

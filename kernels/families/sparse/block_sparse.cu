@@ -1,52 +1,35 @@
 /*
 title = "Block-sparse FlashAttention"
-idea = """each block of queries has a list of the key blocks that any of its queries sees: tiles that are not on it are never \
-loaded, and those that are seen whole need no mask."""
+idea = """each block of queries has a list of the key blocks that any of its queries sees. Tiles outside the list are \
+never loaded, and fully seen tiles need no mask."""
 changed_from = "08_pipeline"
-changed = """the loop goes over a list in place of all tiles; what a partial block hides is a pattern of bits, read only there; m and \
-l may begin with a sink."""
-costs = """the lists are read beside K and V; a block of which one pair is seen costs as much as a full one."""
-limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; tiles are the lists' blocks, of 32 to 128 queries and 32 or 64 keys; sm_80 or later."
-source = """08_pipeline's; torch.nn.attention.flex_attention.BlockMask, whose lists these are; \
-Child et al. 2019, "Generating Long Sequences with Sparse Transformers", arXiv:1904.10509."""
+changed = """the loop goes over a list in place of all tiles. A pattern of bits masks a partial block, and only \
+partial blocks read one. m and l may start with a sink."""
+costs = "the lists are read in addition to K and V. A block with one visible pair costs as much as a full one."
+limits = """fp16 or bf16. HEAD_DIM 64, 128 or 256. Tiles are the lists' blocks, of 32 to 128 queries and 32 or 64 \
+keys. sm_80 or later."""
+source = """08_pipeline's. torch.nn.attention.flex_attention.BlockMask, the origin of these lists. Child et al. 2019, \
+"Generating Long Sequences with Sparse Transformers", arXiv:1904.10509."""
 family = "sparse"
 problem = "blocks"
 requires = "sm_80"
 tensor_products = 1
 
-[constants.STAGES]
-default = 2
-values = [2, 3]
-meaning = "how many tiles of K and V are in shared memory or on their way"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and of bfloat16 once it passes 88; the row becomes NaN."
-shows_at = 5.0
-
-[constants.RESCALE]
-default = 1
-values = [1, 0]
-meaning = "rescale l and O when the max moves"
-what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
-
-[constants.PATTERNS]
-default = 1
-values = [1, 0]
-meaning = "whether a partial block's pattern is applied"
-what_if = "No mask in partial blocks"
-effect = "a partial block counts whole: queries see keys that the mask hides from them, and zeros past the last key."
+[constants]  # meaning and effect: sparse.cuh, fragments.cuh, common.cuh
+STAGES = {}
+SUBTRACT_MAX = {}
+RESCALE = {}
+PATTERNS = {}
 
 [[conditions]]
 must = "block_q <= 128 and block_q >= 16 and block_kv <= 64"
-message = "This kernel's tiles have 16 to 128 queries and 32 or 64 keys, not {block_q} and {block_kv}. Choose block_q=128 and block_kv=64, or another kernel."
+message = """\
+  This kernel's tiles have 16 to 128 queries and 32 or 64 keys, not {block_q} and {block_kv}. Choose block_q=128 and \
+  block_kv=64, or another kernel."""
 [[conditions]]
 must = "head_dim < 256 or STAGES * block_kv + block_q <= 256"
-message = "Heads of 256 numbers leave no room for {STAGES} stages of {block_kv} keys. Choose STAGES=2 or block_kv=32."
+message = """\
+  Heads of 256 numbers leave no room for {STAGES} stages of {block_kv} keys. Choose STAGES=2 or block_kv=32."""
 
 [[launches]]
 entry = "flash"
@@ -54,8 +37,12 @@ grid = ["query_blocks", "batch * num_heads"]
 block = ["block_q if block_q >= 64 and head_dim < 256 else 2 * block_q"]
 shared_bytes = "2 * (block_q + 2 * STAGES * block_kv) * head_dim"
 args = [
-  "q", "k", "v", "o", "lse", "sink", "kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks", "full_kv_indices", "patterns",
-  {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "int32 query_blocks", "int32 key_blocks", "int32 mask_count", "float32 scale"]},
+  "q", "k", "v", "o", "lse", "sink", "kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks",
+  "full_kv_indices", "patterns",
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "int32 query_blocks", "int32 key_blocks", "int32 mask_count", "float32 scale",
+  ]},
 ]
 item = "query tile"
 */

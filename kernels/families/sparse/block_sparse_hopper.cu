@@ -1,86 +1,48 @@
 /*
 title = "Block-sparse FlashAttention on Hopper"
-idea = """the producer walks the list of each block of queries and asks for the tiles on it alone; the tensor cores and the \
-exponentials overlap as in the dense kernel, and full blocks have no mask code."""
+idea = """the producer walks the list of each block of queries and requests only the tiles on it. The tensor cores and \
+the exponentials overlap as in the dense kernel, and full blocks have no mask code."""
 changed_from = "11_overlap"
-changed = """the producer reads lists; query tiles without blocks are passed over, and warps that would be idle write their zeros; a \
-partial block's pattern of bits; m and l may begin with a sink."""
-costs = """the lists are read beside K and V; a block of which one pair is seen costs as much as a full one."""
-limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; tiles are the lists' blocks, of 64, 128 or 192 queries and 64 or 128 keys; sm_90a alone."
-source = """11_overlap's; torch.nn.attention.flex_attention.BlockMask, whose lists these are."""
+changed = """the producer reads lists. It skips query tiles without blocks, and warps that would be idle write their \
+zeros. A pattern of bits masks a partial block. m and l may start with a sink."""
+costs = "the lists are read in addition to K and V. A block with one visible pair costs as much as a full one."
+limits = """fp16 or bf16. HEAD_DIM 64, 128 or 256. Tiles are the lists' blocks, of 64, 128 or 192 queries and 64 or \
+128 keys. Only sm_90a."""
+source = "11_overlap's. torch.nn.attention.flex_attention.BlockMask, the origin of these lists."
 family = "sparse"
 problem = "blocks"
 requires = "sm_90a"
 tensor_products = 1
+tuned = [{when = "head_dim == 256", Q_STAGES = 1}]
 
-[constants.STAGES]
-default = 2
-values = [1, 2]
-meaning = "how many tiles of K, and of V, are in shared memory or on their way"
-
-[constants.Q_STAGES]
-default = 2
-values = [1, 2]
-meaning = "how many query tiles are in shared memory or on their way"
-
-[constants.MULTIPROCESSORS]
-default = 132
-values = [114, 132]
-meaning = "blocks launched at most: one for each multiprocessor of an H100 SXM or H200 (132), of an H100 PCIe (114)"
-
-[constants.PING_PONG]
-default = 1
-values = [0, 1]
-meaning = "whether warpgroups take turns: 0: each sets off its products when it has its scores"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and of bfloat16 once it passes 88; the row becomes NaN."
-shows_at = 5.0
-
-[constants.RESCALE]
-default = 1
-values = [1, 0]
-meaning = "rescale l and O when the max moves"
-what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
-
-[constants.V_STRIDE]
-default = 1024
-values = [1024, 512]
-meaning = "bytes between groups of eight keys of V, as the tensor cores are told"
-what_if = "A wrong stride"
-effect = "the tensor cores step 512 bytes where the next eight keys lie 1,024 on: weights meet the values of other keys."
-
-[constants.PATTERNS]
-default = 1
-values = [1, 0]
-meaning = "whether a partial block's pattern is applied"
-what_if = "No mask in partial blocks"
-effect = "a partial block counts whole: queries see keys that the mask hides from them, and zeros past the last key."
-
-[[tuned]]
-when = "head_dim == 256"
-Q_STAGES = 1
+[constants]  # meaning and effect: overlap.cuh, warp_roles.cuh, wgmma_tiles.cuh, sparse.cuh, common.cuh
+STAGES = {}
+Q_STAGES = {}
+MULTIPROCESSORS = {}
+PING_PONG = {}
+SUBTRACT_MAX = {}
+RESCALE = {}
+V_STRIDE = {}
+PATTERNS = {}
 
 [[conditions]]
 must = "block_q >= 64 and block_kv >= 64"
-message = "This kernel's tiles have 64, 128 or 192 queries and 64 or 128 keys, not {block_q} and {block_kv}. Choose block_q=128 and block_kv=128, or another kernel."
+message = """\
+  This kernel's tiles have 64, 128 or 192 queries and 64 or 128 keys, not {block_q} and {block_kv}. Choose block_q=128 \
+  and block_kv=128, or another kernel."""
 [[conditions]]
 must = "head_dim < 256 or (block_kv == 64 and block_q < 192 and Q_STAGES == 1)"
-message = "Heads of 256 numbers leave room for one stage of at most 128 queries and tiles of 64 keys, not {Q_STAGES}, {block_q} and {block_kv}. Choose block_q=128, block_kv=64 and Q_STAGES=1."
+message = """\
+  Heads of 256 numbers leave room for one stage of at most 128 queries and tiles of 64 keys, not {Q_STAGES}, {block_q} \
+  and {block_kv}. Choose block_q=128, block_kv=64 and Q_STAGES=1."""
 [[conditions]]
 must = "head_dim < 128 or block_q < 192 or block_kv == 64"
-message = "Three warpgroups have 152 registers for each thread: with heads of {head_dim} numbers they hold tiles of 64 keys, not {block_kv}. Choose block_kv=64 or block_q=128."
+message = """\
+  Three warpgroups have 152 registers for each thread. With heads of {head_dim} numbers they hold tiles of 64 keys, \
+  not {block_kv}. Choose block_kv=64 or block_q=128."""
 
-[scratch.counter]
-shape = [1]
-axes = ["count"]
-dtype = "int32"
-initial = "restored"
+[scratch]
+counter = {shape = [1], axes = ["count"], dtype = "int32", initial = "restored"}
 
 [[launches]]
 entry = "flash"
@@ -91,8 +53,13 @@ args = [
   {map = "q", box = {batch = 1, head = 1, query = "block_q", dim = 64}, swizzle = 128},
   {map = "k", box = {batch = 1, head = 1, key = "block_kv", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "block_kv", dim = 64}, swizzle = 128},
-  "o", "lse", "counter", "sink", "kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks", "full_kv_indices", "patterns",
-  {struct = ["int32 query_blocks * batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "int32 query_blocks", "int32 key_blocks", "int32 mask_count", "float32 scale"]},
+  "o", "lse", "counter", "sink", "kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks",
+  "full_kv_indices", "patterns",
+  {struct = [
+    "int32 query_blocks * batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys",
+    "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "int32 query_blocks",
+    "int32 key_blocks", "int32 mask_count", "float32 scale",
+  ]},
 ]
 item = "query tile"
 */

@@ -1,35 +1,22 @@
 /*
 title = "Attention over lists of keys (CSR)"
-idea = """a warp computes one row: 32 of its listed keys at a time, each lane the score of one; then all lanes add up the values, \
-each its own dims."""
+idea = """a warp computes one row, 32 of its listed keys at a time, each lane the score of one. Then all lanes add up \
+the values, each its own dims."""
 changed_from = "04_warp_rows"
-changed = "no tiles: each row has a list of its own keys, whose K and V are gathered from global memory for this row alone."
-costs = "no other row shares what was loaded: every score costs a key and a value from the caches, where a tile of 32 rows loads them once."
-limits = "fp32; HEAD_DIM 32, 64 or 128; any mask that is the same for all heads."
-source = """Child et al. 2019, "Generating Long Sequences with Sparse Transformers", arXiv:1904.10509; scipy.sparse.csr_array, \
-whose indptr and indices these are."""
+changed = """no tiles. Each row has a list of its own keys and gathers their K and V from global memory only for \
+itself."""
+costs = """no other row shares the loads. Every score costs a key and a value from the caches, and a tile of 32 rows \
+loads them once."""
+limits = "fp32. HEAD_DIM 32, 64 or 128. Any mask that is the same for all heads."
+source = """Child et al. 2019, "Generating Long Sequences with Sparse Transformers", arXiv:1904.10509. \
+scipy.sparse.csr_array, the origin of indptr and indices."""
 family = "sparse"
 problem = "csr"
 
-[constants.WARPS]
-default = 4
-values = [1, 2, 4, 8]
-meaning = "rows of a block, a warp for each"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score overflows fp32 once a score passes 88.7, and the row becomes NaN."
-shows_at = 30.0
-
-[constants.RESCALE]
-default = 1
-values = [1, 0]
-meaning = "rescale l and O when the max moves"
-what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
+[constants]  # meaning and effect: common.cuh
+WARPS = {default = 4, values = [1, 2, 4, 8], meaning = "rows of a block, a warp for each"}
+SUBTRACT_MAX = {}
+RESCALE = {}
 
 [[launches]]
 entry = "csr_attention"

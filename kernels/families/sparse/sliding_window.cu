@@ -1,57 +1,34 @@
 /*
 title = "Sliding-window FlashAttention"
-idea = """a query sees the last `window` keys alone, so the loop begins at the window's first tile: what lies before it is never \
-loaded, and cost grows with the window, not with the sequence."""
+idea = """a query sees only the last `window` keys, so the loop starts at the window's first tile. Earlier keys are \
+never loaded, and cost grows with the window, not with the sequence."""
 changed_from = "08_pipeline"
-changed = """the loop has a first tile too; a mask at either end of the window; m and l may begin with a sink."""
+changed = "the loop has a first tile too. Each end of the window has a mask. m and l may start with a sink."
 costs = "tiles at the window's two ends are computed whole."
-limits = "mask window; fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_80 or later."
-source = """08_pipeline's; Beltagy et al. 2020, "Longformer", arXiv:2004.05150; Jiang et al. 2023, "Mistral 7B", arXiv:2310.06825."""
+limits = "mask window. fp16 or bf16. HEAD_DIM 64, 128 or 256. sm_80 or later."
+source = """08_pipeline's. Beltagy et al. 2020, "Longformer", arXiv:2004.05150. Jiang et al. 2023, "Mistral 7B", \
+arXiv:2310.06825."""
 family = "sparse"
 problem = "masked"
 requires = "sm_80"
 tensor_products = 1
 
-[constants.BLOCK_Q]
-default = 128
-values = [16, 32, 64, 128]
-meaning = "query rows per tile; from 64 on a warp has 32 of them, but with heads of 256, else 16"
-
-[constants.BLOCK_KV]
-default = 64
-values = [32, 64]
-meaning = "keys per tile"
-
-[constants.STAGES]
-default = 2
-values = [2, 3]
-meaning = "how many tiles of K and V are in shared memory or on their way"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and of bfloat16 once it passes 88; the row becomes NaN."
-shows_at = 5.0
-
-[constants.RESCALE]
-default = 1
-values = [1, 0]
-meaning = "rescale l and O when the max moves"
-what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
-
+[constants]  # meaning and effect: fragments.cuh, common.cuh
+BLOCK_Q = {}
+BLOCK_KV = {values = [32, 64]}
+STAGES = {}
+SUBTRACT_MAX = {}
+RESCALE = {}
 [constants.WINDOW]
 default = 1
 values = [1, 0]
-meaning = "whether what lies before the window is hidden within a tile"
+meaning = "whether the mask hides keys before the window within a tile"
 what_if = "No mask at the window's begin"
-effect = "a tile that the window begins in counts whole: queries see up to a tile more keys than the window has."
+effect = "the window's first tile counts whole. Queries see up to a tile more keys than the window has."
 
 [[conditions]]
 must = "mask == 'window'"
-message = "This kernel knows windows alone, and mask is {mask}. Choose mask=window, or a kernel that goes over lists."
+message = "This kernel knows only windows, and mask is {mask}. Choose mask=window, or a kernel with lists."
 
 [[launches]]
 entry = "flash"
@@ -60,7 +37,10 @@ block = ["BLOCK_Q if BLOCK_Q >= 64 and head_dim < 256 else 2 * BLOCK_Q"]
 shared_bytes = "2 * (BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim"
 args = [
   "q", "k", "v", "o", "lse", "sink",
-  {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "int32 window", "float32 scale"]},
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "int32 window", "float32 scale",
+  ]},
 ]
 item = "query tile"
 */

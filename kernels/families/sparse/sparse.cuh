@@ -1,3 +1,11 @@
+/*
+[constants.PATTERNS]
+default = 1
+values = [1, 0]
+meaning = "whether the kernel applies a partial block's pattern"
+what_if = "No mask in partial blocks"
+effect = "a partial block counts whole. Queries see hidden keys, and zeros past the last key."
+*/
 // What the kernels that skip share: what a mask hides within a tile of scores is -inf and is not logged; a sink's logit;
 // and the lists of blocks, by which a block of queries finds its keys.
 #pragma once

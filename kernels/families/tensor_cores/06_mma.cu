@@ -1,59 +1,31 @@
 /*
 title = "FlashAttention on tensor cores"
-idea = """a warp's tensor cores multiply 16 x 16 by 16 x 8 numbers in one instruction (mma.sync); ldmatrix brings what \
-they multiply from shared memory into the lanes where they want it."""
+idea = """a warp's tensor cores multiply 16 x 16 by 16 x 8 numbers in one instruction (mma.sync). ldmatrix brings the \
+operands from shared memory into the right lanes."""
 changed_from = "05_register_tiles"
-changed = """Q, K, V and O have 16 bits, sums 32; the two products are mma.sync; scores become weights in the registers \
-where the first product leaves them and the second wants them."""
-costs = """eight rows that ldmatrix reads at once begin in the same banks, so it waits eight times; all wait while a tile \
-is copied; weights are rounded to 16 bits."""
-limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_80 or later."
-source = """Dao 2023, "FlashAttention-2", arXiv:2307.08691; PTX ISA, sections on mma.m16n8k16 and ldmatrix."""
+changed = """Q, K, V and O have 16 bits, sums 32. The two products are mma.sync. The first product leaves the scores \
+in the registers where the second wants the weights."""
+costs = """ldmatrix reads eight rows at once, all from the same banks, so it waits eight times. All threads wait \
+during the copy of a tile. Weights are rounded to 16 bits."""
+limits = "fp16 or bf16. HEAD_DIM 64, 128 or 256. sm_80 or later."
+source = """Dao 2023, "FlashAttention-2", arXiv:2307.08691. PTX ISA, sections on mma.m16n8k16 and ldmatrix."""
 family = "tensor_cores"
 rung = 6
 requires = "sm_80"
 tensor_products = 1
+tuned = [{when = "head_dim == 128", BLOCK_KV = 32}]  # O of 32 rows and 128 dims and S of 64 keys spill registers
 
-[constants.BLOCK_Q]
-default = 128
-values = [16, 32, 64, 128]
-meaning = "query rows per tile; from 64 on a warp has 32 of them, but with heads of 256, else 16"
-
-[constants.BLOCK_KV]
-default = 64
-values = [16, 32, 64]
-meaning = "keys per tile"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and of bfloat16 once it passes 88; the row becomes NaN."
-shows_at = 5.0
-
-[constants.RESCALE]
-default = 1
-values = [1, 0]
-meaning = "rescale l and O when the max moves"
-what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
-
-[constants.SUM_BITS]
-default = 32
-values = [32, 16]
-meaning = "bits in which the tensor cores add products up; 16 of fp16 alone"
-what_if = "fp16 accumulation"
-effect = "every product that is added rounds scores and O to 11 bits again; large scores lose their last digits first, and lse shows it at once."
-
-# Registers: beside O of 32 rows and 128 dims S of 64 keys spills a few.
-[[tuned]]
-when = "head_dim == 128"
-BLOCK_KV = 32
+[constants]  # meaning and effect: fragments.cuh, common.cuh
+BLOCK_Q = {}
+BLOCK_KV = {}
+SUBTRACT_MAX = {}
+RESCALE = {}
+SUM_BITS = {}
 
 [[conditions]]
 must = "SUM_BITS == 32 or dtype == 'float16'"
-message = "The tensor cores add up products of {dtype} in 32 bits alone, not in {SUM_BITS}. Choose SUM_BITS=32 or dtype float16."
+message = """\
+  The tensor cores add up products of {dtype} only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or float16."""
 
 [[launches]]
 entry = "flash"
@@ -62,7 +34,10 @@ block = ["BLOCK_Q if BLOCK_Q >= 64 and head_dim < 256 else 2 * BLOCK_Q"]
 shared_bytes = "2 * (BLOCK_Q + 2 * BLOCK_KV) * head_dim"
 args = [
   "q", "k", "v", "o", "lse",
-  {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]},
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
 ]
 item = "query tile"
 */

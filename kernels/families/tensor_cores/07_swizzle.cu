@@ -1,64 +1,30 @@
 /*
 title = "FlashAttention on tensor cores, swizzled"
-idea = """the eight 16-byte pieces of a row lie in shared memory in another order in every row, so eight rows read at once \
-come from all 32 banks."""
+idea = """every row stores its eight 16-byte pieces in another order, so eight rows read at once come from all 32 \
+banks."""
 changed_from = "06_mma"
-changed = "where a piece lies: its number is XORed with the row's, modulo eight."
-costs = "an XOR for every address; the picture of shared memory is no longer the matrix."
-limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_80 or later."
-source = "06_mma's; PTX ISA, section on swizzling modes, of which this is the one of 128 bytes."
+changed = "the position of a piece: its number is XORed with the row's, modulo eight."
+costs = "an XOR for every address. The picture of shared memory is no longer the matrix."
+limits = "fp16 or bf16. HEAD_DIM 64, 128 or 256. sm_80 or later."
+source = "06_mma's. PTX ISA, section on swizzling modes, the mode of 128 bytes."
 family = "tensor_cores"
 rung = 7
 requires = "sm_80"
 tensor_products = 1
+tuned = [{when = "head_dim == 128", BLOCK_KV = 32}]  # O of 32 rows and 128 dims and S of 64 keys spill registers
 
-[constants.BLOCK_Q]
-default = 128
-values = [16, 32, 64, 128]
-meaning = "query rows per tile; from 64 on a warp has 32 of them, but with heads of 256, else 16"
-
-[constants.BLOCK_KV]
-default = 64
-values = [16, 32, 64]
-meaning = "keys per tile"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and of bfloat16 once it passes 88; the row becomes NaN."
-shows_at = 5.0
-
-[constants.RESCALE]
-default = 1
-values = [1, 0]
-meaning = "rescale l and O when the max moves"
-what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
-
-[constants.SUM_BITS]
-default = 32
-values = [32, 16]
-meaning = "bits in which the tensor cores add products up; 16 of fp16 alone"
-what_if = "fp16 accumulation"
-effect = "every product that is added rounds scores and O to 11 bits again; large scores lose their last digits first, and lse shows it at once."
-
-[constants.SWIZZLE]
-default = 1
-values = [1, 0]
-meaning = "whether the pieces of a row are exchanged"
-what_if = "No swizzle"
-effect = "rows of HEAD_DIM numbers begin in the same banks: nothing is wrong, but every ldmatrix waits eight times."
-
-# Registers: beside O of 32 rows and 128 dims S of 64 keys spills a few.
-[[tuned]]
-when = "head_dim == 128"
-BLOCK_KV = 32
+[constants]  # meaning and effect: fragments.cuh, common.cuh
+BLOCK_Q = {}
+BLOCK_KV = {}
+SUBTRACT_MAX = {}
+RESCALE = {}
+SUM_BITS = {}
+SWIZZLE = {}
 
 [[conditions]]
 must = "SUM_BITS == 32 or dtype == 'float16'"
-message = "The tensor cores add up products of {dtype} in 32 bits alone, not in {SUM_BITS}. Choose SUM_BITS=32 or dtype float16."
+message = """\
+  The tensor cores add up products of {dtype} only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or float16."""
 
 [[launches]]
 entry = "flash"
@@ -67,7 +33,10 @@ block = ["BLOCK_Q if BLOCK_Q >= 64 and head_dim < 256 else 2 * BLOCK_Q"]
 shared_bytes = "2 * (BLOCK_Q + 2 * BLOCK_KV) * head_dim"
 args = [
   "q", "k", "v", "o", "lse",
-  {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]},
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
 ]
 item = "query tile"
 */

@@ -1,80 +1,45 @@
 /*
 title = "FlashAttention with a pipeline"
-idea = """tiles are copied straight from global to shared memory (cp.async) into two or three stages, so the next ones come \
-while this one is multiplied."""
+idea = """tiles are copied straight from global to shared memory (cp.async) into two or three stages, so the next ones \
+come during the products of this one."""
 changed_from = "07_swizzle"
-changed = """a ring of STAGES tiles of K and V in place of one; copies in groups, one for each tile, and a wait for the oldest; one \
-__syncthreads() a tile, which tells both that this tile is there and that nobody reads the last one; no rescaling where no row's max \
-has moved; an XOR for sixteen dims, not for every address."""
+changed = """a ring of STAGES tiles of K and V in place of one. Copies form a group for each tile, and the block waits \
+for the oldest. One __syncthreads() a tile says two things: this tile has come, and the last one is free. Rows are \
+rescaled only if a row's max has moved. One XOR serves sixteen dims, not one address."""
 costs = "twice or three times the shared memory for K and V."
-limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_80 or later."
-source = """07_swizzle's; PTX ISA, section on cp.async.commit_group."""
+limits = "fp16 or bf16. HEAD_DIM 64, 128 or 256. sm_80 or later."
+source = "07_swizzle's. PTX ISA, section on cp.async.commit_group."
 family = "tensor_cores"
 rung = 8
 requires = "sm_80"
 tensor_products = 1
 
-[constants.BLOCK_Q]
-default = 128
-values = [16, 32, 64, 128]
-meaning = "query rows per tile; from 64 on a warp has 32 of them, but with heads of 256, else 16"
-
-[constants.BLOCK_KV]
-default = 64
-values = [16, 32, 64]
-meaning = "keys per tile"
-
-[constants.STAGES]
-default = 2
-values = [2, 3]
-meaning = "how many tiles of K and V are in shared memory or on their way"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and of bfloat16 once it passes 88; the row becomes NaN."
-shows_at = 5.0
-
-[constants.RESCALE]
-default = 1
-values = [1, 0]
-meaning = "rescale l and O when the max moves"
-what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
-
-[constants.SUM_BITS]
-default = 32
-values = [32, 16]
-meaning = "bits in which the tensor cores add products up; 16 of fp16 alone"
-what_if = "fp16 accumulation"
-effect = "every product that is added rounds scores and O to 11 bits again; large scores lose their last digits first, and lse shows it at once."
-
-[constants.SWIZZLE]
-default = 1
-values = [1, 0]
-meaning = "whether the pieces of a row are exchanged"
-what_if = "No swizzle"
-effect = "rows of HEAD_DIM numbers begin in the same banks: nothing is wrong, but every ldmatrix waits eight times."
+[constants]  # meaning and effect: fragments.cuh, common.cuh
+BLOCK_Q = {}
+BLOCK_KV = {}
+STAGES = {}
+SUBTRACT_MAX = {}
+RESCALE = {}
+SUM_BITS = {}
+SWIZZLE = {}
 
 [constants.AHEAD]
 default = 1
 values = [1, 0]
-meaning = "whether a tile is asked for before it is needed"
+meaning = "whether the block requests a tile before it needs it"
 what_if = "One stage"
-effect = "nothing is wrong, but every tile is asked for when it is needed: all wait for all of its way from memory."
-
+effect = "nothing is wrong, but the block requests each tile when it needs it. All wait for its whole way from memory."
 [constants.WAIT]
 default = 1
 values = [1, 0]
-meaning = "whether a tile is waited for"
+meaning = "whether the block waits for a tile"
 what_if = "A missing wait"
-effect = "nobody knows whether the tile has come: what lay in shared memory before is multiplied in its place, at times."
+effect = "the tile may not have come. The product then uses the old bytes of shared memory, at times."
 
 [[conditions]]
 must = "SUM_BITS == 32 or dtype == 'float16'"
-message = "The tensor cores add up products of {dtype} in 32 bits alone, not in {SUM_BITS}. Choose SUM_BITS=32 or dtype float16."
+message = """\
+  The tensor cores add up products of {dtype} only in 32 bits, not in {SUM_BITS}. Choose SUM_BITS=32 or float16."""
 
 [[launches]]
 entry = "flash"
@@ -83,7 +48,10 @@ block = ["BLOCK_Q if BLOCK_Q >= 64 and head_dim < 256 else 2 * BLOCK_Q"]
 shared_bytes = "2 * (BLOCK_Q + 2 * STAGES * BLOCK_KV) * head_dim"
 args = [
   "q", "k", "v", "o", "lse",
-  {struct = ["int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]},
+  {struct = [
+    "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head",
+    "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
 ]
 item = "query tile"
 */

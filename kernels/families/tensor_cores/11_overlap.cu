@@ -1,93 +1,49 @@
 /*
 title = "FlashAttention, overlapped"
-idea = """the products of one tile run while the exponentials of the next are taken, and two warpgroups take turns on \
-the tensor cores (ping-pong)."""
+idea = """the products of one tile run during the exponentials of the next, and two warpgroups take turns on the \
+tensor cores (ping-pong)."""
 changed_from = "10_warp_roles"
-changed = """Q @ K^T of a tile is set off together with P @ V of the tile before, that of the next query tile before the \
-rows of this one are written; a barrier by number passes the tensor cores on; no rescaling where no row's max has moved."""
-costs = "S, P and O in registers at once; a second tile of Q in shared memory."
-limits = "fp16 or bf16; HEAD_DIM 64, 128 or 256; sm_90a alone; one block per multiprocessor."
-source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608; \
-PTX ISA 8.0, sections on wgmma, mbarrier and cp.async.bulk.tensor."""
+changed = """Q @ K^T of a tile starts together with P @ V of the tile before. That of the next query tile starts \
+before the rows of this one are written. A barrier by number passes the tensor cores on. Rows are rescaled only if a \
+row's max has moved."""
+costs = "S, P and O in registers at once. A second tile of Q in shared memory."
+limits = "fp16 or bf16. HEAD_DIM 64, 128 or 256. Only sm_90a. One block per multiprocessor."
+source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608. PTX ISA 8.0, sections on wgmma, mbarrier and \
+cp.async.bulk.tensor."""
 family = "tensor_cores"
 rung = 11
 requires = "sm_90a"
 tensor_products = 1
+tuned = [
+  # 192 rows and 96 keys seldom divide a short sequence.
+  {when = "head_dim == 64 and min(seq_len, keys) >= 2048", BLOCK_Q = 192, BLOCK_KV = 96},
+  {when = "head_dim == 256", BLOCK_KV = 64, Q_STAGES = 1},
+]
 
-[constants.BLOCK_Q]
-default = 128
-values = [64, 128, 192]
-meaning = "query rows per tile, 64 for each warpgroup that computes"
-
-[constants.BLOCK_KV]
-default = 128
-values = [64, 96, 128]
-meaning = "keys per tile"
-
-[constants.STAGES]
-default = 2
-values = [1, 2]
-meaning = "how many tiles of K, and of V, are in shared memory or on their way"
-
-[constants.Q_STAGES]
-default = 2
-values = [1, 2]
-meaning = "how many query tiles are in shared memory or on their way"
-
-[constants.MULTIPROCESSORS]
-default = 132
-values = [114, 132]
-meaning = "blocks launched at most: one for each multiprocessor of an H100 SXM or H200 (132), of an H100 PCIe (114)"
-
-[constants.PING_PONG]
-default = 1
-values = [0, 1]
-meaning = "whether warpgroups take turns: 0: each sets off its products when it has its scores"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and of bfloat16 once it passes 88; the row becomes NaN."
-shows_at = 5.0
-
-[constants.RESCALE]
-default = 1
-values = [1, 0]
-meaning = "rescale l and O when the max moves"
-what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
-
-[constants.V_STRIDE]
-default = 1024
-values = [1024, 512]
-meaning = "bytes between groups of eight keys of V, as the tensor cores are told"
-what_if = "A wrong stride"
-effect = "the tensor cores step 512 bytes where the next eight keys lie 1,024 on: weights meet the values of other keys."
-
-# 192 rows and 96 keys seldom divide a short sequence.
-[[tuned]]
-when = "head_dim == 64 and min(seq_len, keys) >= 2048"
-BLOCK_Q = 192
-BLOCK_KV = 96
-[[tuned]]
-when = "head_dim == 256"
-BLOCK_KV = 64
-Q_STAGES = 1
+[constants]  # meaning and effect: overlap.cuh, warp_roles.cuh, wgmma_tiles.cuh, fragments.cuh, common.cuh
+BLOCK_Q = {}
+BLOCK_KV = {}
+STAGES = {}
+Q_STAGES = {}
+MULTIPROCESSORS = {}
+PING_PONG = {}
+SUBTRACT_MAX = {}
+RESCALE = {}
+V_STRIDE = {}
 
 [[conditions]]
 must = "head_dim < 256 or (BLOCK_KV == 64 and BLOCK_Q < 192)"
-message = "Heads of 256 numbers leave room for tiles of 64 keys and at most 128 queries, not {BLOCK_KV} and {BLOCK_Q}. Choose BLOCK_KV=64 and BLOCK_Q=128."
+message = """\
+  Heads of 256 numbers leave room for tiles of 64 keys and at most 128 queries, not {BLOCK_KV} and {BLOCK_Q}. Choose \
+  BLOCK_KV=64 and BLOCK_Q=128."""
 [[conditions]]
 must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64"
-message = "Three warpgroups have 152 registers for each thread: with heads of {head_dim} numbers they hold tiles of 64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."
+message = """\
+  Three warpgroups have 152 registers for each thread. With heads of {head_dim} numbers they hold tiles of 64 keys, \
+  not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."""
 
-[scratch.counter]
-shape = [1]
-axes = ["count"]
-dtype = "int32"
-initial = "restored"
+[scratch]
+counter = {shape = [1], axes = ["count"], dtype = "int32", initial = "restored"}
 
 [[launches]]
 entry = "flash"
@@ -99,7 +55,10 @@ args = [
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   "o", "lse", "counter",
-  {struct = ["int32 ceil_div(seq_len, BLOCK_Q) * batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale"]},
+  {struct = [
+    "int32 ceil_div(seq_len, BLOCK_Q) * batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len",
+    "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "float32 scale",
+  ]},
 ]
 item = "query tile"
 */

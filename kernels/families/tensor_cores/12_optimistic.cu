@@ -1,103 +1,48 @@
 /*
 title = "FlashAttention, optimistic"
-idea = """any reference m gives the softmax in exact arithmetic. So each tile's exponentials use the m of the tiles before, while \
-its weights stay small. Otherwise the tile takes its own max."""
+idea = """any reference m gives the softmax in exact arithmetic. So each tile's exponentials use the m of the tiles \
+before, while its weights stay small. Otherwise the tile takes its own max."""
 changed_from = "11_overlap"
-changed = "no maximum while recent tiles kept small weights; P in two sets of registers; long query tiles first."
-costs = "a weight above 1 is rounded. The exact loop's largest weight is 1 and needs no rounding. A refused tile costs a second softmax."
-limits = "fp16 or bf16; HEAD_DIM 64 or 128; only sm_90a; one block per multiprocessor."
-source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608; \
-PTX ISA 8.0, sections on wgmma, mbarrier and cp.async.bulk.tensor."""
+changed = "no maximum while recent tiles kept small weights. P has two sets of registers. Long query tiles come first."
+costs = """a weight above 1 is rounded. The exact loop's largest weight is 1 and needs no rounding. A refused tile \
+costs a second softmax."""
+limits = "fp16 or bf16. HEAD_DIM 64 or 128. Only sm_90a. One block per multiprocessor."
+source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608. PTX ISA 8.0, sections on wgmma, mbarrier and \
+cp.async.bulk.tensor."""
 family = "tensor_cores"
 rung = 12
 requires = "sm_90a"
 tensor_products = 1
+tuned = [
+  # 192 rows and 96 keys seldom divide a short sequence.
+  {when = "head_dim == 64 and min(seq_len, keys) >= 2048", BLOCK_Q = 192, BLOCK_KV = 96},
+]
 
-[constants.BLOCK_Q]
-default = 128
-values = [64, 128, 192]
-meaning = "query rows per tile, 64 for each warpgroup that computes"
-
-[constants.BLOCK_KV]
-default = 128
-values = [64, 96, 128]
-meaning = "keys per tile"
-
-[constants.STAGES]
-default = 2
-values = [1, 2]
-meaning = "how many tiles of K, and of V, are in shared memory or on their way"
-
-[constants.Q_STAGES]
-default = 2
-values = [1, 2]
-meaning = "how many query tiles are in shared memory or on their way"
-
-[constants.MULTIPROCESSORS]
-default = 132
-values = [114, 132]
-meaning = "blocks launched at most: one for each multiprocessor of an H100 SXM or H200 (132), of an H100 PCIe (114)"
-
-[constants.PING_PONG]
-default = 1
-values = [0, 1]
-meaning = "whether warpgroups take turns: 0: each sets off its products when it has its scores"
-
-[constants.THRESHOLD]
-default = 8192
-values = [64, 8192]
-meaning = "a larger sum of a lane's weights in a row refuses the tile, so that no weight overflows fp16"
-
-[constants.SHARE]
-default = 2
-values = [1, 2, 4]
-meaning = "a lane's sum above 1 and above 1/SHARE of its sum so far refuses the tile, so that no rounded weight dominates its row"
-
-[constants.STREAK]
-default = 2
-values = [0, 1, 2, 4]
-meaning = "after a refusal, so many tiles in a row must fit before the warp skips the max again"
-
-[constants.SUBTRACT_MAX]
-default = 1
-values = [1, 0]
-meaning = "subtract the row's max before the exponential"
-what_if = "No max subtraction"
-effect = "e^score passes the largest fp16, 65,504, once a score passes 11, and of bfloat16 once it passes 88; the row becomes NaN."
-shows_at = 5.0
-
-[constants.RESCALE]
-default = 1
-values = [1, 0]
-meaning = "rescale l and O when the max moves"
-what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
-
-[constants.V_STRIDE]
-default = 1024
-values = [1024, 512]
-meaning = "bytes between groups of eight keys of V, as the tensor cores are told"
-what_if = "A wrong stride"
-effect = "the tensor cores step 512 bytes where the next eight keys lie 1,024 on: weights meet the values of other keys."
-
-# 192 rows and 96 keys seldom divide a short sequence.
-[[tuned]]
-when = "head_dim == 64 and min(seq_len, keys) >= 2048"
-BLOCK_Q = 192
-BLOCK_KV = 96
+[constants]  # meaning and effect: overlap.cuh, warp_roles.cuh, wgmma_tiles.cuh, fragments.cuh, common.cuh
+BLOCK_Q = {}
+BLOCK_KV = {}
+STAGES = {}
+Q_STAGES = {}
+MULTIPROCESSORS = {}
+PING_PONG = {}
+THRESHOLD = {default = 8192, values = [64, 8192], meaning = "largest sum of a lane's weights in a row of a tile"}
+SHARE = {default = 2, values = [1, 2, 4], meaning = "a lane's sum above 1 is at most 1/SHARE of its sum so far"}
+STREAK = {default = 2, values = [0, 1, 2, 4], meaning = "tiles in a row that fit after a refusal, before the next skip"}
+SUBTRACT_MAX = {}
+RESCALE = {}
+V_STRIDE = {}
 
 [[conditions]]
 must = "head_dim < 256"
 message = "P in two sets of registers leaves no room for heads of {head_dim} numbers. Choose 128 or 64, or 11_overlap."
 [[conditions]]
 must = "head_dim < 128 or BLOCK_Q < 192 or BLOCK_KV == 64"
-message = "Three warpgroups have 160 registers for each thread: with heads of {head_dim} numbers they hold tiles of 64 keys, not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."
+message = """\
+  Three warpgroups have 160 registers for each thread. With heads of {head_dim} numbers they hold tiles of 64 keys, \
+  not {BLOCK_KV}. Choose BLOCK_KV=64 or BLOCK_Q=128."""
 
-[scratch.counter]
-shape = [1]
-axes = ["count"]
-dtype = "int32"
-initial = "restored"
+[scratch]
+counter = {shape = [1], axes = ["count"], dtype = "int32", initial = "restored"}
 
 [[launches]]
 entry = "flash"
@@ -109,7 +54,11 @@ args = [
   {map = "k", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   {map = "v", box = {batch = 1, head = 1, key = "BLOCK_KV", dim = 64}, swizzle = 128},
   "o", "lse", "counter",
-  {struct = ["int32 ceil_div(seq_len, BLOCK_Q) * batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len", "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head", "int32 max(1, min(batch * num_heads, 8388608 // (keys * head_dim)))", "float32 scale"]},
+  {struct = [
+    "int32 ceil_div(seq_len, BLOCK_Q) * batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len",
+    "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head",
+    "int32 max(1, min(batch * num_heads, 8388608 // (keys * head_dim)))", "float32 scale",
+  ]},
 ]
 item = "query tile"
 */

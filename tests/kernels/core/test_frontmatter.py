@@ -122,6 +122,54 @@ def test_a_changed_comment_keeps_the_code_hash_and_a_changed_launch_option_or_he
     assert write(with_header).code_hash != first.code_hash
 
 
+SHARED = """/*
+[constants.WIDTH]
+default = 2
+values = [1, 2]
+meaning = "elements per thread"
+what_if = "Twice"
+effect = "nothing."
+*/
+#pragma once
+#include "far.cuh"
+"""
+
+
+@pytest.fixture
+def write_shared(write, tmp_path):
+    """write_shared(entry) -> the KernelSpec whose constant WIDTH is `entry` and whose header near.cuh has WIDTH too."""
+    own = '[constants.WIDTH]\ndefault = 1\nvalues = [1, 2]\nmeaning = "elements per thread"\n'
+    (tmp_path / "near.cuh").write_text(SHARED)
+    (tmp_path / "far.cuh").write_text(SHARED.replace("elements", "bytes").replace('#include "far.cuh"\n', ""))
+
+    def make(entry):
+        changed = GOOD.replace(own, f"[constants]\nWIDTH = {entry}\n")
+        return write(changed.replace("#include", '#include "near.cuh"\n#include', 1))
+
+    return make
+
+
+def test_a_constant_takes_its_keys_from_the_nearest_header(write_shared):
+    (width,) = write_shared("{}").constants
+    assert (width.default, width.values, width.meaning) == (2, (1, 2), "elements per thread")
+    assert (width.what_if, width.effect) == ("Twice", "nothing.")
+    (width,) = write_shared("{default = 1}").constants
+    assert (width.default, width.meaning) == (1, "elements per thread")
+
+
+def test_a_constant_with_a_meaning_of_its_own_takes_nothing_from_a_header(write_shared):
+    (width,) = write_shared('{default = 1, values = [1, 2], meaning = "own"}').constants
+    assert (width.meaning, width.what_if, width.effect) == ("own", "", "")
+    with pytest.raises(FrontMatterError, match="the key constants.WIDTH.default is missing"):
+        write_shared('{values = [1, 2], meaning = "own"}')
+
+
+def test_a_header_with_a_wrong_comment_is_named(write_shared, tmp_path):
+    (tmp_path / "near.cuh").write_text("/*\n[constants.WIDTH]\ndefault = \n*/\n")
+    with pytest.raises(FrontMatterError, match="near.cuh: the opening comment is not TOML"):
+        write_shared("{}")
+
+
 MISTAKES = [
     ("/*\ntitle", "\ntitle", "twice.cu: it does not begin with a comment"),
     ('title = "Doubler"', "title = Doubler", "twice.cu: the opening comment is not TOML: .*Put texts in quotes"),
@@ -324,7 +372,7 @@ def test_a_value_of_any_kind_at_any_key_is_taken_or_refused_with_the_file(tmp_pa
         for step in place[:-1]:
             inner = inner[step]
         inner[place[-1]] = value
-        monkeypatch.setattr(frontmatter, "_toml", lambda name, text, table=table: table)
+        monkeypatch.setattr(frontmatter, "_toml", lambda name, text, table=table: table if name == path.name else {})
         try:
             spec = load_kernel(path)
             problem = spec.problem_type(num_heads=1)
