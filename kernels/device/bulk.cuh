@@ -1,23 +1,21 @@
-// Hopper's bulk copies of plain bytes, and what goes with them: one lane chosen to ask for them, how long the L2 keeps
-// what they bring, a transposition within a warp, and an order among blocks. On the GPU each is PTX; in the CPU shim
-// (simt/bulk.h) the same names are plain C++.
+// Hopper's bulk copies of plain bytes, and their companions: one lane for a request, a policy of the L2, a
+// transposition within a warp, and an order among blocks. On the GPU each is PTX. In the CPU shim (simt/bulk.h) it is
+// plain C++.
 //
-//   bulk_load(smem, gmem, bytes, barrier, keep)   one thread asks for `bytes` neighbouring bytes, a multiple of 16,
-//                                                 from and
-//                                to multiples of 16. They count towards the barrier's expected bytes.    UBLKCP
-//   keep_first_to_leave(), keep_unchanged()       `keep`: the L2 drops what was brought first of all, or goes by its
-//                                                 own order
-//   one_lane()                   true in one lane of a warp whose lanes are all here, known to the compiler as one
-//                                lane: what it asks for is one instruction, where `lane == 0` becomes a loop over the
-//                                lanes    ELECT
-//   transposed(word)             each lane holds two 16-bit elements of an 8x8 matrix: those of row lane / 4, columns
-//                                2 (lane % 4) and the next; it gets column lane / 4, rows 2 (lane % 4) and the next   
+//   bulk_load(smem, gmem, bytes, barrier, keep)   one thread requests `bytes` neighbouring bytes, a multiple of 16,
+//                                from and to multiples of 16. They count towards the barrier's expected bytes.
+//                                UBLKCP
+//   keep_first_to_leave(), keep_unchanged()       `keep`: the L2 drops these bytes first, or in its own order
+//   one_lane()                   true in one lane of a complete warp, known to the compiler as one lane. Its request is
+//                                one instruction, and `lane == 0` becomes a loop over the lanes.    ELECT
+//   transposed(word)             each lane holds two 16-bit elements of an 8x8 matrix: row lane / 4, columns
+//                                2 (lane % 4) and the next. It gets column lane / 4, rows 2 (lane % 4) and the next.
 //                                MOVM
-//   fence_gpu()                  what this thread, and those it has met at a barrier, wrote before is seen by every
-//                                block that sees what this thread writes after
+//   fence_gpu()                  orders earlier stores of this thread, and of threads it met at a barrier, before its
+//                                later stores, for every block
 //   half_pair(fp8 word, high)    two of the four fp8_e4m3 in a word as halves, the lower two or the upper two    F2FP
 //
-// PROBE_TMA(T_gmem, index, bytes, keys...) and then PROBE_TMA_SMEM(T_smem, index, bytes, keys...) stand before a
+// PROBE_TMA(T_gmem, index, bytes, keys...) and then PROBE_TMA_SMEM(T_smem, index, bytes, keys...) come before a
 // bulk_load, as before a tma_load (hopper.cuh).
 #pragma once
 #include "hopper.cuh"

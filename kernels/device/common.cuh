@@ -23,12 +23,12 @@ default = 1
 values = [1, 0]
 meaning = "rescale l and O when the max moves"
 what_if = "No rescaling"
-effect = "after the max rises, the earlier parts of l and O still count against the old max, so both come out too large."
+effect = "after the max rises, earlier parts of l and O still count against the old max, so both come out too large."
 */
-// What every kernel here includes: the platform (NVRTC, or the CPU shim), the small number types, accesses of a pinned
-// width, probes, and sums and maxima over the lanes of a warp.
+// Every kernel includes this header: the platform (NVRTC, or the CPU shim), the small number types, accesses of a fixed
+// width, probes, and sums and maxima over the lanes of a warp. The constants above are shared by kernels.
 #pragma once
-// What a probe announces, and what the CPU shim compares the access after it with
+// The kind of access in a probe. The CPU shim compares it with the access after the probe.
 enum class AccessKind { LOAD, STORE, LDMATRIX, CP_ASYNC, CP_ASYNC_L2 };
 #ifdef __CUDACC__
 #define INFINITY __int_as_float(0x7f800000)

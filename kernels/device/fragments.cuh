@@ -16,16 +16,16 @@ default = 1
 values = [1, 0]
 meaning = "subtract the row's max before the exponential"
 what_if = "No max subtraction"
-effect = """e^score passes the largest fp16, 65,504, once a score passes 11, and the largest bfloat16 once it passes 88. \
-The row becomes NaN."""
+effect = """e^score passes the largest fp16, 65,504, once a score passes 11, and the largest bfloat16 once it passes \
+88. The row becomes NaN."""
 shows_at = 5.0
 [constants.SUM_BITS]
 default = 32
 values = [32, 16]
 meaning = "bits in which the tensor cores add products up. 16 is only for fp16."
 what_if = "fp16 accumulation"
-effect = """each added product rounds scores and O to 11 bits again. Large scores lose their last digits first, and lse \
-shows it at once."""
+effect = """each added product rounds scores and O to 11 bits again. Large scores lose their last digits first, and \
+lse shows it at once."""
 [constants.SWIZZLE]
 default = 1
 values = [1, 0]
@@ -33,12 +33,12 @@ meaning = "whether the pieces of a row change places"
 what_if = "No swizzle"
 effect = "rows of HEAD_DIM numbers start in the same banks. Nothing is wrong, but every ldmatrix waits eight times."
 */
-// What a warp does with scores and outputs that lie in the registers of its lanes as mma.sync and wgmma leave them: 16
-// rows, of which a lane holds parts of two, lane / 4 and lane / 4 + 8. Element 4 i + 2 h + e of an array is row h of the
-// two, column 8 i + 2 (lane % 4) + e.
+// Scores and outputs in the registers of a warp's lanes, as mma.sync and wgmma leave them: 16 rows. A lane holds parts
+// of two rows, lane / 4 and lane / 4 + 8. Element 4 i + 2 h + e of an array is row h of the two, column
+// 8 i + 2 (lane % 4) + e.
 #pragma once
 #include "mma.cuh"
-#define UNROLL _Pragma("unroll")       // of loops over arrays, because otherwise these would not stay in registers
+#define UNROLL _Pragma("unroll")       // for loops over arrays, which otherwise leave the registers
 #define NO_UNROLL _Pragma("unroll 1")
 // e^x = 2^(x log2 e): one instruction of the GPU, where expf takes eight
 #define LOG2_E 1.44269504f
@@ -48,17 +48,17 @@ using T = bfloat16;
 using T = half;
 #endif
 #ifdef PROBED
-#define ROW_TOTAL(v) group_sum<4>(v)   // four lanes share a row; only a probe asks for their sum before the end
+#define ROW_TOTAL(v) group_sum<4>(v)   // four lanes share a row. Before the end only a probe needs their sum.
 #else
 #define ROW_TOTAL(v) (v)
 #endif
 
-// Elements 4 i to 4 i + 3: what a lane holds of one of the 16 x 8 numbers that mma adds to, or of 16 x 16 that it multiplies
+// Elements 4 i to 4 i + 3: a lane's part of the 16 x 8 sums of an mma, or of its 16 x 16 operand
 template <class Word, int N> __device__ __forceinline__ Word (&four(Word (&r)[N], int i))[4] {
   return reinterpret_cast<Word(&)[4]>(r[4 * i]);
 }
 
-// Where a query head of a sequence begins, in elements: in Q and O, in K and V, in LSE
+// The start of a query head of a sequence, in elements: in Q and O, in K and V, in LSE
 struct HeadStart {
   long long q, kv, lse;
   template <class Sizes>
@@ -69,12 +69,12 @@ struct HeadStart {
         lse((long long)(batch * z.num_heads + head) * z.seq_len) {}
 };
 
-// Where a lane's part of a tile of scores lies: rows `row` and `row` + 8 (queries of the head), columns from `col` on
-// (its keys). scale: what the scores are multiplied with.
+// A lane's part of a tile of scores: rows `row` and `row` + 8 (queries of the head), columns from `col` on (its keys).
+// scale: the factor of the scores.
 struct Fragment {
   int row, col, tile, seq_len, keys, offset;
   float scale;
-  bool leads;  // one of the four lanes that share a row logs for it
+  bool leads;  // one of the four lanes of a row logs for it
   template <class Sizes>
   __device__ __forceinline__ Fragment(int warp_row, int tile, const Sizes& z)
       : row(warp_row + threadIdx.x % 32 / 4), col(tile * BLOCK_KV + 2 * (threadIdx.x % 4)), tile(tile),
@@ -93,7 +93,7 @@ template <int N> __device__ __forceinline__ void hide(float (&S_rmem)[N], const 
   }
 }
 
-// What is logged for every element is logged from a copy, whose loop is not unrolled: the probed build stays small.
+// Logs every element from a copy in a loop that is not unrolled, so that the probed build stays small.
 template <int N> __device__ __forceinline__ void log_scores(const float (&S_rmem)[N], const Fragment& at PROBE_REF) {
 #ifdef PROBED
   float copy[N];
@@ -129,15 +129,15 @@ template <int N> __device__ __forceinline__ void log_outputs(const float (&O_rme
 #endif
 }
 
-// The row's m as it stands in exponents, rounded once: the factor of a row whose m stays must be 1 to the last bit, since
-// it is applied tile after tile. A row that has seen no key yet has m = -inf, and exp(-inf - -inf) must be 0.
+// The row's m for exponents, rounded once. If m stays, the factor of the row must be 1 to the last bit, because it is
+// applied tile after tile. A row without a key so far has m = -inf, and exp(-inf - -inf) must be 0.
 __device__ __forceinline__ float exponent_base(float m, float to_log2) {
   return m == -INFINITY ? 0.f : __fmul_rn(m, to_log2);
 }
 
 // m_new = max(m, max S);  P = exp(S - m_new);  l = exp(m - m_new) * l + sum P;  rescale = exp(m - m_new), for two rows
-//   S        [N] Q @ K^T, not yet scaled; becomes P
-//   m, l     of each row. m is not scaled; of l each lane holds what its own columns add up to
+//   S_rmem   [N] Q @ K^T, not yet scaled. It becomes P.
+//   m, l     of each row. m is not scaled. A lane's l is the sum over its own columns.
 template <int N>
 __device__ __forceinline__ void softmax_tile(float (&S_rmem)[N], float (&m)[2], float (&l)[2], float (&rescale)[2],
                                              const Fragment& at PROBE_REF) {
@@ -148,7 +148,7 @@ __device__ __forceinline__ void softmax_tile(float (&S_rmem)[N], float (&m)[2], 
     const bool row_leader = at.leads && row < at.seq_len;
     float tile_max = -INFINITY;
     UNROLL for (int i = 2 * r; i < N; i += 4) tile_max = fmaxf(tile_max, fmaxf(S_rmem[i], S_rmem[i + 1]));
-    tile_max = group_max<4>(tile_max);  // four lanes share the row
+    tile_max = group_max<4>(tile_max);  // over the four lanes of the row
     if (row_leader) PROBE_VALUE(tile_max, row, tile, at.scale * tile_max);
     const float m_new = SUBTRACT_MAX ? fmaxf(m[r], tile_max) : 0.f;
     if (row_leader) PROBE_VALUE(m, row, tile, at.scale * m_new);
@@ -169,7 +169,7 @@ __device__ __forceinline__ void softmax_tile(float (&S_rmem)[N], float (&m)[2], 
   log_weights(S_rmem, at PROBE_PASS);
 }
 
-// The weights as the tensor cores take them: pairs of T, in the order of A
+// The weights for the tensor cores: pairs of T, in the order of A
 template <int N> __device__ __forceinline__ void pack(unsigned (&P_rmem)[N], const float (&S_rmem)[2 * N]) {
   UNROLL for (int i = 0; i < N; ++i) P_rmem[i] = pair<T>(S_rmem[2 * i], S_rmem[2 * i + 1]);
 }
@@ -178,13 +178,15 @@ template <int N> __device__ __forceinline__ void rescale_rows(float (&O_rmem)[N]
   UNROLL for (int i = 0; i < N; ++i) O_rmem[i] *= rescale[i / 2 % 2];
 }
 
-// The same, left out where every factor of the warp is 1
+// The same, skipped if every factor of the warp is 1
 template <int N> __device__ __forceinline__ void rescale_moved_rows(float (&O_rmem)[N], const float (&rescale)[2]) {
   if (__any_sync(0xffffffffu, rescale[0] != 1.f || rescale[1] != 1.f)) rescale_rows(O_rmem, rescale);
 }
 
-// O / l as T, and lse = m + log l, of the warp's rows that there are; 0 and -inf for a row that has seen no key
-//   O_gmem, LSE_gmem    of all heads; `start` says where this one's row 0 is; the next row of O is row_step further
+// O / l as T, and lse = m + log l, of the warp's existing rows. A row without keys has 0 and -inf.
+//   O_gmem, LSE_gmem    of all heads
+//   start               row 0 of this head
+//   row_step            elements from one row of O to the next
 // A lane has two neighbouring columns of every eight. The four lanes of a row exchange theirs, so that each has eight
 // neighbours of every 32, and stores them as 16 bytes.
 template <int N>
@@ -197,11 +199,11 @@ __device__ __forceinline__ void write_rows(T* O_gmem, float* LSE_gmem, const Hea
     const float total = group_sum<4>(l[r]);
     const float share = total == 0.f ? 0.f : 1.f / total;
     UNROLL for (int first = 0; first < N; first += 16) {
-      unsigned v[4];  // of columns 8 i + 2 t and the next; in the end of columns 8 t + 2 i and the next
+      unsigned v[4];  // of columns 8 i + 2 t and the next. In the end of columns 8 t + 2 i and the next
       UNROLL for (int i = 0; i < 4; ++i) {
         v[i] = pair<T>(O_rmem[first + 4 * i + 2 * r] * share, O_rmem[first + 4 * i + 2 * r + 1] * share);
       }
-      UNROLL for (int i = 0; i < 4; i += 2) {  // 4 x 4 words are transposed: first among neighbouring lanes
+      UNROLL for (int i = 0; i < 4; i += 2) {  // transposes 4 x 4 words: first among neighbouring lanes
         const unsigned other = __shfl_xor_sync(0xffffffffu, t % 2 ? v[i] : v[i + 1], 1);
         (t % 2 ? v[i] : v[i + 1]) = other;
       }

@@ -1,47 +1,49 @@
-// Hopper's own instructions (sm_90a): bulk copies by tensor maps (TMA), barriers in shared memory (mbarrier), products by
-// a warpgroup (wgmma), barriers by number, registers moved between warpgroups. On the GPU each is PTX; in the CPU shim
-// (simt/hopper.h) the same names are plain C++ that lands what is copied, and writes what is multiplied, only when it is
-// waited for. A warpgroup is four neighbouring warps, 128 threads.
+// Hopper's own instructions (sm_90a): bulk copies by tensor maps (TMA), barriers in shared memory (mbarrier), products
+// by a warpgroup (wgmma), barriers by number, registers moved between warpgroups. A warpgroup is four neighbouring
+// warps, 128 threads. On the GPU each name is PTX. In the CPU shim (simt/hopper.h) it is plain C++: copies land, and
+// products are written, only at the wait for them.
 //
-//   TensorMap                          an argument by value, `const __grid_constant__ TensorMap K_map`: a tensor, a box,
-//                                      a swizzle (`{map = ...}` of the front matter)
-//   tma_load(smem, map, barrier, c0, c1, c2, c3)   one thread asks for a box of a tensor of four dimensions; c0 is the
-//                                      innermost coordinate. What lies beyond the tensor's edges arrives as zeros. The
+//   TensorMap                          an argument by value, `const __grid_constant__ TensorMap K_map`: a tensor, a
+//                                      box, a swizzle (`{map = ...}` of the front matter)
+//   tma_load(smem, map, barrier, c0, c1, c2, c3)   one thread requests a box of a tensor of four dimensions. c0 is the
+//                                      innermost coordinate. Elements past the tensor's edges arrive as zeros. The
 //                                      box's bytes count towards the barrier's expected bytes.    UTMALDG
-//   Barrier                            8 bytes in shared memory. A phase of it is over when all its arrivals and all its
-//                                      expected bytes have come; then the next phase begins. Phases are counted by parity.
-//   barrier_init(barrier, arrivals)    one thread; then barrier_init_done(), then __syncthreads()    SYNCS
-//   barrier_expect(barrier, bytes)     arrives, and says that so many bytes are to come
+//   Barrier                            8 bytes in shared memory. A phase ends when all its arrivals and all its
+//                                      expected bytes have come. Then the next phase starts. Parity counts phases.
+//   barrier_init(barrier, arrivals)    one thread. Then barrier_init_done() and __syncthreads()    SYNCS
+//   barrier_expect(barrier, bytes)     arrives, and adds `bytes` to the expected bytes
 //   barrier_arrive(barrier)            arrives
-//   barrier_wait(barrier, parity)      waits until the phase of that parity is over; parity 1 of a fresh one is
+//   barrier_wait(barrier, parity)      waits until the phase of that parity is over. Parity 1 of a new barrier is over.
 //
 //   Product<T, N>                      T is half or bfloat16, N the columns of the product
-//     ::shared(C, a, b, add)           C [64, N] = (add ? C : 0) + A [64, 16] @ B [16, N], both operands in shared memory,
-//                                      along their rows 16-bit elements of the dimension that is summed    HGMMA
-//     ::registers(C, A, b, add)        A from the registers of the warpgroup, in mma_m16n8k16's order; B lies [16, N] in
-//                                      shared memory, rows of N elements (transposed on the way)
-//   C: lane / 4 and lane / 4 + 8 of the warp's 16 rows; element 4 i + 2 h + e is row h, column 8 i + 2 (lane % 4) + e
-//   product_begin()                    before the first product: what registers held is written
-//   product_end()                      closes a group of products; they run from here on, in order
-//   product_wait<LEFT>()               until at most LEFT groups are not done; only then may C, or A in registers, be touched
-//   operand(smem, leading, stride)     where an operand lies: rows of 128 bytes, swizzled by 128 bytes as TMA writes them,
-//                                      in groups of eight. stride: bytes from one group of eight rows to the next.
-//                                      leading: bytes from 64 elements of a row to the next 64, where rows are longer
-//   operand_at(operand, bytes)         the same, so many bytes further
-//   settle(array)                      tells the compiler that these registers are read and written here
+//     ::shared(C, a, b, add)           C [64, N] = (add ? C : 0) + A [64, 16] @ B [16, N], both operands in shared
+//                                      memory. Their rows run along the summed dimension.    HGMMA
+//     ::registers(C, A, b, add)        A from the registers of the warpgroup, in mma_m16n8k16's order. B is [16, N] in
+//                                      shared memory, rows of N elements, transposed on the way.
+//   C: lane / 4 and lane / 4 + 8 of the warp's 16 rows. Element 4 i + 2 h + e is row h, column 8 i + 2 (lane % 4) + e.
+//   product_begin()                    before the first product: all registers are written
+//   product_end()                      closes a group of products. They run from here on, in order.
+//   product_wait<LEFT>()               waits until at most LEFT groups are not done. Before it, do not touch C, or A in
+//                                      registers.
+//   operand(smem, leading, stride)     an operand: rows of 128 bytes in groups of eight, swizzled by 128 bytes as TMA
+//                                      writes them. stride: bytes from one group of eight rows to the next. leading:
+//                                      bytes from 64 elements of a longer row to the next 64.
+//   operand_at(operand, bytes)         the operand, so many bytes further
+//   settle(array)                      the compiler takes these registers as read and written here
 //
-//   named_sync(id, threads), named_arrive(id, threads)   barrier `id` of 1 to 15: its phase is over when so many threads
-//                                      have come; sync waits for that    BAR
-//   give_registers<N>(), take_registers<N>()   every warp of the warpgroup has at most (at least) N registers per thread from here
-//   warp_uniform(v)                    v of lane 0, told to the compiler as the same in all lanes
-//   atomic_next(pointer, last)         an int in global memory, which then goes on to the next; after `last` comes 0
+//   named_sync(id, threads), named_arrive(id, threads)   barrier `id` of 1 to 15. Its phase ends when `threads` threads
+//                                      have come. sync waits for the end.    BAR
+//   give_registers<N>(), take_registers<N>()   every warp of the warpgroup has at most (at least) N registers per
+//                                      thread from here
+//   warp_uniform(v)                    v of lane 0, known to the compiler as equal in all lanes
+//   atomic_next(pointer, last)         an int in global memory. It then moves to the next number, and from `last` to 0.
 //
-// PROBE_TMA(T_gmem, index, bytes, keys...) stands before a tma_load: the first element of the box, and the box's bytes,
-// those beyond the tensor's edges too. T_gmem is the tensor, or a null pointer to elements of its type where a kernel
-// has its map alone. PROBE_TMA_SMEM(T_smem, index, bytes, keys...) stands after it: where the box goes. Rows of 128 bytes
-// whose eight pieces of 16 bytes are swizzled: piece p of row r lies in place p ^ r % 8.
-// PROBE_PRODUCT(T_smem, index, bytes, keys...) stands before products, and before product_begin: the first element of
-// operand B, and the bytes of B that the products up to product_end read, 32 N each. One thread of the warpgroup says it.
+// PROBE_TMA(T_gmem, index, bytes, keys...) comes before a tma_load: the first element and the bytes of the box, with
+// the bytes past the tensor's edges. T_gmem is the tensor, or a null pointer to its type if a kernel has only its map.
+// PROBE_TMA_SMEM(T_smem, index, bytes, keys...) comes after it: the target of the box, in rows of 128 bytes. Their
+// eight pieces of 16 bytes are swizzled: piece p of row r is at place p ^ r % 8.
+// PROBE_PRODUCT(T_smem, index, bytes, keys...) comes before product_begin: the first element of operand B, and the
+// bytes of B for all products up to product_end, 32 N each. One thread of the warpgroup logs it.
 #pragma once
 #include "common.cuh"
 constexpr AccessKind TMA = AccessKind(5), PRODUCT = AccessKind(6), TMA_SMEM = AccessKind(7);
@@ -56,7 +58,7 @@ constexpr AccessKind TMA = AccessKind(5), PRODUCT = AccessKind(6), TMA_SMEM = Ac
 #endif
 
 #ifdef __CUDACC__
-// What the block's dynamic shared memory begins with; rows of tiles that are swizzled by 128 bytes repeat every 1,024
+// The start of the block's dynamic shared memory. Rows swizzled by 128 bytes repeat every 1,024.
 #define SWIZZLED_SMEM(type, name)                                  \
   extern __shared__ __align__(1024) unsigned char swizzled_smem[]; \
   type* name = reinterpret_cast<type*>(swizzled_smem)

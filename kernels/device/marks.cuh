@@ -1,9 +1,9 @@
-// Stands in for probe.cuh in the build that notes when each step began: one writer for every MARK_EVERY threads of a
-// block, its first, writes the clock and 16 bytes in all at each PROBE_MARK and PROBE_ROLE. The other probes are nothing.
+// Replaces probe.cuh in the marks build, which logs the start of each step. One writer for every MARK_EVERY threads of
+// a block, its first, writes the clock and 16 bytes in all at each PROBE_MARK and PROBE_ROLE. Other probes are nothing.
 //
-// Each writer owns `mark_capacity` records and goes on counting past that, so what was lost is known. Both clocks, the
-// multiprocessor's cycles and the common nanoseconds, are noted at the writer's beginning and end: so cycles of every
-// multiprocessor can be told in common time.
+// Each writer owns `mark_capacity` records and counts on past that, so the number of lost records is known. It reads
+// both clocks at its start and its end: the multiprocessor's cycles and the common nanoseconds. They convert the cycles
+// of every multiprocessor to common time.
 #pragma once
 
 struct MarkRecord {
@@ -12,7 +12,7 @@ struct MarkRecord {
   unsigned keys;    // key 0 | key 1 << 16
 };
 struct WriterClocks {
-  long long start_cycles, end_cycles, start_ns, end_ns, sm;  // all 0: the writer left before PROBE_BEGIN
+  long long start_cycles, end_cycles, start_ns, end_ns, sm;  // all 0 if the writer left before PROBE_BEGIN
 };
 
 #define PROBE_PARAM , MarkRecord *mark_records, unsigned *mark_counts, WriterClocks *mark_clocks, unsigned mark_capacity
@@ -40,11 +40,11 @@ __device__ constexpr unsigned mark_site(const char* path, unsigned line) {
 template <unsigned SITE> struct MarkSite { static constexpr unsigned word = SITE; };  // so that it is a constant
 #define MARK_HERE MarkSite<mark_site(__FILE__, __LINE__)>::word
 
-// Four registers, and no branch at a mark: one would part what ptxas could otherwise put side by side, and have it wait for
-// wgmma. Where a writer's records lie is worked out again at its end.
+// Four registers, and no branch at a mark. A branch would separate instructions that ptxas interleaves, and make it
+// wait for wgmma. The writer computes the address of its records again at its end.
 struct MarkWriter {
   MarkRecord* records;    // this writer's
-  unsigned count, room;   // marks so far; how many may be written, 0 in a thread that writes none
+  unsigned count, room;   // marks so far; most marks to write, 0 in a thread without records
   unsigned* counts;
   WriterClocks* clocks;
 
@@ -64,7 +64,7 @@ struct MarkWriter {
     const size_t slot = this_slot();
     counts[slot] = count, clocks[slot].end_cycles = clock_cycles(), clocks[slot].end_ns = global_time_ns();
   }
-  // A key that is no whole number from 0 to 65,535 sets the site's top bit.
+  // A key outside 0 to 65,535 sets the site's top bit.
   template <class A = int, class B = int> __device__ __forceinline__ void put(unsigned site, A a = 0, B b = 0) {
     const bool wrong = sizeof(A) > 4 || sizeof(B) > 4 ? (unsigned long long)((long long)a | (long long)b) > 0xffff
                                                       : ((unsigned)a | (unsigned)b) > 0xffff;

@@ -1,9 +1,9 @@
-// What the rungs on tensor cores include: products of half and of bfloat16 by plain names, and copies that are waited
-// for in groups. On the GPU each is PTX; in the CPU shim (simt/mma.h) the same names are plain C++.
+// Products of half and of bfloat16 by plain names, and copies in groups, for the rungs on tensor cores. On the GPU each
+// is PTX. In the CPU shim (simt/mma.h) it is plain C++.
 //
-//   mma<T>(C, A, b0, b1)      C += A @ B, T times T added up in fp32; T is half or bfloat16. Lanes hold of A, B and C what
-//                             ptx.cuh says of mma_m16n8k16.    HMMA
-//   mma<T, 16>(C, A, b0, b1)  the same of half, added up in half: C is rounded to it before and after    HMMA
+//   mma<T>(C, A, b0, b1)      C += A @ B, T times T added up in fp32. T is half or bfloat16. Lanes hold A, B and C as
+//                             in mma_m16n8k16 (ptx.cuh).    HMMA
+//   mma<T, 16>(C, A, b0, b1)  the same for half, added up in half: C is rounded to half before and after    HMMA
 //   pair<T>(low, high)        two floats, each rounded to the nearest T, in a word, the first in its low half
 //
 //   cp_async_commit()         closes a group: this thread's copies since the last one

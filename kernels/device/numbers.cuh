@@ -1,19 +1,19 @@
-// The small floating-point types, and how a number becomes one and a float again. They are only ways to store a number:
-// arithmetic is done in float.
+// The small floating-point types, and their conversions from and to float. They only store numbers. Arithmetic uses
+// float.
 //
 //   half        16 bits: 5 of exponent, 10 of fraction
-//   bfloat16    16 bits: 8 of exponent, 7 of fraction; the upper half of a float
-//   fp8_e4m3     8 bits: 4 of exponent, 3 of fraction; largest 448, no infinity, one NaN of either sign
+//   bfloat16    16 bits: 8 of exponent, 7 of fraction, the upper half of a float
+//   fp8_e4m3     8 bits: 4 of exponent, 3 of fraction. Largest 448, no infinity, one NaN of either sign
 //
-//   to_float(v)        the number as a float; exact. A float stays as it is.
-//   to_half(f), to_bfloat16(f), to_fp8_e4m3(f)    the nearest number of that type, of two that are equally near the
-//                      even one. Past the largest, half and bfloat16 become infinite; fp8_e4m3 becomes 448.
+//   to_float(v)        the number as a float, exact. A float stays the same.
+//   to_half(f), to_bfloat16(f), to_fp8_e4m3(f)    the nearest number of that type. If two are equally near, the even
+//                      one. Past the largest, half and bfloat16 become infinite, and fp8_e4m3 becomes 448.
 //   from_float<T>(f)   the same for a T that is float, half, bfloat16 or fp8_e4m3
-//   bfloat16_pair(low, high)    two bfloat16 in a word, the first in its low half; low_float, high_float: as floats
-//   again
+//   bfloat16_pair(low, high)    two bfloat16 in a word, the first in its low half
+//   low_float, high_float       the two as floats again
 //
-// On the GPU these are PTX instructions where the architecture has one; in the CPU shim the same in plain C++. NaN may
-// come out with another sign or payload.
+// On the GPU these are PTX instructions if the architecture has one, and plain C++ in the CPU shim. NaN may have
+// another sign or payload.
 #pragma once
 struct half { unsigned short bits; };
 struct bfloat16 { unsigned short bits; };

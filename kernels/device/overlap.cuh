@@ -16,7 +16,7 @@ __device__ __forceinline__ Work next_work(const Rings& rings, const Turn<Q_STAGE
   return read_work(rings.work_smem, stage PROBE_PASS);
 }
 
-// Keeps the exponentials in S before the wait for the products. The phase of the barrier is over, so no thread waits here.
+// Keeps the exponentials in S before the wait for the products. The phase of the barrier is over, so no thread waits.
 // But the loop inside ends a block of instructions, and ptxas moves nothing across its end.
 template <int N>
 __device__ __forceinline__ void keep_order(float (&S_rmem)[N], Barrier* barrier, int parity) {

@@ -1,37 +1,36 @@
-// Probes: how a kernel says what it did. A probe is a macro that stands alone on its line. In the build that is timed
-// it compiles to nothing; in the probed build (-DPROBED) it writes one record of 16 bytes.
+// Probes log the steps of a kernel. A probe is a macro on a line of its own. The timed build compiles it to nothing. In
+// the probed build (-DPROBED) it writes one record of 16 bytes.
 //
 // Every kernel has these two:
-//   PROBE_PARAM      ends the parameter list of a __global__ function, with no comma before it: it brings the buffers
-//                    that the records go to.
-//   PROBE_BEGIN();   stands once in a __global__ function, before the first probe that a thread passes.
+//   PROBE_PARAM      ends the parameter list of a __global__ function, with no comma before it. It adds the buffers of
+//                    the records.
+//   PROBE_BEGIN();   comes once in a __global__ function, before the first probe of a thread.
 //
-// What happened:
-//   PROBE_MARK(event, key);            a step begins; the event is its name. A second key may follow.
-//   PROBE_VALUE(event, key, value);    the number `value` came out, under one to four keys. It may be a float, half,
-//                                      bfloat16 or fp8_e4m3; what is logged is its number as a float.
-//   PROBE_ROLE(name);                  from here on this thread plays a role, such as producer. It stands at the head
-//                                      of a branch that some warps take and others do not. Each role counts its own
-//                                      steps.
+// Steps and values:
+//   PROBE_MARK(event, key);            a step starts. The event is its name. A second key may follow.
+//   PROBE_VALUE(event, key, value);    a computed number, under one to four keys. It may be a float, half, bfloat16 or
+//                                      fp8_e4m3, and is logged as a float.
+//   PROBE_ROLE(name);                  from here on this thread has a role, such as producer. It is at the head of a
+//                                      branch that only some warps take. Each role counts its own steps.
 //
-// What memory was touched; the statement that touches it is on the next line. After the bytes up to two keys may
-// follow. A tensor's name ends in its space: K_gmem lies in global memory, K_smem in shared memory.
+// Accesses. The access is the statement on the next line. Up to two keys may follow the bytes. A tensor's name ends in
+// its space: K_gmem is in global memory, K_smem in shared memory.
 //   PROBE_LOAD(K_gmem, index, bytes);          reads `bytes` at &K_gmem[index], with ldg, ldg_l2 or lds.
 //   PROBE_STORE(K_gmem, index, bytes);         writes them, with stg or sts.
 //   PROBE_LDMATRIX(K_smem, index, 16);         this lane gives the address of a row of the ldmatrix.
-//   PROBE_CP_ASYNC(K_smem, index, bytes);      a cp_async writes them. A PROBE_LOAD of its source stands before it.
+//   PROBE_CP_ASYNC(K_smem, index, bytes);      a cp_async writes them. A PROBE_LOAD of its source comes before it.
 //   PROBE_CP_ASYNC_L2(K_smem, index, 16);      the same for a cp_async_l2.
 //
-// A __device__ function, in a header or in the .cu, that holds probes itself:
+// A __device__ function with probes, in a header or in the .cu:
 //   PROBE_REF        ends its parameter list, with no comma before it.
-//   PROBE_PASS       ends the arguments of each call of it, with no comma before it.
+//   PROBE_PASS       ends the arguments of each call, with no comma before it.
 //
-// Each probe is known by its file and line: kernels/trace/probes.py reads event, tensor, space, width and the names of
-// the keys from that same line of the source. Keys are plain variables; they hold whole numbers from 0 to 65,535.
-// Another number is not cut to fit: the record says so, and whoever decodes it refuses the trace.
+// File and line identify a probe. kernels/trace/probes.py reads event, tensor, space, width and the names of the keys
+// from the source line. Keys are plain variables with whole numbers from 0 to 65,535. Another number is not cut to fit:
+// the record has a flag, and the reader refuses the trace.
 //
-// Each thread owns `probe_capacity` records, so that nothing is atomic and every run writes the same. Its count goes on
-// past that, so what was lost is known.
+// Each thread owns `probe_capacity` records, so nothing is atomic and every run writes the same. The count goes on past
+// the capacity, so the number of lost records is known.
 #pragma once
 
 struct ProbeRecord {
@@ -41,12 +40,12 @@ struct ProbeRecord {
 };  // A key out of range: site has its top bit set, payload is that key as a 64-bit number, keys says which key it is.
 
 struct BlockTime {
-  long long start, end;  // ns of the GPU's global timer; 0 and 0: the block left before PROBE_BEGIN
+  long long start, end;  // ns of the GPU's global timer. Both are 0 if the block left before PROBE_BEGIN.
   long long sm;
 };
 
 #ifndef PROBED
-#ifdef TIMELINE  // a third build: no records, but when and where each block ran
+#ifdef TIMELINE  // a third build: no records, only the time and the multiprocessor of each block
 #define PROBE_PARAM , BlockTime *probe_times
 #define PROBE_BEGIN() BlockTimer probe_timer(probe_times)
 struct BlockTimer {
@@ -125,7 +124,7 @@ struct ProbeWriter {
   __device__ __forceinline__ ~ProbeWriter() {
     if (on) *count_out = count;
   }
-  // The keys are taken as 64-bit numbers, so that none of them is cut before it is looked at.
+  // Keys are 64-bit numbers here, so that none is cut before the check.
   __device__ __forceinline__ void put(unsigned site, unsigned long long payload, long long a = 0, long long b = 0,
                                       long long c = 0, long long d = 0) {
     if (!on) return;
@@ -158,7 +157,7 @@ struct ProbeWriter {
                                          long long a = 0, long long b = 0) {
     put(site, (unsigned long long)(index * sizeof(T)), a, b);
 #ifndef __CUDACC__
-    simt::announce(base + index, bytes, kind);  // the shim checks that the access that follows is the one logged
+    simt::announce(base + index, bytes, kind);  // the shim compares the next access with this one
 #endif
   }
 };

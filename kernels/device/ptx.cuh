@@ -1,6 +1,6 @@
-// Memory accesses of a pinned width. On the GPU each is one PTX instruction, so that the compiler neither widens nor
-// merges it, and a counted access is the access made. In the CPU shim (simt/simt.h) the same names are plain C++ that
-// also checks the probe before them. At the right stands the instruction of the machine code.
+// Memory accesses of a fixed width. On the GPU each is one PTX instruction, so that the compiler neither widens nor
+// merges it, and each counted access is a real one. In the CPU shim (simt/simt.h) it is plain C++ that also checks the
+// probe before it. The name at the right is the instruction of the machine code.
 //
 //   ldg<T>(pointer)         load from global memory                            LDG
 //   ldg_l2<T>(pointer)      the same, and L1 does not keep it                  LDG
@@ -8,15 +8,15 @@
 //   lds<T>(pointer)         load from shared memory                            LDS
 //   sts<T>(pointer, value)  store to shared memory                             STS
 // T is unsigned char or fp8_e4m3 (8 bits), half or bfloat16 (16), float or int (32), float2 or long long (64), or
-// float4 (128). The pointer must be aligned to it, and what lies there may be any bits.
+// float4 (128). The pointer must be aligned to it. The bits there may be any bits.
 //
-//   cp_async<BYTES>(smem, gmem)   a copy of 4, 8 or 16 bytes that passes by the registers, through L1    LDGSTS
-//   cp_async_l2(smem, gmem)       the same, 16 bytes that L1 does not keep                               LDGSTS.BYPASS
+//   cp_async<BYTES>(smem, gmem)   a copy of 4, 8 or 16 bytes through L1, without registers               LDGSTS
+//   cp_async_l2(smem, gmem)       16 bytes that L1 does not keep                                         LDGSTS.BYPASS
 //   cp_async_wait()               waits until this thread's copies have landed
 //
 //   ldmatrix(words[N], pointer)   N 8x8 matrices of 16-bit elements from shared memory, N = 1, 2 or 4    LDSM
-//                                 Lane 8i + r points at row r of matrix i. Of each matrix a lane gets the two elements
-//                                 in row lane / 4, columns 2 (lane % 4) and the next.
+//                                 Lane 8i + r points at row r of matrix i. From each matrix a lane gets the two
+//                                 elements in row lane / 4, columns 2 (lane % 4) and the next.
 //   ldmatrix_trans(words[4], pointer)   the same, each matrix transposed                                 LDSM.T
 //                                 A lane gets column lane / 4, rows 2 (lane % 4) and the next.
 //   mma_m16n8k16(C, A, b0, b1)    C += A @ B by the warp's tensor cores, bfloat16 times bfloat16 added up in fp32  HMMA
@@ -25,11 +25,11 @@
 //                                 further. Of B [16, 8]: column lane / 4, rows 2t and 2t + 1, then 8 rows further.
 //
 //   exp2_approx(x)                2^x by the GPU's own instruction, off by at most 2 in the last place   MUFU.EX2
-//   clock_cycles(), global_time_ns(), multiprocessor()     when and where; 0 in the CPU shim, which has no time
+//   clock_cycles(), global_time_ns(), multiprocessor()     time and place. 0 in the CPU shim, which has no time.
 #pragma once
 #ifdef __CUDACC__
 
-// An fp8_e4m3 on its way: a register of PTX has at least 16 bits.
+// The register of an fp8_e4m3, because a register of PTX has at least 16 bits
 struct Fp8Register {
   unsigned bits;
   __device__ __forceinline__ Fp8Register() {}
@@ -45,10 +45,10 @@ template <class T> __device__ void stg(void* p, T v);
 template <class T> __device__ T lds(const void* p);
 template <class T> __device__ void sts(void* p, T v);
 
-// One type's accesses: its PTX type, the register that holds it, and the operands of a load (value, address) and of a
-// store. Each holds its instruction itself: behind a second inlined function the compiler would mix up the source lines
-// of its callers. Shared ones are volatile: else ptxas makes one LDS.128 of four neighbouring loads (seen on sm_80 and
-// sm_100a), and the count is off.
+// One type's accesses: its PTX type, its register, and the operands of a load (value, address) and of a store. Each has
+// its own instruction, because the compiler mixes up the source lines of callers behind a second inlined function.
+// Accesses of shared memory are volatile. Otherwise ptxas merges four neighbouring loads into one LDS.128 (seen on
+// sm_80 and sm_100a), and the count is wrong.
 #define PINNED_ACCESS(T, TYPE, REGISTER, LOADED, LOAD_AT, STORED, OUT, IN)                              \
   template <> __device__ __forceinline__ T ldg<T>(const void* p) {                                      \
     REGISTER v;                                                                                         \

@@ -12,8 +12,8 @@ default = 132
 values = [114, 132]
 meaning = "most blocks: one for each multiprocessor of an H100 SXM or H200 (132), of an H100 PCIe (114)"
 */
-// The parts that Hopper's rungs with warp roles share: rings of tiles in shared memory, the producer that fills them, and
-// the work that it passes to the consumers. A consumer is a warpgroup of 64 query rows.
+// The parts of Hopper's rungs with warp roles: rings of tiles in shared memory, the producer that fills them, and the
+// work that it passes to the consumers. A consumer is a warpgroup of 64 query rows.
 #pragma once
 #include "wgmma_tiles.cuh"
 #define WARPGROUPS (BLOCK_Q / 64)         // consumers; one more warpgroup loads
@@ -27,7 +27,8 @@ template <int COUNT> struct Turn {
   }
 };
 
-// The shared memory of a block: stages of Q, K and V with a full and a free barrier each, and the work of each stage of Q
+// The shared memory of a block: stages of Q, K and V, each with a full and a free barrier, and the work of each stage
+// of Q
 struct Rings {
   T* Q_smem;       // [Q_STAGES, PANELS, BLOCK_Q, 64]
   T* K_smem;       // [STAGES, PANELS, BLOCK_KV, 64]
@@ -56,12 +57,12 @@ struct Rings {
   }
 };
 
-// One lane of the warp says that the warp has read the stage.
+// One lane of the warp arrives when the warp has read the stage.
 __device__ __forceinline__ void release(Barrier* barrier) {
   if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
 }
 
-// A query tile of a head, and the number of key tiles that some of its rows see; 0 ends the consumers
+// A query tile of a head, and the number of key tiles visible to some of its rows. 0 ends the consumers.
 struct Work {
   int first_row, head, batch, tiles;
 };
@@ -78,7 +79,7 @@ template <class Sizes> __device__ __forceinline__ Work in_order(int number, cons
   const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q;  // query tiles of a head
   return work_of(number, number / count, number % count, z);
 }
-// If the mask is causal and blocks take several query tiles, the long ones come first, so that the last to end is short.
+// If the mask is causal and blocks take several query tiles, the long ones come first, so that the last ones are short.
 // The order goes through `near` heads together: their last query tiles, then the ones before.
 template <class Sizes> __device__ __forceinline__ Work longest_first(int number, const Sizes& z) {
   const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q;  // query tiles of a head

@@ -15,8 +15,8 @@ what_if = "A wrong stride"
 effect = """the tensor cores step 512 bytes, but the next eight keys are 1,024 bytes on. Weights meet the values of \
 other keys."""
 */
-// What Hopper's rungs share: tiles in shared memory as TMA writes and wgmma reads them, panels of 64 dims (128 bytes,
-// which is as wide as a swizzle reaches) one after the other, and the two products of a warpgroup over such tiles.
+// Tiles in shared memory as TMA writes and wgmma reads them, for Hopper's rungs, and the two products of a warpgroup
+// over these tiles. A tile is a sequence of panels of 64 dims (128 bytes, the width of a swizzle).
 #pragma once
 #include "hopper.cuh"
 #include "fragments.cuh"
@@ -26,13 +26,13 @@ other keys."""
 #define V_STRIDE 1024
 #endif
 
-// Where Q, of which a warpgroup has 64 rows of BLOCK_Q, K and V lie, as the tensor cores are told
+// The descriptors of Q (64 rows of BLOCK_Q for a warpgroup), K and V for the tensor cores
 __device__ __forceinline__ unsigned long long rows_operand(const T* smem) { return operand(smem, 16, 1024); }
 __device__ __forceinline__ unsigned long long values_operand(const T* smem) {
   return operand(smem, BLOCK_KV * 128, V_STRIDE);
 }
 
-// Sets off S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
+// Starts S = Q @ K^T   [64, BLOCK_KV] of this warpgroup
 __device__ __forceinline__ void start_scores(float (&S_rmem)[BLOCK_KV / 2], unsigned long long q,
                                              unsigned long long k) {
   product_begin();
@@ -44,7 +44,7 @@ __device__ __forceinline__ void start_scores(float (&S_rmem)[BLOCK_KV / 2], unsi
   product_end();
 }
 
-// Sets off O += P @ V   [64, HEAD_DIM] of this warpgroup
+// Starts O += P @ V   [64, HEAD_DIM] of this warpgroup
 __device__ __forceinline__ void start_outputs(float (&O_rmem)[HEAD_DIM / 2], unsigned (&P_rmem)[BLOCK_KV / 4],
                                               unsigned long long v) {
   settle(P_rmem), settle(O_rmem);

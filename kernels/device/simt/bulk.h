@@ -1,4 +1,4 @@
-// The CPU half of device/bulk.cuh. A bulk copy is a box of one dimension, which lands as those of hopper.h do.
+// The CPU half of device/bulk.cuh. A bulk copy is a box of one dimension, and lands as the boxes of hopper.h.
 #pragma once
 
 inline CacheHint keep_first_to_leave() { return 1; }
@@ -42,12 +42,12 @@ inline bool one_lane(SIMT_HERE) {
 }
 inline unsigned transposed(unsigned word) {
   const unsigned lane = simt::current->linear % 32;
-  unsigned made = 0;
+  unsigned result = 0;
   for (unsigned e = 0; e < 2; ++e) {
     const unsigned other = __shfl_sync(~0u, word, 4 * (2 * (lane % 4) + e) + lane / 8);
-    made |= (other >> lane / 4 % 2 * 16 & 0xffff) << 16 * e;
+    result |= (other >> lane / 4 % 2 * 16 & 0xffff) << 16 * e;
   }
-  return made;
+  return result;
 }
 inline void fence_gpu() {}
 inline unsigned half_pair(unsigned word, int high) {

@@ -1,15 +1,19 @@
-// The CPU half of device/hopper.cuh, whose first comment says what each name does: barriers in shared memory, boxes by
-// TMA, barriers by number, and the deadlocks of all of them. Products are in warpgroup.h.
+// The CPU half of device/hopper.cuh, with a description of each name there: barriers in shared memory, boxes by TMA,
+// barriers by number, and their deadlocks. Products are in warpgroup.h.
 //
-// A box lands at once. With `reversed` it lands as late as it may: when no thread can go on, and one of them waits for
-// its barrier. What a barrier counts is kept here; in shared memory lies only a word by which it is known again.
+// A box lands at once. With `reversed` it lands as late as possible: when no thread can go on, and one waits for its
+// barrier. The counts of a barrier are kept here. Shared memory has only a word that identifies it.
 //
-// It stops with a message: a barrier that was not set up, or was written over; more arrivals or bytes than it expects;
-// a tile outside shared memory, or not where a swizzle begins; a barrier by number that threads count differently; a
-// block that ends while boxes are on their way; a deadlock, with who waits for what.
+// It stops with a message for:
+//   a barrier without barrier_init, or an overwritten one
+//   more arrivals or bytes than a barrier expects
+//   a tile outside shared memory, or not at the start of a swizzle
+//   a barrier by number with different counts of threads
+//   a block that ends before its boxes have landed
+//   a deadlock, with the waits of all threads
 #pragma once
 
-struct TensorMap {  // mirrored by kernels/run/backends/cpu.py; the innermost dimension first
+struct TensorMap {  // as in kernels/run/backends/cpu.py, the innermost dimension first
   const char* base;
   uint64_t strides[5];  // bytes from one element to the next
   unsigned sizes[5], box[5];
@@ -21,7 +25,7 @@ struct Barrier { unsigned long long state; };
 
 namespace simt {
 
-// ---- who waits for what ----
+// ---- waits ----
 
 enum class For : uint8_t { NOTHING, BARRIER, NUMBER, WARPGROUP };
 struct Wait { For what; unsigned which; };
@@ -45,11 +49,11 @@ static void wake(For what, unsigned which) {
 
 struct Box { TensorMap map; int at[4]; unsigned to, bytes; Box* next; Site here; };
 struct Phases {
-  unsigned offset, arrivals;  // where it lies, and how many arrivals end a phase
-  unsigned phase, pending;    // how many phases are over, and the arrivals that this one lacks
+  unsigned offset, arrivals;  // its offset in shared memory, and the arrivals of a phase
+  unsigned phase, pending;    // finished phases, and missing arrivals of this one
   unsigned expected, came;    // its bytes
   bool usable;                // since barrier_init_done
-  Box* boxes;                 // on their way to it, the first asked for first
+  Box* boxes;                 // on their way to it, in the order of requests
 };
 constexpr unsigned BARRIERS_MAX = 256;
 constexpr uint64_t BARRIER_WORD = 0x4261727269657200;
@@ -128,7 +132,7 @@ static void land(const Box& box) {
           memcpy(shared_memory + swizzled(to, map.swizzle), line + byte, 16);
       }
 }
-// Those on their way land, one after another, until the phase is over
+// Boxes on their way land, one after another, until the phase is over
 static void land_boxes(Phases& barrier) {
   const unsigned phase = barrier.phase;
   while (barrier.phase == phase && barrier.boxes) {
@@ -153,16 +157,17 @@ static void check_box(const TensorMap& map, unsigned at, unsigned bytes) {
     die("a tma_load with a swizzle of %u bytes to offset %u of shared memory, which is no multiple of %u", map.swizzle,
         at, unit);
 }
-// Two probes: of the tensor, then of shared memory. The first may give the tensor's address, or a null pointer to its
-// elements, and so the offset in the tensor alone.
+// Two probes: of the tensor, then of shared memory. The first has the tensor's address, or only the offset in the
+// tensor (a null pointer to its elements).
 static void check_box_probes(const void* smem, const TensorMap& map, const int (&c)[4], unsigned bytes) {
   check_probe(smem, bytes, TMA_SMEM);
   current->announced = current->source, current->announced_bytes = current->source_bytes;
   current->announced_kind = current->source_kind;
   uintptr_t offset = 0;
   for (unsigned d = 0; d < 4; ++d) offset += (int64_t)c[d] * map.strides[d];
-  const uintptr_t base = reinterpret_cast<uintptr_t>(map.base), said = reinterpret_cast<uintptr_t>(current->announced);
-  check_probe(reinterpret_cast<const void*>(said == offset ? offset : base + offset), bytes, TMA);
+  const uintptr_t base = reinterpret_cast<uintptr_t>(map.base);
+  const uintptr_t logged = reinterpret_cast<uintptr_t>(current->announced);
+  check_probe(reinterpret_cast<const void*>(logged == offset ? offset : base + offset), bytes, TMA);
   current->announced_bytes = 0;
 }
 
@@ -196,7 +201,7 @@ static void join(int id, int count, const char* call, bool waiting) {
 
 namespace simt {
 
-// ---- what the scheduler asks ----
+// ---- for the scheduler ----
 
 static void forget() {
   barrier_count = 0;
@@ -209,7 +214,7 @@ static bool land_what_is_waited_for() {
     const unsigned i = launch->reversed ? threads - 1 - n : n;
     const Wait& wait = waits[i];
     if (fibers[i].state != State::ELSEWHERE || wait.what != For::BARRIER || !barriers[wait.which].boxes) continue;
-    fibers[i].state = State::READY;  // it lands them itself, so that an error has its name
+    fibers[i].state = State::READY;  // this thread lands them, so that an error has its name
     return true;
   }
   return false;
@@ -238,9 +243,9 @@ static void explain(Text& text) {
 static void end_block() {
   for (unsigned b = 0; b < barrier_count; ++b) {
     if (!barriers[b].boxes || failed) continue;
-    const Site asked = barriers[b].boxes->here;
+    const Site site = barriers[b].boxes->here;
     stop("%s: all threads have left, and boxes are still on their way to it. Wait for them; the first is of %s:%u",
-         name_of(barriers[b]), base_name(asked.file), asked.line);
+         name_of(barriers[b]), base_name(site.file), site.line);
   }
 }
 static const bool extended = (extension = {forget, land_what_is_waited_for, explain, end_block}, true);

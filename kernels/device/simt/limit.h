@@ -1,4 +1,4 @@
-// The time limit of a launch: SIGALRM, whose timer kernels/run/backends/cpu.py starts, stops the thread that runs.
+// The time limit of a launch: SIGALRM stops the running thread. kernels/run/backends/cpu.py starts the timer.
 #pragma once
 #include <csignal>
 #include <pthread.h>
@@ -6,7 +6,7 @@
 namespace simt {
 static pthread_t limited;  // the OS thread of the launch
 static volatile bool in_launch, late;  // late: the launch was stopped
-static void (*out_of_time)();  // stops the launch if a CUDA thread runs, and then does not return
+static void (*out_of_time)();  // stops the launch if a CUDA thread runs. Then it does not return.
 
 static void on_alarm(int) {
   if (!in_launch) return;
@@ -16,7 +16,7 @@ static void on_alarm(int) {
   }
   out_of_time();
 }
-// While it lives, SIGALRM stops the launch, unless the program has a handler of its own.
+// During its life SIGALRM stops the launch, unless the program has its own handler.
 struct Limit {
   bool ours;
   Limit(void (*stop)()) {
@@ -28,7 +28,7 @@ struct Limit {
   }
   ~Limit() {
     in_launch = false;
-    if (ours) set(SIG_IGN);  // an alarm that comes late ends nothing
+    if (ours) set(SIG_IGN);  // a late alarm ends nothing
   }
   static void set(void (*handler)(int)) {
     struct sigaction action = {};

@@ -1,4 +1,4 @@
-// Makes each probe note its line in the fiber that passes it. unit.cpp includes it after the headers that define the
+// Each probe notes its line in the fiber that passes it. unit.cpp includes it after the headers that define the
 // probes, and before the kernel. A build with marks keeps its own probes.
 #pragma once
 

@@ -24,7 +24,7 @@ inline void mma_half_sums(float (&C)[4], const unsigned (&A)[4], unsigned b0, un
   for (float& c : C) c = to_float(to_half(c));
 }
 
-// With `reversed`, copies land when their group is waited for; else they have landed already.
+// With `reversed`, copies land at the wait for their group. Otherwise they have landed already.
 inline void cp_async_commit() { ++simt::current->groups; }
 template <int N> void cp_async_wait_group() {
   const unsigned closed = simt::current->groups;

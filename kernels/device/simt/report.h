@@ -1,4 +1,4 @@
-// What the shim says when it stops a launch: block, thread, line, tensor and index.
+// The message when the shim stops a launch: block, thread, line, tensor and index
 //
 // A fiber keeps two places: `here`, the line of its last access, barrier or collective, and `probe`, its last probe.
 // lines.h makes the probes note themselves, in the timed build too. Code between two of these has no line.
@@ -41,11 +41,11 @@ static const char* text_of(const Site& probe) {
     if (each->line == probe.line && !strcmp(each->file, base_name(probe.file))) return each->text;
   return "";
 }
-// The last line that the fiber is known to have reached; its line is 0 before the first.
+// The last known line of the fiber. Its number is 0 before the first.
 static Site last_site(const Fiber& fiber) {
   return fiber.here.line ? fiber.here : fiber.probe ? *fiber.probe : Site{"", 0};
 }
-// at: whether the fiber stopped in that very line, or somewhere after it
+// at: true if the fiber stopped in this line, false if somewhere after it
 static void add_place(Text& text, const Fiber& fiber, bool at) {
   const Site last = last_site(fiber);
   if (!last.line) return text.add("; before its first probe, access or barrier");
@@ -65,7 +65,7 @@ static Name tensor_of(const Site* probe) {
   for (unsigned n = 0; c && *++c && *c != ',' && *c != ')' && n + 1 < sizeof name.text; ++n) name.text[n] = *c;
   return name;
 }
-// Whether K_gmem of a probe is the tensor k of the launch
+// True if K_gmem of a probe is the tensor k of the launch
 static bool same_tensor(const Name& probed, const char* tensor) {
   const char* p = probed.text;
   for (; *tensor; ++tensor, ++p)
@@ -95,7 +95,7 @@ static const Buffer* nearest_buffer(const void* p) {
   }
   return nearest;
 }
-// "o[70], and o has 64 elements": of the tensor that the probe names, else of the nearest
+// "o[70], and o has 64 elements": the tensor of the probe, or the nearest
 static void add_outside(Text& text, const void* p) {
   const Buffer* buffer = nullptr;
   if (current->announced == p && current->announced_bytes) {
@@ -109,7 +109,7 @@ static void add_outside(Text& text, const void* p) {
   text.add("%s%s[%lld], and %s has %llu elements", which, buffer->name, elements_from(*buffer, p), buffer->name,
            (unsigned long long)(buffer->bytes / buffer->element_bytes));
 }
-// "K_smem[12]", as the last probe says it
+// "K_smem[12]", from the last probe
 static void add_announced(Text& text, long long further = 0) {
   text.add("%s[%lld]", tensor_of(current->announced_by).text, (long long)current->announced_index + further);
 }
@@ -128,7 +128,7 @@ static void add_address(Text& text, const void* p) {
   if (near) add_announced(text, (c - logged) / (ptrdiff_t)current->announced_element);
   text.add(near ? " (offset %td of shared memory)" : "offset %td of shared memory", c - shared);
 }
-// What a message says in its middle; one at a time
+// The middle of a message, one at a time
 struct Phrase {
   char text[256] = "";
   Text grow() { return {text, sizeof text}; }
@@ -145,7 +145,7 @@ static Phrase outside_of(const void* p) {
   add_outside(text, p);
   return phrase;
 }
-// " (K_smem[12])" where the last probe logged that very address, else nothing
+// " (K_smem[12])" if the last probe logged this address, otherwise empty
 static Phrase logged_at(const void* p) {
   Phrase phrase;
   Text text = phrase.grow();
@@ -168,7 +168,7 @@ static Phrase last_logged() {
 // ---- threads ----
 
 constexpr unsigned WARP = 32, WARPGROUP = 128;
-// The threads for which `is` holds, in the largest unit that fits: "warps 4 to 7, 9"
+// The threads with `is`, in the largest unit that fits: "warps 4 to 7, 9"
 template <class Is> void add_threads(Text& text, Is is) {
   unsigned unit = WARPGROUP, found = 0;
   for (unsigned i = 0; i < threads; ++i)
@@ -196,7 +196,7 @@ static bool same_wait(const Fiber& a, const Fiber& b) {
   const bool same_file = a.here.file == b.here.file || !strcmp(a.here.file, b.here.file);
   return a.state == b.state && same_call && a.here.line == b.here.line && same_file;
 }
-// For each line at which threads wait: which threads, and for what
+// For each line with waiting threads: the threads, and the reason
 static void add_waits(Text& text) {
   for (unsigned i = 0; i < threads; ++i) {
     const Fiber& first = fibers[i];
@@ -235,7 +235,7 @@ static void stop(const char* format, ...) {
   text.add_list(format, list);
   va_end(list);
 }
-// By a thread, of itself; the message ends with its line.
+// By a thread, of itself. The message ends with its line.
 [[noreturn]] static void die(const char* format, ...) __attribute__((format(printf, 1, 2)));
 [[noreturn]] static void die(const char* format, ...) {
   va_list list;

@@ -1,16 +1,19 @@
 // Runs the same .cu on the CPU: each CUDA thread is a fiber, __syncthreads and the warp collectives are rendezvous
 // points, blocks run one after another. It gives a kernel's results and its probes' records, never a time.
 //
-// It stops with a message where the GPU would hang or be undefined: a deadlock, a collective that a lane of its mask
-// does not join, an access outside the launch's buffers or shared memory, an access whose probe says something else.
-// Shared memory starts as NaN. With `reversed`, threads run in the opposite order, and what cp_async copies lands when
-// it is waited for, not at once: an output that changes is a race, or a wait that is missing.
-// report.h writes the messages: block, thread, line, tensor, index. stacks.h catches a stack that overflows, and fatal
-// signals. hopper.h adds what device/hopper.cuh names. Not covered: times, clusters. One launch at a time per process:
-// state is global, kept out of TLS for speed.
+// It stops with a message if the GPU would hang or be undefined:
+//   a deadlock
+//   a collective without a lane of its mask
+//   an access outside the launch's buffers or shared memory
+//   an access that differs from its probe
+// Shared memory starts as NaN. With `reversed`, threads run in the opposite order, and copies by cp_async land at the
+// wait, not at once. If an output changes, the kernel has a race or lacks a wait.
+// report.h writes the messages: block, thread, line, tensor, index. stacks.h catches overflow of a stack and fatal
+// signals. hopper.h adds the names of device/hopper.cuh. Times and clusters are missing. One launch at a time per
+// process: state is global, kept out of TLS for speed.
 #pragma once
-// Of a build half the time went into headers. libstdc++ can leave out std::riemann_zeta and its like, and has std::max
-// in a small header of its own.
+// Headers took half the time of a build. libstdc++ can leave out std::riemann_zeta and similar functions, and has
+// std::max in a small header of its own.
 #include <cstddef>
 #undef _GLIBCXX_USE_STD_SPEC_FUNCS
 #if __has_include(<bits/stl_algobase.h>)
@@ -49,50 +52,50 @@ inline float __uint_as_float(unsigned u) { float v; memcpy(&v, &u, 4); return v;
 namespace simt {
 
 struct Site { const char* file; unsigned line; };
-// The last parameter of whatever a kernel calls: the line of the call
+// The last parameter of every function for kernels: the line of the call
 #define SIMT_HERE simt::Site here = {__builtin_FILE(), __builtin_LINE()}
 
 struct Buffer { const char* base; uint64_t bytes; const char* name; uint64_t element_bytes; };
-struct Launch {  // mirrored by kernels/run/backends/cpu.py
+struct Launch {  // as in kernels/run/backends/cpu.py
   unsigned grid[3], block[3], shared_bytes, reversed, buffer_count;
   const Buffer* buffers;
-  char* stacks;  // of stacks.h, which launches hand on
+  char* stacks;  // from stacks.h, passed from launch to launch
   unsigned stack_count;
   char message[2048];
 };
 
-enum class State : uint8_t { READY, AT_BARRIER, AT_WARP, ELSEWHERE, DONE };  // ELSEWHERE: the Extension knows where
+enum class State : uint8_t { READY, AT_BARRIER, AT_WARP, ELSEWHERE, DONE };  // ELSEWHERE: known to the Extension
 struct Copy { void* to; const void* from; unsigned bytes, group; Copy* before; };
 struct Fiber {
   void* stack_pointer;
   dim3 thread_idx;
   unsigned linear;
   State state;
-  unsigned mask;      // the warp collective it waits in: its lanes,
-  int collective;     // which instruction,
+  unsigned mask;      // the collective of its wait: the lanes,
+  int collective;     // the instruction,
   void* argument;     // and this lane's operands
-  const void* announced;  // the access its last probe logged: where, how wide, of which kind
+  const void* announced;  // the access of its last probe: address, width, kind
   unsigned announced_bytes;
   AccessKind announced_kind;
-  const Site* announced_by;  // the probe, and which element of its tensor: its number, and how wide
+  const Site* announced_by;  // the probe, and the number and width of its element
   uint64_t announced_index;
   unsigned announced_element;
-  const void* source;  // the one that the probe before that logged: where a copy of two probes comes from
+  const void* source;  // of the probe before: the source of a copy with two probes
   unsigned source_bytes;
   AccessKind source_kind;
-  Copy* copies;     // that have not landed, the newest
-  unsigned groups;  // of copies that are closed
-  Site here;          // its last access, barrier or collective; line 0 if a probe came after it
+  Copy* copies;     // not landed yet, from the newest
+  unsigned groups;  // closed groups of copies
+  Site here;          // its last access, barrier or collective. Line 0 after a later probe
   const Site* probe;  // its last probe
 };
 enum Collective { SHUFFLE = 1, SYNCWARP, LDMATRIX, MMA, VOTE };
 constexpr const char* COLLECTIVE_NAMES[] = {"", "shuffle", "__syncwarp", "ldmatrix", "mma", "vote"};
 struct Text;
-// What hopper.h adds to the scheduler; without it all are null.
+// hopper.h's additions to the scheduler. Without hopper.h all are null.
 struct Extension {
-  void (*begin)();                           // a block begins
-  bool (*stuck)();                           // no thread can go on: makes one READY, or says that it cannot
-  void (*explain)(Text&);                    // in a deadlock: who waits for what
+  void (*begin)();                           // at the start of a block
+  bool (*stuck)();                           // if no thread can go on: makes one READY, or returns false
+  void (*explain)(Text&);                    // in a deadlock: the waits of all threads
   void (*end)();                             // all threads of a block have left
 };
 
@@ -104,7 +107,7 @@ static Fiber* current;
 static void* scheduler;  // its saved stack pointer
 static unsigned threads, at_barrier, done;
 static bool failed, in_kernel, barrier_lines_differ;
-static Site barrier_site;  // where the first thread came to the barrier
+static Site barrier_site;  // the line of the first thread at the barrier
 static dim3 block_idx, block_dim, grid_dim;
 static Extension extension;
 alignas(1024) static char shared_memory[SHARED_MAX];
@@ -126,7 +129,7 @@ inline const char* name_of(AccessKind kind) { return KIND_NAMES[(int)kind]; }
 
 namespace simt {
 
-// By the alarm, on the stack of the thread that runs. In the scheduler it does nothing: the next alarm finds a thread.
+// By the alarm, on the stack of the running thread. In the scheduler it does nothing: the next alarm finds a thread.
 static void stop_late() {
   const char* const here = static_cast<const char*>(__builtin_frame_address(0));
   if (!in_kernel || failed) return;
@@ -146,7 +149,7 @@ static void fiber_entry() {
   abort();
 }
 
-// The lanes of `mask` meet; the last one runs `work` on everyone's operands, and all go on.
+// The lanes of `mask` meet. The last one runs `work` on all operands, and all go on.
 static void rendezvous(unsigned mask, Collective collective, void* argument, void (*work)(void**, unsigned)) {
   const unsigned warp = current->linear & ~31u, lane = current->linear & 31u;
   const unsigned existing = threads - warp >= 32 ? ~0u : (1u << (threads - warp)) - 1;
@@ -171,8 +174,7 @@ static void rendezvous(unsigned mask, Collective collective, void* argument, voi
     if (mask >> l & 1) fibers[warp + l].state = State::READY;
 }
 
-// Its copies of the groups before `end` land, or are forgotten: a thread that ends without a wait is waited for by
-// nobody.
+// Its copies of the groups before `end` land, or are dropped: after a thread without a wait, no other thread waits.
 static void end_copies(Fiber& fiber, bool land, unsigned end = ~0u) {
   Copy** newest = &fiber.copies;
   while (*newest && (*newest)->group >= end) newest = &(*newest)->before;
@@ -299,7 +301,7 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
   return failed ? late ? 2 : 1 : 0;
 }
 
-// ---- accesses: where they may go, and whether the probe before them told the truth ----
+// ---- accesses: their bounds, and the comparison with the probe before them ----
 inline void announce_element(const void* p, unsigned bytes, AccessKind kind, uint64_t index, unsigned element) {
   current->source = current->announced;
   current->source_bytes = current->announced_bytes;
@@ -311,7 +313,7 @@ inline void announce_element(const void* p, unsigned bytes, AccessKind kind, uin
   current->announced_index = index;
   current->announced_element = element;
 }
-// probe.cuh calls announce where `index` counts elements of type T. Its text names recordings, so it stays.
+// probe.cuh calls announce, and `index` counts elements of type T. Its text is part of the code hash, so it stays.
 #define announce(p, bytes, kind) announce_element(p, bytes, kind, index, sizeof(T))
 inline bool as_logged(const void* p, unsigned bytes, AccessKind kind) {
 #ifdef PROBED
@@ -335,7 +337,7 @@ inline bool in_buffer(const void* p, unsigned bytes) {
   return false;
 }
 inline bool aligned(const void* p, unsigned bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
-// The line is noted only where an access is refused: a store for each access would cost a third of the run time.
+// Only a refused access notes its line. A store for each access would cost a third of the run time.
 COLD static void refuse_global(const void* p, unsigned bytes, AccessKind kind, Site here) {
   at(here);
   if (!in_buffer(p, bytes))
@@ -370,28 +372,28 @@ __forceinline__ void check_shared(const void* p, unsigned bytes, AccessKind kind
   if (!in_shared(p, bytes) || !aligned(p, bytes) || !as_logged(p, bytes, kind)) refuse_shared(p, bytes, kind, here);
 }
 
-struct Shuffle { uint64_t mine, received; unsigned source; };
+struct Shuffle { uint64_t own, received; unsigned source; };
 static void exchange(void** lanes, unsigned mask) {
   for (unsigned l = 0; l < 32; ++l) {
     if (!(mask >> l & 1)) continue;
     Shuffle* s = static_cast<Shuffle*>(lanes[l]);
-    s->received = mask >> s->source & 1 ? static_cast<Shuffle*>(lanes[s->source])->mine : s->mine;
+    s->received = mask >> s->source & 1 ? static_cast<Shuffle*>(lanes[s->source])->own : s->own;
   }
 }
 template <class T> T shuffle(unsigned mask, T value, unsigned source) {
   static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
   Shuffle s{0, 0, source & 31};
-  memcpy(&s.mine, &value, sizeof value);
+  memcpy(&s.own, &value, sizeof value);
   rendezvous(mask, SHUFFLE, &s, exchange);
   memcpy(&value, &s.received, sizeof value);
   return value;
 }
 
-struct Vote { bool mine; unsigned all; };
+struct Vote { bool own; unsigned all; };
 static void count_votes(void** lanes, unsigned mask) {
   unsigned all = 0;
   for (unsigned l = 0; l < 32; ++l)
-    if (mask >> l & 1) all |= (unsigned)static_cast<Vote*>(lanes[l])->mine << l;
+    if (mask >> l & 1) all |= (unsigned)static_cast<Vote*>(lanes[l])->own << l;
   for (unsigned l = 0; l < 32; ++l)
     if (mask >> l & 1) static_cast<Vote*>(lanes[l])->all = all;
 }
@@ -399,20 +401,20 @@ static void count_votes(void** lanes, unsigned mask) {
 struct Matrices { const char* row; unsigned count; bool transposed; uint32_t words[4]; };
 static void deal_matrices(void** lanes, unsigned) {
   for (unsigned l = 0; l < 32; ++l) {
-    Matrices* mine = static_cast<Matrices*>(lanes[l]);
-    for (unsigned i = 0; i < mine->count; ++i) {
+    Matrices* own = static_cast<Matrices*>(lanes[l]);
+    for (unsigned i = 0; i < own->count; ++i) {
       uint16_t pair[2];
       for (unsigned n = 0; n < 2; ++n) {
-        const unsigned row = mine->transposed ? 2 * (l % 4) + n : l / 4;
-        const unsigned column = mine->transposed ? l / 4 : 2 * (l % 4) + n;
+        const unsigned row = own->transposed ? 2 * (l % 4) + n : l / 4;
+        const unsigned column = own->transposed ? l / 4 : 2 * (l % 4) + n;
         memcpy(&pair[n], static_cast<Matrices*>(lanes[8 * i + row])->row + 2 * column, 2);
       }
-      memcpy(&mine->words[i], pair, 4);
+      memcpy(&own->words[i], pair, 4);
     }
   }
 }
 
-// The products are exact and the sum is rounded once; a tensor core cuts off bits while it adds.
+// The products are exact and the sum is rounded once. A tensor core cuts off bits of the sum.
 struct Mma { float* c; const unsigned* a; unsigned b[2]; };
 inline float float_of_bfloat16(unsigned bits) { return __uint_as_float(bits << 16); }
 template <float FLOAT(unsigned)> void multiply(void** lanes, unsigned) {
@@ -534,7 +536,7 @@ inline long long clock_cycles() { return 0; }
 inline long long global_time_ns() { return 0; }
 inline int multiprocessor() { return 0; }
 
-// A kernel that ends its process would take the worker along; the GPU has none of these calls.
+// A kernel that ends its process would end the worker too. The GPU has none of these calls.
 [[noreturn]] inline void simt_end(const char* call, SIMT_HERE) {
   simt::at(here);
   simt::die("the kernel itself ended the process: it calls %s. Return from the kernel instead", call);
@@ -545,7 +547,7 @@ namespace std { using ::simt_end; }
 #define _exit(code) simt_end("_exit(" #code ")")
 #define abort() simt_end("abort()")
 
-// The table of the lines with probes, which unit.cpp writes: a SIMT_PROBE for each
+// unit.cpp writes the table of the lines with probes: a SIMT_PROBE for each
 #define SIMT_PROBES_BEGIN static const simt::ProbeText probe_lines[] = {
 #define SIMT_PROBE(file, line, text) {file, line, text},
 #define SIMT_PROBES_END {}}; static const bool has_probe_lines = (simt::probe_texts = probe_lines, true);

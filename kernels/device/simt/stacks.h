@@ -1,7 +1,7 @@
-// The fibers' stacks, each above a guard that no access may touch, and what the shim says of a fatal signal.
+// The fibers' stacks, each above a guard that no access may touch, and the message of a fatal signal
 //
-// All launches of a process share the stacks: each gets them from cpu.py and gives them back. The guard is as large as
-// the largest step of -fstack-clash-protection (64 KiB on Arm), so that no frame jumps over it.
+// All launches of a process share the stacks: each gets them from cpu.py and returns them. The guard has the largest
+// step of -fstack-clash-protection (64 KiB on Arm), so that no frame jumps over it.
 #pragma once
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +13,7 @@ constexpr size_t STACK_BYTES = 64 * 1024, GUARD_BYTES = 64 * 1024, STACK_STEP = 
 
 static char* stack_of(unsigned thread) { return launch->stacks + thread * STACK_STEP + GUARD_BYTES; }
 
-// At least one stack for each thread; false where the system gives no more memory
+// At least one stack for each thread. False if the system has no more memory
 static bool make_stacks() {
   if (launch->stack_count >= threads) return true;
   if (launch->stacks) munmap(launch->stacks, launch->stack_count * STACK_STEP);
@@ -45,7 +45,7 @@ static const char* signal_text(int signal) {
 }
 // Ends the launch, not the process: the scheduler goes on in its own stack, with a message.
 static void on_fatal(int signal, siginfo_t* info, void*) {
-  if (!in_kernel || !pthread_equal(pthread_self(), runner)) {  // not of a kernel: whoever came before handles it
+  if (!in_kernel || !pthread_equal(pthread_self(), runner)) {  // not of a kernel: the handler before this one takes it
     for (unsigned i = 0; i < FATAL_COUNT; ++i)
       if (FATAL[i] == signal) sigaction(signal, &handlers_before[i], nullptr);
     return;

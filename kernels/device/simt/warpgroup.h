@@ -1,12 +1,14 @@
-// The CPU half of what a warpgroup of device/hopper.cuh does together: products, and registers that it gives and takes.
+// The CPU half of a warpgroup's joint work in device/hopper.cuh: products, and registers given and taken.
 //
-// Each thread that asks for a product leaves word of it. A group of products runs, in order, when the last thread of
-// the warpgroup closes it; with `reversed` only when all wait for it. Operands are read then, and C is written then.
-// Products of 16-bit numbers are exact; sixteen of them and C are added up in double and rounded once. (A tensor core
-// cuts off bits while it adds.)
+// Each thread records its request for a product. A group of products runs, in order, when the last thread of the
+// warpgroup closes it, and with `reversed` only when all wait for it. Only then it reads the operands and writes C.
+// Products of 16-bit numbers are exact. Sixteen of them and C are added up in double and rounded once. (A tensor core
+// cuts off bits of a sum.)
 //
-// It stops with a message: a product outside product_begin and product_end; one that not all threads of a warpgroup ask
-// for, or not alike; an operand outside shared memory, or one that begins inside a group of rows.
+// It stops with a message for:
+//   a product outside product_begin and product_end
+//   a product that not all threads of a warpgroup request, or that they request differently
+//   an operand outside shared memory, or with its start inside a group of rows
 #pragma once
 #if defined(__GNUC__) && !defined(__clang__)
 #define VECTORISED __attribute__((optimize("O3")))  // gcc; clang has no such attribute
@@ -16,29 +18,29 @@
 
 namespace simt {
 
-struct Asked {  // what all threads of a warpgroup ask for alike
+struct ProductRequest {  // equal in all threads of a warpgroup
   unsigned long long a, b;
   unsigned columns, group;
   bool is_half, from_registers, add;
 };
 struct Product {
-  Asked asked;
-  unsigned first, joined;  // the thread that came first, and how many came
-  bool told;               // by a probe
+  ProductRequest request;
+  unsigned first, joined;  // the first thread, and the number of threads
+  bool is_logged;          // by a probe
   float* c[WARPGROUP];
   const unsigned* a[WARPGROUP];
 };
 struct ThreadsProducts {
-  unsigned asked, closed;  // products, and groups of them
+  unsigned requested, closed;  // products, and groups of products
   bool open;
-  unsigned told_bytes;     // of those that its last probe announced, what its products have read
+  unsigned read_bytes;     // bytes of the last probe that products have read
 };
 struct Warpgroup {
-  unsigned asked, done;        // products: by the thread that is furthest, and those that ran
-  unsigned joined, first;      // threads that have met, and which came first,
-  const char* call;            // for what,
+  unsigned requested, done;    // products: of the furthest thread, and finished ones
+  unsigned joined, first;      // the number of threads here, the first of them,
+  const char* call;            // their call,
   int argument;
-  unsigned closed;             // after how many groups
+  unsigned closed;             // and the number of groups before it
 };
 constexpr unsigned PRODUCTS_MAX = 64, WARPGROUPS_MAX = THREADS_MAX / WARPGROUP;
 static Product products[WARPGROUPS_MAX][PRODUCTS_MAX];
@@ -85,8 +87,8 @@ static const uint16_t* eight(const Operand& operand, unsigned row, unsigned colu
         launch->shared_bytes, operand.start, operand.leading, operand.stride);
   return reinterpret_cast<const uint16_t*>(shared_memory + at);
 }
-// to_float without a branch, so that eight are done at once: half's exponent is moved to where a float has it, and put
-// right by a multiplication; the largest one stands for infinity and NaN.
+// to_float without a branch, so that eight run at once. It moves half's exponent to the place of a float's, and
+// corrects it by a multiplication. The largest exponent means infinity and NaN.
 VECTORISED static void floats_of(const uint16_t* from, bool is_half, float (&to)[8]) {
   for (unsigned i = 0; i < 8; ++i) {
     const unsigned bits = from[i], special = (bits & 0x7c00) == 0x7c00 ? 0x7f800000u : 0;
@@ -96,35 +98,35 @@ VECTORISED static void floats_of(const uint16_t* from, bool is_half, float (&to)
   }
 }
 static void read_operands(const Product& product) {
-  const Asked& asked = product.asked;
+  const ProductRequest& request = product.request;
   float some[8];
-  if (asked.from_registers) {
+  if (request.from_registers) {
     for (unsigned t = 0; t < WARPGROUP; ++t) {
-      uint16_t mine[8];
-      memcpy(mine, product.a[t], sizeof mine);
-      floats_of(mine, asked.is_half, some);
+      uint16_t own[8];
+      memcpy(own, product.a[t], sizeof own);
+      floats_of(own, request.is_half, some);
       for (unsigned i = 0; i < 8; ++i)
         a_of_product[t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8][2 * (t % 4) + i % 2 + i / 4 * 8] = some[i];
     }
   } else {
-    const Operand a = decode('A', asked.a);
+    const Operand a = decode('A', request.a);
     for (unsigned row = 0; row < 64; ++row)
       for (unsigned k = 0; k < 16; k += 8) {
-        floats_of(eight(a, row, k), asked.is_half, some);
+        floats_of(eight(a, row, k), request.is_half, some);
         memcpy(&a_of_product[row][k], some, sizeof some);
       }
   }
-  const Operand b = decode('B', asked.b);
-  if (asked.from_registers) {  // [16, N]
+  const Operand b = decode('B', request.b);
+  if (request.from_registers) {  // [16, N]
     for (unsigned k = 0; k < 16; ++k)
-      for (unsigned n = 0; n < asked.columns; n += 8) {
-        floats_of(eight(b, k, n), asked.is_half, some);
+      for (unsigned n = 0; n < request.columns; n += 8) {
+        floats_of(eight(b, k, n), request.is_half, some);
         for (unsigned i = 0; i < 8; ++i) b_of_product[k][n + i] = some[i];
       }
   } else {  // [N, 16]
-    for (unsigned n = 0; n < asked.columns; ++n)
+    for (unsigned n = 0; n < request.columns; ++n)
       for (unsigned k = 0; k < 16; k += 8) {
-        floats_of(eight(b, n, k), asked.is_half, some);
+        floats_of(eight(b, n, k), request.is_half, some);
         for (unsigned i = 0; i < 8; ++i) b_of_product[k + i][n] = some[i];
       }
   }
@@ -132,7 +134,7 @@ static void read_operands(const Product& product) {
 // C between the registers of the threads and one matrix
 template <bool IN> void move_c(const Product& product) {
   for (unsigned t = 0; t < WARPGROUP; ++t)
-    for (unsigned i = 0; i < product.asked.columns / 8; ++i)
+    for (unsigned i = 0; i < product.request.columns / 8; ++i)
       for (unsigned h = 0; h < 2; ++h) {
         float* const matrix = &c_of_product[t / 32 * 16 + t % 32 / 4 + 8 * h][8 * i + 2 * (t % 4)];
         float* const registers = &product.c[t][4 * i + 2 * h];
@@ -156,18 +158,18 @@ VECTORISED static void multiply_add(unsigned columns, bool add) {
 
 // ---- a warpgroup's products ----
 
-// Those of the groups before `group`, in order; C stays in its matrix from one product to the next of the same C.
+// Runs the products of the groups before `group`, in order. C stays in its matrix from product to product.
 static void run_products(unsigned which, unsigned group) {
   Warpgroup& warpgroup = warpgroups[which];
   const Product* held = nullptr;
-  for (; warpgroup.done < warpgroup.asked; ++warpgroup.done) {
+  for (; warpgroup.done < warpgroup.requested; ++warpgroup.done) {
     const Product& product = products[which][warpgroup.done % PRODUCTS_MAX];
-    if (product.asked.group >= group) break;
+    if (product.request.group >= group) break;
     if (product.joined < WARPGROUP)
       die("product %u of warpgroup %u was asked for by %u of its 128 threads; thread %u was the first. All must ask "
           "for it", warpgroup.done, which, product.joined, product.first);
 #ifdef PROBED
-    if (!product.told)
+    if (!product.is_logged)
       die("product %u of warpgroup %u has no probe before it: a PROBE_PRODUCT of its operand B", warpgroup.done, which);
 #endif
     if (!held || memcmp(held->c, product.c, sizeof product.c)) {
@@ -176,58 +178,59 @@ static void run_products(unsigned which, unsigned group) {
     }
     held = &product;
     read_operands(product);
-    multiply_add(product.asked.columns, product.asked.add);
+    multiply_add(product.request.columns, product.request.add);
   }
   if (held) move_c<false>(*held);
 }
-// A probe announces operand B of one product, or of all products that read the bytes from there on: those of its thread
-// that follow take off what they read.
-static bool told(const Asked& asked, ThreadsProducts& mine) {
+// A probe logs operand B of one product, or the bytes of all its thread's next products. Each of them subtracts its own
+// bytes.
+static bool matches_probe(const ProductRequest& request, ThreadsProducts& own) {
 #ifdef PROBED
   if (!current->announced) return false;
-  const unsigned bytes = 2 * 16 * asked.columns;
+  const unsigned bytes = 2 * 16 * request.columns;
   const char* const first = static_cast<const char*>(current->announced);
-  const char* const b = shared_memory + decode('B', asked.b).start;
+  const char* const b = shared_memory + decode('B', request.b).start;
   const unsigned of = current->announced_bytes;
-  const bool begins = b == first, goes_on = mine.told_bytes && b >= first && b < first + of;
-  if (current->announced_kind != PRODUCT || !(begins || goes_on) || mine.told_bytes + bytes > of)
+  const bool begins = b == first, goes_on = own.read_bytes && b >= first && b < first + of;
+  if (current->announced_kind != PRODUCT || !(begins || goes_on) || own.read_bytes + bytes > of)
     die("a product that reads %u bytes of operand B at %s has no probe before it that says so (%s, and %u of them were "
-        "read)", bytes, address_of(b).text, last_logged().text, mine.told_bytes);
-  mine.told_bytes += bytes;
-  if (mine.told_bytes == of) current->announced = nullptr, mine.told_bytes = 0;
+        "read)", bytes, address_of(b).text, last_logged().text, own.read_bytes);
+  own.read_bytes += bytes;
+  if (own.read_bytes == of) current->announced = nullptr, own.read_bytes = 0;
   return true;
 #else
-  (void)asked, (void)mine;
+  (void)request, (void)own;
   return false;
 #endif
 }
-static void ask(Asked asked, float* c, const unsigned* a) {
+static void request_product(ProductRequest request, float* c, const unsigned* a) {
   const unsigned which = own_warpgroup("a product");
   Warpgroup& warpgroup = warpgroups[which];
-  ThreadsProducts& mine = threads_products[current->linear];
-  if (!mine.open) die("a product outside product_begin and product_end");
-  if (mine.asked - warpgroup.done == PRODUCTS_MAX)
+  ThreadsProducts& own = threads_products[current->linear];
+  if (!own.open) die("a product outside product_begin and product_end");
+  if (own.requested - warpgroup.done == PRODUCTS_MAX)
     die("%u products of this thread are not waited for; the shim keeps no more. product_wait comes first",
         PRODUCTS_MAX);
-  asked.group = mine.closed;
-  Product& product = products[which][mine.asked % PRODUCTS_MAX];
-  if (mine.asked++ == warpgroup.asked) {
-    product.asked = asked, product.first = current->linear, product.joined = 0, product.told = false;
-    ++warpgroup.asked;
+  request.group = own.closed;
+  Product& product = products[which][own.requested % PRODUCTS_MAX];
+  if (own.requested++ == warpgroup.requested) {
+    product.request = request, product.first = current->linear, product.joined = 0, product.is_logged = false;
+    ++warpgroup.requested;
   }
-  const Asked& first = product.asked;
-  if (first.a != asked.a || first.b != asked.b || first.columns != asked.columns || first.group != asked.group ||
-      first.is_half != asked.is_half || first.from_registers != asked.from_registers || first.add != asked.add)
+  const ProductRequest& first = product.request;
+  if (first.a != request.a || first.b != request.b || first.columns != request.columns ||
+      first.group != request.group || first.is_half != request.is_half || first.add != request.add ||
+      first.from_registers != request.from_registers)
     die("product %u of warpgroup %u differs from that of thread %u: N %u and %u, group %u and %u, A 0x%llx and 0x%llx, "
-        "B 0x%llx and 0x%llx, add %d and %d. All threads of a warpgroup ask for the same", mine.asked - 1, which,
-        product.first, asked.columns, first.columns, asked.group, first.group, asked.a, first.a, asked.b, first.b,
-        asked.add, first.add);
+        "B 0x%llx and 0x%llx, add %d and %d. All threads of a warpgroup ask for the same", own.requested - 1, which,
+        product.first, request.columns, first.columns, request.group, first.group, request.a, first.a, request.b,
+        first.b, request.add, first.add);
   const unsigned thread = current->linear % WARPGROUP;
   product.c[thread] = c, product.a[thread] = a;
-  product.told |= told(asked, mine);
+  product.is_logged |= matches_probe(request, own);
   ++product.joined;
 }
-// The threads of a warpgroup come together; the last one runs what they have closed, but for `left` groups.
+// The threads of a warpgroup meet. The last one runs the closed groups, except `left` of them.
 static void meet(const char* call, int argument, unsigned left) {
   const unsigned which = own_warpgroup(call), closed = threads_products[current->linear].closed;
   Warpgroup& warpgroup = warpgroups[which];
@@ -260,11 +263,11 @@ template <class T, int N> struct Product {
   static constexpr bool IS_HALF = std::is_same<T, half>::value;
   static void shared(float (&C)[N / 2], unsigned long long a, unsigned long long b, int add, SIMT_HERE) {
     simt::at(here);
-    simt::ask({a, b, N, 0, IS_HALF, false, add != 0}, C, nullptr);
+    simt::request_product({a, b, N, 0, IS_HALF, false, add != 0}, C, nullptr);
   }
   static void registers(float (&C)[N / 2], const unsigned* A, unsigned long long b, int add, SIMT_HERE) {
     simt::at(here);
-    simt::ask({0, b, N, 0, IS_HALF, true, add != 0}, C, A);
+    simt::request_product({0, b, N, 0, IS_HALF, true, add != 0}, C, A);
   }
 };
 inline void product_begin(SIMT_HERE) {
@@ -276,21 +279,21 @@ inline void product_end(SIMT_HERE) {
   using namespace simt;
   simt::at(here);
   const unsigned which = own_warpgroup("product_end");
-  ThreadsProducts& mine = threads_products[current->linear];
-  if (!mine.open) die("product_end without a product_begin");
-  if (mine.told_bytes)
+  ThreadsProducts& own = threads_products[current->linear];
+  if (!own.open) die("product_end without a product_begin");
+  if (own.read_bytes)
     die("the last probe logged a product of %u bytes, and products read %u of them", current->announced_bytes,
-        mine.told_bytes);
-  mine.open = false;
-  unsigned& closed = closed_by[which][mine.closed++ % PRODUCTS_MAX];
+        own.read_bytes);
+  own.open = false;
+  unsigned& closed = closed_by[which][own.closed++ % PRODUCTS_MAX];
   if (++closed < WARPGROUP) return;
   closed = 0;
-  if (!launch->reversed) run_products(which, mine.closed);
+  if (!launch->reversed) run_products(which, own.closed);
 }
 template <int LEFT> void product_wait(SIMT_HERE) {
   simt::at(here);
-  const simt::ThreadsProducts& mine = simt::threads_products[simt::current->linear];
-  if (mine.open) simt::die("product_wait<%d> before product_end has closed the group", LEFT);
+  const simt::ThreadsProducts& own = simt::threads_products[simt::current->linear];
+  if (own.open) simt::die("product_wait<%d> before product_end has closed the group", LEFT);
   simt::meet("product_wait", LEFT, LEFT);
 }
 inline unsigned long long operand(const void* smem, unsigned leading, unsigned stride, SIMT_HERE) {

@@ -57,7 +57,7 @@ scores(const float* Q_gmem, const float* K_gmem, float* S_gmem, int seq_len, int
   const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * BLOCK_KV + tx;
   const int tile = blockIdx.x, first_row = blockIdx.y * BLOCK_Q, first_col = tile * BLOCK_KV;
   const int row = first_row + ty, col = first_col + tx;
-  if (causal && first_col >= first_row + BLOCK_Q) return;  // no query of the tile sees any of its keys
+  if (causal && first_col >= first_row + BLOCK_Q) return;  // no key of the tile is visible
   const size_t head = (size_t)blockIdx.z * seq_len;
   PROBE_BEGIN();
   PROBE_MARK(tile_begin, tile);
@@ -167,7 +167,7 @@ output(const float* P_gmem, const float* V_gmem, float* O_gmem, int seq_len, int
     for (int j = 0, dim = tx; j < HEAD_DIM / BLOCK_KV; ++j, dim += BLOCK_KV) {
       if (row < seq_len) PROBE_VALUE(o, row, tile, dim, O_rmem[j]);
     }
-    __syncthreads();  // so that nobody overwrites the tiles while another thread still reads them
+    __syncthreads();  // so that no thread overwrites the tiles while another still reads them
     PROBE_MARK(tile_end, tile);
   }
 

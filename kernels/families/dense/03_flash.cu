@@ -28,7 +28,7 @@ item = "query tile"
 #define THREADS (BLOCK_Q * BLOCK_KV)
 
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head. A block computes BLOCK_Q rows in a loop over
-// tiles of BLOCK_KV keys; a thread computes one score of each tile.
+// tiles of BLOCK_KV keys. A thread computes one score of each tile.
 //   Q_gmem, K_gmem, V_gmem, O_gmem  [batch * num_heads, seq_len, HEAD_DIM]
 extern "C" __global__ void __launch_bounds__(THREADS)
 flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gmem, int seq_len, int causal,
@@ -126,7 +126,7 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
     for (int j = 0, dim = tx; j < HEAD_DIM / BLOCK_KV; ++j, dim += BLOCK_KV) {
       if (row < seq_len) PROBE_VALUE(o, row, tile, dim, O_rmem[j]);
     }
-    __syncthreads();  // so that nobody overwrites the tiles while another thread still reads them
+    __syncthreads();  // so that no thread overwrites the tiles while another still reads them
     PROBE_MARK(tile_end, tile);
   }
 

@@ -28,10 +28,10 @@ item = "query tile"
 */
 #include "common.cuh"
 #define THREADS (BLOCK_Q * 4)
-#define STRIDE (HEAD_DIM + PAD_QK)  // floats per row of Q_smem and K_smem; with 4 more eight rows fill all banks
-#define KEYS (BLOCK_KV / 4)      // of a tile and a row that a lane computes
-#define UNROLL _Pragma("unroll")  // of loops over arrays, because otherwise these would not stay in registers
-#define NO_UNROLL _Pragma("unroll 1")  // of others, because what is read ahead takes registers too
+#define STRIDE (HEAD_DIM + PAD_QK)  // floats per row of Q_smem and K_smem. 4 more spread eight rows over all banks.
+#define KEYS (BLOCK_KV / 4)      // of a tile and a row, for one lane
+#define UNROLL _Pragma("unroll")  // for loops over arrays, which otherwise leave the registers
+#define NO_UNROLL _Pragma("unroll 1")  // for other loops: early reads take registers too
 
 // sum + a . b over four neighbouring dims
 __device__ __forceinline__ float dot4(float4 a, float4 b, float sum) {
@@ -142,7 +142,7 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
     UNROLL for (int i = 0; i < HEAD_DIM / 4; ++i) O_rmem[i] *= rescale;
     UNROLL for (int j = 0; j < KEYS; ++j) NO_UNROLL for (int lane = 0; lane < 4; ++lane) {
       const int c = 4 * j + lane;
-      const float p = __shfl_sync(0xffffffffu, S_rmem[j], thread % 32 / 4 * 4 + lane);  // of the lane that has the key
+      const float p = __shfl_sync(0xffffffffu, S_rmem[j], thread % 32 / 4 * 4 + lane);  // of the lane with the key
       UNROLL for (int i = 0; i < HEAD_DIM / 4; i += 4) {
         PROBE_LOAD(V_smem, c * HEAD_DIM + i * 4 + t * 4, 16);
         const float4 v4 = lds<float4>(&V_smem[c * HEAD_DIM + i * 4 + t * 4]);
@@ -153,7 +153,7 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
       const int dim = i / 4 * 16 + t * 4 + i % 4;
       if (row < seq_len) PROBE_VALUE(o, row, tile, dim, O_rmem[i]);
     }
-    __syncthreads();  // so that nobody overwrites the tiles while another warp still reads them
+    __syncthreads();  // so that no warp overwrites the tiles while another still reads them
     PROBE_MARK(tile_end, tile);
   }
 

@@ -26,11 +26,11 @@ args = ["q", "k", "v", "o", "int32 seq_len", "int32 causal", "float32 scale"]
 item = "query tile"
 */
 #include "common.cuh"
-#define ROWS (BLOCK_Q >= 32 ? 4 : 2)  // per thread; a block has a warp at least
+#define ROWS (BLOCK_Q >= 32 ? 4 : 2)  // per thread. A block has at least one warp.
 #define THREADS (BLOCK_Q / ROWS * 4)
-#define STRIDE (HEAD_DIM + PAD_QK)  // floats per row of Q_smem and K_smem; with 4 more eight rows fill all banks
-#define KEYS (BLOCK_KV / 4)      // of a tile and a row that a lane computes
-#define UNROLL _Pragma("unroll")  // of loops over arrays, because otherwise these would not stay in registers
+#define STRIDE (HEAD_DIM + PAD_QK)  // floats per row of Q_smem and K_smem. 4 more spread eight rows over all banks.
+#define KEYS (BLOCK_KV / 4)      // of a tile and a row, for one lane
+#define UNROLL _Pragma("unroll")  // for loops over arrays, which otherwise leave the registers
 
 // sum + a . b over four neighbouring dims
 __device__ __forceinline__ float dot4(float4 a, float4 b, float sum) {
@@ -153,7 +153,7 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
     PROBE_MARK(output, tile);
     UNROLL for (int j = 0; j < KEYS; ++j) UNROLL for (int lane = 0; lane < 4; ++lane) {
       const int c = 4 * j + lane;
-      float p[ROWS];  // of the lane that has the key
+      float p[ROWS];  // of the lane with the key
       UNROLL for (int r = 0; r < ROWS; ++r) p[r] = __shfl_sync(0xffffffffu, S_rmem[r][j], thread % 32 / 4 * 4 + lane);
       UNROLL for (int i = 0; i < HEAD_DIM / 4; i += 4) {
         PROBE_LOAD(V_smem, c * HEAD_DIM + i * 4 + t * 4, 16);
@@ -167,7 +167,7 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
         if (row < seq_len) PROBE_VALUE(o, row, tile, dim, O_rmem[r][i]);
       }
     }
-    __syncthreads();  // so that nobody overwrites the tiles while another warp still reads them
+    __syncthreads();  // so that no warp overwrites the tiles while another still reads them
     PROBE_MARK(tile_end, tile);
   }
 

@@ -44,10 +44,10 @@ item = "query tile"
 #define GROUP (BLOCK_Q * 2)  // threads: a warp for every 16 query rows
 #define THREADS (GROUP * KEY_GROUPS)
 #define KEYS (BLOCK_KV * KEY_GROUPS)  // in shared memory at once: a tile for each group
-#define COPIES ((KEYS * HEAD_DIM / 4 + THREADS - 1) / THREADS)  // how many float4 of them each thread copies
-#define STRIDE (HEAD_DIM + PAD)  // bfloat16s per row; with PAD 8, 16 bytes of each of eight rows fill all 32 banks
-#define LOG2_E 1.44269504f  // e^x = 2^(x log2 e), which is one instruction of the GPU, where expf takes eight
-#define UNROLL _Pragma("unroll")  // of loops over arrays, because otherwise these would not stay in registers
+#define COPIES ((KEYS * HEAD_DIM / 4 + THREADS - 1) / THREADS)  // float4 that each thread copies
+#define STRIDE (HEAD_DIM + PAD)  // bfloat16s per row. With PAD 8, 16 bytes of each of eight rows fill all 32 banks.
+#define LOG2_E 1.44269504f  // e^x = 2^(x log2 e): one instruction, and expf takes eight
+#define UNROLL _Pragma("unroll")  // for loops over arrays, which otherwise leave the registers
 
 // Four floats, each as the exact sum of three bfloat16: v = part 0 + part 1 + part 2. Each part holds 8 of the 24 bits.
 // xy[p] is a word that holds part p of x and of y; zw[p] holds part p of z and of w.
@@ -63,7 +63,7 @@ __device__ __forceinline__ Parts split(float4 v) {
 }
 
 // C += A @ B for two neighbouring tiles of 16 rows and 8 columns, A and B in three parts each. Of the nine products of
-// parts only six are large enough to count in fp32; the smallest are added first.
+// parts only six are large enough to count in fp32. The smallest are added first.
 //   C  [2, 4], A  [3, 4], B  [3, 4]: what this lane holds of the warp's matrices, as mma_m16n8k16 lays them out
 __device__ __forceinline__ void mma_parts(float (*C)[4], const unsigned (&A)[3][4], const unsigned (&B)[3][4]) {
   UNROLL for (int order = 2; order >= 0; --order) {
@@ -88,14 +88,14 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
   const int first_row = blockIdx.x * BLOCK_Q, warp_row = thread % GROUP / 32 * 16;
   const int keys = causal ? min(first_row + BLOCK_Q, seq_len) : seq_len;
   const size_t head = (size_t)blockIdx.y * seq_len;
-  // Where the row begins that this lane names to ldmatrix: of 16 queries x 16 dims of Q, 16 keys x 16 dims of K and V.
+  // The start of this lane's row for ldmatrix: of 16 queries x 16 dims of Q, 16 keys x 16 dims of K and V
   const bfloat16* Q_rows = Q_smem + (warp_row + lane % 16) * STRIDE + lane / 16 * 8;
   const bfloat16* K_rows = K_smem + (group * BLOCK_KV + lane / 16 * 8 + lane % 8) * STRIDE + lane / 8 % 2 * 8;
   const bfloat16* V_rows = V_smem + (group * BLOCK_KV + lane % 16) * STRIDE + lane / 16 * 8;
   PROBE_BEGIN();
 
-  // The groups' tiles of K or V on their way from global to shared memory. They are asked for in one phase, and split
-  // and stored in a later one; beyond the last key they hold zeros.
+  // The groups' tiles of K or V on their way from global to shared memory. One phase requests them, a later one splits
+  // and stores them. After the last key they hold zeros.
   float4 tile_rmem[COPIES];
   auto fetch_k = [&](int first_col) {
     UNROLL for (int c = 0; c < COPIES; ++c) {
@@ -151,7 +151,7 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
         sts<long long>(&K_smem[at], words(k.xy[p], k.zw[p]));
       }
     }
-    __syncthreads();  // now K is in shared memory, and nobody reads the V of the tile before any more
+    __syncthreads();  // now K is in shared memory, and no thread still reads the V of the tile before
     fetch_v(first_key);
 
     // S = scale * Q @ K^T   [BLOCK_Q, BLOCK_KV]
@@ -169,7 +169,7 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
           PROBE_LDMATRIX(K_smem, K_rows - K_smem + (p * KEYS + n * 8) * STRIDE + d, 16);
           ldmatrix(K_rmem[p], K_rows + (p * KEYS + n * 8) * STRIDE + d);
         }
-        float sum[2][4] = {};  // of 16 dims only: tensor cores cut off bits of a sum, so they are given little to add
+        float sum[2][4] = {};  // of only 16 dims, because tensor cores cut off bits of a sum
         mma_parts(sum, Q_rmem, K_rmem);
         UNROLL for (int i = 0; i < 8; ++i) S_rmem[n + i / 4][i % 4] += sum[i / 4][i % 4];
       }
@@ -199,7 +199,7 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
         sts<long long>(&V_smem[at], words(v.xy[p], v.zw[p]));
       }
     }
-    __syncthreads();  // now V is in shared memory, and nobody reads this tile's K any more
+    __syncthreads();  // now V is in shared memory, and no thread still reads this tile's K
     if (first_key + KEYS < keys) {
       PROBE_MARK(prefetch, tile);
       fetch_k(first_key + KEYS);
@@ -219,8 +219,8 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
       if (row_leader) PROBE_VALUE(tile_max, row, tile, tile_max);
       const float m_new = SUBTRACT_MAX ? fmaxf(m[r], tile_max) : 0.f;
       if (row_leader) PROBE_VALUE(m, row, tile, m_new);
-      const bool unseen = KEY_GROUPS > 1 && m_new == -INFINITY;  // this group has seen no key of the row yet
-      const float m_log2 = unseen ? 0.f : m_new * LOG2_E;  // rounded once, so that it is the same in every exponent
+      const bool unseen = KEY_GROUPS > 1 && m_new == -INFINITY;  // the row has no key in this group yet
+      const float m_log2 = unseen ? 0.f : m_new * LOG2_E;  // rounded once, so that every exponent has the same
       rescale[r] = RESCALE ? exp2_approx(m[r] * LOG2_E - m_log2) : 1.f;
       if (row_leader) PROBE_VALUE(rescale, row, tile, rescale[r]);
       UNROLL for (int n = 0; n < BLOCK_KV / 8; ++n) {
@@ -239,7 +239,7 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
 
     // O = exp(m - m_new) * O + P @ V   [BLOCK_Q, HEAD_DIM]
     PROBE_MARK(output, tile);
-    unsigned P_rmem[BLOCK_KV / 16][3][4];  // mma wants the weights in the lanes where it left the scores
+    unsigned P_rmem[BLOCK_KV / 16][3][4];  // mma reads the weights in the lanes of the scores
     UNROLL for (int n = 0; n < BLOCK_KV / 8; ++n) {
       const Parts p4 = split(make_float4(S_rmem[n][0], S_rmem[n][1], S_rmem[n][2], S_rmem[n][3]));
       UNROLL for (int p = 0; p < 3; ++p) {
@@ -265,12 +265,12 @@ flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gm
     PROBE_MARK(tile_end, tile);
   }
 
-  // One m, l and O of each row: group 0 adds what the others leave in shared memory, in columns of a thread each.
+  // One m, l and O of each row: group 0 adds the parts of the others from shared memory, a column for each thread.
   if (KEY_GROUPS > 1) {
     float* O_smem = reinterpret_cast<float*>(smem);  // [KEY_GROUPS - 1, HEAD_DIM / 2 + 4, GROUP]
     constexpr int COLUMN = HEAD_DIM / 2 + 4;
     PROBE_MARK(combine, first_row);
-    __syncthreads();  // now nobody reads K or V any more
+    __syncthreads();  // now no thread still reads K or V
     if (group > 0) {
       float* column = O_smem + (group - 1) * COLUMN * GROUP + thread % GROUP;
       UNROLL for (int i = 0; i < COLUMN; ++i) {

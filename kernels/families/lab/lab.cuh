@@ -19,14 +19,14 @@ default = 0
 values = [0, 1, 2, 4]
 meaning = "0: plain loads. Otherwise the number of 8x8 matrices that one ldmatrix reads."
 */
-// What the lab kernels share: a tile of 32 rows in shared memory, padded and swizzled as the build says, and loads of
-// WIDTH bytes. WIDTH, PAD, SWIZZLE and MATRICES are constants of the build:
+// A tile of 32 rows in shared memory, padded and swizzled by constants of the build, and loads of WIDTH bytes, for the
+// lab kernels.
 //
 //   WIDTH     bytes that a lane moves at once: 4, 8 or 16
-//   PAD       floats left free after each row: row r begins at float r * (columns + PAD)
-//   SWIZZLE   1: a row's pieces of WIDTH bytes change places. Piece c of row r lies at c XOR (r mod pieces), where pieces,
-//             how many a row has, is a power of two
-//   MATRICES  0: the tile is read with plain loads; 1, 2, 4: with ldmatrix of as many 8x8 matrices (rows of 16 bytes)
+//   PAD       floats left free after each row: row r starts at float r * (columns + PAD)
+//   SWIZZLE   1: a row's pieces of WIDTH bytes change places. Piece c of row r is at c XOR (r mod pieces). The number
+//             of pieces of a row is a power of two.
+//   MATRICES  0: plain loads read the tile. 1, 2, 4: ldmatrix reads as many 8x8 matrices (rows of 16 bytes).
 #pragma once
 #include "common.cuh"
 #if WIDTH == 4
@@ -38,7 +38,7 @@ typedef float4 Wide;
 #endif
 #define FLOATS (WIDTH / 4)  // of one Wide
 
-// The index at which float `column` of `row` lies in a tile of that many columns
+// The index of float `column` of `row` in a tile of that many columns
 __device__ __forceinline__ int tile_at(int row, int column, int columns) {
   int piece = column / FLOATS;
   if (SWIZZLE) piece ^= row & (columns / FLOATS - 1);

@@ -20,8 +20,8 @@ args = ["x", "y", "o", {struct = ["int32 offsets"]}]
 #include "common.cuh"
 #define BYTES 32768
 
-// Item is what a lane moves at once: WIDTH bytes. OP says what kind of access it is; OP and its values, such as
-// OP_LDMATRIX, are constants of the build that follow the table of kernels/trace/kinds.py.
+// Item: the WIDTH bytes that a lane moves at once. OP: the kind of access. OP and its values, such as OP_LDMATRIX, are
+// constants of the build from the table of kernels/trace/kinds.py.
 #if WIDTH == 1
 typedef unsigned char Item;
 #elif WIDTH == 2
@@ -33,14 +33,14 @@ typedef float2 Item;
 #else
 typedef float4 Item;
 #endif
-struct Offsets { int of[32]; };                // bytes, for each lane; -1 for a lane that stays out
-union Bits { Item item; unsigned words[4]; };  // an item, looked at as 32-bit words
+struct Offsets { int of[32]; };                // bytes, for each lane; -1 for a lane without access
+union Bits { Item item; unsigned words[4]; };  // an item as 32-bit words
 
-// O[lane] = the sum of the words that the lane's access carried; after a store to shared memory, of those left there.
+// O[lane] = the sum of the words of the lane's access. After a store to shared memory: of the words left in it.
 //   X_gmem   [BYTES]  its 32-bit word w holds the number w
-//   Y_gmem   [BYTES]  where a store to global memory goes; written by nothing else
-//   O_gmem   [32]     a sum for each lane; not written by a store to global memory
-//   offsets  [32]     where each lane's access begins
+//   Y_gmem   [BYTES]  target of a store to global memory, written by nothing else
+//   O_gmem   [32]     a sum for each lane, not written by a store to global memory
+//   offsets  [32]     the start of each lane's access
 extern "C" __global__ void lab_access(
     const unsigned char* X_gmem, unsigned char* Y_gmem, float* O_gmem,
     const __grid_constant__ Offsets offsets PROBE_PARAM) {
@@ -49,7 +49,7 @@ extern "C" __global__ void lab_access(
   Bits bits = {};
   PROBE_BEGIN();
   PROBE_MARK(walk, tile);
-#if OP == OP_SHARED_LOAD || OP == OP_LDMATRIX  // these read shared memory, so it is filled first
+#if OP == OP_SHARED_LOAD || OP == OP_LDMATRIX  // these read shared memory, so fill it first
   for (int i = lane * 4; i < BYTES; i += 128) {
     PROBE_STORE(X_smem, i, 4);
     sts<float>(&X_smem[i], __uint_as_float(i / 4));
@@ -111,7 +111,7 @@ extern "C" __global__ void lab_access(
   PROBE_MARK(write, tile);
 #if OP != OP_GLOBAL_STORE
   float total = 0.f;
-  const unsigned first = WIDTH == 1 ? 0xff : WIDTH == 2 ? 0xffff : 0xffffffff;  // the bits of the first word that count
+  const unsigned first = WIDTH == 1 ? 0xff : WIDTH == 2 ? 0xffff : 0xffffffff;  // the used bits of the first word
   for (int i = 0; i < 4; ++i) total += (float)(i == 0 ? bits.words[0] & first : bits.words[i]);
   PROBE_STORE(O_gmem, lane, 4);
   stg<float>(&O_gmem[lane], total);

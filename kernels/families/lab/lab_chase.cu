@@ -20,15 +20,15 @@ args = ["n", "o", "times", "int32 nodes", "int32 start", "int32 warm_up", "int32
 #include "common.cuh"
 #define NODE 128  // bytes
 
-// O = the node that is reached after `warm_up + steps` links from byte `start` on. Only the last `steps` are timed.
-//   N_gmem      [nodes, NODE bytes]  a node's first int is where the next node begins, in bytes from N_gmem
+// O = the node after `warm_up + steps` links from byte `start` on. Only the last `steps` are timed.
+//   N_gmem      [nodes, NODE bytes]  a node's first int is the start of the next node, in bytes from N_gmem
 //   O_gmem      [1]                  the number of the last node
-//   times_gmem  [2]                  how long the timed links took: cycles of the multiprocessor, and ns
-// SPACE, a constant of the build, says where the ring is read: SPACE_THROUGH_L1, SPACE_FROM_L2 (past L1), SPACE_SHARED.
+//   times_gmem  [2]                  duration of the timed links: cycles of the multiprocessor, and ns
+// SPACE, a constant of the build, is the memory of the ring: SPACE_THROUGH_L1, SPACE_FROM_L2 (past L1), SPACE_SHARED.
 extern "C" __global__ void lab_chase(
     const unsigned char* N_gmem, float* O_gmem, long long* times_gmem, int nodes, int start, int warm_up,
     int steps PROBE_PARAM) {
-  DYNAMIC_SMEM(unsigned char, N_smem);  // [nodes, NODE bytes], where SPACE is SPACE_SHARED
+  DYNAMIC_SMEM(unsigned char, N_smem);  // [nodes, NODE bytes], if SPACE is SPACE_SHARED
   const int tile = blockIdx.x;
   PROBE_BEGIN();
   if (SPACE == SPACE_SHARED) {

@@ -41,8 +41,8 @@ args = ["x", "o", "clocks", "int32 stride", "int32 repeats"]
 // O[32 * warp + row] = repeats * the sum of that row of the tile X. Every warp walks the whole tile.
 //   X_gmem       [32, columns]  the tile
 //   O_gmem       [32 * warps]   a sum for each thread
-//   clocks_gmem  [warps, 2]     the multiprocessor's cycle at which each warp's walk begins and ends
-//   repeats                     how often the walk is done
+//   clocks_gmem  [warps, 2]     the multiprocessor's cycle at the start and end of each warp's walk
+//   repeats                     number of walks
 extern "C" __global__ void lab_columns(
     const float* X_gmem, float* O_gmem, long long* clocks_gmem, int columns, int repeats PROBE_PARAM) {
   DYNAMIC_SMEM(float, X_smem);  // [32, columns + PAD]
@@ -60,7 +60,7 @@ extern "C" __global__ void lab_columns(
   __syncthreads();
 
   PROBE_MARK(walk, tile);
-  // total[0] is the sum of this lane's row; with ldmatrix, total[g] that of every fourth column of row 8g + lane / 4.
+  // total[0] is the sum of this lane's row. With ldmatrix, total[g] sums every fourth column of row 8g + lane / 4.
   float total[4] = {};
   const long long start = clock_cycles();
   for (int n = 0; n < repeats; ++n) {

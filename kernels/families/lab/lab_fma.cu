@@ -20,7 +20,7 @@ args = ["a", "o", "int32 passes"]
 #include "common.cuh"
 #define CHAINS 16
 
-// O[thread] = the sum of CHAINS chains. Chain n begins at n, and then `passes` times x = x * A[0] + A[1 + thread % 16].
+// O[thread] = the sum of CHAINS chains. Chain n starts with x = n. `passes` times x = x * A[0] + A[1 + thread % 16].
 //   A_gmem  [17]            the factor, and the terms of 16 neighbouring threads
 //   O_gmem  [blocks * 256]  a sum for each thread
 extern "C" __global__ void __launch_bounds__(256) lab_fma(const float* A_gmem, float* O_gmem, int passes PROBE_PARAM) {

@@ -20,16 +20,16 @@ args = ["x", "o", "int32 steps", "int32 stride", "int32 shift", "int32 block_siz
 #define SWIZZLE 0
 #include "lab.cuh"
 
-// O[lane] = the sum of what the lane reads.
-//   X_gmem  [elements, FLOATS]  an element is WIDTH bytes; how many there are depends on the layout
+// O[lane] = the sum of the lane's numbers
+//   X_gmem  [elements, FLOATS]  an element is WIDTH bytes. Their number depends on the layout.
 //   O_gmem  [32]                a sum for each lane
 //
-// LAYOUT, a constant of the build, says where element n lies. Its values are named in families/lab/accesses.py:
+// LAYOUT, a constant of the build, is the place of element n. families/lab/accesses.py has its values:
 //   LAYOUT_ROW_MAJOR    at n: lane after lane
 //   LAYOUT_STRIDED      at n * stride
-//   LAYOUT_MISALIGNED   at n + shift: lane after lane, from an element that begins no sector
-//   LAYOUT_PAGED_SPLIT  a K cache [pieces, block_size, 16 bytes]: a piece of neighbouring tokens lies side by side
-//   LAYOUT_PAGED_WHOLE  a K cache [block_size, pieces, 16 bytes]: the pieces of each token lie side by side
+//   LAYOUT_MISALIGNED   at n + shift: lane after lane, from an element inside a sector
+//   LAYOUT_PAGED_SPLIT  a K cache [pieces, block_size, 16 bytes]: one piece of neighbouring tokens is contiguous
+//   LAYOUT_PAGED_WHOLE  a K cache [block_size, pieces, 16 bytes]: the pieces of one token are contiguous
 extern "C" __global__ void lab_global(
     const float* X_gmem, float* O_gmem, int steps, int stride, int shift, int block_size PROBE_PARAM) {
   const int lane = threadIdx.x, pieces = steps * 32 / block_size;

@@ -23,7 +23,7 @@ item = "block"
 // O[slot] = the sum of X[tile, i] over all tiles and over i = slot, slot + slots, slot + 2 slots, ...
 //   X [tiles, tile_size]    O [slots], a slot for each lane of the consumers
 extern "C" __global__ void lab_roles(const float* X_gmem, float* O_gmem, int tiles, int tile_size PROBE_PARAM) {
-  DYNAMIC_SMEM(float, X_smem);  // [2, tile_size]: tile t lies in half t % 2
+  DYNAMIC_SMEM(float, X_smem);  // [2, tile_size]: tile t is in half t % 2
   PROBE_BEGIN();
   if (threadIdx.x < 32) {
     PROBE_ROLE(producer);

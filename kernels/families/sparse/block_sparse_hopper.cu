@@ -66,7 +66,7 @@ item = "query tile"
 #include "overlap.cuh"
 #include "sparse.cuh"
 
-// What the kernel works on, but for the tensors.
+// The arguments of the kernel apart from its tensors
 struct Sizes {
   int query_tiles;  // of all heads
   int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;
@@ -74,7 +74,7 @@ struct Sizes {
   float scale;
 };
 
-// How many blocks the list of a query tile has, and how many of them are partial. Only those who give out work ask.
+// The number of blocks in the list of a query tile, and of partial ones. Only the producer and clearing warps read it.
 struct Counts {
   int partial, all;
   __device__ __forceinline__ Counts(const int* kv_num_blocks_gmem, const int* full_kv_num_blocks_gmem,
@@ -88,7 +88,7 @@ struct Counts {
 
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head over the blocks of its lists, and lse.
 //   Q_map, O_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_map, V_map  [batch, kv_heads, keys, HEAD_DIM]
-//   LSE_gmem  [batch, num_heads, seq_len];  counter_gmem  [1] query tiles given out, from 0 to all and from there to 0
+//   LSE_gmem  [batch, num_heads, seq_len];  counter_gmem  [1] query tiles given out, from 0 to all, then 0 again
 //   sink_gmem  [num_heads];  lists: sparse.cuh
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
@@ -106,7 +106,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
 
   auto list_of = [&](int number) { return List(z, number % z.query_blocks, number / z.query_blocks); };
 
-  if (warpgroup == 0 && threadIdx.x >= 32) {  // these three warps write the rows that have no keys
+  if (warpgroup == 0 && threadIdx.x >= 32) {  // these three warps write the rows without keys
     if (WARPGROUPS > 1) give_registers<WARPGROUPS == 3 ? 56 : 40>();
     PROBE_ROLE(clearing);
     NO_UNROLL for (int number = blockIdx.x; number < z.query_tiles; number += gridDim.x) {
@@ -136,7 +136,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     if (threadIdx.x > 0) return;
     PROBE_ROLE(producer);
     Turn<STAGES> turn;
-    // The work of a number, or of the next one that has any: tiles in the lower half, partial ones in the upper
+    // The work of a number, or of the next one with work: tiles in the lower half, partial ones in the upper
     auto work_at = [&](int number) {
       NO_UNROLL for (; number < z.query_tiles; number = gridDim.x + atomic_next(counter_gmem, z.query_tiles - 1)) {
         const Counts counts(kv_num_blocks_gmem, full_kv_num_blocks_gmem, list_of(number) PROBE_PASS);
@@ -153,7 +153,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
       load_queries(rings, Q_map, Q_turn, work, z PROBE_PASS);
       const List list(z, work.first_row / BLOCK_Q, work.batch * z.num_heads + work.head);
       const int count = work.tiles & 0xffff, partial = work.tiles >> 16;
-      auto entry = [&](int n) {  // the block of keys that stands there
+      auto entry = [&](int n) {  // the entry's block of keys
         if (n < partial) {
           PROBE_LOAD(kv_indices_gmem, list.first + n, 4);
           return ldg<int>(&kv_indices_gmem[list.first + n]);
@@ -180,7 +180,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   float S_rmem[BLOCK_KV / 2], O_rmem[HEAD_DIM / 2], m[2], l[2], rescale[2];
   unsigned P_rmem[BLOCK_KV / 4];
   Turn<STAGES> K_turn, V_turn;
-  auto block_of = [&](const List& list, int partial, int n) {  // the entry's block of keys, which only probes ask for
+  auto block_of = [&](const List& list, int partial, int n) {  // the entry's block of keys, only for probes
     return n < partial ? kv_indices_gmem[list.first + n] : full_kv_indices_gmem[list.first + n - partial];
   };
   // S = Q @ K^T   [64, BLOCK_KV] of this warpgroup

@@ -46,20 +46,20 @@ item = "query tile"
 */
 #include "sparse.cuh"
 #define SUM_BITS 32
-#define PARTS (BLOCK_Q >= 64 && HEAD_DIM < 256 ? 2 : 1)  // a warp has 32 rows, or 16; 16 are what an mma multiplies
+#define PARTS (BLOCK_Q >= 64 && HEAD_DIM < 256 ? 2 : 1)  // a warp has 32 rows or 16. An mma multiplies 16.
 #define WARP_ROWS (16 * PARTS)
 #define THREADS (BLOCK_Q / WARP_ROWS * 32)
 #define TILE (BLOCK_KV * HEAD_DIM)        // elements of a tile of K or V
 #define COPY_ROWS (THREADS * 8 / HEAD_DIM)  // rows that all threads together copy at once, 16 bytes each
 
-// What the kernel works on, but for the tensors.
+// The arguments of the kernel apart from its tensors
 struct Sizes {
   int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;
   int window;
   float scale;
 };
 
-// Where an element of a tile lies in shared memory: the 16 bytes that hold it are exchanged with others of its row.
+// The index of an element of a tile in shared memory. The 16-byte pieces of a row change places.
 __device__ __forceinline__ int smem_index(int row, int dim) {
   return row * HEAD_DIM + dim / 64 * 64 + (dim % 64 ^ row % 8 * 8);
 }
@@ -77,7 +77,7 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
   const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * WARP_ROWS, first_row = blockIdx.x * BLOCK_Q;
   const int head = blockIdx.y % z.num_heads;
   const HeadStart start(z, blockIdx.y / z.num_heads, head);
-  // The tiles that any of the block's queries sees. Those between `closed` and `open` all of a warp's see whole.
+  // The tiles with a key visible to the block. Tiles between `closed` and `open` are fully visible to a whole warp.
   const int from_key = max(0, first_row + z.offset - z.window + 1);
   const int to_key = min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset + (CAUSAL ? 0 : z.window - 1));
   const int first_tile = from_key / BLOCK_KV, count = max(0, (to_key + BLOCK_KV - 1) / BLOCK_KV - first_tile);
@@ -95,8 +95,8 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
     }
   };
 
-  // This thread's copies of the window's n-th tile, a group of them, empty beyond the last one. Rows beyond the
-  // last key are zeros.
+  // This thread's copies of the window's n-th tile form a group, empty after the last one. Rows after the last key
+  // are zeros.
   const int copy_row = threadIdx.x * 8 / HEAD_DIM, dim = threadIdx.x * 8 % HEAD_DIM;
   auto fetch = [&](int n) {
     const int tile = first_tile + n;
@@ -136,7 +136,7 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
   }
 
   for (int n = 0; n < STAGES - 1; ++n) fetch(n);
-  // Where this lane's row of the first 16 dims begins, of Q and of a tile of K and V. Dim d of the row lies at its XOR with d.
+  // The start of this lane's row of the first 16 dims, in Q and in a tile of K and V. XOR with d gives dim d.
   const int q_lane = smem_index(warp_row + lane % 16, lane / 16 * 8), v_lane = smem_index(lane % 16, lane / 16 * 8);
   const int k_lane = smem_index(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
   float O_rmem[PARTS][HEAD_DIM / 2] = {}, m[PARTS][2], l[PARTS][2], rescale[2];
@@ -145,10 +145,10 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
     const int tile = first_tile + n, stage = n % STAGES * TILE;
     PROBE_MARK(tile_begin, tile);
     cp_async_wait_group<STAGES - 2>();  // until this thread's copies of the tile have landed
-    __syncthreads();  // those of all threads have; and all are done with the last tile
-    fetch(n + STAGES - 1);  // where the last tile was
+    __syncthreads();  // the copies of all threads have landed, and all threads are done with the last tile
+    fetch(n + STAGES - 1);  // into the stage of the last tile
 
-    // S = Q @ K^T   [WARP_ROWS, BLOCK_KV] of this warp. Lanes name rows to ldmatrix: 16 queries x 16 dims, 16 keys x 16 dims.
+    // S = Q @ K^T   [WARP_ROWS, BLOCK_KV] of this warp. ldmatrix reads 16 queries x 16 dims and 16 keys x 16 dims.
     PROBE_MARK(scores, tile);
     float S_rmem[PARTS][BLOCK_KV / 2] = {};
     UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
@@ -181,7 +181,7 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
       rescale_moved_rows(O_rmem[part], rescale);
     }
 
-    // O += P @ V   [WARP_ROWS, HEAD_DIM]. ldmatrix turns 16 keys x 16 dims of V round.
+    // O += P @ V   [WARP_ROWS, HEAD_DIM]. ldmatrix transposes 16 keys x 16 dims of V.
     PROBE_MARK(output, tile);
     UNROLL for (int key = 0; key < BLOCK_KV; key += 16) {
       UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {

@@ -6,13 +6,13 @@ meaning = "whether the kernel applies a partial block's pattern"
 what_if = "No mask in partial blocks"
 effect = "a partial block counts whole. Queries see hidden keys, and zeros past the last key."
 */
-// What the kernels that skip share: what a mask hides within a tile of scores is -inf and is not logged; a sink's logit;
-// and the lists of blocks, by which a block of queries finds its keys.
+// The parts of the kernels that skip keys: scores hidden by a mask are -inf and are not logged, a sink's logit, and the
+// lists of blocks, by which a block of queries finds its keys.
 #pragma once
 #include "fragments.cuh"
 #define WORDS (BLOCK_KV / 32)  // of a row of a pattern: a bit for each key
 
-// The scores that a mask shows are those that are not -inf. Weights are logged by which scores were.
+// A visible score is not -inf. Weights are logged for visible scores.
 template <int N>
 __device__ __forceinline__ void log_shown_scores(const float (&S_rmem)[N], const Fragment& at PROBE_REF) {
 #ifdef PROBED
@@ -39,7 +39,7 @@ __device__ __forceinline__ void log_shown_weights(const float (&P_rmem)[N], cons
 #endif
 }
 
-// softmax_tile, of which hidden scores are not logged: it is told that there are no keys, so that it logs no weights
+// softmax_tile without a log of hidden scores. A Fragment without keys makes it log no weights.
 template <int N>
 __device__ __forceinline__ void softmax_shown(float (&S_rmem)[N], float (&m)[2], float (&l)[2], float (&rescale)[2],
                                               const Fragment& at PROBE_REF) {
@@ -52,7 +52,7 @@ __device__ __forceinline__ void softmax_shown(float (&S_rmem)[N], float (&m)[2],
   log_shown_weights(S_rmem, shown, at PROBE_PASS);
 }
 
-// A row begins with its head's sink, if it has one (-inf: none): m is the logit, l is 1, which one of four lanes holds.
+// A row starts with its head's sink, if it has one (-inf: none): m is the logit. l is 1, held by one of four lanes.
 __device__ __forceinline__ void start_rows(float (&m)[2], float (&l)[2], float sink, float scale) {
   m[0] = m[1] = sink / scale;
   l[0] = l[1] = sink != -INFINITY && threadIdx.x % 4 == 0 ? 1.f : 0.f;
@@ -67,8 +67,8 @@ struct List {
       : row((z.mask_count > 1 ? (long long)any_head * z.query_blocks : 0) + query_block), first(row * z.key_blocks) {}
 };
 
-// Which of a lane's scores a pattern shows. The words are moved so that the lane's own columns stand at the same bits
-// in every lane.
+// The lane's scores that a pattern shows. The words are shifted, so that the lane's own columns have the same bits in
+// every lane.
 struct Pattern {
   unsigned words[2][WORDS];  // of rows `row` and `row` + 8 of the block
   __device__ __forceinline__ Pattern(const int* patterns_gmem, int number, int row PROBE_REF) {

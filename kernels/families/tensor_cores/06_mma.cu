@@ -42,18 +42,18 @@ args = [
 item = "query tile"
 */
 #include "fragments.cuh"
-#define PARTS (BLOCK_Q >= 64 && HEAD_DIM < 256 ? 2 : 1)  // a warp has 32 rows, or 16; 16 are what an mma multiplies
+#define PARTS (BLOCK_Q >= 64 && HEAD_DIM < 256 ? 2 : 1)  // a warp has 32 rows or 16. An mma multiplies 16.
 #define WARP_ROWS (16 * PARTS)
 #define THREADS (BLOCK_Q / WARP_ROWS * 32)
 #define TILE (BLOCK_KV * HEAD_DIM)  // elements of a tile of K or V
 
-// What the kernel works on, but for the tensors.
+// The arguments of the kernel apart from its tensors
 struct Sizes {
   int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;
   float scale;
 };
 
-// Where an element of a tile lies in shared memory.
+// The index of an element of a tile in shared memory
 __device__ __forceinline__ int smem_index(int row, int dim) { return row * HEAD_DIM + dim; }
 
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head, and lse, the logarithm of each row's sum.
@@ -69,7 +69,7 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
   const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * WARP_ROWS, first_row = blockIdx.x * BLOCK_Q;
   const HeadStart start(z, blockIdx.y / z.num_heads, blockIdx.y % z.num_heads);
   const int seen = CAUSAL ? min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset) : z.keys;
-  const int open = CAUSAL ? min(z.keys, first_row + warp_row + z.offset + 1) : z.keys;  // keys that all its rows see
+  const int open = CAUSAL ? min(z.keys, first_row + warp_row + z.offset + 1) : z.keys;  // visible to all its rows
   PROBE_BEGIN();
   auto fragment = [&](int tile, int part) { return Fragment(first_row + warp_row + part * 16, tile, z); };
 
@@ -108,7 +108,7 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
     }
     __syncthreads();
 
-    // S = Q @ K^T   [WARP_ROWS, BLOCK_KV] of this warp. Lanes name rows to ldmatrix: 16 queries x 16 dims, 16 keys x 16 dims.
+    // S = Q @ K^T   [WARP_ROWS, BLOCK_KV] of this warp. ldmatrix reads 16 queries x 16 dims and 16 keys x 16 dims.
     PROBE_MARK(scores, tile);
     float S_rmem[PARTS][BLOCK_KV / 2] = {};
     UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
@@ -142,7 +142,7 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
       rescale_rows(O_rmem[part], rescale);
     }
 
-    // O += P @ V   [WARP_ROWS, HEAD_DIM]. ldmatrix turns 16 keys x 16 dims of V round.
+    // O += P @ V   [WARP_ROWS, HEAD_DIM]. ldmatrix transposes 16 keys x 16 dims of V.
     PROBE_MARK(output, tile);
     UNROLL for (int n = 0; n < BLOCK_KV; n += 16) {
       UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
@@ -157,7 +157,7 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
       }
     }
     UNROLL for (int part = 0; part < PARTS; ++part) log_outputs(O_rmem[part], fragment(tile, part) PROBE_PASS);
-    __syncthreads();  // so that nobody overwrites the tiles while another warp still reads them
+    __syncthreads();  // so that no warp overwrites the tiles while another still reads them
     PROBE_MARK(tile_end, tile);
   }
 

@@ -56,19 +56,19 @@ args = [
 item = "query tile"
 */
 #include "fragments.cuh"
-#define PARTS (BLOCK_Q >= 64 && HEAD_DIM < 256 ? 2 : 1)  // a warp has 32 rows, or 16; 16 are what an mma multiplies
+#define PARTS (BLOCK_Q >= 64 && HEAD_DIM < 256 ? 2 : 1)  // a warp has 32 rows or 16. An mma multiplies 16.
 #define WARP_ROWS (16 * PARTS)
 #define THREADS (BLOCK_Q / WARP_ROWS * 32)
 #define TILE (BLOCK_KV * HEAD_DIM)        // elements of a tile of K or V
 #define COPY_ROWS (THREADS * 8 / HEAD_DIM)  // rows that all threads together copy at once, 16 bytes each
 
-// What the kernel works on, but for the tensors.
+// The arguments of the kernel apart from its tensors
 struct Sizes {
   int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;
   float scale;
 };
 
-// Where an element of a tile lies in shared memory: the 16 bytes that hold it are exchanged with others of its row.
+// The index of an element of a tile in shared memory. The 16-byte pieces of a row change places.
 __device__ __forceinline__ int smem_index(int row, int dim) {
   return row * HEAD_DIM + dim / 64 * 64 + (SWIZZLE ? dim % 64 ^ row % 8 * 8 : dim % 64);
 }
@@ -86,11 +86,11 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
   const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * WARP_ROWS, first_row = blockIdx.x * BLOCK_Q;
   const HeadStart start(z, blockIdx.y / z.num_heads, blockIdx.y % z.num_heads);
   const int seen = CAUSAL ? min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset) : z.keys;
-  const int open = CAUSAL ? min(z.keys, first_row + warp_row + z.offset + 1) : z.keys;  // keys that all its rows see
+  const int open = CAUSAL ? min(z.keys, first_row + warp_row + z.offset + 1) : z.keys;  // visible to all its rows
   PROBE_BEGIN();
   auto fragment = [&](int tile, int part) { return Fragment(first_row + warp_row + part * 16, tile, z); };
 
-  // This thread's copies of a tile, a group of them, empty beyond the last tile. Rows beyond the last key are zeros.
+  // This thread's copies of a tile form a group, empty after the last tile. Rows after the last key are zeros.
   const int copy_row = threadIdx.x * 8 / HEAD_DIM, dim = threadIdx.x * 8 % HEAD_DIM;
   auto fetch = [&](int tile) {
     const int first_col = tile * BLOCK_KV, stage = tile % STAGES * TILE;
@@ -129,7 +129,7 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
   }
 
   for (int tile = 0; AHEAD && tile < STAGES - 1; ++tile) fetch(tile);
-  // Where this lane's row of the first 16 dims begins, of Q and of a tile of K and V. Dim d of the row lies at its XOR with d.
+  // The start of this lane's row of the first 16 dims, in Q and in a tile of K and V. XOR with d gives dim d.
   const int q_lane = smem_index(warp_row + lane % 16, lane / 16 * 8), v_lane = smem_index(lane % 16, lane / 16 * 8);
   const int k_lane = smem_index(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
   float O_rmem[PARTS][HEAD_DIM / 2] = {}, m[PARTS][2], l[PARTS][2] = {}, rescale[2];
@@ -142,10 +142,10 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
       fetch(tile);
     }
     if (WAIT) cp_async_wait_group<AHEAD ? STAGES - 2 : 0>();  // until this thread's copies of the tile have landed
-    __syncthreads();  // those of all threads have; and all are done with the last tile
-    if (AHEAD) fetch(tile + STAGES - 1);  // where the last tile was
+    __syncthreads();  // the copies of all threads have landed, and all threads are done with the last tile
+    if (AHEAD) fetch(tile + STAGES - 1);  // into the stage of the last tile
 
-    // S = Q @ K^T   [WARP_ROWS, BLOCK_KV] of this warp. Lanes name rows to ldmatrix: 16 queries x 16 dims, 16 keys x 16 dims.
+    // S = Q @ K^T   [WARP_ROWS, BLOCK_KV] of this warp. ldmatrix reads 16 queries x 16 dims and 16 keys x 16 dims.
     PROBE_MARK(scores, tile);
     float S_rmem[PARTS][BLOCK_KV / 2] = {};
     UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {
@@ -179,7 +179,7 @@ flash(const T* Q_gmem, const T* K_gmem, const T* V_gmem, T* O_gmem, float* LSE_g
       rescale_moved_rows(O_rmem[part], rescale);
     }
 
-    // O += P @ V   [WARP_ROWS, HEAD_DIM]. ldmatrix turns 16 keys x 16 dims of V round.
+    // O += P @ V   [WARP_ROWS, HEAD_DIM]. ldmatrix transposes 16 keys x 16 dims of V.
     PROBE_MARK(output, tile);
     UNROLL for (int n = 0; n < BLOCK_KV; n += 16) {
       UNROLL for (int d = 0; d < HEAD_DIM; d += 16) {

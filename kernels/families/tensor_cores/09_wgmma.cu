@@ -59,7 +59,7 @@ item = "query tile"
 #include "wgmma_tiles.cuh"
 #define THREADS (2 * BLOCK_Q)              // a warpgroup for every 64 rows
 
-// What the kernel works on, but for the tensors.
+// The arguments of the kernel apart from its tensors
 struct Sizes {
   int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;
   float scale;
@@ -82,7 +82,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   const int batch = blockIdx.y / z.num_heads, head = blockIdx.y % z.num_heads, kv = head / (z.num_heads / z.kv_heads);
   const HeadStart start(z, batch, head);
   const int seen = CAUSAL ? min(z.keys, min(first_row + BLOCK_Q, z.seq_len) + z.offset) : z.keys;
-  const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // keys that all its rows see
+  const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // visible to all its rows
   PROBE_BEGIN();
   auto fragment = [&](int tile) { return Fragment(first_row + warp_row, tile, z); };
   if (threadIdx.x == 0) {
@@ -92,10 +92,10 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
   }
   __syncthreads();
 #ifdef PROBED
-  const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only named by probes
+  const T *const Q_gmem = nullptr, *const K_gmem = nullptr, *const V_gmem = nullptr;  // only probes name them
 #endif
 
-  // One thread asks for a tile, if there is one. Rows beyond the last key come as zeros.
+  // One thread requests a tile, if one is left. Rows after the last key come as zeros.
   auto fetch = [&](int tile) {
     const int first_col = tile * BLOCK_KV, stage = tile % STAGES;
     if (first_col >= seen) return;
@@ -163,7 +163,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     product_wait<0>();
     settle(O_rmem);
     log_outputs(O_rmem, at PROBE_PASS);
-    __syncthreads();  // so that nobody's tiles are overwritten
+    __syncthreads();  // so that no tile is overwritten too early
     PROBE_MARK(tile_end, tile);
   }
 

@@ -63,7 +63,7 @@ item = "query tile"
 */
 #include "warp_roles.cuh"
 
-// What the kernel works on, but for the tensors.
+// The arguments of the kernel apart from its tensors
 struct Sizes {
   int query_tiles;  // of all heads
   int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;
@@ -72,7 +72,7 @@ struct Sizes {
 
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head, and lse, the logarithm of each row's sum.
 //   Q_map, O_gmem  [batch, num_heads, seq_len, HEAD_DIM];  K_map, V_map  [batch, kv_heads, keys, HEAD_DIM]
-//   LSE_gmem  [batch, num_heads, seq_len];  counter_gmem  [1] query tiles given out, from 0 to all and from there to 0
+//   LSE_gmem  [batch, num_heads, seq_len];  counter_gmem  [1] query tiles given out, from 0 to all, then 0 again
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
       const __grid_constant__ TensorMap V_map, T* O_gmem, float* LSE_gmem, int* counter_gmem,
@@ -110,7 +110,7 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     const int first_row = work.first_row;
     auto fragment = [&](int tile) { return Fragment(first_row + warp_row, tile, z); };
     const unsigned long long Q_operand = rows_operand(&Q_smem[Q_stage * BLOCK_Q * HEAD_DIM + group_row * 64]);
-    const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // keys that all its rows see
+    const int open = CAUSAL ? min(z.keys, first_row + group_row + z.offset + 1) : z.keys;  // visible to all its rows
     UNROLL for (int i = 0; i < HEAD_DIM / 2; ++i) O_rmem[i] = 0.f;
     m[0] = m[1] = -INFINITY, l[0] = l[1] = 0.f;
     NO_UNROLL for (int tile = 0; tile < work.tiles; ++tile, turn.next()) {

@@ -29,7 +29,7 @@ __device__ __forceinline__ void log_refused(const float (&sum)[2], const Fragmen
 #endif
 }
 
-// The numbers of a tile that keeps m: the max that the timed build skips, m, a factor of 1, l with the tile, the weights
+// The numbers of a tile with the m of the tiles before: its max, m, a factor of 1, l with the tile, the weights
 template <int N>
 __device__ __forceinline__ void log_accepted(float (&S_rmem)[N], const float (&m)[2], const float (&l)[2],
                                              const Fragment& at PROBE_REF) {
