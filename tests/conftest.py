@@ -121,16 +121,17 @@ def cpu_run_fixture():
 
 @pytest.fixture
 def variant(tmp_path):
-    """variant(name, old, new) -> the KernelSpec of a copy in which that text, of the .cu or of a header beside it, is
-    replaced, once."""
+    """variant(name, old, new) -> the KernelSpec of a copy in which that text, of the .cu or of a header, is replaced,
+    once."""
 
     def make(name, old, new, count=1):
         spec, folder = KERNELS[name], KERNELS[name].path.parent
-        texts = {file: text for file, text in spec.files if (folder / file).exists()}
-        changed = next(file for file, text in texts.items() if old in text)
-        texts[changed] = texts[changed].replace(old, new, count)
-        for file, text in texts.items():
-            (tmp_path / file).write_text(text)
+        changed = next(file for file, text in spec.files if old in text)
+        for file, text in spec.files:
+            if file == changed:
+                (tmp_path / file).write_text(text.replace(old, new, count))
+            elif (folder / file).exists():
+                (tmp_path / file).write_text(text)
         return load_kernel(tmp_path / spec.path.name)
 
     return make

@@ -60,7 +60,7 @@ def test_hovering_a_line_of_the_source_lights_its_instructions_and_a_press_holds
 def test_what_cannot_go_together_is_disabled_or_refused_with_the_reason(visit):
     page = visit("/bank_conflicts?backend=cpu&WIDTH=16&PAD=1", wait=".wg .vacant [role=alert]")
     said = page.locator(".wg .vacant").inner_text()
-    assert "132 bytes; an access of 16 bytes must begin at a multiple of 16" in said or "PAD is 1" in said
+    assert "132 bytes. An access of 16 bytes must start at a multiple of 16" in said or "PAD is 1" in said
     assert "Traceback" not in page.inner_text("body")
 
 

@@ -1,4 +1,4 @@
-// What every kernel over a paged KV cache needs: the storage type T, and how a page of BLOCK_SIZE tokens is laid out.
+// For every kernel over a paged KV cache: the storage type T, and the layout of a page of BLOCK_SIZE tokens
 //
 //   K cache  [num_blocks, num_kv_heads, HEAD_DIM / X, BLOCK_SIZE, X], where X elements of T are 16 bytes
 //   V cache  [num_blocks, num_kv_heads, HEAD_DIM, BLOCK_SIZE]
@@ -14,7 +14,7 @@ constexpr int X = 16 / T_BYTES;              // elements in 16 bytes
 constexpr int CHUNKS = HEAD_DIM / X;         // pieces of 16 bytes in one token's key
 constexpr int PAGE = HEAD_DIM * BLOCK_SIZE;  // elements of one page of one KV head, in K and in V alike
 
-// unpack: the X elements of T that a 16-byte load brought, one after another.
+// unpack: the X elements of T of a 16-byte load, one after another
 __device__ __forceinline__ void unpack(float4 raw, float (&out)[4]) {
   out[0] = raw.x, out[1] = raw.y, out[2] = raw.z, out[3] = raw.w;
 }

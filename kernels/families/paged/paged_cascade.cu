@@ -65,7 +65,7 @@ item = "range"
 blocks_per_item = "num_kv_heads"
 */
 #include "ranges.cuh"
-constexpr int MOST = 0x7fffffff;  // a count that no sequence's partial results reach
+constexpr int MOST = 0x7fffffff;  // more than any sequence's partial results
 
 // The work list of the prefixes
 struct PrefixPages {
@@ -83,9 +83,8 @@ __device__ __forceinline__ Unit load_unit(PrefixPages prefix, int unit PROBE_REF
   return unit_of(pages, ldg<float4>(&prefix_units_gmem[8 * unit + 4]));
 }
 
-// The columns of a warp: 16 of the query heads of one KV head of neighbouring sequences, which share a prefix. Of a
-// unit of a prefix, seq is the first of them and partitions says how many they are; a slot's sequences lie `partitions`
-// slots apart.
+// The columns of a warp: 16 query heads of one KV head of neighbouring sequences with a shared prefix. In a unit of a
+// prefix, seq is the first sequence and partitions their number. A slot's sequences are `partitions` slots apart.
 struct Sharers {
   static constexpr int TILES = 2, COUNT = 8 * TILES;
   int first, base, columns, apart;
@@ -135,8 +134,8 @@ __device__ __forceinline__ void write_parts(const Running<Sharers>& r, const Res
   }
 }
 
-// The partial results of the prefixes: of each sequence of a unit m, l and O over the unit's pages.
-//   prefix_units_gmem  [units, 8];  the others as in paged_v3; z.window: slots from one sequence's to the next one's
+// The partial results of the prefixes: m, l and O of each sequence of a unit over the unit's pages
+//   prefix_units_gmem  [units, 8];  the others as in paged_v3. z.window: slots from one sequence to the next
 extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
 paged_cascade_prefix(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const int* block_tables_gmem,
                      const int* prefix_units_gmem, const float* k_scale_gmem, float* m_part_gmem, float* l_part_gmem,
@@ -199,7 +198,7 @@ paged_cascade_prefix(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const in
   }
 }
 
-// The sequences' own pages, as paged_v3; the last block of a sequence to arrive adds the prefix's partial results too.
+// The sequences' own pages, as paged_v3. The last block of a sequence to arrive adds the prefix's partial results too.
 extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
 paged_cascade(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const int* block_tables_gmem, const int* units_gmem,
               const float* k_scale_gmem, const float* v_scale_gmem, float* m_part_gmem, float* l_part_gmem,

@@ -53,7 +53,7 @@ item = "query head"
 #include "walk.cuh"
 
 // m, l and O of one partition, O not yet divided by l. A block computes one partition of a query head of a
-// sequence; it leaves at once where the context ends before the partition begins.
+// sequence. It leaves at once if the context ends before the partition starts.
 //   Q_gmem             [num_seqs, num_heads, HEAD_DIM]
 //   K_gmem             [num_blocks, num_kv_heads, HEAD_DIM / X, BLOCK_SIZE, X]
 //   V_gmem             [num_blocks, num_kv_heads, HEAD_DIM, BLOCK_SIZE]

@@ -71,7 +71,7 @@ blocks_per_item = "num_kv_heads"
 //   block_tables_gmem     [num_seqs, max_blocks];  units_gmem  [units, 8], see Unit
 //   slopes_gmem           [kv_heads * GROUP];  k_scale_gmem, v_scale_gmem  [kv_heads]
 //   m_part_gmem, l_part_gmem  [slots, kv_heads * GROUP];  o_part_gmem  [slots, kv_heads * GROUP, HEAD_DIM]
-//   arrived_gmem          [num_seqs, kv_heads], partial results that are there; zeros before and after
+//   arrived_gmem          [num_seqs, kv_heads], partial results so far, zeros before and after
 extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
 paged_v3(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const int* block_tables_gmem, const int* units_gmem,
          const float* slopes_gmem, const float* k_scale_gmem, const float* v_scale_gmem, float* m_part_gmem,
@@ -85,7 +85,7 @@ paged_v3(const T* Q_gmem, const C* K_gmem, const C* V_gmem, const int* block_tab
   if (warp < WARPS) PROBE_ROLE(consumer);
   PROBE_MARK(read_list, range);
   const OwnPages list = {units_gmem};
-  const Unit u = load_unit(list, range PROBE_PASS);  // it comes while the barriers are set up
+  const Unit u = load_unit(list, range PROBE_PASS);  // it arrives during the setup of the barriers
   if (threadIdx.x == THREADS) set_up(s.full, s.empty);
   __syncthreads();
   if (warp == WARPS) {

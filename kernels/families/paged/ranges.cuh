@@ -1,13 +1,12 @@
-// Decoding over ranges of pages, as paged_v3 and paged_cascade do it. A block has a range, which is a chain of units:
-// pages of one sequence that follow one another. One warp brings the pages of all its units, WARPS warps multiply.
+// Decoding over ranges of pages, for paged_v3 and paged_cascade. A block has a range, a chain of units. A unit is
+// consecutive pages of one sequence. One warp brings the pages of all units, WARPS warps multiply.
 //
 // The products run transposed on the tensor cores: S^T [16 tokens, 8 heads] = K @ Q^T and O^T [16 dims, 8 heads] += V^T
-// @ P^T. Tokens and dims fill the 16 rows, so that a group of query heads is padded to 8 columns, not to 16 rows. K as
-// the cache has it is what ldmatrix wants (8 tokens x 16 bytes are 128 neighbouring bytes: no bank conflict), and V is
+// @ P^T. Tokens and dims fill the 16 rows, so that a group of query heads is padded to 8 columns, not to 16 rows. The
+// cache has K in the layout of ldmatrix (8 tokens x 16 bytes are 128 neighbouring bytes: no bank conflict), and V is
 // transposed already.
 //
-// A stage of the ring in shared memory holds 16 tokens for each warp that multiplies: PAGES whole pages of K, then of
-// V.
+// A stage of the ring in shared memory holds 16 tokens for each multiplying warp: PAGES whole pages of K, then of V.
 #pragma once
 #include "mma.cuh"
 #include "bulk.cuh"
@@ -22,7 +21,7 @@ typedef half T;
 #endif
 #if FP8
 typedef fp8_e4m3 C;  // of the cache
-typedef half M;      // of the operands of products: every fp8_e4m3 is a half
+typedef half M;      // of the operands of products: a half holds every fp8_e4m3
 #else
 typedef T C;
 typedef T M;
@@ -33,25 +32,25 @@ constexpr int SLAB = HEAD_DIM * BLOCK_SIZE * C_BYTES;   // bytes of one page of 
 constexpr int TOKENS = 16 * WARPS;                      // of a stage
 constexpr int PAGES = TOKENS / BLOCK_SIZE;              // of a stage
 constexpr int ROW = BLOCK_SIZE * C_BYTES;               // bytes from one dim of V to the next
-// A page of V is brought in PIECES, 16 bytes apart, so that the eight rows of an ldmatrix, which come from different
-// pieces, share few banks.
+// A page of V comes in PIECES, 16 bytes apart. The eight rows of an ldmatrix come from different pieces and share few
+// banks.
 constexpr int PIECES = ROW > 32 ? ROW / 32 : 1;
 constexpr int PIECE = SLAB / PIECES + 16 * (PIECES > 1);
 constexpr int V_SLAB = PIECE * PIECES;
-constexpr int STAGE = 2 * PAGES * SLAB + 128;          // the last 128 for what lies between pieces
+constexpr int STAGE = 2 * PAGES * SLAB + 128;          // the last 128 for the gaps between pieces
 static_assert(PAGES * (SLAB + V_SLAB) <= STAGE, "a stage holds its pages");
 constexpr int STEPS = HEAD_DIM / 16;                    // products of 16 dims in a score; rows of 16 dims in O^T
-constexpr int THREADS = 32 * WARPS;                     // that multiply; one more warp brings
+constexpr int THREADS = 32 * WARPS;                     // that multiply. One more warp brings pages.
 constexpr int O_ROW = HEAD_DIM + 4;                     // floats from column to column of O_smem
-constexpr int PARTS = 8;                                // partial results that a thread of the merge reads at once
+constexpr int PARTS = 8;                                // partial results in one read of a thread of the merge
 
 // Pages [first, first + pages) of a sequence. next: the block's next unit, or -1. The first unit of block b is the unit
 // of number b / kv_heads.
 struct Pages {
   int seq, first, pages, next;
 };
-// The rest of a unit: the sequence has `tokens` tokens; the unit's result is one of `partitions`, at slot + partition
-// of the partial results.
+// The rest of a unit. tokens: of the sequence. The unit's result is one of `partitions`, at slot + partition of the
+// partial results.
 struct Unit : Pages {
   int tokens, slot, partition, partitions;
 };
@@ -62,7 +61,7 @@ __device__ __forceinline__ Pages pages_of(float4 v) {
 __device__ __forceinline__ Unit unit_of(Pages pages, float4 v) {
   return {pages, whole_number(v.x), whole_number(v.y), whole_number(v.z), whole_number(v.w)};
 }
-// A work list of its own type, so that a probe can name the tensor that it is.
+// A work list has its own type, so that a probe can name its tensor.
 struct OwnPages {
   const int* list;
 };
@@ -78,10 +77,10 @@ __device__ __forceinline__ Unit load_unit(OwnPages own, int unit PROBE_REF) {
   return unit_of(pages, ldg<float4>(&units_gmem[8 * unit + 4]));
 }
 
-// The numbers that go with the tensors
+// The numbers for the tensors
 struct Sizes {
   int kv_heads, max_blocks, window;
-  int plain;  // stages that a block brings before it tells the L2 to drop them first
+  int plain;  // stages that a block brings before those that the L2 drops first
   float scale, soft_cap;
 };
 
@@ -96,15 +95,15 @@ struct OneSequence {
   __device__ __forceinline__ int slot(const Unit& u, int) const { return u.slot; }
 };
 
-// What a block has in shared memory after the ring
+// The block's shared memory after the ring
 template <class Columns> struct Shared {
   Barrier full[STAGES], empty[STAGES];
-  int last[4];  // whether this block is the last of a sequence to arrive
+  int last[4];  // 1 if this block is the last of a sequence to arrive
   float m[WARPS * 8 * Columns::TILES], l[WARPS * 8 * Columns::TILES];
   float o[WARPS * Columns::COUNT * O_ROW];
 };
 
-// By one thread; constant addresses, so that it is one instruction for each barrier
+// By one thread. Constant addresses make it one instruction for each barrier.
 __device__ __forceinline__ void set_up(Barrier* full, Barrier* empty) {
   UNROLL for (int stage = 0; stage < STAGES; ++stage) {
     barrier_init(&full[stage], 1), barrier_init(&empty[stage], THREADS);
@@ -112,7 +111,7 @@ __device__ __forceinline__ void set_up(Barrier* full, Barrier* empty) {
   barrier_init_done();
 }
 
-// Brings the pages of a block's units, stage after stage; entries of the block table 32 at a time, and 32 ahead.
+// Brings the pages of a block's units, stage after stage. It reads the block table 32 entries at a time, and 32 ahead.
 //   ring_smem  [STAGES, STAGE] bytes
 template <class List>
 __device__ __forceinline__ void bring_pages(const C* K_gmem, const C* V_gmem, const int* block_tables_gmem, List list,
@@ -120,7 +119,7 @@ __device__ __forceinline__ void bring_pages(const C* K_gmem, const C* V_gmem, co
                                             int kv_head, Pages u PROBE_REF) {
   const int lane = threadIdx.x % 32;
   CacheHint keep = z.plain ? keep_unchanged() : keep_first_to_leave();
-  int stage = 0, parity = 1, plain = z.plain;  // of a fresh barrier the phase of parity 1 is over
+  int stage = 0, parity = 1, plain = z.plain;  // the phase of parity 1 of a new barrier is over
   while (true) {
     const int sequence = u.seq;
     const size_t row = (size_t)sequence * z.max_blocks + u.first;
@@ -169,8 +168,8 @@ __device__ __forceinline__ void bring_pages(const C* K_gmem, const C* V_gmem, co
   }
 }
 
-// What a warp has of a unit. Lane 4 row + pair: columns 2 pair and 2 pair + 1 of eight; of S^T and O^T rows `row`, row
-// + 8.
+// A warp's part of a unit. Lane 4 row + pair has columns 2 pair and 2 pair + 1 of eight, and rows `row` and row + 8 of
+// S^T and O^T.
 template <class Columns> struct Running {
   unsigned q[Columns::TILES][STEPS][2];  // Q^T
   float o[Columns::TILES][STEPS][4];     // O^T, not divided by l
@@ -187,13 +186,13 @@ template <class Columns> __device__ __forceinline__ void clear(Running<Columns>&
   }
 }
 
-// Which token of 16 is row `row` of S^T. With fp8 a lane of ldmatrix gets four neighbouring tokens of a dim of V: two
-// for the first eight rows of the product, two for the others. K's rows follow.
+// The token of 16 in row `row` of S^T. With fp8 a lane of ldmatrix gets four neighbouring tokens of a dim of V: two for
+// the first eight rows of the product, two for the others. K's rows have the same order.
 __device__ __forceinline__ int token_of(int row) { return FP8 ? row % 8 / 2 * 4 + row / 8 * 2 + row % 2 : row; }
-// Which dim is row `row` of O^T: neighbouring rows come from different pieces of V.
+// The dim in row `row` of O^T. Neighbouring rows come from different pieces of V.
 __device__ __forceinline__ int dim_of(int row) { return row % PIECES * (HEAD_DIM / PIECES) + row / PIECES; }
 
-// Q^T from global memory: dims in the order in which a lane of ldmatrix gets those of K
+// Q^T from global memory, with dims in the order of K's dims in a lane of ldmatrix
 template <class Columns>
 __device__ __forceinline__ void load_q(unsigned (&q)[Columns::TILES][STEPS][2], const T* Q_gmem, const Columns& columns,
                                        int num_heads, int kv_head PROBE_REF) {
@@ -218,9 +217,9 @@ __device__ __forceinline__ void load_q(unsigned (&q)[Columns::TILES][STEPS][2], 
 
 // 16 tokens of K and V: S^T = K @ Q^T; the online softmax; O^T += V^T @ P^T
 //   ring_smem       [STAGES, STAGE] bytes
-//   K_at, V_at      bytes at which a stage's pages begin
-//   slot, first     number of the first of the 16 in the stage, and in its sequence; those from `end` on, and before
-//                   `window_start`, count nothing
+//   K_at, V_at      bytes at the start of a stage's pages
+//   slot, first     number of the first of the 16 in the stage, and in its sequence. Tokens before `window_start` and
+//                   from `end` on do not count.
 template <class Columns>
 __device__ __forceinline__ void add_tokens(Running<Columns>& r, const unsigned char* ring_smem, int K_at, int V_at,
                                            int slot, int first, int window_start, int end, int tokens,
@@ -237,7 +236,7 @@ __device__ __forceinline__ void add_tokens(Running<Columns>& r, const unsigned c
   const int K_slot = slot + token_of(lane % 16), V_slot = slot + (FP8 ? 0 : lane / 16 * 8);
   const int K_base = K_at + K_slot / BLOCK_SIZE * SLAB + K_slot % BLOCK_SIZE * 16 + lane / 16 * (BLOCK_SIZE * 16);
   const int V_base = V_at + V_slot / BLOCK_SIZE * V_SLAB + V_slot % BLOCK_SIZE * C_BYTES;
-  float sums[TILES][2][4] = {};  // two for each tile, so that no product waits for the one before
+  float sums[TILES][2][4] = {};  // two for each tile, so that no product waits for the previous one
   UNROLL for (int i = 0; i < STEPS; i += OPERANDS) {
     const int at = K_base + 2 * i / OPERANDS * (BLOCK_SIZE * 16);
     unsigned k[4];
@@ -280,9 +279,9 @@ __device__ __forceinline__ void add_tokens(Running<Columns>& r, const unsigned c
     PROBE_LDMATRIX(ring_smem, at, 16);
     ldmatrix(v[i], &ring_smem[at]);
   }
-  if (first + 16 > end) {  // what lies in slots without a token may be NaN, which 0 * NaN would let through
+  if (first + 16 > end) {  // slots without a token may hold NaN, and 0 * NaN is NaN
     auto keep = [&](int n) { return first + n < end ? (C_BYTES == 2 ? 0xffffu : 0xffu) : 0u; };
-    const int own = FP8 ? 4 * pair : 2 * pair;  // this lane's first token; it has the next too, and two more further on
+    const int own = FP8 ? 4 * pair : 2 * pair;  // this lane's first token. It also has the next, and two later ones.
     const unsigned low = keep(own) | keep(own + 1) << 8 * C_BYTES;
     const unsigned high = FP8 ? low | keep(own + 2) << 16 | keep(own + 3) << 24 : keep(own + 8) | keep(own + 9) << 16;
     UNROLL for (int i = 0; i < STEPS / OPERANDS; ++i) {
@@ -327,7 +326,7 @@ __device__ __forceinline__ void add_tokens(Running<Columns>& r, const unsigned c
   }
 }
 
-// The same for a warp that sees none of its 16 tokens: the warps of a block pass the same marks.
+// The same for a warp without a visible token among its 16: all warps of a block pass the same marks.
 __device__ __forceinline__ void pass_tokens(int tile PROBE_REF) {
   PROBE_MARK(scores, tile);
   PROBE_MARK(softmax, tile);
@@ -336,7 +335,7 @@ __device__ __forceinline__ void pass_tokens(int tile PROBE_REF) {
 
 // ---- results ----
 
-// Where they go
+// The tensors for results
 //   o_part_gmem  [slots, kv_heads * GROUP, HEAD_DIM];  m_part_gmem, l_part_gmem  [slots, kv_heads * GROUP]
 //   arrived_gmem [num_seqs, kv_heads]
 struct Results {
@@ -445,9 +444,8 @@ __device__ __forceinline__ void merge(const Results& out, const Unit& u, const C
   }
 }
 
-// The warps' results of a unit become one: O divided by l where the unit is the whole sequence, else a partial result.
-// The block that brings a sequence's last partial result adds them all, in their order, so that every run gives the
-// same.
+// Merges the warps' results of a unit: O divided by l if the unit is the whole sequence, otherwise a partial result.
+// The block with a sequence's last partial result adds them all in their order, so that every run gives the same.
 template <class Columns>
 __device__ __forceinline__ void finish(const Running<Columns>& r, Shared<Columns>& s, const Results& out, const Unit& u,
                                        const Columns& columns, int kv_head, int kv_heads, float v_scale PROBE_REF) {
@@ -493,7 +491,7 @@ __device__ __forceinline__ void finish(const Running<Columns>& r, Shared<Columns
     }
     float4 o = make_float4(0.f, 0.f, 0.f, 0.f);
     UNROLL for (int w = 0; w < WARPS; ++w) {
-      const float weight = exp2_approx(m_of[w] - m);  // 0 for a warp that had no tokens: its m is -inf
+      const float weight = exp2_approx(m_of[w] - m);  // 0 for a warp without tokens: its m is -inf
       PROBE_LOAD(l_smem, w * WIDTH + column, 4);
       l = fmaf(lds<float>(&l_smem[w * WIDTH + column]), weight, l);
       PROBE_LOAD(O_smem, (w * COUNT + column) * O_ROW + dim, 16);
@@ -513,7 +511,7 @@ __device__ __forceinline__ void finish(const Running<Columns>& r, Shared<Columns
     named_sync(1, THREADS);
     if (thread == 0) {
       int* arrived_gmem = out.arrived_gmem;
-      fence_gpu();  // the barrier and the fence put every thread's stores before the count
+      fence_gpu();  // the barrier and the fence order every thread's stores before the count
       const int before = atomic_next(&arrived_gmem[(size_t)u.seq * kv_heads + kv_head], u.partitions - 1);
       fence_gpu();
       PROBE_STORE(last_smem, 0, 4);
@@ -523,7 +521,7 @@ __device__ __forceinline__ void finish(const Running<Columns>& r, Shared<Columns
     PROBE_LOAD(last_smem, 0, 4);
     if (lds<int>(&last_smem[0])) merge<Columns>(out, u, columns, kv_head, num_heads, v_scale PROBE_PASS);
   }
-  if (u.next >= 0) named_sync(1, THREADS);  // what the warps left one another is read: the next unit's may come
+  if (u.next >= 0) named_sync(1, THREADS);  // the warps have read each other's results: the next unit's may come
 }
 
 // ---- a block ----
@@ -560,7 +558,7 @@ __device__ __forceinline__ void multiply(const T* Q_gmem, OwnPages list, const f
     const int window_start = WINDOW ? max(0, u.tokens - z.window) : 0;
     NO_UNROLL for (int page = 0; page < u.pages; page += PAGES) {
       const int first = (u.first + page) * BLOCK_SIZE + 16 * warp, tile = first / 16;
-      const int end = min(u.tokens, (u.first + u.pages) * BLOCK_SIZE);  // of the tokens that this unit has
+      const int end = min(u.tokens, (u.first + u.pages) * BLOCK_SIZE);  // of this unit's tokens
       PROBE_MARK(tile_begin, tile);
       barrier_wait(&s.full[stage], parity);
       if (first < end && first + 16 > window_start) {
@@ -569,7 +567,7 @@ __device__ __forceinline__ void multiply(const T* Q_gmem, OwnPages list, const f
       } else {
         pass_tokens(tile PROBE_PASS);
       }
-      barrier_arrive(&s.empty[stage]);  // every lane for itself: what it read may be written over
+      barrier_arrive(&s.empty[stage]);  // every lane for itself: its slots may be overwritten
       if (++stage == STAGES) stage = 0, parity ^= 1;
     }
     finish(r, s, out, u, columns, kv_head, z.kv_heads, v_scale PROBE_PASS);

@@ -31,7 +31,7 @@ constexpr int X = 16;                        // elements in 16 bytes of the cach
 constexpr int CHUNKS = HEAD_DIM / X;
 constexpr int PAGE = HEAD_DIM * BLOCK_SIZE;  // elements of one page of one KV head, in K and in V alike
 
-// 16 numbers of 16 bits, as they were loaded, each over `scale`, as fp8_e4m3
+// 16 loaded numbers of 16 bits, each divided by `scale`, as fp8_e4m3
 __device__ __forceinline__ void quantise(const float4 (&raw)[2], float scale, fp8_e4m3 (&quantised)[X]) {
   for (int part = 0; part < 2; ++part) {
     const float words[4] = {raw[part].x, raw[part].y, raw[part].z, raw[part].w};

@@ -1,25 +1,25 @@
-// The walk that paged_v1 and paged_v2 share. A block of WARPS warps computes the attention of one query head of one
-// sequence to a range of the sequence's tokens: it copies q, walks over the pages of K, takes the softmax, and walks
-// over the pages of V.
+// The walk of paged_v1 and paged_v2. A block of WARPS warps computes the attention of one query head of one sequence to
+// a range of the sequence's tokens: it copies q, walks over the pages of K, takes the softmax, and walks over the pages
+// of V.
 #pragma once
 #include "paged.cuh"
 constexpr int THREADS = 32 * WARPS;
-constexpr int PARTS = 32 / BLOCK_SIZE;                  // lanes that share the dot product of one token
+constexpr int PARTS = 32 / BLOCK_SIZE;                  // lanes for the dot product of one token
 constexpr int V_LANES = BLOCK_SIZE / X;                 // lanes that read one dim of a page of V, X tokens each
 constexpr int V_DIMS = 32 / V_LANES;                    // dims that a warp reads at once
 constexpr int DIMS = (HEAD_DIM + V_DIMS - 1) / V_DIMS;  // dims that a thread sums
 
-// Which tokens a block attends to, and where their pages are.
+// The tokens that a block attends to, and their pages
 struct Context {
-  const int* block_tables_gmem;  // [num_seqs, max_blocks]: which page holds each BLOCK_SIZE tokens of a sequence
-  size_t table;                  // index at which the table of the block's sequence begins
-  int num_kv_heads, kv_head;     // KV heads of a page, and the one that the block's query head reads
+  const int* block_tables_gmem;  // [num_seqs, max_blocks]: the page of each BLOCK_SIZE tokens of a sequence
+  size_t table;                  // index of the start of the sequence's table
+  int num_kv_heads, kv_head;     // KV heads of a page, and the one of the block's query head
   int context_len;               // tokens of the sequence
-  int first, end;                // the block attends to the tokens first, first + 1, ..., end - 1; first begins a page
+  int first, end;                // the block attends to the tokens first to end - 1. first starts a page.
 };
 
 // q as floats   [HEAD_DIM]
-//   Q_gmem  [num_seqs, num_heads, HEAD_DIM]; the query begins at index `query`
+//   Q_gmem  [num_seqs, num_heads, HEAD_DIM]; the query starts at index `query`
 //   Q_smem  [HEAD_DIM]
 __device__ __forceinline__ void load_q(const T* Q_gmem, size_t query, float* Q_smem PROBE_REF) {
   const int thread = threadIdx.x;
@@ -32,8 +32,8 @@ __device__ __forceinline__ void load_q(const T* Q_gmem, size_t query, float* Q_s
   __syncthreads();
 }
 
-// S = scale * q . K + slope * distance   [end - first]; each warp takes every WARPS-th page. Returns the largest score
-// that this thread computed.
+// S = scale * q . K + slope * distance   [end - first]; each warp takes every WARPS-th page. Returns this thread's
+// largest score.
 //   K_gmem  [num_blocks, num_kv_heads, HEAD_DIM / X, BLOCK_SIZE, X]
 //   Q_smem  [HEAD_DIM]
 //   S_smem  [end - first]
@@ -76,10 +76,10 @@ __device__ __forceinline__ float walk_k(const T* K_gmem, const Context& context,
   return m;
 }
 
-// m = max S;  P = exp(S - m), in the place of S;  l = sum P, which is returned   [end - first]
-//   m       in: the largest score that this thread computed; out: the largest of the block
+// m = max S;  P = exp(S - m), stored over S;  returns l = sum P   [end - first]
+//   m       in: this thread's largest score. out: the largest of the block
 //   S_smem  [end - first]
-//   R_smem  [2, WARPS], where the warps leave their m and l for one another
+//   R_smem  [2, WARPS], the m and l of each warp
 __device__ __forceinline__ float softmax(float& m, const Context& context, int head, float* S_smem,
                                          float* R_smem PROBE_REF) {
   const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32, first = context.first;
@@ -117,16 +117,16 @@ __device__ __forceinline__ float softmax(float& m, const Context& context, int h
   return l;
 }
 
-// O = P @ V   [WARPS, HEAD_DIM], a row for the pages that each warp took. A lane reads X neighbouring tokens of a dim.
+// O = P @ V   [WARPS, HEAD_DIM], a row for each warp's pages. A lane reads X neighbouring tokens of a dim.
 //   V_gmem  [num_blocks, num_kv_heads, HEAD_DIM, BLOCK_SIZE]
-//   S_smem  [end - first], which holds P since softmax
+//   S_smem  [end - first], P after softmax
 //   O_smem  [WARPS, HEAD_DIM]
 __device__ __forceinline__ void walk_v(const T* V_gmem, const Context& context, const float* S_smem,
                                        float* O_smem PROBE_REF) {
   const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
   const int* block_tables_gmem = context.block_tables_gmem;
   const int first = context.first, end = context.end, blocks = (end + BLOCK_SIZE - 1) / BLOCK_SIZE;
-  float O_rmem[DIMS] = {};  // stays in registers, because every loop over it is unrolled
+  float O_rmem[DIMS] = {};  // in registers, because every loop over it is unrolled
   for (int round = 0; first / BLOCK_SIZE + round * WARPS < blocks; ++round) {
     PROBE_MARK(walk_v, round);
     const int logical = first / BLOCK_SIZE + round * WARPS + warp, slot = lane % V_LANES * X;
@@ -135,7 +135,7 @@ __device__ __forceinline__ void walk_v(const T* V_gmem, const Context& context, 
     PROBE_LOAD(block_tables_gmem, context.table + logical, 4, logical);
     const int physical = ldg<int>(&block_tables_gmem[context.table + logical]);
     const size_t page = ((size_t)physical * context.num_kv_heads + context.kv_head) * PAGE;
-    const bool whole = token + X <= end;  // else the tokens end within these X slots, and the rest is not read
+    const bool whole = token + X <= end;  // otherwise the tokens end within these X slots, and the rest is not read
     float p[X] = {};
     for (int i = 0; i < X; ++i) {
       if (token + i >= end) continue;

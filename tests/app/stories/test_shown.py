@@ -223,10 +223,10 @@ def test_the_bank_lab_shows_wavefronts_before_and_after_and_cycles_where_they_ar
 @pytest.mark.parametrize(
     ("params", "says"),
     [
-        ("WIDTH=16&PAD=1", "132 bytes; an access of 16 bytes must begin at a multiple of 16"),
+        ("WIDTH=16&PAD=1", "132 bytes. An access of 16 bytes must start at a multiple of 16"),
         ("kernel=lab_columns&MATRICES=4", "an ldmatrix reads rows of 16 bytes"),
         ("stride=4000", "512,000 bytes of shared memory per block"),
-        ("stride=24&SWIZZLE=1", "the XOR swizzle needs a power of two"),
+        ("stride=24&SWIZZLE=1", "The XOR swizzle needs a power of two"),
     ],
 )
 def test_what_the_bank_lab_cannot_run_is_refused_with_the_reason(params, says):

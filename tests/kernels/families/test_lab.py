@@ -44,16 +44,16 @@ BAD = [
     ),
     (
         lambda: refused("lab_columns", ColumnsProblem(32), (("WIDTH", 16), ("PAD", 1))),
-        "A row of 32 floats and PAD 1 is 132 bytes; an access of 16 bytes must begin at a multiple of 16. Choose a "
+        "A row of 32 floats and PAD 1 is 132 bytes. An access of 16 bytes must start at a multiple of 16. Choose a "
         "stride and a PAD that are multiples of 4.",
     ),
     (
         lambda: refused("lab_columns", ColumnsProblem(33), (("WIDTH", 16),)),
-        "A row of 33 floats and PAD 0 is 132 bytes; an access of 16 bytes must begin at a multiple of 16",
+        "A row of 33 floats and PAD 0 is 132 bytes. An access of 16 bytes must start at a multiple of 16",
     ),
     (
         lambda: refused("lab_transpose", TransposeProblem(), (("WIDTH", 8), ("PAD", 1))),
-        "A row of 32 floats and PAD 1 is 132 bytes; an access of 8 bytes must begin at a multiple of 8. Choose a "
+        "A row of 32 floats and PAD 1 is 132 bytes. An access of 8 bytes must start at a multiple of 8. Choose a "
         "stride and a PAD that are multiples of 2.",
     ),
     (

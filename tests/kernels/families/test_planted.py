@@ -16,24 +16,24 @@ from kernels.run.backends import cpu
 
 PROBLEM = SixteenBitProblem(300, 64, num_heads=1)  # five tiles of keys through two stages
 SMALL = (("BLOCK_Q", 64), ("BLOCK_KV", 64))
-K_WAIT, V_WAIT = (f"      barrier_wait(&{x}_full[stage], parity);\n" for x in "KV")
-EXPECT, K_BOXES = "barrier_expect(&K_full[stage], TILE * ", ");\n"
-SET_UP = "    barrier_init_done();\n  }\n"
+K_WAIT, V_WAIT = (f"      barrier_wait(&rings.{x}_full[stage], parity);\n" for x in "KV")
+EXPECT, K_BOXES = "barrier_expect(&rings.K_full[stage], TILE * ", ");\n"
+SET_UP = "      barrier_init_done();\n    }\n"
 NAMED = {
     "missing wait for K": (K_WAIT, "", "barrier 2, .*it waits for bytes, 0 of 8192 came"),
     "missing wait for V": (V_WAIT, "", "barrier 4, .*it waits for bytes, 0 of 8192 came"),
     "a stage is written before it is free": (
-        "        barrier_wait(&K_free[stage], turn.parity ^ 1);\n",
+        "  barrier_wait(&rings.K_free[stage], turn.parity ^ 1);\n",
         "",
         "deadlock: warpgroup 1 at barrier_wait of barrier 2",
     ),
     "a stage is never freed": (
-        "      free(&K_free[stage]);\n",
+        "      release(&rings.K_free[stage]);\n",
         "",
         "deadlock: .*thread 0 at barrier_wait of barrier 3",
     ),
     "bytes that never come": (EXPECT + "2" + K_BOXES, EXPECT + "4" + K_BOXES, "8192 of 16384 bytes are missing"),
-    "missing __syncthreads": (SET_UP + "  __syncthreads();\n", SET_UP, "where no barrier was set up"),
+    "missing __syncthreads": (SET_UP + "    __syncthreads();\n", SET_UP, "where no barrier was set up"),
 }
 WRONG = {
     "a product that is not waited for": ("stage * TILE * 2));\n      product_wait<0>();", "stage * TILE * 2));"),
