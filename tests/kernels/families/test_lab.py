@@ -58,11 +58,11 @@ BAD = [
     ),
     (
         lambda: refused("lab_columns", ColumnsProblem(32), (("MATRICES", 4),)),
-        "WIDTH is 4; an ldmatrix reads rows of 16 bytes. Choose WIDTH 16, or MATRICES 0.",
+        "WIDTH is 4, but an ldmatrix reads rows of 16 bytes. Choose WIDTH 16, or MATRICES 0.",
     ),
     (
         lambda: refused("lab_columns", ColumnsProblem(24), (("SWIZZLE", 1),)),
-        "A row of 24 floats holds 24 pieces of 4 bytes; the XOR swizzle needs a power of two. Choose another stride",
+        "A row of 24 floats holds 24 pieces of 4 bytes. The XOR swizzle needs a power of two. Choose another stride",
     ),
     (
         lambda: refused("lab_columns", ColumnsProblem(4096)),
@@ -74,7 +74,7 @@ BAD = [
     ),
     (
         lambda: refused("lab_transpose", TransposeProblem(32, 30), (("WIDTH", 16),)),
-        "columns is 30; rows read in pieces of 16 bytes need a multiple of 4.",
+        "columns is 30. Rows read in pieces of 16 bytes need a multiple of 4.",
     ),
 ]
 
