@@ -2,9 +2,9 @@
 title = "One of mine"
 idea = "keep a running max m and sum l per row, so softmax needs one pass and S and P never leave the chip."
 changed_from = "03_flash"
-changed = "nothing yet; it is a copy to begin from."
-costs = "two more multiplications per row and tile; K and V are still read once for each query tile."
-limits = "fp32; HEAD_DIM 32, 64 or 128; BLOCK_Q x BLOCK_KV threads per block, at most 1024; no S or P to look at after."
+changed = "nothing yet. It is a copy to start from."
+costs = "two more multiplications per row and tile. K and V are still read once for each query tile."
+limits = "fp32. HEAD_DIM 32, 64 or 128. BLOCK_Q x BLOCK_KV threads per block, at most 1024. No S or P in memory."
 source = "Milakov and Gimelshein 2018, arXiv:1805.02867; Dao et al. 2022, \"FlashAttention\", arXiv:2205.14135."
 family = "dense"
 
@@ -36,7 +36,7 @@ default = 1
 values = [1, 0]
 meaning = "rescale l and O when the max moves"
 what_if = "No rescaling"
-effect = "after the max rises, what l and O held before still counts against the old max, so they come out too large."
+effect = "after the max rises, earlier parts of l and O still count against the old max, so both come out too large."
 
 [[launches]]
 entry = "mine"
@@ -50,7 +50,7 @@ item = "query tile"
 #define THREADS (BLOCK_Q * BLOCK_KV)
 
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head. A block computes BLOCK_Q rows in a loop over
-// tiles of BLOCK_KV keys; a thread computes one score of each tile.
+// tiles of BLOCK_KV keys. A thread computes one score of each tile.
 //   Q_gmem, K_gmem, V_gmem, O_gmem  [batch * num_heads, seq_len, HEAD_DIM]
 extern "C" __global__ void __launch_bounds__(THREADS)
 mine(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gmem, int seq_len, int causal,
@@ -148,7 +148,7 @@ mine(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gme
     for (int j = 0, dim = tx; j < HEAD_DIM / BLOCK_KV; ++j, dim += BLOCK_KV) {
       if (row < seq_len) PROBE_VALUE(o, row, tile, dim, O_rmem[j]);
     }
-    __syncthreads();  // so that nobody overwrites the tiles while another thread still reads them
+    __syncthreads();  // so that no thread overwrites the tiles while another still reads them
     PROBE_MARK(tile_end, tile);
   }
 

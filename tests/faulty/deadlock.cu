@@ -1,8 +1,8 @@
 /*
 title = "Deadlock"
 idea = "half the block waits at a barrier, the other half in a shuffle that needs all."
-changed = "nothing; it is wrong on purpose."
-costs = "nothing that is worth counting."
+changed = "nothing. It is wrong on purpose."
+costs = "nothing worth counting."
 limits = "it never gives a result."
 source = "the tests of the runtime."
 family = "dense"

@@ -1,8 +1,8 @@
 /*
 title = "Lying"
 idea = "the probe says one address, the store goes to another."
-changed = "nothing; it is wrong on purpose."
-costs = "nothing that is worth counting."
+changed = "nothing. It is wrong on purpose."
+costs = "nothing worth counting."
 limits = "it never gives a result."
 source = "the tests of the runtime."
 family = "dense"

@@ -1,7 +1,7 @@
 /*
 title = "Odd"
 idea = "a block takes one plot, a warp wide, and adds its light to what is there."
-changed = "nothing; it is the first of its family."
+changed = "nothing. It is the first of its family."
 costs = "one load and one store of each sample."
 limits = "none."
 source = "Warpglass's own tests."
@@ -10,7 +10,7 @@ family = "odd_family"
 [constants.BRIGHT]
 default = 1
 values = [1, 2]
-meaning = "how many times each sample is looked at; the last time counts"
+meaning = "reads of each sample. The last one counts."
 
 [[launches]]
 entry = "odd"

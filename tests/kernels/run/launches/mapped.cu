@@ -2,7 +2,7 @@
 title = "Mapped"
 idea = """every way to launch at once: a cluster, a tensor map and a struct. Not attention: O = scale * Q + the \
 block's rank in its cluster."""
-changed = "nothing; it is a test of launches."
+changed = "nothing. It is a test of launches."
 costs = "one copy of Q."
 limits = "head_dim 32."
 source = "CUDA C++ Programming Guide, sections on clusters and on the tensor memory accelerator."
