@@ -43,11 +43,12 @@ class RecordedPipeline(RecordedRequest):
         """The Pipeline; TraceError if the file is no longer readable."""
         stored, writers = (table.to_pandas() for table in self.read("marks", "writers"))
         sites = sites_of(self.request)
-        if self.said["probes"] != len(sites):
+        probes = same_code.probes_now(self.code_hash, self.said["probes"])
+        if sum(probe >= 0 for probe in probes) != len(sites):
             raise TraceError(
                 f"{self.path.name} has {self.said['probes']} probes, the kernel {len(sites)}. {tables.REMEDY}."
             )
-        probe = np.array(same_code.probes_now(self.code_hash, len(sites))).take(stored.probe)
+        probe = np.array(probes).take(stored.probe)
         marks = stored[["launch", "block", "writer", "seq"]].copy()
         marks["event"] = pd.Series(np.array([site.event for site in sites], object)[probe], dtype=object)
         marks["place"] = pd.Series(np.array([site.place for site in sites], object)[probe], dtype=object)

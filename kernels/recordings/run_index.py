@@ -220,7 +220,8 @@ def request_of(kernel: KernelSpec, case: Case, backend: str = "recorded") -> Req
 def read_trace(entry: Recording, request: Request) -> Trace:
     """The recorded trace, with its probes at their lines in the kernel's text now. TraceError if it is damaged."""
     sites = sites_of(request)
-    if len(entry.sites) != len(sites):
+    probes = same_code.probes_now(entry.code_hash, len(entry.sites))
+    if sum(probe >= 0 for probe in probes) != len(sites):
         raise TraceError(
             f"The recording has {len(entry.sites)} probes, the kernel {len(sites)}. Record it again with python -m "
             "kernels record."
@@ -228,7 +229,6 @@ def read_trace(entry: Recording, request: Request) -> Trace:
     columns = _table(entry, "trace")
     values = _values(entry)
     try:
-        probes = same_code.probes_now(entry.code_hash, len(sites))
         return Trace(restore(columns, values, probes, sites), entry.lost, entry.provenance)
     except _UNREADABLE as error:
         raise _unreadable(entry.path, error) from None

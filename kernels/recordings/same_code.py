@@ -30,11 +30,12 @@ def present(code_hash: str) -> str:
 
 
 def probes_now(code_hash: str, count: int) -> list[int]:
-    """The number today of each of the `count` probes of the measured source."""
+    """The number today of each of the `count` probes of the measured source; -1 for one that is gone. Only a probe in a
+    function that the kernel never calls may be gone, so no record has it."""
     numbers = list(range(count))
     while code_hash in _changes():
         change = _changes()[code_hash]
         now = {before: number for number, before in enumerate(change["probes"])}
-        numbers = [now[number] for number in numbers]
+        numbers = [now.get(number, -1) for number in numbers]
         code_hash = change["now"]
     return numbers

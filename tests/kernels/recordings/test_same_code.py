@@ -43,6 +43,22 @@ def test_entries_chain_and_their_probes_too(changes):
     assert same_code.probes_now("a", 3) == [1, 2, 0]
 
 
+def test_a_probe_that_is_gone_has_no_number(changes):
+    changes({"a": {"now": "b", "probes": [0, 2]}})
+    assert same_code.probes_now("a", 3) == [0, -1, 1]
+
+
+def test_each_entry_of_ours_names_a_kernel_its_present_code_and_its_probes():
+    """Only the codes of the last change are today's; an earlier entry leads to one of them."""
+    entries = json.loads(same_code.FILE.read_text())
+    for measured, entry in entries.items():
+        spec = KERNELS[entry["kernel"]]
+        assert same_code.present(measured) == spec.code_hash and entry["evidence"]
+        if entry["now"] == spec.code_hash:
+            request = Request(spec, spec.problem_type())
+            assert len(entry["probes"]) == len(set(entry["probes"])) == len(sites_of(request))
+
+
 def test_a_recording_of_the_same_machine_code_answers_with_its_probes_where_they_are_now(changes, cpu_run):
     """Two probes of 03_flash change places: the recording's numbers follow them."""
     run = cpu_run(NAME)
