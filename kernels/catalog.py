@@ -16,6 +16,7 @@ from kernels import families
 from kernels.core.cases import sample
 from kernels.core.fields import nearest
 from kernels.core.frontmatter import read_kernel
+from kernels.core.problem import Problem
 from kernels.core.sources import read_files
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError, ProblemError
@@ -113,9 +114,9 @@ def of_family(*names: str) -> dict[str, KernelSpec]:
     return {spec.name: spec for spec in KERNELS.values() if spec.family in names}
 
 
-def of_problem(problem_type: type) -> dict[str, KernelSpec]:
+def of_problem(kind: type[Problem]) -> dict[str, KernelSpec]:
     """name -> KernelSpec of the kernels that solve problems of that class, in the catalogue's order."""
-    return {spec.name: spec for spec in KERNELS.values() if spec.problem_type is problem_type}
+    return {spec.name: spec for spec in KERNELS.values() if kind is spec.problem_type}
 
 
 def using_cache(does: str, dtype: str = "") -> dict[str, KernelSpec]:

@@ -7,7 +7,7 @@ from typing import Any
 from app.choices.choice import Choice, of_constant, of_field
 from kernels.catalog import KERNELS, present_name
 from kernels.core.fields import fields_of, former_names, nearest, quoted, shortened, show_value
-from kernels.core.launch import Constant
+from kernels.core.launch import Constant, ConstantRole
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
@@ -43,6 +43,7 @@ class Asked:
     own: Mapping[str, Choice] = field(default_factory=dict)
     begin: Mapping[str, Any] = field(default_factory=dict)
     begin_of: Callable[[KernelSpec], Mapping[str, Any]] | None = None
+    begin_of_role: Mapping[ConstantRole, int] = field(default_factory=dict)
     without: tuple[str, ...] = ()
     one_what_if: bool = False
     every_constant: bool = False
@@ -59,11 +60,11 @@ class Asked:
         """The kernels of a side: on the second side those that solve the first one's problem."""
         if side == self.sides[0]:
             return dict(self.kernels)
-        return self.solving(self.kernels[state[kernel_name(self.sides[0])]].problem_type)
+        return self.rivals(self.kernels[state[kernel_name(self.sides[0])]])
 
-    def solving(self, problem_type: type) -> dict[str, KernelSpec]:
-        """The kernels of this page that solve such problems."""
-        return {name: spec for name, spec in self.kernels.items() if spec.problem_type is problem_type}
+    def rivals(self, kernel: KernelSpec) -> dict[str, KernelSpec]:
+        """The kernels of this page that solve the kernel's problems, the kernel among them."""
+        return {name: spec for name, spec in self.kernels.items() if spec.same_problems(kernel)}
 
     def alone(self, state: State) -> bool:
         """Whether the first kernel is the only one here that solves its problem, so that each side has its own."""
@@ -84,7 +85,7 @@ class Asked:
         """name on this page -> Choice of a side's constants, without the what-ifs where those are one choice."""
         kernel = self.spec_of(state, side)
         own: dict[str, Constant] = {}
-        others = self.solving(kernel.problem_type).values() if self.every_constant else ()
+        others = self.rivals(kernel).values() if self.every_constant else ()
         for c in (c for spec in (kernel, *others) for c in spec.constants):
             own.setdefault(c.name, c)
         begin = self.second(kernel) if self._own_fields(state, side) else {}
@@ -230,7 +231,7 @@ class Asked:
         """The same for every kernel of this page that solves the request's problem, with its constants as far as the
         kernel has and allows them."""
         given, found = dict(request.settings), []
-        for spec in self.solving(request.kernel.problem_type).values():
+        for spec in self.rivals(request.kernel).values():
             settings = tuple((c.name, self._choice_of(c).beginning_at(given.get(c.name)).begin) for c in spec.constants)
             found.append(request if spec == request.kernel else replace(request, kernel=spec, settings=settings))
         return found
@@ -238,7 +239,7 @@ class Asked:
     def take_kernel(self, state: State, side: str, kernel: str) -> None:
         """Another kernel in a state, in place: what was chosen stays where the kernel has and allows that; what stood
         at its beginning begins anew."""
-        before, same = self.known(state), self.spec_of(state, side).problem_type is self.kernels[kernel].problem_type
+        before, same = self.known(state), self.spec_of(state, side).same_problems(self.kernels[kernel])
         chosen = {name: state[name] for name in before if state[name] != before[name].begin}
         state[kernel_name(side)] = kernel
         for other in self.sides:
@@ -256,7 +257,7 @@ class Asked:
 
     def _choice_of(self, constant: Constant) -> Choice:
         """It begins at the page's beginning, or at the next larger value that it has."""
-        begin = self.begin.get(constant.name)
+        begin = self.begin_of_role.get(constant.role) if constant.role else self.begin.get(constant.name)
         near = None if begin is None else min((v for v in constant.values if v >= begin), default=None)
         return of_constant(constant).beginning_at(near)
 

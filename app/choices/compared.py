@@ -75,7 +75,7 @@ def another(spec: KernelSpec) -> dict[str, Any]:
         if field.metadata["allowed"]:
             return {name: next(value for value in field.metadata["allowed"] if value != field.default)}
     name = next(n for n, f in fields_of(kind).items() if isinstance(f.default, int))
-    return {name: 2 * getattr(begin.problem, name)}
+    return {name: 2 * begin.problem.values()[name]}
 
 
 def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
@@ -182,8 +182,7 @@ def _constants(asked: Asked, state: State, side: str) -> dict[str, dict[str, Any
 
 def times(a: Request, b: Request) -> pd.DataFrame:
     """compare_times.times of two requests, from all recorded tables."""
-    kind: Any = type(a.problem)
-    return _times(_builds(a, b), kind)
+    return _times(_builds(a, b), a.kernel.problem_type)
 
 
 def absent(a: Request, b: Request) -> str:
@@ -221,8 +220,7 @@ def _timed_with(kernel: KernelSpec) -> tuple[frozenset[str], Settings | None]:
 
 @of_recordings(remembered(256))
 def _nearest(builds: Builds, problem: Any) -> Any:
-    kind: Any = type(problem)
-    return pair_times.nearest(_times(builds, kind), problem)
+    return pair_times.nearest(_times(builds, problem.problem_type), problem)
 
 
 @of_recordings(lru_cache(maxsize=256))
@@ -239,7 +237,7 @@ def _recorded() -> pd.DataFrame:
 def timed_problems(request: Request) -> list[Any]:
     """The problems of a request's kind on which its kernel has a time, with whatever constants."""
     mine = _recorded()[lambda table: (table.name == request.kernel.name) & (table.status == "ok")]
-    return [type(request.problem)(**json.loads(text)) for text in mine.problem.drop_duplicates()]
+    return [request.kernel.problem_type(**json.loads(text)) for text in mine.problem.drop_duplicates()]
 
 
 def _timed(asked: Asked, state: State) -> tuple[Any, str]:
@@ -263,7 +261,7 @@ def settable(a: Request, b: Request, backend: str) -> tuple[Any, str]:
 
 def _runs(row: Any, a: Request, b: Request, device: Device) -> bool:
     """Whether what a row's times are of can run on a device, both of them for one stage."""
-    problem = pair_times.problem_of(row, type(a.problem))
+    problem = pair_times.problem_of(row, a.kernel.problem_type)
     requests = [
         Request(request.kernel, problem, tuple(pair_times.settings_of(row, number).items()), backend=device.backend)
         for number, request in enumerate((a, b))
@@ -291,7 +289,7 @@ def _as_timed(asked: Asked, state: State) -> None:
     if row is None:
         raise ProblemError(f"{why[0].upper()}{why[1:]}.")
     problem = pair_times.problem_of(row, asked.spec_of(state).problem_type)
-    state.update({name: getattr(problem, name) for name in asked.fields(state)})
+    state.update({name: problem.values()[name] for name in asked.fields(state)})
     for number, side in enumerate(asked.sides):
         settings = pair_times.settings_of(row, number)
         state.update({constant_name(side, name): value for name, value in settings.items()})

@@ -33,9 +33,11 @@ from explainers.story import probed
 from kernels.build import DEFAULT_ARCH, Mode
 from kernels.build.occupancy import MACHINES
 from kernels.catalog import KERNELS
+from kernels.core.launch import ConstantRole
 from kernels.core.spec import KernelSpec
 
-SMALL = {"BLOCK_Q": 16, "BLOCK_KV": 16}  # rows and keys of a tile to begin with: a small problem then has several tiles
+# A small problem has several tiles with these defaults.
+SMALL: dict[ConstantRole, int] = {"query_rows": 16, "key_rows": 16}
 LARGE = {"seq_len": 4096, "head_dim": 64, "num_heads": 8}  # enough blocks to fill a GPU
 ARCHES = tuple(f"{arch}a" if arch in ("sm_90", "sm_100", "sm_120") else arch for arch in MACHINES)
 MODES = tuple(mode.value for mode in Mode)
@@ -57,7 +59,7 @@ TILING = Asked(
     probed.accepting(tiling),
     (_TILED.name,),
     own=places.TILE,
-    begin=SMALL,
+    begin_of_role=SMALL,
     one_what_if=True,
     settle=places.settle,
     refusal=tiling.refusal,
@@ -83,17 +85,16 @@ PRECISION = replace(
     first=(precision.first(probed.accepting(precision).values()).name,),
     own=places.WHOLE_TILE,
     refusal=precision.refusal,
-    begin={**SMALL, "head_dim": 64, "num_heads": 1},  # which every type has; of four kernels one head is traced
+    begin_of_role=SMALL,
+    begin={"head_dim": 64, "num_heads": 1},  # which every type has; of four kernels one head is traced
 )
 # The kernels whose reads of a page are counted: they solve a problem that a cache can be made into.
-PAGE_READERS = tuple(
-    spec for spec in probed.accepting(page_reads).values() if issubclass(spec.problem_type, _WALKED.problem_type)
-)
+PAGE_READERS = tuple(spec for spec in probed.accepting(page_reads).values() if spec.problem_type.attends_to_cache())
 BLOCK_TABLE = Asked(
-    {name: spec for name, spec in probed.accepting(block_table).items() if spec.problem_type is _WALKED.problem_type},
+    {name: spec for name, spec in probed.accepting(block_table).items() if spec.same_problems(_WALKED)},
     (_WALKED.name,),
     own=cache.OWN,
-    begin={"PARTITION": cache.SHOWN_PARTITION},
+    begin_of_role={"partition": cache.SHOWN_PARTITION},
     without=cache.GIVEN,
     every_constant=True,
     recorded=False,
@@ -158,7 +159,7 @@ OCCUPANCY = Asked(
     settle=timelines.settle,
 )
 _NOTED = {name: KERNELS[name] for name in dict.fromkeys(e.request.kernel.name for e in pipelines.recorded())}
-_IN_TURNS = [name for name, spec in _NOTED.items() if any(c.name == "PING_PONG" for c in spec.constants)]
+_IN_TURNS = [name for name, spec in _NOTED.items() if spec.constant_of("turns")]
 PIPELINE = Asked(
     _NOTED,
     tuple([*_IN_TURNS, *_NOTED][:1]),  # the first whose warpgroups take turns
@@ -188,7 +189,7 @@ ANY_KERNEL = Asked(
     probed.accepting(generic),
     (probed.first(generic).name,),
     own=items.OWN,
-    begin=SMALL,
+    begin_of_role=SMALL,
     settle=items.settle,
 )
 HIERARCHY = Asked(own=levels.OWN, settle=levels.settle)

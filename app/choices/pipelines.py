@@ -57,7 +57,7 @@ def requests(asked: Asked, state: State) -> tuple[Request, ...]:
     problem = asked.problem_of(state)
     found = [Request(asked.spec_of(state), problem, tuple(asked.settings_of(state).items()), backend="gpu")]
     other = asked.kernels.get(state["beneath"])
-    if other and other is not found[0].kernel and other.problem_type is type(problem):
+    if other and other is not found[0].kernel and other.solves(problem):
         found.append(Request(other, problem, tuple(other.settings_for(problem).items()), backend="gpu"))
     return tuple(found)
 
@@ -95,8 +95,7 @@ def beneath(state: State) -> RecordedPipeline | None:
 def possible_beneath(asked: Asked, state: State) -> list[str]:
     """What can stand beneath: nothing, or a kernel with a recording of the same problem; here one that solves it."""
     if live(state):
-        kind = asked.spec_of(state).problem_type
-        names = list(asked.solving(kind))
+        names = list(asked.rivals(asked.spec_of(state)))
     else:
         problem = chosen(state).request.problem
         names = list(dict.fromkeys(e.request.kernel.name for e in recorded() if e.request.problem == problem))

@@ -31,7 +31,7 @@ def others(asked: Asked, state: State, backend: str) -> tuple[tuple[Request, ...
 
 def _beside(asked: Asked, state: State, chosen: Request, spec: KernelSpec, changes: dict[str, Any]) -> Request:
     """The chosen request's problem as another kernel solves it."""
-    fields = {name: getattr(chosen.problem, name) for name in fields_of(spec.problem_type) if name in state}
+    fields = {name: chosen.problem.values()[name] for name in fields_of(spec.problem_type) if name in state}
     settings = tuple(asked.settings_of({**state, "what_if": NONE}, kernel=spec).items())
     whole = Request(spec, spec.problem_type(**{**fields, **changes}), settings, Scope(), chosen.backend)
     size, (head, row, _) = places.room(whole), picture.query_rows(chosen)

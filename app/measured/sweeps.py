@@ -72,7 +72,7 @@ def record(device: Any, requests: Iterable[Request]) -> Path:
                 try:
                     table = error_tables.sweep_table(field, [rounding.replay(job.result())])
                 except WarpglassError as error:
-                    print(f"{one.kernel.name}, {field} {getattr(one.problem, field)}: {error}", file=sys.stderr)
+                    print(f"{one.kernel.name}, {field} {one.problem.values()[field]}: {error}", file=sys.stderr)
                     continue
                 spec, codes[one.kernel.name] = one.kernel, one.kernel.code_hash
                 said = {"name": spec.name, "code_hash": spec.code_hash, "field": field}

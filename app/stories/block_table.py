@@ -364,8 +364,7 @@ def writes_tab(asked: Cache) -> list[Block]:
         pages = "Page {} is copied to page {}.".format(*change.copied)
         why = "The kernel that copies pages takes 16 and 32 bits, so in 8 bits that copy is not run."
         found.append(stage.text(f"{pages} {why}"))
-    elif change.copied and (copied := _request("copy", asked, after, change, **shape)):
-        request = copied
+    elif change.copied and (request := _request("copy", asked, after, change, **shape)):
         run, table = running.run(request), running.traffic(request).table
         moved = int(table[table.kind == "store"].bytes.sum())
         said = f"Page {change.copied[0]} to page {change.copied[1]}: {moved:,} bytes stored, K and V of all KV heads."

@@ -83,7 +83,7 @@ def _layouts(look: Look) -> dict[str, Run]:
 
 
 def title_of(request: Request) -> str:
-    return name_of(getattr(request.problem, LAYOUT))
+    return name_of(request.problem.values()[LAYOUT])
 
 
 def name_of(layout: str) -> str:

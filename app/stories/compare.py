@@ -39,7 +39,7 @@ from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage, Tab
 from kernels.build import inspection
 from kernels.build.occupancy import MACHINES, arch_named, occupancy
-from kernels.core.fields import fields_of, write_value
+from kernels.core.fields import write_value
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError, WarpglassError
 from kernels.measure import bench, protocol, rows
@@ -169,11 +169,11 @@ def _verdict(pair: Pair) -> Verdict:
 def _sets(pair: Pair) -> str:
     """What the choice As timed does, as compare_times.verdict takes it; "" where the page has no such choice."""
     a, b = pair
-    alone = list(COMPARE.solving(a.kernel.problem_type).values()) == [a.kernel]
+    alone = list(COMPARE.rivals(a.kernel).values()) == [a.kernel]
     if alone or a.backend == "recorded" or a.problem != b.problem:
         return ""
     row, why = compared.settable(a, b, a.backend)
-    return time_verdict.as_timed_said(compared.nearest(a, b), row, why, type(a.problem))
+    return time_verdict.as_timed_said(compared.nearest(a, b), row, why, a.kernel.problem_type)
 
 
 def _marked(pair: Pair, row: Any) -> Marked | None:
@@ -277,7 +277,7 @@ def _link(side: str, what: str, run: Run, why: _Why) -> Block | None:
         return None
     # a figure of the timed problem itself; what is stepped through is the run whose amounts were scaled
     problem = why.problem if path == "occupancy" else request.problem
-    given = {"kernel": request.kernel.name, **{n: getattr(problem, n) for n in fields_of(type(problem))}}
+    given = {"kernel": request.kernel.name, **problem.values()}
     given |= {
         **request.constants,
         "at_item": request.scope.first,
@@ -326,7 +326,7 @@ def _rates(pair: Pair, row: Any) -> Rates | None:
 
 def _counted(pair: Pair, row: Any, side: int) -> tuple[Figures, Run]:
     timed = _timed_build(pair, row, side)
-    whole = pair_times.problem_of(row, type(timed.request.problem))
+    whole = pair_times.problem_of(row, timed.request.kernel.problem_type)
     return _figures(timed, whole, _arch(row)), running.run(timed.request)
 
 
@@ -467,7 +467,7 @@ def time_now_tab(pair: Pair) -> list[Block]:
 def _filling(problem: Any) -> list[Any]:
     """The problem that a bench begins with, with as much of this one as goes with it."""
     with suppress(ProblemError):
-        return [type(problem).bench_default()]
+        return [problem.bench_default()]
     return []
 
 

@@ -12,7 +12,6 @@ from app.parts.story import Story
 from explainers.stories.precision import error_tables, precision, precision_charts, replay, replays, rounding
 from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
-from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request
 from kernels.errors import WarpglassError
 from kernels.run import execute
@@ -65,7 +64,7 @@ def lead(look: Look) -> list[Block]:
 def _row(made: replay.Replay, row: int, said: str) -> Block:
     """A way to a row, counted in its head."""
     request, size = made.request, places.room(made.request)
-    problem = {name: write_value(getattr(request.problem, name)) for name in fields_of(request.kernel.problem_type)}
+    problem = request.problem.texts()
     constants = {c.name: str(request.constants[c.name]) for c in request.kernel.constants if not c.what_if}
     broken = {"what_if": request.broken[0].name} if request.broken else {}
     head, first, _ = picture.query_rows(request)

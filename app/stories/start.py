@@ -49,7 +49,8 @@ def _alive(backend: str) -> Request:
     fields = spec.problem_type.__dataclass_fields__
     if backend != "recorded":
         problem = spec.problem_type(**{name: value for name, value in ALIVE.items() if name in fields})
-        settings = tuple({**spec.settings(), **{n: v for n, v in SMALL.items() if n in spec.settings()}}.items())
+        small = {c.name: SMALL[c.role] for c in spec.constants if c.role in SMALL}
+        settings = tuple({**spec.settings(), **small}.items())
         middle = Request(spec, problem, settings).plan.items // 2
         return Request(spec, problem, settings, Scope(middle), backend)
     what_ifs = {c.name: c.default for c in spec.what_ifs}
@@ -71,8 +72,8 @@ def make(shown: Shown) -> Stage:
 
 def spine(shown: Shown) -> list[Block]:
     """The ladder, each rung with its bytes on one problem and its recorded time."""
-    kind = shown.request.kernel.problem_type
-    problem, rungs = kind(), [spec for spec in TILING.kernels.values() if spec.problem_type is kind]
+    kernel = shown.request.kernel
+    problem, rungs = kernel.problem_type(), list(TILING.rivals(kernel).values())
     requests = [Request(spec, problem, backend=shown.request.backend) for spec in rungs]
     counted, absent = running.traffic_of_each(requests)
     timed, said = ladder.times(rungs, tables.recorded("bench"))

@@ -14,11 +14,11 @@ def source_link(request: Request, mode: Mode = Mode.PROBED) -> dict[str, str]:
     """The choices with which the Source page shows the request's build: of the problem what a build depends on, or all
     of it where that does not go with the other fields' defaults; and every constant as it was built."""
     kind: Any = request.kernel.problem_type
-    fields = {name: getattr(request.problem, name) for name in sorted(fields_of_build(kind))}
+    fields = {name: request.problem.values()[name] for name in sorted(fields_of_build(kind))}
     try:
         kind(**fields)
     except ProblemError:
-        fields = {name: getattr(request.problem, name) for name in fields_of(kind)}
+        fields = request.problem.values()
     given = {**fields, **request.constants, "build": mode.value}
     return {"kernel": request.kernel.name, **{name: write_value(value) for name, value in given.items()}}
 

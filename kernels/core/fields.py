@@ -42,7 +42,7 @@ def own_fields(problem: Any) -> dict[str, Any]:
     """A problem's fields and their values, without those that it made itself from the others (its `follows`)."""
     given = asdict(problem)
     short = {name: value for name, value in given.items() if name not in problem.follows}
-    return short if len(short) < len(given) and problem.kind(**short) == problem else given
+    return short if len(short) < len(given) and problem.problem_type(**short) == problem else given
 
 
 def fields_of(problem_type: type) -> dict[str, Field]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kernels.core.dtypes import DTYPES
 from kernels.core.fields import nearest, shortened
-from kernels.core.launch import Condition, Constant, LaunchText, ScratchText, Tuned
+from kernels.core.launch import Condition, Constant, ConstantRole, LaunchText, ScratchText, Tuned
 from kernels.core.problem import Problem
 from kernels.core.sources import includes
 from kernels.core.spec import C_TYPES, OTHER_C_TYPES, SCALARS, KernelSpec, dtype_names, parameters, scalar_kinds
@@ -92,8 +92,10 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
     except KeyError as error:
         raise FrontMatterError(f"{name}: {error.args[0]}") from None
     shared = _shared_constants(files)
-    own = _tables(name, "constants", table)
-    constants = tuple(_constant(name, key, _completed(entry, shared.get(key, {}))) for key, entry in own.items())
+    constants = tuple(
+        _constant(name, key, _completed(entry, shared.get(key, {})), problem_type.role_of(key))
+        for key, entry in _tables(name, "constants", table).items()
+    )
     return KernelSpec(
         name=path.stem,
         path=path,
@@ -168,7 +170,7 @@ def _tables(file: str, key: str, table: dict) -> dict[str, dict]:
     return found
 
 
-def _constant(file: str, name: str, entry: dict) -> Constant:
+def _constant(file: str, name: str, entry: dict, role: ConstantRole | None) -> Constant:
     where = f"constants.{name}"
     _check_keys(file, where, entry, CONSTANT_KEYS, ("default", "values", "meaning"))
     values = _typed(file, f"{where}.values", entry["values"], list, "a list of whole numbers")
@@ -196,6 +198,7 @@ def _constant(file: str, name: str, entry: dict) -> Constant:
         entry.get("what_if", ""),
         entry.get("effect", ""),
         float(entry.get("shows_at", 1.0)),
+        role,
     )
 
 

@@ -47,6 +47,8 @@ class Constant:
     With `what_if`, the values other than the default break the kernel in an instructive way: `what_if` names the break
     and `effect` says what goes wrong, from the score_scale `shows_at` on. Without, it is a plain setting, such as a
     tile size.
+
+    role: the part that the constant plays in every kernel that has it; None for a constant of its own kind.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Constant:
     what_if: str = ""
     effect: str = ""
     shows_at: float = 1.0
+    role: ConstantRole | None = None
 
 
 @dataclass(frozen=True)

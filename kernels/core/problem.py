@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from kernels.core.fields import check_fields, field_values
+from kernels.core.fields import check_fields, field_values, write_value
 from kernels.core.launch import CONSTANTS, ConstantRole
 from kernels.core.masks import Mask
 from kernels.core.paged import Cache, CacheCall, CacheChange, CacheUse
@@ -198,13 +198,17 @@ class Problem:
         return tuple(t for t in self.tensors() if t.role is Role.OUTPUT)
 
     @property
-    def kind(self) -> type[Self]:
+    def problem_type(self) -> type[Self]:
         """The class of the problem, for another problem of the same kind."""
         return type(self)
 
     def values(self) -> dict[str, Any]:
         """field -> value, in the order of the fields."""
         return field_values(self)
+
+    def texts(self) -> dict[str, str]:
+        """field -> value as a link and a command line write it."""
+        return {name: write_value(value) for name, value in self.values().items()}
 
     def with_fields(self, **changes: Any) -> Self:
         """A copy with these fields. A problem that fills in fields from others makes those anew."""
@@ -216,9 +220,9 @@ class Problem:
         return cls.cache_use is not None and cls.cache_use.attends
 
     @classmethod
-    def has_role(cls, constant: str, role: ConstantRole) -> bool:
-        """Whether a kernel's constant of that name has a role."""
-        return role in cls.constants and fnmatchcase(constant, cls.constants[role])
+    def role_of(cls, constant: str) -> ConstantRole | None:
+        """The role of a kernel's constant with that name; None for a constant without one."""
+        return next((role for role, pattern in cls.constants.items() if fnmatchcase(constant, pattern)), None)
 
     # ---- problems from a paged cache ----
 

@@ -137,9 +137,8 @@ class KernelSpec:
         return tuple(c for c in self.constants if c.what_if)
 
     def constants_of(self, *roles: ConstantRole) -> tuple[Constant, ...]:
-        """The constants that have one of these roles, in order (core.problem.ConstantRole)."""
-        kind = self.problem_type
-        return tuple(c for c in self.constants if any(kind.has_role(c.name, role) for role in roles))
+        """The constants that have one of these roles, in order."""
+        return tuple(c for c in self.constants if c.role in roles)
 
     def constant_of(self, role: ConstantRole) -> Constant | None:
         """The first constant with that role; None if the kernel has none."""
@@ -148,7 +147,7 @@ class KernelSpec:
     def solves(self, problem: Problem) -> bool:
         """Whether the kernel solves problems of that problem's class."""
         own = self.problem_type
-        return own is problem.kind
+        return own is problem.problem_type
 
     def same_problems(self, other: "KernelSpec") -> bool:
         """Whether both kernels solve problems of one class."""

@@ -86,7 +86,7 @@ def point(place: Place) -> dict[str, Any]:
     from kernels.run.backends import gpu
 
     problem = place.problem
-    made, plan, arrays = execute.prepare(Request(_kernel_of(type(problem)), problem, backend="gpu"), Mode.TIMED)
+    made, plan, arrays = execute.prepare(Request(_kernel_of(problem.problem_type), problem, backend="gpu"), Mode.TIMED)
     row = {"kind": place.kind, "space": problem.space, "working_set": problem.working_set}
     if place.kind == "latency":
         times = []
@@ -109,7 +109,8 @@ def point(place: Place) -> dict[str, Any]:
 
 def has_cycles(kernel: KernelSpec) -> bool:
     """Whether cycles per access are measured for the kernel: for the walk down the columns of a tile."""
-    return kernel.problem_type is ColumnsProblem
+    kind = kernel.problem_type
+    return kind is ColumnsProblem
 
 
 def cycles_sweep() -> list[tuple[ColumnsProblem, Settings]]:

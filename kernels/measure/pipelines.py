@@ -250,16 +250,16 @@ def fed(made: Pipeline, block: int, launch: int = 0) -> float | None:
 def multiplying(made: Pipeline, block: int, launch: int = 0) -> float | None:
     """The share of a block's time for which its products need the tensor cores of its multiprocessor. Rule: each takes
     as long as it does where nothing holds it up (TENSOR_FLOPS). None where products are not of 16 bits, or the kernel
-    declares no tile of BLOCK_Q queries and BLOCK_KV keys."""
-    if made.request.kernel.tensor_products != 1 or not {"BLOCK_Q", "BLOCK_KV"} <= set(made.request.constants):
+    declares no tile of queries and keys."""
+    tile_rows, tile_keys = made.request.value_of("query_rows") or 0, made.request.value_of("key_rows") or 0
+    if made.request.kernel.tensor_products != 1 or not (tile_rows and tile_keys):
         return None
     shown = bars(made, block, launch)
     products = shown[shown.event.isin(["scores", "output"])]
     mine = made.blocks.loc[(launch, block)]
     cycles = float(mine.end_ns - mine.start_ns) * made.mhz / 1e3
-    constants = made.request.constants
-    rows = constants["BLOCK_Q"] / products.writer.nunique()
-    flops = 2 * rows * constants["BLOCK_KV"] * made.request.problem.head_dim * len(products)
+    rows = tile_rows / products.writer.nunique()
+    flops = 2 * rows * tile_keys * made.request.problem.head_dim * len(products)
     return flops / TENSOR_FLOPS["wgmma" if made.noun == "warpgroup" else "mma.sync"] / cycles
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from kernels import catalog
 from kernels.core.fields import check_value, fields_of, former_names, nearest
-from kernels.core.problem import Problem
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.measure import peers
@@ -77,7 +76,7 @@ def points(
         for name, kernel in kernels.items():
             made = _point(name, kernel, {**held, **place}, set(place), cold)
             found[made if isinstance(made, Point) else (name, *place.items())] = made
-            if with_peers and isinstance(made, Point) and _says_how_for_peers(made.problem):
+            if with_peers and isinstance(made, Point) and made.problem.has_peers:
                 found |= {p: p for p in (Point(peer, made.problem, (), cold) for peer in peers.asked_of(made.problem))}
     return by_problem(found.values())
 
@@ -91,11 +90,6 @@ def can_sweep(kernel: KernelSpec, sweeps: Iterable[tuple[str, Iterable[Any]]]) -
         field in fields or (field in constants and set(values) <= set(constants[field].values))
         for field, values in sweeps
     )
-
-
-def _says_how_for_peers(problem: Any) -> bool:
-    """Whether problems of this kind can be attention for torch at all; which of them, peer_inputs says."""
-    return type(problem).peer_inputs is not Problem.peer_inputs
 
 
 def by_problem(made: Iterable[Point | Skipped]) -> list[Point | Skipped]:

@@ -96,8 +96,8 @@ def start_arrays(request: Request) -> dict[str, np.ndarray]:
         if array is None or array.shape != tensor.shape or array.dtype != element_type(tensor.dtype).numpy:
             found = "nothing" if array is None else f"{array.dtype} {array.shape}"
             raise ProblemError(
-                f"{type(request.problem).__name__}.inputs() gives {found} for the tensor {tensor.name}. Its tensors() "
-                f"say {tensor.dtype} {tensor.shape}. Make them agree."
+                f"{request.kernel.problem_type.__name__}.inputs() gives {found} for the tensor {tensor.name}. "
+                f"Its tensors() say {tensor.dtype} {tensor.shape}. Make them agree."
             )
         arrays[tensor.name] = np.ascontiguousarray(array)
     return arrays

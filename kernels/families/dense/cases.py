@@ -92,11 +92,11 @@ def timeline_cases(kernel: KernelSpec) -> list[Case]:
 
 
 def _tiles(kernel: KernelSpec) -> list:
-    return [c for c in kernel.constants if c.name.startswith("BLOCK")]
+    return list(kernel.constants_of("query_rows", "key_rows"))
 
 
 def _paddings(kernel: KernelSpec) -> list:
-    return [c for c in kernel.constants if c.name.startswith("PAD")]
+    return list(kernel.constants_of("pad"))
 
 
 def _first_head(kernel: KernelSpec, problem: DenseProblem, settings: tuple) -> Scope:

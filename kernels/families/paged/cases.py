@@ -51,8 +51,8 @@ def check_cases(kernel: KernelSpec) -> list[Case]:
 def recorded_cases(kernel: KernelSpec) -> list[Case]:
     """Each preset's last moment, as allocated and shuffled; contexts are cut into small partitions where the kernel
     cuts them, and where it does not the same moments are recorded with other numbers of KV heads too."""
-    cuts = any(c.name == "PARTITION" for c in kernel.constants)
-    settings = (("PARTITION", scenarios.SHOWN_PARTITION),) if cuts else ()
+    cuts = kernel.constant_of("partition")
+    settings = ((cuts.name, scenarios.SHOWN_PARTITION),) if cuts else ()
     problems = [*_recorded_problems(), *([] if cuts else _recorded_head_problems())]
     return [Case(p, settings, Scope(0, kernel.plan(p, settings).items)) for p in problems]
 

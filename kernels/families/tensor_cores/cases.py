@@ -111,7 +111,7 @@ def pipeline_cases(kernel: KernelSpec) -> list[Case]:
 def small_tiles(kernel: KernelSpec) -> tuple[tuple[str, int], ...]:
     """The smallest tile sizes that the kernel has, where they are not the defaults."""
     return tuple(
-        (c.name, min(c.values)) for c in kernel.constants if c.name.startswith("BLOCK") and min(c.values) != c.default
+        (c.name, min(c.values)) for c in kernel.constants_of("query_rows", "key_rows") if min(c.values) != c.default
     )
 
 
