@@ -171,7 +171,7 @@ def _wins(state: str, ratios: Mapping[tuple[str, str], float]) -> str:
     said = f"{state.capitalize()}, the kernel is faster on {len(ratios) - len(lost)} of {len(ratios)} problems"
     if not lost:
         return f"{said}."
-    named = "; ".join(f"{key[0]} ({ratio:.2f})" for key, ratio in sorted(lost.items(), key=lambda item: item[1]))
+    named = _numbered(f"{key[0]} ({ratio:.2f})" for key, ratio in sorted(lost.items(), key=lambda item: item[1]))
     return f"{said}, and slower on {len(lost)}: {named}."
 
 
@@ -230,7 +230,7 @@ def _duels_said(name: str, part: pd.DataFrame) -> str:
     said = f"{_state(part)}, `{name}` is {', and '.join(_won(*pair) for pair in met)}."
     if lost.empty:
         return said
-    named = "; ".join(f"{_problem(json.loads(r.problem))} ({r.ratio:.2f})" for _, r in lost.head(3).iterrows())
+    named = _numbered(f"{_problem(json.loads(r.problem))} ({r.ratio:.2f})" for _, r in lost.head(3).iterrows())
     return f"{said} It is slower on {len(lost)}. The largest losses: {named}."
 
 
@@ -242,6 +242,11 @@ def _won(met: str, part: pd.DataFrame) -> str:
 
 
 # ---- words ----
+
+
+def _numbered(items: Iterable[str]) -> str:
+    """Items with commas of their own, as one line."""
+    return ", ".join(f"({number}) {item}" for number, item in enumerate(items, 1))
 
 
 def _problem(p: dict[str, Any]) -> str:

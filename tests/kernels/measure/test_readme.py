@@ -64,7 +64,7 @@ def test_claims_are_sustained_where_both_sides_are(hot):
     assert f"| {ratio:.2f} |" in said["fp32"] and said["fp32"].startswith(
         "Sustained, the kernel is faster on 3 of 4 pro"
     )
-    assert "and slower on 1: seq_len 1,024, batch 1, 8 heads, head_dim 128 (0.98)." in said["fp32"]
+    assert "and slower on 1: (1) seq_len 1,024, batch 1, 8 heads, head_dim 128 (0.98)." in said["fp32"]
     assert "comparisons are rested only" in said["decode"] and said["decode"].startswith("Rested, ")
 
 
