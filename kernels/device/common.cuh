@@ -53,7 +53,7 @@ __device__ __forceinline__ float4 fma4(float4 q, float4 k, float4 sum) {
 }
 __device__ __forceinline__ float add4(float4 v) { return (v.x + v.y) + (v.z + v.w); }
 
-// Over each group of LANES neighbouring lanes; every lane gets the result. LANES is a power of two up to 32.
+// Over each group of LANES neighbouring lanes. Every lane gets the result. LANES is a power of two up to 32.
 template <int LANES> __device__ __forceinline__ float group_max(float v) {
   for (int offset = LANES / 2; offset > 0; offset /= 2) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, offset));
   return v;

@@ -44,7 +44,7 @@ template <unsigned SITE> struct MarkSite { static constexpr unsigned word = SITE
 // wait for wgmma. The writer computes the address of its records again at its end.
 struct MarkWriter {
   MarkRecord* records;    // this writer's
-  unsigned count, room;   // marks so far; most marks to write, 0 in a thread without records
+  unsigned count, room;   // marks so far, and the most to write (0 in a thread without records)
   unsigned* counts;
   WriterClocks* clocks;
 

@@ -53,7 +53,7 @@ __device__ __forceinline__ float to_float(half v) {
   const float f = __uint_as_float((v.bits & 0x7fffu) << 13 | (finite ? 0 : 0x7f800000u)) * (finite ? 0x1p112f : 1.f);
   return v.bits & 0x8000 ? -f : f;
 }
-// In units of half's last place; a carry goes into the exponent by itself.
+// In units of half's last place. A carry goes into the exponent by itself.
 __device__ __forceinline__ half to_half(float v) {
   const unsigned sign = std::signbit(v) ? 0x8000 : 0;
   const float size = std::fabs(v);
@@ -95,7 +95,7 @@ __device__ __forceinline__ fp8_e4m3 to_fp8_e4m3(float v) {
   unsigned code;
   if (size > 0x7f800000u) code = 0x7f;       // NaN
   else if (size > 0x43e00000u) code = 0x7e;  // past 448
-  else if (size < 0x3c800000u)               // below 2^-6 the steps are 2^-9, as those of a float are at 2^14
+  else if (size < 0x3c800000u)               // below 2^-6 the steps are 2^-9, like the steps of a float at 2^14
     code = __float_as_uint(__uint_as_float(size) + 16384.f) - __float_as_uint(16384.f);
   else code = ((size + 0x7ffffu + (size >> 20 & 1)) >> 20) - (120 << 3);  // float's exponent is 120 larger
   return {(unsigned char)(sign | code)};

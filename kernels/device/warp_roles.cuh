@@ -16,7 +16,7 @@ meaning = "most blocks: one for each multiprocessor of an H100 SXM or H200 (132)
 // work that it passes to the consumers. A consumer is a warpgroup of 64 query rows.
 #pragma once
 #include "wgmma_tiles.cuh"
-#define WARPGROUPS (BLOCK_Q / 64)         // consumers; one more warpgroup loads
+#define WARPGROUPS (BLOCK_Q / 64)         // consumers. One more warpgroup loads.
 #define THREADS (128 * (WARPGROUPS + 1))
 
 // The next stage of a ring, and the parity of its barriers' phase
@@ -66,7 +66,7 @@ __device__ __forceinline__ void release(Barrier* barrier) {
 struct Work {
   int first_row, head, batch, tiles;
 };
-// The work of a query tile. Only the producer divides; the consumers read the result. Past the last number: no tiles.
+// The work of a query tile. Only the producer divides. The consumers read the result. Past the last number: no tiles.
 template <class Sizes>
 __device__ __forceinline__ Work work_of(int number, int any_head, int query_tile, const Sizes& z) {
   const int first_row = query_tile * BLOCK_Q;
@@ -173,7 +173,7 @@ __device__ __forceinline__ void end_work(const Rings& rings, const Turn<Q_STAGES
 
 // The producer: one thread copies tiles of Q, K and V for query tile after query tile. A block starts with the work of
 // its own number and takes the next number from a counter.
-//   counter_gmem  [1] query tiles given out after the first of each block; the last one sets it back to 0
+//   counter_gmem  [1] query tiles given out after the first of each block. The last one sets it back to 0.
 //   work_at       the Work of a number
 template <class Sizes, class WorkAt>
 __device__ __forceinline__ void produce(const Rings& rings, Turn<Q_STAGES>& Q_turn, const TensorMap& Q_map,

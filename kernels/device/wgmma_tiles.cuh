@@ -15,7 +15,7 @@ what_if = "A wrong stride"
 effect = """the tensor cores step 512 bytes, but the next eight keys are 1,024 bytes on. Weights meet the values of \
 other keys."""
 */
-// Tiles in shared memory as TMA writes and wgmma reads them, for Hopper's rungs, and the two products of a warpgroup
+// Tiles in shared memory, written by TMA and read by wgmma, for Hopper's rungs, and the two products of a warpgroup
 // over these tiles. A tile is a sequence of panels of 64 dims (128 bytes, the width of a swizzle).
 #pragma once
 #include "hopper.cuh"

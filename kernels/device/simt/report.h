@@ -32,7 +32,7 @@ struct Text {
 
 // ---- lines ----
 
-// The source line of every probe; unit.cpp sets it. Line 0 ends it.
+// The source lines of all probes, set by unit.cpp. Line 0 ends them.
 struct ProbeText { const char* file; unsigned line; const char* text; };
 static const ProbeText* probe_texts;
 

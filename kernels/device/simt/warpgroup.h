@@ -2,7 +2,7 @@
 //
 // Each thread records its request for a product. A group of products runs, in order, when the last thread of the
 // warpgroup closes it, and with `reversed` only when all wait for it. Only then it reads the operands and writes C.
-// Products of 16-bit numbers are exact. Sixteen of them and C are added up in double and rounded once. (A tensor core
+// Products of 16-bit numbers are exact. Sixteen products and C are added up in double and rounded once. (A tensor core
 // cuts off bits of a sum.)
 //
 // It stops with a message for:
@@ -11,7 +11,7 @@
 //   an operand outside shared memory, or with its start inside a group of rows
 #pragma once
 #if defined(__GNUC__) && !defined(__clang__)
-#define VECTORISED __attribute__((optimize("O3")))  // gcc; clang has no such attribute
+#define VECTORISED __attribute__((optimize("O3")))  // only gcc has this attribute
 #else
 #define VECTORISED
 #endif
@@ -37,7 +37,7 @@ struct ThreadsProducts {
 };
 struct Warpgroup {
   unsigned requested, done;    // products: of the furthest thread, and finished ones
-  unsigned joined, first;      // the number of threads here, the first of them,
+  unsigned joined, first;      // the number of threads here, the first one,
   const char* call;            // their call,
   int argument;
   unsigned closed;             // and the number of groups before it
@@ -182,7 +182,7 @@ static void run_products(unsigned which, unsigned group) {
   }
   if (held) move_c<false>(*held);
 }
-// A probe logs operand B of one product, or the bytes of all its thread's next products. Each of them subtracts its own
+// A probe logs operand B of one product, or the bytes of all its thread's next products. Each product subtracts its own
 // bytes.
 static bool matches_probe(const ProductRequest& request, ThreadsProducts& own) {
 #ifdef PROBED

@@ -44,7 +44,7 @@ __device__ __forceinline__ void add4(float* o, float p, float4 v) {
 
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, HEAD_DIM] of each head. A block computes BLOCK_Q rows in a loop over
 // tiles of BLOCK_KV keys. Four neighbouring lanes share ROWS rows, which are THREADS / 4 apart:
-// lane t of them has keys t, t + 4, ... of the tile, and dims 4 t to 4 t + 3 of every 16.
+// lane t has keys t, t + 4, ... of the tile, and dims 4 t to 4 t + 3 of every 16.
 //   Q_gmem, K_gmem, V_gmem, O_gmem  [batch * num_heads, seq_len, HEAD_DIM]
 extern "C" __global__ void __launch_bounds__(THREADS)
 flash(const float* Q_gmem, const float* K_gmem, const float* V_gmem, float* O_gmem, int seq_len, int causal,

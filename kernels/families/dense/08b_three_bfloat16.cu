@@ -50,7 +50,7 @@ item = "query tile"
 #define UNROLL _Pragma("unroll")  // for loops over arrays, which otherwise leave the registers
 
 // Four floats, each as the exact sum of three bfloat16: v = part 0 + part 1 + part 2. Each part holds 8 of the 24 bits.
-// xy[p] is a word that holds part p of x and of y; zw[p] holds part p of z and of w.
+// The word xy[p] holds part p of x and of y, and zw[p] part p of z and of w.
 struct Parts { unsigned xy[3], zw[3]; };
 __device__ __forceinline__ Parts split(float4 v) {
   Parts parts;

@@ -3,9 +3,9 @@
 #include "common.cuh"
 
 // P = exp(S - m) / l   [keys], where m is the largest score of the row and l the sum of exp(S - m).
-//   S_gmem, P_gmem  [batch * num_heads, seq_len, seq_len]; the row begins at index s
-//   row             which query of its head the row belongs to
-//   keys            how many keys the query sees; the rest of the row is neither read nor written
+//   S_gmem, P_gmem  [batch * num_heads, seq_len, seq_len]; the row starts at index s
+//   row             the row's query in its head
+//   keys            number of keys visible to the query. The rest of the row is neither read nor written.
 // Each lane takes every 32nd key. All lanes make the same number of rounds, so that the warp stays together.
 __device__ __forceinline__ void softmax_row(const float* S_gmem, float* P_gmem, size_t s, int row, int keys PROBE_REF) {
   const int lane = threadIdx.x;

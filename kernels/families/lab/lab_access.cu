@@ -33,7 +33,7 @@ typedef float2 Item;
 #else
 typedef float4 Item;
 #endif
-struct Offsets { int of[32]; };                // bytes, for each lane; -1 for a lane without access
+struct Offsets { int of[32]; };                // bytes for each lane, -1 for a lane without access
 union Bits { Item item; unsigned words[4]; };  // an item as 32-bit words
 
 // O[lane] = the sum of the words of the lane's access. After a store to shared memory: of the words left in it.

@@ -20,10 +20,10 @@ args = ["x", "y", "o", "int32 vectors", "int32 passes"]
 #include "common.cuh"
 #define UNROLL 4  // loads of 16 bytes that a thread has under way at once
 
-// O[thread] = passes * the sum of what the thread reads of X; a copy is Y = X. Each block has its own stretch of X.
+// O[thread] = passes * the sum of the thread's numbers of X. A copy is Y = X. Each block has its own part of X.
 //   X_gmem  [blocks, vectors, 4]
-//   Y_gmem  [blocks, vectors, 4]  written by a copy alone; else [1, 1, 1]
-//   O_gmem  [blocks, threads]     written by all but a copy; of a copy [1, 1]
+//   Y_gmem  [blocks, vectors, 4]  written only by a copy, otherwise [1, 1, 1]
+//   O_gmem  [blocks, threads]     written by all but a copy, [1, 1] for a copy
 // SPACE, a constant of the build, says where X is read: SPACE_THROUGH_L1, SPACE_FROM_L2 (past L1), SPACE_SHARED (from
 // shared memory, where it is brought first) or SPACE_COPY (through L1, and written to Y).
 extern "C" __global__ void __launch_bounds__(1024) lab_stream(

@@ -39,7 +39,7 @@ constexpr int PIECE = SLAB / PIECES + 16 * (PIECES > 1);
 constexpr int V_SLAB = PIECE * PIECES;
 constexpr int STAGE = 2 * PAGES * SLAB + 128;          // the last 128 for the gaps between pieces
 static_assert(PAGES * (SLAB + V_SLAB) <= STAGE, "a stage holds its pages");
-constexpr int STEPS = HEAD_DIM / 16;                    // products of 16 dims in a score; rows of 16 dims in O^T
+constexpr int STEPS = HEAD_DIM / 16;                    // products of 16 dims in a score, and rows of 16 dims in O^T
 constexpr int THREADS = 32 * WARPS;                     // that multiply. One more warp brings pages.
 constexpr int O_ROW = HEAD_DIM + 4;                     // floats from column to column of O_smem
 constexpr int PARTS = 8;                                // partial results in one read of a thread of the merge
@@ -80,7 +80,7 @@ __device__ __forceinline__ Unit load_unit(OwnPages own, int unit PROBE_REF) {
 // The numbers for the tensors
 struct Sizes {
   int kv_heads, max_blocks, window;
-  int plain;  // stages that a block brings before those that the L2 drops first
+  int plain;  // stages before the ones that the L2 drops first
   float scale, soft_cap;
 };
 
@@ -215,7 +215,7 @@ __device__ __forceinline__ void load_q(unsigned (&q)[Columns::TILES][STEPS][2], 
   }
 }
 
-// 16 tokens of K and V: S^T = K @ Q^T; the online softmax; O^T += V^T @ P^T
+// 16 tokens of K and V: S^T = K @ Q^T, the online softmax, O^T += V^T @ P^T
 //   ring_smem       [STAGES, STAGE] bytes
 //   K_at, V_at      bytes at the start of a stage's pages
 //   slot, first     number of the first of the 16 in the stage, and in its sequence. Tokens before `window_start` and
@@ -255,7 +255,7 @@ __device__ __forceinline__ void add_tokens(Running<Columns>& r, const unsigned c
       const int token = first + token_of(row + i / 2 * 8);
       float s = (sums[t][0][i] + sums[t][1][i]) * to_log2;
 #if SOFT_CAP
-      // cap tanh(s / cap), tanh x = 1 - 2 / (1 + e^2x); s is in units of log 2
+      // cap tanh(s / cap), tanh x = 1 - 2 / (1 + e^2x). s is in units of log 2.
       s = z.soft_cap * LOG2_E * (1.f - 2.f / (1.f + exp2_approx(s * (2.f / z.soft_cap))));
 #endif
 #if ALIBI
@@ -354,7 +354,7 @@ __device__ __forceinline__ void log_output(int sequence, int head, int dim, floa
 }
 #endif
 
-// Four dims of a query head's output, and for the first of them its lse: O = o v_scale / l
+// Four dims of a query head's output, and the lse of the head with the first dim: O = o v_scale / l
 __device__ __forceinline__ void write_output(const Results& out, int sequence, int head, int num_heads, int dim,
                                              float4 o, float m, float l, float v_scale PROBE_REF) {
   T* O_gmem = out.O_gmem;
@@ -378,7 +378,7 @@ __device__ __forceinline__ void write_output(const Results& out, int sequence, i
   stg<float>(&LSE_gmem[row], fmaf(m, LN_2, logf(l)));
 }
 
-// Four dims of a partial result, and for the first of them its m and l
+// Four dims of a partial result, and its m and l with the first dim
 __device__ __forceinline__ void write_part(const Results& out, size_t at, int sequence, int head, int partition,
                                            int dim, float4 o, float m, float l PROBE_REF) {
   float *m_part_gmem = out.m_part_gmem, *l_part_gmem = out.l_part_gmem, *o_part_gmem = out.o_part_gmem;

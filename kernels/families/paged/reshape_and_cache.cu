@@ -24,7 +24,7 @@ constexpr int THREADS = 128;
 
 // K[page, :, :, slot, :] = key[token];  V[page, :, :, slot] = value[token]. A block writes one token.
 //   key_gmem, value_gmem  [tokens, num_kv_heads, HEAD_DIM]
-//   slots_gmem            [tokens], page * BLOCK_SIZE + slot in the page; negative for padding
+//   slots_gmem            [tokens], page * BLOCK_SIZE + slot in the page, negative for padding
 //   K_gmem                [num_blocks, num_kv_heads, HEAD_DIM / X, BLOCK_SIZE, X]
 //   V_gmem                [num_blocks, num_kv_heads, HEAD_DIM, BLOCK_SIZE]
 extern "C" __global__ void __launch_bounds__(THREADS)

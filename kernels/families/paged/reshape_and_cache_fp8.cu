@@ -45,7 +45,7 @@ __device__ __forceinline__ void quantise(const float4 (&raw)[2], float scale, fp
 // K[page, :, :, slot, :] = key[token] / k_scale;  V[page, :, :, slot] = value[token] / v_scale. A block writes one
 // token.
 //   key_gmem, value_gmem  [tokens, num_kv_heads, HEAD_DIM]
-//   slots_gmem            [tokens], page * BLOCK_SIZE + slot in the page; negative for padding
+//   slots_gmem            [tokens], page * BLOCK_SIZE + slot in the page, negative for padding
 //   k_scale_gmem, v_scale_gmem  [num_kv_heads]
 //   K_gmem                [num_blocks, num_kv_heads, HEAD_DIM / X, BLOCK_SIZE, X]
 //   V_gmem                [num_blocks, num_kv_heads, HEAD_DIM, BLOCK_SIZE]

@@ -19,7 +19,7 @@ struct Context {
 };
 
 // q as floats   [HEAD_DIM]
-//   Q_gmem  [num_seqs, num_heads, HEAD_DIM]; the query starts at index `query`
+//   Q_gmem  [num_seqs, num_heads, HEAD_DIM]. The query starts at index `query`
 //   Q_smem  [HEAD_DIM]
 __device__ __forceinline__ void load_q(const T* Q_gmem, size_t query, float* Q_smem PROBE_REF) {
   const int thread = threadIdx.x;
@@ -32,7 +32,7 @@ __device__ __forceinline__ void load_q(const T* Q_gmem, size_t query, float* Q_s
   __syncthreads();
 }
 
-// S = scale * q . K + slope * distance   [end - first]; each warp takes every WARPS-th page. Returns this thread's
+// S = scale * q . K + slope * distance   [end - first]. Each warp takes every WARPS-th page. Returns this thread's
 // largest score.
 //   K_gmem  [num_blocks, num_kv_heads, HEAD_DIM / X, BLOCK_SIZE, X]
 //   Q_smem  [HEAD_DIM]

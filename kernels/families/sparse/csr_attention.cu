@@ -26,7 +26,7 @@ args = ["q", "k", "v", "indptr", "indices", "o", "lse", "int32 seq_len", "float3
 item = "rows of a block"
 */
 #include "common.cuh"
-#define DIMS (HEAD_DIM / 32)  // of O that a lane adds up: every 32nd
+#define DIMS (HEAD_DIM / 32)  // dims of O for one lane: every 32nd
 #define ALL_LANES 0xffffffffu
 #define UNROLL _Pragma("unroll")
 
@@ -101,7 +101,7 @@ csr_attention(const float* Q_gmem, const float* K_gmem, const float* V_gmem, con
     PROBE_MARK(tile_end, tile);
   }
 
-  // O = O / l; a row without keys has 0
+  // O = O / l. A row without keys has 0.
   PROBE_MARK(write, row);
   UNROLL for (int i = 0; i < DIMS; ++i) {
     PROBE_STORE(O_gmem, (head + row) * HEAD_DIM + i * 32 + lane, 4);

@@ -62,7 +62,7 @@ __device__ __forceinline__ void start_rows(float (&m)[2], float (&l)[2], float s
 //   kv_num_blocks, full_kv_num_blocks               [masks, query_blocks]
 //   kv_indices, kv_patterns, full_kv_indices        [masks, query_blocks, key_blocks]
 struct List {
-  long long row, first;  // of the counts; of the entries
+  long long row, first;  // index in the counts, and of the first entry
   template <class Sizes> __device__ __forceinline__ List(const Sizes& z, int query_block, int any_head)
       : row((z.mask_count > 1 ? (long long)any_head * z.query_blocks : 0) + query_block), first(row * z.key_blocks) {}
 };

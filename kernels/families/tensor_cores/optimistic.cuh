@@ -1,4 +1,4 @@
-// The weights of a tile that takes no max of its own, and what the probed build logs of it.
+// The weights of a tile without a max of its own, and its log in the probed build
 #pragma once
 #include "fragments.cuh"
 
