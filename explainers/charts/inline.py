@@ -1,4 +1,4 @@
-"""The data of a chart of many layers, written once for all of them."""
+"""The tables of a chart with many layers. Each table is in the spec once."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import pandas as pd
 
 
 class Inline:
-    """Tables by name, as the lists of records that a spec holds. A frame that several layers draw stands there once,
-    and is looked through once: of a chart of ten layers that is most of the work."""
+    """Tables by name, as the records of a spec. Several layers share one copy, which saves most of the work of a chart
+    with ten layers."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[dict[str, Any]]] = {}
@@ -16,13 +16,13 @@ class Inline:
     ends: dict[str, Any] | None = None  # of the names at the lines' ends: their column, and the bounds of the axis
 
     def chart(self, name: str, frame: pd.DataFrame | None = None) -> alt.Chart:
-        """A Chart of the table of that name; `frame` on the first use. What is missing is null."""
+        """A Chart of the table with that name. Pass `frame` on the first use. A missing value becomes null."""
         if frame is not None:
             self.rows[name] = frame.astype(object).where(frame.notna(), None).to_dict("records")
         return alt.Chart(alt.NamedData(name=name))
 
     def layered(self, layers: list[alt.Chart], height: int) -> alt.LayerChart:
-        """The layers with their data, and the parameter `step`, which follows the clock and counts from 1."""
+        """The layers with their data and the parameter `step`. The step follows the clock, from 1."""
         first = layers[0].add_params(alt.param(name="step", value=1))  # a chart of layers takes it over
         made = alt.LayerChart(layer=[first, *layers[1:]], height=height)  # at once: Altair copies a chart at every turn
         made["datasets"] = self.rows

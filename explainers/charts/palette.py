@@ -1,10 +1,11 @@
-"""The one palette. Each dictionary or tuple is a role: what is coloured. The sets of kernels, peers, tensors,
-sequences, marks and sign have no colour in common, and none that is hard to tell from another set's.
+"""The palette of all pictures. Each dictionary or tuple gives colours for one role: kernels, peers, tensors and so on.
 
-Every colour stands out from both themes' backgrounds at 3 to 1 at least, so a picture needs no second set for the dark
-theme. No one colour can be read as text on both (4.5 to 1): text has the theme's own colour, and a swatch beside it.
-Within a set colours differ for the colour-blind too; never is it red against green alone. JavaScript gets the same by
-`for_browser`, so that none stands twice. tests/explainers/charts/test_palette.py holds all this.
+The sets of kernels, peers, tensors, sequences, marks and sign share no colour and no similar colours.
+
+Each colour has a contrast of at least 3 to 1 on the backgrounds of both themes, so pictures need one set only. No
+colour has the contrast of text (4.5 to 1) on both, so text has the colour of its theme, next to a swatch. The colours
+of a set also differ for colour-blind readers. JavaScript gets the palette from `for_browser`.
+tests/explainers/charts/test_palette.py checks these rules.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from typing import TypedDict
 from kernels.catalog import KERNELS as CATALOGUE
 from kernels.core.spec import KernelSpec
 
-# The hues of Okabe and Ito, the light ones made darker so that they show on white: for what has no set of its own.
+# The hues of Okabe and Ito for roles without a set. Light hues are darker here, so they are visible on white.
 OKABE_ITO = {
     "orange": "#BF8300",
     "sky": "#3D95C9",
@@ -25,7 +26,7 @@ OKABE_ITO = {
     "grey": "#8C8C8C",
 }
 
-# A tensor's place in attention, whatever the kernel calls it; `other` is for every other tensor.
+# The part of a tensor in attention. All other tensors have the colour of `other`.
 TENSORS = {
     "Q": "#4B5EA2",
     "K": "#8D5403",
@@ -36,7 +37,7 @@ TENSORS = {
     "other": "#6E6E6E",
 }
 SIGN = {"below": "#3D54D6", "above": "#CF7B26"}  # zero
-MARKS = {"load": "#31858D", "store": "#C9212E"}  # the frame around what a step reads and writes
+MARKS = {"load": "#31858D", "store": "#C9212E"}  # the frame around the elements of a read or write
 KERNELS = ("#626CDC", "#AC4A1E", "#38A23D", "#D03275", "#FA5D32", "#A97CF0", "#00764F", "#EA5FBD")  # kernel_colour
 PEERS = ("#239ABC", "#9647AD", "#766F8F", "#AF8687", "#6FA131", "#59691B", "#1A67EA")  # in the order of timing.peers
 SEQUENCES = (
@@ -47,7 +48,7 @@ SEQUENCES = (
     "#467504",
     "#794BD5",
     "#9D606D",
-)  # of a KV cache, in the order in which they come
+)  # sequences of a KV cache, in their order
 SOURCES = {
     "recorded": OKABE_ITO["blue"],
     "measured": OKABE_ITO["vermillion"],
@@ -60,14 +61,14 @@ WAVEFRONTS = {
     "conflict": OKABE_ITO["vermillion"],
     "moved": OKABE_ITO["vermillion"],
 }
-PHASES = {"prefill": OKABE_ITO["orange"], "decode": OKABE_ITO["sky"]}  # of a request that is served
+PHASES = {"prefill": OKABE_ITO["orange"], "decode": OKABE_ITO["sky"]}  # of a served request
 MAGNITUDE = ("#00224e", "#575c6d", "#a69d75", "#fee838")  # cividis, from low to high
-WRONG = OKABE_ITO["vermillion"]  # a number that is off by more than rounding
-AXIS = OKABE_ITO["grey"]  # of rules and labels; the browser writes text of this colour in the theme's own (blocks.js)
+WRONG = OKABE_ITO["vermillion"]  # a number with an error larger than rounding
+AXIS = OKABE_ITO["grey"]  # rules and labels. The browser gives text of this colour the theme's own (blocks.js).
 
 
 class Palette(TypedDict):
-    """What palette.for_browser gives: colours by role; see palette.py."""
+    """The result of palette.for_browser: colours by role."""
 
     tensors: dict[str, str]
     sign: dict[str, str]
@@ -83,8 +84,10 @@ class Palette(TypedDict):
 
 
 def kernel_colour(kernel: KernelSpec | str) -> str:
-    """The one colour of a kernel, by its place in its family in the catalogue. kernel: its spec, name or title; one
-    that the catalogue does not know has the colour after its family's last."""
+    """The colour of a kernel, by its place in its family.
+
+    kernel: its spec, name or title. A kernel outside the catalogue gets the colour after the last one of its family.
+    """
     spec = kernel if isinstance(kernel, KernelSpec) else _named(kernel)
     family = [s.name for s in CATALOGUE.values() if spec is not None and s.family == spec.family]
     place = family.index(spec.name) if spec is not None and spec.name in family else len(family)
@@ -92,15 +95,14 @@ def kernel_colour(kernel: KernelSpec | str) -> str:
 
 
 def kernel_colours(kernels: Iterable[KernelSpec | str]) -> list[str]:
-    """The colour of each of these, in order. Where one is there twice (two builds in one chart), its second has a
-    colour that is no kernel's."""
+    """The colour of each kernel, in order. The second build of a kernel gets a colour of no kernel."""
     listed = list(kernels)
     keys = {f"{n}": kernel_colour(kernel) for n, kernel in enumerate(listed)}
     return list(told_apart(keys).values())
 
 
 def _named(text: str) -> KernelSpec | None:
-    """By name, by title, or by a label in which the name stands ("A: NAME", "NAME BLOCK_Q=16")."""
+    """The kernel with that name or title, or with its name in that label ("A: NAME", "NAME BLOCK_Q=16")."""
     for spec in CATALOGUE.values():
         if text in (spec.name, spec.title) or spec.name in text.replace(":", " ").split():
             return spec
@@ -125,8 +127,8 @@ def for_browser() -> Palette:
 
 
 def told_apart(preferred: dict[str, str], spare: Iterable[str] = (*OKABE_ITO.values(), *KERNELS)) -> dict[str, str]:
-    """name -> colour: each name's preferred colour; a later name whose colour is taken gets one that nobody prefers,
-    then any that is left."""
+    """name -> colour. A name gets its preferred colour, unless an earlier name has it. Then it gets a colour without
+    preference, or any other."""
     left = [*(c for c in spare if c not in preferred.values()), *spare]
     found: dict[str, str] = {}
     for name, colour in preferred.items():

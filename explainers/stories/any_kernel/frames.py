@@ -6,19 +6,19 @@ from explainers.story.frames import Frame, Number, Rect
 
 
 class ShownTensor(TypedDict):
-    """A tensor of global memory as a matrix: its last two axes, of a slice of the others.
+    """A tensor of global memory as a matrix: its last two axes, and one slice of the other axes.
 
-    name: the tensor's.
-    symbol: what the probes call it.
-    rows, cols: of the matrix that is drawn, at most generic.MOST_SHOWN each.
+    symbol: the name in the probes.
+    rows, cols: of the drawn matrix, at most windows.MOST_SHOWN each.
     row0, col0: its first row and column.
     of_rows, of_cols: of the whole slice.
-    row_axis, col_axis: what the axes are called; row_axis is empty for a tensor of one dimension.
-    slice: which one, in words, empty if there is but one. dtype.
+    row_axis, col_axis: the names of the axes. row_axis is empty for a tensor of one dimension.
+    slice: the slice in words, empty for a tensor of one slice.
     role: input, output or scratch.
     shape, axes: of the whole tensor.
-    whole: false where no values are kept. Column tensor_<its place in the list>: its values [rows, cols], after
-        the run; empty where none are kept.
+    whole: false if the run keeps no values.
+
+    Column tensor_<its place in the list>: its values [rows, cols] after the run, empty without kept values.
     """
 
     name: str
@@ -40,19 +40,19 @@ class ShownTensor(TypedDict):
 
 
 class ShownValue(TypedDict):
-    """A logged value as a matrix by its keys: the last two, the others held at what was logged first; of one key
-    a row; of none one cell.
+    """A logged value as a matrix by its last two keys. The other keys have the values of the first record. A value with
+    one key is a row, a value without keys one cell.
 
     event: its name.
-    keys: all of them, in order.
-    rows, cols, row0, col0, row_key, col_key, slice: as those of ShownTensor.
-    count: how often it was logged, over all keys.
-    left_out: of these, how many lie outside the matrix.
-    low, high: over all that are finite, or None.
+    keys: all keys, in order.
+    rows, cols, row0, col0, row_key, col_key, slice: see ShownTensor.
+    count: the number of its records, over all keys.
+    left_out: the number of its records outside the matrix.
+    low, high: the range of its finite values, or None.
 
-    Columns value_<its place>_step, value_<its place>_cell and value_<its place>: what was logged, in order: in
-    which frame, in which cell (row * cols + column, from the matrix' first), and the value. A cell shows the last
-    value of the frames up to the clock's.
+    Columns value_<its place>_step, value_<its place>_cell and value_<its place>: for each record in order the frame,
+        the cell (row * cols + column in the matrix) and the value. A cell shows its last value up to the clock's
+        frame.
     """
 
     event: str
@@ -71,15 +71,13 @@ class ShownValue(TypedDict):
 
 
 class TouchedTensor(TypedDict):
-    """What a step read (kind load) or wrote (kind store) of a tensor in global memory.
+    """The bytes of a tensor in global memory with one kind of access (load or store) in a step.
 
-    tensor: its name.
     bytes: over all accesses.
-    rect: the smallest rectangle of the drawn matrix that holds the elements, counted from the whole slice's row 0
-        and column 0; None where none of them is drawn.
-    cells: [row, first column, last column] runs, if they do not fill the rectangle; None if they do, or are too
-        many.
-    elsewhere: elements that are not drawn: of other slices, or outside the part that is.
+    rect: the smallest rectangle of the drawn matrix around the elements, in rows and columns of the whole slice. None
+        without drawn elements.
+    cells: [row, first column, last column] runs. None if they fill the rectangle, or if there are too many.
+    elsewhere: the number of elements outside the drawn part.
     """
 
     tensor: str
@@ -91,10 +89,10 @@ class TouchedTensor(TypedDict):
 
 
 class Logged(TypedDict):
-    """How often an event was logged in a step, and from where to where.
+    """The number of records of an event in a step, and their range.
 
-    low and high: None if none is finite.
-    nan, inf: how many are NaN, or infinite.
+    low, high: of the finite values, or None.
+    nan, inf: the numbers of NaN and infinite values.
     """
 
     event: str
@@ -109,7 +107,7 @@ class TensorsFrame(Frame):
     """One step.
 
     launch: 0 for the first.
-    role: of the warps that took the step, empty where the kernel has none.
+    role: of the step's warps, empty for a kernel without roles.
     """
 
     launch: int
@@ -119,7 +117,7 @@ class TensorsFrame(Frame):
 
 
 class TensorsMeta(TypedDict):
-    """What the view `tensors` draws: every tensor, every value, every step."""
+    """The fields of the view `tensors`: every tensor, value and step."""
 
     tensors: list[ShownTensor]
     values: list[ShownValue]

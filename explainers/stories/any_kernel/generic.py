@@ -1,9 +1,8 @@
-"""The story of any kernel that writes a trace: its steps, every tensor of the run and every value that it logs, known
-or not.
+"""The story of any kernel with a trace: its steps, and every tensor and logged value of the run.
 
-A tensor is a matrix by its last two axes, a value a matrix by its last two keys; what is left of the axes or keys is
-held at one slice, the one that the run touched first. Elements follow from the logged addresses: element = offset / the
-tensor's bytes per element.
+A tensor is a matrix by its last two axes, a value a matrix by its last two keys. The picture shows one slice of the
+    other axes or keys, the first one in the run. Elements follow from the logged addresses: element = offset / the
+    tensor's bytes per element.
 """
 
 from collections.abc import Collection, Sequence
@@ -37,8 +36,10 @@ WANTS: tuple[str, ...] = ()
 
 @dataclass(frozen=True)
 class Generic:
-    """frames, tensors, values: for the browser, as frames.py describes them. columns: their arrays, by the names that
-    stand there."""
+    """The frames, tensors and values for the browser (frames.py).
+
+    columns: their arrays, with the names of frames.py.
+    """
 
     frames: list[TensorsFrame]
     tensors: list[ShownTensor]
@@ -78,7 +79,7 @@ def explain(run: Run) -> Generic:
 
 
 def view(story: Generic) -> tuple[TensorsMeta, dict[str, np.ndarray]]:
-    """What the view `tensors` draws: its meta and its columns."""
+    """The meta and the columns of the view `tensors`."""
     return {"tensors": story.tensors, "values": story.values, "frames": story.frames}, story.columns
 
 
@@ -105,7 +106,7 @@ def stage_of(run: Run, provenance: stage.Provenance) -> stage.Stage:
 
 
 def states(story: Generic) -> list[stage.State]:
-    """The strip: what each step reads, writes and logs."""
+    """The strip: the reads, writes and logged values of each step."""
 
     def moved(kind: str) -> tuple[list[int], list[str]]:
         parts = [[t for t in f["touched"] if t["kind"] == kind] for f in story.frames]
@@ -166,9 +167,12 @@ def _odd(run: Run, tensor: Tensor) -> str:
 def beside(
     run: Run, tensors: Collection[str], values: Collection[str], steps: Sequence[int] | None = None
 ) -> list[stage.View]:
-    """A picture of the tensors and values that a story has no view of; none if there are none. tensors: symbols that it
-    knows. values: events that it knows. steps: for each frame of the stage the step of the trace that it shows, where
-    the frames are not those steps themselves."""
+    """A picture of the tensors and values outside all other views of a story. An empty list if all have a view.
+
+    tensors: symbols with a view.
+    values: events with a view.
+    steps: the step of the trace for each frame of the stage, if they differ.
+    """
     sites = sites_of(run.request)
     odd_tensors = set(axes.tensors(run.request)) - set(tensors)
     odd_values = {site.event for site in sites if site.kind == "value"} - set(values)
@@ -186,7 +190,7 @@ def beside(
 
 
 def _only(story: Generic, symbols: Collection[str], events: Collection[str]) -> Generic:
-    """The story with these tensors and values alone, its columns numbered anew."""
+    """The story with only these tensors and values. Its columns get new numbers."""
     tensors = [n for n, t in enumerate(story.tensors) if t["symbol"] in symbols]
     values = [n for n, v in enumerate(story.values) if v["event"] in events]
     columns = {f"tensor_{at}": story.columns[f"tensor_{n}"] for at, n in enumerate(tensors)}
@@ -205,7 +209,7 @@ def _only(story: Generic, symbols: Collection[str], events: Collection[str]) -> 
 
 
 def _steps(run: Run, sites: Sites) -> Steps:
-    """The steps of the trace; of a kernel without marks, one for each block."""
+    """The steps of the trace. A kernel without marks has one step for each block."""
     steps = cutting.cut(run.trace, sites)
     if len(steps.table) or not run.trace.table.num_rows:
         return steps

@@ -15,8 +15,11 @@ from kernels.trace.probes import Site, Sites
 
 @dataclass(frozen=True)
 class Records:
-    """The trace's records that lie in a step. table: of the trace; step, site: of each, its number and its site's place
-    in `sites`."""
+    """The records of the trace within a step.
+
+    table: the records.
+    step, site: for each record, its step and the place of its site in `sites`.
+    """
 
     table: pa.Table
     step: np.ndarray
@@ -30,7 +33,7 @@ class Records:
         return np.flatnonzero(among[self.site])
 
     def values(self) -> pd.DataFrame:
-        """The logged values in the order in which they were made: step, event, keys, value."""
+        """The logged values in their order: step, event, keys, value."""
         at = self.of([n for n, site in enumerate(self.sites) if site.kind == "value"])
         names = [
             name
@@ -43,8 +46,8 @@ class Records:
         return frame.sort_values(["step", "launch", "block", "thread", "seq"], kind="stable", ignore_index=True)
 
     def events(self) -> dict[str, tuple[str, ...]]:
-        """event -> keys of every value that was logged, in the order of the source. An event of several probes has the
-        first one's keys."""
+        """event -> keys of every logged value, in the order of the source. An event of several probes has the keys of
+        the first probe."""
         logged = set(np.unique(self.site).tolist())
         found: dict[str, tuple[str, ...]] = {}
         for number, site in enumerate(self.sites):
@@ -61,8 +64,8 @@ class Records:
 
 
 def touches_of(request: Request, records: Records, known: dict[str, Tensor]) -> dict[str, pd.DataFrame]:
-    """symbol -> step, kind (load or store), element, bytes: each element of global memory that a step touches, once, in
-    the order of steps and kinds, and the bytes of all accesses of that step and kind."""
+    """symbol -> step, kind (load or store), element, bytes. Each element of global memory is there once for each step
+    and kind, with the bytes of all its accesses."""
     found = {}
     for symbol, tensor in known.items():
         mine = [n for n, site in enumerate(records.sites) if site.space == "global" and site.tensor == symbol]
@@ -75,10 +78,10 @@ def touches_of(request: Request, records: Records, known: dict[str, Tensor]) -> 
         first = records.table["offset"].take(pa.array(at)).to_numpy() // tensor.itemsize
         if any(records.sites[number].event == "tma" for number in mine):
             if not request.plan.has_map(tensor):
-                continue  # bulk copies: which elements lie in their pieces is not said
+                continue  # bulk copies: the trace does not say their elements
             boxes = [axes.box(request, tensor, int(n)) for n in first]
             width, element = np.array([len(box) for box in boxes]), np.concatenate(boxes)
-            size = width * tensor.itemsize  # what lies beyond the tensor is not read
+            size = width * tensor.itemsize  # no elements beyond the end of the tensor
         else:
             width = np.maximum(1, size // tensor.itemsize)
             element = np.repeat(first, width)

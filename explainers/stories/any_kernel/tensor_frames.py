@@ -47,7 +47,7 @@ def frames_of(
 
 
 def logged_by_step(values: pd.DataFrame, steps: int) -> list[list[Logged]]:
-    """For each step what it logged."""
+    """The logged values of each step."""
     found: list[list[Logged]] = [[] for _ in range(steps)]
     told = values.assign(
         finite=values.value.where(np.isfinite(values.value)), nan=np.isnan(values.value), inf=np.isinf(values.value)
@@ -70,7 +70,7 @@ def logged_by_step(values: pd.DataFrame, steps: int) -> list[list[Logged]]:
 
 
 def _sentence(step: Any, accesses: list[tuple[Site, int]], logged: list[Logged]) -> str:
-    """Block, phase, and with their numbers: what is read and written of which tensor, and what is logged."""
+    """The step in a sentence: block, phase, the bytes of each tensor, and the logged values."""
     sums: dict[tuple[str, bool], dict[str, int]] = {}
     for site, times in accesses:
         of = sums.setdefault((site.space or "", site.event in WRITES), {})
@@ -105,6 +105,6 @@ def _said(one: Logged) -> str:
 
 
 def not_finite(one: Logged) -> str:
-    """How many are NaN and infinite, in words; nothing if all are finite."""
+    """The number of NaN and infinite values in words. Empty if all are finite."""
     counts = ((one["nan"], "NaN"), (one["inf"], "infinite"))
     return " and ".join(f"{number:,} {name}" for number, name in counts if number)

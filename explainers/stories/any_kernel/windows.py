@@ -1,4 +1,4 @@
-"""The part of a tensor or value that the picture draws, and the cells that a step touches in it."""
+"""The drawn part of a tensor or value, and the cells of a step in it."""
 
 from typing import NamedTuple
 
@@ -15,14 +15,14 @@ from kernels.core.dtypes import widened
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
 
-MOST_SHOWN = 256  # rows, and columns, of a matrix that is drawn
-MOST_RUNS = 256  # runs of cells of one tensor in one frame; where there are more, the frame says only the rectangle
-MOST_LOGGED = 1 << 16  # records of one event that the browser is sent
+MOST_SHOWN = 256  # rows, and columns, of a drawn matrix
+MOST_RUNS = 256  # runs of cells of one tensor in a frame. With more, the frame has the rectangle only.
+MOST_LOGGED = 1 << 16  # records of one event in the browser
 
 
 class Window(NamedTuple):
-    """The part of an array that is drawn: the outer indices that are held, its first row and column, its rows and
-    columns, and those of the whole slice."""
+    """The drawn part of an array: its outer indices, first row and column, rows and columns, and the rows and columns
+    of the whole slice."""
 
     outer: tuple[int, ...]
     row0: int
@@ -33,8 +33,8 @@ class Window(NamedTuple):
     of_cols: int
 
     def cells(self, index: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of elements, given by their index along each axis: whether each is drawn, its row and its column, counted
-        from the whole slice's."""
+        """For elements with an index along each axis: whether the picture draws each, and its row and column in the
+        whole slice."""
         outer, (row, col) = index[:-2], _last_two(index)
         shown = (row >= self.row0) & (row < self.row0 + self.rows) & (col >= self.col0) & (col < self.col0 + self.cols)
         for held, along in zip(self.outer, outer):
@@ -43,7 +43,7 @@ class Window(NamedTuple):
 
 
 def window_of(tensor: Tensor, touched: pd.DataFrame | None) -> Window:
-    """The slice, and the part of it, that holds the element which the run touched first, or else the tensor's first."""
+    """The window with the first element of the run, or else with the tensor's first element."""
     shape = (1,) * (2 - len(tensor.shape)) + tensor.shape
     first = int(touched.element.iloc[0]) if touched is not None and len(touched) else 0
     at = [int(n) for n in np.unravel_index(first, shape)]
@@ -51,7 +51,7 @@ def window_of(tensor: Tensor, touched: pd.DataFrame | None) -> Window:
 
 
 def _window(outer: tuple[int, ...], at: list[int], size: tuple[int, ...]) -> Window:
-    """The part of a slice of `size` that is drawn: all of it, or MOST_SHOWN rows and columns with `at` among them."""
+    """The window of a slice of `size`: all of it, or MOST_SHOWN rows and columns around `at`."""
     start = [max(0, min(n - n % MOST_SHOWN, whole - MOST_SHOWN)) for n, whole in zip(at, size)]
     return Window(outer, start[0], start[1], min(size[0], MOST_SHOWN), min(size[1], MOST_SHOWN), size[0], size[1])
 
@@ -80,7 +80,7 @@ def shown_tensor(symbol: str, tensor: Tensor, window: Window, run: Run) -> Shown
 
 
 def values_of(tensor: Tensor, window: Window, run: Run) -> np.ndarray:
-    """The drawn part of a tensor after the run, float32 [rows * cols]; empty where the run keeps no values of it."""
+    """The drawn part of a tensor after the run, float32 [rows * cols]. Empty without kept values."""
     if tensor.name not in run.arrays:
         return np.zeros(0, np.float32)
     matrix = run.arrays[tensor.name].reshape((1,) * (2 - len(tensor.shape)) + tensor.shape)[window.outer]
@@ -91,7 +91,7 @@ def values_of(tensor: Tensor, window: Window, run: Run) -> np.ndarray:
 def touched_by_step(
     touches: dict[str, pd.DataFrame], windows: dict[str, Window], known: dict[str, Tensor], number: int
 ) -> list[list[TouchedTensor]]:
-    """For each step what it touched, tensor by tensor."""
+    """The elements of each step, tensor by tensor."""
     found: list[list[TouchedTensor]] = [[] for _ in range(number)]
     for symbol, tensor in known.items():
         if symbol not in touches:
@@ -117,8 +117,8 @@ def touched_by_step(
 
 
 def _outline(row: np.ndarray, col: np.ndarray) -> tuple[Rect | None, list[list[int]] | None]:
-    """The rectangle of some cells, each there once and in the order of rows, and the runs of them along rows if they do
-    not fill it."""
+    """The rectangle around some cells, and their runs along rows if they do not fill it. The cells are sorted by row,
+    each one once."""
     if not len(row):
         return None, None
     rect = [int(n) for n in (row.min(), row.max(), col.min(), col.max())]

@@ -7,7 +7,7 @@ from kernels.trace.memory import model
 
 
 def banks(side: BankSide) -> list[Question]:
-    """Of the first access of a side: what its first wavefront serves, and in which bank a lane's word lies."""
+    """The lanes in the first wavefront of a side's first access, and the bank of a lane's word."""
     access = side["accesses"][0] if side["accesses"] else None
     if access is None or not access["cells"]:
         return []

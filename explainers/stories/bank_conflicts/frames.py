@@ -9,7 +9,7 @@ class BankFrame(Frame):
     """One step.
 
     access: its place in the list of each side's accesses.
-    wavefront: which of it the step shows, from 0; a side that takes fewer is done.
+    wavefront: its number in the access, from 0. A side with fewer wavefronts is done.
     """
 
     access: int
@@ -19,9 +19,9 @@ class BankFrame(Frame):
 class BankSide(TypedDict):
     """The same accesses in one build.
 
-    name: its constants, as PAD 1; empty if there is one side.
-    words: of the memory that the accesses' tensor takes, in words of 4 bytes.
-    free: [first, end] runs of its words that no lane ever touches.
+    name: its constants, as PAD 1. Empty for a single side.
+    words: the words of 4 bytes of the tensor.
+    free: [first, end] runs of words without any access.
     """
 
     name: str
@@ -31,7 +31,6 @@ class BankSide(TypedDict):
 
 
 class BanksMeta(TypedDict):
-    """What the views `banks` and `tile_memory` draw beside the stage's frames: one side, or the plain one and the
-    one that is padded or swizzled."""
+    """The fields of the views `banks` and `tile_memory`: one side, or the plain and the padded or swizzled one."""
 
     sides: list[BankSide]

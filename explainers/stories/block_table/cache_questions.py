@@ -7,7 +7,7 @@ from explainers.story.stage import Question, Stage
 
 
 def pool(made: Stage) -> list[Question]:
-    """Of the cache: what paging wastes and what contiguous slots would have."""
+    """Questions about the waste of paging and of contiguous slots."""
     frames, meta = made.frames, made.views[0].meta
     size, last = meta["size"], len(frames) - 1
     usage, sequences = frames[last]["usage"], frames[last]["sequences"]
@@ -43,7 +43,8 @@ def pool(made: Stage) -> list[Question]:
 
 
 def serving(made: Stage) -> list[Question]:
-    """Of requests that are served: what a step writes, what one that waits needs, and what would be reserved."""
+    """Questions about served requests: the slots that a step writes, the pages of a waiting request, and reserved
+    slots."""
     meta, frames = made.views[0].meta, made.frames
     view, size = made.views[0].id, meta["size"]
     prefills = [n for n, frame in enumerate(frames) if "prefilled:" in frame["sentence"]]

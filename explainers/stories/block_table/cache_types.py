@@ -13,9 +13,9 @@ class PoolSequence(TypedDict):
 
 
 class PoolPage(TypedDict):
-    """One entry.
+    """A page of the pool.
 
-    fill: slots that hold a token.
+    fill: slots with a token.
     owners: the places of its sequences in the frame's list.
     entry: its place in their tables.
     """
@@ -26,11 +26,11 @@ class PoolPage(TypedDict):
 
 
 class HeldPages(TypedDict):
-    """What a KV cache holds.
+    """The content of a KV cache.
 
-    pages: of those that are held.
-    free: the free list, the next to be taken first.
-    counts: page -> sequences that hold it.
+    pages: the pages in use.
+    free: the free list. The first page is the next in use.
+    counts: page -> its number of sequences.
     """
 
     sequences: list[PoolSequence]
@@ -59,11 +59,11 @@ class PoolFrame(Frame, HeldPages):
 
 
 class PoolMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
     size: slots of a page.
-    max_len: slots reserved contiguously.
-    page_bytes: of a page and KV head, 0 where no kernel can run.
+    max_len: slots of a contiguous reservation.
+    page_bytes: of a page and KV head, 0 without a kernel.
     """
 
     frames: list[PoolFrame]
@@ -74,13 +74,12 @@ class PoolMeta(TypedDict):
 
 
 class ServedVisit(TypedDict):
-    """A request that is served, by the scheduler's steps. arrives.
+    """A served request, in steps of the scheduler.
 
-    start: it is admitted.
-    end: it writes its last token.
-    gone: it is freed, None if it stays.
+    arrives, start, end, gone: its arrival, its admission, its last token and the free of its pages (None if it
+        stays).
     prompt, answer: tokens.
-    shared: those of its parent that it begins with.
+    shared: tokens that it takes over from its parent.
     """
 
     name: str
@@ -96,13 +95,13 @@ class ServedVisit(TypedDict):
 
 
 class ServingFrame(Frame, HeldPages):
-    """The KV cache after a step of the scheduler; the first is before all steps.
+    """The KV cache after a step of the scheduler. The first frame is before all steps.
 
     new: slots written.
     copied: (from, to) pages.
     released: pages freed.
-    usage, waste: as of a PoolFrame.
-    waiting: who has come and is not admitted.
+    usage, waste: see PoolFrame.
+    waiting: the requests before admission.
     """
 
     new: list[int]
@@ -114,10 +113,10 @@ class ServingFrame(Frame, HeldPages):
 
 
 class ServingMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
     size: slots of a page.
-    max_len: slots reserved contiguously.
+    max_len: slots of a contiguous reservation.
     slot_bytes: K and V of a token, of all KV heads.
     """
 

@@ -8,11 +8,13 @@ from explainers.story.frames import Frame, Number
 class RangesFrame(Frame):
     """A step of decoding over a work list.
 
-    read: bytes that the step reads from global memory.
-    unit: which of RangesMeta.units, or -1. Of a page that is brought: page, entry, bytes. Of a tile: tokens
-        [first, last], warp, and the warp's m and l after it; of a unit's result and of the merge: m, l.
-    written: O is.
-    merged: partial results are.
+    read: the step's bytes from global memory.
+    unit: its place in RangesMeta.units, or -1.
+    page, entry, bytes: of a copied page.
+    tokens, warp: of a tile, with first and last token.
+    m, l: after a tile, a unit or the merge.
+    written: the step writes O.
+    merged: the step merges partial results.
     """
 
     read: int
@@ -29,9 +31,9 @@ class RangesFrame(Frame):
 
 
 class RangesTile(TypedDict):
-    """Tokens first to end by one warp, and its m and l after them.
+    """Tokens first to end of one warp, and its m and l after them.
 
-    since: the step after which they are there.
+    since: the step with the first m and l.
     """
 
     first: int
@@ -45,13 +47,13 @@ class RangesTile(TypedDict):
 class RangesUnit(TypedDict):
     """A piece of the followed sequence.
 
-    list: the launch whose work list it is of.
-    number: its row there.
+    list: its launch.
+    number: its row in the work list.
     entries, tokens: [first, end).
-    pages: {entry, page, stage, slot, since} as they are brought.
-    since: the step after which something is there.
+    pages: {entry, page, stage, slot, since} of its copies.
+    since: the step with the first values.
     m, l: of the unit.
-    weight: e^(m_i - m), where there is a merge.
+    weight: e^(m_i - m), if there is a merge.
     """
 
     list: int
@@ -72,10 +74,10 @@ class RangesUnit(TypedDict):
 class RangesList(TypedDict):
     """A work list end to end.
 
-    shared: of prefixes.
+    shared: a list of prefixes.
     cells: [sequence, entry, page] each.
     units: [number, range, first cell, cells] each.
-    sharers: whose pages each unit has.
+    sharers: the sequences of each unit.
     """
 
     shared: bool
@@ -86,19 +88,19 @@ class RangesList(TypedDict):
 
 
 class RangesMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
     names, colours: of the sequences.
-    sequence, head, kv_head: which are followed.
+    sequence, head, kv_head: the followed ones.
     length: tokens.
     size: slots of a page.
     units: of the sequence.
     stages, stage_pages: of the ring in shared memory.
-    warps: that multiply.
+    warps: the number of warps with products.
     merged: m and l of the sequence.
 
-    Columns: scores [length], NaN where there is none; o [head_dim]; errors [length], how far a score is off, of a
-    cache of 8 bits alone.
+    Columns: scores [length], NaN without a score. o [head_dim]. errors [length]: the error of each score from a cache
+        of 8 bits.
     """
 
     frames: list[RangesFrame]

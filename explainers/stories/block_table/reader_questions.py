@@ -1,4 +1,4 @@
-"""Questions about the query heads that read one KV head or one page."""
+"""Questions about the query heads of one KV head or one page."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,10 @@ from explainers.story.stage import Question
 
 
 def heads(panels: Sequence[HeadsPanel], num_heads: int, view: str = "heads") -> list[Question]:
-    """What grouped queries save. panels: ratios of heads, each with the bytes of its own run."""
+    """Questions about the gain of grouped queries.
+
+    panels: ratios of heads, each with the bytes of its own run.
+    """
     shared = next((p for p in panels if 1 < p["kv_heads"] < num_heads), None)
     shared = shared or next((p for p in panels if p["kv_heads"] < num_heads), panels[0])
     kv, store = shared["kv_heads"], shared["links"][0][1]
@@ -42,7 +45,7 @@ def heads(panels: Sequence[HeadsPanel], num_heads: int, view: str = "heads") -> 
 
 
 def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
-    """How often a page is read, by one kernel for all its query heads and by another for each of them."""
+    """Questions about the reads of a page by several kernels: one read for all query heads, or one for each head."""
     shared = max(range(len(found)), key=lambda n: float(found[n].times.max()))
     one = found[shared]
     page = int(one.times.argmax())
@@ -83,4 +86,4 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
         key = {"row": shared, "page": [busiest[0], busiest[-1]]}
         if len(busiest) < int((one.most > 0).sum()):
             made.append(Question("busiest", text, "click", key, why, **where, veils=("sentence", "strip")))
-    return [*made, *last]  # which veils the picture, so it does not come first
+    return [*made, *last]  # This question veils the picture, so it does not come first.

@@ -13,8 +13,11 @@ from kernels.run.results import Run
 
 
 def walk(run: Run, frames: Sequence[WalkFrame], partition: int) -> list[Question]:
-    """Of a walk: what the block table does to an access, the two phases, how a context is cut into partitions of so
-    many tokens, and what query heads share."""
+    """Questions about a walk: an access through the block table, the two phases, the partitions of the context, and
+    shared heads.
+
+    partition: tokens of a partition.
+    """
     paged = Paged(run.request)
     sequence, head = paged.place
     length, size, table = int(paging.lengths(run)[sequence]), paged.block_size, paging.pages_of(run, sequence)
@@ -79,7 +82,7 @@ def _phases(frames: Sequence[WalkFrame], steps: Sequence[int], length: int, size
 
 
 def _page_of(run: Run, frames: Sequence[WalkFrame], steps: Sequence[int]) -> list[Question]:
-    """A click on the page that holds a token, in the last of these steps."""
+    """A click on the page of a token, in the last of these steps."""
     if not steps:
         return []
     frame, size = frames[steps[-1]], Paged(run.request).block_size
@@ -125,7 +128,10 @@ def _shared(paged: Paged, head: int, frames: Sequence[WalkFrame], step: int) -> 
 
 
 def partitions(made: Stage, size: int) -> list[Question]:
-    """How V2 splits a long context, and what the pieces need to be put together. size: tokens of a partition."""
+    """Questions about the partitions of V2 and their merge.
+
+    size: tokens of a partition.
+    """
     meta: PartitionsMeta = made.views[0].meta
     parts, length, view = meta["parts"], meta["length"], made.views[0].id
     frames = made.frames
@@ -157,7 +163,7 @@ def partitions(made: Stage, size: int) -> list[Question]:
 
 
 def ranges(made: Stage) -> list[Question]:
-    """Of a work list: how equal its ranges are, and how the pieces of a sequence become one."""
+    """Questions about a work list: its equal ranges, and the merge of a sequence."""
     meta, view = made.views[0].meta, made.views[0].id
     own, units, name = meta["lists"][-1], meta["units"], meta["names"][meta["sequence"]]
     pages, cut = len(own["cells"]), own["ranges"]
@@ -170,7 +176,7 @@ def ranges(made: Stage) -> list[Question]:
     why = f"{pages} / {cut} = {pages / cut:.4g}, so no range has more than {longest}: no block waits long for another."
     most = max(sum(1 for c in own["cells"] if c[0] == s) for s in {c[0] for c in own["cells"]})
     wrong = [most, pages, longest + 1, cut]
-    counted = ("sentence", "strip", "tabs")  # in the picture the pages of a range can be counted
+    counted = ("sentence", "strip", "tabs")  # a reader can count the pages of a range in the picture
     found = amounts("longest", text, longest, wrong, why, "pages", step=0, view=view, veils=counted)
     if len(units) > 1 and "weight" in units[0]:
         low = min(units, key=lambda u: u["weight"])

@@ -7,12 +7,18 @@ from explainers.story.frames import Frame, Lines, Number
 
 
 class WalkFrame(Frame):
-    """A step of a walk through a block table. Of a page: logical (the entry), page, entry_offset (byte in the
-    block tables), base (the byte of the cache at which the KV head's part of the page begins), warp, tokens
-    [first, last], tensor (the cache read), role (k or v), request (byte offset of each lane's first load, None
-    where it is idle), low, bytes. Of a softmax: tokens, m, l. Of a combination: m, l. Of a write: written.
+    """A step of a walk through a block table.
 
-    read: bytes that the step reads from global memory.
+    logical, page: the entry of the block table and its page.
+    entry_offset: the byte of the entry in the block tables.
+    base: the first byte of the page's part of the KV head.
+    warp, tokens: the warp, and the first and last token.
+    tensor, role: the cache, and k or v.
+    request, low, bytes: byte offset of each lane's first load (None for an idle lane), the lowest byte, and all
+        bytes.
+    m, l: of a softmax or a combination.
+    written: the step writes O.
+    read: the step's bytes from global memory.
     """
 
     read: int
@@ -35,21 +41,21 @@ class WalkFrame(Frame):
 
 
 class WalkMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
     name, colour: of the sequence.
     table: its pages.
     length: its tokens.
     size: slots of a page.
     pages: of the pool.
-    others: page -> slots filled by other sequences.
-    kv_head, kv_heads, head: which are read, how many there are.
+    others: page -> slots with tokens of other sequences.
+    head, kv_head, kv_heads: the query head, its KV head, and the number of KV heads.
     page_bytes: of a page and KV head.
-    item: bytes of an element; head_dim.
+    item: bytes of an element.
     x: elements of a piece of K.
-    partitioned: the context is cut.
+    partitioned: the kernel cuts the context.
 
-    Columns: scores, weights [length]; o [head_dim].
+    Columns: scores, weights [length], o [head_dim].
     """
 
     frames: list[WalkFrame]
@@ -71,12 +77,12 @@ class WalkMeta(TypedDict):
 
 
 class Lane(TypedDict):
-    """What a block has done by the end of a step.
+    """The progress of a block at the end of a step.
 
-    phase: what it does, or done.
+    phase: the current phase, or done.
     first, end: its tokens.
-    k, v: up to which token it has walked each.
-    state: its m and l are known.
+    k, v: the tokens of K and V so far.
+    state: whether its m and l are there.
     """
 
     phase: str
@@ -91,10 +97,10 @@ class PartitionsFrame(Frame):
     """A step of both kernels.
 
     sentences: of each.
-    v1: the one block of the kernel that walks the whole context.
-    v2: those of the one that cuts it.
-    reduce: what the second launch does, None before it, or done.
-    lines_v1, lines_v2: as Frame.lines, of each kernel.
+    v1: the one block of the kernel without partitions.
+    v2: the blocks of the kernel with partitions.
+    reduce: the phase of the second launch, None before it, or done.
+    lines_v1, lines_v2: Frame.lines of each kernel.
     """
 
     sentences: list[str]
@@ -106,7 +112,7 @@ class PartitionsFrame(Frame):
 
 
 class Part(TypedDict):
-    """A partition as logged: its tokens first to end, m, l, and weight, which is e^(m_i - m)."""
+    """A logged partition: tokens first to end, m, l, and weight e^(m_i - m)."""
 
     partition: int
     first: int
@@ -117,7 +123,7 @@ class Part(TypedDict):
 
 
 class PartitionsMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
     length: tokens of the context.
     v1, v2: {"m", "l"} of the whole context by each kernel.
@@ -135,7 +141,7 @@ class PartitionsMeta(TypedDict):
 
 
 class HeadsFrame(Frame):
-    """What one query head reads."""
+    """The reads of one query head."""
 
     head: int
 
@@ -144,7 +150,7 @@ class HeadsPanel(TypedDict):
     """A ratio of heads.
 
     links: [query head, KV head] as logged.
-    held: bytes of K and V that tokens fill.
+    held: bytes of K and V with tokens.
     """
 
     title: str
@@ -169,12 +175,12 @@ class PageReadsFrame(Frame):
 
 
 class PageReadsRow(TypedDict):
-    """What a kernel reads of each page at a ratio of heads.
+    """The reads of each page by a kernel at a ratio of heads.
 
     colour: the kernel's.
-    readers: who reads, by name.
+    readers: names of the readers.
     asked, distinct: bytes of K and V, by page.
-    least, most: how often a byte of the page is read.
+    least, most: reads of a byte of the page.
     """
 
     kernel: str
@@ -188,13 +194,13 @@ class PageReadsRow(TypedDict):
 
 
 class PageReadsMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
-    holders, colours: of each page, the sequences that hold it and their colours.
-    absent: which kernels are not there, and why.
+    holders, colours: of each page, its sequences and their colours.
+    absent: kernels without counts, with the reason.
 
-    Columns, row by row and in each row reader by reader, an entry for each page: asked, distinct (bytes, of this
-    reader), blocks (thread blocks of the reader that read there).
+    Columns, row by row, reader by reader, with an entry for each page: asked, distinct (bytes of this reader), blocks
+        (thread blocks of this reader).
     """
 
     frames: list[PageReadsFrame]

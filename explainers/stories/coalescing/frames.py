@@ -6,9 +6,9 @@ from explainers.story.frames import SectorRequest
 
 
 class SectorSide(TypedDict):
-    """The requests of one layout: one for each of the stage's frames.
+    """The requests of one layout, one for each of the stage's frames.
 
-    name: of the layout; empty if there is one.
+    name: of the layout, empty for a single one.
     """
 
     name: str
@@ -16,9 +16,9 @@ class SectorSide(TypedDict):
 
 
 class SectorsMeta(TypedDict):
-    """What the view `sectors` draws beside the stage's frames.
+    """The fields of the view `sectors`.
 
-    chosen: the name of the side that is marked.
+    chosen: the name of the marked side.
     """
 
     sides: list[SectorSide]

@@ -1,4 +1,4 @@
-"""Questions about the bytes of a request that no lane wants."""
+"""Questions about the unwanted bytes of a request."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,8 +11,10 @@ from kernels.trace.memory import model
 
 
 def sectors(requests: Sequence[SectorRequest], veils: Sequence[str], view: str = "sectors") -> list[Question]:
-    """Of the request that uses its sectors worst: how much of what is moved anybody asked for, and what nobody did.
-    veils: of Question, where a picture or a text says how much."""
+    """Questions about the request with the worst use of its sectors: wanted and unwanted bytes.
+
+    veils: parts of the page with the answer.
+    """
     if not requests:
         return []
     step = min(range(len(requests)), key=lambda n: requests[n]["used"] / requests[n]["sectors"])
@@ -35,7 +37,7 @@ def sectors(requests: Sequence[SectorRequest], veils: Sequence[str], view: str =
 
 
 def _unused(request: SectorRequest, where: dict[str, Any]) -> list[Question]:
-    """A click on bytes that are moved for nothing: of the first sector in which they are one run."""
+    """A click on unwanted bytes, in the first sector with one run of them."""
     size = request["bytes"]
     wanted = {byte for offset in request["offsets"] if offset >= 0 for byte in range(offset, offset + size)}
     for sector in sorted({byte // model.SECTOR for byte in wanted}):

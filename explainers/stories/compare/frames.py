@@ -4,10 +4,10 @@ from explainers.story.frames import Frame, Lines
 
 
 class AlignedFrame(Frame):
-    """A common step of two kernels. phase: of the side that steps. title: it says which side steps alone.
+    """A common step of two kernels.
 
-    sentences: of each side; `sentence` is empty.
-    lines_a, lines_b: the lines that each side ran; none where it waits.
+    sentences: of each side. `sentence` is empty.
+    lines_a, lines_b: the lines of each side, none for a side without the step.
     """
 
     sentences: list[str]

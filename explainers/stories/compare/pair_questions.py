@@ -15,9 +15,11 @@ from kernels.trace.memory import model
 
 
 def two_kernels(runs: Sequence[Run], made: Stage, row: Any = None) -> list[Question]:
-    """Which side moves more and which is faster. row: of compare_times.times, None without a time.
+    """Questions about bytes, wavefronts and times of the two sides.
 
-    The sides may trace different amounts of work, so what is counted is divided by it.
+    row: a row of pair_times.times, None without a time.
+
+    The sides can trace different amounts of work, so each count is divided by its work.
     """
     found: list[Question] = []
     names = [run.request.kernel.name for run in runs]
@@ -56,8 +58,8 @@ def two_kernels(runs: Sequence[Run], made: Stage, row: Any = None) -> list[Quest
 
 
 def _traced(request: Any) -> tuple[int, str]:
-    """How much of the work a trace is of, and what that counts: queries; with a causal mask, where a later query meets
-    more keys, pairs of query and key; of other kernels the plan's items."""
+    """The amount of work in a trace, and its unit: queries, or pairs of query and key with a causal mask, or the plan's
+    items for other kernels. With a causal mask a later query has more keys."""
     if not tiled.accepts(request.kernel):
         return request.scope.count, request.plan.item
     if request.problem.causal:
@@ -70,7 +72,7 @@ def _more_bytes(
     moved: Sequence[int], traced: tuple[int, int], per: str, sides: dict[str, str], where: dict[str, Any]
 ) -> list[Question]:
     """Which side moves more bytes for as much work. moved, traced: of both."""
-    a, b = moved[0] * traced[1], moved[1] * traced[0]  # what each would move for as much work
+    a, b = moved[0] * traced[1], moved[1] * traced[0]  # the bytes of each for the work of the other
     right = "even" if a == b else "AB"[b > a]
     each = [n / by for n, by in zip(moved, traced)]
     text = f"Which side moves more bytes to and from global memory for each {per}?"
@@ -84,6 +86,6 @@ def _more_bytes(
 
 
 def _moved(run: Run) -> int:
-    """Bytes of global memory that the run's trace logs."""
+    """Bytes of global memory in the run's trace."""
     table = run.trace.frame("space", "bytes", "event")
     return int(table[table.space == "global"].bytes.sum())

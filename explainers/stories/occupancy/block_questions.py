@@ -14,7 +14,7 @@ from kernels.build.occupancy import Occupancy
 
 
 def multiprocessors(view: View) -> list[Question]:
-    """Of the picture `grid`: how many multiprocessors have work."""
+    """A question about the picture `grid`: the number of SMs with work."""
     meta = view.meta
     blocks, used, every = sum(launch["blocks"] for launch in meta["launches"]), meta["multiprocessors"], meta["all"]
     text = (
@@ -33,7 +33,7 @@ def multiprocessors(view: View) -> list[Question]:
 def block_limits(
     found: Sequence[Occupancy], most_warps: int, gpu: str, step: int, view: str = "multiprocessor"
 ) -> list[Question]:
-    """What limits the blocks of the last launch, and how many warps that leaves."""
+    """Questions about the limit of the last launch's blocks, and the number of its warps."""
     o = found[-1]
     where: dict[str, Any] = {"step": step, "view": view, "veils": ("sentence", "strip", "picture", "tabs", "side")}
     limits = ", ".join(f"{name} {blocks}" for name, blocks in o.limits.items())
@@ -60,7 +60,7 @@ def block_limits(
 
 
 def timeline(schedule: Schedule, frames: Sequence[GridFrame], view: str = "grid") -> list[Question]:
-    """Of a grid whose blocks' times are known: how many run at once, and which ends last."""
+    """Questions about a grid with known times: blocks at once, and the last block."""
     table = schedule.table
     begun, ended = np.sort(table.start), np.sort(table.end)
     running = np.searchsorted(begun, begun, "right") - np.searchsorted(ended, begun, "right")

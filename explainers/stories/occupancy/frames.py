@@ -6,10 +6,10 @@ from explainers.story.frames import Frame
 
 
 class GridFrame(Frame):
-    """A moment at which blocks begin or end.
+    """A moment with the start or end of blocks.
 
     at: on the axis of time.
-    launch: which one's blocks are shown as cells.
+    launch: the launch with cells in the picture.
     """
 
     at: float
@@ -19,11 +19,11 @@ class GridFrame(Frame):
 class GridLaunch(TypedDict):
     """A launch's items as cells.
 
-    rows, cols: of them.
-    row_name: what a row is.
-    item: what a cell is, nothing where it is a block.
+    rows, cols: the number of rows and columns.
+    row_name: the name of a row.
+    item: the name of a cell, empty if a cell is a block.
     per_item: blocks of a cell, side by side.
-    blocks: all of them.
+    blocks: all blocks.
     threads: of a block.
     """
 
@@ -38,19 +38,18 @@ class GridLaunch(TypedDict):
 
 
 class GridMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
-    multiprocessors: that had a block.
-    all: of the GPU.
+    multiprocessors: SMs with a block.
+    all: SMs of the GPU.
     unit: of time, µs or turn.
     end: of the last block.
-    said: where it is from.
-    traced: the item that the other pictures show, or -1.
-    recorded: a problem and a build of which the times of all blocks are recorded, in words and as a link's
-        choices, where this one's are not.
+    said: the source of the times.
+    traced: the item of the other pictures, or -1.
+    recorded: a problem and a build with recorded times, in words and as a link's choices, if this run has none.
 
-    Columns, an entry for each block: launch, block, sm, start, end, low, high (its stretch of the lane), first
-    (the step in which it begins), last (in which it has ended).
+    Columns, an entry for each block: launch, block, sm, start, end, low, high (its part of the lane), first, last
+        (the steps of its start and end).
     """
 
     launches: list[GridLaunch]
@@ -67,8 +66,8 @@ class GridMeta(TypedDict):
 class ResourceFrame(Frame):
     """One step.
 
-    launch: whose blocks fill the multiprocessor.
-    shown: how many of its resources have been counted; all of them, and once more: what they leave together.
+    launch: the launch of the SM's blocks.
+    shown: the number of counted resources. One step more shows the common limit.
     """
 
     launch: int
@@ -76,10 +75,10 @@ class ResourceFrame(Frame):
 
 
 class Resource(TypedDict):
-    """Of a launch: what one block takes of a resource and how much there is, in `unit`.
+    """A resource of a launch: the amount for one block and the whole amount, in `unit`.
 
-    blocks: that it allows.
-    limit: whether none allows fewer.
+    blocks: the number of blocks within this resource.
+    limit: whether this resource allows the fewest blocks.
     """
 
     name: str
@@ -91,10 +90,10 @@ class Resource(TypedDict):
 
 
 class ResourceLaunch(TypedDict):
-    """One entry.
+    """A launch.
 
     warps: of a block.
-    blocks: that fit at once.
+    blocks: on an SM at once.
     """
 
     entry: str
@@ -104,7 +103,7 @@ class ResourceLaunch(TypedDict):
 
 
 class MultiprocessorMeta(TypedDict):
-    """What the view `multiprocessor` draws beside the stage's frames."""
+    """The fields of the view `multiprocessor`, apart from the stage's frames."""
 
     gpu: str
     launches: list[ResourceLaunch]

@@ -1,7 +1,8 @@
-"""The whole grid: every block of a run on its multiprocessor, from its start to its end.
+"""The whole grid: every block of a run on its SM, from start to end.
 
-When a block ran is measured (a Timeline of the same build on the same problem). Where there is none, blocks are shown
-in launch order, each multiprocessor taking one at a time in turn, and the words say so: an order, and no time.
+The times of the blocks are measured (a Timeline of the same build on the same problem). Without a Timeline, the
+    picture shows the launch order: each SM takes one block in turn. The words then say that this is an order and no
+    time.
 """
 
 import re
@@ -21,13 +22,17 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role
 
-MOST = 1000  # steps; of more moments, neighbouring ones are one step
+MOST = 1000  # steps. With more moments, neighbouring moments share a step.
 
 
 @dataclass(frozen=True)
 class Grid:
-    """frames: one for each moment at which blocks begin or end. meta, columns: of the view `grid`. states: the
-    strip."""
+    """The grid of a request.
+
+    frames: one for each moment with the start or end of blocks.
+    meta, columns: of the view `grid`.
+    states: the strip.
+    """
 
     frames: list[GridFrame]
     meta: GridMeta
@@ -36,13 +41,16 @@ class Grid:
 
 
 def explain(request: Request, schedule: Schedule, traced: bool = True) -> Grid:
-    """The Grid of a request. traced: whether the scope's item is marked as the one that the other pictures show."""
+    """The Grid of a request.
+
+    traced: whether to mark the item of the other pictures.
+    """
     plan = request.plan
     launches = [_launch(launch, plan) for launch in plan.launches]
     table = lanes(schedule.table)
     moments = _moments(table)
-    first = np.searchsorted(moments, table.begins, "right") - 1  # the step in which it begins
-    last = np.searchsorted(moments, table.ends, "left")  # and the one in which it has ended
+    first = np.searchsorted(moments, table.begins, "right") - 1  # the step of its start
+    last = np.searchsorted(moments, table.ends, "left")  # the step of its end
     lines = [_signature(request.kernel, launch.entry) for launch in plan.launches]
     frames = GridFrames(table, launches, schedule, lines).all(moments, first, last)
     meta: GridMeta = {
@@ -63,9 +71,11 @@ def explain(request: Request, schedule: Schedule, traced: bool = True) -> Grid:
 
 
 def view(request: Request, live: tuple[int, str] | None = None, offers: bool = False) -> stage.View:
-    """The whole grid as a picture with steps of its own, beside pictures of one traced item. live: as schedule_of takes
-    it. offers: whether the page's choices are the problem's fields and the kernel's constants, so that it can go to a
-    problem whose timeline is recorded."""
+    """The whole grid as a picture with its own steps.
+
+    live: see schedule_of.
+    offers: whether the page can change to a problem with a recorded timeline.
+    """
     schedule = schedule_of(request, live)
     made = drawn(explain(request, schedule))
     if offers and not schedule.timed and (found := recorded_build(request.kernel)):
@@ -80,7 +90,7 @@ def drawn(made: Grid) -> stage.View:
 
 
 def _signature(kernel: KernelSpec, entry: str) -> dict[str, int]:
-    """The lines of the source in which a kernel of that name begins."""
+    """The lines of the source with the signature of that kernel."""
     name, text = kernel.files[0]
     found = re.search(rf"^[^\n]*__global__[^\n;{{}}]*(\n[^\n;{{}}]*)?\b{entry}\s*\(", text, re.M)
     if not found:
@@ -90,8 +100,8 @@ def _signature(kernel: KernelSpec, entry: str) -> dict[str, int]:
 
 
 def lanes(table: pd.DataFrame) -> pd.DataFrame:
-    """The blocks with the stretch of their multiprocessor's lane that each takes (low to high, within 0 to 1): the
-    first slot that is free when it begins."""
+    """The blocks with their part of the SM's lane (low to high, within 0 to 1). A block takes the first free slot at
+    its start."""
     table = table.sort_values(["sm", "start", "block"], kind="stable").reset_index(drop=True)
     slots: list[int] = []
     free: list[float] = []
@@ -107,9 +117,12 @@ def lanes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _launch(launch: Launch, plan: Plan) -> GridLaunch:
-    """A launch's items as rows and columns. Rule: columns are the output's first axis that the item's name names (query
-    of a query tile), rows the axes before it; one row where there is none. Blocks that share a counter take items as
-    they come, so nobody knows whose a cell is: there a cell is a block."""
+    """A launch's items as rows and columns.
+
+    Rule: the columns are the output's first axis in the item's name (query in query tile). The rows are the axes
+        before it, or one row. With a counter, blocks take items as they come. A cell is then a block, because the
+        block of an item is not known.
+    """
     shared = {t.name for t in plan.tensors if t.initial is Initial.RESTORED}
     if shared & set(launch.tensors):
         bare = {"entry": launch.entry, "item": "", "blocks": launch.blocks, "threads": launch.threads}
@@ -134,7 +147,7 @@ def _launch(launch: Launch, plan: Plan) -> GridLaunch:
 
 
 def _moments(table: pd.DataFrame) -> np.ndarray:
-    """Where the steps begin: wherever a block begins or ends, or at as many of these as there may be steps."""
+    """The times of the steps: each start or end of a block, or as many of these as there can be steps."""
     moments = np.unique(np.concatenate([table.begins, table.ends]))
     if len(moments) <= MOST:
         return moments

@@ -1,4 +1,4 @@
-"""The frames of a grid: a step for each moment at which blocks start or end."""
+"""The frames of a grid: a step for each moment with the start or end of blocks."""
 
 import numpy as np
 import pandas as pd
@@ -9,13 +9,13 @@ from explainers.story.glossary import count, listed
 
 
 def _by_step(step: np.ndarray, steps: int) -> list[np.ndarray]:
-    """For each step the places in `step` that hold it."""
+    """For each step, the places with this step."""
     order = np.argsort(step, kind="stable")
     return np.split(order, np.searchsorted(step[order], np.arange(1, steps)))
 
 
 class GridFrames:
-    """Builds the frames, step by step; blocks are given by their places in the table."""
+    """Builds the frames, step by step. A block is its place in the table."""
 
     def __init__(
         self, table: pd.DataFrame, launches: list[GridLaunch], schedule: Schedule, lines: list[dict[str, int]]
@@ -60,7 +60,7 @@ class GridFrames:
         return f"{at:,.2f} µs" if self.schedule.timed else f"turn {max(1, int(np.ceil(at))):,}"
 
     def _said(self, begun: np.ndarray, ended: np.ndarray) -> str:
-        """What ends and what begins in a step."""
+        """The starts and ends of a step."""
         parts = []
         if len(ended):
             took = self.end[ended] - self.start[ended]

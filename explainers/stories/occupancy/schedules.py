@@ -21,9 +21,13 @@ from kernels.measure.timelines import Timeline
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which block ran where, and when. table: launch, block, sm; start, end: in `unit`, µs, or turn where only the
-    order is known; begins, ends, head: the same as the steps count them, and where time stands when it begins.
-    said: where this is from, in a sentence."""
+    """The SM and the times of each block.
+
+    table: launch, block, sm, start, end (in `unit`), begins, ends (as steps count time), head (the time at the
+        block's start).
+    unit: µs, or turn if only the order is known.
+    said: the source, in a sentence.
+    """
 
     table: pd.DataFrame
     unit: str
@@ -46,7 +50,7 @@ def recorded(timeline: Timeline) -> Schedule:
 
 
 def marked(made: Pipeline) -> Schedule:
-    """The Schedule of a run of a marks build, whose writers noted when they began and ended."""
+    """The Schedule of a marks build's run, from the notes of its writers."""
     table = made.blocks.reset_index()
     said = (
         f"{made.provenance.capitalize()} on {made.device}, {made.date}: a run of the marks build, each block from when "
@@ -56,16 +60,21 @@ def marked(made: Pipeline) -> Schedule:
 
 
 def _timed(table: pd.DataFrame, multiprocessors: int, gpu: str, said: str) -> Schedule:
-    """The Schedule of blocks whose times are known. table: launch, block, sm, start_ns, end_ns."""
+    """The Schedule of blocks with known times.
+
+    table: launch, block, sm, start_ns, end_ns.
+    """
     start, end = table.start_ns / 1000, table.end_ns / 1000
     spans = table[["launch", "block", "sm"]].assign(start=start, end=end, begins=start, ends=end, head=start)
     return Schedule(spans, "µs", multiprocessors, gpu, said)
 
 
 def in_launch_order(plan: Plan, multiprocessors: int, gpu: str) -> Schedule:
-    """The Schedule of a plan of which no time is known. Rule: launches follow one another; block b of a launch is in
-    turn b / multiprocessors, on multiprocessor b % multiprocessors, and is done when the next block comes there or the
-    launch ends. Every block's start is a step."""
+    """The Schedule of a plan without known times.
+
+    Rule: launches follow one another. Block b of a launch is in turn b / multiprocessors, on SM b % multiprocessors.
+        It ends at the next block of its SM or at the end of the launch. Each start is a step.
+    """
     parts, turns, steps = [], 0, 0
     for number, launch in enumerate(plan.launches):
         block, wide = np.arange(launch.blocks), min(multiprocessors, launch.blocks)
@@ -87,8 +96,10 @@ def in_launch_order(plan: Plan, multiprocessors: int, gpu: str) -> Schedule:
 
 
 def schedule_of(request: Request, live: tuple[int, str] | None = None) -> Schedule:
-    """What is known of when the blocks of a request run: its recorded timeline, or else the order of the launches.
-    live: multiprocessors and name of the GPU that is here; without one a well-known one is assumed, and said to be."""
+    """The recorded timeline of a request, or the order of its launches.
+
+    live: SMs and name of this machine's GPU. Without a GPU, a well-known one is assumed.
+    """
     try:
         return recorded(timelines.find(request).load())
     except (ProblemError, TraceError):
@@ -98,7 +109,7 @@ def schedule_of(request: Request, live: tuple[int, str] | None = None) -> Schedu
 
 
 def recorded_build(kernel: KernelSpec) -> dict[str, Any] | None:
-    """GridMeta.recorded: of the recorded timelines of the kernel the one whose run computes least."""
+    """GridMeta.recorded: the kernel's recorded timeline with the least work."""
     broken = {c.name for c in kernel.what_ifs}
     found = [e for e in timelines.recorded() if (e.kernel, e.code_hash) == (kernel.name, kernel.code_hash)]
     if not found:

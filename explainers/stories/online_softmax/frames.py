@@ -34,7 +34,7 @@ class RowFrame(Frame):
 
 
 class RowMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
     row: its number.
     ordinary: the kernel has one m and l for the whole row, no running ones.

@@ -17,7 +17,7 @@ class PipelineFrame(Frame):
 
 
 class PipelineMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
     rows: name, kernel and whether it shows what is in flight.
     events: name, title and kind (what colours it: Q, K, S, P, O, wait or other).

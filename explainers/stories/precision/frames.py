@@ -35,7 +35,7 @@ class RoundingRun(TypedDict):
 
 
 class RoundingMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
     row0: the query tile's first row.
     block: keys of a key tile.

@@ -28,7 +28,7 @@ class Moment(TypedDict):
 
 
 class ThreadsMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
     launches: entry, grid, block, threads, the expressions of both, item, blocks of an item, first and number of
         the traced blocks, and rows: queries of an item, items of a head, queries of a head, None where items are

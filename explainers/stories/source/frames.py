@@ -24,7 +24,7 @@ class MachineLines(TypedDict):
 
 
 class SourceMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
     files: the .cu and those of its headers that have instructions (stage.File).
     held: the places, "FILE:LINE", that have.

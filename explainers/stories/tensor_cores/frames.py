@@ -27,7 +27,7 @@ class ProductFrame(Frame):
 
 
 class FragmentsMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
     instruction: mma.sync or wgmma.
     scale: what S is multiplied with to be the scores.

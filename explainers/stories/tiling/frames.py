@@ -81,7 +81,7 @@ class MatricesMeta(TypedDict):
 
 
 class ReuseMeta(TypedDict):
-    """The fields that the view draws.
+    """The fields of the view.
 
     space: that Q's elements are read from, shared or global.
     row0, rows: of the query tile.
