@@ -1,5 +1,6 @@
 """The ladder of attention kernels, rung by rung: how many lines each idea costs, and what the compiler made of it."""
 
+import re
 from contextlib import suppress
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from kernels.build import Mode, build
 from kernels.catalog import KERNELS, of_family
 from kernels.core.request import Request
+from kernels.core.spec import without_comments
 from kernels.errors import ProblemError
 
 ROOT = Path(__file__).parents[3]
@@ -48,6 +50,11 @@ def test_a_rung_is_its_idea_and_little_more(name, record_property):
 def test_no_line_of_a_source_is_too_long(path):
     long = [n for n, line in enumerate(path.read_text().splitlines(), 1) if len(line) > WIDTH]
     assert not long, f"lines {long}"
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.suffix != ".h"], ids=lambda path: path.name)
+def test_no_name_hides_one_of_the_standard_library(path):
+    assert not re.search(r"\b(begin|free)\b", without_comments(path.read_text()))
 
 
 @pytest.mark.parametrize("spec", KERNELS.values(), ids=KERNELS)
