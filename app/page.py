@@ -3,6 +3,7 @@ browser."""
 
 import streamlit as st
 
+from app.catalogue import current
 from app.classroom import access
 from app.stories import STORIES, rail
 from app.web import server
@@ -47,11 +48,11 @@ def _page(path: str) -> "st.Page":
 
 
 st.set_page_config(page_title="Warpglass", page_icon=str(server.MODULES.parent / "icon.png"), layout="wide")
-current = st.navigation([_page(path) for path in STORIES], position="hidden")  # so that Streamlit knows every address
+shown = st.navigation([_page(path) for path in STORIES], position="hidden")  # so that Streamlit knows every address
 data = {
     "base": server.base_of(st.get_option("server.baseUrlPath")),
     "version": server.version(),
-    "rail": rail(),
+    "rail": rail(current()),
 }
 if access.by_login():
     if not st.user.is_logged_in:
@@ -59,4 +60,4 @@ if access.by_login():
         st.stop()
     data["ticket"] = access.ticket()
 _stage(server.version())(key="stage", data=data)
-current.run()
+shown.run()

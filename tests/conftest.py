@@ -63,7 +63,7 @@ LONGEST = (
     "browser/test_timing_compare.py",
     "kernels/build/test_disassembly.py",
     "browser/test_memory_lab.py",
-    "app/choices/test_compared.py",
+    "app/stories/test_compared.py",
     "app/web/test_asking.py",
     "kernels/recordings/test_run_index.py",
     "kernels/run/test_workers.py",

@@ -36,7 +36,7 @@ class Page:
         """The blocks of a tab, as they come out of their bytes; rows are opened up."""
         tab = next(tab for tab in self.stage.tabs if tab["id"] == name)
         return list(
-            flat(tab["blocks"] if tab["blocks"] is not None else decoded(self.story.parts[name](self.asked.what))[0])
+            flat(tab["blocks"] if tab["blocks"] is not None else decoded(self.story.parts[name](self.asked.subject))[0])
         )
 
 
@@ -53,8 +53,16 @@ def open_page(link, survey=None, change=None, carried=False):
     )
     if asked.error:
         return Page(story, asked, None)
-    made, size = decoded(story.make(asked.what))
+    made, size = decoded(story.make(asked.subject))
     return Page(story, asked, SimpleNamespace(**made), size)
+
+
+def page_of(path):
+    """The choices of a story (app.choices.page.Page) for the kernels of this moment."""
+    from app.catalogue import current
+    from app.stories import STORIES
+
+    return STORIES[path].page(current())
 
 
 def decoded(made):

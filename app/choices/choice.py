@@ -12,12 +12,18 @@ from kernels.errors import ProblemError
 
 @dataclass(frozen=True)
 class Choice:
-    """One thing that a page asks. begin: its value until another is chosen. What it may be: one of `allowed`, or from
-    `low` to `high` (of each element, where it is a tuple; nested: of tuples), or a text that `check` lets pass. late:
-    what it may be is known only to the story: of what is recorded, or of what a run tells. meaning: a
-    sentence of help."""
+    """One choice of a page.
 
-    begin: Any
+    default: its value until the reader chooses another.
+    allowed: its values, or None for a range or a text.
+    low, high: its range, for each element of a tuple.
+    nested: whether its elements are tuples.
+    meaning: a sentence of help.
+    check: raises ProblemError for a text that is not allowed.
+    late: only the story knows the values, from recordings or from a run.
+    """
+
+    default: Any
     allowed: tuple[Any, ...] | None = None
     low: float | None = None
     high: float | None = None
@@ -27,29 +33,29 @@ class Choice:
     late: bool = False
 
     def read(self, name: str, value: Any) -> Any:
-        """A value as a link or a recording gives it (text, number, list), as the type of `begin`; ProblemError where it
-        cannot be."""
+        """A value of a link or a recording (text, number or list) in the type of the default. Raises ProblemError if it
+        is not allowed."""
         if self.check or self.late:
             if self.check:
                 self.check(value)
             return value
-        if self.nested and isinstance(value, str):  # a row between two others may be empty
+        if self.nested and isinstance(value, str):  # a row may be empty
             rows = value.rstrip("; ").split(";")
             value = [row.split(",") if row.strip() else () for row in rows] if any(rows) else ()
         limits = {"allowed": self.allowed, "low": self.low, "high": self.high, "nested": self.nested}
-        return check_value(name, value, self.begin, limits)
+        return check_value(name, value, self.default, limits)
 
     def takes(self, value: Any) -> bool:
-        """Whether this is a value that can be chosen."""
+        """Whether the value can be chosen."""
         try:
             self.read("", value)
         except ProblemError:
             return False
         return True
 
-    def beginning_at(self, value: Any) -> "Choice":
-        """The same with another beginning, where that can be chosen."""
-        return replace(self, begin=value) if value is not None and self.takes(value) else self
+    def with_default(self, value: Any) -> "Choice":
+        """A copy with another default, if that value can be chosen."""
+        return replace(self, default=value) if value is not None and self.takes(value) else self
 
 
 def of_field(field: Field) -> Choice:
@@ -63,6 +69,11 @@ def of_field(field: Field) -> Choice:
 def of_constant(constant: Constant) -> Choice:
     """The Choice of a kernel's constant."""
     return Choice(constant.default, constant.values, meaning=constant.meaning)
+
+
+def broken_value(constant: Constant) -> int:
+    """The value of a what-if constant that breaks the kernel."""
+    return next(value for value in constant.values if value != constant.default)
 
 
 def difference(values: Mapping[str, Any], common: Mapping[str, Any]) -> list[str]:

@@ -1,116 +1,110 @@
-"""Choices as the toolbar draws them: plain data, one entry for each. Nothing here decides anything."""
+"""Choices as the toolbar draws them: plain data, one entry for each choice. Nothing here decides anything."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from app.choices import presets
-from app.choices.asked import NONE, Asked, State, kernel_name
 from app.choices.choice import Choice
+from app.choices.page import NONE, Description, Descriptions, Page, State, kernel_name
 from kernels.core.fields import write_value
+from kernels.core.launch import Constant
 from kernels.core.spec import KernelSpec
 from kernels.run.backends import Survey
 
-Described = dict[
-    str, Any
-]  # name, label, kind (select, many, number, text or toggle), value, group, and what narrows it
 TITLES = {"gpu": "This GPU", "cpu": "The CPU", "recorded": "Recorded"}
+GROUPS = ("kernel", "preset", "what_if", "own", "place", "problem", "build", "run")  # in the toolbar's order
 
 
-def describe(asked: Asked, state: State, survey: Survey, narrowed: Mapping[str, Mapping[str, Any]]) -> list[Described]:
-    """Every choice of a page, in the toolbar's order. Groups: kernel, preset, what_if, own (the story's), place,
-    problem, build and run."""
-    known = asked.known(state)
-    fields = asked.fields(state) if asked.kernels else {}
-    found: list[Described] = []
-    for name, choice in known.items():
-        entry = _entry(name, choice, state[name], _group(asked, name, fields))
-        entry |= _special(asked, state, survey, name)
-        entry |= {k: _plain(v) for k, v in narrowed.get(name, {}).items()}
+def describe(page: Page, state: State, survey: Survey, own: Descriptions) -> list[Description]:
+    """The description of every choice of a page, in the toolbar's order.
+
+    own: the page's own parts of the descriptions.
+    """
+    fields = page.fields(state) if page.kernels else {}
+    found: list[Description] = []
+    for name, choice in page.choices(state).items():
+        entry = _entry(name, choice, state[name], _group(page, name, fields))
+        entry |= _special(page, state, survey, name)
+        entry |= {key: _as_options(value) for key, value in own.get(name, {}).items()}
         if not entry.pop("hidden", choice.late):
             found.append(entry)
-    if asked.kernels and not narrowed.get("preset", {}).get("hidden") and (named := presets.of(asked, state)):
-        found.append({**named, **narrowed.get("preset", {})})
-    order = ("kernel", "preset", "what_if", "own", "place", "problem", "build", "run")
-    return sorted(found, key=lambda entry: order.index(entry["group"]))
+    of_preset = own.get("preset", {})
+    if page.kernels and not of_preset.get("hidden") and (preset := presets.of(page, state)):
+        found.append({**preset, **of_preset})
+    return sorted(found, key=lambda entry: GROUPS.index(entry["group"]))
 
 
-def select(name: str, label: str, value: str, options: Mapping[str, str], group: str = "own") -> Described:
-    """A choice that no Choice describes: of what is recorded, or of what only a run tells. options: value -> label."""
-    listed = [{"value": v, "label": said} for v, said in options.items()]
-    return {
-        "name": name,
-        "label": label,
-        "kind": "select",
-        "value": value,
-        "options": listed,
-        "group": group,
-        "help": "",
-    }
+def select(name: str, label: str, value: str, options: Mapping[str, str], group: str = "own") -> Description:
+    """A choice without a Choice: its options come from recordings or from a run.
+
+    options: value -> label.
+    """
+    entry: Description = {"name": name, "label": label, "kind": "select", "value": value}
+    entry["options"] = [{"value": text, "label": said} for text, said in options.items()]
+    return entry | {"group": group, "help": ""}
 
 
-def _group(asked: Asked, name: str, fields: Mapping[str, Any]) -> str:
-    if name in map(kernel_name, asked.sides):
+def _group(page: Page, name: str, fields: Mapping[str, Choice]) -> str:
+    if name in map(kernel_name, page.sides):
         return "kernel"
     if name.startswith("at_") or name == "row":
         return "place"
-    return next((g for g, names in (("what_if", ["what_if"]), ("run", ["backend"]), ("own", asked.own),
-                                    ("problem", fields)) if name in names), "build")  # fmt: skip
+    members = {"what_if": ["what_if"], "run": ["backend"], "own": page.own, "problem": fields}
+    return next((group for group, names in members.items() if name in names), "build")
 
 
-def _entry(name: str, choice: Choice, value: Any, group: str) -> Described:
-    entry: Described = {
-        "name": name,
-        "label": name,
-        "value": write_value(value),
-        "group": group,
-        "help": choice.meaning,
-    }
-    if isinstance(choice.begin, bool):
+def _entry(name: str, choice: Choice, value: object, group: str) -> Description:
+    entry: Description = {"name": name, "label": name, "value": write_value(value), "group": group}
+    entry["help"] = choice.meaning
+    if isinstance(choice.default, bool):
         return entry | {"kind": "toggle"}
-    if isinstance(choice.begin, tuple) or isinstance(choice.begin, str) and choice.allowed is None:
+    if isinstance(choice.default, tuple) or isinstance(choice.default, str) and choice.allowed is None:
         return entry | {"kind": "text"}
     if choice.allowed is not None:
-        return entry | {
-            "kind": "select",
-            "options": [{"value": write_value(v), "label": write_value(v)} for v in choice.allowed],
-        }
-    return entry | {"kind": "number", "low": choice.low, "high": choice.high, "whole": isinstance(choice.begin, int)}
+        return entry | {"kind": "select", "options": [option(allowed) for allowed in choice.allowed]}
+    return entry | {"kind": "number", "low": choice.low, "high": choice.high, "whole": isinstance(choice.default, int)}
 
 
-def _special(asked: Asked, state: State, survey: Survey, name: str) -> Described:
-    """What the names of kernels, what-ifs and backends are called."""
+def _special(page: Page, state: State, survey: Survey, name: str) -> Description:
+    """The labels of kernels, what-ifs and backends."""
     if name == "backend":
-        titles = {n: f"{TITLES[n]}: {device.name}" for n, device in survey.devices.items()}
-        auto = {"value": "auto", "label": f"Automatic: {titles[survey.pick().backend]}"}
-        missing = [{"value": n, "label": TITLES[n], "why": why} for n, why in survey.reasons.items()]
-        return {"label": "Run on", "options": [auto, *({"value": n, "label": t} for n, t in titles.items()), *missing]}
+        return {"label": "Run on", "options": _backends(survey)}
     if name == "what_if":
-        given = {c.name: c for c in asked.spec_of(state).what_ifs}
-        options = [{"value": NONE, "label": "As written"}]
-        options += [{"value": n, "label": c.what_if, "help": _effect(c)} for n, c in given.items()]
-        return {"label": "What if", "options": options}
-    for side in asked.sides if asked.kernels else ():
+        what_ifs = [{"value": c.name, "label": c.what_if, "help": _effect(c)} for c in page.kernel_of(state).what_ifs]
+        return {"label": "What if", "options": [{"value": NONE, "label": "As written"}, *what_ifs]}
+    for side in page.sides if page.kernels else ():
         if name == kernel_name(side):
-            specs = asked.kernels_of(side, state)
-            return {"label": f"Kernel {side.upper()}".strip(), "options": kernel_options(specs)}
+            kernels = page.kernels_of(side, state)
+            return {"label": f"Kernel {side.upper()}".strip(), "options": kernel_options(kernels)}
     return {}
 
 
-def _effect(constant: Any) -> str:
+def _backends(survey: Survey) -> list[Description]:
+    titles = {name: f"{TITLES[name]}: {device.name}" for name, device in survey.devices.items()}
+    automatic = {"value": "auto", "label": f"Automatic: {titles[survey.pick().backend]}"}
+    usable = [{"value": name, "label": title} for name, title in titles.items()]
+    missing = [{"value": name, "label": TITLES[name], "why": why} for name, why in survey.reasons.items()]
+    return [automatic, *usable, *missing]
+
+
+def _effect(constant: Constant) -> str:
     shows = f" It shows from score_scale {constant.shows_at:g} on." if constant.shows_at > 1 else ""
     return f"Broken on purpose: {constant.effect}{shows}"
 
 
-def option(value: Any, label: str = "", why: str = "", help: str = "") -> Described:
-    """An option of a list. why: it cannot be chosen, and this is the reason."""
-    made = {"value": write_value(value), "label": label or write_value(value)}
-    return made | {name: said for name, said in (("why", why), ("help", help)) if said}
+def option(value: object, label: str = "", why: str = "", help: str = "") -> Description:
+    """An option of a list.
+
+    why: the reason why it cannot be chosen.
+    """
+    entry: Description = {"value": write_value(value), "label": label or write_value(value)}
+    return entry | {name: text for name, text in (("why", why), ("help", help)) if text}
 
 
-def kernel_options(specs: Mapping[str, KernelSpec]) -> list[Described]:
+def kernel_options(kernels: Mapping[str, KernelSpec]) -> list[Description]:
     """The options of a choice of kernels."""
-    return [option(name, f"{name} {spec.title}", help=spec.idea) for name, spec in specs.items()]
+    return [option(name, f"{name} {kernel.title}", help=kernel.idea) for name, kernel in kernels.items()]
 
 
-def _plain(value: Any) -> Any:
-    return [option(v, said) for v, said in value.items()] if isinstance(value, Mapping) else value
+def _as_options(value: object) -> object:
+    """A mapping of values to labels, as a list of options; any other value unchanged."""
+    return [option(text, label) for text, label in value.items()] if isinstance(value, Mapping) else value

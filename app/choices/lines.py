@@ -1,13 +1,12 @@
 """Which of a run's probes is looked at: a choice among the source lines that logged an access, known once it ran."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.choices.asked import Asked, State
 from app.choices.choice import Choice
-from app.choices.described import Described, select
+from app.choices.described import select
+from app.choices.page import Correction, Description, Page, State
 from kernels.core.fields import quoted
 from kernels.errors import ProblemError
 from kernels.run.results import Run
@@ -23,35 +22,33 @@ class Chosen(NamedTuple):
     was not taken."""
 
     at: Place | None
-    choice: Described
+    choice: Description
     told: list[str]
 
 
-def settling(
-    space: str, listed: Callable[[Asked, State], list[str]]
-) -> Callable[[Asked, State], list[tuple[str, str]]]:
-    """Asked.settle of a page that looks at a line. listed: the kernels that its view shows; where another is chosen,
-    the first of them is taken. A line without a probe of an access of that space (shared or global) is let go of."""
+def correct(page: Page, state: State, space: str, kernels: list[str]) -> list[Correction]:
+    """Corrects the kernel and the line of a page that looks at a source line, in place.
 
-    def settle(asked: Asked, state: State) -> list[tuple[str, str]]:
-        moved, names, kernel = [], listed(asked, state), state["kernel"]
-        if kernel not in names:
-            asked.take_kernel(state, "", names[0])
-            moved.append(("kernel", f"kernel is {kernel!r}; in this view it must be one of {', '.join(names)}."))
-        wanted = state["line"]
-        try:
-            if wanted and _wanted(asked.spec_of(state).path.name, wanted) not in _probes(asked, state, space):
-                state["line"] = ""
-                moved.append(("line", _unknown(wanted)))
-        except ProblemError:
-            pass  # the page says what is wrong with the problem
-        return moved
-
-    return settle
+    space: of the memory, shared or global. A line without an access of it is dropped.
+    kernels: the kernels of the view. The first one replaces others.
+    """
+    corrections, kernel = [], state["kernel"]
+    if kernel not in kernels:
+        page.take_kernel(state, "", kernels[0])
+        said = f"kernel is {kernel!r}; in this view it must be one of {', '.join(kernels)}."
+        corrections.append(Correction("kernel", said))
+    line = state["line"]
+    try:
+        if line and _wanted(page.kernel_of(state).path.name, line) not in _probes(page, state, space):
+            state["line"] = ""
+            corrections.append(Correction("line", _unknown(line)))
+    except ProblemError:
+        pass  # the page says what is wrong with the problem
+    return corrections
 
 
-def changed(asked: Asked, state: State, name: str) -> None:
-    """Story.changed: a line belongs to its kernel, and to the view that chose it."""
+def adapt(page: Page, state: State, name: str) -> None:
+    """Drops the line after another kernel or view: a line belongs to both."""
     if name in ("kernel", "view"):
         state["line"] = ""
 
@@ -65,13 +62,13 @@ def logged(run: Run, space: str) -> list[Site]:
     return [site for site in there if site.space == space and (site.event, site.space) in by_lanes]
 
 
-def choose(asked: str, run: Run, sites: list[Site], first: Place | None = None, every: str = "") -> Chosen:
+def choose(line: str, run: Run, sites: list[Site], first: Place | None = None, every: str = "") -> Chosen:
     """The probe that a link asks for, as FILE:LINE or (as links of old said it) a line of the kernel itself; where it
     asks for none of these `first`, or all, which the choice calls `every`."""
     own = run.request.kernel.path.name
     by_name = {_name(site.file, site.line): site for site in sites}
-    wanted = _wanted(own, asked)
-    told = [_unknown(asked)] if asked and wanted not in by_name else []
+    wanted = _wanted(own, line)
+    told = [_unknown(line)] if line and wanted not in by_name else []
     now = wanted if wanted in by_name else _name(*first) if first else ""
     texts = {file: text.splitlines() for file, text in run.request.kernel.files}
 
@@ -84,8 +81,8 @@ def choose(asked: str, run: Run, sites: list[Site], first: Place | None = None, 
     return Chosen(at, select("line", "Source line", now, options), told)
 
 
-def _probes(asked: Asked, state: State, space: str) -> set[str]:
-    request = asked.request_of(state)
+def _probes(page: Page, state: State, space: str) -> set[str]:
+    request = page.request_of(state)
     return {_name(site.file, site.line) for site in sites_of(request) if site.space == space}
 
 
@@ -93,8 +90,8 @@ def _unknown(line: str) -> str:
     return f"line is {quoted(line)}; there is no such choice here."
 
 
-def _wanted(own: str, asked: str) -> str:
-    return _name(own, asked) if asked.isdigit() else asked
+def _wanted(own: str, line: str) -> str:
+    return _name(own, line) if line.isdigit() else line
 
 
 def _name(file: str, line: Any) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.choices import presets
-from app.choices.asked import Asked, State
 from app.choices.described import option
+from app.choices.page import Descriptions, Page, State
 from kernels.core.remembered import MOST_NUMBERS, numbers_in, remembered
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
@@ -13,24 +13,24 @@ from kernels.errors import ProblemError
 Values = tuple[tuple[str, Any], ...]
 
 
-def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
-    """Story.narrowed of every field and constant that has a list of options: those that the kernel or its problem
+def describe(page: Page, state: State) -> Descriptions:
+    """The description of every field and constant that has a list of options: those that the kernel or its problem
     refuses, with the reason. Where all are refused it is something else that is wrong: none has a reason then."""
-    kernel, fields = asked.spec_of(state), asked.fields(state)
-    constants = {name: choice for name, choice in asked.constants(state).items() if name in kernel.settings()}
+    kernel, fields = page.kernel_of(state), page.fields(state)
+    constants = {name: choice for name, choice in page.constants(state).items() if name in kernel.settings()}
     problem = tuple((name, state[name]) for name in fields)
     settings = tuple((name, state[name]) for name in constants)
     if numbers_in(problem) > MOST_NUMBERS:
         return {}  # every option would be tried with it; what is impossible is told once it is chosen
-    found: dict[str, dict[str, Any]] = {}
+    found: Descriptions = {}
     for name, choice in {**fields, **constants}.items():
         if choice.allowed is not None:
             whys = _refusals(kernel, problem, settings, name, choice.allowed)
             if any(whys.values()):
                 some = {value: "" if value == state[name] or all(whys.values()) else why for value, why in whys.items()}
                 found[name] = {"options": [option(value, why=why) for value, why in some.items()]}
-    if preset := presets.of(asked, state):
-        named = tuple((title, tuple(values.items())) for title, values in presets.named(asked, state).items())
+    if preset := presets.of(page, state):
+        named = tuple((title, tuple(values.items())) for title, values in presets.named(page, state).items())
         whys = _preset_refusals(kernel, settings, named)
         if not all(whys.values()):
             shown = [o | ({"why": whys[o["value"]]} if whys.get(o["value"]) else {}) for o in preset["options"]]

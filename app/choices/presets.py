@@ -1,36 +1,40 @@
-"""Problems worth looking at, by name: a click sets several fields at once."""
+"""Problems worth a look, by name: a click sets several fields at once."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from app.choices.asked import Asked, State
+from app.choices.page import Description, Page, State
 from kernels.core.fields import write_value
 
 CUSTOM = "custom"
 
 
-def named(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
-    """title -> the fields that it sets; the others go to where they begin. From the problem's class, as far as the page
-    asks for these fields."""
-    fields = asked.fields(state)
-    given: Mapping[str, Mapping[str, Any]] = asked.spec_of(state).problem_type.presets()
-    begin = {name: choice.begin for name, choice in fields.items() if name != "seed"}
-    return {title: begin | {n: v for n, v in values.items() if n in fields} for title, values in given.items()}
+def named(page: Page, state: State) -> dict[str, State]:
+    """title -> the fields of a preset. The problem's class declares the presets. Other fields take their defaults."""
+    fields = page.fields(state)
+    presets = page.kernel_of(state).problem_type.presets()
+    defaults = {name: choice.default for name, choice in fields.items() if name != "seed"}
+    return {
+        title: defaults | {name: value for name, value in values.items() if name in fields}
+        for title, values in presets.items()
+    }
 
 
-def of(asked: Asked, state: State) -> dict[str, Any] | None:
-    """The description of that choice; None where there is nothing to choose."""
-    found = named(asked, state)
+def of(page: Page, state: State) -> Description | None:
+    """The description of the choice of a preset; None if the problem has fewer than two."""
+    found = named(page, state)
     if len(found) < 2:
         return None
-    now = next((title for title, values in found.items() if all(state[n] == v for n, v in values.items())), CUSTOM)
+    matching = [title for title, values in found.items() if all(state[name] == v for name, v in values.items())]
+    now = next(iter(matching), CUSTOM)
     options = [{"value": title, "label": title, "help": said(values, found)} for title, values in found.items()]
     if now == CUSTOM:
         options.append({"value": CUSTOM, "label": "Your own"})
-    return {"name": "preset", "label": "Problem", "kind": "select", "value": now, "options": options, "group": "preset",
-            "help": "a problem worth looking at; its fields are under More"}  # fmt: skip
+    entry: Description = {"name": "preset", "label": "Problem", "kind": "select", "value": now, "options": options}
+    return entry | {"group": "preset", "help": "a problem worth looking at; its fields are under More"}
 
 
-def said(values: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]) -> str:
+def said(values: State, found: Mapping[str, State]) -> str:
+    """The fields of a preset that differ from the first preset, in words."""
     first = next(iter(found.values()))
-    return ", ".join(f"{name} {write_value(v)}" for name, v in values.items() if v != first[name]) or "as it begins"
+    differences = [f"{name} {write_value(value)}" for name, value in values.items() if value != first[name]]
+    return ", ".join(differences) or "as it begins"

@@ -4,9 +4,9 @@ constants."""
 from collections.abc import Mapping
 from typing import Any
 
-from app.choices.asked import NONE, Asked, State, constant_name
 from app.choices.choice import Choice, difference
-from app.choices.described import Described, option, select
+from app.choices.described import option, select
+from app.choices.page import NONE, Description, Page, State, constant_name
 from kernels.core.fields import write_value
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -34,71 +34,71 @@ def has(request: Request) -> bool:
         return False
 
 
-def narrow(asked: Asked, state: State, change: tuple[str, str] | None = None) -> list[Described]:
+def narrow(page: Page, state: State, change: tuple[str, str] | None = None) -> list[Description]:
     """Puts the state, in place, at a problem that every side is recorded on, and each side at one of its builds there:
     the nearest to what the state says, or what `change` (name, place in the list) asks for. The choices among them.
     BackendUnavailable if nothing is recorded."""
-    found = {side: run_index.of(asked.spec_of(state, side)) for side in asked.sides}
-    fields = asked.fields(state)
-    problems = {side: [_read(r.problem, fields) for r in found[side]] for side in asked.sides}
-    common = [p for p in problems[asked.sides[0]] if all(p in others for others in problems.values())]
+    found = {side: run_index.of(page.kernel_of(state, side)) for side in page.sides}
+    fields = page.fields(state)
+    problems = {side: [_read(r.problem, fields) for r in found[side]] for side in page.sides}
+    common = [p for p in problems[page.sides[0]] if all(p in others for others in problems.values())]
     common = [p for n, p in enumerate(common) if p not in common[:n]]
     if not common:
-        names = " and ".join(dict.fromkeys(asked.spec_of(state, side).name for side in asked.sides))
+        names = " and ".join(dict.fromkeys(page.kernel_of(state, side).name for side in page.sides))
         raise BackendUnavailable(
             f"Nothing is recorded of the present code of {names}. Choose another backend, or record it on a GPU: "
             "python -m kernels record."
         )
-    before = {name: value for name, value in state.items() if name not in asked.own}
-    begin = {name: choice.begin for name, choice in fields.items()}
+    before = {name: value for name, value in state.items() if name not in page.own}
+    begin = {name: choice.default for name, choice in fields.items()}
     common.sort(key=lambda p: len(difference(p, begin)))
-    builds_on = _Builds(asked, state, found, problems)
+    builds_on = _Builds(page, state, found, problems)
     # a what-if that was asked for is found where it is recorded
-    wanted = [p for p in common if builds_on.of(p, asked.sides[0], asked_for=True)] or common
+    wanted = [p for p in common if builds_on.of(p, page.sides[0], asked_for=True)] or common
     problem = _pick(common, wanted, state, PROBLEM, change)
     state.update(problem)
     made = [
         _described(PROBLEM, "Recorded problem", common, problem, lambda p: _said(p, begin) or "the default problem")
     ]
-    kernels = {asked.spec_of(state, side).name for side in asked.sides}
+    kernels = {page.kernel_of(state, side).name for side in page.sides}
     broken = [said for said in run_index.left_out() if any(f"/{name}-" in said for name in kernels)]
     made[0]["options"] += [option("", "not readable", why=said) for said in broken]
-    for side in asked.sides:
+    for side in page.sides:
         builds, exact = builds_on.of(problem, side), builds_on.of(problem, side, asked_for=True)
         name = f"recorded_build{'_' if side else ''}{side}"
         build = _pick(builds, exact or builds, state, name, change)
         state.update(build)
         label = f"Recorded build of {side.upper()}" if side else "Recorded build"
         if len(builds) > 1:
-            made.append(_described(name, label, builds, build, lambda b, side=side: _build_said(asked, state, b, side)))
-    if before != {name: value for name, value in state.items() if name not in asked.own}:
-        state.update({n: asked.own[n].begin for n in asked.own if n.startswith("at_")})  # a recording has its own place
+            made.append(_described(name, label, builds, build, lambda b, side=side: _build_said(page, state, b, side)))
+    if before != {name: value for name, value in state.items() if name not in page.own}:
+        state.update({n: page.own[n].default for n in page.own if n.startswith("at_")})  # a recording has its own place
     return made
 
 
 class _Builds:
     """The recorded builds of each side."""
 
-    def __init__(self, asked: Asked, state: State, found: dict, problems: dict) -> None:
-        self.asked, self.state, self.found, self.problems = asked, state, found, problems
+    def __init__(self, page: Page, state: State, found: dict, problems: dict) -> None:
+        self.page, self.state, self.found, self.problems = page, state, found, problems
 
     def of(self, problem: dict, side: str, asked_for: bool = False) -> list[State]:
         """The choices that the builds of a side on this problem stand for; asked_for: only those of the what-if build
         that is chosen."""
         pairs = zip(self.found[side], self.problems[side])
-        made = [_state_of(self.asked, self.state, r.settings, side) for r, p in pairs if p == problem]
-        if asked_for and self.asked.one_what_if:
+        made = [_state_of(self.page, self.state, r.settings, side) for r, p in pairs if p == problem]
+        if asked_for and self.page.one_what_if:
             made = [build for build in made if build["what_if"] == self.state["what_if"]]
         return [build for n, build in enumerate(made) if build not in made[:n]]
 
 
-def _state_of(asked: Asked, state: State, settings: Mapping[str, int], side: str) -> State:
+def _state_of(page: Page, state: State, settings: Mapping[str, int], side: str) -> State:
     """The choices that a recording's constants stand for."""
-    constants, spec = asked.constants(state, side), asked.spec_of(state, side)
+    constants, spec = page.constants(state, side), page.kernel_of(state, side)
     settings = {**spec.settings(), **settings}
     found: State = {constant_name(side, name): value for name, value in settings.items()}
     found = {name: value for name, value in found.items() if name in constants}
-    if asked.one_what_if:
+    if page.one_what_if:
         found["what_if"] = next((c.name for c in spec.what_ifs if settings[c.name] != c.default), NONE)
     return found
 
@@ -116,7 +116,7 @@ def _pick(options: list[State], wanted: list[State], state: State, name: str, ch
     return at or min(wanted, key=lambda option: len(difference(option, state)))
 
 
-def _described(name: str, label: str, options: list[State], now: State, said: Any) -> Described:
+def _described(name: str, label: str, options: list[State], now: State, said: Any) -> Description:
     listed = {str(n): said(option) for n, option in enumerate(options)}
     return select(name, label, str(options.index(now)), listed, "preset")
 
@@ -129,9 +129,9 @@ def _said(values: Mapping[str, Any], common: Mapping[str, Any]) -> str:
     )
 
 
-def _build_said(asked: Asked, state: State, build: State, side: str) -> str:
+def _build_said(page: Page, state: State, build: State, side: str) -> str:
     """How a build differs from that kernel's own defaults."""
-    spec: KernelSpec = asked.spec_of(state, side)
+    spec: KernelSpec = page.kernel_of(state, side)
     own = {constant_name(side, c.name): c.default for c in spec.constants}
     said = _said({name: value for name, value in build.items() if name != "what_if"}, own)
     broken = next((c.what_if for c in spec.what_ifs if c.name == build.get("what_if")), "")

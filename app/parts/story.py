@@ -1,57 +1,58 @@
-"""What a story is: what it asks, what it then shows, and who makes that."""
+"""A story: its choices, the value that it shows, and the functions that make its stage and its tabs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.choices.asked import Asked, State
+from app.catalogue import Catalog
+from app.choices.estimates import Launched
+from app.choices.page import Page, State
 from explainers.story.stage import Block, Stage
 from kernels.errors import ProblemError
 
-Narrowed = Mapping[str, Mapping[str, Any]]
-
-
-def _nothing(asked: Asked, state: State) -> Narrowed:
-    return {}
+Tab = Callable[[Any], list[Block]]
 
 
 @dataclass(frozen=True, eq=False)
 class Story:
-    """A stop of the course, or a page beside it.
+    """A stop of the course, or a page next to it. Each module of app/stories with a STORY is found by its folder.
 
-    path: of its address, and the name of its module in app/stories. title: in the rail. look: what to look for, in two
-    sentences. asked: its choices.
-    what(state, backend): what is to be shown, as a frozen, picklable value of Requests and plain numbers; ProblemError
-    says why it cannot be. It runs in the web process: it computes nothing.
-    make(what) -> Stage, and parts[tab](what) -> the blocks of a tab that is made when it is opened: run in a worker.
-    launches[part](what): what a tab ("" for the stage) launches beside one run of each Request in `what`: that of other
-    kernels, and traffic (estimates.py). What is bounded whatever is chosen need not stand here.
-    narrowed(asked, state): choice -> what of its description is not as the Choice says: label, options, low, high,
-    disabled (the reason why), group, hidden.
-    changed(asked, state, name): puts right, in place, what a new value of `name` makes meaningless.
-    made_on: the workers that make it, where they are not the chosen backend's: "cpu" for what runs no kernel.
+    path: the last part of its address, and the name of its module in app/stories.
+    title: in the rail.
+    look: what to look for, in two sentences.
+    order: its place in the rail.
+    page: the catalogue -> its choices. Called again for each new catalogue.
+    subject: (page, state, backend) -> the value to show: frozen, picklable, of Requests and plain numbers. It runs in
+        the web process and computes nothing. Raises ProblemError.
+    make: subject -> Stage. Runs in a worker.
+    parts: tab -> function of the subject, for tabs that are made when they are opened. Runs in a worker.
+    launches: tab -> function of the subject: the launches of a tab ("" for the stage) apart from one run of each
+        Request in the subject. Launches with a fixed limit are left out.
+    stop: whether it is a numbered stop of the course.
+    made_on: the workers that make it, if not those of the chosen backend: "cpu" for a story that runs no kernel.
+    needs_kernels: whether the rail leaves it out while its page has no kernels.
     """
 
     path: str
     title: str
     look: str
-    asked: Asked
-    what: Callable[[State, str], Any]
+    order: int
+    page: Callable[[Catalog], Page]
+    subject: Callable[[Page, State, str], Any]
     make: Callable[[Any], Stage]
-    parts: Mapping[str, Callable[[Any], list[Block]]] = field(default_factory=dict)
-    launches: Mapping[str, Callable[[Any], list[Any]]] = field(default_factory=dict)
-    narrowed: Callable[[Asked, State], Narrowed] = _nothing
-    changed: Callable[[Asked, State, str], None] = lambda asked, state, name: None
+    parts: Mapping[str, Tab] = field(default_factory=dict)
+    launches: Mapping[str, Callable[[Any], Sequence[Launched]]] = field(default_factory=dict)
+    stop: bool = True
     made_on: str = ""
+    needs_kernels: bool = False
 
 
-def tab_of(kind: Any, make: Callable[[Any], list[Block]], has: Callable[[Any], Any] = bool) -> Callable:
-    """A tab that a story has only where it shows that kind of `what`, and has(what): a link may ask for it elsewhere.
-    ProblemError there."""
+def tab_of(kind: Any, make: Tab, has: Callable[[Any], object] = bool) -> Tab:
+    """A tab for subjects of one kind for which `has` is true. Links can ask for it elsewhere: ProblemError then."""
 
-    def made(what: Any) -> list[Block]:
-        if not isinstance(what, kind) or not has(what):
-            raise ProblemError("What is shown here has no such tab. Choose another tab, or what this one is of.")
-        return make(what)
+    def tab(subject: Any) -> list[Block]:
+        if not isinstance(subject, kind) or not has(subject):
+            raise ProblemError("This picture has no such tab. Choose another tab, or a kernel that has it.")
+        return make(subject)
 
-    return made
+    return tab

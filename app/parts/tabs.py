@@ -66,8 +66,8 @@ def data(request: Request) -> list[Block]:
 
 
 PARTS: dict[str, Callable[[Any], list[Block]]] = {  # of what is shown of one `request`
-    BUILDS.id: lambda what: builds(what.request),
-    DATA.id: lambda what: data(what.request),
+    BUILDS.id: lambda subject: builds(subject.request),
+    DATA.id: lambda subject: data(subject.request),
 }
 
 

@@ -1,68 +1,50 @@
-"""The stories: path -> Story, in the order of the rail: the start, the course's stops, and what stands beside it."""
+"""The stories: each module of this folder with a STORY is one. The stories declare their order."""
 
-from functools import cache
-from typing import Any
+import pkgutil
+from functools import cache, lru_cache
+from importlib import import_module
 
-from app.choices import asked
-from app.choices.pages import PIPELINE
+from app.catalogue import Catalog
+from app.choices.page import Page
 from app.parts.story import Story
-from app.stories import (
-    any_kernel,
-    bank_conflicts,
-    block_table,
-    coalescing,
-    compare,
-    memory_hierarchy,
-    occupancy,
-    online_softmax,
-    pipeline,
-    precision,
-    registers,
-    source,
-    sparsity,
-    start,
-    tensor_cores,
-    tiling,
-    timing,
-)
 from kernels.core.fields import write_value
-
-COURSE = (
-    tiling,
-    online_softmax,
-    registers,
-    block_table,
-    bank_conflicts,
-    tensor_cores,
-    sparsity,
-    *((pipeline,) if PIPELINE.kernels else ()),  # where one is recorded
-    precision,
-    coalescing,
-    memory_hierarchy,
-    occupancy,
-    timing,
-    compare,
-)
-BESIDE = (source, any_kernel)
-STORIES: dict[str, Story] = {module.STORY.path: module.STORY for module in (start, *COURSE, *BESIDE)}
 
 
 @cache
-def rail() -> list[dict[str, Any]]:
-    """What the browser needs to know of every story before it is opened. begin: its choices before anything is chosen;
-    what differs from them goes along from story to story."""
-    numbers = {module.STORY.path: number for number, module in enumerate(COURSE, 1)}
+def _found() -> dict[str, Story]:
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules = [import_module(f"{__name__}.{name}") for name in names]
+    stories = sorted((module.STORY for module in modules), key=lambda story: story.order)
+    return {story.path: story for story in stories}
+
+
+def listed(catalog: Catalog) -> dict[str, Story]:
+    """path -> Story of the stories that have something to show, in the order of the rail."""
+    return {path: story for path, story in STORIES.items() if not story.needs_kernels or story.page(catalog).kernels}
+
+
+@lru_cache(maxsize=2)
+def rail(catalog: Catalog) -> list[dict[str, object]]:
+    """The facts that the browser needs of every story before the story is opened.
+
+    begin: the default of each choice. Other values go along from story to story.
+    """
+    stories = listed(catalog).values()
+    stops = [story for story in stories if story.stop]
     return [
         {
             "path": story.path,
             "title": story.title,
-            "number": numbers.get(story.path, 0),
+            "number": stops.index(story) + 1 if story.stop else 0,
             "look": story.look,
-            "begin": _begin(story.asked),
+            "begin": _default_texts(story.page(catalog)),
         }
-        for story in STORIES.values()
+        for story in stories
     ]
 
 
-def _begin(asks: asked.Asked) -> dict[str, str]:
-    return {name: write_value(value) for name, value in asks.beginning().items()}
+def _default_texts(page: Page) -> dict[str, str]:
+    return {name: write_value(value) for name, value in page.default_state().items()}
+
+
+STORIES = _found()

@@ -1,7 +1,10 @@
 """Any kernel: every step, every tensor and every value of any kernel that writes a trace, known to a story or not."""
 
-from app.choices import State, items
-from app.choices.pages import ANY_KERNEL
+from functools import lru_cache
+
+from app.catalogue import Catalog
+from app.choices import items, pages
+from app.choices.page import Page, State
 from app.parts import running, tabs
 from app.parts.story import Story
 from explainers.stories.any_kernel import generic
@@ -9,8 +12,14 @@ from explainers.story.stage import Stage
 from kernels.core.request import Request
 
 
-def what(state: State, backend: str) -> Request:
-    return items.request(ANY_KERNEL, state, backend)
+@lru_cache(maxsize=2)
+def page(catalog: Catalog) -> Page:
+    own = {"own": items.OWN, "correct": items.correct, "describe": items.describe}
+    return pages.accepted_by(generic, catalog, sizes=pages.SMALL_TILES, **own)
+
+
+def subject(page: Page, state: State, backend: str) -> Request:
+    return items.request(page, state, backend)
 
 
 def make(request: Request) -> Stage:
@@ -23,9 +32,10 @@ STORY = Story(
     title="Any kernel",
     look="Every tensor and every value that a kernel logs is here, also of a kernel that no other page knows. "
     "Step through it and see what it reads, what it writes and what it logs.",
-    asked=ANY_KERNEL,
-    what=what,
+    page=page,
+    subject=subject,
+    order=160,
+    stop=False,
     make=make,
     parts={"builds": tabs.builds, "data": tabs.data},
-    narrowed=items.narrowed,
 )

@@ -2,12 +2,12 @@
 side by side."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache
 
-from app.choices import State, lines, possible, recordings
-from app.choices.asked import Asked
+from app.catalogue import Catalog
+from app.choices import lines, pages, possible, recordings
 from app.choices.described import kernel_options
-from app.choices.pages import COALESCING, sectors_view
+from app.choices.page import Correction, Descriptions, Page, State
 from app.parts import running, tabs
 from app.parts.story import Story, tab_of
 from explainers.stories.coalescing import coalescing, sector_costs, sector_questions, sector_walk
@@ -33,22 +33,29 @@ class Look:
     line: str
 
 
-def what(state: State, backend: str) -> Look:
+@lru_cache(maxsize=2)
+def page(catalog: Catalog) -> Page:
+    own = {"view": pages.one_of(*VIEWS), "line": lines.LINE}
+    hooks = {"correct": correct, "adapt": lines.adapt, "describe": describe}
+    return pages.accepted_by(coalescing, catalog, own=own, former={"page_tokens": "block_size"}, **hooks)
+
+
+def subject(page: Page, state: State, backend: str) -> Look:
     if state["view"] != "layouts":
-        return Look(COALESCING.request_of(state, backend=backend), (), state["line"])
-    known = COALESCING.fields(state)[LAYOUT].allowed or ()
-    made = {name: _in_layout(state, name, backend) for name in known}
+        return Look(page.request_of(state, backend=backend), (), state["line"])
+    known = page.fields(state)[LAYOUT].allowed or ()
+    made = {name: _in_layout(page, state, name, backend) for name in known}
     there = {name: request for name, request in made.items() if backend != "recorded" or recordings.has(request)}
     chosen = state[LAYOUT] if state[LAYOUT] in there else next(iter(there), state[LAYOUT])
     return Look(made[chosen], tuple(there.values()) or (made[chosen],), "")
 
 
-def _in_layout(state: State, layout: str, backend: str) -> Request:
+def _in_layout(page: Page, state: State, layout: str, backend: str) -> Request:
     """The chosen request in that layout, with the least width that it takes."""
     error = ProblemError(f"There is no width for the layout {layout}.")
-    for width in COALESCING.fields(state)["width"].allowed or ():
+    for width in page.fields(state)["width"].allowed or ():
         try:
-            return COALESCING.request_of(state, backend=backend, layout=layout, width=width)
+            return page.request_of(state, backend=backend, layout=layout, width=width)
         except ProblemError as refused:
             error = refused
     raise error
@@ -90,6 +97,22 @@ def name_of(layout: str) -> str:
     return NAMES.get(layout, layout.replace("_", " ").capitalize())
 
 
+def kernels_of_view(page: Page, state: State) -> list[str]:
+    """The kernels of a view: for layouts, those whose problem has a layout."""
+    return [name for name, spec in page.kernels.items() if state["view"] != "layouts" or coalescing.has_layouts(spec)]
+
+
+def correct(page: Page, state: State) -> list[Correction]:
+    """Corrects the kernel and the source line. Each layout has the smallest width that it takes."""
+    corrections = lines.correct(page, state, "global", kernels_of_view(page, state))
+    width = page.choices(state).get("width")
+    if state["view"] == "layouts" and width and state["width"] != width.default:
+        said = f"width is {state['width']}; side by side every layout has the least that it takes."
+        corrections.append(Correction("width", said))
+        state["width"] = width.default
+    return corrections
+
+
 def lines_tab(look: Look) -> list[Block]:
     """Every source line that touches global memory, the worst use of sectors first."""
     run = running.run(look.request)
@@ -118,17 +141,17 @@ def layouts_tab(look: Look) -> list[Block]:
     return [stage.row([chart], [stage.table(shown, said, lit="lit")])]
 
 
-def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
+def describe(page: Page, state: State) -> Descriptions:
     """The kernels of the view; the layout stands in front, and what is impossible is told. Side by side every layout
     has the least width that it takes."""
-    shown = sectors_view(asked, state)
-    found: dict[str, dict[str, Any]] = {
+    shown = kernels_of_view(page, state)
+    found: Descriptions = {
         "view": {"label": "Look at", "options": VIEWS},
-        "kernel": {"options": kernel_options({n: s for n, s in asked.kernels.items() if n in shown})},
+        "kernel": {"options": kernel_options({n: s for n, s in page.kernels.items() if n in shown})},
     }
-    found |= possible.narrowed(asked, state)
+    found |= possible.describe(page, state)
     if state["view"] == "layouts":
-        known = asked.fields(state)[LAYOUT].allowed or ()
+        known = page.fields(state)[LAYOUT].allowed or ()
         found[LAYOUT] = {"label": "Layout", "group": "own", "options": {layout: name_of(layout) for layout in known}}
         found |= {"width": {"hidden": True}, "preset": {"hidden": True}}
     return found
@@ -139,14 +162,13 @@ STORY = Story(
     title="Coalescing",
     look="Global memory moves in sectors of 32 bytes: what a warp asks for at once is moved once, however many lanes "
     "ask. Look for the bytes that nobody asked for, and that are moved along.",
-    asked=COALESCING,
-    what=what,
+    page=page,
+    subject=subject,
+    order=100,
     make=make,
     parts={
         "lines": lines_tab,
         "layouts": tab_of(Look, layouts_tab, lambda look: look.layouts),
         **tabs.PARTS,
     },
-    narrowed=narrowed,
-    changed=lines.changed,
 )

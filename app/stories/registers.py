@@ -1,11 +1,13 @@
 """Registers and tensor cores: which lanes hold which part of a row, and what shared memory is then left to do."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 import pandas as pd
 
-from app.choices import State, estimates, places
-from app.choices.pages import REGISTERS
+from app.catalogue import Catalog, current
+from app.choices import estimates, pages, places
+from app.choices.page import Page, State
 from app.parts import running, tabs
 from app.parts.story import Story
 from app.stories.online_softmax import Row
@@ -21,33 +23,39 @@ from kernels.core.request import Request
 from kernels.errors import WarpglassError
 
 
-def what(state: State, backend: str) -> Row:
-    request = places.request(REGISTERS, state, backend)
+@lru_cache(maxsize=2)
+def page(catalog: Catalog) -> Page:
+    tiled = pages.of_tiles(tiling, catalog)
+    return replace(tiled, first=(threads.first(tiled.kernels.values()).name,)) if tiled.kernels else tiled
+
+
+def subject(page: Page, state: State, backend: str) -> Row:
+    request = places.request(page, state, backend)
     return Row(request, picture.query_rows(request)[1] + state["row"])
 
 
-def make(what: Row) -> Stage:
-    run = running.run(what.request)
+def make(row: Row) -> Stage:
+    run = running.run(row.request)
     tiles, lanes = tiling.explain(run), threads.explain(run)
-    odd = generic.beside(run, picture.places(what.request), {*tiling.WANTS, *online_softmax.WANTS})
+    odd = generic.beside(run, picture.places(row.request), {*tiling.WANTS, *online_softmax.WANTS})
     made = tiling.stage_of(run, running.provenance(run), odd)
-    whole = grid.view(what.request, running.live_gpu(), offers=True)
+    whole = grid.view(row.request, running.live_gpu(), offers=True)
     return replace(
         made,
         views=[threads.view(run, story=lanes), *made.views, whole],
-        state=[*holders.states(tiles, lanes, what.row), *made.state],
+        state=[*holders.states(tiles, lanes, row.row), *made.state],
         tabs=[stage.Tab("kernels", "Registers of each kernel"), tabs.BUILDS, tabs.DATA],
-        step=holders.first_held(lanes, what.row),
-        questions=[*holder_questions.questions(run, tiles, lanes, what.row), *block_questions.multiprocessors(whole)],
+        step=holders.first_held(lanes, row.row),
+        questions=[*holder_questions.questions(run, tiles, lanes, row.row), *block_questions.multiprocessors(whole)],
     )
 
 
-def kernels_tab(what: Row) -> list[Block]:
+def kernels_tab(row: Row) -> list[Block]:
     """Registers and shared memory of each kernel on this problem."""
     rows, absent = [], []
-    for request in REGISTERS.others_on(what.request):
+    for request in page(current()).others_on(row.request):
         try:
-            rows += _rows(request, tabs.arch_of(what.request), request == what.request)
+            rows += _rows(request, tabs.arch_of(row.request), request == row.request)
         except WarpglassError as error:
             absent.append(running.not_compared(request, error))
     if not rows:
@@ -80,13 +88,13 @@ STORY = Story(
     title="Registers",
     look="Each lane has elements of S, P and O of its own: look for where they are kept. A row is shared by lanes of "
     "one warp, which find its max and its sum by shuffles.",
-    asked=REGISTERS,
-    what=what,
+    page=page,
+    subject=subject,
+    order=30,
     make=make,
-    launches={"kernels": lambda what: estimates.run(REGISTERS.others_on(what.request))},
+    launches={"kernels": lambda row: estimates.run(page(current()).others_on(row.request))},
     parts={
         "kernels": kernels_tab,
         **tabs.PARTS,
     },
-    narrowed=places.narrowed,
 )

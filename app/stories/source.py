@@ -1,17 +1,21 @@
 """Source: a kernel's CUDA, PTX and SASS side by side, for any build and architecture; needs no GPU."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from app.choices import State
-from app.choices.asked import Asked
-from app.choices.pages import SOURCE
+from app.catalogue import Catalog
+from app.choices import pages
+from app.choices.choice import Choice
+from app.choices.page import Descriptions, Page, State
 from app.parts import tabs
 from app.parts.story import Story
 from explainers.stories.source import source
+from explainers.stories.tiling import tiling
+from explainers.story import probed
 from explainers.story.builds import fields_of_build
 from explainers.story.stage import Block, Stage
-from kernels.build import Mode, disassembly
+from kernels.build import DEFAULT_ARCH, Mode, disassembly
 from kernels.build.occupancy import machine
 from kernels.core.spec import KernelSpec
 
@@ -33,8 +37,15 @@ class Build:
     arch: str
 
 
-def what(state: State, backend: str) -> Build:
-    request = SOURCE.request_of(state)
+@lru_cache(maxsize=2)
+def page(catalog: Catalog) -> Page:
+    first = (probed.first(tiling, catalog.kernels).name,)
+    own = {"build": Choice("timed", tuple(MODES)), "arch": Choice(DEFAULT_ARCH, pages.ARCHES)}
+    return Page(catalog, catalog.kernels, first, own=own, recorded=False, runs=False, describe=describe)
+
+
+def subject(page: Page, state: State, backend: str) -> Build:
+    request = page.request_of(state)
     request.plan  # noqa: B018  # ProblemError where problem and constants do not go together
     return Build(request.kernel, request.problem, request.settings, state["build"], state["arch"])
 
@@ -50,11 +61,11 @@ def builds(build: Build) -> list[Block]:
     return tabs.builds_of(build.kernel, build.problem, build.settings, build.arch)
 
 
-def narrowed(asked: Asked, state: State) -> dict[str, dict[str, Any]]:
+def describe(page: Page, state: State) -> Descriptions:
     """Of the problem only what a build depends on."""
-    matters = fields_of_build(asked.spec_of(state).problem_type)
-    found: dict[str, dict[str, Any]] = {name: {"hidden": name not in matters} for name in asked.fields(state)}
-    arches = {arch: f"{arch} ({machine(arch).gpu})" for arch in asked.own["arch"].allowed or ()}
+    matters = fields_of_build(page.kernel_of(state).problem_type)
+    found: Descriptions = {name: {"hidden": name not in matters} for name in page.fields(state)}
+    arches = {arch: f"{arch} ({machine(arch).gpu})" for arch in page.own["arch"].allowed or ()}
     return found | {
         "preset": {"hidden": True},
         "build": {"label": "Build", "options": MODES},
@@ -67,9 +78,10 @@ STORY = Story(
     title="Source",
     look="Hover a line of CUDA: its PTX and its machine code light up beside it. "
     "See which lines become many instructions, where the branches lead, and where the most registers are live.",
-    asked=SOURCE,
-    what=what,
+    page=page,
+    subject=subject,
+    order=150,
+    stop=False,
     make=make,
     parts={"builds": builds},
-    narrowed=narrowed,
 )

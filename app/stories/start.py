@@ -4,17 +4,19 @@ It has no toolbar and no choices but where to run; what it shows of a kernel is 
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from app.choices.asked import BACKEND, Asked, State
+from app.catalogue import Catalog, current
 from app.choices.described import TITLES
-from app.choices.pages import ONLINE_SOFTMAX, SMALL, TILING
+from app.choices.page import BACKEND, Page, State
 from app.parts import running
 from app.parts.story import Story
+from app.stories import online_softmax
+from app.stories import tiling as tiling_story
 from explainers.stories.start import ladder
 from explainers.stories.tiling import tiling
 from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
-from kernels import catalog
 from kernels.build import folders
 from kernels.core.request import Request, Scope
 from kernels.errors import BackendUnavailable
@@ -35,22 +37,27 @@ class Shown:
     faults: tuple[str, ...]
 
 
-def what(state: State, backend: str) -> Shown:
+@lru_cache(maxsize=2)
+def page(catalog: Catalog) -> Page:
+    return Page(catalog, own={"backend": BACKEND})
+
+
+def subject(page: Page, state: State, backend: str) -> Shown:
     survey = workers.survey()
     where = [(TITLES[name], f"{device.name} {device.driver}".strip()) for name, device in survey.devices.items()]
     where += [(TITLES[name], f"not here: {reason}") for name, reason in survey.reasons.items()]
-    faults = (*catalog.FAULTS, *run_index.left_out(), *filter(None, [folders.notice()]))
-    return Shown(_alive(backend), tuple(where), faults)
+    faults = (*page.catalog.faults, *run_index.left_out(), *filter(None, [folders.notice()]))
+    return Shown(_alive(page.catalog, backend), tuple(where), faults)
 
 
-def _alive(backend: str) -> Request:
+def _alive(catalog: Catalog, backend: str) -> Request:
     """The kernel that the story of the online softmax begins with, on a small problem; of recordings the smallest."""
-    spec = ONLINE_SOFTMAX.kernels[ONLINE_SOFTMAX.first[0]]
+    softmax = online_softmax.page(catalog)
+    spec = softmax.kernels[softmax.first[0]]
     fields = spec.problem_type.__dataclass_fields__
     if backend != "recorded":
         problem = spec.problem_type(**{name: value for name, value in ALIVE.items() if name in fields})
-        small = {c.name: SMALL[c.role] for c in spec.constants if c.role in SMALL}
-        settings = tuple({**spec.settings(), **small}.items())
+        settings = tuple(softmax.settings_of(softmax.default_state(), kernel=spec).items())
         middle = Request(spec, problem, settings).plan.items // 2
         return Request(spec, problem, settings, Scope(middle), backend)
     what_ifs = {c.name: c.default for c in spec.what_ifs}
@@ -73,7 +80,7 @@ def make(shown: Shown) -> Stage:
 def spine(shown: Shown) -> list[Block]:
     """The ladder, each rung with its bytes on one problem and its recorded time."""
     kernel = shown.request.kernel
-    problem, rungs = kernel.problem_type(), list(TILING.rivals(kernel).values())
+    problem, rungs = kernel.problem_type(), list(tiling_story.page(current()).solving(kernel).values())
     requests = [Request(spec, problem, backend=shown.request.backend) for spec in rungs]
     counted, absent = running.traffic_of_each(requests)
     timed, said = ladder.times(rungs, tables.recorded("bench"))
@@ -93,8 +100,10 @@ STORY = Story(
     path="start",
     title="Start",
     look="One query tile of a flash attention kernel, step by step.",
-    asked=Asked(own={"backend": BACKEND}),
-    what=what,
+    page=page,
+    subject=subject,
+    order=0,
+    stop=False,
     make=make,
     parts={"ladder": spine},
 )

@@ -1,7 +1,10 @@
 """Tiling: which part of Q, K^T, S, V and O a block works on, what it holds, and what that saves."""
 
-from app.choices import State, estimates, places
-from app.choices.pages import TILING
+from functools import lru_cache
+
+from app.catalogue import Catalog, current
+from app.choices import estimates, pages, places
+from app.choices.page import Page, State
 from app.parts import running, tabs
 from app.parts.story import Story
 from explainers.stories.tiling import story as tiles
@@ -11,8 +14,18 @@ from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 
 
-def what(state: State, backend: str) -> Request:
-    return places.request(TILING, state, backend)
+@lru_cache(maxsize=2)
+def page(catalog: Catalog) -> Page:
+    return pages.of_tiles(tiles.STORY, catalog)
+
+
+def subject(page: Page, state: State, backend: str) -> Request:
+    return places.request(page, state, backend)
+
+
+def others(request: Request) -> list[Request]:
+    """The request for every kernel of the page that solves its problem."""
+    return page(current()).others_on(request)
 
 
 def make(request: Request) -> Stage:
@@ -23,7 +36,7 @@ def bytes_tab(request: Request) -> list[Block]:
     """What each tensor costs, step by step and kernel beside kernel."""
     run = running.run(request)
     story = tiling.explain(run)
-    counted, absent = running.traffic_of_each(TILING.others_on(request))
+    counted, absent = running.traffic_of_each(others(request))
     factors = traffic.reuse(counted)
     table = factors.pivot(index="kernel", columns="tensor", values="reuse")[list(dict.fromkeys(factors.tensor))]
     table = table.reindex([other.kernel.title for other, _ in counted]).round(3).convert_dtypes().reset_index()
@@ -61,10 +74,10 @@ STORY = Story(
     title="Why tiles",
     look="Watch which rows of K and V a block copies into shared memory, and how often it goes back for them. "
     "Every byte that is read twice from global memory could have been read once and kept.",
-    asked=TILING,
-    what=what,
+    order=10,
+    page=page,
+    subject=subject,
     make=make,
-    launches={"bytes": lambda what: estimates.traffic(TILING.others_on(what))},
+    launches={"bytes": lambda request: estimates.traffic(others(request))},
     parts={"bytes": bytes_tab, "builds": tabs.builds, "data": tabs.data},
-    narrowed=places.narrowed,
 )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
+from app.catalogue import current
 from app.measured import measuring
 from app.parts.story import Story
 from app.web import asking
@@ -28,7 +29,8 @@ def ask(
     """asking.ask, which must not be changed by who gets it. Of equal questions at once, one thread finds the answer."""
     if sum(map(len, (*params, *params.values(), *(change or ()), part))) > MOST_CHARACTERS:
         return asking.ask(story, params, survey, change, carried, part)
-    key = (story.path, tuple(params.items()), change, carried, part, _found(survey), measuring.progress().version)
+    asked = (story.path, tuple(params.items()), change, carried, part)
+    key = (*asked, current(), _found(survey), measuring.progress().version)
     now = time.monotonic()
     with _lock:
         made, found = _kept.get(key, (0.0, None))

@@ -1,41 +1,54 @@
-"""From what a link says, or a click, to what is to be shown: choices, refusals, and what a bundle is made of.
+"""From a link or a click to a subject: choices, refusals, and the value that a bundle is made of.
 
-Nothing is computed here and nothing is kept: the browser holds the choices, every answer is made from the question.
+Nothing is computed here and nothing is kept. The browser holds the choices, and each answer is made from its question.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app import catalogue
 from app.choices import described, presets, recordings
-from app.choices.asked import Asked, State, kernel_name
-from app.choices.carried import translated
 from app.choices.estimates import requests_in
+from app.choices.links import read_link
+from app.choices.page import Page, State, kernel_name
 from app.parts.story import Story
 from app.web import limits
+from app.web.carried import translated
 from explainers.story import stage
 from kernels.core.fields import quoted, shortened, write_value
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
 from kernels.run import execute
 from kernels.run.backends import Survey
 
-CLIENT = {"step", "tab", "picture"}  # of a link: the browser's own
+CLIENT = {"step", "tab", "picture"}  # the parameters of a link that only the browser reads
+OF_RECORDINGS = ("preset", "problem", "build", "what_if")  # groups of choices that a choice of recordings replaces
+Change = tuple[str, str]  # a choice and its new value, as text
 
 
 @dataclass
 class Asking:
-    """What a story is asked for. what: to be shown, None where `error` says why not. link: every choice as text.
-    told: sentences on what was not taken. refused: choice -> why its new value was not taken. offer: a change that
-    would show more: {text, label, set: (choice, value)}."""
+    """The answer to a question about a story.
 
-    choices: list[described.Described] = field(default_factory=list)
+    choices: their descriptions.
+    link: every choice as text.
+    told: sentences on the parts of a link that were not taken.
+    refused: choice -> why its new value was not taken.
+    offer: a change that would show more: {text, label, set: (choice, value)}.
+    headline: the kernel in one sentence.
+    backend: the place to run.
+    subject: the value to show; None if `error` gives a reason.
+    error: why nothing can be shown, or "".
+    """
+
+    choices: list[described.Description] = field(default_factory=list)
     link: dict[str, str] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     offer: dict[str, Any] | None = None
     headline: str = ""
     backend: str = "cpu"
-    what: Any = None
+    subject: Any = None
     error: str = ""
 
 
@@ -43,71 +56,97 @@ def ask(
     story: Story,
     params: Mapping[str, str],
     survey: Survey,
-    change: tuple[str, str] | None = None,
+    change: Change | None = None,
     carried: bool = False,
     part: str = "",
 ) -> Asking:
-    """params: of a link. change: a choice and its new value, as text. carried: the choices were made in other stories,
-    the newest last; they are translated, and what does not apply here is not told. part: a tab, none for the stage."""
-    asked, made = story.asked, Asking()
+    """The answer to a link or a click.
+
+    params: of the link.
+    change: a choice and its new value, if the reader chose one.
+    carried: the choices come from other stories, the newest last. They are translated, without a note on others.
+    part: a tab; "" for the stage.
+    """
+    page, answer = story.page(catalogue.current()), Asking()
     given = {name: text for name, text in params.items() if name not in CLIENT}
-    state, ignored = asked.read_link(translated(asked, given) if carried else given)
-    made.told = [] if carried else ignored
+    state, refusals = read_link(page, translated(page, given) if carried else given)
+    answer.told = [] if carried else refusals
     if change:
-        _change(story, state, change, made)
-        made.told += _settle(asked, state, [] if carried else made.told, change[0])
-    made.backend = _backend(state, survey, made)
-    narrowed = []
+        _change(page, state, change, answer)
+        answer.told += _correct(page, state, [] if carried else answer.told, change[0])
+    answer.backend = _backend(state, survey, answer)
+    of_recordings = []
     try:
-        if made.backend == "recorded" and asked.kernels and asked.recorded:
+        if answer.backend == "recorded" and page.kernels and page.recorded:
             before = dict(state)
-            narrowed = recordings.narrow(asked, state, change)
-            _settle(asked, state)
+            of_recordings = recordings.narrow(page, state, change)
+            _correct(page, state)
             if not carried:
-                made.told += _moved(before, state, given if change is None or change[0] == "backend" else {})
-        made.what = story.what(state, made.backend)
-        for request in requests_in(made.what):
+                compared = given if change is None or change[0] == "backend" else {}
+                answer.told += _differences(before, state, compared)
+        answer.subject = story.subject(page, state, answer.backend)
+        for request in requests_in(answer.subject):
             execute.check_possible(request, survey.pick(request.backend))
-        limits.check(story, part, made.what)
+        limits.check(story, part, answer.subject)
     except WarpglassError as error:
-        made.what, made.error = None, str(error)
-    made.choices = narrowed + _described(story, state, survey, made)
-    made.link = {
-        name: write_value(state[name])
-        for name, choice in asked.known(state).items()
-        if not (choice.late and state[name] == "")
-    }
-    made.offer = _offer(asked, state)
-    if asked.kernels:
-        made.headline = stage.headline(asked.spec_of(state))
-    return made
+        answer.subject, answer.error = None, str(error)
+    answer.choices = of_recordings + _descriptions(page, state, survey, answer.backend)
+    answer.link = _link(page, state)
+    answer.offer = _offer(page, state)
+    if page.kernels:
+        answer.headline = stage.headline(page.kernel_of(state))
+    return answer
 
 
-def _change(story: Story, state: State, change: tuple[str, str], made: Asking) -> None:
-    """Takes a new value into the state, or says why not; what is refused changes nothing."""
-    asked, (name, text) = story.asked, change
-    sides = {kernel_name(side): side for side in asked.sides} if asked.kernels else {}
-    known, before = asked.known(state), dict(state)
+def _change(page: Page, state: State, change: Change, answer: Asking) -> None:
+    """Takes a new value into the state, in place. A refused value changes nothing and is reported."""
+    (name, text), before = change, dict(state)
     try:
-        if name in sides:
-            if text not in asked.kernels_of(sides[name], state):
-                raise ProblemError(f"{name} is {quoted(text)}; there is no such kernel here.")
-            asked.take_kernel(state, sides[name], text)
-        elif name == "preset" and asked.kernels and text in (found := presets.named(asked, state)):
-            state.update(found[text])
-        elif name in known:
-            state[name] = known[name].read(name, text)
-        elif not name.startswith("recorded_"):
-            raise ProblemError(f"{shortened(name)} is not a choice of this page.")
-        story.changed(asked, state, name)
+        _set(page, state, name, text)
+        page.adapt(page, state, name)
     except ProblemError as error:
         state.clear()
         state.update(before)
-        made.refused[name] = str(error)
+        answer.refused[name] = str(error)
 
 
-def _moved(before: State, state: State, given: Mapping[str, str]) -> list[str]:
-    """A sentence for each choice of a link that a recording has otherwise."""
+def _set(page: Page, state: State, name: str, text: str) -> None:
+    """Sets one choice, in place. Raises ProblemError."""
+    sides = {kernel_name(side): side for side in page.sides} if page.kernels else {}
+    if name in sides:
+        if text not in page.kernels_of(sides[name], state):
+            raise ProblemError(f"{name} is {quoted(text)}; there is no such kernel here.")
+        page.take_kernel(state, sides[name], text)
+        return
+    fields_of_preset = presets.named(page, state).get(text) if name == "preset" and page.kernels else None
+    choices = page.choices(state)
+    if fields_of_preset is not None:
+        state.update(fields_of_preset)
+    elif name in choices:
+        state[name] = choices[name].read(name, text)
+    elif not name.startswith("recorded_"):
+        raise ProblemError(f"{shortened(name)} is not a choice of this page.")
+
+
+def _correct(page: Page, state: State, reported: Collection[str] = (), changed: str = "") -> list[str]:
+    """Corrects the state, in place. Returns the sentences to report that are not in `reported`.
+
+    A problem's field with its default was chosen by nobody, so its correction is not reported, unless it was just
+    changed. The maker of the problem reports its errors.
+    """
+    sides = page.sides if page.kernels else ()
+    fields = {name: choice for side in sides for name, choice in page.fields(state, side).items()}
+    silent = {name for name, choice in fields.items() if state[name] == choice.default and name != changed}
+    try:
+        corrections = page.correct(page, state)
+    except WarpglassError:
+        return []
+    sentences = dict.fromkeys(correction.sentence for correction in corrections if correction.name not in silent)
+    return [sentence for sentence in sentences if sentence not in reported]
+
+
+def _differences(before: State, state: State, given: Mapping[str, str]) -> list[str]:
+    """A sentence for each choice of a link that the recording has with another value."""
     return [
         f"{name} is {write_value(before[name])}; recorded is {write_value(state[name])}."
         for name in given
@@ -115,14 +154,21 @@ def _moved(before: State, state: State, given: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _offer(asked: Asked, state: State) -> dict[str, Any] | None:
-    """A what-if build that shows nothing at the chosen scale of the scores offers the scale at which it does: where
-    values are shown, of a place in the output."""
-    if "score_scale" not in state or not any(name.startswith("at_") for name in asked.own):
+def _link(page: Page, state: State) -> dict[str, str]:
+    """Every choice as text, without late choices that nobody made."""
+    choices = page.choices(state)
+    chosen = [name for name, choice in choices.items() if not (choice.late and state[name] == "")]
+    return {name: write_value(state[name]) for name in chosen}
+
+
+def _offer(page: Page, state: State) -> dict[str, Any] | None:
+    """The scale of the scores at which a what-if build shows its effect, if it shows none now. Only for pages that look
+    at a place of the output."""
+    if "score_scale" not in state or not any(name.startswith("at_") for name in page.own):
         return None
-    for side in asked.sides:
-        settings = asked.settings_of(state, side)
-        for constant in asked.spec_of(state, side).what_ifs:
+    for side in page.sides:
+        settings = page.settings_of(state, side)
+        for constant in page.kernel_of(state, side).what_ifs:
             if settings[constant.name] != constant.default and state["score_scale"] < constant.shows_at:
                 scale = f"{constant.shows_at:g}"
                 text = f"{constant.what_if} shows from score_scale {scale} on; here it is {state['score_scale']:g}."
@@ -130,39 +176,23 @@ def _offer(asked: Asked, state: State) -> dict[str, Any] | None:
     return None
 
 
-def _settle(asked: Asked, state: State, said: Collection[str] = (), changed: str = "") -> list[str]:
-    """What had to be moved, and was not said before. A field of the problem that stood at its beginning is taken as
-    chosen by nobody: that it moved is not said, unless it is what was just changed. Errors of the problem are told by
-    who makes it."""
-    sides = asked.sides if asked.kernels else ()
-    fields = {name: choice for side in sides for name, choice in asked.fields(state, side).items()}
-    unchosen = {name for name, choice in fields.items() if state[name] == choice.begin and name != changed}
-    try:
-        moved = asked.settle(asked, state)
-    except WarpglassError:
-        return []
-    return [s for s in dict.fromkeys(s for name, s in moved if name not in unchosen) if s not in said]
-
-
-def _backend(state: State, survey: Survey, made: Asking) -> str:
+def _backend(state: State, survey: Survey, answer: Asking) -> str:
     name = state.get("backend", "auto")
     try:
         return survey.pick(name).backend
     except BackendUnavailable as error:
-        made.told.append(f"backend is {name}; this machine has no usable {name} backend: {error}")
+        answer.told.append(f"backend is {name}; this machine has no usable {name} backend: {error}")
         state["backend"] = "auto"
         return survey.pick().backend
 
 
-def _described(story: Story, state: State, survey: Survey, made: Asking) -> list[described.Described]:
+def _descriptions(page: Page, state: State, survey: Survey, backend: str) -> list[described.Description]:
     try:
-        narrowed = story.narrowed(story.asked, state)
+        own = page.describe(page, state)
     except ProblemError:
-        narrowed = {}  # the error says what is wrong with the problem
-    found = described.describe(story.asked, state, survey, narrowed)
-    if made.backend == "recorded" and story.asked.kernels and story.asked.runs:  # a recording stands for these
-        asked = story.asked
-        given = {name for side in asked.sides for name in asked.constants(state, side)}
-        groups = ("preset", "problem", "build", "what_if")
-        found = [entry for entry in found if entry["group"] not in groups and entry["name"] not in given]
-    return found
+        own = {}  # the error says what is wrong with the problem
+    found = described.describe(page, state, survey, own)
+    if backend != "recorded" or not page.kernels or not page.runs:
+        return found
+    constants = {name for side in page.sides for name in page.constants(state, side)}
+    return [entry for entry in found if entry["group"] not in OF_RECORDINGS and entry["name"] not in constants]

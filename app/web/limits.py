@@ -8,11 +8,11 @@ from kernels.errors import TooLargeError
 from kernels.run import workers
 
 
-def check(story: Story, part: str, what: Any) -> None:
+def check(story: Story, part: str, subject: Any) -> None:
     """TooLargeError, with the estimate and the remedy, if a stage (no part) or a tab of it would take too long."""
-    launched = run(requests_in(what))
+    launched = run(requests_in(subject))
     if more := story.launches.get(part):
-        launched += more(what)
+        launched += more(subject)
     if fits(launched):
         return
     seconds, limit = sum(each.seconds for each in launched), SHARE * workers.TIME_LIMIT

@@ -13,12 +13,12 @@ from explainers.story import stage
 PRUNES = 60.0  # seconds between two looks at how much is kept
 
 
-def make(path: str, part: str, what: Any, key: str, recorded: str) -> list[str]:
+def make(path: str, part: str, subject: Any, key: str, recorded: str) -> list[str]:
     """Makes a bundle and keeps it. Its name, and those of its files. recorded: what the server knows of it."""
     keys.look_again(recorded)
     story = STORIES[path]
     offered.begin()
-    made = story.parts[part](what) if part else story.make(what)
+    made = story.parts[part](subject) if part else story.make(subject)
     names = [disk.keep(disk.pack(stage.encode(made))), *offered.names()]
     disk.note(key, names)
     _prune()
@@ -35,9 +35,9 @@ def _prune() -> None:
         disk.prune()
 
 
-def make_and_send(path: str, part: str, what: Any, key: str, recorded: str) -> tuple[list[str], list[bytes]]:
+def make_and_send(path: str, part: str, subject: Any, key: str, recorded: str) -> tuple[list[str], list[bytes]]:
     """As make, on a host with a cache folder of its own: the bytes of what it kept come along."""
-    names = make(path, part, what, key, recorded)
+    names = make(path, part, subject, key, recorded)
     return names, [data for data in map(disk.read, names) if data is not None]
 
 

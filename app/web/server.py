@@ -40,6 +40,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from app.catalogue import current
 from app.classroom import access
 from app.classroom import routes as classroom
 from app.guards import browsers
@@ -48,7 +49,7 @@ from app.guards.hosts import Hosts
 from app.guards.origin import body_of, ours
 from app.measured import measuring
 from app.store import disk, vega
-from app.stories import STORIES
+from app.stories import STORIES, listed
 from app.web import answers, asking, bundles
 from app.web.packed import PACKED, Files, packed
 from explainers.charts import palette
@@ -96,7 +97,7 @@ def answer(path: str, query: dict[str, str]) -> dict[str, Any]:
     try:
         got = bundles.get(
             story,
-            made.what,
+            made.subject,
             story.made_on or made.backend,
             f"{device.name} {device.driver}",
             part,
@@ -121,14 +122,14 @@ def prepare() -> None:
         for text in modules().values():
             packed(text)
         with contextlib.suppress(WarpglassError):
-            _compile(asking.ask(STORIES["tiling"], {}, workers.survey()).what)
+            _compile(asking.ask(STORIES["tiling"], {}, workers.survey()).subject)
         workers.ready()
         for path in ("tiling", "start"):
             _wait(answer(path, {}))
         time.sleep(LATER)
         with contextlib.suppress(WarpglassError):  # who wants the charts makes them, or is told why not
             vega.bundle()
-        for path in STORIES:  # the first answer of each reads what is recorded; nobody waits for that
+        for path in listed(current()):  # the first answer of each reads what is recorded; nobody waits for that
             with contextlib.suppress(WarpglassError):
                 asking.ask(STORIES[path], {}, workers.survey())
         answer("timing", {})
@@ -141,17 +142,18 @@ def _wait(said: dict[str, Any]) -> None:
         asyncio.run(bundles.settled(said["waiting"]["key"], workers.TIME_LIMIT))
 
 
-def _compile(what: Any) -> None:
+def _compile(subject: Any) -> None:
     """What of it a C++ compiler, a process of its own, can compile; the CPU's worker finds that done."""
-    for request in asking.requests_in(what):
+    for request in asking.requests_in(subject):
         if request.backend == "cpu":
             build(request.kernel, request.defines, Mode.PROBED, CPU)
 
 
 async def ask(request: Request) -> Response:
     path = request.path_params["story"]
-    if path not in STORIES:
-        said = f"{shortened(path)} is no story.{nearest(path, STORIES)}"
+    known = listed(current())
+    if path not in known:
+        said = f"{shortened(path)} is no story.{nearest(path, known)}"
         return JSONResponse({"error": said, "title": "There is no such page."}, 404)
     if len(request.url.query) > MOST_ASKED:
         said = f"This link has {len(request.url.query):,} characters; at most {MOST_ASKED:,} are read. Leave some out."

@@ -6,10 +6,10 @@ from browser.stepping import point_at, step_of
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import expect
 
-from app.stories import COURSE, STORIES
+from app.stories import STORIES
 from explainers.story import glossary, stage
 
-STOPS = [module.STORY.path for module in COURSE]
+STOPS = [path for path, story in STORIES.items() if story.stop]
 KEPT = "JSON.parse(localStorage.getItem('warpglass-course') ?? '{}')"
 
 

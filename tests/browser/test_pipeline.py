@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 from browser.stepping import count, go_to, hover, press, read, sentence
+from pages import page_of
 
-from app.choices import pipelines as choices
-from app.choices.pages import PIPELINE
+from app.stories.pipeline import choices as choices
 from explainers.stories.pipeline import pipeline
 from explainers.story.glossary import phase_title
 from kernels.measure import pipelines
@@ -86,7 +86,7 @@ def test_zooming_shows_all_and_comes_back(visit, story):
 def test_two_kernels_on_one_scale_and_where_their_time_goes(visit, story):
     beneath = next(
         n
-        for n in choices.possible_beneath(PIPELINE, {"kernel": KERNEL, "recorded": 0, "backend": "recorded"})
+        for n in choices.possible_beneath(page_of("pipeline"), {"kernel": KERNEL, "recorded": 0, "backend": "recorded"})
         if n.startswith("10")
     )
     page = visit(f"/pipeline?kernel={KERNEL}&beneath={beneath}&tab=shares")

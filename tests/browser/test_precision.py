@@ -2,8 +2,9 @@
 
 import numpy as np
 from browser.stepping import asked, count, hover, press, read, sentence
+from pages import page_of
 
-from app.choices.pages import PRECISION
+from app.choices.links import read_link
 from app.measured import sweeps
 from app.stories import precision as story_page
 from explainers.stories.precision import rounding
@@ -16,8 +17,8 @@ FIELDS = "seq_len=80&num_heads=1&causal=true&at_tile=2"
 
 def replays_of(kernel):
     """What the page shows of that kernel: the chosen replay, and every one."""
-    state, _ = PRECISION.read_link({"kernel": kernel, **dict(p.split("=") for p in FIELDS.split("&"))})
-    look = story_page.what(state, "cpu")
+    state, _ = read_link(page_of("precision"), {"kernel": kernel, **dict(p.split("=") for p in FIELDS.split("&"))})
+    look = story_page.subject(page_of("precision"), state, "cpu")
     chosen, *others = [rounding.replay(execute.run(r)) for r in (look.request, *look.others)]
     return chosen, sorted((chosen, *others), key=lambda r: r.so_far[-1])
 

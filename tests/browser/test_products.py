@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 from browser.stepping import count, press, sentence, step_of
+from pages import page_of
 
-from app.choices.pages import TENSOR_CORES
+from app.choices.links import read_link
 from explainers.stories.tensor_cores import tensor_cores
 from kernels.run import execute
 
 
 def story_of(kernel):
     """What the page shows of that kernel before anything else is chosen."""
-    state, _ = TENSOR_CORES.read_link({"kernel": kernel})
-    return tensor_cores.explain(execute.run(TENSOR_CORES.request_of(state)))
+    state, _ = read_link(page_of("tensor_cores"), {"kernel": kernel})
+    return tensor_cores.explain(execute.run(page_of("tensor_cores").request_of(state)))
 
 
 def click(page, **what):

@@ -9,15 +9,16 @@ import pytest
 from browser.conftest import shown
 from browser.stepping import asked, choose, count, hover, press, read, sentence
 
-from app.choices.cache import BY_RANGES, SHOWN_RANGES
+from app.catalogue import current
+from app.stories.block_table.choices import kernels_with_ranges
 from explainers.stories.block_table import range_walk
 from kernels.core.request import Request, Scope
-from kernels.kv_cache.scenarios import PRESETS
+from kernels.kv_cache.scenarios import PRESETS, SHOWN_RANGES
 from kernels.run import execute
 
 
 def run_here(view, preset, **shape):
-    spec, cache = BY_RANGES[view], PRESETS[preset].states(16)[-1][0]
+    spec, cache = kernels_with_ranges(current())[view], PRESETS[preset].states(16)[-1][0]
     request = Request(spec, spec.problem_type.of_cache(cache, ranges=SHOWN_RANGES, **shape))
     return execute.run(replace(request, scope=Scope.everything(request.plan)))
 

@@ -26,8 +26,8 @@ def cost(link: Link, survey: Survey) -> tuple[float, str]:
     change = (query["_set"], query.get("_to", "")) if "_set" in query else None
     begin = time.thread_time()
     made = asking.ask(STORIES[link.story], params, survey, change, "_carried" in query)
-    if made.what is not None:
-        keys.key_of(link.story, query.get("_part", ""), made.what, "device")
+    if made.subject is not None:
+        keys.key_of(link.story, query.get("_part", ""), made.subject, "device")
     return time.thread_time() - begin, made.error
 
 

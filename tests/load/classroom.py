@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 import uvloop
 
+from app.catalogue import current
 from app.stories import STORIES
 from tests.load.client import Answer, Browser
 from tests.load.figures import cpu_seconds, memory, percentiles, slope, zombies
@@ -51,6 +52,12 @@ def said(answers: list[Answer]) -> str:
         f"  answer     {percentiles([a.whole for a in answers])}\n"
         f"  {dict(Counter(a.outcome for a in answers))}; {told} were told a place, the farthest {farthest}"
     )
+
+
+def choices_of(path):
+    """The names of a story's choices."""
+    page = STORIES[path].page(current())
+    return set(page.default_state())
 
 
 async def opened(room: Class) -> None:
@@ -122,7 +129,7 @@ async def stepping(room: Class) -> None:
 async def soak(room: Class) -> None:
     end, answers, sessions = time.monotonic() + 60 * room.minutes, [], 0
     chance, memories, minutes = random.Random(0), [], []
-    stories = [path for path, story in STORIES.items() if "seed" in story.asked.known(story.asked.beginning())]
+    stories = [path for path in STORIES if "seed" in choices_of(path)]
 
     async def reader() -> None:
         nonlocal sessions
@@ -132,7 +139,7 @@ async def soak(room: Class) -> None:
                 await browser.open()
                 for _ in range(chance.randint(1, 4)):
                     story = chance.choice(stories)
-                    small = SMALL if "seq_len" in STORIES[story].asked.known(STORIES[story].asked.beginning()) else {}
+                    small = SMALL if "seq_len" in choices_of(story) else {}
                     change = room.change() if chance.random() < 0.5 else ("seed", str(chance.randint(0, 5)))
                     answer = await browser.ask(story, small, change, wanted=lambda: time.monotonic() < end)
                     answers.append(answer)

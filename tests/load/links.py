@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from app.choices.asked import Asked, kernel_name
+from app.catalogue import current
 from app.choices.choice import Choice
+from app.choices.page import Page, kernel_name
 from app.stories import STORIES
 from kernels.core.fields import write_value
 
@@ -57,21 +58,21 @@ def allowed(seed: int, count: int) -> Iterator[Link]:
     chance = random.Random(seed)
     for number in range(count):
         path = STOPS[number % len(STOPS)]
-        query, _ = _chosen(chance, STORIES[path].asked, wild=0.0)
+        query, _ = _chosen(chance, STORIES[path].page(current()), wild=0.0)
         yield Link(path, tuple(query + _tab(chance, path, 0.0)))
 
 
 def _link(chance: random.Random, path: str) -> Link:
-    asked, wild = STORIES[path].asked, chance.choice((0.0, 0.1, 0.5, 1.0))
-    query, names = _chosen(chance, asked, wild)
+    page, wild = STORIES[path].page(current()), chance.choice((0.0, 0.1, 0.5, 1.0))
+    query, names = _chosen(chance, page, wild)
     if chance.random() < 0.3:
         name = chance.choice(names) if names and chance.random() < 0.8 else _odd(chance, NAMES)
-        query += [("_set", name), ("_to", _value(chance, asked.known(_begun(chance, asked)).get(name), wild))]
+        query += [("_set", name), ("_to", _value(chance, page.choices(_begun(chance, page)).get(name), wild))]
         if chance.random() < 0.1:
             query.pop()
     if chance.random() < 0.2:
         query.append(("_carried", "1"))
-        other = STORIES[chance.choice(STOPS)].asked
+        other = STORIES[chance.choice(STOPS)].page(current())
         query += _chosen(chance, other, wild)[0]
     query += _tab(chance, path, wild)
     if chance.random() < 0.1 and query:
@@ -88,17 +89,17 @@ def _tab(chance: random.Random, path: str, wild: float) -> Query:
     return [("_part", _odd(chance, TEXTS) if not parts or chance.random() < wild / 4 else chance.choice(parts))]
 
 
-def _begun(chance: random.Random, asked: Asked) -> dict[str, Any]:
+def _begun(chance: random.Random, page: Page) -> dict[str, Any]:
     """The choices of a page, with kernels drawn at random."""
     state: dict[str, Any] = {}
-    for side in asked.sides if asked.kernels else ():
-        state[kernel_name(side)] = chance.choice(list(asked.kernels_of(side, state)))
+    for side in page.sides if page.kernels else ():
+        state[kernel_name(side)] = chance.choice(list(page.kernels_of(side, state)))
     return state
 
 
-def _chosen(chance: random.Random, asked: Asked, wild: float) -> tuple[Query, list[str]]:
-    state = _begun(chance, asked)
-    known = asked.known(state)
+def _chosen(chance: random.Random, page: Page, wild: float) -> tuple[Query, list[str]]:
+    state = _begun(chance, page)
+    known = page.choices(state)
     names = [name for name in known if name not in state]
     taken = chance.sample(names, chance.randint(0, len(names))) if names else []
     query = [(name, str(value)) for name, value in state.items() if chance.random() < 0.9]
@@ -118,7 +119,7 @@ def _value(chance: random.Random, choice: Choice | None, wild: float) -> str:
         return write_value(chance.choice(choice.allowed))
     if choice.low is None or choice.high is None:
         return _odd(chance, TEXTS) if wild else ""
-    if isinstance(choice.begin, tuple):
+    if isinstance(choice.default, tuple):
         row = [_number(chance, choice) for _ in range(chance.choice((0, 1, 3, 32, 32, 300, 2000)))]
         return ";".join([",".join(row)] * chance.randint(1, 3)) if choice.nested else ",".join(row)
     return _number(chance, choice)
@@ -131,7 +132,7 @@ def _number(chance: random.Random, choice: Choice) -> str:
         found = chance.choice((low, high))
     else:
         found = low + math.expm1(chance.random() * math.log1p(high - low))
-    return f"{found:g}" if isinstance(choice.begin, float) else str(round(found))
+    return f"{found:g}" if isinstance(choice.default, float) else str(round(found))
 
 
 def _odd(chance: random.Random, listed: tuple[str, ...]) -> str:

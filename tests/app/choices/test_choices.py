@@ -4,9 +4,15 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
 import pytest
+from pages import page_of
 
-from app.choices import NONE, Choice, cache, compared, pages, places
-from app.choices.asked import Asked
+from app.choices import places
+from app.choices.choice import Choice
+from app.choices.links import read_link
+from app.choices.page import NONE
+from app.stories import STORIES
+from app.stories.block_table import history
+from app.stories.compare import timed
 from explainers.stories.compare import pair_times
 from explainers.story.builds import fields_of_build
 from kernels.catalog import KERNELS, of_family
@@ -17,12 +23,12 @@ from kernels.errors import ProblemError
 from kernels.families.sparse.masked import MaskFields
 from kernels.kv_cache.manager import Event
 
-PAGES = {name: page for name, page in vars(pages).items() if isinstance(page, Asked)}
+PAGES = {path: page_of(path) for path in STORIES}
 WITH_KERNELS = {name: page for name, page in PAGES.items() if page.kernels}
 
 
 def read(page, link=""):
-    return page.read_link(dict(parse_qsl(link)))
+    return read_link(page, dict(parse_qsl(link)))
 
 
 def requests(page, state):
@@ -30,19 +36,19 @@ def requests(page, state):
     made = []
     for side in page.sides:
         settings = tuple(page.settings_of(state, side).items())
-        made.append(Request(page.spec_of(state, side), page.problem_of(state), settings, Scope()))
+        made.append(Request(page.kernel_of(state, side), page.problem_of(state), settings, Scope()))
     return made
 
 
 def test_a_page_refuses_masks_of_too_many_pairs_before_any_list_is_made(monkeypatch):
     monkeypatch.setattr(MaskFields, "masks", property(lambda self: pytest.fail("a mask is made")))
-    for page in (pages.SPARSITY, pages.COMPARE):
-        name = "a" if page is pages.COMPARE else "kernel"
+    for page in (page_of("sparsity"), page_of("compare")):
+        name = "a" if page is page_of("compare") else "kernel"
         state, _ = read(page, f"{name}=block_sparse&seq_len=65536")
         with pytest.raises(ProblemError, match=r"4,294,967,296 pairs .* seq_len 65536.* Choose a smaller seq_len"):
             page.request_of(state)
     state |= {"seq_len": 16384}
-    assert pages.COMPARE.problem_of(state).seq_len == 16384
+    assert page_of("compare").problem_of(state).seq_len == 16384
 
 
 # ---- every page ----
@@ -52,10 +58,10 @@ def test_a_page_refuses_masks_of_too_many_pairs_before_any_list_is_made(monkeypa
 def test_an_empty_link_gives_the_beginnings_and_ignores_nothing(name):
     state, ignored = read(PAGES[name])
     assert not ignored
-    known = PAGES[name].known(state)
+    known = PAGES[name].choices(state)
     assert set(state) == set(known)
     assert (
-        state == {n: c.begin for n, c in known.items()} or name == "BLOCK_TABLE"
+        state == {n: c.default for n, c in known.items()} or name == "block_table"
     )  # whose moment is the scenario's end
     for request in requests(PAGES[name], state) if PAGES[name].kernels and not PAGES[name].without else ():
         assert request.plan.items
@@ -70,8 +76,8 @@ def test_what_no_page_knows_is_told(name):
 @pytest.mark.parametrize("name", WITH_KERNELS)
 def test_nonsense_is_replaced_by_the_beginning_and_told_for_every_choice(name):
     page, begin = PAGES[name], read(PAGES[name])[0]
-    for choice, known in page.known(begin).items():
-        if known.check or known.late or isinstance(known.begin, str) and known.allowed is None:
+    for choice, known in page.choices(begin).items():
+        if known.check or known.late or isinstance(known.default, str) and known.allowed is None:
             continue
         state, ignored = read(page, f"{choice}=<b>x</b>")
         assert state == begin and len(ignored) == 1 and ignored[0].startswith(f"{choice}"), choice
@@ -84,7 +90,7 @@ def test_every_field_and_every_constant_is_a_choice_of_every_kernel(name):
     first = "kernel" if page.sides == ("",) else page.sides[0]
     for kernel, spec in page.kernels.items():
         state, ignored = read(page, f"{first}={kernel}")
-        assert not ignored and page.spec_of(state) == spec
+        assert not ignored and page.kernel_of(state) == spec
         fields = set(fields_of(spec.problem_type)) - set(page.without)
         own = {c.name for c in spec.constants if not (c.what_if and page.one_what_if)}
         side = "" if page.sides == ("",) else f"{page.sides[0]}_"
@@ -97,7 +103,7 @@ def test_a_link_written_from_a_state_is_read_back(name):
     page = PAGES[name]
     for kernel in page.kernels:
         state = read(page, f"{'kernel' if page.sides == ('',) else page.sides[0]}={kernel}")[0]
-        again, ignored = page.read_link({n: write_value(v) for n, v in state.items() if write_value(v) != ""})
+        again, ignored = read_link(page, {n: write_value(v) for n, v in state.items() if write_value(v) != ""})
         assert again == state and not ignored
 
 
@@ -106,21 +112,21 @@ def test_a_link_written_from_a_state_is_read_back(name):
 
 def test_a_link_of_a_story_is_read_as_it_was_written():
     state, ignored = read(
-        pages.TILING,
+        page_of("tiling"),
         "kernel=01_naive&backend=cpu&what_if=SUBTRACT_MAX&seq_len=100&head_dim=64&batch=2&num_heads=3&causal=true"
         "&score_scale=2.5&seed=7&BLOCK_Q=8&BLOCK_KV=32&at_batch=1&at_head=2&at_tile=12&row=3",
     )
     assert not ignored
-    problem = pages.TILING.problem_of(state)
-    assert pages.TILING.settings_of(state) == {"BLOCK_Q": 8, "BLOCK_KV": 32, "SUBTRACT_MAX": 0}
+    problem = page_of("tiling").problem_of(state)
+    assert page_of("tiling").settings_of(state) == {"BLOCK_Q": 8, "BLOCK_KV": 32, "SUBTRACT_MAX": 0}
     assert (problem.causal, problem.score_scale, problem.batch, problem.num_heads) == (True, 2.5, 2, 3)
-    assert places.limits(pages.TILING, state) == {"at_batch": 1, "at_head": 2, "at_tile": 12, "row": 3}
+    assert places.limits(page_of("tiling"), state) == {"at_batch": 1, "at_head": 2, "at_tile": 12, "row": 3}
 
 
 def test_the_name_that_a_field_once_had_is_taken():
-    assert read(pages.TILING, "heads=3")[0]["num_heads"] == 3 and not read(pages.TILING, "heads=3")[1]
-    assert read(pages.BLOCK_TABLE, "head_size=96")[0]["head_dim"] == 96
-    assert read(pages.COALESCING, "kernel=lab_global&page_tokens=16")[0]["block_size"] == 16
+    assert read(page_of("tiling"), "heads=3")[0]["num_heads"] == 3 and not read(page_of("tiling"), "heads=3")[1]
+    assert read(page_of("block_table"), "head_size=96")[0]["head_dim"] == 96
+    assert read(page_of("coalescing"), "kernel=lab_global&page_tokens=16")[0]["block_size"] == 16
 
 
 @pytest.mark.parametrize(
@@ -141,44 +147,44 @@ def test_the_name_that_a_field_once_had_is_taken():
     ],
 )
 def test_a_story_replaces_nonsense_and_tells_it(parameter, value, words):
-    state, ignored = read(pages.TILING, f"{parameter}={value}")
-    assert state == read(pages.TILING)[0]
+    state, ignored = read(page_of("tiling"), f"{parameter}={value}")
+    assert state == read(page_of("tiling"))[0]
     assert len(ignored) == 1 and words in ignored[0]
 
 
 def test_a_kernel_that_a_page_cannot_show_is_refused_with_the_reason():
-    _, ignored = read(pages.ONLINE_SOFTMAX, "kernel=paged_v1")
+    _, ignored = read(page_of("online_softmax"), "kernel=paged_v1")
     assert ignored[0].endswith('paged_v1 has no query tiles as items. Set item = "query tile" in its launches.')
-    assert read(pages.SPARSITY, "kernel=03_flash")[1][0].endswith("03_flash solves a problem without a mask.")
+    assert read(page_of("sparsity"), "kernel=03_flash")[1][0].endswith("03_flash solves a problem without a mask.")
 
 
 def test_a_whatif_of_another_kernel_is_told():
-    state, ignored = read(pages.TILING, "kernel=01_naive&what_if=RESCALE")
+    state, ignored = read(page_of("tiling"), "kernel=01_naive&what_if=RESCALE")
     assert state["what_if"] == NONE and "what_if is RESCALE; it must be one of none, SUBTRACT_MAX" in ignored[0]
 
 
 def test_short_sequences_bring_the_row_into_range_without_a_word():
-    state, ignored = read(pages.ONLINE_SOFTMAX, "seq_len=1")
+    state, ignored = read(page_of("online_softmax"), "seq_len=1")
     assert state["row"] == 0 and not ignored
 
 
 def test_a_link_of_old_may_name_a_constant_of_another_kernel_as_long_as_it_asks_for_nothing():
-    assert not read(pages.TILING, "kernel=01_naive&PAD_K=0")[1]
-    assert "PAD_K is not a choice" in read(pages.TILING, "kernel=01_naive&PAD_K=4")[1][0]
+    assert not read(page_of("tiling"), "kernel=01_naive&PAD_K=0")[1]
+    assert "PAD_K is not a choice" in read(page_of("tiling"), "kernel=01_naive&PAD_K=4")[1][0]
 
 
 def test_a_link_that_names_no_kernel_begins_with_one_that_has_what_it_names():
-    assert read(pages.COALESCING, "layout=strided")[0]["kernel"] == "lab_global"
-    assert read(pages.SOURCE, "op=cp_async&width=16")[0]["kernel"] == "lab_access"
+    assert read(page_of("coalescing"), "layout=strided")[0]["kernel"] == "lab_global"
+    assert read(page_of("source"), "op=cp_async&width=16")[0]["kernel"] == "lab_access"
 
 
 def test_another_kernel_keeps_what_was_chosen_and_begins_anew_where_nothing_was():
-    state = read(pages.OCCUPANCY, "kernel=03_flash&seq_len=100&BLOCK_Q=32")[0]
-    pages.OCCUPANCY.take_kernel(state, "", "08b_three_bfloat16")
+    state = read(page_of("occupancy"), "kernel=03_flash&seq_len=100&BLOCK_Q=32")[0]
+    page_of("occupancy").take_kernel(state, "", "08b_three_bfloat16")
     own = KERNELS["08b_three_bfloat16"].settings()
     assert (state["seq_len"], state["BLOCK_Q"], state["BLOCK_KV"]) == (100, 32, own["BLOCK_KV"])
-    pages.OCCUPANCY.take_kernel(state, "", "lab_columns")
-    assert "seq_len" not in state and set(state) == set(pages.OCCUPANCY.known(state))
+    page_of("occupancy").take_kernel(state, "", "lab_columns")
+    assert "seq_len" not in state and set(state) == set(page_of("occupancy").choices(state))
 
 
 # ---- however many there are ----
@@ -188,7 +194,7 @@ def test_six_constants_are_six_choices(monkeypatch):
     spec = KERNELS["03_flash"]
     more = tuple(Constant(f"EXTRA_{n}", 1, (1, 2, 4), "one more") for n in range(4))
     many = replace(spec, constants=(*spec.constants, *more))
-    page = replace(pages.TILING, kernels={"03_flash": many})
+    page = replace(page_of("tiling"), kernels={"03_flash": many})
     state, ignored = read(page, "EXTRA_0=2&EXTRA_1=4&EXTRA_2=2&EXTRA_3=4")
     assert not ignored and set(page.constants(state)) == {"BLOCK_Q", "BLOCK_KV", "PAD_K", *(c.name for c in more)}
     assert [page.settings_of(state)[c.name] for c in more] == [2, 4, 2, 4]
@@ -210,14 +216,14 @@ def test_a_build_depends_on_the_fields_that_change_its_constants():
 
 def test_a_beginning_that_cannot_be_is_not_taken():
     choice = Choice(4, (4, 8))
-    assert choice.beginning_at(8).begin == 8 and choice.beginning_at(16).begin == 4
+    assert choice.with_default(8).default == 8 and choice.with_default(16).default == 4
 
 
 # ---- compare ----
 
 
 def test_a_link_of_compare_says_both_sides():
-    page = pages.COMPARE
+    page = page_of("compare")
     state, ignored = read(
         page,
         "a=02_tiled&b=08b_three_bfloat16&a_BLOCK_Q=8&a_PAD_K=4&b_BLOCK_Q=64&b_BLOCK_KV=32&b_PAD=0&b_RESCALE=0"
@@ -229,9 +235,9 @@ def test_a_link_of_compare_says_both_sides():
 
 
 def test_compare_begins_with_two_rungs_of_the_ladder_in_the_builds_that_are_timed():
-    a, b = requests(pages.COMPARE, read(pages.COMPARE)[0])
+    a, b = requests(page_of("compare"), read(page_of("compare"))[0])
     assert b.kernel.changed_from == a.kernel.name and a.problem == b.problem
-    row = compared.nearest(a, b)
+    row = timed.nearest(a, b)
     assert row.asked and pair_times.problem_of(row, type(a.problem)).seq_len == a.problem.seq_len
 
 
@@ -246,8 +252,8 @@ def test_compare_begins_with_two_rungs_of_the_ladder_in_the_builds_that_are_time
     ],
 )
 def test_compare_replaces_nonsense_and_tells_it(parameter, value, words):
-    state, ignored = read(pages.COMPARE, f"{parameter}={value}")
-    assert state == read(pages.COMPARE)[0] and len(ignored) == 1 and words in ignored[0]
+    state, ignored = read(page_of("compare"), f"{parameter}={value}")
+    assert state == read(page_of("compare"))[0] and len(ignored) == 1 and words in ignored[0]
 
 
 # ---- block table ----
@@ -259,18 +265,18 @@ def test_a_link_of_the_block_table_is_read_as_it_was_written():
         "&sequence=0&head=7&num_heads=8&num_kv_heads=1&head_dim=96&block_size=8&dtype=float16&cache_dtype=&ranges=4&alibi=true"
         "&score_scale=2.5&seed=4&WARPS=2&PARTITION=128&backend=cpu"
     )
-    state, ignored = read(pages.BLOCK_TABLE, link)
+    state, ignored = read(page_of("block_table"), link)
     assert not ignored
     assert {name: write_value(value) for name, value in state.items()} == dict(parse_qsl(link, keep_blank_values=True))
-    scenario = cache.scenario_of(state)
+    scenario = history.scenario_of(state)
     assert scenario.events == (Event("add", "A", 20), Event("fork", "B", parent="A"))
     assert scenario.states(8)[0][0].num_blocks == 9
 
 
 def test_the_block_table_begins_at_the_scenarios_end():
-    state = read(pages.BLOCK_TABLE)[0]
-    assert state["moment"] == len(cache.scenario_of(state).events)
-    assert cache.scenario_of(state).states(16)[state["moment"]][0].sequences
+    state = read(page_of("block_table"))[0]
+    assert state["moment"] == len(history.scenario_of(state).events)
+    assert history.scenario_of(state).states(16)[state["moment"]][0].sequences
 
 
 @pytest.mark.parametrize(
@@ -291,11 +297,11 @@ def test_the_block_table_begins_at_the_scenarios_end():
     ],
 )
 def test_the_block_table_replaces_nonsense_and_tells_it(parameter, value, words):
-    state, ignored = read(pages.BLOCK_TABLE, f"{parameter}={value}")
-    assert state == read(pages.BLOCK_TABLE)[0]
+    state, ignored = read(page_of("block_table"), f"{parameter}={value}")
+    assert state == read(page_of("block_table"))[0]
     assert len(ignored) == 1 and words in ignored[0]
 
 
 def test_the_constants_of_every_kernel_of_the_block_table_are_choices():
-    constants = {c.name for spec in pages.BLOCK_TABLE.kernels.values() for c in spec.constants}
-    assert constants <= set(read(pages.BLOCK_TABLE)[0])
+    constants = {c.name for spec in page_of("block_table").kernels.values() for c in spec.constants}
+    assert constants <= set(read(page_of("block_table"))[0])

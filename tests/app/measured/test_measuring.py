@@ -101,7 +101,7 @@ def test_without_a_gpu_nothing_is_measured_and_the_pages_have_no_such_tab():
         measuring.start(SWEEP)
     for path in ("timing", "memory_hierarchy"):
         story = STORIES[path]
-        made = story.make(asking.ask(story, {}, workers.survey()).what)
+        made = story.make(asking.ask(story, {}, workers.survey()).subject)
         assert "now" not in [tab.id for tab in made.tabs]
 
 
@@ -141,10 +141,10 @@ def test_of_several_gpus_the_chosen_one_is_measured_and_named(worker, monkeypatc
 
 def test_what_is_measured_makes_another_bundle(worker):
     story = STORIES["timing"]
-    before = asking.ask(story, {}, workers.survey()).what
+    before = asking.ask(story, {}, workers.survey()).subject
     measuring.start(SWEEP)
     done()
-    after = asking.ask(story, {}, workers.survey()).what
+    after = asking.ask(story, {}, workers.survey()).subject
     assert before != after and len(after.now.rows) == 6 and hash(after) is not None
 
 
@@ -188,7 +188,7 @@ def test_the_levels_are_measured_anew_and_told_as_measured(worker):
     ended = done()
     assert ended.done == ended.of == len(hierarchy.sweep(GPU.multiprocessors))
     story = STORIES["memory_hierarchy"]
-    made = stage.decode(stage.encode(story.make(asking.ask(story, {}, workers.survey()).what)))
+    made = stage.decode(stage.encode(story.make(asking.ask(story, {}, workers.survey()).subject)))
     assert made["provenance"]["label"] == "measured" and "NVIDIA Here" in made["provenance"]["said"]
     assert made["frames"][0]["sentence"].startswith("Working set 1 KiB: 40 cycles a load")
     measuring.forget("hierarchy")

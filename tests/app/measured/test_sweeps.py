@@ -5,8 +5,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from pages import page_of
 
-from app.choices.pages import PRECISION
+from app.choices.links import read_link
 from app.measured import sweeps
 from app.stories import precision as page
 from explainers.stories.precision import error_tables, rounding
@@ -60,8 +61,10 @@ def test_a_table_is_written_read_back_and_shown(folder, monkeypatch):
             mine = shown[shown["computes in"] == name]
             assert mine["RMS error of O"].to_numpy() == pytest.approx(due["RMS error of O"].to_numpy(), rel=1e-9)
             assert list(mine["most of it"]) == list(due["most of it"])
-    state, _ = PRECISION.read_link({"kernel": "06_mma", "seq_len": "32", "num_heads": "1"})
-    headings = [b["text"] for b in page.sweep_tab(page.what(state, "cpu")) if b["kind"] == "heading"]
+    state, _ = read_link(page_of("precision"), {"kernel": "06_mma", "seq_len": "32", "num_heads": "1"})
+    headings = [
+        b["text"] for b in page.sweep_tab(page.subject(page_of("precision"), state, "cpu")) if b["kind"] == "heading"
+    ]
     assert headings == ["Over score_scale", "Over seq_len", "Over score_scale, on a CPU", "Over seq_len, on a CPU"]
 
 

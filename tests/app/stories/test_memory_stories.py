@@ -2,8 +2,8 @@
 why, and what of a link is told."""
 
 import pytest
+from pages import page_of
 
-from app.choices import pages
 from app.stories import bank_conflicts, coalescing
 from app.web import asking
 from explainers.story import stage
@@ -23,7 +23,7 @@ def shown(story, **params):
     """The stage of these choices, as the browser decodes it."""
     made = ask(story, **params)
     assert not made.error, made.error
-    return stage.decode(stage.encode(story.make(made.what)))
+    return stage.decode(stage.encode(story.make(made.subject)))
 
 
 def state(made, name):
@@ -91,10 +91,10 @@ def test_an_impossible_pair_of_choices_is_disabled_with_the_reason(story, params
 @pytest.mark.parametrize("kernel", ["02_tiled", "03_flash"])
 def test_k_smem_is_compared_with_and_without_padding(kernel):
     made = ask(BANKS, view="attention", kernel=kernel)
-    shown = BANKS.make(made.what)
+    shown = BANKS.make(made.subject)
     assert [side["name"] for side in shown.views[0].meta["sides"]] == ["PAD_K 0", "PAD_K 4"]
     assert shown.frames[0]["sentence"].startswith("Access 1, and") and " of K." in shown.frames[0]["sentence"]
-    blocks = BANKS.parts["lines"](made.what)
+    blocks = BANKS.parts["lines"](made.subject)
     note = next(b for b in blocks if b["kind"] == "note")
     assert "32 wavefronts a request without, 4 with, 4 at best" in note["text"]
     table = next(b for b in blocks if b["kind"] == "table")
@@ -109,30 +109,30 @@ def test_where_padding_is_the_subject_a_kernel_that_cannot_pad_is_replaced_and_t
     assert "kernel is '03_flash'" in ask(COALESCING, view="layouts", kernel="03_flash").told[0]
 
 
-@pytest.mark.parametrize("kernel", pages.BANKS.kernels)
+@pytest.mark.parametrize("kernel", page_of("bank_conflicts").kernels)
 def test_the_bank_page_shows_every_kernel_that_it_lists(kernel):
     made = shown(BANKS, kernel=kernel)
     assert not made["told"]
     assert made["views"] and made["frames"] or "This run touched no shared memory" in made["summary"]
 
 
-@pytest.mark.parametrize("kernel", pages.COALESCING.kernels)
+@pytest.mark.parametrize("kernel", page_of("coalescing").kernels)
 def test_the_coalescing_page_shows_every_kernel_that_it_lists(kernel):
     made = ask(COALESCING, kernel=kernel)
-    shown = COALESCING.make(made.what)
+    shown = COALESCING.make(made.subject)
     use = next(s.values for s in shown.state if s.name == "use")
     assert shown.frames and all(0 < u <= 100 for u in use) and not shown.told
-    table = next(b for b in COALESCING.parts["lines"](made.what) if b["kind"] == "table")
+    table = next(b for b in COALESCING.parts["lines"](made.subject) if b["kind"] == "table")
     assert table["rows"] and table["columns"][-1] == "sectors at best"
 
 
 @pytest.mark.parametrize("layout", ["row_major", "paged_whole"])
 def test_the_layouts_are_shown_side_by_side(layout):
     made = ask(COALESCING, view="layouts", layout=layout)
-    shown = COALESCING.make(made.what)
+    shown = COALESCING.make(made.subject)
     sides = shown.views[0].meta["sides"]
     assert len(sides) == 5 and [len(side["requests"]) for side in sides] == [8] * 5
-    row = COALESCING.parts["layouts"](made.what)[0]
+    row = COALESCING.parts["layouts"](made.subject)[0]
     assert sum(row["columns"][1][0]["lit"]) == 1
 
 
@@ -142,7 +142,7 @@ def test_a_line_of_a_link_is_looked_at_also_by_its_number_alone():
     stored = next(site for site in sites if (site.event, site.space) == ("store", "global"))
     for line in (f"{stored.file}:{stored.line}", str(stored.line)):
         made = ask(COALESCING, kernel="03_flash", line=line)
-        shown = COALESCING.make(made.what)
+        shown = COALESCING.make(made.subject)
         assert shown.late[0]["value"] == f"{stored.file}:{stored.line}" and not made.told and not shown.told
 
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from pages import open_page, words
+from pages import open_page, page_of, words
 
-from app.choices import pages
 from app.stories import start
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
@@ -68,7 +67,7 @@ def test_the_ladder_says_which_builds_its_bytes_and_its_times_are_of(monkeypatch
     }
     where = tables.Provenance("A GPU", "", "2026-11-22", "", codes={spec.name: spec.code_hash})
     monkeypatch.setattr(tables, "recorded", lambda kind: {"a": (pd.DataFrame(columns), where)})
-    (made,) = start.spine(open_page("start?backend=cpu").asked.what)
+    (made,) = start.spine(open_page("start?backend=cpu").asked.subject)
     rung = next(r for r in made["rungs"] if r["name"] == spec.name)
     assert rung["us_build"] == "BLOCK_Q 128, BLOCK_KV 64, KEY_GROUPS 1, PAD 8" and rung["bytes_build"].startswith(
         "BLOCK_Q 64,"
@@ -104,7 +103,7 @@ def test_a_recorded_run_says_the_gpu_and_the_date_and_what_is_not_recorded(recor
 
 def test_the_block_table_is_shown_from_recordings_and_what_is_lacking_is_refused(recordings):
     page = open_page("block_table?view=walk&scenario=two_chats&backend=cpu")
-    (request,) = {r for r in _requests(page.asked.what) if r.kernel.name == "paged_v1"}
+    (request,) = {r for r in _requests(page.asked.subject) if r.kernel.name == "paged_v1"}
     recordings("paged_v1", request.problem, request.settings)
     shown = open_page("block_table?view=walk&scenario=two_chats&backend=recorded")
     assert "recorded on NVIDIA Test" in shown.stage.provenance["said"] and len(shown.stage.frames) == len(
@@ -351,7 +350,7 @@ def test_compare_says_the_times_of_both(times):
 # ---- any kernel ----
 
 
-@pytest.mark.parametrize("kernel", pages.ANY_KERNEL.kernels)
+@pytest.mark.parametrize("kernel", page_of("any_kernel").kernels)
 def test_any_kernel_is_shown_with_all_its_tensors(kernel):
     page = open_page(f"any_kernel?kernel={kernel}&backend=cpu")
     spec = KERNELS[kernel]
@@ -362,4 +361,4 @@ def test_any_kernel_is_shown_with_all_its_tensors(kernel):
 
 def test_every_kernel_that_marks_its_steps_is_on_the_page_of_any_kernel():
     marked = {name for name, spec in KERNELS.items() if "PROBE_MARK" in "".join(text for _, text in spec.files)}
-    assert marked <= set(pages.ANY_KERNEL.kernels)
+    assert marked <= set(page_of("any_kernel").kernels)

@@ -6,9 +6,10 @@ import re
 from functools import cache
 
 import pytest
-from pages import flat, open_page, words
+from pages import flat, open_page, page_of, words
 
-from app.stories import BESIDE, COURSE, STORIES, rail
+from app.catalogue import current
+from app.stories import STORIES, rail
 from app.web import asking
 from app.web.server import modules
 from explainers.story import glossary
@@ -16,13 +17,13 @@ from kernels.catalog import KERNELS
 from kernels.run import workers
 
 MAX_BYTES = 1_000_000  # of a default stage
-KERNELS_OF = [(path, kernel) for path, story in STORIES.items() for kernel in story.asked.kernels or ("",)]
+KERNELS_OF = [(path, kernel) for path, story in STORIES.items() for kernel in page_of(story.path).kernels or ("",)]
 TONES = {"good", "bad", "info"}
 DRAWN = set(re.findall(r"^  (\w+): ", modules()["blocks.js"].partition("const MAKE = {")[2].partition("\n};")[0], re.M))
 
 
 def link(path, kernel="", **more):
-    side = STORIES[path].asked.sides[0] or "kernel"
+    side = page_of(path).sides[0] or "kernel"
     asked = {**({side: kernel} if kernel else {}), **more}
     return f"{path}?" + "&".join(f"{name}={value}" for name, value in asked.items())
 
@@ -119,7 +120,7 @@ def test_every_story_shows_every_kernel_that_it_accepts(path, kernel):
     unmade = {tab["id"] for tab in stage.tabs if tab["blocks"] is None}
     assert unmade <= set(page.story.parts), "a tab that is made when it is opened has no part"
     for entry in stage.late:
-        assert entry["name"] in page.story.asked.own and entry["value"] in [
+        assert entry["name"] in page_of(page.story.path).own and entry["value"] in [
             o["value"] for o in entry.get("options", [entry])
         ]
     for question in stage.questions:
@@ -165,7 +166,7 @@ def test_every_choice_of_a_story_can_be_made(path):
         values += [str(entry[end]) for end in ("low", "high") if entry.get(end) is not None]
         for value in values:
             made = asking.ask(STORIES[path], first.link, workers.survey(), (entry["name"], value))
-            assert made.what is not None or made.error, (entry["name"], value)
+            assert made.subject is not None or made.error, (entry["name"], value)
             assert not made.refused or made.refused[entry["name"]], (entry["name"], value)
 
 
@@ -173,7 +174,7 @@ def test_every_choice_of_a_story_can_be_made(path):
 
 
 def test_the_rail_has_the_stops_of_the_course_in_order_and_what_stands_beside_them():
-    stops = [stop for stop in rail() if stop["number"]]
+    stops = [stop for stop in rail(current()) if stop["number"]]
     assert [stop["path"] for stop in stops] == [
         "tiling",
         "online_softmax",
@@ -191,8 +192,8 @@ def test_the_rail_has_the_stops_of_the_course_in_order_and_what_stands_beside_th
         "compare",
     ]
     assert [stop["number"] for stop in stops] == list(range(1, len(stops) + 1))
-    assert [s["path"] for s in rail()][0] == "start" and len(COURSE) + len(BESIDE) + 1 == len(STORIES)
-    for stop in rail()[1:]:
+    assert [s["path"] for s in rail(current())][0] == "start" and len(rail(current())) == len(STORIES)
+    for stop in rail(current())[1:]:
         assert 1 <= len(stop["title"].split()) <= 3, stop["title"]
         assert len(re.findall(r"[.?](?= |$)", stop["look"])) == 2, stop["look"]
 

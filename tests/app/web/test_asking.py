@@ -4,10 +4,10 @@ from dataclasses import replace
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
-from pages import open_page
+from pages import open_page, page_of
 
-from app.choices import timelines
 from app.stories import STORIES
+from app.stories.occupancy import choices as timelines
 from app.web import asking
 from explainers.story.builds import source_link
 from kernels.catalog import KERNELS
@@ -15,7 +15,7 @@ from kernels.core.request import Request
 from kernels.run import workers
 from kernels.run.backends import Survey
 
-WITH_KERNELS = {path: story for path, story in STORIES.items() if story.asked.kernels}
+WITH_KERNELS = {path: story for path, story in STORIES.items() if page_of(story.path).kernels}
 SMALL = "kernel=03_flash&seq_len=40&BLOCK_Q=16&BLOCK_KV=16&backend=cpu"
 NOWHERE = {"gpu": "No GPU was found: told by the test.", "cpu": "No C++ compiler was found: told by the test."}
 
@@ -49,16 +49,16 @@ def only(*names):
 @pytest.mark.parametrize("path", STORIES)
 def test_an_empty_link_is_answered_and_its_answer_asks_for_the_same(path):
     first = ask(f"{path}?backend=cpu" if "backend" in ask(path).link else path)
-    assert not first.error and not first.told and not first.refused and first.what is not None
+    assert not first.error and not first.told and not first.refused and first.subject is not None
     again = asking.ask(STORIES[path], first.link, workers.survey())
-    assert (again.what, again.link, again.told) == (first.what, first.link, [])
+    assert (again.subject, again.link, again.told) == (first.subject, first.link, [])
     assert {choice["name"] for choice in first.choices} - {"preset"} <= {*first.link, *_late(path)}
-    for request in asking.requests_in(first.what):
+    for request in asking.requests_in(first.subject):
         assert isinstance(request, Request) and request.plan.items
 
 
 def _late(path):
-    return {name for name, choice in STORIES[path].asked.own.items() if choice.late}
+    return {name for name, choice in page_of(path).own.items() if choice.late}
 
 
 @pytest.mark.parametrize("path", STORIES)
@@ -90,12 +90,12 @@ def test_every_choice_is_described_as_the_toolbar_draws_it(path):
 
 @pytest.mark.parametrize("path", WITH_KERNELS)
 def test_another_kernel_can_be_asked_for_on_every_page_that_lists_it(path):
-    asked = STORIES[path].asked
+    asked = page_of(path)
     side = asked.sides[0] or "kernel"
     for kernel in asked.kernels:
         made = ask(path, change=(side, kernel))
         assert not made.refused and made.link[side] == kernel and kernel in made.headline
-        assert made.error or f"name='{kernel}'" in repr(made.what)
+        assert made.error or f"name='{kernel}'" in repr(made.subject)
 
 
 # ---- changes ----
@@ -103,7 +103,7 @@ def test_another_kernel_can_be_asked_for_on_every_page_that_lists_it(path):
 
 def test_a_changed_choice_is_in_the_answer():
     made = ask(f"tiling?{SMALL}", change=("seq_len", "64"))
-    assert made.link["seq_len"] == "64" and made.what.problem.seq_len == 64 and not made.refused
+    assert made.link["seq_len"] == "64" and made.subject.problem.seq_len == 64 and not made.refused
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_changed_choice_is_in_the_answer():
 def test_a_change_that_cannot_be_is_refused_with_its_value_and_everything_else_stays(change, said):
     before, made = ask(f"tiling?{SMALL}"), ask(f"tiling?{SMALL}", change=change)
     assert list(made.refused) == [change[0]] and said in made.refused[change[0]]
-    assert (made.link, made.what, made.error) == (before.link, before.what, "")
+    assert (made.link, made.subject, made.error) == (before.link, before.subject, "")
 
 
 def test_another_kernel_keeps_what_was_chosen_where_it_has_and_allows_that():
@@ -156,7 +156,9 @@ def test_a_smaller_problem_moves_what_is_looked_at_and_says_so_once():
 
 def test_an_impossible_problem_is_an_error_with_its_remedy_and_the_choices_are_there_to_mend_it():
     made = ask("tiling?kernel=03_flash&seq_len=16384&backend=cpu")
-    assert made.what is None and "03_flash at seq_len 16384" in made.error and "or a machine with a GPU" in made.error
+    assert (
+        made.subject is None and "03_flash at seq_len 16384" in made.error and "or a machine with a GPU" in made.error
+    )
     assert entry(made, "seq_len")["value"] == "16384"
     assert not ask("tiling?kernel=03_flash&seq_len=16384&backend=cpu", change=("seq_len", "64")).error
 
@@ -168,7 +170,7 @@ def test_a_what_if_is_one_choice_with_its_effect_and_the_scale_at_which_it_shows
         assert options[constant.name]["label"] == constant.what_if and constant.effect in options[constant.name]["help"]
     assert "from score_scale 30 on" in options["SUBTRACT_MAX"]["help"]
     made = ask("tiling?kernel=03_flash&backend=cpu", change=("what_if", "RESCALE"))
-    assert dict(made.what.settings)["RESCALE"] == 0 and made.what.broken
+    assert dict(made.subject.settings)["RESCALE"] == 0 and made.subject.broken
 
 
 def test_a_whatif_that_shows_nothing_at_this_scale_offers_the_scale_at_which_it_does():
@@ -207,12 +209,12 @@ def test_a_backend_that_is_not_there_is_told_and_the_first_usable_one_taken():
     made = ask("tiling?backend=gpu", survey=only("cpu"))
     (told,) = made.told
     assert told == f"backend is gpu; this machine has no usable gpu backend: {NOWHERE['gpu']}"
-    assert made.backend == "cpu" and made.what.backend == "cpu" and made.link["backend"] == "auto"
+    assert made.backend == "cpu" and made.subject.backend == "cpu" and made.link["backend"] == "auto"
 
 
 def test_a_kernel_that_this_machine_cannot_run_says_so(monkeypatch):
     picky = replace(KERNELS["03_flash"], requires="sm_100a")
-    monkeypatch.setitem(STORIES["tiling"].asked.kernels, "03_flash", picky)
+    monkeypatch.setitem(page_of("tiling").kernels, "03_flash", picky)
     gpu = replace(workers.survey().devices["cpu"], backend="gpu", name="NVIDIA Test", target="sm_90a")
     made = ask("tiling?kernel=03_flash&backend=gpu", survey=Survey({"gpu": gpu}, {}))
     assert "03_flash needs sm_100a; NVIDIA Test is sm_90a." in made.error
@@ -227,7 +229,7 @@ TILES = (("BLOCK_Q", 16), ("BLOCK_KV", 16))
 def test_recordings_take_the_place_of_the_problem_and_the_build(recordings):
     recordings("03_flash", settings=TILES)
     made = ask("tiling?kernel=03_flash&backend=recorded&seq_len=1000")
-    assert made.backend == "recorded" and made.what.problem == KERNELS["03_flash"].problem_type()
+    assert made.backend == "recorded" and made.subject.problem == KERNELS["03_flash"].problem_type()
     assert not {choice["group"] for choice in made.choices} & {"problem", "build", "what_if"}
     assert [o["label"] for o in entry(made, "recorded_problem")["options"]] == ["the default problem"]
 
@@ -249,7 +251,7 @@ def test_recordings_are_labelled_with_their_own_kernels_defaults(recordings):
     labels = [o["label"] for o in entry(made, "recorded_build")["options"]]
     assert labels == ["BLOCK_Q 16, BLOCK_KV 16", "BLOCK_Q 16, BLOCK_KV 16, PAD 0"]
     other = ask("tiling?kernel=08b_three_bfloat16&backend=recorded", change=("recorded_build", "1"))
-    assert dict(other.what.settings)["PAD"] == 0
+    assert dict(other.subject.settings)["PAD"] == 0
     assert entry(asking.ask(STORIES["tiling"], other.link, workers.survey()), "recorded_build")["value"] == "1"
 
 
@@ -259,7 +261,7 @@ def test_a_recorded_build_is_chosen_with_its_problem(recordings):
     recordings("03_flash", settings=(("RESCALE", 0),))
     recordings("03_flash", problem(seq_len=50, head_dim=64, num_heads=1))
     made = ask("tiling?kernel=03_flash&backend=recorded&what_if=RESCALE")
-    assert made.link["what_if"] == "RESCALE" and made.what.broken
+    assert made.link["what_if"] == "RESCALE" and made.subject.broken
     labels = [o["label"] for o in entry(made, "recorded_problem")["options"]]
     assert labels == ["the default problem", "seq_len 50, head_dim 64, num_heads 1"]
     made = asking.ask(STORIES["tiling"], made.link, workers.survey(), ("recorded_problem", "1"))
@@ -300,14 +302,14 @@ def test_without_gpu_and_compiler_recordings_carry_the_page(recordings):
 def test_machine_code_is_of_the_very_build_that_is_shown(link, builds):
     page = open_page(link)
     assert not page.asked.told, page.asked.told
-    shown = asking.requests_in(page.asked.what)
+    shown = asking.requests_in(page.asked.subject)
     assert len(page.stage.codes) == builds
     for code in page.stage.codes:
         made = asking.ask(STORIES["source"], code["source"], workers.survey())
         assert not made.told and not made.error
-        defines = {**made.what.problem.defines, **made.what.kernel.settings(made.what.settings)}
+        defines = {**made.subject.problem.defines, **made.subject.kernel.settings(made.subject.settings)}
         build = next(r for r in shown if r.kernel.name == code["kernel"])
-        assert defines == build.defines and made.what.mode == "probed"
+        assert defines == build.defines and made.subject.mode == "probed"
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -317,7 +319,7 @@ def test_a_build_is_linked_whatever_its_problem_is(kernel):
         request = Request(spec, case.problem, tuple(case.settings))
         made = asking.ask(STORIES["source"], source_link(request), workers.survey())
         assert not made.told and not made.error, (request.problem, made.told, made.error)
-        assert {**made.what.problem.defines, **spec.settings(made.what.settings)} == request.defines
+        assert {**made.subject.problem.defines, **spec.settings(made.subject.settings)} == request.defines
 
 
 SEEN = {  # by the links of the memory's levels, at the step that they name
@@ -344,14 +346,14 @@ def test_the_memorys_levels_lead_to_kernels_on_a_problem_at_a_step_that_shows_th
 @pytest.mark.skipif("gpu" in workers.survey().devices, reason="here a timeline is measured")
 def test_what_a_link_names_and_the_recorded_timeline_has_otherwise_is_told():
     made = ask("occupancy?kernel=03_flash&view=timeline&recorded=77&seq_len=128")
-    (request,) = asking.requests_in(made.what)
+    (request,) = asking.requests_in(made.subject)
     last = len(timelines.recorded_of("03_flash")) - 1
     assert made.told[0] == f"recorded is 77; the last of 03_flash's timelines is {last}."
     assert f"seq_len is 128; the recorded timeline that is shown has {request.problem.seq_len}." in made.told
     assert made.link["recorded"] == str(last) and made.link["seq_len"] == str(request.problem.seq_len)
     for number in range(last):  # another one brings its problem, and nobody is told what they did themselves
         made = ask("occupancy?kernel=03_flash&view=timeline", ("recorded", str(number)))
-        (request,) = asking.requests_in(made.what)
+        (request,) = asking.requests_in(made.subject)
         assert not made.told and made.link["seq_len"] == str(request.problem.seq_len)
 
 

@@ -5,13 +5,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from pages import page_of
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.choices import estimates
+from app.choices.links import read_link
 from app.stories import STORIES
-from app.stories.block_table import what as paging
-from app.stories.occupancy import what as occupancy
 from app.web import answers, asking, limits, server
 from kernels.core.fields import MOST_SAID
 from kernels.errors import ProblemError, TooLargeError
@@ -38,7 +38,7 @@ def test_a_hostile_link_is_answered_with_what_is_shown_or_why_not(survey):
         params = {name: text for name, text in query.items() if not name.startswith("_")}
         change = (query["_set"], query.get("_to", "")) if "_set" in query else None
         made = asking.ask(STORIES[link.story], params, survey, change, "_carried" in query, query.get("_part", ""))
-        assert (made.what is None) == bool(made.error), link
+        assert (made.subject is None) == bool(made.error), link
         assert all(said[-1:] in (".", ")", "?") for said in (*made.told, *made.refused.values())), (link, made.told)
 
 
@@ -97,33 +97,35 @@ def test_a_tab_is_estimated_with_all_that_it_launches(survey):
 
 def test_a_stage_that_would_outlast_its_worker_is_refused_before_it_is_launched(survey):
     made = asking.ask(STORIES["compare"], {"seq_len": "4096", "backend": "cpu"}, survey)
-    assert made.what is None and "Compare launches 2 kernels 4 times" in made.error and made.choices
+    assert made.subject is None and "Compare launches 2 kernels 4 times" in made.error and made.choices
 
 
 def test_an_estimate_counts_each_request_once_and_no_gpu(survey):
     tiling = STORIES["tiling"]
-    request = asking.ask(tiling, {"backend": "cpu"}, survey).what
+    request = asking.ask(tiling, {"backend": "cpu"}, survey).subject
     assert estimates.requests_in((request, [request])) == [request]
     assert [each.seconds for each in estimates.run([request])] == [2e-8 * request.problem.cpu_steps]
-    large = tiling.asked.request_of(tiling.asked.read_link({"seq_len": "16384"})[0], backend="gpu")
+    large = page_of("tiling").request_of(read_link(page_of("tiling"), {"seq_len": "16384"})[0], backend="gpu")
     limits.check(tiling, "bytes", large)
     with pytest.raises(TooLargeError, match="machine with a GPU"):
-        limits.check(tiling, "", tiling.asked.request_of(tiling.asked.read_link({"seq_len": "16384"})[0]))
+        limits.check(tiling, "", page_of("tiling").request_of(read_link(page_of("tiling"), {"seq_len": "16384"})[0]))
 
 
 @pytest.mark.parametrize(
-    ("story", "link", "part", "what"),
+    ("story", "link", "part"),
     [
-        ("block_table", {"view": "heads"}, "shuffle", paging),
-        ("block_table", {"view": "walk"}, "shuffle", paging),
-        ("block_table", {"view": "cache"}, "data", paging),
-        ("occupancy", {"view": "timeline"}, "sizes", occupancy),
+        ("block_table", {"view": "heads"}, "shuffle"),
+        ("block_table", {"view": "walk"}, "shuffle"),
+        ("block_table", {"view": "cache"}, "data"),
+        ("occupancy", {"view": "timeline"}, "sizes"),
     ],
 )
-def test_a_tab_that_a_view_has_not_is_told(story, link, part, what):
-    state, _ = STORIES[story].asked.read_link(link)
+def test_a_tab_that_a_view_has_not_is_told(story, link, part):
+    state, _ = read_link(page_of(story), link)
     with pytest.raises(ProblemError, match="no such tab"):
-        STORIES[story].parts[part](what(state, "recorded" if story == "occupancy" else "cpu"))
+        STORIES[story].parts[part](
+            STORIES[story].subject(page_of(story), state, "recorded" if story == "occupancy" else "cpu")
+        )
 
 
 def test_a_pool_of_more_pages_than_there_can_be_is_refused():

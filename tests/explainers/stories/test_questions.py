@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import of_fp32, small_tiles
+from pages import page_of
 
-from app.stories import COURSE
+from app.stories import STORIES
 from app.web import asking
 from explainers.stories.bank_conflicts import bank_conflicts, bank_questions, bank_walk
 from explainers.stories.block_table import (
@@ -216,26 +217,30 @@ def test_threads_of_a_block_are_those_that_it_is_launched_with(spec):
     assert not len((f := frame_of(run))[f.tensor.astype(str) == "P"])
 
 
+STOPS = [story for story in STORIES.values() if story.stop]
+
+
 @cache
-def stage_of(module, view):
+def stage_of(story, view):
     """What a stop shows before anything is chosen, in one of its views; remembered."""
-    story = module.STORY
-    chosen = {**({"backend": "cpu"} if story.asked.kernels else {}), **({"view": view} if view else {})}
-    return story.make(asking.ask(story, chosen, workers.survey()).what)
+    chosen = {**({"backend": "cpu"} if page_of(story.path).kernels else {}), **({"view": view} if view else {})}
+    return story.make(asking.ask(story, chosen, workers.survey()).subject)
 
 
-VIEWS = [
-    (module, view)
-    for module in COURSE
-    for view in ("", *(module.STORY.asked.own["view"].allowed if "view" in module.STORY.asked.own else ()))
-]
+def views_of(story):
+    """The names of a stop's views; "" for the default."""
+    own = page_of(story.path).own
+    return ("", *(own["view"].allowed if "view" in own else ()))
 
 
-@pytest.mark.parametrize("module", COURSE, ids=lambda m: m.STORY.path)
-def test_every_stop_asks_at_least_two_questions_whose_evidence_is_there(module):
-    made = stage_of(module, "")
+VIEWS = [(story, view) for story in STOPS for view in views_of(story)]
+
+
+@pytest.mark.parametrize("story", STOPS, ids=lambda story: story.path)
+def test_every_stop_asks_at_least_two_questions_whose_evidence_is_there(story):
+    made = stage_of(story, "")
     found = asked(made.questions)
-    assert len(found) >= 2 and 8 < len(module.STORY.look) < 400
+    assert len(found) >= 2 and 8 < len(story.look) < 400
     for question in found.values():
         assert 0 <= question.step < max(1, len(made.frames))
         assert question.view in ("", *(view.id for view in made.views))
@@ -533,9 +538,9 @@ def test_the_question_of_time_names_both_builds_and_the_whole_problem(bench_tabl
 # ---- what gives an answer away ----
 
 
-@pytest.mark.parametrize(("module", "view"), VIEWS, ids=[f"{m.STORY.path}-{view}" for m, view in VIEWS])
-def test_what_says_an_answer_where_it_is_asked_is_veiled(module, view):
-    made = stage_of(module, view)
+@pytest.mark.parametrize(("story", "view"), VIEWS, ids=[f"{story.path}-{view}" for story, view in VIEWS])
+def test_what_says_an_answer_where_it_is_asked_is_veiled(story, view):
+    made = stage_of(story, view)
     for question in made.questions:
         key = right(question) if question.options else str(question.answer)
         number = re.match(r"\d[\d.]*", key.replace(",", ""))

@@ -7,11 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from pages import page_of
 
-from app.choices import pipelines as choices
-from app.choices.asked import Asked
-from app.choices.pages import PIPELINE
+from app.catalogue import current
+from app.choices.links import read_link
+from app.choices.page import Page
 from app.stories import pipeline as page
+from app.stories.pipeline import choices as choices
 from explainers.stories.pipeline import key_tile_frames, pipeline, writer_questions
 from explainers.story import stage
 from kernels.build import Mode, builds
@@ -191,36 +193,36 @@ def recorded(tmp_path, monkeypatch, overlap):
 
 
 def test_the_page_shows_a_recording_alone_and_with_another_beneath(recorded):
-    alone = page.make(page.what(recorded, "recorded"))
+    alone = page.make(page.subject(page_of("pipeline"), recorded, "recorded"))
     assert alone.provenance.label == "recorded" and "made up, 2026-11-23" in alone.provenance.said
-    assert choices.possible_beneath(PIPELINE, recorded) == [choices.ALONE, "10_warp_roles"]
-    both = page.make(page.what({**recorded, "beneath": "10_warp_roles"}, "recorded"))
+    assert choices.possible_beneath(page_of("pipeline"), recorded) == [choices.ALONE, "10_warp_roles"]
+    both = page.make(page.subject(page_of("pipeline"), {**recorded, "beneath": "10_warp_roles"}, "recorded"))
     assert len(both.views[0].meta["rows"]) > len(alone.views[0].meta["rows"]) and both.frames == alone.frames
-    look = page.what(recorded, "recorded")
+    look = page.subject(page_of("pipeline"), recorded, "recorded")
     assert json.dumps(stage.plain(page.shares_tab(look)))
 
 
 def test_a_block_that_is_not_recorded_is_told(recorded):
     high = choices.chosen(recorded).said["blocks"] - 1
     state = {**recorded, "block": high + 5, "recorded": 3}
-    moved = dict(choices.settle(Asked({"11_overlap": KERNELS["11_overlap"]}), state))
+    moved = dict(choices.correct(Page(current(), {"11_overlap": KERNELS["11_overlap"]}), state))
     assert state["block"] == 0 and state["recorded"] == ""
     assert f"blocks 0 to {high} are there" in moved["block"] and "the last of 11_overlap is 0" in moved["recorded"]
 
 
 def test_where_a_gpu_is_the_chosen_problem_is_measured(recorded, overlap, monkeypatch):
-    state, _ = PIPELINE.read_link(
-        {"kernel": "11_overlap", "seq_len": "300", "num_heads": "1", "beneath": "10_warp_roles"}
+    state, _ = read_link(
+        page_of("pipeline"), {"kernel": "11_overlap", "seq_len": "300", "num_heads": "1", "beneath": "10_warp_roles"}
     )
     assert not choices.live(state)  # no GPU is here
     monkeypatch.setattr(choices.workers, "survey", lambda: SimpleNamespace(devices={"gpu": object()}))
-    look = page.what(state, "gpu")
+    look = page.subject(page_of("pipeline"), state, "gpu")
     assert [r.kernel.name for r in look.requests] == ["11_overlap", "10_warp_roles"]
     assert {(r.backend, r.problem.seq_len) for r in look.requests} == {("gpu", 300)}
-    assert choices.last_block(PIPELINE, state) == look.requests[0].plan.launches[0].blocks - 1
-    beneath = choices.possible_beneath(PIPELINE, state)
+    assert choices.last_block(page_of("pipeline"), state) == look.requests[0].plan.launches[0].blocks - 1
+    beneath = choices.possible_beneath(page_of("pipeline"), state)
     assert {"06_mma", "12_optimistic"} <= set(beneath) and "03_flash" not in beneath and "11_overlap" not in beneath
-    told = page.narrowed(PIPELINE, state)
+    told = page.describe(page_of("pipeline"), state)
     assert told["recorded"]["hidden"] and "seq_len" not in told
     asked = []
     monkeypatch.setattr(page, "made_here", lambda request: asked.append(request) or replace(overlap, request=request))
@@ -230,9 +232,9 @@ def test_where_a_gpu_is_the_chosen_problem_is_measured(recorded, overlap, monkey
     page.shares_tab(look)
     assert len(asked) == 2  # what a tab shows is not measured again
     state |= {"backend": "recorded"}
-    assert page.what(state, "recorded").requests[0].backend == "recorded" and "seq_len" in page.narrowed(
-        PIPELINE, state
-    )
+    assert page.subject(page_of("pipeline"), state, "recorded").requests[
+        0
+    ].backend == "recorded" and "seq_len" in page.describe(page_of("pipeline"), state)
 
 
 def test_what_another_does_meanwhile_is_asked_and_the_answer_is_the_longest_overlap(story):

@@ -1,0 +1,78 @@
+"""Reads the choices of a page from the parameters of a link."""
+
+from collections.abc import Mapping
+
+from app.choices.page import Page, State, constant_name, kernel_name
+from kernels.core.fields import former_names, nearest, quoted, shortened, show_value
+from kernels.errors import ProblemError
+
+
+def read_link(page: Page, params: Mapping[str, str]) -> tuple[State, list[str]]:
+    """(state, refusals): the choices of a link, and a sentence for each parameter that the page does not take."""
+    kernels, refusals = _read_kernels(page, params)
+    choices = page.choices(kernels)
+    state = {name: choice.default for name, choice in choices.items()} | kernels
+    taken = [name for name in kernels if name in params]
+    for name, text in _present_names(page, kernels, params).items():
+        try:
+            if name in choices:
+                state[name] = choices[name].read(name, text)
+                taken.append(name)
+            elif not _is_default_elsewhere(page, name, text):
+                raise ProblemError(f"{shortened(name)} is not a choice of this page.{nearest(name, choices)}")
+        except ProblemError as error:
+            refusals.append(str(error))
+    corrections = page.correct(page, state)
+    refusals += dict.fromkeys(correction.sentence for correction in corrections if correction.name in taken)
+    return state, refusals
+
+
+def _read_kernels(page: Page, params: Mapping[str, str]) -> tuple[State, list[str]]:
+    """The kernel of each side, and a sentence for each kernel that the page does not show."""
+    state: State = {}
+    refusals: list[str] = []
+    for side in page.sides if page.kernels else ():
+        choice, options = kernel_name(side), page.kernels_of(side, state)
+        if choice not in params:
+            state[choice] = page.best_first(params, side, options, state)
+            continue
+        name = page.catalog.present_name(params[choice])
+        if name in options:
+            state[choice] = name
+            continue
+        refusals.append(
+            f"{choice} is {quoted(name)}; it must be one of {', '.join(options)}.{_reason(page, name, options)}"
+        )
+        state[choice] = page.first_of(side, options, state)
+    return state, refusals
+
+
+def _reason(page: Page, name: str, options: Mapping[str, object]) -> str:
+    """Why the page does not show a kernel of the catalogue, or the nearest name that it shows."""
+    kernel = page.catalog.kernels.get(name)
+    refusal = page.refusal(kernel) if kernel else ""
+    return f" {refusal}" if refusal else nearest(name, options)
+
+
+def _present_names(page: Page, kernels: State, params: Mapping[str, str]) -> dict[str, str]:
+    """The parameters apart from kernels, with the present names of choices that have another name now."""
+    choices = page.choices(kernels)
+    of_problem = former_names(page.kernel_of(kernels).problem_type) if page.kernels else {}
+    former = {**of_problem, **page.former}
+    return {
+        name if name in choices else former.get(name, name): text
+        for name, text in params.items()
+        if name not in kernels
+    }
+
+
+def _is_default_elsewhere(page: Page, name: str, text: str) -> bool:
+    """Whether another kernel of the page has such a constant and the link has its default, as old links do."""
+    sides = [constant_name(side, "") for side in page.sides]
+    constants = [
+        constant
+        for kernel in page.kernels.values()
+        for constant in kernel.constants
+        if name in (f"{side}{constant.name}" for side in sides)
+    ]
+    return any(text == show_value(page.choice_of(constant).default) for constant in constants)

@@ -1,0 +1,139 @@
+"""Bank conflicts: the tile in memory and 32 lanes by 32 banks, wavefront by wavefront, plain beside padded or swizzled;
+of the lab's walks, and of any kernel's own accesses."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from app.catalogue import Catalog
+from app.choices import lines, pages, possible, recordings
+from app.choices.described import kernel_options
+from app.choices.page import Correction, Descriptions, Page, State
+from app.parts import running, tabs
+from app.parts.story import Story
+from app.stories.bank_conflicts import rule
+from explainers.stories.bank_conflicts import bank_conflicts, bank_costs, bank_questions, bank_walk, padding
+from explainers.stories.registers import thread_questions, threads
+from explainers.story import stage
+from explainers.story.stage import Block, Stage
+from kernels.core.request import Request
+from kernels.run.results import Run
+from kernels.trace.kinds import READS
+
+VIEWS = {"lab": "Access by access", "attention": "Padded or not"}
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is to be shown. request: as chosen. sides: without remedies and with, or the request alone. view, line: the
+    choices."""
+
+    request: Request
+    sides: tuple[Request, ...]
+    view: str
+    line: str
+
+
+@lru_cache(maxsize=2)
+def page(catalog: Catalog) -> Page:
+    own = {"view": pages.one_of(*VIEWS), "line": lines.LINE}
+    hooks = {"correct": correct, "adapt": lines.adapt, "describe": describe}
+    return pages.accepted_by(bank_conflicts, catalog, own=own, **hooks)
+
+
+def subject(page: Page, state: State, backend: str) -> Look:
+    request = page.request_of(state, backend=backend)
+    sides = padding.before_and_after(request)
+    if backend == "recorded" and not all(map(recordings.has, sides)):
+        sides = (request,)
+    return Look(request, sides, state["view"], state["line"])
+
+
+def make(look: Look) -> Stage:
+    runs = [running.run(request) for request in look.sides]
+    chosen = runs[look.sides.index(look.request) if look.request in look.sides else 0]
+    sites = lines.logged(chosen, "shared")
+    if not sites:
+        said = "This run touched no shared memory. Choose another kernel or problem."
+        headline = stage.headline(look.request.kernel)
+        return Stage(headline, [], [], [], provenance=running.provenance(chosen), summary=said)
+    at = lines.choose(look.line, chosen, sites, _first(look, runs, sites))
+    story = bank_walk.explain(runs, at.at)
+    cycles = rule.cycles_said(runs)
+    made = bank_conflicts.stage_of(
+        story, runs, running.provenance(chosen), cycles, [at.choice], at.told, chosen=chosen.request
+    )
+    made = replace(made, views=[*made.views, *([] if look.view == "lab" else threads.beside(chosen))])
+    return replace(
+        made,
+        questions=[*made.questions, *bank_questions.banks(story.sides[0]), *thread_questions.shared_pictures(made)],
+    )
+
+
+def _first(look: Look, runs: list[Run], sites: list[Any]) -> lines.Place:
+    """The line to begin with: in the lab the first that reads, else the one that costs most."""
+    if look.view == "lab":
+        site = next((site for site in sites if site.event in READS), sites[0])
+        return site.file, site.line
+    table = bank_costs.by_line(runs)
+    costly = table.loc[table["wavefronts without" if len(runs) > 1 else "wavefronts"].idxmax()]
+    return costly.file, int(costly.line)
+
+
+def describe(page: Page, state: State) -> Descriptions:
+    """The kernels of the view; what moves the tile to other banks stands in front, and what is impossible is told."""
+    shown = kernels_of_view(page, state)
+    found: Descriptions = {
+        "view": {"label": "Look at", "options": VIEWS},
+        "kernel": {"options": kernel_options({n: s for n, s in page.kernels.items() if n in shown})},
+    }
+    found |= possible.describe(page, state)
+    kernel = page.kernel_of(state)
+    for constant in kernel.constants if not kernel.problem_type().work else padding.remedies(kernel):
+        found[constant.name] = {**found.get(constant.name, {}), "group": "own"}
+    return found
+
+
+def kernels_of_view(page: Page, state: State) -> list[str]:
+    """The kernels of a view: all of them in the lab, else those that can pad."""
+    return [name for name, spec in page.kernels.items() if state["view"] == "lab" or padding.pads(spec)]
+
+
+def correct(page: Page, state: State) -> list[Correction]:
+    return lines.correct(page, state, "shared", kernels_of_view(page, state))
+
+
+def lines_tab(look: Look) -> list[Block]:
+    """Every source line that touches shared memory, without remedies and with."""
+    runs = [running.run(request) for request in look.sides]
+    table, names = bank_costs.by_line(runs), padding.side_names(look.sides)
+    said = [stage.note(padding.padding_sentence(table, names[1]))] if len(runs) > 1 else []
+    columns = {"not padded": f"wavefronts, {names[0]}", "padded": f"wavefronts, {names[-1]}"}
+    shown = table.drop(columns=["wavefronts without", "wavefronts with", "file", "line"], errors="ignore")
+    caption = (
+        f"Wavefronts per request, of {look.request.plan.item} {look.request.scope.first}: addresses "
+        f"{runs[0].provenance} on {runs[0].device}, wavefronts derived."
+    )
+    return [
+        stage.heading("Wavefronts per request, by source line"),
+        *said,
+        stage.table(shown.round(3).rename(columns=columns), caption),
+    ]
+
+
+STORY = Story(
+    path="bank_conflicts",
+    title="Banks",
+    look="Watch which of the 32 banks the lanes of a warp want at once: words of one bank are served one after the "
+    "other. Padding or a swizzle moves the same words to other banks, and the wait is gone.",
+    page=page,
+    subject=subject,
+    order=50,
+    make=make,
+    parts={
+        "lines": lines_tab,
+        "rule": rule.rule_tab,
+        "cycles": rule.cycles_tab,
+        **tabs.PARTS,
+    },
+)

@@ -1,0 +1,187 @@
+"""The choices of Paging: a view, a scenario at a moment, the order of its pages, and a query head."""
+
+from functools import lru_cache
+from typing import Any
+
+from app.catalogue import Catalog
+from app.choices.choice import Choice, of_field
+from app.choices.page import Descriptions, Page, State
+from app.choices.recordings import is_recorded
+from app.stories.block_table import history
+from app.stories.block_table.history import BY_HAND, LAST, REQUESTS
+from explainers.stories.block_table import block_table, page_reads, ranges
+from explainers.story import probed
+from kernels.core.fields import fields_of
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError
+from kernels.kv_cache import scenarios
+from kernels.kv_cache.scenarios import PRESETS, SERVED, SHOWN_RANGES
+from kernels.kv_cache.scheduler import read_visits
+
+VIEWS = {
+    "walk": "The walk",
+    "cache": "The cache",
+    "serving": "Serving",
+    "partitions": "V1 beside V2",
+    "ranges": "V3, equal ranges",
+    "prefix": "V3, a shared prefix",
+    "heads": "Heads and size",
+    "reads": "Who reads a page",
+}
+MODELLED = ("cache", "serving")  # the views without a kernel
+WITH_RANGES = ("ranges", "prefix")  # the views of a kernel with a work list
+TYPED = (*WITH_RANGES, "cache")  # the views with a choice of the cache's type
+ONE_HEAD = ("walk", "partitions", *WITH_RANGES)  # the views that follow one query head of one sequence
+CACHE_DTYPES = {"": "as K and V come, 16 bits", "float8_e4m3": "8 bits (fp8 e4m3)"}
+EIGHT_BIT_PAGE = 16  # the fewest slots of a page of 8-bit numbers
+READS_DTYPE = "float16"  # every kernel of "Who reads a page" takes this type
+HEADS = (1, 2, 4, 8, 16, 32)
+GIVEN = ("context_lens", "num_blocks", "block_tables", "token_ids", "families")  # fields that the cache sets
+
+
+def _check_events(text: str) -> None:
+    count = len(scenarios.read_events(text)) if text.strip() else 0
+    if count > LAST:
+        raise ProblemError(f"events are {count:,}; at most {LAST} can be played. Leave some out.")
+
+
+def _check_requests(text: str) -> None:
+    read_visits(text)
+
+
+OWN = {
+    "view": Choice("walk", tuple(VIEWS)),
+    "scenario": Choice("churn", (*PRESETS, *SERVED, BY_HAND, REQUESTS)),  # its tables name pages in no order
+    "events": Choice("add A 20, add B 9", check=_check_events),
+    "requests": Choice(
+        "S 1 40 0, A 2 6 8 S, B 3 10 6 S, C 4 20 5",
+        check=_check_requests,
+        meaning="of each its name, the step in which it arrives, the tokens of its prompt and of its answer, and "
+        "perhaps the name of the one that it is forked from",
+    ),
+    "moment": Choice(LAST, low=0, high=LAST, meaning="how many events have been played"),
+    "shuffle": Choice(
+        0,
+        low=0,
+        high=1000,
+        meaning="0: where the block manager put them; any other number: a random permutation of all pages",
+    ),
+    "num_blocks": Choice(16, low=1, high=128, meaning="pages in the pool"),
+    "sequence": Choice(1, low=0, high=100, meaning="which sequence is walked"),
+    "head": Choice(0, low=0, high=127),
+    "ranges": Choice(SHOWN_RANGES, low=1, high=16, meaning="equal pieces that all pages are cut into"),
+    "cache_dtype": Choice("", tuple(CACHE_DTYPES), meaning="what a number of K and V is kept in"),
+}
+
+
+# ---- the kernels ----
+
+
+@lru_cache(maxsize=2)
+def kernels_with_ranges(catalog: Catalog) -> dict[str, KernelSpec]:
+    """view -> its kernel with a work list."""
+    kernels = list(probed.accepting(ranges, catalog.kernels).values())
+    return {view: next(k for k in kernels if ranges.shares(k) == (view == "prefix")) for view in WITH_RANGES}
+
+
+@lru_cache(maxsize=2)
+def page_readers(catalog: Catalog) -> tuple[KernelSpec, ...]:
+    """The kernels whose reads of a page are counted: their problems are made from a cache."""
+    kernels = probed.accepting(page_reads, catalog.kernels).values()
+    return tuple(kernel for kernel in kernels if kernel.problem_type.attends_to_cache())
+
+
+@lru_cache(maxsize=2)
+def walkers(catalog: Catalog) -> dict[str, KernelSpec]:
+    """The kernels that can be chosen: those that solve the problem of the first kernel that walks a block table."""
+    walked = probed.first(block_table, catalog.kernels)
+    accepted = probed.accepting(block_table, catalog.kernels)
+    return {name: kernel for name, kernel in accepted.items() if kernel.same_problems(walked)}
+
+
+def writer_of(catalog: Catalog, cache_dtype: str) -> KernelSpec:
+    """The first kernel that writes a cache of a type."""
+    return next(iter(catalog.using_cache("write", cache_dtype).values()))
+
+
+# ---- descriptions ----
+
+
+def both_take(page: Page, state: State, name: str, kernel: KernelSpec) -> list[Any]:
+    """The values of a field that the page and a kernel take."""
+    field = of_field(fields_of(kernel.problem_type)[name])
+    return [value for value in page.fields(state)[name].allowed or () if field.takes(value)]
+
+
+def describe(page: Page, state: State) -> Descriptions:
+    """The labels and the limits of the choices. Raises ProblemError if the events cannot be played."""
+    return _of_problem(page, state) | _of_view(page, state) | _of_place(state)
+
+
+def _of_problem(page: Page, state: State) -> Descriptions:
+    """The fields of the problem, as far as the view's kernel takes them."""
+    view, found = state["view"], dict[str, Any]()
+    most_group = state["num_heads"]
+    kernel: KernelSpec | None = None
+    if view in WITH_RANGES:
+        kernel = kernels_with_ranges(page.catalog)[view]
+        most_group = kernel.problem_type.cache_use.most_group
+    elif view == "cache" and state["cache_dtype"]:
+        kernel = writer_of(page.catalog, state["cache_dtype"])
+    if view == "reads":
+        found["dtype"] = {"kind": "select", "options": {READS_DTYPE: READS_DTYPE}}
+    for name in ("dtype", "head_dim", "block_size") if kernel else ():
+        options = {value: str(value) for value in both_take(page, state, name, kernel)}
+        found[name] = {"kind": "select", "options": options}
+    if view == "prefix":
+        found["alibi"] = {"disabled": "over a shared prefix it is not computed"}
+    kv_heads = [n for n in HEADS if state["num_heads"] % n == 0 and state["num_heads"] <= most_group * n]
+    found["num_heads"] = {"kind": "select", "options": {n: str(n) for n in HEADS}}
+    found["num_kv_heads"] = {"kind": "select", "options": {n: str(n) for n in kv_heads}}
+    cache_dtype = {"hidden": view not in TYPED, "kind": "select", "label": "KV cache", "options": CACHE_DTYPES}
+    found["cache_dtype"] = cache_dtype | {"group": "problem"}
+    return found
+
+
+def _of_view(page: Page, state: State) -> Descriptions:
+    """The view, its scenario and its pages."""
+    view, shuffle = state["view"], state["shuffle"]
+    orders = {0: "As allocated", shuffle or 1: "Shuffled"} | ({shuffle + 1: "Shuffle again"} if shuffle else {})
+    own_scenario = state["scenario"] in (BY_HAND, REQUESTS)
+    return {
+        "view": {"label": "Look at", "options": VIEWS},
+        "kernel": {"hidden": view != "walk"},
+        "scenario": {"label": "Scenario", "options": _scenario_titles(state)},
+        "events": {"hidden": True},  # the form next to the cache writes them
+        "requests": {"hidden": True},  # the form in a tab of Serving writes them
+        "shuffle": {"hidden": view != "walk", "kind": "select", "label": "Pages", "options": orders},
+        "num_blocks": {"hidden": not own_scenario, "label": "pages in the pool", "group": "problem"},
+        "ranges": {"hidden": view not in WITH_RANGES, "label": "ranges", "group": "place"},
+    }
+
+
+def _scenario_titles(state: State) -> dict[str, str]:
+    """scenario -> title, for those that the view shows."""
+    titles = {name: served.title for name, served in SERVED.items()} | {REQUESTS: "Your own requests"}
+    if state["view"] != "serving":
+        titles = {name: preset.title for name, preset in PRESETS.items()} | titles | {BY_HAND: "By hand"}
+    if state["view"] in MODELLED or not is_recorded(state):
+        return titles
+    # the page says that a chosen scenario is not recorded
+    return {name: title for name, title in titles.items() if name in (*PRESETS, state["scenario"])}
+
+
+def _of_place(state: State) -> Descriptions:
+    """The moment, the sequence and the query head."""
+    states, last_head = history.states_of(state), state["num_heads"] - 1
+    names = [sequence.name for sequence in history.cache_at(state).sequences]
+    moment = {"hidden": state["view"] in MODELLED, "high": len(states) - 1, "label": "events played"}
+    one_head = {"hidden": state["view"] not in ONE_HEAD}
+    sequence = {"kind": "select", "label": "Sequence", "options": dict(enumerate(names or ["none"]))}
+    head = {"high": last_head, "label": "query head", "group": "place"}
+    only_one = "there is only one"
+    return {
+        "moment": moment | {"group": "place"},
+        "sequence": one_head | sequence | {"disabled": "" if len(names) > 1 else only_one},
+        "head": one_head | head | {"disabled": "" if last_head else only_one},
+    }

@@ -1,0 +1,192 @@
+"""Corrects and adapts the choices of Paging: the view, its kernel, its scenario and its moment have to go together."""
+
+from app.choices.choice import of_field
+from app.choices.page import Correction, Page, State
+from app.choices.recordings import is_recorded
+from app.stories.block_table import choices, history
+from app.stories.block_table.choices import GIVEN, HEADS, MODELLED, OWN, READS_DTYPE, WITH_RANGES
+from app.stories.block_table.history import BY_HAND, LAST, REQUESTS, SHARED
+from kernels.core.fields import fields_of, write_value
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError
+from kernels.kv_cache import scenarios
+from kernels.kv_cache.scenarios import PRESETS, SERVED, SHOWN_RANGES
+
+Corrections = list[Correction]
+
+
+def correct(page: Page, state: State) -> Corrections:
+    """Corrects choices that do not go together, in place. The default moment is the first one for the cache, and the
+    last one elsewhere."""
+    corrections = _correct_view(page, state)
+    try:
+        history.count_events(state)
+    except ProblemError:
+        return corrections  # the page says what is wrong with the requests
+    if state["view"] == "prefix":
+        corrections += _correct_sharing(page, state)
+    corrections += [*_correct_heads(page, state), *_correct_moment(state)]
+    if is_recorded(state) and state["view"] not in MODELLED and state["scenario"] in PRESETS:
+        corrections += _correct_recording(page, state)
+    return corrections + _correct_sequence(state)
+
+
+def _correct_view(page: Page, state: State) -> Corrections:
+    """The scenario and the problem that the view's kernel takes."""
+    view, corrections = state["view"], Corrections()
+    if view == "serving" and state["scenario"] not in (*SERVED, REQUESTS):
+        said = f"scenario is {state['scenario']}; what is served is one of {', '.join((*SERVED, REQUESTS))}."
+        corrections.append(Correction("scenario", said))
+        state["scenario"] = next(iter(SERVED))
+    if view == "reads" and state["dtype"] != READS_DTYPE and not is_recorded(state):
+        said = f"dtype is {state['dtype']}; here it is {READS_DTYPE}, which all these kernels take."
+        corrections.append(Correction("dtype", said))
+        state["dtype"] = READS_DTYPE
+    if view in WITH_RANGES and not is_recorded(state):
+        kernel = choices.kernels_with_ranges(page.catalog)[view]
+        corrections += _correct_fields(page, state, kernel) + _correct_group(state, kernel)
+    if view == "cache" and state["cache_dtype"]:
+        corrections += _correct_fields(page, state, choices.writer_of(page.catalog, state["cache_dtype"]))
+    return corrections
+
+
+def _correct_fields(page: Page, state: State, kernel: KernelSpec) -> Corrections:
+    """Replaces values that a kernel's problem does not take by its defaults, in place."""
+    known, corrections = fields_of(kernel.problem_type), Corrections()
+    for name in page.fields(state):
+        if name not in known or name in GIVEN or of_field(known[name]).takes(state[name]):
+            continue
+        allowed = ", ".join(map(str, choices.both_take(page, state, name, kernel)))
+        corrections.append(Correction(name, f"{name} is {write_value(state[name])}; here it can be {allowed}."))
+        state[name] = known[name].default
+    least = choices.EIGHT_BIT_PAGE
+    if state["cache_dtype"] and state["block_size"] < least:
+        said = f"block_size is {state['block_size']}; a page of 8-bit numbers needs {least} slots."
+        corrections.append(Correction("block_size", said))
+        state["block_size"] = least
+    return corrections
+
+
+def _correct_group(state: State, kernel: KernelSpec) -> Corrections:
+    """The query heads of a KV head, and what a shared prefix does not take."""
+    corrections = Corrections()
+    most, group = kernel.problem_type.cache_use.most_group, state["num_heads"] // state["num_kv_heads"]
+    if group > most:
+        said = f"num_kv_heads is {state['num_kv_heads']}, so that {group} query heads read a KV head; here at most "
+        corrections.append(Correction("num_kv_heads", f"{said}{most} do."))
+        state["num_kv_heads"] = state["num_heads"] // most
+    if state["view"] == "prefix" and state["alibi"]:
+        said = f"alibi is {write_value(True)}; over a shared prefix it is not computed."
+        corrections.append(Correction("alibi", said))
+        state["alibi"] = False
+    return corrections
+
+
+def _correct_sharing(page: Page, state: State) -> Corrections:
+    """Goes to a moment at which sequences share a page, in place."""
+    shared = history.moments_with_sharing(state, choices.kernels_with_ranges(page.catalog)["prefix"])
+    if not any(shared):
+        said = f"scenario is {state['scenario']}, in which no two sequences share a whole page; here it is {SHARED}."
+        state |= {"scenario": SHARED, "moment": LAST}
+        return [Correction("scenario", said)]
+    moment = min(state["moment"], len(shared) - 1)
+    if shared[moment]:
+        return []
+    nearest = min((n for n, shares in enumerate(shared) if shares), key=lambda n: abs(n - moment))
+    said = f"After {moment} events no two sequences share a whole page; after {nearest} they do."
+    corrections = [Correction("moment", said)] if state["moment"] != LAST else []
+    state["moment"] = nearest
+    return corrections
+
+
+def _correct_heads(page: Page, state: State) -> Corrections:
+    if state["num_heads"] in HEADS and state["num_heads"] % state["num_kv_heads"] == 0:
+        return []
+    said = f"num_heads is {state['num_heads']} and num_kv_heads {state['num_kv_heads']}; here num_heads is one of "
+    said += f"{', '.join(map(str, HEADS))} and a multiple of num_kv_heads."
+    names = ("num_heads", "num_kv_heads")
+    state |= {name: page.fields(state)[name].default for name in names}
+    return [Correction(name, said) for name in names]
+
+
+def _correct_moment(state: State) -> Corrections:
+    events, moment = history.count_events(state), state["moment"]
+    if moment == LAST:
+        event_by_event = state["view"] in MODELLED and state["scenario"] != BY_HAND
+        state["moment"] = 0 if event_by_event else events
+    elif moment > events:
+        state["moment"] = events
+        return [Correction("moment", f"moment is {moment}; here it can be 0 to {events}.")]
+    return []
+
+
+def _correct_recording(page: Page, state: State) -> Corrections:
+    """Takes the values of the recording, in place."""
+    there = recorded_state(page, state)
+    corrections = [
+        Correction(name, f"{name} is {write_value(state[name])}; recorded is {write_value(there[name])}.")
+        for name in there
+        if there[name] != state[name]
+    ]
+    state |= there
+    return corrections
+
+
+def _correct_sequence(state: State) -> Corrections:
+    """The sequence and the query head that are followed."""
+    try:
+        cache = history.states_of(state)[state["moment"]][0]
+    except ProblemError:
+        return []  # the page says what is wrong with the events
+    corrections = Corrections()
+    for name, count in (("sequence", len(cache.sequences)), ("head", state["num_heads"])):
+        last = max(count, 1) - 1
+        if state[name] > last and state["view"] not in MODELLED:  # these views follow no head
+            corrections.append(Correction(name, f"{name} is {state[name]}; here it can be 0 to {last}."))
+            state[name] = min(OWN[name].default, last)
+    return corrections
+
+
+def recorded_state(page: Page, state: State) -> State:
+    """The state of the recording of a preset: its last moment with the default shape. The walk is recorded as allocated
+    and under the first shuffle, work lists only as allocated and with the default count of ranges."""
+    defaults = {name: choice.default for name, choice in {**page.fields(state), **page.constants(state)}.items()}
+    shuffle = min(state["shuffle"], scenarios.SHUFFLE_SEED)
+    if state["view"] in WITH_RANGES:
+        kernel, shuffle = choices.kernels_with_ranges(page.catalog)[state["view"]], 0
+        defaults |= {"ranges": SHOWN_RANGES, "dtype": fields_of(kernel.problem_type)["dtype"].default}
+    return state | defaults | {"moment": history.count_events(state), "shuffle": shuffle}
+
+
+def adapt(page: Page, state: State, name: str) -> None:
+    """Adapts the view, the scenario and the moment to a new value, in place. Raises ProblemError if the events cannot
+    be played in this pool."""
+    if name == "scenario":
+        state |= {"moment": LAST, "sequence": OWN["sequence"].default, "shuffle": 0}
+        own_view = {BY_HAND: "cache", REQUESTS: "serving"}
+        state["view"] = own_view.get(state["scenario"], state["view"])
+    if name == "view" and state["view"] == "serving" and state["scenario"] not in (*SERVED, REQUESTS):
+        state |= {"scenario": next(iter(SERVED)), "moment": LAST}
+        return
+    if name == "requests":
+        _take_requests(state)
+        return
+    if name == "events":
+        state["moment"] = history.count_events(state)
+    if name == "moment" and state["moment"] > (last := history.count_events(state)):
+        raise ProblemError(f"moment is {state['moment']}; here it can be 0 to {last}.")
+    if name in ("events", "num_blocks", "block_size"):
+        history.states_of(state)
+    if name in ("view", "moment"):
+        last_sequence = len(history.cache_at(state).sequences) - 1
+        state["sequence"] = max(0, min(state["sequence"], last_sequence))
+
+
+def _take_requests(state: State) -> None:
+    """Goes to the reader's own requests, in place, with a pool as large as before. Raises ProblemError if a request
+    cannot be served."""
+    slots = state["num_blocks"] * state["block_size"]
+    if state["scenario"] != REQUESTS:
+        slots = history.scenario_of(state).slots
+    state |= {"scenario": REQUESTS, "moment": LAST, "num_blocks": slots // state["block_size"]}
+    history.count_events(state)

@@ -1,0 +1,304 @@
+"""The subjects of Paging: a frozen value for each view, made from the state in the web process."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.choices.choice import of_field
+from app.choices.page import Page, State
+from app.stories.block_table import choices, history
+from app.stories.block_table.choices import CACHE_DTYPES, EIGHT_BIT_PAGE, MODELLED, WITH_RANGES
+from app.stories.block_table.corrections import recorded_state
+from app.stories.block_table.history import BY_HAND, States
+from explainers.stories.block_table import kv_cache, partitions
+from explainers.story.glossary import listed
+from kernels.core.fields import fields_of
+from kernels.core.request import Request, Scope
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError
+from kernels.kv_cache.layout import Layout
+from kernels.kv_cache.manager import KVCache
+from kernels.kv_cache.scenarios import PRESETS, SHOWN_RANGES, Scenario
+from kernels.recordings import run_index
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The cache, event by event.
+
+    moment: the event whose writes are shown.
+    layout: None if no kernel can run on the cache.
+    shape: the fields of the problem that writes it.
+    cache_dtype: the type of the cache; "" for the type of K and V.
+    """
+
+    scenario: Scenario
+    block_size: int
+    moment: int
+    by_hand: bool
+    layout: Layout | None
+    shape: tuple[tuple[str, Any], ...]
+    cache_dtype: str
+    backend: str
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The walk of a query head.
+
+    plain: the walk over pages as allocated; None if they are not shuffled.
+    names: of the cache's sequences.
+    name, colour: of the sequence that is walked.
+    seed: of the shuffle.
+    """
+
+    request: Request
+    plain: Request | None
+    names: tuple[str, ...]
+    name: str
+    colour: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """A kernel that walks whole contexts, and one that cuts them.
+
+    name: of the sequence.
+    """
+
+    whole: Request
+    cut: Request
+    name: str
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The whole cache at several ratios of query heads to KV heads, with the chosen ratio."""
+
+    requests: tuple[Request, ...]
+
+
+@dataclass(frozen=True)
+class Serving:
+    """The cache of a server, step by step.
+
+    layout: None if no kernel can run on the cache.
+    """
+
+    scenario: Scenario
+    block_size: int
+    layout: Layout | None
+
+
+@dataclass(frozen=True)
+class Reads:
+    """The whole cache by every kernel that reads one, at several ratios of query heads to KV heads.
+
+    absent: why other kernels are missing.
+    names, colours, tables: of the cache's sequences.
+    """
+
+    requests: tuple[Request, ...]
+    absent: tuple[str, ...]
+    names: tuple[str, ...]
+    colours: tuple[str, ...]
+    tables: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The whole cache by a kernel with a work list.
+
+    other: the run with a cache of the other type, 8 or 16 bits; None if pages are too small for it.
+    names, colours: of the cache's sequences.
+    place: the sequence and the query head that are followed.
+    """
+
+    request: Request
+    other: Request | None
+    names: tuple[str, ...]
+    colours: tuple[str, ...]
+    place: tuple[int, int]
+
+
+Run = Walk | Partitions | Heads | Reads | Ranges
+Subject = Cache | Serving | Run
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The cache of a state, from which a subject is made.
+
+    states: of the scenario, before its first event and after each.
+    plain: the cache at the moment.
+    cache: the cache with its pages shuffled, if the state says so.
+    """
+
+    page: Page
+    state: State
+    scenario: Scenario
+    states: States
+    plain: KVCache
+    cache: KVCache
+    backend: str
+
+    def problem(self, cache: KVCache, kernel: KernelSpec, **changes: Any) -> Any:
+        """A kernel's problem on a cache. Raises ProblemError if the cache holds no sequence or the shape cannot be."""
+        self.check_sequences(cache)
+        shape = {name: self.state[name] for name in self.page.fields(self.state) if name != "block_size"}
+        return kernel.problem_type.of_cache(cache, **{**shape, **changes})
+
+    def request(self, kernel: KernelSpec | None = None, cache: KVCache | None = None, **changes: Any) -> Request:
+        """The Request of the chosen query head on the cache. Raises ProblemError.
+
+        kernel: the chosen kernel by default.
+        cache: the cache at the moment by default.
+        changes: of the problem's fields.
+        """
+        kernel = kernel or self.page.kernel_of(self.state)
+        if "ranges" in fields_of(kernel.problem_type):
+            changes = {"ranges": SHOWN_RANGES, **changes}
+        problem = self.problem(cache or self.cache, kernel, **changes)
+        settings = tuple(self.page.settings_of(self.state, kernel=kernel).items())
+        head = self.state["sequence"] * self.state["num_heads"] + self.state["head"]
+        return Request(kernel, problem, settings, Scope(head), self.backend)
+
+    def whole_request(self, kernel: KernelSpec, **changes: Any) -> Request:
+        """The Request over the whole cache. Raises ProblemError."""
+        request = self.request(kernel, **changes)
+        return replace(request, scope=Scope.everything(request.plan))
+
+    def request_with_ranges(self, **changes: Any) -> Request:
+        """The Request of the view's kernel with a work list, over the whole cache. It has the default of each field
+        whose value it does not take. Raises ProblemError."""
+        kernel, state = choices.kernels_with_ranges(self.page.catalog)[self.state["view"]], self.state
+        known = {name: of_field(field) for name, field in fields_of(kernel.problem_type).items()}
+        defaults = {name: known[name].default for name in self.page.fields(state) if not known[name].takes(state[name])}
+        own = {name: state[name] for name in ("ranges", "cache_dtype")}
+        return self.whole_request(kernel, **{**defaults, **own, **changes})
+
+    def sequences(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The names and the colours of the cache's sequences."""
+        shown, colours = self.cache.sequences, kv_cache.sequence_colours(self.states)
+        return tuple(s.name for s in shown), tuple(colours[kv_cache.identity(s)] for s in shown)
+
+    def sequence_name(self) -> str:
+        """The name of the sequence that is followed. Raises ProblemError if there is none."""
+        self.check_sequences(self.cache)
+        return self.cache.sequences[self.state["sequence"]].name
+
+    def layout(self) -> Layout | None:
+        """The layout of the cache; None if no kernel can run on it."""
+        filled = next((cache for cache, _ in reversed(self.states) if cache.sequences), None)
+        try:
+            return self.problem(filled, self.page.kernel_of(self.state)).layout if filled else None
+        except ProblemError:
+            return None
+
+    def ratios(self) -> list[int]:
+        """Numbers of KV heads: as many as query heads, the chosen number, and one."""
+        return list(dict.fromkeys((self.state["num_heads"], self.state["num_kv_heads"], 1)))
+
+    def first_kernel(self, accepts: Callable[[KernelSpec], bool]) -> KernelSpec:
+        return next(kernel for kernel in self.page.kernels.values() if accepts(kernel))
+
+    def check_sequences(self, cache: KVCache) -> None:
+        """Raises ProblemError if a cache holds no sequence."""
+        if not cache.sequences:
+            raise ProblemError(
+                f"After event {self.state['moment']} the cache holds no sequence, so there is nothing to attend to. "
+                "Choose another event, or look at the cache and add a sequence."
+            )
+
+
+def moment_of(page: Page, state: State, backend: str) -> Moment:
+    """The cache that a state looks at. Raises ProblemError if its events cannot be played."""
+    if backend == "recorded" and state["view"] not in MODELLED:
+        if state["scenario"] == BY_HAND:
+            raise ProblemError("Events by hand are not recorded. Choose another scenario, or another backend.")
+        if state["scenario"] not in PRESETS:
+            raise ProblemError("What is served is not recorded. Choose another scenario, or another backend.")
+        state = recorded_state(page, state)
+    states = history.states_of(state)
+    plain = states[state["moment"]][0]
+    cache = plain.shuffled(state["shuffle"]) if state["shuffle"] else plain
+    return Moment(page, state, history.scenario_of(state), states, plain, cache, backend)
+
+
+def subject(page: Page, state: State, backend: str) -> Subject:
+    return _SUBJECTS[state["view"]](moment_of(page, state, backend))
+
+
+def _cache(moment: Moment) -> Cache:
+    state, layout = moment.state, moment.layout()
+    shape = tuple((name, state[name]) for name in ("num_kv_heads", "head_dim", "dtype", "seed"))
+    by_hand = state["scenario"] == BY_HAND
+    dtype, size = state["cache_dtype"], state["block_size"]
+    layout = replace(layout, dtype=dtype) if layout and dtype else layout
+    return Cache(moment.scenario, size, state["moment"], by_hand, layout, shape, dtype, moment.backend)
+
+
+def _serving(moment: Moment) -> Serving:
+    return Serving(moment.scenario, moment.state["block_size"], moment.layout())
+
+
+def _walk(moment: Moment) -> Walk:
+    name, seed = moment.sequence_name(), moment.state["shuffle"]
+    plain = moment.request(cache=moment.plain) if seed else None
+    names, colours = moment.sequences()
+    return Walk(moment.request(), plain, names, name, colours[moment.state["sequence"]], seed)
+
+
+def _partitions(moment: Moment) -> Partitions:
+    whole, cut = (moment.first_kernel(accepts) for accepts in (partitions.accepts_whole, partitions.accepts))
+    return Partitions(moment.request(whole), moment.request(cut), moment.sequence_name())
+
+
+def _heads(moment: Moment) -> Heads:
+    kernel = moment.first_kernel(partitions.accepts_whole)
+    return Heads(tuple(moment.whole_request(kernel, num_kv_heads=count) for count in moment.ratios()))
+
+
+def _reads(moment: Moment) -> Reads:
+    requests: list[Request] = []
+    absent: list[str] = []
+    ratios = moment.ratios()
+    for kernel in choices.page_readers(moment.page.catalog):
+        refused: dict[str, list[int]] = {}
+        for heads in ratios:
+            try:
+                requests.append(moment.whole_request(kernel, num_kv_heads=heads))
+            except ProblemError as error:
+                refused.setdefault(error.brief, []).append(heads)
+        absent += [not_shown(kernel, heads if heads != ratios else [], why) for why, heads in refused.items()]
+    tables = tuple(sequence.table for sequence in moment.cache.sequences)
+    return Reads(tuple(requests), tuple(absent), *moment.sequences(), tables)
+
+
+def not_shown(kernel: KernelSpec, kv_heads: list[int], why: str) -> str:
+    """The sentence that a kernel is missing, with these numbers of KV heads or with any."""
+    some = f" with {listed([str(n) for n in kv_heads])} KV head{'s' * (kv_heads != [1])}" if kv_heads else ""
+    return f"{kernel.name}{some} is not shown. {why}"
+
+
+def _ranges(moment: Moment) -> Ranges:
+    state = moment.state
+    kernel = choices.kernels_with_ranges(moment.page.catalog)[state["view"]]
+    if moment.backend == "recorded" and not run_index.of(kernel):
+        raise ProblemError(f"Nothing is recorded of the present code of {kernel.name}. Choose another backend.")
+    other_dtype = next(dtype for dtype in CACHE_DTYPES if dtype != state["cache_dtype"])
+    fits = state["block_size"] >= EIGHT_BIT_PAGE
+    other = moment.request_with_ranges(cache_dtype=other_dtype) if fits else None
+    return Ranges(moment.request_with_ranges(), other, *moment.sequences(), (state["sequence"], state["head"]))
+
+
+_SUBJECTS: dict[str, Callable[[Moment], Subject]] = {
+    "cache": _cache,
+    "serving": _serving,
+    "walk": _walk,
+    "partitions": _partitions,
+    **dict.fromkeys(WITH_RANGES, _ranges),
+    "heads": _heads,
+    "reads": _reads,
+}

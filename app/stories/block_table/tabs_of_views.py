@@ -1,0 +1,107 @@
+"""The tabs of Paging's views, made when they are opened."""
+
+from dataclasses import replace
+
+from app.catalogue import current
+from app.parts import running, tabs
+from app.stories.block_table.subjects import Cache, Heads, Partitions, Ranges, Reads, Run, Walk
+from explainers.stories.block_table import partition_blocks, range_tables, walk_tables
+from explainers.story import stage
+from explainers.story.stage import Block
+from kernels.build import DEFAULT_ARCH
+from kernels.build.occupancy import machine
+from kernels.core.request import Request, Scope
+from kernels.kv_cache.manager import Change, KVCache
+from kernels.kv_cache.scenarios import write_event
+
+MOST_NAMED = 24  # slots in a sentence
+
+
+def _requests(subject: Run) -> list[Request]:
+    """The requests whose builds and data the tabs show."""
+    match subject:
+        case Walk() | Ranges():
+            return [subject.request]
+        case Partitions():
+            return [subject.whole, subject.cut]
+        case Heads() | Reads():
+            return [subject.requests[0]]
+
+
+def builds(subject: Run) -> list[Block]:
+    return [block for request in _requests(subject) for block in tabs.builds(request)]
+
+
+def data(subject: Run) -> list[Block]:
+    return [*(block for request in _requests(subject) for block in tabs.data(request)[:2]), *tabs.labels()]
+
+
+def shuffle(walk: Walk) -> list[Block]:
+    """The outputs with shuffled pages next to the outputs without."""
+    assert walk.plain
+    plain, shuffled = running.run(walk.plain), running.run(walk.request)
+    return walk_tables.shuffle_blocks(plain, shuffled, walk.names, walk.seed)
+
+
+def eight_bits(ranges: Ranges) -> list[Block]:
+    """The cache in 16 bits and in 8."""
+    assert ranges.other
+    pair = sorted((ranges.request, ranges.other), key=lambda request: bool(request.problem.cache_dtype))
+    return range_tables.cache_blocks([running.run(request) for request in pair])
+
+
+def blocks(both: Partitions) -> list[Block]:
+    """The context from which V2 has enough blocks to fill the GPU: this machine's, or a well-known one."""
+    known = machine(DEFAULT_ARCH)
+    count, name = running.live_gpu() or (known.multiprocessors, f"An {known.gpu}")
+    return partition_blocks.blocks(running.run(both.whole), running.run(both.cut), count, name)
+
+
+def writes(subject: Cache) -> list[Block]:
+    """The stores of the kernels that write a cache, for the event, from their own traces."""
+    after, change = subject.scenario.states(subject.block_size)[subject.moment]
+    event = f"Event {subject.moment}" + (f", {write_event(change.event)}," if change else "")
+    if change is None or not (change.written or change.copied):
+        return [stage.text(f"{event} writes no key and no value. Step to an event that adds tokens.")]
+    if subject.backend == "recorded":
+        return [stage.text("The kernels' writes are not recorded for every event; choose another backend to run them.")]
+    found = [stage.heading(f"{event} stores:")]
+    if change.copied:
+        found += _copied(subject, after, change, change.copied)
+    return [*found, *_written(subject, after, change)]
+
+
+def _copied(subject: Cache, cache: KVCache, change: Change, pages: tuple[int, int]) -> list[Block]:
+    """The copy of a page."""
+    if subject.cache_dtype:
+        said = "Page {} is copied to page {}.".format(*pages)
+        why = "The kernel that copies pages takes 16 and 32 bits, so in 8 bits that copy is not run."
+        return [stage.text(f"{said} {why}")]
+    request = _request("copy", subject, cache, change)
+    if not request:
+        return []
+    run, table = running.run(request), running.traffic(request).table
+    stored = int(table[table.kind == "store"].bytes.sum())
+    said = f"Page {pages[0]} to page {pages[1]}: {stored:,} bytes stored, K and V of all KV heads."
+    return [stage.text(f"{stage.headline(request.kernel)} {said}", run.provenance)]
+
+
+def _written(subject: Cache, cache: KVCache, change: Change) -> list[Block]:
+    """The slots of the new tokens, and the bytes that the stores named."""
+    request = _request("write", subject, cache, change)
+    if not request:
+        return []
+    slots = request.problem.slots
+    run = running.run(replace(request, scope=Scope(0, len(slots))))
+    named = ", ".join(map(str, slots[:MOST_NAMED])) + (" ..." if len(slots) > MOST_NAMED else "")
+    said = f"{stage.headline(request.kernel)} Slots of the {len(slots)} new tokens: {named}."
+    caption = "The bytes that the probed stores named, over all KV heads; the first 64 tokens."
+    rounding = range_tables.rounding_blocks(run) if subject.cache_dtype else []
+    return [stage.text(said, run.provenance), *rounding, stage.table(walk_tables.addresses_table(run), caption)]
+
+
+def _request(does: str, subject: Cache, cache: KVCache, change: Change) -> Request | None:
+    """The run of the first kernel that writes or copies for an event; None if the event leaves nothing to do."""
+    kernel = next(iter(current().using_cache(does, subject.cache_dtype).values()))
+    problem = kernel.problem_type.of_change(cache, change, **dict(subject.shape))
+    return Request(kernel, problem, backend=subject.backend) if problem else None

@@ -1,0 +1,56 @@
+"""Compare: two kernels, or two builds of one, on the same inputs under one clock: who is faster, why, and what differs
+in steps, code, bytes, conflicts and outputs."""
+
+from dataclasses import replace
+
+from app.choices import estimates
+from app.choices.page import Page, State
+from app.parts import running
+from app.parts.story import Story
+from app.stories.compare import choices, tabs_of_pair, verdict
+from app.stories.compare.reasons import Pair
+from explainers.stories.compare import output_gap, pair_questions, two_kernels
+from explainers.stories.compare.time_verdict import Verdict
+from explainers.story.stage import Stage, Tab
+
+TABS = [Tab("verdict", "Verdict"), Tab("differs", "What differs"), Tab("times", "Times")]
+MORE = [Tab("outputs", "Outputs"), Tab("diff", "Source, A to B"), Tab("data", "Data and labels")]
+
+
+def subject(page: Page, state: State, backend: str) -> Pair:
+    return choices.requests(page, state, backend)
+
+
+def make(pair: Pair) -> Stage:
+    runs = [running.run(request) for request in pair]
+    told = verdict.verdict(pair)
+    if any(request.broken for request in pair):
+        told = Verdict(f"{told.said} {output_gap.largest_sentence(output_gap.outputs(*runs))}", told.tone)
+    now = [Tab("time_now", "Time both")] if pair[0].backend == "gpu" else []
+    where = two_kernels.provenance([running.provenance(run) for run in runs])
+    made = two_kernels.stage_of(runs, where, told.said, told.tone, [*TABS, *now, *MORE])
+    lead = "lead" if told.row is not None else ""
+    return replace(made, questions=pair_questions.two_kernels(runs, made, told.row), lead=lead)
+
+
+STORY = Story(
+    path="compare",
+    title="Compare",
+    look="Watch which side waits, and which moves fewer bytes for the same step. "
+    "The verdict says who is faster by how much; look for the figure that is as far apart as the times are.",
+    order=140,
+    page=choices.page,
+    subject=subject,
+    make=make,
+    launches={"differs": estimates.traffic},
+    parts={
+        "lead": verdict.lead,
+        "verdict": verdict.verdict_tab,
+        "differs": tabs_of_pair.differs_tab,
+        "times": tabs_of_pair.times_tab,
+        "time_now": tabs_of_pair.time_now_tab,
+        "outputs": tabs_of_pair.outputs_tab,
+        "diff": tabs_of_pair.diff_tab,
+        "data": tabs_of_pair.data_tab,
+    },
+)

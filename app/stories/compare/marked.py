@@ -1,0 +1,57 @@
+"""Compare's reasons where a run cannot give any: the recorded pipelines of both kernels, in words, with a link."""
+
+from app.catalogue import current
+from app.choices.links import read_link
+from app.stories import pipeline
+from app.stories.pipeline import choices as pipelines
+from explainers.stories.compare import compare_marks
+from explainers.stories.compare.compare_marks import Marked
+from explainers.story import stage
+from explainers.story.stage import Block
+from kernels.core.fields import write_value
+from kernels.core.request import Request
+
+
+def of(pair: tuple[Request, Request], problem: object) -> Marked | None:
+    """The recorded pipelines of two kernels on one problem, the nearest to this one; None where none are in common, or
+    both are builds of one kernel."""
+    a, b = (request.kernel.name for request in pair)
+    if a == b:
+        return None
+    found = compare_marks.nearest(pipelines.of(a), pipelines.of(b), problem)
+    if found is None:
+        return None
+    above, below = found
+    return Marked(above.load(), below.load(), above.request.problem != problem)
+
+
+def lead(marked: Marked) -> list[Block]:
+    """The weightiest sentences, with the way to both pipelines."""
+    said = [compare_marks.tensor_cores_sentence(marked), compare_marks.phases_sentence(marked)]
+    shown = [one for one in said if one] or [compare_marks.where_sentence(marked)]
+    return [stage.text(one, links=[_link(marked)] if one is shown[-1] else ()) for one in shown]
+
+
+def blocks(marked: Marked) -> list[Block]:
+    """What the marks of both say together, and what they cannot."""
+    said = [
+        compare_marks.where_sentence(marked),
+        compare_marks.tensor_cores_sentence(marked),
+        compare_marks.phases_sentence(marked),
+    ]
+    return [
+        stage.heading("Why, by the recorded pipelines of both"),
+        *(stage.text(one) for one in said if one),
+        stage.text(compare_marks.caveat(marked), marked.a.provenance, [_link(marked)]),
+    ]
+
+
+def _link(marked: Marked) -> Block:
+    """To Pipeline, with both on one scale."""
+    request = marked.a.request
+    given = {"kernel": request.kernel.name, "beneath": marked.b.request.kernel.name, "backend": "recorded"}
+    page = pipeline.page(current())
+    state, _ = read_link(page, {"kernel": request.kernel.name})
+    known = page.choices(state)
+    named = {name: write_value(value) for name, value in pipelines.identity(request).items() if name in known}
+    return stage.link("Both in Pipeline", "pipeline", {**given, **named})

@@ -1,0 +1,135 @@
+"""The tabs of Compare about the builds on the stage: differences, outputs, source, data and times."""
+
+import datetime
+from contextlib import suppress
+from typing import Any
+
+import pandas as pd
+
+from app.parts import running, tabs
+from app.stories.compare import timed
+from app.stories.compare.reasons import Pair
+from explainers.stories.compare import compare_times, differences, output_gap, pair_times, source_diff, time_verdict
+from explainers.stories.timing import sweep_search
+from explainers.story import stage
+from explainers.story.stage import Block
+from kernels.build import inspection
+from kernels.build.occupancy import occupancy
+from kernels.core.problem import Problem
+from kernels.core.request import Request
+from kernels.errors import ProblemError, WarpglassError
+from kernels.measure import protocol, rows
+from kernels.recordings.tables import Provenance
+
+
+def differs_tab(pair: Pair) -> list[Block]:
+    """The builds on the stage, figure by figure."""
+    runs, arch = [running.run(request) for request in pair], tabs.arch_of(pair[0])
+    facts: list[Any] = [None, None]
+    held: list[Any] = [None, None]
+    absent = ""
+    try:  # no NVRTC here, or an architecture whose limits are not known
+        facts = [inspection.inspect(r.kernel, r.problem, r.settings, arch) for r in pair]
+        held = [occupancy(r.kernel, r.problem, r.settings, arch) for r in pair]
+    except WarpglassError as error:
+        absent = f" Registers and occupancy are not known here: {error}"
+    traffics = [running.traffic(request) for request in pair]
+    table = differences.differences(pair, facts, held, [differences.costs(run) for run in runs], traffics)
+    over = (
+        "of the whole run"
+        if all(t.whole for t in traffics)
+        else "of what is traced, as the whole run's records would not fit"
+    )
+    said = (
+        f"Of the builds on the stage. Addresses {runs[0].provenance}; wavefronts and sectors derived from them, of "
+        f"what is traced; bytes counted {over}; registers and occupancy for {arch}.{absent}"
+    )
+    return [{**stage.table(table, said), "differs": [words != "the same" for words in table["in words"]]}]
+
+
+def outputs_tab(pair: Pair) -> list[Block]:
+    runs = [running.run(request) for request in pair]
+    table = output_gap.outputs(*runs)
+    errors = [running.errors(run) for run in runs]
+    said = output_gap.output_sentence(table, runs, errors)
+    texts = table.assign(**{"largest difference": [f"{value:.3g}" for value in table["largest difference"]]})
+    effects = [
+        stage.text(f"{side}: {constant.what_if}. {constant.effect}")
+        for side, request in zip("AB", pair)
+        for constant in request.broken
+    ]
+    return [
+        stage.note(said, output_gap.broken_tone(pair, [*map(output_gap.is_right, errors)])),
+        *effects,
+        stage.table(texts),
+    ]
+
+
+def diff_tab(pair: Pair) -> list[Block]:
+    a, b = (request.kernel for request in pair)
+    if a == b:
+        return [stage.note(f"Both are builds of {a.name}: the source is the same, only the constants differ.")]
+    return [source_diff.diff(a, b)]
+
+
+def data_tab(pair: Pair) -> list[Block]:
+    blocks: list[Block] = []
+    for side, request in zip("AB", pair):
+        blocks += [stage.heading(f"{side}: {request.kernel.name}"), *tabs.data(request)[:2]]
+    return [*blocks, *tabs.labels()]
+
+
+# ---- times ----
+
+
+def times_tab(pair: Pair) -> list[Block]:
+    """Every recorded time of both."""
+    both = timed.times(*pair)
+    if both.empty:
+        return [stage.note(f"No problem has a recorded time of both. {timed.absent(*pair)}")]
+    return _times_blocks(pair, both, compare_times.range_sentence(both))
+
+
+def time_now_tab(pair: Pair) -> list[Block]:
+    """Times both builds of the stage on this GPU: on the stage's problem, and on one that fills the GPU."""
+    roofs, today = protocol.roofs(), datetime.datetime.now()
+    problems = list(dict.fromkeys([pair[0].problem, *_filling(pair[0].problem)]))
+    made = [rows.row(protocol.measure(_point(r, p)), roofs) for p in problems for r in pair]
+    device = running.run(pair[0]).device
+    table = sweep_search.prepared(rows.table(made), Provenance(device, "", today.date().isoformat()), "measured")
+    both = pair_times.times(table, pair)
+    blocks = [
+        stage.note(f"{'AB'[n % 2]}, {entry['name']}, has no time. {entry['reason']}")
+        for n, entry in enumerate(made)
+        if entry["status"] != "ok"
+    ]
+    said = (
+        f"Measured on {device}, {today:%Y-%m-%d %H:%M}, of the builds on the stage; kept until the code or the choices "
+        "change."
+    )
+    if both.empty:
+        return [*blocks, stage.text(said)]
+    told = time_verdict.ratio_sentence(pair_times.nearest(both, problems[-1]))
+    return [stage.note(told), *blocks, *_times_blocks(pair, both, said)]
+
+
+def _filling(problem: Problem) -> list[Problem]:
+    """The problem that a bench begins with, with as much of this one as goes with it."""
+    with suppress(ProblemError):
+        return [problem.problem_type.bench_default()]
+    return []
+
+
+def _point(request: Request, problem: Problem) -> protocol.Point:
+    return protocol.Point(request.kernel.name, problem, tuple(request.constants.items()))
+
+
+def _times_blocks(pair: Pair, both: pd.DataFrame, said: str) -> list[Block]:
+    own = "Medians, p10 to p90. Where the stage's builds were not timed, those that a kernel chooses itself stand here."
+    about = "A's time over B's, with its spread, against seq_len"
+    caption = "Medians; above 1 B is faster. The bar goes from A's p10 over B's p90 to A's p90 over B's p10."
+    return [
+        stage.text(said),
+        stage.chart(compare_times.ratio_chart(both), about, caption, "A's time over B's"),
+        stage.table(compare_times.times_table(both, pair), own),
+    ]

@@ -1,0 +1,113 @@
+"""The recorded times of two builds, and the problem on which both were timed and can run here."""
+
+import json
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import pandas as pd
+
+from app.choices import estimates
+from explainers.stories.compare import pair_times, time_verdict
+from explainers.stories.timing import sweep_search
+from kernels.core.problem import Problem
+from kernels.core.remembered import of_recordings, remembered
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError, TooLargeError
+from kernels.measure import bench, rows
+from kernels.run import execute, workers
+from kernels.run.backends import Device
+
+Settings = tuple[tuple[str, int], ...]
+Builds = tuple[tuple[KernelSpec, Settings], ...]
+Row = Any  # a row of `times`, as a named tuple
+
+
+def times(a: Request, b: Request) -> pd.DataFrame:
+    """pair_times.times of two requests, from all recorded tables."""
+    return _times(_builds(a, b), a.problem.problem_type)
+
+
+def absent(a: Request, b: Request) -> str:
+    """The sentences that name the requests without a recorded time."""
+    return time_verdict.absent(_recorded(), (a, b))
+
+
+def nearest(a: Request, b: Request) -> Row | None:
+    """The row of `times` whose problem is nearest to the first request's; None if there is none."""
+    return _nearest(_builds(a, b), a.problem)
+
+
+def problems(request: Request) -> list[Problem]:
+    """The problems of a request's kind on which its kernel has a time, with any constants."""
+    own = _recorded()[lambda table: (table.name == request.kernel.name) & (table.status == "ok")]
+    return [request.problem.problem_type(**json.loads(text)) for text in own.problem.drop_duplicates()]
+
+
+def settable(a: Request, b: Request, backend: str) -> tuple[Row | None, str]:
+    """The row for the choice As timed, and "": both have a time, its problem can run on the backend, and it is nearest
+    to theirs. Or None and the reason."""
+    both = times(a, b)
+    if both.empty:
+        return None, "no problem has a time of both"
+    device = workers.survey().pick(backend)
+    row = nearest(a, b)
+    if not _runs(row, a, b, device):
+        can_run = [_runs(each, a, b, device) for each in both.itertuples()]
+        row = pair_times.nearest(both[can_run], a.problem)
+    return row, "" if row is not None else "no problem that has a time of both can run here"
+
+
+def _builds(*requests: Request) -> Builds:
+    """The builds of requests. Constants that were never timed count as one choice."""
+    return tuple((r.kernel, _timed_like(r.kernel, tuple(r.constants.items()))) for r in requests)
+
+
+def _timed_like(kernel: KernelSpec, settings: Settings) -> Settings:
+    timed, untimed = _timed_with(kernel)
+    return settings if untimed is None or rows.settings_text(settings) in timed else untimed
+
+
+@of_recordings(lru_cache(maxsize=64))
+def _timed_with(kernel: KernelSpec) -> tuple[frozenset[str], Settings | None]:
+    """The constants with which a kernel was timed, as texts of its table; and one other choice, if there is one."""
+    timed = frozenset(_recorded()[lambda table: table.name == kernel.name].settings)
+    names = [constant.name for constant in kernel.constants]
+    every = (tuple(zip(names, values)) for values in product(*(constant.values for constant in kernel.constants)))
+    return timed, next((settings for settings in every if rows.settings_text(settings) not in timed), None)
+
+
+@of_recordings(remembered(256))
+def _nearest(builds: Builds, problem: Problem) -> Row | None:
+    return pair_times.nearest(_times(builds, problem.problem_type), problem)
+
+
+@of_recordings(lru_cache(maxsize=256))
+def _times(builds: Builds, kind: type[Problem]) -> pd.DataFrame:
+    return pair_times.times(_recorded(), [Request(kernel, kind(), settings) for kernel, settings in builds])
+
+
+@of_recordings(lru_cache(maxsize=1))
+def _recorded() -> pd.DataFrame:
+    tables = [sweep_search.prepared(table, where, "recorded") for table, where in bench.recorded().values()]
+    return pd.concat(tables, ignore_index=True) if tables else bench.table([]).assign(device="", date="", source="")
+
+
+def _runs(row: Row, a: Request, b: Request, device: Device) -> bool:
+    """Whether both builds of a row can run on a device, within the time of one stage."""
+    problem = pair_times.problem_of(row, a.problem.problem_type)
+    requests = [
+        Request(request.kernel, problem, tuple(pair_times.settings_of(row, number).items()), backend=device.backend)
+        for number, request in enumerate((a, b))
+    ]
+    return all(_possible(request, device) for request in requests) and estimates.fits(estimates.run(requests))
+
+
+@lru_cache(maxsize=1024)
+def _possible(request: Request, device: Device) -> bool:
+    try:
+        execute.check_possible(request, device)
+    except (ProblemError, TooLargeError):
+        return False
+    return True

@@ -1,0 +1,58 @@
+"""Which timelines are recorded of a kernel, and the choices that one of them makes: its problem and its constants."""
+
+from functools import lru_cache
+from typing import Any
+
+from app.choices.page import Correction, Page, State
+from kernels.core.fields import write_value
+from kernels.core.remembered import of_recordings
+from kernels.measure import timelines
+from kernels.measure.timelines import RecordedTimeline
+from kernels.run import workers
+
+
+@of_recordings(lru_cache(maxsize=1))
+def recorded() -> tuple[RecordedTimeline, ...]:
+    """Every recorded timeline of the present code; looking for them takes longer than a question may."""
+    return tuple(timelines.recorded())
+
+
+def recorded_of(kernel: str) -> list[RecordedTimeline]:
+    return [entry for entry in recorded() if entry.kernel == kernel]
+
+
+def labels(entries: list[RecordedTimeline]) -> list[str]:
+    """What tells each of some timelines of a kernel from the others."""
+    told = [
+        name for name in (_values(entries[0]) if entries else {}) if len({repr(_values(e)[name]) for e in entries}) > 1
+    ]
+    return [", ".join(f"{name} {write_value(_values(e)[name])}" for name in told) or entries[0].label for e in entries]
+
+
+def measured(state: State) -> bool:
+    """Whether the timeline is made here, and not read."""
+    return state["backend"] != "recorded" and "gpu" in workers.survey().devices
+
+
+def correct(page: Page, state: State) -> list[Correction]:
+    """Where a recorded timeline is shown, what it is of is what is chosen."""
+    entries = recorded_of(state["kernel"])
+    if state["view"] != "timeline" or measured(state) or not entries:
+        return []
+    corrections, last = list[Correction](), len(entries) - 1
+    if state["recorded"] > last:
+        said = f"recorded is {state['recorded']}; the last of {state['kernel']}'s timelines is {last}."
+        corrections.append(Correction("recorded", said))
+        state["recorded"] = last
+    there = _values(entries[state["recorded"]])
+    for name in (name for name in page.choices(state) if name in there and state[name] != there[name]):
+        value = write_value(there[name])
+        corrections.append(
+            Correction(name, f"{name} is {write_value(state[name])}; the recorded timeline that is shown has {value}.")
+        )
+        state[name] = there[name]
+    return corrections
+
+
+def _values(entry: RecordedTimeline) -> dict[str, Any]:
+    return {**entry.problem.values(), **dict(entry.settings)}

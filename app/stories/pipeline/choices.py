@@ -1,0 +1,206 @@
+"""Which pipelines are recorded of a kernel, or made on this machine's GPU, and which of their blocks are looked at.
+
+A link names a recording by its kernel, its problem and its constants. Links of former versions have an index.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from app.catalogue import Catalog
+from app.choices.choice import Choice
+from app.choices.page import BACKEND, Correction, Descriptions, Page, State
+from kernels.core.fields import own_fields, shortened, write_value
+from kernels.core.problem import Problem
+from kernels.core.remembered import of_recordings
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError
+from kernels.measure import pipeline_files
+from kernels.measure.pipeline_files import RecordedPipeline
+from kernels.run import workers
+
+ALONE = "none"  # the second kernel, where there is none
+
+
+@of_recordings(lru_cache(maxsize=1))
+def recorded() -> tuple[RecordedPipeline, ...]:
+    """Every recorded pipeline of the present code."""
+    return tuple(pipeline_files.recorded())
+
+
+def own() -> dict[str, Choice]:
+    """The choices of the page: which recording, which block of it, and what stands beneath."""
+    kernels = dict.fromkeys(entry.request.kernel.name for entry in recorded())
+    return {
+        "recorded": Choice("", late=True, meaning="the problem and the constants of a recording of this kernel"),
+        # the one above holds nothing: a click on it sets the problem and the constants
+        "block": Choice(0, low=0, high=10**6, meaning="the block whose warps are shown"),
+        "backend": BACKEND,
+        "beneath": Choice(ALONE, (ALONE, *kernels), meaning="another kernel on the same problem, on the same scale"),
+    }
+
+
+def page(
+    catalog: Catalog, adapt: Callable[[Page, State, str], None], describe: Callable[[Page, State], Descriptions]
+) -> Page:
+    """The page of the kernels with a recorded pipeline. The default kernel is the first whose warpgroups take turns."""
+    names = dict.fromkeys(entry.request.kernel.name for entry in recorded())
+    kernels = {name: catalog.kernels[name] for name in names if name in catalog.kernels}
+    in_turns = [name for name, kernel in kernels.items() if kernel.constant_of("turns")]
+    return Page(
+        catalog,
+        kernels,
+        tuple([*in_turns, *kernels][:1]),
+        own=own(),
+        defaults_of=defaults_of,
+        recorded=False,
+        runs=False,
+        correct=correct,
+        adapt=adapt,
+        describe=describe,
+    )
+
+
+def defaults_of(kernel: KernelSpec) -> dict[str, object]:
+    """The problem of a kernel's first recording."""
+    entries = of(kernel.name)
+    return entries[0].request.problem.values() if entries else {}
+
+
+def live(state: State) -> bool:
+    """Whether the pipeline is made here, and not read."""
+    return state["backend"] in ("auto", "gpu") and "gpu" in workers.survey().devices
+
+
+def requests(page: Page, state: State) -> tuple[Request, ...]:
+    """What is shown: the chosen kernel's request, and the one beneath, if there is one."""
+    if not live(state):
+        return tuple(entry.request for entry in (chosen(state), beneath(state)) if entry)
+    problem = page.problem_of(state)
+    found = [Request(page.kernel_of(state), problem, tuple(page.settings_of(state).items()), backend="gpu")]
+    other = page.kernels.get(state["beneath"])
+    if other and other is not found[0].kernel and other.solves(problem):
+        found.append(Request(other, problem, tuple(other.settings_for(problem).items()), backend="gpu"))
+    return tuple(found)
+
+
+def of(kernel: str) -> list[RecordedPipeline]:
+    return [entry for entry in recorded() if entry.request.kernel.name == kernel]
+
+
+def chosen(state: State) -> RecordedPipeline:
+    """The recording that a state looks at: the one with its problem and constants, once the state is settled."""
+    entries = of(state["kernel"])
+    if state["recorded"] != "":
+        return entries[min(int(state["recorded"]), len(entries) - 1)]
+    return min(entries, key=lambda entry: len(_apart(entry, state)))
+
+
+def identity(request: Request) -> dict[str, object]:
+    """The problem's fields and the constants of a request, without fields that follow from the others."""
+    return {**own_fields(request.problem), **request.constants}
+
+
+def _apart(entry: RecordedPipeline, state: State) -> list[str]:
+    """The names of the fields and constants that a recording has otherwise than a state."""
+    return [name for name, value in identity(entry.request).items() if name in state and state[name] != value]
+
+
+def beneath(state: State) -> RecordedPipeline | None:
+    """Of the other kernel the recording of the same problem; None where there is none."""
+    above = chosen(state)
+    same = [e for e in of(state["beneath"]) if e.request.problem == above.request.problem]
+    tuned = [e for e in same if e.request.constants == e.request.kernel.settings_for(e.request.problem)]
+    return (tuned or same)[0] if same and state["beneath"] != state["kernel"] else None
+
+
+def possible_beneath(page: Page, state: State) -> list[str]:
+    """What can stand beneath: nothing, or a kernel with a recording of the same problem; here one that solves it."""
+    if live(state):
+        names = list(page.solving(page.kernel_of(state)))
+    else:
+        problem = chosen(state).request.problem
+        names = list(dict.fromkeys(e.request.kernel.name for e in recorded() if e.request.problem == problem))
+    return [ALONE, *(name for name in names if name != state["kernel"])]
+
+
+def labels(entries: list[RecordedPipeline]) -> list[str]:
+    """What tells each from the others: what the problem says of itself, and its mask."""
+    return [e.request.problem.size + (", causal" if e.request.problem.causal else "")
+            + f", head_dim {e.request.problem.head_dim}" for e in entries]  # fmt: skip
+
+
+def correct(page: Page, state: State) -> list[Correction]:
+    """Puts what is out of range at its beginning, in place; (name, sentence) of each."""
+    corrections: list[Correction] = []
+    if not page.kernels:  # nothing is recorded, and the page is no stop
+        return corrections
+    if live(state):
+        state["recorded"] = ""
+    else:
+        corrections += _correct_recording(page, state)
+    high = last_block(page, state)
+    if state["block"] > high:
+        corrections.append(
+            Correction("block", f"block is {state['block']}; the marks of blocks 0 to {high} are there.")
+        )
+        state["block"] = 0
+    return corrections
+
+
+def _correct_recording(page: Page, state: State) -> list[Correction]:
+    """Puts the state, in place, at the recording that its index names, or its problem and constants, or the nearest
+    one; (name, sentence) of each choice that was another."""
+    entries, corrections = of(state["kernel"]), list[Correction]()
+    if state["recorded"] != "":
+        try:
+            take(page, state)
+        except ProblemError as error:
+            corrections.append(Correction("recorded", str(error)))
+            _put(page, state, entries[0])
+        return corrections
+    if not (entry := next((e for e in entries if not _apart(e, state)), None)):
+        begin = {name: choice.default for name, choice in page.choices(state).items()}
+        named = {name: value for name, value in state.items() if name in begin and value != begin[name]}
+        entry = min(entries, key=lambda e: len(_apart(e, named)))
+        values = identity(entry.request)
+        corrections += [
+            Correction(
+                name,
+                f"{name} is {write_value(state[name])}; the recording that is shown has {write_value(values[name])}.",
+            )
+            for name in _apart(entry, named)
+        ]
+    _put(page, state, entry)
+    return corrections
+
+
+def take(page: Page, state: State) -> None:
+    """Sets the problem and the constants of the recording with the state's index, in place. ProblemError if no
+    recording has this index."""
+    entries, index = of(state["kernel"]), str(state["recorded"])
+    if not index.isdecimal() or int(index) >= len(entries):
+        raise ProblemError(f"recorded is {shortened(index)}; the last of {state['kernel']} is {len(entries) - 1}.")
+    _put(page, state, entries[int(index)])
+
+
+def take_kernel(page: Page, state: State, problem: Problem) -> None:
+    """After another kernel was chosen: its recording of this problem, or its first one."""
+    entries = of(state["kernel"])
+    _put(page, state, next((e for e in entries if e.request.problem == problem), entries[0]))
+
+
+def _put(page: Page, state: State, entry: RecordedPipeline) -> None:
+    """A recording's problem and constants in a state, in place; the state then has no index."""
+    begin = {name: choice.default for name, choice in (page.fields(state) | page.constants(state)).items()}
+    state.update(begin | identity(entry.request) | {"recorded": ""})
+
+
+def last_block(page: Page, state: State) -> int:
+    """The last block whose marks are there; 0 where the problem cannot be, which is told elsewhere."""
+    if not live(state):
+        return int(chosen(state).said["blocks"]) - 1
+    try:
+        return requests(page, state)[0].plan.launches[0].blocks - 1
+    except ProblemError:
+        return 0

@@ -1,0 +1,39 @@
+"""Which runs stand beside the chosen kernel's: the same numbers in every other type that a kernel computes in."""
+
+from typing import Any
+
+from app.choices import places
+from app.choices.page import NONE, Page, State
+from explainers.stories.precision import precision, replay
+from explainers.story import picture
+from kernels.core.fields import fields_of
+from kernels.core.request import Request, Scope
+from kernels.core.spec import KernelSpec
+from kernels.errors import WarpglassError
+
+
+def others(page: Page, state: State, backend: str) -> tuple[tuple[Request, ...], tuple[tuple[str, str], ...]]:
+    """The other types' requests, each of the query tile that holds the chosen one's first row, as its kernel was
+    written; and (type, why) of each that this problem cannot have. ProblemError where the chosen one has no such
+    tile."""
+    chosen = places.request(page, state, backend)
+    found: list[Request] = []
+    absent: list[tuple[str, str]] = []
+    for label, (spec, changes) in precision.of_each_type(page.kernels.values()).items():
+        if label == replay.label_of(chosen):
+            continue
+        try:
+            found.append(_beside(page, state, chosen, spec, changes))
+        except WarpglassError as error:
+            absent.append((label, error.brief))
+    return tuple(found), tuple(absent)
+
+
+def _beside(page: Page, state: State, chosen: Request, spec: KernelSpec, changes: dict[str, Any]) -> Request:
+    """The chosen request's problem as another kernel solves it."""
+    values = chosen.problem.values()
+    fields = {name: values[name] for name in fields_of(spec.problem_type) if name in state and name in values}
+    settings = tuple(page.settings_of({**state, "what_if": NONE}, kernel=spec).items())
+    whole = Request(spec, spec.problem_type(**{**fields, **changes}), settings, Scope(), chosen.backend)
+    size, (head, row, _) = places.room(whole), picture.query_rows(chosen)
+    return Request(spec, whole.problem, settings, Scope(head * size.tiles + row // size.rows), chosen.backend)

@@ -1,0 +1,75 @@
+"""Sparsity: a mask as blocks, the list that a block of queries walks, and what skipping saves and costs."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import pandas as pd
+
+from app.catalogue import Catalog
+from app.choices import estimates, pages
+from app.choices.page import Page, State
+from app.measured import measuring, times
+from app.parts import running, tabs
+from app.parts.story import Story
+from app.stories.sparsity import choices
+from explainers.stories.sparsity import block_mask, executions, sparsity, sparsity_ledger
+from explainers.story.stage import Block, Stage
+from kernels.core.request import Request
+
+
+@dataclass(frozen=True)
+class Walked:
+    """A row of the query block that the request traces; row: counted in its head."""
+
+    request: Request
+    row: int
+
+
+@lru_cache(maxsize=2)
+def page(catalog: Catalog) -> Page:
+    hooks = {"correct": choices.correct, "adapt": choices.adapt, "describe": choices.describe}
+    kernels = {"defaults_of": choices.defaults_of, "one_what_if": True, "refusal": sparsity.refusal}
+    return pages.accepted_by(sparsity, catalog, own=choices.OWN, **kernels, **hooks)
+
+
+def subject(page: Page, state: State, backend: str) -> Walked:
+    request = choices.request(page, state, backend)
+    return Walked(request, block_mask.place_of(request).first + state["row"])
+
+
+def make(walked: Walked) -> Stage:
+    run = running.run(walked.request)
+    made = sparsity.stage_of(run, walked.row, running.provenance(run))
+    summary, tone = running.broken(run)
+    said = sparsity_ledger.summary(sparsity_ledger.ledger(run))
+    return replace(made, summary=" ".join(filter(None, [summary, said])), tone=tone or made.tone)
+
+
+def ledger_tab(walked: Walked) -> list[Block]:
+    """What is executed, masked and skipped, over the whole run; counted beside what the lists say; times."""
+    run = running.run(walked.request)
+    return sparsity_ledger.ledger_blocks(run, running.traffic(walked.request), _times())
+
+
+def elements_tab(walked: Walked) -> list[Block]:
+    """The same mask as lists of keys and as blocks of several sizes."""
+    return executions.element_blocks(running.run(walked.request), _times())
+
+
+def _times() -> pd.DataFrame:
+    """What is recorded; a worker knows nothing of what is measured meanwhile."""
+    return times.known((), measuring.Now()).table
+
+
+STORY = Story(
+    path="sparsity",
+    title="Sparsity",
+    look="Follow a block of queries through its list: what is not on it is never loaded, what is partial is computed "
+    "whole and then masked. Draw a mask of your own, and look at what each hidden pair still costs.",
+    page=page,
+    subject=subject,
+    order=70,
+    make=make,
+    launches={"ledger": lambda walked: estimates.traffic([walked.request])},
+    parts={"ledger": ledger_tab, "elements": elements_tab, **tabs.PARTS},
+)

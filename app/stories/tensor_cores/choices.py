@@ -1,0 +1,42 @@
+"""Which products of tensor cores are looked at: those of a warp, or of a warpgroup, from a key tile on."""
+
+from app.choices import places
+from app.choices.choice import Choice
+from app.choices.page import Correction, Descriptions, Page, State
+from explainers.stories.tensor_cores import fragments, tensor_products
+from kernels.errors import ProblemError
+
+OWN = places.WHOLE_TILE | {
+    "unit": Choice(0, low=0, high=31, meaning="whose products: those of this warp, or warpgroup, of the block"),
+    "key_tile": Choice(0, low=0, high=10**6, meaning="the key tile whose products come first"),
+}
+
+
+def correct(page: Page, state: State) -> list[Correction]:
+    """Replaces places that the problem does not have, in place."""
+    corrections = places.correct(page, state)
+    try:
+        for name, high in limits(page, state).items():
+            if state[name] > high:
+                corrections.append(Correction(name, f"{name} is {state[name]}; here it can be 0 to {high}."))
+                state[name] = 0
+    except ProblemError:
+        pass  # the page says what is wrong with the problem
+    return corrections
+
+
+def describe(page: Page, state: State) -> Descriptions:
+    """The names and the limits of the choices."""
+    found = places.describe(page, state)
+    unit = tensor_products.units(page.request_of(state))[0]
+    for name, high in limits(page, state).items():
+        label = unit if name == "unit" else "first key tile"
+        disabled = "" if high else "there is only one"
+        found[name] = {"label": label, "high": high, "disabled": disabled, "group": "place"}
+    return found
+
+
+def limits(page: Page, state: State) -> dict[str, int]:
+    """name -> the largest that each choice can be. ProblemError."""
+    request = places.request(page, state, "cpu")
+    return {"unit": tensor_products.units(request)[1] - 1, "key_tile": fragments.key_tiles(request) - 1}

@@ -1,0 +1,123 @@
+"""The timing page's own choices: whose times, over which sweep, beside which baseline, and which lines are hidden."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from app.choices.choice import Choice
+from app.choices.page import Correction, Description, Descriptions, Page, State
+from app.measured import measuring, times
+from app.measured.measuring import Now
+from explainers.stories.timing import sweep_rows, sweep_search, wording
+from kernels.core.fields import quoted
+
+OWN = {
+    "gpus": Choice("", late=True, meaning="whose times are shown"),
+    "sweep": Choice("", late=True, meaning="what changes from point to point, and what stays"),
+    "baseline": Choice("", late=True, meaning="what the others are faster or slower than"),
+    "hide": Choice("", late=True, meaning="lines that are not drawn"),
+}
+
+
+def sources(state: State) -> tuple[str, ...]:
+    return tuple(one for one in state["gpus"].split("|") if one)
+
+
+def sweep_of(state: State, now: Now) -> str:
+    """The chosen sweep, or the first one; nothing where there is none. now: what was measured here; it may be another
+    a moment later."""
+    found = times.known(sources(state), now).found
+    return (sweep_search.find_sweep(found, state["sweep"]) if state["sweep"] else "") or next(iter(found), "")
+
+
+def baseline_of(state: State, now: Now) -> str:
+    _, against, _ = _lines(state, now)
+    return state["baseline"] or next(iter(against), "")
+
+
+def correct(page: Page, state: State) -> list[Correction]:
+    """Puts what is not there back to where it begins, in place; (name, sentence) of each."""
+    now = measuring.times()
+    _rename(state, page.catalog.present_name)
+    moved = _only(state, "gpus", times.names(now))
+    found = times.known(sources(state), now).found
+    key = sweep_search.find_sweep(found, state["sweep"]) if state["sweep"] else ""
+    if key is None:
+        moved.append(Correction("sweep", f"sweep is {quoted(state['sweep'])}; there is no such sweep here."))
+    state["sweep"] = key or ""
+    labels, against, _ = _lines(state, now)
+    _rename(state, partial(sweep_rows.drawn_layout, there=labels))
+    if state["baseline"] and state["baseline"] not in against:
+        said = f"baseline is {quoted(state['baseline'])}; here it can be one of {', '.join(against)}."
+        moved.append(Correction("baseline", said))
+        state["baseline"] = ""
+    moved += _only(state, "hide", labels)
+    if labels and set(state["hide"].split("|")) >= set(labels):
+        moved.append(Correction("hide", "hide names every line; one at least must stay, so all are drawn."))
+        state["hide"] = ""
+    return moved
+
+
+def _rename(state: State, named: Callable[[str], str]) -> None:
+    """Gives the lines that the baseline and the hidden ones name their other names, in place."""
+    for name in ("baseline", "hide"):
+        state[name] = "|".join(map(named, state[name].split("|")))
+
+
+def _only(state: State, name: str, there: list[str]) -> list[Correction]:
+    """Drops from a list of names those that are not there."""
+    named = list(dict.fromkeys(one for one in state[name].split("|") if one))
+    lost = [one for one in named if one not in there]
+    state[name] = "|".join(one for one in named if one in there)
+    return [
+        Correction(name, f"{name} names {quoted(one)}; here it can name {', '.join(there) or 'nothing'}.")
+        for one in lost
+    ]
+
+
+def adapt(page: Page, state: State, name: str) -> None:
+    """Another sweep, or other sources, begin with their own baseline; lines that are there stay hidden."""
+    if name in ("gpus", "sweep"):
+        labels, against, _ = _lines(state, measuring.times())
+        _rename(state, partial(sweep_rows.drawn_layout, there=labels))
+        state["baseline"] = state["baseline"] if state["baseline"] in against else ""
+        state["hide"] = "|".join(one for one in state["hide"].split("|") if one in labels)
+
+
+def describe(page: Page, state: State) -> Descriptions:
+    """The choices as the tables allow them."""
+    now = measuring.times()
+    there, named = times.names(now), times.known(sources(state), now)
+    labels, against, part = _lines(state, now)
+    field = named.found[sweep_of(state, now)][0] if named.found else ""
+    said = {one: sweep_rows.baseline_name(one, part, field) for one in against}
+    chosen, hidden = sources(state) or tuple(there), state["hide"].split("|")
+    select = {"hidden": not named.found, "kind": "select"}
+    return {
+        "gpus": {"hidden": len(there) < 2, "label": "Times from"}
+        | _many(there, [n for n in there if n in chosen], False),
+        "sweep": select | {"label": "Sweep", "value": sweep_of(state, now), "options": dict(named.titles)},
+        "baseline": select | {"label": "Beside", "value": baseline_of(state, now), "options": said},
+        "hide": {"hidden": len(labels) < 2, "label": "Lines"}
+        | _many(labels, [n for n in labels if n not in hidden], True, wording.title_of(part) if labels else ""),
+    }
+
+
+def _many(there: list[str], on: list[str], tells_off: bool, title: str = "") -> Description:
+    """A choice of several: each option says whether it is on, and what the choice is once it is pressed. tells_off: the
+    choice names those that are off; otherwise those that are on, and nothing if all are. title: of the lines' problem.
+    """
+    options = []
+    for one in there:
+        after = [n for n in there if (n in on) != (n == one)]
+        told = [n for n in there if n not in after] if tells_off else [] if after == there else after
+        last = "" if after else "One at least must stay."
+        options.append(
+            {"value": one, "label": wording.shown_name(one, title), "on": one in on, "to": "|".join(told), "why": last}
+        )
+    return {"kind": "many", "options": options}
+
+
+def _lines(state: State, now: Now) -> tuple[list[str], list[str], Any]:
+    key = sweep_of(state, now)
+    return times.lines(sources(state), now, key) if key else ([], [], None)

@@ -1,0 +1,154 @@
+"""The choices of Paging's two looks at work lists: what their kernels take, moments at which pages are shared, and the
+cache in 8 bits."""
+
+import pytest
+from pages import page_of
+
+from app.catalogue import current
+from app.choices.links import read_link
+from app.stories import STORIES
+from app.stories.block_table.choices import kernels_with_ranges
+from app.stories.block_table.subjects import moment_of
+from app.web import asking
+from explainers.stories.block_table import ranges
+from kernels.core.request import Scope
+from kernels.recordings import run_index
+from kernels.run import workers
+
+STORY = STORIES["block_table"]
+
+
+def ask(change=None, **link):
+    return asking.ask(STORY, {"backend": "cpu"} | link, workers.survey(), change)
+
+
+def test_each_look_runs_its_kernel_over_the_whole_cache():
+    for view, spec in kernels_with_ranges(current()).items():
+        what = ask(view=view).subject
+        assert what.request.kernel == spec and ranges.shares(spec) == (view == "prefix")
+        assert what.request.scope == Scope.everything(what.request.plan) and what.request.problem.ranges == 4
+
+
+def test_the_sequence_the_head_and_the_moment_go_along_from_the_walk():
+    walked = ask(scenario="one_long", moment="6", sequence="1", head="3")
+    seen = ask(("view", "ranges"), **walked.link).subject
+    assert seen.names == walked.what.names and seen.place == (1, 3)
+    assert seen.request.problem.context_lens == walked.what.request.problem.context_lens
+
+
+def test_what_the_kernel_does_not_take_is_told_and_begins_anew():
+    asked = ask(view="ranges", dtype="float32", head_dim="96", num_heads="8")
+    assert set(asked.told) == {
+        "head_dim is 96; here it can be 64, 128.",
+        "dtype is float32; here it can be float16.",
+    }
+    problem = asked.subject.request.problem
+    assert (problem.dtype, problem.head_dim, problem.num_heads) == ("float16", 64, 8)
+
+
+def test_a_page_of_8_bit_numbers_has_16_slots_at_least():
+    asked = ask(view="ranges", cache_dtype="float8_e4m3", block_size="8")
+    assert asked.told == ["block_size is 8; a page of 8-bit numbers needs 16 slots."]
+    assert asked.subject.request.problem.block_size == 16
+
+
+def test_where_nothing_is_shared_a_prefix_is_looked_at_elsewhere_and_it_is_said():
+    asked = ask(view="prefix", scenario="churn")
+    assert asked.link["scenario"] == "shared_prompt"
+    assert asked.told == ["scenario is churn, in which no two sequences share a whole page; here it is shared_prompt."]
+    assert len(asked.subject.names) == 3 and asked.subject.request.problem.prefix_pages.any()
+
+
+def test_of_fields_that_nobody_chose_none_is_told_to_have_moved():
+    begun = ask(view="walk").link
+    asked = ask(("view", "ranges"), **begun)
+    assert asked.told == [] and asked.link["dtype"] == "float16"
+    asked = ask(("view", "ranges"), **begun | {"head_dim": "96"})
+    assert asked.told == ["head_dim is 96; here it can be 64, 128."]
+    (told,) = ask(("view", "prefix"), **begun | {"moment": "5"}).told  # another cache than the one that was looked at
+    assert told.endswith("share a whole page; here it is shared_prompt.")
+    (told,) = ask(("dtype", "float32"), view="reads").told
+    assert told == "dtype is float32; here it is float16, which all these kernels take."
+
+
+def test_at_a_moment_before_anything_is_shared_the_nearest_one_is_taken_and_it_is_said():
+    asked = ask(view="prefix", scenario="shared_prompt", moment="1")
+    assert asked.link["moment"] == "2"
+    assert asked.told == ["After 1 events no two sequences share a whole page; after 2 they do."]
+
+
+def test_what_these_kernels_do_not_compute_is_moved_and_not_offered():
+    asked = ask(view="ranges", num_heads="32", num_kv_heads="1", dtype="float16")
+    assert asked.told == ["num_kv_heads is 1, so that 32 query heads read a KV head; here at most 16 do."]
+    assert asked.subject.request.problem.num_kv_heads == 2
+    offered = {c["name"]: c for c in asked.choices}
+    assert [o["value"] for o in offered["num_kv_heads"]["options"]] == ["2", "4", "8", "16", "32"]
+    for name in ("dtype", "block_size", "head_dim"):  # whatever is offered can be chosen
+        for option in offered[name]["options"]:
+            assert not ask((name, option["value"]), view="ranges", dtype="float16").refused
+    asked = ask(view="prefix", scenario="shared_prompt", alibi="true", dtype="float16")
+    assert asked.told == ["alibi is true; over a shared prefix it is not computed."] and not asked.error
+
+
+def test_recordings_of_ranges_are_as_allocated_in_as_many_ranges_as_pages_begin_with():
+    asked = ask(backend="recorded", view="ranges", ranges="7", shuffle="1")
+    assert {"ranges is 7; recorded is 4.", "shuffle is 1; recorded is 0."} <= set(asked.told)
+    assert asked.link["dtype"] == "float16"
+    state = read_link(page_of("block_table"), asked.link)[0]
+    request = moment_of(page_of("block_table"), state, "recorded").request_with_ranges()
+    spec = request.kernel
+    assert request.problem in [case.problem for case in spec.problem_type.recorded_cases(spec)]
+
+
+def test_where_nothing_of_such_a_kernel_is_recorded_it_is_said_before_anything_is_made(monkeypatch):
+    monkeypatch.setattr(run_index, "of", lambda spec: [])
+    said = "Nothing is recorded of the present code of paged_v3. Choose another backend."
+    assert ask(backend="recorded", view="ranges").error == said
+
+
+def test_more_ranges_cut_a_sequence_into_more_pieces():
+    pieces = [
+        len(
+            STORY.make(ask(view="ranges", scenario="one_long", sequence="0", ranges=str(n)).subject)
+            .views[0]
+            .meta["units"]
+        )
+        for n in (1, 4, 16)
+    ]
+    assert pieces[0] == 1 and pieces == sorted(set(pieces))
+    assert ask(("ranges", "17"), view="ranges").refused["ranges"].startswith("ranges is 17;")
+
+
+@pytest.mark.parametrize("view", kernels_with_ranges(current()))
+def test_every_tab_of_both_looks_has_something_to_say(view):
+    what = ask(view=view).subject
+    made = STORY.make(what)
+    assert [tab.id for tab in made.tabs] == ["list", "merge", "eight", "builds", "data"]
+    for tab in made.tabs:
+        assert tab.blocks or STORY.parts[tab.id](what), tab.id
+    rows = STORY.parts["eight"](what)[1]["rows"]
+    assert [row[0] for row in rows] == ["float16", "float8_e4m3"]
+
+
+def test_a_cache_with_small_pages_has_no_tab_of_8_bits():
+    what = ask(view="ranges", block_size="8").subject
+    assert what.other is None and "eight" not in [tab.id for tab in STORY.make(what).tabs]
+
+
+def test_what_an_event_writes_can_be_kept_in_8_bits():
+    writes = STORY.parts["writes"](ask(view="cache", moment="1", cache_dtype="float8_e4m3").subject)
+    assert [block["kind"] for block in writes] == ["heading", "text", "text", "table", "table"]
+    assert writes[1]["text"].startswith("reshape_and_cache_fp8") and len(writes[3]["rows"]) == 30
+
+
+def test_the_cache_in_8_bits_is_half_as_large_and_its_copy_is_not_said_to_be_shown():
+    state = {"view": "cache", "scenario": "shared_prompt", "dtype": "float16", "moment": "5"}
+    wide, narrow = (ask(**state, cache_dtype=kind).subject for kind in ("", "float8_e4m3"))
+    assert wide.layout.page_bytes == 2 * narrow.layout.page_bytes
+    said = [block["text"] for block in STORY.parts["writes"](narrow) if block["kind"] == "text"]
+    assert "in 8 bits that copy is not run" in said[0]
+    assert not any("not run" in block.get("text", "") for block in STORY.parts["writes"](wide))
+
+
+def test_without_recordings_of_it_a_scenario_that_is_not_recorded_is_refused_in_words():
+    assert "What is served is not recorded" in ask(backend="recorded", view="ranges", scenario="long_prompt").error
