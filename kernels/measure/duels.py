@@ -22,7 +22,8 @@ import pandas as pd
 
 from kernels import catalog
 from kernels.errors import RunError, WarpglassError
-from kernels.families.tensor_cores.problem import CLIMBS, SixteenBitProblem
+from kernels.families.tensor_cores.fields import CLIMBS
+from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import peers
 from kernels.measure.meeting import COLUMNS, FIGURES, MEANWHILE, PEER, RESTED, SUSTAINED, meet
 from kernels.measure.rows import problem_text, settings_text

@@ -1,7 +1,7 @@
 """The problem of the dense kernels: self-attention over random Q, K and V."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from kernels.core import reference
 from kernels.core.fields import problem_field
-from kernels.core.problem import Case, Problem, Work
+from kernels.core.problem import Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import ProblemError
+from kernels.families.dense.cases import DenseCases
 
 ROWS, KEYS = ("batch", "head", "query", "dim"), ("batch", "head", "key", "dim")  # the axes of Q and O, and of K and V
 
@@ -25,7 +26,7 @@ def _heads_of_width(problem: "DenseProblem", width: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class DenseProblem(Problem):
+class DenseProblem(DenseCases):
     """Self-attention over random Q, K, V of shape [batch, num_heads, seq_len, head_dim], fp32.
 
     Q is drawn from a normal distribution of standard deviation `score_scale`, K and V from one of standard deviation 1,
@@ -136,35 +137,5 @@ class DenseProblem(Problem):
         }
 
     @classmethod
-    def check_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.dense import cases
-
-        return cases.check_cases(kernel)
-
-    @classmethod
-    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.dense import cases
-
-        return cases.recorded_cases(kernel)
-
-    @classmethod
     def bench_default(cls) -> "DenseProblem":
         return cls(seq_len=1024, head_dim=64, num_heads=8)
-
-    @classmethod
-    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
-        from kernels.families.dense import cases
-
-        return cases.SWEEPS
-
-    @classmethod
-    def counter_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.dense import cases
-
-        return cases.counter_cases(kernel)
-
-    @classmethod
-    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.dense import cases
-
-        return cases.timeline_cases(kernel)

@@ -14,17 +14,9 @@ from kernels.core.problem import Case, Problem, Work
 from kernels.core.request import Scope
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import ProblemError
-from kernels.families.paged.problem import (
-    K_STREAM,
-    MOST_PAGES,
-    OLD_STREAM,
-    V_STREAM,
-    block_size_field,
-    dtype_field,
-    head_dim_field,
-    random_rows,
-    seed_field,
-)
+from kernels.families.paged.cases import CopyCases, WriteCases
+from kernels.families.paged.fields import block_size_field, dtype_field, head_dim_field, seed_field
+from kernels.families.paged.problem import K_STREAM, MOST_PAGES, OLD_STREAM, V_STREAM, random_rows
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
 
@@ -81,7 +73,7 @@ class _CacheProblem(Problem):
 
 
 @dataclass(frozen=True)
-class CacheWriteProblem(_CacheProblem):
+class CacheWriteProblem(WriteCases, _CacheProblem):
     """New tokens to be put into their slots; a negative slot is padding and is skipped."""
 
     slots: tuple = problem_field(
@@ -143,18 +135,12 @@ class CacheWriteProblem(_CacheProblem):
         return {t.name: a[t.name].astype(np.float64) for t in self.outputs}
 
     @classmethod
-    def check_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.paged import cases
-
-        return cases.write_cases()
-
-    @classmethod
     def bench_default(cls) -> "CacheWriteProblem":
         return cls(8, 128, 16, "float16", 256, slots=tuple(range(0, 4096, 2)))
 
 
 @dataclass(frozen=True)
-class CacheCopyProblem(_CacheProblem):
+class CacheCopyProblem(CopyCases, _CacheProblem):
     """Pages to be copied whole, as a copy on write does."""
 
     copies: tuple = problem_field(((1, 5), (3, 0)), "pairs of pages: from, to", low=0, high=MOST_PAGES - 1, nested=True)
@@ -212,12 +198,6 @@ class CacheCopyProblem(_CacheProblem):
         for t in self.outputs:
             arrays[t.name][target] = arrays[t.name][source]
         return {t.name: arrays[t.name].astype(np.float64) for t in self.outputs}
-
-    @classmethod
-    def check_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.paged import cases
-
-        return cases.copy_cases()
 
     @classmethod
     def bench_default(cls) -> "CacheCopyProblem":

@@ -1,7 +1,6 @@
 """The problem of decoding with a shared prefix: sequences whose first pages are the same pages, which are read once for
 several of them."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -11,9 +10,9 @@ import numpy as np
 
 from kernels.core.fields import check_fields, problem_field
 from kernels.core.paged import CacheCall, CacheUse
-from kernels.core.problem import Case
 from kernels.core.tensors import Tensor
 from kernels.errors import ProblemError
+from kernels.families.paged.range_cases import CascadeCases
 from kernels.families.paged.ranges import MOST_GROUP, MULTIPROCESSORS, SHORTEST, RangesProblem
 from kernels.kv_cache.work_list import FIELDS, WorkList, work_list
 
@@ -22,7 +21,7 @@ PARTITION, PARTITIONS, SLOT, SEQ = (FIELDS.index(name) for name in ("partition",
 
 
 @dataclass(frozen=True)
-class CascadeProblem(RangesProblem):
+class CascadeProblem(CascadeCases, RangesProblem):
     """RangesProblem over sequences that share a prefix: neighbours in the batch, of one family, whose block tables
     begin with the same pages. Each keeps at least one page to itself.
 
@@ -159,23 +158,5 @@ class CascadeProblem(RangesProblem):
         return super().with_fields(**{"families": (), **changes})
 
     @classmethod
-    def check_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.paged import range_cases
-
-        return range_cases.cascade_cases(kernel)
-
-    @classmethod
     def bench_default(cls) -> "CascadeProblem":
         return cls((4096,) * 16, 32, 8, 128, 16, "float16", prefix=3072)
-
-    @classmethod
-    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
-        return [([("batch", [4, 16, 64])], {})]
-
-    @classmethod
-    def counter_cases(cls, kernel: Any) -> Iterable[Case]:
-        return [Case(cls())]
-
-    @classmethod
-    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
-        return [Case(cls((1100, 1040, 1200, 1030), 8, 2, 128, prefix=1024))]

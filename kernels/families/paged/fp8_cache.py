@@ -14,11 +14,11 @@ from kernels.core.paged import CacheUse
 from kernels.core.problem import Case, Work
 from kernels.core.tensors import Tensor
 from kernels.families.paged.cache import CacheWriteProblem
+from kernels.families.paged.fields import FP8, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
 from kernels.families.paged.problem import OLD_STREAM, random_rows
-from kernels.families.paged.ranges import BLOCK_SIZES, DTYPES, FP8_MAX, HEAD_DIMS
+from kernels.families.paged.ranges import FP8_MAX
 from kernels.kv_cache.layout import Layout
 
-FP8 = "float8_e4m3"
 SCALE_STREAM = 7  # of the scales, beside the streams of problem.py
 
 
@@ -37,9 +37,9 @@ class Fp8WriteProblem(CacheWriteProblem):
     some numbers are past 448. Rounding is exact to the bit, so any error at all is a miss.
     """
 
-    head_dim: int = problem_field(64, "numbers per key and value", allowed=HEAD_DIMS, formerly="head_size")
-    block_size: int = problem_field(16, "slots per page", allowed=BLOCK_SIZES[1:])
-    dtype: str = problem_field("float16", "type of the new keys and values", allowed=DTYPES)
+    head_dim: int = problem_field(64, "numbers per key and value", allowed=RANGE_HEAD_DIMS, formerly="head_size")
+    block_size: int = problem_field(16, "slots per page", allowed=RANGE_BLOCK_SIZES[1:])
+    dtype: str = problem_field("float16", "type of the new keys and values", allowed=RANGE_DTYPES)
 
     title: ClassVar[str] = "Cache write in 8 bits"
     cache_use: ClassVar[CacheUse | None] = CacheUse("write", dtype=FP8)
@@ -91,7 +91,9 @@ class Fp8WriteProblem(CacheWriteProblem):
     def check_cases(cls, kernel: Any) -> Iterable[Case]:
         """Every layout with 1 to 8 KV heads; slots at random, some of them padding."""
         cases: list[Case] = []
-        for heads, head_dim, size, dtype in product((1, 2, 3, 5, 8), HEAD_DIMS, BLOCK_SIZES[1:], DTYPES):
+        for heads, head_dim, size, dtype in product(
+            (1, 2, 3, 5, 8), RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES[1:], RANGE_DTYPES
+        ):
             n = len(cases)
             slots = np.random.default_rng(n).permutation(5 * size)[: 1 + n % 40]
             slots[::5][1:] = -1

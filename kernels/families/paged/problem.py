@@ -4,7 +4,7 @@ A bad block table or context length is refused here, before anything is launched
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -16,31 +16,16 @@ from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.paged import Cache, CacheCall, CacheUse
-from kernels.core.problem import Case, Problem, Work
+from kernels.core.problem import Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.paged.cases import PagedCases
+from kernels.families.paged.fields import block_size_field, dtype_field, head_dim_field, seed_field
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
-HEAD_DIMS, BLOCK_SIZES, DTYPES = (64, 80, 96, 128, 256), (8, 16, 32), ("float32", "float16")
 LONGEST_CONTEXT = 65536  # a token's number is a key of its probes, and a key is at most 65,535
 MOST_PAGES = 2**20
 Q_STREAM, K_STREAM, V_STREAM, TABLE_STREAM, OLD_STREAM = range(5)  # random streams of one seed
-
-
-def head_dim_field() -> Any:
-    return problem_field(64, "numbers per query, key and value", allowed=HEAD_DIMS, formerly="head_size")
-
-
-def block_size_field() -> Any:
-    return problem_field(16, "slots per page", allowed=BLOCK_SIZES)
-
-
-def dtype_field() -> Any:
-    return problem_field("float32", "storage of Q, K, V and O; sums are float32", allowed=DTYPES)
-
-
-def seed_field() -> Any:
-    return problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
 
 
 def random_rows(seed: int, stream: int, count: int, shape: tuple[int, ...], dtype: str | type) -> np.ndarray:
@@ -73,7 +58,7 @@ def _of_batch(problem: "PagedProblem", count: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class PagedProblem(Problem):
+class PagedProblem(PagedCases):
     """Decoding: one query per sequence attends to the sequence's whole context, whose K and V lie in pages.
 
     block_tables: per sequence its pages; empty for a random placement by `seed`. token_ids: per sequence the number of
@@ -403,28 +388,5 @@ class PagedProblem(Problem):
         return CacheCall(q, k, v, tables, self.context_lens, self.block_size, self.scale, ones, ones)
 
     @classmethod
-    def check_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.paged import cases
-
-        return cases.check_cases(kernel)
-
-    @classmethod
-    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.paged import cases
-
-        return cases.recorded_cases(kernel)
-
-    @classmethod
     def bench_default(cls) -> "PagedProblem":
         return cls((1024,) * 8, 32, 8, 128, dtype="float16")
-
-    @classmethod
-    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
-        from kernels.families.paged import cases
-
-        return cases.SWEEPS
-
-    @classmethod
-    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
-        """A ragged batch, in which one long context keeps its blocks busy after the others have ended."""
-        return [Case(cls((2000, 30, 400, 90, 1000, 10, 60, 200), 8, 2, 128))]

@@ -15,14 +15,15 @@ from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.paged import CacheCall, CacheUse
-from kernels.core.problem import Case, Work, inputs_of
+from kernels.core.problem import Work, inputs_of
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
+from kernels.families.paged.fields import CACHE_DTYPES, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
 from kernels.families.paged.problem import K_STREAM, V_STREAM, PagedProblem, rows_at
+from kernels.families.paged.range_cases import RangesCases
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.work_list import WorkList, work_list
 
-HEAD_DIMS, BLOCK_SIZES, DTYPES, CACHE_DTYPES = (64, 128), (8, 16, 32, 64), ("float16", "bfloat16"), ("", "float8_e4m3")
 MOST_GROUP = 16
 FP8_MAX = element_type("float8_e4m3").largest  # 448
 MULTIPROCESSORS = 132  # of an H100 SXM or H200
@@ -33,7 +34,7 @@ PAGES_AT_ONCE = 256  # of a cache, where all of it is looked at
 
 
 @dataclass(frozen=True)
-class RangesProblem(PagedProblem):
+class RangesProblem(RangesCases, PagedProblem):
     """Decoding as PagedProblem has it, over a work list of equal ranges (work_list.py).
 
     Score of a token: soft_cap * tanh(scale * q . k / soft_cap), or scale * q . k where soft_cap is 0, plus ALiBi's
@@ -44,9 +45,9 @@ class RangesProblem(PagedProblem):
     """
 
     context_lens: tuple = problem_field((40, 5, 70), "tokens of each sequence", low=1, high=65536)
-    block_size: int = problem_field(16, "slots per page", allowed=BLOCK_SIZES)
-    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=HEAD_DIMS, formerly="head_size")
-    dtype: str = problem_field("float16", "type of Q and O, and of the cache; sums are float32", allowed=DTYPES)
+    block_size: int = problem_field(16, "slots per page", allowed=RANGE_BLOCK_SIZES)
+    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=RANGE_HEAD_DIMS, formerly="head_size")
+    dtype: str = problem_field("float16", "type of Q and O, and of the cache; sums are float32", allowed=RANGE_DTYPES)
     ranges: int = problem_field(0, "equal ranges of pages; 0 for what suits an H200", low=0, high=65535)
     soft_cap: float = problem_field(0.0, "the largest |score|, by tanh; 0 for none", low=0.0, high=1000.0)
     window: int = problem_field(0, "tokens that a query sees, the last ones; 0 for all", low=0, high=65536)
@@ -337,32 +338,5 @@ class RangesProblem(PagedProblem):
     # ---- cases ----
 
     @classmethod
-    def check_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.paged import range_cases
-
-        return range_cases.check_cases(kernel)
-
-    @classmethod
-    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.paged import range_cases
-
-        return range_cases.recorded_cases(kernel)
-
-    @classmethod
     def bench_default(cls) -> "RangesProblem":
         return cls((4096,) * 8, 32, 8, 128, 16, "float16")
-
-    @classmethod
-    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
-        from kernels.families.paged import range_cases
-
-        return range_cases.SWEEPS
-
-    @classmethod
-    def counter_cases(cls, kernel: Any) -> Iterable[Case]:
-        return [Case(cls()), Case(cls((300, 17), 8, 2, 128, 32, "float16"))]
-
-    @classmethod
-    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
-        """A ragged batch, in which every range is as long as the others."""
-        return [Case(cls((2000, 30, 400, 90, 1000, 10, 60, 200), 8, 2, 128))]

@@ -1,16 +1,14 @@
-"""The problems on which the kernels that skip are checked, recorded, timed and compared with Nsight Compute's
-counters."""
+"""The cases of the kernels that skip hidden keys: checks, recordings, sweeps and counters."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
-from kernels.core.problem import Case
+from kernels.core.problem import Case, Problem, Sweeps
 from kernels.core.request import Scope
 from kernels.core.spec import KernelSpec
 from kernels.families.sparse.masked import MASKS
-from kernels.families.sparse.problem import BlockSparseProblem, CsrProblem
 from kernels.families.tensor_cores.cases import made_for
 
 HEADS = ((1, 1), (2, 2), (4, 2), (3, 1))  # query heads and KV heads
@@ -19,7 +17,6 @@ SCALES = (1.0, 0.1, 5.0, 30.0)
 BLOCKS = ((64, 32), (32, 32), (64, 64), (128, 64), (128, 128), (16, 32), (128, 32))
 RECORDED = ("A window", "Drawn by hand, one row empty")  # of PRESETS: a run takes more than half a megabyte
 DRAWN = ((0, 2), (), (1,), (0, 1, 2, 3))  # of which the second row of blocks sees nothing
-Sweeps = list[tuple[list[tuple[str, list]], dict[str, Any]]]
 
 WINDOW_SWEEPS: Sweeps = [([("window", [256, 1024])], {})]
 _LARGE = {"block_kv": 128}  # which not every kernel has room for
@@ -32,7 +29,7 @@ BLOCK_SWEEPS: Sweeps = [
     ([("mask", ["sinks", "documents"])], {"documents": "3000,1500,2500", "seq_len": 8192, **_LARGE}),
 ]
 CSR_SWEEPS: Sweeps = [([("density", [0.01, 0.1, 0.25])], {})]
-"""What a bench records: (sweeps, fields that hold for all their points) pairs."""
+"""(sweeps, fields held) pairs of a bench."""
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "A window": {},
@@ -55,61 +52,6 @@ CSR_PRESETS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def check_cases(kernel: KernelSpec) -> list[Case]:
-    """Every mask at several lengths, head_dims, types, blocks and heads; windows of 1 and longer than the sequence;
-    more queries than keys and fewer; one token; rows without blocks; sinks; then every value of every constant.
-    Problems that the kernel's own conditions refuse are left out."""
-    listed = issubclass(kernel.problem_type, BlockSparseProblem)
-    kinds = MASKS if listed else ("window",)
-    lengths = (1, 63, 100, 200, 257) if listed else (1, 2, 17, 63, 65, 100, 129, 200, 257)
-    cases: list[Case] = []
-
-    def add(settings: tuple = (), **fields: Any) -> None:
-        n = len(cases)
-        block_q, block_kv = _blocks(kernel, n)
-        taken = {
-            "head_dim": (64, 128, 256)[n % 5 % 3],
-            "dtype": DTYPES[n // 2 % 2],
-            "score_scale": SCALES[n // 3 % 4],
-            "layout": ("bhsd", "bshd")[n // 4 % 2],
-            "sink_logits": n % 4 == 1,
-            "seed": n,
-            "num_heads": 1,
-        }
-        blocks = {"block_q": block_q, "block_kv": block_kv} if listed else {}
-        cases.append(Case(kernel.problem_type(**{**taken, **blocks, **fields}), settings))
-
-    for number, (mask, length) in enumerate(product(kinds, lengths)):
-        heads, kv_heads = HEADS[number % 4] if length <= 100 else (1, 1)
-        window = (16, 1, 64, 1000)[number % 4]
-        drawn = _drawn(-(-length // 64)) if mask == "drawn" else ()
-        causal = number % 3 != 2
-        fields: dict[str, Any] = {
-            "mask": mask,
-            "window": window,
-            "drawn": drawn,
-            "mask_block": 64 if mask == "drawn" else 32,
-        }
-        add(seq_len=length, num_heads=heads, num_kv_heads=kv_heads, causal=causal, **fields)
-        if not listed:
-            for on in (0, 2):
-                size = (1, 5, 33, 100)[(number + on) % 4]
-                add(seq_len=length, window=size, causal=bool(on) != causal, num_heads=2)
-    for queries, keys, causal in ((40, 200, True), (200, 40, True), (200, 40, False), (1, 300, True), (130, 129, True)):
-        for window in (1, 20, 500) if listed else (1, 7, 20, 64, 500):
-            add(seq_len=queries, seq_len_kv=keys, causal=causal, window=window)
-    add(seq_len=1000, window=100, num_heads=1, head_dim=64)
-    for name, value in ((c.name, v) for c in kernel.constants if not c.what_if for v in c.values if v != c.default):
-        for length, causal in ((65, False), (200, True)):
-            add(((name, value),), seq_len=length, causal=causal, head_dim=64)
-    if listed:
-        for number, mask in enumerate(("drawn", "random_blocks", "top_blocks", "window")):
-            drawn = ((), (), (0,), ()) if mask == "drawn" else ()
-            more: dict[str, Any] = {"mask": mask, "drawn": drawn, "mask_block": 64, "causal": False, "density": 0.1}
-            add(seq_len=256, num_heads=2, batch=2, head_dim=(64, 128)[number % 2], **more)
-    return made_for(kernel, cases)
-
-
 def _drawn(columns: int) -> tuple[tuple[int, ...], ...]:
     """DRAWN, cut to so many rows and columns of blocks."""
     return tuple(tuple(c for c in row if c < columns) for row in DRAWN[:columns])
@@ -124,64 +66,178 @@ def _blocks(kernel: KernelSpec, number: int) -> tuple[int, int]:
     return sizes[number % len(sizes)]
 
 
-def recorded_cases(kernel: KernelSpec) -> list[Case]:
-    """A few presets, each of its first head, and every what-if build."""
-    listed = issubclass(kernel.problem_type, BlockSparseProblem)
-    default = kernel.problem_type(num_heads=1)
-    kept = [PRESETS[title] for title in RECORDED if listed or "mask" not in PRESETS[title]]
-    small = () if listed else (("BLOCK_Q", 32), ("BLOCK_KV", 32))
-    cases = [Case(replace(default, **fields), small) for fields in kept]
-    for c in kernel.what_ifs:
-        shown = replace(default, seq_len=128, score_scale=c.shows_at)
-        cases += [Case(shown, (*small, (c.name, v))) for v in c.values if v != c.default]
-    return [
-        replace(case, scope=Scope(0, kernel.plan(case.problem, case.settings).items))
-        for case in made_for(kernel, cases)
-    ]
+class MaskedCases(Problem):
+    """The cases of the kernels with masks in 16 bits, a base of their problems.
+
+    listed: whether the mask is given as lists of blocks.
+    """
+
+    listed: ClassVar[bool] = False
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        return PRESETS
+
+    @classmethod
+    def bench_sweeps(cls) -> Sweeps:
+        return BLOCK_SWEEPS if cls.listed else WINDOW_SWEEPS
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Masks at several lengths, head_dims, types, blocks and heads.
+
+        Windows include 1 and lengths beyond the sequence. Some problems have more queries than keys, one token, rows
+        without blocks, or sinks. Then follows each value of each constant. The list leaves out problems that the
+        kernel's conditions refuse.
+        """
+        listed = cls.listed
+        kinds = MASKS if listed else ("window",)
+        lengths = (1, 63, 100, 200, 257) if listed else (1, 2, 17, 63, 65, 100, 129, 200, 257)
+        cases: list[Case] = []
+
+        def add(settings: tuple = (), **fields: Any) -> None:
+            n = len(cases)
+            block_q, block_kv = _blocks(kernel, n)
+            taken = {
+                "head_dim": (64, 128, 256)[n % 5 % 3],
+                "dtype": DTYPES[n // 2 % 2],
+                "score_scale": SCALES[n // 3 % 4],
+                "layout": ("bhsd", "bshd")[n // 4 % 2],
+                "sink_logits": n % 4 == 1,
+                "seed": n,
+                "num_heads": 1,
+            }
+            blocks = {"block_q": block_q, "block_kv": block_kv} if listed else {}
+            cases.append(Case(kernel.problem_type(**{**taken, **blocks, **fields}), settings))
+
+        for number, (mask, length) in enumerate(product(kinds, lengths)):
+            heads, kv_heads = HEADS[number % 4] if length <= 100 else (1, 1)
+            window = (16, 1, 64, 1000)[number % 4]
+            drawn = _drawn(-(-length // 64)) if mask == "drawn" else ()
+            causal = number % 3 != 2
+            fields: dict[str, Any] = {
+                "mask": mask,
+                "window": window,
+                "drawn": drawn,
+                "mask_block": 64 if mask == "drawn" else 32,
+            }
+            add(seq_len=length, num_heads=heads, num_kv_heads=kv_heads, causal=causal, **fields)
+            if not listed:
+                for on in (0, 2):
+                    size = (1, 5, 33, 100)[(number + on) % 4]
+                    add(seq_len=length, window=size, causal=bool(on) != causal, num_heads=2)
+        for queries, keys, causal in (
+            (40, 200, True),
+            (200, 40, True),
+            (200, 40, False),
+            (1, 300, True),
+            (130, 129, True),
+        ):
+            for window in (1, 20, 500) if listed else (1, 7, 20, 64, 500):
+                add(seq_len=queries, seq_len_kv=keys, causal=causal, window=window)
+        add(seq_len=1000, window=100, num_heads=1, head_dim=64)
+        for name, value in ((c.name, v) for c in kernel.constants if not c.what_if for v in c.values if v != c.default):
+            for length, causal in ((65, False), (200, True)):
+                add(((name, value),), seq_len=length, causal=causal, head_dim=64)
+        if listed:
+            for number, mask in enumerate(("drawn", "random_blocks", "top_blocks", "window")):
+                drawn = ((), (), (0,), ()) if mask == "drawn" else ()
+                more: dict[str, Any] = {"mask": mask, "drawn": drawn, "mask_block": 64, "causal": False, "density": 0.1}
+                add(seq_len=256, num_heads=2, batch=2, head_dim=(64, 128)[number % 2], **more)
+        return made_for(kernel, cases)
+
+    @classmethod
+    def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """A few presets, each of its first head, and every what-if build."""
+        listed = cls.listed
+        default = kernel.problem_type(num_heads=1)
+        kept = [PRESETS[title] for title in RECORDED if listed or "mask" not in PRESETS[title]]
+        small = () if listed else (("BLOCK_Q", 32), ("BLOCK_KV", 32))
+        cases = [Case(replace(default, **fields), small) for fields in kept]
+        for c in kernel.what_ifs:
+            shown = replace(default, seq_len=128, score_scale=c.shows_at)
+            cases += [Case(shown, (*small, (c.name, v))) for v in c.values if v != c.default]
+        return [
+            replace(case, scope=Scope(0, kernel.plan(case.problem, case.settings).items))
+            for case in made_for(kernel, cases)
+        ]
+
+    @classmethod
+    def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """A window, with heads of both widths."""
+        block_q, block_kv = _blocks(kernel, 0)
+        listed = cls.listed
+        blocks = {"block_q": block_q, "block_kv": block_kv} if listed else {}
+        return made_for(kernel, [Case(kernel.problem_type(head_dim=d, **blocks)) for d in (64, 128)])
+
+    @classmethod
+    def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return []
+
+    @classmethod
+    def pipeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return []
 
 
-def counter_cases(kernel: KernelSpec) -> list[Case]:
-    """A window, with heads of both widths."""
-    block_q, block_kv = _blocks(kernel, 0)
-    listed = issubclass(kernel.problem_type, BlockSparseProblem)
-    blocks = {"block_q": block_q, "block_kv": block_kv} if listed else {}
-    return made_for(kernel, [Case(kernel.problem_type(head_dim=d, **blocks)) for d in (64, 128)])
+class CsrCases(Problem):
+    """The cases of attention over lists of keys, a base of its problem."""
 
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+        return CSR_PRESETS
 
-def csr_check_cases(kernel: KernelSpec) -> list[Case]:
-    """Every mask but top_blocks at several lengths and every head_dim; rows without keys, windows of 1 and longer than
-    the sequence; then every value of every constant."""
-    cases: list[Case] = []
-    kinds = [mask for mask in MASKS if mask != "top_blocks"]
-    for n, (mask, length) in enumerate(product(kinds, (1, 2, 33, 64, 100, 200))):
-        drawn = _drawn(-(-length // 64)) if mask == "drawn" else ()
-        cases.append(
-            Case(
-                CsrProblem(
-                    length,
-                    (32, 64, 128)[n % 3],
-                    n % 2 + 1 if length <= 100 else 1,
-                    n % 3 + 1 if length <= 64 else 1,
-                    n % 3 != 2,
-                    SCALES[n // 3 % 4],
-                    n,
-                    mask=mask,
-                    window=(16, 1, 64, 1000)[n % 4],
-                    density=(0.1, 0.25, 0.01, 0.9)[n % 4],
-                    drawn=drawn,
+    @classmethod
+    def bench_sweeps(cls) -> Sweeps:
+        return CSR_SWEEPS
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Every mask except top_blocks, at several lengths and every head_dim.
+
+        Some rows see no key. Windows include 1 and lengths beyond the sequence. Then follows each value of each
+        constant.
+        """
+        cases: list[Case] = []
+        kinds = [mask for mask in MASKS if mask != "top_blocks"]
+        for n, (mask, length) in enumerate(product(kinds, (1, 2, 33, 64, 100, 200))):
+            drawn = _drawn(-(-length // 64)) if mask == "drawn" else ()
+            cases.append(
+                Case(
+                    kernel.problem_type(
+                        length,
+                        (32, 64, 128)[n % 3],
+                        n % 2 + 1 if length <= 100 else 1,
+                        n % 3 + 1 if length <= 64 else 1,
+                        n % 3 != 2,
+                        SCALES[n // 3 % 4],
+                        n,
+                        mask=mask,
+                        window=(16, 1, 64, 1000)[n % 4],
+                        density=(0.1, 0.25, 0.01, 0.9)[n % 4],
+                        drawn=drawn,
+                    )
                 )
             )
-        )
-    for number, (name, value) in enumerate((c.name, v) for c in kernel.constants if not c.what_if for v in c.values):
-        cases.append(Case(CsrProblem(70, seed=number, num_heads=1, mask="random"), ((name, value),)))
-    return cases
+        for number, (name, value) in enumerate(
+            (c.name, v) for c in kernel.constants if not c.what_if for v in c.values
+        ):
+            cases.append(Case(kernel.problem_type(70, seed=number, num_heads=1, mask="random"), ((name, value),)))
+        return cases
 
+    @classmethod
+    def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Each preset's first head, and every what-if build."""
+        default = kernel.problem_type(num_heads=1)
+        cases = [Case(replace(default, **fields)) for fields in CSR_PRESETS.values()]
+        for c in kernel.what_ifs:
+            shown = replace(default, score_scale=c.shows_at, window=48)
+            cases += [Case(shown, ((c.name, v),)) for v in c.values if v != c.default]
+        return [replace(case, scope=Scope(0, kernel.plan(case.problem, case.settings).items)) for case in cases]
 
-def csr_recorded_cases(kernel: KernelSpec) -> list[Case]:
-    """Each preset's first head, and every what-if build."""
-    default = CsrProblem(num_heads=1)
-    cases = [Case(replace(default, **fields)) for fields in CSR_PRESETS.values()]
-    for c in kernel.what_ifs:
-        shown = replace(default, score_scale=c.shows_at, window=48)
-        cases += [Case(shown, ((c.name, v),)) for v in c.values if v != c.default]
-    return [replace(case, scope=Scope(0, kernel.plan(case.problem, case.settings).items)) for case in cases]
+    @classmethod
+    def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return [Case(cls())]
+
+    @classmethod
+    def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return []

@@ -1,7 +1,7 @@
 """The problems of attention that skips: with a mask over 16-bit numbers, the same with the mask as lists of blocks, and
 in fp32 with the mask as CSR."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,10 +10,10 @@ import numpy as np
 
 from kernels.core import masks, reference
 from kernels.core.fields import problem_field
-from kernels.core.problem import Case
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.dense.problem import DenseProblem
+from kernels.families.sparse.cases import CsrCases, MaskedCases
 from kernels.families.sparse.masked import MaskFields
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 
@@ -21,7 +21,7 @@ SINK_STREAM = 1  # of the seed: the sinks' logits
 
 
 @dataclass(frozen=True)
-class MaskedProblem(MaskFields, SixteenBitProblem):
+class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
     """Attention over 16-bit numbers in which a query sees the keys that a mask lets it. A row that sees none has output
     0 and lse -inf.
 
@@ -91,46 +91,8 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
         return [self.logical(inputs[name]) for name in ("q", "k", "v")], options
 
     @classmethod
-    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
-        from kernels.families.sparse import cases
-
-        return cases.PRESETS
-
-    @classmethod
-    def check_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.sparse import cases
-
-        return cases.check_cases(kernel)
-
-    @classmethod
-    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.sparse import cases
-
-        return cases.recorded_cases(kernel)
-
-    @classmethod
     def bench_default(cls) -> "MaskedProblem":
         return cls(seq_len=16384, head_dim=128, num_heads=16, window=1024)
-
-    @classmethod
-    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
-        from kernels.families.sparse import cases
-
-        return cases.WINDOW_SWEEPS
-
-    @classmethod
-    def counter_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.sparse import cases
-
-        return cases.counter_cases(kernel)
-
-    @classmethod
-    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
-        return ()
-
-    @classmethod
-    def pipeline_cases(cls, kernel: Any) -> Iterable[Case]:
-        return ()
 
 
 @dataclass(frozen=True)
@@ -142,6 +104,7 @@ class BlockSparseProblem(MaskedProblem):
     block_kv: int = problem_field(64, "keys of a block of the lists", allowed=(32, 64, 128))
 
     title: ClassVar[str] = "Attention over lists of blocks"
+    listed: ClassVar[bool] = True
 
     @cached_property
     def lists(self) -> tuple[masks.BlockLists, ...]:
@@ -196,15 +159,9 @@ class BlockSparseProblem(MaskedProblem):
     def bench_default(cls) -> "BlockSparseProblem":
         return cls(seq_len=16384, head_dim=128, num_heads=16, window=1024, block_q=128, block_kv=64, mask_block=128)
 
-    @classmethod
-    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
-        from kernels.families.sparse import cases
-
-        return cases.BLOCK_SWEEPS
-
 
 @dataclass(frozen=True)
-class CsrProblem(MaskFields, DenseProblem):
+class CsrProblem(MaskFields, CsrCases, DenseProblem):
     """Attention in fp32 in which a mask gives each query its own list of keys, as CSR: those of query i are
     indices[indptr[i] : indptr[i + 1]]. A row that sees none has output 0 and lse -inf."""
 
@@ -268,37 +225,5 @@ class CsrProblem(MaskFields, DenseProblem):
         return [inputs[name] for name in ("q", "k", "v")], {"mask": self.masks[0], "scale": self.scale}
 
     @classmethod
-    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
-        from kernels.families.sparse import cases
-
-        return cases.CSR_PRESETS
-
-    @classmethod
-    def check_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.sparse import cases
-
-        return cases.csr_check_cases(kernel)
-
-    @classmethod
-    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.sparse import cases
-
-        return cases.csr_recorded_cases(kernel)
-
-    @classmethod
     def bench_default(cls) -> "CsrProblem":
         return cls(seq_len=4096, head_dim=64, num_heads=8, mask="random", density=0.1)
-
-    @classmethod
-    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
-        from kernels.families.sparse import cases
-
-        return cases.CSR_SWEEPS
-
-    @classmethod
-    def counter_cases(cls, kernel: Any) -> Iterable[Case]:
-        return [Case(cls(), (), None)]
-
-    @classmethod
-    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
-        return ()

@@ -2,7 +2,7 @@
 of its own for queries and keys, and either of the usual orders in memory."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -12,16 +12,11 @@ import numpy as np
 from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
-from kernels.core.problem import Case, Problem, Work
+from kernels.core.problem import Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
-
-DTYPES = ("float16", "bfloat16")
-ORDERS = {"bhsd": (0, 1, 2, 3), "bshd": (0, 2, 1, 3)}  # layout -> where batch, head, row, dim lie, outermost first
-CLIMBS = {"climb_5": 5.0, "climb_9.5": 9.5}  # how much the scores grow from one tile of CLIMB_KEYS keys to the next
-SCORES = ("random", "rising", "sink", "low_rank", *CLIMBS)
-LOW_RANK = 4
-CLIMB_KEYS = 128
+from kernels.families.tensor_cores.cases import SixteenBitCases
+from kernels.families.tensor_cores.fields import CLIMB_KEYS, CLIMBS, DTYPES, LOW_RANK, ORDERS, SCORES
 
 
 @lru_cache(maxsize=1)
@@ -32,7 +27,7 @@ def _rounded(problem: "SixteenBitProblem") -> dict[str, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class SixteenBitProblem(Problem):
+class SixteenBitProblem(SixteenBitCases):
     """Attention over random Q [batch, num_heads, seq_len, head_dim] and K, V [batch, num_kv_heads, seq_len_kv,
     head_dim] of 16 bits; sums are float32. Every num_heads / num_kv_heads neighbouring query heads read one KV head.
 
@@ -242,41 +237,5 @@ class SixteenBitProblem(Problem):
         }
 
     @classmethod
-    def check_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.tensor_cores import cases
-
-        return cases.check_cases(kernel)
-
-    @classmethod
-    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.tensor_cores import cases
-
-        return cases.recorded_cases(kernel)
-
-    @classmethod
     def bench_default(cls) -> "SixteenBitProblem":
         return cls(seq_len=4096, head_dim=128, batch=4, num_heads=16)
-
-    @classmethod
-    def bench_sweeps(cls) -> Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]:
-        from kernels.families.tensor_cores import cases
-
-        return cases.SWEEPS
-
-    @classmethod
-    def counter_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.tensor_cores import cases
-
-        return cases.counter_cases(kernel)
-
-    @classmethod
-    def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.tensor_cores import cases
-
-        return cases.timeline_cases(kernel)
-
-    @classmethod
-    def pipeline_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.tensor_cores import cases
-
-        return cases.pipeline_cases(kernel)

@@ -13,7 +13,8 @@ from gpus import judged
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.tolerance import worst
-from kernels.families.tensor_cores.problem import SCORES, SixteenBitProblem
+from kernels.families.tensor_cores.fields import SCORES
+from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import execute
 
 RUNGS = ("11_overlap", "12_optimistic")

@@ -5,7 +5,8 @@ import pytest
 
 from kernels.core.tolerance import max_abs_error
 from kernels.errors import PeerUnavailable, ProblemError
-from kernels.families.tensor_cores.problem import SCORES, SixteenBitProblem
+from kernels.families.tensor_cores.fields import SCORES
+from kernels.families.tensor_cores.problem import SixteenBitProblem
 
 
 def straight(problem: SixteenBitProblem) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from kernels.core.request import Request
 from kernels.families.dense import DenseProblem
 from kernels.families.lab.roles import RolesProblem
 from kernels.families.paged import CacheCopyProblem, CacheWriteProblem, PagedProblem
-from kernels.families.paged.problem import BLOCK_SIZES, DTYPES, HEAD_DIMS
+from kernels.families.paged.fields import BLOCK_SIZES, DTYPES, HEAD_DIMS
 from kernels.run import check, execute, facts, races
 from kernels.run.backends import cpu
 

@@ -1,0 +1,27 @@
+"""The fields that the problems over a paged cache share, and their values."""
+
+from typing import Any
+
+from kernels.core.fields import problem_field
+
+HEAD_DIMS, BLOCK_SIZES, DTYPES = (64, 80, 96, 128, 256), (8, 16, 32), ("float32", "float16")
+RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES, RANGE_DTYPES = (64, 128), (8, 16, 32, 64), ("float16", "bfloat16")
+"""The same for the kernels over ranges."""
+FP8 = "float8_e4m3"
+CACHE_DTYPES = ("", FP8)  # of a cache whose type may differ from that of Q
+
+
+def head_dim_field() -> Any:
+    return problem_field(64, "numbers per query, key and value", allowed=HEAD_DIMS, formerly="head_size")
+
+
+def block_size_field() -> Any:
+    return problem_field(16, "slots per page", allowed=BLOCK_SIZES)
+
+
+def dtype_field() -> Any:
+    return problem_field("float32", "storage of Q, K, V and O; sums are float32", allowed=DTYPES)
+
+
+def seed_field() -> Any:
+    return problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
