@@ -11,13 +11,13 @@ from kernels.core.spec import KernelSpec
 
 
 def questions_of(story: RowStory, kernel: KernelSpec) -> list[stage.Question]:
-    """What can be asked of the row before it is read. The keys come from the logged values."""
+    """The questions about a row. Their answers come from the logged values."""
     return reference_questions(story) if is_optimistic(kernel) else questions(story, is_ordinary(kernel))
 
 
 def reference_questions(story: RowStory) -> list[stage.Question]:
-    """Of a row whose weights are taken against an m that need not be its max: how large the largest weight is in the
-    first tile that has a score above m."""
+    """A question about a row with weights against a reference m: the largest weight in the first tile with a score
+    above m."""
     above = story.tiles[np.isfinite(story.tiles.m) & (story.tiles.tile_max > story.tiles.m)]
     if above.empty or story.first_wrong is not None:
         return []
@@ -41,7 +41,7 @@ def reference_questions(story: RowStory) -> list[stage.Question]:
 
 
 def questions(story: RowStory, ordinary: bool) -> list[stage.Question]:
-    """What can be asked of the row before it is read. The keys come from the logged values."""
+    """Questions about a row with a running max. Their answers come from the logged values."""
     risen = [(n, rise) for n, f in enumerate(story.frames) if f["group"] == "max" and (rise := _rise(f))]
     if ordinary or story.first_wrong is not None or not risen:
         return []
@@ -90,7 +90,7 @@ def questions(story: RowStory, ordinary: bool) -> list[stage.Question]:
 
 
 def _rise(frame: RowFrame) -> tuple[float, float] | None:
-    """(m before, m) of a step that raises m; None of another."""
+    """(m before, m) of a step with a rise of m. None for any other step."""
     m, before = frame["m"], frame["m_before"]
     if m is None or before is None or float(m) <= float(before):
         return None

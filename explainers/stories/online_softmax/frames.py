@@ -11,12 +11,12 @@ class RowFrame(Frame):
     moment: the step of the trace.
     group: scores, max, rescale, weights, sum, output or final.
     m, l: after the step.
-    m_before: the m before this one; None before the first.
+    m_before: the m before this one, None before the first.
     rescale: the factor of this step, or None.
-    keys, weighed: how many keys have a score, a weight.
-    o: which of the columns `o` shows O's row, or -1.
+    keys, weighed: the number of keys with a score and with a weight.
+    o: the place of O's row in the column `o`, or -1.
     m_true, l_true: float64 after the same keys.
-    wrong: the step is off by more than rounding.
+    wrong: whether the error of the step is larger than rounding.
     """
 
     moment: int
@@ -38,14 +38,15 @@ class RowMeta(TypedDict):
 
     row: its number.
     ordinary: the kernel has one m and l for the whole row, no running ones.
-    m_name: what its m is called.
+    m_name: the name of its m.
     tile_of: each key's tile.
     block_kv: keys of a tile.
-    error: the row's largest. In float64, which a column is not: total: m and l of the whole row.
-    scores_true: of each key.
-    o_true: of each dim.
+    error: the row's largest error.
+    total: m and l of the whole row in float64. A column has float32 only.
+    scores_true: float64, of each key.
+    o_true: float64, of each dim.
 
-    Columns: scores, weights [keys]; o [states, d].
+    Columns: scores, weights [keys], o [states, d].
     """
 
     frames: list[RowFrame]

@@ -1,8 +1,7 @@
-"""The online softmax story: one row's scores, running max m and sum l, rescale factor and O, step by step, beside
-float64.
+"""The story of the online softmax: one row's scores, running max m and sum l, rescale factor and O, step by step.
 
-The same row by ordinary softmax in float64 says what is due; a what-if build shows where it goes wrong. The charts are
-in row_charts.py, the sentences of the steps in softmax_steps.py.
+Ordinary softmax of the same row in float64 gives the right values. A what-if build shows its first wrong step. The
+charts are in row_charts.py, the sentences of the steps in softmax_steps.py.
 """
 
 from collections.abc import Sequence
@@ -31,17 +30,17 @@ WANTS = tuple(event for event in GROUPS if event != "refused")
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """A kernel that the tiling story can show and that logs each row's scores, max, weights, sum and output."""
+    """Whether the kernel has a picture of attention and logs each row's scores, max, weights, sum and output."""
     return not refusal(spec)
 
 
 def refusal(spec: KernelSpec) -> str:
-    """A sentence that says why the story cannot show a kernel; empty if it can."""
+    """The reason against a kernel in a sentence, or an empty text."""
     return tiling.refusal(spec) or probed.without_events(spec, NEEDS)
 
 
 def rows_of(run: Run) -> tuple[int, int, tuple[int, int]]:
-    """First and last row (inclusive) of the query tile that the run traced, and its batch and head."""
+    """First and last row (inclusive) of the run's query tile, and its batch and head."""
     head, first, end = query_rows(run.request)
     return first, end - 1, divmod(head, axes.length(tensor_at(run.request, "O"), "head"))
 
@@ -76,7 +75,7 @@ def explain(run: Run, row: int) -> RowStory:
 
 
 def view(run: Run, story: RowStory, row: int) -> tuple[RowMeta, dict[str, np.ndarray]]:
-    """What the view `row` draws: its meta and its columns."""
+    """The meta and the columns of the view `row`."""
     tile_of, ordinary = story.keys.tile.fillna(0).clip(lower=0).astype(int), is_ordinary(run.request.kernel)
     meta: RowMeta = {
         "frames": story.frames,
@@ -130,8 +129,8 @@ def ordinary_table(story: RowStory) -> pd.DataFrame:
 
 
 def _summary(run: Run, frames: list[RowFrame], wrong: int | None, error: float) -> tuple[str, str]:
-    """What the whole row shows, in a sentence or two, and its tone; for a what-if build, where and why it goes
-    wrong, or that it does not and where it would."""
+    """The result of the whole row in a sentence or two, and its tone. For a what-if build: the place and reason of the
+    error, or of its absence."""
     broken = run.request.broken
     if wrong is None and not broken:
         return f"The row agrees with float64 at every step; its largest error is {error:.2g}.", "good"
@@ -148,7 +147,7 @@ def _summary(run: Run, frames: list[RowFrame], wrong: int | None, error: float) 
 
 
 def _elsewhere(run: Run) -> str:
-    """Where a what-if build would show."""
+    """The place of a what-if build's effect."""
     broken, scale = run.request.broken[0], run.request.problem.score_scale
     if scale < broken.shows_at:
         return f"It shows from score_scale {broken.shows_at:g} on; here it is {scale:g}. {broken.effect}"

@@ -14,25 +14,25 @@ _GROUP = {"m": "max", "l": "sum"}
 
 
 def state_chart(story: RowStory, quantity: str) -> alt.LayerChart:
-    """m or l after each tile, as logged and as float64 has it; a rule marks the step. What is NaN or infinite stands at
-    the top, by name."""
+    """m or l after each tile, as logged and in float64. A rule marks the step. NaN and infinity are at the top, with
+    their names."""
     group = _GROUP[quantity]
     positions = {f["tile"]: number for number, f in enumerate(story.frames, 1) if f["group"] == group}
     steps = story.tiles.tile.map(positions)
-    if list(story.tiles.tile) == [-1]:  # the row has one m and l: they stand from the step that made them
+    if list(story.tiles.tile) == [-1]:  # a row with one m and l keeps them from their step on
         steps = pd.Series([next(n for n, f in enumerate(story.frames, 1) if f["group"] == group)])
     table = story.tiles.assign(step=steps, logged=story.tiles[quantity], float64=story.tiles[f"{quantity}_true"])
     table = table.melt(["step", "tile"], ["logged", "float64"], var_name="source", value_name="value")
     odd = table[~np.isfinite(table.value) & (table.source == "logged")]
     table = table[np.isfinite(table.value)]
     last = len(story.frames)
-    # the last value stands to the end
+    # the last value continues to the end
     ends = table.sort_values("step").groupby("source").last().reset_index().assign(step=last)
     step = alt.param(name="step", value=1)
     scale = alt.Scale(domain=[1, last], nice=False)
     x = alt.X("step:Q", title="step", scale=scale, axis=alt.Axis(tickMinStep=1, format="d", grid=False))
     low, high = table.value.min(), table.value.max()
-    margin = max(0.08 * (high - low), 0.05 * abs(high), 1e-3)  # so that rounding does not look like a difference
+    margin = max(0.08 * (high - low), 0.05 * abs(high), 1e-3)  # rounding must not look like a difference
     y = alt.Y(
         "value:Q",
         title={"m": "running max m", "l": "running sum l"}[quantity],
@@ -61,7 +61,7 @@ def _name(value: float) -> str:
 
 
 def ordinary_chart(story: RowStory) -> alt.LayerChart:
-    """The same row by ordinary softmax in float64 (bars), and what each key counts for in this kernel (points)."""
+    """The weight of each key by ordinary softmax in float64 (bars) and in this kernel (points)."""
     table = story.keys.assign(left=story.keys.key - 0.4, right=story.keys.key + 0.4)
     odd = table[~np.isfinite(table.weight)].assign(name=table.weight.map(_name), weight=table.weight_true.max())
     table = table.replace([np.inf, -np.inf], np.nan)

@@ -37,8 +37,8 @@ TITLES = {
 
 
 def row_records(run: Run, row: int) -> pd.DataFrame:
-    """The row's value records in the order the kernel made them: step, event, group, tile, col, dim, value, place.
-    Events that GROUPS does not know are left to the generic view."""
+    """The row's value records in the kernel's order: step, event, group, tile, col, dim, value, place. The generic view
+    shows events outside GROUPS."""
     sites, trace = sites_of(run.request), run.trace
     steps = cutting.cut(trace, sites)
     table = trace.table
@@ -55,16 +55,15 @@ def row_records(run: Run, row: int) -> pd.DataFrame:
     of_step = pd.Series(steps.table.tile.to_numpy()[frame.step], index=frame.index)
     frame["tile"] = frame.tile.fillna(of_step).astype(int)
     frame["place"] = [sites[number].place for number in frame.site]
-    frame["order"] = frame.event.map(list(GROUPS).index)  # not that of the lines: a probe may stand in a function
+    frame["order"] = frame.event.map(list(GROUPS).index)  # not the order of the lines: a probe can be in a function
     return frame.sort_values(["step", "order", "site", "col", "dim"], kind="stable").reset_index(drop=True)
 
 
 def tiles_of(records: pd.DataFrame, s_true: np.ndarray, ordinary: bool) -> pd.DataFrame:
-    """Per key tile that held keys of this row: its keys (first, last), m and l as logged, and what float64 says after
-    those keys.
+    """Each key tile with keys of this row: its keys (first, last), m and l as logged, and m and l in float64 after the
+    same keys.
 
-    l_true is the sum of e^(score - m) for the logged m, so that l can be judged even where a what-if build chose
-    another m.
+    l_true is the sum of e^(score - m) for the logged m. A reader can judge l even if a what-if build has another m.
     """
     scores = records[records.event == "score"].groupby("tile").col.agg(["min", "max"]).astype(int)
     logged = {
@@ -79,9 +78,7 @@ def tiles_of(records: pd.DataFrame, s_true: np.ndarray, ordinary: bool) -> pd.Da
     for name, values in logged.items():
         tiles[name] = tiles.tile.map(values).astype(float)
     with np.errstate(over="ignore"):
-        tiles["l_true"] *= np.exp(
-            tiles.m_true - tiles.m
-        )  # relative to the m that the kernel used: 1 unless it subtracts no max
+        tiles["l_true"] *= np.exp(tiles.m_true - tiles.m)  # relative to the kernel's m: 1 unless it subtracts no max
     return tiles
 
 
@@ -180,21 +177,25 @@ def _frame(
 
 
 def _marks(has_m: bool, state: dict[str, float | None], wrong: bool) -> list[str]:
-    """What the step is marked with. has_m: it logged m. state: m and m_before, after the step."""
+    """The marks of a step.
+
+    has_m: whether the step logged m.
+    state: m and m_before, after the step.
+    """
     m, before = state["m"], state["m_before"]
     risen = has_m and m is not None and before is not None and np.isfinite(before) and m > before
     return [mark for mark, true in ((marks.RISE, risen), (marks.WRONG, wrong)) if true]
 
 
 def _with_outputs(part: pd.DataFrame, before: list[np.ndarray], head_dim: int) -> np.ndarray:
-    """O's row after these records; where they say nothing of a dim, what it was before. A NaN that was logged stays."""
+    """O's row after these records. A dim without a record keeps its value. A logged NaN stays."""
     row = before[-1].copy() if before else np.full(head_dim, np.nan, np.float32)
     row[part.dim.astype(int)] = part.value
     return row
 
 
 def _final(o_row: np.ndarray, o_true: np.ndarray, number: int, rounding: float) -> dict[str, Any]:
-    """What the last frame says: O's row as the kernel left it, beside float64."""
+    """The fields of the last frame: O's row as the kernel left it, next to float64."""
     error = max_abs_error(o_row, o_true)
     wrong = not error <= (WRONG + rounding) * max(1.0, np.abs(o_true).max())
     worst = int(np.nanargmax(np.abs(o_row - o_true))) if not np.isnan(o_row).all() else 0

@@ -1,4 +1,4 @@
-"""Questions about a row whose kernel is broken on purpose, keeps state between tiles, or runs ordinary softmax."""
+"""Questions about a row of a broken kernel, of a kernel with state between tiles, or of ordinary softmax."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from explainers.story.stage import VEILS, Question
 
 
 def ordinary_row(frames: Sequence[Any], first_wrong: int | None, ordinary: bool, head_dim: int) -> list[Question]:
-    """What a row keeps between tiles; and of a build that is broken on purpose, where that shows first."""
+    """Questions about the state of a row between tiles, and about the first error of a broken build."""
     found = []
     tiles = sorted({f["tile"] for f in frames if f["tile"] >= 0})
     if first_wrong is not None:

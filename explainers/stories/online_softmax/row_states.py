@@ -11,8 +11,8 @@ from explainers.story import stage
 
 def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.State]:
     """The strip: m, l and the rescale factor as logged, each next to float64, and whether the row agrees so far. The m
-    of an optimistic kernel is a reference, which need not be the max. The factor in float64 comes from the float64
-    scores that the kernel's m are."""
+    of an optimistic kernel is a reference and need not be the max. The factor in float64 comes from the float64 scores
+    nearest to the kernel's m."""
     due: dict[str, list[Any]] = {"m": [], "l": []}
     factors: list[tuple[Any, Any]] = []
     now: dict[str, Any] = {"m": None, "l": None}
@@ -43,8 +43,11 @@ def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.Stat
 
 
 def _in_float64(m: float, scores: np.ndarray) -> float:
-    """The float64 score that a logged m is: the nearest one, within rounding. A what-if build may have another m, for
-    example 0; such an m stays as it is. scores: of the row, in float64."""
+    """The float64 score for a logged m: the nearest one, within rounding. Another m of a what-if build, for example 0,
+    stays as it is.
+
+    scores: of the row, in float64.
+    """
     if not np.isfinite(m):
         return float(m)
     near = float(scores[np.argmin(np.abs(scores - m))])
@@ -60,5 +63,5 @@ def _verdicts(story: RowStory) -> list[str]:
 
 
 def _number(value: Any) -> Any:
-    """A number of the strip; NaN and infinity by name."""
+    """A number of the strip. NaN and infinity get names."""
     return value if value is None or np.isfinite(value) else told(value)

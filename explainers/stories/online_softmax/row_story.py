@@ -12,13 +12,19 @@ from kernels.core.spec import KernelSpec
 
 @dataclass(frozen=True)
 class RowStory:
-    """The steps of one row, and what float64 says of it.
+    """The steps of one row, next to float64.
 
-    frames: one per step, for the browser. tiles: tile, m, l, m_true, l_true. keys: the row's keys, one row each: score,
-    p (as logged), tile, weight (what it counts for in the end, over l), score_true and weight_true (in float64).
-    o_values [outputs logged, head_dim]; o_true [head_dim] float64. ordinary_m, ordinary_l: max and sum of the whole
-    row's softmax in float64. first_wrong: the first frame off beyond rounding, if any. error: the row's largest.
-    summary: what the row shows, in words; tone: good, bad, or info for a what-if build that shows nothing here.
+    frames: one per step, for the browser.
+    tiles: tile, m, l, m_true, l_true.
+    keys: score, p (as logged), tile, weight (its final weight, over l), score_true and weight_true (float64) of each
+        key.
+    o_values: float32 [outputs logged, head_dim].
+    o_true: float64 [head_dim].
+    ordinary_m, ordinary_l: max and sum of the whole row's softmax in float64.
+    first_wrong: the first frame with an error larger than rounding, or None.
+    error: the row's largest.
+    summary: the result in words.
+    tone: good, bad, or info for a what-if build without an effect here.
     """
 
     frames: list[RowFrame]
@@ -35,7 +41,7 @@ class RowStory:
 
     @property
     def steps(self) -> list[int]:
-        """The step of the trace that each frame belongs to."""
+        """The step of the trace of each frame."""
         return [frame["moment"] for frame in self.frames]
 
 
@@ -45,11 +51,11 @@ def is_ordinary(kernel: KernelSpec) -> bool:
 
 
 def is_optimistic(kernel: KernelSpec) -> bool:
-    """Whether the kernel takes weights against an m that need not be the max, and refuses tiles whose sums come out
-    too large: it logs what it refused."""
+    """Whether the kernel takes weights against a reference m and refuses tiles with too large sums. Such a kernel logs
+    its refusals."""
     return "refused" in probed.values(kernel)
 
 
 def m_name(ordinary: bool, optimistic: bool) -> str:
-    """What the kernel's m is called."""
+    """The name of the kernel's m."""
     return "reference m" if optimistic else "max m" if ordinary else "running max m"

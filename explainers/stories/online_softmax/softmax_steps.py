@@ -8,7 +8,7 @@ import pandas as pd
 
 from explainers.story.glossary import logged, short
 
-WRONG = 1e-3  # a relative difference from float64 that is no rounding of fp32
+WRONG = 1e-3  # a relative difference from float64 larger than fp32 rounding
 FP32_MAX = float(np.finfo(np.float32).max)
 
 
@@ -44,8 +44,11 @@ def tell(
     truth: pd.Series,
     manner: Manner,
 ) -> tuple[str, bool]:
-    """A step's sentence, and whether its numbers are wrong beyond rounding. state holds m, l and m_before; truth is the
-    tile's row of RowStory.tiles."""
+    """A step's sentence, and whether its numbers are wrong beyond rounding.
+
+    state: m, l and m_before.
+    truth: the tile's row of RowStory.tiles.
+    """
     ordinary = manner.ordinary
     where = f"Tile {tile}: " if tile >= 0 and (not ordinary or group in ("scores", "output")) else ""
     finite = bool(np.isfinite(part.value).all())
@@ -106,8 +109,8 @@ def _tell_reference(values: dict, state: dict) -> tuple[str, bool]:
 
 
 def _tell_max(values: dict, state: dict, truth: pd.Series, manner: Manner) -> tuple[str, bool]:
-    """The sentence on m, and whether m is wrong. Only in a what-if build m may be 0: then nothing is subtracted, and l
-    is judged by that m."""
+    """The sentence on m, and whether m is wrong. A what-if build may have m = 0: it subtracts nothing, and l counts
+    against that m."""
     m, m_before = state["m"], state["m_before"]
     if m is None:
         return f"the largest score of the tile is {values['tile_max'][0]:.4g}.", False

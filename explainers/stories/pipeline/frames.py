@@ -6,10 +6,11 @@ from explainers.story.frames import Frame
 
 
 class PipelineFrame(Frame):
-    """A key tile of the first writer that computes.
+    """A key tile of the first computing writer.
 
-    span: from when to when, in ns from the block's beginning on.
-    copied: which writer turned to its copy, and when; and which one began with its scores, and when; or nothing.
+    span: start and end, in ns from the start of the block.
+    copied: the writer of its copy and the time of that copy, then the writer of its scores and their time. Empty
+        without a copy.
     """
 
     span: list[float]
@@ -19,13 +20,12 @@ class PipelineFrame(Frame):
 class PipelineMeta(TypedDict):
     """The fields of the view.
 
-    rows: name, kernel and whether it shows what is in flight.
-    events: name, title and kind (what colours it: Q, K, S, P, O, wait or other).
+    rows: name, kernel, and whether the row shows copies in flight.
+    events: name, title and kind (a colour: Q, K, S, P, O, wait or other).
     mhz: cycles of a microsecond.
-    row_of: writer -> its row, of the kernel whose steps it is.
+    row_of: writer -> its row, for the kernel of the steps.
 
-    Columns, of every bar, row by row and by time: start, end (ns), row, event (their numbers), tile (-1: of
-    none).
+    Columns, an entry for each bar, by row and time: start, end (ns), row, event (their numbers), tile (-1 for none).
     """
 
     rows: list[dict[str, Any]]

@@ -11,14 +11,20 @@ from explainers.story.glossary import figure, phase_title
 from kernels.measure import pipelines
 from kernels.measure.pipelines import Pipeline
 
-LONGEST = 3  # phases that a sentence names
-COPIES = ("prefetch_tile", "load_tile", "prefetch")  # marks at which a writer turns to the copy of a key tile
+LONGEST = 3  # phases in a sentence
+COPIES = ("prefetch_tile", "load_tile", "prefetch")  # marks of a writer at the copy of a key tile
 
 
 @dataclass(frozen=True)
 class BlockStory:
-    """bars: as pipelines.bars gives them; flight: as in_flight does. writers: of the block, in the order of their rows.
-    leader: the writer whose key tiles are the steps. frames: one for each of these."""
+    """A block with its marks as bars.
+
+    bars: see pipelines.bars.
+    flight: see pipelines.in_flight.
+    writers: of the block, in the order of their rows.
+    leader: the writer of the steps' key tiles.
+    frames: one for each key tile of the leader.
+    """
 
     made: Pipeline
     block: int
@@ -37,7 +43,7 @@ def frames_of(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: 
     mine = bars[bars.writer == leader]
     tiles, begins = _tiles(mine), _begins(mine)
     begun = tiles.where(mine.event == "tile_begin")
-    # A tile that is no later than the one before is of another query tile.
+    # A tile number at or below the last one starts another query tile.
     queries = (begun <= begun.ffill().shift().fillna(np.inf)).cumsum()
     copies = _copies(bars, mine, leader)
     frames: list[PipelineFrame] = []
@@ -60,13 +66,13 @@ def frames_of(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: 
 
 
 def _tiles(mine: pd.DataFrame) -> pd.Series:
-    """The key tile of each bar of a writer; -1 where it is of none."""
+    """The key tile of each bar of a writer, or -1."""
     return mine.tile.fillna(-1).astype(int) if "tile" in mine else pd.Series(-1, index=mine.index)
 
 
 def _begins(mine: pd.DataFrame) -> pd.Series:
-    """Which bars of the leader begin a step: every key tile, and what follows the last one; or every bar where there
-    are no tiles, as in a walk of pages."""
+    """The first bar of each step of the leader: every key tile, and the rest after the last one. Every bar without
+    tiles, as in a walk of pages."""
     tile = _tiles(mine)
     if (mine.event == "tile_begin").any():
         return mine.event.isin(["tile_begin", "write"])
@@ -74,7 +80,10 @@ def _begins(mine: pd.DataFrame) -> pd.Series:
 
 
 def _title(part: pd.DataFrame, tile: int, query: int) -> str:
-    """Of a step. query: which query tile of its block it is in, 0 where there is but one."""
+    """The title of a step.
+
+    query: the number of its query tile in the block, 0 for a single one.
+    """
     of = f"Query tile {query}: " if query else ""
     first = str(part.event.iloc[0])
     if first == "write" or (tile < 0 and len(part) == 1):
@@ -83,8 +92,8 @@ def _title(part: pd.DataFrame, tile: int, query: int) -> str:
 
 
 def _copies(bars: pd.DataFrame, mine: pd.DataFrame, leader: int) -> dict[Any, list[float]]:
-    """The bar that begins a key tile's step -> who turned to the copy of the tile, and when; the leader, and when it
-    began with the tile's scores. The n-th copy is of the n-th tile; the producer copies, or the leader where all do."""
+    """First bar of a key tile's step -> the writer and time of the tile's copy, the leader and the start of its scores.
+    The n-th copy is of the n-th tile. The producer copies, or the leader if there is no producer."""
     copies = bars[bars.event.isin(COPIES)]
     who = int(copies.writer.min()) if (copies.role == "producer").any() else leader
     turned, scores = copies[copies.writer == who].start_ns, mine[mine.event == "scores"].start_ns
@@ -99,10 +108,10 @@ def _copies(bars: pd.DataFrame, mine: pd.DataFrame, leader: int) -> dict[Any, li
 def _said(
     made: Pipeline, part: pd.DataFrame, flight: pd.DataFrame, leader: int, title: str, ahead: float | None
 ) -> str:
-    """What the leader was at, how long before its scores the copy of its keys was turned to (ahead, ns), and how long
-    something was in flight meanwhile."""
+    """The phases of the leader, the time from the copy of its keys to its scores (ahead, ns), and the share of copies
+    in flight."""
     start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
-    part = part[part.event != part.role] if len(part) > 1 else part  # where its role begins is no phase
+    part = part[part.event != part.role] if len(part) > 1 else part  # the start of its role is no phase
     spent = (part.end_ns - part.start_ns).groupby(part.event, sort=False).sum().sort_values(ascending=False)
     most = ", ".join(f"{named(str(event))} ({figure(ns, 3)} ns)" for event, ns in spent[spent > 0][:LONGEST].items())
     said = f"{title}: {figure(end - start, 3)} ns of {made.noun} {leader}"
@@ -115,5 +124,5 @@ def _said(
 
 
 def named(event: str) -> str:
-    """A phase as this page calls it: what a kernel does at a tile's two ends has no name of its own."""
+    """The page's name of a phase. The work at a tile's two ends has no name in the kernel."""
     return {"tile_begin": "Begin of tile", "tile_end": "End of tile"}.get(event) or phase_title(event)

@@ -1,5 +1,5 @@
-"""Pipeline: what each warp or warpgroup of a block was at, nanosecond by nanosecond, as a GPU's marks build noted it; a
-key tile of the first one that computes a step."""
+"""The story of the pipeline: the phase of each warp or warpgroup of a block, nanosecond by nanosecond, from a GPU's
+marks build. A step is a key tile of the first computing one."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,11 +16,11 @@ from explainers.story.glossary import count, figure
 from kernels.measure import pipelines
 from kernels.measure.pipelines import Pipeline
 
-WAITS = ("wait", "nothing_left")  # so begin the marks at which a writer waits
+WAITS = ("wait", "nothing_left")  # the first words of the marks of a waiting writer
 
 
 def explain(made: Pipeline, block: int = 0) -> BlockStory:
-    """The BlockStory of a block whose marks are there."""
+    """The BlockStory of a block with marks."""
     bars = pipelines.bars(made, block)
     begin = float(bars.start_ns.min())
     bars = bars.assign(start_ns=bars.start_ns - begin, end_ns=bars.end_ns - begin)
@@ -33,8 +33,7 @@ def explain(made: Pipeline, block: int = 0) -> BlockStory:
 
 
 def view(stories: list[BlockStory]) -> stage.View:
-    """The picture `pipeline`: one story, or two one above the other on one scale; the first one's tiles are the
-    steps."""
+    """The picture `pipeline` of one block, or of two on one scale. The tiles of the first block are the steps."""
     rows: list[dict[str, Any]] = []
     parts: list[pd.DataFrame] = []
     row_of: dict[int, int] = {}  # of the first story's writers
@@ -71,7 +70,7 @@ def view(stories: list[BlockStory]) -> stage.View:
 
 
 def _kind(event: str) -> str:
-    """What colours a bar: Q, K, S, P, O, other, or wait."""
+    """The colour of a bar: Q, K, S, P, O, other, or wait."""
     name = event.removesuffix("_done")
     if name.startswith(WAITS):
         return "wait"
@@ -104,7 +103,10 @@ def stage_of(stories: list[BlockStory], provenance: stage.Provenance) -> stage.S
 
 
 def whole_grid(story: BlockStory, named: bool) -> stage.View:
-    """Every block of the run on its multiprocessor, with steps of its own. named: whether the kernel is said."""
+    """Every block of the run on its SM, with its own steps.
+
+    named: whether the title has the kernel's name.
+    """
     request = story.made.request
     drawn = grid.drawn(grid.explain(request, schedules.marked(story.made), traced=False))
     return replace(drawn, id=f"grid_{story.name}", title=f"Whole grid, {story.name}") if named else drawn
@@ -114,7 +116,7 @@ TABS = [stage.Tab("shares", "Where the time goes"), stage.Tab("perfetto", "Take 
 
 
 def summary(story: BlockStory) -> str:
-    """How long the block took and for what, how far its tensor cores were fed, and the observer effect."""
+    """The time of the block and its parts, the share of the tensor cores at work, and the observer effect."""
     made, block, mine = story.made, story.block, story.bars[story.bars.writer == story.leader]
     lost = f" {made.lost:,} marks did not fit." if made.lost else ""
     said = f"{story.name}, block {block}: {figure(float(story.bars.end_ns.max()) / 1e3)} \u00b5s"
@@ -153,7 +155,7 @@ def states(story: BlockStory) -> list[stage.State]:
 
 
 def shares_table(story: BlockStory) -> pd.DataFrame:
-    """What each writer spent its time with."""
+    """The shares of each writer's time."""
     table = pipelines.shares(story.made, story.block)
     table = table[table.event != table.role]
     return pd.DataFrame(
@@ -168,7 +170,7 @@ def shares_table(story: BlockStory) -> pd.DataFrame:
 
 
 def fed_sentences(story: BlockStory) -> list[str]:
-    """How far the tensor cores are fed, and what that is compared with; nothing where products are not of 16 bits."""
+    """The share of the tensor cores at work, next to its yardstick. Empty unless the products have 16 bits."""
     made, needed = story.made, pipelines.multiplying(story.made, story.block)
     if needed is None:
         return []
@@ -182,7 +184,7 @@ def fed_sentences(story: BlockStory) -> list[str]:
 
 
 def clocks_sentence(made: Pipeline) -> str:
-    """What a reader must know of the clocks."""
+    """A warning about the clocks."""
     return (
         f"{count(len(made.writers), made.noun)} of {count(made.writers.block.nunique(), 'block')} wrote; a cycle is "
         f"1/{np.round(made.mhz):,.0f} us, and the two clocks differ by at most {made.residual_ns:.3g} ns."

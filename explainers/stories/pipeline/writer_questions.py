@@ -9,7 +9,7 @@ from kernels.measure import pipelines
 
 
 def questions(story: BlockStory) -> list[stage.Question]:
-    """Asked before the picture is read; the keys are the marks'."""
+    """The questions of the story. Their answers come from the marks."""
     table = pipelines.shares(story.made, story.block)
     mine = table[table.writer == story.leader].groupby("event").ns.sum().sort_values(ascending=False)
     if len(mine) < 3:
@@ -31,8 +31,8 @@ def questions(story: BlockStory) -> list[stage.Question]:
 
 
 def _meanwhile(story: BlockStory, event: str) -> list[stage.Question]:
-    """What the next writer that computes is mostly at while the leader is at `event`: where it is most of it, from a
-    third of its life on."""
+    """A question about the main phase of the next computing writer during `event` of the leader, from a third of its
+    life on."""
     noun, bars = story.made.noun, story.bars
     others = sorted(int(n) for n in bars[bars.event == event].writer.unique() if n > story.leader)
     spans = bars[(bars.writer == story.leader) & (bars.event == event)]

@@ -13,7 +13,7 @@ OPTIONS = 4  # options of a question
 
 
 def questions(story: Replays) -> list[stage.Question]:
-    """Asked before the picture is read; the keys are the run's."""
+    """The questions of the story. Their answers come from the run."""
     made, asked = story.chosen, []
     sizes = made.sizes
     largest = sorted(np.argsort(-sizes)[:OPTIONS].tolist())
@@ -57,7 +57,7 @@ def questions(story: Replays) -> list[stage.Question]:
 
 
 def _near(times: float) -> list[int]:
-    """Four numbers to choose from, of which one is near."""
+    """Four numbers to choose from, only one of them near."""
     if times < 20:
         return [2, 8, 64, 1024]
     near = round(float(f"{times:.1g}"))

@@ -13,12 +13,12 @@ from explainers.story import axes, picture
 from explainers.story.glossary import figure
 from kernels.core.dtypes import element_type
 
-NOISE = 3.0  # times the error of storing the exact O: what is called the noise of its type
+NOISE = 3.0  # times the error of storing the exact O: the noise of its type
 SHOWN_ROWS = 8  # rows of a table
 
 
 def types_table(story: Replays) -> pd.DataFrame:
-    """Every type: O's error beside float64, and beside what storing the exact O in that type would cost."""
+    """Every type: O's error against float64, next to the error of only storing the exact O in that type."""
     rows = []
     for made in story.all:
         least = _least(made)
@@ -49,7 +49,7 @@ def parts_table(story: Replays) -> pd.DataFrame:
 
 
 def meaning(made: Replay) -> str:
-    """What the numbers mean for a model, in a sentence."""
+    """The meaning of the numbers for a model, in a sentence."""
     error, size = float(made.so_far[-1]), rms(made.exact)
     if not math.isfinite(error):
         return f"{made.label}: one NaN or infinity here makes every later number of a model NaN."
@@ -76,8 +76,8 @@ def _least(made: Replay) -> float:
 
 
 def worst_rows_table(made: Replay) -> pd.DataFrame:
-    """The rows with the largest errors of O: theirs of scores, weights, sum and O, and the key tile after which O was
-    furthest off."""
+    """The rows with the largest errors of O: their errors of scores, weights, sum and O, and the key tile with the
+    largest error of O."""
     rows = []
     for row in made.worst_rows()[:SHOWN_ROWS]:
         at = row - made.rows[0]
@@ -97,13 +97,16 @@ def worst_rows_table(made: Replay) -> pd.DataFrame:
 
 
 def _most(errors: np.ndarray, there: np.ndarray) -> float:
-    """The largest |error| of what is there; NaN where one is. there: the errors of stage 0, NaN of what is not."""
+    """The largest |error|, NaN if one is NaN.
+
+    there: the errors of stage 0, NaN for values without one.
+    """
     return float(np.abs(errors[~np.isnan(there)]).max(initial=0.0))
 
 
 def sweep_table(field: str, swept: Sequence[Replay]) -> pd.DataFrame:
-    """A row for each replay of a sweep over a field of the problem: its value, the type, O's error as RMS and as a
-    share of its RMS, and the step that moves O the most."""
+    """A row for each replay of a sweep over a field of the problem: the value, the type, O's error as RMS and as a
+    share of its RMS, and the step with the largest change of O."""
     return pd.DataFrame(
         [
             {
@@ -119,7 +122,7 @@ def sweep_table(field: str, swept: Sequence[Replay]) -> pd.DataFrame:
 
 
 def lead_sentence(made: Replay) -> tuple[str, int]:
-    """What is said of the worst row, and the row, counted in its head."""
+    """The sentence on the worst row, and the row, counted in its head."""
     row = int(made.worst_rows()[0])
     at = row - made.rows[0]
     error, inputs = _most(made.o[-1, at], made.o[0, at]), STAGES.index("inputs")

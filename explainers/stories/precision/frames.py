@@ -8,8 +8,9 @@ from explainers.story.frames import Frame
 class RoundingFrame(Frame):
     """A stage of rounding.STAGES.
 
-    part: by how much it moves O, so_far: O's error after it, both as root mean square.
-    share: what it brings of the squared error in the end, by covariance. phase: the stage.
+    part: its change of O, as root mean square.
+    so_far: O's error after it, as root mean square.
+    share: its share of the final squared error, by covariance.
     """
 
     part: float
@@ -39,12 +40,12 @@ class RoundingMeta(TypedDict):
 
     row0: the query tile's first row.
     block: keys of a key tile.
-    at: S, P, l, O -> for each stage which of that column's matrices holds the errors so far.
+    at: S, P, l, O -> for each stage, the matrix of that column with its errors.
     stages: their titles.
-    absent: [type, why it is not beside].
+    absent: [type, the reason of its absence].
 
-    Columns: S, P [n, rows, keys], l [n, rows, tiles], O [n, rows, dims], errors so far as in rounding.Replay; NaN
-    where there is nothing.
+    Columns: S, P [n, rows, keys], l [n, rows, tiles], O [n, rows, dims], errors so far as in replay.Replay, NaN
+        without a value.
     """
 
     row0: int

@@ -1,5 +1,5 @@
-"""Precision: where the error of a kernel's output comes from, a stage of rounding.py a step, beside the same problem in
-every other type that a kernel has."""
+"""The story of precision: the sources of a kernel's error, a stage of rounding.py a step, next to the same problem in
+every other type of a kernel."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ WANTS = online_softmax.WANTS
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """What Online softmax shows: rows are opened there."""
+    """The kernels of Online softmax, because the page opens rows there."""
     return online_softmax.accepts(spec)
 
 
@@ -31,14 +31,14 @@ refusal = online_softmax.refusal
 
 
 def first(specs: Iterable[KernelSpec]) -> KernelSpec:
-    """The first kernel whose inputs are rounded; the last of all if none's are."""
+    """The first kernel with rounded inputs, or else the last kernel."""
     given = list(specs)
     return next((s for s in given if picture.tensor_at(probed.sample(s), "Q").itemsize < 4), given[-1])
 
 
 def of_each_type(specs: Iterable[KernelSpec]) -> dict[str, tuple[KernelSpec, dict[str, str]]]:
-    """The type in which a kernel computes -> the earliest kernel with most of WANTS that does, and the field of its
-    problem that says so, if one does."""
+    """The type of a kernel's computation -> the earliest kernel of that type with most of WANTS, and the problem's
+    field with the type, if it has one."""
     found: dict[str, tuple[int, KernelSpec, dict[str, str]]] = {}
     for spec in specs:
         dtype = fields_of(spec.problem_type).get("dtype")
@@ -51,13 +51,19 @@ def of_each_type(specs: Iterable[KernelSpec]) -> dict[str, tuple[KernelSpec, dic
 
 
 def explain(run: Run, others: Sequence[Run] = ()) -> Replays:
-    """The Replays of a Run whose trace covers one query tile. others: of the same numbers (rounding.same_numbers)."""
+    """The Replays of a Run of one query tile.
+
+    others: runs of the same numbers (rounding.same_numbers).
+    """
     chosen = rounding.replay(run)
     return Replays(chosen, tuple(map(rounding.replay, others)), frames_of(run, chosen))
 
 
 def view(story: Replays, absent: Sequence[tuple[str, str]] = ()) -> stage.View:
-    """The picture `rounding`. absent: types that are not beside, and why."""
+    """The picture `rounding`.
+
+    absent: missing types, with the reason.
+    """
     made = story.chosen
     columns: dict[str, np.ndarray] = {}
     at: dict[str, list[int]] = {}
@@ -99,8 +105,11 @@ def _run(made: Replay, chosen: bool) -> RoundingRun:
 def stage_of(
     story: Replays, run: Run, provenance: stage.Provenance, summary: tuple[str, str], absent: Sequence[tuple[str, str]]
 ) -> stage.Stage:
-    """The whole stage. summary: what a broken build shows, and its tone; nothing of another. absent: types that are not
-    beside, and why."""
+    """The whole stage.
+
+    summary: the effect of a broken build, and its tone. Empty for any other build.
+    absent: missing types, with the reason.
+    """
     said, tone = summary if summary[0] else (_summary(story.chosen), "info")
     made = stage.Stage(
         headline=stage.headline(run.request.kernel),
@@ -138,7 +147,7 @@ def _not_there(made: Replay) -> str:
 
 
 def _summary(made: Replay) -> str:
-    """Where most of the error comes from."""
+    """The main source of the error."""
     error, shares = float(made.so_far[-1]), made.shares
     if not math.isfinite(error):
         first = next(n for n, value in enumerate(made.so_far) if not math.isfinite(value))
@@ -155,7 +164,7 @@ def _summary(made: Replay) -> str:
 
 
 def states(made: Replay) -> list[stage.State]:
-    """The strip: the error so far and what the step brought, as RMS of O's elements."""
+    """The strip: the error so far and the change of the step, as RMS of O's elements."""
     parts, so_far, shares = made.sizes, made.so_far, made.shares
     bits = [right_bits(error, rms(made.exact)) for error in so_far]
     return [

@@ -49,14 +49,14 @@ def tiles(made: Replay) -> alt.TopLevelMixin:
 
 
 def _by_tile(errors: np.ndarray, edges: replay.Edges) -> np.ndarray:
-    """The largest |error| of each tile, [rows, tiles]; NaN where a row sees nothing of it."""
+    """The largest |error| of each tile, [rows, tiles], NaN for a tile without keys of the row."""
     parts = [np.abs(errors[:, first:end]) for first, end in edges]
     return np.stack([np.where(np.isnan(p).all(1), np.nan, np.nan_to_num(p, nan=0.0).max(1)) for p in parts], 1)
 
 
 def spread(story: Replays) -> alt.TopLevelMixin:
-    """How O's error is distributed after the step that is shown: the share of elements that are off by at most so
-    much, a line for each type."""
+    """The distribution of O's error after the shown step: the share of elements up to each error, a line for each
+    type."""
     frames = []
     for made in story.all:
         for number in range(1, len(STAGES)):

@@ -11,21 +11,29 @@ from kernels.core.dtypes import element_type
 from kernels.core.request import Request
 
 STAGES = ("exact", "inputs", "scores", "exponential", "weights", "sum", "output", "write")
-SAME = 0.01  # of the error: what the replay may miss of the kernel's own output
+SAME = 0.01  # of the error: the allowed difference from the kernel's own output
 Edges = list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
 class Replay:
-    """label: the type in which the kernel computes. rows: first and end of the query tile. edges: first and end of each
-    key tile; one of all keys where the kernel has one max and sum for the whole row.
+    """The errors of one query tile after each stage.
 
-    Errors so far, after each of STAGES, float64, of what has no error 0 and NaN where there is nothing, as of a hidden
-    key: score [stages, rows, keys]; weight [stages, rows, keys]: of the share of its row that a key has in the end;
-    sum [stages, rows, tiles]: of the running sum, relative, whatever max it counts against; tile [stages, rows, tiles]:
-    the largest of O / l after that tile; o [stages, rows, dims]. left_over [rows, dims]: the kernel's O less the last
-    stage. exact [rows, dims]: O in float64 from the numbers as drawn.
-    moved: Q, K, V -> the most that rounding to their type moves an element.
+    label: the type of the kernel's computation.
+    rows: first and end of the query tile.
+    edges: first and end of each key tile. One tile of all keys for a kernel with one max and sum for the whole row.
+    moved: Q, K, V -> the largest change of an element by rounding to its type.
+
+    The errors are float64, one entry for each of STAGES. They are 0 without an error, and NaN without a value, for
+    example for a hidden key.
+
+    score: [stages, rows, keys].
+    weight: [stages, rows, keys], of a key's final share of its row.
+    sum: [stages, rows, tiles], of the running sum, relative, against any max.
+    tile: [stages, rows, tiles], the largest error of O / l after that tile.
+    o: [stages, rows, dims].
+    left_over: [rows, dims], the kernel's O minus the last stage.
+    exact: [rows, dims], O in float64 from the numbers as drawn.
     """
 
     label: str
@@ -43,7 +51,7 @@ class Replay:
 
     @cached_property
     def parts(self) -> np.ndarray:
-        """What each stage changes in O, [stages, rows, dims]; nothing is what stage 0 changes."""
+        """The change of O by each stage, [stages, rows, dims]. Stage 0 changes nothing."""
         with np.errstate(invalid="ignore"):
             return np.diff(self.o, axis=0, prepend=0.0)
 
@@ -59,37 +67,37 @@ class Replay:
 
     @cached_property
     def shares(self) -> np.ndarray:
-        """The share of each part in the squared error in the end, by covariance. The shares add up to 1. A share below
-        0 takes back some of what others brought. NaN where there is no error, or no finite one."""
+        """The share of each part in the final squared error, by covariance. The shares add up to 1. A share below 0
+        takes back some of the other errors. NaN without an error, or without a finite one."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return (self.parts * self.o[-1]).sum((1, 2)) / (self.o[-1] ** 2).sum()
 
     @property
     def ends_there(self) -> bool:
-        """Whether the replay ends at the kernel's own O. Not where that is NaN or infinite: nothing can be told of
-        such numbers."""
+        """Whether the replay ends at the kernel's own O. False for NaN and infinity, as nothing follows from them."""
         return rms(self.left_over) <= SAME * rms(self.o[-1]) or not math.isfinite(rms(self.o[-1]))
 
     def worst_rows(self) -> np.ndarray:
-        """The tile's rows, counted in their head, that of the largest error of O first; one with NaN is the worst."""
+        """The tile's rows, counted in their head, the row with the largest error of O first. A row with NaN is the
+        worst."""
         largest = np.abs(self.o[-1]).max(1)
         order = np.argsort(-np.where(np.isfinite(largest), largest, np.inf), kind="stable")
         return self.rows[0] + order
 
 
 def rms(values: np.ndarray) -> float:
-    """Root mean square; NaN or infinite where a number is."""
+    """Root mean square. NaN or infinity stay."""
     return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
 
 
 def rounded_to(values: np.ndarray, dtype: str) -> np.ndarray:
-    """What a kernel keeps of float32 numbers in a type, float64."""
+    """float32 numbers rounded to a type, as float64."""
     return values.astype(np.float32).astype(element_type(dtype).numpy).astype(np.float64)
 
 
 def label_of(request: Request) -> str:
-    """The type in which a kernel computes: that of Q; or what a number is taken apart into, where a product of two is
-    made of several."""
+    """The type of a kernel's computation: the type of Q, or of the parts of a number if a kernel makes one product of
+    several."""
     dtype, products = picture.tensor_at(request, "Q").dtype, request.kernel.tensor_products
     if products <= 1:
         return dtype

@@ -1,19 +1,19 @@
-"""Where the error of a kernel's output comes from: one query tile replayed in float64, into which the kernel's own
-numbers are put stage by stage.
+"""The sources of a kernel's error: one query tile replayed in float64, with the kernel's own numbers put in stage by
+stage.
 
-Stage 0 is float64 from Q, K and V as they were drawn. Each later stage takes one more thing from the run and does the
-rest in float64:
+Stage 0 is float64 from Q, K and V as they were drawn. Each later stage takes one more thing from the run, and
+computes the rest in float64. See STAGES in replay.py:
 
-    inputs       Q, K and V as the kernel is given them, rounded to their type
-    scores       S as logged
-    exponential  weights, and the factors by which a moved max scales them, as logged; their sum in float64
-    weights      the weights that V is multiplied with, rounded to V's type
-    sum          l as logged
-    output       O before the division, as logged
-    write        O / l in float32, rounded to O's type
+inputs: Q, K and V rounded to their type.
+scores: S as logged.
+exponential: weights and rescale factors as logged. Their sum is float64.
+weights: the operands of the product with V, rounded to V's type.
+sum: l as logged.
+output: O before the division, as logged.
+write: O / l in float32, rounded to O's type.
 
-What a stage changes is its part of the error, so the parts add up. The last stage is computed, not copied: `left_over`
-is how far the kernel's own O is from it.
+The change of a stage is its part of the error, so the parts add up. The last stage is computed, not copied.
+`left_over` is the distance from it to the kernel's own O.
 """
 
 from typing import NamedTuple
@@ -41,12 +41,12 @@ def same_numbers(one: Request, other: Request) -> bool:
 
 
 def replay(run: Run) -> Replay:
-    """The Replay of a Run whose trace covers one query tile."""
+    """The Replay of a Run of one query tile."""
     return _Replaying(run).replay()
 
 
 def _carried(values: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """[rows, tiles, ...]: where nothing is there, what stood in the tile before."""
+    """[rows, tiles, ...]: a tile without a value has the value of the tile before."""
     for tile in range(1, values.shape[1]):
         values[:, tile] = np.where(there[:, tile], values[:, tile], values[:, tile - 1])
     return values
@@ -61,8 +61,12 @@ def _drawn(request: Request) -> list[np.ndarray]:
 
 
 class _Stage(NamedTuple):
-    """scores, weights [rows, keys]: of what counts in the end; lse [rows, tiles]: the logarithm of the sum; o [rows,
-    tiles, dims]: O / l, both after each tile."""
+    """The values of a stage.
+
+    scores, weights: [rows, keys], final.
+    lse: [rows, tiles], the logarithm of the sum after each tile.
+    o: [rows, tiles, dims], O / l after each tile.
+    """
 
     scores: np.ndarray
     weights: np.ndarray
@@ -71,7 +75,7 @@ class _Stage(NamedTuple):
 
 
 def _over(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """0 where nothing was added up: of a row that sees no key."""
+    """The quotient. 0 for a row without keys."""
     return np.where(denominator == 0, 0.0, numerator / denominator)
 
 
@@ -88,7 +92,7 @@ class _Replaying:
         keys = len(self.k)
         size = keys if self.ordinary else picture.block_kv(run.request, keys)
         self.seen = self._seen(keys)
-        last = max(1, int(self.seen.any(0).sum()))  # keys that any row of the tile sees
+        last = max(1, int(self.seen.any(0).sum()))  # keys of any row of the tile
         self.edges = [(first, min(keys, first + size)) for first in range(0, last, size)]
 
     def _seen(self, keys: int) -> np.ndarray:
@@ -100,7 +104,7 @@ class _Replaying:
 
     def replay(self) -> Replay:
         drawn = _drawn(self.request)
-        with np.errstate(all="ignore"):  # NaN and infinity of a broken build are what is shown
+        with np.errstate(all="ignore"):  # NaN and infinity of a broken build belong into the picture
             stages = self._stages(*drawn)
             score, weight, lse, o = (np.array(found) for found in zip(*stages))
             return Replay(
@@ -132,7 +136,10 @@ class _Replaying:
         return found + self._with_weights(found[-1])
 
     def _with_weights(self, before: _Stage) -> list[_Stage]:
-        """The stages from the exponential on. before: that of the scores."""
+        """The stages from the exponential on.
+
+        before: the stage of the scores.
+        """
         p = np.where(self.seen, self._logged("p", "col", len(self.k)), 0.0)
         taken = rounded_to(p, picture.tensor_at(self.request, "V").dtype)
         m, l, factors = self._of_tile("m", -np.inf), self._of_tile("l"), self._factors()
@@ -150,15 +157,15 @@ class _Replaying:
         return [exponential, weights, summed_up, output, output._replace(o=written)]
 
     def _scaled_later(self, factors: np.ndarray) -> np.ndarray:
-        """What scales the weight of each key after its tile, [rows, keys]: the product of the later tiles' factors."""
+        """The factor of each key's weight after its tile, [rows, keys]: the product of the later tiles' factors."""
         found = np.ones((len(factors), len(self.k)))
         for number, (first, end) in enumerate(self.edges):
             found[:, first:end] = factors[:, number + 1 :].prod(1, keepdims=True)
         return found
 
     def _written(self, o: np.ndarray, l: np.ndarray) -> np.ndarray:
-        """O / l in float32 and rounded to O's type, [rows, dims]: divided, or times 1 / l, whichever is nearer to what
-        the kernel wrote."""
+        """O / l in float32, rounded to O's type, [rows, dims]: by division or by 1 / l, the nearer one to the kernel's
+        O."""
         dtype, of_row = picture.tensor_at(self.request, "O").dtype, l.astype(np.float32)
         ways = o.astype(np.float32) / of_row, o.astype(np.float32) * (np.float32(1) / of_row)
         rounded = [np.where(l == 0, 0.0, rounded_to(way, dtype)) for way in ways]
@@ -198,14 +205,15 @@ class _Replaying:
     # ---- the trace ----
 
     def _logged(self, event: str, key: str, length: int) -> np.ndarray:
-        """What was logged under `row` and `key`, [rows, length]; NaN where nothing was."""
+        """The logged values under `row` and `key`, [rows, length], NaN without a record."""
         found = np.full((self.end - self.first, length), np.nan)
         row, at, value = self._records(event, key)
         found[row, at] = value
         return found
 
     def _of_tile(self, event: str, begin: float = 0.0) -> np.ndarray:
-        """What was logged of each row after each key tile, [rows, tiles]; what stood before where nothing was."""
+        """The logged values of each row after each key tile, [rows, tiles]. A tile without a record has the value
+        before."""
         row, tile, value = self._records(event, "row" if self.ordinary else "tile")
         found = np.full((self.end - self.first, len(self.edges)), begin)
         there = np.zeros(found.shape, bool)
@@ -214,7 +222,7 @@ class _Replaying:
         return _carried(found, there)
 
     def _outputs(self, dims: int) -> np.ndarray:
-        """O as logged after each key tile, [rows, tiles, dims]; what stood before where nothing was."""
+        """O as logged after each key tile, [rows, tiles, dims]. A tile without a record has the value before."""
         row, dim, value = self._records("o", "dim")
         found = np.zeros((self.end - self.first, len(self.edges), dims))
         there = np.zeros(found.shape, bool)
@@ -223,7 +231,7 @@ class _Replaying:
         return _carried(found, there)
 
     def _factors(self) -> np.ndarray:
-        """By what the sums before each key tile were multiplied, [rows, tiles]; 1 where nothing was logged."""
+        """The factor of the sums before each key tile, [rows, tiles], 1 without a record."""
         found = np.ones((self.end - self.first, len(self.edges)))
         if not self.ordinary:
             row, tile, value = self._records("rescale", "tile")

@@ -51,7 +51,7 @@ def frames_of(run: Run, made: Replay) -> list[RoundingFrame]:
 
 
 def _sentences(made: Replay) -> dict[str, str]:
-    """What each stage takes from the run, how far it is off, and what that does to O."""
+    """A sentence for each stage: its input from the run, its error, and its effect on O."""
     request = made.request
     given, taken, written = (picture.tensor_at(request, place).dtype for place in "QVO")
     bits = request.value_of("sum_bits") or 32
@@ -87,7 +87,7 @@ def _sentences(made: Replay) -> dict[str, str]:
 
 
 def _told(part: float, before: float, after: float) -> str:
-    """What a stage does to O's error."""
+    """The effect of a stage on O's error."""
     if not math.isfinite(after):
         return "From here on O holds NaN or infinity." if math.isfinite(before) else "O stays NaN or infinite."
     if not part:
@@ -105,7 +105,7 @@ def _ending(made: Replay) -> str:
 
 
 def _largest_of_parts(errors: np.ndarray) -> list[float]:
-    """Of errors so far [stages, ...]: the most that each stage changes, where there is anything."""
+    """The largest change by each stage, from errors so far [stages, ...]."""
     with np.errstate(invalid="ignore"):
         changes = np.abs(np.diff(errors, axis=0, prepend=0.0)).reshape(len(errors), -1)
     there = ~np.isnan(errors[0]).ravel()

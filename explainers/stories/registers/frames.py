@@ -1,4 +1,4 @@
-"""The meta of the view `threads`. The frames are those of the story next to it."""
+"""The meta of the view `threads`. The stage of the page has its frames."""
 
 from typing import TypedDict
 
@@ -6,7 +6,7 @@ from typing import TypedDict
 class Plane(TypedDict):
     """A matrix.
 
-    row, col: what its rows and columns count: row (of queries), key, token, dim, head or partition.
+    row, col: the axes of its rows and columns: row (of queries), key, token, dim, head or partition.
     """
 
     name: str
@@ -17,8 +17,8 @@ class Plane(TypedDict):
 class Moment(TypedDict):
     """A step of the trace.
 
-    parts: [plane, kind, first, how many] of the rectangles in the columns.
-    windows: axis -> the first and last index that is drawn.
+    parts: [plane, kind, first, number] of its rectangles in the columns.
+    windows: axis -> the first and last drawn index.
     """
 
     launch: int
@@ -30,16 +30,16 @@ class Moment(TypedDict):
 class ThreadsMeta(TypedDict):
     """The fields of the view.
 
-    launches: entry, grid, block, threads, the expressions of both, item, blocks of an item, first and number of
-        the traced blocks, and rows: queries of an item, items of a head, queries of a head, None where items are
-        no query tiles.
-    kinds: what a thread does with an element.
+    launches: entry, grid, block, threads, the expressions of both, item, blocks of an item, first and number of the
+        traced blocks, and rows: queries of an item, items of a head, queries of a head, None unless items are query
+        tiles.
+    kinds: the uses of an element by a thread.
     of_frame: each frame's moment.
     lines: sets of FILE:LINE.
     threads: of the largest block.
-    left_out: sentences on what was too much to show.
+    left_out: sentences on the parts left out for their size.
 
-    Columns: thread, row0, row1, col0, col1 of each rectangle; ran [moments, threads], which of `lines`, or -1.
+    Columns: thread, row0, row1, col0, col1 of each rectangle. ran [moments, threads]: a place in `lines`, or -1.
     """
 
     launches: list[dict]

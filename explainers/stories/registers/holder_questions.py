@@ -1,4 +1,4 @@
-"""Questions about the lanes that hold a row."""
+"""Questions about the lanes of a row."""
 
 from explainers.stories.registers.holders import first_held, holders, weight_bytes, weights_said
 from explainers.stories.registers.threads import Threads
@@ -9,7 +9,7 @@ from kernels.run.results import Run
 
 
 def questions(run: Run, tiles: tiling.Tiling, story: Threads, row: int) -> list[stage.Question]:
-    """What can be asked of the mapping before it is read. The keys come from the launch and the trace."""
+    """Questions about the mapping of rows to lanes. Their answers come from the launch and the trace."""
     launch = run.request.plan.launches[-1]
     step = first_held(story, row)
     held = holders(story, row)[step]

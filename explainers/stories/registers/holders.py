@@ -1,4 +1,4 @@
-"""The lanes that hold a row in registers, and the bytes of the weights."""
+"""The lanes with a row in their registers, and the bytes of the weights."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +12,7 @@ from kernels.run.results import Run
 
 
 def holders(story: Threads, row: int) -> list[str]:
-    """For each step, which lanes compute or store elements of that row, in words; empty where none does."""
+    """For each step, the lanes with computed or stored elements of that row, in words, or an empty text."""
     rects = story.rects
     of_row = [name for name, (along, _) in story.planes.items() if along == "row"]
     held = rects[
@@ -23,12 +23,12 @@ def holders(story: Threads, row: int) -> list[str]:
 
 
 def first_held(story: Threads, row: int) -> int:
-    """The first step in which some lane holds a part of that row; 0 if none does."""
+    """The first step with a part of that row in some lane, or 0."""
     return next((step for step, said in enumerate(holders(story, row)) if said), 0)
 
 
 def states(tiles: tiling.Tiling, story: Threads, row: int) -> list[stage.State]:
-    """The strip: which lanes hold the row, and how many bytes of P lie in shared memory."""
+    """The strip: the lanes of the row, and the bytes of P in shared memory."""
     held = [weight_bytes(tiles, frame) for frame in tiles.frames]
     where = "global memory" if "P" in tiles.places.values() else "registers"
     return [
@@ -38,7 +38,7 @@ def states(tiles: tiling.Tiling, story: Threads, row: int) -> list[stage.State]:
 
 
 def _lasting(said: list[str]) -> list[str]:
-    """What was said last stands until the next."""
+    """Each value continues until the next one."""
     last, found = "", []
     for text in said:
         last = text or last
@@ -47,13 +47,12 @@ def _lasting(said: list[str]) -> list[str]:
 
 
 def weight_bytes(tiles: tiling.Tiling, frame: Any) -> int:
-    """Bytes of the weights P that a block holds in shared memory after a step."""
+    """Bytes of the weights P in a block's shared memory after a step."""
     return sum(held["bytes"] for symbol, held in frame["resident"].items() if tiles.places.get(symbol) == "P")
 
 
 def weights_said(run: Run) -> str:
-    """Where the weights P lie in a run: shared memory, with the most bytes that a block holds, global memory, or
-    neither."""
+    """The place of the weights P in a run: shared memory with the most bytes of a block, global memory, or neither."""
     tiles = tiling.explain(run)
     held = max(weight_bytes(tiles, frame) for frame in tiles.frames)
     places = {place: symbol for symbol, place in picture.places(run.request).items()}

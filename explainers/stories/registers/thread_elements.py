@@ -1,4 +1,4 @@
-"""The elements that each thread touches, from the logged offsets and keys, as rectangles."""
+"""The elements of each thread, from the logged offsets and keys, as rectangles."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,9 +14,9 @@ from kernels.trace.probes import Site, Sites
 
 RECTANGLE = ("step", "plane", "kind", "thread", "row0", "row1", "col0", "col1")
 KINDS = ("loads", "stores", "computes", "reads")  # from and to global memory, in registers, from shared memory
-MOST_RECORDS = 400_000  # of a run whose reads of shared memory are followed; that takes a second for each 400,000
-_NAMED = {"query": "row", "slot": "token"}  # an axis of a tensor -> the axis of the picture that it lies along
-_DRAWN = {"dim", "key", "token"}  # a tensor is drawn if its last axis in the picture is one of these
+MOST_RECORDS = 400_000  # of a run with followed reads of shared memory. This takes a second for each 400,000
+_NAMED = {"query": "row", "slot": "token"}  # an axis of a tensor -> its axis in the picture
+_DRAWN = {"dim", "key", "token"}  # the picture draws a tensor with one of these as its last axis
 _KEY = {"col": "key"}  # the same of a value's key
 
 
@@ -29,8 +29,11 @@ class Cells(NamedTuple):
 
 
 class _Sources(NamedTuple):
-    """The elements of all loads and values, in the order of their records: of each record the place of its first one
-    (or -1) and how many; of each element plane, row and column."""
+    """The elements of all loads and values, in the order of their records.
+
+    For each record: the place of its first element (or -1) and the number of its elements. For each element: plane,
+        row and column.
+    """
 
     first: np.ndarray
     many: np.ndarray
@@ -61,8 +64,8 @@ class Elements:
         return rects.assign(plane=np.array(self.names)[rects.plane], kind=np.array(KINDS)[rects.kind])
 
     def reads(self, name: str, space: str) -> pd.DataFrame:
-        """step, row, col of each time that a lane reads an element of that plane, from global or from shared memory. Of
-        an ldmatrix a lane reads the row that it addresses, whoever gets it."""
+        """step, row, col of each read of that plane's elements by a lane, from global or shared memory. For an
+        ldmatrix, a lane reads the row at its address."""
         found, source = self._outside()
         if name not in self.names:
             return pd.DataFrame({"step": [], "row": [], "col": []})
@@ -79,8 +82,8 @@ class Elements:
         return pd.concat(mine) if mine else pd.DataFrame({"step": [], "row": [], "col": []})
 
     def _outside(self) -> tuple[list[tuple[int, np.ndarray, Cells]], dict[int, tuple[int, Cells]]]:
-        """What is not in shared memory: kind, plane of each element, elements; and of the loads and values, which are
-        what can be stored there, site -> plane, elements."""
+        """The elements outside shared memory: kind, plane of each element, elements. And for loads and values (they can
+        go to shared memory): site -> plane, elements."""
         found: list[tuple[int, np.ndarray, Cells]] = []
         source = {}
         for number, site in enumerate(self.sites):
@@ -108,7 +111,7 @@ class Elements:
         return self.places.get(symbol, symbol)
 
     def _value(self, site: Site, at: np.ndarray) -> tuple[str, Cells] | None:
-        """Rule: a value belongs to the matrix of its name, a score to S; it is an element if it has a key along
+        """Rule: a value belongs to the matrix of its name, a score to S. It is an element if it has a key along the
         columns."""
         col = next((key for key in ("col", "dim", "token") if key in site.keys), None)
         if col is None:
@@ -120,21 +123,21 @@ class Elements:
         return name, Cells(at, self._key(row, at) if row else self._head(at), self._key(col, at))
 
     def _head(self, at: np.ndarray) -> np.ndarray:
-        """The query head that a block works for, where items are query heads."""
+        """The query head of a block, if items are query heads."""
         o = next((t for t in self.tensors.values() if "head" in t.axes and "query" not in t.axes), None)
         items = np.array([launch.blocks_per_item for launch in self.request.plan.launches])[self.launch[at]]
         return self.block[at] // items % (axes.length(o, "head") if o else 1)
 
     def _global(self, site: Site, at: np.ndarray) -> tuple[str, Cells] | None:
-        """Rule: the element is offset / bytes of an element; its row and column are its indices along the last two
-        axes. In a paged cache the row is the token, which the record says, and the column the dim."""
+        """Rule: the element is offset / bytes of an element. Its row and column are its indices along the last two
+        axes. In a paged cache the row is the token of the record, and the column the dim."""
         tensor = self.tensors.get(site.tensor or "")
         if tensor is None or len(tensor.axes) < 2:
             return None
         width = max(1, site.bytes // tensor.itemsize)
         first = self._key("offset", at) // tensor.itemsize
         if site.event == "tma" and not self.request.plan.has_map(tensor):
-            return None  # a bulk copy: which elements lie in its pieces is not said
+            return None  # a bulk copy: the trace does not say the elements of its pieces
         if site.event == "tma":
             boxes = [axes.box(self.request, tensor, int(n)) for n in first]
             element, record = np.concatenate(boxes), np.repeat(at, [len(box) for box in boxes])
@@ -143,7 +146,7 @@ class Elements:
         index = dict(zip(tensor.axes, np.unravel_index(element, tensor.shape)))
         if "slot" in index:
             if "token" not in site.keys:
-                return None  # a slot of a page: whose token it holds is not said
+                return None  # a slot of a page: the trace does not say its token
             begin = dict(zip(tensor.axes, np.unravel_index(np.repeat(first, width), tensor.shape)))["slot"]
             row, names = np.repeat(self._key("token", at), width) + index["slot"] - begin, ("token", "dim")
             col = index["dim"] if "dim" in index else index["piece"] * axes.length(tensor, "element") + index["element"]
@@ -161,8 +164,12 @@ class Elements:
     def _shared(
         self, source: dict[int, tuple[int, Cells]], events: Sequence[str] = ("load",), once: bool = True
     ) -> list[tuple[np.ndarray, Cells]]:
-        """What is read from shared memory, as elements and the plane of each. source: site -> plane and elements of the
-        loads and values. events: that read. once: what a thread reads again in a step does not count."""
+        """The reads from shared memory, as elements and the plane of each.
+
+        source: site -> plane and elements of the loads and values.
+        events: the kinds of reads.
+        once: whether to leave out repeated reads of a thread in a step.
+        """
         shared = [site.space == "shared" for site in self.sites]
         is_write = np.array([there and site.event in WRITES for there, site in zip(shared, self.sites)])
         is_read = np.array([there and site.event in events for there, site in zip(shared, self.sites)])
@@ -187,11 +194,13 @@ class Elements:
         return _Sources(np.where(many, np.cumsum(many) - many, -1), many, plane[order], row[order], col[order])
 
     def _pairs(self, is_write: np.ndarray, elements: "_Sources") -> tuple[np.ndarray, np.ndarray]:
-        """(stores, records): each store into shared memory, and the load or value that it stores, or -1 if none is
-        known, as of the zeros that fill up a tile. is_write: of each record.
+        """(stores, records): each store into shared memory, and its load or value. -1 if it is not known, for example
+        for the zeros at the end of a tile.
 
-        Rule: of the same tensor's loads, values and stores in that thread and step the one just before, if it is no
-        store; else the thread's record just before, if it is a value.
+        is_write: of each record.
+
+        Rule: the last load, value or store of the same tensor in that thread and step, unless it is a store. Else the
+            thread's last record, if it is a value.
         """
         symbols = [
             self._name(s.tensor) if s.tensor else "S" if s.event == "score" else self._name(s.event.upper())
@@ -233,8 +242,8 @@ class Elements:
     def _read(
         self, stores: np.ndarray, came_from: np.ndarray, reads: np.ndarray, elements: "_Sources"
     ) -> list[tuple[np.ndarray, Cells]]:
-        """The elements that these records read, of one array of shared memory: those that were stored there last, in a
-        step before or, if there is none, in the same step."""
+        """The elements of these reads of one array in shared memory: the last stored ones of an earlier step, or else
+        of the same step."""
         told = came_from >= 0
         if not told.any():
             return []

@@ -11,8 +11,7 @@ from explainers.story.stage import Question, Stage, View
 
 
 def shared_pictures(made: Stage) -> list[Question]:
-    """Of the pictures that several stories have beside their own: how many threads of a block are at work at a step,
-    and how many multiprocessors a grid of this size needs."""
+    """Questions about the pictures `threads` and `grid` of a stage: threads at work in a step, and SMs with work."""
     found: list[Question] = []
     for view in made.views:
         if view.kind == "threads":
@@ -23,8 +22,8 @@ def shared_pictures(made: Stage) -> list[Question]:
 
 
 def _at_work(view: View, frames: Sequence[Any]) -> list[Question]:
-    """Of the step in which the fewest threads of a block run a traced line, of those where no count beside a line of
-    code says how many; the first one of a picture with steps of its own."""
+    """A question about the step with the fewest threads at work. No count next to the code may give the answer. A
+    picture with its own steps takes the first step."""
     meta, ran = view.meta, np.asarray(view.columns["ran"]).reshape(len(view.meta["moments"]), -1)
     busy = [int((ran[moment] >= 0).sum()) for moment in meta["of_frame"]]
     every = [meta["launches"][meta["moments"][moment]["launch"]]["threads"] for moment in meta["of_frame"]]
@@ -46,5 +45,5 @@ def _at_work(view: View, frames: Sequence[Any]) -> list[Question]:
 
 
 def _counts(frame: Any) -> set[int]:
-    """What stands beside the lit lines of every code pane at a frame."""
+    """The counts next to the lit lines of every code pane at a frame."""
     return {n for key, lines in frame.items() if key.startswith("lines") for n in lines.values()}

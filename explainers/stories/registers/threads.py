@@ -1,9 +1,9 @@
-"""Which thread touches which element: the grid's blocks, a block's warps, a warp's lanes, and at each step their
-elements of every matrix and their lines.
+"""The threads of each element: the grid's blocks, a block's warps, a warp's lanes, and at each step their elements of
+every matrix and their lines.
 
-Everything follows from the trace. An access of global memory is an element by its offset; a value by its keys; an
-access of shared memory by the store that put its element there, which is of what that thread loaded or logged just
-before. An ldmatrix hands out what 32 lanes address among all of them, so no element is told of it, only its line.
+All of it comes from the trace. An access of global memory gives an element by its offset, a value by its keys. An
+access of shared memory gives the element of the last store there. A store has the element of the thread's last load
+or value. An ldmatrix distributes the elements at 32 addresses among all lanes, so it gives only a line.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,15 +24,20 @@ from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.probes import Sites, sites_of
 
-MOST = 200_000  # rectangles that the browser is sent; later steps have none
+MOST = 200_000  # rectangles in the browser. Later steps have none
 
 
 @dataclass(frozen=True)
 class Threads:
-    """steps: of the trace. planes: the matrices, in the order in which they are drawn: name -> (axis of its rows, of
-    its columns). rects: step, plane, kind, thread, row0, row1, col0, col1: what a thread touches, as rectangles,
-    sorted. ran: [steps, most threads of a block], which of `lines` a thread ran in a step, -1 for none. lines: sets
-    of FILE:LINE. left_out: sentences on what was too much to show."""
+    """The elements and lines of each thread.
+
+    steps: of the trace.
+    planes: the matrices in the order of the picture: name -> (axis of its rows, of its columns).
+    rects: step, plane, kind, thread, row0, row1, col0, col1, sorted.
+    ran: [steps, most threads of a block], a place in `lines`, or -1.
+    lines: sets of FILE:LINE.
+    left_out: sentences on the parts left out for their size.
+    """
 
     steps: pd.DataFrame
     planes: dict[str, tuple[str, str]]
@@ -43,21 +48,20 @@ class Threads:
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """A kernel with marks that touches global memory."""
+    """Whether the kernel has marks and touches global memory."""
     return bool(probed.marks(spec)) and probed.accesses(spec, "global")
 
 
 def keeps_weights(spec: KernelSpec) -> bool:
-    """Whether the weights P never leave the registers: they are logged, and no memory holds a tensor of them. A tensor
-    of queries by keys without a declared part could hold them."""
+    """Whether the weights P never leave the registers: the kernel logs them, and no memory holds a tensor with them. A
+    tensor of queries by keys without a declared part could hold them."""
     request = probed.sample(spec)
     kept = any({"query", "key"} <= set(tensor.axes) for tensor in axes.tensors(request).values())
     return "p" in probed.values(spec) and "P" not in picture.places(request).values() and not kept
 
 
 def first(specs: Iterable[KernelSpec]) -> KernelSpec:
-    """The first kernel that keeps its weights in registers, one on tensor cores before others; the last of all if none
-    does."""
+    """The first kernel with its weights in registers, with tensor cores before others. Else the last kernel."""
     given = list(specs)
     keeping = sorted((spec for spec in given if keeps_weights(spec)), key=lambda spec: not spec.tensor_products)
     return keeping[0] if keeping else given[-1]
@@ -79,13 +83,13 @@ def explain(run: Run) -> Threads:
 
 
 def reads(run: Run, name: str, space: str) -> pd.DataFrame:
-    """step, row, col of each time that a lane reads an element of that plane, from global or shared memory; none from
-    shared memory of a run that is too large to be followed (MOST_RECORDS)."""
+    """step, row, col of each read of that plane's elements by a lane, from global or shared memory. A run above
+    MOST_RECORDS has no reads from shared memory."""
     return _elements(run)[0].reads(name, space)
 
 
 def _elements(run: Run) -> "tuple[Elements, pd.DataFrame]":
-    """What finds the elements of a run's records, and the steps."""
+    """The finder of a run's elements, and the steps."""
     sites = sites_of(run.request)
     steps = cutting.cut(run.trace, sites)
     keep = steps.of_record >= 0
@@ -94,8 +98,10 @@ def _elements(run: Run) -> "tuple[Elements, pd.DataFrame]":
 
 
 def view(run: Run, steps: Sequence[int] | None = None, story: Threads | None = None) -> stage.View:
-    """The picture `threads`. steps: for each frame of the stage the step of the trace that it shows, where the
-    frames are not those steps themselves."""
+    """The picture `threads`.
+
+    steps: the step of the trace for each frame of the stage, if they differ.
+    """
     story = story or explain(run)
     names, kinds = list(story.planes), list(KINDS)
     windows = _windows(story)
@@ -125,8 +131,11 @@ def view(run: Run, steps: Sequence[int] | None = None, story: Threads | None = N
 
 
 def beside(run: Run, id: str = "threads", title: str = "Threads", lit: str = "lines") -> list[stage.View]:
-    """The picture with steps of its own, those of the trace, beside pictures whose steps are other ones; none of a
-    kernel without marks. lit: where the stage's code finds a frame's lines (stage.Code)."""
+    """The picture with the steps of the trace as its own, next to pictures with other steps. An empty list for a kernel
+    without marks.
+
+    lit: the key of a frame's lines (stage.Code).
+    """
     if not accepts(run.request.kernel):
         return []
     made, told = view(run), generic.explain(run)
@@ -142,7 +151,7 @@ def beside(run: Run, id: str = "threads", title: str = "Threads", lit: str = "li
 
 
 def _windows(story: Threads) -> list[dict[str, list[int]]]:
-    """For each step the part of each axis that is drawn: what is touched in its tile, over all matrices."""
+    """For each step, the drawn part of each axis: the indices of its tile, over all matrices."""
     steps = story.steps
     outer = steps.launch.astype(int) * 10**9 + steps.block.astype(int)
     changes = (outer != outer.shift()) | (steps.tile != steps.tile.shift())
@@ -156,7 +165,10 @@ def _windows(story: Threads) -> list[dict[str, list[int]]]:
         for axis, low, high in zip(story.planes[plane], bounds[::2], bounds[1::2]):
             here = window.get(axis, [low, high])
             window[axis] = [int(min(low, here[0])), int(max(high, here[1]))]
-    for ahead in (found, found[::-1]):  # what a tile does not touch stays as it was; before the first, as it will be
+    for ahead in (
+        found,
+        found[::-1],
+    ):  # an axis without elements in a tile keeps its part, and gets the next part before the first tile
         known: dict[str, list[int]] = {}
         for window in ahead:
             known = {**known, **window}
@@ -185,7 +197,7 @@ def _lines(
 
 
 def _launches(request: Request) -> list[dict[str, Any]]:
-    """Each launch as the picture draws it, with the expressions that made its grid and its block."""
+    """Each launch in the picture, with the expressions of its grid and its block."""
     found = []
     dense = request.plan.item == picture.ITEM and "O" in picture.places(request).values()
     rows = list(picture.tiles_of(request)) if dense else None

@@ -1,5 +1,5 @@
-"""A story to copy: the running sum of one row, each time that the kernel logs it. explainers/story/base.py explains the
-parts. The page opens by its address only."""
+"""A story to copy: the running sum of one row, each time a kernel logs it. explainers/story/base.py explains the parts.
+The page opens by its address only."""
 
 import altair as alt
 import pandas as pd
@@ -31,7 +31,7 @@ class SumFrame(Frame):
 
 
 def frames_of(run: Run) -> list[SumFrame]:
-    """The sums of the first row that the run logged, in the order of the trace."""
+    """The logged sums of the run's first row, in the order of the trace."""
     logged = run.trace.frame("file", "line", "event", "row", "value")
     sums = logged[logged.event == "l"]
     sums = sums[sums.row == sums.row.min()]

@@ -4,12 +4,12 @@ from typing import Any, TypedDict
 
 
 class MachineLines(TypedDict):
-    """Lines of PTX or SASS, an entry for each in every list.
+    """Lines of PTX or SASS. Each list has an entry for each line.
 
-    source: "FILE:LINE" of ours, or nothing.
+    source: "FILE:LINE" of our code, or empty.
     entry: the kernel.
-    labels: that stand before it.
-    target: the label that it branches to.
+    labels: in front of the line.
+    target: the label of a branch.
     address: in bytes.
     live: registers.
     """
@@ -26,10 +26,10 @@ class MachineLines(TypedDict):
 class SourceMeta(TypedDict):
     """The fields of the view.
 
-    files: the .cu and those of its headers that have instructions (stage.File).
-    held: the places, "FILE:LINE", that have.
-    registers: kernel -> of a thread.
-    most_live: kernel -> the most that are live at once.
+    files: the .cu and its headers with instructions (stage.File).
+    held: the lines with instructions, as "FILE:LINE".
+    registers: kernel -> registers of a thread.
+    most_live: kernel -> the most live registers.
     """
 
     files: list[Any]

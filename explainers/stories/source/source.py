@@ -1,4 +1,4 @@
-"""The source story: a kernel's CUDA beside the PTX and the machine code that the compiler made of it."""
+"""The story of the source: a kernel's CUDA next to the compiler's PTX and machine code."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ LIVE_RULE = (
 
 
 def view(kernel: KernelSpec, listing: Listing) -> SourceMeta:
-    """What the view `source` draws."""
+    """The meta of the view `source`."""
     held = {_place(line.source) for line in (*listing.ptx, *listing.sass)} - {""}
     made = {place.rpartition(":")[0] for place in held}
     files = [stage.source_file(name, text) for n, (name, text) in enumerate(kernel.files) if n == 0 or name in made]
@@ -36,7 +36,7 @@ def view(kernel: KernelSpec, listing: Listing) -> SourceMeta:
 
 
 def most_live(listing: Listing) -> dict[str, int]:
-    """kernel -> the most registers that are live at once."""
+    """kernel -> the most live registers."""
     return {entry: max(line.live for line in listing.sass if line.entry == entry) for entry in listing.registers}
 
 
@@ -62,7 +62,7 @@ def stage_of(kernel: KernelSpec, listing: Listing, checks: Sequence[WidthCheck],
 
 
 def sentence(listing: Listing) -> str:
-    """What the build is, in numbers."""
+    """The build in numbers."""
     parts = []
     for entry, most in most_live(listing).items():
         mine = [line for line in listing.sass if line.entry == entry]

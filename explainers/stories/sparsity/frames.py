@@ -6,13 +6,13 @@ from explainers.story.frames import Frame
 
 
 class SparsityFrame(Frame):
-    """An entry of a query block's list, or what stands before and after them (entry -1).
+    """An entry of a query block's list. The first and the last frame have entry -1.
 
     column: of the block.
     kind: partial or full.
-    seen: its keys that the row sees.
+    seen: its keys in sight of the row.
     m_before, l_before, m, l: of the row, as logged.
-    rescale, tile_max: of the block, None where not logged.
+    rescale, tile_max: of the block, None without a record.
     loaded: bytes of K and V so far.
     """
 
@@ -30,9 +30,9 @@ class SparsityFrame(Frame):
 
 
 class Drawing(TypedDict):
-    """A mask that is drawn by hand: rows by columns of blocks of block x block elements.
+    """A mask drawn by hand: rows by columns of blocks of block x block elements.
 
-    drawn: for each row the columns that are seen.
+    drawn: for each row its visible columns.
     """
 
     block: int
@@ -44,15 +44,15 @@ class Drawing(TypedDict):
 class SparsityMeta(TypedDict):
     """The mask of a head, counted over the batch, in blocks of block_q queries and block_kv keys.
 
-    tile: the query block that is walked.
-    row: of the head, whose scores are shown.
+    tile: the followed query block.
+    row: the row of the head with scores in the picture.
     entries: [column, kind] in the order of the walk.
     row_bytes: of K and V of a key.
-    elements: whether the column `seen` is there.
+    elements: whether there is a column `seen`.
     drawing: None unless the mask is drawn by hand.
 
-    Columns: kinds [query blocks, key blocks]: 0 skipped, 1 partial, 2 full; scores [keys] of the row; seen
-    [queries, words], 16 elements in each number.
+    Columns: kinds [query blocks, key blocks]: 0 skipped, 1 partial, 2 full. scores [keys] of the row. seen [queries,
+        words], 16 elements in each number.
     """
 
     frames: list[SparsityFrame]

@@ -1,4 +1,4 @@
-"""The ladder of a family: each rung made from the one before by one idea, with the bytes that it moves and its time."""
+"""The ladder of a family: each rung with its one new idea, its bytes and its time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,11 @@ from kernels.recordings.tables import Provenance
 
 @dataclass(frozen=True)
 class Timed:
-    """us: median microseconds. build: the constants of the build that was timed, in words."""
+    """The recorded time of a rung.
+
+    us: median microseconds.
+    build: the constants of the timed build, in words.
+    """
 
     us: float
     build: str
@@ -23,8 +27,11 @@ class Timed:
 def times(
     rungs: list[KernelSpec], recorded: Mapping[str, tuple[pd.DataFrame, Provenance]]
 ) -> tuple[dict[str, Timed], str]:
-    """(kernel -> its Timed, where from) at the largest problem that most of the rungs are recorded on, the present code
-    of each, in one table; ({}, "") if nothing is. recorded: timing.tables.recorded("bench")."""
+    """(kernel -> its Timed, the source) at the largest problem with recordings of most rungs, for their present code,
+    in one table. ({}, "") without recordings.
+
+    recorded: the tables of the bench.
+    """
     best: tuple[tuple[int, float], dict[str, Timed], str] = ((0, 0.0), {}, "")
     specs = {spec.name: spec for spec in rungs}
     for table, where in recorded.values():
@@ -47,7 +54,7 @@ def times(
 
 
 def _build(spec: KernelSpec, settings: Mapping[str, Any]) -> str:
-    """The sizes of a build, in words; what-ifs left out."""
+    """The sizes of a build in words, without its what-ifs."""
     broken = {c.name for c in spec.what_ifs}
     return ", ".join(f"{name} {value}" for name, value in spec.settings(settings).items() if name not in broken)
 
@@ -59,8 +66,11 @@ def _settings(text: Any) -> dict[str, int]:
 
 
 def rungs(counted: Counted, timed: Mapping[str, Timed]) -> list[dict[str, Any]]:
-    """For each rung, in order, what the start page draws: name, title, idea, changed, read and written (bytes of global
-    memory), us (microseconds, or None), the builds of both, colour. counted: of one problem, all of each run."""
+    """The fields of each rung on the start page, in order: name, title, idea, changed, read and written (bytes of
+    global memory), us (microseconds, or None), the builds of both, colour.
+
+    counted: the whole runs of one problem.
+    """
     found = []
     for request, traffic in counted:
         part = traffic.table[traffic.table.space == "global"]
