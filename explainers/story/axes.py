@@ -1,4 +1,4 @@
-"""The tensors of a run by what their axes are called, so that a story needs no kernel's and no problem's name."""
+"""The tensors of a run by the names of their axes. A story then needs no name of a kernel or problem."""
 
 from functools import lru_cache
 
@@ -9,7 +9,7 @@ from kernels.core.tensors import Role, Tensor
 
 
 def tensors(request: Request) -> dict[str, Tensor]:
-    """What the probes call each tensor of global memory -> the tensor: the problem's first, then the kernel's own, in
+    """The probes' name of each tensor in global memory -> the tensor: first the problem's, then the kernel's own, in
     their order."""
     return dict(_tensors(request))
 
@@ -23,12 +23,12 @@ def _tensors(request: Request) -> dict[str, Tensor]:
 
 
 def with_axes(request: Request, *axes: str, role: Role | None = None) -> dict[str, Tensor]:
-    """Those of `tensors` whose axes are exactly these, of that role if one is given."""
+    """The tensors with exactly these axes, and with that role if there is one."""
     return {symbol: t for symbol, t in tensors(request).items() if t.axes == axes and role in (None, t.role)}
 
 
 def length(tensor: Tensor, axis: str) -> int:
-    """How long an axis of the tensor is. ValueError if it has none of that name."""
+    """The length of an axis of the tensor. ValueError for a tensor without the axis."""
     return tensor.shape[tensor.axes.index(axis)]
 
 
@@ -38,7 +38,7 @@ def coordinates(tensor: Tensor, offsets: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def byte_of(tensor: Tensor, **index: int) -> int:
-    """The byte offset of an element, 0 along every axis that is not named."""
+    """The byte offset of an element, 0 along every other axis."""
     at = tuple(index.get(axis, 0) for axis in tensor.axes)
     return int(np.ravel_multi_index(at, tensor.shape)) * tensor.itemsize
 
@@ -49,20 +49,24 @@ def heads(tensor: Tensor) -> int:
 
 
 def rows(tensor: Tensor) -> str:
-    """What the rows of the tensor's matrices count: query or key."""
+    """The axis of the rows of the tensor's matrices: query or key."""
     return next(axis for axis in ("query", "key") if axis in tensor.axes)
 
 
 def matrix(tensor: Tensor, array: np.ndarray, head: int, of: int) -> np.ndarray:
-    """What the tensor holds for query head `head` of `of`, counted over the batch: [rows, dim]. Neighbouring query
-    heads share a matrix where the tensor has fewer."""
+    """The tensor's matrix for query head `head` of `of`, counted over the batch: [rows, dim]. Neighbouring query heads
+    share a matrix if the tensor has fewer heads."""
     last = np.moveaxis(array, (tensor.axes.index(rows(tensor)), tensor.axes.index("dim")), (-2, -1))
     return last.reshape(-1, *last.shape[-2:])[head * heads(tensor) // of]
 
 
 def box(request: Request, tensor: Tensor, first: int) -> np.ndarray:
-    """The elements of a box that the copy engine brought, whose first is element `first` of the tensor: those that lie
-    in the tensor. ValueError if the kernel has no tensor map of it."""
+    """The elements within the tensor of a box of the copy engine.
+
+    first: the box's first element in the tensor.
+
+    ValueError for a kernel without a tensor map of it.
+    """
     begin, sizes = [int(at) for at in np.unravel_index(first, tensor.shape)], request.plan.box_of(tensor)
     along = [np.arange(at, min(n, at + size)) for at, n, size in zip(begin, tensor.shape, sizes)]
     return np.ravel_multi_index(np.meshgrid(*along, indexing="ij"), tensor.shape).ravel()

@@ -33,11 +33,11 @@ from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError
 from kernels.run.results import Run, Traffic
 
-Subject = TypeVar("Subject")  # the value that a page shows: frozen and picklable, made of Requests and plain numbers
+Subject = TypeVar("Subject")  # the subject of a page: frozen and picklable, with Requests and plain numbers
 
 
 class Runner(Protocol):
-    """Makes the runs that a story needs. The app's runner is the module app.parts.running."""
+    """Makes the runs of a story. The app's runner is the module app.parts.running."""
 
     def run(self, request: Request, /) -> Run:
         """The Run of a request."""
@@ -52,10 +52,11 @@ class Runner(Protocol):
         """The source of a run's values, with the error of its worst output."""
 
     def broken(self, run: Run, /) -> tuple[str, str]:
-        """The effect of a build that is broken on purpose, in a sentence, and its tone; two empty texts otherwise."""
+        """The effect of a build that is broken on purpose, in a sentence, and its tone. Two empty texts for any other
+        build."""
 
     def live_gpu(self) -> tuple[int, str] | None:
-        """Multiprocessors and name of this machine's GPU; None without one."""
+        """Multiprocessors and name of this machine's GPU, or None."""
 
 
 Part = Callable[[Subject, Runner], list[Block]]
@@ -64,13 +65,13 @@ Part = Callable[[Subject, Runner], list[Block]]
 class Story(Generic[Subject]):
     """Explains one idea on the runs of kernels.
 
-    WANTS: the events that it shows. Its default kernel logs most of them.
+    WANTS: its events. The default kernel of its page logs most of them.
     """
 
     WANTS: ClassVar[tuple[str, ...]] = ()
 
     def refusal(self, spec: KernelSpec) -> str:
-        """A sentence that says why the story cannot show a kernel; empty if it can.
+        """The reason against a kernel in a sentence, or an empty text.
 
         It reads events, keys, axes and the declared parts of the tensors, never the name of a kernel.
         """
@@ -85,5 +86,5 @@ class Story(Generic[Subject]):
         raise NotImplementedError
 
     def parts(self) -> Mapping[str, Part[Subject]]:
-        """Id of a tab -> the function that makes its blocks when the reader opens it."""
+        """Id of a tab -> its function. The function makes the blocks when the reader opens the tab."""
         return {}

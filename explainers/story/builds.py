@@ -11,8 +11,8 @@ from kernels.errors import ProblemError
 
 
 def source_link(request: Request, mode: Mode = Mode.PROBED) -> dict[str, str]:
-    """The choices with which the Source page shows the request's build: of the problem what a build depends on, or all
-    of it where that does not go with the other fields' defaults; and every constant as it was built."""
+    """The choices of the Source page for the request's build: the problem's fields with an effect on the build, and
+    every constant. All fields, if these do not go with the defaults of the others."""
     kind: Any = request.kernel.problem_type
     fields = {name: request.problem.values()[name] for name in sorted(fields_of_build(kind))}
     try:
@@ -25,8 +25,7 @@ def source_link(request: Request, mode: Mode = Mode.PROBED) -> dict[str, str]:
 
 @cache
 def fields_of_build(problem_type: Any) -> frozenset[str]:
-    """The fields of a problem that its builds depend on: those whose values change the compile-time constants that
-    follow from it."""
+    """The problem's fields with an effect on its compile-time constants, and so on its builds."""
     begin, found = problem_type(), set()
     for name, field in fields_of(problem_type).items():
         for value in _others(field):
@@ -41,8 +40,8 @@ def fields_of_build(problem_type: Any) -> frozenset[str]:
 
 
 def _others(field: Field[Any]) -> tuple[Any, ...]:
-    """Values to try in a field's place: all that it may hold, or of a number its bounds, and twice the default, which
-    goes with the other fields' where a bound does not."""
+    """Values to try for a field: its allowed ones, or the bounds of a number and twice its default. Twice the default
+    often goes with the other fields when a bound does not."""
     limits, default = field.metadata, field.default
     if limits["allowed"]:
         return limits["allowed"]

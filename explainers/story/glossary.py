@@ -1,5 +1,5 @@
-"""The one list of words. TERMS is how a term is written on every page, and what the pages say where one is pointed at
-(app/stage/glossary.js); they show PROVENANCE and PHASES too."""
+"""The list of words of the pages. TERMS has the spelling of each term and its explanation (app/stage/glossary.js). The
+pages also show PROVENANCE and PHASES."""
 
 import math
 
@@ -123,7 +123,7 @@ PHASES = {  # the marks of the kernels, as the pages call them
 
 
 def phase_title(phase: str) -> str:
-    """What the pages call a phase: as PHASES has it, else the mark's own name with underscores as spaces."""
+    """The pages' name of a phase: the entry of PHASES, or the mark's name with spaces for underscores."""
     return PHASES.get(phase) or phase.replace("_", " ")
 
 

@@ -1,9 +1,10 @@
-"""What a step can be marked with (Frame.marks), which is where play can be made to pause; nothing else is a mark.
+"""The marks of a step (Frame.marks). Play can pause at each of them.
 
-A rise of m: the step raises a row's running max above a finite max that it had before. A bank conflict: the first of
-the wavefronts that an access takes because its lanes want different words of one bank. An uncoalesced request: fewer
-sectors would hold the bytes that it touches. A wrong step: it is off from float64 by more than rounding. A step alone:
-one of two kernels makes it, and the other has no such step.
+Rise of m: the step raises a row's finite running max.
+Bank conflict: the first wavefront of an access with several words in one bank.
+Uncoalesced request: fewer sectors could hold its bytes.
+Wrong step: its error against float64 is larger than rounding.
+Step alone: only one of two kernels has the step.
 """
 
 RISE, CONFLICT, UNCOALESCED = "rise of m", "bank conflict", "uncoalesced request"

@@ -1,4 +1,4 @@
-"""The picture of attention: the parts Q, K, V, S, P and O of a request, and the query tile that a scope traces.
+"""The picture of attention: the parts Q, K, V, S, P and O of a request, and the query tile of a scope.
 
 A problem declares the part of each tensor (`Problem.picture`). Every story with a query tile reads it here.
 """
@@ -15,12 +15,12 @@ from kernels.errors import ProblemError
 from kernels.run.results import Run
 from kernels.trace.probes import sites_of
 
-ITEM = "query tile"  # what the scope of a kernel that this story can show counts
-WHOLE = "QKVO"  # the parts that every picture of attention needs
+ITEM = "query tile"  # the scope counts query tiles in a kernel with this item
+WHOLE = "QKVO"  # the parts of every picture of attention
 
 
 def without_parts(request: Request) -> str:
-    """A sentence that names the parts Q, K, V and O which no tensor has; empty if each has one."""
+    """The missing parts of Q, K, V and O in a sentence, or an empty text."""
     found = {places(request).get(symbol) for symbol in axes.tensors(request)}
     lacking = [part for part in WHOLE if part not in found]
     if not lacking:
@@ -33,12 +33,12 @@ def without_parts(request: Request) -> str:
 
 
 def places(request: Request) -> dict[str, str]:
-    """tensor, as the kernel's probes call it -> its part in the picture: Q, K, V, S, P or O. A tensor that is not in
-    the picture has none.
+    """The probes' name of a tensor -> its part in the picture: Q, K, V, S, P or O. A tensor outside the picture has no
+    entry.
 
-    Rule: the problem's `picture` declares the part of each tensor by name. A tensor of shared memory only has its probe
-    name in small letters, and has its part only if the kernel logs a value of that name for each row and col. The first
-    tensor with a part keeps the part.
+    Rule: the problem's `picture` declares the part of each tensor by name. The name of a tensor of shared memory is
+        its probe name in small letters. It has its part only if the kernel logs a value of that name for each row and
+        col. The first tensor with a part keeps the part.
     """
     return dict(_places(request))
 
@@ -58,7 +58,7 @@ def _places(request: Request) -> dict[str, str]:
 
 
 def plane(tensor: Tensor) -> tuple[str, ...]:
-    """What the rows and columns of the tensor's matrices count, in whatever order they lie in memory."""
+    """The axes of the rows and columns of the tensor's matrices, whatever their order in memory."""
     return tuple(axis for axis in ("query", "key", "dim") if axis in tensor.axes)
 
 
@@ -81,9 +81,9 @@ def tiles_of(request: Request) -> tuple[int, int, int]:
     tiles = -(-n // rows)
     if tiles * heads > items:
         raise ProblemError(
-            f"This problem has {tiles * heads:,} query tiles for {items} blocks of {request.kernel.name}, which take "
-            f"several, whichever comes next. Choose a smaller seq_len, batch or num_heads: at most {items} tiles of "
-            f"{rows} rows, so that each block has one."
+            f"This problem has {tiles * heads:,} query tiles for {items} blocks of {request.kernel.name}. A block then "
+            f"takes several tiles by a counter. Choose a smaller seq_len, batch or num_heads: at most {items} tiles of "
+            f"{rows} rows, one for each block."
         )
     return rows, tiles, n
 
@@ -106,7 +106,7 @@ def query_rows(request: Request) -> tuple[int, int, int]:
 
 
 def matrix(run: Run, place: str, head: int) -> np.ndarray:
-    """Q, K, V or O of a query head (counted over the batch), [rows, dim]: of K and V what its group of heads shares."""
+    """Q, K, V or O of a query head (counted over the batch), [rows, dim]. Query heads of a group share K and V."""
     tensor = tensor_at(run.request, place)
     found = axes.matrix(tensor, run.arrays[tensor.name], head, axes.heads(tensor_at(run.request, "O")))
     return found if found.dtype == np.float32 else found.astype(np.float32)
@@ -123,7 +123,7 @@ def mask_offset(request: Request) -> int:
 
 
 def in_order(request: Request) -> list[str]:
-    """The tensors of global memory, as the probes call them: inputs first, then what the kernel keeps for itself, then
+    """The tensors of global memory with their names in the probes: inputs first, then the kernel's own, then
     outputs."""
     order = (Role.INPUT, Role.SCRATCH, Role.OUTPUT)
     return sorted((found := axes.tensors(request)), key=lambda symbol: order.index(found[symbol].role))

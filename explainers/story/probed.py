@@ -1,7 +1,7 @@
-"""The probes of a kernel, and the kernels that a story can show.
+"""The probes of a kernel, and the kernels of a story.
 
-A story looks at events, keys, axes and the tensors' declared parts, never at a name. It has accepts(spec) -> bool, and
-WANTS: the events that it shows, by which its default kernel is chosen.
+A story looks at events, keys, axes and the tensors' declared parts, never at a name. It has accepts(spec) -> bool,
+and WANTS: its events. They decide its default kernel.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from kernels.trace.probes import Sites, sites_of
 
 @lru_cache(maxsize=256)
 def sample(spec: KernelSpec) -> Request:
-    """The kernel on its sample (core/cases.py): what its events, tensors and axes are read from."""
+    """The kernel on its sample (core/cases.py). Its events, tensors and axes come from there."""
     shown = cases.sample(spec)
     return Request(spec, shown.problem, shown.settings)
 
@@ -28,7 +28,7 @@ def probes(spec: KernelSpec) -> Sites:
 
 
 def values(spec: KernelSpec) -> dict[str, tuple[str, ...]]:
-    """event -> keys, of every value that the kernel logs."""
+    """event -> keys, of every value logged by the kernel."""
     return {site.event: site.keys for site in probes(spec) if site.kind == "value"}
 
 
@@ -43,7 +43,7 @@ def logs(spec: KernelSpec, wanted: dict[str, tuple[str, ...]]) -> bool:
 
 
 def without_events(spec: KernelSpec, wanted: dict[str, tuple[str, ...]]) -> str:
-    """A sentence that names the events which the kernel does not log with at least these keys; empty if it logs all."""
+    """The events without a probe with at least these keys, in a sentence, or an empty text."""
     found = values(spec)
     lacking = [e for e, keys in wanted.items() if e not in found or not set(keys) <= set(found[e])]
     probes_ = ", ".join(f"{event}({', '.join(wanted[event])})" for event in lacking)
@@ -51,19 +51,19 @@ def without_events(spec: KernelSpec, wanted: dict[str, tuple[str, ...]]) -> str:
 
 
 def has_masks(spec: KernelSpec) -> bool:
-    """Whether the kernel's problem has a mask that is not a causal one alone, such as lists of blocks."""
+    """Whether the kernel's problem has a mask apart from the causal one, for example lists of blocks."""
     return spec.problem_type.masked
 
 
 def accesses(spec: KernelSpec, space: str) -> bool:
-    """Whether the kernel has a probe of an access of that space, shared or global."""
+    """Whether the kernel has a probe of an access in that space, shared or global."""
     return any(site.space == space for site in probes(spec))
 
 
 class Accepting(Protocol):
     """A story, as far as it chooses kernels.
 
-    WANTS: the events that it shows.
+    WANTS: its events.
     """
 
     @property
@@ -77,13 +77,13 @@ def _accepts(story: Accepting, spec: KernelSpec) -> bool:
 
 
 def accepting(story: Accepting, kernels: Mapping[str, KernelSpec] = KERNELS) -> dict[str, KernelSpec]:
-    """name -> KernelSpec of the kernels that a story can show, in the order of `kernels`."""
+    """name -> KernelSpec of the kernels of a story, in the order of `kernels`."""
     return {name: spec for name, spec in kernels.items() if _accepts(story, spec)}
 
 
 def first(story: Accepting, kernels: Mapping[str, KernelSpec] = KERNELS) -> KernelSpec:
-    """The default kernel of a story: the earliest one with most of the events that it WANTS. ValueError if the story
-    can show none."""
+    """The default kernel of a story: the earliest one with most of its events. ValueError if the story accepts no
+    kernel."""
 
     def wanted_events(spec: KernelSpec) -> int:
         return len({site.event for site in probes(spec)} & set(story.WANTS))

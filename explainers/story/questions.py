@@ -17,7 +17,7 @@ MOST = 4  # options of a question
 def options(
     id: str, text: str, right: str, wrong: Iterable[str], why: str, ordered: Sequence[str] = (), **more: Any
 ) -> list[Question]:
-    """A list of one question with options; an empty list if no wrong option is left.
+    """A list of one question with options, or an empty list if there is no wrong option.
 
     ordered: the texts in their natural order. Other options get an order that depends on their texts only.
     more: further fields of Question.

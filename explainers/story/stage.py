@@ -1,10 +1,10 @@
-"""What one story shows of one request, as data: the frames, the pictures, the code, the strip of state and the tabs;
-and its form on the way to the browser.
+"""The page of a story as data: frames, pictures, code, the strip of state and tabs, and their form on the way to the
+browser.
 
-A Stage is made once (in a worker), encoded once, and the same bytes are kept, served and drawn: `encode` and `decode`.
-The form: b"WGST", the JSON's length as 4 bytes (little endian), the JSON, zeros up to a multiple of 4, then every
-column as float32. Where the JSON has {"$column": [first, count]}, that column stands there. NaN and infinity, which
-JSON has not, are the texts nan, inf and -inf; in columns they are themselves.
+A worker makes a Stage once and encodes it once. The server stores and sends the same bytes (`encode`, `decode`). The
+form: b"WGST", the JSON's length as 4 bytes (little endian), the JSON, spaces up to a multiple of 4, then every column
+as float32. {"$column": [first, count]} in the JSON is a column. JSON has no NaN and no infinity, so they are the
+texts nan, inf and -inf. Columns have them as numbers.
 """
 
 import json
@@ -25,15 +25,15 @@ from kernels.run.results import Run
 from kernels.trace.probes import is_probe_line
 
 MAGIC = b"WGST"
-# What a question can ask to be covered until it is answered. headline: the line under the clock, of the kernel or the
-# verdict; side: what stands in place of code.
+# The parts of the page that a question can cover until its answer. headline: the line of the kernel or the
+# verdict, under the clock. side: the blocks in place of code.
 VEILS = ("sentence", "strip", "headline", "picture", "tabs", "side")
-MEASURED = 0.1  # the tolerance of what is measured or follows from it
-Block = dict[str, Any]  # a piece of a tab: what `text`, `table`, `chart`, `note`, `heading` and `download` give
+MEASURED = 0.1  # the tolerance of a measured value, and of values that follow from it
+Block = dict[str, Any]  # a piece of a tab: the result of `text`, `table`, `chart`, `note`, `heading` or `download`
 
 
 class File(TypedDict):
-    """A source file: its lines, and the numbers of those that are probes."""
+    """A source file: its lines, and the numbers of the lines with probes."""
 
     name: str
     lines: list[str]
@@ -42,9 +42,14 @@ class File(TypedDict):
 
 @dataclass(frozen=True)
 class View:
-    """A picture. kind: the module under app/stage/views that draws it. id: what the link calls it. meta, columns: as
-    frames.py of its story describes; a meta with `clock` has frames, and the strip's `state`, of its own. side: 0, or
-    1 for the right one of two that stand side by side under one id."""
+    """A picture.
+
+    kind: its module under app/stage/views.
+    id: its name in a link.
+    meta, columns: the data of the view, as in frames.py of its story. A meta with `clock` has its own frames, and its
+        own strip under `state`.
+    side: 0, or 1 for the right one of two pictures with one id.
+    """
 
     kind: str
     id: str
@@ -56,8 +61,12 @@ class View:
 
 @dataclass(frozen=True)
 class Code:
-    """A code pane. source: the choices with which the Source page shows the build that is shown here. lit: the key of a
-    frame that holds its lines (frames.Lines). side: as View.side."""
+    """A code pane.
+
+    source: the choices of the Source page for the shown build.
+    lit: the key of a frame's lines (frames.Lines).
+    side: see View.side.
+    """
 
     kernel: str
     files: list[File]
@@ -68,9 +77,13 @@ class Code:
 
 @dataclass(frozen=True)
 class State:
-    """An entry of the strip: a name and a value for each frame, as number (drawn as a line over the steps) or as text.
-    unit: after the number. of: what it is out of, if there is such a number. colour: a name of the palette, or a
-    colour. side: as View.side."""
+    """An entry of the strip: a name and a value for each frame. A number is also a line over the steps.
+
+    unit: after the number.
+    of: the whole amount, if there is one.
+    colour: a name of the palette, or a colour.
+    side: see View.side.
+    """
 
     name: str
     values: Sequence[Any]
@@ -82,7 +95,10 @@ class State:
 
 @dataclass(frozen=True)
 class Tab:
-    """A tab under the stage. blocks: its content, or None if it is made when it is opened (Story.parts has `id`)."""
+    """A tab under the stage.
+
+    blocks: its content, or None for a tab made on opening (Story.parts has `id`).
+    """
 
     id: str
     title: str
@@ -94,8 +110,12 @@ BUILDS, DATA = Tab("builds", "Builds"), Tab("data", "Data and labels")  # the ta
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where the values come from. label: of glossary.PROVENANCE. said: in a sentence, with device and date. warnings:
-    what a reader must know before believing them."""
+    """The source of the values.
+
+    label: of glossary.PROVENANCE.
+    said: in a sentence, with device and date.
+    warnings: sentences that a reader needs before believing the values.
+    """
 
     label: str
     said: str
@@ -104,11 +124,18 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Question:
-    """Asked before the picture is read. kind: options, number or click. options: texts. answer: the option's place, the
-    number, or what `locate` of the view says of the thing to click. step: where the answer can be seen (from 0). why:
-    the sentence that shows it, with the run's numbers. unit: of a number. view: which picture shows it. tolerance: the
-    share of the number by which a guess may be off; 0 of a count. veils: the parts of the page, of VEILS, that give the
-    answer away at that step."""
+    """A question to the reader before the picture.
+
+    kind: options, number or click.
+    options: texts.
+    answer: the place of the option, the number, or the view's `locate` of the clicked thing.
+    step: the step with the answer, from 0.
+    why: a sentence with the run's numbers.
+    unit: of a number.
+    view: the picture with the answer.
+    tolerance: the allowed relative error of a guess, 0 for a count.
+    veils: the parts of the page (VEILS) with the answer at that step.
+    """
 
     id: str
     text: str
@@ -125,10 +152,15 @@ class Question:
 
 @dataclass(frozen=True)
 class Stage:
-    """What a story shows. headline: the kernel and its idea. frames: frames.Frame each; {} in place of steps if there
-    are none. summary: what the whole run shows, in a sentence, and its tone (good, bad or info). lead: the part
-    (Story.parts) whose blocks stand under the summary, each in a line; made when the picture is there. late: choices
-    that only the run tells (choices.described). told: what of the request could not be taken."""
+    """The page of a story.
+
+    headline: the kernel and its idea.
+    frames: a frames.Frame each. {} for a step without one.
+    summary, tone: the result of the whole run in a sentence, and its tone: good, bad or info.
+    lead: the part (Story.parts) with the blocks under the summary, made after the picture.
+    late: choices known only after the run (choices.described).
+    told: the choices of the link that the run could not take.
+    """
 
     headline: str
     frames: Sequence[Any]
@@ -143,10 +175,10 @@ class Stage:
     late: Sequence[Any] = ()
     told: Sequence[str] = ()
     questions: Sequence[Question] = ()
-    step: int = 0  # where it begins if the link names no step
-    step_choice: str = ""  # the choice that the step is (from 0): it goes along with the clock
-    step_values: Sequence[int] = ()  # its value at each step, rising, where it is not the step's number
-    side: Sequence[Block] = ()  # what stands in place of code, if there is no code
+    step: int = 0  # its first step if the link has none
+    step_choice: str = ""  # a choice with the step as its value, from 0. It follows the clock
+    step_values: Sequence[int] = ()  # the value of that choice at each step, rising, if it is not the step's number
+    side: Sequence[Block] = ()  # the blocks in place of code
 
 
 # ---- pieces ----
@@ -163,7 +195,7 @@ def source_file(name: str, text: str) -> File:
 
 
 def code(request: Request, frames: Sequence[Any], lit: str = "lines", side: int = 0) -> Code:
-    """The .cu of the request's kernel, and those of its headers that a frame has lines of."""
+    """The .cu of the request's kernel, and its headers with lines in a frame."""
     kernel, run = request.kernel, {place.rpartition(":")[0] for f in frames for place in f.get(lit) or ()}
     files = [source_file(name, text) for n, (name, text) in enumerate(kernel.files) if n == 0 or name in run]
     return Code(kernel.name, files, source_link(request), lit, side)
@@ -175,7 +207,7 @@ def headline(kernel: KernelSpec) -> str:
 
 
 def warned(made: Stage, sentences: Sequence[str]) -> Stage:
-    """The stage, with more that a reader must know before believing it."""
+    """The stage with more warnings."""
     if not made.provenance or not sentences:
         return made
     warnings = [*made.provenance.warnings, *sentences]
@@ -183,7 +215,10 @@ def warned(made: Stage, sentences: Sequence[str]) -> Stage:
 
 
 def provenance(run: Run, errors: Sequence[Any] = ()) -> Provenance:
-    """Of a run's values and addresses. errors: the outputs' errors (execute.judge), if they are known."""
+    """The Provenance of a run's values and addresses.
+
+    errors: the outputs' errors (execute.judge), if known.
+    """
     compiler = f", {run.compiler}" if run.compiler else ""
     said = f"Values and addresses {run.provenance} on {run.device}, {run.date}{compiler}. "
     said += f"{run.trace.table.num_rows:,} records"
@@ -208,7 +243,11 @@ def provenance(run: Run, errors: Sequence[Any] = ()) -> Provenance:
 
 
 def text(said: str, label: str = "", links: Sequence[Block] = ()) -> Block:
-    """A paragraph. label: a provenance label that stands before it. links: as `link` gives them, at its end."""
+    """A paragraph.
+
+    label: a provenance label in front of it.
+    links: results of `link`, at its end.
+    """
     return {"kind": "text", "text": said, "label": label, **({"links": list(links)} if links else {})}
 
 
@@ -217,14 +256,20 @@ def heading(said: str) -> Block:
 
 
 def note(said: str, tone: str = "info") -> Block:
-    """A sentence that is set off. tone: good, bad or info: a colour says what the words say."""
+    """A sentence with a frame.
+
+    tone: good, bad or info. It gives the colour.
+    """
     return {"kind": "note", "text": said, "tone": tone}
 
 
 def table(frame: pd.DataFrame, caption: str = "", lit: str = "") -> Block:
-    """A table, each number as it is to be read: round before. None and pd.NA are empty cells; among numbers NaN is a
-    value with a name, so a table in which it means that nothing is known comes here by convert_dtypes(). lit: a column
-    of booleans, not shown, whose rows stand out."""
+    """A table with its numbers as they are. Round them first.
+
+    None and pd.NA are empty cells. NaN in a column of numbers is the value NaN. Use convert_dtypes() if NaN means no
+    value.
+    lit: a column of booleans. It is not shown, and its rows get a background.
+    """
     shown = frame.drop(columns=[lit]) if lit else frame
     kinds = ["number" if _is_number(column) else "text" for _, column in shown.items()]
     rows = [[_cell(value, kind) for value, kind in zip(row, kinds)] for row in shown.itertuples(index=False)]
@@ -242,17 +287,20 @@ def download(label: str, url: str, file: str) -> Block:
 
 
 def link(said: str, story: str, query: Mapping[str, str]) -> Block:
-    """A way to another story, with choices, a step and a tab of it."""
+    """A link to another story, with choices, a step and a tab."""
     return {"kind": "link", "text": said, "story": story, "query": dict(query)}
 
 
 def live(view: str, meta: Any) -> Block:
-    """A view of app/stage/views inside a tab or beside a picture. meta: what it gets."""
+    """A view of app/stage/views inside a tab or next to a picture.
+
+    meta: its data.
+    """
     return {"kind": "live", "view": view, "meta": meta}
 
 
 def row(*columns: Sequence[Block]) -> Block:
-    """Columns of blocks, side by side where there is room."""
+    """Columns of blocks, side by side if the page is wide enough."""
     return {"kind": "row", "columns": [list(column) for column in columns]}
 
 
@@ -273,8 +321,11 @@ def _cell(value: Any, kind: str) -> Any:
 
 
 def plain(value: Any, columns: dict[bytes, int] | None = None) -> Any:
-    """The same structure in JSON's types; an array becomes a column, NaN and infinity become text. columns: float32
-    numbers as bytes -> the place of the first among all, added to; equal ones are there once."""
+    """The value in JSON's types. An array becomes a column. NaN and infinity become text.
+
+    columns: float32 numbers as bytes -> their first place among all numbers. New columns are added, equal ones share
+        a place.
+    """
     if isinstance(value, Mapping):
         return {str(k): plain(v, columns) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -301,7 +352,7 @@ def encode(stage: Any) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """What `encode` was given, in JSON's types; columns as float32 arrays."""
+    """The encoded value in JSON's types, with columns as float32 arrays."""
     if data[:4] != MAGIC:
         raise ValueError("these bytes are no stage")
     end = 8 + int.from_bytes(data[4:8], "little")
@@ -319,7 +370,7 @@ def decode(data: bytes) -> Any:
 
 
 def _as_dict(value: Any) -> Any:
-    """Dataclasses as dictionaries, all the way down; the frames' lines go once, in the frames, and to no view."""
+    """Dataclasses as dictionaries, at all depths. The frames' lines are in the frames only, and in no view."""
     if isinstance(value, View):
         return {
             f.name: _without_lines(getattr(value, f.name)) if f.name == "meta" else getattr(value, f.name)
@@ -333,7 +384,7 @@ def _as_dict(value: Any) -> Any:
 
 
 def _without_lines(meta: Any) -> Any:
-    """A view's meta; its frames without what stands in the stage's own. A picture with a clock of its own keeps all."""
+    """A view's meta, without the frames' lines that the stage has. A picture with its own clock keeps everything."""
     if not isinstance(meta, Mapping) or "frames" not in meta or meta.get("clock"):
         return meta
     told = ("lines", "lines_v1", "lines_v2")

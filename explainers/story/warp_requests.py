@@ -1,4 +1,4 @@
-"""The text that stories about a warp's accesses share."""
+"""The texts of stories about a warp's accesses."""
 
 import pandas as pd
 

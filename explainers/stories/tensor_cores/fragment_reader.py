@@ -17,7 +17,7 @@ from kernels.trace.kinds import WRITES
 from kernels.trace.memory import model
 from kernels.trace.probes import Site, sites_of
 
-MOST = 320  # products shown, after which no other key tile begins
+MOST = 320  # products in the picture. The next key tile starts only below this number
 
 
 class FragmentReader:
@@ -41,7 +41,9 @@ class FragmentReader:
         there = np.unique(records.thread[records.event == event] // size)
         if unit >= len(there):
             noun = "warpgroup" if self.by_group else "warp"
-            raise ProblemError(f"{noun} is {unit}; {count(len(there), noun)} of this block multiply, from 0 on.")
+            raise ProblemError(
+                f"{noun} is {unit}. This block has products in {count(len(there), noun)}, counted from 0."
+            )
         mine = records[records.thread // size == there[unit]]
         head, _, _ = picture.query_rows(self.request)
         self.fetches: list[Fetch] = []
@@ -51,7 +53,7 @@ class FragmentReader:
         tiles = sorted({p.tile for p in every})
         if key_tile and key_tile not in tiles:
             raise ProblemError(
-                f"key_tile is {key_tile}; this query tile meets {count(len(tiles), 'key tile')}, from 0 on."
+                f"key_tile is {key_tile}. This query tile has {count(len(tiles), 'key tile')}, counted from 0."
             )
         later = [p for p in every if p.tile >= key_tile]
         shown: list[Product] = []
@@ -86,10 +88,12 @@ class FragmentReader:
     # ---- the matrices ----
 
     def _matrices(self, mine: pd.DataFrame, head: int) -> dict[str, Matrix]:
-        """Q, K, V, P, S and O of the rows that this warp or warpgroup works on."""
+        """Q, K, V, P, S and O of the rows of this warp or warpgroup."""
         scores = mine[mine.event == "score"]
         if scores.empty:
-            raise ProblemError("This warp computes no score: its rows lie beyond the last query. Choose another.")
+            raise ProblemError(
+                "This warp computes no score, because its rows are beyond the last query. Choose another warp."
+            )
         rows = 64 if self.by_group else 16
         row0 = int(scores.row.min())
         row0 -= (row0 - picture.query_rows(self.request)[1]) % rows
@@ -113,9 +117,12 @@ class FragmentReader:
         return found
 
     def _owners(self, mine: pd.DataFrame) -> None:
-        """Who holds each element of S, P and O: who logged it. Rule for the register: of two rows that a lane has of
-        sixteen the lower comes first, and of two neighbouring columns the left one; A's words go by eights of columns
-        after that, a warpgroup's C by eights of columns before."""
+        """The owner of each element of S, P and O: the lane of its record.
+
+        Rule for the register: a lane has two rows of each sixteen, and the lower row comes first. Of two neighbouring
+            columns the left one comes first. After that, A's words go by eights of columns. A warpgroup's C goes by
+            eights of columns before that.
+        """
         for name, event, col in (("S", "score", "col"), ("P", "p", "col"), ("O", "o", "dim")):
             part = mine[mine.event == event].drop_duplicates(["row", col])
             matrix = self.matrices[name]
@@ -134,8 +141,8 @@ class FragmentReader:
         return column // size * size
 
     def _outputs(self, mine: pd.DataFrame, tiles: list[int]) -> tuple[np.ndarray, np.ndarray]:
-        """O of these key tiles before the first product and after the last: [tiles, rows, dims] each. Before it, it is
-        what the tile before left, times the rescale factor."""
+        """O of these key tiles before the first product and after the last: [tiles, rows, dims] each. Before the first
+        product, O is the O of the last tile times the rescale factor."""
         o = self.matrices["O"]
         after = np.full((len(tiles) + 1, *o.value.shape), np.nan, np.float32)  # of the tile before the first one, too
         factor = np.ones((len(tiles), o.value.shape[0], 1), np.float32)
@@ -154,7 +161,7 @@ class FragmentReader:
         return before.astype(np.float32), after[1:]
 
     def _window(self, shown: Sequence[Product]) -> None:
-        """Leaves of K, V, S and P only the keys that are shown."""
+        """Cuts K, V, S and P to the shown keys."""
         keys = [p.cols if p.c == "S" else p.k for p in shown]
         low, high = min((k[0] for k in keys), default=0), max((k[1] for k in keys), default=0)
         for name in "KVSP":
@@ -164,11 +171,11 @@ class FragmentReader:
             begin = (low, 0) if name in "KV" else (m.row0, low)
             self.matrices[name] = Matrix(*begin, m.value[part], kept)
 
-    # ---- what lies in shared memory ----
+    # ---- the elements in shared memory ----
 
     def _contents(self) -> "Iterator[tuple[int, dict[str, np.ndarray]]]":
-        """step -> place of Q, K and V -> of each element of its shared memory [elements, 2] the row and dim that lie
-        there after the step, -1 where that is not known or zeros beyond the last row."""
+        """step -> place of Q, K and V -> the row and dim of each element of its shared memory after the step,
+        [elements, 2]. -1 for an unknown element and for zeros beyond the last row."""
         writes = []
         for place in "QKV":
             symbol = self.symbols[place]
@@ -187,7 +194,7 @@ class FragmentReader:
             yield step, now
 
     def _writes(self, symbol: str, tensor: Tensor) -> "Iterator[tuple[int, np.ndarray, np.ndarray]]":
-        """step, elements of shared memory, row and dim of each [n, 2]: of every step that writes the tensor there."""
+        """step, elements of shared memory, row and dim of each [n, 2], for every step with a write of the tensor."""
         part = self.records[self.records.tensor == symbol].sort_values(["thread", "seq"], kind="stable")
         writes = ((part.space == "shared") & part.event.isin(WRITES)).to_numpy()
         reads = (part.space == "global").to_numpy()
@@ -221,7 +228,7 @@ class FragmentReader:
     # ---- mma.sync ----
 
     def _by_warp(self, mine: pd.DataFrame) -> Iterator[Product]:
-        """The products of a warp, whose operands come by ldmatrix."""
+        """The products of a warp. Their operands come by ldmatrix."""
         loads = mine[mine.event == "ldmatrix"].sort_values(["step", "lane", "seq"], kind="stable")
         loads = loads.assign(nth=loads.groupby(["step", "lane"]).cumcount())
         steps = {int(step): part for step, part in loads.groupby("step")}
@@ -236,7 +243,7 @@ class FragmentReader:
     def _fetched(
         self, part: pd.DataFrame, now: dict[str, np.ndarray], a: dict[tuple[int, int], tuple[int, str]], tile: int
     ) -> Iterator[Product]:
-        """Notes the elements of one ldmatrix, and yields the products that it makes possible.
+        """Notes the elements of one ldmatrix, and yields the products with them.
 
         part: the records of the instruction.
         now: place -> row and dim of each element of its shared memory.
@@ -263,8 +270,8 @@ class FragmentReader:
     def _note_fetch(
         self, place: str, turned: bool, offsets: np.ndarray, elements: np.ndarray, number: int
     ) -> list[tuple[int, int] | None]:
-        """Notes the owners of the elements of an ldmatrix. Returns the first row and dim of each matrix of 8 x 8; None
-        for a matrix outside the tensor."""
+        """Notes the owners of the elements of an ldmatrix. Returns the first row and dim of each matrix of 8 x 8, or
+        None for a matrix outside the tensor."""
         item = self.tensors[self.symbols[place]].itemsize
         first = offsets.reshape(-1, 8) // item  # [matrices, 8 rows]
         lies = elements[first]  # row and dim of each row's first element
@@ -318,7 +325,10 @@ class FragmentReader:
                 yield Product("O", tile, (top, top + 16), (dim, dim + 8), (row, row + K), lines, b=number)
 
     def _line_of_product(self, file: str, line: int, which: int) -> list[str]:
-        """The line of the source that multiplies, soon after the one that fetches: its which-th."""
+        """The source line of a product, soon after the line of the fetch.
+
+        which: the number of the product.
+        """
         after = range(line, min(line + 6, len(self.texts[file])))
         found = [n + 1 for n in after if "mma<" in self.texts[file][n] or "mma(" in self.texts[file][n]]
         return [f"{file}:{found[min(which, len(found) - 1)]}"] if found else []
@@ -326,7 +336,7 @@ class FragmentReader:
     # ---- wgmma ----
 
     def _by_group(self, mine: pd.DataFrame) -> Iterator[Product]:
-        """The products of a warpgroup, whose operands the tensor cores fetch from shared memory."""
+        """The products of a warpgroup. The tensor cores fetch their operands from shared memory."""
         asked = mine[mine.event == "product"].sort_values(["step", "seq"])
         steps = {int(step): part for step, part in asked.groupby("step")}
         row0, seen = self.matrices["S"].row0, set()
@@ -342,7 +352,7 @@ class FragmentReader:
                 lies = now[place][region]
                 known = lies[:, 0] >= 0
                 if (place, record.tile) in seen or not known.any():
-                    continue  # set off for a query tile that never comes: nobody reads it
+                    continue  # a copy for a query tile after the last one: no product reads it
                 seen.add((place, record.tile))
                 self.matrices[place].set(lies[known, 0], lies[known, 1], byte=region[known] * item)
                 begin, dims = int(lies[known, 0].min()), self.matrices[place].value.shape[1]

@@ -1,13 +1,13 @@
-"""The products that tensor cores make in a run, with who holds every element of A, B and C, and the way it came.
+"""The products of a run on tensor cores, with the owner and the origin of every element of A, B and C.
 
-What lies where follows from the run's own addresses. A store into shared memory is of what its thread loaded just
-before, a box by TMA of the box that was asked for; so an address that a lane gives to ldmatrix is an element of Q, K or
-V. ldmatrix then hands row r of its matrix i, which lane 8 i + r addresses, to lanes 4 r to 4 r + 3, two neighbours
-each, as word i; transposed, a column to each four lanes. Elements of C and of A = P belong to the lane that logged
-them.
-No instruction that multiplies is logged: A meets B where both are of the same dims (or keys), in the order in which
-the operands were fetched. What C holds between the first product of a tile and the last is added up here, sixteen
-products and C, rounded once to the type of the sum; before the first and after the last it is the trace's.
+All places follow from the run's own addresses. A store into shared memory has the element of its thread's last load,
+and a box by TMA the elements of the requested box. So each address of an ldmatrix is an element of Q, K or V. Lane 8
+i + r addresses row r of matrix i. ldmatrix hands this row to lanes 4 r to 4 r + 3, two neighbours each, as word i. A
+transposed ldmatrix hands each four lanes a column. Elements of C and of A = P belong to the lane of their record.
+
+The trace has no record of a product. A meets B if both have the same dims (or keys), in the order of their fetches. C
+    between the first and the last product of a tile is computed here: sixteen products plus C, rounded once to the
+    type of the sum. C before the first product and after the last comes from the trace.
 """
 
 import numpy as np
@@ -20,8 +20,8 @@ from kernels.run.results import Run
 
 
 def read(run: Run, unit: int = 0, key_tile: int = 0) -> Products:
-    """The Products of one warp, or one warpgroup, of the traced block, from a key tile on. ProblemError where there is
-    no such one."""
+    """The Products of one warp or warpgroup of the traced block, from a key tile on. ProblemError if the block has no
+    such warp or tile."""
     return FragmentReader(run).read(unit, key_tile)
 
 
@@ -35,7 +35,7 @@ def key_tiles(request: Request) -> int:
 
 
 def element(made: Products, product: Product, row: int, col: int) -> tuple[float, list[float]]:
-    """One element of C: before the tile's first product, and after each of those of its group up to this one."""
+    """One element of C: before the tile's first product, and after each product of its group up to this one."""
     group = [p for p in made.products if p.part == product.part and p.k <= product.k]
     a, b = (made.matrices[name] for name in MADE_OF[product.c][:2])
     before = 0.0
@@ -53,9 +53,9 @@ def element(made: Products, product: Product, row: int, col: int) -> tuple[float
 
 
 def disagreeing(made: Products) -> tuple[int, int]:
-    """Of the first elements of all parts of C, in how many the kernel logged something else than what the elements of A
-    and B add up to, beyond rounding (1 % of the largest number of C); and how many there are. In a build that reads
-    what has not come yet, or elsewhere than it says, what is multiplied is not what stands here."""
+    """(wrong, all): the first elements of all parts of C, and the number of them with a logged value other than the sum
+    of A times B, beyond rounding (1 % of the largest number of C). A build can read too early or at a wrong address.
+    Its real operands then differ from the elements here."""
     wrong = compared = 0
     for p in made.last.values():
         row, col = p.rows[0], p.cols[0]
@@ -73,8 +73,8 @@ def disagreeing(made: Products) -> tuple[int, int]:
 
 
 def factors(a: Matrix, b: Matrix, c: str, k: tuple[int, int], row: int, col: int) -> list[tuple[int, float, float]]:
-    """What an instruction multiplies for one element of C: (dim or key, of A, of B); what lies beyond an edge, and the
-    weight of a hidden key, is 0."""
+    """The factors of one element of C: (dim or key, of A, of B). 0 beyond an edge, and for the weight of a hidden
+    key."""
     found = []
     for n in range(*k):
         x, y = _at(a, row, n), _at(b, *((col, n) if c == "S" else (n, col)))

@@ -6,14 +6,14 @@ from explainers.story.frames import Frame
 
 
 class ProductFrame(Frame):
-    """One instruction that multiplies.
+    """One product.
 
-    c: S or O, which says what A and B are.
-    at_tile: its place among the key tiles shown.
-    rows, cols: of C.
-    k: what is added up; each [first, end).
-    a, b: the fetches that brought A and B, -1 where there is none.
-    last: nothing more is added to this part of C in this tile. phase: c.
+    c: S or O. It decides A and B.
+    at_tile: its place among the shown key tiles.
+    rows, cols: [first, end) of C.
+    k: [first, end) of the summed dims or keys.
+    a, b: the fetches of A and B, or -1.
+    last: whether it is the last product of this part of C in this tile.
     """
 
     c: str
@@ -30,18 +30,18 @@ class FragmentsMeta(TypedDict):
     """The fields of the view.
 
     instruction: mma.sync or wgmma.
-    scale: what S is multiplied with to be the scores.
-    sum_bits: of the numbers in which products are added up, 32 or 16.
+    scale: the factor from S to the scores.
+    sum_bits: bits of the sums, 32 or 16.
     dtype: of A and B.
-    matrices: name -> [first row, first column, rows, columns] as far as it is shown.
+    matrices: name -> [first row, first column, rows, columns] of the shown part.
     fetches: place, wavefronts and ideal of each ldmatrix.
-    bases: Q, K, V -> [first element of this head, elements from row to row, from dim to dim, bytes of one], in
-        global memory.
-    symbols: Q, K, V -> what the kernel calls it.
+    bases: Q, K, V -> [first element of this head, elements from row to row, from dim to dim, bytes of one], in global
+        memory.
+    symbols: Q, K, V -> the kernel's name for it.
 
-    Columns, of each matrix NAME: NAME_value, and those of NAME_lane, NAME_register, NAME_half, NAME_byte,
-    NAME_fetch, NAME_by that it has (tensor_cores.Matrix), [rows, columns]; O_before, O_after [key tiles, rows,
-    columns].
+    Columns, for each matrix NAME: NAME_value, and NAME_lane, NAME_register, NAME_half, NAME_byte, NAME_fetch and
+        NAME_by if it has them (tensor_products.Matrix), [rows, columns]. O_before, O_after [key tiles, rows,
+        columns].
     """
 
     instruction: str

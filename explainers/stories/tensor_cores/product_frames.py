@@ -41,7 +41,7 @@ def frames_of(story: Products) -> Iterator[ProductFrame]:
 
 
 def _said(story: Products, product: Product, is_last: bool) -> str:
-    """What the instruction multiplies, how its operands came, and what becomes of the first element of C."""
+    """The product in a sentence: its factors, the way of its operands, and the first element of C."""
     a, b, along = MADE_OF[product.c]
     row, col = product.rows[0], product.cols[0]
     names = {"S": ("rows", "keys"), "O": ("rows", "dims")}[product.c]
@@ -76,8 +76,7 @@ def _said(story: Products, product: Product, is_last: bool) -> str:
 
 
 def _past(story: Products, product: Product) -> str:
-    """Of a product that reaches beyond the last query or the last key: what stands there. Tiles are whole, and what
-    lies past the end is zeros."""
+    """The sentence on a product beyond the last query or key. Tiles are whole, with zeros past the end."""
     spans = {"rows": product.rows, "keys": product.cols if product.c == "S" else product.k}
     found = []
     for name, (first, end) in spans.items():
@@ -88,7 +87,7 @@ def _past(story: Products, product: Product) -> str:
 
 
 def _logged(story: Products, row: int, col: int) -> tuple[bool, float]:
-    """Whether the kernel logged that score, and what."""
+    """The sentence on the logged score, if there is one."""
     s, at = story.matrices["S"], (row - story.matrices["S"].row0, col - story.matrices["S"].col0)
     return bool(s.lane[at] >= 0), float(s.value[at])
 

@@ -15,7 +15,7 @@ def fetch_cost(fetch: Fetch) -> str:
 
 
 def questions(story: ProductStory) -> list[stage.Question]:
-    """Asked before the picture is read; the keys are the trace's."""
+    """The questions of the story. Their answers come from the trace."""
     if not story.products:
         return []
     first = story.products[0]
@@ -24,9 +24,9 @@ def questions(story: ProductStory) -> list[stage.Question]:
     made: list[stage.Question] = []
     col = left + 5
     rows = s.lane[first.rows[0] - s.row0 : first.rows[1] - s.row0]
-    seen = np.flatnonzero(rows[:, col - s.col0 : col - s.col0 + 1] >= 0)  # none where there are fewer keys
+    seen = np.flatnonzero(rows[:, col - s.col0 : col - s.col0 + 1] >= 0)  # none with fewer keys
     if len(seen):
-        row = first.rows[0] + int(seen[0])  # the first that sees this key, and those before it
+        row = first.rows[0] + int(seen[0])  # the first query with this key, and the ones before it
         lane, register = (int(m[row - s.row0, col - s.col0]) for m in (s.lane, s.register))
         begin = [int(s.lane[row - s.row0, left - s.col0 + n]) % LANES for n in (0, 2)]
         text = (

@@ -1,5 +1,5 @@
-"""Tensor cores: one mma.sync or wgmma at a time, as fragments.py reads it from a run: its sentence, its picture, what
-lies where, and what the guide asks of it."""
+"""The story of tensor cores: one mma.sync or wgmma at a time, with its sentence, its picture, its operands and its
+questions. fragments.py reads the products from a run."""
 
 import numpy as np
 import pandas as pd
@@ -22,13 +22,13 @@ NEEDS = {"score": ("row", "col"), "p": ("row", "col"), "o": ("row", "tile", "dim
 
 
 def accepts(spec: KernelSpec) -> bool:
-    """Attention of 16-bit numbers that logs its scores, weights and outputs, and whose operands come from shared memory
-    by ldmatrix or as a product's."""
+    """Whether the kernel is attention with 16-bit numbers, with logged scores, weights and outputs, and with operands
+    from shared memory by ldmatrix or by the product."""
     return not refusal(spec)
 
 
 def refusal(spec: KernelSpec) -> str:
-    """A sentence that says why the story cannot show a kernel; empty if it can."""
+    """The reason against a kernel in a sentence, or an empty text."""
     if lacking := tiling.refusal(spec) or probed.without_events(spec, NEEDS):
         return lacking
     request = probed.sample(spec)
@@ -71,8 +71,8 @@ def view(run: Run, story: ProductStory) -> stage.View:
 
 
 def _base(request: Request, place: str) -> list[int]:
-    """In elements of its tensor: where the traced head's matrix begins, how far it is to the next row and the next
-    dim; and the bytes of an element."""
+    """The first element of the traced head's matrix, the elements to the next row and to the next dim, and the bytes of
+    an element."""
     tensor, o = picture.tensor_at(request, place), picture.tensor_at(request, "O")
     rows = tensor.axes.index(axes.rows(tensor))
     dims, head = tensor.axes.index("dim"), picture.query_rows(request)[0]
@@ -88,7 +88,10 @@ def _base(request: Request, place: str) -> list[int]:
 def stage_of(
     run: Run, story: ProductStory, provenance: stage.Provenance, broken: tuple[str, str] = ("", "")
 ) -> stage.Stage:
-    """The whole stage of a run. broken: what is wrong with a build that is broken on purpose, and the tone of that."""
+    """The whole stage of a run.
+
+    broken: the effect of a build that is broken on purpose, and its tone.
+    """
     shown, noun = count(len(story.products), "product"), tensor_products.units(run.request)[0]
     left = (
         f"Shown are {shown} of {noun} {story.unit}, from key tile {story.first_tile} on; {story.left_out:,} are not. "
@@ -123,7 +126,7 @@ TABS = [
 
 
 def states(story: ProductStory) -> list[stage.State]:
-    """The strip: multiply-adds and wavefronts so far, and what the operands' fetches cost."""
+    """The strip: multiply-adds and wavefronts so far, and the cost of the operands' fetches."""
     work = [(p.rows[1] - p.rows[0]) * (p.cols[1] - p.cols[0]) * K for p in story.products]
     found = [stage.State("multiply-adds so far", np.cumsum(work).tolist(), colour="P")]
     if not story.fetches:
@@ -142,8 +145,8 @@ def states(story: ProductStory) -> list[stage.State]:
 
 
 def layout_table(story: ProductStory) -> pd.DataFrame:
-    """Where the first product of each kind has its elements, lane by lane, as found in this run: of each register of A,
-    B and C (row, column) within the product; both halves of a word."""
+    """The elements of the first product of each kind, lane by lane, as this run has them: (row, column) within the
+    product for each register of A, B and C, and for both halves of a word."""
     rows = []
     for c in "SO":
         product = next((p for p in story.products if p.c == c and p.tile == story.first_tile), None)
@@ -177,8 +180,8 @@ def layout_table(story: ProductStory) -> pd.DataFrame:
 
 
 def _parts(product: Product) -> dict[str, tuple[str, int, int, int, int, bool]]:
-    """A, B and C of a product: matrix, first row, first column, rows and columns of it; and whether the matrix lies
-    turned in the product, as K does."""
+    """A, B and C of a product: matrix, first row, first column, rows and columns, and whether the product transposes
+    the matrix, as with K."""
     a, b, _ = MADE_OF[product.c]
     (r0, r1), (c0, c1), (k0, k1) = product.rows, product.cols, product.k
     of_b = (b, c0, k0, c1 - c0, k1 - k0, True) if product.c == "S" else (b, k0, c0, k1 - k0, c1 - c0, False)
@@ -186,7 +189,7 @@ def _parts(product: Product) -> dict[str, tuple[str, int, int, int, int, bool]]:
 
 
 def fetches_table(story: ProductStory) -> pd.DataFrame:
-    """Source line by source line: how many ldmatrix, their wavefronts and the fewest that they could take."""
+    """The number of ldmatrix of each source line, their wavefronts, and the smallest possible number of wavefronts."""
     rows = [
         {"source line": f.place, "of": f.tensor, "ldmatrix": 1, "wavefronts": f.wavefronts, "at best": f.ideal}
         for f in story.fetches

@@ -8,20 +8,23 @@ import numpy as np
 from kernels.core.request import Request
 from kernels.trace.probes import sites_of
 
-K = 16  # what an instruction adds up: dims of Q and K, or keys of P and V
+K = 16  # terms of an instruction: dims of Q and K, or keys of P and V
 LANES = 32  # threads of a warp
 GROUP = 128  # threads of a warpgroup
-MADE_OF = {"S": ("Q", "K", "dim"), "O": ("P", "V", "key")}  # C -> A, B, and what is added up
+MADE_OF = {"S": ("Q", "K", "dim"), "O": ("P", "V", "key")}  # C -> A, B, and the summed axis
 
 
 @dataclass
 class Matrix:
-    """A matrix as far as it is shown. row0, col0: its first row (query or key) and column (dim or key).
+    """The shown part of a matrix. Each array has [rows, cols], with -1 for no entry.
 
-    value: float32 [rows, cols], NaN where nothing was logged. lane, register, half: who holds the element (lane: of the
-    warp, or of the warpgroup's 128 threads; register: of its part of A, B or C; half: 0 or 1, -1 where an element
-    fills the register); byte: its offset in its tensor's shared memory; fetch, by: the ldmatrix that brought it, and
-    the lane that addressed its row. -1 where there is none.
+    row0, col0: its first row (query or key) and column (dim or key).
+    value: float32, NaN without a record.
+    lane: the owner: a lane of the warp, or a thread of the warpgroup's 128.
+    register: of the owner's part of A, B or C.
+    half: 0 or 1 in the register, -1 for an element that fills it.
+    byte: the offset in its tensor's shared memory.
+    fetch, by: the ldmatrix of the element, and the lane with the address of its row.
     """
 
     row0: int
@@ -41,7 +44,7 @@ class Matrix:
         return cls(row0, col0, np.array(value, np.float32), nobody)
 
     def set(self, row: Any, col: Any, **known: Any) -> None:
-        """Attributes of elements by query or key and dim; what lies outside is left out."""
+        """Sets attributes of elements by query or key and dim, except for elements outside."""
         row, col = np.broadcast_arrays(np.asarray(row) - self.row0, np.asarray(col) - self.col0)
         inside = (row >= 0) & (row < self.value.shape[0]) & (col >= 0) & (col < self.value.shape[1])
         for name, values in known.items():
@@ -53,7 +56,8 @@ ATTRIBUTES = ("lane", "register", "half", "byte", "fetch", "by")
 
 @dataclass(frozen=True)
 class Fetch:
-    """An ldmatrix of the warp: its tensor, source line and wavefronts, and the fewest that it could take."""
+    """An ldmatrix of the warp: its tensor, source line and wavefronts, and the smallest possible number of
+    wavefronts."""
 
     tensor: str
     place: str
@@ -64,8 +68,13 @@ class Fetch:
 
 @dataclass(frozen=True)
 class Product:
-    """One instruction. c: S or O. rows, cols: of C. k: what is added up. Each [first, end). a, b: the fetches that
-    brought the operands, -1 where there is none. lines: of the source."""
+    """One product.
+
+    c: S or O.
+    rows, cols, k: [first, end) of C, and of the summed dims or keys.
+    a, b: the fetches of the operands, or -1.
+    lines: of the source.
+    """
 
     c: str
     tile: int
@@ -78,16 +87,22 @@ class Product:
 
     @property
     def part(self) -> tuple[str, int, tuple[int, int], tuple[int, int]]:
-        """The part of C that it adds to, in its key tile."""
+        """Its part of C, in its key tile."""
         return self.c, self.tile, self.rows, self.cols
 
 
 @dataclass(frozen=True)
 class Products:
-    """products: in order. matrices: Q, K, V, P and S. o_after [tiles, rows, dims]: O as it stands after each key tile,
-    and o_before as the tile's first product finds it; matrices["O"] says who holds it. instruction: its name. unit:
-    which warp or warpgroup. units: how many there are. left_out: products that are not shown. queries,
-    keys: of the head."""
+    """The products of a warp or warpgroup.
+
+    products: in order.
+    matrices: Q, K, V, P, S, and O for its owners.
+    o_before, o_after: [tiles, rows, dims], O before the first product of each key tile, and after it.
+    instruction: its name.
+    unit, units: the number of the warp or warpgroup, and of all.
+    left_out: the number of products outside the picture.
+    queries, keys: of the head.
+    """
 
     products: list[Product]
     fetches: list[Fetch]
@@ -106,13 +121,13 @@ class Products:
 
     @property
     def last(self) -> dict[tuple, Product]:
-        """part -> the last product that adds to it."""
+        """part -> its last product."""
         return {p.part: p for p in self.products}
 
 
 def units(request: Request) -> tuple[str, int]:
-    """What multiplies together, warp or warpgroup, and how many of a block do. By the rows of a query tile: 64 for a
-    warpgroup; else the block's warps."""
+    """The unit of a product, warp or warpgroup, and its number in a block. A warpgroup has 64 rows of a query tile.
+    Otherwise all warps of the block are units."""
     if any(site.event == "product" for site in sites_of(request)):
         return "warpgroup", max(1, (request.value_of("query_rows") or 64) // 64)
     return "warp", max(1, request.plan.launches[-1].threads // LANES)

@@ -17,7 +17,7 @@ from kernels.trace.trace import Trace
 class Access(NamedTuple):
     """The accesses of one step to one tensor in one space.
 
-    kind: load or store for global memory; the event for shared memory.
+    kind: load or store for global memory, the event for shared memory.
     accesses, bytes: their number and their bytes.
     rect: the smallest rectangle of the touched elements. None for shared memory and for a tensor outside the picture.
     span: the first and last byte touched.
@@ -47,7 +47,7 @@ class _Layout(NamedTuple):
     item: bytes of an element.
     row_step, col_step: elements from row to row and from column to column.
     rows, cols: of the tensor.
-    box_rows, box_cols: of a box of the copy engine; 1 and 0 without a box.
+    box_rows, box_cols: of a box of the copy engine, or 1 and 0.
     """
 
     item: int = 1
@@ -112,7 +112,7 @@ def accesses_of(
 
 
 def _layout_of(request: Request, group: _Group, drawn: dict[str, Tensor]) -> _Layout | None:
-    """The layout of a group's tensor in global memory; None outside the picture."""
+    """The layout of a group's tensor in global memory, or None outside the picture."""
     known = drawn.get(group.tensor) if group.space == "global" else None
     if known is None:
         return None

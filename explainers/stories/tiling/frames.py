@@ -6,8 +6,8 @@ from explainers.story.frames import Frame, Rect
 
 
 class Touched(TypedDict):
-    """The elements that a step read (kind load) or wrote (kind store) in global memory, as the smallest rectangle
-    that holds them."""
+    """A step's reads (kind load) or writes (kind store) of a tensor in global memory, as the smallest rectangle around
+    its elements."""
 
     tensor: str
     kind: str
@@ -15,9 +15,9 @@ class Touched(TypedDict):
 
 
 class Held(TypedDict):
-    """The part of a tensor that the block's shared memory holds.
+    """A tensor's part in the block's shared memory.
 
-    rects: one of each tile that is there, none of those whose elements are not known.
+    rects: one for each tile with known elements.
     bytes: as stored.
     """
 
@@ -26,7 +26,7 @@ class Held(TypedDict):
 
 
 class Used(TypedDict):
-    """The elements of a tensor in shared memory that a step reads there."""
+    """The elements of a step's reads of a tensor in shared memory."""
 
     tensor: str
     rect: Rect
@@ -35,11 +35,11 @@ class Used(TypedDict):
 class TilingFrame(Frame):
     """One step.
 
-    touched: of the tensors that have a place in the picture.
-    resident: tensor -> what is held in shared memory after the step.
-    uses: what the step reads from shared memory.
-    scores: the scores that it computes, or None.
-    o: which of the columns `o` shows O after the step, or -1.
+    touched: the tensors of the picture with reads or writes in global memory.
+    resident: tensor -> its part in shared memory after the step.
+    uses: the step's reads from shared memory.
+    scores: its computed scores, or None.
+    o: the place of O after the step in the column `o`, or -1.
     bytes: "K load" -> bytes of global memory so far, of every tensor.
     """
 
@@ -52,18 +52,19 @@ class TilingFrame(Frame):
 
 
 class MatricesMeta(TypedDict):
-    """n queries, and keys; d numbers of a query.
+    """The fields of the view `matrices`.
 
-    row0 and rows: the traced query tile.
+    n, keys, d: queries, keys, and numbers of a query.
+    row0, rows: the traced query tile.
     head: counted over the batch.
-    causal: query i sees no key beyond i + offset.
-    traced: the tensors whose bytes are counted.
-    places: tensor, as the frames name it -> its place in the picture and its colour: Q, K, V, S, P or O; a tensor
-        that is not in it has none.
+    causal, offset: query i sees no key beyond i + offset.
+    traced: the tensors with counted bytes.
+    places: tensor, with its name in the frames -> its part and its colour: Q, K, V, S, P or O. Other tensors have no
+        part.
     blocks: [first row, last row, first column, last column, block] of each block's part of O.
 
-    Columns: q [n, d], k, v [keys, d] of the head; s [rows, keys]; s_logged [rows, keys]: 1 where a score was
-    logged; o [states, rows, d]; o_since [rows, d]: the first state that has the element; o_final [rows, d].
+    Columns: q [n, d], k, v [keys, d] of the head. s [rows, keys]. s_logged [rows, keys]: 1 for a logged score. o
+        [states, rows, d]. o_since [rows, d]: the first state with the element. o_final [rows, d].
     """
 
     n: int
@@ -81,19 +82,20 @@ class MatricesMeta(TypedDict):
 
 
 class ReuseMeta(TypedDict):
-    """The fields of the view.
+    """The fields of the view `reuse`.
 
-    space: that Q's elements are read from, shared or global.
+    space: the memory of the reads, shared or global.
     row0, rows: of the query tile.
     tiles: numbers of the key tiles.
-    steps: those that read Q.
-    tile_of: the place in tiles of each. After each step: read: how many elements the lanes have read.
-    fetched: bytes of Q loaded from global memory.
+    steps: the steps with reads of Q.
+    tile_of: the place in tiles of each of these steps.
+    read: elements read by the lanes, after each step.
+    fetched: bytes of Q loaded from global memory, after each step.
     said: both in a sentence.
     itemsize: of an element.
 
-    Columns, [steps that read, rows]: least, most: how often the step reads an element of the row, the least and
-    the most read one; so_far_least, so_far_most: the same of all steps up to it.
+    Columns, [steps with reads, rows]: least, most: the reads of the row's least and most read element in the step.
+        so_far_least, so_far_most: the reads up to the step.
     """
 
     space: str

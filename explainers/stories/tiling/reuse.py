@@ -1,7 +1,7 @@
-"""How often the query tile is read: the picture `reuse`, of rows of Q by key tiles.
+"""The number of reads of the query tile: the picture `reuse`, of rows of Q by key tiles.
 
-Every read is one that a probe logged, of a lane and an element (threads.reads). A kernel that keeps Q in shared memory
-fetches each element once and reads it there again and again; one that does not reads it from global memory each time.
+Each read has a record of a probe, with a lane and an element (threads.reads). A kernel with Q in shared memory
+fetches each element once and reads it there many times. Any other kernel reads it from global memory each time.
 """
 
 from dataclasses import dataclass
@@ -17,11 +17,19 @@ from kernels.run.results import Run
 
 @dataclass(frozen=True)
 class Reuse:
-    """space: that the reads are from, shared or global. row0: the tile's first row. tiles: numbers of the key tiles.
-    steps: those that read; tile_of: the place in `tiles` of each. least, most [steps, rows]: how often the step reads
-    an element of the row, the least and the most read one; so_far: the same of all steps up to it (pair). read: reads
-    of elements up to each of all steps; itemsize: bytes of an element; fetched: bytes loaded from global memory up to
-    each of all steps."""
+    """The reads of a query tile.
+
+    space: the memory of the reads, shared or global.
+    row0: the tile's first row.
+    tiles: numbers of the key tiles.
+    steps: the steps with reads.
+    tile_of: the place in `tiles` of each of these steps.
+    least, most: [steps, rows], the reads of the row's least and most read element in the step.
+    so_far: the pair of these numbers for all steps up to this one.
+    read: elements read, after each of all steps.
+    itemsize: bytes of an element.
+    fetched: bytes loaded from global memory, after each of all steps.
+    """
 
     space: str
     row0: int
@@ -37,7 +45,10 @@ class Reuse:
 
 
 def explain(run: Run, tile: MatricesMeta) -> Reuse | None:
-    """The Reuse of a run's query tile, as the view `matrices` has it; None where no read of Q can be followed."""
+    """The Reuse of a run's query tile. None if the trace does not give the reads of Q.
+
+    tile: the meta of the view `matrices`.
+    """
     frames, rows, row0 = tile["frames"], tile["rows"], tile["row0"]
     symbol = next(symbol for symbol, place in tile["places"].items() if place == "Q")
     space = "shared" if any(symbol in frame["resident"] for frame in frames) else "global"
@@ -70,7 +81,10 @@ def explain(run: Run, tile: MatricesMeta) -> Reuse | None:
 
 
 def views(run: Run, tile: MatricesMeta) -> list[stage.View]:
-    """The picture, in a list; none where no read of Q can be followed. tile: as explain takes it."""
+    """The picture in a list. An empty list if the trace does not give the reads of Q.
+
+    tile: see explain.
+    """
     made = explain(run, tile)
     if made is None:
         return []
@@ -91,7 +105,7 @@ def views(run: Run, tile: MatricesMeta) -> list[stage.View]:
 
 
 def sentence(made: Reuse, step: int) -> str:
-    """What the reads up to a step come to."""
+    """The sum of the reads up to a step, in a sentence."""
     fetched, asked = int(made.fetched[step]), int(made.read[step]) * made.itemsize
     if not made.read[step]:
         return f"Q is not read yet; {fetched:,} bytes of it are fetched from global memory."

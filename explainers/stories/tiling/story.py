@@ -1,4 +1,4 @@
-"""The story of tiles: the part of Q, K^T, S, V and O that a block works on, and the bytes that tiles save."""
+"""The story of tiles: a block's part of Q, K^T, S, V and O, and the bytes saved by tiles."""
 
 from dataclasses import replace
 

@@ -14,8 +14,11 @@ from kernels.trace.steps import Steps
 
 
 class _Part(NamedTuple):
-    """What was stored in a tensor's shared memory at once. span: first and last byte. rect: which elements, None where
-    it is not known."""
+    """A part of a tensor stored in shared memory in one step.
+
+    span: first and last byte.
+    rect: its elements, None if they are not known.
+    """
 
     span: tuple[int, int]
     rect: Rect | None
@@ -41,9 +44,9 @@ class TileFrames:
 
     def all(self, steps: Steps, lit: list[dict[str, int]]) -> list[TilingFrame]:
         held: dict[str, list[_Part]] = {}
-        arrived: dict[str, Rect] = {}  # what of a tensor was read last
+        arrived: dict[str, Rect] = {}  # tensor -> its last read
         running: dict[str, int] = {}
-        at_work: dict[str, str] = {}  # role -> where it is
+        at_work: dict[str, str] = {}  # role -> its place
         frames, where = [], None
         for number, step in enumerate(steps.table.itertuples()):
             if (step.launch, step.block) != where:  # shared memory and registers belong to one block
@@ -62,7 +65,7 @@ class TileFrames:
                 running = {**running, key: running.get(key, 0) + a.bytes}
             others = [said for role, said in at_work.items() if role and role != step.role]
             meanwhile = f" Meanwhile {listed(others)}." if others else ""
-            if number in steps.unordered:  # where the other roles were is not known
+            if number in steps.unordered:  # the places of the other roles are not known
                 meanwhile = f" {UNORDERED}"
             frames.append(self._frame(number, step, held, running, lit[number], meanwhile))
             at_work[step.role] = f"the {step.role}: {_where(step)}"
@@ -147,7 +150,7 @@ class TileFrames:
         return f"Block {step.block}, {role}{_where(step)}: {listed(parts) if parts else 'moves nothing'}."
 
     def _place(self, access: Access) -> str:
-        """What of the tensor is accessed: its rows, and of scores and weights the columns."""
+        """The touched part of the tensor: its rows, and the columns of scores and weights."""
         if access.rect is None:
             return access.tensor
         row0, row1, col0, col1 = access.rect
@@ -156,7 +159,7 @@ class TileFrames:
 
 
 def _score_rects(values: pd.DataFrame) -> dict[tuple[str, int], Rect]:
-    """(event, step) -> [row0, row1, col0, col1] of the scores and weights logged in that step."""
+    """(event, step) -> [row0, row1, col0, col1] of the step's logged scores and weights."""
     part = values[values.event.isin(["score", "p"]) & values.row.notna() & values.col.notna()]
     if part.empty:
         return {}
@@ -176,7 +179,7 @@ def _where(step: Any) -> str:
 
 
 def _first_row_numbers(values: pd.DataFrame) -> str:
-    """ ", in row 16 m becomes 2.41 and l 9.8", from the first row that logged them."""
+    """ ", in row 16 m becomes 2.41 and l 9.8", from the first row with both."""
     m, l = (values[(values.event == name) & values.row.notna()] for name in ("m", "l"))
     if m.empty or l.empty:
         return ""

@@ -14,7 +14,7 @@ from kernels.run.results import Run
 
 
 def query_tile(run: Run, made: Stage) -> list[Question]:
-    """Why Q goes to shared memory, what a block's part is, what is read again, and what is never stored."""
+    """Questions about the reuse of Q, the keys read by the block, the scores and weights, and the block's part of O."""
     frames, meta = made.frames, made.views[0].meta
     request, of = run.request, {place: symbol for symbol, place in meta["places"].items()}
     view = made.views[0].id
@@ -27,7 +27,7 @@ def query_tile(run: Run, made: Stage) -> list[Question]:
 
 
 def _reuse(run: Run, frames: Sequence[TilingFrame], made: Stage, of: dict[str, str]) -> list[Question]:
-    """Of the query tile in shared memory: how often each of its elements is used."""
+    """A question about the uses of each element of the query tile in shared memory."""
     q, scores, row0 = of["Q"], np.asarray(made.views[0].columns["s_logged"]), made.views[0].meta["row0"]
     held = any(q in f["resident"] and f["resident"][q]["rects"] for f in frames)
     met = scores.sum(axis=1)  # keys of each row
@@ -53,7 +53,7 @@ def _reuse(run: Run, frames: Sequence[TilingFrame], made: Stage, of: dict[str, s
 
 
 def _stored(run: Run, frames: Sequence[TilingFrame], meta: Any, of: dict[str, str], view: str) -> list[Question]:
-    """What of the scores S and the weights P goes to global memory."""
+    """A question about the bytes of the scores S and the weights P in global memory."""
     last, names = frames[-1]["bytes"], [of[place] for place in "SP" if place in of]
     stored = sum(last.get(f"{name} store", 0) for name in names)
     rows, keys = meta["rows"], meta["keys"]
@@ -82,7 +82,7 @@ def _stored(run: Run, frames: Sequence[TilingFrame], meta: Any, of: dict[str, st
 
 
 def _whose(launch: Any, meta: Any, view: str) -> list[Question]:
-    """Which block makes which rows: grid, blocks and threads."""
+    """Questions about the rows of a block: grid, blocks and threads."""
     blocks, row0 = meta["blocks"], meta["row0"]
     rows, threads = blocks[0][1] - blocks[0][0] + 1, launch.threads
     grid = " by ".join(str(n) for n in launch.grid if n > 1) or "1"
@@ -101,7 +101,7 @@ def _whose(launch: Any, meta: Any, view: str) -> list[Question]:
         f"{threads} elements of O, one for each thread",
     ]
     if wide * rows == threads:
-        wrong.pop()  # that is right too
+        wrong.pop()  # that answer is right too
     if rows == 1:
         wrong = wrong[1:]
     found = options("grid", text, right, wrong, why, view=view, veils=("sentence",)) if meta["n"] > rows else []
@@ -119,7 +119,7 @@ def _whose(launch: Any, meta: Any, view: str) -> list[Question]:
 
 
 def _keys_read(run: Run, frames: Sequence[TilingFrame], meta: Any, of: dict[str, str], view: str) -> list[Question]:
-    """What the block reads of K, and what that is over all blocks."""
+    """A question about the bytes of K for one block and for all blocks."""
     read = frames[-1]["bytes"].get(f"{of['K']} load", 0)
     k = picture.tensor_at(run.request, "K")
     whole = k.nbytes // axes.heads(k)

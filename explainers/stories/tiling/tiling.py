@@ -1,8 +1,8 @@
-"""The tiling story: which part of Q, K^T, S, V and O a block works on at each step, and what it holds in shared memory.
+"""The story of tiles: the parts of Q, K^T, S, V and O of each step, and the content of shared memory.
 
-Everything comes from the logged addresses; the rules are stated at each function. The problem declares each tensor's
-part in the picture (`places`). Every other tensor or value of a kernel is counted where bytes are counted, and drawn
-by the generic view (generic.py). traffic.py counts the bytes of whole runs.
+Everything comes from the logged addresses. The functions state the rules. The problem declares each tensor's part in
+the picture (`picture.places`). Other tensors and values count in the bytes, and the generic view (generic.py) draws
+them. traffic.py counts the bytes of whole runs.
 """
 
 from collections.abc import Sequence
@@ -28,13 +28,18 @@ WANTS = ("score", "p", "m", "l", "rescale", "o")
 
 @dataclass(frozen=True)
 class Tiling:
-    """frames: one per step, for the browser; frame["o"] is the index in o_values that shows O after the step, or -1.
+    """A query tile, step by step.
 
-    traffic: step, tensor, space, kind, accesses, bytes: the logged accesses, summed. scores: float32 [rows, keys];
-    logged: where one was, as a score may be NaN. o_values: float32 [n, rows, head_dim]; o_since [rows, head_dim]: the
-    first of these that has the element, n if none has. rows: first and end of the query tile. head: counted over the
-    batch. output_blocks: [row0, row1, col0, col1, block] of each block's part of this head's O.
-    places: as `places` gives them.
+    frames: one per step, for the browser. frame["o"] is a place in o_values, or -1.
+    traffic: step, tensor, space, kind, accesses, bytes: the logged accesses, summed.
+    scores: float32 [rows, keys].
+    logged: bool [rows, keys], whether a score has a record, as a score may be NaN.
+    o_values: float32 [n, rows, head_dim].
+    o_since: [rows, head_dim], the first of o_values with the element, or n.
+    rows: first and end of the query tile.
+    head: counted over the batch.
+    output_blocks: [row0, row1, col0, col1, block] of each block's part of this head's O.
+    places: see picture.places.
     """
 
     frames: list[TilingFrame]
@@ -55,10 +60,10 @@ def accepts(spec: KernelSpec) -> bool:
 
 
 def refusal(spec: KernelSpec) -> str:
-    """A sentence that says why the story cannot show a kernel; empty if it can.
+    """The reason against a kernel in a sentence, or an empty text.
 
-    The story shows a kernel whose items are query tiles, whose steps are marked, and whose problem declares Q, K, V and
-    O. The mask is none or causal, since the hidden scores and each row's float64 follow from the causal mask only.
+    The items of the kernel are query tiles, its steps have marks, and its problem declares Q, K, V and O. The mask is
+    none or causal, since the hidden scores and each row's float64 follow from the causal mask only.
     """
     request = probed.sample(spec)
     if probed.has_masks(spec):
@@ -73,7 +78,7 @@ def refusal(spec: KernelSpec) -> str:
 
 
 def explain(run: Run) -> Tiling:
-    """The Tiling of a Run whose trace covers one query tile."""
+    """The Tiling of a Run of one query tile."""
     request, trace, sites = run.request, run.trace, sites_of(run.request)
     head, *rows = picture.query_rows(request)
     at, o = picture.places(request), picture.tensor_at(request, "O")
@@ -98,7 +103,7 @@ def explain(run: Run) -> Tiling:
 
 
 def view(run: Run, story: Tiling) -> tuple[MatricesMeta, dict[str, np.ndarray]]:
-    """What the view `matrices` draws: its meta and its columns."""
+    """The meta and the columns of the view `matrices`."""
     o = picture.tensor_at(run.request, "O")
     n, d, keys = axes.length(o, "query"), axes.length(o, "dim"), axes.length(picture.tensor_at(run.request, "K"), "key")
     arrays = {place: picture.matrix(run, place, story.head) for place in "QKVO"}
@@ -136,7 +141,7 @@ def stage_of(run: Run, provenance: stage.Provenance, beside: Sequence[stage.View
 
 
 def states(story: Tiling) -> list[stage.State]:
-    """The strip: what the block holds in shared memory, what was read and written so far."""
+    """The strip: the content of shared memory, and the bytes read and written so far."""
 
     def moved(kind: str) -> list[int]:
         return [sum(n for name, n in f["bytes"].items() if name.endswith(kind)) for f in story.frames]
@@ -164,7 +169,7 @@ def _output_blocks(request: Request, head: int) -> list[list[int]]:
 
 
 def _values(trace: Any, steps: Steps) -> pd.DataFrame:
-    """The value records with their step; keys as floats, NaN where an event has no such key."""
+    """The value records with their step. Keys are floats, NaN for an event without the key."""
     keep = (steps.of_record >= 0) & trace.table["value"].is_valid().to_numpy()
     frame = trace.table.select(["event", *trace.keys, "value"]).filter(keep).to_pandas()
     frame["event"] = frame.event.astype(str)
@@ -175,8 +180,7 @@ def _values(trace: Any, steps: Steps) -> pd.DataFrame:
 def _partial_outputs(
     values: pd.DataFrame, rows: list[int], head_dim: int, count: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """O as logged after each step that logged it: o_values and o_since of Tiling, and which of o_values each step has,
-    or -1."""
+    """O after each step: o_values and o_since of Tiling, and the place of each step in o_values, or -1."""
     o = values[(values.event == "o") & values.row.notna() & values.dim.notna()]
     blocks: list[np.ndarray] = []
     shape, never = (rows[1] - rows[0], head_dim), o.step.nunique()

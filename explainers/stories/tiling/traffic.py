@@ -1,6 +1,6 @@
-"""The bytes of the tiling story: what each tensor costs of global memory, kernel beside kernel, and step by step.
+"""The bytes of the story of tiles: each tensor's bytes in global memory, by kernel and by step.
 
-Counted from logged accesses; a tensor's own size is the measure. A read may be served by a cache.
+The bytes are counted from logged accesses, in units of the tensor's own size. A cache may serve a read.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,10 @@ _VERBS = {"load": "read", "store": "written"}
 
 
 def comparison(counted: Counted) -> pd.DataFrame:
-    """kernel (its title), tensor, kind, bytes, times (bytes / the tensor's size) in global memory; counted: of whole
-    runs."""
+    """kernel (its title), tensor, kind, bytes, times (bytes / the tensor's size) in global memory.
+
+    counted: whole runs.
+    """
     rows = []
     for request, traffic in counted:
         known = axes.tensors(request)
@@ -76,11 +78,11 @@ def sentence(counted: Counted) -> str:
 
 
 def reuse(counted: Counted) -> pd.DataFrame:
-    """kernel, tensor, reuse factor: multiply-adds that use an element of Q, K or V, over the elements fetched from
-    global memory.
+    """kernel, tensor, reuse factor: multiply-adds with an element of Q, K or V, over the elements fetched from global
+    memory.
 
-    Derived: each (query, key) pair that is attended uses every element of its q, of its k and of its v once. Where
-    only the scope's query tiles were counted, so are the pairs; a request whose pairs are not known is left out.
+    Derived: each attended (query, key) pair uses every element of its q, k and v once. If the bytes are those of the
+        scope's query tiles, so are the pairs. A request without known pairs is left out.
     """
     rows = []
     for request, traffic in counted:
@@ -98,7 +100,7 @@ def reuse(counted: Counted) -> pd.DataFrame:
 
 def pairs(request: Request, whole: bool) -> int:
     """The (query, key) pairs of the whole run, from its work (4 FLOP for each pair and dim), or of the scope's query
-    tiles; 0 where they do not follow from the problem's mask."""
+    tiles. 0 if they do not follow from the problem's mask."""
     q = tensor_at(request, "Q")
     n, keys, heads = axes.length(q, "query"), axes.length(tensor_at(request, "K"), "key"), axes.heads(q)
     every = request.problem.work.flops // (4 * axes.length(q, "dim"))
@@ -113,8 +115,8 @@ def pairs(request: Request, whole: bool) -> int:
 
 
 def cumulative_chart(run: Run, tiling: Tiling) -> alt.LayerChart:
-    """Bytes moved to and from global memory so far, by tensor, over the steps; a rule follows the clock (no server
-    trip)."""
+    """Bytes moved to and from global memory so far, by tensor, over the steps. A rule follows the clock without a
+    server trip."""
     part = tiling.traffic[tiling.traffic.space == "global"]
     table = part.assign(access=_access_names(part)).pivot_table(
         index="step", columns="access", values="bytes", aggfunc="sum", observed=True
@@ -194,8 +196,7 @@ def chart(counted: Counted) -> alt.Chart:
 
 
 def access_order(requests: Sequence[Request]) -> list[str]:
-    """ "Q read", "S written", "S read" and so on: every access that there can be, in the order in which charts and
-    tables list them."""
+    """ "Q read", "S written", "S read" and so on: every possible access, in the order of charts and tables."""
     found: dict[tuple[int, str], tuple[str, ...]] = {}
     for request in requests:
         known = axes.tensors(request)

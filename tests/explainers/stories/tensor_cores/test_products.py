@@ -252,9 +252,9 @@ def test_another_warp_and_a_later_key_tile():
     assert (story.unit, story.units, story.first_tile) == (1, 2, 5)
     assert {p.rows for p in story.products} == {(32, 48), (48, 64)} and {p.tile for p in story.products} == {5, 6, 7}
     assert story.left_out == len(tensor_cores.explain(run, 1).products) - len(story.products) > 0
-    with pytest.raises(ProblemError, match="key_tile is 8; this query tile meets 8 key tiles, from 0 on"):
+    with pytest.raises(ProblemError, match="key_tile is 8. This query tile has 8 key tiles, counted from 0"):
         tensor_cores.explain(run, 0, 8)
-    with pytest.raises(ProblemError, match="warp is 2; 2 warps of this block multiply, from 0 on"):
+    with pytest.raises(ProblemError, match="warp is 2. This block has products in 2 warps, counted from 0"):
         tensor_cores.explain(run, 2)
 
 
