@@ -17,7 +17,7 @@ from kernels.core.fields import check_fields, field_values, write_value
 from kernels.core.launch import CONSTANTS, ConstantRole
 from kernels.core.masks import Mask
 from kernels.core.paged import Cache, CacheCall, CacheChange, CacheUse
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 

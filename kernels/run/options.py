@@ -10,7 +10,7 @@ from pathlib import Path
 from kernels.core.fields import fields_of, former_names, nearest, quoted, shortened
 from kernels.core.launch import Plan
 from kernels.core.problem import Problem
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 

@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 from kernels.core.problem import Case, Problem, Sweeps
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 
 LENGTHS = (1, 2, 17, 31, 33, 63, 65, 100, 129, 257)

@@ -1,13 +1,15 @@
 """Where the lanes of one warp read and write: layouts of global memory (lab_global.cu) and one access at any 32 offsets
 (lab_access.cu)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from kernels.core.fields import problem_field
+from kernels.core.problem import Case
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import ProblemError
 from kernels.families.lab.common import WARP, LabProblem, numbered, seed_field, small_numbers
@@ -32,6 +34,25 @@ class GlobalProblem(LabProblem):
 
     title = "Layouts of global memory"
     remedy = "Choose fewer steps."
+
+    @classmethod
+    def cases(cls) -> Iterable[Case]:
+        """Every layout, width, stride and page size."""
+        plain = product(LAYOUTS[:3], (4, 8, 16), ((1, 0), (2, 1), (8, 7), (33, 31)))
+        for n, (layout, width, (stride, shift)) in enumerate(plain):
+            yield Case(cls(layout, width, 1 + n % 8, stride, shift, seed=n))
+        for layout, block_size in product(LAYOUTS[3:], (8, 16, 32)):
+            yield Case(cls(layout, 16, 4, block_size=block_size))
+
+    @classmethod
+    def recorded(cls) -> Iterable[Case]:
+        """Every layout at its own width."""
+        for layout in LAYOUTS:
+            yield Case(cls(layout, 16 if layout.startswith("paged") else 4))
+
+    @classmethod
+    def counted(cls) -> Iterable[Case]:
+        return cls.recorded()
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:
@@ -112,6 +133,22 @@ class AccessProblem(LabProblem):
 
     title = "One access of a warp"
     remedy = "Choose smaller offsets."
+
+    @classmethod
+    def cases(cls) -> Iterable[Case]:
+        """Every kind of access, width and number of matrices.
+
+        The lanes access words in a row, one column, one common word, or leave some lanes inactive. Lanes of a
+        cp.async would race for a common word, so they take the words backwards.
+        """
+        lanes = np.arange(WARP)
+        for kind in LANE_KINDS:
+            is_matrix = kind.name == "ldmatrix"
+            for width, matrices in product(kind.widths, (1, 2, 4) if is_matrix else (4,)):
+                third = lanes[::-1] * width if kind.event.startswith("cp_async") else lanes * 0 + 64
+                for offsets in (lanes * width, lanes * 128, third, np.where(lanes % 3, lanes * 48, -1)):
+                    if not is_matrix or offsets.min() >= 0:
+                        yield Case(cls(kind.name, width, matrices, tuple(offsets.tolist())))
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:

@@ -1,13 +1,14 @@
-"""What the lab's problems share: they have exact answers, they count their accesses, and their cases stand in
-cases.py."""
+"""The common parts of the lab's problems: exact answers, counted accesses, and cases."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from kernels.core.fields import problem_field
 from kernels.core.problem import Case, Problem
+from kernels.core.scope import Scope
+from kernels.core.spec import KernelSpec
 
 WARP = 32  # lanes
 
@@ -29,22 +30,44 @@ class LabProblem(Problem):
         return self.input_bytes // 4 + self.accesses
 
     @classmethod
-    def check_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.lab import cases
-
-        return cases.check(cls, kernel)
-
-    @classmethod
-    def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.lab import cases
-
-        return cases.recorded(cls, kernel)
+    def cases(cls) -> Iterable[Case]:
+        """The cases that are compared with float64."""
+        raise NotImplementedError
 
     @classmethod
-    def counter_cases(cls, kernel: Any) -> Iterable[Case]:
-        from kernels.families.lab import cases
+    def recorded(cls) -> Iterable[Case]:
+        """The recorded cases; the default problem by default."""
+        return [Case(cls())]
 
-        return cases.counted(cls, kernel)
+    @classmethod
+    def counted(cls) -> Iterable[Case]:
+        """The cases for Nsight Compute; none for a problem that calibrate compares access by access, or only times."""
+        return []
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return fitting(cls.cases(), kernel)
+
+    @classmethod
+    def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """The recorded cases that fit the kernel, traced whole."""
+        cases = fitting(cls.recorded(), kernel)
+        return [replace(case, scope=Scope.everything(kernel.plan(case.problem, case.settings))) for case in cases]
+
+    @classmethod
+    def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return fitting(cls.counted(), kernel)
+
+
+def fitting(cases: Iterable[Case], kernel: KernelSpec) -> list[Case]:
+    """The cases whose settings are constants of the kernel. Another kernel of a problem may have fewer constants."""
+    constants = {constant.name for constant in kernel.constants}
+    return [case for case in cases if {name for name, _ in case.settings} <= constants]
+
+
+def tiled(problem: Problem, tile: dict[str, int]) -> Case:
+    """A case of a problem that reads its tile in one of the ways of TILES."""
+    return Case(problem, tuple(tile.items()))
 
 
 def small_numbers(seed: int, *shape: int) -> np.ndarray:

@@ -1,13 +1,16 @@
 """The memory hierarchy, and the roof of arithmetic: a pointer chase, a stream, and multiply-adds (lab_chase.cu,
 lab_stream.cu, lab_fma.cu). timing/hierarchy.py and timing/protocol.py measure with them on a GPU."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from kernels.core.fields import problem_field
+from kernels.core.problem import Case
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import ProblemError
 from kernels.families.lab.common import LabProblem, numbered
@@ -39,6 +42,13 @@ class ChaseProblem(LabProblem):
 
     title = "Pointer chase"
     remedy = "Choose a smaller working_set."
+
+    @classmethod
+    def cases(cls) -> Iterable[Case]:
+        """Every space: a ring of one node, and rings walked once and more than once."""
+        walks = ((128, 0, 1), (4096, 0, 31), (4096, 32, 33), (40000, 100, 1000))
+        for n, (space, (size, warm_up, steps)) in enumerate(product(CHASE_SPACES, walks)):
+            yield Case(cls(space, size, warm_up, steps, n))
 
     @property
     def shared_remedy(self) -> str:
@@ -114,6 +124,12 @@ class StreamProblem(LabProblem):
 
     title = "Stream"
     remedy = "Choose fewer blocks, rounds or passes."
+
+    @classmethod
+    def cases(cls) -> Iterable[Case]:
+        """Every space, with one block and several, one round and several, and repeated reads."""
+        for space, size in product(STREAM_SPACES, ((1, 64, 1, 1), (3, 128, 2, 2), (2, 64, 5, 3))):
+            yield Case(cls(space, *size))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -204,6 +220,12 @@ class FmaProblem(LabProblem):
 
     title = "Multiply-adds"
     remedy = "Choose fewer blocks or passes."
+
+    @classmethod
+    def cases(cls) -> Iterable[Case]:
+        """One block and several; one pass, a number that no unrolling divides, and more."""
+        for blocks, passes in ((1, 1), (2, 4), (3, 7), (1, 33), (2, 100)):
+            yield Case(cls(blocks, passes))
 
     @property
     def multiply_adds(self) -> int:

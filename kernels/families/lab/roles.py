@@ -1,10 +1,12 @@
 """Warps of one block that do different things: one brings tiles, the others sum them (lab_roles.cu)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from kernels.core.fields import problem_field
+from kernels.core.problem import Case
 from kernels.core.tensors import Role, Tensor
 from kernels.families.lab.common import WARP, LabProblem, seed_field, small_numbers
 
@@ -21,6 +23,17 @@ class RolesProblem(LabProblem):
 
     title = "Warp roles"
     remedy = "Choose fewer tiles, or smaller ones."
+
+    @classmethod
+    def cases(cls) -> Iterable[Case]:
+        """One consumer and several, one tile and more, with even and uneven shares of the lanes."""
+        sizes = ((1, 32, 1), (4, 64, 2), (3, 64, 1), (5, 128, 3), (9, 256, 4), (2, 512, 8))
+        for n, size in enumerate(sizes):
+            yield Case(cls(*size, n))
+
+    @classmethod
+    def counted(cls) -> Iterable[Case]:
+        return [Case(cls())]
 
     @property
     def accesses(self) -> int:

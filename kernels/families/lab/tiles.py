@@ -1,6 +1,6 @@
 """A tile of 32 rows in shared memory, walked down its columns: the problems of lab_columns.cu and lab_transpose.cu."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +8,9 @@ import numpy as np
 
 from kernels.core.expressions import ceil_div
 from kernels.core.fields import problem_field
+from kernels.core.problem import Case
 from kernels.core.tensors import Role, Tensor
-from kernels.families.lab.common import LabProblem, seed_field, small_numbers
+from kernels.families.lab.common import LabProblem, seed_field, small_numbers, tiled
 
 ROWS = 32  # of a tile: one for each lane
 TRANSPOSE_WARPS = 4  # of a block of lab_transpose.cu
@@ -29,7 +30,8 @@ TILES = tuple(
     )
     for pad in pads
 )
-"""The ways to read a tile that the lab is about: every width, plain, padded just enough, swizzled, and by ldmatrix."""
+"""The lab's ways to read a tile: every width, plain, padded just enough, swizzled, and by ldmatrix."""
+SHOWN_TRANSPOSES = (*TILES[:4], *TILES[-3:])  # the recorded ways: plain, padded, swizzled, and by ldmatrix
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,24 @@ class ColumnsProblem(LabProblem):
 
     title = "Columns of a tile"
     remedy = "Choose a smaller stride or PAD."
+
+    @classmethod
+    def cases(cls) -> Iterable[Case]:
+        """Every way to read a tile, with strides from one access to more than a warp, several warps and repeats."""
+        strides = (32, 4, 64, 16, 128)
+        for n, tile in enumerate(TILES):
+            yield tiled(cls(strides[n % 5], 1 + n % 3, 1 + n % 4, n), tile)
+        yield from (Case(cls(1)), Case(cls(33)))
+        yield Case(cls(36), (("WIDTH", 16),))
+        yield Case(cls(30, seed=1), (("WIDTH", 8), ("PAD", 4)))
+
+    @classmethod
+    def recorded(cls) -> Iterable[Case]:
+        return [tiled(cls(), tile) for tile in TILES]
+
+    @classmethod
+    def counted(cls) -> Iterable[Case]:
+        return cls.recorded()
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:
@@ -89,6 +109,23 @@ class TransposeProblem(LabProblem):
 
     title = "Matrix transpose"
     remedy = "Choose fewer rows or columns."
+
+    @classmethod
+    def cases(cls) -> Iterable[Case]:
+        """Every way to read a tile: one tile, several tiles, and sizes that no tile divides."""
+        sizes = ((32, 32), (64, 96), (1, 4), (33, 36), (40, 28))
+        for n, tile in enumerate(TILES):
+            yield tiled(cls(*sizes[n % 5], n), tile)
+        yield from (Case(cls(1, 1)), Case(cls(31, 65)))
+        yield Case(cls(100, 3), (("PAD", 1),))
+
+    @classmethod
+    def recorded(cls) -> Iterable[Case]:
+        return [tiled(cls(), tile) for tile in SHOWN_TRANSPOSES]
+
+    @classmethod
+    def counted(cls) -> Iterable[Case]:
+        return [tiled(cls(96, 64), tile) for tile in TILES]
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:

@@ -11,7 +11,7 @@ from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.paged import Cache, CacheChange, CacheUse
 from kernels.core.problem import Case, Problem, Work
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import ProblemError
 from kernels.families.paged.cases import CopyCases, WriteCases

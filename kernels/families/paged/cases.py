@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernels.core.problem import Case, Problem, Sweeps
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.families.paged.fields import BLOCK_SIZES, DTYPES, HEAD_DIMS
 from kernels.kv_cache import scenarios

@@ -4,7 +4,7 @@ from itertools import product
 from typing import Any
 
 from kernels.core.problem import Case, Problem, Sweeps
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.families.paged.cases import RAGGED

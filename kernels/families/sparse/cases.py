@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any, ClassVar
 
 from kernels.core.problem import Case, Problem, Sweeps
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.families.sparse.masked import MASKS
 from kernels.families.tensor_cores.cases import made_for

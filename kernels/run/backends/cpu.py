@@ -19,7 +19,7 @@ import numpy as np
 
 from kernels.build import CPU, Build, cpp_compiler, folders
 from kernels.core.launch import Launch, Plan, TensorMap
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, RunError, RunTimeout
 from kernels.run.backends import Device, driver

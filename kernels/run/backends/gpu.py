@@ -16,7 +16,7 @@ import numpy as np
 from kernels.build import Build
 from kernels.core.dtypes import element_type
 from kernels.core.launch import Launch, Plan, TensorMap
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Tensor
 from kernels.errors import BackendUnavailable, OutOfMemory
 from kernels.run.backends import Device, driver
