@@ -22,7 +22,7 @@ async function enter({ base, ticket }) {
   if (to.origin === location.origin && location.pathname === `${base}/`) history.replaceState({}, '', to);
 }
 export default function (component) {
-  const { base, version } = component.data, url = `${location.origin}${base}/wg/${version}/stage.js`;
+  const { base, version } = component.data, url = `${location.origin}${base}/wg/${version}/shell/app.js`;
   let leave = null, left = false;
   loading[url] ??= enter(component.data).then(() => import(url));
   loading[url].then(module => { if (!left) leave = module.default(component); });

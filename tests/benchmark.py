@@ -274,7 +274,8 @@ def pan(browser):
     """A drag over a pipeline of 20,000 bars, of which half are in sight: a frame for each move of the pointer."""
     page = browser.new_page(viewport=SIZE)
     html = (
-        "<link rel=stylesheet href=/stage.css><body class=wg><div class=view style='width:1200px;height:500px'></div>"
+        "<link rel=stylesheet href=/core/stage.css>"
+        "<body class=wg><div class=view style='width:1200px;height:500px'></div>"
     )
     modules = {f"/{name}": text for name, text in modules_of_the_stage().items()}
 
@@ -362,12 +363,12 @@ def story_figures(browser, server, story, name):
 
     page.keyboard.press("Home")
     page.evaluate(
-        "window.seen = []; window.__warpglass.addEventListener('step', "
+        "window.seen = []; document.querySelector('.wg').stage.clock.addEventListener('step', "
         "e => window.seen.push([e.detail.step, performance.now()]))"
     )
     page.get_by_label("Speed").select_option("30")
     page.locator(".wg .clock [data-action=play]").click()
-    page.wait_for_function("window.__warpglass.step === window.__warpglass.count - 1")
+    page.wait_for_function("(({ step, count }) => step === count - 1)(document.querySelector('.wg').stage.clock)")
     seen = page.evaluate("window.seen")
     skipped = sum(b - a != 1 for (a, _), (b, _) in zip(seen, seen[1:]))
     rate = (len(seen) - 1) / (seen[-1][1] - seen[0][1]) * 1e3

@@ -21,6 +21,7 @@ class Choice:
     meaning: a sentence of help.
     check: raises ProblemError for a text that is not allowed.
     late: only the story knows the values, from recordings or from a run.
+    stays: a value chosen in one story means something else in another, so it does not go along.
     """
 
     default: Any
@@ -31,6 +32,7 @@ class Choice:
     meaning: str = ""
     check: Callable[[str], Any] | None = None
     late: bool = False
+    stays: bool = False
 
     def read(self, name: str, value: Any) -> Any:
         """A value of a link or a recording (text, number or list) in the type of the default. Raises ProblemError if it

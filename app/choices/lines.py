@@ -13,7 +13,7 @@ from kernels.run.results import Run
 from kernels.trace.kinds import LANE_KINDS
 from kernels.trace.probes import Site, sites_of
 
-LINE = Choice("", late=True, meaning="the source line looked at, as FILE:LINE of its probe")
+LINE = Choice("", late=True, stays=True, meaning="the source line looked at, as FILE:LINE of its probe")
 Place = tuple[str, int]  # file and line of a probe
 
 

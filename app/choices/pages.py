@@ -56,4 +56,4 @@ def two_rungs(catalog: Catalog) -> tuple[str, str]:
 
 def one_of(*allowed: str) -> Choice:
     """A choice of texts. The first is the default."""
-    return Choice(allowed[0], allowed)
+    return Choice(allowed[0], allowed, stays=True)

@@ -212,7 +212,7 @@ def routes(base: str, version: str, sessions: Callable[[], int], site: str = "")
     _site, _base = site, base
     page = f"""<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Warpglass: the server</title><main></main>
-<script type="module" src="./wg/{version}/health.js"></script></html>"""
+<script type="module" src="./wg/{version}/shell/health.js"></script></html>"""
 
     async def found() -> dict[str, Any]:
         return await run_in_threadpool(figures.now, rooms().figures(), sessions())  # only the event loop touches rooms

@@ -3,11 +3,12 @@
 import pkgutil
 from functools import cache, lru_cache
 from importlib import import_module
+from itertools import combinations
 
 from app.catalogue import Catalog
 from app.choices.page import Page
 from app.parts.story import Story
-from kernels.core.fields import write_value
+from kernels.core.fields import fields_of, write_value
 
 
 @cache
@@ -28,6 +29,7 @@ def rail(catalog: Catalog) -> list[dict[str, object]]:
     """The facts that the browser needs of every story before the story is opened.
 
     begin: the default of each choice. Other values go along from story to story.
+    own: the choices that stay in the story.
     """
     stories = listed(catalog).values()
     stops = [story for story in stories if story.stop]
@@ -38,6 +40,7 @@ def rail(catalog: Catalog) -> list[dict[str, object]]:
             "number": stops.index(story) + 1 if story.stop else 0,
             "look": story.look,
             "begin": _default_texts(story.page(catalog)),
+            "own": _own(story.page(catalog), catalog),
         }
         for story in stories
     ]
@@ -45,6 +48,24 @@ def rail(catalog: Catalog) -> list[dict[str, object]]:
 
 def _default_texts(page: Page) -> dict[str, str]:
     return {name: write_value(value) for name, value in page.default_state().items()}
+
+
+def _own(page: Page, catalog: Catalog) -> list[str]:
+    fields = {name for spec in page.kernels.values() for name in fields_of(spec.problem_type)}
+    return sorted({name for name, choice in page.own.items() if choice.stays} | (fields & _ambiguous(catalog)))
+
+
+@lru_cache(maxsize=2)
+def _ambiguous(catalog: Catalog) -> set[str]:
+    """Problem fields with other values in another family: no value is allowed in both."""
+    found = set()
+    for one, other in combinations({spec.problem_type for spec in catalog.kernels.values()}, 2):
+        ours, theirs = fields_of(one), fields_of(other)
+        for name in ours.keys() & theirs.keys():
+            allowed, also = ours[name].metadata["allowed"], theirs[name].metadata["allowed"]
+            if allowed and also and not set(allowed) & set(also):
+                found.add(name)
+    return found
 
 
 STORIES = _found()

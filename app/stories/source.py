@@ -40,7 +40,7 @@ class Build:
 @lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     first = (probed.first(tiling, catalog.kernels).name,)
-    own = {"build": Choice("timed", tuple(MODES)), "arch": Choice(DEFAULT_ARCH, pages.ARCHES)}
+    own = {"build": Choice("timed", tuple(MODES), stays=True), "arch": Choice(DEFAULT_ARCH, pages.ARCHES, stays=True)}
     return Page(catalog, catalog.kernels, first, own=own, recorded=False, runs=False, describe=describe)
 
 

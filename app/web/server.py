@@ -246,8 +246,8 @@ async def module(request: Request) -> Response:
 
 @cache
 def modules() -> dict[str, str]:
-    """name -> text of every module; data.js holds what Python knows and the browser needs, talks/ours.js the sequences
-    that come with the app, each under the name of its file."""
+    """name -> text of every module. core/data.js holds constants of Python that the browser needs, talks/ours.js the
+    sequences that come with the app, each under the name of its file."""
     found = {name: (MODULES / name).read_text() for name in _on_disk()}
     given = {
         "VEGA": vega.made_by(),
@@ -258,7 +258,7 @@ def modules() -> dict[str, str]:
     }
     made = [f"export const {name} = {json.dumps(value)};" for name, value in given.items()]
     talks = [{"id": path.stem, **json.loads(path.read_text())} for path in sorted(TALKS.glob("*.json"))]
-    return found | {"data.js": "\n".join(made), "talks/ours.js": f"export const TALKS = {json.dumps(talks)};"}
+    return found | {"core/data.js": "\n".join(made), "talks/ours.js": f"export const TALKS = {json.dumps(talks)};"}
 
 
 def _on_disk() -> list[str]:
@@ -269,9 +269,9 @@ def _on_disk() -> list[str]:
 
 @cache
 def style() -> str:
-    """The stage's whole style: stage.css, and after it what adds to it."""
+    """The whole style: core/stage.css, and after it the styles of shell/."""
     found = {name: text for name, text in modules().items() if name.endswith(".css")}
-    return "\n".join(found[name] for name in sorted(found, key=lambda name: (name != "stage.css", name)))
+    return "\n".join(found[name] for name in sorted(found))
 
 
 @cache
@@ -283,8 +283,8 @@ def version() -> str:
 def pages(index: Path, base: str) -> list[BaseRoute]:
     """Streamlit's page (`index`) at the address of every story, with our style for its frame and the modules that will
     be wanted: nothing shifts when the rest comes, and it comes sooner."""
-    frame = modules()["frame.css"]
-    wanted = [name for name in modules() if name.endswith(".js") and "/" not in name]
+    frame = modules()["shell/frame.css"]
+    wanted = [name for name in modules() if name.endswith(".js") and name.startswith(("core/", "shell/"))]
     links = [f'<link rel="modulepreload" href="./wg/{version()}/{name}">' for name in wanted]
     plain = re.sub(
         r"<script>.*?</script>", "", index.read_text(), flags=re.DOTALL

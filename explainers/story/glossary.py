@@ -1,5 +1,5 @@
-"""The list of words of the pages. TERMS has the spelling of each term and its explanation (app/stage/glossary.js). The
-pages also show PROVENANCE and PHASES."""
+"""The list of words of the pages. TERMS has the spelling of each term and its explanation
+(app/stage/shell/glossary.js). The pages also show PROVENANCE and PHASES."""
 
 import math
 
@@ -130,7 +130,7 @@ def phase_title(phase: str) -> str:
 UNORDERED = "Derived order: the logged accesses do not say which role comes first here."  # of kernels.trace.steps
 
 
-MOST_WHOLE = 1e12  # From here on a number has an exponent. app/stage/paint.js has the same limit.
+MOST_WHOLE = 1e12  # From here on a number has an exponent. app/stage/core/paint.js has the same limit.
 
 
 def figure(value: float, digits: int = 4) -> str:

@@ -28,6 +28,8 @@ FLAGS = [
     "--disable-sync",
 ]
 SIZE = {"width": 1500, "height": 1000}
+# Tests read the clock of the mounted stage as window.clock.
+CLOCK = "Object.defineProperty(window, 'clock', { get: () => document.querySelector('.wg')?.stage?.clock });"
 
 
 class Server:
@@ -89,6 +91,13 @@ def browser():
         made.close()
 
 
+def context_of(browser, **options):
+    """A new browser context with window.clock."""
+    context = browser.new_context(**options)
+    context.add_init_script(CLOCK)
+    return context
+
+
 @pytest.fixture
 def visit(browser, server):
     """visit(path, **context options) -> a page whose story is shown; closed, with its errors and its server's raised,
@@ -96,7 +105,7 @@ def visit(browser, server):
     contexts, errors, servers = [], [], {server}
 
     def make(path="", at=server, wait="shown", before=None, **options):
-        context = browser.new_context(**{"viewport": SIZE, **options})
+        context = context_of(browser, **{"viewport": SIZE, **options})
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))

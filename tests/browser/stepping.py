@@ -13,15 +13,15 @@ def press(page, *keys):
 
 def step_of(page):
     """From 0, as frames are counted."""
-    return page.evaluate("window.__warpglass.step")
+    return page.evaluate("window.clock.step")
 
 
 def count(page):
-    return page.evaluate("window.__warpglass.count")
+    return page.evaluate("window.clock.count")
 
 
 def go_to(page, step):
-    page.evaluate("step => window.__warpglass.set(step, 'user')", step)
+    page.evaluate("step => window.clock.set(step, 'user')", step)
 
 
 READ = (Path(__file__).parent / "read.js").read_text()
@@ -45,7 +45,7 @@ def lit(page):
 def point_at(page, view, /, **what):
     """The middle, on the page, of what the view of that title draws. what: as `locate` of the view says it, such as
     tensor="Q", query=3, dim=5."""
-    found = page.evaluate("([view, what]) => window.__warpglass.where(view, what)", [view, what])
+    found = page.evaluate("([view, what]) => window.clock.where(view, what)", [view, what])
     assert found, f"{view} draws no {what}"
     assert 0 < found["y"] < page.viewport_size["height"] and 0 < found["x"] < page.viewport_size["width"], found
     return found["x"], found["y"]

@@ -38,7 +38,7 @@ def test_events_are_played_and_the_kernel_is_run_at_the_moment_where_one_stands(
     )
     frames = kv_cache.cache_frames(scenario.states(16), scenario.max_len)
     walk_says(page, frames)
-    page.evaluate("window.__warpglass.set(5, 'user')")
+    page.evaluate("window.clock.set(5, 'user')")
     choose(page, "view", "walk")
     assert asked(page)["moment"] == "5"
     sequence, heads = int(asked(page)["sequence"]), int(asked(page)["num_heads"])
@@ -48,7 +48,7 @@ def test_events_are_played_and_the_kernel_is_run_at_the_moment_where_one_stands(
 
 def test_the_caches_link_says_its_step_once_and_from_1(visit):
     page = visit("/block_table?view=cache&scenario=shared_prompt&backend=cpu&step=1")
-    page.evaluate("window.__warpglass.set(5, 'user')")
+    page.evaluate("window.clock.set(5, 'user')")
     page.wait_for_function("new URLSearchParams(location.search).get('step') === '6'")
     assert "moment" not in asked(page)
     link = page.url.split("/block_table")[1]
@@ -109,7 +109,7 @@ def test_a_cache_by_hand_says_when_it_is_full_and_keeps_what_it_had(visit):
     press(page, "End")
     assert "its block table is a copy" in sentence(page)
     page.get_by_role("button", name="Undo").click()
-    page.wait_for_function("window.__warpglass.count === 3", timeout=30_000)
+    page.wait_for_function("window.clock.count === 3", timeout=30_000)
 
 
 def test_the_calculator_follows_what_is_typed_and_refuses_heads_that_do_not_divide(visit):

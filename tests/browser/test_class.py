@@ -9,7 +9,7 @@ SMALL = "kernel=03_flash&seq_len=32&head_dim=32&backend=cpu"
 
 
 def at_step(page, step):
-    page.wait_for_function("step => window.__warpglass.step === step", arg=step)
+    page.wait_for_function("step => window.clock.step === step", arg=step)
 
 
 def by_menu(page):

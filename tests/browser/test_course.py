@@ -21,13 +21,13 @@ def questions_here(page):
 
 
 def titles(page):
-    return page.evaluate("window.__warpglass.views.map(view => view.title)")
+    return page.evaluate("window.clock.views.map(view => view.title)")
 
 
 def place_of(page, question):
     """Where what the question asks for is drawn. What may be one of several is [first, last]."""
     wanted = {key: due[0] if isinstance(due, list) else due for key, due in question["answer"].items()}
-    page.wait_for_function("window.__warpglass.views.length")  # between two stages there is none
+    page.wait_for_function("window.clock.views.length")  # between two stages there is none
     (title, *_) = titles(page)
     return point_at(page, title, **wanted)
 
@@ -113,7 +113,7 @@ def walk_stop(page, path):
             question["id"],
             wrong,
         )
-        if page.evaluate("window.__warpglass.count") > 1:
+        if page.evaluate("window.clock.count") > 1:
             assert step_of(page) == question["step"], "a wrong answer is shown where it can be seen"
         right = answer(page, question, right=True)
         assert right == f"Yes. {question['why']}" or right.replace("\n", "") == f"Yes. {question['why']}", (
@@ -188,7 +188,7 @@ def test_the_start_page_moves_by_itself_says_where_from_and_can_be_paused(visit)
     page = visit("/", wait=".wg .start [data-alive]")
     assert page.locator(".wg .start .label").first.inner_text() in ("executed", "measured", "recorded")
     first = step_of(page)
-    page.wait_for_function("first => window.__warpglass.step !== first", arg=first, timeout=20_000)
+    page.wait_for_function("first => window.clock.step !== first", arg=first, timeout=20_000)
     page.locator(".wg .start [data-action=play]").click()
     paused = step_of(page)
     page.wait_for_timeout(700)

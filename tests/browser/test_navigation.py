@@ -206,7 +206,7 @@ def test_leaving_a_page_leaves_no_listener_behind(visit):
     start = step_of(page)
     press(page, "ArrowRight")
     assert step_of(page) == start + 1
-    assert page.evaluate("window.__warpglass.views.length") == page.locator(".wg .sheet").count()
+    assert page.evaluate("window.clock.views.length") == page.locator(".wg .sheet").count()
 
 
 def test_the_page_asks_nothing_of_the_internet(visit):

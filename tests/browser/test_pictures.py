@@ -4,7 +4,7 @@ Clock, sentence, picture and lit code stay in the window while one steps."""
 import re
 
 import pytest
-from browser.conftest import SIZE, shown
+from browser.conftest import SIZE, context_of, shown
 from browser.stepping import count
 from browser.test_stage import MEASURE, settled
 
@@ -31,7 +31,7 @@ PICTURES = [
 
 @pytest.fixture(scope="module")
 def page(browser, server):
-    context = browser.new_context(viewport=SIZE)
+    context = context_of(browser, viewport=SIZE)
     page = context.new_page()
     page.url_of = lambda path: f"{server.url}/{path}"
     yield page

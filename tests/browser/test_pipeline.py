@@ -67,7 +67,7 @@ def test_zooming_shows_all_and_comes_back(visit, story):
     leader = shown.meta["row_of"][story.leader]
     write = [e["name"] for e in shown.meta["events"]].index("write")
     last = int(np.flatnonzero((shown.columns["row"] == leader) & (shown.columns["event"] == write))[-1])
-    where = f"window.__warpglass.where('Pipeline', {{ row: {leader}, bar: {last} }})"
+    where = f"window.clock.where('Pipeline', {{ row: {leader}, bar: {last} }})"
     canvas = page.locator(".wg canvas").first
     canvas.focus()
     assert page.evaluate(where) is None

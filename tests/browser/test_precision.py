@@ -66,7 +66,7 @@ def test_the_worst_row_opens_in_online_softmax(visit):
     page.get_by_role("link", name="Open it in Online softmax").click()
     page.wait_for_url("**/online_softmax?**")
     row = made.worst_rows()[0]
-    page.wait_for_function(f"() => window.__warpglass.views.some(view => view.title === 'Row {row}')")
+    page.wait_for_function(f"() => window.clock.views.some(view => view.title === 'Row {row}')")
     assert asked(page)["row"] == str(made.worst_rows()[0] - made.rows[0]) and asked(page)["at_tile"] == "2"
 
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from browser.conftest import ROOT, shown
+from browser.conftest import ROOT, context_of, shown
 from browser.stepping import go_to, press, step_of
 from browser.test_stage import axe
 from PIL import Image
@@ -29,7 +29,7 @@ WATCH = (Path(__file__).parent / "watch.js").read_text()
 @pytest.fixture(scope="module")
 def page(browser, server):
     """One page for all of these; each test leaves it as it found it."""
-    context = browser.new_context(viewport=LAPTOP)
+    context = context_of(browser, viewport=LAPTOP)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     context.add_init_script(WATCH)
     made = context.new_page()
@@ -52,7 +52,7 @@ def share(page, name):
 def drawn_size(page):
     """The least text on the canvases when they are drawn again."""
     page.evaluate("fonts.clear()")
-    page.evaluate("window.__warpglass.set(window.__warpglass.step, 'jump')")
+    page.evaluate("window.clock.set(window.clock.step, 'jump')")
     return page.evaluate("fonts.get('size')")
 
 
@@ -106,7 +106,7 @@ def test_presenting_shows_picture_sentence_and_code_in_larger_type(page, size):
         axe(page)
     press(page, "PageDown", "PageDown")
     assert step_of(page) == 2
-    expect(page.locator(".wg .slim .count")).to_have_text(f"step 3 / {page.evaluate('window.__warpglass.count')}")
+    expect(page.locator(".wg .slim .count")).to_have_text(f"step 3 / {page.evaluate('window.clock.count')}")
     press(page, "PageUp", "2")
     assert step_of(page) == 1 and page.evaluate("document.querySelector('.picture > .view').dataset.view") == "threads"
     press(page, "1")
@@ -135,12 +135,24 @@ def test_a_clicker_blanks_the_screen_and_what_is_pressed_then_only_ends_that(pag
     expect(page.locator(".wg .head")).to_be_visible()
 
 
+def test_the_late_end_of_one_full_screen_does_not_end_the_next_presentation(page):
+    page.evaluate("document.documentElement.requestFullscreen = () => new Promise(() => {})")
+    page.keyboard.press("p")
+    expect(page.locator(".wg .head")).to_be_hidden()
+    page.evaluate("document.dispatchEvent(new Event('fullscreenchange'))")
+    expect(page.locator(".wg .head")).to_be_hidden()
+    page.keyboard.press("p")
+    expect(page.locator(".wg .head")).to_be_visible()
+    page.evaluate("delete document.documentElement.requestFullscreen")
+
+
 def test_a_sequence_may_take_a_clickers_press(page):
     go_to(page, 3)
-    page.evaluate("() => { const asked = window.asked = []; window.__warpglass.onward = w => asked.push(w) < 3; }")
+    take = "window.asked = []; document.querySelector('.wg').stage.clicker = way => asked.push(way) < 3"
+    page.evaluate(f"() => {{ {take}; }}")
     press(page, "PageDown", "PageUp", "PageDown")
     assert page.evaluate("asked") == [1, -1, 1] and step_of(page) == 4
-    page.evaluate("window.__warpglass.onward = null")
+    page.evaluate("document.querySelector('.wg').stage.clicker = null")
 
 
 def test_an_error_is_seen_while_one_presents(page):
@@ -160,7 +172,7 @@ def test_an_error_is_seen_while_one_presents(page):
 def test_play_pauses_where_m_rises_and_loops_a_tile(page, run_of):
     frames = online_softmax.explain(run_of("03_flash", PROBLEM, (("BLOCK_KV", 8), ("BLOCK_Q", 8))), row_of(page)).frames
     rises = [n for n, frame in enumerate(frames) if marks.RISE in frame["marks"]]
-    assert page.evaluate("window.__warpglass.count") == len(frames) and rises
+    assert page.evaluate("window.clock.count") == len(frames) and rises
     assert page.get_by_label("Speed").locator("option").first.inner_text() == "1 step in 8 s"
     page.get_by_label("Speed").select_option("30")
     go_to(page, 0)
@@ -169,11 +181,11 @@ def test_play_pauses_where_m_rises_and_loops_a_tile(page, run_of):
     many = f"{len(rises)} {marks.MARKS[marks.RISE] if len(rises) > 1 else marks.RISE} ahead"
     expect(page.locator(".wg .ahead")).to_have_text(many)
     page.keyboard.press(" ")
-    page.wait_for_function("window.__warpglass.step > 0 && !window.__warpglass.playing", polling=20)
+    page.wait_for_function("window.clock.step > 0 && !window.clock.playing", polling=20)
     assert step_of(page) == rises[0]
     page.get_by_label("Pause at").select_option("")
     page.evaluate("document.activeElement.blur()")
-    page.evaluate("window.seen = []; window.__warpglass.addEventListener('step', e => seen.push(e.detail.step))")
+    page.evaluate("window.seen = []; window.clock.addEventListener('step', e => seen.push(e.detail.step))")
     page.keyboard.press("l")
     page.keyboard.press(" ")
     page.wait_for_function("seen.length > 14", polling=20)
@@ -224,12 +236,12 @@ def test_an_iframe_has_sentence_picture_and_code_and_keeps_being_one(page, brows
     page.get_by_role("button", name="Embed code copied").wait_for()
     page.keyboard.press("Escape")
     code = page.evaluate("navigator.clipboard.readText()")
-    context = browser.new_context(viewport=PROJECTOR)
+    context = context_of(browser, viewport=PROJECTOR)
     slides = context.new_page()
     slides.set_content(code)
     frame = slides.frames[1]
     frame.wait_for_selector(".wg[data-shown]", timeout=60_000)
-    assert frame.evaluate("window.__warpglass.step") == 2 and "embed=true" in frame.url
+    assert frame.evaluate("window.clock.step") == 2 and "embed=true" in frame.url
     for hidden in (".head", ".toolbar", ".tabs", ".strip"):
         expect(frame.locator(f".wg {hidden}").first).to_be_hidden()
     expect(frame.locator(".wg .narration .sentence")).to_be_visible()

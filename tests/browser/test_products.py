@@ -18,7 +18,7 @@ def story_of(kernel):
 
 def click(page, **what):
     """Clicks a cell of the picture; what then stands under it."""
-    at = page.evaluate("what => window.__warpglass.where('One product', what)", what)
+    at = page.evaluate("what => window.clock.where('One product', what)", what)
     page.mouse.click(at["x"], at["y"])
     page.mouse.move(1, 1)
     return page.locator(".wg .pin.words").first.inner_text()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from browser.conftest import SIZE, shown
+from browser.conftest import SIZE, context_of, shown
 from browser.stepping import count, read
 from pages import open_page
 from playwright.sync_api import expect
@@ -33,7 +33,7 @@ MEASURE = (HERE / "measure.js").read_text()  # what is not wholly in the window 
 @pytest.fixture(scope="module", params=[path for path in STORIES if path != "start"])  # which has no stage
 def opened(request, browser, server):
     """(path, page): a story's page, opened once for all that is looked at here; with what is sent in page.sent."""
-    context = browser.new_context(viewport=SIZE, color_scheme="light")
+    context = context_of(browser, viewport=SIZE, color_scheme="light")
     page = context.new_page()
     page.errors, page.sent = [], []
     page.on("pageerror", lambda error: page.errors.append(str(error)))

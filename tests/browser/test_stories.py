@@ -106,10 +106,10 @@ def test_every_step_of_the_softmax_story_says_what_the_trace_says(visit, flash):
 
 def test_playing_at_30_steps_a_second_skips_no_step_and_pauses_on_space(visit):
     page = visit("/online_softmax?kernel=03_flash&seq_len=200&BLOCK_Q=16&BLOCK_KV=16&backend=cpu&step=1")
-    page.evaluate("window.seen = []; window.__warpglass.addEventListener('step', e => window.seen.push(e.detail.step))")
+    page.evaluate("window.seen = []; window.clock.addEventListener('step', e => window.seen.push(e.detail.step))")
     page.get_by_label("Speed").select_option("10")
     page.locator(".wg .clock [data-action=play]").click()
-    page.wait_for_function("window.__warpglass.step >= 4")
+    page.wait_for_function("window.clock.step >= 4")
     page.evaluate("document.activeElement.blur()")
     press(page, " ")
     stopped = step_of(page)
@@ -118,7 +118,7 @@ def test_playing_at_30_steps_a_second_skips_no_step_and_pauses_on_space(visit):
     page.get_by_label("Speed").select_option("30")
     page.evaluate("document.activeElement.blur()")
     press(page, " ")
-    page.wait_for_function("window.__warpglass.step === window.__warpglass.count - 1")
+    page.wait_for_function("window.clock.step === window.clock.count - 1")
     expect(page.locator(".wg .clock [data-action=play]")).to_have_text("Play")
     seen = page.evaluate("window.seen")
     assert seen == list(range(1, seen[-1] + 1))

@@ -15,7 +15,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 OPENED = ("/_stcore/health", "/_stcore/host-config")
-PAUSE = 0.02  # seconds between two questions for the same, as app/stage/bundles.js waits
+PAUSE = 0.02  # seconds between two questions for the same, as app/stage/shell/fetching.js waits
 PATIENCE = 300.0  # seconds after which a question counts as lost
 
 
@@ -88,7 +88,7 @@ class Browser:
         wanted: Callable[[], bool] = lambda: True,
         **more: str,
     ) -> Answer:
-        """Asks until there is a bundle or an error, as bundles.js does; more: _part, _carried, _again."""
+        """Asks until there is a bundle or an error, as fetching.js does; more: _part, _carried, _again."""
         made, begin, key = Answer(), time.monotonic(), {}
         if change:
             more |= {"_set": change[0], "_to": change[1]}

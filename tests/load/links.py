@@ -147,7 +147,7 @@ ROUTES = (
     "/wg/bundle/..%2f..%2f..%2fetc%2fpasswd", "/wg/bundle/../../../../etc/passwd", "/wg/bundle/of", "/wg/bundle/%00",
     "/wg/bundle/" + "0" * 32, "/wg/bundle/" + "a" * 5000, "/wg/bundle/%ff%fe", "/wg/file/../../x", "/wg/file/x/..",
     "/wg/file/%2e%2e/%2e%2e", "/wg/file/" + "0" * 32 + "/..%2f..%2fa", "/wg/file/" + "0" * 32 + "/a%0d%0aX:y",
-    "/wg/0/../../main.py", "/wg/0/stage.js", "/wg/VERSION/../server.py", "/wg/VERSION/..%2fserver.py",
+    "/wg/0/../../main.py", "/wg/0/shell/app.js", "/wg/VERSION/../server.py", "/wg/VERSION/..%2fserver.py",
     "/wg/VERSION/%2e%2e/%2e%2e/main.py", "/wg/VERSION//etc/passwd", "/wg/VERSION/views/../../page.py",
     "/wg/VERSION/nothing.js", "/wg/VERSION/%00", "/wg/VERSION/" + "v/" * 1000, "/wg", "/wg/", "//wg//ask//tiling",
     "/wg/measure/forget", "/wg/stop", "/app/main.py", "/.env", "/../app/main.py", "/component/x/../../app/main.py",

@@ -19,7 +19,7 @@ from tests.load import figures
 from tests.load.server import Server
 
 LINK = "tiling?kernel=03_flash"
-AGAIN = (0.3, 0.6, 1.2, 2.5, 5.0)  # seconds, as app/stage/room.js waits
+AGAIN = (0.3, 0.6, 1.2, 2.5, 5.0)  # seconds, as app/stage/shell/room.js waits
 
 
 class Member:

@@ -1,12 +1,12 @@
 // Lanes by banks of one access, on each side: the cells served in this wavefront, before it and
 // after it; shared words marked; above them how many words each bank is wanted for.
-import { canvasView } from '../canvas.js';
-import { PALETTE } from '../paint.js';
+import { canvasView } from '../core/canvas.js';
+import { PALETTE } from '../core/paint.js';
 import { BANKS, LEGEND, bankNumbers, colours, heading, lanesSaid, parts } from './wavefronts.js';
 
 const LANES = 32;
 
-export default function (host, { meta: { sides, frames } }) {
+export default function (host, { meta: { sides, frames } }, context) {
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
   const accessOf = (side, step) => sides[side].accesses[frameAt(step).access];
   let em,
@@ -141,10 +141,14 @@ export default function (host, { meta: { sides, frames } }) {
       sharers = accessOf(at.side, step)
         .cells.filter(c => c[3] === word)
         .map(c => c[0]);
-    return `${title}lane ${at.lane}, bank ${at.bank}: word ${word} (bytes ${word * 4} to ${word * 4 + 3})\nserved in wavefront ${wavefront + 1}${sharers.length > 1 ? `, shared by ${lanesSaid(sharers)}` : ''}`;
+    return (
+      `${title}lane ${at.lane}, bank ${at.bank}: word ${word} (bytes ${word * 4} to ` +
+      `${word * 4 + 3})\nserved in wavefront ` +
+      `${wavefront + 1}${sharers.length > 1 ? `, shared by ${lanesSaid(sharers)}` : ''}`
+    );
   };
   const label = step => `${frameAt(step).title}: ${frameAt(step).sentence}`;
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: 'Lanes and banks',
     layout,
     draw,

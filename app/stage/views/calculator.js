@@ -1,5 +1,5 @@
 // How large a KV cache is, by the formula, as one types.
-import { element, figure, number } from '../paint.js';
+import { element, figure, number } from '../core/paint.js';
 
 const FIELDS = [
   ['layers', 'Layers', 32],
@@ -54,7 +54,11 @@ export default function (host, { meta }) {
     const size = count => 2 * layers * count * dim * tokens * bytes * sequences;
     const kind = count =>
       `${count === heads ? 'MHA' : count === 1 ? 'MQA' : 'GQA'} ${heads}:${count}`;
-    const said = `Modelled: 2 (K and V) \u00d7 ${layers} layers \u00d7 ${kv} KV heads \u00d7 ${dim} \u00d7 ${number(tokens)} tokens \u00d7 ${bytes} byte${bytes > 1 ? 's' : ''} \u00d7 ${number(sequences)} sequence${sequences > 1 ? 's' : ''} = ${number(size(kv))} bytes.`;
+    const said =
+      `Modelled: 2 (K and V) \u00d7 ${layers} layers \u00d7 ${kv} KV heads \u00d7 ${dim} ` +
+      `\u00d7 ${number(tokens)} tokens \u00d7 ${bytes} byte${bytes > 1 ? 's' : ''} \u00d7 ` +
+      `${number(sequences)} sequence${sequences > 1 ? 's' : ''} = ${number(size(kv))} ` +
+      'bytes.';
     const most = size(heads),
       row = count =>
         element(

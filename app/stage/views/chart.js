@@ -3,14 +3,14 @@
 // where each step stands on the x axis; room: the characters of the longest name at a line's end;
 // ends: {value, bounds} of the data `ends`, the lines' names; legend: [[css, text], ...], for a
 // pane too narrow for these names.
-import { chartView } from '../blocks.js';
-import { legend } from '../canvas.js';
-import { hub } from '../hub.js';
-import { element, textSize, unfetched } from '../paint.js';
+import { chartView } from '../core/charts.js';
+import { legend } from '../core/canvas.js';
+import { element, textSize, unfetched } from '../core/paint.js';
 
 const NAMES = 'ends'; // so begin the names of the layers that name the lines at their ends
 
-export default function (host, { meta, title }, { base }) {
+export default function (host, { meta, title }, context) {
+  const { clock } = context;
   const sheet = element('div', { class: 'chart', role: 'img', 'aria-label': meta.alt }),
     foot = element('div', { class: 'foot' });
   host.replaceChildren(sheet, foot);
@@ -18,7 +18,7 @@ export default function (host, { meta, title }, { base }) {
   let made = null,
     left = false,
     drawn = '';
-  hub.views.push(record);
+  clock.views.push(record);
 
   // Where the names stand, one above the other: as high as their lines end, or as far off as the
   // next ones need.
@@ -64,7 +64,10 @@ export default function (host, { meta, title }, { base }) {
     made = null;
     let next;
     try {
-      next = await chartView(sheet, { ...meta.spec, layer, padding }, base, true, goTo);
+      next = await chartView(sheet, { ...meta.spec, layer, padding }, context, {
+        fill: true,
+        press: goTo,
+      });
     } catch (error) {
       drawn = '';
       return unfetched(sheet)(error);
@@ -84,24 +87,24 @@ export default function (host, { meta, title }, { base }) {
   };
   // The step of what was clicked, or the one whose place on the x axis is nearest.
   const goTo = (x, datum) => {
-    if (datum?.step) return hub.set(datum.step - 1, 'user');
+    if (datum?.step) return clock.set(datum.step - 1, 'user');
     if (!meta.at?.length) return;
     const scale = made.view.scale('x'),
       far = meta.at.map(value => Math.abs(scale(value) - x));
-    hub.set(far.indexOf(Math.min(...far)), 'user');
+    clock.set(far.indexOf(Math.min(...far)), 'user');
   };
   const observer = new ResizeObserver(() => {
     draw();
   });
   observer.observe(sheet);
-  hub.addEventListener('type', draw);
+  clock.addEventListener('type', draw);
   return {
     unmount() {
       left = true;
-      hub.removeEventListener('type', draw);
+      clock.removeEventListener('type', draw);
       observer.disconnect();
       made?.unmount();
-      hub.views.splice(hub.views.indexOf(record), 1);
+      clock.views.splice(clock.views.indexOf(record), 1);
       host.replaceChildren();
     },
   };

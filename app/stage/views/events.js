@@ -1,7 +1,6 @@
 // The history of a cache: its events, the one just played lit, a press goes there; what is wasted
 // then; and, by hand, the next event.
-import { follow, hub } from '../hub.js';
-import { button, element } from '../paint.js';
+import { button, element } from '../core/paint.js';
 
 const WORDS = {
   append: 'Append tokens to',
@@ -12,9 +11,10 @@ const WORDS = {
 const LETTERS = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ'];
 let last = {}; // what stood in the form, which is made anew with every event
 
-export default function (host, { meta }, { stage, change }) {
+export default function (host, { meta }, context) {
+  const { clock, stage, change } = context;
   const { events, names, by_hand } = meta,
-    rows = events.map((text, n) => button('', () => hub.set(n, 'user'), { class: 'event' }));
+    rows = events.map((text, n) => button('', () => clock.set(n, 'user'), { class: 'event' }));
   rows.forEach((row, n) =>
     row.append(element('span', { class: 'number' }, String(n)), events[n] || 'empty cache'),
   );
@@ -36,8 +36,8 @@ export default function (host, { meta }, { stage, change }) {
     list.scrollTop = Math.max(0, row.offsetTop - list.offsetTop - list.clientHeight / 2);
     waste.textContent = stage.frames[step]?.waste ?? '';
   };
-  const unfollow = follow(draw);
-  draw(hub.step);
+  const unfollow = clock.follow(draw);
+  draw(clock.step);
   return {
     unmount() {
       unfollow();

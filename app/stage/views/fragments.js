@@ -2,8 +2,7 @@
 // number, the text in it the lane that holds it; what the lane under the cursor holds is framed in
 // all three. In the free corner stand the products that make the chosen element of C, a line for
 // each, beside the row of B that it takes. A click chooses an element and tells its way.
-import { canvasView } from '../canvas.js';
-import { hub } from '../hub.js';
+import { canvasView } from '../core/canvas.js';
 import {
   blend,
   COLOURS,
@@ -14,7 +13,8 @@ import {
   signed,
   smallText,
   spanOf,
-} from '../paint.js';
+} from '../core/paint.js';
+import { fragmentsLayout } from './layouts/fragments.js';
 
 const MADE_OF = { S: ['Q', 'K', 'dim'], O: ['P', 'V', 'key'] },
   LANES = 32,
@@ -23,7 +23,8 @@ const MADE_OF = { S: ['Q', 'K', 'dim'], O: ['P', 'V', 'key'] },
 const DENSE = 0.85; // numbers have no descenders, so a line of them may be lower than their size
 const ACROSS = { S: 'keys', O: 'dims' }; // what the columns of C count
 
-export default function (host, { meta, columns }) {
+export default function (host, { meta, columns }, context) {
+  const { clock } = context;
   const { instruction, scale, sum_bits, dtype, matrices, fetches, bases, symbols, frames } = meta;
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
   const group = instruction === 'wgmma';
@@ -159,7 +160,10 @@ export default function (host, { meta, columns }) {
     if (lane < 0) return null;
     const bits = has(name, 'half', n),
       register = `${part.toLowerCase()}${has(name, 'register', n)}`;
-    return `${group ? `lane ${lane % LANES} of the warpgroup's warp ${Math.floor(lane / LANES)}` : `lane ${lane}`}, register ${register}${bits < 0 ? '' : bits ? ', high half' : ', low half'}`;
+    return (
+      `${group ? `lane ${lane % LANES} of the warpgroup's warp ${Math.floor(lane / LANES)}` : `lane ${lane}`}, ` +
+      `register ${register}${bits < 0 ? '' : bits ? ', high half' : ', low half'}`
+    );
   };
   // Where an element of Q, K or V lies: in global memory, and in shared memory with its bank, its
   // piece of 128 bytes and that piece's place.
@@ -195,11 +199,14 @@ export default function (host, { meta, columns }) {
     said.push(`element ${number(at)} of ${symbols[name]} in global memory (byte ${number(first)})`);
     if (byte >= 0)
       said.push(
-        `byte ${number(byte)} of ${symbols[name]} in shared memory, bank ${bank}: piece ${piece} of its 128 bytes lies in place ${to}${piece === to ? '' : ' (swizzled)'}`,
+        `byte ${number(byte)} of ${symbols[name]} in shared memory, bank ${bank}: piece ` +
+          `${piece} of its 128 bytes lies in place ` +
+          `${to}${piece === to ? '' : ' (swizzled)'}`,
       );
     if (fetch)
       said.push(
-        `fetched by the ldmatrix of ${fetch.place} (${fetch.wavefronts} wavefronts, ${fetch.ideal} at best), its row addressed by lane ${has(name, 'by', n)}`,
+        `fetched by the ldmatrix of ${fetch.place} (${fetch.wavefronts} wavefronts, ` +
+          `${fetch.ideal} at best), its row addressed by lane ${has(name, 'by', n)}`,
       );
     else if (byte >= 0) said.push('the tensor cores fetch it from there');
     if (holder) said.push(`then in ${holder}`);
@@ -221,7 +228,9 @@ export default function (host, { meta, columns }) {
     said.push(holder ? `in ${holder}` : 'hidden, or beyond an edge: not logged');
     if (f.last && holder && f.c === 'S')
       said.push(
-        `times ${scale}: the score ${exact(Math.fround(Math.fround(scale) * after[n]))}; the kernel logged ${exact(value)}; unrounded ${(scale * unrounded(step, i, j)).toPrecision(10)}`,
+        `times ${scale}: the score ${exact(Math.fround(Math.fround(scale) * after[n]))}; ` +
+          `the kernel logged ${exact(value)}; unrounded ` +
+          `${(scale * unrounded(step, i, j)).toPrecision(10)}`,
       );
     else if (f.last && holder)
       said.push(
@@ -253,22 +262,10 @@ export default function (host, { meta, columns }) {
   // ---- layout ----
   const layout = size => {
     ({ em } = size);
-    const widest = Math.max(...frames.map(f => f.cols[1] - f.cols[0])),
-      tallest = Math.max(...frames.map(f => f.rows[1] - f.rows[0]));
-    const left = 2.2 * em,
-      top = 1.9 * em,
-      gapX = 2 * em,
-      gapY = 3.5 * em,
-      w = size.width - left - gapX - 2,
-      h = Math.max(4 * em, size.height - top - gapY - 3);
-    const wideA = Math.max(Math.min(20 * em, 0.55 * w), Math.min(0.67 * w, (w * K) / (K + widest))),
-      highB =
-        tallest > K ? Math.max(Math.min(K * 1.16 * em, 0.6 * h), (h * K) / (K + tallest)) : h / 2;
-    box = {
-      A: { x: left, y: top + highB + gapY, w: wideA, h: h - highB },
-      B: { x: left + wideA + gapX, y: top, w: w - wideA, h: highB },
-      C: { x: left + wideA + gapX, y: top + highB + gapY, w: w - wideA, h: h - highB },
-    };
+    box = fragmentsLayout(size, {
+      widest: Math.max(...frames.map(f => f.cols[1] - f.cols[0])),
+      tallest: Math.max(...frames.map(f => f.rows[1] - f.rows[0])),
+    });
   };
   const shape = (f, part) => {
     const rows = f.rows[1] - f.rows[0],
@@ -470,7 +467,7 @@ export default function (host, { meta, columns }) {
 
   const locate = (x, y) => {
     for (const part of frames.length ? ['A', 'B', 'C'] : []) {
-      const c = cell(frameAt(hub.step), part),
+      const c = cell(frameAt(clock.step), part),
         i = Math.floor((y - box[part].y) / c.h),
         j = Math.floor((x - box[part].x) / c.w);
       if (i >= 0 && j >= 0 && i < c.rows && j < c.cols) return { part, i, j };
@@ -499,7 +496,7 @@ export default function (host, { meta, columns }) {
     ],
     ['border:2px solid currentColor', 'chosen, its row of A, its column of B'],
   ];
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: 'One product',
     layout,
     draw,

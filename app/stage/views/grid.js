@@ -1,14 +1,15 @@
 // The whole grid: the output as cells that fill as blocks begin and end, and a lane for each
 // multiprocessor over time. The wheel, the buttons and the keys + - 0 zoom the time, with Shift the
 // lanes; a drag moves what is shown.
-import { canvasView } from '../canvas.js';
-import { hub } from '../hub.js';
-import { PALETTE, blend, button, element, number, rgb, short, way } from '../paint.js';
+import { canvasView } from '../core/canvas.js';
+import { PALETTE, blend, button, element, number, rgb, short, way } from '../core/paint.js';
+import { cellOf as blockCell, cellSize, gridLayout } from './layouts/grid.js';
 
 const RUNNING = PALETTE.wavefronts.now,
   DONE = PALETTE.wavefronts.before;
 
 export default function (host, { meta, columns }, context) {
+  const { clock } = context;
   const { launches, multiprocessors, all, unit, end, said, frames, traced, recorded } = meta,
     timed = unit !== 'turn';
   const {
@@ -43,47 +44,10 @@ export default function (host, { meta, columns }, context) {
 
   const layout = given => {
     size = given;
-    const { width, height, em } = size,
-      wide = width > 1.2 * height,
-      head = Math.round(1.7 * em),
-      foot = Math.round(2.5 * em),
-      left = Math.round(3.2 * em);
-    const share = wide ? Math.round(width * 0.34) : width;
-    cells = {
-      x: 0,
-      y: head,
-      w: share - (wide ? 1.5 * em : 0),
-      h: wide ? height - head - 4 : Math.round(height * 0.4) - head,
-    };
-    lanes = wide
-      ? { x: share + left, y: head, w: width - share - left - 4, h: height - head - foot }
-      : {
-          x: left,
-          y: Math.round(height * 0.4) + head,
-          w: width - left - 4,
-          h: height - Math.round(height * 0.4) - head - foot,
-        };
+    ({ cells, lanes } = gridLayout(size));
   };
-  const grid = launch => {
-    // rows of items lie side by side, a row's items below one another, as O is drawn elsewhere
-    const em = size.em,
-      under = launch.rows > 1 ? 1.3 * em : 0;
-    const w = Math.min(cells.w / launch.rows, 11 * em),
-      h = Math.min((cells.h - under) / launch.cols, 6 * em);
-    return { w, h, y: cells.y + under, gap: Math.min(w, h) > 8 ? 2 : Math.min(w, h) > 3 ? 0.5 : 0 };
-  };
-  const cellOf = (launch, block) => {
-    const { w, h, y, gap } = grid(launch),
-      item = Math.floor(block / launch.per_item),
-      row = Math.floor(item / launch.cols),
-      part = w / launch.per_item;
-    return [
-      row * w + (block % launch.per_item) * part,
-      y + (item % launch.cols) * h,
-      part - gap,
-      h - gap,
-    ];
-  };
+  const grid = launch => cellSize(cells, launch, size.em),
+    cellOf = (launch, block) => blockCell(cells, launch, block, size.em);
   const x = time => lanes.x + ((time - seen.t0) / (seen.t1 - seen.t0)) * lanes.w,
     lane = () => lanes.h / (seen.l1 - seen.l0);
   const y = at => lanes.y + (at - seen.l0) * lane();
@@ -341,7 +305,7 @@ export default function (host, { meta, columns }, context) {
     const middle =
       around ??
       (what === 't'
-        ? Math.min(seen.t1, Math.max(seen.t0, frameAt(hub.step).at))
+        ? Math.min(seen.t1, Math.max(seen.t0, frameAt(clock.step).at))
         : (seen.l0 + seen.l1) / 2);
     const wide = Math.max(least, (seen[b] - seen[a]) * factor),
       share = (middle - seen[a]) / (seen[b] - seen[a]);
@@ -356,7 +320,7 @@ export default function (host, { meta, columns }, context) {
   };
 
   const locate = (px, py) => {
-    const launch = launches[frameAt(hub.step).launch],
+    const launch = launches[frameAt(clock.step).launch],
       { w, h, y: top } = grid(launch);
     const row = Math.floor(px / w),
       col = Math.floor((py - top) / h);
@@ -386,7 +350,9 @@ export default function (host, { meta, columns }, context) {
         launch.rows > 1
           ? `${launch.row_name} ${row}, ${launch.item} ${item % launch.cols}`
           : `${launch.item} ${item % launch.cols}`;
-    const head = `block ${block}${launches.length > 1 ? ` of ${launch.entry}` : ''}${launch.item ? `: ${where}` : ', which takes query tiles as they come'}`;
+    const entry = launches.length > 1 ? ` of ${launch.entry}` : '',
+      items = launch.item ? `: ${where}` : ', which takes query tiles as they come',
+      head = `block ${block}${entry}${items}`;
     if (n < 0) return `${head}\nit had nothing to do and left at once`;
     const state = first[n] > step ? 'not begun' : last[n] > step ? 'runs now' : 'done';
     const when = timed
@@ -395,7 +361,7 @@ export default function (host, { meta, columns }, context) {
     return `${head}\nmultiprocessor ${sm[n]}, ${when}\n${state}`;
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
-  const view = canvasView(host, {
+  const view = canvasView(host, context, {
     title: 'Whole grid',
     layout,
     draw,
@@ -412,7 +378,7 @@ export default function (host, { meta, columns }, context) {
 
   const canvas = host.querySelector('canvas'),
     foot = host.querySelector('.foot');
-  const path = location.pathname.split('/').at(-1),
+  const path = context.story(),
     goTo = () => context.open(path, recorded.query);
   const there = recorded
     ? [

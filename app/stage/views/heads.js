@@ -1,10 +1,10 @@
 // Which query head reads which KV head, at several ratios of heads: the step's query head lit, and
 // how often each KV head was read so far.
-import { canvasView } from '../canvas.js';
-import { COLOURS, number } from '../paint.js';
+import { canvasView } from '../core/canvas.js';
+import { COLOURS, number } from '../core/paint.js';
 import { fitting } from './pages.js';
 
-export default function (host, { meta }) {
+export default function (host, { meta }, context) {
   const { frames, num_heads, panels } = meta,
     frameAt = step => frames[Math.min(step, frames.length - 1)];
   let em, boxes;
@@ -119,10 +119,14 @@ export default function (host, { meta }) {
     if (at.head !== undefined)
       return `${title}: query head ${at.head} reads KV head ${links.find(([head]) => head === at.head)[1]}`;
     const heads = links.filter(([, k]) => k === at.store).map(([head]) => head);
-    return `${title}: KV head ${at.store} is read by query head${heads.length > 1 ? 's' : ''} ${heads.join(', ')}\nread ${timesRead(panels[at.panel], at.store, step)} of ${heads.length} times so far`;
+    return (
+      `${title}: KV head ${at.store} is read by query head${heads.length > 1 ? 's' : ''} ` +
+      `${heads.join(', ')}\nread ${timesRead(panels[at.panel], at.store, step)} of ` +
+      `${heads.length} times so far`
+    );
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: 'Heads',
     layout,
     draw,

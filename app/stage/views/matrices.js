@@ -1,6 +1,6 @@
 // Q, K^T, S, V^T and O to scale, the tile in work lit. Keys run along the columns of K^T, S and
 // V^T, queries along the rows of Q, S and O.
-import { canvasView } from '../canvas.js';
+import { canvasView } from '../core/canvas.js';
 import {
   COLOURS,
   NOT_FINITE,
@@ -12,7 +12,8 @@ import {
   signed,
   spanOf,
   theme,
-} from '../paint.js';
+} from '../core/paint.js';
+import { matricesLayout } from './layouts/matrices.js';
 
 const LEGEND = [
   [`border:3px solid ${COLOURS.read}`, 'read from global memory'],
@@ -25,7 +26,7 @@ const LEGEND = [
   ],
 ];
 
-export default function (host, { meta, columns }) {
+export default function (host, { meta, columns }, context) {
   const { n, keys, offset, d, row0, rows, head, frames, places, blocks, causal } = meta;
   const values = { Q: columns.q, K: columns.k, V: columns.v, S: columns.s, O: columns.o };
   const oFinal = columns.o_final,
@@ -95,6 +96,7 @@ export default function (host, { meta, columns }) {
   let unit, boxes, gap, em;
 
   // Pixel rectangle of elements [r0, r1] x [c0, c1]; K and V are drawn with keys along x.
+  /** @type {(place: string, rect: number[]) => [number, number, number, number]} */
   const pixels = (place, [r0, r1, c0, c1]) => {
     const [x, y] = boxes[place];
     return 'KV'.includes(place)
@@ -106,33 +108,11 @@ export default function (host, { meta, columns }) {
   // which state of O is shown; -1: none yet
   const oNow = step => (step >= writtenAt ? oStates : frameAt(step).o);
 
-  // Q left of S, O right of it, K^T above S, V^T below it; in a low pane V^T stands beside K^T
-  // instead, above O.
   const layout = size => {
+    const made = matricesLayout(size, { n, keys, d });
     em = size.em;
-    gap = Math.round(em * 1.9);
-    const top = Math.round(em * 1.3),
-      wide = size.width - 2 * gap - 2,
-      high = size.height - top - gap - 4;
-    const tall = Math.min(wide / (keys + 2 * d), (high - gap) / (n + 2 * d)),
-      low = Math.min(wide / (2 * keys + d), wide / (keys + 2 * d), high / (n + d));
-    const beside = low > 1.1 * tall;
-    unit = Math.max(0.4, beside ? low : tall);
-    const a = d * unit,
-      b = keys * unit,
-      h = n * unit,
-      across = a + b + 2 * gap + (beside ? Math.max(a, b) : a),
-      left = Math.max(0, (size.width - across) / 2);
-    boxes = {
-      Q: [left, top + a + gap, a, h],
-      K: [left + a + gap, top, b, a],
-      S: [left + a + gap, top + a + gap, b, h],
-      V: beside
-        ? [left + a + b + 2 * gap, top, b, a]
-        : [left + a + gap, top + a + h + 2 * gap, b, a],
-      O: [left + a + b + 2 * gap, top + a + gap, a, h],
-    };
-    return top + a + h + gap + (beside ? 0 : a + gap) + 4;
+    ({ unit, gap, boxes } = made);
+    return made.height;
   };
 
   const draw = (g, { step, at, paint }) => {
@@ -338,7 +318,7 @@ export default function (host, { meta, columns }) {
       : []),
     ...([...sOdd, ...oOdd].some(Boolean) ? [NOT_FINITE] : []),
   ];
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: `Matrices of head ${head}`,
     layout,
     draw,

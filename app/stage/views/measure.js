@@ -2,8 +2,7 @@
 // What is measured is shown by the stage, which is asked for anew while points come in. meta:
 // {what, gpu, about, measured, kernels: [{name, title, fields, on}], gpus: [id, name] of each where
 // there are several}.
-import { button, element } from '../paint.js';
-import { asLeader } from '../room.js';
+import { button, element } from '../core/paint.js';
 
 const PAUSE = 700,
   ANEW = 2500,
@@ -12,7 +11,8 @@ const PAUSE = 700,
 const begun = new Set(); // what this page asked for
 const kept = {}; // what -> the form as it was left: the stage is made anew while it stands there
 
-export default function (host, { meta }, { base, again }) {
+export default function (host, { meta }, context) {
+  const { request, again } = context;
   const mine = (kept[meta.what] ??= {
     kernels: (meta.kernels ?? []).filter(k => k.on).map(k => k.name),
     field: '',
@@ -133,9 +133,9 @@ export default function (host, { meta }, { base, again }) {
   };
 
   async function post(path, body) {
-    const response = await fetch(`${base}/wg/measure${path}`, {
+    const response = await request(`/wg/measure${path}`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', ...asLeader() },
+      headers: { 'content-type': 'application/json' },
       body: body && JSON.stringify(body),
     });
     const said = await response.json();
@@ -151,7 +151,7 @@ export default function (host, { meta }, { base, again }) {
   async function look() {
     clearTimeout(timer);
     try {
-      const response = await fetch(`${base}/wg/measure`);
+      const response = await request('/wg/measure');
       tell(await response.json());
     } catch {
       // the server was not reached just now
@@ -167,7 +167,9 @@ export default function (host, { meta }, { base, again }) {
     go.hidden = now.running;
     end.hidden = !(now.running && ours);
     said.hidden = !now.running;
-    said.textContent = `${now.done} of ${now.of} points${now.now ? `, now ${now.now}` : ''}; ${Math.round(now.seconds)} s so far.${ours ? '' : ' Another page asked for it.'}`;
+    said.textContent =
+      `${now.done} of ${now.of} points${now.now ? `, now ${now.now}` : ''}; ` +
+      `${Math.round(now.seconds)} s so far.${ours ? '' : ' Another page asked for it.'}`;
     if (
       version !== null &&
       now.version !== version &&

@@ -1,8 +1,7 @@
 // A multiprocessor's warps, blocks, registers and shared memory, filled with blocks as far as each
 // allows; then with as many as all do.
-import { canvasView } from '../canvas.js';
-import { hub } from '../hub.js';
-import { PALETTE, number, rgb, blend } from '../paint.js';
+import { canvasView } from '../core/canvas.js';
+import { PALETTE, number, rgb, blend } from '../core/paint.js';
 
 const BLOCK = PALETTE.wavefronts.before,
   LIMIT = PALETTE.wavefronts.now;
@@ -14,7 +13,8 @@ function onTop(colour) {
   return light > 0.18 ? '#000' : '#fff';
 }
 
-export default function (host, { meta }) {
+export default function (host, { meta }, context) {
+  const { clock } = context;
   const { launches, frames, gpu } = meta,
     frameAt = step => frames[Math.min(step, frames.length - 1)];
   let rows, em, width;
@@ -50,7 +50,8 @@ export default function (host, { meta }) {
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
     g.fillText(
-      `One multiprocessor of ${gpu}${launches.length > 1 ? `; launch ${frame.launch + 1} of ${launches.length}: ${launch.entry}` : ''}`,
+      'One multiprocessor of ' +
+        `${gpu}${launches.length > 1 ? `; launch ${frame.launch + 1} of ${launches.length}: ${launch.entry}` : ''}`,
       0,
       em,
       width,
@@ -68,7 +69,8 @@ export default function (host, { meta }) {
       const said = !known
         ? ''
         : together
-          ? `: ${number(taken)} of ${number(resource.of)} ${resource.unit}${resource.limit ? ', a limit' : `; it would allow ${fits}`}`
+          ? `: ${number(taken)} of ${number(resource.of)} ` +
+            `${resource.unit}${resource.limit ? ', a limit' : `; it would allow ${fits}`}`
           : ` allow${resource.name === 'shared memory' ? 's' : ''} ${fits}`;
       g.fillText(
         `${resource.name[0].toUpperCase()}${resource.name.slice(1)}${said}`,
@@ -124,7 +126,7 @@ export default function (host, { meta }) {
     g.stroke();
   };
   const locate = (px, py) => {
-    const frame = frameAt(hub.step),
+    const frame = frameAt(clock.step),
       launch = launches[frame.launch],
       n = rows.findIndex(({ bar }) => py >= bar.y && py < bar.y + bar.h);
     if (n < 0 || px < 0 || px >= width) return null;
@@ -137,7 +139,7 @@ export default function (host, { meta }) {
     return `block ${block}: ${number(resource.each)} of ${number(resource.of)} ${resource.unit}`;
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: 'One multiprocessor',
     layout,
     draw,

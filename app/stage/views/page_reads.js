@@ -1,9 +1,8 @@
 // Who reads which page: kernels at several ratios of heads by pages of the pool, each cell with how
 // often a byte of it is read; and the readers of the step's kernel by the same pages. Beside one
 // another where there is room, else one under the other.
-import { canvasView } from '../canvas.js';
-import { hub } from '../hub.js';
-import { PALETTE, number, rgb, short, smallText } from '../paint.js';
+import { canvasView } from '../core/canvas.js';
+import { PALETTE, number, rgb, short, smallText } from '../core/paint.js';
 import { fitting } from './pages.js';
 
 const STOPS = PALETTE.magnitude.map(rgb);
@@ -15,7 +14,8 @@ const colourAt = share => {
 };
 const ink = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b > 135 ? '#000' : '#fff');
 
-export default function (host, { meta, columns }) {
+export default function (host, { meta, columns }, context) {
+  const { clock } = context;
   const { frames, rows, holders, colours, absent } = meta,
     pages = holders.length,
     frameAt = step => frames[Math.min(step, frames.length - 1)];
@@ -176,7 +176,7 @@ export default function (host, { meta, columns }) {
   const locate = (x, y) => {
     const kernel = inside(kernels, rows.length, x, y);
     if (kernel) return { row: kernel[0], page: kernel[1] };
-    const reader = inside(readers, rows[frameAt(hub.step).row].readers.length, x, y);
+    const reader = inside(readers, rows[frameAt(clock.step).row].readers.length, x, y);
     return reader && { reader: reader[0], page: reader[1] };
   };
   const held = page => (holders[page].length ? `held by ${holders[page].join(', ')}` : 'free');
@@ -192,7 +192,8 @@ export default function (host, { meta, columns }) {
       return (
         `page ${page}, ${held(page)}: ${shown.readers[reader]}\n` +
         (asked
-          ? `${number(asked)} bytes asked for, ${number(columns.distinct[at])} distinct, by ${blocks} thread block${blocks === 1 ? '' : 's'}`
+          ? `${number(asked)} bytes asked for, ${number(columns.distinct[at])} distinct, ` +
+            `by ${blocks} thread block${blocks === 1 ? '' : 's'}`
           : 'reads nothing of it')
       );
     }
@@ -202,7 +203,9 @@ export default function (host, { meta, columns }) {
     return (
       `page ${page}, ${held(page)}: ${shown.kernel} with ${shown.heads}\n` +
       (asked[page]
-        ? `${number(asked[page])} bytes asked for, ${number(distinct[page])} distinct: each ${often} time${often === '1' ? '' : 's'}, by ${who} reader${who === 1 ? '' : 's'}`
+        ? `${number(asked[page])} bytes asked for, ${number(distinct[page])} distinct: ` +
+          `each ${often} time${often === '1' ? '' : 's'}, by ${who} ` +
+          `reader${who === 1 ? '' : 's'}`
         : 'never read')
     );
   };
@@ -214,7 +217,7 @@ export default function (host, { meta, columns }) {
     return `${now.title}. ${now.sentence} Reads of a byte, by page: ${read.join('; ')}.`;
   };
   const ramp = `background:linear-gradient(90deg,${PALETTE.magnitude.join(',')});width:5em`;
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: 'Reads of pages',
     layout,
     draw,

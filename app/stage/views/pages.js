@@ -1,64 +1,17 @@
-// Pages of a KV cache on a canvas, shared by the pool, serving and the walk: where each box stands,
-// how a box with its slots is drawn, and the ways between them, which lie in the gaps so that an
-// arrow crosses no page and no number.
-import { follow, hub } from '../hub.js';
-import { COLOURS, button } from '../paint.js';
+// Pages of a KV cache on a canvas, shared by the pool, serving and the walk: how a box with its slots
+// is drawn.
+import { COLOURS, button } from '../core/paint.js';
+import { drawWay, wayBetween } from './ways.js';
 
-// The number of columns under which the pages are largest in the given room, in the fewest rows;
-// what does not fit runs over its lower edge.
-export function placePages(count, { left = 0, top, width, height, em, high = 3.4 * em }) {
-  const gap = Math.round(em * 0.75),
-    low = 2 * em,
-    narrow = Math.max(2.2 * em, 26);
-  const sized = columns => {
-    const rows = Math.ceil(count / columns),
-      w = Math.min(14 * em, (width + gap) / columns - gap),
-      h = Math.min(high, (height + gap) / rows - gap);
-    return {
-      columns,
-      rows,
-      w,
-      h,
-      good: w >= narrow && h >= low ? Math.min(w / (7 * em), 1) * Math.min(h / (2.9 * em), 1) : 0,
-    };
-  };
-  const best = Array.from({ length: count }, (_, n) => sized(n + 1)).reduce((a, b) =>
-    b.good > a.good || (b.good === a.good && b.w * b.h >= a.w * a.h) ? b : a,
-  );
-  const { columns, rows, w, h } = best.good
-    ? best
-    : { ...sized(Math.max(1, Math.floor((width + gap) / (narrow + gap)))), h: low };
-  return {
-    w,
-    h,
-    em,
-    gap,
-    columns,
-    rows,
-    left,
-    top,
-    bottom: top + rows * (h + gap) - gap,
-    at: page => [left + (page % columns) * (w + gap), top + Math.floor(page / columns) * (h + gap)],
-    find(x, y) {
-      const column = Math.floor((x - left) / (w + gap)),
-        row = Math.floor((y - top) / (h + gap)),
-        page = row * columns + column;
-      if (column < 0 || column >= columns || row < 0 || page >= count) return null;
-      const [px, py] = this.at(page);
-      return x < px + w && y < py + h ? { page, x: x - px, y: y - py } : null;
-    },
-  };
-}
-
-// owners: [{colour}] that hold the page; fill: slots with a token; fresh: slots just written; note:
-// the longest of these that fits. A shared page's slots are striped with all its owners' colours.
+// owners: [{colour}] that hold the page; fill: slots with a token; fresh: slots just written; note: a
+// text, or the longest of several that fits. A shared page's slots are striped with all its owners' colours.
 export function drawPage(
   g,
   paint,
   place,
   page,
   size,
-  { owners = [], fill = 0, fresh = [], note = [], dim = false },
+  { owners = [], fill = 0, fresh = [], note = /** @type {string | string[]} */ (''), dim = false },
 ) {
   const [x, y] = place.at(page),
     { w, h, em } = place,
@@ -99,36 +52,12 @@ export function drawPage(
   g.textAlign = 'left';
 }
 
-// A block table as cells, entry above, page below; wraps.
-export function placeTable(count, { left, top, width, em }) {
-  const w = Math.max(2.3 * em, Math.min(3.6 * em, width / Math.max(count, 1))),
-    columns = Math.max(1, Math.floor(width / w)),
-    h = 2.5 * em,
-    step = h + 4;
-  const at = entry => [left + (entry % columns) * w, top + Math.floor(entry / columns) * step];
-  return {
-    w,
-    h,
-    em,
-    at,
-    count,
-    bottom: top + Math.ceil(Math.max(count, 1) / columns) * step - 4,
-    find(x, y) {
-      for (let entry = 0; entry < count; entry++) {
-        const [cx, cy] = at(entry);
-        if (x >= cx && x < cx + w - 3 && y >= cy && y < cy + h) return entry;
-      }
-      return -1;
-    },
-  };
-}
-
-export function drawTable(g, paint, cells, table, { colour, lit = -1, visited = () => true }) {
+export function drawTable(g, paint, cells, table, { colour, lit = -1, visited = null }) {
   const { w, h, em } = cells;
   g.textAlign = 'center';
   table.forEach((page, entry) => {
     const [x, y] = cells.at(entry);
-    g.globalAlpha = visited(entry) ? 0.28 : 0.08;
+    g.globalAlpha = !visited || visited(entry) ? 0.28 : 0.08;
     g.fillStyle = colour;
     g.fillRect(x, y, w - 3, h);
     g.globalAlpha = 1;
@@ -142,93 +71,6 @@ export function drawTable(g, paint, cells, table, { colour, lit = -1, visited = 
     g.fillText(String(page), x + w / 2 - 1.5, y + em * 2.2);
   });
   g.textAlign = 'left';
-}
-
-// From an entry of a table down to its page, through the gaps. channel: the height at which it goes
-// sideways.
-export function wayDown(cells, entry, place, page, channel) {
-  const [cx, cy] = cells.at(entry),
-    out = cx + cells.w / 2 - 1.5,
-    under = cy + cells.h,
-    last = under >= cells.bottom - 1,
-    x = last ? out : cx + cells.w - 1.5;
-  const [px, py] = place.at(page),
-    middle = px + place.w / 2,
-    gap = place.gap / 2;
-  const down =
-    page < place.columns
-      ? []
-      : [
-          [px - gap, channel],
-          [px - gap, py - gap],
-          [middle, py - gap],
-        ];
-  return [
-    [out, under],
-    ...(last
-      ? []
-      : [
-          [out, under + 2],
-          [x, under + 2],
-        ]),
-    [x, channel],
-    ...(down.length ? down : [[middle, channel]]),
-    [middle, py],
-  ];
-}
-
-// From a page down to a point below the pool.
-export function wayOut(place, page, [x, y], channel) {
-  const [px, py] = place.at(page),
-    middle = px + place.w / 2,
-    below = py + place.h,
-    gap = place.gap / 2;
-  const last = Math.floor(page / place.columns) === place.rows - 1;
-  return [
-    [middle, below],
-    ...(last
-      ? []
-      : [
-          [middle, below + gap],
-          [px - gap, below + gap],
-          [px - gap, channel],
-        ]),
-    ...(last ? [[middle, channel]] : []),
-    [x, channel],
-    [x, y],
-  ];
-}
-
-// From a page to another one.
-export function wayBetween(place, from, to) {
-  const [x0, y0] = place.at(from),
-    [x1, y1] = place.at(to),
-    half = place.w / 2,
-    gap = place.gap / 2;
-  return [
-    [x0 + half, y0],
-    [x0 + half, y0 - gap],
-    [x1 - gap, y0 - gap],
-    [x1 - gap, y1 - gap],
-    [x1 + half, y1 - gap],
-    [x1 + half, y1],
-  ];
-}
-
-export function drawWay(g, points, colour, em) {
-  g.strokeStyle = g.fillStyle = colour;
-  g.lineWidth = 2;
-  g.lineJoin = 'round';
-  g.beginPath();
-  points.forEach(([x, y], n) => (n ? g.lineTo(x, y) : g.moveTo(x, y)));
-  g.stroke();
-  const [x, y] = points.at(-1),
-    size = em * 0.4; // they all end downwards
-  g.beginPath();
-  g.moveTo(x, y + 1);
-  g.lineTo(x - size, y - size * 1.3);
-  g.lineTo(x + size, y - size * 1.3);
-  g.fill();
 }
 
 // The longest of these texts that fits, or ''.
@@ -341,12 +183,13 @@ export function tellSlot(frame, { page, slot }, size) {
 }
 
 // What runs kernels on the cache of the step: where it stands, and what enables it.
-export function runButtons(frameAt, turnTo) {
+export function runButtons(frameAt, { clock, turnTo }) {
   const made = [
     [
       'walk',
       'Run the decode kernel',
-      'On this cache, with a query for each sequence that it holds after this step. The browser leads back here, and so does "Look at".',
+      'On this cache, with a query for each sequence that it holds after this step. The ' +
+        'browser leads back here, and so does "Look at".',
     ],
     [
       'reads',
@@ -362,6 +205,6 @@ export function runButtons(frameAt, turnTo) {
       node.disabled = !frameAt(step).sequences.length;
       node.title = node.disabled ? 'It holds no sequence yet' : title;
     });
-  able(hub.step);
-  return { nodes: made.map(({ node }) => node), end: follow(able) };
+  able(clock.step);
+  return { nodes: made.map(({ node }) => node), end: clock.follow(able) };
 }

@@ -1,15 +1,16 @@
 // V1 and V2 on one axis of tokens: how far each block has come through K and V, and below what the
 // second kernel combines.
-import { canvasView } from '../canvas.js';
-import { COLOURS, exact, short } from '../paint.js';
-import { drawLabel, drawWay, fitting } from './pages.js';
+import { canvasView } from '../core/canvas.js';
+import { COLOURS, exact, short } from '../core/paint.js';
+import { drawLabel, fitting } from './pages.js';
+import { drawWay } from './ways.js';
 
 const LEGEND = [
   [`background:${COLOURS.K}`, 'K read'],
   [`background:${COLOURS.V}`, 'V read'],
 ];
 
-export default function (host, { meta }) {
+export default function (host, { meta }, context) {
   const { frames, length, parts, v1, v2, name, head } = meta,
     frameAt = step => frames[Math.min(step, frames.length - 1)];
   let em, width, left, scale, bar, y1, y2, y3;
@@ -162,10 +163,14 @@ export default function (host, { meta }) {
         partition !== null && frame.reduce !== null
           ? `, weight e^(m\u1d62 \u2212 m) = ${exact(numbers.weight)}`
           : '';
-    return `token ${token}, ${partition === null ? 'V1' : `partition ${partition}`}: K ${token < one.k ? 'read' : 'not yet'}, V ${token < one.v ? 'read' : 'not yet'}${known}${weight}`;
+    return (
+      `token ${token}, ${partition === null ? 'V1' : `partition ${partition}`}: K ` +
+      `${token < one.k ? 'read' : 'not yet'}, V ` +
+      `${token < one.v ? 'read' : 'not yet'}${known}${weight}`
+    );
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: 'V1 beside V2',
     layout,
     draw,

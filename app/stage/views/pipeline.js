@@ -2,9 +2,8 @@
 // step, the arrow leads from where the copy of its keys began to where its scores do. The wheel, +
 // and - zoom about the pointer; dragging and the arrows with Alt pan; 0 shows all. The line at the
 // top is the whole time, and what of it is shown.
-import { canvasView } from '../canvas.js';
-import { hub } from '../hub.js';
-import { blend, button, COLOURS, element, number, rgb, smallText } from '../paint.js';
+import { canvasView } from '../core/canvas.js';
+import { blend, button, COLOURS, element, number, rgb, smallText } from '../core/paint.js';
 
 const TINT = {
   Q: COLOURS.Q,
@@ -25,7 +24,8 @@ const SAID = [
   ['other', 'the rest'],
 ];
 
-export default function (host, { meta, columns }) {
+export default function (host, { meta, columns }, context) {
+  const { clock } = context;
   const { rows, events, mhz, frames, row_of } = meta,
     { start, end, row, event, tile } = columns,
     whole = end.reduce((most, v) => Math.max(most, v), 1);
@@ -221,10 +221,15 @@ export default function (host, { meta, columns }) {
       one = events[event[bar]],
       ns = end[bar] - start[bar];
     const what = `${made.flight ? 'in flight: ' : ''}${one.title}${tile[bar] >= 0 ? `, key tile ${tile[bar]}` : ''}`;
-    return `${made.kernel}, ${rows.slice(0, r + 1).findLast(one => !one.flight).name}\n${what}\n${number(Math.round(ns))} ns, ${number(Math.round((ns * mhz) / 1000))} cycles, from ${number(Math.round(start[bar]))} ns on`;
+    return (
+      `${made.kernel}, ${rows.slice(0, r + 1).findLast(one => !one.flight).name}\n${what}\n` +
+      `${number(Math.round(ns))} ns, ${number(Math.round((ns * mhz) / 1000))} cycles, from ` +
+      `${number(Math.round(start[bar]))} ns on`
+    );
   };
   const label = step =>
-    `${frameAt(step)?.title ?? 'Nothing'}. ${frameAt(step)?.sentence ?? ''} ${rows.length} rows from 0 to ${number(Math.round(whole))} ns.`;
+    `${frameAt(step)?.title ?? 'Nothing'}. ${frameAt(step)?.sentence ?? ''} ` +
+    `${rows.length} rows from 0 to ${number(Math.round(whole))} ns.`;
   const used = new Set(Array.from(event, n => events[n].kind));
   const legend = [
     ...SAID.filter(([kind]) => used.has(kind)).map(([kind, said]) => [
@@ -234,7 +239,7 @@ export default function (host, { meta, columns }) {
     ...(used.has('wait') ? [['border:1px solid currentColor', 'waits']] : []),
     ['', 'a bar lasts until the next mark, waits within it included'],
   ];
-  const made = canvasView(host, {
+  const made = canvasView(host, context, {
     title: 'Pipeline',
     layout,
     draw,
@@ -248,7 +253,7 @@ export default function (host, { meta, columns }) {
   const canvas = host.querySelector('canvas'),
     middle = () => {
       // of the step, where it is in sight
-      const band = frameAt(hub.step)?.span ?? [0, 0],
+      const band = frameAt(clock.step)?.span ?? [0, 0],
         at = (band[0] + band[1]) / 2;
       return at > shown[0] && at < shown[1] ? at : (shown[0] + shown[1]) / 2;
     };
@@ -323,18 +328,18 @@ export default function (host, { meta, columns }) {
   });
   // A step out of sight is brought into it.
   const onStep = () => {
-    const band = frameAt(hub.step)?.span;
+    const band = frameAt(clock.step)?.span;
     if (!band || (band[0] >= shown[0] && band[1] <= shown[1])) return;
     const wide = shown[1] - shown[0];
     show(band[0] - 0.2 * wide, band[0] + 0.8 * wide);
     made.draw();
   };
   onStep();
-  hub.addEventListener('step', onStep);
+  clock.addEventListener('step', onStep);
   return {
     draw: made.draw,
     unmount() {
-      hub.removeEventListener('step', onStep);
+      clock.removeEventListener('step', onStep);
       made.unmount();
     },
   };

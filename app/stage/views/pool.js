@@ -1,8 +1,8 @@
 // A KV cache after each event: block tables, the pool of pages with reference counts, the free
 // list, and the slots that are wasted.
-import { canvasView } from '../canvas.js';
-import { hub } from '../hub.js';
-import { element, number } from '../paint.js';
+import { canvasView } from '../core/canvas.js';
+import { element, number } from '../core/paint.js';
+import { placePages, placeTable } from './layouts/pages.js';
 import {
   drawLabel,
   drawPool,
@@ -10,13 +10,12 @@ import {
   drawUsage,
   fitting,
   outlinePage,
-  placePages,
-  placeTable,
   runButtons,
   tellSlot,
 } from './pages.js';
 
-export default function (host, { meta }, { turnTo }) {
+export default function (host, { meta }, context) {
+  const { clock } = context;
   const { frames, size, page_bytes, kv_heads } = meta,
     count = frames[0].free.length;
   const most = Math.max(1, ...frames.flatMap(f => f.sequences.map(s => s.table.length))),
@@ -108,7 +107,8 @@ export default function (host, { meta }, { turnTo }) {
       const s = frame.sequences[at.sequence],
         first = at.entry * size;
       return s && at.entry < s.table.length
-        ? `entry ${at.entry} of ${s.name}: tokens ${first} to ${Math.min(first + size, s.length) - 1} lie in page ${s.table[at.entry]}`
+        ? `entry ${at.entry} of ${s.name}: tokens ${first} to ` +
+            `${Math.min(first + size, s.length) - 1} lie in page ${s.table[at.entry]}`
         : '';
     }
     const where =
@@ -121,7 +121,7 @@ export default function (host, { meta }, { turnTo }) {
     const sequence = tables.findIndex(t => t.find(x, y) >= 0);
     if (sequence >= 0) {
       const entry = tables[sequence].find(x, y);
-      return { sequence, entry, page: frameAt(hub.step).sequences[sequence].table[entry] };
+      return { sequence, entry, page: frameAt(clock.step).sequences[sequence].table[entry] };
     }
     const found = place.find(x, y);
     return (
@@ -133,13 +133,23 @@ export default function (host, { meta }, { turnTo }) {
   };
   const label = step => {
     const frame = frameAt(step);
-    return `${frame.title}. ${frame.sentence} ${frame.sequences.map(s => `${s.name}: pages ${s.table.join(', ')}`).join('; ')}.`;
+    return (
+      `${frame.title}. ${frame.sentence} ` +
+      `${frame.sequences.map(s => `${s.name}: pages ${s.table.join(', ')}`).join('; ')}.`
+    );
   };
 
   const inner = element('div', { class: 'view' }),
-    run = runButtons(frameAt, turnTo);
+    run = runButtons(frameAt, context);
   host.replaceChildren(inner, element('div', {}, ...run.nodes));
-  const view = canvasView(inner, { title: 'KV cache', layout, draw, locate, describe, label });
+  const view = canvasView(inner, context, {
+    title: 'KV cache',
+    layout,
+    draw,
+    locate,
+    describe,
+    label,
+  });
   return {
     unmount() {
       run.end();

@@ -1,11 +1,13 @@
 // Decoding over a work list: all pages end to end and where they are cut; the followed block's ring
 // of stages and its warps; the scores of the followed sequence; and how the results of its pieces
 // become one.
-import { canvasView } from '../canvas.js';
-import { COLOURS, exact, short, smallText, theme, widest } from '../paint.js';
-import { drawLabel, drawWay, fitting } from './pages.js';
+import { canvasView } from '../core/canvas.js';
+import { COLOURS, exact, short, smallText, theme, widest } from '../core/paint.js';
+import { drawLabel, fitting } from './pages.js';
+import { drawWay } from './ways.js';
+import { rangesLayout } from './layouts/ranges.js';
 
-export default function (host, { meta, columns }) {
+export default function (host, { meta, columns }, context) {
   const {
       frames,
       names,
@@ -57,42 +59,16 @@ export default function (host, { meta, columns }) {
   const layout = pane => {
     ({ em, width } = pane);
     small = smallText(em);
-    const scarce = pane.height < 34 * em,
-      cell = scarce ? 1.5 * em : 1.9 * em,
-      under = 1.25 * em,
-      titled = 1.35 * em;
-    let y = 0;
-    rows = strips.map(strip => {
-      const each = Math.min(4.2 * em, (width - 2) / strip.length),
-        row = { y: y + titled + 1.1 * em, each, h: cell };
-      y = row.y + cell + under + 0.35 * em;
-      return row;
-    });
-    const fixed =
-        titled +
-        0.9 * em +
-        (scarce ? 1.5 : 2) * em +
-        2.8 * em +
-        titled +
-        (scarce ? 0.6 : 1) * em +
-        (whole ? 2.5 : 3.6) * em,
-      left = Math.max(pane.height - y - fixed - 2, 0);
-    ring = { y: y + titled + 0.4 * em, h: scarce ? 1.5 * em : 2 * em };
-    ring.warps = ring.y + ring.h + 0.5 * em;
-    ring.w = width / stages;
     const ends = [low, 0, high].map(value => short(value / 1.06, 3)),
-      font = `${small}px ${theme(host).font}`;
-    bars = { y: ring.warps + 2.8 * em + titled, h: Math.max(3 * em, Math.min(26 * em, left)) };
-    bars.x = Math.max(3.2 * em, widest(ends, font) + 6);
-    bars.each = (width - bars.x) / length;
-    parts = {
-      y: bars.y + bars.h + (scarce ? 0.6 : 1) * em,
-      h: (whole ? 2.5 : 3.6) * em,
-      gap: 0.6 * em,
-      all: Math.min(14 * em, 0.27 * width),
-    };
-    parts.w = whole ? 0 : (width - parts.all - 2.2 * em) / units.length - parts.gap;
-    return parts.y + parts.h + 1;
+      made = rangesLayout(pane, {
+        lists: strips.map(strip => strip.length),
+        stages,
+        length,
+        units: units.length,
+        labels: widest(ends, `${small}px ${theme(host).font}`),
+      });
+    ({ rows, ring, bars, parts } = made);
+    return made.height;
   };
 
   const title = (g, paint, bold, notes, y) => drawLabel(g, paint, em, bold, notes, 0, y, width);
@@ -507,7 +483,9 @@ export default function (host, { meta, columns }) {
       const since = cell.mine ? sinceOf(at.list, cell.entry) : Infinity,
         who = cell.holders.map(n => names[n]).join(', ');
       return (
-        `page ${cell.page}: entry ${cell.entry} of ${who}'s block table${cell.holders.length > 1 ? 's' : ''}\nunit ${cell.unit} of the work list, range ${cell.range}` +
+        `page ${cell.page}: entry ${cell.entry} of ${who}'s block ` +
+        `table${cell.holders.length > 1 ? 's' : ''}\nunit ${cell.unit} of the work list, ` +
+        `range ${cell.range}` +
         (since <= step
           ? `\nbrought in step ${since + 1}`
           : cell.mine
@@ -542,7 +520,8 @@ export default function (host, { meta, columns }) {
         entry = Math.floor(at.token / size);
       const known = tile && tile.since <= step && Number.isFinite(scores[at.token]);
       return (
-        `token ${at.token} of ${name}: entry ${entry}, slot ${at.token % size}; range ${of?.range}, partition ${of?.partition}\n` +
+        `token ${at.token} of ${name}: entry ${entry}, slot ${at.token % size}; range ` +
+        `${of?.range}, partition ${of?.partition}\n` +
         (known
           ? `score ${exact(scores[at.token])}, by warp ${tile.warp}` +
             (errors ? `; off by ${short(errors[at.token], 3)}` : '')
@@ -577,7 +556,7 @@ export default function (host, { meta, columns }) {
     [`background:${COLOURS.P};opacity:.4`, 'partial result'],
     [`background:${COLOURS.O};opacity:.4`, 'output'],
   ];
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: `Ranges of ${name}, query head ${head}`,
     layout,
     draw,

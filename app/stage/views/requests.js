@@ -1,6 +1,6 @@
 // The requests that a server gets, to be changed: a row for each, and all of them sent at once.
 // Refused ones change nothing and say why.
-import { button, element } from '../paint.js';
+import { button, element } from '../core/paint.js';
 
 const NUMBERS = [
   ['arrives', 'arrives at step', 1],
@@ -10,7 +10,8 @@ const NUMBERS = [
 const LETTERS = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ'];
 let draft = null; // what was sent last: it stands here again if it is refused
 
-export default function (host, { meta }, { stage, change }) {
+export default function (host, { meta }, context) {
+  const { stage, change } = context;
   const refused = stage.refused.requests,
     begun = refused && draft ? draft : meta.visits;
   const body = element('tbody', {}),
@@ -96,7 +97,7 @@ export default function (host, { meta }, { stage, change }) {
   };
   begun.forEach(add);
   offer();
-  const heads = ['name', ...NUMBERS.map(([, label]) => label), 'forked from'].map(label =>
+  const heads = ['name', ...NUMBERS.map(([, label]) => String(label)), 'forked from'].map(label =>
     element('th', { scope: 'col' }, label),
   );
   const form = element(
@@ -115,7 +116,8 @@ export default function (host, { meta }, { stage, change }) {
     element(
       'p',
       {},
-      'Prompt and answer in tokens. An answer of 0 is a prefix, which others are forked from; a prompt of 0 is one more answer to the request that it is forked from.',
+      'Prompt and answer in tokens. An answer of 0 is a prefix, which others are forked ' +
+        'from; a prompt of 0 is one more answer to the request that it is forked from.',
     ),
     element(
       'p',

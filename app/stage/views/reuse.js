@@ -1,18 +1,19 @@
 // Why the query goes to shared memory: rows of Q by key tiles, each cell with how often an element
 // of the row is read there, and below the bytes that come from global memory beside those that the
 // lanes read. A click chooses a row and tells it.
-import { canvasView } from '../canvas.js';
-import { COLOURS, blend, number, rgb, smallText } from '../paint.js';
+import { canvasView } from '../core/canvas.js';
+import { COLOURS, blend, number, rgb, smallText } from '../core/paint.js';
 
 const WHERE = { shared: 'shared memory', global: 'global memory' };
 
-export default function (host, { meta, columns }) {
+export default function (host, { meta, columns }, context) {
   const { space, row0, rows, tiles, steps, tile_of, read, fetched, itemsize, said, frames } = meta,
     { least, most, so_far_least, so_far_most } = columns;
   const full = Math.max(1, ...most),
     whole = Math.max(...so_far_most, 1),
     last = read.length - 1,
     bytes = read.map(n => n * itemsize);
+  /** @type {(pair: number[]) => string} */
   const times = ([low, high]) => (low === high ? number(low) : `${number(low)} to ${number(high)}`),
     often = pair => `${times(pair)} time${times(pair) === '1' ? '' : 's'}`;
   // Of a row: how often its least and most read element is read in a tile, as far as the step; null
@@ -185,7 +186,10 @@ export default function (host, { meta, columns }) {
         .filter(([, found]) => found),
       shown = parts.length > 6 ? parts.slice(-6) : parts;
     const listed = shown.map(([tile, found]) => `${times(found)} in tile ${tile}`).join(', ');
-    return `Row ${row0 + chosen}: each element read ${often(soFar(chosen, step))} from ${WHERE[space]}${listed ? `: ${parts.length > shown.length ? '\u2026, ' : ''}${listed}` : ''}.`;
+    return (
+      `Row ${row0 + chosen}: each element read ${often(soFar(chosen, step))} from ` +
+      `${WHERE[space]}${listed ? `: ${parts.length > shown.length ? '\u2026, ' : ''}${listed}` : ''}.`
+    );
   };
   const click = ({ row }) => {
     chosen = chosen === row - row0 ? null : row - row0;
@@ -196,7 +200,7 @@ export default function (host, { meta, columns }) {
     [`background:${COLOURS.Q}`, 'read by a lane, each counted'],
     ['border:2px solid currentColor', 'the tile in work'],
   ];
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: 'Reuse of Q',
     layout,
     draw,

@@ -1,7 +1,7 @@
 // The errors of S, P, l and O against float64: above as they are so far, below what this step
 // changes; then by how much each step moves O in every type. Colours go by powers of ten, because
 // one step's error may be a thousandth of another's.
-import { canvasView } from '../canvas.js';
+import { canvasView } from '../core/canvas.js';
 import {
   blend,
   COLOURS,
@@ -14,7 +14,7 @@ import {
   smallText,
   spanOf,
   theme,
-} from '../paint.js';
+} from '../core/paint.js';
 
 const DECADES = 6; // below a panel's largest error; what is smaller has no colour
 const SHARE = { S: 0.31, P: 0.31, l: 0.1, O: 0.28 },
@@ -23,7 +23,7 @@ const SAID = { S: 'scores', P: 'share of a key', l: 'sum, relative', O: 'output'
 // of the steps after the first, and of all
 const HEADS = ['inputs', 'S', 'exp', 'P', 'l', 'P \u00d7 V', 'O', 'in the end'];
 
-export default function (host, { meta, columns }) {
+export default function (host, { meta, columns }, context) {
   const { row0, rows, keys, dims, tiles, block, at, stages, absent, frames } = meta,
     wide = { S: keys, P: keys, l: tiles, O: dims };
   const { background, text } = theme(host),
@@ -282,7 +282,10 @@ export default function (host, { meta, columns }) {
       const run = runs[thing.run],
         value = valuesOf(run)[thing.stage - 1],
         end = thing.stage === HEADS.length;
-      return `${run.label}, ${run.kernel}, rows ${run.rows[0]} to ${run.rows[1] - 1}\n${end ? `RMS error of O: ${exact(value)}` : `${stages[thing.stage]} moves O by ${exact(value)} (RMS)`}`;
+      return (
+        `${run.label}, ${run.kernel}, rows ${run.rows[0]} to ${run.rows[1] - 1}\n` +
+        `${end ? `RMS error of O: ${exact(value)}` : `${stages[thing.stage]} moves O by ${exact(value)} (RMS)`}`
+      );
     }
     const { part, row } = thing,
       column = thing[OF[part]],
@@ -293,8 +296,12 @@ export default function (host, { meta, columns }) {
       alone = of(true, part, step).values[n];
     return `${head}\nso far ${signed(so)}${part === 'l' ? ', of itself' : ''}\nthis step moves it by ${exact(alone)}`;
   };
+  const errorsAt = step =>
+    ['S', 'P', 'l', 'O']
+      .map(name => `${name}, ${SAID[name]}: ${of(false, name, step).upto}`)
+      .join('; ');
   const label = step =>
-    `${frames[stepOf(step)].title}. ${frames[stepOf(step)].sentence} ${['S', 'P', 'l', 'O'].map(name => `${name}, ${SAID[name]}: ${of(false, name, stepOf(step)).upto}`).join('; ')}.`;
+    `${frames[stepOf(step)].title}. ${frames[stepOf(step)].sentence} ${errorsAt(stepOf(step))}.`;
   const legend = [
     [
       `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`,
@@ -306,5 +313,13 @@ export default function (host, { meta, columns }) {
       ? [NOT_FINITE]
       : []),
   ];
-  return canvasView(host, { title: 'Errors', layout, draw, locate, describe, label, legend });
+  return canvasView(host, context, {
+    title: 'Errors',
+    layout,
+    draw,
+    locate,
+    describe,
+    label,
+    legend,
+  });
 }

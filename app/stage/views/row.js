@@ -1,7 +1,7 @@
 // One row of the online softmax: its scores and the running max, each key's weight as it counts now
 // and their sum, and O's row.
-import { canvasView } from '../canvas.js';
-import { COLOURS, PALETTE, exact, short, smallText, theme, widest } from '../paint.js';
+import { canvasView } from '../core/canvas.js';
+import { COLOURS, PALETTE, exact, short, smallText, theme, widest } from '../core/paint.js';
 
 const SHARES = [0.4, 0.32, 0.28]; // of the height: scores, weights, O's row
 const LEGEND = [
@@ -12,7 +12,7 @@ const LEGEND = [
   [`background:${PALETTE.wrong}`, 'wrong, NaN or infinite'],
 ];
 
-export default function (host, { meta, columns }) {
+export default function (host, { meta, columns }, context) {
   const {
       frames,
       row,
@@ -288,7 +288,9 @@ export default function (host, { meta, columns }) {
         : `score[${row}, ${i}] is not computed yet`;
     if (at.kind === 'weight')
       return i < frame.weighed
-        ? `weight of key ${i} = ${ordinary || decay[place][tile_of[i]] === 1 ? exact(weights[i]) : short(weight(place, i), 7)}, float64${ordinary ? '' : ' for this m'} ${short(due(frame, i), 7)}`
+        ? `weight of key ${i} = ` +
+            `${ordinary || decay[place][tile_of[i]] === 1 ? exact(weights[i]) : short(weight(place, i), 7)}, ` +
+            `float64${ordinary ? '' : ' for this m'} ${short(due(frame, i), 7)}`
         : `key ${i} has no weight yet`;
     return frame.o < 0
       ? `O[${row}, ${i}] is not begun`
@@ -302,7 +304,7 @@ export default function (host, { meta, columns }) {
       : null;
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: `Row ${row}`,
     layout,
     draw,

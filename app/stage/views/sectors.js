@@ -1,15 +1,15 @@
 // One request of global memory: the 128-byte lines it touches, each of four sectors; the bytes
 // asked for in the colour of their lane. Of several layouts each has a panel, and all are on the
 // one clock.
-import { canvasView } from '../canvas.js';
-import { PALETTE, blend, number, rgb, short } from '../paint.js';
+import { canvasView } from '../core/canvas.js';
+import { PALETTE, blend, number, rgb, short } from '../core/paint.js';
 import { lanesSaid } from './wavefronts.js';
 
 const LINE = 128,
   SECTOR = 32,
   LEAST = 4; // bytes; pixels of a row
 
-export default function (host, { title, meta: { sides, frames, chosen } }) {
+export default function (host, { title, meta: { sides, frames, chosen } }, context) {
   const ramp = PALETTE.magnitude.map(rgb),
     at3 = t => Math.min(2, Math.floor(t * 3));
   const laneColours = Array.from({ length: 32 }, (_, lane) =>
@@ -248,7 +248,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }) {
       'bytes asked for, by lane 0 to 31',
     ],
   ];
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: title ?? 'Sectors',
     layout,
     draw,

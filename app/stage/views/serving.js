@@ -1,23 +1,23 @@
 // A KV cache that serves requests: their phases one above the other on an axis of steps, beneath
 // them the pool as the step leaves it, and what contiguous slots would reserve. A press on a step
 // of the axis goes there.
-import { canvasView } from '../canvas.js';
-import { hub } from '../hub.js';
-import { PALETTE, element, number } from '../paint.js';
+import { canvasView } from '../core/canvas.js';
+import { PALETTE, element, number } from '../core/paint.js';
+import { placePages } from './layouts/pages.js';
 import {
   drawLabel,
   drawPool,
   drawUsage,
   fitting,
   outlinePage,
-  placePages,
   runButtons,
   tellSlot,
 } from './pages.js';
 
 const { prefill, decode } = PALETTE.phases;
 
-export default function (host, { meta }, { turnTo }) {
+export default function (host, { meta }, context) {
+  const { clock } = context;
   const { frames, visits, size, slot_bytes } = meta,
     last = frames.length - 1,
     count = frames[0].free.length,
@@ -223,7 +223,8 @@ export default function (host, { meta }, { turnTo }) {
       held = there(frame, visit);
     if (at.step === undefined)
       return held
-        ? `${name}: ${held.length} tokens in pages ${held.table.join(', ')}\n${slack(held)} slots of the last page are empty${bytesOf(slack(held))}`
+        ? `${name}: ${held.length} tokens in pages ${held.table.join(', ')}\n` +
+            `${slack(held)} slots of the last page are empty${bytesOf(slack(held))}`
         : `${name} holds no page after this step`;
     const tokens = shared + prompt + Math.max(0, Math.min(at.step, end) - start),
       so = `${name}, step ${at.step}: `;
@@ -246,7 +247,7 @@ export default function (host, { meta }, { turnTo }) {
     return `${frame.title}. ${frame.sentence} ${each.join('; ')}${each.length ? '. ' : ''}${frame.waste}`;
   };
   const click = at => {
-    if (at.step !== undefined) hub.set(at.step, 'user');
+    if (at.step !== undefined) clock.set(at.step, 'user');
   };
   const legend = [
     [`background:${prefill}`, 'prefill: all tokens of the prompt at once'],
@@ -259,9 +260,9 @@ export default function (host, { meta }, { turnTo }) {
   ];
 
   const inner = element('div', { class: 'view' }),
-    run = runButtons(frameAt, turnTo);
+    run = runButtons(frameAt, context);
   host.replaceChildren(inner, element('div', {}, ...run.nodes));
-  const view = canvasView(inner, {
+  const view = canvasView(inner, context, {
     title: 'Serving',
     layout,
     draw,

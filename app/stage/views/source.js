@@ -1,7 +1,7 @@
 // CUDA, PTX and SASS side by side: hover a line and what belongs to it lights up in the other
 // panes, press it to hold that. Search in all three, a tint for each source line, branches that
 // lead to their labels, and the registers that are live at each instruction.
-import { button, element, number } from '../paint.js';
+import { button, element, number } from '../core/paint.js';
 
 export default function (host, { meta }) {
   const { files, ptx, sass, registers, most_live: most } = meta,
@@ -209,7 +209,8 @@ export default function (host, { meta }) {
       .filter(made => made.pane === 2)
       .reduce((most, made) => Math.max(most, Number(made.children[1].textContent)), 0);
     state.textContent = source
-      ? `${at(source)}: ${plural(times(1))} of PTX, ${plural(times(2))} of SASS${peak ? `, up to ${peak} live registers` : ''}${kept ? ' (held; press it again to let go)' : ''}`
+      ? `${at(source)}: ${plural(times(1))} of PTX, ${plural(times(2))} of ` +
+        `SASS${peak ? `, up to ${peak} live registers` : ''}${kept ? ' (held; press it again to let go)' : ''}`
       : 'Hover a line to see what became of it; press it to hold that.';
     if (!source) return;
     panes.forEach((_, n) => {

@@ -1,8 +1,7 @@
 // A mask as blocks of queries by keys; the list of the query block that is walked, and one row's
 // scores with the block in work. A mask that is drawn by hand is drawn here: a press shows or hides
 // a block of it.
-import { canvasView } from '../canvas.js';
-import { hub } from '../hub.js';
+import { canvasView } from '../core/canvas.js';
 import {
   COLOURS,
   PALETTE,
@@ -14,15 +13,17 @@ import {
   short,
   theme,
   widest,
-} from '../paint.js';
+} from '../core/paint.js';
 import { fitting } from './pages.js';
+import { sparsityLayout } from './layouts/sparsity.js';
 
 const PARTIAL = 1,
   FULL = 2,
   WORD = 16,
   NAMES = ['skipped', 'partial', 'full'];
 
-export default function (host, { meta, columns }, { change }) {
+export default function (host, { meta, columns }, context) {
+  const { clock, change } = context;
   const {
       frames,
       queries,
@@ -96,36 +97,11 @@ export default function (host, { meta, columns }, { change }) {
 
   const layout = pane => {
     ({ em } = pane);
-    const under = 4.6 * em; // words under the chart
-    const wide = pane.width > 0.95 * pane.height && pane.width > 30 * em,
-      left = 2.6 * em,
-      top = 2.9 * em;
-    const across = (wide ? 0.55 * pane.width : pane.width) - left - 4,
-      down = Math.max(9 * em, (wide ? pane.height : 0.52 * pane.height) - top - 4);
-    const unit = Math.max(0.02, Math.min(across / keys, down / queries));
-    map = { x: left, y: top, w: keys * unit, h: queries * unit, unit };
-    const x = wide ? map.x + Math.max(map.w, 9 * em) + 2 * em : 0,
-      y = wide ? 0 : top + map.h + 0.8 * em,
-      w = pane.width - x - 2;
-    list = {
-      x,
-      y: y + 2.9 * em,
-      w,
-      h: 1.9 * em,
-      each: Math.min(3 * em, w / Math.max(1, entries.length)),
-      title: y + em,
-    };
-    const from = list.y + list.h + 2.9 * em,
-      ends = wide ? map.y + map.h - under : 0; // with the mask, or lower
-    const until = Math.max(
-      from + 4 * em,
-      Math.min(pane.height - under, Math.max(from + 17 * em, ends)),
-    );
-    const labels = [low, 0, high].map(tick => short(tick, 3)),
-      font = `${em}px ${theme(host).font}`;
-    const gutter = Math.max(3 * em, widest(labels, font) + 0.5 * em);
-    chart = { x: x + gutter, y: from, w: w - gutter - 4, h: until - from };
-    return Math.max(until + under, wide ? map.y + map.h + 4 : 0);
+    const ticks = [low, 0, high].map(tick => short(tick, 3)),
+      labels = widest(ticks, `${em}px ${theme(host).font}`),
+      made = sparsityLayout(pane, { queries, keys, entries: entries.length, labels });
+    ({ map, list, chart } = made);
+    return made.height;
   };
 
   const draw = (g, { step, at, paint }) => {
@@ -134,7 +110,7 @@ export default function (host, { meta, columns }, { change }) {
     drawList(g, paint, frame, step, at);
     drawScores(g, paint, frame, step, at);
   };
-  const text = (g, paint, said, x, y, { bold = false, align = 'left', width } = {}) => {
+  const text = (g, paint, said, x, y, { bold = false, align = 'left', width = undefined } = {}) => {
     g.fillStyle = paint.text;
     g.font = `${bold ? '600 ' : ''}${em}px ${paint.font}`;
     g.textAlign = align;
@@ -387,7 +363,7 @@ export default function (host, { meta, columns }, { change }) {
     const n = Math.floor((x - list.x) / list.each);
     if (y >= list.y && y < list.y + list.h && n >= 0 && n < entries.length)
       return { part: 'entry', entry: n };
-    const [k0, k1] = range(frameAt(hub.step)),
+    const [k0, k1] = range(frameAt(clock.step)),
       key = k0 + Math.floor(((x - chart.x) / chart.w) * (k1 - k0));
     return y >= chart.y && y < chart.y + chart.h && key >= k0 && key < k1
       ? { part: 'key', key }
@@ -403,7 +379,11 @@ export default function (host, { meta, columns }, { change }) {
   const describe = at => {
     if (at.part === 'row') {
       const [skipped, partial, full] = listed(at.row);
-      return `query block ${at.row}: ${partial.length} partial, ${full.length} full, ${skipped.length} skipped\n${at.row === tile ? 'its list is walked' : 'press to walk its list'}`;
+      return (
+        `query block ${at.row}: ${partial.length} partial, ${full.length} full, ` +
+        `${skipped.length} skipped\n` +
+        `${at.row === tile ? 'its list is walked' : 'press to walk its list'}`
+      );
     }
     if (at.part === 'entry')
       return `entry ${at.entry + 1}: block ${entries[at.entry][0]}, ${NAMES[entries[at.entry][1]]}`;
@@ -430,14 +410,16 @@ export default function (host, { meta, columns }, { change }) {
             ? `${number(seenIn(at.row, at.col))} of ${number(pairs)} pairs seen`
             : 'some pairs seen'
           : 'no pair seen';
-    const said = `query block ${at.row}, key block ${at.col}: ${NAMES[kind]}, ${shown}\n${bytes} ${kind ? 'are loaded' : 'are not loaded'}`;
+    const said =
+      `query block ${at.row}, key block ${at.col}: ${NAMES[kind]}, ${shown}\n${bytes} ` +
+      `${kind ? 'are loaded' : 'are not loaded'}`;
     return drawing
       ? `${said}\npress to ${drawn(at) ? 'hide' : 'show'} block ${at.cell_col} of row ${at.cell_row} of the mask`
       : said;
   };
   const click = at => {
     if (at.part === 'row' && at.row !== tile) change('at_tile', String(at.row));
-    if (at.part === 'entry') hub.set(at.entry + 1, 'user');
+    if (at.part === 'entry') clock.set(at.entry + 1, 'user');
     if (at.part !== 'block') return;
     if (drawing) {
       const made = Array.from({ length: drawing.rows }, (_, r) => [...(drawing.drawn[r] ?? [])]),
@@ -449,12 +431,13 @@ export default function (host, { meta, columns }, { change }) {
     } else if (at.row !== tile) change('at_tile', String(at.row));
     else {
       const n = entries.findIndex(([column]) => column === at.col);
-      if (n >= 0) hub.set(n + 1, 'user');
+      if (n >= 0) clock.set(n + 1, 'user');
     }
   };
 
   const amount = kind =>
-    `${number(totals[kind].blocks)} ${totals[kind].blocks === 1 ? 'block' : 'blocks'}, ${number(totals[kind].bytes)} bytes`;
+    `${number(totals[kind].blocks)} ${totals[kind].blocks === 1 ? 'block' : 'blocks'}, ` +
+    `${number(totals[kind].bytes)} bytes`;
   const brief = (kind, said) =>
     `${number(totals[kind].blocks)} ${said}, ${number(totals[kind].bytes)} B`;
   const legend = [
@@ -479,13 +462,18 @@ export default function (host, { meta, columns }, { change }) {
                 .join('; ')}`,
           ).join('. ')
         : '';
-    return `${frameAt(step).title}. ${frameAt(step).sentence} Mask of ${rows} query blocks and ${cols} key blocks: ${NAMES.map((name, kind) => `${name} ${amount(kind)}`).join('; ')}. ${all}`;
+    return (
+      `${frameAt(step).title}. ${frameAt(step).sentence} Mask of ${rows} query blocks and ` +
+      `${cols} key blocks: ` +
+      `${NAMES.map((name, kind) => `${name} ${amount(kind)}`).join('; ')}. ${all}`
+    );
   };
   const said = () =>
     drawing
-      ? 'Press a block to show or hide it, a row\u2019s number to walk its list. Numbers in blocks: the order of the walk.'
+      ? 'Press a block to show or hide it, a row\u2019s number to walk its list. Numbers ' +
+        'in blocks: the order of the walk.'
       : 'Press a row to walk its list, or one of its blocks to go there. Numbers in blocks: the order of the walk.';
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: `Mask of head ${head}`,
     layout,
     draw,

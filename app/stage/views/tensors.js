@@ -1,6 +1,6 @@
 // Any kernel: every tensor as a matrix of its last two axes, every logged value by its keys; what
 // the step reads, writes and logs is framed.
-import { canvasView } from '../canvas.js';
+import { canvasView } from '../core/canvas.js';
 import {
   COLOURS,
   NOT_FINITE,
@@ -12,7 +12,7 @@ import {
   signed,
   spanOf,
   theme,
-} from '../paint.js';
+} from '../core/paint.js';
 
 const LEAST = 3; // pixels of a matrix, however few its cells
 const LEGEND = [
@@ -25,7 +25,7 @@ const LEGEND = [
   ],
 ];
 
-export default function (host, { meta, columns }) {
+export default function (host, { meta, columns }, context) {
   const { tensors, values, frames } = meta,
     frameAt = step =>
       frames[Math.min(step, frames.length - 1)] ?? {
@@ -113,8 +113,13 @@ export default function (host, { meta, columns }) {
         return wrong;
       },
       touched: () => [],
-      at: (row, col) =>
-        `${event}(${[value.row_key && `${value.row_key} ${row0 + row}`, value.col_key && `${value.col_key} ${col0 + col}`].filter(Boolean).join(', ')})`,
+      at(row, col) {
+        const keys = [
+          value.row_key && `${value.row_key} ${row0 + row}`,
+          value.col_key && `${value.col_key} ${col0 + col}`,
+        ];
+        return `${event}(${keys.filter(Boolean).join(', ')})`;
+      },
       value: (row, col) =>
         now[row * cols + col] === undefined ? 'not logged yet' : exact(now[row * cols + col]),
     };
@@ -229,7 +234,7 @@ export default function (host, { meta, columns }) {
       `${frameAt(step).title}. ${frameAt(step).sentence}`,
       ...boxes.filter(b => b.odd(step)).map(b => `${b.title} has ${b.odd(step)}.`),
     ].join(' ');
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: 'Tensors and values',
     layout,
     draw,

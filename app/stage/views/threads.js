@@ -1,9 +1,9 @@
 // Which thread touches what: the grid's blocks, the block's warps and lanes, and the matrices
 // coloured by lane or warp. A click chooses a lane, a warp, a block or a row of a matrix; what it
 // touches is lit everywhere and said in words.
-import { canvasView } from '../canvas.js';
-import { hub } from '../hub.js';
-import { PALETTE, rgb, smallText } from '../paint.js';
+import { canvasView } from '../core/canvas.js';
+import { PALETTE, rgb, smallText } from '../core/paint.js';
+import { threadsLayout } from './layouts/threads.js';
 
 const VERBS = {
   loads: ['loads', 'from global memory'],
@@ -35,7 +35,8 @@ const LEGEND = [
   ['border:2px dashed currentColor', 'what the lit elements are made of (derived)'],
 ];
 
-export default function (host, { meta, columns }) {
+export default function (host, { meta, columns }, context) {
+  const { clock } = context;
   const { launches, planes, kinds, moments, of_frame, lines, threads, left_out } = meta,
     { thread, row0, row1, col0, col1, ran } = columns;
   const stops = PALETTE.magnitude.map(rgb);
@@ -194,7 +195,9 @@ export default function (host, { meta, columns }) {
       } = launches[launch],
       number = Math.floor(block / per_item);
     const of = rows
-      ? `, rows ${(number % rows[1]) * rows[0]} to ${Math.min(rows[2], ((number % rows[1]) + 1) * rows[0]) - 1} of head ${Math.floor(number / rows[1])}`
+      ? `, rows ${(number % rows[1]) * rows[0]} to ` +
+        `${Math.min(rows[2], ((number % rows[1]) + 1) * rows[0]) - 1} of head ` +
+        `${Math.floor(number / rows[1])}`
       : '';
     return `Block ${block} (x ${block % x}${y > 1 ? `, y ${Math.floor(block / x) % y}` : ''}): ${item} ${number}${of}`;
   };
@@ -224,66 +227,15 @@ export default function (host, { meta, columns }) {
   };
 
   // ---- layout ----
-  const gridSize = Math.max(...launches.map(l => l.grid[0])),
-    gridRows = Math.max(...launches.map(l => l.grid[1] * l.grid[2]));
-  // The matrices in so many columns: the size of the smallest one's cells.
-  const flow = (x, y, w, h, cols) => {
-    const rows = Math.ceil(planes.length / cols),
-      cw = w / cols,
-      ch = h / rows,
-      head = em * 1.35;
-    const made = planes.map((plane, n) => {
-      const [r, c] = most[n],
-        unit = Math.min((cw - em * 0.8) / c, (ch - head - em * 0.5) / r);
-      return {
-        plane: n,
-        name: plane.name,
-        x: x + (n % cols) * cw,
-        y: y + Math.floor(n / cols) * ch + head,
-        unit,
-        high: r * unit < em ? Math.min(em * 1.2, ch - head - 4) / r : unit,
-        room: cw - em * 0.8,
-      };
-    });
-    return { made, least: Math.min(...made.map(b => b.unit)) };
+  const shape = {
+    planes: planes.map(({ name }, n) => ({ name, most: most[n] })),
+    gridSize: Math.max(...launches.map(l => l.grid[0])),
+    gridRows: Math.max(...launches.map(l => l.grid[1] * l.grid[2])),
+    warps: mostWarps,
   };
-  const best = (x, y, w, h) =>
-    [1, 2, 3, 4, 5, 6, 7, 8]
-      .filter(n => n <= Math.max(1, planes.length))
-      .map(n => flow(x, y, w, h, n))
-      .reduce((a, b) => (b.least > a.least ? b : a), { made: [], least: -1 });
   const layout = size => {
-    em = size.em;
-    const { width: w, height: h } = size,
-      label = em * 2.2,
-      head = em * 1.4;
-    // grid and strip above the matrices, or left of them: whichever leaves larger matrices
-    const gridW = Math.min(gridSize * em * 1.3, w * 0.3),
-      gap = em * 1.2,
-      axes = h > 24 * em ? em * 2.6 : 0,
-      gridCell = Math.max(1.5, Math.min(gridW / gridSize, (h * 0.22) / gridRows, em * 1.3));
-    const laneH = Math.max(2, Math.min(em * 1.2, (h * 0.3 - head * 2) / mostWarps)),
-      gw = Math.max(gridCell * gridSize, axes ? Math.min(w * 0.3, em * 15) : em * 5.5);
-    const laneW = Math.max(2, Math.min(em * 1.3, (w - gw - gap - label - 2) / LANES));
-    const topH = head + Math.max(gridRows * gridCell + axes, mostWarps * laneH + em) + em * 0.6;
-    const above = {
-      grid: { x: 1, y: head, cell: gridCell, axes, room: gw },
-      strip: { x: gw + gap + label, y: head, w: laneW, h: laneH },
-      flow: best(1, topH, w - 1, h - topH),
-    };
-    const sideW = Math.min(w * 0.45, label + LANES * em),
-      sideLaneW = (sideW - label) / LANES,
-      sideCell = Math.max(1.5, Math.min(sideW / gridSize, (h * 0.3) / gridRows, em * 1.5));
-    const stripY = head + gridRows * sideCell + axes + head + em * 0.4,
-      sideLaneH = Math.max(2, Math.min(em * 1.5, (h - stripY - em * 1.4) / mostWarps));
-    const beside = {
-      grid: { x: 1, y: head, cell: sideCell, axes, room: sideW },
-      strip: { x: label, y: stripY, w: sideLaneW, h: sideLaneH },
-      flow: best(sideW + gap, 0, w - sideW - gap, h),
-    };
-    const used = beside.flow.least > above.flow.least ? beside : above;
-    ({ grid, strip } = used);
-    boxes = used.flow.made;
+    ({ em } = size);
+    ({ boxes, grid, strip } = threadsLayout(size, shape));
   };
   const windowOf = (n, step) =>
     [planes[n].row, planes[n].col].map(axis => at(step)?.windows[axis] ?? [0, 0]);
@@ -401,7 +353,9 @@ export default function (host, { meta, columns }) {
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
     const said = `block ${now.block}`,
-      more = `${count} threads${block_of.length ? ` (${block_of.join(' \u00d7 ')})` : ''}, ${warps} warp${warps > 1 ? 's' : ''} of 32 lanes`;
+      more =
+        `${count} threads${block_of.length ? ` (${block_of.join(' \u00d7 ')})` : ''}, ` +
+        `${warps} warp${warps > 1 ? 's' : ''} of 32 lanes`;
     const from = x - em * 2.2;
     g.fillText(said, from, y - em * 0.4);
     const wide = g.measureText(said).width + em * 0.5;
@@ -567,7 +521,7 @@ export default function (host, { meta, columns }) {
 
   // ---- what lies where ----
   const locate = (px, py) => {
-    const now = at(hub.step);
+    const now = at(clock.step);
     if (!now) return null;
     const { x, y, w, h } = strip,
       warp = Math.floor((py - y) / h),
@@ -584,7 +538,7 @@ export default function (host, { meta, columns }) {
     if (bx >= 0 && bx < gx && by >= 0 && by < gy * gz)
       return { launch: now.launch, block: by * gx + bx };
     for (const box of boxes) {
-      const [rows, cols] = windowOf(box.plane, hub.step),
+      const [rows, cols] = windowOf(box.plane, clock.step),
         col = cols[0] + Math.floor((px - box.x) / box.unit),
         row = rows[0] + Math.floor((py - box.y) / box.high);
       if (px >= box.x && py >= box.y && col <= cols[1] && row <= rows[1])
@@ -610,10 +564,10 @@ export default function (host, { meta, columns }) {
       const frame = of_frame.findIndex(
           n => moments[n].launch === what.launch && moments[n].block === what.block,
         ),
-        now = at(hub.step);
+        now = at(clock.step);
       chosen = null;
       if (frame >= 0 && (now.block !== what.block || now.launch !== what.launch))
-        hub.set(frame, 'user');
+        clock.set(frame, 'user');
       return;
     }
     const wanted = what.tensor ? { tensor: what.tensor, row: what.row } : what;
@@ -621,7 +575,7 @@ export default function (host, { meta, columns }) {
   };
   const said = step => words(chosen, step);
   const label = step => `Threads. ${said(step)}`;
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: 'Threads',
     layout,
     draw,

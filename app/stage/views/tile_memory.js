@@ -1,12 +1,12 @@
 // The tile as it lies in shared memory, rows of 32 banks: the words that the access wants, by when
 // they are served; what padding leaves free; and arrows from the bank in which a lane's word would
 // lie without padding or swizzle to the one in which it lies.
-import { canvasView } from '../canvas.js';
+import { canvasView } from '../core/canvas.js';
 import { BANKS, LEGEND, bankNumbers, colours, heading, lanesSaid, parts } from './wavefronts.js';
 
 const LEAST = 3; // pixels of a row
 
-export default function (host, { meta: { sides, frames } }) {
+export default function (host, { meta: { sides, frames } }, context) {
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
   const free = sides.map(side =>
     side.free.flatMap(([first, end]) => Array.from({ length: end - first }, (_, n) => first + n)),
@@ -265,14 +265,15 @@ export default function (host, { meta: { sides, frames } }) {
     ...(padded
       ? [
           [
-            'background:linear-gradient(to top right, transparent 45%, currentColor 45% 55%, transparent 55%);border:1px solid currentColor',
+            'background:linear-gradient(to top right, transparent 45%, currentColor 45% ' +
+              '55%, transparent 55%);border:1px solid currentColor',
             'left free',
           ],
         ]
       : []),
     ...(moves.some(m => m.length) ? [['', `\u2192 from its bank with ${sides[0].name}`]] : []),
   ];
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: 'The tile in memory',
     layout,
     draw,

@@ -1,18 +1,10 @@
 // One query head's walk: its block table, the page that an entry leads to, what is read there, the
 // scores so far, the output.
-import { canvasView } from '../canvas.js';
-import { hub } from '../hub.js';
-import { COLOURS, exact, number, rgb, short, signed, spanOf } from '../paint.js';
-import {
-  drawLabel,
-  drawPage,
-  drawTable,
-  drawWay,
-  placePages,
-  placeTable,
-  wayDown,
-  wayOut,
-} from './pages.js';
+import { canvasView } from '../core/canvas.js';
+import { COLOURS, exact, number, rgb, short, signed, spanOf } from '../core/paint.js';
+import { drawLabel, drawPage, drawTable } from './pages.js';
+import { drawWay, wayDown, wayOut } from './ways.js';
+import { walkLayout } from './layouts/walk.js';
 
 const LEGEND = [
   [`background:${COLOURS.S}`, 'score'],
@@ -21,7 +13,8 @@ const LEGEND = [
   ['background:var(--wg-line)', 'another sequence'],
 ];
 
-export default function (host, { meta, columns }) {
+export default function (host, { meta, columns }, context) {
+  const { clock } = context;
   const {
     frames,
     name,
@@ -83,44 +76,10 @@ export default function (host, { meta, columns }) {
         0);
 
   const layout = pane => {
+    const made = walkLayout(pane, { entries: table.length, pages, length });
     ({ em, width } = pane);
-    left = Math.round(Math.min(7 * em, width * 0.17));
-    cells = placeTable(table.length, { left, top: 1, width: width - left, em });
-    // little room, as on a phone: O stands in the place of the page, and bars have no title
-    low = pane.height < 30 * em;
-    const poolTop = cells.bottom + 1.5 * em,
-      above = 1.7 * em,
-      title = low ? 0.6 * em : 2.4 * em,
-      under = low ? 0 : 2.6 * em;
-    const fixed = poolTop + above + 1.5 * em + title + 1.5 * em + under,
-      rest = Math.max(0, pane.height - fixed),
-      least = low ? 2.2 * em : 3.4 * em;
-    place = placePages(pages, {
-      left,
-      top: poolTop,
-      width: width - left,
-      height: Math.max(2 * em, low ? rest - 2 * least : rest * 0.4),
-      em,
-    });
-    const free = Math.max(0, rest - (place.bottom - poolTop)),
-      high = Math.max(least, Math.min(15 * em, free * 0.52)),
-      bar = Math.max(least, Math.min(13 * em, free - high));
-    const top = place.bottom + above,
-      bars = top + high + 1.5 * em + title,
-      oHigh = 1.2 * em,
-      end = bars + bar + 1.5 * em;
-    box = {
-      gap: 2 * em,
-      top,
-      high,
-      bars,
-      bar,
-      oTop: low ? top + (high - oHigh) / 2 : end + 0.4 * em,
-      oHigh,
-      half: (width - 2 * em) / 2,
-      each: (width - left) / length,
-    };
-    return end + under;
+    ({ left, cells, place, box, low } = made);
+    return made.height;
   };
 
   const draw = (g, { step: asked, at, paint }) => {
@@ -373,8 +332,10 @@ export default function (host, { meta, columns }) {
       state = states[step][t];
     return (
       `token ${t} of ${name}: logical block ${entry}, slot ${slot}; page ${table[entry]}, KV head ${kv_head}\n` +
-      `K: ${chunks} pieces of 16 bytes at bytes ${number(base + 16 * slot)}, ${number(base + 16 * (size + slot))}, ... (${number(16 * size)} apart)\n` +
-      `V: ${head_dim} numbers of ${item} bytes at bytes ${number(base + item * slot)}, ${number(base + item * (size + slot))}, ... (${number(item * size)} apart)\n` +
+      `K: ${chunks} pieces of 16 bytes at bytes ${number(base + 16 * slot)}, ` +
+      `${number(base + 16 * (size + slot))}, ... (${number(16 * size)} apart)\n` +
+      `V: ${head_dim} numbers of ${item} bytes at bytes ${number(base + item * slot)}, ` +
+      `${number(base + item * (size + slot))}, ... (${number(item * size)} apart)\n` +
       (state
         ? `score ${exact(scores[t])}` + (state > 1 ? `, weight ${exact(weights[t])}` : '')
         : 'score not computed yet')
@@ -385,7 +346,7 @@ export default function (host, { meta, columns }) {
       token = (t, part) => (t >= 0 && t < length ? { token: t, part } : null);
     if (y >= bars && y < bars + bar && x >= left)
       return token(Math.floor((x - left) / each), 'bars');
-    if (y >= oTop && y < oTop + oHigh && x >= left && (!low || frameAt(hub.step).written))
+    if (y >= oTop && y < oTop + oHigh && x >= left && (!low || frameAt(clock.step).written))
       return { dim: Math.min(head_dim - 1, Math.floor(((x - left) / (width - left)) * head_dim)) };
     if (y >= top && y < top + high) {
       const [part, from] = x >= half + gap ? ['V', half + gap] : ['K', 0];
@@ -406,7 +367,7 @@ export default function (host, { meta, columns }) {
         );
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
-  return canvasView(host, {
+  return canvasView(host, context, {
     title: `Walk of query head ${head} of ${name}`,
     layout,
     draw,
@@ -418,6 +379,8 @@ export default function (host, { meta, columns }) {
 }
 
 // Round numbers in a range, about `count` of them.
+/** @param {number[]} range
+ * @param {number} count */
 function ticks([low, high], count) {
   const rough = (high - low) / count,
     power = 10 ** Math.floor(Math.log10(rough)),

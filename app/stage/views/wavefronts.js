@@ -1,6 +1,6 @@
 // What the two pictures of banks share: the colours of a cell by when it is served, and the sides
 // of a pane.
-import { PALETTE, blend, rgb } from '../paint.js';
+import { PALETTE, blend, rgb } from '../core/paint.js';
 
 const WAVES = PALETTE.wavefronts;
 export const BANKS = 32;

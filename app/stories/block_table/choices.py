@@ -50,7 +50,7 @@ def _check_requests(text: str) -> None:
 
 
 OWN = {
-    "view": Choice("walk", tuple(VIEWS)),
+    "view": Choice("walk", tuple(VIEWS), stays=True),
     "scenario": Choice("churn", (*PRESETS, *SERVED, BY_HAND, REQUESTS)),  # its tables name pages in no order
     "events": Choice("add A 20, add B 9", check=_check_events),
     "requests": Choice(

@@ -66,8 +66,8 @@ class Drawn:
 @lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     own = {
-        "view": Choice("occupancy", tuple(VIEWS)),
-        "arch": Choice(DEFAULT_ARCH, pages.ARCHES),
+        "view": Choice("occupancy", tuple(VIEWS), stays=True),
+        "arch": Choice(DEFAULT_ARCH, pages.ARCHES, stays=True),
         "backend": BACKEND,
         "recorded": Choice(0, low=0, high=1000, meaning="which of the timelines that are recorded of this kernel"),
     }

@@ -255,7 +255,7 @@ def test_who_has_logged_in_hands_a_ticket_over(site, monkeypatch):
     monkeypatch.setattr(access, "_secrets", lambda: {"auth": {"cookie_secret": "a long one"}})
     client = site(LOGIN="oidc")
     assert client.get("/wg/status").status_code == 401
-    assert client.get(f"/wg/{server.version()}/hub.js").status_code == 200  # the page needs them to log in
+    assert client.get(f"/wg/{server.version()}/core/clock.js").status_code == 200  # the page needs them to log in
     assert client.post("/wg/enter", data={"ticket": "forged"}).status_code == 401
     assert client.post("/wg/enter", data={"password": ""}).status_code == 401
     assert client.post("/wg/enter", data={"ticket": access.ticket()}).status_code == 200

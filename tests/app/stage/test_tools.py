@@ -1,34 +1,29 @@
-"""The stage's JavaScript and CSS under its own tools. They come with `npm ci --prefix app/stage`; REQUIRE_BROWSER=1
-turns missing tools into a failure."""
+"""The stage's JavaScript and CSS under its own tools."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
-import pytest
+from stage_tools import STAGE, run
 
-ROOT = Path(__file__).parents[3]
-STAGE = ROOT / "app" / "stage"
-TOOLS = STAGE / "node_modules" / ".bin"
-
-
-def run(tool, *arguments):
-    if not (TOOLS / tool).exists():
-        message = f"{tool} was not found: run npm ci --prefix app/stage"
-        if os.environ.get("REQUIRE_BROWSER"):
-            pytest.fail(message)
-        pytest.skip(message)
-    made = subprocess.run([TOOLS / tool, *arguments], cwd=STAGE, capture_output=True, text=True, timeout=300)
-    assert made.returncode == 0, made.stdout + made.stderr
+HERE = Path(__file__).parent
 
 
 def test_every_file_is_formatted():
-    run("prettier", "--check", ".", "../../tests/browser/*.js")
+    run("prettier", "--config", "package.json", "--check", ".", "../../tests/browser/*.js", "../../tests/app/stage")
 
 
 def test_eslint_finds_nothing():
     run("eslint", ".")
+
+
+def test_the_types_are_right():
+    run("tsc", "-p", ".")
+
+
+def test_the_node_tests_pass():
+    tests = sorted(HERE.glob("*.test.mjs"))
+    assert tests
+    run("node", "--test", *map(str, tests))
 
 
 def test_the_tools_are_pinned():

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from functools import cache
+from itertools import combinations
 
 import pytest
 from pages import flat, open_page, page_of, words
@@ -19,7 +20,8 @@ from kernels.run import workers
 MAX_BYTES = 1_000_000  # of a default stage
 KERNELS_OF = [(path, kernel) for path, story in STORIES.items() for kernel in page_of(story.path).kernels or ("",)]
 TONES = {"good", "bad", "info"}
-DRAWN = set(re.findall(r"^  (\w+): ", modules()["blocks.js"].partition("const MAKE = {")[2].partition("\n};")[0], re.M))
+BLOCKS = modules()["core/blocks.js"].partition("const MAKE = {")[2].partition("\n};")[0]
+DRAWN = set(re.findall(r"^  (\w+): ", BLOCKS, re.M))
 
 
 def link(path, kernel="", **more):
@@ -200,3 +202,15 @@ def test_the_rail_has_the_stops_of_the_course_in_order_and_what_stands_beside_th
 
 def test_every_kernel_can_be_looked_at_somewhere():
     assert {kernel for _, kernel in KERNELS_OF} >= set(KERNELS)
+
+
+def test_a_choice_with_other_values_in_another_story_stays_in_its_own():
+    stays = {stop["path"]: stop["own"] for stop in rail(current())}
+    own = {path: page_of(path).own for path in STORIES}
+    for one, other in combinations(STORIES, 2):
+        for name in own[one].keys() & own[other].keys():
+            if own[one][name].allowed != own[other][name].allowed:
+                assert name in stays[one] and name in stays[other], (name, one, other)
+    assert "layout" in stays["tensor_cores"]  # a field that two families have
+    assert "line" in stays["coalescing"]  # of a kernel
+    assert not any("kernel" in names or "backend" in names for names in stays.values())

@@ -1,7 +1,6 @@
 """What Streamlit itself draws: the one component, on every page. The rest is the browser's."""
 
 import json
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -10,7 +9,7 @@ from streamlit.util import calc_hash
 from app.stories import STORIES
 from app.web import server
 
-PAGE = Path(server.__file__).with_name("page.py")
+PAGE = server.MODULES.parent / "page.py"
 
 
 @pytest.mark.parametrize("path", STORIES)
@@ -34,6 +33,6 @@ def test_the_page_of_every_story_is_served_with_our_frame_before_anything_is_dra
     client = TestClient(Starlette(routes=server.pages(tmp_path / "index.html", "")))
     for path in STORIES:
         got = client.get("/" if path == "start" else f"/{path}")
-        assert server.modules()["frame.css"] in got.text and got.headers["cache-control"] == "no-cache"
-        assert f'href="./wg/{server.version()}/stage.js"' in got.text and got.text.count("</head>") == 1
+        assert server.modules()["shell/frame.css"] in got.text and got.headers["cache-control"] == "no-cache"
+        assert f'href="./wg/{server.version()}/shell/app.js"' in got.text and got.text.count("</head>") == 1
     assert client.get("/nowhere").status_code == 404

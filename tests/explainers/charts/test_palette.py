@@ -13,7 +13,7 @@ from kernels.catalog import KERNELS, family_names, of_family
 from kernels.core.request import Request
 from kernels.run import execute
 
-STAGE_CSS = (Path(__file__).parents[3] / "app" / "stage" / "stage.css").read_text()
+STAGE_CSS = (Path(__file__).parents[3] / "app" / "stage" / "core" / "stage.css").read_text()
 LIGHT, DARK = ("#ffffff", "#f0f2f6", "#31333f"), ("#0e1117", "#262730", "#fafafa")  # Streamlit's: page, panel, text
 SETS = {
     "kernels": palette.KERNELS,

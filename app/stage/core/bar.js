@@ -1,0 +1,222 @@
+// The bar: play, pause, speed, scrub, and the step's sentence. It sets the step of the clock.
+import { makePauseAt } from './marks.js';
+import { button, element } from './paint.js';
+
+const SPEEDS = [1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 10, 30]; // steps a second
+const ICONS = {
+  first: 'M5 5h2v14H5zM20 5v14L9 12z',
+  previousTile: 'M12 5v14L2 12zM22 5v14l-10-7z',
+  previous: 'M17 5v14L6 12z',
+  next: 'M7 5l11 7-11 7z',
+  nextTile: 'M2 5l10 7-10 7zM12 5l10 7-10 7z',
+  last: 'M17 5h2v14h-2zM4 5l11 7-11 7z',
+};
+
+function icon(action, label, keys) {
+  const node = element('button', {
+    type: 'button',
+    'data-action': action,
+    'aria-label': label,
+    title: `${label} (${keys})`,
+  });
+  // our own text
+  node.innerHTML = `<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${ICONS[action]}"/></svg>`;
+  return node;
+}
+
+// onRest(step): the user has come to rest at a step.
+export function makeBar({ clock, onRest }) {
+  const play = element(
+    'button',
+    {
+      type: 'button',
+      'data-action': 'play',
+      'aria-pressed': 'false',
+      title: 'Play or pause (Space)',
+    },
+    'Play',
+  );
+  const range = element('input', {
+    id: 'warpglass-clock',
+    type: 'range',
+    min: 0,
+    max: 0,
+    step: 1,
+    value: 0,
+    'aria-label': 'Step',
+  });
+  const count = element('output', { 'aria-live': 'off' }),
+    title = element('span', { class: 'title' });
+  const speed = element(
+    'select',
+    { 'aria-label': 'Speed' },
+    ...SPEEDS.map(s =>
+      element(
+        'option',
+        { value: s, selected: s === 4 },
+        s < 1 ? `1 step in ${1 / s} s` : `${s} ${s === 1 ? 'step' : 'steps'}/s`,
+      ),
+    ),
+  );
+  const loop = button('Loop', () => actions.loop(), {
+      class: 'loop',
+      'aria-pressed': 'false',
+      title: 'Play the present tile again and again (l)',
+    }),
+    pauseAt = makePauseAt(clock);
+  const sentences = element('div', { class: 'sentences' });
+  const root = element(
+    'div',
+    { class: 'clock', role: 'group', 'aria-label': 'Step through the trace' },
+    icon('first', 'First step', 'Home'),
+    icon('previousTile', 'Previous tile', 'Shift+Left'),
+    icon('previous', 'Previous step', 'Left'),
+    play,
+    icon('next', 'Next step', 'Right'),
+    icon('nextTile', 'Next tile', 'Shift+Right'),
+    icon('last', 'Last step', 'End'),
+    range,
+    count,
+    title,
+    pauseAt.node,
+    loop,
+    speed,
+  );
+  const node = element('div', { class: 'bar' }, root, sentences);
+  let frame = 0,
+    rest = 0,
+    told = [[]];
+
+  const outer = direction => {
+    const marks = clock.outer;
+    const next =
+      direction > 0
+        ? (marks.find(m => m > clock.step) ?? clock.count - 1)
+        : ([...marks].reverse().find(m => m < clock.step) ?? 0);
+    clock.set(next, 'user');
+  };
+  const schedule = () => {
+    clearTimeout(rest);
+    if (!clock.playing) rest = setTimeout(() => onRest(clock.step), 300);
+  };
+  const stop = () => {
+    cancelAnimationFrame(frame);
+    frame = 0;
+    clock.playing = false;
+    play.textContent = 'Play';
+    play.setAttribute('aria-pressed', 'false');
+    schedule();
+  };
+  const looped = () => loop.getAttribute('aria-pressed') === 'true';
+  // The present tile: its first step and its last.
+  const tile = () => {
+    const marks = clock.outer,
+      after = marks.find(m => m > clock.step) ?? clock.count;
+    return [marks.findLast(m => m <= clock.step) ?? 0, after - 1];
+  };
+  const start = () => {
+    if (clock.step >= clock.count - 1 && !looped()) clock.set(0, 'user');
+    clock.playing = true;
+    play.textContent = 'Pause';
+    play.setAttribute('aria-pressed', 'true');
+    let since = performance.now();
+    const tick = now => {
+      const period = 1000 / speed.value;
+      if (now >= since + period) {
+        // one step at most per frame: a late frame delays, it never skips
+        since = Math.max(since + period, now - period);
+        const [first, last] = looped() ? tile() : [0, clock.count - 1];
+        clock.set(looped() && clock.step >= last ? first : clock.step + 1, 'play');
+        if (pauseAt.pauses(clock.step) || (!looped() && clock.step >= last)) return stop();
+      }
+      frame = requestAnimationFrame(tick);
+    };
+    frame = requestAnimationFrame(tick);
+  };
+  const actions = {
+    first: () => clock.set(0, 'user'),
+    last: () => clock.set(clock.count - 1, 'user'),
+    next: () => clock.set(clock.step + 1, 'user'),
+    previous: () => clock.set(clock.step - 1, 'user'),
+    nextTile: () => outer(1),
+    previousTile: () => outer(-1),
+    play: () => (frame ? stop() : start()),
+    slower: () => {
+      speed.selectedIndex = Math.max(0, speed.selectedIndex - 1);
+    },
+    faster: () => {
+      speed.selectedIndex = Math.min(SPEEDS.length - 1, speed.selectedIndex + 1);
+    },
+    loop: () => loop.setAttribute('aria-pressed', String(!looped())),
+    pauseAt: () => pauseAt.next(),
+  };
+  root.onclick = event => actions[event.target.closest('[data-action]')?.dataset.action]?.();
+  range.oninput = () => clock.set(+range.value, 'user');
+
+  const onStep = ({ detail: { step } }) => {
+    const said = clock.titles[step] ?? '';
+    range.value = step;
+    count.textContent = `${step + 1} / ${clock.count}`;
+    title.textContent = title.title = said;
+    range.setAttribute('aria-valuetext', `step ${step + 1} of ${clock.count}, ${said}`);
+    tell(step);
+    schedule();
+  };
+  clock.addEventListener('step', onStep);
+
+  const tell = step =>
+    [...sentences.children].forEach((box, side) => {
+      const now = told[side][step] ?? told[side][0] ?? { sentence: '' };
+      box.firstChild.lastChild.textContent = now.sentence;
+      box.firstChild.firstChild.textContent = now.wrong ? 'Wrong here. ' : '';
+      box.classList.toggle('wrong', !!now.wrong);
+    });
+
+  // As keys do them: not while the bar is not there, or has nothing to step through.
+  const byKey = Object.fromEntries(
+    Object.entries(actions).map(([name, act]) => [
+      name,
+      () => (node.hidden || clock.count < 2 ? false : act()),
+    ]),
+  );
+
+  return {
+    node,
+    root,
+    stop,
+    sentences,
+    actions: byKey,
+    // frames: the steps; sides: for each side its [{sentence, wrong}]. The longest sentence,
+    // unseen, holds the height: nothing moves from step to step.
+    load(frames, sides) {
+      stop();
+      told = sides;
+      range.max = clock.count - 1;
+      pauseAt.load(frames);
+      sentences.replaceChildren(
+        ...sides.map(side => {
+          const longest = side
+            .map(f => (f.wrong ? 'Wrong here. ' : '') + f.sentence)
+            .reduce((a, b) => (b.length > a.length ? b : a), '');
+          return element(
+            'div',
+            { class: 'narration' },
+            element(
+              'div',
+              { role: 'status', 'aria-live': 'polite' },
+              element('span', { class: 'flag' }),
+              element('span', { class: 'sentence' }),
+            ),
+            element('div', { class: 'longest', 'aria-hidden': 'true' }, longest),
+          );
+        }),
+      );
+    },
+    unmount() {
+      stop();
+      clearTimeout(rest);
+      clock.removeEventListener('step', onStep);
+      pauseAt.unmount();
+    },
+  };
+}

@@ -1,0 +1,151 @@
+// What stands in tabs: text, tables, charts, notes, files to take along. Charts follow the clock by
+// their parameter `step`.
+import { chartView } from './charts.js';
+import { element, figure, number, unfetched, way } from './paint.js';
+import { viewOf } from './views.js';
+
+// context: as for a view (host.js). Returns what ends the blocks.
+export function showBlocks(host, blocks, context) {
+  const ends = [];
+  host.replaceChildren(...blocks.map(block => MAKE[block.kind](block, ends, context)));
+  return () => ends.forEach(end => end());
+}
+
+const MAKE = {
+  text: ({ text, label, links = [] }, ends, context) =>
+    element(
+      'p',
+      {},
+      ...(label ? [element('b', { class: `label ${label}` }, label), ' '] : []),
+      text,
+      ...links.flatMap(link => [' ', MAKE.link(link, ends, context)]),
+    ),
+  heading: ({ text }) => element('h3', {}, text),
+  note: ({ text, tone }) =>
+    element('p', { class: `note ${tone}`, role: tone === 'bad' ? 'alert' : null }, text),
+  download: ({ label, url, file }, _, { href }) =>
+    element('p', {}, element('a', { class: 'button', href: href(url), download: file }, label)),
+  row: ({ columns }, ends, context) =>
+    element(
+      'div',
+      { class: 'columns' },
+      ...columns.map(column =>
+        element('div', {}, ...column.map(b => MAKE[b.kind](b, ends, context))),
+      ),
+    ),
+  live: ({ view, meta }, ends, context) => {
+    const host = element('div', { class: 'live', 'data-view': view });
+    viewOf(view).then(module => {
+      if (!host.isConnected) return;
+      const made = module.default(host, { meta, columns: {} }, context);
+      ends.push(() => made.unmount());
+    }, unfetched(host));
+    return host;
+  },
+  link: ({ text, story, query }, ends, context) =>
+    way(
+      `${story}?${new URLSearchParams(query)}`,
+      () => context.open(story, query),
+      { class: 'to' },
+      text,
+    ),
+  diff: ({ names, parts }) => {
+    const half = (line, text, other) => [
+      element('span', { class: 'number' }, line === null ? '' : String(line)),
+      element(
+        'span',
+        { class: `text${line === null ? ' none' : text !== other ? ' changed' : ''}` },
+        text ?? '',
+      ),
+    ];
+    const made = rows =>
+      rows.map(([l, left, r, right]) =>
+        element('div', { class: 'line' }, ...half(l, left, right), ...half(r, right, left)),
+      );
+    const whole = parts.map(({ same, rows }) =>
+      same
+        ? element(
+            'details',
+            {},
+            element('summary', {}, `${number(rows.length)} lines are the same`),
+            ...made(rows),
+          )
+        : element('div', {}, ...made(rows)),
+    );
+    return element(
+      'div',
+      { class: 'diff', tabindex: '0', role: 'region', 'aria-label': names.join(' beside ') },
+      element(
+        'div',
+        { class: 'line names' },
+        ...names.flatMap(name => [element('span', {}), element('b', {}, name)]),
+      ),
+      ...whole,
+    );
+  },
+  table: block => (block.differs ? differing(block) : tableOf(block)),
+  chart: ({ spec, alt, caption, title }, ends, context) => {
+    const place = element('div', { class: 'chart', role: 'img', 'aria-label': alt });
+    let ended = false,
+      end = () => {};
+    ends.push(() => {
+      ended = true;
+      end();
+    });
+    chartView(place, spec, context).then(made => {
+      if (ended) made.unmount();
+      else end = made.unmount;
+    }, unfetched(place));
+    return element(
+      'figure',
+      {},
+      ...(title ? [element('h3', {}, title)] : []),
+      place,
+      ...(caption ? [element('figcaption', {}, caption)] : []),
+    );
+  },
+};
+
+function tableOf({ columns, kinds, rows, caption, lit }) {
+  const shown = value => (typeof value === 'number' ? figure(value) : String(value));
+  const cell = (value, n) => element('td', { class: kinds[n] }, shown(value));
+  const body = rows.map((row, r) =>
+    element('tr', { class: lit[r] ? 'lit' : null }, ...row.map(cell)),
+  );
+  const heads = columns.map((name, n) =>
+    element(name ? 'th' : 'td', { class: kinds[n], scope: name ? 'col' : null }, name),
+  );
+  const made = element(
+    'table',
+    {},
+    element('thead', {}, element('tr', {}, ...heads)),
+    element('tbody', {}, ...body),
+  );
+  return element(
+    'figure',
+    {},
+    element(
+      'div',
+      { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption || 'Table' },
+      made,
+    ),
+    ...(caption ? [element('figcaption', {}, caption)] : []),
+  );
+}
+
+// A table with a switch: only the rows that differ, or all.
+function differing(block) {
+  const made = tableOf(block),
+    all = element('input', { type: 'checkbox', checked: true });
+  const rows = [...made.querySelectorAll('tbody tr')],
+    left = block.differs.filter(differs => !differs).length;
+  all.onchange = () =>
+    rows.forEach((row, n) => {
+      row.hidden = all.checked && !block.differs[n];
+    });
+  all.onchange();
+  made.prepend(
+    element('label', { class: 'only' }, all, ` differences only (${left} rows are the same)`),
+  );
+  return made;
+}

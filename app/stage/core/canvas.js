@@ -1,0 +1,233 @@
+// The one base of the dense views: a canvas with its size, theme, cursor (hover, pin, keys), tip
+// and text alternative.
+//
+//   canvasView(host, context, {
+//     title: what tests call the view
+//     layout({width, height, em}) -> height it needs, or nothing if it fits: CSS pixels of the
+//       pane, and the size of text. Called when any of them changes, and before the first draw.
+//       What is higher than the pane scrolls in it.
+//     draw(g, {step, width, height, em, at, paint}): paints on a clean canvas. `at` is the thing
+//       under the cursor, or the pinned one.
+//     locate(x, y) -> the thing at a point, or null: a plain object, such as
+//       {tensor: 'Q', query: 3, dim: 5}
+//     describe(thing, step) -> text: its coordinate and exact value, for the tip and the pin
+//     label(step) -> text: the alternative for a reader who cannot see the canvas
+//     click(thing, step): a click on it. Without it a click pins the thing, or releases it.
+//     said(step) -> text under the picture, in place of the pinned thing
+//     legend: [[css, text], ...] under the picture
+//   }) -> {draw, unmount}
+//
+// Keys, while the canvas has the focus: Alt with an arrow moves the cursor to the next thing that
+// way and has its tip announced, Enter clicks it. A test finds a thing by
+// document.querySelector(".wg").stage.clock.where(title, {tensor: 'Q', query: 3, dim: 5}): its middle on the page.
+import { element, textSize, theme } from './paint.js';
+import { MOVES } from './points.js';
+
+export function canvasView(host, { clock }, view) {
+  const canvas = element('canvas', { role: 'img', tabindex: '0' }),
+    tip = element('div', { class: 'tip', hidden: true });
+  const pin = element('div', { class: 'pin', 'aria-live': 'polite' }),
+    heard = element('div', { class: 'unseen', 'aria-live': 'polite' });
+  pin.classList.toggle('words', !!view.said);
+  const sheet = element('div', { class: 'sheet' }, canvas, tip),
+    foot = element('div', { class: 'foot' }, pin, heard);
+  if (view.legend) foot.prepend(legend(view.legend));
+  host.replaceChildren(sheet, foot);
+  const paint = theme(host);
+  let laid = '',
+    size = { width: 0, height: 0, em: 13 },
+    tall = 0,
+    hover = null,
+    pinned = null;
+  const same = (a, b) => a && b && JSON.stringify(a.thing) === JSON.stringify(b.thing);
+
+  const draw = () => {
+    if (!size.width || !size.height) return;
+    const key = `${size.width} ${size.height} ${size.em}`;
+    if (laid !== key) {
+      laid = key;
+      tall = Math.max(size.height, Math.ceil(view.layout(size) ?? 0));
+    }
+    const step = clock.step,
+      at = (hover ?? pinned)?.thing ?? null,
+      g = prepare(canvas, size.width, tall);
+    g.textBaseline = 'alphabetic';
+    g.textAlign = 'left';
+    view.draw(g, { ...size, height: tall, step, at, paint });
+    canvas.setAttribute('aria-label', view.label(step));
+    const text = hover?.thing && view.describe(hover.thing, step);
+    showTip(text ? hover : null, text);
+    pin.textContent = view.said
+      ? view.said(step)
+      : pinned
+        ? `Pinned: ${view.describe(pinned.thing, step).replaceAll('\n', '; ')}`
+        : '';
+  };
+  const showTip = (where, text) => {
+    tip.hidden = !where;
+    if (!where) return;
+    tip.textContent = text;
+    tip.style.left = `${Math.max(0, Math.min(where.x + 14, size.width - tip.offsetWidth - 4))}px`;
+    const below = where.y + 16,
+      seen = sheet.scrollTop + sheet.clientHeight;
+    tip.style.top = `${below + tip.offsetHeight > seen ? Math.max(0, where.y - tip.offsetHeight - 10) : below}px`;
+  };
+  const point = (x, y) => {
+    const thing = view.locate(x, y);
+    return thing && { x, y, thing };
+  };
+  const press = at => {
+    if (!at?.thing) return;
+    clock.tell('picked', { title: view.title, thing: at.thing }); // a question may ask for it
+    if (view.click) view.click(at.thing, clock.step);
+    else {
+      pinned = same(pinned, at) ? null : at;
+      clock.tell('pinned', pinned && { title: view.title, thing: pinned.thing }); // for a class
+    }
+    draw();
+  };
+  // A cell is pinned from elsewhere, in the view of that title, or none is: {title, thing}.
+  const pinTold = () => {
+    pinned =
+      clock.pin?.title === view.title
+        ? { x: size.width / 2, y: tall / 2, thing: clock.pin.thing }
+        : null;
+  };
+  const onPin = () => {
+    pinTold();
+    draw();
+  };
+  if (!view.click) {
+    clock.addEventListener('pin', onPin);
+    pinTold();
+  }
+  const fromEvent = event => {
+    const box = canvas.getBoundingClientRect();
+    return point(event.clientX - box.left, event.clientY - box.top);
+  };
+  // From where the cursor is, over the pixels that way, to the first other thing.
+  const move = ([dx, dy]) => {
+    const from = hover ?? pinned ?? { x: size.width / 2, y: tall / 2, thing: null };
+    for (
+      let x = from.x + dx, y = from.y + dy;
+      x >= 0 && y >= 0 && x < size.width && y < tall;
+      x += dx, y += dy
+    ) {
+      const next = point(x, y);
+      if (next && !same(next, from)) return next;
+    }
+    return from.thing ? from : null;
+  };
+
+  canvas.onpointermove = event => {
+    hover = fromEvent(event);
+    draw();
+  };
+  canvas.onpointerleave = () => {
+    hover = null;
+    draw();
+  };
+  canvas.onclick = event => press(fromEvent(event));
+  canvas.onblur = () => {
+    hover = null;
+    draw();
+  };
+  canvas.onkeydown = event => {
+    if (event.key === 'Enter') press(hover);
+    else if (event.altKey && MOVES[event.key]) hover = move(MOVES[event.key]);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+    draw();
+    heard.textContent = tip.hidden ? '' : tip.textContent.replaceAll('\n', '; ');
+  };
+  // Where what `what` says is drawn, on the page: the middle, or the point of it that is nearest
+  // there; null if it is not.
+  const where = what => {
+    draw();
+    const keys = Object.keys(what),
+      found = [];
+    for (let y = 0.5; y < tall; y++)
+      for (let x = 0.5; x < size.width; x++) {
+        const thing = view.locate(x, y);
+        if (thing && keys.every(key => thing[key] === what[key])) found.push([x, y]);
+      }
+    if (!found.length) return null;
+    const middle = n => (found[0][n] + found.at(-1)[n]) / 2,
+      far = ([x, y]) => Math.hypot(x - middle(0), y - middle(1));
+    const [x, y] = found.reduce((best, point) => (far(point) < far(best) ? point : best)),
+      box = canvas.getBoundingClientRect();
+    return { x: box.left + x, y: box.top + y };
+  };
+
+  const record = { title: view.title, host, where, draw };
+  clock.views.push(record);
+  // Asking the page for sizes at every step would lay it out anew each time.
+  const fit = () => {
+    size = {
+      width: Math.floor(sheet.clientWidth),
+      height: Math.floor(sheet.clientHeight),
+      em: textSize(),
+    };
+    draw();
+  };
+  const observer = new ResizeObserver(fit);
+  observer.observe(sheet);
+  clock.addEventListener('type', fit);
+  const unfollow = clock.follow(draw);
+  fit();
+  return {
+    draw,
+    unmount() {
+      unfollow();
+      clock.removeEventListener('pin', onPin);
+      clock.removeEventListener('type', fit);
+      observer.disconnect();
+      clock.views.splice(clock.views.indexOf(record), 1);
+      host.replaceChildren();
+    },
+  };
+}
+
+// While `work` is done, which takes no time of the browser's own, every canvas has so many pixels
+// for each of CSS, as an image wants.
+export function sharp(clock, pixels, work) {
+  const drawAll = () => clock.views.forEach(view => view.draw?.());
+  least = pixels;
+  try {
+    drawAll();
+    work();
+  } finally {
+    least = 1;
+    drawAll();
+  }
+}
+let least = 1;
+
+// A canvas sized for the screen's pixels; returns its context scaled to CSS pixels.
+function prepare(canvas, width, height) {
+  const ratio = Math.max(least, devicePixelRatio || 1),
+    w = Math.round(width * ratio),
+    h = Math.round(height * ratio);
+  if (canvas.width !== w || canvas.height !== h) {
+    canvas.width = w;
+    canvas.height = h;
+    canvas.style.width = width + 'px';
+    canvas.style.height = height + 'px';
+  }
+  const g = canvas.getContext('2d');
+  g.setTransform(ratio, 0, 0, ratio, 0, 0);
+  g.clearRect(0, 0, width, height);
+  return g;
+}
+
+// [[css, text], ...]: a small box of that style before each text; css alone '' for none.
+export function legend(entries) {
+  return element(
+    'div',
+    { class: 'legend' },
+    ...entries.map(([css, text]) =>
+      element('span', {}, ...(css ? [element('i', { style: css })] : []), text),
+    ),
+  );
+}

@@ -1,0 +1,68 @@
+import { PALETTE, textSize, theme, type } from './paint.js';
+import { walkPoints } from './points.js';
+
+// A Vega-Lite chart as wide as its host (and as high, with text as large as a picture's, if
+// `fill`). Its parameter `step`, if it has one, is the clock's step, from 1. press(x, datum): what
+// Enter does at a point (points.js).
+export async function chartView(host, given, context, { fill = false, press = null } = {}) {
+  const { clock, charts } = context;
+  const embed = await charts(),
+    paint = theme(host),
+    em = fill ? textSize() : 13 * type.scale,
+    spec = JSON.parse(JSON.stringify(given).replaceAll(PALETTE.axis, paint.text)),
+    axis = {
+      labelColor: paint.text,
+      titleColor: paint.text,
+      gridColor: paint.border,
+      gridOpacity: 0.4,
+      domainColor: paint.border,
+      tickColor: paint.border,
+      labelFontSize: em,
+      titleFontSize: em,
+      titleFontWeight: 600,
+    };
+  const config = {
+    ...spec.config,
+    background: 'transparent',
+    font: paint.font,
+    axis,
+    view: { stroke: 'transparent' },
+    title: { color: paint.text, fontSize: em + 1 },
+    legend: {
+      labelColor: paint.text,
+      titleColor: paint.text,
+      labelFontSize: em,
+      titleFontSize: em,
+      labelLimit: 400,
+    },
+    text: { color: paint.text, fontSize: em },
+    header: { labelColor: paint.text, titleColor: paint.text },
+  };
+  const sized =
+    spec.concat || spec.hconcat || spec.vconcat || spec.facet
+      ? spec
+      : {
+          ...spec,
+          width: 'container',
+          ...(fill ? { height: 'container' } : {}),
+          autosize: { type: 'fit', contains: 'padding' },
+        };
+  const { view } = await embed(
+    host,
+    { ...sized, config },
+    { actions: false, renderer: 'canvas', tooltip: { theme: 'custom' } },
+  );
+  const follows = (spec.params ?? []).some(p => p.name === 'step');
+  const tell = step => view.signal('step', step + 1).runAsync();
+  const unfollow = follows ? clock.follow(tell) : () => {};
+  if (follows) tell(clock.step);
+  const leave = walkPoints(host, view, press);
+  return {
+    view,
+    unmount() {
+      unfollow();
+      leave();
+      view.finalize();
+    },
+  };
+}

@@ -1,0 +1,133 @@
+// The code pane: the .cu and its headers that the steps run through, one under the other; the
+// step's lines lit, probe lines dimmed or hidden.
+import { button, element, number } from './paint.js';
+
+const KEPT = 'warpglass-probes'; // whether probe lines are hidden
+
+// A source line as a row: number, count, code and comment apart; its data-place is "FILE:LINE".
+function codeRow(text, name, line, dim) {
+  const at = text.indexOf('//'),
+    code = element('span', { class: 'text' }, at < 0 ? text || ' ' : text.slice(0, at));
+  if (at >= 0) code.append(element('span', { class: 'comment' }, text.slice(at)));
+  return element(
+    'div',
+    { class: dim ? 'row probe' : 'row', 'data-place': `${name}:${line}` },
+    element('span', { class: 'number' }, String(line)),
+    code,
+    element('span', { class: 'count' }),
+  );
+}
+
+// code: {kernel, files, lit}; frames: of the stage; context: as for a view (host.js). openSource():
+// goes to the machine code of these lines; none: the host cannot.
+export function codeView(host, code, frames, { clock, kept, keep }, openSource) {
+  const { files } = code,
+    litOf = step => frames[step]?.[code.lit] ?? {};
+  const pane = element('div', {
+    class: 'code',
+    tabindex: '0',
+    role: 'region',
+    'aria-label': `Source of ${code.kernel}`,
+  });
+  const hide = element('input', { type: 'checkbox', 'data-probes': true }),
+    head = element(
+      'div',
+      { class: 'file' },
+      element('span', {}, files.map(file => file.name).join(' + ')),
+      element('label', {}, hide, 'hide probes'),
+      ...(openSource
+        ? [
+            button('machine code \u2192', openSource, {
+              title: 'Machine code of these lines, on the page Source',
+            }),
+          ]
+        : []),
+    );
+  const rows = new Map(); // "FILE:LINE" -> its row
+  pane.append(
+    ...files.flatMap(({ name, lines, probes }, n) => {
+      const dim = new Set(probes),
+        made = lines.map((text, i) => codeRow(text, name, i + 1, dim.has(i + 1)));
+      made.forEach(row => rows.set(row.dataset.place, row));
+      return n
+        ? [
+            element('div', { class: 'row heading' }, element('span', { class: 'number' }), name),
+            ...made,
+          ]
+        : made;
+    }),
+  );
+  host.replaceChildren(head, pane);
+  pane.onscroll = () => {
+    from = pane.scrollTop;
+  };
+  hide.onchange = () => {
+    keep(KEPT, hide.checked ? 'hidden' : 'shown');
+    clock.tell('probes'); // every pane of the stage hides them
+  };
+
+  let tops = new Map(),
+    seen = { height: 0, line: 0 },
+    lit = [],
+    from = 0; // from: how far it is scrolled; to ask that at a step lays the page out
+  const unlight = () => {
+    for (const row of lit) {
+      row.classList.remove('lit');
+      row.lastChild.textContent = '';
+    }
+    lit = [];
+  };
+  const measure = () => {
+    // where every line stands; lines wrap, so it is asked once for each width and not at each step
+    unlight(); // or those that wrap for their count alone would push down all below them
+    tops = new Map([...rows.values()].map(row => [row, [row.offsetTop, row.offsetHeight]]));
+    seen = { height: pane.clientHeight, line: parseFloat(getComputedStyle(pane).lineHeight) };
+  };
+  const draw = (step, always = false) => {
+    unlight();
+    const now = Object.entries(litOf(step))
+      .map(([place, count]) => [rows.get(place), count])
+      .filter(([row]) => row);
+    for (const [row, count] of now) {
+      row.classList.add('lit');
+      row.lastChild.textContent = count > 1 ? `${number(count)}\u00d7` : '';
+    }
+    lit = now.map(([row]) => row);
+    const places = lit
+      .map(row => tops.get(row))
+      .filter(Boolean)
+      .sort((a, b) => a[0] - b[0]);
+    if (!places.length || !seen.height) return;
+    // Of lines far apart, as in a .cu and its header, those that stand closest.
+    const parts = places.map(([top], n) =>
+      places.slice(n).filter(([t, h]) => t + h < top + seen.height),
+    );
+    const shown = parts.reduce((best, part) => (part.length > best.length ? part : best)),
+      first = (shown[0] ?? places[0])[0];
+    const end = shown.length ? shown.at(-1)[0] + shown.at(-1)[1] : first + 20;
+    const room = seen.height - (end - first),
+      // with its count a lit line may wrap once more
+      grown = Math.min(room, seen.line * lit.length);
+    if (always || first < from || end + grown > from + seen.height)
+      pane.scrollTop = from = Math.max(0, first - (room - grown) / 2);
+  };
+  const changed = () => {
+    const hidden = kept(KEPT) === 'hidden';
+    hide.checked = hidden;
+    pane.classList.toggle('without-probes', hidden);
+    measure();
+    draw(clock.step, true);
+  };
+  const observer = new ResizeObserver(changed);
+  observer.observe(pane);
+  clock.addEventListener('probes', changed);
+  const unfollow = clock.follow(draw);
+  return {
+    unmount() {
+      unfollow();
+      clock.removeEventListener('probes', changed);
+      observer.disconnect();
+      host.replaceChildren();
+    },
+  };
+}

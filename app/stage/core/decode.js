@@ -1,0 +1,14 @@
+// The form is explainers/story/stage.py's.
+export function decode(buffer) {
+  const end = 8 + new DataView(buffer).getUint32(4, true),
+    numbers = new Float32Array(buffer, end);
+  const restore = value => {
+    if (Array.isArray(value)) return value.map(restore);
+    if (value === null || typeof value !== 'object') return value;
+    if (value.$column)
+      return numbers.subarray(value.$column[0], value.$column[0] + value.$column[1]);
+    for (const key of Object.keys(value)) value[key] = restore(value[key]);
+    return value;
+  };
+  return restore(JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, end - 8))));
+}

@@ -1,0 +1,69 @@
+// The keys of a stage in one table, and the one place that hears them and those of the host.
+
+const digits = Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map(n => [n, 'picture']));
+
+// press: what the browser calls a key, with Shift+ where it counts -> the action.
+/** @type {import('./host.js').KeyRow[]} */
+export const STEP_KEYS = [
+  { keys: 'Left, Right', does: 'a step', press: { ArrowLeft: 'previous', ArrowRight: 'next' } },
+  {
+    keys: 'Shift+Left, Shift+Right',
+    does: 'a tile (an access, an event)',
+    press: { 'Shift+ArrowLeft': 'previousTile', 'Shift+ArrowRight': 'nextTile' },
+  },
+  { keys: 'Home, End', does: 'the first, the last step', press: { Home: 'first', End: 'last' } },
+  {
+    keys: 'Page Up, Page Down',
+    does: 'a step, as clickers send it; in a sequence on to the next moment',
+    press: { PageUp: 'back', PageDown: 'onward' },
+  },
+  { keys: 'Space', does: 'plays and pauses', press: { ' ': 'play' } },
+  { keys: 's, f', does: 'plays slower, faster', press: { s: 'slower', f: 'faster' } },
+  { keys: 'l', does: 'plays the present tile again and again', press: { l: 'loop' } },
+  {
+    keys: 'n',
+    does: 'play pauses at the next mark: a rise of m, a conflict, a wrong step',
+    press: { n: 'pauseAt' },
+  },
+  { keys: '1 to 9', does: 'another picture', press: digits },
+  { keys: 'Alt+arrows, Enter', does: 'in a picture: to the next thing, pin its value', press: {} },
+];
+
+const TYPING = [
+  'input,textarea,select,[contenteditable=true]',
+  '[role=combobox],[role=slider],[role=listbox],[role=option],[role=radio],[role=separator]',
+].join(',');
+const SCROLLS = '.code, .drawer, .more, .start, .scroll, .guide'; // Page Up and Page Down are theirs
+
+/**
+ * @param {object} given
+ * @param {HTMLElement} given.root the stage's element
+ * @param {import('./host.js').KeyRow[]} given.rows of all keys
+ * @param {Record<string, (event: any) => any>} given.actions by name; false: left to the browser
+ * @param {() => boolean} [given.clicking] as HostKeys
+ * @param {(name: string) => boolean} [given.blocked]
+ * @returns {() => void} what ends it
+ */
+export function hearKeys({ root, rows, actions, clicking = () => false, blocked = () => false }) {
+  const presses = Object.assign({}, ...rows.map(row => row.press));
+  const nameOf = ({ shiftKey, key }) =>
+    presses[`${shiftKey ? 'Shift+' : ''}${key}`] ??
+    presses[key.length === 1 ? key.toLowerCase() : key];
+  const held = event => event.ctrlKey || event.metaKey || event.altKey;
+
+  const onKey = event => {
+    if (held(event) || event.defaultPrevented || !root.isConnected) return;
+    const target = event.composedPath()[0],
+      name = nameOf(event),
+      range = target.id === 'warpglass-clock';
+    if (!name || blocked(name) || (!range && target.matches?.(TYPING))) return;
+    if (event.key === ' ' && target.closest?.('button,a,summary')) return; // a button is pressed
+    if (/^[-+=0]$/.test(event.key) && target.closest?.('[data-zooms]')) return; // a picture zooms
+    if (/^Page/.test(event.key) && !clicking() && target.closest?.(SCROLLS)) return;
+    if (actions[name]?.(event) === false) return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  document.addEventListener('keydown', onKey, true);
+  return () => document.removeEventListener('keydown', onKey, true);
+}

@@ -1,0 +1,124 @@
+// The middle of the stage: pictures with their code, and the strip of state between them.
+import { showBlocks } from './blocks.js';
+import { codeView } from './code.js';
+import { makeDivider } from './divider.js';
+import { framesOf, ownClock } from './moments.js';
+import { button, element, unfetched } from './paint.js';
+import { stripView } from './strip.js';
+import { viewOf } from './views.js';
+
+const group = (name, label, more = {}) =>
+  element('div', { class: name, role: 'group', 'aria-label': label, ...more });
+
+export class Middle {
+  chips = group('pictures', 'Pictures');
+  sides = group('sides', 'Which side is shown');
+  verdict = element('p', { class: 'summary', hidden: true });
+  picture = element('div', { class: 'picture' });
+  strip = group('strip', 'State', { tabindex: '0' });
+  codes = element('div', { class: 'codes' });
+  node = element('div', { class: 'main' });
+  ends = [];
+
+  constructor(stage) {
+    this.stage = stage;
+    this.divider = makeDivider(this.node, this.picture, this.codes, stage.host);
+    this.node.append(this.picture, this.strip, this.divider.node, this.codes);
+  }
+
+  // Draws the stage's content with its picture.
+  draw() {
+    const { content, picture } = this.stage,
+      { pictures, codes, side, summary } = content;
+    const views = content.views.filter(view => view.id === picture);
+    this.end();
+    this.drawChips(pictures, picture);
+    this.drawSides(views.length > 1 || codes.length > 1);
+    this.verdict.hidden = !(summary && content.frames.length); // without frames it is the sentence
+    this.verdict.textContent = this.verdict.title = summary;
+    this.verdict.className = `summary ${content.tone}`;
+    this.node.classList.toggle('no-code', !codes.length && !side.length);
+    this.picture.replaceChildren(...views.map(view => this.drawView(view)));
+    this.codes.replaceChildren(...codes.map(code => this.drawCode(code)));
+    if (!codes.length && side.length) this.drawBlocks(side);
+    this.drawStrip();
+  }
+  drawChips(pictures, picture) {
+    const chip = ({ id, title }, n) =>
+      button(title, () => this.stage.choosePicture(id), {
+        class: 'chip',
+        'aria-pressed': String(id === picture),
+        title: `Picture ${n + 1} (key ${n + 1})`,
+      });
+    this.chips.hidden = pictures.length < 2;
+    this.chips.replaceChildren(...(this.chips.hidden ? [] : pictures.map(chip)));
+  }
+  drawSides(two) {
+    this.node.classList.toggle('two', two);
+    this.divider.turn();
+    this.sides.hidden = !two;
+    this.showSide(this.node.classList.contains('only-b') ? 1 : 0);
+  }
+  // A narrow window shows one side of two.
+  showSide(side) {
+    const chip = (name, n) =>
+      button(name, () => this.showSide(n), {
+        class: 'chip',
+        'aria-pressed': String(n === side),
+      });
+    this.node.classList.toggle('only-b', side === 1);
+    this.sides.replaceChildren(...['A', 'B'].map(chip));
+  }
+  drawView(view) {
+    const { content } = this.stage;
+    const host = element('div', {
+      class: 'view',
+      'data-view': view.kind,
+      'data-side': view.side,
+    });
+    viewOf(view.kind).then(module => {
+      if (!host.isConnected) return;
+      const meta = view.meta.frames ? view.meta : { ...view.meta, frames: content.frames };
+      const made = module.default(host, { ...view, meta }, this.stage.context());
+      this.ends.push(() => made.unmount());
+    }, unfetched(host));
+    return host;
+  }
+  drawCode(code) {
+    const { content, picture, host: page } = this.stage;
+    const host = element('div', { class: 'pane', 'data-side': code.side });
+    queueMicrotask(() => {
+      if (!host.isConnected) return;
+      const frames = framesOf(content, picture),
+        open = page.sourceOf(code);
+      this.ends.push(codeView(host, code, frames, this.stage.context(), open).unmount);
+    });
+    return host;
+  }
+  drawBlocks(blocks) {
+    const host = element('div', { class: 'pane side' });
+    this.codes.replaceChildren(host);
+    this.ends.push(showBlocks(host, blocks, this.stage.context()));
+  }
+  drawStrip() {
+    const { content, picture, clock } = this.stage,
+      entries = (ownClock(content, picture) ?? content).state;
+    this.strip.hidden = !entries.length;
+    this.ends.push(stripView(this.strip, clock, entries).unmount);
+  }
+
+  end() {
+    this.ends.forEach(end => end());
+    this.ends = [];
+  }
+  clear() {
+    this.end();
+    for (const part of [this.picture, this.codes, this.strip, this.chips, this.sides])
+      part.replaceChildren();
+    this.verdict.hidden = true;
+  }
+  unmount() {
+    this.end();
+    this.divider.unmount();
+  }
+}

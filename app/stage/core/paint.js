@@ -1,0 +1,250 @@
+// What every picture needs: theme, colours, exact numbers, elements.
+import { PALETTE } from './data.js';
+
+export { PALETTE };
+export const COLOURS = {
+  ...PALETTE.tensors,
+  read: PALETTE.marks.load,
+  written: PALETTE.marks.store,
+};
+
+/**
+ * The page's colours and fonts, as Streamlit's theme has them now.
+ * @param {Element} node
+ */
+export function theme(node) {
+  const style = getComputedStyle(node),
+    get = name => style.getPropertyValue(name).trim();
+  return {
+    text: get('--st-text-color') || '#222',
+    background: get('--st-background-color') || '#fff',
+    panel: get('--st-secondary-background-color') || '#eee',
+    border: get('--wg-line') || '#999',
+    primary: get('--st-primary-color') || '#06c',
+    mono: `${get('--st-code-font') || 'monospace'}, ${get('--st-font') || 'sans-serif'}`,
+    font: get('--st-font') || 'sans-serif',
+  };
+}
+
+// How much larger than usual all text is; whoever changes it tells 'type' on the clock.
+export const type = { scale: 1 };
+
+// The size of text on a canvas: at least 13 pixels in a window 1500 wide, and growing with it.
+export const textSize = () => type.scale * Math.max(12, Math.min(28, innerWidth / 112));
+
+// A label that is smaller where there is room for large text, and never below 13 pixels in a window
+// 1500 wide.
+export const smallText = em => Math.max(0.85 * em, Math.min(em, 13 * type.scale));
+
+let pixel = null; // a canvas of one pixel, and one that measures text
+let measured = null;
+
+/**
+ * @param {string} colour
+ * @returns {number[]}
+ */
+export function rgb(colour) {
+  // any CSS colour -> [r, g, b]
+  const context = (pixel ??= document
+    .createElement('canvas')
+    .getContext('2d', { willReadFrequently: true }));
+  context.fillStyle = colour;
+  context.fillRect(0, 0, 1, 1);
+  return [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+}
+
+/**
+ * A colour between two, [r, g, b] each; share 1 is all of the first.
+ * @param {number[]} a
+ * @param {number[]} b
+ * @param {number} share
+ */
+export function blend(a, b, share) {
+  return `rgb(${a.map((v, i) => Math.round(v * share + b[i] * (1 - share))).join(',')})`;
+}
+
+/**
+ * value -> [r, g, b]: the background at zero, the palette's colours of sign at -span and +span.
+ * @param {number[]} background
+ * @returns {(value: number, span: number) => number[]}
+ */
+export function signed(background) {
+  const low = rgb(PALETTE.sign.below),
+    high = rgb(PALETTE.sign.above);
+  return (value, span) => {
+    const t = Math.min(1, Math.abs(value) / span) ** 0.7,
+      end = value < 0 ? low : high;
+    return background.map((v, i) => v + (end[i] - v) * t);
+  };
+}
+
+// A matrix as a small canvas, a pixel per element, by sign. NaN and infinity are chequered, so that
+// they are told from what is far above zero; what is absent (undefined) stays transparent.
+// colour(value, span), ink: [r, g, b].
+export function matrixImage(width, height, valueAt, span, colour, ink) {
+  const small = element('canvas', { width, height }),
+    g = small.getContext('2d'),
+    pixels = g.createImageData(width, height);
+  const wrong = rgb(PALETTE.wrong);
+  for (let y = 0; y < height; y++)
+    for (let x = 0; x < width; x++) {
+      const value = valueAt(y, x);
+      if (value === undefined) continue;
+      pixels.data.set(
+        [...(Number.isFinite(value) ? colour(value, span) : (x + y) % 2 ? ink : wrong), 255],
+        4 * (y * width + x),
+      );
+    }
+  g.putImageData(pixels, 0, 0);
+  return small;
+}
+
+// The legend's entry of what is chequered.
+export const NOT_FINITE = [
+  `background:repeating-conic-gradient(${PALETTE.wrong} 0 25%,currentColor 0 50%) 0 0/8px 8px`,
+  'NaN or infinite',
+];
+
+// How many of the numbers are NaN and infinite, in words; nothing if all are finite.
+export function odd(numbers) {
+  let nan = 0,
+    inf = 0;
+  for (const value of numbers)
+    if (value !== undefined && !Number.isFinite(value)) Number.isNaN(value) ? nan++ : inf++;
+  return [nan && `${number(nan)} NaN`, inf && `${number(inf)} infinite`]
+    .filter(Boolean)
+    .join(' and ');
+}
+
+/**
+ * The largest finite |value|, never 0.
+ * @param {Iterable<number>} values
+ */
+export function spanOf(values) {
+  let most = 1e-30;
+  for (const value of values) if (Number.isFinite(value)) most = Math.max(most, Math.abs(value));
+  return most;
+}
+
+// From here on a number has an exponent. explainers/story/glossary.py has the same limit.
+const MOST_WHOLE = 1e12;
+
+/**
+ * The shortest decimal that is this float32 and no other.
+ * @param {number | string | null | undefined} value
+ * @returns {string}
+ */
+export function exact(value) {
+  if (value === null || value === undefined) return 'none';
+  if (typeof value === 'string') return value;
+  if (!Number.isFinite(value)) return String(value).replace('Infinity', 'inf');
+  for (let digits = 6; digits <= 9; digits++) {
+    const text = value.toPrecision(digits);
+    const kept = Number(text);
+    if (Math.fround(kept) !== Math.fround(value)) continue;
+    return Math.abs(kept) < MOST_WHOLE ? String(kept) : kept.toExponential();
+  }
+  return String(value);
+}
+
+/**
+ * @param {number | string | null | undefined} value
+ * @param {number} [digits]
+ * @returns {string}
+ */
+export function short(value, digits = 5) {
+  if (value === null || value === undefined) return '\u2013';
+  if (typeof value === 'string') return value;
+  if (!Number.isFinite(value)) return String(value).replace('Infinity', 'inf');
+  const size = Math.abs(value);
+  return size >= 1e7 || (size && size < 1e-4)
+    ? value.toExponential(Math.min(digits, 4) - 1)
+    : String(Number(value.toPrecision(digits)));
+}
+
+/**
+ * A number in a sentence, the strip or a table, with separators. A whole number has all its digits,
+ * others have so many.
+ * @param {number | string | null | undefined} value
+ * @param {number} [digits]
+ * @returns {string}
+ */
+export function figure(value, digits = 6) {
+  if (typeof value !== 'number') return short(value, digits);
+  if (Number.isInteger(value) && Math.abs(value) < MOST_WHOLE) return number(value);
+  const kept = Number(value.toPrecision(digits)),
+    size = Math.abs(kept);
+  if (size >= 1e3 && size < 10 ** Math.max(digits, 4)) return number(kept);
+  return size >= 1e7 && Number.isFinite(size) ? kept.toExponential() : short(value, digits);
+}
+
+/**
+ * The width in pixels that the widest of these labels needs in a font.
+ * @param {string[]} labels
+ * @param {string} font
+ */
+export function widest(labels, font) {
+  const g = (measured ??= document.createElement('canvas').getContext('2d'));
+  g.font = font;
+  return Math.max(0, ...labels.map(label => Math.ceil(g.measureText(label).width)));
+}
+
+// What stands where a module could not be fetched: the server is gone, or is of another version by
+// now.
+export const unfetched = host => error => {
+  host.replaceChildren(
+    element(
+      'p',
+      { class: 'note bad', role: 'alert' },
+      'This could not be drawn. Load the page anew.',
+    ),
+  );
+  throw error; // into the browser's console
+};
+
+/** @type {(value: number) => string} */
+export const number = value => value.toLocaleString('en');
+
+/**
+ * @param {string} tag
+ * @param {Record<string, any>} [attributes] true: an empty one; false, null, undefined: none
+ * @param {...(string | Node)} children strings become text, never HTML
+ * @returns {any} the node: its properties depend on the tag
+ */
+export function element(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes))
+    if (value !== false && value !== null && value !== undefined)
+      node.setAttribute(name, value === true ? '' : value);
+  node.append(...children);
+  return node;
+}
+
+/**
+ * A link to a page of ours: a press goes there by go(); with a key held the browser opens it, as
+ * any link.
+ * @param {string} href
+ * @param {() => void} go
+ * @param {Record<string, any>} attributes
+ * @param {...(string | Node)} children
+ */
+export function way(href, go, attributes, ...children) {
+  const node = element('a', { href, ...attributes }, ...children);
+  node.onclick = event => {
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    go();
+  };
+  return node;
+}
+
+/**
+ * @param {string} label
+ * @param {(event: any) => void} onClick
+ * @param {Record<string, any>} [attributes]
+ */
+export function button(label, onClick, attributes = {}) {
+  const node = element('button', { type: 'button', ...attributes }, label);
+  node.onclick = onClick;
+  return node;
+}

@@ -1,0 +1,81 @@
+// The tabs under the picture, and the drawer with the open one. A tab that the bundle leaves out is
+// made when it is opened; if it is made for a step, it is made anew where the reader rests.
+import { showBlocks } from './blocks.js';
+import { button, element } from './paint.js';
+
+export class Tabs {
+  node = element('div', { class: 'tabs' });
+  drawer = element('div', { class: 'drawer', hidden: true, role: 'region', tabindex: '0' });
+  opened = 0; // how many tabs were opened: only the last one may draw
+  madeAt = 0; // the step of the clock then
+  end = null;
+
+  constructor(stage) {
+    this.stage = stage;
+  }
+
+  draw() {
+    const { tabs } = this.stage.content,
+      { tab } = this.stage;
+    this.node.replaceChildren(
+      ...tabs.map(({ id, title }) =>
+        button(title, () => this.open(id === this.stage.tab ? '' : id), {
+          'aria-expanded': String(id === tab),
+          'data-tab': id,
+        }),
+      ),
+    );
+    this.node.hidden = !tabs.length;
+    this.open(tabs.some(({ id }) => id === tab) ? tab : '');
+  }
+  async open(id) {
+    const nth = ++this.opened,
+      { stage } = this;
+    this.close();
+    this.madeAt = stage.clock.step;
+    stage.tab = id;
+    for (const chip of this.node.children)
+      chip.setAttribute('aria-expanded', String(chip.dataset.tab === id));
+    stage.moved();
+    if (!id) return;
+    const { title, blocks: given } = stage.content.tabs.find(tab => tab.id === id);
+    this.drawer.hidden = false;
+    this.drawer.setAttribute('aria-label', title);
+    stage.room.classList.add('with-drawer');
+    const current = () => nth === this.opened;
+    const blocks = given ?? (await this.make(id, current));
+    if (!blocks || !current()) return;
+    this.end = showBlocks(this.drawer, blocks, stage.context());
+    stage.el.dataset.tab = id;
+  }
+  async make(id, current) {
+    const { host } = this.stage;
+    this.drawer.replaceChildren(element('p', { role: 'status' }, 'Being made ...'));
+    try {
+      const bundle = await host.part(id, current);
+      return bundle && current() ? await this.stage.load(bundle) : null;
+    } catch (error) {
+      const said = element('p', { class: 'note bad', role: 'alert' }, error.message);
+      if (current()) this.drawer.replaceChildren(said);
+      return null;
+    }
+  }
+  // The clock has come to rest.
+  rested() {
+    const { content, tab, clock } = this.stage;
+    if (!tab || !content?.step_choice || this.madeAt === clock.step) return;
+    if (!content.tabs.find(({ id }) => id === tab)?.blocks) this.open(tab);
+  }
+  close() {
+    this.end?.();
+    this.end = null;
+    this.drawer.hidden = true;
+    this.drawer.replaceChildren();
+    this.stage.room.classList.remove('with-drawer');
+  }
+  clear() {
+    this.opened++;
+    this.close();
+    this.node.replaceChildren();
+  }
+}

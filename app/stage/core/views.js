@@ -1,0 +1,2 @@
+// The module of a kind of picture. A bundler finds all of them by this one import.
+export const viewOf = kind => import(`../views/${kind}.js`);

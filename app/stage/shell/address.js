@@ -1,0 +1,68 @@
+// The address: it holds the story, every choice, the step, the picture and the tab.
+import { framing, unframed } from './embed.js';
+
+const framed = query => [query, framing()].filter(part => String(part)).join('&');
+const given = () => Object.fromEntries(new URLSearchParams(location.search));
+
+export class Address {
+  constructor(app) {
+    this.app = app;
+  }
+
+  // The story that the address names.
+  get path() {
+    const { base, rail } = this.app,
+      at = location.pathname.replace(/\/$/, '');
+    return (rail.find(({ path }) => at === `${base}/${path}`) ?? { path: 'start' }).path;
+  }
+  // Its choices, step, picture and tab.
+  get params() {
+    return unframed(given());
+  }
+
+  // The moment that is shown, as a link: 'path?choices&step&picture&tab'.
+  now() {
+    const { story, stage, question } = this.app,
+      { content, clock } = stage;
+    if (!content) return `${story.path}?${new URLSearchParams(this.params)}`;
+    const query = new URLSearchParams(question.choices);
+    if (clock.count > 1) query.set('step', String(clock.step + 1));
+    // this choice counts from 0, and the step says the same
+    if (clock.count > 1 && !stage.ownClock) query.delete(content.step_choice);
+    if (content.pictures.length > 1) query.set('picture', stage.picture);
+    if (stage.tab) query.set('tab', stage.tab);
+    return `${story.path}?${query}`;
+  }
+  // The moment, as any browser opens it.
+  whole() {
+    const { base, story } = this.app;
+    const [path, query] = story ? this.now().split('?') : ['start', ''];
+    return `${location.origin}${this.to(base, path)}?${query}`;
+  }
+  to(base, path) {
+    return `${base}/${path === 'start' ? '' : path}`;
+  }
+
+  // Another story. replace: no way back leads to what is left.
+  go(path, query, replace) {
+    const url = `${this.to(this.app.base, path)}?${framed(new URLSearchParams(query))}`;
+    history[replace ? 'replaceState' : 'pushState']({}, '', url);
+  }
+  // A way back to this moment.
+  hold() {
+    this.write();
+    history.pushState({}, '', location.href);
+  }
+  // The moment goes into the address; the class and the talk hear of it.
+  write() {
+    const { story, stage, question } = this.app;
+    if (!stage?.content || question.asking) return;
+    if (!location.pathname.endsWith(story.path === 'start' ? '/' : `/${story.path}`)) return;
+    const url = `${location.pathname}?${framed(this.now().split('?')[1])}`;
+    if (url !== location.pathname + location.search) history.replaceState(history.state, '', url);
+    this.tell();
+  }
+  tell() {
+    this.app.news.dispatchEvent(new CustomEvent('moment', { detail: this.now() }));
+  }
+}

@@ -1,0 +1,265 @@
+// The app around the stage: header, toolbar, messages, guide, talks, class. Streamlit says which
+// story; everything else is asked of the app's own routes.
+import { PROVENANCE } from '../core/data.js';
+import { mount } from '../core/mount.js';
+import { element, theme } from '../core/paint.js';
+import { Address } from './address.js';
+import { Chosen } from './chosen.js';
+import { embedded, wayOut } from './embed.js';
+import { makeGlossary } from './glossary.js';
+import { makeGuide, progress } from './guide.js';
+import { makeHeader } from './header.js';
+import { hostOf } from './host.js';
+import { makeKeyDialog } from './keys.js';
+import { makeLead } from './lead.js';
+import { makeLook } from './look.js';
+import { makeMessages } from './messages.js';
+import { makePresent } from './present.js';
+import { Question } from './question.js';
+import { makeRoom } from './room.js';
+import { makeRoomPanel } from './room_panel.js';
+import { Saving } from './saving.js';
+import { makeSequences } from './sequences.js';
+import { makeStart } from './start.js';
+import { makeToolbar } from './toolbar.js';
+import { Visits } from './visits.js';
+
+const mounted = new WeakMap();
+
+export default function ({ data, parentElement }) {
+  const root = parentElement.querySelector('[data-part=root]');
+  let app = mounted.get(root);
+  if (!app) mounted.set(root, (app = new App(root, data)));
+  app.here();
+  return () => {
+    app.unmount();
+    mounted.delete(root);
+  };
+}
+
+class App {
+  story = null; // of the rail
+  link = {}; // the choices that are shown
+  chosen = new Chosen();
+  news = new EventTarget(); // moment (a link), class (its state), hand (the reader went elsewhere)
+  painted = ''; // the colours of what is painted
+
+  // base: the app's path below the host; rail: the stories, as page.py hands them over.
+  constructor(root, { base, rail }) {
+    this.root = root;
+    this.base = base;
+    this.rail = rail;
+    this.address = new Address(this);
+    this.question = new Question(this);
+    this.stage = mount(root, hostOf(this));
+    this.saving = new Saving(this);
+    this.makeParts();
+    this.layOut();
+    this.visits = new Visits(this);
+    this.glossary = makeGlossary(root);
+    this.room.begin();
+  }
+
+  // ---- the parts ----
+  makeParts() {
+    const { root, base, rail, stage, news } = this,
+      { clock } = stage;
+    const now = () => this.address.now(),
+      visit = link => this.visits.visit(link),
+      go = path => this.visits.leave(path);
+    this.look = makeLook(root, clock, () => this.repaint());
+    this.room = makeRoom({
+      clock,
+      news,
+      base,
+      now,
+      visit: link => this.visits.visit(link, true),
+      shown: () => !this.question.asking && !!root.dataset.shown,
+    });
+    this.lesson = makeRoomPanel({
+      news,
+      room: this.room,
+      base,
+      titleOf: path => this.storyOf(path)?.title ?? path,
+    });
+    const begins = () => this.guide.close();
+    this.sequences = makeSequences({ stage, news, base, rail, now, visit, begins });
+    this.header = makeHeader({
+      rail,
+      open: go,
+      guide: () => this.guide.toggle(),
+      beside: [this.sequences.button, this.lesson.opener],
+      entries: this.menu(),
+    });
+    this.toolbar = makeToolbar({
+      change: (name, value) => this.change(name, value),
+      copyLink: () => this.saving.copyLink(),
+      shares: this.shares(),
+    });
+    this.guide = makeGuide({
+      clock,
+      news,
+      rail,
+      lesson: this.room,
+      choose: id => stage.choosePicture(id || stage.content.pictures[0]?.id),
+      go,
+      marked: () => this.header.marks(progress()),
+      opened: this.header.guideOpen,
+      veil: (parts, byClass) => {
+        root.dataset.veils = parts.join(' ');
+        root.classList.toggle('polled', byClass);
+      },
+      opener: () => this.header.asks,
+    });
+    this.start = makeStart({ stage, base, rail, go, talks: this.sequences.talks });
+    this.messages = makeMessages();
+    this.vacant = element('div', { class: 'vacant', hidden: true }); // while there is no picture
+    this.present = makePresent({
+      root,
+      clock,
+      changed: yes => this.look.present(yes),
+      stop: () => stage.bar.stop(),
+      way: embedded && wayOut(() => this.address.whole()),
+    });
+    this.lead = makeLead(stage, base);
+    this.keys = makeKeyDialog(root);
+  }
+  menu() {
+    const { look } = this;
+    const size = (label, title, onClick) => ({ label, title, stays: true, onClick });
+    return [
+      {
+        label: 'Present',
+        title: 'Picture, sentence and code alone, in large type (p)',
+        front: true,
+        onClick: () => this.presents(),
+      },
+      {
+        label: 'Sequence',
+        title: 'Talks: moments in an order, with notes, played by clicker',
+        onClick: () => this.sequences.button.click(),
+      },
+      {
+        label: 'Class',
+        title: 'Lead a class, or follow one',
+        onClick: () => this.lesson.opener.click(),
+      },
+      {
+        label: () => `Theme: ${look.theme}`,
+        title: 'As the system, light or dark (t)',
+        stays: true,
+        onClick: () => look.nextTheme(),
+      },
+      {
+        label: () => `Type ${look.size} %`,
+        row: [
+          size('A\u2212', 'Smaller type (-)', () => look.smaller()),
+          size('A', 'Type of the usual size (0)', () => look.usual()),
+          size('A+', 'Larger type (+)', () => look.larger()),
+        ],
+      },
+      { label: 'Keys', title: 'All keys (?)', onClick: () => this.keys.toggle() },
+    ];
+  }
+  shares() {
+    return [
+      {
+        label: 'Copy embed code',
+        title: 'An iframe of this moment, for slides',
+        stays: true,
+        onClick: () => this.saving.copyEmbedCode(),
+      },
+      {
+        label: 'Save as PNG',
+        title: 'An image of what stands on the stage',
+        stays: true,
+        onClick: () => this.saving.savePicture(),
+      },
+      { label: 'Print', title: 'This moment on one page', onClick: () => print() },
+    ];
+  }
+  // The app's parts around those of the stage.
+  layOut() {
+    const { root, stage, header, lesson, sequences } = this,
+      { paper } = this.saving,
+      middle = stage.middle.node;
+    stage.room.prepend(
+      header.node,
+      lesson.panel,
+      lesson.line,
+      this.toolbar.node,
+      this.messages.node,
+      paper.head,
+    );
+    stage.bar.node.after(this.present.node);
+    stage.sub.append(header.idea, this.lead.node);
+    middle.append(this.guide.node, this.vacant);
+    middle.after(paper.foot);
+    stage.room.append(this.start.node, sequences.bar, sequences.panel);
+    root.classList.toggle('embedded', embedded);
+    header.marks(progress());
+  }
+
+  // ---- what the parts ask of each other ----
+  storyOf(path) {
+    return this.rail.find(story => story.path === path);
+  }
+  // Streamlit calls again when the theme changes, and so does our own switch.
+  here() {
+    this.repaint();
+    this.visits.here();
+  }
+  repaint() {
+    const now = JSON.stringify(theme(this.root));
+    if (this.painted && this.painted !== now) {
+      if (this.stage.content) this.stage.redraw();
+      else this.start.repaint();
+    }
+    this.painted = now;
+  }
+  change(name, value) {
+    this.byHand();
+    this.question.show({ set: [name, value] });
+  }
+  presents() {
+    return this.story.path !== 'start' && this.present.toggle();
+  }
+  // A follower of a class goes elsewhere.
+  byHand() {
+    this.news.dispatchEvent(new Event('hand'));
+  }
+  sayFrom(provenance) {
+    this.header.provenance(provenance, PROVENANCE);
+    this.present.provenance(provenance?.label ?? '');
+  }
+  // Another story: nothing of the one before stays in sight.
+  vacate() {
+    this.stage.clear();
+    this.toolbar.node.inert = true;
+    this.lead.show();
+    this.header.headline('');
+    this.sayFrom(null);
+    this.messages.clear();
+    this.vacant.hidden = false;
+    delete this.root.dataset.shown;
+    this.root.classList.remove('stale');
+  }
+  unmount() {
+    for (const part of [
+      this.visits,
+      this.guide,
+      this.glossary,
+      this.keys,
+      this.saving.paper,
+      this.present,
+      this.start,
+      this.toolbar,
+      this.sequences,
+      this.lesson,
+      this.room,
+      this.header,
+      this.stage,
+    ])
+      part.unmount();
+  }
+}

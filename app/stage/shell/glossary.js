@@ -1,0 +1,131 @@
+// Words that the glossary knows, in whatever text stands still: a dotted underline, and what the
+// word means on hover and focus. Nothing is done while steps pass: texts are looked through once
+// the page has rested.
+import { TERMS } from '../core/data.js';
+import { element } from '../core/paint.js';
+
+const RESTED = 300; // ms without a change
+const TEXTS =
+  '.narration .sentence, .guide p, .legend > span, figcaption, .note, .drawer > p, .said ' +
+  '> p, .idea, .start p, .start li';
+// a term is a stop of the keyboard: not within another
+const NEVER = 'button, a, label, select, code, [role=img], .term';
+// Words that are also everyday ones: not after these; a line of 128 bytes only where lines are
+// counted.
+const NOT_AFTER = {
+  line: /(^|[^\d\s])\s*$/,
+  page: /(this|web|every|the) $/i,
+  pass: /(to|bars|one|second) $/i,
+};
+
+const PLURAL = { s: 's?', h: '(?:es)?', y: 'y?' };
+const forms = Object.keys(TERMS).sort((a, b) => b.length - a.length);
+const escaped = text => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+const ANY = new RegExp(
+  `(?<![\\w-])(${forms.map(term => escaped(term) + (PLURAL[term.at(-1)] ?? 's?')).join('|')})(?![\\w-])`,
+  'gi',
+);
+const termOf = text => forms.find(term => new RegExp(`^${escaped(term)}(s|es)?$`, 'i').test(text));
+
+export function makeGlossary(root) {
+  const tip = element('div', { class: 'meaning', role: 'tooltip', id: 'wg-meaning', hidden: true });
+  root.append(tip);
+  let shown = null,
+    timer = 0,
+    ours = false;
+
+  const show = term => {
+    if (shown === term) return;
+    shown?.removeAttribute('aria-describedby');
+    shown = term;
+    tip.hidden = !term;
+    if (!term) return;
+    tip.replaceChildren(element('b', {}, term.dataset.term), ` ${TERMS[term.dataset.term]}`);
+    term.setAttribute('aria-describedby', tip.id);
+    const box = term.getBoundingClientRect();
+    tip.style.left = `${Math.max(6, Math.min(box.left, innerWidth - tip.offsetWidth - 6))}px`;
+    const above = box.top - tip.offsetHeight - 4;
+    tip.style.top = `${box.bottom + tip.offsetHeight + 6 < innerHeight ? box.bottom + 4 : Math.max(4, above)}px`;
+  };
+  const of = event => event.target.closest?.('.term') ?? null;
+  const enter = event => show(of(event)),
+    leave = event => {
+      if (of(event)) show(null);
+    };
+  root.addEventListener('pointerover', enter);
+  root.addEventListener('focusin', enter);
+  root.addEventListener('focusout', leave);
+  const onKey = event => {
+    if (event.key === 'Escape' && shown) {
+      show(null);
+      event.preventDefault();
+    }
+  };
+  document.addEventListener('keydown', onKey, true);
+
+  const look = () => {
+    ours = true;
+    for (const text of root.querySelectorAll(TEXTS))
+      if (text.offsetParent && !text.querySelector('.term')) mark(text);
+    observer.takeRecords();
+    ours = false;
+    if (shown && !shown.isConnected) show(null);
+  };
+  const observer = new MutationObserver(() => {
+    if (ours) return;
+    if (shown && !shown.isConnected) show(null);
+    clearTimeout(timer);
+    timer = setTimeout(look, RESTED);
+  });
+  observer.observe(root, { childList: true, characterData: true, subtree: true });
+  timer = setTimeout(look, RESTED);
+
+  return {
+    unmount() {
+      observer.disconnect();
+      clearTimeout(timer);
+      document.removeEventListener('keydown', onKey, true);
+    },
+  };
+}
+
+// Marks the first place of each term in a text. A region that is read aloud is not read aloud for
+// it again.
+function mark(host) {
+  const live = host.closest('[aria-live], [role=alert], [role=status]'),
+    seen = new Set(),
+    walker = document.createTreeWalker(host, NodeFilter.SHOW_TEXT),
+    texts = [];
+  while (walker.nextNode())
+    if (!walker.currentNode.parentElement.closest(NEVER)) texts.push(walker.currentNode);
+  const found = texts
+    .map(text => [text, pieces(text.data, seen)])
+    .filter(([, parts]) => parts.length > 1);
+  if (!found.length) return;
+  const quiet = live && live.getAttribute('aria-live') !== 'off',
+    was = live?.getAttribute('aria-live'); // off: by another text of the same region
+  if (quiet) live.setAttribute('aria-live', 'off');
+  for (const [text, parts] of found) text.replaceWith(...parts);
+  if (quiet)
+    setTimeout(() => {
+      if (was === null) live.removeAttribute('aria-live');
+      else live.setAttribute('aria-live', was);
+    }, 100);
+}
+
+function pieces(text, seen) {
+  const parts = [];
+  let from = 0;
+  for (const match of text.matchAll(ANY)) {
+    const term = termOf(match[0]),
+      before = text.slice(Math.max(0, match.index - 12), match.index);
+    if (!term || seen.has(term) || NOT_AFTER[term]?.test(before)) continue;
+    seen.add(term);
+    parts.push(
+      text.slice(from, match.index),
+      element('span', { class: 'term', tabindex: '0', 'data-term': term }, match[0]),
+    );
+    from = match.index + match[0].length;
+  }
+  return [...parts, text.slice(from)];
+}

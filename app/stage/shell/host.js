@@ -1,0 +1,59 @@
+// The app as the host of its stage (core/host.js).
+import { browser } from './storage.js';
+import { fetchBundle } from './fetching.js';
+import { APP_KEYS } from './keys.js';
+import { asLeader } from './room.js';
+
+let vega = null; // the charts' script, which takes a while: fetched once, and again after a failure
+const loadVega = () =>
+  (vega ??= import('../vega.js').then(
+    () => vegaEmbed, // the script's own global
+    error => {
+      vega = null;
+      throw error;
+    },
+  ));
+
+const keysOf = app => ({
+  rows: APP_KEYS,
+  actions: {
+    guide: () => app.guide.toggle(),
+    present: () => app.presents(),
+    blank: () => app.present.blank(),
+    theme: () => app.look.nextTheme(),
+    larger: () => app.look.larger(),
+    smaller: () => app.look.smaller(),
+    usual: () => app.look.usual(),
+    keys: () => app.keys.toggle(),
+  },
+  clicking: () => app.present.on || app.sequences.playing(),
+  blocked: name => app.keys.open && name !== 'keys',
+});
+
+/** @returns {import('../core/host.js').Host} */
+export const hostOf = app => ({
+  state: {}, // the first moment comes with the first answer
+  bundle: name => fetchBundle(app.base, name),
+  onState: () => app.address.write(),
+  keys: keysOf(app),
+  part: (tab, current) => app.question.part(tab, current),
+  change: (name, value) => app.change(name, value),
+  turnTo(name, value) {
+    app.address.hold();
+    app.change(name, value);
+  },
+  open: (story, query) => app.visits.leave(story, query),
+  story: () => app.story.path,
+  sourceOf: code =>
+    app.story.path === 'source' ? null : () => app.visits.leave('source', code.source),
+  again: () => app.question.show(),
+  href: path => app.base + path,
+  request: (path, options) =>
+    fetch(
+      app.base + path,
+      options && { ...options, headers: { ...options.headers, ...asLeader() } },
+    ),
+  charts: loadVega,
+  kept: browser.read,
+  keep: browser.write,
+});

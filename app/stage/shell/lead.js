@@ -1,0 +1,35 @@
+// What stands under the summary, each block in a line: asked for when the picture is there, so that
+// it delays nothing.
+import { showBlocks } from '../core/blocks.js';
+import { askUntilDone } from './fetching.js';
+import { element } from '../core/paint.js';
+
+// Returns {node, show}. show({path, part, params}): a part of the story, or nothing where
+// `part` is empty.
+export function makeLead(stage, base) {
+  const node = element('div', { class: 'lead', hidden: true, role: 'group', 'aria-label': 'Why' });
+  let turn = 0,
+    end = null;
+  /** @param {{path?: string, part?: string, params?: object}} [wanted] */
+  async function show({ path, part, params } = {}) {
+    const mine = ++turn,
+      current = () => mine === turn;
+    end?.();
+    end = null;
+    node.hidden = !part;
+    node.replaceChildren(
+      ...(part ? [element('p', { role: 'status' }, 'Why: being made ...')] : []),
+    );
+    if (!part) return;
+    let blocks;
+    try {
+      const said = await askUntilDone(base, { path, params, part }, () => {}, current);
+      if (current())
+        blocks = said.error ? [{ kind: 'text', text: said.error }] : await stage.load(said.bundle);
+    } catch (error) {
+      blocks = [{ kind: 'text', text: error.message }];
+    }
+    if (current()) end = showBlocks(node, blocks, stage.context());
+  }
+  return { node, show };
+}

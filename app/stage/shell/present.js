@@ -1,0 +1,111 @@
+// Present mode: picture, sentence and code alone, in larger type, over the whole screen where the
+// browser allows that. What is left of the bars is one slim line: how far the steps are, where the
+// values come from, the way out. In an iframe (embed=true) the same line holds the way to the page
+// itself.
+import { button, element } from '../core/paint.js';
+
+// root: the stage; changed(yes): type is to be large, or as before; stop(): pauses what plays; way:
+// a link that stands in the line, or none.
+export function makePresent({ root, clock, changed, stop, way }) {
+  const done = element('i', { class: 'done' }),
+    count = element('span', { class: 'count' }),
+    from = element('b', { class: 'from' });
+  const leaving = button('Leave (p)', () => set(false), {
+    class: 'leave',
+    title: 'Leave present mode: p, or Esc in full screen',
+  });
+  const node = element(
+    'div',
+    { class: 'slim' },
+    element('div', { class: 'progress', 'aria-hidden': 'true' }, done),
+    count,
+    from,
+    ...(way ? [way] : []),
+    leaving,
+  );
+  const black = element('div', {
+    class: 'black',
+    hidden: true,
+    role: 'img',
+    'aria-label': 'The screen is blank. Any key ends it.',
+  });
+  root.append(black);
+  let on = false,
+    full = false; // this presentation has had the whole screen
+
+  const tell = () => {
+    const text = clock.count > 1 ? `step ${clock.step + 1} / ${clock.count}` : '';
+    if (count.textContent !== text) count.textContent = text;
+    done.style.transform = `scaleX(${clock.count > 1 ? clock.step / (clock.count - 1) : 0})`;
+  };
+  const onStep = () => {
+    if (on) tell();
+  };
+  clock.addEventListener('step', onStep);
+
+  const set = yes => {
+    if (yes === on) return;
+    [on, full] = [yes, false];
+    root.classList.toggle('presenting', on);
+    // Streamlit's own corner goes too
+    document.documentElement.classList.toggle('wg-presenting', on);
+    black.hidden = true;
+    changed(on);
+    tell();
+    /** @type {any} */ (document.activeElement)?.blur?.(); // a button that is hidden now would take Space
+    fill();
+  };
+  const fill = async () => {
+    try {
+      if (on) await document.documentElement.requestFullscreen();
+      if (!on && document.fullscreenElement) await document.exitFullscreen();
+    } catch {
+      /* not allowed, as in some iframes: it works without */
+    }
+  };
+  const onScreen = () => {
+    // The end of one full screen may come when the next presentation has begun.
+    if (document.fullscreenElement) full = on;
+    else if (full) set(false);
+  };
+  document.addEventListener('fullscreenchange', onScreen);
+  // What is done on a black screen is not seen: the first key, or press, ends it and does nothing
+  // else.
+  const wake = event => {
+    if (black.hidden || ['Shift', 'Control', 'Alt', 'Meta'].includes(event.key)) return;
+    black.hidden = true;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  };
+  window.addEventListener('keydown', wake, true); // before the keys of the stage
+  black.onclick = wake;
+
+  return {
+    node,
+    get on() {
+      return on;
+    },
+    toggle() {
+      set(!on);
+    },
+    leave() {
+      set(false);
+    },
+    blank() {
+      if (!on) return false;
+      stop();
+      black.hidden = false;
+    },
+    // The label of what is shown: executed, measured, ...
+    provenance(label) {
+      from.textContent = label;
+    },
+    unmount() {
+      set(false);
+      black.remove();
+      clock.removeEventListener('step', onStep);
+      document.removeEventListener('fullscreenchange', onScreen);
+      window.removeEventListener('keydown', wake, true);
+    },
+  };
+}

@@ -1,0 +1,197 @@
+// A question to the app: what is chosen goes out, choices and the name of a bundle come back, and the
+// stage shows it. The newest question counts.
+import { button, element } from '../core/paint.js';
+import { askUntilDone, stop } from './fetching.js';
+
+const BEHIND = ['place', 'problem', 'build', 'run']; // groups of choices under "More"
+
+export class Question {
+  turn = 0;
+
+  constructor(app) {
+    this.app = app;
+  }
+
+  // Whether the last question has no answer yet.
+  get asking() {
+    return this.app.root.classList.contains('asking');
+  }
+  // The choices of the moment; one of them may be the step itself.
+  get choices() {
+    const { link, stage } = this.app,
+      name = stage.content?.step_choice;
+    return name in link ? { ...link, [name]: String(stage.value) } : link;
+  }
+
+  // params: choices; set: a change of one, [name, value]; carried: they come from another story;
+  // fresh: another story, so the address's step counts; again: the bundle was gone; retry: what has
+  // failed is made anew.
+  async show({
+    params = this.choices,
+    set = null,
+    carried = false,
+    fresh = false,
+    again = false,
+    retry = false,
+  } = {}) {
+    const { app } = this,
+      { story, stage, link: before } = app,
+      nth = ++this.turn,
+      current = () => nth === this.turn;
+    this.begin(again);
+    let counted = false; // the change is among what was chosen
+    const hear = answer => {
+      if (!answer.choices) return;
+      this.take(answer);
+      if (counted) return;
+      counted = true;
+      if (set && !(set[0] in (answer.refused ?? {})))
+        app.chosen.change(story, set[0], before, app.link);
+      else if (fresh && !carried) app.chosen.arrive(story, app.link);
+    };
+    const onWait = waiting => {
+      if (!current()) return;
+      hear(waiting);
+      this.wait(waiting.waiting);
+    };
+    const asked = { path: story.path, params, set, carried, again: retry },
+      answer = await askUntilDone(app.base, asked, onWait, current);
+    if (!current()) return;
+    hear(answer);
+    if (!answer.choices && !stage.content) app.toolbar.load([], {}); // those of the story before
+    const anew = more =>
+      this.show({
+        params: { ...params, ...answer.link },
+        set: answer.choices ? null : set,
+        carried: carried && !answer.choices,
+        fresh,
+        ...more,
+      });
+    if (answer.error) {
+      const cannot = answer.title === 'This cannot run.';
+      return this.refuse(answer.title, answer.error, cannot ? null : () => anew({ retry: true }));
+    }
+    let content;
+    try {
+      content = await stage.load(answer.bundle);
+    } catch (error) {
+      if (!current()) return;
+      if (!again) return anew({ again: true }); // it was pruned between answer and fetch
+      return this.refuse('The picture could not be fetched.', error.message, () => anew({}));
+    }
+    if (current()) this.draw(content, answer, params, fresh);
+  }
+  begin(again) {
+    const { root, stage, story, messages, vacant } = this.app;
+    if (!again) messages.anew();
+    if (!stage.content)
+      vacant.replaceChildren(element('p', { role: 'status' }, `${story.title} is being made.`));
+    root.classList.add('asking');
+    stage.middle.node.setAttribute('aria-busy', 'true');
+  }
+  settle() {
+    const { root, stage } = this.app;
+    root.classList.remove('asking');
+    stage.middle.node.removeAttribute('aria-busy');
+  }
+
+  // A part of the story that its bundle leaves out: the name of its bundle, or null if it is no
+  // longer wanted.
+  async part(part, current) {
+    const { base, story } = this.app,
+      { turn } = this,
+      wanted = () => current() && turn === this.turn;
+    const question = { path: story.path, params: this.choices, part };
+    const answer = await askUntilDone(base, question, () => {}, wanted);
+    if (!wanted()) return null;
+    if (answer.error) throw new Error(answer.error);
+    return answer.bundle;
+  }
+
+  // The choices as the app has taken them.
+  take({ link, choices, refused = {}, headline, told = [], offer }) {
+    const { app } = this,
+      { toolbar, messages } = app;
+    app.link = link;
+    toolbar.node.inert = false;
+    toolbar.load([...choices, ...(app.stage.content?.late ?? [])], refused);
+    app.header.headline(headline);
+    messages.tell(told);
+    messages.offer(offer, set => this.show({ set }));
+    const behind = choices.filter(({ group }) => BEHIND.includes(group)).map(({ name }) => name);
+    if (Object.keys(refused).length)
+      toolbar.open(Object.keys(refused).some(name => behind.includes(name)));
+  }
+  wait({ key, seconds, place, running }) {
+    const { base, story, start } = this.app;
+    if (story.path === 'start') return start.meanwhile();
+    if (seconds < 1) return;
+    const ahead = place ? `${place} ${place === 1 ? 'goes' : 'go'} before it` : 'it is the next',
+      time = `${Math.round(seconds)} s so far.`;
+    const words = running ? `is running: ${time}` : `waits for a free worker: ${ahead}; ${time}`;
+    this.report(
+      element(
+        'p',
+        { class: 'note info', role: 'status' },
+        `${story.title} ${words} `,
+        button('Stop', () => stop(base, key)),
+      ),
+    );
+  }
+  // The picture's own message: in its place while there is none, else above it.
+  report(node) {
+    const { stage, story, messages, vacant } = this.app;
+    if (stage.content || story.path === 'start') messages.show(node);
+    else vacant.replaceChildren(node);
+  }
+  refuse(title, text, again) {
+    const kept = this.app.stage.content ? 'What is shown is of the choices before. ' : '';
+    this.report(
+      element(
+        'p',
+        { class: 'note bad', role: 'alert' },
+        element('b', {}, title),
+        ` ${text} ${kept}`,
+        ...(again ? [button('Run again', again)] : []),
+      ),
+    );
+    this.settle();
+    this.app.root.classList.add('stale');
+  }
+
+  draw(content, answer, { step, picture, tab }, fresh) {
+    const { app } = this,
+      { stage, story, messages, toolbar, header } = app;
+    this.settle();
+    app.root.classList.remove('stale');
+    messages.show(null);
+    app.vacant.hidden = true;
+    app.sayFrom(content.provenance);
+    if (story.path === 'start') app.start.show(content);
+    else {
+      const refused = answer.refused ?? {},
+        name = content.step_choice,
+        value = name in app.link ? Number(app.link[name]) || 0 : null;
+      for (const late of content.late) app.link = { ...app.link, [late.name]: late.value };
+      toolbar.load([...answer.choices, ...content.late], refused);
+      header.headline(content.headline || answer.headline);
+      messages.warn(content.provenance?.warnings ?? []);
+      const wanted = {
+        bundle: answer.bundle,
+        step: fresh ? step : null,
+        value,
+        picture,
+        tab,
+        fresh,
+      };
+      messages.tell(stage.show({ ...content, refused }, wanted));
+      messages.tell(content.told);
+      header.idea.hidden = !stage.middle.verdict.hidden;
+      app.lead.show({ path: story.path, part: content.lead, params: this.choices });
+      app.guide.load(stage.content);
+      app.address.write();
+    }
+    app.root.dataset.shown = `${story.path} ${answer.bundle}`; // tests wait for it
+    if (story.path === 'start') app.address.tell();
+  }
+}

@@ -1,0 +1,291 @@
+// A class: this browser leads it, or follows who does. A leader's moment (link, step, pin) goes to
+// the server, which tells the newest to all; a follower goes there without asking Streamlit
+// anything. Who does something by hand is on their own until they catch up. app/classroom/rooms.py
+// is the other end.
+import { browser, tab } from './storage.js';
+
+// in sessionStorage: {code, secret}: where this tab is, over a reload
+const HERE = 'warpglass-class';
+// in localStorage: {code, secret} of the class that this browser led last
+const LED = 'warpglass-led';
+const PACE = 33; // milliseconds between two messages of a leader
+const AGAIN = [300, 600, 1200, 2500, 5000]; // milliseconds until a lost connection is tried anew
+const BY_HAND = ['user', 'play'];
+
+const ME = tab.readJson('warpglass-who') ?? Math.random().toString(36).slice(2);
+tab.writeJson('warpglass-who', ME);
+
+// What says to the server who leads a class in this tab.
+export function asLeader() {
+  const place = tab.readJson(HERE);
+  return place?.secret ? { 'x-warpglass-class': `${place.code} ${place.secret}` } : {};
+}
+
+// base: of the app's address; now() -> the moment that is shown, as a link; visit(link): goes
+// there, leaving no way back. shown(): whether what is shown is what was asked for last. Whatever
+// changes is told by 'class' on the clock. Steps are counted from 0 here, from 1 in links.
+export function makeRoom({ clock, news, base, now, visit, shown }) {
+  let socket = null,
+    tries = 0,
+    timer = 0,
+    sending = 0,
+    place = null; // place: {code, secret}
+  let told = null,
+    applied = '',
+    settled = '',
+    strayed = false,
+    pin = null,
+    pinnedAt = ''; // told: {link, step, pin} of the leader
+  let unsent = []; // what could not be said while the connection was lost
+  let state = {
+    code: '',
+    leads: false,
+    joined: false,
+    lost: false,
+    followers: 0,
+    led: false,
+    poll: null,
+    said: '',
+    strayed: false,
+    at: null,
+    begun: false,
+  }; // at: where the class is, for who is on their own
+  const change = more => {
+    const before = JSON.stringify(state);
+    state = { ...state, ...more, strayed, at: strayed ? told : null };
+    if (JSON.stringify(state) === before) return; // most messages are steps
+    news.dispatchEvent(new CustomEvent('class', { detail: state }));
+  };
+  const withoutStep = link => {
+    const [path, query] = link.split('?'),
+      choices = new URLSearchParams(query);
+    choices.delete('step');
+    choices.sort();
+    return `${path}?${choices}`;
+  };
+
+  // ---- the connection ----
+  function connect() {
+    clearTimeout(timer);
+    const mine = new WebSocket(
+      `${location.origin.replace(/^http/, 'ws')}${base}/wg/room/${encodeURIComponent(place.code)}`,
+    );
+    socket = mine;
+    mine.onopen = () =>
+      mine.send(JSON.stringify(place.secret ? { who: ME, secret: place.secret } : { who: ME }));
+    mine.onmessage = ({ data }) => {
+      if (socket === mine) hear(JSON.parse(data));
+    };
+    mine.onclose = () => {
+      if (socket !== mine || !place) return;
+      change({ lost: true });
+      timer = setTimeout(
+        connect,
+        AGAIN[Math.min(tries++, AGAIN.length - 1)] * (0.7 + 0.6 * Math.random()),
+      );
+    };
+  }
+  function hear(said) {
+    if (said.error)
+      return said.gone || !state.joined ? forget(said.error) : change({ said: said.error });
+    if (said.ended) return forget(said.ended);
+    if (said.refused) return refuse(said.refused);
+    const first = !state.joined || state.lost,
+      { poll, followers = 0, led = true, at } = said;
+    tries = 0;
+    if (poll?.number !== state.poll?.number)
+      unsent = unsent.filter(message => !('answer' in message)); // it was for another question
+    change({
+      joined: true,
+      lost: false,
+      poll,
+      followers,
+      led: place.secret ? true : led,
+      begun: !!at,
+    });
+    if (first) unsent.splice(0).forEach(say);
+    if (place.secret) {
+      if (first) lead(); // what is shown here counts, also after the server was away
+    } else if (at) follow(at);
+  }
+  function forget(text) {
+    const was = socket;
+    [socket, place, told, applied, settled, strayed] = [null, null, null, '', '', false];
+    clearTimeout(timer);
+    was?.close();
+    [unsent, clock.pin] = [[], null];
+    tab.writeJson(HERE, null);
+    change({
+      code: '',
+      leads: false,
+      joined: false,
+      lost: false,
+      poll: null,
+      begun: false,
+      said: text,
+    });
+  }
+  const ready = () => socket?.readyState === 1 && state.joined && !state.lost;
+  const say = message => {
+    if (ready()) socket.send(JSON.stringify(message));
+    else unsent.push(message);
+  };
+  function refuse(text) {
+    change({ said: text });
+    setTimeout(() => change({ said: '' }), 8000);
+  }
+
+  // ---- leading ----
+  function lead() {
+    if (!place?.secret || sending) return;
+    sending = setTimeout(() => {
+      sending = 0;
+      if (!shown()) return; // the moment that comes is told when it is there
+      const link = withoutStep(now());
+      if (link !== pinnedAt) [pin, pinnedAt] = [null, link]; // it was of another picture
+      if (place?.secret && ready())
+        say({ at: { link, step: clock.count > 1 ? clock.step : null, pin } });
+    }, PACE);
+  }
+
+  // ---- following ----
+  function follow(at) {
+    told = at;
+    if (strayed) return change({});
+    if (at.link !== applied) {
+      applied = at.link;
+      settled = '';
+      visit(at.step === null ? at.link : `${at.link}&step=${at.step + 1}`);
+    } else if (settled) put();
+  }
+  // The step and the pinned cell, where the leader's run is shown.
+  function put() {
+    if (told.step !== null) clock.set(told.step, 'lead');
+    point(told.pin);
+  }
+  function onMoment() {
+    if (place?.secret) return lead();
+    if (!place || strayed || !applied) return;
+    const link = withoutStep(now());
+    if (settled && link !== settled) return stray();
+    if (settled) return;
+    settled = link;
+    put();
+  }
+  function stray() {
+    strayed = true;
+    point(null);
+    change({});
+  }
+  // Pins what the leader pinned, where it is shown.
+  function point(at) {
+    clock.pin = at;
+    clock.tell('pin');
+  }
+  const onStep = ({ detail: { why } }) => {
+    if (place?.secret) return lead();
+    if (place && told && !strayed && settled && BY_HAND.includes(why)) stray();
+  };
+  const onPinned = ({ detail }) => {
+    [pin, pinnedAt] = [detail, withoutStep(now())];
+    lead();
+  };
+  const onHand = () => {
+    if (place && !place.secret && told && !strayed) stray();
+  };
+  const heard = [
+    [news, 'moment', onMoment],
+    [news, 'hand', onHand],
+    [clock, 'step', onStep],
+    [clock, 'pinned', onPinned],
+  ];
+  for (const [from, name, listener] of heard) from.addEventListener(name, listener);
+
+  function enter(code, secret) {
+    socket?.close();
+    place = { code: code.trim().toUpperCase(), ...(secret ? { secret } : {}) };
+    [told, applied, settled, strayed, tries] = [null, '', '', false, 0];
+    tab.writeJson(HERE, place);
+    if (secret) browser.writeJson(LED, place);
+    change({ code: place.code, leads: !!secret, joined: false, lost: false, said: '' });
+    connect();
+  }
+
+  return {
+    state: () => state,
+    led: () => browser.readJson(LED),
+    // Opens a room and leads it; secret: the server's room secret. Null, or {said, secret}: why
+    // not, and whether the secret is wanting.
+    async open(secret) {
+      try {
+        const answer = await fetch(`${base}/wg/rooms`, {
+            method: 'POST',
+            body: JSON.stringify({ secret }),
+          }),
+          made = await answer.json();
+        if (made.error) return { said: made.error, secret: answer.status === 403 };
+        enter(made.code, made.secret);
+      } catch {
+        return { said: 'The server was not reached.' };
+      }
+      return null;
+    },
+    join: code => enter(code),
+    leadAgain: () => {
+      const before = browser.readJson(LED);
+      if (before) enter(before.code, before.secret);
+    },
+    leave() {
+      forget('');
+    },
+    end() {
+      say({ end: true });
+      browser.writeJson(LED, null);
+    },
+    catchUp() {
+      strayed = false;
+      applied = '';
+      change({});
+      if (told) follow(told);
+    },
+    ask(story, question) {
+      say({
+        ask: {
+          story,
+          question: question.id,
+          kind: question.kind,
+          options: question.options?.length ?? 0,
+        },
+      });
+    },
+    reveal() {
+      say({ reveal: true });
+    },
+    answer(value) {
+      say({ answer: value });
+    },
+    // A link that says class=CODE leads into it; a tab that was in a class is so again.
+    begin() {
+      const query = new URLSearchParams(location.search),
+        code = query.get('class'),
+        before = tab.readJson(HERE);
+      if (code) {
+        query.delete('class');
+        history.replaceState(
+          history.state,
+          '',
+          `${location.pathname}${query.size ? `?${query}` : ''}`,
+        );
+        if (before?.code !== code.toUpperCase()) return enter(code);
+      }
+      if (before) enter(before.code, before.secret);
+    },
+    unmount() {
+      for (const [from, name, listener] of heard) from.removeEventListener(name, listener);
+      place = null;
+      clearTimeout(timer);
+      clearTimeout(sending);
+      socket?.close();
+    },
+  };
+}

@@ -1,0 +1,395 @@
+// Where sequences are made: chosen, named, ordered, with a note at each moment; taken from files
+// and written to them.
+import { button, element } from '../core/paint.js';
+import { MOST, lengthOf, linkOf, makeStore, readFile, written } from './sequence.js';
+
+// rail: the stories; now(): the link of what is shown; visit(link): goes there; play(ref, sequence,
+// at); shown(yes): it was opened or closed. Returns {node, toggle, choose, ours, find}.
+export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
+  const paths = rail.map(s => s.path),
+    store = makeStore(paths);
+  let ours = [],
+    ref = store.all()[0]?.id ?? '',
+    opened = -1,
+    sure = false,
+    drawn = 0; // opened: the moment whose fields are open; sure: Delete was pressed once
+  const said = element('p', { class: 'told', role: 'status' }),
+    list = element('ol', { class: 'moments' });
+  const which = element('select', { 'aria-label': 'Which sequence', 'data-name': 'sequence' });
+  const name = element('input', {
+    type: 'text',
+    maxlength: MOST.title,
+    'aria-label': 'Name of the sequence',
+  });
+  const file = element('input', {
+    type: 'file',
+    accept: '.json,application/json',
+    hidden: true,
+    'data-name': 'file',
+  });
+  const plan = element('p', { class: 'plan' });
+  const erase = button('Delete', () => remove()),
+    own = [name, erase];
+  const start = button('Play', () => play(ref, chosen()), {
+    class: 'go',
+    title: 'Go to the first moment; PageDown and PageUp then lead through all',
+  });
+  const copy = button('Copy to edit', () =>
+    take(store.create(chosen().title, chosen().moments), 'Copied.'),
+  );
+  const out = button('Export', save, { title: 'Save it as a file' });
+  const add = button('Add this moment', () => note(), {
+    class: 'go',
+    title: 'What is shown now, at its end',
+  });
+  const node = element(
+    'section',
+    { class: 'sequences', hidden: true, role: 'dialog', 'aria-label': 'Sequence' },
+    element(
+      'div',
+      { class: 'top' },
+      element('h2', { tabindex: '-1' }, 'Sequence'),
+      button('\u00d7', () => toggle(), {
+        'aria-label': 'Close the sequences',
+        title: 'Close (Esc)',
+        class: 'quiet close',
+      }),
+    ),
+    element(
+      'p',
+      { class: 'about' },
+      'An ordered list of moments with notes, played by clicker. It is kept in this browser.',
+    ),
+    element('div', { class: 'tools' }, which, start, add),
+    element(
+      'div',
+      { class: 'tools' },
+      name,
+      button('New', () => take(store.create('My sequence'), 'An empty sequence.')),
+      copy,
+      button('Import', () => file.click(), { title: 'From a file that was exported' }),
+      out,
+      erase,
+      file,
+    ),
+    said,
+    plan,
+    list,
+  );
+
+  const ourRef = talk => `ours ${talk.id}`;
+  const find = id =>
+    ours.find(talk => ourRef(talk) === id) ?? store.all().find(one => one.id === id);
+  const chosen = () => find(ref),
+    mine = () => store.all().find(one => one.id === ref);
+  const storyOf = link => rail.find(s => s.path === link.split('?')[0]);
+  const tell = text => {
+    said.textContent = text;
+  };
+
+  // ---- changes ----
+  function take(sequence, text) {
+    [ref, opened] = [sequence.id, -1];
+    tell(store.put(sequence) || text);
+    draw();
+  }
+  // Changes the moments of the chosen sequence in place.
+  function change(by, text = '') {
+    const sequence = mine(),
+      moments = [...sequence.moments];
+    by(moments);
+    tell(store.put({ ...sequence, moments }) || text);
+  }
+  function note() {
+    const sequence = mine() ?? store.create('My sequence'),
+      here = now();
+    let link;
+    try {
+      link = linkOf(here, paths);
+    } catch (error) {
+      return tell(`This moment was not added: ${error.message}`);
+    }
+    const step = /[?&]step=/.test(here) ? clock.titles[clock.step] : '';
+    if (sequence.moments.length >= MOST.moments)
+      return tell(`${sequence.title} has ${MOST.moments} moments, the most that one can have.`);
+    const title = [storyOf(link).title, step].filter(Boolean).join(': ').slice(0, MOST.title);
+    take(
+      {
+        ...sequence,
+        moments: [...sequence.moments, { link, title, note: '', minutes: 1, steps: 0 }],
+      },
+      `Added to ${sequence.title}: ${title}.`,
+    );
+    list.lastElementChild.scrollIntoView({ block: 'nearest' });
+  }
+  function remove() {
+    const { title } = chosen();
+    if (!sure) {
+      sure = true;
+      erase.textContent = `Delete ${title}: press again`;
+      return;
+    }
+    tell(store.remove(ref) || `${title} was deleted.`);
+    ref = store.all()[0]?.id ?? (ours[0] ? ourRef(ours[0]) : '');
+    draw();
+    which.focus();
+  }
+  function save() {
+    const sequence = chosen(),
+      url = URL.createObjectURL(
+        new Blob([JSON.stringify(written(sequence), null, 1)], { type: 'application/json' }),
+      );
+    element('a', {
+      href: url,
+      download: `${sequence.title.replace(/[^\w-]+/g, '_')}.json`,
+    }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10000);
+  }
+  file.onchange = async () => {
+    const [given] = file.files;
+    if (!given) return;
+    try {
+      const { title, moments } = await readFile(given, paths);
+      take(store.create(title, moments), `Imported ${title}: ${moments.length} moments.`);
+    } catch (error) {
+      tell(error.message);
+    }
+    file.value = ''; // the same file can be chosen again
+  };
+  name.onchange = () => {
+    const title = name.value.trim();
+    if (!title) {
+      name.value = mine().title;
+      return tell('A sequence must have a name.');
+    }
+    tell(store.put({ ...mine(), title }));
+    draw();
+  };
+  erase.onblur = () => {
+    sure = false;
+    erase.textContent = 'Delete';
+  };
+  which.onchange = () => {
+    choose(which.value);
+    which.focus();
+  };
+
+  // ---- what is seen ----
+  function draw() {
+    drawn++;
+    sure = false;
+    erase.textContent = 'Delete';
+    const kept = store.all(),
+      option = (id, text) => element('option', { value: id, selected: id === ref }, text);
+    const group = (label, options) =>
+      options.length ? [element('optgroup', { label }, ...options)] : [];
+    if (!find(ref)) ref = kept[0]?.id ?? (ours[0] ? ourRef(ours[0]) : '');
+    which.replaceChildren(
+      ...group(
+        'In this browser',
+        kept.map(one => option(one.id, one.title)),
+      ),
+      ...group(
+        'Come with Warpglass',
+        ours.map(talk => option(ourRef(talk), talk.title)),
+      ),
+    );
+    const sequence = chosen(),
+      editable = !!mine();
+    for (const part of own) part.hidden = !editable;
+    copy.hidden = !sequence || editable;
+    out.hidden = !sequence;
+    start.disabled = !sequence?.moments.length;
+    which.hidden = !sequence;
+    name.value = sequence?.title ?? '';
+    drawPlan();
+    list.replaceChildren(
+      ...(sequence?.moments ?? []).map((moment, n, all) => row(moment, n, all.length, editable)),
+    );
+  }
+  function drawPlan() {
+    const moments = chosen()?.moments ?? [];
+    plan.textContent = moments.length
+      ? `${lengthOf(moments)} planned.`
+      : 'No moment yet: go to what you want to show and press Add this moment.';
+  }
+  function row(moment, n, count, editable) {
+    const label = element('b', {}, moment.title || storyOf(moment.link).title),
+      small = element('small', {}, about(moment));
+    const go = element(
+      'button',
+      { type: 'button', class: 'quiet to-moment', title: 'Go there' },
+      `${n + 1} `,
+      label,
+      ' ',
+      small,
+    );
+    go.onclick = () => visit(moment.link);
+    const acts = !editable
+      ? [button('Play from here', () => play(ref, chosen(), n), { class: 'quiet' })]
+      : [
+          button(
+            'Edit',
+            () => {
+              opened = opened === n ? -1 : n;
+              draw();
+              at(n, 'edit');
+            },
+            {
+              'data-act': 'edit',
+              'aria-expanded': String(opened === n),
+              'aria-label': `Edit moment ${n + 1}`,
+            },
+          ),
+          button('\u2191', () => move(n, -1), {
+            'data-act': 'up',
+            disabled: n === 0,
+            'aria-label': `Move moment ${n + 1} up`,
+            title: 'Up (Alt+Up)',
+          }),
+          button('\u2193', () => move(n, 1), {
+            'data-act': 'down',
+            disabled: n === count - 1,
+            'aria-label': `Move moment ${n + 1} down`,
+            title: 'Down (Alt+Down)',
+          }),
+          button(
+            'Remove',
+            () => {
+              opened = -1;
+              change(
+                moments => moments.splice(n, 1),
+                `Removed moment ${n + 1}: ${label.textContent}.`,
+              );
+              draw();
+              at(Math.min(n, count - 2), 'edit');
+            },
+            { 'data-act': 'remove', 'aria-label': `Remove moment ${n + 1}` },
+          ),
+        ];
+    const node = element('li', { 'data-moment': n }, element('div', { class: 'row' }, go, ...acts));
+    if (editable && opened === n) node.append(fields(moment, n, label, small));
+    else if (!editable && moment.note) node.append(element('p', { class: 'note-of' }, moment.note));
+    node.onkeydown = event => {
+      const direction = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      if (!editable || !direction || !event.altKey || event.target.matches('textarea')) return;
+      event.preventDefault();
+      event.stopPropagation();
+      move(n, direction);
+    };
+    return node;
+  }
+  const about = ({ link, minutes, steps }) => {
+    const step = new URLSearchParams(link.split('?')[1]).get('step');
+    return [
+      storyOf(link).title,
+      step && `step ${step}`,
+      steps && `and ${steps} more`,
+      `${minutes} min`,
+    ]
+      .filter(Boolean)
+      .join(', ');
+  };
+  // What is typed is kept at once. A field that is taken away says once more that it has changed:
+  // of another moment by then.
+  function fields(moment, n, label, small) {
+    const when = drawn;
+    const set = (key, value) => {
+      change(moments => {
+        moments[n] = { ...moments[n], [key]: value };
+      });
+      const now = mine().moments[n];
+      label.textContent = now.title || storyOf(now.link).title;
+      small.textContent = about(now);
+      drawPlan();
+    };
+    const title = element('input', { type: 'text', maxlength: MOST.title, value: moment.title }),
+      note = element('textarea', { rows: 5, maxlength: MOST.note });
+    note.value = moment.note;
+    title.oninput = () => set('title', title.value);
+    note.oninput = () => set('note', note.value);
+    const numeric = (key, most, step) => {
+      const made = element('input', {
+        type: 'number',
+        min: 0,
+        max: most,
+        step,
+        value: moment[key],
+      });
+      const right = () => made.validity.valid && made.value !== '';
+      made.oninput = () => {
+        if (right()) set(key, made.valueAsNumber);
+      };
+      made.onchange = () => {
+        if (right() || when !== drawn) return;
+        tell(`${key} is ${made.value || 'no number'}; it must be a number from 0 to ${most}.`);
+        made.value = mine().moments[n][key];
+      };
+      return made;
+    };
+    return element(
+      'div',
+      { class: 'fields' },
+      element('label', {}, 'Title', title),
+      element('label', {}, 'Note', note),
+      element('label', { class: 'short' }, 'Minutes', numeric('minutes', MOST.minutes, 'any')),
+      element(
+        'label',
+        {
+          class: 'short',
+          title: 'PageDown goes through so many more steps before it goes to the next moment',
+        },
+        'More steps',
+        numeric('steps', MOST.steps, 1),
+      ),
+    );
+  }
+  const at = (n, act) =>
+    list.querySelector(`[data-moment="${n}"] [data-act=${act}]:not(:disabled)`)?.focus();
+  function move(n, by) {
+    const to = n + by;
+    if (to < 0 || to >= mine().moments.length) return;
+    const act = document.activeElement?.getAttribute('data-act') ?? 'edit';
+    change(
+      moments => moments.splice(to, 0, ...moments.splice(n, 1)),
+      `Moment ${n + 1} is now ${to + 1}.`,
+    );
+    if (opened === n) opened = to;
+    else if (opened === to) opened = n;
+    draw();
+    at(to, act);
+    // the button that was pressed is at its end
+    if (!list.contains(document.activeElement)) at(to, 'edit');
+  }
+
+  function toggle(yes = node.hidden) {
+    if (yes === !node.hidden) return;
+    node.hidden = !yes;
+    shown(yes);
+    if (!yes) return;
+    tell('');
+    draw();
+    node.querySelector('h2').focus({ preventScroll: true });
+  }
+  function choose(id) {
+    [ref, opened] = [id, -1];
+    tell('');
+    draw();
+  }
+  node.onkeydown = event => {
+    if (event.key !== 'Escape') return;
+    event.stopPropagation();
+    toggle(false);
+  };
+  return {
+    node,
+    toggle,
+    choose,
+    find,
+    // The sequences that come with the app, once they are there.
+    ours(talks) {
+      ours = talks;
+      if (!node.hidden) draw();
+    },
+  };
+}

@@ -1,0 +1,81 @@
+// Sequences as the page has them: the button of the header, the panel, the player, and the talks of
+// the start page.
+import { button, element } from '../core/paint.js';
+import { makePlayer } from './player.js';
+import { checked, lengthOf } from './sequence.js';
+import { makeSequencePanel } from './sequence_panel.js';
+
+// rail: the stories; now(): the link of what is shown; visit(link): goes there; begins(): a talk
+// does. Returns {button, panel, bar, talks, playing, unmount}.
+export function makeSequences({ stage, news, base, rail, now, visit, begins }) {
+  const opener = button('Sequence', () => panel.toggle(), {
+    class: 'head-button front-entry',
+    'data-open': 'sequence',
+    'aria-expanded': 'false',
+    title: 'Talks: moments in an order, with notes, played by clicker',
+  });
+  const player = makePlayer({ stage, news, base, now, visit });
+  const play = (ref, sequence, at) => {
+    panel.toggle(false);
+    begins();
+    return player.play(ref, sequence, at);
+  };
+  const shown = yes => {
+    opener.setAttribute('aria-expanded', String(yes));
+    if (!yes)
+      (opener.checkVisibility() ? opener : document.querySelector('.wg .head .opens-menu'))?.focus({
+        preventScroll: true,
+      }); // in a narrow window it stands in the menu
+  };
+  const panel = makeSequencePanel({ clock: stage.clock, rail, now, visit, play, shown });
+  const talks = element('ul', { class: 'cards talks' });
+
+  const paths = rail.map(s => s.path);
+  const ours = import('../talks/ours.js')
+    .then(({ TALKS }) => {
+      const list = TALKS.map(talk => ({ id: talk.id, ...checked(talk, paths) }));
+      panel.ours(list);
+      talks.replaceChildren(
+        ...list.map(talk => {
+          const ref = `ours ${talk.id}`;
+          return element(
+            'li',
+            { 'data-talk': talk.id },
+            element('b', {}, talk.title),
+            element('span', {}, lengthOf(talk.moments)),
+            element(
+              'span',
+              { class: 'row' },
+              button('Play', () => play(ref, talk)),
+              button(
+                'Look at the notes',
+                () => {
+                  panel.choose(ref);
+                  panel.toggle(true);
+                },
+                { class: 'quiet' },
+              ),
+            ),
+          );
+        }),
+      );
+    })
+    .catch(error =>
+      talks.replaceChildren(
+        element('li', {}, `The talks could not be fetched (${error.message}). Load the page anew.`),
+      ),
+    );
+  player.resume(async ref => {
+    await ours;
+    return panel.find(ref);
+  });
+
+  return {
+    button: opener,
+    panel: panel.node,
+    bar: player.node,
+    talks,
+    playing: player.playing,
+    unmount: player.unmount,
+  };
+}

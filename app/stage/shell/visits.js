@@ -1,0 +1,74 @@
+// From story to story. Streamlit is not asked and does not hear of the way back: another story is
+// no rerun.
+
+const sameChoices = (a, b) => Object.keys({ ...a, ...b }).every(name => a[name] === b[name]);
+
+export class Visits {
+  constructor(app) {
+    this.app = app;
+    this.onBack = event => {
+      event.stopImmediatePropagation();
+      this.open(app.address.path);
+    };
+    addEventListener('popstate', this.onBack, true);
+  }
+
+  // The story of the address, which may be open already.
+  here() {
+    const { app } = this;
+    if (app.story?.path !== app.address.path) this.open(app.address.path);
+  }
+  // byRail: by the rail or a link of ours; carried: the choices come from another story, so nothing
+  // is said of those that do not apply here.
+  open(path, byRail = false, carried = false) {
+    const { app } = this,
+      starting = path === 'start';
+    if (app.story?.path !== path) app.vacate();
+    app.story = app.storyOf(path);
+    document.title = app.story.title;
+    app.header.mark(path);
+    app.guide.open(app.story, byRail);
+    app.stage.room.classList.toggle('at-start', starting);
+    app.stage.bar.node.hidden = starting;
+    if (starting) {
+      app.present.leave();
+      app.start.enter();
+    } else if (!app.start.node.hidden) app.start.leave();
+    return app.question.show({ params: app.address.params, carried, fresh: true });
+  }
+  // By the rail all that was chosen goes along, as far as it applies there. A link of ours (given)
+  // says exactly what it means. replace: no way back leads to what is left. Done when the story is
+  // shown or refused.
+  leave(path, given = {}, { replace = false, byRail = true } = {}) {
+    const { app } = this,
+      exact = Object.keys(given).length > 0;
+    if (!replace) app.byHand();
+    if (!exact && app.story?.path === path) return app.address.tell();
+    const story = app.storyOf(path),
+      along = app.chosen.along(story);
+    // all that the start page asks
+    const where = along.filter(([name]) => name === 'backend' && name in story.begin);
+    const carried = path === 'start' ? where : along,
+      query = exact ? [...where, ...Object.entries(given)] : carried;
+    if (!replace) app.address.write(); // the way back leads to this step
+    app.address.go(path, query, replace);
+    return this.open(path, byRail, !exact);
+  }
+  // Goes to a moment's link. replace: no way back leads to the moment before.
+  visit(link, replace = false) {
+    const { app } = this,
+      [path, query] = link.split('?'),
+      given = Object.fromEntries(new URLSearchParams(query)),
+      { step, ...rest } = given;
+    const here = Object.fromEntries(new URLSearchParams(app.address.now().split('?')[1]));
+    delete here.step;
+    const shown = path === app.story.path && app.stage.content && !app.question.asking;
+    if (!shown || !sameChoices(rest, here))
+      return this.leave(path, given, { replace, byRail: false });
+    if (step) app.stage.clock.set(Number(step) - 1, 'jump'); // the same run, another step
+    app.address.tell();
+  }
+  unmount() {
+    removeEventListener('popstate', this.onBack, true);
+  }
+}

@@ -1,0 +1,71 @@
+// Where the pages of a KV cache and the entries of a block table stand.
+
+// The number of columns under which the pages are largest in the given room, in the fewest rows;
+// what does not fit runs over its lower edge.
+export function placePages(count, { left = 0, top, width, height, em, high = 3.4 * em }) {
+  const gap = Math.round(em * 0.75),
+    low = 2 * em,
+    narrow = Math.max(2.2 * em, 26);
+  const sized = columns => {
+    const rows = Math.ceil(count / columns),
+      w = Math.min(14 * em, (width + gap) / columns - gap),
+      h = Math.min(high, (height + gap) / rows - gap);
+    return {
+      columns,
+      rows,
+      w,
+      h,
+      good: w >= narrow && h >= low ? Math.min(w / (7 * em), 1) * Math.min(h / (2.9 * em), 1) : 0,
+    };
+  };
+  const best = Array.from({ length: count }, (_, n) => sized(n + 1)).reduce((a, b) =>
+    b.good > a.good || (b.good === a.good && b.w * b.h >= a.w * a.h) ? b : a,
+  );
+  const { columns, rows, w, h } = best.good
+    ? best
+    : { ...sized(Math.max(1, Math.floor((width + gap) / (narrow + gap)))), h: low };
+  return {
+    w,
+    h,
+    em,
+    gap,
+    columns,
+    rows,
+    left,
+    top,
+    bottom: top + rows * (h + gap) - gap,
+    at: page => [left + (page % columns) * (w + gap), top + Math.floor(page / columns) * (h + gap)],
+    find(x, y) {
+      const column = Math.floor((x - left) / (w + gap)),
+        row = Math.floor((y - top) / (h + gap)),
+        page = row * columns + column;
+      if (column < 0 || column >= columns || row < 0 || page >= count) return null;
+      const [px, py] = this.at(page);
+      return x < px + w && y < py + h ? { page, x: x - px, y: y - py } : null;
+    },
+  };
+}
+
+// A block table as cells, entry above, page below; wraps.
+export function placeTable(count, { left, top, width, em }) {
+  const w = Math.max(2.3 * em, Math.min(3.6 * em, width / Math.max(count, 1))),
+    columns = Math.max(1, Math.floor(width / w)),
+    h = 2.5 * em,
+    step = h + 4;
+  const at = entry => [left + (entry % columns) * w, top + Math.floor(entry / columns) * step];
+  return {
+    w,
+    h,
+    em,
+    at,
+    count,
+    bottom: top + Math.ceil(Math.max(count, 1) / columns) * step - 4,
+    find(x, y) {
+      for (let entry = 0; entry < count; entry++) {
+        const [cx, cy] = at(entry);
+        if (x >= cx && x < cx + w - 3 && y >= cy && y < cy + h) return entry;
+      }
+      return -1;
+    },
+  };
+}

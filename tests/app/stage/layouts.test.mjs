@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fragmentsLayout } from '../../../app/stage/views/layouts/fragments.js';
+import { cellOf, cellSize, gridLayout } from '../../../app/stage/views/layouts/grid.js';
+import { matricesLayout } from '../../../app/stage/views/layouts/matrices.js';
+import { placePages, placeTable } from '../../../app/stage/views/layouts/pages.js';
+import { rangesLayout } from '../../../app/stage/views/layouts/ranges.js';
+import { sparsityLayout } from '../../../app/stage/views/layouts/sparsity.js';
+import { threadsLayout } from '../../../app/stage/views/layouts/threads.js';
+import { walkLayout } from '../../../app/stage/views/layouts/walk.js';
+
+const WIDE = { width: 900, height: 600, em: 14 },
+  HIGH = { width: 400, height: 700, em: 13 },
+  LOW = { width: 1200, height: 260, em: 14 },
+  PANES = [WIDE, HIGH, LOW];
+
+const corners = ({ x, y, w, h }) => [x, y, x + w, y + h];
+function inside(box, width, height, name) {
+  const [left, top, right, bottom] = corners(box);
+  assert.ok(left >= 0 && top >= 0, `${name} begins in the pane`);
+  assert.ok(right <= width + 1 && bottom <= height + 1, `${name} ends in the pane`);
+  assert.ok(box.w > 0 && box.h > 0, `${name} has a size`);
+}
+function apart(a, b) {
+  const [l, t, r, u] = corners(a),
+    [left, top, right, under] = corners(b);
+  return r <= left || right <= l || u <= top || under <= t;
+}
+const asBox = ([x, y, w, h]) => ({ x, y, w, h });
+
+test('grid: cells and lanes do not overlap and stay in the pane', () => {
+  for (const pane of PANES) {
+    const { cells, lanes } = gridLayout(pane);
+    inside(cells, pane.width, pane.height, 'cells');
+    inside(lanes, pane.width, pane.height, 'lanes');
+    assert.ok(apart(cells, lanes));
+  }
+});
+
+test('grid: every block has its own cell in the cells', () => {
+  const { cells } = gridLayout(WIDE),
+    launch = { rows: 2, cols: 3, per_item: 2 },
+    boxes = Array.from({ length: 12 }, (_, block) => cellOf(cells, launch, block, WIDE.em));
+  for (const [n, box] of boxes.entries()) {
+    inside(asBox(box), cells.x + cells.w, cells.y + cells.h, `block ${n}`);
+    for (const other of boxes.slice(n + 1)) assert.ok(apart(asBox(box), asBox(other)));
+  }
+  assert.equal(cellSize(cells, { rows: 1, cols: 1 }, WIDE.em).y, cells.y); // no row has a name
+});
+
+test('matrices: five matrices of the right shape, apart, in the height that it asks for', () => {
+  const shape = { n: 64, keys: 96, d: 32 };
+  for (const pane of PANES) {
+    const { boxes, unit, height } = matricesLayout(pane, shape),
+      all = Object.values(boxes).map(asBox);
+    all.forEach((box, n) => {
+      inside(box, pane.width, height, Object.keys(boxes)[n]);
+      for (const other of all.slice(n + 1)) assert.ok(apart(box, other));
+    });
+    assert.equal(boxes.S[2], 96 * unit);
+    assert.equal(boxes.S[3], 64 * unit);
+    assert.equal(boxes.K[3], 32 * unit); // K is drawn transposed
+    assert.equal(boxes.Q[1], boxes.S[1]);
+    assert.equal(boxes.K[0], boxes.S[0]);
+  }
+});
+
+test('matrices: V stands below S in a high pane, and beside K in a low one', () => {
+  const shape = { n: 64, keys: 64, d: 32 };
+  const high = matricesLayout(HIGH, shape).boxes,
+    low = matricesLayout(LOW, shape).boxes;
+  assert.equal(high.V[0], high.S[0]);
+  assert.ok(high.V[1] > high.S[1]);
+  assert.equal(low.V[1], low.K[1]);
+});
+
+test('pages: each page is found where it stands, and none in a gap', () => {
+  const place = placePages(10, { left: 5, top: 20, width: 500, height: 200, em: 14 });
+  for (let page = 0; page < 10; page++) {
+    const [x, y] = place.at(page);
+    assert.deepEqual(place.find(x + 1, y + 2), { page, x: 1, y: 2 });
+    assert.ok(x + place.w <= 506 && y + place.h <= place.bottom + 1e-9);
+  }
+  assert.equal(place.find(place.left + place.w + place.gap / 2, place.top + 1), null);
+  assert.equal(place.find(...place.at(10)), null);
+});
+
+test('pages: entries of a table wrap, and each is found', () => {
+  const cells = placeTable(30, { left: 0, top: 0, width: 300, em: 14 });
+  const rows = new Set(Array.from({ length: 30 }, (_, entry) => cells.at(entry)[1]));
+  assert.ok(rows.size > 1);
+  for (let entry = 0; entry < 30; entry++) {
+    const [x, y] = cells.at(entry);
+    assert.equal(cells.find(x + 1, y + 1), entry);
+    assert.ok(x + cells.w <= 300 + 1e-9 && y + cells.h <= cells.bottom + 1e-9);
+  }
+});
+
+test('walk: table, pool, page, bars and O come one below the other', () => {
+  const shape = { entries: 6, pages: 12, length: 90 };
+  const { cells, place, box, low, height } = walkLayout(WIDE, shape);
+  assert.equal(low, false);
+  const order = [cells.bottom, place.top, place.bottom, box.top, box.bars, box.bars + box.bar];
+  assert.deepEqual(
+    order,
+    [...order].sort((a, b) => a - b),
+  );
+  assert.ok(box.oTop > box.bars + box.bar && box.oTop + box.oHigh <= height);
+});
+
+test('walk: with little room O takes the place of the page', () => {
+  const { box, low } = walkLayout(LOW, { entries: 6, pages: 12, length: 90 });
+  assert.equal(low, true);
+  assert.ok(box.oTop >= box.top && box.oTop + box.oHigh <= box.top + box.high + 1);
+});
+
+test('sparsity: list and chart stand beside the mask, or below it', () => {
+  const shape = { queries: 256, keys: 256, entries: 5, labels: 40 };
+  const wide = sparsityLayout(WIDE, shape),
+    high = sparsityLayout(HIGH, shape);
+  assert.ok(wide.list.x > wide.map.x + wide.map.w);
+  assert.ok(high.list.y > high.map.y + high.map.h);
+  for (const [pane, { map, list, chart, height }] of [
+    [WIDE, wide],
+    [HIGH, high],
+  ])
+    for (const [name, box] of Object.entries({ map, list, chart }))
+      inside(box, pane.width, height, name);
+});
+
+test('sparsity: the mask keeps the shape of queries and keys', () => {
+  const { map } = sparsityLayout(WIDE, { queries: 64, keys: 256, entries: 1, labels: 0 });
+  assert.ok(Math.abs(map.w / map.h - 4) < 1e-9);
+});
+
+test('fragments: A is left of C, B above it, with the same rows and columns', () => {
+  for (const pane of [WIDE, HIGH]) {
+    const { A, B, C } = fragmentsLayout(pane, { tallest: 16, widest: 8 });
+    for (const [name, box] of Object.entries({ A, B, C }))
+      inside(box, pane.width, pane.height, name);
+    assert.ok(A.x + A.w < C.x && B.y + B.h < C.y);
+    assert.deepEqual([A.y, A.h, B.x, B.w], [C.y, C.h, C.x, C.w]);
+  }
+});
+
+test('fragments: a warpgroup has more room for its rows', () => {
+  const height = tallest => fragmentsLayout(WIDE, { tallest, widest: 8 }).C.h;
+  assert.ok(height(64) > height(16));
+});
+
+test('threads: the matrices are as large as either place allows', () => {
+  const shape = {
+    planes: ['Q', 'K', 'V'].map(name => ({ name, most: [16, 64] })),
+    gridSize: 4,
+    gridRows: 2,
+    warps: 4,
+  };
+  for (const pane of PANES) {
+    const { boxes, grid, strip } = threadsLayout(pane, shape);
+    assert.deepEqual(
+      boxes.map(box => box.name),
+      ['Q', 'K', 'V'],
+    );
+    for (const { x, y, unit, name } of boxes)
+      inside({ x, y, w: 64 * unit, h: 16 * unit }, pane.width, pane.height, name);
+    assert.ok(strip.x + 32 * strip.w <= pane.width && grid.cell >= 1.5);
+  }
+  const { boxes, strip } = threadsLayout(HIGH, shape);
+  assert.ok(boxes[0].y > strip.y + 4 * strip.h); // below grid and strip
+  const tall = { ...shape, planes: [{ name: 'Q', most: [256, 16] }] },
+    beside = threadsLayout(LOW, tall);
+  assert.ok(beside.boxes[0].x > beside.grid.room);
+});
+
+test('threads: a run without planes has no boxes', () => {
+  const shape = { planes: [], gridSize: 1, gridRows: 1, warps: 1 };
+  assert.deepEqual(threadsLayout(WIDE, shape).boxes, []);
+});
+
+test('ranges: lists, ring, bars and partitions come one below the other', () => {
+  const shape = { lists: [4, 9], stages: 3, length: 200, units: 3, labels: 30 };
+  for (const pane of PANES) {
+    const { rows, ring, bars, parts, height } = rangesLayout(pane, shape);
+    const order = [...rows.map(row => row.y + row.h), ring.y, ring.warps, bars.y, parts.y, height];
+    assert.deepEqual(
+      order,
+      [...order].sort((a, b) => a - b),
+    );
+    assert.ok(Math.abs(bars.x + 200 * bars.each - pane.width) < 1e-6);
+    assert.ok(3 * (parts.w + parts.gap) + parts.all < pane.width);
+  }
+});
+
+test('ranges: one piece alone is the whole, and no partition is drawn', () => {
+  const shape = { lists: [4], stages: 3, length: 200, units: 1, labels: 30 };
+  assert.equal(rangesLayout(WIDE, shape).parts.w, 0);
+});

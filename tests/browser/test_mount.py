@@ -1,0 +1,98 @@
+"""The stage without the app: esbuild bundles core and views into one module, and a page that is no app mounts it."""
+
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import expect
+from stage_tools import run
+
+from app.stories import STORIES
+from app.web import asking, server
+from explainers.story import stage
+from kernels.run import workers
+
+HTML = "<link rel=stylesheet href=/stage.css><main style='height:100vh'></main>"
+MOUNT = """async ([step, picture]) => {
+  const { mount } = await import('/stage.js');
+  window.moves = [];
+  window.stage = mount(document.querySelector('main'), {
+    state: { bundle: 'tiling', step, picture },
+    bundle: async name => (await fetch(`/${name}`)).arrayBuffer(),
+    onState: state => window.moves.push(state),
+  });
+}"""
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory):
+    """The stage as one module, made of the files that the server serves."""
+    folder = tmp_path_factory.mktemp("stage")
+    for name, text in server.modules().items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    out = folder / "bundled.js"
+    run("esbuild", str(folder / "core" / "mount.js"), "--bundle", "--format=esm", f"--outfile={out}")
+    return out.read_text()
+
+
+@pytest.fixture(scope="module")
+def made():
+    story = STORIES["tiling"]
+    return story.make(asking.ask(story, {}, workers.survey()).subject)
+
+
+@pytest.fixture
+def page(browser, module, made):
+    served = {
+        "/": (HTML, "text/html"),
+        "/stage.js": (module, "text/javascript"),
+        "/stage.css": (server.modules()["core/stage.css"], "text/css"),
+        "/tiling": (stage.encode(made), "application/octet-stream"),
+    }
+    errors = []
+
+    def serve(route):
+        body, kind = served.get(urlsplit(route.request.url).path, ("", ""))
+        route.fulfill(body=body, content_type=kind) if kind else route.fulfill(status=404)
+
+    opened = browser.new_page(viewport={"width": 1400, "height": 900})
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.route("http://stage.test/**", serve)
+    opened.goto("http://stage.test/")
+    yield opened
+    opened.close()
+    assert not errors
+
+
+def test_one_module_holds_core_and_views_and_nothing_of_the_app(module):
+    assert "canvasView" in module and "wg/ask" not in module
+    assert "localStorage" not in module and "history.pushState" not in module
+
+
+def test_a_host_gives_bytes_and_the_first_moment(page, made):
+    page.evaluate(MOUNT, [2, made.views[-1].id])
+    expect(page.locator(".picture canvas").first).to_be_visible()
+    expect(page.locator(".narration .sentence").first).to_have_text(made.frames[2]["sentence"])
+    assert page.evaluate("window.stage.clock.step") == 2
+    assert page.evaluate("window.stage.state.picture") == made.views[-1].id
+    assert page.locator(".code .row.lit").count()
+
+
+def test_the_host_hears_where_the_reader_goes(page, made):
+    page.evaluate(MOUNT, [0, ""])
+    expect(page.locator(".narration .sentence").first).to_have_text(made.frames[0]["sentence"])
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("window.moves.at(-1)?.step === 1")
+    expect(page.locator(".narration .sentence").first).to_have_text(made.frames[1]["sentence"])
+    page.locator(".pictures .chip").last.click()
+    assert page.evaluate("window.moves.at(-1).picture") == made.views[-1].id
+
+
+def test_nothing_stays_of_an_unmounted_stage(page):
+    page.evaluate(MOUNT, [0, ""])
+    expect(page.locator(".picture canvas").first).to_be_visible()
+    page.evaluate("window.stage.unmount()")
+    assert page.evaluate("document.querySelector('main').childElementCount") == 0
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("window.stage.clock.step") == 0
