@@ -17,7 +17,7 @@ from kernels.run import workers  # noqa: E402
 
 child.close_to_others()  # before a worker runs
 try:
-    workers.warm_up("app.stories", "app.web.making")  # they import while this process does
+    workers.warm_up("app.web.making", "app.web.warm")  # they import while this process does
 except WarpglassError as error:  # of the settings
     sys.exit(str(error))
 

@@ -3,10 +3,10 @@ browser."""
 
 import streamlit as st
 
-from app.catalogue import current
 from app.classroom import access
 from app.stories import STORIES, rail
 from app.web import server
+from kernels.catalog import current
 
 START = "start"
 LOADER = """

@@ -7,8 +7,14 @@ the first of them the default. WARPGLASS_KERNELS is a list of folders, as PATH i
 folders of families.
 """
 
-from functools import cache
-from importlib import import_module
+import hashlib
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +23,7 @@ from kernels.core.cases import sample
 from kernels.core.fields import nearest
 from kernels.core.frontmatter import read_kernel
 from kernels.core.problem import Problem
+from kernels.core.remembered import recordings_changed
 from kernels.core.sources import read_files
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError, ProblemError
@@ -42,8 +49,8 @@ def find(name: str) -> KernelSpec:
 
 
 def present_name(name: str) -> str:
-    """The name now of a kernel that once had this one; any other as it is."""
-    return next((spec.name for spec in KERNELS.values() if spec.formerly == name != ""), name)
+    """The present name of a kernel with this former name; any other name unchanged."""
+    return Catalog(KERNELS).present_name(name)
 
 
 def load_kernel(path: str | Path) -> KernelSpec:
@@ -82,6 +89,9 @@ def family_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys(folder.parent.name for folder in folders))
 
 
+_forget_families = family_names.cache_clear
+
+
 def _discover() -> tuple[dict[str, KernelSpec], list[str]]:
     """Every kernel there is, in order; and a sentence for each file that is none."""
     roots = [Path(root) for root in families.__path__]
@@ -106,7 +116,81 @@ def _discover() -> tuple[dict[str, KernelSpec], list[str]]:
     return found, faults
 
 
-KERNELS, FAULTS = _discover()
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """The kernels that the folders hold at one moment.
+
+    kernels: name -> KernelSpec, in order.
+    faults: a sentence for each file that is no kernel.
+    """
+
+    kernels: Mapping[str, KernelSpec]
+    faults: tuple[str, ...] = ()
+
+    @cached_property
+    def constant_names(self) -> frozenset[str]:
+        """The names of the constants of all kernels."""
+        return frozenset(constant.name for spec in self.kernels.values() for constant in spec.constants)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the text of every kernel and of the headers that it includes."""
+        texts = hashlib.sha256()
+        for spec in self.kernels.values():
+            texts.update(repr((str(spec.path), spec.files)).encode())
+        return texts.hexdigest()[:16]
+
+    def present_name(self, name: str) -> str:
+        """The present name of a kernel with this former name; any other name unchanged."""
+        return next((spec.name for spec in self.kernels.values() if spec.formerly == name != ""), name)
+
+    def using_cache(self, does: str, dtype: str = "") -> dict[str, KernelSpec]:
+        """name -> KernelSpec of the kernels that attend to a paged cache, write it or copy its pages (CacheUse.does).
+
+        dtype: the type of the cache; empty for the type of K and V.
+        """
+        uses = {name: spec.problem_type.cache_use for name, spec in self.kernels.items()}
+        return {
+            name: self.kernels[name] for name, use in uses.items() if use and (use.does, use.dtype) == (does, dtype)
+        }
+
+
+def _stamp() -> tuple[tuple[str, int, int], ...]:
+    """(path, time, size) of every .cu and every header. It changes with each file that is added, changed or removed."""
+    roots = [Path(root) for root in families.__path__]
+    folders = [*roots, *(folder for root in roots for folder in root.iterdir() if folder.is_dir()), DEVICE, SHIM]
+    found = []
+    for folder in folders:
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith((".cu", ".cuh", ".h")):
+                    found.append((entry.path, entry.stat().st_mtime_ns, entry.stat().st_size))
+    return tuple(sorted(found))
+
+
+_seen = _stamp()
+_lock = threading.Lock()
+KERNELS, FAULTS = _discover()  # of the current catalogue, changed in place
+_current = Catalog(dict(KERNELS), tuple(FAULTS))
+
+
+def current() -> Catalog:
+    """The catalogue of this moment. A new one is made after a file was added, changed or removed. KERNELS and FAULTS
+    follow."""
+    global _seen, _current
+    with _lock:
+        stamp = _stamp()
+        if stamp != _seen:
+            invalidate_caches()  # of imports: a new family is a new package
+            _forget_families()
+            found, FAULTS[:] = _discover()
+            kernels = {name: KERNELS[name] if KERNELS.get(name) == spec else spec for name, spec in found.items()}
+            if list(kernels) != list(KERNELS):
+                KERNELS.clear()
+            KERNELS.update(kernels)
+            _seen, _current = stamp, Catalog(kernels, tuple(FAULTS))
+            recordings_changed()
+        return _current
 
 
 def of_family(*names: str) -> dict[str, KernelSpec]:
@@ -120,9 +204,5 @@ def of_problem(kind: type[Problem]) -> dict[str, KernelSpec]:
 
 
 def using_cache(does: str, dtype: str = "") -> dict[str, KernelSpec]:
-    """name -> KernelSpec of the kernels that attend to a paged cache, write it or copy its pages (CacheUse.does).
-
-    dtype: the type of the cache; empty for the type of K and V.
-    """
-    uses = {name: spec.problem_type.cache_use for name, spec in KERNELS.items()}
-    return {name: KERNELS[name] for name, use in uses.items() if use and (use.does, use.dtype) == (does, dtype)}
+    """Catalog.using_cache of the current catalogue."""
+    return Catalog(KERNELS).using_cache(does, dtype)

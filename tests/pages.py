@@ -59,8 +59,8 @@ def open_page(link, survey=None, change=None, carried=False):
 
 def page_of(path):
     """The choices of a story (app.choices.page.Page) for the kernels of this moment."""
-    from app.catalogue import current
     from app.stories import STORIES
+    from kernels.catalog import current
 
     return STORIES[path].page(current())
 

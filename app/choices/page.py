@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from app.catalogue import Catalog
 from app.choices.choice import Choice, broken_value, of_constant, of_field
+from kernels.catalog import Catalog
 from kernels.core.fields import fields_of, former_names
 from kernels.core.launch import Constant, ConstantRole
 from kernels.core.problem import Problem

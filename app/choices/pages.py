@@ -2,13 +2,13 @@
 
 from typing import Any, Protocol
 
-from app.catalogue import Catalog
 from app.choices import places
 from app.choices.choice import Choice
 from app.choices.page import Page
 from explainers.stories.tiling import tiling
 from explainers.story import probed
 from kernels.build.occupancy import MACHINES
+from kernels.catalog import Catalog
 from kernels.core.launch import ConstantRole
 from kernels.core.spec import KernelSpec
 

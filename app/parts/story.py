@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.catalogue import Catalog
 from app.choices.estimates import Launched
 from app.choices.page import Page, State
 from explainers.story.stage import Block, Stage
+from kernels.catalog import Catalog
 from kernels.errors import ProblemError
 
 Tab = Callable[[Any], list[Block]]

@@ -5,9 +5,9 @@ from functools import cache, lru_cache
 from importlib import import_module
 from itertools import combinations
 
-from app.catalogue import Catalog
 from app.choices.page import Page
 from app.parts.story import Story
+from kernels.catalog import Catalog
 from kernels.core.fields import fields_of, write_value
 
 

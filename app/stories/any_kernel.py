@@ -2,13 +2,13 @@
 
 from functools import lru_cache
 
-from app.catalogue import Catalog
 from app.choices import items, pages
 from app.choices.page import Page, State
 from app.parts import running, tabs
 from app.parts.story import Story
 from explainers.stories.any_kernel import generic
 from explainers.story.stage import Stage
+from kernels.catalog import Catalog
 from kernels.core.request import Request
 
 

@@ -4,7 +4,6 @@ side by side."""
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from app.catalogue import Catalog
 from app.choices import lines, pages, possible, recordings
 from app.choices.described import kernel_options
 from app.choices.page import Correction, Descriptions, Page, State
@@ -15,6 +14,7 @@ from explainers.stories.coalescing.coalescing import LAYOUT
 from explainers.stories.registers import thread_questions, threads
 from explainers.story import stage
 from explainers.story.stage import Block, Question, Stage
+from kernels.catalog import Catalog
 from kernels.core.request import Request
 from kernels.errors import ProblemError
 from kernels.run.results import Run

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from app.catalogue import Catalog
 from app.choices import pages, places
 from app.choices.page import Page, State
 from app.parts import running, tabs
@@ -15,6 +14,7 @@ from explainers.stories.registers import thread_questions, threads
 from explainers.stories.tiling import tiling
 from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
+from kernels.catalog import Catalog
 from kernels.core.request import Request
 from kernels.run.results import Run
 

@@ -5,7 +5,6 @@ from functools import lru_cache
 
 import pandas as pd
 
-from app.catalogue import Catalog, current
 from app.choices import estimates, pages, places
 from app.choices.page import Page, State
 from app.parts import running, tabs
@@ -19,6 +18,7 @@ from explainers.stories.tiling import tiling
 from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
 from kernels.build import Mode, build
+from kernels.catalog import Catalog, current
 from kernels.core.request import Request
 from kernels.errors import WarpglassError
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from app.catalogue import Catalog
 from app.choices import pages
 from app.choices.choice import Choice
 from app.choices.page import Descriptions, Page, State
@@ -17,6 +16,7 @@ from explainers.story.builds import fields_of_build
 from explainers.story.stage import Block, Stage
 from kernels.build import DEFAULT_ARCH, Mode, disassembly
 from kernels.build.occupancy import machine
+from kernels.catalog import Catalog
 from kernels.core.spec import KernelSpec
 
 MODES = {

@@ -6,7 +6,6 @@ It has no toolbar and no choices but where to run; what it shows of a kernel is 
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from app.catalogue import Catalog, current
 from app.choices.described import TITLES
 from app.choices.page import BACKEND, Page, State
 from app.parts import running
@@ -18,6 +17,7 @@ from explainers.stories.tiling import tiling
 from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
 from kernels.build import folders
+from kernels.catalog import Catalog, current
 from kernels.core.request import Request, Scope
 from kernels.errors import BackendUnavailable
 from kernels.recordings import run_index, tables

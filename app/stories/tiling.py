@@ -2,7 +2,6 @@
 
 from functools import lru_cache
 
-from app.catalogue import Catalog, current
 from app.choices import estimates, pages, places
 from app.choices.page import Page, State
 from app.parts import running, tabs
@@ -11,6 +10,7 @@ from explainers.stories.tiling import story as tiles
 from explainers.stories.tiling import tiling, traffic
 from explainers.story import stage
 from explainers.story.stage import Block, Stage
+from kernels.catalog import Catalog, current
 from kernels.core.request import Request
 
 

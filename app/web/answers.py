@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from app.catalogue import current
 from app.measured import measuring
 from app.parts.story import Story
 from app.web import asking
 from app.web.asking import Asking
+from kernels.catalog import current
 from kernels.run.backends import Survey
 
 SECONDS = 10.0  # for which an answer is kept: what is recorded on disk may change meanwhile

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app import catalogue
 from app.choices import described, presets, recordings
 from app.choices.estimates import requests_in
 from app.choices.links import read_link
@@ -16,6 +15,7 @@ from app.parts.story import Story
 from app.web import limits
 from app.web.carried import translated
 from explainers.story import stage
+from kernels import catalog
 from kernels.core.fields import quoted, shortened, write_value
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
 from kernels.run import execute
@@ -67,7 +67,7 @@ def ask(
     carried: the choices come from other stories, the newest last. They are translated, without a note on others.
     part: a tab; "" for the stage.
     """
-    page, answer = story.page(catalogue.current()), Asking()
+    page, answer = story.page(catalog.current()), Asking()
     given = {name: text for name, text in params.items() if name not in CLIENT}
     state, refusals = read_link(page, translated(page, given) if carried else given)
     answer.told = [] if carried else refusals

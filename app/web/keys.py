@@ -12,6 +12,7 @@ from typing import Any
 
 from kernels import families
 from kernels.build.cpp import Toolchain
+from kernels.catalog import current
 from kernels.core.remembered import recordings_changed
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -49,8 +50,8 @@ def _text_hash(spec: KernelSpec) -> str:
 
 
 def _version() -> str:
-    """Changes with what makes bundles, and with what is recorded."""
-    return f"{_code()} {_recorded(int(time.monotonic() / LOOKED_AGAIN))}"
+    """Changes with the code, with the text of any kernel, and with the recordings."""
+    return f"{_code()} {current().fingerprint} {_recorded(int(time.monotonic() / LOOKED_AGAIN))}"
 
 
 @functools.cache

@@ -40,7 +40,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app.catalogue import current
 from app.classroom import access
 from app.classroom import routes as classroom
 from app.guards import browsers
@@ -55,6 +54,7 @@ from app.web.packed import PACKED, Files, packed
 from explainers.charts import palette
 from explainers.story import glossary, marks
 from kernels.build import CPU, Mode, build
+from kernels.catalog import current
 from kernels.core.fields import nearest, shortened
 from kernels.errors import FAULT, BackendUnavailable, RunCancelled, WarpglassError
 from kernels.run import workers

@@ -18,8 +18,8 @@ from collections.abc import Callable
 
 import uvloop
 
-from app.catalogue import current
 from app.stories import STORIES
+from kernels.catalog import current
 from tests.load.client import Answer, Browser
 from tests.load.figures import cpu_seconds, memory, percentiles, slope, zombies
 from tests.load.server import Server

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from app.catalogue import current
 from app.choices.choice import Choice
 from app.choices.page import Page, kernel_name
 from app.stories import STORIES
+from kernels.catalog import current
 from kernels.core.fields import write_value
 
 NUMBERS = ("0", "-0", "-1", "1", "1e3", "1E300", "-1e300", "nan", "NaN", "inf", "-Infinity", "1_000", "0x10", "1.5",

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from app.catalogue import Catalog
 from app.choices import lines, pages, possible, recordings
 from app.choices.described import kernel_options
 from app.choices.page import Correction, Descriptions, Page, State
@@ -16,6 +15,7 @@ from explainers.stories.bank_conflicts import bank_conflicts, bank_costs, bank_q
 from explainers.stories.registers import thread_questions, threads
 from explainers.story import stage
 from explainers.story.stage import Block, Stage
+from kernels.catalog import Catalog
 from kernels.core.request import Request
 from kernels.run.results import Run
 from kernels.trace.kinds import READS

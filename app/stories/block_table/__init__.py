@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import lru_cache
 
-from app.catalogue import Catalog
 from app.choices.page import Page
 from app.parts import running, tabs
 from app.parts.story import Story, tab_of
@@ -37,6 +36,7 @@ from explainers.stories.block_table import (
 from explainers.stories.registers import thread_questions, threads
 from explainers.story import stage
 from explainers.story.stage import Stage
+from kernels.catalog import Catalog
 from kernels.core.request import Request
 from kernels.errors import ProblemError, WarpglassError
 from kernels.kv_cache.scenarios import SHOWN_PARTITION

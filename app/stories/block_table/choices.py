@@ -3,7 +3,6 @@
 from functools import lru_cache
 from typing import Any
 
-from app.catalogue import Catalog
 from app.choices.choice import Choice, of_field
 from app.choices.page import Descriptions, Page, State
 from app.choices.recordings import is_recorded
@@ -11,6 +10,7 @@ from app.stories.block_table import history
 from app.stories.block_table.history import BY_HAND, LAST, REQUESTS
 from explainers.stories.block_table import block_table, page_reads, ranges
 from explainers.story import probed
+from kernels.catalog import Catalog
 from kernels.core.fields import fields_of
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from app.catalogue import current
 from app.parts import running, tabs
 from app.stories.block_table.subjects import Cache, Heads, Partitions, Ranges, Reads, Run, Walk
 from explainers.stories.block_table import partition_blocks, range_tables, walk_tables
@@ -10,6 +9,7 @@ from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine
+from kernels.catalog import current
 from kernels.core.request import Request, Scope
 from kernels.kv_cache.manager import Change, KVCache
 from kernels.kv_cache.scenarios import write_event

@@ -4,7 +4,6 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from app.catalogue import Catalog
 from app.choices import items, pages, places
 from app.choices.choice import Choice, broken_value
 from app.choices.page import NONE, Correction, Descriptions, Page, State, constant_name
@@ -12,6 +11,7 @@ from app.stories.compare import timed
 from explainers.stories.bank_conflicts import padding
 from explainers.stories.compare import pair_times, two_kernels
 from explainers.stories.tiling import tiling
+from kernels.catalog import Catalog
 from kernels.core.fields import fields_of, quoted
 from kernels.core.request import Request, Scope
 from kernels.core.spec import KernelSpec

@@ -1,6 +1,5 @@
 """Compare's reasons where a run cannot give any: the recorded pipelines of both kernels, in words, with a link."""
 
-from app.catalogue import current
 from app.choices.links import read_link
 from app.stories import pipeline
 from app.stories.pipeline import choices as pipelines
@@ -8,6 +7,7 @@ from explainers.stories.compare import compare_marks
 from explainers.stories.compare.compare_marks import Marked
 from explainers.story import stage
 from explainers.story.stage import Block
+from kernels.catalog import current
 from kernels.core.fields import write_value
 from kernels.core.request import Request
 

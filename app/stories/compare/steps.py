@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from app.catalogue import current
 from app.choices.links import read_link
 from app.parts import running
 from app.parts.story import Story
@@ -14,6 +13,7 @@ from explainers.stories.bank_conflicts import bank_walk, padding
 from explainers.stories.tiling import tiling as tiles
 from explainers.story import stage
 from explainers.story.stage import Block
+from kernels.catalog import current
 from kernels.core.fields import write_value
 from kernels.core.problem import Problem
 from kernels.core.request import Request

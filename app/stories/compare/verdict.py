@@ -1,6 +1,5 @@
 """The verdict of Compare and its reasons, in sentences with links."""
 
-from app.catalogue import current
 from app.parts import running
 from app.stories.compare import choices, marked, reasons, steps, timed
 from app.stories.compare.reasons import Pair, Why
@@ -11,6 +10,7 @@ from explainers.stories.compare.compare_reasons import Reason
 from explainers.stories.compare.time_verdict import Verdict
 from explainers.story import stage
 from explainers.story.stage import Block
+from kernels.catalog import current
 from kernels.errors import WarpglassError
 
 MOST_LEADING = 2  # reasons under the verdict

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.catalogue import Catalog, current
 from app.choices.page import Page, State
 from app.measured import levels, measuring
 from app.measured.times import NOW, stamp
@@ -12,6 +11,7 @@ from app.stories.memory_hierarchy import choices
 from explainers.stories.memory_hierarchy import hierarchy, memory_levels
 from explainers.story import probed, stage
 from explainers.story.stage import Block, Stage
+from kernels.catalog import Catalog, current
 from kernels.errors import BackendUnavailable
 from kernels.measure import hierarchy as timed
 from kernels.recordings import tables

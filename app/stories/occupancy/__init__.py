@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from app.catalogue import Catalog
 from app.choices import pages
 from app.choices.choice import Choice
 from app.choices.page import BACKEND, Descriptions, Page, State
@@ -19,6 +18,7 @@ from explainers.story.stage import Block, Stage
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import Machine, alternatives, block_constants, machine
 from kernels.build.occupancy import occupancy as derive
+from kernels.catalog import Catalog
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError

@@ -4,7 +4,6 @@ recorded; one kernel, or two on one scale."""
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.catalogue import Catalog
 from app.choices.page import Descriptions, Page, State
 from app.parts.story import Story
 from app.store import offered
@@ -12,6 +11,7 @@ from app.stories.pipeline import choices
 from explainers.stories.pipeline import key_tile_frames, pipeline
 from explainers.story import stage
 from explainers.story.stage import Block, Stage
+from kernels.catalog import Catalog
 from kernels.core.request import Request
 from kernels.measure import perfetto, pipeline_files
 from kernels.measure.pipelines import Pipeline

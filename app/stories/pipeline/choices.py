@@ -6,9 +6,9 @@ A link names a recording by its kernel, its problem and its constants. Links of 
 from collections.abc import Callable
 from functools import lru_cache
 
-from app.catalogue import Catalog
 from app.choices.choice import Choice
 from app.choices.page import BACKEND, Correction, Descriptions, Page, State
+from kernels.catalog import Catalog
 from kernels.core.fields import own_fields, shortened, write_value
 from kernels.core.problem import Problem
 from kernels.core.remembered import of_recordings

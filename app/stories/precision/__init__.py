@@ -5,7 +5,6 @@ from functools import lru_cache
 
 import pandas as pd
 
-from app.catalogue import Catalog
 from app.choices import estimates, pages, places
 from app.choices.page import Page, State
 from app.measured import sweeps
@@ -15,6 +14,7 @@ from app.stories.precision import choices
 from explainers.stories.precision import error_tables, precision, precision_charts, replay, replays, rounding
 from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
+from kernels.catalog import Catalog
 from kernels.core.request import Request
 from kernels.errors import WarpglassError
 from kernels.run import execute

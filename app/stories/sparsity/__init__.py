@@ -5,7 +5,6 @@ from functools import lru_cache
 
 import pandas as pd
 
-from app.catalogue import Catalog
 from app.choices import estimates, pages
 from app.choices.page import Page, State
 from app.measured import measuring, times
@@ -14,6 +13,7 @@ from app.parts.story import Story
 from app.stories.sparsity import choices
 from explainers.stories.sparsity import block_mask, executions, sparsity, sparsity_ledger
 from explainers.story.stage import Block, Stage
+from kernels.catalog import Catalog
 from kernels.core.request import Request
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.catalogue import Catalog
 from app.choices import pages, places
 from app.choices.page import Page, State
 from app.parts import running, tabs
@@ -12,6 +11,7 @@ from app.stories.tensor_cores import choices
 from explainers.stories.tensor_cores import product_frames, tensor_cores, tensor_products
 from explainers.story import stage
 from explainers.story.stage import Block, Stage
+from kernels.catalog import Catalog
 from kernels.core.request import Request
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import vl_convert
 
-from app.catalogue import Catalog, current
 from app.choices.page import Page, State
 from app.choices.pages import two_rungs
 from app.measured import measuring, times
@@ -19,6 +18,7 @@ from explainers.stories.timing import duels as told
 from explainers.stories.timing.timing_stage import Shown
 from explainers.story import stage
 from explainers.story.stage import Block, Stage
+from kernels.catalog import Catalog, current
 from kernels.core.fields import fields_of, write_value
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError

@@ -4,13 +4,13 @@ cache in 8 bits."""
 import pytest
 from pages import page_of
 
-from app.catalogue import current
 from app.choices.links import read_link
 from app.stories import STORIES
 from app.stories.block_table.choices import kernels_with_ranges
 from app.stories.block_table.subjects import moment_of
 from app.web import asking
 from explainers.stories.block_table import ranges
+from kernels.catalog import current
 from kernels.core.request import Scope
 from kernels.recordings import run_index
 from kernels.run import workers

@@ -9,12 +9,11 @@ from itertools import combinations
 import pytest
 from pages import flat, open_page, page_of, words
 
-from app.catalogue import current
 from app.stories import STORIES, rail
 from app.web import asking
 from app.web.server import modules
 from explainers.story import glossary
-from kernels.catalog import KERNELS
+from kernels.catalog import KERNELS, current
 from kernels.run import workers
 
 MAX_BYTES = 1_000_000  # of a default stage

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from pages import page_of
 
-from app.catalogue import current
 from app.choices.links import read_link
 from app.choices.page import Page
 from app.stories import pipeline as page
@@ -17,7 +16,7 @@ from app.stories.pipeline import choices as choices
 from explainers.stories.pipeline import key_tile_frames, pipeline, writer_questions
 from explainers.story import stage
 from kernels.build import Mode, builds
-from kernels.catalog import KERNELS
+from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import pipeline_files, pipelines
