@@ -31,6 +31,7 @@ class Story:
     stop: whether it is a numbered stop of the course.
     made_on: the workers that make it, if not those of the chosen backend: "cpu" for a story that runs no kernel.
     needs_kernels: whether the rail leaves it out while its page has no kernels.
+    listed: whether the app shows it; not true of the skeleton.
     """
 
     path: str
@@ -45,6 +46,7 @@ class Story:
     stop: bool = True
     made_on: str = ""
     needs_kernels: bool = False
+    listed: bool = True
 
 
 def tab_of(kind: Any, make: Tab, has: Callable[[Any], object] = bool) -> Tab:

@@ -16,7 +16,7 @@ def _found() -> dict[str, Story]:
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = [import_module(f"{__name__}.{name}") for name in names]
     stories = sorted((module.STORY for module in modules), key=lambda story: story.order)
-    return {story.path: story for story in stories}
+    return {story.path: story for story in stories if story.listed}
 
 
 def listed(catalog: Catalog) -> dict[str, Story]:

@@ -4,12 +4,12 @@ from functools import lru_cache
 
 from app.choices import estimates, pages, places
 from app.choices.page import Page, State
-from app.parts import running, tabs
-from app.parts.story import Story
+from app.parts import running
+from app.parts.explained import story_of
 from explainers.stories.tiling import story as tiles
 from explainers.stories.tiling import tiling, traffic
 from explainers.story import stage
-from explainers.story.stage import Block, Stage
+from explainers.story.stage import Block
 from kernels.catalog import Catalog, current
 from kernels.core.request import Request
 
@@ -26,10 +26,6 @@ def subject(page: Page, state: State, backend: str) -> Request:
 def others(request: Request) -> list[Request]:
     """The request for every kernel of the page that solves its problem."""
     return page(current()).others_on(request)
-
-
-def make(request: Request) -> Stage:
-    return tiles.STORY.stage(request, running)
 
 
 def bytes_tab(request: Request) -> list[Block]:
@@ -69,7 +65,8 @@ def bytes_tab(request: Request) -> list[Block]:
     ]
 
 
-STORY = Story(
+STORY = story_of(
+    tiles.STORY,
     path="tiling",
     title="Why tiles",
     look="Watch which rows of K and V a block copies into shared memory, and how often it goes back for them. "
@@ -77,7 +74,6 @@ STORY = Story(
     order=10,
     page=page,
     subject=subject,
-    make=make,
     launches={"bytes": lambda request: estimates.traffic(others(request))},
-    parts={"bytes": bytes_tab, "builds": tabs.builds, "data": tabs.data},
+    parts={"bytes": bytes_tab},
 )
