@@ -1,31 +1,31 @@
-"""What can go wrong, one class per stage. Every message says what happened, with which values, and what to do next.
+"""The errors, one class per stage. Every message states the event, its values and the remedy.
 
 WarpglassError
-├── ProblemError          a field, constant, kernel name or scope that cannot be; nothing was launched
-│   ├── FrontMatterError  the opening comment of a .cu cannot be read; the message names file, key and remedy
-│   ├── TooLargeError     it could be, but not in the memory or time there is
-│   └── OutOfBlocks       the KV cache has fewer free pages than are needed; it is as it was
+├── ProblemError          an impossible field, constant, kernel name or scope, before any launch
+│   ├── FrontMatterError  an unreadable opening comment of a .cu, with file, key and remedy
+│   ├── TooLargeError     a problem above the limits of memory or time
+│   └── OutOfBlocks       too few free pages in the KV cache, which stays unchanged
 ├── BackendUnavailable    no GPU, no compiler, no recording
-├── PeerUnavailable       torch has no such attention for this problem, type or device
-├── BuildError            the compiler refused; the message names our file and line
-├── CacheError            nothing can be kept: neither the cache folder nor a temporary one can be written
-├── RunError              the kernel was launched and did not finish well
-│   ├── OutOfMemory       the GPU had too little memory for it
-│   ├── RunTimeout        it outran its limit and was stopped
-│   ├── RunCancelled      the user stopped it
-│   └── WorkerDied        its process ended under it; another has taken its place
-└── TraceError            a trace, recording or table that cannot be read
+├── PeerUnavailable       a peer without support for this problem, type or device
+├── BuildError            a compiler error, with our file and line
+├── CacheError            neither the cache folder nor a temporary one is writable
+├── RunError              a launched kernel failed
+│   ├── OutOfMemory       too little memory on the GPU
+│   ├── RunTimeout        stopped at its time limit
+│   ├── RunCancelled      stopped by the user
+│   └── WorkerDied        its process ended. The pool has replaced it.
+└── TraceError            an unreadable trace, recording or table
 """
 
-FAULT = "This is a fault of Warpglass; its log says where."  # told of any other exception
+FAULT = "This is a fault of Warpglass. Its log has the place."  # the message for any other exception
 
 
 class WarpglassError(Exception):
-    """The base of all errors that a user may read."""
+    """The base of all errors for users."""
 
     @property
     def brief(self) -> str:
-        """Its first sentence: what happened, without the remedy."""
+        """The first sentence of the message, without the remedy."""
         return f"{str(self).split('. ')[0].rstrip('.')}."
 
 

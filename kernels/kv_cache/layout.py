@@ -13,16 +13,17 @@ import numpy as np
 
 from kernels.core.dtypes import element_type
 
-VECTOR_BYTES = 16  # K is split so that a thread reads this much of one token at once
+VECTOR_BYTES = 16  # one read of a thread from one token of K
 K_AXES = ("page", "kv_head", "piece", "slot", "element")  # of the K cache; a piece is 16 bytes of a token's key
 V_AXES = ("page", "kv_head", "dim", "slot")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The arrays of a KV cache. x: elements per 16 bytes.
+    """The arrays of a KV cache, with x elements per 16 bytes.
 
-    K: [num_blocks, num_kv_heads, head_dim / x, block_size, x];  V: [num_blocks, num_kv_heads, head_dim, block_size].
+    K: [num_blocks, num_kv_heads, head_dim / x, block_size, x]
+    V: [num_blocks, num_kv_heads, head_dim, block_size]
     """
 
     num_blocks: int
@@ -55,7 +56,7 @@ class Layout:
         return self.head_dim * self.block_size * self.itemsize
 
     def page_offset(self, block: int, kv_head: int) -> int:
-        """Byte at which that page begins, in K and in V alike."""
+        """First byte of a page, both in K and in V."""
         return (block * self.num_kv_heads + kv_head) * self.page_bytes
 
     def k_offsets(self, block: int, kv_head: int, slot: int) -> np.ndarray:
@@ -71,9 +72,9 @@ class Layout:
     def write(
         self, k_cache: np.ndarray, v_cache: np.ndarray, slots: Row[int] | np.ndarray, key: np.ndarray, value: np.ndarray
     ) -> None:
-        """Puts key and value [tokens, num_kv_heads, head_dim] into the slots, in place.
+        """Writes key and value [tokens, num_kv_heads, head_dim] into the slots, in place.
 
-        slots: [tokens], each page * block_size + slot in the page.
+        slots: [tokens], each page * block_size + slot in the page
         """
         block, slot = np.divmod(np.asarray(slots, np.int64), self.block_size)
         k_cache[block, :, :, slot, :] = key.reshape(len(block), self.num_kv_heads, -1, self.x)

@@ -1,4 +1,4 @@
-"""The block manager of a paged KV cache: the sequences, their pages, and the events that change them (KVCache).
+"""The block manager of a paged KV cache: sequences, their pages, and events (KVCache).
 
 Source: Kwon et al. 2023, "Efficient Memory Management for Large Language Model Serving with PagedAttention",
 arXiv:2309.06180.
@@ -16,8 +16,12 @@ from kernels.errors import OutOfBlocks, ProblemError
 
 @dataclass(frozen=True)
 class Sequence:
-    """A sequence of the cache. table: its pages, in order. tokens: the number of each token, counted over the whole
-    history of the cache. family: sequences that were forked from one another share it."""
+    """A sequence of the cache.
+
+    table: its pages, in order
+    tokens: number of each token in the history of the whole cache
+    family: common to all forks of one sequence
+    """
 
     name: str
     table: tuple[int, ...]
@@ -27,8 +31,10 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Event:
-    """What a user or a scheduler asks of the cache. action: add (a new sequence of `tokens` tokens), append (`tokens`
-    more), fork (from `parent`, sharing all its pages) or free."""
+    """A request of a user or a scheduler.
+
+    action: add (a new sequence of `tokens` tokens), append (`tokens` more), fork (shares all pages of `parent`) or free
+    """
 
     action: str
     name: str
@@ -38,9 +44,14 @@ class Event:
 
 @dataclass(frozen=True)
 class Change:
-    """What an event did. allocated: (logical block, page) taken from the free list, in order; copied: (from, to) page
-    of a copy on write, or None; written: (token number, slot) for each new token; shared: pages that gained an
-    owner; released: pages freed."""
+    """The effect of an event.
+
+    allocated: (logical block, page) from the free list, in order
+    copied: (from, to) page of a copy on write, or None
+    written: (token number, slot) of each new token
+    shared: pages with a new owner
+    released: freed pages
+    """
 
     event: Event
     allocated: tuple[tuple[int, int], ...] = ()
@@ -50,16 +61,16 @@ class Change:
     released: tuple[int, ...] = ()
 
 
-ALL = (-1,)  # of a new cache's free pages: all there are
+ALL = (-1,)  # stands for all pages in `free` of a new cache
 
 
 @dataclass(frozen=True)
 class KVCache:
-    """The state of a block manager over num_blocks pages; every event gives a new state, so a refused one changes
-    nothing.
+    """The state of a block manager over num_blocks pages. Each event gives a new state.
 
-    free: pages that nobody holds, the next one to be taken first; pages that are freed go to its end. written: tokens
-    so far. families: sequences so far that were not forked.
+    free: free pages, the next one first. Freed pages go to its end.
+    written: number of tokens so far
+    families: number of sequences so far, without forks
     """
 
     num_blocks: int
@@ -75,22 +86,22 @@ class KVCache:
 
     @property
     def ref_counts(self) -> Counter:
-        """Page -> how many sequences hold it."""
+        """Page -> number of its sequences."""
         return Counter(page for sequence in self.sequences for page in sequence.table)
 
     def find(self, name: str) -> Sequence:
-        """The sequence of that name; ProblemError with the names there are."""
+        """The sequence of this name. Raises ProblemError with the known names."""
         for sequence in self.sequences:
             if sequence.name == name:
                 return sequence
-        there = ", ".join(s.name for s in self.sequences) or "none"
-        raise ProblemError(f"There is no sequence {name!r}; there are: {there}.")
+        known = ", ".join(s.name for s in self.sequences) or "none"
+        raise ProblemError(f"There is no sequence {name!r}. The cache has: {known}.")
 
     def apply(self, event: Event) -> tuple["KVCache", Change]:
         """(the cache after the event, its Change). Raises ProblemError, and OutOfBlocks if there are too few pages."""
         actions = {"add": self._add, "append": self._append, "fork": self._fork, "free": self._free}
         if event.action not in actions:
-            raise ProblemError(f"An event is {event.action!r}; it must be one of {', '.join(actions)}.")
+            raise ProblemError(f"An event is {event.action!r}. Use one of {', '.join(actions)}.")
         return actions[event.action](event)
 
     def _add(self, event: Event) -> tuple["KVCache", Change]:
@@ -101,14 +112,14 @@ class KVCache:
     def _append(self, event: Event) -> tuple["KVCache", Change]:
         sequence = self.find(event.name)
         if event.tokens < 1:
-            raise ProblemError(f"{event.name} cannot be given {event.tokens} tokens; it must be at least 1.")
+            raise ProblemError(f"{event.name} gets {event.tokens} tokens. Append at least 1.")
         length = len(sequence.tokens)
         end, last = length + event.tokens, length // self.block_size  # last: the block of the first new token
         copies = length % self.block_size > 0 and self.ref_counts[sequence.table[last]] > 1
         wanted = -(-end // self.block_size) - len(sequence.table) + copies
         if wanted > len(self.free):
             raise OutOfBlocks(
-                f"{event.tokens} tokens for {event.name} need {wanted} more pages of {self.block_size} slots; "
+                f"{event.tokens} tokens for {event.name} need {wanted} more pages of {self.block_size} slots. "
                 f"{len(self.free)} of {self.num_blocks} are free. Free a sequence, or choose a larger pool."
             )
         taken, free = self.free[:wanted], self.free[wanted:]
@@ -142,26 +153,30 @@ class KVCache:
 
     def _check_new(self, name: str) -> None:
         if not name.isalnum() or len(name) > 12:
-            raise ProblemError(f"A sequence's name is {name!r}; it must be 1 to 12 letters and digits.")
+            raise ProblemError(f"The name of a sequence is {name!r}. Use 1 to 12 letters and digits.")
         if any(s.name == name for s in self.sequences):
-            raise ProblemError(f"There is already a sequence {name!r}.")
+            raise ProblemError(f"A sequence {name!r} exists already. Choose another name.")
 
     def slot(self, table: Row[int], position: int) -> int:
-        """The slot number (page * block_size + slot in page) of a position: what reshape_and_cache gets."""
+        """The slot number of a position (page * block_size + slot in page), as input of reshape_and_cache."""
         return table[position // self.block_size] * self.block_size + position % self.block_size
 
     def shuffled(self, seed: int) -> "KVCache":
-        """The same sequences, their pages moved to other places of the pool by a random permutation of all pages."""
+        """These sequences after a random permutation of all pages of the pool."""
         to = np.random.default_rng(seed).permutation(self.num_blocks).tolist()
         moved = tuple(replace(s, table=tuple(to[page] for page in s.table)) for s in self.sequences)
         return replace(self, sequences=moved, free=tuple(to[page] for page in self.free))
 
     def usage(self, max_len: int) -> dict[str, int]:
-        """Slots, by what they are for.
+        """Numbers of slots by purpose.
 
-        held: in pages that are in use; used: by tokens, a shared one once; slack: held and not used. And if each
-        sequence were given max_len contiguous slots instead: reserved: all of them; copies: of shared tokens, which
-        each sequence would need for itself; empty: reserved and not used by any token.
+        held: in pages with an owner
+        used: with a token (a shared token counts once)
+        slack: held without a token
+        For comparison, with max_len contiguous slots per sequence and no pages:
+        reserved: all slots
+        copies: repeated copies of shared tokens
+        empty: reserved without a token
         """
         fill: dict[int, int] = {}
         for sequence in self.sequences:
@@ -174,8 +189,10 @@ class KVCache:
 
 
 def play(events: Iterable[Event], num_blocks: int, block_size: int) -> list[tuple[KVCache, Change | None]]:
-    """[(KVCache, Change or None)]: the empty cache, then the state after each event. Raises as `apply`, the event's
-    number added."""
+    """[(KVCache, Change or None)]: the empty cache, then the state after each event.
+
+    Raises the errors of `apply`, with the number of the event.
+    """
     states: list[tuple[KVCache, Change | None]] = [(KVCache(num_blocks, block_size), None)]
     for number, event in enumerate(events, 1):
         try:

@@ -1,5 +1,4 @@
-"""Histories of a KV cache that are worth a look: the block table story plays them, and recordings show their last
-moment."""
+"""Example histories of a KV cache. The story of the block table plays them. Recordings show their last moment."""
 
 from dataclasses import dataclass, replace
 
@@ -11,9 +10,14 @@ from kernels.kv_cache.scheduler import Step, Visit, alone, read_visits, serve
 
 @dataclass(frozen=True)
 class Scenario:
-    """A history of a cache. about: what to look at. events: in order; visits: in place of events, what a scheduler
-    makes them of (serving.py). slots: of the pool, so that the number of pages follows from block_size. max_len: the
-    slots that a server without pages would reserve for each sequence."""
+    """A history of a cache.
+
+    about: the point of interest, in sentences
+    events: in order
+    visits: requests for a scheduler, in place of events (scheduler.py)
+    slots: of the pool. The number of pages follows from block_size.
+    max_len: slots per sequence in a server without pages
+    """
 
     title: str
     about: str
@@ -23,7 +27,7 @@ class Scenario:
     visits: tuple[Visit, ...] = ()
 
     def steps(self, block_size: int) -> tuple[Step, ...]:
-        """The scheduler's steps. ProblemError if a visit cannot be served."""
+        """The steps of the scheduler. Raises ProblemError for an impossible visit."""
         return serve(self.visits, self.slots // block_size, block_size)
 
     def history(self, block_size: int) -> tuple[Event, ...]:
@@ -36,8 +40,7 @@ class Scenario:
 
 
 def read_events(text: str) -> tuple[Event, ...]:
-    """Events from text such as "add A 20, append A 5, fork B A, free A"; ProblemError names the event that is not
-    understood."""
+    """Events from text such as "add A 20, append A 5, fork B A, free A". Raises ProblemError with the faulty event."""
     events = []
     for number, part in enumerate((p.strip() for p in text.split(",")), 1):
         match part.split():
@@ -49,22 +52,22 @@ def read_events(text: str) -> tuple[Event, ...]:
                 events.append(Event("free", name))
             case _:
                 raise ProblemError(
-                    f"Event {number} is {quoted(part)}; it must be add NAME TOKENS, append NAME TOKENS, fork NAME "
-                    "PARENT or free NAME."
+                    f"Event {number} is {quoted(part)}. Write add NAME TOKENS, append NAME TOKENS, fork NAME PARENT or "
+                    "free NAME."
                 )
     return tuple(events)
 
 
 def write_event(event: Event) -> str:
-    """The event as read_events reads it."""
+    """The text of an event for read_events."""
     return f"{event.action} {event.name} {event.tokens or event.parent}".strip()
 
 
 PRESETS = {
     "two_chats": Scenario(
         "Two chats growing",
-        "Each chat takes a page when its last one is full. The tables name pages in the order in which they were "
-        "taken, so the pages of a chat do not lie side by side.",
+        "Each chat takes a new page after its last one is full. The chats take turns, so the pages of one chat are not "
+        "neighbours in the pool.",
         read_events(
             "add A 20, add B 9, append A 4, append B 4, append A 4, append B 4, append A 5, append B 12, append A 8"
         ),
@@ -73,8 +76,8 @@ PRESETS = {
     ),
     "shared_prompt": Scenario(
         "A shared system prompt",
-        "Three answers are forked from one prompt and share its pages. The first to write into the prompt's last, "
-        "half full page gets a copy of it; the full pages stay shared.",
+        "Three answers share the pages of one prompt. The first answer to write into the half full last page of the "
+        "prompt gets its own copy. The full pages stay shared.",
         read_events(
             "add S 44, fork A S, fork B S, fork C S, append A 6, append B 10, append C 3, free S, append A 9, "
             "append B 14"
@@ -84,8 +87,8 @@ PRESETS = {
     ),
     "one_long": Scenario(
         "One long context beside short ones",
-        "With V1 one thread block walks the whole long context while those of the short ones have long been done. "
-        "V2 cuts it into partitions.",
+        "With V1, one thread block walks the whole long context. The blocks of the short contexts finish early and "
+        "wait. V2 cuts the long context into partitions.",
         read_events(
             "add L 150, add A 7, add B 15, append L 50, add C 3, append A 5, append L 33, append B 4, append C 1"
         ),
@@ -94,8 +97,8 @@ PRESETS = {
     ),
     "churn": Scenario(
         "Churn",
-        "Sequences come and go. The pages that a freed one leaves are scattered over the pool, and the next one takes "
-        "them as they are: with pages that does no harm.",
+        "Sequences come and go. The freed pages are scattered over the pool, and the next sequence takes them in any "
+        "order. Pages make this harmless.",
         read_events(
             "add A 30, add B 20, add C 40, free B, add D 50, append A 10, free C, add E 60, free A, append D 20, "
             "add F 25, append E 8"
@@ -108,8 +111,8 @@ PRESETS = {
 
 _SHARED = Scenario(
     "Requests that share a prompt",
-    "C2 is a second answer, forked from C while C writes. A request is admitted when the pages for its last token are "
-    "sure to be free.",
+    "C2 is a second answer, a fork of C during its decoding. The server admits a request as soon as free pages up to "
+    "its last token are certain.",
     (),
     256,
     96,
@@ -120,20 +123,21 @@ SERVED = {
     "nothing_shared": replace(
         _SHARED,
         title="The same, nothing shared",
-        about="Each brings the prompt S for itself, and C2 all that C had written. They need more pages, so most wait.",
+        about="Each request brings its own copy of the prompt S, and C2 brings all tokens of C. They need more pages, "
+        "so most wait.",
         visits=alone(_SHARED.visits, _SHARED.steps(16)),
     ),
     "long_prompt": Scenario(
         "A long prompt among chats",
-        "L brings 150 tokens at once. It waits until the pool has room for all of them, and so do those behind it.",
+        "L brings 150 tokens at once. It waits for room in the pool, and all later requests wait behind it.",
         (),
         256,
         160,
         read_visits("A 1 20 10, B 1 35 12, C 2 10 25, L 4 150 8, D 5 12 6, E 7 18 6"),
     ),
 }
-"""Requests that a scheduler serves: these arrive at a step, and what becomes of the cache follows."""
+"""Requests for a scheduler, each with its step of arrival. The history of the cache follows from them."""
 
 SHUFFLE_SEED = 1  # of the first shuffle
-SHOWN_PARTITION = 32  # tokens: small, so that short contexts too are cut
-SHOWN_RANGES = 4  # equal ranges of pages, for the same reason
+SHOWN_PARTITION = 32  # tokens: small enough to cut short contexts, too
+SHOWN_RANGES = 4  # equal ranges of pages, also small

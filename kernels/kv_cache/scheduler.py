@@ -1,10 +1,13 @@
 """A scheduler for a paged KV cache: requests arrive, are prefilled, decode a token in each step, and are freed.
 
-In each step, in this order: what is finished is freed; every running sequence writes one token (decode); requests that
-wait are admitted in the order in which they came, each with all its prompt's tokens at once (prefill). Continuous
-batching as of Yu et al. 2022, "Orca", OSDI; forks that share pages, and are copied on write, as of Kwon et al. 2023,
-arXiv:2309.06180, but without its preemption: a request is admitted only when the pages for its last token are sure to
-be free. A step is a turn of the scheduler, not a time.
+Each step has three parts, in this order:
+1. Finished sequences are freed.
+2. Every running sequence writes one token (decode).
+3. Waiting requests enter in order of arrival, each with all tokens of its prompt (prefill).
+
+Sources: continuous batching from Yu et al. 2022, "Orca", OSDI. Shared pages and copy on write from Kwon et al. 2023,
+arXiv:2309.06180, without its preemption: a request enters only with certain pages up to its last token. A step is a
+turn of the scheduler, not a time.
 """
 
 from collections import Counter
@@ -21,11 +24,14 @@ MOST_VISITS, MOST_STEPS, MOST_EVENTS = 12, 120, 500
 
 @dataclass(frozen=True)
 class Visit:
-    """A request. arrives: the step in which it comes, from 1. prompt: its tokens, written at once. answer: the tokens
-    that it then writes, one in each step (a model's last token is never written); 0 for a prefix, which is there only
-    to be begun with. parent: the request that it begins with, as that stands when this is admitted, and shares the
-    pages of; with a prompt of 0 it is one more answer to the same. A parent stays while others that begin with it are
-    to come."""
+    """A request.
+
+    arrives: step of its arrival, from 1
+    prompt: number of tokens, written at once
+    answer: number of tokens, one per step (a model never writes its last token). 0 for a pure prefix.
+    parent: request with a common beginning, or "". This request shares the parent's pages at its admission. A prompt
+        of 0 makes it another answer to the same prompt. A parent stays until its last child has arrived.
+    """
 
     name: str
     arrives: int
@@ -36,9 +42,15 @@ class Visit:
 
 @dataclass(frozen=True)
 class Step:
-    """What happens in a step. events: in order. freed, decoded, admitted: the names, in order; begun: of each admitted
-    one the tokens of its parent that it begins with. waiting: who has come and is not admitted. needed: pages that the
-    first of them may come to need; sure: free ones that nobody who runs may come to need."""
+    """The events of a step.
+
+    events: in order
+    freed, decoded, admitted: names, in order
+    begun: for each admitted request, the number of its parent's tokens
+    waiting: names of arrived requests without admission
+    needed: most pages for the first waiting request
+    sure: free pages beyond the needs of all running requests
+    """
 
     number: int
     events: tuple[Event, ...]
@@ -52,8 +64,10 @@ class Step:
 
 
 def read_visits(text: str) -> tuple[Visit, ...]:
-    """Visits from text such as "S 1 44 0, A 2 9 14 S": NAME ARRIVES PROMPT ANSWER and perhaps its parent's name.
-    ProblemError names the one that is not understood or cannot be."""
+    """Visits from text such as "S 1 44 0, A 2 9 14 S": NAME ARRIVES PROMPT ANSWER [PARENT].
+
+    Raises ProblemError with the faulty visit.
+    """
     visits: dict[str, Visit] = {}
     for number, part in enumerate((p.strip() for p in text.split(",")), 1):
         match part.split():
@@ -61,50 +75,53 @@ def read_visits(text: str) -> tuple[Visit, ...]:
                 visit = Visit(name, int(a), int(p), int(n), "".join(parent))
             case _:
                 raise ProblemError(
-                    f"Request {number} is {quoted(part)}; it must be NAME ARRIVES PROMPT ANSWER, or NAME ARRIVES "
-                    "PROMPT ANSWER PARENT."
+                    f"Request {number} is {quoted(part)}. Write NAME ARRIVES PROMPT ANSWER, or NAME ARRIVES PROMPT "
+                    "ANSWER PARENT."
                 )
         _check(number, visit, visits)
         visits[name] = visit
     if len(visits) > MOST_VISITS:
-        raise ProblemError(f"requests are {len(visits)}; at most {MOST_VISITS} can be served. Leave some out.")
+        raise ProblemError(f"The text has {len(visits)} requests. The limit is {MOST_VISITS}. Remove some.")
     if not any(visit.answer for visit in visits.values()):
-        raise ProblemError("No request has an answer, so nothing is decoded. Give one of them an answer of 1 or more.")
+        raise ProblemError(
+            "No request has an answer, so no step decodes a token. Give one request an answer of at least 1."
+        )
     return tuple(visits.values())
 
 
 def _check(number: int, visit: Visit, before: Mapping[str, Visit]) -> None:
-    """ProblemError if a visit cannot be, after these."""
+    """Raises ProblemError for an impossible visit after the visits in `before`."""
     if not visit.name.isalnum() or len(visit.name) > 12 or visit.name in before:
         raise ProblemError(
-            f"Request {number} is called {quoted(visit.name)}; a name is 1 to 12 letters and digits, and no other's."
+            f"The name of request {number} is {quoted(visit.name)}. Use 1 to 12 letters and digits, and a new name."
         )
     if visit.arrives < 1:
-        raise ProblemError(f"{visit.name} arrives at step {visit.arrives}; the first step is 1.")
+        raise ProblemError(f"{visit.name} arrives at step {visit.arrives}. The first step is 1.")
     if not visit.prompt and not (visit.parent and visit.answer):
         raise ProblemError(
-            f"{visit.name} has a prompt of 0 tokens; that is for one more answer to a request that it begins with. "
-            "Give it a prompt of 1 or more."
+            f"{visit.name} has a prompt of 0 tokens. Only another answer of a parent may have this. Give it a prompt "
+            "of at least 1."
         )
     parent = before.get(visit.parent)
     if visit.parent and (parent is None or parent.arrives > visit.arrives):
         raise ProblemError(
-            f"{visit.name} begins with {quoted(visit.parent)}; it must be a request listed before it that arrives no "
-            "later."
+            f"The parent of {visit.name} is {quoted(visit.parent)}. Name an earlier request in the list, with the "
+            "same or an earlier step."
         )
 
 
 def alone(visits: tuple[Visit, ...], steps: tuple[Step, ...]) -> tuple[Visit, ...]:
-    """The same requests, each with the tokens that it begins with in these steps as its own: nothing is shared, and no
-    prefix is there."""
+    """These requests without sharing: each has its parent's tokens as its own, and pure prefixes are gone."""
     begun = {name: tokens for step in steps for name, tokens in zip(step.admitted, step.begun)}
     return tuple(replace(v, prompt=v.prompt + begun[v.name], parent="") for v in visits if v.answer)
 
 
 @lru_cache(maxsize=64)
 def serve(visits: tuple[Visit, ...], num_blocks: int, block_size: int) -> tuple[Step, ...]:
-    """The steps, up to that in which the last token is written: who is still there then stays. ProblemError if a
-    request needs more pages than the pool can ever give it, or if it takes more than MOST_STEPS steps."""
+    """The steps up to the last written token. Sequences at that time stay.
+
+    Raises ProblemError if a request needs more pages than the pool can give, or for more than MOST_STEPS steps.
+    """
     server = _Server(KVCache(num_blocks, block_size), sorted(visits, key=lambda v: v.arrives))
     while server.unfinished:
         server.step()
@@ -117,12 +134,12 @@ def serve(visits: tuple[Visit, ...], num_blocks: int, block_size: int) -> tuple[
 
 
 class _Server:
-    """The cache and who is where in it, between two steps."""
+    """The cache and its requests between two steps."""
 
     def __init__(self, cache: KVCache, visits: list[Visit]) -> None:
         self.cache = cache
         self.to_come = visits  # not yet admitted, in the order of their arrival
-        self.left: dict[str, int] = {}  # of each admitted one the tokens that it has still to write
+        self.left: dict[str, int] = {}  # admitted request -> tokens left to write
         self.steps: list[Step] = []
 
     @property
@@ -160,7 +177,7 @@ class _Server:
         return event
 
     def _done(self, name: str) -> bool:
-        """Whether it has nothing left to write, and none that begins with it is to come."""
+        """Whether a request has no token left to write and no child to come."""
         return not self.left[name] and all(visit.parent != name for visit in self.to_come)
 
     def _fits(self, visit: Visit) -> bool:
@@ -177,7 +194,7 @@ class _Server:
         return len(self.cache.find(visit.parent).tokens) if visit.parent else 0
 
     def _needs(self, visit: Visit) -> int:
-        """Pages that a visit may take up to its last token: all but the full ones that it shares."""
+        """Most pages of a visit up to its last token, without the full shared ones."""
         begun = self._begins_with(visit)
         return self._pages(begun + visit.prompt + visit.answer) - begun // self.cache.block_size
 
@@ -186,10 +203,10 @@ class _Server:
 
     @property
     def _sure(self) -> int:
-        """Free pages that nobody who is admitted may come to need."""
-        there = [(self.cache.find(name), left) for name, left in self.left.items()]
-        fresh = sum(self._pages(len(s.tokens) + left) - len(s.table) for s, left in there)
+        """Free pages beyond the needs of all admitted requests."""
+        running = [(self.cache.find(name), left) for name, left in self.left.items()]
+        fresh = sum(self._pages(len(s.tokens) + left) - len(s.table) for s, left in running)
         counts, size = self.cache.ref_counts, self.cache.block_size
-        written = Counter(s.table[-1] for s, left in there if left and len(s.tokens) % size)
+        written = Counter(s.table[-1] for s, left in running if left and len(s.tokens) % size)
         copies = sum(min(writers, counts[page] - 1) for page, writers in written.items())  # the last owner needs none
         return len(self.cache.free) - fresh - copies

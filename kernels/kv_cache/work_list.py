@@ -1,4 +1,4 @@
-"""The work list of paged_v3: every page of every sequence, cut into equal ranges, made anew for each decoding step."""
+"""The work list of paged_v3: all pages of all sequences in equal ranges, new for each decoding step."""
 
 from typing import NamedTuple
 
@@ -8,10 +8,14 @@ FIELDS = ("seq", "first", "pages", "next", "tokens", "slot", "partition", "parti
 
 
 class WorkList(NamedTuple):
-    """units: int32 [units, 8], a row of FIELDS each: pages [first, first + pages) of a sequence of `tokens` tokens. Its
-    result is one of the sequence's `partitions`, kept at slot + partition of the partial results. Rows 0 to ranges - 1
-    begin the ranges, in order; next: the row that follows in the same range, or -1. ranges: how many there are. slots:
-    partial results per query head."""
+    """The units of work of one step.
+
+    units: int32 [units, 8], one row of FIELDS per unit: pages [first, first + pages) of a sequence of `tokens` tokens.
+        Its result is one of the sequence's `partitions`, at slot + partition of the partials. Rows 0 to ranges - 1
+        start the ranges, in order. `next` is the next row in the range, or -1.
+    ranges: number of ranges
+    slots: number of partials per query head
+    """
 
     units: np.ndarray
     ranges: int
@@ -19,10 +23,12 @@ class WorkList(NamedTuple):
 
 
 def work_list(firsts: np.ndarray, pages: np.ndarray, tokens: np.ndarray, ranges: int) -> WorkList:
-    """The pages of all sequences, end to end, cut into at most `ranges` ranges that are equal within a page.
+    """The pages of all sequences, end to end, in at most `ranges` ranges with equal numbers of pages (within one).
 
-    firsts, pages, tokens: int [sequences], the first page that counts, how many there are from it on, at least one,
-    and the sequence's tokens. Sequences that no cut divides have one partition and no slot.
+    firsts: int [sequences], first relevant page
+    pages: int [sequences], number of pages from there on, at least 1
+    tokens: int [sequences], tokens of the sequence
+    A sequence inside one range has one partition and no slot.
     """
     ends = np.cumsum(pages)
     total = int(ends[-1])
@@ -31,7 +37,7 @@ def work_list(firsts: np.ndarray, pages: np.ndarray, tokens: np.ndarray, ranges:
     begins = ends - pages
     edges = np.concatenate((begins, cuts))
     edges.sort()
-    edges = edges[np.flatnonzero(np.diff(edges, prepend=-1))]  # each once; the last is the end
+    edges = edges[np.flatnonzero(np.diff(edges, prepend=-1))]  # each once, the end last
     at = edges[:-1]
     seq = ends.searchsorted(at, "right")
     partitions = np.bincount(seq, minlength=len(pages))
@@ -39,7 +45,7 @@ def work_list(firsts: np.ndarray, pages: np.ndarray, tokens: np.ndarray, ranges:
     divided = np.where(partitions > 1, partitions, 0)
     slots = np.cumsum(divided)
     number = np.arange(len(at))
-    opens = at == cuts[cuts.searchsorted(at)]  # units that begin a range
+    opens = at == cuts[cuts.searchsorted(at)]  # first units of the ranges
     row = np.where(opens, np.cumsum(opens) - 1, ranges + number - np.cumsum(opens))
     follows = np.empty(len(at), np.int64)
     follows[:-1] = np.where(opens[1:], -1, row[1:])

@@ -283,7 +283,7 @@ def test_the_block_table_begins_at_the_scenarios_end():
     ("parameter", "value", "words"),
     [
         ("scenario", "zoo", "scenario is zoo; it must be one of two_chats"),
-        ("events", "add A", "Event 1 is 'add A'; it must be add NAME TOKENS"),
+        ("events", "add A", "Event 1 is 'add A'. Write add NAME TOKENS"),
         ("moment", "99", "moment is 99; here it can be 0 to 12"),
         ("sequence", "9", "sequence is 9; here it can be 0 to"),
         ("head", "4", "head is 4; here it can be 0 to 3"),

@@ -137,7 +137,7 @@ def test_requests_of_ones_own_are_served_and_refused_in_words():
     link = {"view": "serving", "scenario": "requests"}
     grown = ask(("requests", "A 1 20 4, B 2 40 9"), **link)
     assert not grown.refused and [v.name for v in grown.what.scenario.visits] == ["A", "B"]
-    for text, words in (("A 1 20", "it must be NAME ARRIVES PROMPT ANSWER"), ("A 1 900 4", "A needs 57 pages")):
+    for text, words in (("A 1 20", "Write NAME ARRIVES PROMPT ANSWER"), ("A 1 900 4", "A needs 57 pages")):
         refused = ask(("requests", text), **link)
         assert words in refused.refused["requests"] and refused.what == ask(**link).subject
 

@@ -90,7 +90,7 @@ def test_a_fault_of_ours_is_an_answer_in_words(client, monkeypatch, capsys):
     monkeypatch.setattr(server.asking, "ask", lambda *_: {}["m"])
     answer = client.get(SMALL)
     assert answer.status_code == 500 and "KeyError: 'm'" in answer.json()["error"]
-    assert "its log says where" in answer.json()["error"] and "Traceback" in capsys.readouterr().err
+    assert "Its log has the place" in answer.json()["error"] and "Traceback" in capsys.readouterr().err
 
 
 def test_a_machine_where_nothing_can_run_says_why(client, monkeypatch):

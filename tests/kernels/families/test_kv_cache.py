@@ -190,7 +190,7 @@ def test_usage_counts_slack_and_what_contiguous_memory_would_waste():
 
 def test_out_of_blocks_says_how_many_are_free_and_needed():
     cache = play(read_events("add A 20"), 3, 16)[-1][0]
-    with pytest.raises(OutOfBlocks, match="30 tokens for B need 2 more pages of 16 slots; 1 of 3 are free"):
+    with pytest.raises(OutOfBlocks, match="30 tokens for B need 2 more pages of 16 slots. 1 of 3 are free"):
         cache.apply(Event("add", "B", 30))
     with pytest.raises(OutOfBlocks, match="^Event 2: 300 tokens for A"):
         play(read_events("add A 20, append A 300"), 3, 16)
@@ -199,13 +199,13 @@ def test_out_of_blocks_says_how_many_are_free_and_needed():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("add A", "Event 1 is 'add A'; it must be add NAME TOKENS"),
+        ("add A", "Event 1 is 'add A'. Write add NAME TOKENS"),
         ("add A 5, jump B", "Event 2 is 'jump B'"),
         ("add A -3", "Event 1 is 'add A -3'"),
-        ("add A 5, add A 5", "already a sequence 'A'"),
-        ("append X 5", "no sequence 'X'; there are: none"),
-        ("add A 0", "cannot be given 0 tokens"),
-        ("add <b> 5", "name is '<b>'; it must be"),
+        ("add A 5, add A 5", "A sequence 'A' exists already"),
+        ("append X 5", "no sequence 'X'. The cache has: none"),
+        ("add A 0", "gets 0 tokens"),
+        ("add <b> 5", "The name of a sequence is '<b>'"),
         ("add A 5, fork B C", "no sequence 'C'"),
         ("", "Event 1 is ''"),
     ],

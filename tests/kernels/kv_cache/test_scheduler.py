@@ -99,15 +99,18 @@ def test_a_server_without_pages_gives_each_its_slots_and_shares_none():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("A 1 20", "Request 1 is 'A 1 20'; it must be NAME ARRIVES PROMPT ANSWER"),
-        ("A 1 20 4, A 2 5 5", "Request 2 is called 'A'"),
-        ("A 0 20 4", "A arrives at step 0; the first step is 1."),
-        ("A 1 0 4", "A has a prompt of 0 tokens; that is for one more answer to a request"),
+        ("A 1 20", "Request 1 is 'A 1 20'. Write NAME ARRIVES PROMPT ANSWER"),
+        ("A 1 20 4, A 2 5 5", "The name of request 2 is 'A'"),
+        ("A 0 20 4", "A arrives at step 0. The first step is 1."),
+        ("A 1 0 4", "A has a prompt of 0 tokens. Only another answer of a parent may have this."),
         ("A 1 9 4, B 2 0 0 A", "B has a prompt of 0 tokens"),
-        ("A 3 20 4, B 2 5 5 A", "B begins with 'A'; it must be a request listed before it that arrives no later."),
+        (
+            "A 3 20 4, B 2 5 5 A",
+            "The parent of B is 'A'. Name an earlier request in the list, with the same or an earlier step.",
+        ),
         ("A 1 20 0", "No request has an answer"),
-        ("B 2 5 5 S, S 1 9 0", "B begins with 'S'"),
-        (", ".join(f"A{n} 1 1 1" for n in range(13)), "requests are 13; at most 12"),
+        ("B 2 5 5 S, S 1 9 0", "The parent of B is 'S'"),
+        (", ".join(f"A{n} 1 1 1" for n in range(13)), "The text has 13 requests. The limit is 12."),
         ("", "Request 1 is ''"),
     ],
 )
