@@ -1,5 +1,5 @@
-"""What a whole page takes, estimated before anything of it is launched: the runs of its stage, or those of a tab with
-the traffic of every kernel that it sets side by side. On the CPU alone: a GPU needs too few seconds to matter."""
+"""Estimates the time of a stage or a tab before its first launch, from its runs and their traffic. Only for the CPU: a
+GPU needs too few seconds."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from typing import Any
 from kernels.core.request import Request
 from kernels.run import execute, workers
 
-SHARE = 0.5  # of the time limit that may be estimated: what is launched has as long again to be drawn
+SHARE = 0.5  # of the time limit. The other half is for drawing
 
 
 @dataclass(frozen=True)
 class Launched:
-    """A request, and how often it is launched at most: a run twice, where its first guess at the trace's size is short;
-    its traffic four times, as it is launched over the scope first and then over everything."""
+    """A request and the most launches of it. A run needs two if its first guess of the trace's size is too small.
+    Traffic needs four, because it is launched over the scope first and then over everything."""
 
     request: Request
     times: int
 
     @property
     def seconds(self) -> float:
-        """On the CPU; 0 elsewhere."""
+        """Seconds on the CPU; 0 for other backends."""
         problem = self.request.problem
         if self.request.backend != "cpu":
             return 0.0
@@ -37,7 +37,7 @@ def traffic(requests: Iterable[Request]) -> list[Launched]:
 
 
 def requests_in(what: Any) -> list[Request]:
-    """The Requests that a value is made of, each once."""
+    """The Requests in a value, each once."""
     return list(dict.fromkeys(_requests_in(what)))
 
 

@@ -1,5 +1,4 @@
-"""Where runs are recorded ones: a choice among what is recorded, in place of a problem's fields and a kernel's
-constants."""
+"""The choice of a recording, in place of a problem's fields and a kernel's constants."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,11 +14,11 @@ from kernels.recordings import run_index
 from kernels.run import workers
 
 MOST = 40  # characters of a value in a label
-PROBLEM = "recorded_problem"  # the choice of a problem; that of a side's build is recorded_build, or recorded_build_a
+PROBLEM = "recorded_problem"  # the choice of a problem. A build is recorded_build, or recorded_build_a
 
 
 def is_recorded(state: State) -> bool:
-    """Whether recordings answer what is chosen, as they do where there is nothing else."""
+    """Whether recordings answer the choices, as they do without another backend."""
     try:
         return workers.survey().pick(state["backend"]).backend == "recorded"
     except BackendUnavailable:
@@ -35,9 +34,11 @@ def has(request: Request) -> bool:
 
 
 def narrow(page: Page, state: State, change: tuple[str, str] | None = None) -> list[Description]:
-    """Puts the state, in place, at a problem that every side is recorded on, and each side at one of its builds there:
-    the nearest to what the state says, or what `change` (name, place in the list) asks for. The choices among them.
-    BackendUnavailable if nothing is recorded."""
+    """Puts the state at recordings, in place: a problem that every side has, and one recorded build of each side.
+
+    It takes the recordings of `change` (a choice, and a number in its list), or the nearest ones. Returns the
+    descriptions of these choices. Raises BackendUnavailable without a recording.
+    """
     found = {side: run_index.of(page.kernel_of(state, side)) for side in page.sides}
     fields = page.fields(state)
     problems = {side: [_read(r.problem, fields) for r in found[side]] for side in page.sides}
@@ -53,7 +54,7 @@ def narrow(page: Page, state: State, change: tuple[str, str] | None = None) -> l
     begin = {name: choice.default for name, choice in fields.items()}
     common.sort(key=lambda p: len(difference(p, begin)))
     builds_on = _Builds(page, state, found, problems)
-    # a what-if that was asked for is found where it is recorded
+    # prefer a chosen what-if build
     wanted = [p for p in common if builds_on.of(p, page.sides[0], asked_for=True)] or common
     problem = _pick(common, wanted, state, PROBLEM, change)
     state.update(problem)
@@ -83,8 +84,10 @@ class _Builds:
         self.page, self.state, self.found, self.problems = page, state, found, problems
 
     def of(self, problem: dict, side: str, asked_for: bool = False) -> list[State]:
-        """The choices that the builds of a side on this problem stand for; asked_for: only those of the what-if build
-        that is chosen."""
+        """The choices of a side's recorded builds on a problem.
+
+        asked_for: only builds with the chosen what-if.
+        """
         pairs = zip(self.found[side], self.problems[side])
         made = [_state_of(self.page, self.state, r.settings, side) for r, p in pairs if p == problem]
         if asked_for and self.page.one_what_if:
@@ -93,7 +96,7 @@ class _Builds:
 
 
 def _state_of(page: Page, state: State, settings: Mapping[str, int], side: str) -> State:
-    """The choices that a recording's constants stand for."""
+    """The choices that equal a recording's constants."""
     constants, spec = page.constants(state, side), page.kernel_of(state, side)
     settings = {**spec.settings(), **settings}
     found: State = {constant_name(side, name): value for name, value in settings.items()}
@@ -109,7 +112,7 @@ def _read(values: Mapping[str, Any], choices: Mapping[str, Choice]) -> State:
 
 
 def _pick(options: list[State], wanted: list[State], state: State, name: str, change: tuple[str, str] | None) -> State:
-    """What the change asks for, else what the state says, else the wanted option that is nearest to it."""
+    """The option that the change names, else the state's option, else the nearest of the wanted options."""
     if change and change[0] == name and change[1].isdecimal() and int(change[1]) < len(options):
         return options[int(change[1])]
     at = next((option for option in wanted if option == {n: state[n] for n in option}), None)

@@ -14,7 +14,7 @@ _signer = Signer(secrets.token_bytes(32), salt="browser")  # a new server gives 
 
 
 def known(asked: HTTPConnection) -> str:
-    """The id that this server gave to the browser; "" if it has none."""
+    """The id that this server gave to the browser; "" for none."""
     try:
         return _signer.unsign(asked.cookies.get(COOKIE, "")).decode()
     except BadSignature:
@@ -38,7 +38,7 @@ def page_of(asked: HTTPConnection, name: str) -> str:
 
 
 def new_cookie(asked: HTTPConnection, base: str) -> str:
-    """A Set-Cookie header with a new id; "" if the browser has one."""
+    """A Set-Cookie header with a new id; "" for a browser with an id."""
     if known(asked):
         return ""
     answer = Response()

@@ -26,7 +26,7 @@ FULL = (
 
 
 def raise_limit() -> None:
-    """Raises the number of files that this process may open to the most that it may ask for."""
+    """Raises the limit of open files of this process to its maximum."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < most:

@@ -81,7 +81,7 @@ class _Late(Exception):
 
 
 class _Patient:
-    """`receive` that waits BODY_SECONDS for a whole body, and without a limit for what comes after it."""
+    """A `receive` with a limit of BODY_SECONDS for a whole body, and no limit for later messages."""
 
     def __init__(self, receive: Receive):
         self.receive, self.whole = receive, False
@@ -100,7 +100,11 @@ class _Patient:
 
 
 class _Headed:
-    """`send` that adds the headers. host: the request's, which is allowed. embedded: whether any site may frame it."""
+    """A `send` that adds the headers.
+
+    host: the allowed host of the request.
+    embedded: whether any site may frame the page.
+    """
 
     def __init__(self, send: Send, host: str, embedded: bool):
         self.send, self.more, self.started = send, _headers(host, embedded), False

@@ -20,7 +20,7 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
 
 @lru_cache(maxsize=256)
 def name_of(host: str) -> str:
-    """The name or the address of a Host header, without its port; "" for text that is no host."""
+    """The name or the address in a Host header, without its port; "" if the text is no host."""
     found = _HOST.fullmatch(host.strip().lower())
     return (found[1] or found[2]).removesuffix(".") if found else ""
 
@@ -43,7 +43,10 @@ class Hosts:
 
 
 def allowed(listens_at: str, more: str = "") -> Hosts:
-    """The hosts of a server that listens at that address. more: names with commas between them."""
+    """The hosts of a server at an address.
+
+    more: more names, with commas between them.
+    """
     names = {name_of(one) or name_of(f"[{one.strip()}]") for one in (listens_at, *more.split(","))} | LOCAL
     if listens_at in EVERY_ADDRESS:
         own = socket.gethostname().lower()

@@ -1,4 +1,4 @@
-"""Whose page asks: what changes something, and every socket, is for our own pages alone."""
+"""Only our own pages may change something or open a socket."""
 
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
@@ -23,7 +23,7 @@ def is_ours(asked: HTTPConnection) -> bool:
 
 
 async def body_of(request: Request, most: int = 4000) -> bytes | None:
-    """What is posted, at most so many bytes; None where it is more."""
+    """The body of a request; None if it has more than `most` bytes."""
     body = b""
     async for part in request.stream():
         body += part

@@ -10,12 +10,12 @@ from kernels.measure.hierarchy import Measured
 
 
 def names() -> list[str]:
-    """Whose figures there are, what was measured here first."""
+    """The names of the sources, this GPU first."""
     return [*([NOW] if measuring.levels().rows else []), *hierarchy.devices()]
 
 
 def recorded() -> Measured | None:
-    """What was recorded last."""
+    """The latest recording."""
     try:
         return hierarchy.recorded()
     except BackendUnavailable:
@@ -23,7 +23,7 @@ def recorded() -> Measured | None:
 
 
 def measured(source: str, now: measuring.Now) -> Measured | None:
-    """The figures of a source: the first there is, if none is named; None where there are none."""
+    """The figures of a source, by default the first; None without figures."""
     if now.rows and source in ("", NOW):
         table = pd.DataFrame(now.records())
         there = recorded()

@@ -1,8 +1,8 @@
-"""Measurements on the GPU at hand that were asked for in the browser: one at a time for this server, point after point
-in the background, each a task of the GPU's worker. What was measured stays in this server's memory, for all its pages.
+"""Measurements on this machine's GPU for readers in the browser.
 
-`start` refuses what cannot be measured before anything is launched. `times` and `levels` are what was measured so far:
-immutable values that a page can be made of.
+The server makes one measurement at a time, point after point in the background. Each point is a task of the GPU's
+worker. The results stay in memory, for all pages. `start` checks the points before the first launch. `times` and
+`levels` return the results so far, as immutable values for subjects.
 """
 
 import datetime
@@ -27,8 +27,12 @@ Rows = tuple[tuple[Any, ...], ...]
 
 @dataclass(frozen=True)
 class Now:
-    """What was measured here, so far. rows: values of `columns`. roofs: pairs, as protocol.roofs gives them. gpu: its
-    id, where that is known."""
+    """The results so far.
+
+    rows: the values of `columns`.
+    roofs: pairs, as in protocol.roofs.
+    gpu: its id, if known.
+    """
 
     columns: tuple[str, ...] = ()
     rows: Rows = ()
@@ -44,8 +48,13 @@ class Now:
 
 @dataclass(frozen=True)
 class Progress:
-    """of: how many points were asked for; done: how many of them are; now: what is being measured; error: why the last
-    measurement ended early. version: changes with what was measured."""
+    """The progress of a measurement.
+
+    of, done: the number of points, and of finished points.
+    now: the present point.
+    error: why the last measurement ended early.
+    version: changes with the results.
+    """
 
     running: bool = False
     what: str = ""
@@ -82,9 +91,8 @@ def progress() -> Progress:
 
 
 def start(asked: Any) -> Progress:
-    """Begins a measurement: {what: hierarchy}, or {what: sweep, kernels: [name], field, values: text, set: text, peers,
-    warm}; with gpu: the id of the one that is measured, else it is the first. ProblemError says what cannot be measured
-    and what to do."""
+    """Starts a measurement: {what: hierarchy}, or {what: sweep, kernels: [name], field, values: text, set: text, peers,
+    warm}. With gpu: the id of the GPU, by default the first. Raises ProblemError if it cannot be measured."""
     if not isinstance(asked, dict) or asked.get("what") not in tuple(_found):
         raise ProblemError(f"what is {asked!r:.60}; it must be one of {', '.join(_found)}.")
     survey = workers.survey()
@@ -103,7 +111,7 @@ def start(asked: Any) -> Progress:
         _progress = Progress(
             True, what, of=len(points), now="the roofs" if what == "sweep" else "", version=_progress.version
         )
-        adds = what == "sweep" and _found[what].gpu == gpu.id  # to what was measured on the same GPU before
+        adds = what == "sweep" and _found[what].gpu == gpu.id  # adds to earlier results of the GPU
         today = datetime.date.today().isoformat()
         _found[what] = replace(
             _found[what] if adds else Now(), device=gpu.name, driver=device.driver, date=today, gpu=gpu.id
@@ -114,7 +122,7 @@ def start(asked: Any) -> Progress:
 
 
 def stop() -> None:
-    """Ends the measurement; what is done by then stays."""
+    """Stops the measurement. Its results stay."""
     with _lock:
         if _progress.running:
             _stopping.set()
@@ -123,7 +131,7 @@ def stop() -> None:
 
 
 def forget(what: str) -> None:
-    """Drops what was measured. ProblemError while a measurement is under way."""
+    """Drops the results. Raises ProblemError during a measurement."""
     global _progress
     with _lock:
         if _progress.running:
@@ -134,7 +142,7 @@ def forget(what: str) -> None:
 
 
 def _gpu(asked: Any, survey: Survey) -> workers.Gpu:
-    """The GPU of that id, the first if none is asked for. ProblemError."""
+    """The GPU with an id, by default the first. Raises ProblemError."""
     there = survey.gpus or (workers.Gpu("", ""),)
     for gpu in there:
         if not asked or gpu.id == asked:
@@ -150,7 +158,7 @@ def _points(asked: dict[str, Any]) -> list[Any]:
     names, values = asked.get("kernels"), asked.get("values", "")
     if not isinstance(names, list) or not names:
         raise ProblemError("No kernel is chosen. Choose at least one.")
-    unknown = [name for name in names if name not in tuple(KERNELS)]  # a path is for the command line alone
+    unknown = [name for name in names if name not in tuple(KERNELS)]  # only the command line takes a path
     if unknown:
         raise ProblemError(f"There is no kernel {unknown[0]!r:.60}; there are {', '.join(KERNELS)}.")
     held = [sweeps.set_field(part) for part in str(asked.get("set", "")).split(",") if part.strip()]
@@ -158,7 +166,7 @@ def _points(asked: dict[str, Any]) -> list[Any]:
     return sweeps.points(names, swept, held, bool(asked.get("peers")), not asked.get("warm"))
 
 
-# ---- the measurement itself: what is yielded is (what comes next, its row) ----
+# ---- the measurement: yields (the next point, the row of this one) ----
 
 
 def _sweep(points: list[Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
@@ -216,7 +224,7 @@ def _run(what: str, work: Iterator[tuple[str, dict[str, Any] | None]]) -> None:
 
 
 def _keep(what: str, made: dict[str, Any]) -> None:
-    """Adds a row; one of the same point takes the place of the one before."""
+    """Adds a row. It replaces a row of an equal point."""
     global _progress
     with _lock:
         now = _found[what]

@@ -1,7 +1,6 @@
-"""By how much O is off over score_scale and seq_len, in every type: the values, and a table of them recorded for each
-GPU, kernels/recordings/precision/.
+"""The error of O over score_scale and seq_len, in every type, and its recorded tables (kernels/recordings).
 
-    python -m app.sweeps      records it on this GPU: the first query tile of head 0, replayed in float64
+python -m app.sweeps      records it on this GPU: the first query tile of head 0, replayed in float64
 """
 
 import sys
@@ -29,12 +28,12 @@ VALUES: dict[str, dict[str, tuple]] = {  # a field of the problem -> its values,
     "score_scale": {"cpu": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "gpu": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
     "seq_len": {"cpu": (32, 64, 128, 256), "gpu": (64, 256, 1024, 4096)},
 }
-BEGIN = {"seq_len": 1024, "head_dim": 64, "num_heads": 1}  # of what is recorded
+BEGIN = {"seq_len": 1024, "head_dim": 64, "num_heads": 1}  # of the recorded problem
 TIME_LIMIT = 300.0  # seconds for one run
 
 
 def swept(request: Request, field: str) -> list[Request]:
-    """A request with each value of a sweep; of each its first query tile, so that every length has one."""
+    """A request with each value of a sweep. The scope is the first query tile, because every length has one."""
     values = VALUES[field].get(request.backend, ())
     return [replace(request, problem=request.problem.with_fields(**{field: v}), scope=Scope()) for v in values]
 
@@ -43,8 +42,8 @@ def swept(request: Request, field: str) -> list[Request]:
 
 
 def asked(backend: str = "gpu") -> list[Request]:
-    """What is swept: a kernel of each type, as Precision takes them, and the last rung, whose max is optimistic; each
-    as it is tuned."""
+    """The recorded requests: a kernel of each type, as on the page of Precision, and the last rung, which has an
+    optimistic max. Each kernel has its tuned constants."""
     accepted = probed.accepting(precision)
     last = max(accepted.values(), key=lambda spec: spec.rung)
     dtypes = fields_of(last.problem_type)["dtype"].metadata["allowed"]
@@ -59,8 +58,8 @@ def asked(backend: str = "gpu") -> list[Request]:
 
 
 def record(device: Any, requests: Iterable[Request]) -> Path:
-    """Runs the requests over every sweep and writes this GPU's table, a row for each run; the path. What a device
-    cannot run has no row."""
+    """Runs the requests over every sweep and writes this GPU's table. A run that the device refuses has no row.
+    Returns the path."""
     rows: list[pd.DataFrame] = []
     codes: dict[str, str] = {}
     for request in requests:
@@ -84,7 +83,7 @@ def record(device: Any, requests: Iterable[Request]) -> Path:
 
 @of_recordings(lru_cache(maxsize=1))
 def recorded() -> tuple[pd.DataFrame, Provenance] | None:
-    """What is recorded of kernels' present code, as tables.of_present_code gives it."""
+    """The recordings of the present code of kernels (tables.of_present_code)."""
     return tables.of_present_code(KIND)
 
 

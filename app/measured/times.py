@@ -1,4 +1,4 @@
-"""The times that the timing page shows: recorded tables of named GPUs, and what was measured on this one just now."""
+"""The times of the timing page: recorded tables of named GPUs, and the results of this GPU."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,11 @@ Stamp = tuple[tuple[str, int], ...]  # the files of recorded times, and when eac
 
 @dataclass(frozen=True)
 class Known:
-    """Times, and the sweeps in them. where: source -> Provenance; titles: key of a sweep -> what it is."""
+    """Times and their sweeps.
+
+    where: source -> Provenance.
+    titles: key of a sweep -> its title.
+    """
 
     table: pd.DataFrame
     where: Mapping[str, Provenance]
@@ -29,7 +33,12 @@ class Known:
 
 
 class Lines(NamedTuple):
-    """labels: of the lines; baselines: what they can be compared with; part: the sweep's rows."""
+    """The lines of a sweep.
+
+    labels: of the lines.
+    baselines: the lines for comparison.
+    part: the rows of the sweep.
+    """
 
     labels: list[str]
     baselines: list[str]
@@ -37,18 +46,18 @@ class Lines(NamedTuple):
 
 
 def stamp(kind: str = bench.KIND) -> Stamp:
-    """Changes with what is recorded of that kind."""
+    """The files of recorded times of a kind, with their times of change."""
     files = sorted((tables.FOLDER / kind).glob("*.csv"))
     return tuple((file.name, file.stat().st_mtime_ns) for file in files)
 
 
 def names(now: measuring.Now) -> list[str]:
-    """Where times can come from."""
+    """The names of the sources of times."""
     return [*([NOW] if now.rows else []), *_recorded(stamp())]
 
 
 def known(sources: tuple[str, ...], now: measuring.Now) -> Known:
-    """The times of these sources together, all there are if none is named."""
+    """The times of these sources together; of all sources by default."""
     return _known(sources, now, stamp())
 
 

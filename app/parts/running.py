@@ -18,7 +18,7 @@ _runs: OrderedDict[Request, Run] = OrderedDict()  # the last ones used come last
 
 
 def run(request: Request) -> Run:
-    """The Run of a Request, made once while it is kept."""
+    """The Run of a Request. It is made again only after it was dropped."""
     if request not in _runs:
         _runs[request] = execute.run(request)
     _runs.move_to_end(request)
@@ -28,7 +28,7 @@ def run(request: Request) -> Run:
 
 
 def forget() -> None:
-    """Drops every run that is kept."""
+    """Drops every run."""
     _runs.clear()
 
 
@@ -44,7 +44,7 @@ def traffic(request: Request) -> Traffic:
 
 @lru_cache(maxsize=1)
 def live_gpu() -> tuple[int, str] | None:
-    """Multiprocessors and name of the GPU that is here, whatever a run is on; None where there is none."""
+    """Multiprocessors and name of this machine's GPU, on whatever backend a run is; None without a GPU."""
     try:
         found = gpu.device()
     except BackendUnavailable:
@@ -53,8 +53,8 @@ def live_gpu() -> tuple[int, str] | None:
 
 
 def traffic_of_each(requests: list[Request]) -> tuple[list[tuple[Request, Traffic]], list[str]]:
-    """((request, its Traffic) of each that has one, and for the others a sentence that says why not). One kernel's
-    fault is not the page's."""
+    """((request, Traffic) of each request, and a sentence for each request without). A fault of one kernel does not
+    end the page."""
     found, absent = [], []
     for request in requests:
         try:
@@ -79,7 +79,7 @@ def errors(made: Run) -> tuple[OutputError, ...]:
 
 
 def broken(made: Run) -> tuple[str, str]:
-    """What is wrong with the outputs of a build that is broken on purpose, and the tone of that; else nothing."""
+    """The fault in the outputs of a what-if build, in a sentence, and its tone; two empty texts for other builds."""
     if not made.request.broken:
         return "", ""
     what = " ".join(f"{constant.what_if}: {constant.effect}" for constant in made.request.broken)
@@ -96,5 +96,5 @@ def broken(made: Run) -> tuple[str, str]:
 
 
 def provenance(made: Run) -> stage.Provenance:
-    """Where a run's values come from, and how far its worst output is from float64."""
+    """The source of a run's values, and the error of its worst output."""
     return stage.provenance(made, errors(made))

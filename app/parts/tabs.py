@@ -1,5 +1,4 @@
-"""The tabs that most stories have: the two builds, the data to take along, what the labels mean. Made in a worker when
-they are opened."""
+"""The tabs of most stories: the two builds, the data for download, and the meaning of the labels."""
 
 import io
 from collections.abc import Callable
@@ -21,7 +20,7 @@ BUILDS, DATA = stage.Tab("builds", "Builds"), stage.Tab("data", "Data and labels
 
 
 def arch_of(request: Request) -> str:
-    """What the request's builds are made for: the GPU it runs on, or a well-known one."""
+    """The architecture of the request's builds: the GPU of the run, or a well-known one."""
     return gpu.device().target if request.backend == "gpu" else DEFAULT_ARCH
 
 
@@ -55,7 +54,7 @@ def builds_of(kernel: Any, problem: Any, settings: tuple[tuple[str, int], ...], 
 
 
 def data(request: Request) -> list[Block]:
-    """The trace as Parquet, and what the labels mean."""
+    """The trace as Parquet, and the meaning of the labels."""
     run, buffer = running.run(request), io.BytesIO()
     run.trace.save(buffer)
     file = f"{request.kernel.name}-trace.parquet"
@@ -65,12 +64,12 @@ def data(request: Request) -> list[Block]:
     return [kept, stage.text(said), *labels()]
 
 
-PARTS: dict[str, Callable[[Any], list[Block]]] = {  # of what is shown of one `request`
+PARTS: dict[str, Callable[[Any], list[Block]]] = {  # for a subject with one `request`
     BUILDS.id: lambda subject: builds(subject.request),
     DATA.id: lambda subject: data(subject.request),
 }
 
 
 def labels() -> list[Block]:
-    """What the provenance labels mean."""
+    """The meaning of the provenance labels."""
     return [stage.heading("What the labels mean"), *(stage.text(said, label) for label, said in PROVENANCE.items())]

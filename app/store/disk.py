@@ -1,10 +1,9 @@
-"""What bundles are kept in: immutable bytes on disk, named by the SHA-256 of their content, and notes of what was made
-for which key.
+"""The store of bundles: immutable bytes on disk, named by the SHA-256 of their content, and notes of the names for each
+key.
 
-Bytes are checked whenever they are read, notes too: what is truncated, changed or gone is as if it had never been kept.
-All processes of this user share one folder in the cache, bounded in bytes; the least recently used go first. Where the
-cache is not private or cannot be written the server's spare folder takes its place (kernels/build/folders.py).
-"""
+Each read checks the bytes and the notes. Damaged files count as missing. All processes of a user share one folder in
+the cache, with a limit in bytes. The least recently used files go first. If the cache is not private or is read-only,
+the server's spare folder replaces it (kernels/build/folders.py)."""
 
 import gzip
 import hashlib
@@ -17,27 +16,27 @@ from pathlib import Path
 from kernels.build import folders
 
 KEPT_BYTES = 2**30
-SPARE_BYTES = 2**28  # in the spare, which may lie in memory
+SPARE_BYTES = 2**28  # in the spare folder, which can be in memory
 BLOCK = 4096  # bytes that the smallest file takes
 FOLDER, NOTES = "bundles", "of"
 
-_damaged: set[Path] = set()  # files that are not what they should be and cannot be removed, on a read-only disk
+_damaged: set[Path] = set()  # damaged files on a read-only disk, which cannot be removed
 
 
 def pack(data: bytes) -> bytes:
-    """As browsers unpack them (gzip): equal bytes are packed equally."""
+    """Packs bytes with gzip for browsers. Equal bytes give equal results."""
     return gzip.compress(data, 6, mtime=0)
 
 
 def keep(data: bytes) -> str:
-    """Keeps bytes; their name. CacheError, with what to do, if there is no place for them."""
+    """Stores bytes and returns their name. Raises CacheError if no folder has room."""
     name = _name_of(data)
     folders.write(lambda folder: write_whole(folder / FOLDER / name, data))
     return name
 
 
 def read(name: str) -> bytes | None:
-    """The bytes of that name; None if they are not kept (any more) or are damaged."""
+    """The bytes of a name; None if they are missing or damaged."""
     for path in _paths(name):
         try:
             data = path.read_bytes()
@@ -51,13 +50,13 @@ def read(name: str) -> bytes | None:
 
 
 def note(key: str, names: list[str]) -> None:
-    """Notes which bytes were made for a key. CacheError."""
+    """Stores the names of the bytes for a key. Raises CacheError."""
     text = " ".join([*names, _check(key, names)]).encode()
     folders.write(lambda folder: write_whole(folder / FOLDER / NOTES / key, text))
 
 
 def noted(key: str) -> list[str] | None:
-    """The names that `note` noted for a key, if all that they name is there."""
+    """The names for a key, if the store has all their bytes; else None."""
     for folder in _folders():
         try:
             *names, check = (folder / NOTES / key).read_text().split()
@@ -69,7 +68,7 @@ def noted(key: str) -> list[str] | None:
 
 
 def use(key: str, names: list[str]) -> bool:
-    """Whether all of these are kept; if so, they were used now, and so was the note of their key."""
+    """Whether the store has all these names. If so, marks them and the note of their key as used."""
     places = [next((path for path in _paths(name) if path.exists()), None) for name in names]
     found = [path for path in places if path]
     if len(found) < len(names):
@@ -80,7 +79,7 @@ def use(key: str, names: list[str]) -> bool:
 
 
 def prune() -> None:
-    """The least recently used go until the rest fits; notes count, too."""
+    """Removes the least recently used files until the rest fits. Notes count too."""
     for folder in _folders():
         kept = []
         with suppress(OSError):  # the folder went just now
@@ -102,7 +101,7 @@ def _folders() -> list[Path]:
 
 
 def _paths(name: str) -> list[Path]:
-    """Where bytes of that name may lie. What is no name leads nowhere."""
+    """The possible paths of a name. A text that is no name has none."""
     if not name.isalnum():
         return []
     return [path for path in (folder / name for folder in _folders()) if path not in _damaged]
@@ -113,12 +112,12 @@ def _name_of(data: bytes) -> str:
 
 
 def _check(key: str, names: list[str]) -> str:
-    """What shows that a note is of that key, and whole."""
+    """A check sum of a note and its key."""
     return _name_of(" ".join([key, *names]).encode())[:16]
 
 
 def _touch(path: Path) -> None:
-    """It was used; what was not goes first."""
+    """Marks a file as used."""
     with suppress(OSError):  # it went just now, or the disk is read-only
         os.utime(path)
 
@@ -131,7 +130,7 @@ def _drop(path: Path) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """All of it or nothing. OSError."""
+    """Writes the whole file or nothing. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent)
     try:

@@ -1,5 +1,5 @@
-"""Vega, Vega-Lite and vega-embed as one script, from vl-convert, which brings them; made once and kept. No request
-goes to the internet."""
+"""Vega, Vega-Lite and vega-embed as one script from the package vl-convert. It is made once and stored, without a
+request to the internet."""
 
 import threading
 from importlib.metadata import version
@@ -15,8 +15,7 @@ VERSION = "6.4"  # of Vega-Lite, as Altair's schema
 
 
 def bundle() -> bytes:
-    """The script, gzip bytes. It takes vl-convert some seconds the first time, in a worker. CacheError where it cannot
-    be kept."""
+    """The script, gzip bytes. The first time, a worker needs some seconds. Raises CacheError without room."""
     with _making:  # a class asks for it at once
         for name in disk.noted(_key()) or ():
             if data := disk.read(name):
@@ -29,13 +28,13 @@ def bundle() -> bytes:
 
 
 def make() -> bytes:
-    """The script, made; the server keeps it, as the worker may be another host's."""
-    text = vl_convert.javascript_bundle(None, VERSION)  # type: ignore[arg-type]  # None: the libraries alone
+    """Makes the script. The server stores it, because the worker can be on another host."""
+    text = vl_convert.javascript_bundle(None, VERSION)  # type: ignore[arg-type]  # None: only the libraries
     return disk.pack(text.encode())
 
 
 def made_by() -> str:
-    """Of which version the script is, and who made it."""
+    """The versions of the script and of its maker."""
     return f"{VERSION}-{version('vl-convert-python')}"
 
 

@@ -1,5 +1,5 @@
-"""Answers to equal questions, made once and kept for a moment: a class asks for one link a hundred times, and who waits
-asks for the same every second. What is kept does not depend on who asks, nor on what was made of it since."""
+"""Keeps answers for a moment: a class opens one link a hundred times, and a waiting page repeats its question each
+second. Answers depend neither on the page nor on the progress of jobs."""
 
 import threading
 import time
@@ -15,9 +15,9 @@ from app.web.asking import Asking
 from kernels.catalog import current
 from kernels.run.backends import Survey
 
-SECONDS = 10.0  # for which an answer is kept: what is recorded on disk may change meanwhile
-MOST = 256  # answers; the oldest go first
-MOST_CHARACTERS = 4096  # of a question whose answer is kept
+SECONDS = 10.0  # for an answer, because recordings may change
+MOST = 256  # answers. The oldest go first
+MOST_CHARACTERS = 4096  # in the question of a kept answer
 
 _kept: OrderedDict[Any, tuple[float, "Future[Asking]"]] = OrderedDict()
 _lock = threading.Lock()
@@ -26,7 +26,7 @@ _lock = threading.Lock()
 def ask(
     story: Story, params: Mapping[str, str], survey: Survey, change: tuple[str, str] | None, carried: bool, part: str
 ) -> Asking:
-    """asking.ask, which must not be changed by who gets it. Of equal questions at once, one thread finds the answer."""
+    """asking.ask. Callers must not change the result. For equal questions, one thread finds the answer."""
     if sum(map(len, (*params, *params.values(), *(change or ()), part))) > MOST_CHARACTERS:
         return asking.ask(story, params, survey, change, carried, part)
     asked = (story.path, tuple(params.items()), change, carried, part)

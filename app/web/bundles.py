@@ -1,7 +1,7 @@
-"""What stages show, made once in a worker and kept as immutable bytes, named by their content.
+"""Bundles: the bytes of stages and tabs, made once in a worker and named by their content.
 
-`get` answers with a bundle's name, or with a Waiting, or raises why there is none. Equal requests are made once,
-whoever asks. They are kept on disk (disk.py), so that another server finds them; one that is harmed is made again.
+`get` returns the name of a bundle, or a Waiting, or raises the reason for its failure. Equal requests share one job.
+The bytes are on disk (app/store/disk.py), so that other servers find them. A damaged bundle is made again.
 """
 
 import asyncio
@@ -23,14 +23,18 @@ from kernels.errors import FAULT, RunError, WarpglassError
 from kernels.run import workers
 
 MOST_NAMES = 10_000  # of bundles that this process knows without looking at the disk
-FORGIVEN = 2.0  # seconds for which a failure is the answer to all who ask; then it is tried again
-WAITS = 3.0  # seconds after which who has not asked again does not wait any more
+FORGIVEN = 2.0  # seconds during which a failure answers every request. Later requests try again
+WAITS = 3.0  # seconds without a request, after which a page no longer waits
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """A bundle that is being made. running: by a worker, and for so many seconds; else it waits since then, and `place`
-    others go before it."""
+    """A bundle that a worker makes, or that waits for a worker.
+
+    seconds: since the worker started, or since the request.
+    place: the number of jobs in front.
+    running: whether a worker makes it now.
+    """
 
     key: str
     seconds: float
@@ -40,8 +44,13 @@ class Waiting:
 
 @dataclass
 class _Making:
-    """asked: who waits for it -> when they last asked, or infinity while a question of theirs is open; "" is the server
-    itself, which waits until it is made. tell: called when it is made, for questions that wait now."""
+    """The state of a job.
+
+    asked: page -> time of its last request, or infinity during an open request. "" is the server, which waits to the
+        end.
+    tell: callbacks for the end of the job.
+    failed: the error, after a failure.
+    """
 
     job: workers.Job
     title: str
@@ -60,9 +69,11 @@ _watch: threading.Thread | None = None  # drops what nobody waits for any more, 
 def get(
     story: Story, what: Any, backend: str, device: str, part: str = "", again: bool = False, who: str = ""
 ) -> str | Waiting:
-    """The name of the bundle of a story's stage, or of a part of it; a Waiting while it is made. WarpglassError says
-    why it could not be. again: a failure of a moment ago is no answer. who: a page that asks; it waits as long as it
-    asks again within WAITS. The server itself ("") waits until the end."""
+    """The name of the bundle of a stage or a tab, or a Waiting. Raises the WarpglassError of its job.
+
+    again: whether to try again after a recent failure.
+    who: the page. It waits while it asks again within WAITS seconds. The server ("") waits to the end.
+    """
     key = keys.key_of(story.path, part, what, device)
     with _lock:
         if name := _known(key):
@@ -94,7 +105,7 @@ def get(
 
 
 def _end(key: str, task: _Making) -> None:
-    """Takes what a job that has ended gave: the names, or why there are none, which is forgotten soon."""
+    """Stores the result of a finished job: the names, or for a short time the error."""
     with _lock:
         if task.failed or _making.get(key) is not task:
             return
@@ -108,8 +119,7 @@ def _end(key: str, task: _Making) -> None:
 
 
 def _taken(key: str, made: object) -> list[str]:
-    """The names that a worker sent, or of the bytes that it sent. RunError for another answer, which a kernel may have
-    written."""
+    """The names in a worker's answer, or the names of its bytes. A kernel can write other answers: RunError."""
     sent = made if isinstance(made, tuple) and len(made) == 2 else None
     names, files = sent or (made, [])
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name.isalnum() for name in names):
@@ -120,8 +130,7 @@ def _taken(key: str, made: object) -> list[str]:
 
 
 async def settled(key: str, seconds: float, who: str = "") -> None:
-    """Waits until what is being made under that key is made, or has failed; at most so long. Meanwhile `who` counts as
-    one who waits for it."""
+    """Waits for the end of the job with that key, for at most `seconds`. The page `who` counts as waiting."""
     task, loop, done = _making.get(key), asyncio.get_running_loop(), asyncio.Event()
 
     def tell() -> None:
@@ -143,19 +152,19 @@ async def settled(key: str, seconds: float, who: str = "") -> None:
 
 
 def stop(key: str, who: str = "") -> None:
-    """Stops what is being made under that key, unless others than `who` wait for it too; who stopped it is told so."""
+    """Stops the job with that key, unless other pages wait for it. The page `who` gets the error."""
     if job := _left(key, who):
         job.cancel()
 
 
 def drop(key: str, who: str) -> None:
-    """`who` asks for something else now: as stop, but nobody is told; who asks for it again has it made anew."""
+    """Stops the job of a page that asks for something else now. Nobody gets an error, and a new request starts anew."""
     if job := _left(key, who, forget=True):
         job.cancel()
 
 
 def _left(key: str, who: str, forget: bool = False) -> workers.Job | None:
-    """The job that nobody waits for now that `who` does not; None if others do, or if there is none."""
+    """The job without the page `who`, if no other page waits for it; else None."""
     with _lock:
         task = _making.get(key)
         if not task or task.failed:
@@ -187,7 +196,7 @@ def _watching() -> None:
 
 
 def _drop_silent() -> None:
-    """Drops who has not asked for WAITS seconds, their page being gone, and stops what nobody else waits for."""
+    """Forgets the pages without a request for WAITS seconds, and stops the jobs without a page."""
     global _watch
     while True:
         time.sleep(WAITS / 6)
@@ -208,14 +217,14 @@ def _drop_silent() -> None:
 
 
 def forget() -> None:
-    """What this process knows of the cache; for tests."""
+    """Empties this process's memory of the cache. For tests."""
     with _lock:
         _names.clear()
         _making.clear()
 
 
 def _told(error: Exception, title: str) -> WarpglassError:
-    """The error as a user is told it; a fault of ours is told as one, and stands in the server's log."""
+    """The error for the reader. An internal error also goes to the server's log."""
     if isinstance(error, WarpglassError):
         return error
     traceback.print_exception(error)
@@ -224,7 +233,7 @@ def _told(error: Exception, title: str) -> WarpglassError:
 
 
 def _known(key: str) -> str | None:
-    """The bundle's name, if it is kept whole: it, and the files that it offers."""
+    """The name of the bundle, if the store has the bundle and its files."""
     names = _names.get(key)
     if not names or not disk.use(key, names):
         names = disk.noted(key)

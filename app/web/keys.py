@@ -24,7 +24,7 @@ LOOKED_AGAIN = 5.0  # seconds
 
 
 def key_of(*parts: Any) -> str:
-    """The name of what a bundle is made of: everything that can change its content."""
+    """The key of a bundle, from everything that can change its content."""
     said = json.dumps([_version(), _identity(parts)], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(said.encode()).hexdigest()[:32]
 
@@ -56,7 +56,7 @@ def _version() -> str:
 
 @functools.cache
 def _code() -> str:
-    """Changes with our code, that of the user's families, and the packages that it stands on."""
+    """A hash of our code, of the user's families and of the installed packages."""
     digest = hashlib.sha256()
     for place in (*(ROOT / part for part in ("app", "explainers", "kernels")), *map(Path, families.__path__)):
         for path in sorted(place.rglob("*.py")):
@@ -73,7 +73,7 @@ def _compiler() -> str:
 
 @functools.lru_cache(maxsize=1)
 def _recorded(_: int) -> str:
-    """Changes with every recording: their names, sizes and times; looked at again after LOOKED_AGAIN."""
+    """A hash of the name, size and time of every recording. It is renewed after LOOKED_AGAIN seconds."""
     said = []
     for path in sorted(RECORDINGS.rglob("*")):
         with contextlib.suppress(OSError):  # it went just now
@@ -86,7 +86,7 @@ _seen = ""
 
 
 def look_again(recorded: str) -> str:
-    """Forgets what this process has read of recordings, if they are others now."""
+    """Forgets this process's recordings, if the files changed."""
     global _seen
     if _seen not in ("", recorded):
         recordings_changed()

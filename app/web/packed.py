@@ -1,4 +1,4 @@
-"""What every browser fetches when it opens a page: packed once and held, as a class opens it at the same moment."""
+"""Packs the files that every browser fetches first, once, because a class opens the page at one moment."""
 
 import asyncio
 import mimetypes
@@ -28,9 +28,11 @@ def packed(text: str) -> bytes:
 
 
 class Files:
-    """Middleware: the files of a folder that do not change, below the address `at`. Streamlit, whose files they are,
-    reads them from the disk for each request and sends them unpacked. Each file is packed once, however many ask for it
-    at the same moment. first: names of the files that every page needs; a thread packs them when the server starts."""
+    """Middleware for the immutable files of a folder, below the address `at`.
+
+    Streamlit reads these files from the disk for each request and sends them unpacked. Here each file is packed once.
+    first: the files of every page. A thread packs them at the start of the server.
+    """
 
     def __init__(self, app: ASGIApp, folder: Path, at: str, first: Iterable[str] = ()):
         self.app = app

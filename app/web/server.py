@@ -1,23 +1,23 @@
-"""The app's own routes, beside Streamlit's: what is shown, and the modules that draw it.
+"""The app's own routes, next to Streamlit's.
 
-    GET  /wg/ask/STORY?CHOICES[&_set=NAME&_to=VALUE][&_carried=1][&_part=TAB]  -> JSON: choices, link, a bundle's name
-             or the key of what is being made; a question with [&_key=KEY] waits for it, for a second; with [&_again=1]
-             what has failed is made anew; [&_who=NAME] names the page that asks, among those of its browser
+    GET  /wg/ask/STORY?CHOICES[&_set=NAME&_to=VALUE][&_carried=1][&_part=TAB]  -> JSON: choices, link, and the name of a
+             bundle or the key of its job. [&_key=KEY] waits a second for a job. [&_again=1] repeats a failed job.
+             [&_who=NAME] names the page within its browser
     GET  /wg/bundle/NAME                                                       -> gzip bytes, immutable
-    GET  /wg/file/NAME/FILE                                                    -> a file to take along
-    POST /wg/stop?key=KEY&who=NAME[&drop=1]                                    -> stops what is being made, unless
-             others wait for it; with drop nobody is told
-    GET  /wg/measure                                                           -> how far the measurement on this GPU is
-    POST /wg/measure {what: ...}                                               -> begins one (measuring.py)
-    POST /wg/measure/stop, /wg/measure/forget?what=WHAT                        -> ends it; drops what was measured
+    GET  /wg/file/NAME/FILE                                                    -> a file for download
+    POST /wg/stop?key=KEY&who=NAME[&drop=1]                                    -> stops a job, unless other pages need
+             it. With drop, no page gets an error
+    GET  /wg/measure                                                           -> the progress of the measurement
+    POST /wg/measure {what: ...}                                               -> starts one (measuring.py)
+    POST /wg/measure/stop, /wg/measure/forget?what=WHAT                        -> stops it, or drops its results
     GET  /wg/VERSION/MODULE.js                                                 -> the browser's modules, immutable
     GET  /wg/VERSION/vega.js                                                   -> Vega, Vega-Lite and vega-embed
     GET  /, /STORY, /static/FILE                                               -> Streamlit's page with our first style,
              and its files (packed.py)
-    and those of a class: classroom/routes.py
+    and the routes of a class: classroom/routes.py
 
-What changes something (POST) is taken from our own pages alone, and what measures, while a class is led here, from its
-leader. A question costs the web process a few milliseconds and no rerun; all work is done by workers (bundles.py).
+The server takes POST requests only from its own pages. During a class, only the leader can measure. A question costs
+the web process a few milliseconds and no rerun. Workers do all work (bundles.py).
 """
 
 import asyncio
@@ -64,13 +64,13 @@ TALKS = Path(__file__).parents[1] / "talks"
 MOST_ANSWER = 2**28  # bytes that a worker may send to the web process: names, or bundles from another host
 MOST_JSON = 2**22  # bytes of JSON in such an answer: names take some 100, a failure some 1,000
 LATER = 5.0  # seconds: the charts' script takes a core for a while
-PATIENCE = 1.0  # seconds that a question waits for what is being made
+PATIENCE = 1.0  # seconds that a question waits for a job
 OWN = {"_set", "_to", "_carried", "_part", "_key", "_again", "_who"}
 MOST_ASKED = 2**16  # bytes of a question, or of its body
 
 
 def answer(path: str, query: dict[str, str]) -> dict[str, Any]:
-    """What /wg/ask says."""
+    """The answer of /wg/ask."""
     story = STORIES[path]
     params = {name: text for name, text in query.items() if name not in OWN}
     change = (query["_set"], query.get("_to", "")) if "_set" in query else None
@@ -114,8 +114,8 @@ def answer(path: str, query: dict[str, str]) -> dict[str, Any]:
 
 
 def prepare() -> None:
-    """Has what most will ask for first made before they do, one after the other, as a machine may have two cores: the
-    first stop of the course, whose kernel is compiled while the workers still import; and what can wait a while."""
+    """Makes the first pages before a reader asks for them, one after the other, because a machine may have two
+    cores. The kernel of the first stop compiles while the workers still import."""
     workers.limit_answers(MOST_ANSWER, MOST_JSON)
 
     def first() -> None:
@@ -127,9 +127,9 @@ def prepare() -> None:
         for path in ("tiling", "start"):
             _wait(answer(path, {}))
         time.sleep(LATER)
-        with contextlib.suppress(WarpglassError):  # who wants the charts makes them, or is told why not
+        with contextlib.suppress(WarpglassError):  # readers of charts get the error, or start the job again
             vega.bundle()
-        for path in listed(current()):  # the first answer of each reads what is recorded; nobody waits for that
+        for path in listed(current()):  # the first answer of each story reads the recordings, so nobody waits for them
             with contextlib.suppress(WarpglassError):
                 asking.ask(STORIES[path], {}, workers.survey())
         answer("timing", {})
@@ -143,7 +143,7 @@ def _wait(said: dict[str, Any]) -> None:
 
 
 def _compile(subject: Any) -> None:
-    """What of it a C++ compiler, a process of its own, can compile; the CPU's worker finds that done."""
+    """Compiles the C++ of a subject's kernels. The worker of the CPU then finds them in the cache."""
     for request in asking.requests_in(subject):
         if request.backend == "cpu":
             build(request.kernel, request.defines, Mode.PROBED, CPU)
@@ -180,7 +180,7 @@ async def file(request: Request) -> Response:
 
 
 async def _kept(request: Request, gone: str, headers: dict[str, str]) -> Response:
-    """The bytes that disk.py keeps under the request's name; `gone` where it keeps none."""
+    """The stored bytes of the request's name, or the text `gone`."""
     name = request.path_params["name"]
     data = await run_in_threadpool(disk.read, name)
     if data is None:
@@ -246,8 +246,8 @@ async def module(request: Request) -> Response:
 
 @cache
 def modules() -> dict[str, str]:
-    """name -> text of every module. core/data.js holds constants of Python that the browser needs, talks/ours.js the
-    sequences that come with the app, each under the name of its file."""
+    """name -> text of every module. core/data.js has constants from Python. talks/ours.js has the sequences of the
+    app, each under the name of its file."""
     found = {name: (MODULES / name).read_text() for name in _on_disk()}
     given = {
         "VEGA": vega.made_by(),
@@ -299,8 +299,12 @@ def pages(index: Path, base: str) -> list[BaseRoute]:
 
 
 def routes(base: str, sessions: Callable[[], int] = lambda: 0, site: str = "") -> list[BaseRoute]:
-    """All of ours but the pages. base: the app's path below the host, such as /warpglass; the others: of
-    classroom/routes.py."""
+    """All routes of the app apart from pages.
+
+    base: the app's path below the host, such as /warpglass.
+    sessions: the number of open browsers.
+    site: a suffix for the cookies.
+    """
     return [
         Route(f"{base}/wg/ask/{{story}}", ask),
         Route(f"{base}/wg/bundle/{{name}}", bundle),
@@ -322,8 +326,11 @@ def base_of(option: str) -> str:
 
 
 def middleware(base: str, index: Path, hosts: Hosts) -> list[Middleware]:
-    """In front of Streamlit's routes and ours. index: Streamlit's page; its files are next to it. hosts: the allowed
-    hosts."""
+    """The middleware in front of all routes.
+
+    index: Streamlit's page, with its files in the same folder.
+    hosts: the allowed hosts.
+    """
     first = re.findall(r'(?:src|href)="\./static/([^"]+)"', index.read_text())
     return [
         Middleware(Guard, hosts=hosts),
