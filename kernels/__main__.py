@@ -30,7 +30,9 @@ from kernels.measure import (
     pipeline_files,
     pipelines,
     record,
+    reports,
     sustained,
+    sweeps,
     timelines,
 )
 from kernels.recordings import tables
@@ -292,27 +294,27 @@ def _inspect(args: argparse.Namespace) -> int:
 
 def _bench(args: argparse.Namespace) -> int:
     options.check_output("--out", args.out, ".csv", ".json")
-    kept = bench.load_kept(args.against) if args.against else None
-    chosen, sweeps = [bench.set_field(text) for text in args.set], [bench.sweep_field(text) for text in args.sweep]
+    kept = reports.load_kept(args.against) if args.against else None
+    chosen, sweeps = [sweeps.set_field(text) for text in args.set], [sweeps.sweep_field(text) for text in args.sweep]
     names = args.kernels or list(catalog.of_family(catalog.family_names()[0]))
     if args.recorded:
         points = bench.recorded_points(names)
     else:
-        points = bench.points(names, sweeps, chosen, args.peers, not args.warm)
+        points = sweeps.points(names, sweeps, chosen, args.peers, not args.warm)
     device = workers.survey().pick("gpu")
     made, roofs = bench.time_points(points, _progress)
     if len(made) < len(points):
         print(f"\nstopped: {len(made)} of {len(points)} points are kept", file=sys.stderr)
     where = bench.provenance(device, roofs, made)
-    report = bench.report(made, where, args.baseline or "", kept)
+    report = reports.report(made, where, args.baseline or "", kept)
     if report.complaint:
         print(report.complaint, file=sys.stderr)
     if args.out:
-        _write(lambda: bench.save(made, where, args.out), args.out)
+        _write(lambda: reports.save(made, where, args.out), args.out)
     if args.json:
-        _print_json(bench.report_json(report))
+        _print_json(reports.report_json(report))
     else:
-        print("\n".join(bench.report_lines(report)))
+        print("\n".join(reports.report_lines(report)))
     return FAILED if len(made) < len(points) or made.status.isin(["wrong", "failed"]).any() else OK
 
 

@@ -16,8 +16,8 @@ from typing import Any
 from kernels.catalog import KERNELS
 from kernels.errors import FAULT, ProblemError, WarpglassError
 from kernels.measure import bench, hierarchy, protocol, sweeps
+from kernels.measure.bench_rows import COLUMNS, row, skipped_row
 from kernels.measure.protocol import Timing
-from kernels.measure.rows import COLUMNS, row, skipped_row
 from kernels.measure.sweeps import Skipped
 from kernels.run import workers
 from kernels.run.backends import Survey

@@ -10,7 +10,7 @@ import pandas as pd
 from app.measured import measuring
 from explainers.stories.timing import sweep_rows, sweep_search
 from explainers.stories.timing.sweep_search import Sweep
-from kernels.measure import bench, rows
+from kernels.measure import bench, bench_rows
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
 
@@ -72,11 +72,11 @@ def _known(sources: tuple[str, ...], now: measuring.Now, at: Stamp) -> Known:
     for name in sources or [*([NOW] if now.rows else []), *recorded]:
         if name == NOW and now.rows:
             where[name] = Provenance(now.device, now.driver, now.date, roofs=dict(now.roofs))
-            found.append(sweep_search.prepared(rows.table(now.records()), where[name], "measured"))
+            found.append(sweep_search.prepared(bench_rows.table(now.records()), where[name], "measured"))
         elif name in recorded:
             table, where[name] = recorded[name]
             found.append(sweep_search.prepared(table, where[name], "recorded"))
-    nothing = sweep_search.prepared(rows.table([]), Provenance("", "", ""), "recorded")
+    nothing = sweep_search.prepared(bench_rows.table([]), Provenance("", "", ""), "recorded")
     table = pd.concat(found, ignore_index=True) if found else nothing
     sweeps = sweep_search.sweeps(table)
     return Known(table, where, sweeps, sweep_search.titles(table, sweeps))

@@ -179,7 +179,7 @@ class Problem:
 
     @property
     def bench_columns(self) -> dict[str, Any]:
-        """The sizes by which times are compared (measure.bench.SIZES), name -> value; empty for none."""
+        """The sizes by which times are compared (measure.bench_rows.SIZES), name -> value; empty for none."""
         return {}
 
     @property

@@ -1,132 +1,44 @@
-"""Times of many points, and the table of them that is recorded for each GPU, kernels/recordings/data/bench/.
+"""Times of many points, and their recorded table for each GPU, kernels/recordings/data/bench/."""
 
-The parts are sweeps.py (which points), rows.py (a row's figures) and reports.py (what follows from a table, in words
-and JSON); what others use of them is named here too.
-"""
-
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib import metadata
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from kernels import catalog
 from kernels.errors import TraceError, WarpglassError
 from kernels.measure import load, peers, protocol
+from kernels.measure.bench_rows import Row, problem_text, row, rows_of, settings_text, skipped_row, table, under, whole
 from kernels.measure.protocol import Point, Timing
-from kernels.measure.reports import (
-    RATIO,
-    Report,
-    against,
-    against_lines,
-    became_slower,
-    check_out,
-    exponents,
-    labelled,
-    load_kept,
-    problem_key,
-    records,
-    report,
-    report_json,
-    report_lines,
-    roofs_said,
-    save,
-    speedups,
-)
-from kernels.measure.rows import (
-    COLUMNS,
-    SIZES,
-    arithmetic_roofs,
-    problem_text,
-    row,
-    settings_text,
-    skipped_row,
-    table,
-    under,
-    whole,
-)
-from kernels.measure.sweeps import (
-    MOST_POINTS,
-    Skipped,
-    by_problem,
-    can_sweep,
-    default_names,
-    points,
-    set_field,
-    sweep_field,
-)
+from kernels.measure.reports import load_kept
+from kernels.measure.sweeps import Skipped, by_problem, can_sweep, points
 from kernels.recordings import tables
-
-__all__ = [
-    "COLUMNS",
-    "MOST_POINTS",
-    "RATIO",
-    "SIZES",
-    "Point",
-    "Report",
-    "Skipped",
-    "Timing",
-    "against",
-    "against_lines",
-    "arithmetic_roofs",
-    "became_slower",
-    "check_out",
-    "default_names",
-    "exponents",
-    "labelled",
-    "load_kept",
-    "merge",
-    "not_recorded",
-    "points",
-    "problem_key",
-    "problem_text",
-    "provenance",
-    "record",
-    "recorded",
-    "recorded_points",
-    "records",
-    "report",
-    "report_json",
-    "report_lines",
-    "roofs_said",
-    "row",
-    "save",
-    "set_field",
-    "settings_text",
-    "skipped_row",
-    "speedups",
-    "sweep_field",
-    "table",
-    "time_point",
-    "time_points",
-]
+from kernels.recordings.resumable import Group, Progress, resume, silent
+from kernels.run.backends import Device
 
 KIND = "bench"
-TIME_LIMIT = 600.0  # seconds for one point, from when it starts
+TIME_LIMIT = 600.0  # seconds for one point, after its start
+Key = tuple[str, ...]
 
 
-# ---- timing them ----
+# ---- timing ----
 
 
-def time_points(
-    asked: Sequence[Point | Skipped], progress: Callable[[int, int, str], None] = lambda done, of, what: None
-) -> tuple[pd.DataFrame, dict[str, float]]:
-    """(table of their rows, the machine's roofs), timed in the GPU's worker, neighbours of one problem in turns.
-    progress(done, of, what) is told before each problem and at the end. Ctrl-C ends it; what is done by then is kept,
-    and the table is shorter than the points."""
-    rows: list[dict[str, Any]] = []
+def time_points(asked: Sequence[Point | Skipped], progress: Progress = silent) -> tuple[pd.DataFrame, dict[str, float]]:
+    """(table of the points' rows, the machine's roofs). Points of one problem take turns in the GPU's worker. Ctrl-C
+    ends the work, and the table then has fewer rows than points."""
+    rows: list[Row] = []
     roofs = measured_roofs()
-    try:
+    with suppress(KeyboardInterrupt):
         for group in _together(asked):
             progress(len(rows), len(asked), group[0].name)
             rows += time_together(group, roofs)
         progress(len(asked), len(asked), "")
-    except KeyboardInterrupt:
-        pass
     return table(rows), roofs
 
 
@@ -137,30 +49,30 @@ def measured_roofs() -> dict[str, float]:
     return workers.submit(protocol.roofs, backend="gpu", title="Measuring the roofs", time_limit=TIME_LIMIT).result()
 
 
-def time_together(group: Sequence[Point | Skipped], roofs: Mapping[str, float]) -> list[dict[str, Any]]:
-    """The rows of points of one problem, timed in turns in the GPU's worker; each alone where that fails, so that one
-    which ends the worker ends only itself."""
+def time_together(group: Sequence[Point | Skipped], roofs: Mapping[str, float]) -> list[Row]:
+    """The rows of points of one problem, timed in turns in the GPU's worker. If that fails, each point runs in a job of
+    its own. A point that ends the worker then ends only its own job."""
     from kernels.run import workers
 
     if len(group) > 1:
-        try:
+        with suppress(WarpglassError):
             job = workers.submit(
                 protocol.measure_in_turns, group, backend="gpu", title=group[0].name, time_limit=TIME_LIMIT
             )
             return [row(timing, roofs) for timing in job.result()]
-        except WarpglassError:
-            pass
     return [time_point(point, roofs) for point in group]
 
 
-def _together(asked: Iterable[Point | Skipped]) -> list[list[Any]]:
+def _together(asked: Iterable[Point | Skipped]) -> Iterator[list[Point | Skipped]]:
     """Neighbours that can take turns: points of one problem and one state of the L2."""
-    groups = groupby(asked, lambda point: (point.problem, point.cold) if isinstance(point, Point) else id(point))
-    return [list(group) for _, group in groups]
+    for _, group in groupby(
+        asked, lambda point: (point.problem, point.cold) if isinstance(point, Point) else id(point)
+    ):
+        yield list(group)
 
 
-def time_point(point: Point | Skipped, roofs: Mapping[str, float]) -> dict[str, Any]:
-    """The row of one point, timed in the GPU's worker; of one that fails, with its reason."""
+def time_point(point: Point | Skipped, roofs: Mapping[str, float]) -> Row:
+    """The row of one point, timed in the GPU's worker. A point that fails has a row with the reason."""
     from kernels.run import workers
 
     if isinstance(point, Skipped):
@@ -169,14 +81,14 @@ def time_point(point: Point | Skipped, roofs: Mapping[str, float]) -> dict[str, 
         timing = workers.submit(
             protocol.measure, point, backend="gpu", title=point.name, time_limit=TIME_LIMIT
         ).result()
-    except WarpglassError as error:  # its worker died or ran out of time: the others go on
+    except WarpglassError as error:  # its worker died or ran out of time; the other points follow
         timing = Timing(point, "failed", str(error))
     return row(timing, roofs)
 
 
-def provenance(device: Any, roofs: Mapping[str, float], made: pd.DataFrame) -> tables.Provenance:
-    """What a table's file says of its making: device, driver, date, torch, compiler, roofs, the code of the kernels in
-    it, and the protocol."""
+def provenance(device: Device, roofs: Mapping[str, float], made: pd.DataFrame) -> tables.Provenance:
+    """The provenance of a table: device, driver, date, torch, compiler, roofs, the code of its kernels, and the
+    protocol."""
     import torch
 
     from kernels.build.nvrtc import Toolchain
@@ -196,21 +108,21 @@ def provenance(device: Any, roofs: Mapping[str, float], made: pd.DataFrame) -> t
 
 
 def _libraries() -> dict[str, str]:
-    """package -> version of the peers' libraries that are installed."""
-    there = (package for name, (_, package) in peers.LIBRARIES.items() if peers.installed(name))
+    """package -> version of the peers' installed libraries."""
     found = {}
-    for package in there:
-        with suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
+    for name, (_, package) in peers.LIBRARIES.items():
+        if peers.installed(name):
+            with suppress(metadata.PackageNotFoundError):
+                found[package] = metadata.version(package)
     return found
 
 
-# ---- recorded ----
+# ---- the recorded table ----
 
 
 def recorded_points(kernels: Iterable[str] = ()) -> list[Point | Skipped]:
-    """What is recorded: every kernel of the catalogue (or these alone), and the peers that are installed, over the
-    sweeps of its problem (bench_sweeps); a constant is swept for the kernels that have it."""
+    """The points to record: every kernel of the catalogue (or only these) and the installed peers, over the sweeps of
+    its problem (bench_sweeps). A sweep of a constant covers the kernels that have it."""
     found = {}
     specs = {name: catalog.find(name) for name in kernels or catalog.KERNELS}
     for kind in dict.fromkeys(spec.problem_type for spec in specs.values()):
@@ -222,48 +134,56 @@ def recorded_points(kernels: Iterable[str] = ()) -> list[Point | Skipped]:
     return by_problem(found.values())
 
 
-def record(
-    device: Any, progress: Callable[[int, int, str], None] = lambda done, of, what: None, anew: bool = False
-) -> list[Path]:
-    """Times every point of `recorded_points` and writes this GPU's table; the path. Resumable: the table is written
-    after every problem, and rows of the same code, driver, torch and compiler that are there already are kept, unless
-    `anew`."""
-    asked, path = recorded_points(), tables.path_of(KIND, device.name)
-    rows, roofs = ({}, {}) if anew else _kept(path, device)
-    roofs = roofs or measured_roofs()
-    wanted = [_key_of(point) for point in asked]
-    for group in _together(point for point, key in zip(asked, wanted) if key not in rows):
-        progress(len(rows), len(asked), group[0].name)
-        rows |= zip(map(_key_of, group), time_together(group, roofs))
+def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
+    """Times every point of `recorded_points`, and writes this GPU's table after every problem; the path. Rows of the
+    same code, driver, torch and compiler stay, unless `anew`."""
+    path = tables.path_of(KIND, device.name)
+    kept, old_roofs = ({}, {}) if anew else _kept(path, device)
+    roofs = old_roofs or measured_roofs()
+    wanted = {_key_of(point): point for point in recorded_points()}
+
+    def write(rows: Mapping[Key, Row]) -> None:
         made = table(rows[key] for key in wanted if key in rows)
         tables.save(made, path, provenance(device, roofs, made))
-    progress(len(asked), len(asked), "")
+
+    missing = _together(point for key, point in wanted.items() if key not in kept)
+    groups = [Group(g[0].name, [*map(_key_of, g)], partial(_timed, g, roofs)) for g in missing]
+    resume(groups, {key: entry for key, entry in kept.items() if key in wanted}, write, progress)
     return [path]
 
 
+def _timed(group: Sequence[Point | Skipped], roofs: Mapping[str, float]) -> dict[Key, Row]:
+    return dict(zip(map(_key_of, group), time_together(group, roofs)))
+
+
 def merge(path: str | Path) -> Path:
-    """Puts the rows of a table that `bench --out` wrote into the recorded table of its GPU, in the place of rows of the
-    same points and of these kernels' former code; the path. Its `merged` says which rows came when and how. A roof is
-    the highest that was measured for any of the rows, and every row says its share of that."""
+    """Puts the rows of a table from `bench --out` into the recorded table of its GPU; the path. They replace rows of
+    the same points, and rows of the kernels' earlier code.
+
+    The provenance's `merged` lists when and how which rows came. Each roof is the highest of both tables, and every row
+    has its share of it.
+    """
     made, where = load_kept(path)
     target = tables.path_of(KIND, where.device)
     kept, before = load_kept(target) if target.exists() else (table([]), where)
     kept = kept[~kept["name"].isin([*where.codes]) | kept.code_hash.isin([*where.codes.values()])]
-    rows: dict[tuple, dict[str, Any]] = {}
-    for part in (kept, made):
-        rows |= {_key(entry): entry for entry in part.astype(object).where(part.notna(), None).to_dict("records")}
-    said = {name: value for name, value in where.as_json().items() if name not in ("device", "codes", "roofs")}
-    said["names"] = list(dict.fromkeys(made["name"]))
-    merged = [*(entry for entry in before.more.get("merged", []) if entry != said), said]
-    more = {**before.more, "merged": merged}
+    rows = {_key(entry): entry for part in (kept, made) for entry in rows_of(part)}
+    source = {name: value for name, value in where.as_json().items() if name not in ("device", "codes", "roofs")}
+    source["names"] = list(dict.fromkeys(made["name"]))
+    merged = [*(entry for entry in before.more.get("merged", []) if entry != source), source]
     roofs = {name: max(roof, before.roofs.get(name, 0.0)) for name, roof in where.roofs.items()}
-    codes, date = {**before.codes, **where.codes}, max(before.date, where.date)
-    whole = replace(before, codes=codes, date=date, roofs=roofs, more=more)
-    return tables.save(table(under(entry, roofs) for entry in rows.values()), target, whole)
+    both = replace(
+        before,
+        codes={**before.codes, **where.codes},
+        date=max(before.date, where.date),
+        roofs=roofs,
+        more={**before.more, "merged": merged},
+    )
+    return tables.save(table(under(entry, roofs) for entry in rows.values()), target, both)
 
 
-def _kept(path: Path, device: Any) -> tuple[dict[tuple, dict[str, Any]], dict[str, float]]:
-    """The rows of a table of this very machine that need not be timed again, by _key, and its roofs."""
+def _kept(path: Path, device: Device) -> tuple[dict[Key, Row], dict[str, float]]:
+    """(the rows of a table of this very machine that need no new time, its roofs)."""
     try:
         made, where = tables.load(path)
     except TraceError:
@@ -272,35 +192,33 @@ def _kept(path: Path, device: Any) -> tuple[dict[tuple, dict[str, Any]], dict[st
     if (where.device, where.driver, where.torch, where.compiler) != (now.device, now.driver, now.torch, now.compiler):
         return {}, {}
     good = whole(made[_is_present(made) & (made.status != "failed")])
-    return {
-        _key(entry): entry for entry in good.astype(object).where(good.notna(), None).to_dict("records")
-    }, where.roofs
+    return {_key(entry): entry for entry in rows_of(good)}, where.roofs
 
 
-def _key_of(point: Point | Skipped) -> tuple:
+def _key_of(point: Point | Skipped) -> Key:
     if isinstance(point, Skipped):
         return _key(skipped_row(point))
     settings, l2 = settings_text(point.settings), "cold" if point.cold else "warm"
     return _key({"name": point.name, "settings": settings, "l2": l2, "problem": problem_text(point.problem)})
 
 
-def _key(entry: Mapping[str, Any]) -> tuple:
-    """What makes two rows the same point; of a place that is no problem, its reason."""
+def _key(entry: Row) -> Key:
+    """The identity of a row's point. A skipped place has no problem, so its reason takes part."""
     name, problem = entry["name"], entry.get("problem")
     return (name, problem, entry["settings"] or "", entry["l2"]) if problem else (name, entry["reason"])
 
 
 def _is_present(made: pd.DataFrame) -> pd.Series:
-    """Whether each row is of the code that its kernel has today. Rows that nothing was compiled for are: peers, and
-    what was skipped before."""
+    """Whether each row is of its kernel's present code. Rows without a compiled kernel are present: peers, and skipped
+    places."""
     here = {name: spec.code_hash for name, spec in catalog.KERNELS.items()}
     known = made["name"].isin([*here, *peers.NAMES])
     return known & ((made.code_hash == made["name"].map(here)) | made.code_hash.isna() | (made.code_hash == ""))
 
 
 def recorded() -> dict[str, tuple[pd.DataFrame, tables.Provenance]]:
-    """GPU name -> (table of the rows whose kernel has its present code, Provenance), the newest first. Where nothing is
-    recorded, or only by another version of this program, it is not there, and `not_recorded` says so."""
+    """GPU name -> (table of the rows of kernels' present code, Provenance), the newest first. `not_recorded` gives the
+    reasons for missing tables."""
     found = tables.recorded(KIND)
     return {
         device: (whole(made[_is_present(made)].reset_index(drop=True)), where)
@@ -309,20 +227,19 @@ def recorded() -> dict[str, tuple[pd.DataFrame, tables.Provenance]]:
 
 
 def not_recorded() -> list[str]:
-    """What a reader of the recorded tables should know is missing, a sentence for each reason."""
+    """The gaps of the recorded tables, a sentence for each."""
     reasons = tables.left_out(KIND)
     asked = [(point.name, _key_of(point)) for point in recorded_points()]
     for device, (made, _) in recorded().items():
         absent = [name for name in catalog.KERNELS if name not in set(made["name"])]
         if absent:
-            reasons.append(f"Of {', '.join(absent)} no times of the present code are recorded on {device}.")
-        there = {_key(entry) for entry in made.astype(object).where(made.notna(), None).to_dict("records")}
-        missing = [name for name, key in asked if key not in there and name not in absent]
+            reasons.append(f"On {device}, no times of the present code are recorded for {', '.join(absent)}.")
+        known = {_key(entry) for entry in rows_of(made)}
+        missing = [name for name, key in asked if key not in known and name not in absent]
         if missing:
-            said = f"{len(missing)} of {len(asked)} points of the present sweeps are not recorded on {device}"
-            reasons.append(
-                f"{said}: of {', '.join(dict.fromkeys(missing))}. Record them with python -m kernels record."
-            )
+            count = f"{len(missing)} of {len(asked)} points of the present sweeps are not recorded on {device}"
+            names = ", ".join(dict.fromkeys(missing))
+            reasons.append(f"{count}, of these kernels: {names}. Record them with python -m kernels record.")
     if not reasons and not recorded():
         reasons.append("No times are recorded. Record them on a GPU with python -m kernels record.")
     return reasons

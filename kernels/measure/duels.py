@@ -13,8 +13,9 @@ plainly wrong gets no time.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -25,9 +26,10 @@ from kernels.errors import RunError, WarpglassError
 from kernels.families.tensor_cores.fields import CLIMBS
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import peers
+from kernels.measure.bench_rows import Row, problem_text, settings_text
 from kernels.measure.meeting import COLUMNS, FIGURES, MEANWHILE, PEER, RESTED, SUSTAINED, meet
-from kernels.measure.rows import problem_text, settings_text
 from kernels.recordings import tables
+from kernels.recordings.resumable import Group, Progress, resume, silent
 from kernels.run.backends import Device
 
 KIND = "duels"
@@ -89,50 +91,59 @@ def absent() -> dict[str, str]:
     return {name: peers.not_installed(name) for name in RIVALS if not peers.installed(name)}
 
 
-def record(
-    device: Device, progress: Callable[[int, int, str], None] = lambda done, of, what: None, anew: bool = False
-) -> list[Path]:
-    """Writes this GPU's table after every problem; the path. Unless `anew`, a problem is kept if all its rows are there
-    of the present code, with both states. RunError at the end names each problem that failed."""
-    from kernels.run import workers
-
-    path, asked = tables.path_of(KIND, device.name), problems()
-    codes = {name: catalog.KERNELS[name].code_hash for name in names()}
-    kept = pd.DataFrame(columns=list(COLUMNS))
-    if path.exists() and not anew:
-        made, where = tables.load(path)
-        made = whole(made)
-        kept = made[made.code_hash.isin(codes.values()) & made.peer_status.notna() & (where.driver == device.driver)]
-    rows: list[dict[str, object]] = []
-    waiting = []
-    for problem in asked:
-        here = kept[kept.problem == problem_text(problem)]
-        there = set(zip(here["name"], here.settings, here.peer))
-        wanted = [(n, settings_text(c.items()), rival) for n, c in entries(problem) for rival in rivals()]
-        if set(wanted) <= there:
-            rows += here.to_dict("records")
-        else:
-            waiting.append(problem)
-    order = {problem_text(problem): number for number, problem in enumerate(asked)}
-    kinds, failed = distributions(), []
-    for number, problem in enumerate(sorted(waiting, key=lambda p: (p not in kinds, p.num_kv_heads > 0))):
-        progress(len(asked) - len(waiting) + number, len(asked), problem.size)
-        job = workers.submit(
-            meet, problem, entries(problem), rivals(), backend="gpu", title="Duels", time_limit=TIME_LIMIT
-        )
-        try:
-            rows += job.result()
-        except WarpglassError as error:  # the other problems go on
-            failed.append(f"{problem.size}: {str(error).rstrip('.')}")
-            continue
-        said = {"absent": absent()} if absent() else {}
-        where = tables.provenance(device, codes, torch=_torch_version(), protocol=_protocol(), **said)
-        rows.sort(key=lambda entry: order[str(entry["problem"])])
-        tables.save(pd.DataFrame(rows, columns=list(COLUMNS)), path, where)
-    progress(len(asked), len(asked), "")
+def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
+    """Writes this GPU's table after every problem; the path. Unless `anew`, a problem stays if the table has all its
+    rows, of the present code and with both states. At the end, RunError names each problem that failed."""
+    path, asked, failed = tables.path_of(KIND, device.name), problems(), list[str]()
+    kept = {} if anew else _kept(path, asked, device)
+    kinds = distributions()
+    groups = [
+        Group(problem.size, [problem_text(problem)], partial(_met, problem, failed))
+        for problem in sorted(asked, key=lambda p: (p not in kinds, p.num_kv_heads > 0))
+    ]
+    resume(groups, kept, partial(_write, path, device, asked), progress)
     if failed:
         raise RunError(f"{len(failed)} of {len(asked)} problems have no duel. {'. '.join(failed)}. Record them again.")
     return [path]
+
+
+def _kept(path: Path, asked: Sequence[SixteenBitProblem], device: Device) -> dict[str, list[Row]]:
+    """The rows of each problem that has all of them."""
+    if not path.exists():
+        return {}
+    made, where = tables.load(path)
+    made = whole(made)
+    present = made.code_hash.isin(_codes().values()) & made.peer_status.notna() & (where.driver == device.driver)
+    kept = {}
+    for problem in asked:
+        rows = made[present & (made.problem == problem_text(problem))]
+        wanted = {(n, settings_text(c.items()), rival) for n, c in entries(problem) for rival in rivals()}
+        if wanted <= set(zip(rows["name"], rows.settings, rows.peer)):
+            kept[problem_text(problem)] = rows.to_dict("records")
+    return kept
+
+
+def _met(problem: SixteenBitProblem, failed: list[str]) -> dict[str, list[Row]]:
+    """The rows of a problem. A failure goes to `failed`, and the other problems follow."""
+    from kernels.run import workers
+
+    job = workers.submit(meet, problem, entries(problem), rivals(), backend="gpu", title="Duels", time_limit=TIME_LIMIT)
+    try:
+        return {problem_text(problem): job.result()}
+    except WarpglassError as error:
+        failed.append(f"{problem.size}: {str(error).rstrip('.')}")
+        return {}
+
+
+def _write(path: Path, device: Device, asked: Sequence[SixteenBitProblem], rows: Mapping[str, Sequence[Row]]) -> None:
+    missing = {"absent": absent()} if absent() else {}
+    where = tables.provenance(device, _codes(), torch=_torch_version(), protocol=_protocol(), **missing)
+    listed = [row for problem in asked for row in rows.get(problem_text(problem), ())]
+    tables.save(pd.DataFrame(listed, columns=list(COLUMNS)), path, where)
+
+
+def _codes() -> dict[str, str]:
+    return {name: catalog.KERNELS[name].code_hash for name in names()}
 
 
 def _protocol() -> str:

@@ -4,8 +4,9 @@ Every figure is of a timed build whose output equalled the truth. What measures 
 tables, kernels/recordings/data/hierarchy/ and cycles/, does not.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from kernels.errors import BackendUnavailable, RunError
 from kernels.families.lab.hierarchy import ChaseProblem, StreamProblem
 from kernels.families.lab.tiles import ROWS, TILES, ColumnsProblem
 from kernels.recordings import tables
+from kernels.recordings.resumable import Group, Progress, resume, silent
+from kernels.run.backends import Device
 
 HIERARCHY, CYCLES = "hierarchy", "cycles"
 RUNS = 5  # of each figure; the median counts, the least and the most are kept
@@ -26,11 +29,7 @@ KIB, MIB = 2**10, 2**20
 TIMED_WARPS, TIMED_REPEATS = 8, 64
 TIME_LIMIT = 600.0  # seconds for one point
 Settings = tuple[tuple[str, int], ...]
-Progress = Callable[[int, int, str], None]  # done, of, what
-
-
-def _silent(done: int, of: int, what: str) -> None:
-    pass
+Key = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -185,34 +184,61 @@ def _must_be_right(problem: Any, arrays: dict[str, np.ndarray]) -> None:
 # ---- recorded ----
 
 
-def record(device: Any, progress: Progress = _silent, anew: bool = False) -> list[Path]:
-    """Measures the hierarchy of this GPU and writes its table; the path. A table of the present code is kept, unless
-    `anew`."""
-    places = sweep(device.multiprocessors)
-    return _record(HIERARCHY, [(point, place) for place in places], device, progress, anew)
+def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
+    """Measures the hierarchy of this GPU and writes its table after each point; the path. Points of the present code
+    stay, unless `anew`."""
+    tasks = {
+        (place.kind, place.problem.space, place.problem.working_set): (point, place)
+        for place in sweep(device.multiprocessors)
+    }
+    return _record(HIERARCHY, ("kind", "space", "working_set"), tasks, device, progress, anew)
 
 
-def record_cycles(device: Any, progress: Progress = _silent, anew: bool = False) -> list[Path]:
-    """The same of the cycles of a walk."""
-    return _record(CYCLES, [(cycles_point, *walk) for walk in cycles_sweep()], device, progress, anew)
+def record_cycles(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
+    """The same for the cycles of a walk."""
+    names = [name for name, _ in cycles_sweep()[0][1]]
+    tasks = {
+        (problem.stride, *dict(settings).values()): (cycles_point, problem, settings)
+        for problem, settings in cycles_sweep()
+    }
+    return _record(CYCLES, ("stride", *names), tasks, device, progress, anew)
 
 
-def _record(kind: str, tasks: list[tuple], device: Any, progress: Progress, anew: bool) -> list[Path]:
+Row = Mapping[str, Any]
+
+
+def _record(
+    kind: str,
+    key: Sequence[str],
+    tasks: Mapping[Key, tuple],
+    device: Device,
+    progress: Progress,
+    anew: bool,
+) -> list[Path]:
+    """key: the columns that identify a row. tasks: key -> the function of its row, and its arguments."""
     from kernels.build.nvrtc import Toolchain
-    from kernels.run import workers
 
     path = tables.path_of(kind, device.name)
-    if not anew and path.exists() and device.name in _readable(kind):
-        return [path]
-    rows = []
-    for number, (function, *args) in enumerate(tasks):
-        progress(number, len(tasks), kind)
-        job = workers.submit(function, *args, backend="gpu", title=f"Measuring {kind}", time_limit=TIME_LIMIT)
-        rows.append(job.result())
-    progress(len(tasks), len(tasks), kind)
     codes = {spec.name: spec.code_hash for spec in map(_kernel_of, _PROBLEMS[kind])}
-    where = tables.provenance(device, codes, compiler=Toolchain(device.target).version, runs=RUNS)
-    return [tables.save(pd.DataFrame(rows), path, where)]
+    kept = {}
+    if not anew and path.exists() and device.name in _readable(kind):
+        rows = _readable(kind)[device.name].table.to_dict("records")
+        kept = {tuple(row[name] for name in key): row for row in rows}
+
+    def write(rows: Mapping[Key, Row]) -> None:
+        where = tables.provenance(device, codes, compiler=Toolchain(device.target).version, runs=RUNS)
+        tables.save(pd.DataFrame([rows[task] for task in tasks if task in rows]), path, where)
+
+    groups = [Group(kind, [task], partial(_measured, kind, task, *call)) for task, call in tasks.items()]
+    resume(groups, kept, write, progress)
+    return [path]
+
+
+def _measured(kind: str, key: Key, function: Callable[..., Row], *arguments: object) -> dict[Key, Row]:
+    from kernels.run import workers
+
+    job = workers.submit(function, *arguments, backend="gpu", title=f"Measuring {kind}", time_limit=TIME_LIMIT)
+    return {key: job.result()}
 
 
 _PROBLEMS: dict[str, tuple[type, ...]] = {HIERARCHY: (ChaseProblem, StreamProblem), CYCLES: (ColumnsProblem,)}

@@ -19,7 +19,7 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, ProblemError, WarpglassError
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import judging, load, peers, protocol
-from kernels.measure.rows import SIZES, problem_text, settings_text
+from kernels.measure.bench_rows import SIZES, problem_text, settings_text
 from kernels.run.backends import gpu
 
 PEER = "sdpa_cudnn"

@@ -4,7 +4,7 @@ A mark is stored with the number of its probe. Its event and its line therefore 
 comment moved the lines.
 """
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ from kernels.recordings.requests import (
     no_recording,
     requests_of,
 )
+from kernels.recordings.resumable import Group, Progress, resume, silent
 from kernels.run.backends import Device
 from kernels.trace.probes import sites_of
 
@@ -65,27 +66,23 @@ def asked() -> list[Request]:
     return requests_of("pipeline_cases")
 
 
-def record(
-    device: Device, progress: Callable[[int, int, str], None] = lambda done, of, what: None, anew: bool = False
-) -> list[Path]:
-    """Makes this GPU's pipelines and writes them; their paths. Present recordings of the present code stay, unless
+def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
+    """Makes this GPU's pipelines and writes a file for each; the files. Recordings of the present code stay, unless
     `anew`."""
+    known = [] if anew else [entry for entry in recorded() if entry.device == device.name]
+    paths = {request: _path(request, device.name) for request in asked()}
+    kept = {request: same[0].path for request in paths if (same := matching(known, request))}
+    groups = [Group(r.kernel.name, [r], partial(_measure, r, path)) for r, path in paths.items()]
+    resume(groups, kept, lambda found: None, progress)
+    return list((paths | kept).values())
+
+
+def _measure(request: Request, path: Path) -> dict[Request, Path]:
     from kernels.run import workers
 
-    requests, paths = asked(), list[Path]()
-    known = [] if anew else [entry for entry in recorded() if entry.device == device.name]
-    for number, request in enumerate(requests):
-        progress(number, len(requests), request.kernel.name)
-        same = matching(known, request)
-        path = same[0].path if same else _path(request, device.name)
-        if not same:
-            job = workers.submit(
-                pipelines.pipeline, request, backend="gpu", title=request.kernel.name, time_limit=TIME_LIMIT
-            )
-            save(job.result(), path)
-        paths.append(path)
-    progress(len(requests), len(requests), "")
-    return paths
+    job = workers.submit(pipelines.pipeline, request, backend="gpu", title=request.kernel.name, time_limit=TIME_LIMIT)
+    save(job.result(), path)
+    return {request: path}
 
 
 def save(made: Pipeline, path: Path) -> None:

@@ -22,8 +22,8 @@ from kernels.core.problem import Problem
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import bench, duels
+from kernels.measure.bench_rows import SUSTAINED, problem_text
 from kernels.measure.peers import TITLES
-from kernels.measure.rows import SUSTAINED, problem_text
 
 ROOT = Path(__file__).parents[2]
 FILES = (ROOT / "README.md", ROOT / "kernels" / "results.md")

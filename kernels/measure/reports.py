@@ -13,7 +13,7 @@ import pandas as pd
 from kernels import catalog
 from kernels.core.fields import former_names
 from kernels.errors import ProblemError, TraceError
-from kernels.measure.rows import COLUMNS, SIZES, problem_now, sustained_said, whole
+from kernels.measure.bench_rows import COLUMNS, SIZES, problem_now, sustained_said, whole
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
 

@@ -16,9 +16,9 @@ import pandas as pd
 from kernels import catalog
 from kernels.core.problem import Problem
 from kernels.errors import ProblemError, WarpglassError
-from kernels.measure import bench, load, peers, protocol
+from kernels.measure import bench, load, peers, protocol, reports
+from kernels.measure.bench_rows import SUSTAINED, sustained_figures
 from kernels.measure.protocol import Point, Timing
-from kernels.measure.rows import SUSTAINED, sustained_figures
 from kernels.recordings import tables
 from kernels.run.backends import Device
 
@@ -38,7 +38,7 @@ def record(
     ProblemError for a name that is no family, kernel or peer.
     """
     path = tables.path_of(bench.KIND, device.name)
-    made, where = bench.load_kept(path)
+    made, where = reports.load_kept(path)
     wanted = [(at, point) for at, point in _points(made, families, names) if anew or _is_empty(made, at)]
     made = made.astype({name: float for name in SUSTAINED})
     done = 0

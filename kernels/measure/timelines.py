@@ -2,8 +2,9 @@
 recorded."""
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,13 @@ from kernels.recordings.requests import (
     no_recording,
     requests_of,
 )
+from kernels.recordings.resumable import Group, Progress, resume, silent
 from kernels.run.backends import Device
 
 KIND = "timelines"
 TIME_LIMIT = 600.0  # seconds for one
+Stored = tuple[dict[str, Any], dict[str, pa.Array]]
+"""(header, columns) of a recorded timeline."""
 
 
 @dataclass(frozen=True)
@@ -136,32 +140,25 @@ def asked() -> list[Request]:
     return requests_of("timeline_cases")
 
 
-def record(
-    device: Device, progress: Callable[[int, int, str], None] = lambda done, of, what: None, anew: bool = False
-) -> list[Path]:
-    """Makes this GPU's timelines and writes its file after each; the path. Present recordings of the present code stay,
-    unless `anew`."""
-    from kernels.run import workers
-
-    requests, path = asked(), tables.FOLDER / KIND / f"{tables.file_name(device.name)}.parquet"
+def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
+    """Makes this GPU's timelines and writes its file after each; the path. Recordings of the present code stay, unless
+    `anew`."""
+    path = tables.FOLDER / KIND / f"{tables.file_name(device.name)}.parquet"
     known = [] if anew else recorded(device.name)
-    kept = _kept(path)
-    for number, request in enumerate(requests):
-        progress(number, len(requests), request.kernel.name)
-        if matching(known, request):
-            continue
-        job = workers.submit(timeline, request, backend="gpu", title=request.kernel.name, time_limit=TIME_LIMIT)
-        kept[name_of(request)] = _stored(job.result(), device)
-        _write(path, kept)
-    progress(len(requests), len(requests), "")
+    missing = [request for request in asked() if not matching(known, request)]
+    groups = [Group(r.kernel.name, [name_of(r)], partial(_measure, r, device)) for r in missing]
+    resume(groups, {} if anew else _kept(path), partial(_write, path), progress)
     return [path]
 
 
-Stored = tuple[dict[str, Any], dict[str, pa.Array]]
+def _measure(request: Request, device: Device) -> dict[str, Stored]:
+    from kernels.run import workers
+
+    job = workers.submit(timeline, request, backend="gpu", title=request.kernel.name, time_limit=TIME_LIMIT)
+    return {name_of(request): _stored(job.result(), device)}
 
 
 def _stored(made: Timeline, device: Device) -> Stored:
-    """(header, columns) of a timeline."""
     header = header_of(made.request) | {"left": made.left, "multiprocessors": made.multiprocessors}
     header |= {"device": device.name, "driver": device.driver, "date": datetime.date.today().isoformat()}
     return header, {name: pa.array(made.table[name].to_numpy()) for name in made.table.columns}

@@ -11,7 +11,7 @@ from kernels.build import folders
 from kernels.core.problem import Case
 from kernels.core.remembered import recordings_changed
 from kernels.core.tolerance import OutputError
-from kernels.measure import bench, protocol, rows
+from kernels.measure import bench, bench_rows, protocol
 from kernels.recordings import run_index, tables
 from kernels.run import execute, workers
 from kernels.run.backends import Device, Survey, recorded
@@ -152,6 +152,6 @@ def times(monkeypatch, tmp_path, fresh):
                 error=OutputError("o", 1e-7, 1e-7, 3e-7),
                 code_hash=spec.code_hash if spec else "",
             )
-            made.append(rows.row(timing, ROOFS))
+            made.append(bench_rows.row(timing, ROOFS))
     where = tables.Provenance(GPU, "1.0", "2026-01-02", roofs=ROOFS, torch="2.0")
-    tables.save(rows.table(made), tables.path_of(bench.KIND, GPU), where)
+    tables.save(bench_rows.table(made), tables.path_of(bench.KIND, GPU), where)

@@ -5,7 +5,7 @@ import pytest
 from explainers.stories.timing import sweep_search
 from kernels.catalog import KERNELS, load_kernel, of_family, of_problem
 from kernels.core.tolerance import OutputError
-from kernels.measure import rows, sweeps
+from kernels.measure import bench_rows, sweeps
 from kernels.measure.peers import LIBRARIES, base
 from kernels.measure.protocol import Timing, plan_bytes
 from kernels.recordings import tables
@@ -75,7 +75,7 @@ def bench_table():
         for p in sweeps.points(names, swept, held.items(), with_peers=True)
         if base(p.name) not in LIBRARIES
     ]
-    table = rows.table(rows.row(_timing(point), ROOFS) for point in dict.fromkeys(asked))
+    table = bench_rows.table(bench_rows.row(_timing(point), ROOFS) for point in dict.fromkeys(asked))
     where = tables.Provenance("A GPU of a formula", "580", "2026-11-22", "NVRTC 13.0", "2.11.0", roofs=ROOFS)
     return sweep_search.prepared(table, where, "recorded"), where
 

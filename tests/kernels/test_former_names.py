@@ -4,7 +4,7 @@ import pytest
 from pages import open_page
 
 from kernels import catalog
-from kernels.measure import bench
+from kernels.measure import sweeps
 
 FORMER = {spec.formerly: spec.name for spec in catalog.KERNELS.values() if spec.formerly}
 
@@ -17,7 +17,7 @@ def test_no_former_name_is_another_kernels_name():
 @pytest.mark.parametrize(("before", "now"), FORMER.items())
 def test_commands_and_links_take_the_former_name(before, now):
     assert catalog.find(before).name == now
-    assert {point.name for point in bench.points([before, now])} == {now}
+    assert {point.name for point in sweeps.points([before, now])} == {now}
     page = open_page(f"tiling?kernel={before}&backend=cpu")
     assert page.asked.link["kernel"] == now and not page.asked.told
     page = open_page(f"compare?a=03_flash&b={before}&backend=cpu")

@@ -17,7 +17,7 @@ from kernels.build.occupancy import MACHINES, arch_named, occupancy
 from kernels.core.problem import Problem
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError, WarpglassError
-from kernels.measure import bench, rows
+from kernels.measure import bench, bench_rows
 from kernels.measure.hierarchy import recorded as recorded_hierarchy
 from kernels.run.results import Run
 
@@ -86,8 +86,8 @@ def _rates(pair: Pair, row: Row) -> Rates | None:
         levels = memory_levels.plateaus(recorded_hierarchy(row.device).table).set_index("level")["GB/s"]
         if where and machine:
             products = [request.kernel.tensor_products for request in pair]
-            titles = [rows.arithmetic_title(product) for product in products]
-            roofs = bench.arithmetic_roofs(where.roofs, products)
+            titles = [bench_rows.arithmetic_title(product) for product in products]
+            roofs = bench_rows.arithmetic_roofs(where.roofs, products)
             a, b = ((title, 1e12 * roofs[title]) for title in titles)
             shared, l2 = 1e9 * levels["Shared memory"], 1e9 * levels["L2 cache"]
             return Rates(shared, l2, (a, b), machine.multiprocessors, machine.warps)

@@ -18,7 +18,7 @@ from kernels.build.occupancy import occupancy
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.errors import ProblemError, WarpglassError
-from kernels.measure import protocol, rows
+from kernels.measure import bench_rows, protocol
 from kernels.recordings.tables import Provenance
 
 
@@ -94,9 +94,9 @@ def time_now_tab(pair: Pair) -> list[Block]:
     """Times both builds of the stage on this GPU: on the stage's problem, and on one that fills the GPU."""
     roofs, today = protocol.roofs(), datetime.datetime.now()
     problems = list(dict.fromkeys([pair[0].problem, *_filling(pair[0].problem)]))
-    made = [rows.row(protocol.measure(_point(r, p)), roofs) for p in problems for r in pair]
+    made = [bench_rows.row(protocol.measure(_point(r, p)), roofs) for p in problems for r in pair]
     device = running.run(pair[0]).device
-    table = sweep_search.prepared(rows.table(made), Provenance(device, "", today.date().isoformat()), "measured")
+    table = sweep_search.prepared(bench_rows.table(made), Provenance(device, "", today.date().isoformat()), "measured")
     both = pair_times.times(table, pair)
     blocks = [
         stage.note(f"{'AB'[n % 2]}, {entry['name']}, has no time. {entry['reason']}")

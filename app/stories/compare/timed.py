@@ -15,7 +15,7 @@ from kernels.core.remembered import of_recordings, remembered
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, TooLargeError
-from kernels.measure import bench, rows
+from kernels.measure import bench, bench_rows
 from kernels.run import execute, workers
 from kernels.run.backends import Device
 
@@ -66,7 +66,7 @@ def _builds(*requests: Request) -> Builds:
 
 def _timed_like(kernel: KernelSpec, settings: Settings) -> Settings:
     timed, untimed = _timed_with(kernel)
-    return settings if untimed is None or rows.settings_text(settings) in timed else untimed
+    return settings if untimed is None or bench_rows.settings_text(settings) in timed else untimed
 
 
 @of_recordings(lru_cache(maxsize=64))
@@ -75,7 +75,7 @@ def _timed_with(kernel: KernelSpec) -> tuple[frozenset[str], Settings | None]:
     timed = frozenset(_recorded()[lambda table: table.name == kernel.name].settings)
     names = [constant.name for constant in kernel.constants]
     every = (tuple(zip(names, values)) for values in product(*(constant.values for constant in kernel.constants)))
-    return timed, next((settings for settings in every if rows.settings_text(settings) not in timed), None)
+    return timed, next((settings for settings in every if bench_rows.settings_text(settings) not in timed), None)
 
 
 @of_recordings(remembered(256))
@@ -91,7 +91,9 @@ def _times(builds: Builds, kind: type[Problem]) -> pd.DataFrame:
 @of_recordings(lru_cache(maxsize=1))
 def _recorded() -> pd.DataFrame:
     tables = [sweep_search.prepared(table, where, "recorded") for table, where in bench.recorded().values()]
-    return pd.concat(tables, ignore_index=True) if tables else bench.table([]).assign(device="", date="", source="")
+    return (
+        pd.concat(tables, ignore_index=True) if tables else bench_rows.table([]).assign(device="", date="", source="")
+    )
 
 
 def _runs(row: Row, a: Request, b: Request, device: Device) -> bool:

@@ -13,8 +13,8 @@ import pandas as pd
 
 from kernels.core.problem import Problem
 from kernels.core.request import Request
+from kernels.measure.bench_rows import SIZES, settings_text
 from kernels.measure.reports import RATIO
-from kernels.measure.rows import SIZES, settings_text
 
 OTHER = 8.0  # distance of two problems for a different dtype or mask
 P = TypeVar("P", bound=Problem)

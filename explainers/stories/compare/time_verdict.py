@@ -10,7 +10,7 @@ from kernels.core.fields import write_value
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.measure.rows import settings_text
+from kernels.measure.bench_rows import settings_text
 
 SHORT = 24  # most characters of a value in a sentence
 

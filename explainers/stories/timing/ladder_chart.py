@@ -8,7 +8,7 @@ from explainers.stories.timing.chart_layers import HEIGHT, Roofs, new_sheet, tip
 from explainers.stories.timing.sweep_rows import labels, sizes
 from explainers.stories.timing.wording import shown_name
 from kernels.catalog import KERNELS
-from kernels.measure.rows import arithmetic_roofs
+from kernels.measure.bench_rows import arithmetic_roofs
 
 
 def ladder(rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, name: str) -> alt.LayerChart:

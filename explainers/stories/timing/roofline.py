@@ -11,8 +11,8 @@ from explainers.charts.line_ends import decades, spread_out
 from explainers.charts.palette import AXIS
 from explainers.stories.timing.chart_layers import HEIGHT, Roofs, dash, dots, line_ends, new_sheet
 from kernels.catalog import KERNELS
+from kernels.measure.bench_rows import arithmetic_roofs, arithmetic_title, tensor_products
 from kernels.measure.datasheets import Peaks
-from kernels.measure.rows import arithmetic_roofs, arithmetic_title, tensor_products
 
 Sheets = Mapping[str, Peaks]  # a GPU's name -> its datasheet
 SIZE_GAP = 0.1  # share of the axis between two points with the text of one size

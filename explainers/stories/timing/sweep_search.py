@@ -9,7 +9,7 @@ import pandas as pd
 from explainers.stories.timing.wording import plain
 from kernels.build.occupancy import block_constants
 from kernels.catalog import KERNELS
-from kernels.measure.rows import SIZES as OF_ALL
+from kernels.measure.bench_rows import SIZES as OF_ALL
 from kernels.recordings.tables import Provenance
 
 SWEPT = ("seq_len", "batch", "num_heads", "block_size")  # sizes with a sweep

@@ -14,8 +14,8 @@ from explainers.stories.timing.trends import crossings
 from explainers.stories.timing.wording import as_fast, megabytes, microseconds, plain, shown_name, why
 from explainers.story.glossary import count
 from kernels.core.fields import fields_of, write_value
+from kernels.measure.bench_rows import problem_type_of
 from kernels.measure.reports import roofs_said
-from kernels.measure.rows import problem_type_of
 from kernels.recordings.tables import Provenance
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kernels.measure.bench_rows import problem_type_of
 from kernels.measure.judging import ROUNDING_TIMES
 from kernels.measure.peers import PAGED
-from kernels.measure.rows import problem_type_of
 
 READ = {
     "flash_attn_3": "FlashAttention 3",

@@ -17,7 +17,8 @@ from kernels.families.dense import DenseProblem
 from kernels.families.dense.cases import MOST_BLOCKS
 from kernels.families.paged import PagedProblem
 from kernels.kv_cache.scenarios import PRESETS
-from kernels.measure.bench import Point, recorded_points
+from kernels.measure.bench import recorded_points
+from kernels.measure.protocol import Point
 from kernels.measure.sweeps import can_sweep
 
 DENSE, PAGED, OURS = of_problem(DenseProblem), of_problem(PagedProblem), of_family("dense", "paged")

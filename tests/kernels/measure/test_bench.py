@@ -16,7 +16,7 @@ from kernels.core.tolerance import OutputError
 from kernels.errors import OutOfMemory, ProblemError, RunTimeout, TooLargeError, TraceError
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.paged import CacheCopyProblem, CascadeProblem, PagedProblem
-from kernels.measure import bench, judging, load, peers, protocol, rows, sweeps
+from kernels.measure import bench, bench_rows, judging, load, peers, protocol, reports, sweeps
 from kernels.measure.protocol import Point, Timing
 from kernels.recordings import tables
 from kernels.run import workers
@@ -38,7 +38,7 @@ def timed(point=FLASH, low=90.0, mid=100.0, high=120.0, **more):
 
 def test_a_sweep_is_the_product_of_its_fields_problem_by_problem():
     sweeps = [("seq_len", ["128", "256"]), ("causal", ["false", "true"])]
-    made = bench.points(["03_flash", "08b_three_bfloat16"], sweeps, with_peers=True)
+    made = sweeps.points(["03_flash", "08b_three_bfloat16"], sweeps, with_peers=True)
     assert len(made) == 2 * 2 * (2 + len(peers.PEERS) - 1) == len(set(made))
     problems = [point.problem for point in made]
     assert {(p.seq_len, p.causal) for p in problems} == {(128, False), (128, True), (256, False), (256, True)}
@@ -66,40 +66,40 @@ def test_a_sweep_is_the_product_of_its_fields_problem_by_problem():
 )
 def test_what_cannot_be_swept_is_refused_with_the_value(names, sweeps, chosen, words):
     with pytest.raises(ProblemError, match=words.replace("(", r"\(")):
-        bench.points(names, sweeps, chosen)
+        sweeps.points(names, sweeps, chosen)
 
 
 @pytest.mark.parametrize("text", ["seq_len", "seq_len=", "=1,2", "seq_len= , "])
 def test_a_sweep_without_field_or_values_is_refused(text):
     with pytest.raises(ProblemError, match="--sweep takes FIELD="):
-        bench.sweep_field(text)
+        sweeps.sweep_field(text)
 
 
 def test_width_chooses_the_heads_and_what_is_no_whole_number_of_them_is_skipped():
-    even, odd = bench.points(["03_flash"], [("width", ["768", "700"])])
+    even, odd = sweeps.points(["03_flash"], [("width", ["768", "700"])])
     assert even.problem.num_heads == 12 and even.problem.head_dim == 64
-    assert isinstance(odd, bench.Skipped) and "700 is no whole number of heads of 64" in odd.reason
-    assert bench.skipped_row(odd)["status"] == "skipped" and bench.skipped_row(odd)["title"] == "Attention"
+    assert isinstance(odd, sweeps.Skipped) and "700 is no whole number of heads of 64" in odd.reason
+    assert bench_rows.skipped_row(odd)["status"] == "skipped" and bench_rows.skipped_row(odd)["title"] == "Attention"
 
 
 def test_a_field_may_be_swept_by_the_name_that_it_once_had():
-    old, new = (bench.points(["03_flash"], [(name, ["4", "8"])], []) for name in ("heads", "num_heads"))
+    old, new = (sweeps.points(["03_flash"], [(name, ["4", "8"])], []) for name in ("heads", "num_heads"))
     assert old == new and [point.problem.num_heads for point in old] == [4, 8]
 
 
 def test_batch_and_seq_len_of_a_paged_problem_are_its_sequences():
-    (point,) = bench.points(["paged_v2"], [("batch", ["3"])], [("seq_len", "100"), ("num_kv_heads", "4")])
+    (point,) = sweeps.points(["paged_v2"], [("batch", ["3"])], [("seq_len", "100"), ("num_kv_heads", "4")])
     assert point.problem.context_lens == (100, 100, 100) and point.problem.num_kv_heads == 4
     sizes = {"seq_len": 100, "batch": 3, "num_heads": 32, "num_kv_heads": 4}
     assert point.problem.bench_columns == {**sizes, "head_dim": 128, "causal": False, "dtype": "float16"}
-    assert set(point.problem.bench_columns) == set(bench.SIZES) == set(PROBLEM.bench_columns)
+    assert set(point.problem.bench_columns) == set(bench_rows.SIZES) == set(PROBLEM.bench_columns)
     assert PagedProblem((5, 6)).bench_columns == {}
 
 
 @pytest.mark.parametrize("field", [("block_size", "8"), ("context_lens", "2000,3000")])
 def test_what_follows_from_a_paged_problems_sizes_is_made_anew(field):
     """Not the pages of the problem that the bench begins with: a page of 8 slots needs twice as many of them."""
-    (point,) = bench.points(["paged_v1"], [], [field])
+    (point,) = sweeps.points(["paged_v1"], [], [field])
     problem = point.problem
     assert [len(row) for row in problem.block_tables] == [-(-n // problem.block_size) for n in problem.context_lens]
     assert problem.num_blocks >= sum(map(len, problem.block_tables))
@@ -108,16 +108,16 @@ def test_what_follows_from_a_paged_problems_sizes_is_made_anew(field):
 def test_a_kernel_begins_with_its_tuned_constants_and_set_overrules_them():
     large = [("head_dim", "128"), ("num_heads", "32"), ("seq_len", "1024")]
     asked = (large, [], [*large, ("BLOCK_Q", "32")])
-    points = [bench.points(["08b_three_bfloat16"], [], chosen)[0] for chosen in asked]
+    points = [sweeps.points(["08b_three_bfloat16"], [], chosen)[0] for chosen in asked]
     tiles = [dict(point.settings) for point in points]
     assert [(t["BLOCK_Q"], t["BLOCK_KV"]) for t in tiles] == [(128, 32), (64, 64), (32, 32)]
-    assert [bench.row(timed(point), ROOFS)["own_settings"] for point in points] == [True, True, False]
+    assert [bench_rows.row(timed(point), ROOFS)["own_settings"] for point in points] == [True, True, False]
 
 
 def test_peers_are_asked_where_the_problem_says_how_and_nowhere_else():
     dense = {*peers.SDPA, *peers.LIBRARIES}
     for kernel in catalog.KERNELS.values():
-        names = {point.name for point in bench.points([kernel.name], with_peers=True)}
+        names = {point.name for point in sweeps.points([kernel.name], with_peers=True)}
         due = dense if kernel.family in ("dense", "tensor_cores") else set()
         if kernel.family == "sparse":
             due = {*peers.SDPA, peers.FLEX, "flashinfer"}
@@ -165,26 +165,28 @@ def test_of_a_paged_cache_the_held_tokens_count_each_once():
 
 
 def test_a_rows_figures_follow_from_time_flops_and_bytes():
-    row = bench.row(timed(peak_bytes=7, clock=(1, 2)), ROOFS)
+    row = bench_rows.row(timed(peak_bytes=7, clock=(1, 2)), ROOFS)
     flops = 4 * 2 * 256 * 256 * 64
     assert row["tflops"] == pytest.approx(flops / 100e-6 / 1e12, rel=1e-3)
     assert row["tokens_per_s"] == pytest.approx(256 / 100e-6)
     assert row["gb_per_s"] == pytest.approx(20.0) and row["intensity"] == pytest.approx(flops / 2e6, rel=1e-4)
     assert row["roof"] == "fp32 FMA" and row["roof_percent"] == pytest.approx(100 * row["tflops"] / 60, abs=0.01)
-    low = bench.row(timed(moved_bytes=10**8), ROOFS)  # below the corner the copy is the roof
+    low = bench_rows.row(timed(moved_bytes=10**8), ROOFS)  # below the corner the copy is the roof
     assert low["roof"] == "copy" and low["roof_percent"] == pytest.approx(100 * low["gb_per_s"] / 4000, abs=0.01)
     assert (row["clock_before"], row["clock_after"], row["settings"].split()[0]) == (1, 2, "BLOCK_Q=16")
-    assert list(row) == list(bench.COLUMNS)
+    assert list(row) == list(bench_rows.COLUMNS)
 
 
 def test_a_row_says_what_kind_of_problem_it_is_whatever_its_type():
     """A sweep is titled by it: the dtype and the number of KV heads say nothing of pages."""
-    titles = {name: bench.row(timed(bench.points([name])[0]), ROOFS)["title"] for name in ("03_flash", "paged_v1")}
+    titles = {
+        name: bench_rows.row(timed(sweeps.points([name])[0]), ROOFS)["title"] for name in ("03_flash", "paged_v1")
+    }
     assert titles == {"03_flash": "Attention", "paged_v1": "Decoding, paged KV cache"}
 
 
 def test_what_has_no_time_has_no_figures():
-    row = bench.row(Timing(FLASH, "wrong", "A wrong kernel gets no time.", moved_bytes=5, error=GOOD), ROOFS)
+    row = bench_rows.row(Timing(FLASH, "wrong", "A wrong kernel gets no time.", moved_bytes=5, error=GOOD), ROOFS)
     assert row["status"] == "wrong" and row["tflops"] is None and row["median_us"] is None
     assert "wrong kernel" in row["reason"]
     assert (row["output"], row["max_abs_error"], row["yardstick_error"], row["allowed_error"]) == (
@@ -202,7 +204,7 @@ def synthetic(times, name="03_flash", **more):
         problem = DenseProblem(seq_len=n, head_dim=64)
         return Point(name, problem, more.get("settings") or _own(name, problem))
 
-    return [bench.row(timed(point(n), *of, moved_bytes=1000), ROOFS) for n, of in times.items()]
+    return [bench_rows.row(timed(point(n), *of, moved_bytes=1000), ROOFS) for n, of in times.items()]
 
 
 def _own(name, problem):
@@ -214,37 +216,39 @@ def _own(name, problem):
 
 def test_a_speed_up_is_the_ratio_of_medians_and_its_spread_that_of_the_percentiles():
     rows = synthetic({128: (9, 10, 12), 256: (30, 40, 50)}) + synthetic({128: (4, 5, 8)}, "08b_three_bfloat16")
-    made = bench.labelled(bench.table(rows))
-    done = bench.speedups(made, "03_flash").set_index(["label", "seq_len"])
+    made = reports.labelled(bench_rows.table(rows))
+    done = reports.speedups(made, "03_flash").set_index(["label", "seq_len"])
     best = done.loc[("08b_three_bfloat16", 128)]
     assert (best.speedup, best.speedup_low, best.speedup_high) == (10 / 5, 9 / 8, 12 / 4)
     assert done.loc[("03_flash", 256)].speedup == 1
-    assert np.isnan(bench.speedups(made, "08b_three_bfloat16").set_index(["label", "seq_len"]).speedup["03_flash", 256])
+    assert np.isnan(
+        reports.speedups(made, "08b_three_bfloat16").set_index(["label", "seq_len"]).speedup["03_flash", 256]
+    )
 
 
 def test_a_measured_row_is_compared_with_the_measured_baseline_and_a_recorded_one_with_the_recorded():
     rows = synthetic({128: (9, 10, 12)}) + synthetic({128: (4, 5, 8)}, "08b_three_bfloat16")
-    made = bench.labelled(bench.table(rows))
+    made = reports.labelled(bench_rows.table(rows))
     slower = made.assign(source="recorded", median_us=made.median_us * [2, 1])
-    done = bench.speedups(pd.concat([made.assign(source="measured"), slower], ignore_index=True), "03_flash")
+    done = reports.speedups(pd.concat([made.assign(source="measured"), slower], ignore_index=True), "03_flash")
     fast = done[done["name"] == "08b_three_bfloat16"]
     assert dict(zip(fast.source, fast.speedup)) == {"measured": 2, "recorded": 4}
 
 
 def test_several_settings_of_a_kernel_are_told_apart_by_what_differs():
     settings = [(("BLOCK_Q", q), ("PAD_K", 0)) for q in (16, 32)]
-    made = bench.table([row for s in settings for row in synthetic({128: (1, 1, 1)}, settings=s)])
-    assert list(bench.labelled(made).label) == ["03_flash BLOCK_Q=16", "03_flash BLOCK_Q=32"]
+    made = bench_rows.table([row for s in settings for row in synthetic({128: (1, 1, 1)}, settings=s)])
+    assert list(reports.labelled(made).label) == ["03_flash BLOCK_Q=16", "03_flash BLOCK_Q=32"]
 
 
 def test_settings_that_a_kernel_chose_for_itself_leave_it_its_name():
     held = [("num_heads", 8), ("head_dim", 64)]
-    made = [p for n in (1024, 4096) for p in bench.points(["08b_three_bfloat16"], [], [("seq_len", n), *held])]
+    made = [p for n in (1024, 4096) for p in sweeps.points(["08b_three_bfloat16"], [], [("seq_len", n), *held])]
     assert len({p.settings for p in made}) == 2
-    rows = [bench.row(timed(p), ROOFS) for p in made]
-    assert set(bench.labelled(bench.table(rows)).label) == {"08b_three_bfloat16"}
-    other = bench.row(timed(replace(made[0], settings=made[1].settings)), ROOFS)
-    labels = set(bench.labelled(bench.table([*rows, other])).label)
+    rows = [bench_rows.row(timed(p), ROOFS) for p in made]
+    assert set(reports.labelled(bench_rows.table(rows)).label) == {"08b_three_bfloat16"}
+    other = bench_rows.row(timed(replace(made[0], settings=made[1].settings)), ROOFS)
+    labels = set(reports.labelled(bench_rows.table([*rows, other])).label)
     assert labels == {f"08b_three_bfloat16 {own}" for own in ("BLOCK_Q=64 KEY_GROUPS=2", "BLOCK_Q=128 KEY_GROUPS=1")}
 
 
@@ -255,47 +259,47 @@ def test_rows_of_a_kernel_in_no_catalogue_are_labelled_by_what_they_carry(tmp_pa
         (tmp_path / name).write_text(text)
     path = tmp_path / "of_mine.cu"
     path.write_text(spec.source)
-    made = [p for n in (1024, 4096) for p in bench.points([str(path)], [], [("seq_len", n), ("num_heads", 8)])]
-    rows = bench.table([bench.row(timed(p), ROOFS) for p in made])
+    made = [p for n in (1024, 4096) for p in sweeps.points([str(path)], [], [("seq_len", n), ("num_heads", 8)])]
+    rows = bench_rows.table([bench_rows.row(timed(p), ROOFS) for p in made])
     path.unlink()
-    assert rows.settings.nunique() == 2 and set(bench.labelled(rows).label) == {str(path)}
+    assert rows.settings.nunique() == 2 and set(reports.labelled(rows).label) == {str(path)}
 
 
 def test_the_arithmetic_roof_is_that_of_the_arithmetic_used():
     def roof(name):
         problem = DenseProblem(seq_len=4096, head_dim=64)
-        row = bench.row(timed(Point(name, problem, _own(name, problem)), moved_bytes=1000), ROOFS)
+        row = bench_rows.row(timed(Point(name, problem, _own(name, problem)), moved_bytes=1000), ROOFS)
         reached = ROOFS["fp32_tflops"] if "FMA" in row["roof"] else ROOFS["fp16_tflops"] / 6
         return row["roof"], round(row["roof_percent"] * 1e-2 * reached / row["tflops"], 3)
 
     assert roof("03_flash") == roof("sdpa_math") == ("fp32 FMA", 1.0)
     assert roof("08b_three_bfloat16") == roof("sdpa_efficient") == ("fp16 tensor cores / 6", 1.0)
-    assert bench.arithmetic_roofs(ROOFS, [3])["fp16 tensor cores / 3"] == 200
+    assert bench_rows.arithmetic_roofs(ROOFS, [3])["fp16 tensor cores / 3"] == 200
 
 
 def test_the_exponent_of_a_power_law_is_found():
     sizes = (128, 256, 512, 1024, 2048, 4096)
-    made = bench.labelled(bench.table(synthetic({n: (n**2, 3 * n**2, 4 * n**2) for n in sizes})))
-    slope, used = bench.exponents(made)["03_flash"]
+    made = reports.labelled(bench_rows.table(synthetic({n: (n**2, 3 * n**2, 4 * n**2) for n in sizes})))
+    slope, used = reports.exponents(made)["03_flash"]
     assert slope == pytest.approx(2) and used == 3
-    assert not bench.exponents(made[made.seq_len < 1000])
+    assert not reports.exponents(made[made.seq_len < 1000])
 
 
 # ---- against a kept set ----
 
 
 def test_what_became_slower_is_what_even_its_fastest_runs_show():
-    before = bench.table(synthetic({128: (9, 10, 12), 256: (9, 10, 12), 512: (9, 10, 12), 1024: (9, 10, 12)}))
+    before = bench_rows.table(synthetic({128: (9, 10, 12), 256: (9, 10, 12), 512: (9, 10, 12), 1024: (9, 10, 12)}))
     now = synthetic({128: (13, 14, 15), 256: (11, 14, 20), 512: (5, 6, 8)}) + synthetic({2048: (1, 1, 1)})
     gone = DenseProblem(seq_len=1024, head_dim=64)
     fallen = Timing(Point("03_flash", gone, _own("03_flash", gone)), "failed", "It fell.")
-    now = [*now[:3], bench.row(fallen, ROOFS), *now[3:]]
-    done = bench.against(bench.labelled(bench.table(now)), before)
-    assert list(done.change) == ["slower", "same", "faster", "no time"] and bench.became_slower(done)
+    now = [*now[:3], bench_rows.row(fallen, ROOFS), *now[3:]]
+    done = reports.against(reports.labelled(bench_rows.table(now)), before)
+    assert list(done.change) == ["slower", "same", "faster", "no time"] and reports.became_slower(done)
     first = done.iloc[0]
     assert (first.ratio, first.ratio_low, first.ratio_high) == (14 / 10, 13 / 12, 15 / 9) and first.kept_us == 10
-    assert not bench.became_slower(done[done.change.isin(["same", "faster"])])
-    said = "\n".join(bench.against_lines(done, WHERE, replace(WHERE, device="another GPU")))
+    assert not reports.became_slower(done[done.change.isin(["same", "faster"])])
+    said = "\n".join(reports.against_lines(done, WHERE, replace(WHERE, device="another GPU")))
     assert "1 slower, 1 faster, 1 same, 1 no time of 4 points" in said and "this compares GPUs" in said
     (last,) = said.split("Slower beyond the spread:\n")[1].splitlines()
     assert "03_flash at Attention: seq_len 128" in last and "x 1.400 (1.083 to 1.667)" in last
@@ -305,18 +309,18 @@ def test_what_became_slower_is_what_even_its_fastest_runs_show():
 def test_settings_that_the_kernel_chose_are_the_same_point_and_those_of_a_person_are_not():
     own = synthetic({1024: (9, 10, 12)}, "08b_three_bfloat16")[0]
     retuned = {**own, "settings": "BLOCK_Q=32 BLOCK_KV=32"}
-    assert len(bench.against(bench.labelled(bench.table([retuned])), bench.table([own]))) == 1
+    assert len(reports.against(reports.labelled(bench_rows.table([retuned])), bench_rows.table([own]))) == 1
     chosen = {**retuned, "own_settings": False}
-    assert bench.against(bench.labelled(bench.table([chosen])), bench.table([own])).empty
+    assert reports.against(reports.labelled(bench_rows.table([chosen])), bench_rows.table([own])).empty
 
 
 @pytest.mark.parametrize("suffix", ["csv", "json"])
 def test_a_kept_set_is_what_out_wrote_in_either_form(tmp_path, suffix):
-    made = bench.table(synthetic({128: (1, 2, 3), 256: (2, 3, 4)}))
+    made = bench_rows.table(synthetic({128: (1, 2, 3), 256: (2, 3, 4)}))
     path = str(tmp_path / f"t.{suffix}")
-    bench.save(made, WHERE, path)
-    kept, where = bench.load_kept(path)
-    assert where == WHERE and list(bench.against(bench.labelled(made), kept).change) == ["same", "same"]
+    reports.save(made, WHERE, path)
+    kept, where = reports.load_kept(path)
+    assert where == WHERE and list(reports.against(reports.labelled(made), kept).change) == ["same", "same"]
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"provenance": {}, "rows": []}', "not JSON", ""])
@@ -325,7 +329,7 @@ def test_a_file_that_is_no_kept_set_is_refused(tmp_path, text):
         path = tmp_path / f"t.{suffix}"
         path.write_text(text)
         with pytest.raises(TraceError, match=path.name):
-            bench.load_kept(path)
+            reports.load_kept(path)
 
 
 # ---- the recorded set ----
@@ -370,7 +374,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def _write(device, rows):
-    return tables.save(bench.table(rows), tables.path_of("bench", device), replace(WHERE, device=device))
+    return tables.save(bench_rows.table(rows), tables.path_of("bench", device), replace(WHERE, device=device))
 
 
 def test_rows_of_another_code_are_not_shown(folder):
@@ -396,19 +400,19 @@ def test_nothing_recorded_or_a_table_of_another_format_is_said_and_turns_nothing
 def test_of_several_gpus_the_newest_table_comes_first(folder):
     for device, date in (("A", "2026-01-01"), ("B", "2026-03-01"), ("C", "2026-02-01")):
         path = tables.path_of("bench", device)
-        tables.save(bench.table(synthetic({128: (1, 2, 3)})), path, replace(WHERE, device=device, date=date))
+        tables.save(bench_rows.table(synthetic({128: (1, 2, 3)})), path, replace(WHERE, device=device, date=date))
     assert list(bench.recorded()) == ["B", "C", "A"]
 
 
 @pytest.fixture
 def recording(folder, monkeypatch):
     """What `record` times, without a GPU: a list of the points that were asked for; two points are to be recorded."""
-    asked = bench.points(["03_flash"], [("seq_len", [128, 256])])
+    asked = sweeps.points(["03_flash"], [("seq_len", [128, 256])])
     done = []
 
     def one(point, roofs):
         done.append(point)
-        return {**bench.row(timed(point), roofs), "code_hash": catalog.KERNELS[point.name].code_hash}
+        return {**bench_rows.row(timed(point), roofs), "code_hash": catalog.KERNELS[point.name].code_hash}
 
     monkeypatch.setattr(bench, "recorded_points", lambda: asked)
     monkeypatch.setattr(bench, "measured_roofs", lambda: ROOFS)
@@ -459,7 +463,7 @@ def test_a_bench_of_one_kernel_is_put_into_the_recorded_table_and_the_other_rows
     new = [{**row, "code_hash": here["03_flash"]} for row in synthetic({128: (4, 5, 6)})]
     new += synthetic({128: (2, 3, 4)}, "sdpa_efficient")
     where = replace(WHERE, date="2026-11-30", codes={"03_flash": here["03_flash"]}, more={"libraries": {"x": "1"}})
-    bench.save(bench.table(new), where, str(tmp_path / "new.csv"))
+    reports.save(bench_rows.table(new), where, str(tmp_path / "new.csv"))
     (made, now) = tables.load(bench.merge(tmp_path / "new.csv"))
     found = {(r.name, r.seq_len): r.median_us for r in made.itertuples(index=False)}
     assert found == {
@@ -479,10 +483,10 @@ def test_merged_rows_are_all_under_the_highest_roofs_that_were_measured(folder, 
     here = catalog.KERNELS["03_flash"].code_hash
     low, high = {**WHERE.roofs, "copy_gb_per_s": 2000.0}, {**WHERE.roofs, "copy_gb_per_s": 4000.0}
     for seq_len, roofs in ((128, high), (256, low)):
-        (point,) = bench.points(["03_flash"], [("seq_len", [str(seq_len)])])
-        row = bench.row(timed(point, 9, 10, 11, moved_bytes=10**7), roofs)  # 1,000 GB/s
+        (point,) = sweeps.points(["03_flash"], [("seq_len", [str(seq_len)])])
+        row = bench_rows.row(timed(point, 9, 10, 11, moved_bytes=10**7), roofs)  # 1,000 GB/s
         where = replace(WHERE, roofs=roofs, codes={"03_flash": here})
-        bench.save(bench.table([{**row, "code_hash": here}]), where, str(tmp_path / f"{seq_len}.csv"))
+        reports.save(bench_rows.table([{**row, "code_hash": here}]), where, str(tmp_path / f"{seq_len}.csv"))
         (made, now) = tables.load(bench.merge(tmp_path / f"{seq_len}.csv"))
     assert now.roofs == high and list(made.seq_len) == [128, 256]
     assert set(made.roof) == {"copy"} and list(made.roof_percent) == [25.0, 25.0]
@@ -490,13 +494,13 @@ def test_merged_rows_are_all_under_the_highest_roofs_that_were_measured(folder, 
 
 def test_what_a_problem_makes_itself_is_not_written_and_older_texts_are_read_alike():
     placed = CascadeProblem((4096,) * 4, 32, 8, 128, 16, "float16", prefix=1024)
-    text = bench.problem_text(placed)
+    text = bench_rows.problem_text(placed)
     assert len(text) < 600 and type(placed)(**json.loads(text)) == placed
     given = PagedProblem((20,), block_tables=((3, 1),), num_blocks=5)
-    assert json.loads(bench.problem_text(given))["block_tables"] == [[3, 1]]
+    assert json.loads(bench_rows.problem_text(given))["block_tables"] == [[3, 1]]
     long = json.dumps({**json.loads(text), **{name: getattr(placed, name) for name in placed.follows}})
-    assert rows.problem_now(placed.title, long) == text and rows.problem_now("Attention", "{}") == "{}"
-    assert rows.problem_now(placed.title, '{"no_such_field": 1, "block_tables": []}').startswith('{"no_such')
+    assert bench_rows.problem_now(placed.title, long) == text and bench_rows.problem_now("Attention", "{}") == "{}"
+    assert bench_rows.problem_now(placed.title, '{"no_such_field": 1, "block_tables": []}').startswith('{"no_such')
 
 
 def test_the_points_of_some_kernels_are_those_of_all_that_are_theirs():
@@ -602,17 +606,19 @@ def test_a_large_output_is_judged_in_parts_as_it_would_be_whole(monkeypatch):
 
 
 def test_a_row_has_both_states_and_the_bench_prints_both():
-    row = bench.row(timed(sustained=HOT), ROOFS)
-    assert [row[name] for name in rows.SUSTAINED] == [110.0, 105.0, 130.0, 1500, 690] and row["median_us"] == 100.0
-    made = bench.table([row, bench.row(timed(replace(FLASH, cold=False)), ROOFS)])
-    hot, rested = [line for line in bench.report_lines(bench.report(made, WHERE)) if " us (" in line]
+    row = bench_rows.row(timed(sustained=HOT), ROOFS)
+    assert [row[name] for name in bench_rows.SUSTAINED] == [110.0, 105.0, 130.0, 1500, 690] and row[
+        "median_us"
+    ] == 100.0
+    made = bench_rows.table([row, bench_rows.row(timed(replace(FLASH, cold=False)), ROOFS)])
+    hot, rested = [line for line in reports.report_lines(reports.report(made, WHERE)) if " us (" in line]
     assert hot.endswith("sustained 110.00 us (105.00 to 130.00) at 1,500 MHz, 690 W") and "sustained" not in rested
 
 
 def test_a_table_without_sustained_times_is_read_too(tmp_path, folder):
-    made = bench.table(synthetic({128: (1, 2, 3)}, "sdpa_efficient")).drop(columns=list(rows.SUSTAINED))
-    bench.save(made, WHERE, str(tmp_path / "t.csv"))
-    kept, _ = bench.load_kept(tmp_path / "t.csv")
+    made = bench_rows.table(synthetic({128: (1, 2, 3)}, "sdpa_efficient")).drop(columns=list(bench_rows.SUSTAINED))
+    reports.save(made, WHERE, str(tmp_path / "t.csv"))
+    kept, _ = reports.load_kept(tmp_path / "t.csv")
     tables.save(made, tables.path_of("bench", "a GPU"), WHERE)
     for found in (kept, bench.recorded()["a GPU"][0]):
         assert found.sustained_us.isna().all() and found.median_us[0] == 2
@@ -639,12 +645,12 @@ def test_what_finds_no_room_keeps_nothing_until_it_is_tried_again(gpu_of_names, 
 def test_the_provenance_says_the_turns_of_several_points_and_of_one(monkeypatch):
     monkeypatch.setattr("kernels.build.nvrtc.Toolchain", lambda target: SimpleNamespace(version="C"))
     device = SimpleNamespace(name="a GPU", driver="D", target="sm_90a")
-    where = bench.provenance(device, ROOFS, bench.table([]))
+    where = bench.provenance(device, ROOFS, bench_rows.table([]))
     assert where.more["protocol"].endswith("; several points of one problem in 5 turns, one alone in 1")
 
 
 def test_points_of_one_problem_go_to_the_worker_together_and_alone_where_that_fails(monkeypatch):
-    asked = bench.points(["03_flash", "02_tiled"], [("seq_len", ["128", "256"])])
+    asked = sweeps.points(["03_flash", "02_tiled"], [("seq_len", ["128", "256"])])
     alone = []
 
     def submit(task, group=(), **more):
@@ -656,7 +662,7 @@ def test_points_of_one_problem_go_to_the_worker_together_and_alone_where_that_fa
 
     def one(point, roofs):
         alone.append(point)
-        return bench.row(timed(point), roofs)
+        return bench_rows.row(timed(point), roofs)
 
     monkeypatch.setattr(workers, "submit", submit)
     monkeypatch.setattr(bench, "time_point", one)
@@ -719,7 +725,7 @@ def test_stopping_keeps_the_points_that_are_done(monkeypatch):
 
     monkeypatch.setattr(workers, "submit", lambda *a, **k: Done(ROOFS))
     monkeypatch.setattr(bench, "time_point", one)
-    made, roofs = bench.time_points(bench.points(["03_flash"], [("seq_len", ["128", "256", "512", "1024"])]))
+    made, roofs = bench.time_points(sweeps.points(["03_flash"], [("seq_len", ["128", "256", "512", "1024"])]))
     assert list(made.seq_len) == [128, 256] and roofs == ROOFS
 
 
@@ -735,9 +741,9 @@ def test_a_point_that_fails_does_not_end_the_others(monkeypatch):
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_where_nothing_has_a_time_the_reason_is_printed_and_the_exit_is_1(form, monkeypatch, capsys):
-    rows = [bench.row(Timing(FLASH, "wrong", "A wrong kernel gets no time.", moved_bytes=5), ROOFS)]
+    rows = [bench_rows.row(Timing(FLASH, "wrong", "A wrong kernel gets no time.", moved_bytes=5), ROOFS)]
     monkeypatch.setattr(workers, "survey", lambda: SimpleNamespace(pick=lambda backend: None))
-    monkeypatch.setattr(bench, "time_points", lambda *a: (bench.table(rows), ROOFS))
+    monkeypatch.setattr(bench, "time_points", lambda *a: (bench_rows.table(rows), ROOFS))
     monkeypatch.setattr(bench, "provenance", lambda *a: WHERE)
     assert cli.main(["bench", "03_flash", *form]) == 1
     assert "A wrong kernel gets no time." in capsys.readouterr().out
@@ -745,7 +751,9 @@ def test_where_nothing_has_a_time_the_reason_is_printed_and_the_exit_is_1(form, 
 
 def test_json_keeps_every_key_that_it_once_had():
     """Scripts read them: what was renamed is there under both names."""
-    said = bench.report_json(bench.report(bench.table(synthetic({128: (1, 2, 3)})), replace(WHERE, codes={"a": "1"})))
+    said = reports.report_json(
+        reports.report(bench_rows.table(synthetic({128: (1, 2, 3)})), replace(WHERE, codes={"a": "1"}))
+    )
     once = "name kind status seq_len batch heads kv_heads head_dim causal dtype settings l2 runs"
     once += " median_us p10_us p90_us tflops tokens_per_s bytes gb_per_s intensity"
     once += " roof roof_percent peak_bytes max_abs_error baseline_max_abs_error"
@@ -760,11 +768,11 @@ def test_json_keeps_every_key_that_it_once_had():
 
 
 def test_the_printed_report_names_problem_time_and_what_has_none():
-    rows = synthetic({128: (9, 10, 12)}) + [bench.row(Timing(FLASH, "failed", "It fell."), ROOFS)]
-    said = "\n".join(bench.report_lines(bench.report(bench.table(rows), WHERE)))
+    rows = synthetic({128: (9, 10, 12)}) + [bench_rows.row(Timing(FLASH, "failed", "It fell."), ROOFS)]
+    said = "\n".join(reports.report_lines(reports.report(bench_rows.table(rows), WHERE)))
     assert "Attention: seq_len 128, batch 1, num_heads 2" in said and "10.00 us (9.00 to 12.00)" in said
     assert "03_flash: failed. It fell." in said and "x 1.000" in said
-    assert "'nope' has no time here" in bench.report(bench.table(rows), WHERE, "nope").complaint
+    assert "'nope' has no time here" in reports.report(bench_rows.table(rows), WHERE, "nope").complaint
 
 
 @pytest.mark.parametrize(
@@ -790,13 +798,13 @@ def test_without_a_gpu_bench_exits_3_and_says_what_to_do(capsys):
 
 
 def test_a_written_table_is_read_back_with_its_provenance(tmp_path):
-    made = bench.table(synthetic({128: (1, 2, 3)}))
-    bench.save(made, WHERE, str(tmp_path / "t.csv"))
-    bench.save(made, WHERE, str(tmp_path / "t.json"))
+    made = bench_rows.table(synthetic({128: (1, 2, 3)}))
+    reports.save(made, WHERE, str(tmp_path / "t.csv"))
+    reports.save(made, WHERE, str(tmp_path / "t.json"))
     again, provenance = tables.load(tmp_path / "t.csv")
     assert provenance == WHERE and again.median_us[0] == 2
     assert json.loads((tmp_path / "t.json").read_text())["rows"][0]["median_us"] == 2
-    assert isinstance(again, pd.DataFrame) and list(again.columns) == list(bench.COLUMNS)
+    assert isinstance(again, pd.DataFrame) and list(again.columns) == list(bench_rows.COLUMNS)
 
 
 # ---- the price of a conflict ----

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kernels.measure import bench, duels, readme
-from kernels.measure.rows import SUSTAINED
+from kernels.measure.bench_rows import SUSTAINED
 from kernels.recordings import tables
 
 

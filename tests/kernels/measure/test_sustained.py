@@ -11,9 +11,9 @@ from kernels import catalog
 from kernels.errors import ProblemError, RunTimeout
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import bench, load, peers, sustained
+from kernels.measure import bench, bench_rows, load, peers, reports, sustained
+from kernels.measure.bench_rows import SUSTAINED
 from kernels.measure.protocol import Point, Timing
-from kernels.measure.rows import SUSTAINED
 from kernels.recordings import tables
 
 ROOFS = {"copy_gb_per_s": 4000.0, "fp32_tflops": 60.0, "fp16_tflops": 600.0}
@@ -25,7 +25,7 @@ def entry(name, problem):
     spec = catalog.KERNELS.get(name)
     settings = tuple(spec.settings_for(problem).items()) if spec else ()
     made = Timing(Point(name, problem, settings), "ok", "", 50, 10.0, 9.0, 12.0, moved_bytes=1000)
-    return {**bench.row(made, WHERE.roofs), "code_hash": spec.code_hash if spec else ""}
+    return {**bench_rows.row(made, WHERE.roofs), "code_hash": spec.code_hash if spec else ""}
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def worker(tmp_path, monkeypatch):
     rows += [entry("flashinfer_nhd_fa3", sixteen), {**entry("02_tiled", dense), "code_hash": "former"}]
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     monkeypatch.setattr(peers, "installed", lambda name: "flashinfer" not in name)
-    made = bench.table(rows).drop(columns=list(SUSTAINED))  # as it was recorded before
+    made = bench_rows.table(rows).drop(columns=list(SUSTAINED))  # as it was recorded before
     tables.save(made, tables.path_of("bench", "X"), WHERE)
     groups = []
 
@@ -55,7 +55,7 @@ def test_only_rows_of_present_code_and_installed_peers_get_them_and_no_rested_ti
     before, _ = tables.load(tables.path_of("bench", "X"))
     (path,) = sustained.record(DEVICE, families=["tensor_cores"])
     assert worker == [["11_overlap", "sdpa_cudnn"]]
-    made, where = bench.load_kept(path)
+    made, where = reports.load_kept(path)
     assert made[list(before)].equals(before) and list(made.sustained_us.notna()) == [False, True, True, False, False]
     assert list(made.loc[1, list(SUSTAINED)]) == [11.0, 10.0, 13.0, 1500, 690]
     assert where.date == WHERE.date and where.more["sustained"]["driver"] == "E"
@@ -70,7 +70,7 @@ def test_a_group_that_fails_leaves_its_rows_without_and_the_next_call_goes_on(wo
     sustained.record(DEVICE)
     assert worker[1:] == [["03_flash"]]
     sustained.record(DEVICE)
-    made, _ = bench.load_kept(tables.path_of("bench", "X"))
+    made, _ = reports.load_kept(tables.path_of("bench", "X"))
     assert worker[2:] == [["03_flash"]] and list(made.sustained_us.notna()) == [True, True, True, False, False]
 
 
@@ -101,5 +101,5 @@ def test_every_recorded_row_is_the_point_that_it_was():
         timed = made[(made.status == "ok") & here]
         assert set(found) == set(timed.index)
         for at, point in list(found.items())[:: max(1, len(found) // 40)]:
-            assert bench.problem_text(point.problem) == made.problem[at] and point.name == made["name"][at]
-            assert pd.isna(made.settings[at]) or bench.settings_text(point.settings) == made.settings[at]
+            assert bench_rows.problem_text(point.problem) == made.problem[at] and point.name == made["name"][at]
+            assert pd.isna(made.settings[at]) or bench_rows.settings_text(point.settings) == made.settings[at]

@@ -5,7 +5,7 @@ import pytest
 from kernels import catalog
 from kernels.core.request import Request
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import bench, duels, hierarchy, meeting, peers, pipelines, protocol, timelines
+from kernels.measure import bench_rows, duels, hierarchy, meeting, peers, pipelines, protocol, sweeps, timelines
 from kernels.measure.protocol import Point
 
 pytestmark = pytest.mark.gpu
@@ -35,34 +35,34 @@ item = "head"
 
 @pytest.mark.parametrize("name", catalog.KERNELS)
 def test_every_kernel_gets_a_time_after_its_output_passed(name):
-    (point,) = bench.points([name])
+    (point,) = sweeps.points([name])
     made = protocol.measure(point)
     assert made.status == "ok", made.reason
     assert 0 < made.p10_us <= made.median_us <= made.p90_us and made.runs >= protocol.LEAST_RUNS
     assert made.error.ok and made.code_hash == point.kernel.code_hash
     assert 0 < made.sustained.p10_us <= made.sustained.median_us <= made.sustained.p90_us
     assert made.peak_bytes >= sum(tensor.nbytes for tensor in point.kernel.plan(point.problem, point.settings).tensors)
-    row = bench.row(made, protocol.roofs())
+    row = bench_rows.row(made, protocol.roofs())
     assert row["status"] == "ok" and (row["gb_per_s"] is None) == (point.problem.work is None)
 
 
 @pytest.mark.parametrize("constant", ["RESCALE", "SUBTRACT_MAX"])
 def test_a_what_if_build_gets_no_time(constant):
-    (point,) = bench.points(["08b_three_bfloat16"], [], [(constant, "0"), ("score_scale", "30")])
+    (point,) = sweeps.points(["08b_three_bfloat16"], [], [(constant, "0"), ("score_scale", "30")])
     made = protocol.measure(point)
     assert made.status == "wrong" and made.median_us is None
     assert "A wrong kernel gets no time. It is built broken on purpose" in made.reason
 
 
 def test_peers_are_timed_or_say_why_they_cannot():
-    points = bench.points(["03_flash"], [("seq_len", ["300"])], with_peers=True)
+    points = sweeps.points(["03_flash"], [("seq_len", ["300"])], with_peers=True)
     made = {p.name: protocol.measure(p) for p in points if p.is_peer}
     assert set(made) == set(peers.PEERS) - {peers.FLEX}  # which is asked where there is a mask
     assert made["sdpa_efficient"].status == "ok"  # it is torch's own choice in fp32, and so the yardstick
     assert made["sdpa_math"].status in ("ok", "wrong")  # which it may miss by more than is allowed, as at seq_len 512
     for name in ("sdpa_flash", "sdpa_cudnn"):
         assert made[name].status == "unavailable" and f"torch says of {name}" in made[name].reason
-    points = bench.points(["paged_v1"], [("batch", ["2"])], with_peers=True)
+    points = sweeps.points(["paged_v1"], [("batch", ["2"])], with_peers=True)
     assert {p.name: protocol.measure(p).status for p in points if p.is_peer}["sdpa_flash"] == "ok"
 
 
@@ -77,7 +77,7 @@ def test_a_duel_has_both_states_of_both_sides():
 
 def test_what_is_too_large_is_skipped_before_it_is_allocated():
     held = [("seq_len", "16384"), ("batch", "64"), ("num_heads", "64"), ("head_dim", "128")]
-    (point,) = bench.points(["01_naive"], [], held)
+    (point,) = sweeps.points(["01_naive"], [], held)
     made = protocol.measure(point)
     assert made.status == "skipped" and "Choose a smaller seq_len" in made.reason
 

@@ -26,7 +26,7 @@ from kernels.core.tolerance import OutputError
 from kernels.families.lab.tiles import TransposeProblem
 from kernels.families.paged.ranges import RangesProblem
 from kernels.families.sparse.problem import BlockSparseProblem
-from kernels.measure import bench, peers, rows, sweeps
+from kernels.measure import bench, bench_rows, peers, sweeps
 from kernels.measure.protocol import Timing
 from kernels.recordings import tables
 
@@ -622,7 +622,7 @@ def constants(bench_table):
         error = OutputError("o", 1e-7, 1e-7, 3e-7)
         made.append(Timing(point, "ok", "", 9, us, 0.9 * us, 1.1 * us, 10, 10**7, error, point.kernel.code_hash))
     where = bench_table[1]
-    table = sweep_search.prepared(rows.table(rows.row(t, where.roofs) for t in made), where, "recorded")
+    table = sweep_search.prepared(bench_rows.table(bench_rows.row(t, where.roofs) for t in made), where, "recorded")
     before = bench_table[0]
     again = before["name"].isin(table["name"]) & before.problem.isin(table.problem)  # the point with its own constants
     return pd.concat([before[~again], table], ignore_index=True)
@@ -689,14 +689,16 @@ def test_what_has_no_sizes_is_told_by_what_is_its_own_problem_by_problem_the_fas
     said = (
         "Decoding in ranges, paged KV cache: context_lens 8 of 1 to 16,384, num_heads 32, num_kv_heads 8, head_dim 128"
     )
-    assert timing_tables.problem_said(ragged.title, bench.problem_text(ragged)) == said
+    assert timing_tables.problem_said(ragged.title, bench_rows.problem_text(ragged)) == said
     alike = RangesProblem((4096,) * 4, 32, 8, 128, cache_dtype="float8_e4m3")
-    assert "context_lens 4 x 4,096" in timing_tables.problem_said(alike.title, bench.problem_text(alike))
+    assert "context_lens 4 x 4,096" in timing_tables.problem_said(alike.title, bench_rows.problem_text(alike))
     blocks = BlockSparseProblem(seq_len=8192, mask="random_blocks", density=0.5)
-    told = timing_tables.problem_said(blocks.title, bench.problem_text(blocks))
+    told = timing_tables.problem_said(blocks.title, bench_rows.problem_text(blocks))
     assert "mask random_blocks" in told and "density 0.5" in told and "window" not in told
     with_defaults = TransposeProblem()
-    assert timing_tables.problem_said(with_defaults.title, bench.problem_text(with_defaults)) == with_defaults.title
+    assert (
+        timing_tables.problem_said(with_defaults.title, bench_rows.problem_text(with_defaults)) == with_defaults.title
+    )
     table, where = bench.recorded()["NVIDIA H200"]
     made = timing_tables.without_sizes(sweep_search.prepared(table, where, "recorded"))
     begins = made.problem[made.problem != ""]

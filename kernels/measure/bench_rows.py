@@ -14,6 +14,7 @@ from kernels.measure import peers
 from kernels.measure.protocol import Point, Timing
 from kernels.measure.sweeps import Skipped
 
+Row = Mapping[str, Any]
 SIZES = ("seq_len", "batch", "num_heads", "num_kv_heads", "head_dim", "causal", "dtype")  # of Problem.bench_columns
 SUSTAINED = ("sustained_us", "sustained_p10_us", "sustained_p90_us", "sustained_clock", "sustained_power")
 STATES = tuple(f"{what}_{when}" for what in ("clock", "temperature", "power") for when in ("before", "after"))
@@ -171,3 +172,8 @@ def tensor_products(name: str, is_peer: bool, dtype: str) -> int:
 def table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows as a table of COLUMNS."""
     return pd.DataFrame(list(rows), columns=list(COLUMNS))
+
+
+def rows_of(made: pd.DataFrame) -> list[Row]:
+    """The rows of a table, with None in empty places."""
+    return made.astype(object).where(made.notna(), None).to_dict("records")
