@@ -295,12 +295,12 @@ def _inspect(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     options.check_output("--out", args.out, ".csv", ".json")
     kept = reports.load_kept(args.against) if args.against else None
-    chosen, sweeps = [sweeps.set_field(text) for text in args.set], [sweeps.sweep_field(text) for text in args.sweep]
+    chosen, swept = [sweeps.set_field(text) for text in args.set], [sweeps.sweep_field(text) for text in args.sweep]
     names = args.kernels or list(catalog.of_family(catalog.family_names()[0]))
     if args.recorded:
         points = bench.recorded_points(names)
     else:
-        points = sweeps.points(names, sweeps, chosen, args.peers, not args.warm)
+        points = sweeps.points(names, swept, chosen, args.peers, not args.warm)
     device = workers.survey().pick("gpu")
     made, roofs = bench.time_points(points, _progress)
     if len(made) < len(points):

@@ -37,8 +37,8 @@ def timed(point=FLASH, low=90.0, mid=100.0, high=120.0, **more):
 
 
 def test_a_sweep_is_the_product_of_its_fields_problem_by_problem():
-    sweeps = [("seq_len", ["128", "256"]), ("causal", ["false", "true"])]
-    made = sweeps.points(["03_flash", "08b_three_bfloat16"], sweeps, with_peers=True)
+    fields = [("seq_len", ["128", "256"]), ("causal", ["false", "true"])]
+    made = sweeps.points(["03_flash", "08b_three_bfloat16"], fields, with_peers=True)
     assert len(made) == 2 * 2 * (2 + len(peers.PEERS) - 1) == len(set(made))
     problems = [point.problem for point in made]
     assert {(p.seq_len, p.causal) for p in problems} == {(128, False), (128, True), (256, False), (256, True)}
@@ -49,7 +49,7 @@ def test_a_sweep_is_the_product_of_its_fields_problem_by_problem():
 
 
 @pytest.mark.parametrize(
-    ("names", "sweeps", "chosen", "words"),
+    ("names", "fields", "chosen", "words"),
     [
         (["03_flash"], [("colour", ["1"])], [], "03_flash has no field or constant 'colour'"),
         (["03_flash"], [("seq_len", ["-5"])], [], "seq_len is -5; it must be a whole number from 1 to 16384"),
@@ -64,9 +64,9 @@ def test_a_sweep_is_the_product_of_its_fields_problem_by_problem():
         (["03_flash"], [], [("head_dim", "48")], "head_dim is 48"),
     ],
 )
-def test_what_cannot_be_swept_is_refused_with_the_value(names, sweeps, chosen, words):
+def test_what_cannot_be_swept_is_refused_with_the_value(names, fields, chosen, words):
     with pytest.raises(ProblemError, match=words.replace("(", r"\(")):
-        sweeps.points(names, sweeps, chosen)
+        sweeps.points(names, fields, chosen)
 
 
 @pytest.mark.parametrize("text", ["seq_len", "seq_len=", "=1,2", "seq_len= , "])

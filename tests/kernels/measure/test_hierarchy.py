@@ -81,12 +81,41 @@ def test_a_missing_or_stale_table_says_what_to_do(folder):
         hierarchy.recorded()
 
 
+def row_of(place, settings=()):
+    """A row as `point` or `cycles_point` gives it."""
+    if settings:
+        return {"stride": place.stride, **dict(settings), "cycles": 29.0}
+    problem = place.problem
+    return {"kind": place.kind, "space": problem.space, "working_set": problem.working_set, "cycles": 29.0}
+
+
+def test_recording_goes_on_where_it_was_broken_off(folder, monkeypatch):
+    places, asked = hierarchy.sweep(132), []
+
+    def submit(function, place, **how):
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        asked.append(place)
+        return SimpleNamespace(result=lambda: row_of(place))
+
+    monkeypatch.setattr(workers, "submit", submit)
+    with pytest.raises(KeyboardInterrupt):
+        hierarchy.record(GPU)
+    monkeypatch.setattr(workers, "submit", lambda f, place, **how: asked.append(place) or submit_row(place))
+    hierarchy.record(GPU)
+    assert asked == places and len(hierarchy.recorded().table) == len(places)
+
+
+def submit_row(place):
+    return SimpleNamespace(result=lambda: row_of(place))
+
+
 def test_recording_keeps_a_table_of_the_present_code_and_measures_another_anew(folder, monkeypatch):
     asked = []
 
     def submit(function, *args, **how):
         asked.append((function, *args))
-        return SimpleNamespace(result=lambda: {"kind": "latency", "cycles": 29.0})
+        return SimpleNamespace(result=lambda: row_of(*args))
 
     monkeypatch.setattr(workers, "submit", submit)
     told = []
