@@ -41,9 +41,9 @@ def test_the_event_goes_along_to_the_walk_and_a_sequence_that_is_not_there_yet_i
     [
         (
             ("events", "add A 20, add B 9, append A 40"),
-            "Event 3: 40 tokens for A need 2 more pages of 16 slots; 0 of 3",
+            "Event 3: 40 tokens for A need 2 more pages of 16 slots. 0 of 3",
         ),
-        (("events", "add A 20, add B 9, fork A B"), "Event 3: There is already a sequence 'A'."),
+        (("events", "add A 20, add B 9, fork A B"), "Event 3: A sequence 'A' exists already. Choose another name."),
         (("events", "add A 20, add B 9, free Z"), "Event 3: There is no sequence 'Z'"),
         (("events", "add A 20, steal B"), "Event 2 is 'steal B'"),
         (("num_blocks", "2"), "Event 2: 9 tokens for B need 1 more page"),

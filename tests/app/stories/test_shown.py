@@ -179,7 +179,7 @@ def test_another_scenario_begins_at_its_end_as_it_was_allocated():
     [
         (
             "scenario=by_hand&events=add+A+300&num_blocks=3",
-            "Event 1: 300 tokens for A need 19 more pages of 16 slots; 3 of 3 are free.",
+            "Event 1: 300 tokens for A need 19 more pages of 16 slots. 3 of 3 are free.",
         ),
         ("view=walk&scenario=by_hand&events=", "holds no sequence, so there is nothing to attend to."),
     ],
@@ -192,7 +192,7 @@ def test_an_event_that_does_not_fit_is_refused_and_changes_nothing():
     link = "block_table?view=cache&scenario=by_hand&events=add+A+20&num_blocks=3&backend=cpu"
     page = open_page(link, change=("events", "add A 20, add B 40"))
     refusal = page.asked.refused.get("events") or page.asked.error
-    assert "40 tokens for B need 3 more pages of 16 slots; 1 of 3 are free" in refusal
+    assert "40 tokens for B need 3 more pages of 16 slots. 1 of 3 are free" in refusal
     grown = open_page(link, change=("events", "add A 20, append A 5"))
     assert not grown.asked.refused and grown.asked.link["events"] == "add A 20, append A 5"
 
