@@ -198,22 +198,22 @@ def _print_json(said: object) -> None:
 
 
 def _specs(names: list[str]) -> list[KernelSpec]:
-    return [catalog.find(name) for name in names] or list(catalog.KERNELS.values())
+    return [catalog.find(name) for name in names] or list(catalog.current().kernels.values())
 
 
 # ---- the commands ----
 
 
 def _list(args: argparse.Namespace) -> int:
-    survey = workers.survey()
-    for fault in catalog.FAULTS:
+    survey, found = workers.survey(), catalog.current()
+    for fault in found.faults:
         print(f"left out: {fault}", file=sys.stderr)
     if args.json:
-        kernels = [{**facts.of_kernel(spec), "backends": list(survey.devices)} for spec in catalog.KERNELS.values()]
+        kernels = [{**facts.of_kernel(spec), "backends": list(survey.devices)} for spec in found.kernels.values()]
         devices = {name: device.name for name, device in survey.devices.items()}
         _print_json({"kernels": kernels, "devices": devices, "unavailable": survey.reasons})
         return OK
-    for spec in catalog.KERNELS.values():
+    for spec in found.kernels.values():
         problem = (f"{name}={write_value(f.default)}" for name, f in fields_of(spec.problem_type).items())
         constants = (f"{c.name}={c.default} of {list(c.values)}" for c in spec.constants)
         print(f"{spec.name:10s} {spec.title:16s} {spec.idea}")
@@ -296,7 +296,7 @@ def _bench(args: argparse.Namespace) -> int:
     options.check_output("--out", args.out, ".csv", ".json")
     kept = reports.load_kept(args.against) if args.against else None
     chosen, swept = [sweeps.set_field(text) for text in args.set], [sweeps.sweep_field(text) for text in args.sweep]
-    names = args.kernels or list(catalog.of_family(catalog.family_names()[0]))
+    names = args.kernels or list(catalog.current().of_family(catalog.current().families[0]))
     if args.recorded:
         points = bench.recorded_points(names)
     else:
@@ -389,7 +389,7 @@ def _counters(args: argparse.Namespace) -> int:
 def _measure(args: argparse.Namespace) -> int:
     device = workers.survey().pick("gpu")
     if args.sustained:
-        families = [name for name in args.tables if name in catalog.family_names()]
+        families = [name for name in args.tables if name in catalog.current().families]
         names = [name for name in args.tables if name not in families]
         for path in sustained.record(device, _progress, families=families, names=names):
             print(path)

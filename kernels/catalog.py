@@ -1,22 +1,24 @@
-"""Every kernel found under kernels/families/ and in the folders that WARPGLASS_KERNELS names; and load_kernel for a .cu
-anywhere.
+"""The catalogue of kernels: every .cu under kernels/families/ and in the folders that WARPGLASS_KERNELS names.
 
-A kernel is one .cu and nothing else: menus, tests, the README's table and the command line are derived from what
-stands in its opening comment. A family is a folder with an __init__.py that holds PROBLEMS, name -> problem class,
-the first of them the default. WARPGLASS_KERNELS is a list of folders, as PATH is: each may hold .cu files and
-folders of families.
+A kernel is one .cu. Menus, tests, tables and the command line read its opening comment. A family is a folder with an
+__init__.py that holds PROBLEMS: name -> problem class, the default first. WARPGLASS_KERNELS lists folders, as PATH
+does. Each folder may hold .cu files and folders of families.
+
+A Catalog is a snapshot. `current` gives the snapshot of this moment: it reads the folders anew after a file was added,
+changed or removed. The Python of a family is read once per process.
 """
 
 import hashlib
 import os
-import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache, cached_property
+from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module, invalidate_caches
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import TYPE_CHECKING
 
 from kernels import families
 from kernels.core.cases import sample
@@ -29,103 +31,31 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError, ProblemError
 from kernels.trace.probes import sites
 
+if TYPE_CHECKING:
+    KERNELS: Mapping[str, KernelSpec]
+    FAULTS: tuple[str, ...]
+
 DEVICE = Path(__file__).parent / "device"
 SHIM = DEVICE / "simt"
+SOURCES = (".cu", ".cuh", ".h", "__init__.py")  # the ends of the names of files that count
+LOOK_AGAIN_S = 0.5  # seconds for which `current` trusts its last look at the folders
+Stamps = Mapping[str, tuple[int, int]]  # path -> time of its last change in ns, bytes
 
 
-def find(name: str) -> KernelSpec:
-    """The KernelSpec of that name, or of the .cu at that path; ProblemError with the names there are."""
-    if name.endswith(".cu"):
-        return load_kernel(name)
-    name = present_name(name)
-    if name not in KERNELS:
-        if fault := next((fault for fault in FAULTS if fault.startswith(f"{name}.cu:")), ""):
-            raise ProblemError(f"{name} was left out: {fault}")
-        raise ProblemError(
-            f"There is no kernel {name!r}; there are {', '.join(KERNELS)}. A path that ends in .cu is taken too."
-            f"{nearest(name, KERNELS)}"
-        )
-    return KERNELS[name]
-
-
-def present_name(name: str) -> str:
-    """The present name of a kernel with this former name; any other name unchanged."""
-    return Catalog(KERNELS).present_name(name)
-
-
-def load_kernel(path: str | Path) -> KernelSpec:
-    """The KernelSpec of a .cu, in the catalogue or not, read now. Raises FrontMatterError, or ProblemError where it
-    cannot be read."""
-    path = Path(path).resolve()
-    return read_kernel(path, read_files(path, DEVICE, SHIM), problem_of)
-
-
-def problem_of(family: str, problem: str) -> Any:
-    """The problem class of that name of a family, or the family's first; KeyError, with a sentence, if there is
-    none."""
-    there = family_names()
-    if family not in there:
-        raise KeyError(
-            f"family is {family!r}; there are {', '.join(there)}.{nearest(family, there)} Put a family of your own "
-            "into a folder of WARPGLASS_KERNELS."
-        )
-    try:
-        problems = import_module(f"kernels.families.{family}").PROBLEMS
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # any error of a user's own module, sys.exit too
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise KeyError(f"family {family} cannot be imported ({said}). Mend its __init__.py.") from None
-    name = problem or next(iter(problems))
-    if name not in problems:
-        raise KeyError(f"problem is {name!r}; family {family} has {', '.join(problems)}.{nearest(name, problems)}")
-    return problems[name]
-
-
-@cache
-def family_names() -> tuple[str, ...]:
-    """The names of the families, ours first."""
-    folders = (folder for root in families.__path__ for folder in sorted(Path(root).glob("*/__init__.py")))
-    return tuple(dict.fromkeys(folder.parent.name for folder in folders))
-
-
-_forget_families = family_names.cache_clear
-
-
-def _discover() -> tuple[dict[str, KernelSpec], list[str]]:
-    """Every kernel there is, in order; and a sentence for each file that is none."""
-    roots = [Path(root) for root in families.__path__]
-    specs, faults = [], []
-    for path in (path for root in roots for path in sorted([*root.glob("*.cu"), *root.glob("*/*.cu")])):
-        try:
-            spec = load_kernel(path)
-            shown = sample(spec)
-            spec.plan(shown.problem, shown.settings)
-            sites(spec, {**shown.problem.defines, **spec.settings(shown.settings)})
-            specs.append(spec)
-        except (ProblemError, BuildError) as error:
-            faults.append(str(error))
-    order = {name: number for number, name in enumerate(family_names())}
-    found: dict[str, KernelSpec] = {}
-    for spec in sorted(specs, key=lambda s: (order[s.family], not s.path.is_relative_to(roots[0]), s.rung, s.name)):
-        if spec.name in found:
-            both = f"{spec.path} and {found[spec.name].path}"
-            faults.append(f"{both} are both called {spec.name}; the first is left out. Rename one of them.")
-        else:
-            found[spec.name] = spec
-    return found, faults
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Catalog:
-    """The kernels that the folders hold at one moment.
+    """The kernels that the folders held at one moment.
 
-    kernels: name -> KernelSpec, in order.
+    kernels: name -> KernelSpec, in the order of families, folders and rungs.
     faults: a sentence for each file that is no kernel.
+    families: the names of the families, ours first.
+    stamps: the files of the folders, by which a change is noticed.
     """
 
     kernels: Mapping[str, KernelSpec]
     faults: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    stamps: Stamps = field(default_factory=dict)
 
     @cached_property
     def constant_names(self) -> frozenset[str]:
@@ -140,9 +70,32 @@ class Catalog:
             texts.update(repr((str(spec.path), spec.files)).encode())
         return texts.hexdigest()[:16]
 
+    def find(self, name: str) -> KernelSpec:
+        """The kernel with this name or former name, or of the .cu at this path. Raises ProblemError with the known
+        names."""
+        if name.endswith(".cu"):
+            return load_kernel(name)
+        name = self.present_name(name)
+        if name in self.kernels:
+            return self.kernels[name]
+        if fault := next((fault for fault in self.faults if fault.startswith(f"{name}.cu:")), ""):
+            raise ProblemError(f"{name} was left out: {fault}")
+        raise ProblemError(
+            f"There is no kernel {name!r}; there are {', '.join(self.kernels)}. A path that ends in .cu is taken too."
+            f"{nearest(name, self.kernels)}"
+        )
+
     def present_name(self, name: str) -> str:
         """The present name of a kernel with this former name; any other name unchanged."""
         return next((spec.name for spec in self.kernels.values() if spec.formerly == name != ""), name)
+
+    def of_family(self, *names: str) -> dict[str, KernelSpec]:
+        """name -> KernelSpec of the kernels of these families."""
+        return {name: spec for name, spec in self.kernels.items() if spec.family in names}
+
+    def of_problem(self, kind: type[Problem]) -> dict[str, KernelSpec]:
+        """name -> KernelSpec of the kernels that solve problems of a class."""
+        return {name: spec for name, spec in self.kernels.items() if kind is spec.problem_type}
 
     def using_cache(self, does: str, dtype: str = "") -> dict[str, KernelSpec]:
         """name -> KernelSpec of the kernels that attend to a paged cache, write it or copy its pages (CacheUse.does).
@@ -150,59 +103,126 @@ class Catalog:
         dtype: the type of the cache; empty for the type of K and V.
         """
         uses = {name: spec.problem_type.cache_use for name, spec in self.kernels.items()}
-        return {
-            name: self.kernels[name] for name, use in uses.items() if use and (use.does, use.dtype) == (does, dtype)
-        }
+        found = [name for name, use in uses.items() if use and (use.does, use.dtype) == (does, dtype)]
+        return {name: self.kernels[name] for name in found}
 
 
-def _stamp() -> tuple[tuple[str, int, int], ...]:
-    """(path, time, size) of every .cu and every header. It changes with each file that is added, changed or removed."""
-    roots = [Path(root) for root in families.__path__]
-    folders = [*roots, *(folder for root in roots for folder in root.iterdir() if folder.is_dir()), DEVICE, SHIM]
-    found = []
-    for folder in folders:
-        with suppress(OSError), os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.endswith((".cu", ".cuh", ".h")):
-                    found.append((entry.path, entry.stat().st_mtime_ns, entry.stat().st_size))
-    return tuple(sorted(found))
-
-
-_seen = _stamp()
-_lock = threading.Lock()
-KERNELS, FAULTS = _discover()  # of the current catalogue, changed in place
-_current = Catalog(dict(KERNELS), tuple(FAULTS))
+_lock = Lock()
+_last: Catalog | None = None
+_looked_at = 0.0  # time.monotonic() of the last look at the folders
 
 
 def current() -> Catalog:
-    """The catalogue of this moment. A new one is made after a file was added, changed or removed. KERNELS and FAULTS
-    follow."""
-    global _seen, _current
+    """The catalogue of this moment: the last snapshot, or a new one if a file of the folders changed."""
+    global _last, _looked_at
     with _lock:
-        stamp = _stamp()
-        if stamp != _seen:
-            invalidate_caches()  # of imports: a new family is a new package
-            _forget_families()
-            found, FAULTS[:] = _discover()
-            kernels = {name: KERNELS[name] if KERNELS.get(name) == spec else spec for name, spec in found.items()}
-            if list(kernels) != list(KERNELS):
-                KERNELS.clear()
-            KERNELS.update(kernels)
-            _seen, _current = stamp, Catalog(kernels, tuple(FAULTS))
-            recordings_changed()
-        return _current
+        if _last is None or time.monotonic() - _looked_at >= LOOK_AGAIN_S:
+            before, _last = _last, refreshed(_last)
+            _looked_at = time.monotonic()
+            if before is not None and _last is not before:
+                recordings_changed()  # their index depends on the kernels
+        return _last
 
 
-def of_family(*names: str) -> dict[str, KernelSpec]:
-    """name -> KernelSpec of the kernels of these families, in the catalogue's order."""
-    return {spec.name: spec for spec in KERNELS.values() if spec.family in names}
+def refreshed(before: Catalog | None) -> Catalog:
+    """The snapshot `before` if its files are unchanged, else a new one. It keeps the specs of unchanged kernels."""
+    stamps = _stamps()
+    if before is not None and stamps == before.stamps:
+        return before
+    invalidate_caches()
+    known = {spec.path: spec for spec in before.kernels.values()} if before else {}
+    names = _family_names()
+    specs, faults = [], []
+    for path in _kernel_files():
+        try:
+            specs.append(_checked(path, known.get(path.resolve())))
+        except (ProblemError, BuildError) as error:
+            faults.append(str(error))
+    ours, order = Path(next(iter(families.__path__))), {name: number for number, name in enumerate(names)}
+    found: dict[str, KernelSpec] = {}
+    for spec in sorted(specs, key=lambda s: (order[s.family], not s.path.is_relative_to(ours), s.rung, s.name)):
+        if spec.name in found:
+            both = f"{spec.path} and {found[spec.name].path}"
+            faults.append(f"{both} are both called {spec.name}; the first is left out. Rename one of them.")
+        else:
+            found[spec.name] = spec
+    return Catalog(found, tuple(faults), names, stamps)
 
 
-def of_problem(kind: type[Problem]) -> dict[str, KernelSpec]:
-    """name -> KernelSpec of the kernels that solve problems of that class, in the catalogue's order."""
-    return {spec.name: spec for spec in KERNELS.values() if kind is spec.problem_type}
+def find(name: str) -> KernelSpec:
+    """The current catalogue's kernel with this name, or of the .cu at this path (Catalog.find)."""
+    return current().find(name)
 
 
-def using_cache(does: str, dtype: str = "") -> dict[str, KernelSpec]:
-    """Catalog.using_cache of the current catalogue."""
-    return Catalog(KERNELS).using_cache(does, dtype)
+def load_kernel(path: str | Path) -> KernelSpec:
+    """The KernelSpec of a .cu inside or outside the folders, read now. Raises FrontMatterError, or ProblemError if the
+    file cannot be read."""
+    path = Path(path).resolve()
+    return read_kernel(path, read_files(path, DEVICE, SHIM), problem_of)
+
+
+def problem_of(family: str, problem: str) -> type[Problem]:
+    """The problem class with this name of a family, or the family's first. Raises KeyError with a sentence."""
+    names = _family_names()
+    if family not in names:
+        raise KeyError(
+            f"family is {family!r}; there are {', '.join(names)}.{nearest(family, names)} Put a family of your own "
+            "into a folder of WARPGLASS_KERNELS."
+        )
+    try:
+        problems: dict[str, type[Problem]] = import_module(f"kernels.families.{family}").PROBLEMS
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # any error of a user's own module, sys.exit too
+        cause = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise KeyError(f"family {family} cannot be imported ({cause}). Mend its __init__.py.") from None
+    name = problem or next(iter(problems))
+    if name not in problems:
+        raise KeyError(f"problem is {name!r}; family {family} has {', '.join(problems)}.{nearest(name, problems)}")
+    return problems[name]
+
+
+def _checked(path: Path, known: KernelSpec | None) -> KernelSpec:
+    """The kernel of a .cu after a plan of a sample and a look at its probes, or the known spec if no text changed."""
+    if known is not None and read_files(known.path, DEVICE, SHIM) == known.files:
+        return known
+    spec = load_kernel(path)
+    shown = sample(spec)
+    spec.plan(shown.problem, shown.settings)
+    sites(spec, {**shown.problem.defines, **spec.settings(shown.settings)})
+    return spec
+
+
+def _kernel_files() -> Iterator[Path]:
+    for root in map(Path, families.__path__):
+        yield from sorted([*root.glob("*.cu"), *root.glob("*/*.cu")])
+
+
+def _family_names() -> tuple[str, ...]:
+    folders = (folder for root in families.__path__ for folder in sorted(Path(root).glob("*/__init__.py")))
+    return tuple(dict.fromkeys(folder.parent.name for folder in folders))
+
+
+def _stamps() -> Stamps:
+    """The stamp of each file that the catalogue depends on."""
+    roots = [Path(root) for root in families.__path__]
+    folders = [*roots, *(folder for root in roots for folder in root.glob("*/")), DEVICE, SHIM]
+    found: dict[str, tuple[int, int]] = {}
+    for folder in folders:
+        with suppress(OSError), os.scandir(folder) as entries:  # a folder or file may be removed at this moment
+            for entry in entries:
+                if entry.name.endswith(SOURCES):
+                    stat = entry.stat()
+                    found[entry.path] = (stat.st_mtime_ns, stat.st_size)
+    return found
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """KERNELS and FAULTS of the current catalogue, for scripts and tests."""
+        if name == "KERNELS":
+            return current().kernels
+        if name == "FAULTS":
+            return current().faults
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernels.catalog import KERNELS
 from kernels.errors import FAULT, ProblemError, WarpglassError
 from kernels.measure import bench, hierarchy, protocol, sweeps
 from kernels.measure.bench_rows import COLUMNS, row, skipped_row
@@ -158,9 +157,10 @@ def _points(asked: dict[str, Any]) -> list[Any]:
     names, values = asked.get("kernels"), asked.get("values", "")
     if not isinstance(names, list) or not names:
         raise ProblemError("No kernel is chosen. Choose at least one.")
-    unknown = [name for name in names if name not in tuple(KERNELS)]  # only the command line takes a path
+    kernels = tuple(catalog.current().kernels)
+    unknown = [name for name in names if name not in kernels]  # only the command line takes a path
     if unknown:
-        raise ProblemError(f"There is no kernel {unknown[0]!r:.60}; there are {', '.join(KERNELS)}.")
+        raise ProblemError(f"There is no kernel {unknown[0]!r:.60}; there are {', '.join(kernels)}.")
     held = [sweeps.set_field(part) for part in str(asked.get("set", "")).split(",") if part.strip()]
     swept = [sweeps.sweep_field(f"{asked.get('field', '')}={values}")]
     return sweeps.points(names, swept, held, bool(asked.get("peers")), not asked.get("warm"))

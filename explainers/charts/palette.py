@@ -11,7 +11,7 @@ tests/explainers/charts/test_palette.py checks these rules.
 from collections.abc import Iterable
 from typing import TypedDict
 
-from kernels.catalog import KERNELS as CATALOGUE
+from kernels import catalog
 from kernels.core.spec import KernelSpec
 
 # The hues of Okabe and Ito for roles without a set. Light hues are darker here, so they are visible on white.
@@ -89,7 +89,7 @@ def kernel_colour(kernel: KernelSpec | str) -> str:
     kernel: its spec, name or title. A kernel outside the catalogue gets the colour after the last one of its family.
     """
     spec = kernel if isinstance(kernel, KernelSpec) else _named(kernel)
-    family = [s.name for s in CATALOGUE.values() if spec is not None and s.family == spec.family]
+    family = [s.name for s in catalog.current().kernels.values() if spec is not None and s.family == spec.family]
     place = family.index(spec.name) if spec is not None and spec.name in family else len(family)
     return KERNELS[place % len(KERNELS)]
 
@@ -103,7 +103,7 @@ def kernel_colours(kernels: Iterable[KernelSpec | str]) -> list[str]:
 
 def _named(text: str) -> KernelSpec | None:
     """The kernel with that name or title, or with its name in that label ("A: NAME", "NAME BLOCK_Q=16")."""
-    for spec in CATALOGUE.values():
+    for spec in catalog.current().kernels.values():
         if text in (spec.name, spec.title) or spec.name in text.replace(":", " ").split():
             return spec
     return None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Protocol
 
-from kernels.catalog import KERNELS
+from kernels import catalog
 from kernels.core import cases
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -76,12 +76,13 @@ def _accepts(story: Accepting, spec: KernelSpec) -> bool:
     return story.accepts(spec)
 
 
-def accepting(story: Accepting, kernels: Mapping[str, KernelSpec] = KERNELS) -> dict[str, KernelSpec]:
-    """name -> KernelSpec of the kernels of a story, in the order of `kernels`."""
-    return {name: spec for name, spec in kernels.items() if _accepts(story, spec)}
+def accepting(story: Accepting, kernels: Mapping[str, KernelSpec] | None = None) -> dict[str, KernelSpec]:
+    """name -> KernelSpec of the kernels of a story, in the order of `kernels`; of the current catalogue by default."""
+    listed = catalog.current().kernels if kernels is None else kernels
+    return {name: spec for name, spec in listed.items() if _accepts(story, spec)}
 
 
-def first(story: Accepting, kernels: Mapping[str, KernelSpec] = KERNELS) -> KernelSpec:
+def first(story: Accepting, kernels: Mapping[str, KernelSpec] | None = None) -> KernelSpec:
     """The default kernel of a story: the earliest one with most of its events. ValueError if the story accepts no
     kernel."""
 

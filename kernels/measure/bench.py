@@ -124,7 +124,7 @@ def recorded_points(kernels: Iterable[str] = ()) -> list[Point | Skipped]:
     """The points to record: every kernel of the catalogue (or only these) and the installed peers, over the sweeps of
     its problem (bench_sweeps). A sweep of a constant covers the kernels that have it."""
     found = {}
-    specs = {name: catalog.find(name) for name in kernels or catalog.KERNELS}
+    specs = {name: catalog.find(name) for name in kernels or catalog.current().kernels}
     for kind in dict.fromkeys(spec.problem_type for spec in specs.values()):
         for sweeps, held in kind.bench_sweeps():
             names = [n for n, spec in specs.items() if kind is spec.problem_type and can_sweep(spec, sweeps)]
@@ -211,7 +211,7 @@ def _key(entry: Row) -> Key:
 def _is_present(made: pd.DataFrame) -> pd.Series:
     """Whether each row is of its kernel's present code. Rows without a compiled kernel are present: peers, and skipped
     places."""
-    here = {name: spec.code_hash for name, spec in catalog.KERNELS.items()}
+    here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
     known = made["name"].isin([*here, *peers.NAMES])
     return known & ((made.code_hash == made["name"].map(here)) | made.code_hash.isna() | (made.code_hash == ""))
 
@@ -231,7 +231,7 @@ def not_recorded() -> list[str]:
     reasons = tables.left_out(KIND)
     asked = [(point.name, _key_of(point)) for point in recorded_points()]
     for device, (made, _) in recorded().items():
-        absent = [name for name in catalog.KERNELS if name not in set(made["name"])]
+        absent = [name for name in catalog.current().kernels if name not in set(made["name"])]
         if absent:
             reasons.append(f"On {device}, no times of the present code are recorded for {', '.join(absent)}.")
         known = {_key(entry) for entry in rows_of(made)}

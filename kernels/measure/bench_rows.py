@@ -47,7 +47,8 @@ def problem_text(problem: Any) -> str:
 
 def problem_type_of(title: str) -> Any:
     """The class of the problems of that title; None where no kernel of the catalogue solves them."""
-    return next((spec.problem_type for spec in catalog.KERNELS.values() if spec.problem_type.title == title), None)
+    kinds = (spec.problem_type for spec in catalog.current().kernels.values())
+    return next((kind for kind in kinds if kind.title == title), None)
 
 
 def problem_now(title: str, text: str) -> str:
@@ -132,7 +133,7 @@ def under(entry: Mapping[str, Any], roofs: Mapping[str, float]) -> dict[str, Any
     """A row of a table with its share of these roofs in place of those that it was made with. One of a kernel that the
     catalogue does not have stays as it is."""
     peer = entry["kind"] == "peer"
-    if entry["gb_per_s"] is None or not (peer or entry["name"] in catalog.KERNELS):
+    if entry["gb_per_s"] is None or not (peer or entry["name"] in catalog.current().kernels):
         return dict(entry)
     products = tensor_products(entry["name"], peer, json.loads(entry["problem"]).get("dtype", "float32"))
     return {**entry, **_under(products, entry["tflops"] or 0.0, entry["bytes"] / entry["median_us"] / 1e3, roofs)}
@@ -148,7 +149,8 @@ def _under(products: int, tflops: float, gb_per_s: float, roofs: Mapping[str, fl
 def arithmetic_roofs(roofs: Mapping[str, float], more: Iterable[int] = ()) -> dict[str, float]:
     """title -> TFLOP/s, of every arithmetic that a kernel of the catalogue or a peer uses, and of `more`
     tensor_products."""
-    used = {0, 1, *(spec.tensor_products for spec in catalog.KERNELS.values()), *peers.TENSOR_PRODUCTS.values(), *more}
+    of_kernels = (spec.tensor_products for spec in catalog.current().kernels.values())
+    used = {0, 1, *of_kernels, *peers.TENSOR_PRODUCTS.values(), *more}
     return {arithmetic_title(n): _roof(n, roofs) for n in sorted(used)}
 
 

@@ -131,7 +131,7 @@ def modelled(problem: AccessProblem) -> int:
 def measure(problems: list[AccessProblem], metric_of: Mapping[str, str] = METRICS) -> pd.DataFrame:
     """A table of op, width, matrices, offsets, measured and modelled, one row per access. metric_of: op -> the counter
     that measures it. Needs a GPU and ncu; raises as counters.profile does."""
-    kernel = next(iter(catalog.of_problem(AccessProblem).values()))
+    kernel = next(iter(catalog.current().of_problem(AccessProblem).values()))
     names = {metric: metric for metric in (metric_of[problem.op] for problem in problems)}
     counted = counters.profile([Request(kernel, problem, backend="gpu") for problem in problems], names)
     rows = [

@@ -48,7 +48,7 @@ def requests(kernels: Iterable[KernelSpec] = ()) -> list[Request]:
     """What `python -m kernels counters` compares: the counter_cases of these kernels, or of all in the catalogue."""
     return [
         Request(kernel, case.problem, case.settings, backend="gpu")
-        for kernel in list(kernels) or catalog.KERNELS.values()
+        for kernel in list(kernels) or catalog.current().kernels.values()
         for case in cases_of(kernel, "counter_cases").possible
     ]
 
@@ -179,7 +179,7 @@ def occupancies() -> pd.DataFrame:
     arch = gpu.device().target
     columns = ["kernel", "launch", "build", "problem", "threads", "registers", "shared_bytes", "derived", "driver"]
     rows = []
-    for kernel in catalog.KERNELS.values():
+    for kernel in catalog.current().kernels.values():
         cases = cases_of(kernel, "check_cases").possible
         for case in (cases[0], cases[len(cases) // 2], cases[-1]):
             request = Request(kernel, case.problem, case.settings, backend="gpu")

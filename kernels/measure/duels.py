@@ -65,7 +65,7 @@ def distributions() -> list[SixteenBitProblem]:
 
 def names() -> list[str]:
     """The kernels that meet the peer: the rungs that overlap products and softmax."""
-    return [name for name, spec in catalog.of_problem(SixteenBitProblem).items() if spec.rung >= FROM_RUNG]
+    return [name for name, spec in catalog.current().of_problem(SixteenBitProblem).items() if spec.rung >= FROM_RUNG]
 
 
 def entries(problem: SixteenBitProblem) -> list[tuple[str, dict[str, int]]]:
@@ -73,7 +73,7 @@ def entries(problem: SixteenBitProblem) -> list[tuple[str, dict[str, int]]]:
     distributions with every other value of each constant of PRICED too."""
     made = []
     for name in names():
-        spec = catalog.KERNELS[name]
+        spec = catalog.current().kernels[name]
         tuned = spec.settings_for(problem)
         made.append((name, tuned))
         priced = [c for c in spec.constants if c.name in PRICED] if problem in distributions() else []
@@ -143,7 +143,7 @@ def _write(path: Path, device: Device, asked: Sequence[SixteenBitProblem], rows:
 
 
 def _codes() -> dict[str, str]:
-    return {name: catalog.KERNELS[name].code_hash for name in names()}
+    return {name: catalog.current().kernels[name].code_hash for name in names()}
 
 
 def _protocol() -> str:
@@ -194,7 +194,7 @@ def as_tuned(made: pd.DataFrame) -> pd.Series:
     """Whether each row is of the constants that its kernel is tuned to on its problem."""
     own = []
     for name, settings, problem in zip(made["name"], made.settings, made.problem):
-        spec = catalog.KERNELS[name]
+        spec = catalog.current().kernels[name]
         tuned = spec.settings_for(spec.problem_type(**json.loads(problem)))
         own.append(settings == settings_text(tuned.items()))
     return pd.Series(own, made.index, dtype=bool)

@@ -166,7 +166,7 @@ def wavefronts_per_access(problem: ColumnsProblem, settings: Settings, backend: 
 
 def _kernel_of(problem_type: type) -> Any:
     """The KernelSpec that solves such problems, the first of the catalogue."""
-    return next(iter(catalog.of_problem(problem_type).values()))
+    return next(iter(catalog.current().of_problem(problem_type).values()))
 
 
 def _figures(name: str, values: Iterable[float]) -> dict[str, float]:

@@ -112,7 +112,8 @@ def _free() -> None:
 def _kernel(
     problem: SixteenBitProblem, name: str, settings: dict[str, int], inputs: dict[str, np.ndarray]
 ) -> protocol.Kernel:
-    return protocol.Kernel(Request(catalog.KERNELS[name], problem, tuple(settings.items()), backend="gpu"), inputs)
+    spec = catalog.current().kernels[name]
+    return protocol.Kernel(Request(spec, problem, tuple(settings.items()), backend="gpu"), inputs)
 
 
 def _side(problem: SixteenBitProblem, name: str, made: Callable[[], protocol.Kernel | peers.Peer]) -> Side:
@@ -141,7 +142,7 @@ def _row(
     """The table's row of a kernel against a peer."""
     made: dict[str, object] = dict.fromkeys(COLUMNS)
     made |= {"name": name, "peer": peer, "status": side.status, "peer_status": rival.status}
-    made |= {"code_hash": catalog.KERNELS[name].code_hash, "problem": problem_text(problem)}
+    made |= {"code_hash": catalog.current().kernels[name].code_hash, "problem": problem_text(problem)}
     made |= {key: value for key, value in asdict(problem).items() if key in COLUMNS}
     made |= {"num_kv_heads": problem.kv_heads, "settings": settings_text(settings.items()), "rounds": RESTED.rounds}
     made["reason"] = " ".join(filter(None, (side.reason, rival.reason))) or None

@@ -143,7 +143,7 @@ def _look() -> tuple[list[RecordedPipeline], list[str]]:
                 found.append(RecordedPipeline(**vars(entry)))
         except UNREADABLE as error:
             reasons.append(f"{path.name} is no pipeline: {error}. {tables.REMEDY}.")
-    kernels, first = list(catalog.KERNELS), [request.identity for request in asked()]
+    kernels, first = list(catalog.current().kernels), [request.identity for request in asked()]
 
     def rank(entry: RecordedPipeline) -> tuple[int, int]:
         identity = entry.request.identity

@@ -363,7 +363,7 @@ def roofs() -> dict[str, float]:
     with gpu.errors():
         copy = np.median(clock.time_runs([_copier()], 20))
         problem = FmaProblem(gpu.device().multiprocessors * 64, 4096)
-        (name,) = list(catalog.of_problem(FmaProblem))[:1]
+        (name,) = list(catalog.current().of_problem(FmaProblem))[:1]
         fma = measure(Point(name, problem, cold=False))
         if fma.status != "ok" or not fma.median_us:
             raise RunError(f"The fp32 roof could not be measured: {fma.reason}")

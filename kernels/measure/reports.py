@@ -251,8 +251,13 @@ def records(made: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-_FORMER = {k: v for spec in catalog.KERNELS.values() for k, v in former_names(spec.problem_type).items()}
 FORMER_COLUMNS = {"num_heads": "heads", "num_kv_heads": "kv_heads", "yardstick_error": "baseline_max_abs_error"}
+
+
+def _former() -> dict[str, str]:
+    """former name -> present name of the fields of all families."""
+    kinds = (spec.problem_type for spec in catalog.current().kernels.values())
+    return {before: name for kind in kinds for before, name in former_names(kind).items()}
 
 
 def _with_former(problem: str | None) -> str | None:
@@ -261,7 +266,7 @@ def _with_former(problem: str | None) -> str | None:
         return problem
     now = json.loads(problem)
     return json.dumps(
-        {**now, **{before: now[name] for before, name in _FORMER.items() if name in now and before not in now}}
+        {**now, **{before: now[name] for before, name in _former().items() if name in now and before not in now}}
     )
 
 
@@ -270,7 +275,8 @@ def _without_former(problem: str | None) -> str | None:
     if not problem:
         return problem
     said = json.loads(problem)
-    return json.dumps({name: value for name, value in said.items() if _FORMER.get(name) not in said})
+    former = _former()
+    return json.dumps({name: value for name, value in said.items() if former.get(name) not in said})
 
 
 def _provenance_json(where: Provenance) -> dict[str, Any]:

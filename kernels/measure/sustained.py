@@ -62,13 +62,13 @@ def _is_empty(made: pd.DataFrame, at: int) -> bool:
 def _points(made: pd.DataFrame, families: Sequence[str], names: Sequence[str]) -> list[tuple[int, Point]]:
     """(index of the row, Point) of the recorded rows with a time that these families and names ask for, problem by
     problem."""
-    unknown = [f for f in families if f not in catalog.family_names()]
-    unknown += [n for n in names if n not in (*catalog.KERNELS, *peers.NAMES)]
+    unknown = [f for f in families if f not in catalog.current().families]
+    unknown += [n for n in names if n not in (*catalog.current().kernels, *peers.NAMES)]
     if unknown:
         raise ProblemError(f"No family, kernel or peer is named {', '.join(unknown)}. python -m kernels list has them.")
-    present = {name: spec.code_hash for name, spec in catalog.KERNELS.items()}
-    kinds = {spec.problem_type.title: spec for spec in catalog.KERNELS.values()}
-    asked = {name for name in [*catalog.KERNELS, *peers.NAMES] if not names or name in names}
+    present = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
+    kinds = {spec.problem_type.title: spec for spec in catalog.current().kernels.values()}
+    asked = {name for name in [*catalog.current().kernels, *peers.NAMES] if not names or name in names}
     found = []
     for at, entry in made[made.status == "ok"].iterrows():
         spec = kinds.get(entry.title)
@@ -79,7 +79,7 @@ def _points(made: pd.DataFrame, families: Sequence[str], names: Sequence[str]) -
             continue
         found.append((at, _point(entry, spec.problem_type)))
     ours = {point.problem for _, point in found if not point.is_peer}
-    if any(name in catalog.KERNELS for name in names):
+    if any(name in catalog.current().kernels for name in names):
         found = [(at, point) for at, point in found if point.problem in ours]
     order = list(dict.fromkeys((point.problem, point.cold) for _, point in found))
     return sorted(found, key=lambda pair: order.index((pair[1].problem, pair[1].cold)))

@@ -46,7 +46,7 @@ def set_field(text: str) -> tuple[str, str]:
 
 def default_names() -> list[str]:
     """The kernels that a bench times where none is named: those of the catalogue's first problem."""
-    return list(catalog.of_problem(next(iter(catalog.KERNELS.values())).problem_type))
+    return list(catalog.current().of_problem(next(iter(catalog.current().kernels.values())).problem_type))
 
 
 def points(
@@ -61,7 +61,7 @@ def points(
     pairs of field and values; chosen: pairs of field and value that hold for all. A field is one of the problem, one of
     its derived_fields such as width, or a compile-time constant. ProblemError for an unknown field, a value that cannot
     be, or more than `most` points."""
-    kernels = {catalog.present_name(name): catalog.find(name) for name in names}
+    kernels = {catalog.current().present_name(name): catalog.find(name) for name in names}
     axes = [(field, list(values)) for field, values in sweeps]
     if len({field for field, _ in axes}) < len(axes):
         raise ProblemError(f"A field can be swept once; got {', '.join(field for field, _ in axes)}.")

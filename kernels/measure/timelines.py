@@ -199,5 +199,5 @@ def _look() -> tuple[list[RecordedTimeline], list[str]]:
             reasons.append(f"{path.name} has no timelines: {error}. {tables.REMEDY}.")
     old = sorted((tables.FOLDER / KIND).rglob("*.csv"))
     reasons += [f"{path.name} has an earlier format, a CSV for each timeline. {tables.REMEDY}." for path in old]
-    order = list(catalog.KERNELS)
+    order = list(catalog.current().kernels)
     return sorted(found, key=lambda entry: order.index(entry.kernel)), reasons

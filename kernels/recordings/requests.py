@@ -90,7 +90,7 @@ def entry_of(header: dict[str, Any], path: Path, lengths: dict[str, int]) -> Rec
     the header is not one of `header_of`."""
     said = dict(header)
     kernel, code_hash, device, date = (said.pop(name) for name in ("kernel", "code_hash", "device", "date"))
-    spec = catalog.KERNELS[kernel]
+    spec = catalog.current().kernels[kernel]
     if spec.code_hash != same_code.present(code_hash):
         return kernel
     problem = spec.problem_type(**said.pop("problem"))
@@ -103,7 +103,7 @@ def requests_of(cases: str) -> list[Request]:
     A case that the kernel's conditions refuse is left out."""
     return [
         Request(spec, case.problem, tuple(spec.settings(case.settings).items()), backend="gpu")
-        for spec in catalog.KERNELS.values()
+        for spec in catalog.current().kernels.values()
         for case in cases_of(spec, cases).possible
     ]
 

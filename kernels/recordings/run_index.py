@@ -15,7 +15,7 @@ from typing import Any, get_origin
 import pandas as pd
 import pyarrow as pa
 
-from kernels.catalog import KERNELS
+from kernels import catalog
 from kernels.core.cases import cases_of
 from kernels.core.problem import Case
 from kernels.core.remembered import of_recordings, recordings_changed
@@ -151,7 +151,7 @@ def _check_values(entry: Recording) -> None:
     wrong = [number for number in numbers if not isinstance(number, (int, float))]
     if wrong:
         raise ValueError(f"{wrong[0]!r:.60} is no number")
-    spec = KERNELS.get(entry.kernel)
+    spec = catalog.current().kernels.get(entry.kernel)
     if spec and spec.code_hash == entry.code:
         spec.problem_type(**entry.problem)
 

@@ -146,7 +146,7 @@ def of_present_code(kind: str) -> tuple[pd.DataFrame, Provenance] | None:
     None if there is none."""
     from kernels import catalog
 
-    here = {name: spec.code_hash for name, spec in catalog.KERNELS.items()}
+    here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
     for table, where in recorded(kind).values():
         present = table[table.code_hash == table["name"].map(here)].reset_index(drop=True)
         if len(present):
@@ -183,7 +183,8 @@ def _look(kind: str) -> tuple[dict[str, tuple[pd.DataFrame, Provenance]], list[s
 
 def changed_code(codes: dict[str, str], kernels: Iterable[str] = ()) -> list[str]:
     """The kernels among `codes` (all of them if `kernels` is empty) whose code is not the catalogue's of today."""
-    from kernels.catalog import KERNELS
+    from kernels import catalog
 
-    asked = list(kernels) or list(codes)
-    return [name for name in asked if name not in KERNELS or codes.get(name) != KERNELS[name].code_hash]
+    specs = catalog.current().kernels
+    names = list(kernels) or list(codes)
+    return [name for name in names if name not in specs or codes.get(name) != specs[name].code_hash]

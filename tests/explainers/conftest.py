@@ -3,7 +3,7 @@
 import pytest
 
 from explainers.stories.timing import sweep_search
-from kernels.catalog import KERNELS, load_kernel, of_family, of_problem
+from kernels.catalog import KERNELS, current, load_kernel
 from kernels.core.tolerance import OutputError
 from kernels.measure import bench_rows, sweeps
 from kernels.measure.peers import LIBRARIES, base
@@ -67,7 +67,10 @@ def bench_table():
 
     The times are a formula: so many picoseconds for each FLOP, and 5 us. sdpa_flash has none in fp32.
     """
-    kinds = ((list(of_family("dense")), _DENSE), (list(of_problem(KERNELS["paged_v1"].problem_type)), _PAGED))
+    kinds = (
+        (list(current().of_family("dense")), _DENSE),
+        (list(current().of_problem(KERNELS["paged_v1"].problem_type)), _PAGED),
+    )
     asked = [
         p
         for names, all_ in kinds

@@ -11,7 +11,10 @@ FORMER = {spec.formerly: spec.name for spec in catalog.KERNELS.values() if spec.
 
 def test_no_former_name_is_another_kernels_name():
     assert FORMER and not {*FORMER} & {*catalog.KERNELS}
-    assert catalog.present_name("03_flash") == "03_flash" and catalog.present_name("nobody") == "nobody"
+    assert (
+        catalog.current().present_name("03_flash") == "03_flash"
+        and catalog.current().present_name("nobody") == "nobody"
+    )
 
 
 @pytest.mark.parametrize(("before", "now"), FORMER.items())

@@ -1,7 +1,7 @@
 """The charts of times in words: titles, descriptions and notes."""
 
 from explainers.stories.timing.wording import shown_name
-from kernels.catalog import KERNELS
+from kernels import catalog
 from kernels.measure.peers import TENSOR_PRODUCTS
 
 CHARTS = {
@@ -26,7 +26,7 @@ ALT = {
 
 def _made_of_products() -> str:
     """Returns the kernels and peers with several 16-bit products for one fp32 product, by their number."""
-    every = {name: spec.tensor_products for name, spec in KERNELS.items() if spec.tensor_products > 1}
+    every = {name: spec.tensor_products for name, spec in catalog.current().kernels.items() if spec.tensor_products > 1}
     every |= {shown_name(name): products for name, products in TENSOR_PRODUCTS.items()}
     return "; ".join(
         f"{' and '.join(name for name, n in every.items() if n == products)} by {products}"
@@ -49,9 +49,14 @@ NOTES = {
     "roofline": "Solid: roofs that were measured on the same GPU. The slope: a device-to-device copy. The flat lines: "
     "a kernel of fp32 multiply-adds, and torch's fp16 matrix product on tensor cores, if a kernel here uses them. "
     "Dotted: the peaks in the GPU's datasheet, if it is known. Where tensor cores make one fp32 product, "
-    f"it costs several fp16 products, and the fp16 roof is divided by as many: {_made_of_products()}.",
+    "it costs several fp16 products, and the fp16 roof is divided by as many: {products}.",
     "ladder": "A bar for each kernel at the size of the step, in the order in which one was made from the other, with "
     "its idea. Per cent: of its roof, which was measured on the same GPU. Dashed: torch and other libraries. "
     "Solid: the roofs in range. That of the tensor cores is torch's product of two 8,192 x 8,192 matrices, that of "
     "memory a copy, which reads and writes: neither is a peak, and both can be passed.",
 }
+
+
+def note(kind: str) -> str:
+    """Returns the note of a chart, with the products of the current catalogue's kernels."""
+    return NOTES[kind].replace("{products}", _made_of_products())

@@ -7,7 +7,7 @@ from explainers.charts.palette import AXIS
 from explainers.stories.timing.chart_layers import HEIGHT, Roofs, new_sheet, tips
 from explainers.stories.timing.sweep_rows import labels, sizes
 from explainers.stories.timing.wording import shown_name
-from kernels.catalog import KERNELS
+from kernels import catalog
 from kernels.measure.bench_rows import arithmetic_roofs
 
 
@@ -68,5 +68,5 @@ def _across(peers: pd.DataFrame, rows: pd.DataFrame, roofs: Roofs, steps: int) -
 
 def _idea(label: str) -> str:
     """Returns a kernel's name and idea. The label starts with the name."""
-    spec = KERNELS.get(label.split(" ")[0])
+    spec = catalog.current().kernels.get(label.split(" ")[0])
     return f"{shown_name(label)}: {spec.idea}" if spec else shown_name(label)

@@ -10,7 +10,7 @@ import pandas as pd
 from explainers.charts.line_ends import decades, spread_out
 from explainers.charts.palette import AXIS
 from explainers.stories.timing.chart_layers import HEIGHT, Roofs, dash, dots, line_ends, new_sheet
-from kernels.catalog import KERNELS
+from kernels import catalog
 from kernels.measure.bench_rows import arithmetic_roofs, arithmetic_title, tensor_products
 from kernels.measure.datasheets import Peaks
 
@@ -85,7 +85,7 @@ def _arithmetic(rows: pd.DataFrame) -> dict[str, int]:
     used = {
         tensor_products(name, kind == "peer", dtype)
         for name, kind, dtype in set(zip(rows["name"], rows.kind, rows["dtype"]))
-        if kind == "peer" or name in KERNELS
+        if kind == "peer" or name in catalog.current().kernels
     }
     return {arithmetic_title(n): n for n in sorted(used)}
 

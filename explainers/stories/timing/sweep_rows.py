@@ -8,7 +8,7 @@ import pandas as pd
 from explainers.charts import palette
 from explainers.stories.timing.sweep_search import SWEPT, constant_of, without_constants
 from explainers.stories.timing.wording import plain, shown_name, title_of
-from kernels.catalog import KERNELS
+from kernels import catalog
 from kernels.measure import flashinfer_calls
 from kernels.measure.peers import NAMES, PAGED, PEERS, SDPA
 from kernels.measure.reports import RATIO, labelled, speedups
@@ -96,7 +96,8 @@ def sizes(part: pd.DataFrame, field: str) -> list[float]:
 
 def labels(part: pd.DataFrame) -> list[str]:
     """Returns the labels with a time: kernels in the catalogue's order, other kernels, peers in their order."""
-    place = {name: number for number, name in enumerate(KERNELS)} | {name: 10**6 + n for n, name in enumerate(NAMES)}
+    kernels = {name: number for number, name in enumerate(catalog.current().kernels)}
+    place = kernels | {name: 10**6 + number for number, name in enumerate(NAMES)}
     timed = part[part.status == "ok"].drop_duplicates("label")
     order = {label: place.get(name, 10**5) for label, name in zip(timed.label, timed["name"])}
     return sorted(order, key=lambda label: (order[label], label))

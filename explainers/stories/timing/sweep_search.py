@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from explainers.stories.timing.wording import plain
+from kernels import catalog
 from kernels.build.occupancy import block_constants
-from kernels.catalog import KERNELS
 from kernels.measure.bench_rows import SIZES as OF_ALL
 from kernels.recordings.tables import Provenance
 
@@ -46,7 +46,7 @@ def sweeps(table: pd.DataFrame) -> dict[str, Sweep]:
 def _over_constants(timed: list[Point]) -> dict[str, Sweep]:
     """Returns the sweeps over a constant. The problem and the other constants of a block's size stay fixed."""
     chosen = dict.fromkeys(point["name"] for point in timed if not point["own_settings"])
-    specs = [KERNELS[name] for name in chosen if name in KERNELS]
+    specs = [catalog.current().kernels[name] for name in chosen if name in catalog.current().kernels]
     every = list(dict.fromkeys(c.name for spec in specs for c in block_constants(spec)))
     found: dict[str, Sweep] = {}
     for constant in dict.fromkeys(c.name for spec in specs for c in spec.constants if not c.what_if):

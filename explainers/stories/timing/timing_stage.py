@@ -116,7 +116,7 @@ def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
         meta = {
             "spec": spec,
             "alt": chart_texts.ALT[kind],
-            "note": chart_texts.NOTES[kind] + floor,
+            "note": chart_texts.note(kind) + floor,
             "at": size_charts.at_steps(kind, shown.part, shown.field),
             "room": max(
                 (len(row["said"]) for data in spec["datasets"].values() for row in data if "beside" in row), default=0

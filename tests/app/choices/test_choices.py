@@ -15,7 +15,7 @@ from app.stories.block_table import history
 from app.stories.compare import timed
 from explainers.stories.compare import pair_times
 from explainers.story.builds import fields_of_build
-from kernels.catalog import KERNELS, of_family
+from kernels.catalog import KERNELS, current
 from kernels.core.fields import fields_of, problem_field, write_value
 from kernels.core.launch import Constant
 from kernels.core.request import Request, Scope
@@ -211,7 +211,7 @@ def test_a_build_depends_on_the_fields_that_change_its_constants():
             return {"WIDE": int(self.wide)}
 
     assert fields_of_build(Problem) == {"wide"}
-    assert fields_of_build(next(iter(of_family("dense").values())).problem_type) == {"head_dim"}
+    assert fields_of_build(next(iter(current().of_family("dense").values())).problem_type) == {"head_dim"}
 
 
 def test_a_beginning_that_cannot_be_is_not_taken():

@@ -10,7 +10,7 @@ from app.measured import times as recorded_times
 from app.store import disk
 from app.stories import STORIES
 from app.web import asking
-from kernels.catalog import of_family
+from kernels.catalog import current
 from kernels.measure.flashinfer_calls import other_layout
 from kernels.run import workers
 
@@ -41,7 +41,7 @@ def test_the_page_begins_with_the_longest_sweep_and_torch_as_its_baseline(times)
         ("sweep=over the moon", "sweep is 'over the moon'; there is no such sweep here."),
         ("baseline=99_magic", "baseline is '99_magic'; here it can be one of sdpa_efficient"),
         ("hide=99_magic", "hide names '99_magic'"),
-        (f"hide={'|'.join(of_family('dense'))}|sdpa_efficient", "one at least must stay"),
+        (f"hide={'|'.join(current().of_family('dense'))}|sdpa_efficient", "one at least must stay"),
     ],
 )
 def test_a_wrong_value_of_a_link_is_told_and_the_default_is_shown(times, link, words):
@@ -61,7 +61,7 @@ def test_a_press_hides_a_line_and_another_brings_it_back(times):
 
 
 def test_the_last_line_cannot_be_hidden(times):
-    page = open_page(f"timing?hide={'|'.join(of_family('dense'))}")
+    page = open_page(f"timing?hide={'|'.join(current().of_family('dense'))}")
     on = [o for o in page.choices["hide"]["options"] if o["on"]]
     assert [(o["value"], o["why"]) for o in on] == [("sdpa_efficient", "One at least must stay.")]
 

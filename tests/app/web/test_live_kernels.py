@@ -19,9 +19,10 @@ LINK = {"kernel": NAME, "backend": "cpu", "seq_len": "20", "num_heads": "1"}
 def folder(monkeypatch, tmp_path):
     """An empty folder in which the catalogue looks for kernels."""
     monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
+    monkeypatch.setattr(catalog, "LOOK_AGAIN_S", 0)
     yield tmp_path
     monkeypatch.undo()
-    catalog.current()
+    catalog._last = None
 
 
 def ask(path="tiling"):

@@ -9,7 +9,7 @@ import pytest
 
 from explainers.charts import palette
 from explainers.stories.tiling import traffic
-from kernels.catalog import KERNELS, family_names, of_family
+from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
 from kernels.run import execute
 
@@ -103,12 +103,12 @@ def test_dimmed_text_is_read_at_four_and_a_half_to_one_on_both_themes(page, pane
     assert contrast(text, lit) >= 4.5  # a lit line
 
 
-@pytest.mark.parametrize("family", family_names())
+@pytest.mark.parametrize("family", current().families)
 def test_a_kernel_has_one_colour_by_its_spec_its_name_and_its_title(family):
-    for spec in of_family(family).values():
+    for spec in current().of_family(family).values():
         assert palette.kernel_colour(spec) == palette.kernel_colour(spec.name) == palette.kernel_colour(spec.title)
         assert palette.kernel_colour(f"A: {spec.name}") == palette.kernel_colour(spec)
-    colours = [palette.kernel_colour(spec) for spec in of_family(family).values()]
+    colours = [palette.kernel_colour(spec) for spec in current().of_family(family).values()]
     assert len(set(colours)) == min(len(colours), len(palette.KERNELS))
 
 
@@ -120,7 +120,7 @@ def test_two_builds_of_one_kernel_are_told_apart_and_a_stranger_has_a_colour_too
 
 
 def test_the_chart_of_bytes_has_the_kernels_own_colours():
-    specs = list(of_family("dense").values())[1:3]
+    specs = list(current().of_family("dense").values())[1:3]
     problem = specs[0].problem_type(seq_len=32, head_dim=32)
     counted = [(request, execute.traffic(request)) for request in (Request(spec, problem) for spec in specs)]
     scale = traffic.chart(counted).to_dict()["encoding"]["color"]["scale"]

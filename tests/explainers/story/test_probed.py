@@ -22,13 +22,13 @@ from explainers.stories.tensor_cores import tensor_cores
 from explainers.stories.tiling import tiling
 from explainers.story import axes, picture, probed
 from explainers.story.glossary import PHASES, phase_title
-from kernels.catalog import KERNELS, family_names, of_family
+from kernels.catalog import KERNELS, current
 from kernels.core.tensors import Role, Tensor
 from kernels.families.dense.problem import DenseProblem
 from kernels.trace.probes import sites_of
 
 HERE = Path(explainers.__file__).parent
-DENSE, PAGED = [*of_family("dense"), *of_family("tensor_cores")], ["paged_v1", "paged_v2"]
+DENSE, PAGED = [*current().of_family("dense"), *current().of_family("tensor_cores")], ["paged_v1", "paged_v2"]
 SHARED = [name for name, spec in KERNELS.items() if any(s.space == "shared" for s in sites_of(probed.sample(spec)))]
 
 
@@ -147,7 +147,7 @@ def test_no_explainer_names_a_kernel_or_asks_for_a_class_of_problem():
         named = [name for name in KERNELS if re.search(rf"\b{name}\b", text)]
         assert not named, f"{path.name} names {named}"
         assert "isinstance" not in text or not re.search(r"isinstance\([^)]*Problem", text)
-        assert not re.search(rf"""["']({"|".join(family_names())})["']""", text), f"{path.name} names a family"
+        assert not re.search(rf"""["']({"|".join(current().families)})["']""", text), f"{path.name} names a family"
 
 
 def test_every_mark_of_a_kernel_has_a_title_and_an_unknown_one_its_own_name():

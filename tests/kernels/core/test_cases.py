@@ -26,7 +26,8 @@ def mine(tmp_path, monkeypatch):
 
     def make(must):
         spec = load_kernel(conditional_kernel(tmp_path, must))
-        monkeypatch.setattr(catalog, "KERNELS", {spec.name: spec, "03_flash": KERNELS["03_flash"]})
+        found = catalog.Catalog({spec.name: spec, "03_flash": KERNELS["03_flash"]})
+        monkeypatch.setattr(catalog, "current", lambda: found)
         return spec
 
     return make

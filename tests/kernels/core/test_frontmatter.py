@@ -285,8 +285,11 @@ def test_the_guide_lists_exactly_the_keys_that_are_read():
 def test_of_two_kernels_of_one_name_one_is_left_out_and_both_paths_are_told(tmp_path, monkeypatch):
     (tmp_path / "03_flash.cu").write_text(KERNELS["03_flash"].source)
     monkeypatch.setattr(catalog.families, "__path__", [*catalog.families.__path__, str(tmp_path)])
-    kernels, (fault,) = catalog._discover()
-    assert kernels["03_flash"] == KERNELS["03_flash"] and "are both called 03_flash; the first is left out" in fault
+    found = catalog.refreshed(None)
+    (fault,) = found.faults
+    assert (
+        found.kernels["03_flash"] == KERNELS["03_flash"] and "are both called 03_flash; the first is left out" in fault
+    )
 
 
 def test_a_file_that_cannot_be_read_is_told_and_hides_no_other(tmp_path, monkeypatch):
@@ -295,9 +298,8 @@ def test_a_file_that_cannot_be_read_is_told_and_hides_no_other(tmp_path, monkeyp
     (tmp_path / "odd" / "__init__.py").write_text("PROBLEMS = nothing\n")
     (tmp_path / "odd" / "odd.cu").write_text(GOOD.replace('"dense"', '"odd"'))
     monkeypatch.setattr(catalog.families, "__path__", [*catalog.families.__path__, str(tmp_path)])
-    catalog.family_names.cache_clear()
-    kernels, faults = catalog._discover()
-    catalog.family_names.cache_clear()
+    found = catalog.refreshed(None)
+    kernels, faults = found.kernels, found.faults
     assert list(kernels) == list(KERNELS)
     assert "bad.cu: the key costs is missing" in faults[0]
     assert "odd.cu: family odd cannot be imported (NameError" in faults[1]
@@ -406,9 +408,8 @@ def test_what_cannot_be_read_is_left_out_with_its_file_and_hides_no_other(tmp_pa
         GOOD.replace("[[launches]]", '[[conditions]]\nmust = "seq_len < 0"\nmessage = "never"\n\n[[launches]]', 1)
     )
     monkeypatch.setattr(catalog.families, "__path__", [*catalog.families.__path__, str(tmp_path)])
-    catalog.family_names.cache_clear()
-    kernels, faults = catalog._discover()
-    catalog.family_names.cache_clear()
+    found = catalog.refreshed(None)
+    kernels, faults = found.kernels, found.faults
     assert list(kernels) == list(KERNELS) and len(faults) == 10
     said = "\n".join(faults)
     assert len(said) < 5000 and len(said.splitlines()) == len(faults)

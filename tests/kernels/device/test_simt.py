@@ -9,7 +9,7 @@ import pytest
 from faulty import spec
 
 from kernels.build import Mode, build, cpp_compiler
-from kernels.catalog import DEVICE, KERNELS, SHIM, load_kernel, of_problem
+from kernels.catalog import DEVICE, KERNELS, SHIM, current, load_kernel
 from kernels.core.dtypes import DTYPES
 from kernels.core.request import Request, Scope
 from kernels.errors import RunError
@@ -67,7 +67,7 @@ RACY = [
     for kernel, problem, settings in (
         (KERNELS["03_flash"], PROBLEM, ()),
         (KERNELS["lab_roles"], RolesProblem(), ()),
-        *((kernel, PagedProblem((70, 41)), (("WARPS", 4),)) for kernel in of_problem(PagedProblem).values()),
+        *((kernel, PagedProblem((70, 41)), (("WARPS", 4),)) for kernel in current().of_problem(PagedProblem).values()),
     )
     for place in barriers(kernel)
 ]

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from kernels.catalog import KERNELS, of_family, of_problem
+from kernels.catalog import KERNELS, current
 from kernels.core.cases import allowed as of_conditions
 from kernels.core.cases import sample
 from kernels.core.fields import fields_of
@@ -21,7 +21,8 @@ from kernels.measure.bench import recorded_points
 from kernels.measure.protocol import Point
 from kernels.measure.sweeps import can_sweep
 
-DENSE, PAGED, OURS = of_problem(DenseProblem), of_problem(PagedProblem), of_family("dense", "paged")
+DENSE, PAGED = current().of_problem(DenseProblem), current().of_problem(PagedProblem)
+OURS = current().of_family("dense", "paged")
 KINDS = {spec.problem_type.__name__: spec.problem_type for spec in OURS.values()}
 
 
@@ -70,7 +71,7 @@ def test_every_point_of_a_recorded_sweep_is_a_problem_of_a_kernel(kind):
     for sweeps, held in kind.bench_sweeps():
         names = [name for name, _ in sweeps] + list(held)
         assert len(set(names)) == len(names) and set(held) <= fields
-        assert any(can_sweep(kernel, sweeps) for kernel in of_problem(kind).values()), names
+        assert any(can_sweep(kernel, sweeps) for kernel in current().of_problem(kind).values()), names
         of_the_problem = [(name, values) for name, values in sweeps if name in fields]
         for values in product(*(values for _, values in of_the_problem)):
             problem = kind.bench_default()

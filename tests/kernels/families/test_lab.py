@@ -19,7 +19,7 @@ from kernels.run.backends.cpu import device
 from kernels.run.execute import check_possible, run
 from kernels.trace.kinds import LANE_KINDS
 
-KERNELS = catalog.of_family("lab")
+KERNELS = catalog.current().of_family("lab")
 
 
 def refused(kernel, problem, settings=()):

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from kernels.build import Mode, build
-from kernels.catalog import KERNELS, of_family
+from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
 from kernels.core.spec import without_comments
 from kernels.errors import ProblemError
 
 ROOT = Path(__file__).parents[3]
-RUNGS = {**of_family("dense"), **of_family("tensor_cores")}
+RUNGS = {**current().of_family("dense"), **current().of_family("tensor_cores")}
 MOST = 60  # new lines of a rung, front matter aside
 # The rungs with more than one idea, and their lines: none may grow. Splitting 06_mma and 09_wgmma needs new times.
 # 08b_three_bfloat16 is a branch of its own.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernels.catalog import KERNELS, of_problem
+from kernels.catalog import KERNELS, current
 from kernels.core.dtypes import element_type
 from kernels.core.fields import former_names
 from kernels.core.request import Request, Scope
@@ -14,7 +14,7 @@ from kernels.families.paged import CacheCopyProblem, CacheWriteProblem, PagedPro
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute
 
-PAGED = of_problem(PagedProblem)
+PAGED = current().of_problem(PagedProblem)
 PROBLEMS = {
     "ragged": PagedProblem((1, 15, 16, 17, 70)),
     "half": PagedProblem((70, 33), 4, 4, 80, 8, "float16"),

@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernels.catalog import KERNELS, of_family
+from kernels.catalog import KERNELS, current
 from kernels.core.request import Scope
 from kernels.errors import ProblemError
 from kernels.families.sparse.cases import PRESETS
 from kernels.families.sparse.problem import BlockSparseProblem, CsrProblem, MaskedProblem
 
-LISTED = [name for name, spec in of_family("sparse").items() if spec.problem_type is BlockSparseProblem]
+LISTED = [name for name, spec in current().of_family("sparse").items() if spec.problem_type is BlockSparseProblem]
 SMALL = BlockSparseProblem(seq_len=200, num_heads=1, window=50, block_q=64, block_kv=64)
 MASKS = {
     "window": SMALL,
@@ -80,7 +80,7 @@ def test_scores_are_logged_where_the_mask_shows_a_pair_and_nowhere_else(traced, 
         assert (made == problem.masks[0].dense()).all()
 
 
-@pytest.mark.parametrize("name", [*of_family("sparse")])
+@pytest.mark.parametrize("name", [*current().of_family("sparse")])
 def test_a_row_that_sees_nothing_is_zero_with_lse_minus_infinity_and_a_sink_alone_is_its_lse(cpu_run, name):
     kind = KERNELS[name].problem_type
     fields = {"mask": "drawn", "drawn": ((0,), (), (1,))} if kind is not MaskedProblem else {"seq_len_kv": 100}

@@ -52,7 +52,7 @@ def test_a_row_of_the_table_reads_back_as_the_access():
 
 @pytest.mark.parametrize("kind", LANE_KINDS, ids=lambda kind: kind.name)
 def test_the_traced_access_is_the_access_asked_for(kind):
-    (kernel,) = catalog.of_problem(AccessProblem).values()
+    (kernel,) = catalog.current().of_problem(AccessProblem).values()
     width = kind.widths[len(kind.widths) // 2]
     problem = AccessProblem(kind.name, width, 2, tuple(width * (37 * lane % 61) for lane in range(32)))
     costs = model.requests(execute.run(Request(kernel, problem)).trace).costs
@@ -65,7 +65,7 @@ def test_the_traced_access_is_the_access_asked_for(kind):
 
 def test_every_kernel_with_counter_cases_can_be_asked_about():
     asked = counters.requests()
-    assert {request.kernel.family for request in asked} >= set(catalog.family_names()) & {"dense", "paged", "lab"}
+    assert {request.kernel.family for request in asked} >= set(catalog.current().families) & {"dense", "paged", "lab"}
     assert all(request.backend == "gpu" and request.plan.launches for request in asked)
     (columns,) = (kernel for kernel in catalog.KERNELS.values() if kernel.name == "lab_columns")
     assert {request.kernel for request in counters.requests([columns])} == {columns}

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from kernels.build import Mode, builds
-from kernels.catalog import KERNELS, of_family
+from kernels.catalog import KERNELS, current
 from kernels.core.fields import fields_of
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError, TraceError
@@ -219,7 +219,7 @@ def folder(tmp_path, monkeypatch):
 def test_every_rung_of_16_bits_and_paged_v2_are_asked_for():
     asked = pipeline_files.asked()
     assert len(asked) == len(set(asked)) and {r.backend for r in asked} == {"gpu"}
-    for kernel in of_family("tensor_cores").values():
+    for kernel in current().of_family("tensor_cores").values():
         problems = [r.problem for r in asked if r.kernel is kernel]
         assert {(p.seq_len, p.causal) for p in problems} == {(4096, False), (4096, True)}, kernel.name
     assert {"03_flash", "paged_v2"} <= {r.kernel.name for r in asked}

@@ -48,7 +48,7 @@ def test_a_cpu_run_has_no_timeline():
 def test_every_attention_kernel_is_asked_for_with_blocks_of_equal_and_of_unequal_length():
     asked = timelines.asked()
     assert len(asked) == len(set(asked)) and {r.backend for r in asked} == {"gpu"}
-    for kernel in catalog.of_family("dense").values():
+    for kernel in catalog.current().of_family("dense").values():
         problems = [request.problem for request in asked if request.kernel is kernel]
         assert {problem.causal for problem in problems} == {False, True}, kernel.name
     for name in ("paged_v1", "paged_v2"):

@@ -7,7 +7,7 @@ import pytest
 from dropped import odd_kernel
 from pairwise import pairwise
 
-from kernels.catalog import KERNELS, of_problem
+from kernels.catalog import KERNELS, current
 from kernels.core.problem import Case
 from kernels.core.request import Request
 from kernels.families.dense import DenseProblem
@@ -17,9 +17,9 @@ from kernels.families.paged.fields import BLOCK_SIZES, DTYPES, HEAD_DIMS
 from kernels.run import check, execute, facts, races
 from kernels.run.backends import cpu
 
-DENSE, PAGED = of_problem(DenseProblem), of_problem(PagedProblem)
+DENSE, PAGED = current().of_problem(DenseProblem), current().of_problem(PagedProblem)
 FIRST = {*list(DENSE)[:3], *list(PAGED)[:1]}
-WRITERS = {**of_problem(CacheWriteProblem), **of_problem(CacheCopyProblem)}
+WRITERS = {**current().of_problem(CacheWriteProblem), **current().of_problem(CacheCopyProblem)}
 
 
 def cases(kernel):

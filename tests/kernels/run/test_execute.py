@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dropped import odd_kernel
 
-from kernels.catalog import KERNELS, of_family
+from kernels.catalog import KERNELS, current
 from kernels.core import reference
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError, TooLargeError
@@ -90,7 +90,7 @@ def test_naive_reads_k_once_per_query_row_and_the_others_once_per_query_tile():
 
 def test_the_whatif_builds_break_as_they_say():
     assert execute.run(Request(FLASH, DenseProblem(), (("RESCALE", 0),))).max_abs_error > 0.1
-    for name in of_family("dense"):
+    for name in current().of_family("dense"):
         plain = execute.run(Request(KERNELS[name], DenseProblem(score_scale=30.0), (("SUBTRACT_MAX", 0),)))
         assert np.isnan(plain.arrays["o"]).any() and np.isnan(plain.max_abs_error)
         assert (

@@ -16,7 +16,7 @@ from faulty import spec
 from same_trace import assert_same
 
 from kernels.build import Mode
-from kernels.catalog import KERNELS, of_family
+from kernels.catalog import KERNELS, current
 from kernels.core import reference
 from kernels.core.dtypes import DTYPES
 from kernels.core.problem import Case
@@ -54,7 +54,7 @@ def test_both_builds_agree_with_float64(kernel):
             assert verdict.ok, verdict
 
 
-@pytest.mark.parametrize("name", of_family("dense"))
+@pytest.mark.parametrize("name", current().of_family("dense"))
 @pytest.mark.parametrize(
     "problem",
     [
@@ -79,7 +79,7 @@ PAGED = (
 
 def _paged():
     """(name, changes) of every paged kernel with those changes that its problem takes."""
-    for name, changes in product(of_family("paged"), PAGED):
+    for name, changes in product(current().of_family("paged"), PAGED):
         with suppress(ProblemError, TypeError):
             KERNELS[name].problem_type(**changes)
             yield name, changes

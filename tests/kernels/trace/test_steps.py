@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from kernels.catalog import KERNELS, of_family
+from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
 from kernels.families.lab.roles import RolesProblem
 from kernels.run import execute
@@ -13,12 +13,12 @@ from kernels.trace.probes import is_probe_line, sites_of
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_steps_hold_every_record_after_a_mark_once_and_in_order(cpu_run, name):
-    problem = KERNELS[name].problem_type(seq_len=50) if name in of_family("dense") else None
+    problem = KERNELS[name].problem_type(seq_len=50) if name in current().of_family("dense") else None
     run = cpu_run(name, problem)
     cut = steps.cut(run.trace, sites_of(run.request))
     frame = run.trace.frame("launch", "block", "thread", "event", "role").assign(step=cut.of_record)
     inside = frame[frame.step >= 0]
-    before = {"load"} if name in of_family("sparse") else set()  # of how long the list is, before any step
+    before = {"load"} if name in current().of_family("sparse") else set()  # of how long the list is, before any step
     assert set(frame[frame.step < 0].event) <= {"tile_begin", *before, *frame.role.dropna()}
     assert sorted(inside.step.unique()) == list(range(len(cut.table)))
     assert all(part.step.is_monotonic_increasing for _, part in inside.groupby(["launch", "block", "thread"]))

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import small_tiles
 
-from kernels.catalog import KERNELS, of_family
+from kernels.catalog import KERNELS, current
 from kernels.core.request import Request, Scope
 from kernels.errors import TraceError
 from kernels.run.execute import run
@@ -127,7 +127,7 @@ def test_a_trace_of_another_version_is_refused_with_what_to_do(tmp_path, version
         Trace.load(path)
 
 
-@pytest.mark.parametrize("name", of_family("dense"))
+@pytest.mark.parametrize("name", current().of_family("dense"))
 def test_every_element_of_o_in_scope_is_stored_once(name):
     spec = KERNELS[name]
     tile = dict(small_tiles(name)).get("BLOCK_Q", 16)

@@ -9,14 +9,14 @@ from conftest import small_tiles
 from explainers.stories.tensor_cores import fragment_reader, fragments, product_questions, tensor_cores, tensor_products
 from explainers.stories.tensor_cores.tensor_products import MADE_OF, K
 from explainers.story import axes, picture, stage
-from kernels.catalog import KERNELS, of_family
+from kernels.catalog import KERNELS, current
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import execute
 from kernels.trace.probes import sites_of
 
-RUNGS = of_family("tensor_cores")
+RUNGS = current().of_family("tensor_cores")
 BY_WARP = ("06_mma", "07_swizzle", "08_pipeline")
 BY_GROUP = tuple(name for name in RUNGS if name not in BY_WARP)
 CASES = {

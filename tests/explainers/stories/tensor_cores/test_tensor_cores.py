@@ -10,7 +10,7 @@ from conftest import small_tiles
 from explainers.stories.online_softmax import factor_questions, online_softmax, row_states, row_story
 from explainers.stories.tiling import tiling, traffic
 from explainers.story import axes, picture
-from kernels.catalog import KERNELS, of_family
+from kernels.catalog import KERNELS, current
 from kernels.core import reference
 from kernels.core.request import Request, Scope
 from kernels.errors import ProblemError
@@ -18,7 +18,7 @@ from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import execute
 from kernels.run.results import Traffic
 
-RUNGS = [name for name, spec in of_family("tensor_cores").items() if spec.problem_type is SixteenBitProblem]
+RUNGS = [name for name, spec in current().of_family("tensor_cores").items() if spec.problem_type is SixteenBitProblem]
 ROLES = [name for name in RUNGS if "PROBE_ROLE" in KERNELS[name].path.read_text()]
 LONG = SixteenBitProblem(64, seq_len_kv=1024, num_heads=1, score_scale=0.5)  # so many tiles that few of them raise m
 OPTIMISTIC = [name for name in RUNGS if row_story.is_optimistic(KERNELS[name])]

@@ -21,7 +21,7 @@ from explainers.stories.timing import (
     wording,
 )
 from explainers.story import stage
-from kernels.catalog import KERNELS, of_family
+from kernels.catalog import KERNELS, current
 from kernels.core.tolerance import OutputError
 from kernels.families.lab.tiles import TransposeProblem
 from kernels.families.paged.ranges import RangesProblem
@@ -55,7 +55,7 @@ def test_the_sweeps_of_a_table_are_found_with_the_longest_first(bench_table):
 def test_a_slice_holds_one_problem_per_size_and_kernel(shown):
     _, field, part, _ = shown
     assert not part.duplicated([field, "label"]).any()
-    assert sweep_rows.labels(part) == [*of_family("dense"), "sdpa_math", "sdpa_efficient", "sdpa_cudnn"]
+    assert sweep_rows.labels(part) == [*current().of_family("dense"), "sdpa_math", "sdpa_efficient", "sdpa_cudnn"]
     assert len(set(sweep_rows.colours(sweep_rows.labels(part)).values())) == len(sweep_rows.labels(part))
 
 
@@ -181,7 +181,7 @@ def test_the_roofline_says_a_size_once_at_each_place_under_the_lowest_point(show
     for row in said:
         near = [r["tflops"] for r in drawn if abs(np.log(r["intensity"] / row["intensity"])) < 0.1]
         assert row["tflops"] == min(near)
-    assert "08b_three_bfloat16 and torch efficient by 6." in chart_texts.NOTES["roofline"]
+    assert "08b_three_bfloat16 and torch efficient by 6." in chart_texts.note("roofline")
 
 
 def test_the_roofline_shows_the_datasheets_peaks_apart_from_the_measured_roofs():
@@ -226,7 +226,7 @@ def test_the_ladder_has_a_bar_for_each_kernel_and_the_roofs_that_they_have(shown
     spec = size_charts.chart("ladder", compared, field, "sdpa_efficient", roofs, part).to_dict()
     bars, across = spec["datasets"]["bars"], spec["datasets"]["across"]
     last = [bar for bar in bars if bar["step"] == len(sweep_rows.sizes(part, field))]
-    assert [bar["label"] for bar in sorted(last, key=lambda bar: bar["label"])] == list(of_family("dense"))
+    assert [bar["label"] for bar in sorted(last, key=lambda bar: bar["label"])] == list(current().of_family("dense"))
     for bar in bars:
         row = compared[(compared.label == bar["label"]) & (compared[field] == bar[field])].iloc[0]
         assert bar["tflops"] == row.tflops and bar["idea"] == f"{row.label}: {KERNELS[row.label].idea}"
@@ -234,7 +234,7 @@ def test_the_ladder_has_a_bar_for_each_kernel_and_the_roofs_that_they_have(shown
     named = {line["said"].split(":")[0] for line in across}
     assert named == {"torch math", "torch efficient", "torch cudnn", *compared.roof} - {"copy"}
     rows = next(layer["encoding"]["y"]["scale"]["domain"] for layer in spec["layer"] if layer["mark"]["type"] == "bar")
-    assert rows == ["", *of_family("dense")]
+    assert rows == ["", *current().of_family("dense")]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in chart_texts.CHARTS if kind != "ladder"])
@@ -254,7 +254,7 @@ def test_every_chart_holds_the_slices_points_and_draws_their_spread(shown, bench
     assert len(tips) == 6
     assert [row["said"].split(" \u00d7")[0] for row in spec["datasets"]["ends"]].count("03_flash") == 1
     assert [p["name"] for p in spec["params"]] == ["step"]
-    assert chart_texts.ALT[kind] and chart_texts.NOTES[kind]
+    assert chart_texts.ALT[kind] and chart_texts.note(kind)
 
 
 def test_rates_have_the_spread_of_their_times(shown):
@@ -308,7 +308,7 @@ def test_measured_and_recorded_points_share_a_chart(shown):
 def test_a_sweep_is_titled_by_its_problem_and_not_by_its_type(bench_table):
     """Fault 4: a dense fp16 sweep was titled "Decoding, paged KV cache"."""
     table = bench_table[0]
-    dense = table[table["name"].isin(of_family("dense"))].assign(dtype="float16")
+    dense = table[table["name"].isin(current().of_family("dense"))].assign(dtype="float16")
     titles = sweep_search.titles(dense, sweep_search.sweeps(dense)).values()
     assert titles and all(title.startswith("Attention: ") and title.endswith(", float16, cold L2") for title in titles)
     both = pd.concat([dense, table.assign(dtype="float16", num_kv_heads=table.num_heads)])
@@ -327,11 +327,11 @@ def test_a_link_of_a_former_version_finds_its_sweep(bench_table):
 
 
 def test_colours_follow_from_the_catalogues_order_and_the_peers():
-    dense = list(of_family("dense"))
+    dense = list(current().of_family("dense"))
     found = sweep_rows.colours([*dense, *peers.PEERS])
     assert list(found.values()) == [*palette.KERNELS[: len(dense)], *palette.PEERS]
     for family in ("dense", "paged"):
-        names = [*of_family(family), *peers.PEERS]
+        names = [*current().of_family(family), *peers.PEERS]
         assert len(set(sweep_rows.colours(names).values())) == len(names)
     several = sweep_rows.colours(["03_flash BLOCK_Q=16", "03_flash BLOCK_Q=32", "mine.cu"])
     assert len(set(several.values())) == 3
@@ -591,18 +591,18 @@ def test_the_keys_of_the_questions_are_the_tables_numbers(shown):
     times, peak = timed.median_us, timed.peak_bytes
     asked = {question["id"]: question for question in made["questions"]}
     assert [q["view"] for q in asked.values()] == ["speedup", "roofline", "latency", "memory"]
-    names = [name for name in of_family("dense") if times[name, 16384] > times["sdpa_efficient", 16384]]
+    names = [name for name in current().of_family("dense") if times[name, 16384] > times["sdpa_efficient", 16384]]
     nearest = min(names, key=lambda name: times[name, 16384])
     assert nearest in asked["slower"]["text"] and asked["slower"]["tolerance"] == stage.MEASURED
     assert asked["slower"]["answer"] == round(times[nearest, 16384] / times["sdpa_efficient", 16384], 1)
-    fastest = timed.loc[min(of_family("dense"), key=lambda name: times[name, 16384]), 16384]
+    fastest = timed.loc[min(current().of_family("dense"), key=lambda name: times[name, 16384]), 16384]
     flop = 4 * 8 * 16384**2 * 64  # 8 heads of 64
     roof = 747.2 / 6 if "/ 6" in fastest.roof else 747.2 if "fp16" in fastest.roof else 61.83
     reached = 100 * flop / fastest.median_us / 1e6 / min(roof, fastest.intensity * 4.2317)
     assert asked["of_roof"]["answer"] == pytest.approx(reached, rel=0.01)
     for id, values in (("growth", times), ("memory", peak)):
         question = asked[id]
-        name = next(n for n in of_family("dense") if n in question["text"])
+        name = next(n for n in current().of_family("dense") if n in question["text"])
         doubled = (values[name, 16384] / values[name, 2048]) ** (1 / 3)
         assert question["options"][question["answer"]] == f"{2 ** round(math.log2(doubled))} times"
         assert f"{doubled:.1f}" in question["why"]
