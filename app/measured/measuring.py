@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kernels import catalog
 from kernels.errors import FAULT, ProblemError, WarpglassError
 from kernels.measure import bench, hierarchy, protocol, sweeps
 from kernels.measure.bench_rows import COLUMNS, row, skipped_row
