@@ -1,5 +1,5 @@
-"""What Streamlit draws: every page is the one stage. Which story it shows says the address; the rest happens in the
-browser."""
+"""The page that Streamlit draws. All pages are the one stage: its address names the story, and the browser does the
+rest."""
 
 import streamlit as st
 
@@ -38,7 +38,7 @@ def _stage(version: str):
 
 
 def _page(path: str) -> "st.Page":
-    """A page of its own address. It has nothing of its own: the stage stands before all of them, and stays."""
+    """A page with its own address and no content. The stage is in front of all pages, and it stays."""
 
     def nothing() -> None:
         pass

@@ -1,9 +1,9 @@
-"""Warpglass for a class: one process that serves it to all, uvicorn over st.App.
+"""Serves Warpglass to a class: one process with uvicorn over st.App.
 
     python -m app.serve --host 0.0.0.0 --room-secret WORD [--password WORD | --login oidc] [--base-path warpglass]
 
-A word that others must not read in the list of processes goes into the environment: WARPGLASS_ROOM_SECRET,
-WARPGLASS_PASSWORD. One process, as rooms live in it: kernels run in workers of their own.
+The environment hides secrets from the list of processes: WARPGLASS_ROOM_SECRET, WARPGLASS_PASSWORD. Rooms need one
+process. Kernels run in workers.
 """
 
 import argparse
@@ -37,12 +37,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serves until it is stopped. 0: it was stopped; 1: it could not start; 2: bad usage."""
+    """Serves until it is stopped. Returns 0 after a stop, 1 if it could not start, and 2 for a wrong command line."""
     given = parser().parse_args(arguments)
     if not 0 < given.port < 2**16:
         print(f"--port is {given.port}; it must be from 1 to 65535.", file=sys.stderr)
         return 2
-    os.chdir(ROOT)  # .streamlit/config.toml lies here
+    os.chdir(ROOT)  # the folder of .streamlit/config.toml
     base = given.base_path.strip("/")
     _tell(given)
     from kernels.errors import WarpglassError

@@ -1,5 +1,4 @@
-"""What can be chosen, as data: a Choice for every field of a problem and every constant of a kernel. Nothing here
-draws."""
+"""A Choice for every field of a problem and every constant of a kernel. Plain data: nothing here draws."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, replace
@@ -74,7 +73,7 @@ def of_constant(constant: Constant) -> Choice:
 
 
 def broken_value(constant: Constant) -> int:
-    """The value of a what-if constant that breaks the kernel."""
+    """The value of a what-if constant at which it breaks the kernel."""
     return next(value for value in constant.values if value != constant.default)
 
 

@@ -106,5 +106,5 @@ def kernel_options(kernels: Mapping[str, KernelSpec]) -> list[Description]:
 
 
 def _as_options(value: object) -> object:
-    """A mapping of values to labels, as a list of options; any other value unchanged."""
+    """A mapping of values to labels, as a list of options. Other values stay unchanged."""
     return [option(text, label) for text, label in value.items()] if isinstance(value, Mapping) else value

@@ -21,7 +21,7 @@ class Launched:
 
     @property
     def seconds(self) -> float:
-        """Seconds on the CPU; 0 for other backends."""
+        """Seconds on the CPU. Other backends count as 0."""
         problem = self.request.problem
         if self.request.backend != "cpu":
             return 0.0

@@ -31,7 +31,7 @@ def correct(page: Page, state: State, last_of: Callable[[Page, State], int] = la
     try:
         last = last_of(page, state)
     except ProblemError:
-        return []  # the page says what is wrong with the problem
+        return []  # the page reports the error of the problem
     if state["at_item"] <= last:
         return []
     said = f"at_item is {state['at_item']}; here it can be 0 to {last}."

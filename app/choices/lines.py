@@ -18,8 +18,12 @@ Place = tuple[str, int]  # file and line of a probe
 
 
 class Chosen(NamedTuple):
-    """at: the probe that is looked at; None: all of them. choice: the description of the choice. told: what of the link
-    was not taken."""
+    """The probe of a source line.
+
+    at: its place; None for all probes.
+    choice: the description of the choice.
+    told: the parts of the link that were not taken.
+    """
 
     at: Place | None
     choice: Description
@@ -43,7 +47,7 @@ def correct(page: Page, state: State, space: str, kernels: list[str]) -> list[Co
             state["line"] = ""
             corrections.append(Correction("line", _unknown(line)))
     except ProblemError:
-        pass  # the page says what is wrong with the problem
+        pass  # the page reports the error of the problem
     return corrections
 
 
@@ -54,8 +58,8 @@ def adapt(page: Page, state: State, name: str) -> None:
 
 
 def logged(run: Run, space: str) -> list[Site]:
-    """The probes that logged an access of that space (shared or global) by lanes, in the source's order; of what the
-    copy engine and the tensor cores touch themselves no lane has an address."""
+    """The probes with an access by lanes in a memory space (shared or global), in the order of the source. The copy
+    engine and the tensor cores log no addresses of lanes."""
     sites = sites_of(run.request)
     there = [sites[number] for number in np.unique(sites.index(run.trace.table))]
     by_lanes = {(kind.event, kind.space) for kind in LANE_KINDS}
@@ -63,8 +67,8 @@ def logged(run: Run, space: str) -> list[Site]:
 
 
 def choose(line: str, run: Run, sites: list[Site], first: Place | None = None, every: str = "") -> Chosen:
-    """The probe that a link asks for, as FILE:LINE or (as links of old said it) a line of the kernel itself; where it
-    asks for none of these `first`, or all, which the choice calls `every`."""
+    """The probe of a link: FILE:LINE, or in old links a line of the kernel. By default `first`, or all probes, under
+    the label `every`."""
     own = run.request.kernel.path.name
     by_name = {_name(site.file, site.line): site for site in sites}
     wanted = _wanted(own, line)

@@ -1,4 +1,4 @@
-"""The choices of one page, derived from kernels, and what a link says of them. Nothing here draws."""
+"""The choices of one page, derived from kernels. Nothing here draws."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.run import backends
 
-NONE = "none"  # the name of the what-if build that breaks nothing
+NONE = "none"  # the what-if build without a break
 MOST_PAIRS = 1 << 28  # pairs of a query and a key in the masks of one answer
 BACKEND = Choice("auto", ("auto", *backends.NAMES))
 State = dict[str, Any]  # name of a choice -> its value
@@ -23,10 +23,10 @@ Descriptions = dict[str, Description]
 
 
 class Correction(NamedTuple):
-    """A choice that had to change, because it does not go with the others.
+    """A choice with a new value, because the old one does not go with the others.
 
     name: of the choice.
-    sentence: its value, and the values that it can have.
+    sentence: its old value, and the allowed values.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Page:
     # ---- the choices ----
 
     def kernels_of(self, side: str, state: State) -> dict[str, KernelSpec]:
-        """The kernels of a side. The second side has those that solve the first side's problem."""
+        """The kernels of a side. The second side has the kernels with the first side's problem."""
         if side == self.sides[0]:
             return dict(self.kernels)
         return self.solving(self.kernels[state[kernel_name(self.sides[0])]])
@@ -112,7 +112,7 @@ class Page:
         return len(self.sides) > 1 and len(self.kernels_of(self.sides[1], state)) == 1
 
     def fields(self, state: State, side: str | None = None) -> dict[str, Choice]:
-        """name on this page -> Choice of each field of a side's problem; by default the first side's."""
+        """name on this page -> Choice of each field of a side's problem, by default of the first side's."""
         kernel, own = self.kernel_of(state, side), self._own_fields(state, side)
         second = self.second(kernel) if own else {}
         defaults = {**self.defaults, **self.defaults_of(self.kernel_of(state)), **second}
@@ -123,7 +123,8 @@ class Page:
         }
 
     def constants(self, state: State, side: str = "") -> dict[str, Choice]:
-        """name on this page -> Choice of each constant of a side, without what-ifs that are one choice."""
+        """name on this page -> Choice of each constant of a side. A page with one choice of what-ifs has none of their
+        constants."""
         kernel = self.kernel_of(state, side)
         kernels = [kernel, *(self.solving(kernel).values() if self.every_constant else ())]
         defaults = self.second(kernel) if self._own_fields(state, side) else {}
@@ -187,15 +188,15 @@ class Page:
 
         return max((first, *options), key=matches)
 
-    # ---- what a state stands for ----
+    # ---- the meaning of a state ----
 
     def kernel_of(self, state: State, side: str | None = None) -> KernelSpec:
-        """The kernel of a side; by default the first side's."""
+        """The kernel of a side, by default of the first side."""
         return self.kernels[state[kernel_name(self.sides[0] if side is None else side)]]
 
     def problem_of(self, state: State, side: str | None = None, **changes: Any) -> Problem:
-        """The problem of a side; by default the first side's. ProblemError if the fields do not go together, or if the
-        masks are too long for an answer."""
+        """The problem of a side, by default of the first side. Raises ProblemError if the fields do not go together,
+        or if the masks are too long for an answer."""
         own, kind = self._own_fields(state, side), self.kernel_of(state).problem_type
         values = {name: state[constant_name(own, name)] for name in fields_of(kind) if name not in self.without}
         problem = kind(**values | changes)
@@ -229,7 +230,7 @@ class Page:
         return Request(self.kernel_of(state, side), problem, settings, scope or Scope(), backend)
 
     def others_on(self, request: Request) -> list[Request]:
-        """The request for every kernel of this page that solves its problem, with the constants that the kernel has and
+        """The request for every kernel of this page with its problem. Each kernel takes the constants that it has and
         allows."""
         chosen, found = dict(request.settings), []
         for spec in self.solving(request.kernel).values():
@@ -265,7 +266,7 @@ class Page:
         return of_constant(constant).with_default(min(larger, default=None))
 
     def _own_fields(self, state: State, side: str | None) -> str:
-        """The name of the second side, if it has its own problem; else ""."""
+        """The name of the second side, if it has its own problem."""
         return side if side and side != self.sides[0] and self.alone(state) else ""
 
 

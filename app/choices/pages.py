@@ -25,8 +25,7 @@ ARCHES = tuple(f"{arch}a" if arch in ("sm_90", "sm_100", "sm_120") else arch for
 
 
 def accepted_by(story: probed.Accepting, catalog: Catalog, **more: Any) -> Page:
-    """The page of the kernels that an explainer accepts. The default kernel has the most of the events that the
-    explainer shows."""
+    """The page of an explainer's kernels. The default kernel has most of the explainer's events."""
     kernels = probed.accepting(story, catalog.kernels)
     if "first" not in more and kernels:
         more["first"] = (probed.first(story, catalog.kernels).name,)

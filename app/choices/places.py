@@ -1,4 +1,4 @@
-"""The query tile of attention that is traced, and a row or a query of it. The problem and the tiles limit them."""
+"""The traced query tile of attention, and a row or a query of it. The problem and the tiles limit them."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,7 +21,7 @@ QUERY = {**_HEAD, "at_query": _number(0, "the query whose tile is traced")}
 
 
 def limits(page: Page, state: State) -> dict[str, int]:
-    """name -> the largest that each choice of a place can be, with what else is chosen."""
+    """name -> the largest value of each choice of a place."""
     size = room(page.request_of(state))
     found = {"at_batch": size.batches - 1, "at_head": size.heads - 1}
     if "at_query" in page.own:
@@ -45,7 +45,7 @@ def correct(page: Page, state: State) -> list[Correction]:
             if sentence not in [correction.sentence for correction in corrections]:
                 corrections.append(Correction(name, sentence))
     except ProblemError:
-        pass  # the page says what is wrong with the problem
+        pass  # the page reports the error of the problem
     return corrections
 
 
@@ -68,7 +68,7 @@ def traced(page: Page, state: State, side: str | None = None) -> tuple[int, int,
 
 
 def describe(page: Page, state: State) -> Descriptions:
-    """How far each choice of a place can go, and what it is called."""
+    """The labels and the limits of the places."""
     found: Descriptions = {}
     for name, high in limits(page, state).items():
         if name not in page.own:
@@ -90,7 +90,7 @@ class Room(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def room(request: Request) -> Room:
-    """Of attention whose items are query tiles."""
+    """The room of attention with query tiles as items."""
     o = picture.tensor_at(request, "O")
     outer, batches = axes.heads(o), axes.length(o, "batch") if "batch" in o.axes else 1
     _, row0, row1 = picture.query_rows(request)

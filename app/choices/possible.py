@@ -14,14 +14,14 @@ Values = tuple[tuple[str, Any], ...]
 
 
 def describe(page: Page, state: State) -> Descriptions:
-    """The description of every field and constant that has a list of options: those that the kernel or its problem
-    refuses, with the reason. Where all are refused it is something else that is wrong: none has a reason then."""
+    """The options of every field and constant, with a reason for each option that the kernel or its problem refuses.
+    If it refuses all options, another choice is wrong, and no option has a reason."""
     kernel, fields = page.kernel_of(state), page.fields(state)
     constants = {name: choice for name, choice in page.constants(state).items() if name in kernel.settings()}
     problem = tuple((name, state[name]) for name in fields)
     settings = tuple((name, state[name]) for name in constants)
     if numbers_in(problem) > MOST_NUMBERS:
-        return {}  # every option would be tried with it; what is impossible is told once it is chosen
+        return {}  # each option would build the problem again
     found: Descriptions = {}
     for name, choice in {**fields, **constants}.items():
         if choice.allowed is not None:

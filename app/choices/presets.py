@@ -20,7 +20,7 @@ def named(page: Page, state: State) -> dict[str, State]:
 
 
 def of(page: Page, state: State) -> Description | None:
-    """The description of the choice of a preset; None if the problem has fewer than two."""
+    """The description of the choice of a preset. None for a problem with fewer than two presets."""
     found = named(page, state)
     if len(found) < 2:
         return None

@@ -23,7 +23,7 @@ def recorded() -> Measured | None:
 
 
 def measured(source: str, now: measuring.Now) -> Measured | None:
-    """The figures of a source, by default the first; None without figures."""
+    """The figures of a source, by default of the first one, or None."""
     if now.rows and source in ("", NOW):
         table = pd.DataFrame(now.records())
         there = recorded()

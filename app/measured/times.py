@@ -57,7 +57,7 @@ def names(now: measuring.Now) -> list[str]:
 
 
 def known(sources: tuple[str, ...], now: measuring.Now) -> Known:
-    """The times of these sources together; of all sources by default."""
+    """The times of these sources together, by default of all sources."""
     return _known(sources, now, stamp())
 
 

@@ -18,7 +18,7 @@ _runs: OrderedDict[Request, Run] = OrderedDict()  # the last ones used come last
 
 
 def run(request: Request) -> Run:
-    """The Run of a Request. It is made again only after it was dropped."""
+    """The Run of a Request. A worker keeps the latest runs."""
     if request not in _runs:
         _runs[request] = execute.run(request)
     _runs.move_to_end(request)
@@ -44,7 +44,7 @@ def traffic(request: Request) -> Traffic:
 
 @lru_cache(maxsize=1)
 def live_gpu() -> tuple[int, str] | None:
-    """Multiprocessors and name of this machine's GPU, on whatever backend a run is; None without a GPU."""
+    """Multiprocessors and name of this machine's GPU, whatever the backend of a run. None without a GPU."""
     try:
         found = gpu.device()
     except BackendUnavailable:
@@ -79,7 +79,7 @@ def errors(made: Run) -> tuple[OutputError, ...]:
 
 
 def broken(made: Run) -> tuple[str, str]:
-    """The fault in the outputs of a what-if build, in a sentence, and its tone; two empty texts for other builds."""
+    """The fault in the outputs of a what-if build, in a sentence, and its tone. Two empty texts for other builds."""
     if not made.request.broken:
         return "", ""
     what = " ".join(f"{constant.what_if}: {constant.effect}" for constant in made.request.broken)

@@ -1,4 +1,4 @@
-"""A story: its choices, the value that it shows, and the functions that make its stage and its tabs."""
+"""A story: its choices, its subject, and the functions for its stage and its tabs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -26,7 +26,7 @@ def listed(catalog: Catalog) -> dict[str, Story]:
 
 @lru_cache(maxsize=2)
 def rail(catalog: Catalog) -> list[dict[str, object]]:
-    """The facts that the browser needs of every story before the story is opened.
+    """The facts of every story for the browser, before the story is opened.
 
     begin: the default of each choice. Other values go along from story to story.
     own: the choices that stay in the story.

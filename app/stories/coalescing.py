@@ -25,8 +25,12 @@ NAMES = {"row_major": "Row-major", "paged_split": "Paged K, split by x", "paged_
 
 @dataclass(frozen=True)
 class Look:
-    """What is to be shown. request: as chosen. layouts: the same under each layout, none where a kernel's own accesses
-    are looked at. line: the choice."""
+    """The shown requests.
+
+    request: the chosen one.
+    layouts: the request under each layout; empty for a kernel's own accesses.
+    line: the choice.
+    """
 
     request: Request
     layouts: tuple[Request, ...]
@@ -51,7 +55,7 @@ def subject(page: Page, state: State, backend: str) -> Look:
 
 
 def _in_layout(page: Page, state: State, layout: str, backend: str) -> Request:
-    """The chosen request in that layout, with the least width that it takes."""
+    """The chosen request in a layout, with the smallest width of this layout."""
     error = ProblemError(f"There is no width for the layout {layout}.")
     for width in page.fields(state)["width"].allowed or ():
         try:
@@ -80,7 +84,10 @@ def make(look: Look) -> Stage:
 
 
 def _more(made: Stage, chosen: str = "") -> list[Question]:
-    """The questions about the requests of the picture. chosen: the layout, if several are shown."""
+    """The questions about the requests of the picture.
+
+    chosen: the layout, if several are shown.
+    """
     alone = next(view for view in made.views if view.id == "sectors")
     return sector_questions.sectors(alone.meta["sides"][0]["requests"], coalescing.veils(chosen))
 
@@ -142,8 +149,8 @@ def layouts_tab(look: Look) -> list[Block]:
 
 
 def describe(page: Page, state: State) -> Descriptions:
-    """The kernels of the view; the layout stands in front, and what is impossible is told. Side by side every layout
-    has the least width that it takes."""
+    """The kernels of the view, the layout, and the reasons of impossible options. Next to each other, all layouts
+    have their smallest width."""
     shown = kernels_of_view(page, state)
     found: Descriptions = {
         "view": {"label": "Look at", "options": VIEWS},

@@ -21,7 +21,10 @@ from kernels.run.results import Run
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the query tile that the request traces; row: counted in its head."""
+    """A row of the traced query tile.
+
+    row: its number in the head.
+    """
 
     request: Request
     row: int

@@ -1,4 +1,4 @@
-"""Registers and tensor cores: which lanes hold which part of a row, and what shared memory is then left to do."""
+"""Registers and tensor cores: the lanes that hold the parts of a row, and the rest of the work for shared memory."""
 
 from dataclasses import replace
 from functools import lru_cache

@@ -18,7 +18,7 @@ def page(catalog: Catalog) -> Page:
 
 
 def subject(page: Page, state: State, backend: str) -> Request:
-    """The request whose run is shown. It computes nothing."""
+    """The request of the shown run. This function computes nothing."""
     return items.request(page, state, backend)
 
 

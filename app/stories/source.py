@@ -1,4 +1,4 @@
-"""Source: a kernel's CUDA, PTX and SASS side by side, for any build and architecture; needs no GPU."""
+"""Source: a kernel's CUDA, PTX and SASS next to each other, for any build and architecture, without a GPU."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,7 +28,7 @@ MODES = {
 
 @dataclass(frozen=True)
 class Build:
-    """What is compiled and shown."""
+    """The shown build."""
 
     kernel: KernelSpec
     problem: Any
@@ -62,7 +62,7 @@ def builds(build: Build) -> list[Block]:
 
 
 def describe(page: Page, state: State) -> Descriptions:
-    """Of the problem only what a build depends on."""
+    """The descriptions, with only the fields that change a build."""
     matters = fields_of_build(page.kernel_of(state).problem_type)
     found: Descriptions = {name: {"hidden": name not in matters} for name in page.fields(state)}
     arches = {arch: f"{arch} ({machine(arch).gpu})" for arch in page.own["arch"].allowed or ()}

@@ -1,6 +1,6 @@
-"""Start: a small flash run that moves, what attention and a GPU are, and the ladder from the first kernel to the last.
+"""Start: a small flash run that moves, an explanation of attention and of a GPU, and the ladder of kernels.
 
-It has no toolbar and no choices but where to run; what it shows of a kernel is a run of it, as on every page.
+The page has no toolbar. Its only choice is the place to run.
 """
 
 from dataclasses import dataclass, replace
@@ -29,8 +29,12 @@ ALIVE = {"seq_len": 64, "head_dim": 32, "num_heads": 1, "batch": 1}  # of the ru
 
 @dataclass(frozen=True)
 class Shown:
-    """request: the run that moves. where: backend in words -> what it is, or why it cannot be used. faults: of files
-    that could not be read, kernels of the user's or recordings, and of the folder in which all is kept."""
+    """The content of the page.
+
+    request: the run that moves.
+    where: backend in words -> its device, or the reason why it cannot be used.
+    faults: of the user's kernels, of recordings and of the cache folder.
+    """
 
     request: Request
     where: tuple[tuple[str, str], ...]
@@ -51,7 +55,7 @@ def subject(page: Page, state: State, backend: str) -> Shown:
 
 
 def _alive(catalog: Catalog, backend: str) -> Request:
-    """The kernel that the story of the online softmax begins with, on a small problem; of recordings the smallest."""
+    """The default kernel of Online softmax on a small problem, or its smallest recording."""
     softmax = online_softmax.page(catalog)
     spec = softmax.kernels[softmax.first[0]]
     fields = spec.problem_type.__dataclass_fields__

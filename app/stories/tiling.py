@@ -1,4 +1,4 @@
-"""Tiling: which part of Q, K^T, S, V and O a block works on, what it holds, and what that saves."""
+"""Tiling: the part of Q, K^T, S, V and O that a block works on, its tiles in memory, and their gain."""
 
 from functools import lru_cache
 
@@ -29,7 +29,7 @@ def others(request: Request) -> list[Request]:
 
 
 def bytes_tab(request: Request) -> list[Block]:
-    """What each tensor costs, step by step and kernel beside kernel."""
+    """The bytes of each tensor, step by step, and for each kernel."""
     run = running.run(request)
     story = tiling.explain(run)
     counted, absent = running.traffic_of_each(others(request))

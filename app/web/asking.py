@@ -1,6 +1,7 @@
-"""From a link or a click to a subject: choices, refusals, and the value that a bundle is made of.
+"""From a link or a click to a subject: choices, refusals, and the value for a bundle.
 
-Nothing is computed here and nothing is kept. The browser holds the choices, and each answer is made from its question.
+This module computes nothing and keeps nothing. The browser holds the choices, and each answer comes from its
+question.
 """
 
 from collections.abc import Collection, Mapping
@@ -32,13 +33,13 @@ class Asking:
 
     choices: their descriptions.
     link: every choice as text.
-    told: sentences on the parts of a link that were not taken.
-    refused: choice -> why its new value was not taken.
-    offer: a change that would show more: {text, label, set: (choice, value)}.
+    told: sentences on the refused parts of a link.
+    refused: choice -> the reason against its new value.
+    offer: a change with a larger effect: {text, label, set: (choice, value)}.
     headline: the kernel in one sentence.
     backend: the place to run.
-    subject: the value to show; None if `error` gives a reason.
-    error: why nothing can be shown, or "".
+    subject: the value to show; None after an error.
+    error: the reason why nothing can be shown, or "".
     """
 
     choices: list[described.Description] = field(default_factory=list)
@@ -64,8 +65,8 @@ def ask(
 
     params: of the link.
     change: a choice and its new value, if the reader chose one.
-    carried: the choices come from other stories, the newest last. They are translated, without a note on others.
-    part: a tab; "" for the stage.
+    carried: whether the choices come from other stories, the newest last. They are translated, without a note.
+    part: a tab, or "" for the stage.
     """
     page, answer = story.page(catalog.current()), Asking()
     given = {name: text for name, text in params.items() if name not in CLIENT}
@@ -162,8 +163,8 @@ def _link(page: Page, state: State) -> dict[str, str]:
 
 
 def _offer(page: Page, state: State) -> dict[str, Any] | None:
-    """The scale of the scores at which a what-if build shows its effect, if it shows none now. Only for pages that look
-    at a place of the output."""
+    """The scale of the scores at which a what-if build shows its effect, if it shows none now. Only for pages with a
+    place in the output."""
     if "score_scale" not in state or not any(name.startswith("at_") for name in page.own):
         return None
     for side in page.sides:
@@ -190,7 +191,7 @@ def _descriptions(page: Page, state: State, survey: Survey, backend: str) -> lis
     try:
         own = page.describe(page, state)
     except ProblemError:
-        own = {}  # the error says what is wrong with the problem
+        own = {}  # the error reports the fault of the problem
     found = described.describe(page, state, survey, own)
     if backend != "recorded" or not page.kernels or not page.runs:
         return found

@@ -130,7 +130,7 @@ def _taken(key: str, made: object) -> list[str]:
 
 
 async def settled(key: str, seconds: float, who: str = "") -> None:
-    """Waits for the end of the job with that key, for at most `seconds`. The page `who` counts as waiting."""
+    """Waits at most `seconds` for the end of the job with that key. The page `who` counts as waiting."""
     task, loop, done = _making.get(key), asyncio.get_running_loop(), asyncio.Event()
 
     def tell() -> None:
@@ -152,7 +152,7 @@ async def settled(key: str, seconds: float, who: str = "") -> None:
 
 
 def stop(key: str, who: str = "") -> None:
-    """Stops the job with that key, unless other pages wait for it. The page `who` gets the error."""
+    """Stops the job with that key, unless other pages need it. The page `who` gets the error."""
     if job := _left(key, who):
         job.cancel()
 
@@ -164,7 +164,7 @@ def drop(key: str, who: str) -> None:
 
 
 def _left(key: str, who: str, forget: bool = False) -> workers.Job | None:
-    """The job without the page `who`, if no other page waits for it; else None."""
+    """The job, if no page but `who` waits for it."""
     with _lock:
         task = _making.get(key)
         if not task or task.failed:

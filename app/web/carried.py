@@ -97,7 +97,7 @@ def _places(page: Page, chosen: dict[str, str]) -> dict[str, str]:
             return rest | {newest: chosen[newest]}  # the same number
         return rest | _named(own, request, *places.traced(source, state))
     except ProblemError:
-        return rest  # the page says what is wrong with the problem
+        return rest  # the page reports the error of the problem
 
 
 def _named(place: str, request: Request, batch: int, head: int, query: int) -> dict[str, str]:

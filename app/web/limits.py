@@ -1,4 +1,4 @@
-"""Refuses a page that would take too long, before anything of it is launched."""
+"""Refuses a page that would take too long, before its first launch."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from kernels.run import workers
 
 
 def check(story: Story, part: str, subject: Any) -> None:
-    """TooLargeError, with the estimate and the remedy, if a stage (no part) or a tab of it would take too long."""
+    """Raises TooLargeError, with the estimate and the remedy, if a stage (no part) or a tab would take too long."""
     launched = run(requests_in(subject))
     if more := story.launches.get(part):
         launched += more(subject)

@@ -10,11 +10,14 @@ from app.stories import STORIES
 from app.web import keys
 from explainers.story import stage
 
-PRUNES = 60.0  # seconds between two looks at how much is kept
+PRUNES = 60.0  # seconds between two checks of the store's size
 
 
 def make(path: str, part: str, subject: Any, key: str, recorded: str) -> list[str]:
-    """Makes a bundle and keeps it. Its name, and those of its files. recorded: what the server knows of it."""
+    """Makes a bundle and stores it. Returns its name and the names of its files.
+
+    recorded: the state of the recordings in the server.
+    """
     keys.look_again(recorded)
     story = STORIES[path]
     offered.begin()
@@ -36,13 +39,13 @@ def _prune() -> None:
 
 
 def make_and_send(path: str, part: str, subject: Any, key: str, recorded: str) -> tuple[list[str], list[bytes]]:
-    """As make, on a host with a cache folder of its own: the bytes of what it kept come along."""
+    """Makes a bundle on a host with its own cache folder. Returns the names and the bytes."""
     names = make(path, part, subject, key, recorded)
     return names, [data for data in map(disk.read, names) if data is not None]
 
 
 def keep_sent(key: str, names: list[str], files: list[bytes]) -> list[str]:
-    """Keeps what another host has sent; its names. In the server, by the thread that heard it."""
+    """Stores the bytes from another host and returns their names. It runs in the server, in the thread of the job."""
     for data in files:
         disk.keep(data)
     disk.note(key, names)

@@ -1,5 +1,5 @@
-"""Bank conflicts: the tile in memory and 32 lanes by 32 banks, wavefront by wavefront, plain beside padded or swizzled;
-of the lab's walks, and of any kernel's own accesses."""
+"""Bank conflicts: the tile in memory and 32 lanes by 32 banks, wavefront by wavefront, with and without padding or a
+swizzle. For the lab's walks and for the accesses of any kernel."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -25,8 +25,12 @@ VIEWS = {"lab": "Access by access", "attention": "Padded or not"}
 
 @dataclass(frozen=True)
 class Look:
-    """What is to be shown. request: as chosen. sides: without remedies and with, or the request alone. view, line: the
-    choices."""
+    """The shown requests.
+
+    request: the chosen one.
+    sides: without remedies and with them, or only the request.
+    view, line: the choices.
+    """
 
     request: Request
     sides: tuple[Request, ...]
@@ -71,7 +75,7 @@ def make(look: Look) -> Stage:
 
 
 def _first(look: Look, runs: list[Run], sites: list[Any]) -> lines.Place:
-    """The line to begin with: in the lab the first that reads, else the one that costs most."""
+    """The default line: in the lab the first one that reads, else the most expensive one."""
     if look.view == "lab":
         site = next((site for site in sites if site.event in READS), sites[0])
         return site.file, site.line
@@ -81,7 +85,7 @@ def _first(look: Look, runs: list[Run], sites: list[Any]) -> lines.Place:
 
 
 def describe(page: Page, state: State) -> Descriptions:
-    """The kernels of the view; what moves the tile to other banks stands in front, and what is impossible is told."""
+    """The kernels of the view, the constants that move a tile to other banks, and the reasons of impossible options."""
     shown = kernels_of_view(page, state)
     found: Descriptions = {
         "view": {"label": "Look at", "options": VIEWS},
@@ -95,7 +99,7 @@ def describe(page: Page, state: State) -> Descriptions:
 
 
 def kernels_of_view(page: Page, state: State) -> list[str]:
-    """The kernels of a view: all of them in the lab, else those that can pad."""
+    """The kernels of a view: in the lab all, else the kernels with padding."""
     return [name for name, spec in page.kernels.items() if state["view"] == "lab" or padding.pads(spec)]
 
 

@@ -1,4 +1,4 @@
-"""The rule of the banks, how right it is known to be, and what a wavefront costs in cycles. Made in a worker."""
+"""The rule of the banks, its check against counters, and the cycles of a wavefront. Made in a worker."""
 
 from functools import lru_cache
 from typing import Any
@@ -24,7 +24,7 @@ def rule_tab(look: Any) -> list[Block]:
 
 
 def _calibrated() -> str:
-    """What is known of how right the rule is."""
+    """The check of the rule against counters."""
     for device, (table, where) in calibration.recorded().items():
         same = int((table.measured == table.modelled).sum())
         equal = f"equal in {same:,} of {len(table):,} accesses, of every width, kind and mask"
@@ -34,7 +34,7 @@ def _calibrated() -> str:
 
 
 def cycles_tab(look: Any) -> list[Block]:
-    """The recorded cycles, and those of what is shown in rings."""
+    """The recorded cycles, with rings around the shown ones."""
     runs = [running.run(request) for request in look.sides]
     found = [cycles(run) for run in runs]
     names = [f"{name}: " if name else "" for name in padding.side_names(look.sides)]
@@ -55,8 +55,7 @@ def cycles_tab(look: Any) -> list[Block]:
 
 
 def cycles_said(runs: list[Run]) -> str:
-    """The cycles of an access in each of these runs, and whether they are measured or recorded; empty if none is
-    known."""
+    """The cycles of an access in each run, with their label; empty without a known one."""
     found = [row for row, _ in map(cycles, runs)]
     if not any(found):
         return ""
@@ -66,8 +65,8 @@ def cycles_said(runs: list[Run]) -> str:
 
 
 def cycles(run: Run) -> tuple[dict[str, Any] | None, str]:
-    """Cycles per access of a run's walk, measured on the GPU that it ran on or recorded: as a row of the table or None,
-    and in a sentence that says whose they are, or why they are not known."""
+    """Cycles per access of a run's walk, measured on its GPU or recorded: a row of the table or None, and a sentence
+    with the source or the reason."""
     request = run.request
     if not hierarchy.has_cycles(request.kernel):
         return None, "Cycles are measured for the column walk alone."

@@ -1,4 +1,4 @@
-"""Paging: a KV cache in pages, the kernels that find their way through it, and what query heads share."""
+"""Paging: a KV cache in pages, the kernels that read it, and the sharing between query heads."""
 
 from dataclasses import replace
 from functools import lru_cache

@@ -86,14 +86,14 @@ def kernels_with_ranges(catalog: Catalog) -> dict[str, KernelSpec]:
 
 @lru_cache(maxsize=2)
 def page_readers(catalog: Catalog) -> tuple[KernelSpec, ...]:
-    """The kernels whose reads of a page are counted: their problems are made from a cache."""
+    """The kernels whose reads of a page are counted. Their problems come from a cache."""
     kernels = probed.accepting(page_reads, catalog.kernels).values()
     return tuple(kernel for kernel in kernels if kernel.problem_type.attends_to_cache())
 
 
 @lru_cache(maxsize=2)
 def walkers(catalog: Catalog) -> dict[str, KernelSpec]:
-    """The kernels that can be chosen: those that solve the problem of the first kernel that walks a block table."""
+    """The kernels of the page: all with the problem of the first kernel that walks a block table."""
     walked = probed.first(block_table, catalog.kernels)
     accepted = probed.accepting(block_table, catalog.kernels)
     return {name: kernel for name, kernel in accepted.items() if kernel.same_problems(walked)}
@@ -161,7 +161,7 @@ def _of_view(page: Page, state: State) -> Descriptions:
 
 
 def _scenario_titles(state: State) -> dict[str, str]:
-    """scenario -> title, for those that the view shows."""
+    """scenario -> title of the view's scenarios."""
     titles = {name: served.title for name, served in SERVED.items()} | {REQUESTS: "Your own requests"}
     if state["view"] != "serving":
         titles = {name: preset.title for name, preset in PRESETS.items()} | titles | {BY_HAND: "By hand"}

@@ -22,7 +22,7 @@ def correct(page: Page, state: State) -> Corrections:
     try:
         history.count_events(state)
     except ProblemError:
-        return corrections  # the page says what is wrong with the requests
+        return corrections  # the page reports the error of the requests
     if state["view"] == "prefix":
         corrections += _correct_sharing(page, state)
     corrections += [*_correct_heads(page, state), *_correct_moment(state)]
@@ -68,7 +68,7 @@ def _correct_fields(page: Page, state: State, kernel: KernelSpec) -> Corrections
 
 
 def _correct_group(state: State, kernel: KernelSpec) -> Corrections:
-    """The query heads of a KV head, and what a shared prefix does not take."""
+    """The query heads of a KV head, and the choices without a meaning for a shared prefix."""
     corrections = Corrections()
     most, group = kernel.problem_type.cache_use.most_group, state["num_heads"] // state["num_kv_heads"]
     if group > most:
@@ -137,7 +137,7 @@ def _correct_sequence(state: State) -> Corrections:
     try:
         cache = history.states_of(state)[state["moment"]][0]
     except ProblemError:
-        return []  # the page says what is wrong with the events
+        return []  # the page reports the error of the events
     corrections = Corrections()
     for name, count in (("sequence", len(cache.sequences)), ("head", state["num_heads"])):
         last = max(count, 1) - 1

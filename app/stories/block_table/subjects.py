@@ -26,10 +26,10 @@ from kernels.recordings import run_index
 class Cache:
     """The cache, event by event.
 
-    moment: the event whose writes are shown.
-    layout: None if no kernel can run on the cache.
-    shape: the fields of the problem that writes it.
-    cache_dtype: the type of the cache; "" for the type of K and V.
+    moment: the event of the shown writes.
+    layout: of the cache; None if no kernel can run on it.
+    shape: the fields of the writing problem.
+    cache_dtype: the type of the cache, or "" for the type of K and V.
     """
 
     scenario: Scenario
@@ -46,9 +46,9 @@ class Cache:
 class Walk:
     """The walk of a query head.
 
-    plain: the walk over pages as allocated; None if they are not shuffled.
+    plain: the walk over pages as allocated, if the others are shuffled.
     names: of the cache's sequences.
-    name, colour: of the sequence that is walked.
+    name, colour: of the walked sequence.
     seed: of the shuffle.
     """
 
@@ -62,7 +62,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Partitions:
-    """A kernel that walks whole contexts, and one that cuts them.
+    """A kernel for whole contexts, and one for partitions.
 
     name: of the sequence.
     """
@@ -110,9 +110,9 @@ class Reads:
 class Ranges:
     """The whole cache by a kernel with a work list.
 
-    other: the run with a cache of the other type, 8 or 16 bits; None if pages are too small for it.
+    other: the run with the other type of cache, 8 or 16 bits, if pages are large enough.
     names, colours: of the cache's sequences.
-    place: the sequence and the query head that are followed.
+    place: the followed sequence and query head.
     """
 
     request: Request
@@ -128,11 +128,11 @@ Subject = Cache | Serving | Run
 
 @dataclass(frozen=True)
 class Moment:
-    """The cache of a state, from which a subject is made.
+    """The cache of a state, the source of a subject.
 
     states: of the scenario, before its first event and after each.
     plain: the cache at the moment.
-    cache: the cache with its pages shuffled, if the state says so.
+    cache: the cache with the chosen shuffle of its pages.
     """
 
     page: Page
@@ -189,7 +189,7 @@ class Moment:
         return self.cache.sequences[self.state["sequence"]].name
 
     def layout(self) -> Layout | None:
-        """The layout of the cache; None if no kernel can run on it."""
+        """The layout of the cache, or None if no kernel can run on it."""
         filled = next((cache for cache, _ in reversed(self.states) if cache.sequences), None)
         try:
             return self.problem(filled, self.page.kernel_of(self.state)).layout if filled else None

@@ -101,7 +101,7 @@ def _written(subject: Cache, cache: KVCache, change: Change) -> list[Block]:
 
 
 def _request(does: str, subject: Cache, cache: KVCache, change: Change) -> Request | None:
-    """The run of the first kernel that writes or copies for an event; None if the event leaves nothing to do."""
+    """The run of the first kernel that writes or copies for an event, or None for an event without a write."""
     kernel = next(iter(current().using_cache(does, subject.cache_dtype).values()))
     problem = kernel.problem_type.of_change(cache, change, **dict(subject.shape))
     return Request(kernel, problem, backend=subject.backend) if problem else None

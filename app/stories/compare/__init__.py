@@ -1,5 +1,5 @@
-"""Compare: two kernels, or two builds of one, on the same inputs under one clock: who is faster, why, and what differs
-in steps, code, bytes, conflicts and outputs."""
+"""Compare: two kernels, or two builds of one, on equal inputs under one clock. Which one is faster, why, and the
+differences in steps, code, bytes, conflicts and outputs."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The choices of Compare: two kernels, the item that is traced, a what-if of each side, and both builds as timed."""
+"""The choices of Compare: two kernels, the traced item, a what-if of each side, and both builds as timed."""
 
 from contextlib import suppress
 from functools import lru_cache
@@ -20,7 +20,7 @@ from kernels.errors import ProblemError
 AS_TIMED = "as_timed"
 WHAT_IFS = {"a": "a_what_if", "b": "b_what_if"}
 TIMED = "timed"
-LEAST_TIMED = 128  # tokens by default; the default constants are timed too
+LEAST_TIMED = 128  # tokens by default. The default constants are timed too
 OWN = {
     **places.QUERY,
     **items.OWN,
@@ -46,7 +46,7 @@ def page(catalog: Catalog) -> Page:
 
 
 def by_matrices(page: Page, state: State) -> bool:
-    """Whether both kernels are shown by their matrices. A query then says what is traced."""
+    """Whether both kernels have matrices in their pictures. A query then names the traced tile."""
     return all(tiling.accepts(page.kernel_of(state, side)) for side in page.sides)
 
 
@@ -60,15 +60,15 @@ def requests(page: Page, state: State, backend: str) -> tuple[Request, Request]:
 
 
 def defaults_of(kernel: KernelSpec) -> dict[str, Any]:
-    """The default of seq_len for a kernel that is shown by its matrices: a length that was timed."""
+    """The default seq_len of a kernel with matrices: a timed length."""
     if not tiling.accepts(kernel):
         return {}
     return {"seq_len": max(LEAST_TIMED, kernel.problem_type().seq_len)}
 
 
 def second_defaults(kernel: KernelSpec) -> dict[str, Any]:
-    """The defaults of the second build of a kernel that no other kernel solves the problem of. It has the smallest
-    remedy for bank conflicts, the next preset that the kernel takes, or one other field."""
+    """The defaults of the second build, if no other kernel has its problem: the smallest remedy for bank conflicts,
+    the next preset that the kernel takes, or another value of one field."""
     kind = kernel.problem_type
     plain, *remedied = padding.before_and_after(Request(kernel, kind()))
     if remedied:
@@ -159,7 +159,7 @@ def _last_item(page: Page, state: State) -> int:
 
 
 def describe(page: Page, state: State) -> Descriptions:
-    """The places that these kernels have, a what-if of each side, and whether the chosen builds were timed."""
+    """The places of these kernels, a what-if of each side, and the choice As timed."""
     found = _of_places(page, state)
     for side in page.sides:
         found |= _of_constants(page, state, side)

@@ -1,4 +1,4 @@
-"""Compare's reasons where a run cannot give any: the recorded pipelines of both kernels, in words, with a link."""
+"""The recorded pipelines of both kernels, in words and with a link. They give reasons without a run."""
 
 from app.choices.links import read_link
 from app.stories import pipeline
@@ -13,8 +13,8 @@ from kernels.core.request import Request
 
 
 def of(pair: tuple[Request, Request], problem: object) -> Marked | None:
-    """The recorded pipelines of two kernels on one problem, the nearest to this one; None where none are in common, or
-    both are builds of one kernel."""
+    """The recorded pipelines of two kernels on one problem, the nearest to this one. None without a common problem,
+    or for two builds of one kernel."""
     a, b = (request.kernel.name for request in pair)
     if a == b:
         return None
@@ -33,7 +33,7 @@ def lead(marked: Marked) -> list[Block]:
 
 
 def blocks(marked: Marked) -> list[Block]:
-    """What the marks of both say together, and what they cannot."""
+    """The facts from the marks of both, and the limits of these facts."""
     said = [
         compare_marks.where_sentence(marked),
         compare_marks.tensor_cores_sentence(marked),

@@ -1,4 +1,4 @@
-"""Why one side of Compare is faster: figures of the timed builds, from runs of them."""
+"""The reasons for the faster side of Compare: figures of the timed builds, from their runs."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ def arch_of(row: Row) -> str:
 
 
 def _rates(pair: Pair, row: Row) -> Rates | None:
-    """The rates of the GPU on which the row was timed; None if they are not recorded."""
+    """The rates of the row's GPU, if they are recorded."""
     where = {provenance.device: provenance for _, provenance in bench.recorded().values()}.get(row.device)
     machine = MACHINES.get(arch_named(row.device))
     with suppress(WarpglassError):
@@ -118,8 +118,8 @@ def _figures(build: _TimedBuild, whole: Problem, arch: str) -> Figures:
 
 
 def _timed_build(pair: Pair, row: Row, side: int) -> _TimedBuild:
-    """The build of a side that was timed, on its problem. A problem that is too large to run here is replaced by the
-    smallest one like it that both kernels were timed on. The scope is a tile in the middle, which stands for all."""
+    """A side's timed build on its problem. If the problem is too large to run here, the build takes the smallest
+    timed problem of both kernels that differs only in size. The scope is a tile in the middle, which stands for all."""
     backend = "gpu" if pair[0].backend == "gpu" else "cpu"
     whole = pair_times.problem_of(row, pair[0].problem.problem_type)
     problem = whole

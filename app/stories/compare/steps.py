@@ -1,4 +1,4 @@
-"""Links a reason of Compare to the story that shows it, at the step that shows it."""
+"""Links a reason of Compare to its story, at the right step."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -22,12 +22,12 @@ from kernels.trace.memory import model
 
 
 class Shown(NamedTuple):
-    """Where a reason is shown.
+    """The picture of a reason.
 
-    story: the story that shows it.
+    story: with the picture.
     opened: the choices and the tab to open.
-    step: run -> the step that shows it.
-    of_timed: whether the story shows the timed problem, and not the problem of the run.
+    step: run -> the step of the picture.
+    of_timed: whether the story shows the timed problem, in place of the run's problem.
     """
 
     story: Story
@@ -37,7 +37,7 @@ class Shown(NamedTuple):
 
 
 def link(side: str, reason: str, run: Run, timed: Problem, arch: str) -> Block | None:
-    """The link from a side's build to the story that shows a reason; None if that story does not show the kernel."""
+    """The link from a side's build to the story of a reason. None for a kernel without this story."""
     shown, request = SHOWN_BY[reason], run.request
     page = shown.story.page(current())
     if request.kernel.name not in page.kernels:
@@ -60,7 +60,7 @@ def _step_of(reason: str, request: Request) -> int:
 
 
 def _largest(amounts: Sequence[float]) -> int:
-    """The first place of the largest amount; 0 for none."""
+    """The first place of the largest amount, or 0."""
     return max(range(len(amounts)), key=lambda n: amounts[n], default=0)
 
 
@@ -71,8 +71,8 @@ def _step_of_bytes(run: Run) -> int:
 
 
 def _step_of_wavefronts(run: Run) -> int:
-    """The first step of the access with most wavefronts on the line that costs most. Each wavefront is a step. A build
-    with remedies is shown next to the build without."""
+    """The first step of the access with most wavefronts, on the most expensive line. Each wavefront is a step. A
+    build with remedies has the build without them next to it."""
     sides = padding.before_and_after(run.request)
     shown = sides[:1] if sides[0] == run.request else sides  # a remedy takes no more wavefronts
     runs = [running.run(request) for request in shown]

@@ -35,7 +35,7 @@ def absent(a: Request, b: Request) -> str:
 
 
 def nearest(a: Request, b: Request) -> Row | None:
-    """The row of `times` whose problem is nearest to the first request's; None if there is none."""
+    """The row of `times` with the problem nearest to the first request's, or None."""
     return _nearest(_builds(a, b), a.problem)
 
 
@@ -71,7 +71,7 @@ def _timed_like(kernel: KernelSpec, settings: Settings) -> Settings:
 
 @of_recordings(lru_cache(maxsize=64))
 def _timed_with(kernel: KernelSpec) -> tuple[frozenset[str], Settings | None]:
-    """The constants with which a kernel was timed, as texts of its table; and one other choice, if there is one."""
+    """The timed constants of a kernel, as texts of its table, and one other choice of constants, if there is one."""
     timed = frozenset(_recorded()[lambda table: table.name == kernel.name].settings)
     names = [constant.name for constant in kernel.constants]
     every = (tuple(zip(names, values)) for values in product(*(constant.values for constant in kernel.constants)))

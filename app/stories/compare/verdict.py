@@ -24,7 +24,7 @@ def verdict(pair: Pair) -> Verdict:
 
 
 def _effect_of_as_timed(pair: Pair) -> str:
-    """The effect of the choice As timed, for time_verdict.verdict; "" if the page has no such choice."""
+    """The effect of the choice As timed, for time_verdict.verdict. Empty for a page without this choice."""
     a, b = pair
     alone = list(choices.page(current()).solving(a.kernel)) == [a.kernel.name]
     if alone or a.backend == "recorded" or a.problem != b.problem:

@@ -20,8 +20,13 @@ from kernels.run import workers
 
 @dataclass(frozen=True)
 class Figures:
-    """source: whose figures, the first there are if none is named; at: what is recorded; now: what was measured here;
-    gpu: this machine's own, if it has one."""
+    """The shown figures.
+
+    source: their name; empty for the first source.
+    at: the state of the recordings.
+    now: the results of this GPU.
+    gpu: the name of this machine's GPU, or "".
+    """
 
     source: str
     at: tuple[tuple[str, int], ...]

@@ -1,5 +1,4 @@
-"""Occupancy: how many blocks a multiprocessor holds, from the real cubin; and the timeline of a grid, a lane for each
-multiprocessor."""
+"""Occupancy: the number of blocks on an SM, from the real cubin, and the timeline of a grid with a lane for each SM."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -28,12 +27,15 @@ from kernels.recordings import tables
 from kernels.run import workers
 
 VIEWS = {"occupancy": "What limits the blocks", "timeline": "The timeline"}
-UNSEEN = ("seed", "score_scale")  # fields that decide what is computed, and nothing of how
+UNSEEN = ("seed", "score_scale")  # fields without an effect on the occupancy
 
 
 @dataclass(frozen=True)
 class Build:
-    """A build whose occupancy is derived. multiprocessors, gpu: of this machine's GPU if it is of that architecture."""
+    """A build, for its occupancy.
+
+    multiprocessors, gpu: of this machine's GPU, if it has the architecture.
+    """
 
     kernel: KernelSpec
     problem: Any
@@ -57,7 +59,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A timeline that is asked for, and what it is called."""
+    """A timeline and its label."""
 
     request: Request
     label: str
@@ -120,7 +122,7 @@ def make(asked: Build | Drawn) -> Stage:
 
 
 def sizes(asked: Build) -> list[Block]:
-    """What other sizes of a block would give: each compiled for this."""
+    """The occupancy of other block sizes, each compiled for this table."""
     if not block_constants(asked.kernel):
         return [stage.text(f"{asked.kernel.name} has no constant that changes how large a block is.")]
     others = alternatives(asked.kernel, asked.problem, asked.settings, asked.arch, asked.count)
@@ -137,7 +139,7 @@ def builds(asked: Build) -> list[Block]:
 
 
 def checked() -> str:
-    """What is known of how right the derivation is."""
+    """The check of the derived occupancy."""
     for table, where in counters.recorded_occupancies():
         same = int((table.derived == table.driver).sum())
         place = f"on {where.device}, {where.date}"
@@ -167,11 +169,11 @@ def describe(page: Page, state: State) -> Descriptions:
     chosen = limits or measured  # else the recording says problem and build
     found |= {name: {"hidden": not chosen or name in UNSEEN} for name in page.fields(state)}
     found |= {name: {"hidden": not chosen} for name in page.constants(state)}
-    return found | {"preset": {"hidden": True}}  # problems worth looking at elsewhere; here the grid must fill a GPU
+    return found | {"preset": {"hidden": True}}  # in other stories. The grid here must fill a GPU
 
 
 def adapt(page: Page, state: State, name: str) -> None:
-    """Another kernel's recordings begin at the first; another recording brings its problem and its constants."""
+    """Starts another kernel at its first recording, and takes the problem and the constants of another recording."""
     if name == "kernel":
         state["recorded"] = 0
     if name in ("kernel", "view", "recorded", "backend"):

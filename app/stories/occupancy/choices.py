@@ -1,4 +1,4 @@
-"""Which timelines are recorded of a kernel, and the choices that one of them makes: its problem and its constants."""
+"""The recorded timelines of a kernel, and the problem and the constants of one of them."""
 
 from functools import lru_cache
 from typing import Any
@@ -13,7 +13,7 @@ from kernels.run import workers
 
 @of_recordings(lru_cache(maxsize=1))
 def recorded() -> tuple[RecordedTimeline, ...]:
-    """Every recorded timeline of the present code; looking for them takes longer than a question may."""
+    """Every recorded timeline of the present code. The search takes longer than a question may."""
     return tuple(timelines.recorded())
 
 
@@ -22,7 +22,7 @@ def recorded_of(kernel: str) -> list[RecordedTimeline]:
 
 
 def labels(entries: list[RecordedTimeline]) -> list[str]:
-    """What tells each of some timelines of a kernel from the others."""
+    """A label of each timeline of a kernel, with its differences from the others."""
     told = [
         name for name in (_values(entries[0]) if entries else {}) if len({repr(_values(e)[name]) for e in entries}) > 1
     ]
@@ -30,12 +30,12 @@ def labels(entries: list[RecordedTimeline]) -> list[str]:
 
 
 def measured(state: State) -> bool:
-    """Whether the timeline is made here, and not read."""
+    """Whether this GPU makes the timeline."""
     return state["backend"] != "recorded" and "gpu" in workers.survey().devices
 
 
 def correct(page: Page, state: State) -> list[Correction]:
-    """Where a recorded timeline is shown, what it is of is what is chosen."""
+    """Takes the problem and the constants of a shown recording, in place."""
     entries = recorded_of(state["kernel"])
     if state["view"] != "timeline" or measured(state) or not entries:
         return []

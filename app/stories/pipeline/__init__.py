@@ -1,5 +1,5 @@
-"""Pipeline: what each warp or warpgroup of a block was at, as a GPU's marks build noted it, here or where it was
-recorded; one kernel, or two on one scale."""
+"""Pipeline: the phases of each warp or warpgroup of a block, from the marks of a GPU. One kernel, or two on one
+scale."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +20,7 @@ from kernels.measure.pipelines import pipeline as made_here
 
 @dataclass(frozen=True)
 class Look:
-    """Pipelines, the first one's tiles being the steps; and the block that is looked at in each."""
+    """The shown pipelines, and the block of each. The tiles of the first one are the steps."""
 
     requests: tuple[Request, ...]
     block: int
@@ -55,7 +55,7 @@ def _load(request: Request) -> Pipeline:
 
 
 def shares_tab(look: Look) -> list[Block]:
-    """What each writer spent its time with."""
+    """The time of each writer, by phase."""
     return [
         block
         for story in _stories(look)
@@ -90,7 +90,7 @@ def describe(page: Page, state: State) -> Descriptions:
 
 
 def adapt(page: Page, state: State, name: str) -> None:
-    """Another kernel begins at its recording of the same problem, another recording at its first block."""
+    """Goes to the recording of the problem for another kernel, and to the first block of another recording."""
     if name == "recorded":
         choices.take(page, state)
     if name == "kernel" and not choices.live(state):

@@ -29,7 +29,7 @@ def recorded() -> tuple[RecordedPipeline, ...]:
 
 
 def own() -> dict[str, Choice]:
-    """The choices of the page: which recording, which block of it, and what stands beneath."""
+    """The choices of the page: a recording, a block, and a second kernel."""
     kernels = dict.fromkeys(entry.request.kernel.name for entry in recorded())
     return {
         "recorded": Choice("", late=True, meaning="the problem and the constants of a recording of this kernel"),
@@ -68,12 +68,12 @@ def defaults_of(kernel: KernelSpec) -> dict[str, object]:
 
 
 def live(state: State) -> bool:
-    """Whether the pipeline is made here, and not read."""
+    """Whether this GPU makes the pipeline."""
     return state["backend"] in ("auto", "gpu") and "gpu" in workers.survey().devices
 
 
 def requests(page: Page, state: State) -> tuple[Request, ...]:
-    """What is shown: the chosen kernel's request, and the one beneath, if there is one."""
+    """The request of the chosen kernel, and of the second kernel, if there is one."""
     if not live(state):
         return tuple(entry.request for entry in (chosen(state), beneath(state)) if entry)
     problem = page.problem_of(state)
@@ -107,7 +107,7 @@ def _apart(entry: RecordedPipeline, state: State) -> list[str]:
 
 
 def beneath(state: State) -> RecordedPipeline | None:
-    """Of the other kernel the recording of the same problem; None where there is none."""
+    """The second kernel's recording of the problem, or None."""
     above = chosen(state)
     same = [e for e in of(state["beneath"]) if e.request.problem == above.request.problem]
     tuned = [e for e in same if e.request.constants == e.request.kernel.settings_for(e.request.problem)]
@@ -115,7 +115,8 @@ def beneath(state: State) -> RecordedPipeline | None:
 
 
 def possible_beneath(page: Page, state: State) -> list[str]:
-    """What can stand beneath: nothing, or a kernel with a recording of the same problem; here one that solves it."""
+    """The possible second kernels: none, and each kernel with a recording of the problem, or on a GPU each kernel
+    that solves it."""
     if live(state):
         names = list(page.solving(page.kernel_of(state)))
     else:
@@ -125,13 +126,13 @@ def possible_beneath(page: Page, state: State) -> list[str]:
 
 
 def labels(entries: list[RecordedPipeline]) -> list[str]:
-    """What tells each from the others: what the problem says of itself, and its mask."""
+    """A label of each recording: the size of its problem, and its mask."""
     return [e.request.problem.size + (", causal" if e.request.problem.causal else "")
             + f", head_dim {e.request.problem.head_dim}" for e in entries]  # fmt: skip
 
 
 def correct(page: Page, state: State) -> list[Correction]:
-    """Puts what is out of range at its beginning, in place; (name, sentence) of each."""
+    """Replaces choices that are out of range by their defaults, in place."""
     corrections: list[Correction] = []
     if not page.kernels:  # nothing is recorded, and the page is no stop
         return corrections
@@ -149,8 +150,7 @@ def correct(page: Page, state: State) -> list[Correction]:
 
 
 def _correct_recording(page: Page, state: State) -> list[Correction]:
-    """Puts the state, in place, at the recording that its index names, or its problem and constants, or the nearest
-    one; (name, sentence) of each choice that was another."""
+    """Goes to the recording of the index, or of the problem and the constants, or the nearest one, in place."""
     entries, corrections = of(state["kernel"]), list[Correction]()
     if state["recorded"] != "":
         try:
@@ -191,13 +191,13 @@ def take_kernel(page: Page, state: State, problem: Problem) -> None:
 
 
 def _put(page: Page, state: State, entry: RecordedPipeline) -> None:
-    """A recording's problem and constants in a state, in place; the state then has no index."""
+    """Takes a recording's problem and constants, in place. The state then has no index."""
     begin = {name: choice.default for name, choice in (page.fields(state) | page.constants(state)).items()}
     state.update(begin | identity(entry.request) | {"recorded": ""})
 
 
 def last_block(page: Page, state: State) -> int:
-    """The last block whose marks are there; 0 where the problem cannot be, which is told elsewhere."""
+    """The last block with marks; 0 for an impossible problem."""
     if not live(state):
         return int(chosen(state).said["blocks"]) - 1
     try:

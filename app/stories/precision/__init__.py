@@ -1,4 +1,4 @@
-"""Precision: where the error of a kernel's output comes from, beside the same numbers in every other type."""
+"""Precision: the source of the error in a kernel's output, next to equal numbers in every other type."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,12 +20,17 @@ from kernels.errors import WarpglassError
 from kernels.run import execute
 from kernels.run.results import Run
 
-DEFAULTS = {"head_dim": 64, "num_heads": 1}  # every type has this size; of four kernels one head is traced
+DEFAULTS = {"head_dim": 64, "num_heads": 1}  # sizes of every type. For four kernels, one head is traced
 
 
 @dataclass(frozen=True)
 class Look:
-    """The chosen kernel's request; those of the other types; and (type, why) of each that has none."""
+    """The requests of the page.
+
+    request: of the chosen kernel.
+    others: of the other types.
+    absent: (type, reason) of each type without a request.
+    """
 
     request: Request
     others: tuple[Request, ...]
@@ -87,7 +92,7 @@ def _row(made: replay.Replay, row: int, said: str) -> Block:
 
 
 def types_tab(look: Look) -> list[Block]:
-    """Every type's error, what brings it, and what it means for a model."""
+    """The error of every type, its causes, and its meaning for a model."""
     story, absent = _story(look)
     said = "Against float64 from the numbers as drawn. " + " ".join(_rows(made) for made in story.all)
     said += "".join(f" {label} is not beside: {why}" for label, why in absent)
@@ -132,7 +137,8 @@ def sweep_tab(look: Look) -> list[Block]:
     blocks: list[Block] = []
     for field in sweeps.VALUES:
         asked = [made for replay in story.all for made in sweeps.swept(replay.request, field)]
-        runs = [execute.run(request) for request in asked]  # not kept: they would drive out what the stage shows
+        # these runs are not kept, because they would replace the runs of the stage
+        runs = [execute.run(request) for request in asked]
         table = error_tables.sweep_table(field, [rounding.replay(run) for run in runs])
         if not table.empty:
             blocks += _sweep(field, table, f"Over {field}", runs[0].provenance)

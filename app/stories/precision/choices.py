@@ -1,4 +1,4 @@
-"""Which runs stand beside the chosen kernel's: the same numbers in every other type that a kernel computes in."""
+"""The runs next to the chosen kernel's: equal numbers in every other type of the kernels."""
 
 from typing import Any
 
@@ -13,9 +13,11 @@ from kernels.errors import WarpglassError
 
 
 def others(page: Page, state: State, backend: str) -> tuple[tuple[Request, ...], tuple[tuple[str, str], ...]]:
-    """The other types' requests, each of the query tile that holds the chosen one's first row, as its kernel was
-    written; and (type, why) of each that this problem cannot have. ProblemError where the chosen one has no such
-    tile."""
+    """The requests of the other types, and (type, reason) of each type without one.
+
+    Each request traces the query tile with the first row of the chosen one, without a what-if. Raises ProblemError if
+    the chosen request has no such tile.
+    """
     chosen = places.request(page, state, backend)
     found: list[Request] = []
     absent: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""Sparsity: a mask as blocks, the list that a block of queries walks, and what skipping saves and costs."""
+"""Sparsity: a mask as blocks, the list of a query block, and the gain and the cost of skipped blocks."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -19,7 +19,10 @@ from kernels.core.request import Request
 
 @dataclass(frozen=True)
 class Walked:
-    """A row of the query block that the request traces; row: counted in its head."""
+    """A row of the traced query block.
+
+    row: its number in the head.
+    """
 
     request: Request
     row: int
@@ -46,7 +49,7 @@ def make(walked: Walked) -> Stage:
 
 
 def ledger_tab(walked: Walked) -> list[Block]:
-    """What is executed, masked and skipped, over the whole run; counted beside what the lists say; times."""
+    """The executed, masked and skipped blocks of the whole run, by count and by the lists, with times."""
     run = running.run(walked.request)
     return sparsity_ledger.ledger_blocks(run, running.traffic(walked.request), _times())
 
@@ -57,7 +60,7 @@ def elements_tab(walked: Walked) -> list[Block]:
 
 
 def _times() -> pd.DataFrame:
-    """What is recorded; a worker knows nothing of what is measured meanwhile."""
+    """The recorded times. A worker does not know this server's results."""
     return times.known((), measuring.Now()).table
 
 

@@ -67,7 +67,7 @@ def correct(page: Page, state: State) -> list[Correction]:
                 corrections.append(Correction(name, f"{name} is {state[name]}; here it can be 0 to {high}."))
                 state[name] = high
     except ProblemError:
-        pass  # the page says what is wrong with the problem
+        pass  # the page reports the error of the problem
     return corrections
 
 
@@ -80,8 +80,8 @@ def request(page: Page, state: State, backend: str) -> Request:
 
 
 def adapt(page: Page, state: State, name: str) -> None:
-    """Adapts a mask that is drawn by hand, in place. A new one shows each query block the first key block and its own
-    block, in both directions. Blocks that the problem does not have are dropped. Raises ProblemError."""
+    """Adapts a mask drawn by hand, in place. A new one shows each query block the first key block and its own block,
+    in both directions. Blocks outside the problem are dropped. Raises ProblemError."""
     if DRAWN not in state or state.get("mask") != DRAWN:
         return
     if name == "mask":
@@ -119,7 +119,7 @@ def describe(page: Page, state: State) -> Descriptions:
     try:
         high = limits(page, state)
     except ProblemError:
-        return found  # the page says what is wrong with the problem
+        return found  # the page reports the error of the problem
     for name, most in high.items():
         label = {"row": "row of the query block", "at_tile": "query block"}.get(name, name.removeprefix("at_"))
         found[name] = {"high": most, "label": label, "disabled": "" if most else "there is only one"}

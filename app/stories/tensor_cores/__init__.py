@@ -17,7 +17,11 @@ from kernels.core.request import Request
 
 @dataclass(frozen=True)
 class Look:
-    """What is to be shown. unit: which warp, or warpgroup. key_tile: the first one."""
+    """The shown products.
+
+    unit: the number of the warp or warpgroup.
+    key_tile: the first key tile.
+    """
 
     request: Request
     unit: int
@@ -44,7 +48,7 @@ def _story(look: Look) -> product_frames.ProductStory:
 
 
 def layout_tab(look: Look) -> list[Block]:
-    """Lane by lane, where the first products have their elements."""
+    """The elements of the first products, lane by lane."""
     by_warp = tensor_products.units(look.request)[0] == "warp"
     said = "Row and column within the product, for lanes 0, 1, 4 and 31, " + (
         "from the addresses that lanes gave to ldmatrix and from who logged what."
@@ -56,7 +60,7 @@ def layout_tab(look: Look) -> list[Block]:
 
 
 def fetches_tab(look: Look) -> list[Block]:
-    """What the ldmatrix of each source line cost."""
+    """The cost of the ldmatrix on each source line."""
     made = tensor_cores.fetches_table(_story(look))
     if made.empty:
         return [

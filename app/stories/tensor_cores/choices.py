@@ -1,4 +1,4 @@
-"""Which products of tensor cores are looked at: those of a warp, or of a warpgroup, from a key tile on."""
+"""The products of tensor cores to look at: of a warp or a warpgroup, from a key tile on."""
 
 from app.choices import places
 from app.choices.choice import Choice
@@ -21,7 +21,7 @@ def correct(page: Page, state: State) -> list[Correction]:
                 corrections.append(Correction(name, f"{name} is {state[name]}; here it can be 0 to {high}."))
                 state[name] = 0
     except ProblemError:
-        pass  # the page says what is wrong with the problem
+        pass  # the page reports the error of the problem
     return corrections
 
 

@@ -38,14 +38,14 @@ VALUES = {  # of well-known sizes, to begin with
 
 @dataclass(frozen=True)
 class Sources:
-    """The times that the page shows.
+    """The shown times.
 
-    sources: the names of the GPUs whose times are shown; empty for all.
+    sources: the names of their GPUs; empty for all.
     at: the state of the recordings.
-    now: the times that were measured here.
+    now: the results of this GPU.
     sweep: the key of the chosen sweep.
-    baseline: the line that the others are compared with.
-    hidden: the lines that are not drawn.
+    baseline: the line for comparisons.
+    hidden: the lines out of the chart.
     gpu: the name of this machine's GPU, or "".
     gpus: (id, name) of each GPU, if the machine has several.
     """
@@ -101,7 +101,7 @@ def _shown(sources: Sources) -> Shown:
 
 
 def _measure(sources: Sources) -> list[Block]:
-    """The form that measures on this GPU; empty without a GPU."""
+    """The form for a measurement on this GPU; empty without a GPU."""
     if not sources.gpu:
         return []
     chosen = two_rungs(current())
@@ -180,7 +180,7 @@ def _file(label: str, name: str, data: bytes) -> Block:
 
 
 def _alone(spec: dict[str, Any], title: str) -> dict[str, Any]:
-    """A chart as it stands without the page: without the step's rule, with a title and room for the lines' names."""
+    """A chart outside the page: without the step's rule, with a title and room for the names of lines."""
     params = [p | {"value": 0} for p in spec["params"]]
     padding = 8  # the names at the ends are fitted in
     more = {"params": params, "width": WIDTH, "padding": padding, "background": "white"}

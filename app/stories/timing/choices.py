@@ -1,4 +1,4 @@
-"""The timing page's own choices: whose times, over which sweep, beside which baseline, and which lines are hidden."""
+"""The choices of the timing page: the sources of times, the sweep, the baseline, and the hidden lines."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,8 +24,10 @@ def sources(state: State) -> tuple[str, ...]:
 
 
 def sweep_of(state: State, now: Now) -> str:
-    """The chosen sweep, or the first one; nothing where there is none. now: what was measured here; it may be another
-    a moment later."""
+    """The chosen sweep, by default the first one; empty without a sweep.
+
+    now: the results of this GPU, which may change during the question.
+    """
     found = times.known(sources(state), now).found
     return (sweep_search.find_sweep(found, state["sweep"]) if state["sweep"] else "") or next(iter(found), "")
 
@@ -36,7 +38,7 @@ def baseline_of(state: State, now: Now) -> str:
 
 
 def correct(page: Page, state: State) -> list[Correction]:
-    """Puts what is not there back to where it begins, in place; (name, sentence) of each."""
+    """Replaces unknown names by the defaults, in place."""
     now = measuring.times()
     _rename(state, page.catalog.present_name)
     moved = _only(state, "gpus", times.names(now))
@@ -65,7 +67,7 @@ def _rename(state: State, named: Callable[[str], str]) -> None:
 
 
 def _only(state: State, name: str, there: list[str]) -> list[Correction]:
-    """Drops from a list of names those that are not there."""
+    """Drops unknown names from a list of names."""
     named = list(dict.fromkeys(one for one in state[name].split("|") if one))
     lost = [one for one in named if one not in there]
     state[name] = "|".join(one for one in named if one in there)
@@ -76,7 +78,7 @@ def _only(state: State, name: str, there: list[str]) -> list[Correction]:
 
 
 def adapt(page: Page, state: State, name: str) -> None:
-    """Another sweep, or other sources, begin with their own baseline; lines that are there stay hidden."""
+    """Takes the baseline of another sweep or of other sources. Known lines stay hidden."""
     if name in ("gpus", "sweep"):
         labels, against, _ = _lines(state, measuring.times())
         _rename(state, partial(sweep_rows.drawn_layout, there=labels))
@@ -104,8 +106,11 @@ def describe(page: Page, state: State) -> Descriptions:
 
 
 def _many(there: list[str], on: list[str], tells_off: bool, title: str = "") -> Description:
-    """A choice of several: each option says whether it is on, and what the choice is once it is pressed. tells_off: the
-    choice names those that are off; otherwise those that are on, and nothing if all are. title: of the lines' problem.
+    """A choice of several options. Each option has its state, and the value of the choice after a press.
+
+    tells_off: whether the choice names the options that are off. Otherwise it names those that are on, or nothing for
+        all.
+    title: of the problem of the lines.
     """
     options = []
     for one in there:
