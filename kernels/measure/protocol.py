@@ -36,7 +36,7 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, RunError, TooLargeError
 from kernels.measure import clock, load, peers
 from kernels.measure.judging import judged, verdict
-from kernels.run.backends import gpu
+from kernels.run.backends import gpu, gpu_arrays
 
 TURNS = 5  # of each point, where several are compared
 WARM_UP = 0.05  # seconds, in each turn
@@ -291,7 +291,7 @@ class Kernel:
         pool = cupy.get_default_memory_pool()
         before = pool.used_bytes()
         self.arrays = {
-            t.name: gpu.to_gpu(inputs[t.name]) if t.initial is Initial.GIVEN else gpu.fresh(t)
+            t.name: gpu_arrays.to_gpu(inputs[t.name]) if t.initial is Initial.GIVEN else gpu_arrays.fresh(t)
             for t in self.plan.tensors
         }
         self.peak_bytes = pool.used_bytes() - before
@@ -308,7 +308,7 @@ class Kernel:
 
         gpu.enqueuer(self.made, self.plan, self.arrays)()
         cupy.cuda.runtime.deviceSynchronize()
-        return {name: gpu.to_numpy(self.arrays[name], self.plan.tensor(name)) for name in self.outputs}
+        return {name: gpu_arrays.to_numpy(self.arrays[name], self.plan.tensor(name)) for name in self.outputs}
 
     def copies(self, count: int) -> list[Callable[[], object]]:
         """`count` functions, each of which enqueues one run over arrays of its own."""

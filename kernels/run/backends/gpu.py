@@ -1,7 +1,6 @@
 """Launches a cubin on a GPU through CuPy. Only for worker processes: a sticky CUDA error ends CUDA in the process.
 
-Each array on the GPU is a flat CuPy array of uint8, its raw bytes. Kernels get pointers, and CuPy lacks bfloat16 and
-float8.
+Kernels get pointers to flat arrays of bytes (gpu_arrays.py).
 """
 
 import contextlib
@@ -14,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernels.build import Build
-from kernels.core.dtypes import element_type
 from kernels.core.launch import Launch, Plan, TensorMap
 from kernels.core.scope import Scope
-from kernels.core.tensors import Initial, Tensor
+from kernels.core.tensors import Initial
 from kernels.errors import BackendUnavailable, OutOfMemory
 from kernels.run.backends import Device, driver
-from kernels.run.backends.driver import StickyError  # noqa: F401 - for callers
+from kernels.run.backends.driver import StickyError as StickyError  # for callers
+from kernels.run.backends.gpu_arrays import bring_back, restore, to_gpu
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
@@ -93,47 +92,6 @@ def free_bytes() -> int:
     return int(free) + cupy.get_default_memory_pool().free_bytes()
 
 
-# ---- arrays ----
-
-
-def to_gpu(array: np.ndarray) -> "cupy.ndarray":
-    """A NumPy array's bytes on the GPU, as a flat CuPy array of uint8."""
-    import cupy
-
-    return cupy.asarray(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-
-
-def fresh(tensor: Tensor) -> "cupy.ndarray":
-    """A poisoned or zeroed tensor on the GPU, as Tensor.fresh on the CPU."""
-    import cupy
-
-    (word,) = (
-        Tensor(tensor.name, (1,), tensor.dtype, ("one",), tensor.role, tensor.initial)
-        .fresh()
-        .view(f"u{tensor.itemsize}")
-    )
-    return cupy.full(tensor.size, word, word.dtype).view(cupy.uint8)
-
-
-def to_numpy(array: "cupy.ndarray", tensor: Tensor) -> np.ndarray:
-    """The NumPy array, of the tensor's type and shape, for its CuPy array."""
-    return array.get().view(element_type(tensor.dtype).numpy).reshape(tensor.shape)
-
-
-def _restore(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str, "cupy.ndarray"]) -> None:
-    """Restores the written tensors to their values before the run."""
-    for tensor in plan.written:
-        on_gpu[tensor.name].set(np.ascontiguousarray(arrays[tensor.name]).reshape(-1).view(np.uint8))
-
-
-def _bring_back(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str, "cupy.ndarray"]) -> None:
-    for tensor in plan.written:
-        arrays[tensor.name][...] = to_numpy(on_gpu[tensor.name], tensor)
-
-
-# ---- launches ----
-
-
 def launch(
     build: Build, plan: Plan, arrays: dict[str, np.ndarray], scope: Scope | None, capacities: list[int] | None = None
 ) -> list[RawRecords]:
@@ -160,7 +118,7 @@ def launch(
             if capacities is not None:
                 kept = records.get().view(RECORD).reshape(blocks * step.threads, capacities[number])
                 found.append(RawRecords(number, first, step.threads, kept, counts.get()))
-        _bring_back(plan, arrays, on_gpu)
+        bring_back(plan, arrays, on_gpu)
         return found
 
 
@@ -174,14 +132,14 @@ def launch_timeline(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> 
     with errors():
         on_gpu = {name: to_gpu(array) for name, array in arrays.items()}
         for _ in range(2):
-            _restore(plan, arrays, on_gpu)
+            restore(plan, arrays, on_gpu)
             times = [cupy.zeros(step.blocks * BLOCK_TIME.itemsize, cupy.uint8) for step in plan.launches]
             starts = [_launcher(build, plan, step, on_gpu, (time,)) for step, time in zip(plan.launches, times)]
             cupy.cuda.runtime.deviceSynchronize()
             for start in starts:
                 start()
             cupy.cuda.runtime.deviceSynchronize()
-        _bring_back(plan, arrays, on_gpu)
+        bring_back(plan, arrays, on_gpu)
         return [time.get().view(BLOCK_TIME) for time in times]
 
 
@@ -204,7 +162,7 @@ def launch_marks(
         enqueue = enqueuer(build, plan, on_gpu, [(*buffer, np.uint32(capacity)) for buffer in buffers])
         enqueue()
         cupy.cuda.runtime.deviceSynchronize()
-        _bring_back(plan, arrays, on_gpu)
+        bring_back(plan, arrays, on_gpu)
         times = _repeated(enqueue, runs)
         found = []
         for launch, (number, buffer) in enumerate(zip(writers, buffers)):
@@ -244,7 +202,7 @@ def launch_repeatedly(build: Build, plan: Plan, arrays: dict[str, np.ndarray], r
         enqueue = enqueuer(build, plan, on_gpu)
         enqueue()
         times = _repeated(enqueue, runs)
-        _bring_back(plan, arrays, on_gpu)
+        bring_back(plan, arrays, on_gpu)
         return times
 
 

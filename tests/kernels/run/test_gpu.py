@@ -26,7 +26,7 @@ from kernels.errors import OutOfMemory, ProblemError, RunError, TooLargeError
 from kernels.families.dense import DenseProblem
 from kernels.families.paged import PagedProblem
 from kernels.run import check, execute, workers
-from kernels.run.backends import gpu
+from kernels.run.backends import gpu, gpu_arrays
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parents[3]
@@ -113,7 +113,7 @@ def test_a_fresh_tensor_is_on_the_gpu_what_it_is_on_the_cpu():
     for dtype in DTYPES:
         for initial in (Initial.POISON, Initial.ZERO):
             tensor = Tensor("x", (3, 5), dtype, ("row", "column"), Role.SCRATCH, initial)
-            assert gpu.to_numpy(gpu.fresh(tensor), tensor).tobytes() == tensor.fresh().tobytes()
+            assert gpu_arrays.to_numpy(gpu_arrays.fresh(tensor), tensor).tobytes() == tensor.fresh().tobytes()
 
 
 def test_what_does_not_fit_is_refused_with_what_is_free():

@@ -1,0 +1,49 @@
+"""Tensors on the GPU: each is a flat CuPy array of uint8, its raw bytes. CuPy lacks bfloat16 and float8."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernels.core.dtypes import element_type
+from kernels.core.launch import Plan
+from kernels.core.tensors import Tensor
+
+if TYPE_CHECKING:
+    import cupy
+
+
+def to_gpu(array: np.ndarray) -> "cupy.ndarray":
+    """A NumPy array's bytes on the GPU, as a flat CuPy array of uint8."""
+    import cupy
+
+    return cupy.asarray(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def fresh(tensor: Tensor) -> "cupy.ndarray":
+    """A poisoned or zeroed tensor on the GPU, as Tensor.fresh on the CPU."""
+    import cupy
+
+    (word,) = (
+        Tensor(tensor.name, (1,), tensor.dtype, ("one",), tensor.role, tensor.initial)
+        .fresh()
+        .view(f"u{tensor.itemsize}")
+    )
+    return cupy.full(tensor.size, word, word.dtype).view(cupy.uint8)
+
+
+def to_numpy(array: "cupy.ndarray", tensor: Tensor) -> np.ndarray:
+    """The NumPy array, of the tensor's type and shape, for its CuPy array."""
+    return array.get().view(element_type(tensor.dtype).numpy).reshape(tensor.shape)
+
+
+def restore(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str, "cupy.ndarray"]) -> None:
+    """Restores the written tensors to their values before the run."""
+    for tensor in plan.written:
+        on_gpu[tensor.name].set(np.ascontiguousarray(arrays[tensor.name]).reshape(-1).view(np.uint8))
+
+
+def bring_back(plan: Plan, arrays: Mapping[str, np.ndarray], on_gpu: Mapping[str, "cupy.ndarray"]) -> None:
+    """Copies the written tensors to the NumPy arrays."""
+    for tensor in plan.written:
+        arrays[tensor.name][...] = to_numpy(on_gpu[tensor.name], tensor)
