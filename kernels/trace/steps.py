@@ -45,15 +45,15 @@ def cut(trace: Trace, sites: Sites) -> Steps:
         return Steps(pd.DataFrame(columns=COLUMNS), np.zeros(0, np.int64))
     is_mark = np.array([s.kind == "mark" and s.event not in BRACKETS for s in sites])[place]
     names = list(dict.fromkeys(["", *(s.event for s in sites if s.kind == "role")]))
-    is_role = np.array([s.kind == "role" for s in sites])[place]
+    role_number = np.array([names.index(s.event) if s.kind == "role" else 0 for s in sites])[place]
+    is_role = role_number > 0
     new_block = _changes(launch, block)
     new_thread = new_block | _changes(thread)
     new_stage = new_thread | is_role
 
     stage = _count_since(is_role, new_thread)
     number = _count_since(is_mark, new_stage)  # 1 from the stage's first mark on
-    starts = np.maximum.accumulate(np.where(new_stage, np.arange(len(place)), 0))
-    role = np.array([names.index(s.event) if s.kind == "role" else 0 for s in sites])[place[starts]]
+    role = role_number[np.maximum.accumulate(np.where(new_stage, np.arange(len(place)), 0))]
     code = np.cumsum(new_block)
     for digit in (stage, number, role):
         code = code * (digit.max() + 1) + digit
@@ -63,14 +63,13 @@ def cut(trace: Trace, sites: Sites) -> Steps:
     marks = np.flatnonzero(is_mark)
     first_mark[of_record[marks[::-1]]] = marks[::-1]
     tile = trace.table["tile"].fill_null(-1).to_numpy()[first_mark] if "tile" in trace.keys else -1
-    marked = [sites[int(n)] for n in place[first_mark]]
     about = pd.DataFrame(
         {"block": np.cumsum(new_block)[first_mark], "stage": stage[first_mark], "role": role[first_mark], "tile": tile}
     )
     order, unordered = _in_turn(trace, sites, place, of_record, about)
     first_mark = first_mark[order]
     of_record[of_record >= 0] = np.argsort(order)[of_record[of_record >= 0]]
-    marked = [marked[n] for n in order]
+    marked = [sites[int(n)] for n in place[first_mark]]
     columns = {
         "launch": launch[first_mark],
         "block": block[first_mark],

@@ -1,2 +1,1 @@
-"""Addresses -> wavefronts and sectors (model.py), and how that is held against Nsight Compute (calibration,
-counters)."""
+"""The memory model: wavefronts and sectors from addresses."""

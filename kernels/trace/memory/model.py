@@ -1,8 +1,8 @@
-"""Addresses -> what the memory system did with them: wavefronts of shared memory, sectors of global memory.
+"""The cost of accesses from their addresses: wavefronts of shared memory, sectors of global memory.
 
-The rules are stated at `shared_wavefronts` and `global_sectors`. A test compares them with Nsight
-Compute's counters in every case of the recorded calibration (tests/kernels/trace/test_memory_model.py). `python -m
-kernels calibrate` measures that table again on a GPU.
+`shared_wavefronts` and `global_sectors` give the rules. A test compares them with Nsight Compute's counters in each
+case of the recorded calibration (tests/kernels/trace/test_memory_model.py). `python -m kernels calibrate` measures that
+table again on a GPU.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,8 +23,13 @@ CHUNK = 1 << 16  # requests counted at a time
 
 
 class Touch(NamedTuple):
-    """One word that an access touches: in which pass and wavefront it is served, and the lanes that want it (more than
-    one: a broadcast)."""
+    """One touched word.
+
+    part: its pass.
+    wavefront: its wavefront in the pass.
+    word: its number.
+    lanes: the lanes with this word. More than one lane is a broadcast.
+    """
 
     part: int
     wavefront: int
@@ -33,12 +38,11 @@ class Touch(NamedTuple):
 
 
 class Wavefronts(NamedTuple):
-    """What one warp's access of shared memory costs. wavefronts = ideal + conflicts; ideal: the passes that have an
-    active lane.
+    """The cost of one warp's access of shared memory. wavefronts = ideal + conflicts.
 
-    banks: bank -> its Touches; a bank with several words in one pass makes that pass take as many wavefronts. Which
-    wavefront serves which word is not known of the hardware: within a pass, a bank's k-th word by address is shown in
-    its k-th.
+    ideal: the passes with an active lane.
+    banks: bank -> its Touches. A pass takes one wavefront for each word of its fullest bank. The hardware's order of
+        words is unknown. Here, a bank's k-th word by address is in the k-th wavefront of the pass.
     """
 
     wavefronts: int
@@ -48,8 +52,7 @@ class Wavefronts(NamedTuple):
 
 
 class Sectors(NamedTuple):
-    """What one warp's access of global memory moves: distinct 32-byte sectors, distinct 128-byte lines, and the
-    distinct bytes asked for."""
+    """The distinct 32-byte sectors, 128-byte lines and bytes of one warp's access of global memory."""
 
     sectors: int
     lines: int
@@ -59,20 +62,23 @@ class Sectors(NamedTuple):
 def shared_wavefronts(addresses: Iterable[int | None], width_bytes: int, op: str, matrices: int = 4) -> Wavefronts:
     """Wavefronts of one warp's access of shared memory.
 
-    addresses: 32 byte offsets, None for an inactive lane. width_bytes: what one lane touches. op: an event of
-    trace.kinds, such as load; for the side of a copy that writes shared memory cp_async (.ca, through L1) or
-    cp_async_l2 (.cg, past it). matrices: of an ldmatrix, 1, 2 or 4, whose rows the first 8, 16 or 32 lanes address.
+    addresses: 32 byte offsets, None for an inactive lane.
+    width_bytes: of one lane.
+    op: an event of trace.kinds, such as load. The write of an asynchronous copy is cp_async (.ca, through L1) or
+        cp_async_l2 (.cg, past L1).
+    matrices: of an ldmatrix, 1, 2 or 4. The first 8, 16 or 32 lanes address their rows.
+    Raises ProblemError for an impossible width, op, number of lanes or offset.
 
-    bank = (byte offset / 4) mod 32. Up to 4 bytes a lane, the warp is served in one pass; 8 bytes take two passes
-    (half-warps), 16 bytes and ldmatrix four (quarter-warps, or one matrix each). A pass takes as many wavefronts as the
-    most different words that it wants of one bank; lanes that want the same word share it. A load's neighbouring passes
-    merge pairwise where every active lane n of the warp has the offset of lane n^1, or every one that of lane n^2 (an
-    inactive partner counts as equal).
-    A cp_async is served like a store, but lanes that write the same word do not share it; what a cp_async_l2 brings
-    goes past this pipe and takes none of its wavefronts. (Of a cp_async, Nsight Compute's count: where its source is
-    scattered over many lines, the hardware writes each line as it comes, and takes more.)
-    In a trace a product's operand takes none either: the tensor cores read it themselves.
-    Raises ProblemError for a width, op, number of lanes or offset that cannot be.
+    - bank = (byte offset / 4) mod 32.
+    - Accesses of up to 4 bytes take one pass. 8 bytes take two passes (half-warps). 16 bytes and ldmatrix take four
+      (quarter-warps, or one matrix each).
+    - A pass takes one wavefront for each different word of its fullest bank. Lanes with the same word share it.
+    - A load's neighbouring passes merge pairwise if each active lane n has the offset of lane n^1, or each has the
+      offset of lane n^2. An inactive partner counts as equal.
+    - A cp_async costs as much as a store, but lanes with the same word do not share it. If its source covers many
+      lines, the hardware writes line by line, and Nsight Compute counts more.
+    - A cp_async_l2 bypasses this pipe and takes no wavefront. A product's operand takes none either, as the tensor
+      cores read it directly.
     """
     kind = _kind(op, "shared")
     offsets, active = _one(addresses, width_bytes, kind, matrices)
@@ -91,9 +97,12 @@ def shared_wavefronts(addresses: Iterable[int | None], width_bytes: int, op: str
 
 
 def global_sectors(addresses: Iterable[int | None], width_bytes: int) -> Sectors:
-    """Sectors of one warp's access of global memory. addresses: 32 byte offsets from an address that is a multiple of
-    128, None for an inactive lane. width_bytes: what one lane touches. A load and a store count alike. Raises
-    ProblemError for a width, number of lanes or offset that cannot be."""
+    """Sectors of one warp's access of global memory. A load and a store cost the same.
+
+    addresses: 32 byte offsets from a multiple of 128, None for an inactive lane.
+    width_bytes: of one lane.
+    Raises ProblemError for an impossible width, number of lanes or offset.
+    """
     offsets, active = _one(addresses, width_bytes, _kind("load", "global"), 4)
     return Sectors(*(int(count[0]) for count in count_sectors(offsets, active, width_bytes)))
 
@@ -101,8 +110,12 @@ def global_sectors(addresses: Iterable[int | None], width_bytes: int) -> Sectors
 def count_wavefronts(
     offsets: np.ndarray, active: np.ndarray, width_bytes: int, op: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(wavefronts, ideal), each int64 [n], of n accesses of shared memory at once: offsets int [n, 32] in bytes, active
-    bool [n, 32], op as in shared_wavefronts."""
+    """(wavefronts, ideal), each int64 [n], of n accesses of shared memory.
+
+    offsets: int [n, 32], bytes.
+    active: bool [n, 32].
+    op: as in shared_wavefronts.
+    """
     rule = _kind(op, "shared").rule
     wavefronts, ideal = _in_chunks(
         2, len(offsets), lambda part: _count_wavefronts(offsets[part], active[part], width_bytes, rule)
@@ -113,11 +126,13 @@ def count_wavefronts(
 def count_sectors(
     offsets: np.ndarray, active: np.ndarray, width_bytes: int, op: str = "load"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(sectors, lines, bytes used), each int64 [n], of n accesses of global memory at once: offsets int [n, 32] in
-    bytes, active bool [n, 32].
+    """(sectors, lines, bytes used), each int64 [n], of n accesses of global memory.
 
-    A tma brings a box of width_bytes for each active lane: as many sectors and lines as its bytes fill. Each of a box's
-    rows lies together, and is taken to begin with a line; what lies beyond the tensor's edges is counted too.
+    offsets: int [n, 32], bytes.
+    active: bool [n, 32].
+
+    A tma copies a box of width_bytes for each active lane, with the sectors and lines of its bytes. The rule assumes
+    that each row of a box starts with a line. The part beyond the tensor's edges counts too.
     """
     if _kind(op, "global").rule is Rule.BOXES:
         boxes = active.sum(axis=1, dtype=np.int64)
@@ -131,7 +146,7 @@ def count_sectors(
 
 
 def _in_chunks(results: int, n: int, count: Callable[[slice], Iterable[np.ndarray]]) -> list[np.ndarray]:
-    """The arrays that `count` gives for a range of n requests, put together from ranges of CHUNK."""
+    """The arrays of `count` for n requests, joined from ranges of CHUNK."""
     found = [tuple(count(slice(at, at + CHUNK))) for at in range(0, n, CHUNK)]
     return [np.concatenate([part[k] for part in found] or [np.zeros(0, np.int64)]) for k in range(results)]
 
@@ -145,7 +160,7 @@ def _kind(op: str, space: str) -> AccessKind:
 
 def _unknown(op: str, space: str) -> ProblemError:
     ops = ", ".join(kind.event for kind in LANE_KINDS if kind.space == space)
-    return ProblemError(f"op is {op!r}; it must be one of {ops}.")
+    return ProblemError(f"op is {op!r}. It must be one of {ops}.")
 
 
 def _one(addresses: Iterable[int | None], width: int, kind: AccessKind, matrices: int) -> tuple[np.ndarray, np.ndarray]:
@@ -155,13 +170,13 @@ def _one(addresses: Iterable[int | None], width: int, kind: AccessKind, matrices
     if width not in kind.widths:
         *some, last = map(str, kind.widths)
         allowed = f"one of {', '.join(some)} or {last}" if some else last
-        raise ProblemError(f"width_bytes is {width!r}; for {kind.event} it must be {allowed}.")
+        raise ProblemError(f"width_bytes is {width!r}. For {kind.event} it must be {allowed}.")
     if kind.event == "ldmatrix" and matrices not in (1, 2, 4):
-        raise ProblemError(f"matrices is {matrices!r}; it must be 1, 2 or 4.")
+        raise ProblemError(f"matrices is {matrices!r}. It must be 1, 2 or 4.")
     addresses = list(addresses)
     if len(addresses) != LANES:
         raise ProblemError(
-            f"there are {len(addresses)} addresses; a warp has {LANES} lanes (None for an inactive one)."
+            f"there are {len(addresses)} addresses. A warp has {LANES} lanes (None for an inactive one)."
         )
     used = 8 * matrices if kind.event == "ldmatrix" else LANES
     active = np.array([[a is not None and lane < used for lane, a in enumerate(addresses)]])
@@ -169,14 +184,14 @@ def _one(addresses: Iterable[int | None], width: int, kind: AccessKind, matrices
     for lane in np.flatnonzero(active[0]):
         if offsets[0, lane] < 0 or offsets[0, lane] % width:
             raise ProblemError(
-                f"lane {lane} has offset {offsets[0, lane]}; an access of {width} bytes needs a multiple of {width}, "
+                f"lane {lane} has offset {offsets[0, lane]}. An access of {width} bytes needs a multiple of {width}, "
                 "from 0."
             )
     return offsets, active
 
 
 def _parts(offsets: np.ndarray, active: np.ndarray, width: int, rule: Rule) -> np.ndarray:
-    """The pass that serves each lane, [n, 32]: numbered from 0; where two merge, the number of the first."""
+    """The pass of each lane, [n, 32], from 0. Two merged passes have the number of the first."""
     per_pass = {8: 16, 16: 8}.get(width, LANES)
     part = np.broadcast_to(np.arange(LANES) // per_pass, offsets.shape)
     if rule is not Rule.MERGED or per_pass == LANES:
@@ -202,7 +217,7 @@ def _count_wavefronts(offsets: np.ndarray, active: np.ndarray, width: int, rule:
 
 
 def _distinct(offsets: np.ndarray, active: np.ndarray, width: int, unit: int) -> np.ndarray:
-    """How many distinct units of that many bytes each request touches, [n]."""
+    """The number of distinct units of each request, [n]. unit: its bytes."""
     if unit < width:  # bytes: aligned accesses of one width are the same or apart
         return width * _distinct(offsets, active, width, width)
     numbers = offsets // unit
@@ -220,11 +235,12 @@ COSTS = ("wavefronts", "ideal", "conflicts", "sectors", "lines", "bytes_used")
 
 @dataclass(frozen=True)
 class Requests:
-    """The warp-wide accesses of a trace, in the order in which the warps made them.
+    """The warp-wide accesses of a trace, in the order of each warp.
 
-    table: launch, block, warp, file and line (of the probe), kind (an event of trace.kinds), space, tensor, bytes (of
-    one lane; of a tma its box, of a product its operand), active (how many lanes); offsets and active, [n, 32]: each
-    lane's byte offset, and whether it takes part.
+    table: columns launch, block, warp, file and line (of the probe), kind (an event of trace.kinds), space, tensor,
+        bytes (of one lane, of a tma's box, of a product's operand), active (number of lanes).
+    offsets: [n, 32], each lane's byte offset.
+    active: [n, 32], whether each lane takes part.
     """
 
     table: pd.DataFrame
@@ -232,14 +248,16 @@ class Requests:
     active: np.ndarray
 
     def where(self, keep: np.ndarray | pd.Series) -> "Requests":
-        """Those for which `keep` (bool, [n]) holds."""
+        """The requests with a true `keep` (bool, [n])."""
         keep = np.asarray(keep)
         return Requests(self.table[keep].reset_index(drop=True), self.offsets[keep], self.active[keep])
 
     @cached_property
     def costs(self) -> pd.DataFrame:
-        """The table with wavefronts, ideal and conflicts (shared memory; else 0) and sectors, lines and bytes_used
-        (global; else 0)."""
+        """The table with wavefronts, ideal and conflicts of shared memory, and sectors, lines and bytes_used of global.
+
+        The columns of the other space are 0.
+        """
         table = self.table.assign(wavefronts=0, ideal=0, sectors=0, lines=0, bytes_used=0)
         for (space, kind, width), part in table.groupby(["space", "kind", "bytes"], sort=False):
             at = part.index.to_numpy()
@@ -261,12 +279,14 @@ class Requests:
 
 
 def requests(trace: Trace, space: str | None = None) -> Requests:
-    """The Requests of a trace, or those to one space (shared or global): what warps ask for by the addresses of their
-    lanes. Boxes and operands, which the copy engine and the tensor cores fetch themselves, are none.
+    """The Requests of a trace, or of one space (shared or global).
 
-    The n-th time that one lane passes a probe is paired with the n-th time of the warp's other lanes, whatever else
-    each did between. So diverged lanes pair right where all pass the probe equally often, and where some stop earlier.
-    (Keys are no help: they may name what is different in each lane, such as its token.)
+    Only accesses with an address of each lane are requests. The copy engine and the tensor cores fetch boxes and
+    operands without them.
+
+    A lane's n-th record of a probe pairs with the n-th record of the warp's other lanes. Diverged lanes therefore pair
+    correctly if all pass the probe equally often, or if some stop earlier. Keys cannot pair lanes, as they may differ
+    in each lane, such as its token.
     """
     table = trace.table.filter(trace.table["space"].is_valid())
     frame = table.to_pandas(split_blocks=True)

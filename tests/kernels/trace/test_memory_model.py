@@ -57,14 +57,14 @@ def test_sectors_lines_and_useful_bytes():
 @pytest.mark.parametrize(
     "addresses, width, op, matrices, says",
     [
-        ([2] * 32, 4, "load", 4, "lane 0 has offset 2; an access of 4 bytes needs a multiple of 4"),
+        ([2] * 32, 4, "load", 4, "lane 0 has offset 2. An access of 4 bytes needs a multiple of 4"),
         ([-4] * 32, 4, "load", 4, "lane 0 has offset -4"),
-        ([0] * 31, 4, "load", 4, "there are 31 addresses; a warp has 32 lanes"),
-        ([0] * 32, 3, "load", 4, "width_bytes is 3; for load it must be one of 1, 2, 4, 8 or 16"),
-        ([0] * 32, 8, "ldmatrix", 4, "width_bytes is 8; for ldmatrix it must be 16"),
-        ([0] * 32, 2, "cp_async", 4, "width_bytes is 2; for cp_async it must be one of 4, 8 or 16"),
-        ([0] * 32, 16, "ldmatrix", 3, "matrices is 3; it must be 1, 2 or 4"),
-        ([0] * 32, 4, "swap", 4, "op is 'swap'; it must be one of load, store, ldmatrix"),
+        ([0] * 31, 4, "load", 4, "there are 31 addresses. A warp has 32 lanes"),
+        ([0] * 32, 3, "load", 4, "width_bytes is 3. For load it must be one of 1, 2, 4, 8 or 16"),
+        ([0] * 32, 8, "ldmatrix", 4, "width_bytes is 8. For ldmatrix it must be 16"),
+        ([0] * 32, 2, "cp_async", 4, "width_bytes is 2. For cp_async it must be one of 4, 8 or 16"),
+        ([0] * 32, 16, "ldmatrix", 3, "matrices is 3. It must be 1, 2 or 4"),
+        ([0] * 32, 4, "swap", 4, "op is 'swap'. It must be one of load, store, ldmatrix"),
     ],
 )
 def test_bad_input_is_refused_with_the_value_and_what_is_allowed(addresses, width, op, matrices, says):
