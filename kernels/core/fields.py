@@ -14,7 +14,14 @@ MOST_SAID = 80  # characters of a value that a message repeats
 
 
 def problem_field(
-    default: Any, meaning: str, *, allowed=None, low=None, high=None, nested: bool = False, formerly: str = ""
+    default: Any,
+    meaning: str,
+    *,
+    allowed: tuple[Any, ...] | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    nested: bool = False,
+    formerly: str = "",
 ) -> Any:
     """A dataclass field whose metadata states what it may hold; the command line, the pages and the checks all read it
     here.
@@ -45,7 +52,7 @@ def own_fields(problem: Any) -> dict[str, Any]:
     return short if len(short) < len(given) and problem.problem_type(**short) == problem else given
 
 
-def fields_of(problem_type: type) -> dict[str, Field]:
+def fields_of(problem_type: type) -> dict[str, Field[Any]]:
     """name -> dataclass field."""
     return {f.name: f for f in fields(problem_type)}
 
@@ -121,7 +128,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {lower[found[0]]}?" if found else ""
 
 
-def _check_tuple(name: str, value: Any, low: int, high: int, nested: bool) -> tuple:
+def _check_tuple(name: str, value: Any, low: int, high: int, nested: bool) -> tuple[Any, ...]:
     """A tuple of whole numbers (or of such tuples), each from low to high."""
     if isinstance(value, str):
         value = [part for part in value.split(";" if nested else ",") if part.strip()]

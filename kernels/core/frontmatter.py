@@ -44,6 +44,8 @@ _OPENING = re.compile(r"\A\s*/\*(.*?)\*/", re.S)
 _SHARED = re.compile(r"\A\s*/\*(\s*\[constants\b.*?)\*/", re.S)  # of a header
 _ARCHITECTURE = re.compile(r"sm_\d+[af]?")
 
+Table = dict[str, Any]  # of TOML
+
 
 def read_kernel(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf) -> KernelSpec:
     """The KernelSpec of a .cu. files: (name, text) of it and of its headers. problem_of: (family, problem) -> the
@@ -123,9 +125,9 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
     )
 
 
-def _shared_constants(files: tuple[tuple[str, str], ...]) -> dict[str, dict]:
+def _shared_constants(files: tuple[tuple[str, str], ...]) -> dict[str, Table]:
     """The constants in the opening comments of headers: name -> keys. A header overrides its own includes."""
-    texts, shared, seen = dict(files), dict[str, dict](), set[str]()
+    texts, shared, seen = dict(files), dict[str, Table](), set[str]()
 
     def read(name: str) -> None:
         seen.add(name)
@@ -139,12 +141,12 @@ def _shared_constants(files: tuple[tuple[str, str], ...]) -> dict[str, dict]:
     return shared
 
 
-def _completed(entry: dict, shared: dict) -> dict:
+def _completed(entry: Table, shared: Table) -> Table:
     """A kernel's constant. Without `meaning` it takes its missing keys from the header's."""
     return entry if "meaning" in entry else {**shared, **entry}
 
 
-def _check_keys(file: str, where: str, table: dict, known: tuple[str, ...], needed: tuple[str, ...]) -> None:
+def _check_keys(file: str, where: str, table: Table, known: tuple[str, ...], needed: tuple[str, ...]) -> None:
     prefix = f"{where}." if where else ""
     for key in table:
         if key not in known:
@@ -163,14 +165,14 @@ def _typed(file: str, key: str, value: Any, kind: type | tuple, said: str) -> An
     return value
 
 
-def _tables(file: str, key: str, table: dict) -> dict[str, dict]:
+def _tables(file: str, key: str, table: Table) -> dict[str, Table]:
     found = _typed(file, key, table.get(key, {}), dict, f"tables such as [{key}.NAME]")
     for name, entry in found.items():
         _typed(file, f"{key}.{name}", entry, dict, f"a table [{key}.{name}]")
     return found
 
 
-def _constant(file: str, name: str, entry: dict, role: ConstantRole | None) -> Constant:
+def _constant(file: str, name: str, entry: Table, role: ConstantRole | None) -> Constant:
     where = f"constants.{name}"
     _check_keys(file, where, entry, CONSTANT_KEYS, ("default", "values", "meaning"))
     values = _typed(file, f"{where}.values", entry["values"], list, "a list of whole numbers")
@@ -202,7 +204,7 @@ def _constant(file: str, name: str, entry: dict, role: ConstantRole | None) -> C
     )
 
 
-def _conditions(file: str, entries: list) -> tuple[Condition, ...]:
+def _conditions(file: str, entries: list[Table]) -> tuple[Condition, ...]:
     for number, entry in enumerate(entries):
         where = f"conditions[{number}]"
         _check_keys(
@@ -213,7 +215,7 @@ def _conditions(file: str, entries: list) -> tuple[Condition, ...]:
     return tuple(Condition(entry["must"], entry["message"]) for entry in entries)
 
 
-def _tuned(file: str, number: int, entry: dict, constants: tuple[Constant, ...]) -> Tuned:
+def _tuned(file: str, number: int, entry: Table, constants: tuple[Constant, ...]) -> Tuned:
     where = f"tuned[{number}]"
     if "when" not in _typed(file, where, entry, dict, "a table [[tuned]]"):
         raise FrontMatterError(
@@ -230,7 +232,7 @@ def _tuned(file: str, number: int, entry: dict, constants: tuple[Constant, ...])
     return Tuned(str(entry["when"]), tuple(chosen.items()))
 
 
-def _scratch(file: str, name: str, entry: dict) -> ScratchText:
+def _scratch(file: str, name: str, entry: Table) -> ScratchText:
     where = f"scratch.{name}"
     _check_keys(file, where, entry, SCRATCH_KEYS, ("shape", "axes"))
     if entry.get("dtype", "float32") not in DTYPES:
@@ -257,7 +259,7 @@ def _launches(file: str, source: str, entries: Any) -> tuple[LaunchText, ...]:
     return tuple(_launch(file, source, number, entry) for number, entry in enumerate(entries))
 
 
-def _launch(file: str, source: str, number: int, entry: dict) -> LaunchText:
+def _launch(file: str, source: str, number: int, entry: Table) -> LaunchText:
     where = f"launches[{number}]"
     _check_keys(file, where, entry, LAUNCH_KEYS, ("entry", "grid", "block", "args"))
     name = _typed(file, f"{where}.entry", entry["entry"], str, "a text in quotes")

@@ -21,7 +21,7 @@ from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 
-Sweeps = Iterable[tuple[list[tuple[str, list]], dict[str, Any]]]
+Sweeps = Iterable[tuple[list[tuple[str, list[Any]]], dict[str, Any]]]
 
 
 class Work(NamedTuple):

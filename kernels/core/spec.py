@@ -309,7 +309,7 @@ def _scratch(text: ScratchText, names: dict[str, Any], place: str) -> Tensor:
 
 
 def _launch(text: LaunchText, names: dict[str, Any], tensors: set[str], where: str) -> Launch:
-    def three(sizes: tuple, key: str) -> tuple[int, int, int]:
+    def three(sizes: tuple[int, ...], key: str) -> tuple[int, int, int]:
         made = [whole(s, names, f"{where}.{key}", least=1) for s in sizes]
         return tuple(made + [1] * (3 - len(made)))  # type: ignore[return-value]
 
