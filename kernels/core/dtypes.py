@@ -56,7 +56,7 @@ def element_type(dtype: str | np.dtype | type) -> ElementType:
     for made in DTYPES.values():
         if made.numpy == wanted:
             return made
-    raise KeyError(f"{dtype!r} is no element type; there are {', '.join(DTYPES)}")
+    raise KeyError(f"{dtype!r} is no element type. There are {', '.join(DTYPES)}")
 
 
 def widened(array: np.ndarray) -> np.ndarray:

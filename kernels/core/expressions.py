@@ -86,7 +86,7 @@ def evaluate(expression: str | int | float, names: Mapping[str, Any], where: str
     """
     if isinstance(expression, str) and len(expression) > MOST_CHARACTERS:
         raise FrontMatterError(
-            f"{where}: an expression has {len(expression):,} characters; it may have at most {MOST_CHARACTERS:,}. "
+            f"{where}: an expression has {len(expression):,} characters. It may have at most {MOST_CHARACTERS:,}. "
             "Write a shorter one."
         )
     try:
@@ -114,7 +114,7 @@ def whole(expression: str | int, names: Mapping[str, Any], where: str, least: in
         value = int(value)
     if not isinstance(value, int) or value < least:
         raise FrontMatterError(
-            f"{where}: {expression!r} is {value!r}; it must be a whole number from {least}. Use // or ceil_div to "
+            f"{where}: {expression!r} is {value!r}. It must be a whole number from {least}. Use // or ceil_div to "
             "divide."
         )
     return value

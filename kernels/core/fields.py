@@ -89,9 +89,9 @@ def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) 
     try:
         number = value if isinstance(default, str) else _number(value, default)
     except (ValueError, TypeError, OverflowError):
-        raise ProblemError(f"{name} is {quoted(value)}; it must be {expected}.") from None
+        raise ProblemError(f"{name} is {quoted(value)}. It must be {expected}.") from None
     if number not in allowed if allowed else not low <= number <= high:
-        raise ProblemError(f"{name} is {shortened(show_value(number))}; it must be {expected}.")
+        raise ProblemError(f"{name} is {shortened(show_value(number))}. It must be {expected}.")
     return number
 
 
@@ -134,7 +134,7 @@ def _check_tuple(name: str, value: Any, low: int, high: int, nested: bool) -> tu
         value = [part for part in value.split(";" if nested else ",") if part.strip()]
     if not isinstance(value, (tuple, list, np.ndarray)):
         kind = "rows of whole numbers" if nested else "whole numbers"
-        raise ProblemError(f"{name} is {quoted(value)}; it must be {kind} from {low} to {high}.")
+        raise ProblemError(f"{name} is {quoted(value)}. It must be {kind} from {low} to {high}.")
     if nested:
         return tuple(_check_tuple(f"{name} row {n}", row, low, high, nested=False) for n, row in enumerate(value))
     return tuple(check_value(f"{name}[{n}]", v, 0, {"low": low, "high": high}) for n, v in enumerate(value))

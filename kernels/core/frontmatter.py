@@ -88,7 +88,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         _typed(name, key, table.get(key, 0), int, "a whole number")
     requires = table.get("requires", "")
     if requires and not _ARCHITECTURE.fullmatch(requires):
-        raise FrontMatterError(f"{name}: requires is {requires!r}; it must be an architecture such as sm_80 or sm_90a.")
+        raise FrontMatterError(f"{name}: requires is {requires!r}. It must be an architecture such as sm_80 or sm_90a.")
     try:
         problem_type = problem_of(table["family"], table.get("problem", ""))
     except KeyError as error:
@@ -150,8 +150,8 @@ def _check_keys(file: str, where: str, table: Table, known: tuple[str, ...], nee
     prefix = f"{where}." if where else ""
     for key in table:
         if key not in known:
-            there = f"there are {', '.join(known)}.{nearest(key, known)}"
-            raise FrontMatterError(f"{file}: there is no key {prefix}{key}; {there}")
+            names = f"There are {', '.join(known)}.{nearest(key, known)}"
+            raise FrontMatterError(f"{file}: there is no key {prefix}{key}. {names}")
     for key in needed:
         if key not in table:
             raise FrontMatterError(
@@ -161,7 +161,7 @@ def _check_keys(file: str, where: str, table: Table, known: tuple[str, ...], nee
 
 def _typed(file: str, key: str, value: Any, kind: type | tuple, said: str) -> Any:
     if not isinstance(value, kind) or isinstance(value, bool) and kind is int:
-        raise FrontMatterError(f"{file}: {key} is {value!r}; it must be {said}.")
+        raise FrontMatterError(f"{file}: {key} is {value!r}. It must be {said}.")
     return value
 
 
@@ -226,7 +226,7 @@ def _tuned(file: str, number: int, entry: Table, constants: tuple[Constant, ...]
     for key, value in chosen.items():
         if key not in known or value not in known[key].values:
             raise FrontMatterError(
-                f"{file}: {where}.{key} is {value!r}; it must be a value of one of the constants "
+                f"{file}: {where}.{key} is {value!r}. It must be a value of one of the constants "
                 f"{', '.join(known) or 'none'}."
             )
     return Tuned(str(entry["when"]), tuple(chosen.items()))
@@ -236,9 +236,9 @@ def _scratch(file: str, name: str, entry: Table) -> ScratchText:
     where = f"scratch.{name}"
     _check_keys(file, where, entry, SCRATCH_KEYS, ("shape", "axes"))
     if entry.get("dtype", "float32") not in DTYPES:
-        raise FrontMatterError(f"{file}: {where}.dtype is {entry['dtype']!r}; it must be one of {dtype_names()}.")
+        raise FrontMatterError(f"{file}: {where}.dtype is {entry['dtype']!r}. It must be one of {dtype_names()}.")
     if entry.get("initial", "poison") not in ("poison", "zero", "restored"):
-        raise FrontMatterError(f"{file}: {where}.initial is {entry['initial']!r}; it must be poison, zero or restored.")
+        raise FrontMatterError(f"{file}: {where}.initial is {entry['initial']!r}. It must be poison, zero or restored.")
     for key, kind in (("shape", (str, int)), ("axes", str)):
         for value in _typed(file, f"{where}.{key}", entry[key], list, "a list"):
             _typed(file, f"{where}.{key}", value, kind, "a list of sizes" if key == "shape" else "a list of names")
@@ -255,7 +255,7 @@ def _scratch(file: str, name: str, entry: Table) -> ScratchText:
 def _launches(file: str, source: str, entries: Any) -> tuple[LaunchText, ...]:
     _typed(file, "launches", entries, list, "tables [[launches]]")
     if not entries:
-        raise FrontMatterError(f"{file}: launches is empty; a kernel has at least one table [[launches]].")
+        raise FrontMatterError(f"{file}: launches is empty. A kernel has at least one table [[launches]].")
     return tuple(_launch(file, source, number, entry) for number, entry in enumerate(entries))
 
 
@@ -272,7 +272,7 @@ def _launch(file: str, source: str, number: int, entry: Table) -> LaunchText:
         sizes = entry.get(key, [1])
         if not isinstance(sizes, list) or not 1 <= len(sizes) <= 3 or not all(isinstance(s, (str, int)) for s in sizes):
             raise FrontMatterError(
-                f"{file}: {where}.{key} is {sizes!r}; it must be a list of one to three sizes: numbers or "
+                f"{file}: {where}.{key} is {sizes!r}. It must be a list of one to three sizes: numbers or "
                 f"expressions in quotes."
             )
     args = _typed(file, f"{where}.args", entry["args"], list, "a list, in the order of the signature")
@@ -321,7 +321,7 @@ def _check_argument(file: str, where: str, arg: Any) -> None:
         kind, _, expression = arg.partition(" ")
         if expression and kind not in SCALARS:
             raise FrontMatterError(
-                f"{file}: {where} is {arg!r}; a number is written as its type and an expression, of type "
+                f"{file}: {where} is {arg!r}. A number is written as its type and an expression, of type "
                 f"{scalar_kinds()}."
             )
         return
@@ -329,13 +329,13 @@ def _check_argument(file: str, where: str, arg: Any) -> None:
         set(arg) <= {"map", "box", "swizzle"} and {"map", "box"} <= set(arg) or set(arg) == {"struct"}
     ):
         raise FrontMatterError(
-            f'{file}: {where} is {arg!r}; it must be a tensor\'s name, "int32 EXPRESSION", '
+            f'{file}: {where} is {arg!r}. It must be a tensor\'s name, "int32 EXPRESSION", '
             f"{{map = TENSOR, box = [...] or {{AXIS = ...}}, swizzle = BYTES}} or {{struct = [...]}}."
         )
     if arg.get("swizzle", 0) not in (0, 32, 64, 128):
-        raise FrontMatterError(f"{file}: {where}.swizzle is {arg['swizzle']!r}; it must be 0, 32, 64 or 128 bytes.")
+        raise FrontMatterError(f"{file}: {where}.swizzle is {arg['swizzle']!r}. It must be 0, 32, 64 or 128 bytes.")
     for part in arg.get("struct", ()):
         if not isinstance(part, str) or part.partition(" ")[0] not in SCALARS or not part.partition(" ")[2]:
             raise FrontMatterError(
-                f"{file}: {where}.struct holds {part!r}; a member is a type ({scalar_kinds()}) and an expression."
+                f"{file}: {where}.struct holds {part!r}. A member is a type ({scalar_kinds()}) and an expression."
             )

@@ -46,20 +46,21 @@ class Mask:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ProblemError(f"mask is {self.kind!r}; it must be one of {', '.join(KINDS)}.")
+            raise ProblemError(f"mask is {self.kind!r}. It must be one of {', '.join(KINDS)}.")
         for name in ("queries", "keys", "window", "stride", "dilation", "block"):
             if getattr(self, name) < 1:
-                raise ProblemError(f"{name} is {getattr(self, name)}; it must be 1 or more.")
+                raise ProblemError(f"{name} is {getattr(self, name)}. It must be 1 or more.")
         _check_density(self.density)
         if self.sinks < 0:
-            raise ProblemError(f"sinks is {self.sinks}; it must be 0 or more.")
+            raise ProblemError(f"sinks is {self.sinks}. It must be 0 or more.")
         if any(length < 1 for length in self.documents):
-            raise ProblemError(f"documents are {self.documents}; each length must be 1 or more.")
+            raise ProblemError(f"documents are {self.documents}. Each length must be 1 or more.")
         shape = -(-self.queries // self.block), -(-self.keys // self.block)
         if self.kind == "blocks" and (len(self.blocks), *{len(row) for row in self.blocks}) != shape:
             raise ProblemError(
-                f"blocks are {len(self.blocks)} rows of {sorted({len(row) for row in self.blocks})}; {self.queries} "
-                f"queries and {self.keys} keys in blocks of {self.block} are {shape[0]} rows of {shape[1]}."
+                f"blocks are {len(self.blocks)} rows of {sorted({len(row) for row in self.blocks})}, but "
+                f"{self.queries} queries and {self.keys} keys in blocks of {self.block} are {shape[0]} rows of "
+                f"{shape[1]}."
             )
 
     @cached_property
@@ -153,7 +154,7 @@ KINDS: dict[str, Callable[[Mask, np.ndarray, np.ndarray], np.ndarray]] = {
 
 def _check_density(density: float) -> None:
     if not 0 < density <= 1:
-        raise ProblemError(f"density is {density}; it must be above 0 and at most 1.")
+        raise ProblemError(f"density is {density}. It must be above 0 and at most 1.")
 
 
 # ---- matrices of blocks ----
@@ -263,7 +264,7 @@ def csr(mask: Mask) -> tuple[np.ndarray, np.ndarray]:
     indptr[i + 1]], in rising order."""
     visible = mask.visible
     if visible > MOST:
-        raise ProblemError(f"{visible:,} pairs are seen; an int32 index reaches {MOST:,}. Take fewer tokens.")
+        raise ProblemError(f"{visible:,} pairs are seen. An int32 index reaches {MOST:,}. Take fewer tokens.")
     columns = [np.nonzero(row)[0].astype(np.int32) for strip in mask.strips(STRIP) for row in strip]
     lengths = np.fromiter(map(len, columns), np.int64, len(columns))
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), np.concatenate(columns)

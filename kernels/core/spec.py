@@ -116,9 +116,9 @@ class KernelSpec:
             for c in self.constants
         }
         if chosen:
-            has = f"it has {', '.join(values)}" if values else "it has none"
+            has = f"It has {', '.join(values)}" if values else "It has none"
             raise ProblemError(
-                f"{self.name} has no constant {', '.join(chosen)}; {has}.{nearest(next(iter(chosen)), values)}"
+                f"{self.name} has no constant {', '.join(chosen)}. {has}.{nearest(next(iter(chosen)), values)}"
             )
         return values
 
@@ -353,7 +353,7 @@ def _argument(arg: Any, names: dict[str, Any], tensors: set[str], where: str) ->
 def _known(name: str, tensors: set[str], where: str) -> str:
     if name not in tensors:
         raise FrontMatterError(
-            f"{where}: there is no tensor {name!r}; this problem and kernel have {', '.join(sorted(tensors))}."
+            f"{where}: there is no tensor {name!r}. This problem and kernel have {', '.join(sorted(tensors))}."
         )
     return name
 

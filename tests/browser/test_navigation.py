@@ -191,7 +191,7 @@ def test_a_refused_change_says_why_and_keeps_what_is_shown(visit):
     field.press("Enter")
     refused = page.locator(".wg .refused:not([hidden])")
     refused.wait_for()
-    assert "seq_len is 99999; it must be a whole number from 1 to" in refused.inner_text()
+    assert "seq_len is 99999. It must be a whole number from 1 to" in refused.inner_text()
     assert read(page) == before and asked(page)["seq_len"] == "50"
     page.locator('.wg .toolbar [data-name="seq_len"]').fill("48")
     page.keyboard.press("Enter")

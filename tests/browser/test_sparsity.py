@@ -94,7 +94,7 @@ def test_wrong_blocks_are_refused_with_the_reason_and_the_mask_stays(visit):
     field.fill("0;9")
     field.press("Enter")
     refused = page.locator(".wg .toolbar .refused:not([hidden])")
-    expect(refused).to_contain_text("drawn row 1 holds block 9; these keys have blocks 0 to 3.")
+    expect(refused).to_contain_text("drawn row 1 holds block 9. These keys have blocks 0 to 3.")
     assert asked(page)["drawn"] == "0;0,1;;3" and count(page) == 4
 
 

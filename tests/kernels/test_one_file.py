@@ -172,7 +172,7 @@ def test_a_scope_names_the_items_of_a_family_that_nothing_knows(family):
 
 def test_a_kernel_of_a_family_that_is_not_there_is_told(family):
     said = kernels("run", family / "odd_family" / "odd.cu", code=2)
-    assert "odd.cu: family is 'odd_family'; there are" in said
+    assert "odd.cu: family is 'odd_family'. There are" in said
 
 
 # ---- mistakes ----
@@ -182,21 +182,21 @@ def test_a_kernel_of_a_family_that_is_not_there_is_told(family):
     ("old", "new", "message"),
     [
         (r"(?m)^idea = .*\n", "", "the key idea is missing. Add it"),
-        (r"title = ", "titel = ", "there is no key titel; there are title"),
-        (r'title = "One of mine"', "title = 3", "title is 3; it must be a text in quotes"),
+        (r"title = ", "titel = ", "there is no key titel. There are title"),
+        (r'title = "One of mine"', "title = 3", "title is 3. It must be a text in quotes"),
         (r'title = "One of mine"', "title = One of mine", "the opening comment is not TOML"),
         (r"\A/\*", "//", "it does not begin with a comment"),
-        (r'family = "dense"', 'family = "sparse_"', "family is 'sparse_'; there are"),
-        (r"default = 16", 'default = "16"', "constants.BLOCK_Q is '16'; it must be whole numbers"),
+        (r'family = "dense"', 'family = "sparse_"', "family is 'sparse_'. There are"),
+        (r"default = 16", 'default = "16"', "constants.BLOCK_Q is '16'. It must be whole numbers"),
         (r"default = 16", "default = 5", "constants.BLOCK_Q.default is 5, which is not among its values"),
         (r'"batch \* num_heads"', '"batch * hands"', "grid: cannot evaluate 'batch * hands'"),
         (r'"batch \* num_heads"', '"batch / 2"', "it must be a whole number"),
         (r'"batch \* num_heads"', '"batch *"', "cannot evaluate 'batch *'"),
         (r', "float32 scale"', "", "launches[0].args has 6 entries, and mine takes 7"),
         (r'"float32 scale"', '"float31 scale"', "a number is written as its type and an expression"),
-        (r'args = \["q"', 'args = ["x"', "there is no tensor 'x'; this problem and kernel have"),
+        (r'args = \["q"', 'args = ["x"', "there is no tensor 'x'. This problem and kernel have"),
         (r'entry = "mine"', 'entry = "yours"', 'has no extern "C" __global__ function of that name'),
-        (r"item = ", "items = ", "there is no key launches[0].items; there are entry"),
+        (r"item = ", "items = ", "there is no key launches[0].items. There are entry"),
         (
             r'#include "common.cuh"',
             '#include "nowhere.cuh"',

@@ -68,7 +68,7 @@ class GlobalProblem(LabProblem):
         super().__post_init__()
         if self.layout.startswith("paged") and self.width != 16:
             raise ProblemError(
-                f"width is {self.width}; the paged K cache is split in pieces of 16 bytes. Choose width 16, or another "
+                f"width is {self.width}. The paged K cache is split in pieces of 16 bytes. Choose width 16, or another "
                 "layout."
             )
 
@@ -160,11 +160,11 @@ class AccessProblem(LabProblem):
         super().__post_init__()
         if len(self.offsets) != WARP:
             raise ProblemError(
-                f"offsets has {len(self.offsets)} entries; a warp has {WARP} lanes (-1 for a lane that stays out)."
+                f"offsets has {len(self.offsets)} entries. A warp has {WARP} lanes (-1 for a lane that stays out)."
             )
         if self.width not in self.kind.widths:
             allowed = ", ".join(map(str, self.kind.widths))
-            raise ProblemError(f"width is {self.width}; for {self.op} it must be one of {allowed}.")
+            raise ProblemError(f"width is {self.width}. For {self.op} it must be one of {allowed}.")
         for lane, offset in enumerate(self.offsets):
             if offset % self.width and offset != -1:
                 raise ProblemError(
@@ -173,7 +173,7 @@ class AccessProblem(LabProblem):
                 )
             if offset == -1 and self.op == "ldmatrix" and lane < 8 * self.matrices:
                 raise ProblemError(
-                    f"offsets[{lane}] is -1; an ldmatrix of {self.matrices} matrices needs the rows of lanes 0 to "
+                    f"offsets[{lane}] is -1. An ldmatrix of {self.matrices} matrices needs the rows of lanes 0 to "
                     f"{8 * self.matrices - 1}."
                 )
 

@@ -135,7 +135,7 @@ class StreamProblem(LabProblem):
         super().__post_init__()
         if self.vectors >= 2**29:
             raise ProblemError(
-                f"threads x rounds is {self.threads * self.rounds:,}; a block's stretch must stay below 8 GiB."
+                f"threads x rounds is {self.threads * self.rounds:,}. A block's stretch must stay below 8 GiB."
             )
 
     @property

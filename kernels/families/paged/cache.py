@@ -93,14 +93,14 @@ class CacheWriteProblem(WriteCases, _CacheProblem):
 
     def check(self) -> None:
         if not self.slots:
-            raise ProblemError("slots is empty; it must give at least one token's slot.")
+            raise ProblemError("slots is empty. It must give at least one token's slot.")
         seen: dict[int, int] = {}
         for token, slot in enumerate(self.slots):
             if slot >= self.num_blocks * self.block_size:
                 last = self.num_blocks * self.block_size - 1
-                raise ProblemError(f"Token {token} has slot {slot}; the cache has slots 0 to {last}.")
+                raise ProblemError(f"Token {token} has slot {slot}. The cache has slots 0 to {last}.")
             if slot >= 0 and seen.setdefault(slot, token) != token:
-                raise ProblemError(f"Tokens {seen[slot]} and {token} both have slot {slot}; a slot holds one token.")
+                raise ProblemError(f"Tokens {seen[slot]} and {token} both have slot {slot}. A slot holds one token.")
 
     def tensors(self) -> tuple[Tensor, ...]:
         """key and value of the new tokens, their slots, and the caches."""
@@ -157,18 +157,18 @@ class CacheCopyProblem(CopyCases, _CacheProblem):
 
     def check(self) -> None:
         if not self.copies:
-            raise ProblemError("copies is empty; it must give at least one pair of pages.")
+            raise ProblemError("copies is empty. It must give at least one pair of pages.")
         sources, targets = {pair[0] for pair in self.copies if pair}, set()
         for n, pair in enumerate(self.copies):
             if len(pair) != 2:
-                raise ProblemError(f"Pair {n} is {pair}; it must be two pages: from, to.")
+                raise ProblemError(f"Pair {n} is {pair}. It must be two pages: from, to.")
             for page in pair:
                 if page >= self.num_blocks:
-                    raise ProblemError(f"Pair {n} names page {page}; the pool has pages 0 to {self.num_blocks - 1}.")
+                    raise ProblemError(f"Pair {n} names page {page}. The pool has pages 0 to {self.num_blocks - 1}.")
             if pair[1] in sources or pair[1] in targets:
                 raise ProblemError(
-                    f"Pair {n} writes page {pair[1]}, which another pair reads or writes; "
-                    "the order of blocks is not defined."
+                    f"Pair {n} writes page {pair[1]}, which another pair reads or writes. "
+                    "The order of blocks is not defined."
                 )
             targets.add(pair[1])
 

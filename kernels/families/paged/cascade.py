@@ -43,7 +43,7 @@ class CascadeProblem(CascadeCases, RangesProblem):
         super().__post_init__()
         if self.alibi or self.window:
             raise ProblemError(
-                "alibi is on or window is not 0; over a shared prefix neither is computed. Set them to off and 0."
+                "alibi is on or window is not 0. Over a shared prefix neither is computed. Set them to off and 0."
             )
         if not self.prefix_pages.any():
             raise ProblemError(

@@ -97,10 +97,10 @@ class PagedProblem(PagedCases):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.context_lens:
-            raise ProblemError("context_lens is empty; it must give at least one sequence's length.")
+            raise ProblemError("context_lens is empty. It must give at least one sequence's length.")
         if self.num_heads % self.num_kv_heads:
             raise ProblemError(
-                f"num_heads is {self.num_heads} and num_kv_heads {self.num_kv_heads}; "
+                f"num_heads is {self.num_heads} and num_kv_heads {self.num_kv_heads}, and "
                 "num_heads must be a multiple of num_kv_heads."
             )
         needed = [-(-length // self.block_size) for length in self.context_lens]
@@ -109,8 +109,8 @@ class PagedProblem(PagedCases):
             object.__setattr__(self, "num_blocks", max(most, sum(needed) + max(2, sum(needed) // 4)))
         if self.num_blocks > MOST_PAGES:
             raise ProblemError(
-                f"These contexts and block tables need a pool of {self.num_blocks:,} pages of {self.block_size} slots; "
-                f"it can have {MOST_PAGES:,}. {self.remedy}"
+                f"These contexts and block tables need a pool of {self.num_blocks:,} pages of {self.block_size} slots. "
+                f"It can have {MOST_PAGES:,}. {self.remedy}"
             )
         given = bool(self.block_tables)
         if not given:
@@ -118,7 +118,7 @@ class PagedProblem(PagedCases):
         for name in ("block_tables", "token_ids", "families"):
             value = getattr(self, name)
             if value and len(value) != self.num_seqs:
-                raise ProblemError(f"{name} has {len(value)} rows; context_lens has {self.num_seqs} sequences.")
+                raise ProblemError(f"{name} has {len(value)} rows, and context_lens has {self.num_seqs} sequences.")
         if given:
             self._check_tables(needed)
         self._check_tokens()
@@ -126,7 +126,7 @@ class PagedProblem(PagedCases):
     def _random_tables(self, needed: list[int]) -> tuple[tuple[int, ...], ...]:
         if sum(needed) > self.num_blocks:
             raise ProblemError(
-                f"num_blocks is {self.num_blocks}; these contexts need {sum(needed)} pages of {self.block_size} slots."
+                f"num_blocks is {self.num_blocks}. These contexts need {sum(needed)} pages of {self.block_size} slots."
             )
         pages = np.random.default_rng((self.seed, TABLE_STREAM)).permutation(self.num_blocks)[: sum(needed)].tolist()
         ends = list(accumulate(needed))
@@ -138,13 +138,13 @@ class PagedProblem(PagedCases):
             if len(row) < count:
                 raise ProblemError(
                     f"Sequence {seq} has context length {self.context_lens[seq]}, which needs {count} pages of "
-                    f"{self.block_size} slots; its block table has {len(row)} entries."
+                    f"{self.block_size} slots. Its block table has {len(row)} entries."
                 )
             for entry, page in enumerate(row):
                 if not 0 <= page < self.num_blocks:
                     raise ProblemError(
-                        f"Sequence {seq}, entry {entry} of its block table is {page}; "
-                        f"the pool has pages 0 to {self.num_blocks - 1}."
+                        f"Sequence {seq}, entry {entry} of its block table is {page}. "
+                        f"The pool has pages 0 to {self.num_blocks - 1}."
                     )
                 self._check_shared(page, (seq, entry), held.setdefault(page, (seq, entry)))
 
@@ -153,8 +153,8 @@ class PagedProblem(PagedCases):
         (seq, entry), (other, other_entry) = place, before
         if other == seq and other_entry != entry:
             raise ProblemError(
-                f"Sequence {seq}, entries {other_entry} and {entry} of its block table are both page {page}; "
-                "a page has one place."
+                f"Sequence {seq}, entries {other_entry} and {entry} of its block table are both page {page}. "
+                "A page has one place."
             )
         twice = f"Page {page} is entry {entry} of sequence {seq} and entry {other_entry} of sequence {other}"
         if other != seq and not (self.families and self.families[seq] == self.families[other]):
@@ -162,15 +162,15 @@ class PagedProblem(PagedCases):
                 f"{twice}, which did not fork from one another. Give forked sequences the same number in families."
             )
         if other != seq and other_entry != entry:
-            raise ProblemError(f"{twice}; forked sequences share a page only at the same place.")
+            raise ProblemError(f"{twice}. Forked sequences share a page only at the same place.")
 
     def _check_tokens(self) -> None:
         """ProblemError if a sequence has too few or too many, or a slot of a shared page two."""
         for seq, row in enumerate(self.token_ids):
             if len(row) != self.context_lens[seq]:
                 raise ProblemError(
-                    f"Sequence {seq} has {len(row)} token_ids and context length {self.context_lens[seq]}; "
-                    "they must be equal."
+                    f"Sequence {seq} has {len(row)} token_ids and context length {self.context_lens[seq]}. "
+                    "They must be equal."
                 )
         if not self.families:
             return  # no page is shared, and so no slot
@@ -182,7 +182,7 @@ class PagedProblem(PagedCases):
             at = clash[0]
             raise ProblemError(
                 f"Slot {slots[at] % self.block_size} of page {slots[at] // self.block_size} would hold tokens "
-                f"{ids[at]} and {ids[at + 1]}; sequences that share a page share its tokens."
+                f"{ids[at]} and {ids[at + 1]}. Sequences that share a page share its tokens."
             )
 
     @property

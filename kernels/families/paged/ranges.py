@@ -61,11 +61,11 @@ class RangesProblem(RangesCases, PagedProblem):
         if self.group > MOST_GROUP:
             raise ProblemError(
                 f"num_heads is {self.num_heads} and num_kv_heads {self.num_kv_heads}, {self.group} query heads for a "
-                f"KV head; it can be at most {MOST_GROUP}."
+                f"KV head. It can be at most {MOST_GROUP}."
             )
         if self.cache_dtype and self.block_size < 16:
             raise ProblemError(
-                f"block_size is {self.block_size} and cache_dtype {self.cache_dtype}; a page of 8-bit numbers needs 16 "
+                f"block_size is {self.block_size} and cache_dtype {self.cache_dtype}. A page of 8-bit numbers needs 16 "
                 "slots at least."
             )
 

@@ -72,14 +72,14 @@ class MaskFields:
             return
         if len(self.drawn) > rows:
             raise ProblemError(
-                f"drawn has {len(self.drawn)} rows of blocks; these queries have {rows}. "
+                f"drawn has {len(self.drawn)} rows of blocks. These queries have {rows}. "
                 "Leave rows out, or choose a larger seq_len or a smaller mask_block."
             )
         for number, row in enumerate(self.drawn):
             outside = [column for column in row if column >= columns]
             if outside:
                 raise ProblemError(
-                    f"drawn row {number} holds block {outside[0]}; these keys have blocks 0 to {columns - 1}. "
+                    f"drawn row {number} holds block {outside[0]}. These keys have blocks 0 to {columns - 1}. "
                     "Leave it out, or choose more keys or a smaller mask_block."
                 )
 

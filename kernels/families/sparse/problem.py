@@ -86,7 +86,7 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
         if self.sink_logits:
             raise PeerUnavailable("torch's attention has no sinks.")
         if len(self.masks) > 1:
-            raise PeerUnavailable("The peers take one mask for all heads; this one differs from head to head.")
+            raise PeerUnavailable("The peers take one mask for all heads. This one differs from head to head.")
         options = {"mask": self.masks[0], "scale": self.scale, "enable_gqa": self.kv_heads < self.num_heads}
         return [self.logical(inputs[name]) for name in ("q", "k", "v")], options
 
@@ -199,7 +199,7 @@ class CsrProblem(MaskFields, CsrCases, DenseProblem):
         return {**super().inputs(), "indptr": indptr, "indices": indices if len(indices) else np.zeros(1, np.int32)}
 
     def query_heads(self) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        raise ProblemError("mask is top_blocks, which differs from head to head; a CSR list here is that of all heads.")
+        raise ProblemError("mask is top_blocks, which differs from head to head. A CSR list here is that of all heads.")
 
     def _given(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         given = super().inputs()

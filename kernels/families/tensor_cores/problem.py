@@ -60,7 +60,7 @@ class SixteenBitProblem(SixteenBitCases):
         super().__post_init__()
         if self.num_kv_heads and self.num_heads % self.num_kv_heads:
             raise ProblemError(
-                f"num_heads is {self.num_heads} and num_kv_heads {self.num_kv_heads}; "
+                f"num_heads is {self.num_heads} and num_kv_heads {self.num_kv_heads}, and "
                 "num_heads must be a multiple of num_kv_heads."
             )
 
@@ -218,7 +218,7 @@ class SixteenBitProblem(SixteenBitCases):
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
         if self.causal and self.offset:
-            raise PeerUnavailable("torch's causal mask begins at the first key; this one ends at the last.")
+            raise PeerUnavailable("torch's causal mask begins at the first key. This one ends at the last.")
         options = {"is_causal": self.causal, "scale": self.scale, "enable_gqa": self.kv_heads < self.num_heads}
         return [self.logical(inputs[name]) for name in ("q", "k", "v")], options
 

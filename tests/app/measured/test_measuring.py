@@ -83,7 +83,7 @@ def done():
         ({**SWEEP, "kernels": []}, "Choose at least one"),
         ({**SWEEP, "kernels": ["../../mine.cu"]}, "There is no kernel '../../mine.cu'"),
         ({**SWEEP, "values": ""}, "takes FIELD=VALUE"),
-        ({**SWEEP, "values": "-5"}, "seq_len is -5; it must be a whole number"),
+        ({**SWEEP, "values": "-5"}, "seq_len is -5. It must be a whole number"),
         ({**SWEEP, "field": "colour"}, "has no field or constant 'colour'"),
         ({**SWEEP, "set": "head_dim=48"}, "head_dim is 48"),
         ({**SWEEP, "values": ",".join(map(str, range(1, 900)))}, "at most 400"),

@@ -109,9 +109,9 @@ def test_a_changed_choice_is_in_the_answer():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("seq_len", "-4"), "seq_len is -4; it must be"),
-        (("seq_len", "many"), "seq_len is 'many'; it must be a whole number"),
-        (("BLOCK_Q", "7"), "BLOCK_Q is 7; it must be one of"),
+        (("seq_len", "-4"), "seq_len is -4. It must be"),
+        (("seq_len", "many"), "seq_len is 'many'. It must be a whole number"),
+        (("BLOCK_Q", "7"), "BLOCK_Q is 7. It must be one of"),
         (("kernel", "99_magic"), "kernel is '99_magic'; there is no such kernel here."),
         (("colour", "red"), "colour is not a choice of this page."),
         (("backend", "tpu"), "backend is tpu; it must be one of"),

@@ -63,9 +63,9 @@ def test_a_condition_refuses_in_its_own_words_with_the_values_in_them(made):
 @pytest.mark.parametrize(
     "wrong, says",
     [
-        (("must", "mist"), "one.cu: there is no key conditions[0].mist; there are must, message."),
+        (("must", "mist"), "one.cu: there is no key conditions[0].mist. There are must, message."),
         ((CONDITION[CONDITION.index("message") :], ""), "one.cu: the key conditions[0].message is missing."),
-        (('"seq_len % (4 * WIDTH) == 0"', "1"), "one.cu: conditions[0].must is 1; it must be a text in quotes."),
+        (('"seq_len % (4 * WIDTH) == 0"', "1"), "one.cu: conditions[0].must is 1. It must be a text in quotes."),
         (("[[conditions]]", "[conditions]"), "one.cu: conditions is {"),
     ],
 )

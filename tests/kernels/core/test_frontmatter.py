@@ -101,9 +101,9 @@ def test_launches_have_items_of_their_own_kind(write):
     scope.check(plan)
     assert [scope.blocks(launch, plan) for launch in plan.launches] == [(1, 2), (1, 1)]
     assert [Scope.everything(plan).blocks(launch, plan) for launch in plan.launches] == [(0, 8), (0, 2)]
-    with pytest.raises(ProblemError, match="scope names 'key tile'; this run has items of the kind row block, head"):
+    with pytest.raises(ProblemError, match="scope names 'key tile'. This run has items of the kind row block, head"):
         Scope(0, 1, (("key tile", 0, 1),)).check(plan)
-    with pytest.raises(ProblemError, match="scope is heads 2 to 2; this run has heads 0 to 1"):
+    with pytest.raises(ProblemError, match="scope is heads 2 to 2. This run has heads 0 to 1"):
         Scope(0, 1, (("head", 2, 1),)).check(plan)
 
 
@@ -178,38 +178,38 @@ MISTAKES = [
         "",
         r"twice.cu: the key idea is missing. Add it \(kernels/front-matter.md",
     ),
-    ('costs = "little."', 'cost = "little."', "twice.cu: there is no key cost; there are title, idea"),
-    ('title = "Doubler"', "title = 3", "twice.cu: title is 3; it must be a text in quotes"),
-    ('family = "dense"', 'family = "danse"', "twice.cu: family is 'danse'; there are dense"),
+    ('costs = "little."', 'cost = "little."', "twice.cu: there is no key cost. There are title, idea"),
+    ('title = "Doubler"', "title = 3", "twice.cu: title is 3. It must be a text in quotes"),
+    ('family = "dense"', 'family = "danse"', "twice.cu: family is 'danse'. There are dense"),
     ('family = "dense"', 'family = "dense"\nproblem = "x"', "twice.cu: problem is 'x'; family dense has"),
     (
         'family = "dense"',
         'family = "dense"\nrequires = "hopper"',
-        "requires is 'hopper'; it must be an architecture such as sm_80",
+        "requires is 'hopper'. It must be an architecture such as sm_80",
     ),
-    ('family = "dense"', 'family = "dense"\nrung = "one"', "rung is 'one'; it must be a whole number"),
+    ('family = "dense"', 'family = "dense"\nrung = "one"', "rung is 'one'. It must be a whole number"),
     ("default = 1\n", "default = 3\n", r"constants.WIDTH.default is 3, which is not among its values \[1, 2\]"),
     ("values = [1, 2]\n", "", "the key constants.WIDTH.values is missing"),
     ("values = [1, 2]", "values = [1, 2]\nwhat_if = 'x'", "constants.WIDTH has only one of what_if and effect"),
-    ("values = [1, 2]", "values = [1, 'two']", "constants.WIDTH is 'two'; it must be whole numbers"),
-    ("WIDTH = 2", "WIDE = 2", r"tuned\[0\].WIDE is 2; it must be a value of one of the constants WIDTH"),
-    ('initial = "zero"', 'initial = "one"', "scratch.sums.initial is 'one'; it must be poison, zero or restored"),
-    ('initial = "zero"', 'dtype = "double"', "scratch.sums.dtype is 'double'; it must be one of float32, float16"),
+    ("values = [1, 2]", "values = [1, 'two']", "constants.WIDTH is 'two'. It must be whole numbers"),
+    ("WIDTH = 2", "WIDE = 2", r"tuned\[0\].WIDE is 2. It must be a value of one of the constants WIDTH"),
+    ('initial = "zero"', 'initial = "one"', "scratch.sums.initial is 'one'. It must be poison, zero or restored"),
+    ('initial = "zero"', 'dtype = "double"', "scratch.sums.dtype is 'double'. It must be one of float32, float16"),
     ('axes = ["head", "part"]', 'axes = ["head"]', "scratch.sums has 2 sizes and 1 axes"),
     (
         'entry = "twice"',
         'entry = "thrice"',
         r"launches\[0\].entry is 'thrice', and the file has no extern \"C\" __global__ function",
     ),
-    ("block = [32]", "block = 32", r"launches\[0\].block is 32; it must be a list of one to three sizes"),
+    ("block = [32]", "block = 32", r"launches\[0\].block is 32. It must be a list of one to three sizes"),
     ('["sums", "o"]', '["sums"]', r"launches\[1\].args has 1 entries, and collect takes 2 \(sums_gmem, O_gmem\)"),
     (
         '"int32 seq_len", "float32 scale", {',
         '"long seq_len", "float32 scale", {',
-        r"args\[3\] is 'long seq_len'; a number is written as its type",
+        r"args\[3\] is 'long seq_len'. A number is written as its type",
     ),
-    ('{struct = ["int32 seq_len"', '{struct = ["seq_len"', r"args\[5\].struct holds 'seq_len'; a member is a type"),
-    ("{struct = [", "{structure = [", r"launches\[0\].args\[5\] is .*; it must be a tensor's name"),
+    ('{struct = ["int32 seq_len"', '{struct = ["seq_len"', r"args\[5\].struct holds 'seq_len'. A member is a type"),
+    ("{struct = [", "{structure = [", r"launches\[0\].args\[5\] is .*. It must be a tensor's name"),
     (
         "#include",
         '#include "nowhere.cuh"\n#include',
@@ -235,12 +235,12 @@ IN_EXPRESSIONS = [
     (
         '"ceil_div(seq_len, 32)"',
         '"seq_len / 3"',
-        "launches.twice.grid: 'seq_len / 3' is 21.33.*; it must be a whole number from 1. Use //",
+        "launches.twice.grid: 'seq_len / 3' is 21.33.*. It must be a whole number from 1. Use //",
     ),
     (
         '"ceil_div(seq_len, 32)"',
         '"seq_len - 64"',
-        "launches.twice.grid: 'seq_len - 64' is 0; it must be a whole number from 1",
+        "launches.twice.grid: 'seq_len - 64' is 0. It must be a whole number from 1",
     ),
     ('"ceil_div(seq_len, 32)"', "\"__import__('os')\"", "launches.twice.grid: cannot evaluate"),
     ('"ceil_div(seq_len, 32)"', '"seq_len +"', "launches.twice.grid: cannot evaluate 'seq_len .'"),

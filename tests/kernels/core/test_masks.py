@@ -134,11 +134,11 @@ def test_top_blocks_are_those_whose_means_agree_most_and_none_that_lies_ahead():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"kind": "spiral"}, "mask is 'spiral'; it must be one of all, window"),
-        ({"window": 0}, "window is 0; it must be 1 or more"),
+        ({"kind": "spiral"}, "mask is 'spiral'. It must be one of all, window"),
+        ({"window": 0}, "window is 0. It must be 1 or more"),
         ({"documents": (3, 0)}, "each length must be 1 or more"),
-        ({"density": 0.0}, "density is 0.0; it must be above 0 and at most 1"),
-        ({"sinks": -1}, "sinks is -1; it must be 0 or more"),
+        ({"density": 0.0}, "density is 0.0. It must be above 0 and at most 1"),
+        ({"sinks": -1}, "sinks is -1. It must be 0 or more"),
         ({"kind": "blocks", "blocks": ((True,),)}, "in blocks of 64 are 2 rows of 2"),
     ],
 )
@@ -148,11 +148,11 @@ def test_what_cannot_be_a_mask_is_refused_with_its_value(changes, words):
 
 
 def test_a_density_that_is_none_is_refused():
-    with pytest.raises(ProblemError, match="density is 0; it must be above 0"):
+    with pytest.raises(ProblemError, match="density is 0. It must be above 0"):
         masks.random_blocks(2, 2, 0, 0)
 
 
 def test_more_pairs_than_an_index_counts_are_refused_before_any_is_listed(monkeypatch):
     monkeypatch.setattr(masks, "MOST", 5)
-    with pytest.raises(ProblemError, match="6 pairs are seen; an int32 index reaches 5"):
+    with pytest.raises(ProblemError, match="6 pairs are seen. An int32 index reaches 5"):
         masks.csr(Mask("all", 3, 3))

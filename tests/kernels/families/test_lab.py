@@ -27,9 +27,9 @@ def refused(kernel, problem, settings=()):
 
 
 BAD = [
-    (lambda: ColumnsProblem(0), "stride is 0; it must be a whole number from 1 to 4096"),
+    (lambda: ColumnsProblem(0), "stride is 0. It must be a whole number from 1 to 4096"),
     (lambda: GlobalProblem(stride=0), "stride is 0"),
-    (lambda: GlobalProblem("paged_split", 4), "width is 4; the paged K cache is split in pieces of 16 bytes"),
+    (lambda: GlobalProblem("paged_split", 4), "width is 4. The paged K cache is split in pieces of 16 bytes"),
     (
         lambda: AccessProblem("shared_load", 8, offsets=(4,) * 32),
         "offsets.0. is 4, not a multiple of the width, 8: the hardware would refuse the access",
@@ -37,10 +37,10 @@ BAD = [
     (lambda: AccessProblem("ldmatrix", 8), "width is 8; for ldmatrix it must be one of 16"),
     (lambda: AccessProblem("cp_async", 2), "width is 2; for cp_async it must be one of 4, 8, 16"),
     (lambda: AccessProblem("ldmatrix", 16, 4, (-1,) * 32), "needs the rows of lanes 0 to 31"),
-    (lambda: AccessProblem(offsets=(0,)), "offsets has 1 entries; a warp has 32 lanes"),
+    (lambda: AccessProblem(offsets=(0,)), "offsets has 1 entries. A warp has 32 lanes"),
     (
         lambda: StreamProblem(threads=1024, rounds=2**16 * 2),
-        "rounds is 131072; it must be a whole number from 1 to 65536",
+        "rounds is 131072. It must be a whole number from 1 to 65536",
     ),
     (
         lambda: refused("lab_columns", ColumnsProblem(32), (("WIDTH", 16), ("PAD", 1))),

@@ -106,15 +106,15 @@ def test_v2_logs_each_partitions_m_and_l_and_combines_them():
     [
         (
             {"block_tables": ((3, 99, 5), (1,))},
-            "Sequence 0, entry 1 of its block table is 99; the pool has pages 0 to 19",
+            "Sequence 0, entry 1 of its block table is 99. The pool has pages 0 to 19",
         ),
         (
             {"block_tables": ((3, 4, 5), (-1,))},
-            "Sequence 1, entry 0 of its block table is -1; the pool has pages 0 to 19",
+            "Sequence 1, entry 0 of its block table is -1. The pool has pages 0 to 19",
         ),
         (
             {"block_tables": ((3, 4), (1,))},
-            "Sequence 0 has context length 40, which needs 3 pages of 16 slots; its block table has 2 entries",
+            "Sequence 0 has context length 40, which needs 3 pages of 16 slots. Its block table has 2 entries",
         ),
         (
             {"block_tables": ((3, 4, 5), (4,))},
@@ -133,18 +133,18 @@ def test_v2_logs_each_partitions_m_and_l_and_combines_them():
             },
             "Slot 0 of page 3 would hold tokens 0 and 50",
         ),
-        ({"block_tables": ((3, 4, 5),)}, "block_tables has 1 rows; context_lens has 2 sequences"),
-        ({"context_lens": (40, 0)}, r"context_lens\[1\] is 0; it must be a whole number from 1"),
+        ({"block_tables": ((3, 4, 5),)}, "block_tables has 1 rows, and context_lens has 2 sequences"),
+        ({"context_lens": (40, 0)}, r"context_lens\[1\] is 0. It must be a whole number from 1"),
         ({"context_lens": ()}, "context_lens is empty"),
         ({"context_lens": "many"}, r"context_lens\[0\] is 'many'"),
         ({"context_lens": 7}, "context_lens is 7"),
         (
             {"num_heads": 6, "num_kv_heads": 4},
-            "num_heads is 6 and num_kv_heads 4; num_heads must be a multiple of num_kv_heads",
+            "num_heads is 6 and num_kv_heads 4, and num_heads must be a multiple of num_kv_heads",
         ),
-        ({"head_dim": 72}, "head_dim is 72; it must be one of 64, 80, 96, 128, 256"),
+        ({"head_dim": 72}, "head_dim is 72. It must be one of 64, 80, 96, 128, 256"),
         ({"block_size": 12}, "block_size is 12"),
-        ({"dtype": "int8"}, "dtype is int8; it must be one of float32, float16"),
+        ({"dtype": "int8"}, "dtype is int8. It must be one of float32, float16"),
         ({"num_blocks": 2}, "these contexts need 4 pages of 16 slots"),
         ({"token_ids": ((1, 2), (3,))}, "Sequence 0 has 2 token_ids and context length 40"),
     ],
@@ -173,7 +173,7 @@ def test_slots_without_a_token_hold_nan_so_that_reading_one_would_show():
 @pytest.mark.parametrize(
     ("slots", "message"),
     [
-        ((3, 128), "Token 1 has slot 128; the cache has slots 0 to 127"),
+        ((3, 128), "Token 1 has slot 128. The cache has slots 0 to 127"),
         ((3, 4, 3), "Tokens 0 and 2 both have slot 3"),
         ((), "slots is empty"),
     ],
@@ -186,7 +186,7 @@ def test_bad_slots_are_refused(slots, message):
 @pytest.mark.parametrize(
     ("copies", "message"),
     [
-        (((1, 8),), "Pair 0 names page 8; the pool has pages 0 to 7"),
+        (((1, 8),), "Pair 0 names page 8. The pool has pages 0 to 7"),
         (((1, 2), (2, 3)), "Pair 0 writes page 2, which another pair reads or writes"),
         (((1, 2), (3, 2)), "Pair 1 writes page 2"),
         (((1, 2, 3),), "Pair 0 is"),

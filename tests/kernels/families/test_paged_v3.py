@@ -253,11 +253,11 @@ def test_a_window_as_long_as_the_context_and_no_soft_cap_change_nothing():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_heads": 34, "num_kv_heads": 2}, "17 query heads for a KV head; it can be at most 16"),
+        ({"num_heads": 34, "num_kv_heads": 2}, "17 query heads for a KV head. It can be at most 16"),
         ({"cache_dtype": FP8, "block_size": 8}, "a page of 8-bit numbers needs 16 slots at least"),
-        ({"block_size": 128}, "block_size is 128; it must be one of 8, 16, 32, 64"),
-        ({"head_dim": 80}, "head_dim is 80; it must be one of 64, 128"),
-        ({"dtype": "float32"}, "dtype is float32; it must be one of float16, bfloat16"),
+        ({"block_size": 128}, "block_size is 128. It must be one of 8, 16, 32, 64"),
+        ({"head_dim": 80}, "head_dim is 80. It must be one of 64, 128"),
+        ({"dtype": "float32"}, "dtype is float32. It must be one of float16, bfloat16"),
         ({"window": -1}, "window is -1"),
         ({"soft_cap": -2.0}, "soft_cap is -2"),
         ({"block_tables": ((3, 99, 5), (1,), (6, 7, 8, 9, 2))}, "Sequence 0, entry 1 of its block table is 99"),
@@ -415,7 +415,7 @@ def test_two_cascades_are_the_same_to_the_bit_and_leave_the_counters_as_they_wer
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"alibi": True}, "alibi is on or window is not 0; over a shared prefix neither is computed"),
+        ({"alibi": True}, "alibi is on or window is not 0. Over a shared prefix neither is computed"),
         ({"window": 9}, "alibi is on or window is not 0"),
         ({"prefix": 5}, "No two neighbours of the batch share a page and have one of their own. Give a longer prefix"),
         ({"context_lens": (70,)}, "No two neighbours of the batch share a page"),

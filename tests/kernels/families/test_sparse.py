@@ -132,20 +132,20 @@ def test_top_blocks_differ_from_head_to_head_and_share_their_patterns():
 @pytest.mark.parametrize(
     ("kind", "fields", "words"),
     [
-        (BlockSparseProblem, {"mask": "spiral"}, "mask is spiral; it must be one of all, window"),
-        (BlockSparseProblem, {"density": 0.0}, "density is 0; it must be a number from 0.0001 to 1"),
+        (BlockSparseProblem, {"mask": "spiral"}, "mask is spiral. It must be one of all, window"),
+        (BlockSparseProblem, {"density": 0.0}, "density is 0. It must be a number from 0.0001 to 1"),
         (
             BlockSparseProblem,
             {"mask": "drawn", "drawn": ((0, 6),)},
-            "drawn row 0 holds block 6; these keys have blocks 0 to 5. Leave it out, or choose more keys or a smaller",
+            "drawn row 0 holds block 6. These keys have blocks 0 to 5. Leave it out, or choose more keys or a smaller",
         ),
         (
             BlockSparseProblem,
             {"mask": "drawn", "drawn": ((0,),) * 7},
-            "drawn has 7 rows of blocks; these queries have 6. Leave rows out, or choose a larger seq_len or a smaller",
+            "drawn has 7 rows of blocks. These queries have 6. Leave rows out, or choose a larger seq_len or a smaller",
         ),
-        (BlockSparseProblem, {"block_kv": 48}, "block_kv is 48; it must be one of 32, 64, 128"),
-        (CsrProblem, {"window": 0}, "window is 0; it must be a whole number from 1"),
+        (BlockSparseProblem, {"block_kv": 48}, "block_kv is 48. It must be one of 32, 64, 128"),
+        (CsrProblem, {"window": 0}, "window is 0. It must be a whole number from 1"),
     ],
 )
 def test_a_mask_that_cannot_be_is_refused_with_its_value_and_what_may_be(kind, fields, words):

@@ -121,19 +121,19 @@ def test_a_scope_can_name_a_range_of_items():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("run", "03_flash", "--set", "seq_len=0"), "seq_len is 0; it must be"),
+        (("run", "03_flash", "--set", "seq_len=0"), "seq_len is 0. It must be"),
         (("run", "03_flash", "--set", "colour=red"), "no field or constant 'colour'"),
         (("run", "03_flash", "--set", "seq_len"), "FIELD=VALUE"),
-        (("run", "flash"), "no kernel 'flash'; there are 01_naive"),
+        (("run", "flash"), "no kernel 'flash'. There are 01_naive"),
         (("run", "03_flash", "--backend", "tpu"), "backend is 'tpu'"),
         (("run", "03_flash", "--scope", "all:2"), "--scope is 'all:2'"),
-        (("run", "03_flash", "--scope", "page=0"), "scope names 'page'; this run has items of the kind query tile"),
+        (("run", "03_flash", "--scope", "page=0"), "scope names 'page'. This run has items of the kind query tile"),
         (("run", "/nowhere/mine.cu"), "/nowhere/mine.cu cannot be read"),
         (("run", "03_flash", "--set", "seq_len=16384", "--backend", "cpu"), "would take about"),
         (("run", "03_flash", "--trace", "/nowhere/x.parquet", "--backend", "cpu"), "cannot write /nowhere/x.parquet"),
         (("inspect", "03_flash", "--arch", "sm_1"), "arch is 'sm_1'"),
         (("check", "--every", "0"), "--every is 0"),
-        (("run", "paged_v1", "--set", "context_lens=40,0"), "context_lens[1] is 0; it must be a whole number from 1"),
+        (("run", "paged_v1", "--set", "context_lens=40,0"), "context_lens[1] is 0. It must be a whole number from 1"),
         (
             ("run", "paged_v1", "--set", "context_lens=40", "--set", "block_tables=3,7"),
             "Sequence 0 has context length 40, which needs 3 pages of 16 slots",
@@ -146,9 +146,9 @@ def test_a_scope_can_name_a_range_of_items():
             ("run", "paged_v2", "--set", "num_heads=6", "--set", "num_kv_heads=4"),
             "num_heads must be a multiple of num_kv_heads",
         ),
-        (("run", "paged_v2", "--set", "PARTITION=100"), "PARTITION is 100; it must be one of 32"),
-        (("run", "paged_v1", "--set", "dtype=int8"), "dtype is int8; it must be one of float32, float16"),
-        (("run", "paged_v1", "--scope", "12"), "scope is query heads 12 to 12; this run has query heads 0 to 11"),
+        (("run", "paged_v2", "--set", "PARTITION=100"), "PARTITION is 100. It must be one of 32"),
+        (("run", "paged_v1", "--set", "dtype=int8"), "dtype is int8. It must be one of float32, float16"),
+        (("run", "paged_v1", "--scope", "12"), "scope is query heads 12 to 12. This run has query heads 0 to 11"),
         (("run", "paged_v1", "--set", "context_lens=60000", "--backend", "cpu"), "bytes of shared memory per block"),
         (("run", "reshape_and_cache", "--set", "slots=3,3"), "Tokens 0 and 1 both have slot 3"),
         (("frobnicate",), "invalid choice"),
@@ -163,7 +163,7 @@ def test_bad_usage_exits_2_with_the_value_and_the_remedy(args, message, capsys):
 
 
 def test_bad_usage_is_a_scripts_exit_code_and_no_traceback():
-    assert "seq_len is 0; it must be" in kernels("run", "03_flash", "--set", "seq_len=0", code=2)
+    assert "seq_len is 0. It must be" in kernels("run", "03_flash", "--set", "seq_len=0", code=2)
 
 
 @pytest.fixture

@@ -231,12 +231,12 @@ def test_a_problem_whose_arrays_are_not_what_its_tensors_say_is_told(monkeypatch
 
 
 def test_a_scope_outside_the_run_is_refused():
-    with pytest.raises(ProblemError, match="query tiles 8 to 8; this run has query tiles 0 to 7"):
+    with pytest.raises(ProblemError, match="query tiles 8 to 8. This run has query tiles 0 to 7"):
         execute.check_possible(Request(FLASH, DenseProblem(), scope=Scope(8)), device())
 
 
 def test_a_constant_that_the_kernel_has_not_is_refused():
     with pytest.raises(ProblemError, match="01_naive has no constant RESCALE"):
         execute.run(Request(KERNELS["01_naive"], DenseProblem(), (("RESCALE", 0),)))
-    with pytest.raises(ProblemError, match="BLOCK_Q is 5; it must be one of 8, 16, 32"):
+    with pytest.raises(ProblemError, match="BLOCK_Q is 5. It must be one of 8, 16, 32"):
         execute.run(Request(FLASH, DenseProblem(), (("BLOCK_Q", 5),)))
