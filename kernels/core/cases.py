@@ -1,4 +1,4 @@
-"""The cases that a problem names for a kernel, without those that the kernel's conditions refuse."""
+"""A problem's cases for a kernel, without the cases that the kernel's conditions refuse."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class Cases:
     """Cases of one kernel.
 
-    possible: the cases that its conditions allow, in order.
-    refused: the sentence of a refusal -> how many cases it refuses.
-    fault: why the problem cannot name its cases, with the kernel's file; empty if it can.
+    possible: the allowed cases, in order.
+    refused: the sentence of a refusal -> its number of cases.
+    fault: the reason, with the kernel's file, if the problem cannot list its cases, else "".
     """
 
     possible: list[Case]
@@ -32,15 +32,15 @@ def cases_of(
     fields: Mapping[str, object] | None = None,
     settings: Mapping[str, int] | None = None,
 ) -> Cases:
-    """The cases of a kind such as check_cases that the kernel's problem names.
+    """The cases of a kind, such as check_cases, from the kernel's problem.
 
-    fields, settings: values that every case takes in place of its own; equal cases then count once.
+    fields, settings: values in place of each case's own. Equal cases then count once.
     """
     try:  # a problem plans some of its cases, and without conditions no plan is refused
         named = list(getattr(kernel.problem_type, kind)(replace(kernel, conditions=())))
     except Exception as error:  # any fault of a user's own family
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Cases([], fault=f"{kernel.path.name}: {kind} of family {kernel.family} fails ({said}). Mend it.")
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Cases([], fault=f"{kernel.path.name}: {kind} of family {kernel.family} fails ({reason}). Mend it.")
     refused, changed = Counter[str](), []
     for case in named:
         try:
@@ -48,8 +48,8 @@ def cases_of(
             changed.append(replace(case, problem=problem, settings=_with(case.settings, settings or {})))
         except ProblemError as error:
             refused[str(error)] += 1
-    made = allowed(kernel, dict.fromkeys(changed) if fields or settings else changed)
-    return Cases(made.possible, refused + made.refused)
+    found = allowed(kernel, dict.fromkeys(changed) if fields or settings else changed)
+    return Cases(found.possible, refused + found.refused)
 
 
 def _with(pairs: tuple[tuple[str, int], ...], settings: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
@@ -57,8 +57,7 @@ def _with(pairs: tuple[tuple[str, int], ...], settings: Mapping[str, int]) -> tu
 
 
 def allowed(kernel: "KernelSpec", cases: Iterable[Case]) -> Cases:
-    """These cases, sorted by the kernel's conditions. A case whose conditions cannot be evaluated counts as possible:
-    its run then says what is wrong."""
+    """Divides cases by the kernel's conditions. A case with invalid conditions is possible, and its run fails."""
     possible, refused = [], Counter[str]()
     for case in cases:
         try:
@@ -73,8 +72,7 @@ def allowed(kernel: "KernelSpec", cases: Iterable[Case]) -> Cases:
 
 
 def sample(kernel: "KernelSpec") -> Case:
-    """The kernel's default problem and constants, or if its conditions refuse these, its first possible check case.
-    Raises FrontMatterError if there is none."""
+    """The kernel's default problem and constants, or its first possible check case. Raises FrontMatterError."""
     default = Case(kernel.problem_type())
     refused = allowed(kernel, [default]).refused
     if not refused:

@@ -1,6 +1,6 @@
 """The element types of tensors: one table of their names, NumPy types, C types and precision.
 
-NumPy has no bfloat16 and no float8 of its own; ml_dtypes adds them.
+ml_dtypes adds bfloat16 and float8 to NumPy.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,12 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ElementType:
-    """One element type. c_type: its name in a .cu; torch: its name in torch; digits: bits of the significand, the
-    hidden one included (0 for whole numbers)."""
+    """One element type.
+
+    c_type: its name in a .cu.
+    torch: its name in torch.
+    digits: bits of the significand with the hidden bit, or 0 for whole numbers.
+    """
 
     name: str
     numpy: np.dtype
@@ -22,6 +26,7 @@ class ElementType:
 
     @property
     def bytes(self) -> int:
+        """Bytes of an element."""
         return self.numpy.itemsize
 
     @property
@@ -31,12 +36,13 @@ class ElementType:
 
     @property
     def is_float(self) -> bool:
+        """Whether it holds fractions."""
         return self.digits > 0
 
 
 DTYPES = {
-    made.name: made
-    for made in (
+    kind.name: kind
+    for kind in (
         ElementType("float32", np.dtype(np.float32), "float", "float32", 24),
         ElementType("float16", np.dtype(np.float16), "half", "float16", 11),
         ElementType("bfloat16", np.dtype(ml_dtypes.bfloat16), "bfloat16", "bfloat16", 8),
@@ -49,19 +55,18 @@ DTYPES = {
 
 
 def element_type(dtype: str | np.dtype | type) -> ElementType:
-    """The ElementType of a name, such as bfloat16, or of a NumPy type. KeyError if the table has none."""
+    """The ElementType of a name, such as bfloat16, or of a NumPy type. Raises KeyError."""
     if isinstance(dtype, str) and dtype in DTYPES:
         return DTYPES[dtype]
     wanted = np.dtype(dtype)
-    for made in DTYPES.values():
-        if made.numpy == wanted:
-            return made
+    for kind in DTYPES.values():
+        if kind.numpy == wanted:
+            return kind
     raise KeyError(f"{dtype!r} is no element type. There are {', '.join(DTYPES)}")
 
 
 def widened(array: np.ndarray) -> np.ndarray:
-    """The same numbers in a type that every reader of npz and Parquet knows: bfloat16 and float8 as float32, which
-    holds them exactly."""
+    """The same numbers in a type of npz and Parquet: bfloat16 and float8 as float32, without loss."""
     return (
         array.astype(np.float32)
         if array.dtype.kind == "V" or array.dtype.name in ("bfloat16", "float8_e4m3fn")
@@ -70,13 +75,13 @@ def widened(array: np.ndarray) -> np.ndarray:
 
 
 def poison(dtype: str) -> float | int:
-    """What a tensor that a kernel must write is filled with before: NaN, or the least whole number."""
+    """The value of an unwritten output: NaN, or the least whole number."""
     kind = element_type(dtype)
     return float("nan") if kind.is_float else int(np.iinfo(kind.numpy).min)
 
 
 def unit_in_last_place(value: float, dtype: str = "float32") -> float:
-    """The distance between neighbouring numbers of a type at |value|; 0 at 0 and for whole numbers."""
+    """The distance between neighbouring numbers of a type at |value|, or 0 at 0 and for whole numbers."""
     digits = element_type(dtype).digits
     if not value or not digits:
         return 0.0

@@ -1,8 +1,7 @@
-"""The sizes in a .cu's front matter: expressions over a problem's fields and a kernel's constants, evaluated by Jinja's
-sandbox, never by eval. Jinja is there wherever torch or Altair is.
+"""Expressions of a .cu's front matter, over a problem's fields and a kernel's constants.
 
-Any .cu may hold any expression, so each ends at once: it is short, it computes with numbers of at most 64 bits, it has
-no powers, and it reads no attribute.
+Jinja's sandbox evaluates them, never eval. torch and Altair bring Jinja. A .cu may come from anybody, so each
+evaluation ends at once: expressions are short, without powers and attributes, and numbers have at most 64 bits.
 """
 
 import operator
@@ -30,7 +29,7 @@ def is_power_of_two(n: int) -> bool:
 
 
 FUNCTIONS = {"ceil_div": ceil_div, "is_power_of_two": is_power_of_two, "min": min, "max": max, "len": len}
-MOST_CHARACTERS = 1000  # of an expression, where the longest of ours has 124
+MOST_CHARACTERS = 1000  # of an expression; our longest has 124
 LARGEST = 2**63 - 1
 Number: TypeAlias = int | float
 _OPERATORS: dict[str, Callable[[Number, Number], Number]] = {
@@ -44,16 +43,16 @@ _OPERATORS: dict[str, Callable[[Number, Number], Number]] = {
 
 
 class _Sandbox(SandboxedEnvironment):
-    """Jinja's sandbox without powers and attributes, whose operators compute with bounded numbers only."""
+    """Jinja's sandbox without powers and attributes. Its operators take bounded numbers only."""
 
-    intercepted_binops = frozenset([*_OPERATORS, "**"])  # also keeps Jinja from computing constants when it compiles
+    intercepted_binops = frozenset([*_OPERATORS, "**"])  # also stops constant folding in Jinja's compiler
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Number:
         if operator not in _OPERATORS:
             raise TypeError(f"the operator {operator} is not allowed")
         for value in (left, right):
             if isinstance(value, StrictUndefined):
-                bool(value)  # it raises, with the unknown name
+                bool(value)  # raises an error with the unknown name
             if not isinstance(value, Real):
                 raise TypeError(f"{operator} takes numbers, not {type(value).__name__}")
         return _bounded(_OPERATORS[operator](_bounded(left), _bounded(right)))
@@ -82,7 +81,9 @@ _FAULTS = (ArithmeticError, TypeError, ValueError, LookupError, RecursionError, 
 def evaluate(expression: str | int | float, names: Mapping[str, Any], where: str) -> Any:
     """The value of an expression such as ceil_div(seq_len, BLOCK_Q), or of a plain number.
 
-    names: what the expression may name. where: file and key, for the message. Raises FrontMatterError.
+    names: the known names with their values.
+    where: file and key, for the message.
+    Raises FrontMatterError.
     """
     if isinstance(expression, str) and len(expression) > MOST_CHARACTERS:
         raise FrontMatterError(
@@ -95,9 +96,9 @@ def evaluate(expression: str | int | float, names: Mapping[str, Any], where: str
             bool(value)
         return _bounded(value) if isinstance(value, int) else value
     except (*_FAULTS, TemplateError) as error:
-        known, said = ", ".join(sorted(names)), str(error) or type(error).__name__
+        known, fault = ", ".join(sorted(names)), str(error) or type(error).__name__
         raise FrontMatterError(
-            f"{where}: cannot evaluate {shortened(str(expression))!r} ({said.splitlines()[0]}). It may use + - * // % "
+            f"{where}: cannot evaluate {shortened(str(expression))!r} ({fault.splitlines()[0]}). It may use + - * // % "
             f"and comparisons, {', '.join(FUNCTIONS)}, and the names {known}."
         ) from None
 
@@ -108,7 +109,7 @@ def _compiled(expression: str) -> Callable[..., Any]:
 
 
 def whole(expression: str | int, names: Mapping[str, Any], where: str, least: int = 0) -> int:
-    """The value of an expression that must be a whole number from `least` on. Raises FrontMatterError."""
+    """The value of an expression: a whole number from `least` on. Raises FrontMatterError."""
     value = evaluate(expression, names, where)
     if isinstance(value, bool):
         value = int(value)

@@ -1,4 +1,4 @@
-"""The facts that a problem declares of a paged KV cache, and the call of a serving engine's attention."""
+"""A problem's facts about a paged KV cache, and the call of a serving engine's attention."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ class CacheUse:
     """How the problems of a class use a paged KV cache.
 
     does: attend reads the pages of each sequence, write fills the slots of new tokens, copy copies whole pages.
-    dtype: the only type of the cache that the kernels take; empty if the cache has the type of K and V.
-    most_group: the most query heads that read one KV head; 0 for no limit.
-    prefix_heads: the query heads for which a page of a shared prefix is read once; 0 if no prefix is read once.
+    dtype: the cache's only type for the kernels, or "" for the type of K and V.
+    most_group: the most query heads of one KV head, or 0 for no limit.
+    prefix_heads: the query heads for which a page of a shared prefix is read once, or 0.
     """
 
     does: Literal["attend", "write", "copy"]
@@ -24,6 +24,7 @@ class CacheUse:
 
     @property
     def attends(self) -> bool:
+        """Whether it reads the pages of each sequence."""
         return self.does == "attend"
 
 
@@ -44,7 +45,7 @@ class HeldSequence(Protocol):
 
 
 class Cache(Protocol):
-    """A cache from which a problem can be made, such as kv_cache.manager.KVCache."""
+    """A source of problems, such as kv_cache.manager.KVCache."""
 
     @property
     def num_blocks(self) -> int: ...
@@ -55,7 +56,7 @@ class Cache(Protocol):
 
 
 class CacheChange(Protocol):
-    """What an event wrote, such as kv_cache.manager.Change.
+    """The writes of an event, such as kv_cache.manager.Change.
 
     copied: the pages (from, to) of a copy on write, or None.
     written: (token number, slot) of each new token.
@@ -73,14 +74,14 @@ class CacheCall:
 
     q: [num_seqs, num_heads, head_dim].
     k_cache, v_cache: arrays in the layout of kv_cache.layout.Layout.
-    tables: the pages that each sequence needs, in order.
+    tables: the pages of each sequence, in order.
     lengths: the tokens of each sequence.
     block_size: slots per page.
     scale: a score is scale * q . k, or with a soft cap soft_cap * tanh(scale * q . k / soft_cap).
-    k_scale, v_scale: [num_kv_heads] float32, the factors of the numbers of an 8-bit cache; ones for other caches.
-    soft_cap: the limit of a score; 0 for none.
-    window: the last tokens that a query sees; 0 for all.
-    prefix: the first pages that all sequences share; 0 for none.
+    k_scale, v_scale: [num_kv_heads] float32, the factors of an 8-bit cache, or ones.
+    soft_cap: the limit of a score, or 0.
+    window: the visible last tokens of a query, or 0 for all.
+    prefix: the number of shared first pages.
     """
 
     q: np.ndarray

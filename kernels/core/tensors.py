@@ -1,4 +1,4 @@
-"""A tensor of a run: its name, shape, type, what its axes are called, who writes it, and what it holds before."""
+"""A tensor of a run: its name, shape, type, axes, role and initial value."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -9,8 +9,12 @@ from kernels.core.dtypes import element_type, poison
 
 
 class Role(Enum):
-    """INPUT: made by the problem, only read. OUTPUT: written, and compared with the truth. SCRATCH: written, and not
-    compared."""
+    """A tensor's role in a kernel.
+
+    INPUT: from the problem, only read.
+    OUTPUT: written, and compared with the truth.
+    SCRATCH: written, and not compared.
+    """
 
     INPUT = "input"
     OUTPUT = "output"
@@ -18,9 +22,13 @@ class Role(Enum):
 
 
 class Initial(Enum):
-    """What a tensor holds before a run. GIVEN: what the problem's inputs() say. POISON: NaN (of whole numbers the
-    least), so that what was never written shows. ZERO: zeros, for kernels that add to it; set again before every
-    run, a timed one included. RESTORED: zeros, which the kernel itself leaves as it found them."""
+    """A tensor's values before a run.
+
+    GIVEN: from the problem's inputs().
+    POISON: NaN or the least whole number, so that a missing write shows.
+    ZERO: zeros, for sums. Each run sets them first, timed runs too.
+    RESTORED: zeros. The kernel leaves zeros again.
+    """
 
     GIVEN = "given"
     POISON = "poison"
@@ -30,8 +38,10 @@ class Initial(Enum):
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor. axes: a name for each dimension of the shape, such as batch, head, query, dim; the names are what
-    views go by."""
+    """One tensor.
+
+    axes: a name for each dimension, such as batch, head, query, dim. Views use these names.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -58,13 +68,15 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the whole tensor."""
         return self.size * self.itemsize
 
     @property
     def is_written(self) -> bool:
+        """Whether a kernel writes it."""
         return self.role is not Role.INPUT
 
     def fresh(self) -> np.ndarray:
-        """A new array of this tensor, poisoned or zero. Those that are given come from the problem's inputs()."""
+        """A new array of this tensor, poisoned or zero."""
         value = 0 if self.initial in (Initial.ZERO, Initial.RESTORED) else poison(self.dtype)
         return np.full(self.shape, value, element_type(self.dtype).numpy)

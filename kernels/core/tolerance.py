@@ -1,10 +1,9 @@
-"""When an output is right. Of every output tensor: the largest error against float64 may be at most twice torch's own
-error in the same type, plus one fp32 unit in the last place of the largest term (Problem.largest_terms: for attention
-the largest |V|).
+"""The limit of an output's error against float64: twice torch's error in the same type, plus a rounding.
 
-The first part is the project's promise. The second is for luck: on a small problem torch may lose nothing where a
-kernel that is just as exact loses one rounding of its largest term, and at a long sequence torch's CPU sums in
-another order. A problem without rounding has no largest term, so that nothing at all is allowed.
+The rounding is one fp32 unit in the last place of the largest term (Problem.largest_terms: for attention the largest
+|V|). The first part is the project's promise. The second part is for luck: on a small problem torch may have no error,
+and an equally exact kernel may have one rounding. At a long sequence torch's CPU sums in another order. A problem
+without rounding has no largest term and allows no error.
 """
 
 import math
@@ -21,11 +20,11 @@ TIMES = 2  # torch's error
 
 @dataclass(frozen=True)
 class OutputError:
-    """How far one output is from float64.
+    """The error of one output.
 
-    largest: the largest |output - float64|; NaN if the output holds a NaN that float64 does not.
+    largest: the largest |output - float64|, or NaN for an additional NaN in the output.
     yardstick: the largest |torch's answer - float64|.
-    allowed: the largest error that passes.
+    allowed: the limit.
     """
 
     output: str
@@ -35,11 +34,12 @@ class OutputError:
 
     @property
     def ok(self) -> bool:
+        """Whether the error is within the limit."""
         return self.largest <= self.allowed < math.inf  # a NaN is never <=
 
     @property
     def share(self) -> float:
-        """The error over the allowed error; inf for a NaN, and for an error if none is allowed."""
+        """The error over the limit, or inf for a NaN and for an error with the limit 0."""
         if math.isnan(self.largest) or not math.isfinite(self.allowed):
             return math.inf
         if not self.largest:
@@ -48,33 +48,34 @@ class OutputError:
 
     @property
     def said(self) -> str:
-        """The error in words: a number, or that the output holds a NaN."""
+        """The error in words."""
         return "NaN in the output" if math.isnan(self.largest) else f"error {self.largest:.3g}"
 
 
 def max_abs_error(array: np.ndarray, truth: np.ndarray) -> float:
-    """The largest |array - truth|; NaN if `array` holds a NaN that the truth does not, so that a poisoned output never
-    passes."""
+    """The largest |array - truth|, or NaN for an additional NaN in `array`. A poisoned output never passes."""
     if array.shape != truth.shape:
         raise ValueError(f"the output has shape {array.shape}, the truth {truth.shape}")
     found, true = array.astype(np.float64), truth.astype(np.float64)
     with np.errstate(invalid="ignore"):
         gap = np.abs(found - true)
-    gap[(found == true) | (np.isnan(found) & np.isnan(true))] = 0.0  # equal infinities, and a NaN that belongs there
-    gap[np.isnan(gap) & ~np.isnan(found)] = np.inf  # the truth is a NaN, and the output is a number
+    gap[(found == true) | (np.isnan(found) & np.isnan(true))] = 0.0  # equal infinities and NaNs
+    gap[np.isnan(gap) & ~np.isnan(found)] = np.inf  # a NaN only in the truth
     return float(gap.max(initial=0.0))  # NaN if there is one
 
 
 def allowed_error(yardstick: float, largest_term: float) -> float:
-    """What the largest error of an output may be."""
+    """The limit of an output's error."""
     return TIMES * yardstick + unit_in_last_place(largest_term)
 
 
 def output_errors(
     errors: Mapping[str, float], yardsticks: Mapping[str, float], largest_terms: Mapping[str, float]
 ) -> tuple[OutputError, ...]:
-    """One OutputError per output, from its largest error, torch's, and the largest term. ProblemError if torch's error
-    is not finite, as no error could then fail."""
+    """An OutputError for each output, from its largest error, torch's error and the largest term.
+
+    Raises ProblemError if torch's error is not finite, as each error would then pass.
+    """
     for name in errors:
         if not math.isfinite(yardsticks[name]):
             raise ProblemError(
@@ -88,5 +89,5 @@ def output_errors(
 
 
 def worst(errors: tuple[OutputError, ...]) -> OutputError:
-    """The one that uses most of what it is allowed: the number that a page shows."""
+    """The output closest to its limit. Pages show it."""
     return max(errors, key=lambda e: e.share)

@@ -1,1 +1,1 @@
-"""A model of a serving engine's paged KV cache: its arrays, its block manager, its scheduler, and histories to show."""
+"""A model of a serving engine's paged KV cache: arrays, block manager, scheduler, and example histories."""
