@@ -1,1 +1,1 @@
-"""What all other folders of kernels/ speak of. Data only; imports nothing of kernels/ but the errors."""
+"""The data types of all other folders of kernels/. It imports only the errors of kernels/."""

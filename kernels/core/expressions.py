@@ -29,7 +29,7 @@ def is_power_of_two(n: int) -> bool:
 
 
 FUNCTIONS = {"ceil_div": ceil_div, "is_power_of_two": is_power_of_two, "min": min, "max": max, "len": len}
-MOST_CHARACTERS = 1000  # of an expression; our longest has 124
+MOST_CHARACTERS = 1000  # of an expression, and our longest has 124
 LARGEST = 2**63 - 1
 Number: TypeAlias = int | float
 _OPERATORS: dict[str, Callable[[Number, Number], Number]] = {

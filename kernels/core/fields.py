@@ -1,5 +1,4 @@
-"""The fields of a problem: what each may hold, read from numbers or from text, refused with the value and the
-remedy."""
+"""The fields of a problem: their limits, their values from numbers or text, and their errors."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, asdict, field, fields
@@ -10,7 +9,7 @@ import numpy as np
 
 from kernels.errors import ProblemError
 
-MOST_SAID = 80  # characters of a value that a message repeats
+MOST_SAID = 80  # characters of a value in a message
 
 
 def problem_field(
@@ -23,11 +22,12 @@ def problem_field(
     nested: bool = False,
     formerly: str = "",
 ) -> Any:
-    """A dataclass field whose metadata states what it may hold; the command line, the pages and the checks all read it
-    here.
+    """A dataclass field with its limits in the metadata, for the command line, the pages and the checks.
 
-    allowed: a tuple of values; low and high: inclusive, of each element where `default` is a tuple; nested: a tuple of
-    tuples. formerly: a name that the field once had; links and scripts may still use it.
+    allowed: the valid values.
+    low, high: the limits, inclusive. For a tuple, the limits of each element.
+    nested: whether it is a tuple of tuples.
+    formerly: a former name. Links and scripts may still use it.
     """
     limits = {"allowed": allowed, "low": low, "high": high, "nested": nested or None}
     return field(default=default, metadata={"meaning": meaning, **limits, "formerly": formerly})
@@ -46,7 +46,7 @@ def field_values(instance: Any) -> dict[str, Any]:
 
 
 def own_fields(problem: Any) -> dict[str, Any]:
-    """A problem's fields and their values, without those that it made itself from the others (its `follows`)."""
+    """A problem's fields and their values, without its own derived values (its `follows`)."""
     given = asdict(problem)
     short = {name: value for name, value in given.items() if name not in problem.follows}
     return short if len(short) < len(given) and problem.problem_type(**short) == problem else given
@@ -58,22 +58,22 @@ def fields_of(problem_type: type) -> dict[str, Field[Any]]:
 
 
 def former_names(problem_type: type) -> dict[str, str]:
-    """A name that a field once had -> its name now."""
+    """A field's former name -> its name now."""
     return {f.metadata["formerly"]: f.name for f in fields(problem_type) if f.metadata["formerly"]}
 
 
 def with_former_names(problem_type: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a problem's fields under their names and under those that they once had, for scripts that read
-    the old ones."""
+    """The values of a problem's fields, under present and former names, for old scripts."""
     old = {before: values[now] for before, now in former_names(problem_type).items() if now in values}
     return {**values, **old}
 
 
 def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) -> Any:
-    """`value` as the type of `default`, or a ProblemError that names field, value and what is allowed.
+    """`value` as the type of `default`. ProblemError gives the field, the value and the limits.
 
-    `limits` holds `allowed` (a tuple of values) or `low` and `high` (inclusive; of each element, where `default` is a
-    tuple). Text, as from a URL or a command line, is read: numbers, or tuples as 1,2,3 and tuples of tuples as 1,2;3.
+    value: a number, a tuple, or text from a URL or a command line: a number, 1,2,3 for a tuple, 1,2;3 for a tuple of
+        tuples.
+    limits: `allowed` (a tuple of values), or `low` and `high` (inclusive, for a tuple of each element).
     """
     allowed: Any = limits.get("allowed")
     low: Any = limits.get("low")
@@ -96,7 +96,7 @@ def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) 
 
 
 def write_value(value: Any) -> str:
-    """A value as text that check_value reads back: what a URL and a text field hold."""
+    """A value as text for URLs and text fields. check_value reads it."""
     if isinstance(value, tuple):
         rows = value and isinstance(value[0], tuple)
         return ";".join(write_value(row) for row in value) if rows else ",".join(map(str, value))
@@ -121,15 +121,14 @@ def shortened(text: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A sentence, with a space in front, that proposes the known name nearest to an unknown one; empty if none is
-    near."""
+    """A sentence with a space in front that proposes the nearest known name, or ""."""
     lower = {other.lower(): other for other in known}
     found = get_close_matches(name[:MOST_SAID].lower(), lower, 1)
     return f" Did you mean {lower[found[0]]}?" if found else ""
 
 
 def _check_tuple(name: str, value: Any, low: int, high: int, nested: bool) -> tuple[Any, ...]:
-    """A tuple of whole numbers (or of such tuples), each from low to high."""
+    """A tuple of whole numbers from low to high, or a tuple of these tuples."""
     if isinstance(value, str):
         value = [part for part in value.split(";" if nested else ",") if part.strip()]
     if not isinstance(value, (tuple, list, np.ndarray)):

@@ -1,5 +1,4 @@
-"""Reads the opening comment of a .cu, which is TOML, into a KernelSpec. A mistake is one line: file, key, what is
-wrong, what to do.
+"""Reads the opening comment of a .cu, which is TOML, into a KernelSpec. An error is one line: file, key, fault, remedy.
 
 The keys and their meanings are in kernels/front-matter.md. KEYS, LAUNCH_KEYS and so on are the same lists. A test
 compares them.
@@ -19,7 +18,7 @@ from kernels.core.sources import includes
 from kernels.core.spec import C_TYPES, OTHER_C_TYPES, SCALARS, KernelSpec, dtype_names, parameters, scalar_kinds
 from kernels.errors import FrontMatterError
 
-WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # what a reader must be told
+WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # the texts for readers
 ProblemOf = Callable[[str, str], type[Problem]]
 KEYS = (
     *WORDS,
@@ -48,8 +47,11 @@ Table = dict[str, Any]  # of TOML
 
 
 def read_kernel(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf) -> KernelSpec:
-    """The KernelSpec of a .cu. files: (name, text) of it and of its headers. problem_of: (family, problem) -> the
-    problem class, KeyError with the names there are. Raises FrontMatterError."""
+    """The KernelSpec of a .cu. Raises FrontMatterError.
+
+    files: (name, text) of the .cu and its headers.
+    problem_of: (family, problem) -> the problem class, or KeyError with the known names.
+    """
     try:
         return _read(path, files, problem_of)
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:  # a value of an odd kind
@@ -142,7 +144,7 @@ def _shared_constants(files: tuple[tuple[str, str], ...]) -> dict[str, Table]:
 
 
 def _completed(entry: Table, shared: Table) -> Table:
-    """A kernel's constant. Without `meaning` it takes its missing keys from the header's."""
+    """A kernel's constant. If it has no `meaning`, it takes its missing keys from the header's."""
     return entry if "meaning" in entry else {**shared, **entry}
 
 

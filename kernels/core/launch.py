@@ -1,5 +1,4 @@
-"""What a kernel's front matter says of its constants and launches, and what a launch is for one problem and one set
-of constants."""
+"""A kernel's constants and launches in the front matter, and the launches for one problem and its constants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,16 +11,16 @@ from kernels.core.tensors import Tensor
 ConstantRole = Literal[
     "query_rows",  # query rows of a tile
     "key_rows",  # keys of a tile
-    "key_groups",  # groups of warps that share rows, each with keys of its own
+    "key_groups",  # groups of warps with shared rows and their own keys
     "partition",  # tokens of a partition of a context
-    "stages",  # tiles that are in shared memory or on their way
+    "stages",  # tiles in shared memory or in flight
     "warps",  # warps of a block
-    "pad",  # elements added to each row of a tile, which moves its rows to other banks
+    "pad",  # additional elements of each row of a tile, to move its rows to other banks
     "swizzle",  # another order of the elements of a row, for the same purpose
     "turns",  # whether warpgroups take turns on the tensor cores
-    "sum_bits",  # significant bits of the sums that tensor cores make
+    "sum_bits",  # significant bits of the tensor cores' sums
     "threshold",  # how far a max must move before a kernel rescales
-    "share",  # the share of rows whose max may move before a kernel does a tile again
+    "share",  # the share of rows with a moved max before a kernel repeats a tile
 ]
 CONSTANTS: Mapping[ConstantRole, str] = {
     "query_rows": "BLOCK_Q",
@@ -44,11 +43,12 @@ CONSTANTS: Mapping[ConstantRole, str] = {
 class Constant:
     """A compile-time constant of a kernel, passed as -DNAME=value.
 
-    With `what_if`, the values other than the default break the kernel in an instructive way: `what_if` names the break
-    and `effect` says what goes wrong, from the score_scale `shows_at` on. Without, it is a plain setting, such as a
-    tile size.
-
-    role: the part that the constant plays in every kernel that has it; None for a constant of its own kind.
+    name, default, values: its name, default and valid values.
+    meaning: its words for readers.
+    what_if: the name of an instructive fault, for a constant whose other values break the kernel, else "".
+    effect: the result of this fault.
+    shows_at: the fault shows from this score_scale on.
+    role: its part in every kernel, or None for a kernel's own constant.
     """
 
     name: str
@@ -63,8 +63,10 @@ class Constant:
 
 @dataclass(frozen=True)
 class Condition:
-    """What must hold of a problem and a kernel's constants together. must: an expression; message: the sentence that
-    refuses what does not meet it, in which an expression in braces, such as {4 * (stride + PAD)}, stands for its value.
+    """A condition on a problem and a kernel's constants.
+
+    must: an expression.
+    message: the sentence of a refusal. An expression in braces, such as {4 * (stride + PAD)}, shows its value.
     """
 
     must: str
@@ -73,8 +75,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class Tuned:
-    """Constants that are faster than the defaults where `when`, an expression over the problem, holds. A later one
-    wins."""
+    """Faster constants than the defaults for some problems. A later entry wins.
+
+    when: an expression over the problem.
+    """
 
     when: str
     constants: tuple[tuple[str, int], ...]
@@ -82,9 +86,12 @@ class Tuned:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A TMA descriptor of a tensor as an argument (CUtensorMap by value). box: elements per dimension, outermost first;
-    swizzle: 0, 32, 64 or 128 bytes. axes: the names of the tensor's axes in the order of the map's dimensions; empty
-    for the order in memory."""
+    """A TMA descriptor of a tensor as an argument (CUtensorMap by value).
+
+    box: elements per dimension, outermost first.
+    swizzle: 0, 32, 64 or 128 bytes.
+    axes: the tensor's axes in the order of the map's dimensions, or () for the order in memory.
+    """
 
     tensor: str
     box: tuple[int, ...]
@@ -94,12 +101,14 @@ class TensorMap:
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel launch. args, in the order of the kernel's signature: the name of a tensor (its pointer is passed), a
-    TensorMap, or a NumPy scalar (numbers by their C type; a struct as a void scalar of its bytes).
+    """One kernel launch.
 
-    Blocks are numbered x fastest, then y, z. Each item (such as a query tile: BLOCK_Q rows of one head's output) is
-    worked on by `blocks_per_item` neighbouring blocks, so that a range of items is a range of blocks. `item` is what
-    the items are called; the launches of a plan may have items of different kinds.
+    args: in the order of the kernel's signature. Each is a tensor's name for its pointer, a TensorMap, or a NumPy
+        scalar of the C type. A struct is a void scalar of its bytes.
+    item: the name of its items, such as query tile: BLOCK_Q rows of one head's output. Launches of a plan may differ.
+    blocks_per_item: the number of neighbouring blocks of each item. A range of items is a range of blocks.
+
+    Block numbers count x fastest, then y, z.
     """
 
     entry: str
@@ -117,7 +126,7 @@ class Launch:
         return self.block[0] * self.block[1] * self.block[2]
 
     def groups(self, threads: int) -> int:
-        """How many groups of so many threads a block has, such as warps; the last may be smaller."""
+        """The number of groups of `threads` threads in a block, such as warps. The last may be smaller."""
         return -(-self.threads // threads)
 
     @property
@@ -130,15 +139,15 @@ class Launch:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The names of the tensors that the launch is given, by pointer or as a map."""
+        """The names of its tensors, by pointer or as a map."""
         return tuple(a.tensor if isinstance(a, TensorMap) else a for a in self.args if isinstance(a, (str, TensorMap)))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The launches of one run, in order, and every tensor of it: the problem's and the kernel's own scratch.
+    """The launches of one run in order, and all tensors: the problem's and the kernel's scratch.
 
-    item: what a scope counts, the items of the first launch. items: how many there are.
+    item, items: the kind and number of the first launch's items, for a scope.
     """
 
     launches: tuple[Launch, ...]
@@ -153,38 +162,39 @@ class Plan:
         return self.launches[0].items
 
     def items_of(self, item: str) -> int:
-        """How many items of that kind there are; 0 if no launch has them."""
+        """The number of items of a kind, or 0 without such a launch."""
         return max((launch.items for launch in self.launches if launch.item == item), default=0)
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
 
     def has_map(self, tensor: Tensor) -> bool:
-        """Whether a launch has a tensor map of it; bytes that the copy engine brings without one are not its boxes."""
+        """Whether a launch has a map of the tensor. A copy without a map brings no boxes."""
         args = (a for launch in self.launches for a in launch.args if isinstance(a, TensorMap))
         return any(a.tensor == tensor.name for a in args)
 
     def box_of(self, tensor: Tensor) -> tuple[int, ...]:
-        """Elements of a box that the copy engine brings of a tensor, along each of its axes. ValueError if no launch
-        has a tensor map of it."""
+        """Elements of a tensor's box along each axis. Raises ValueError without a tensor map."""
         maps = (a for launch in self.launches for a in launch.args if isinstance(a, TensorMap))
-        asked = next((a for a in maps if a.tensor == tensor.name), None)
-        if asked is None:
+        found = next((a for a in maps if a.tensor == tensor.name), None)
+        if found is None:
             raise ValueError(f"no launch has a tensor map of {tensor.name}")
-        sizes = dict(zip(asked.axes or tensor.axes, asked.box))
+        sizes = dict(zip(found.axes or tensor.axes, found.box))
         return tuple(sizes[axis] for axis in tensor.axes)
 
     @property
     def written(self) -> tuple[Tensor, ...]:
-        """The tensors that a launch is given and that are outputs or scratch."""
+        """The outputs and scratch tensors of all launches."""
         used = {name for launch in self.launches for name in launch.tensors}
         return tuple(t for t in self.tensors if t.is_written and t.name in used)
 
 
 @dataclass(frozen=True)
 class LaunchText:
-    """A launch as the front matter writes it: expressions, not yet evaluated. args: "q", "int32 seq_len", or a dict
-    {map | struct}."""
+    """A launch in the front matter, with unevaluated expressions.
+
+    args: "q", "int32 seq_len", or a dict {map | struct}.
+    """
 
     entry: str
     grid: tuple[str | int, ...]
@@ -198,7 +208,7 @@ class LaunchText:
 
 @dataclass(frozen=True)
 class ScratchText:
-    """A scratch tensor as the front matter writes it; the shape's entries are expressions."""
+    """A scratch tensor in the front matter. The shape has expressions."""
 
     name: str
     shape: tuple[str | int, ...]

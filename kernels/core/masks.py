@@ -1,8 +1,8 @@
-"""Which keys each query sees, and that as lists of blocks in FlexAttention's terms and as CSR at the level of elements.
+"""Masks: the visible keys of each query, as lists of blocks in FlexAttention's terms, and as CSR of elements.
 
-Lists are made strip by strip of rows, so that of 65,536 queries and as many keys no more than a strip is held. In them
-are `kv_num_blocks` and `kv_indices` of blocks that need the mask inside, `full_kv_num_blocks` and `full_kv_indices` of
-those that do not (torch.nn.attention.flex_attention.BlockMask).
+The lists come strip by strip of rows, so 65,536 queries and keys need the memory of one strip. `kv_num_blocks` and
+`kv_indices` list partial blocks, with the mask inside. `full_kv_num_blocks` and `full_kv_indices` list full blocks
+(torch.nn.attention.flex_attention.BlockMask).
 """
 
 from collections.abc import Callable, Iterator
@@ -13,21 +13,26 @@ import numpy as np
 
 from kernels.errors import ProblemError
 
-STRIP = 64  # rows that are made at once
-MOST = 2**31 - 1  # that an int32 counts
-UNDEFINED = MOST  # in a list past its count: whoever reads it goes far out of bounds, and is seen to
+STRIP = 64  # rows at once
+MOST = 2**31 - 1  # of an int32
+UNDEFINED = MOST  # in a list past its count: a read of it goes far out of bounds and is caught
 Matrix = tuple[tuple[bool, ...], ...]
 
 
 @dataclass(frozen=True)
 class Mask:
-    """Which of `keys` each of `queries` sees. kind: one of KINDS, which say which of the other fields they take.
+    """The visible keys of each query. The last query is at the last key.
 
-    window: keys up to and with the query's own; sinks: first keys that all see; stride, dilation: in keys; documents:
-    lengths of packed sequences, which see none of each other, the last one as long as it takes; density, seed: what
-    share of pairs is seen, and which; block: keys and queries of a block; blocks: [rows, columns] of blocks, whether
-    they are seen. causal: of what the kind lets a query see, the keys up to its own place alone. The last query stands
-    at the last key.
+    kind: one of KINDS, each with its own fields below.
+    queries, keys: their numbers.
+    causal: whether only keys up to the query's own place are visible.
+    window: visible keys, up to the query's own.
+    sinks: first keys, visible to all.
+    stride, dilation: in keys.
+    documents: lengths of packed sequences, invisible to each other. The last takes the rest.
+    density, seed: the share of visible pairs, and their choice.
+    block: keys and queries of a block.
+    blocks: [rows, columns] of blocks, whether each is visible.
     """
 
     kind: str
@@ -85,11 +90,11 @@ class Mask:
 
     @property
     def visible(self) -> int:
-        """How many pairs of a query and a key are seen."""
+        """The number of visible pairs of a query and a key."""
         return sum(int(strip.sum()) for strip in self.strips(STRIP))
 
 
-# ---- the kinds: whether a query whose own key is `at` [rows, 1] sees `key` [1, keys] ----
+# ---- the kinds: whether queries with their own keys `at` [rows, 1] see `key` [1, keys] ----
 
 
 def _all(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
@@ -97,7 +102,7 @@ def _all(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 
 def _near(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """Within the window before the query, its own key among them; without a causal mask as many after it."""
+    """The window before the query, with its own key. If the mask is not causal, the window after it too."""
     return (key > at - mask.window) & (key < at + mask.window)
 
 
@@ -124,8 +129,8 @@ def _hierarchical(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
 
 
 def _random(mask: Mask, at: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """A pair is seen by a hash of its two places: the same in whichever strip it is asked for. The mixing is
-    MurmurHash3's last step (Appleby, public domain)."""
+    """A hash of a pair's two places decides, so each strip gives the same answer. The mixing is MurmurHash3's last step
+    (Appleby, public domain)."""
     mixed = at.astype(np.uint32) * np.uint32(0x9E3779B1) ^ (key.astype(np.uint32) + np.uint32(mask.seed)) * np.uint32(
         0x85EBCA77
     )
@@ -161,38 +166,40 @@ def _check_density(density: float) -> None:
 
 
 def random_blocks(rows: int, columns: int, density: float, seed: int) -> Matrix:
-    """Of each row the share `density` of its blocks, at least one, drawn anew for each row."""
+    """Random blocks: the share `density` of each row, at least one."""
     _check_density(density)
     rng, count = np.random.default_rng(seed), max(1, round(density * columns))
-    made = np.zeros((rows, columns), bool)
-    for row in made:
+    visible = np.zeros((rows, columns), bool)
+    for row in visible:
         row[rng.choice(columns, count, replace=False)] = True
-    return as_matrix(made)
+    return as_matrix(visible)
 
 
 def top_blocks(q: np.ndarray, k: np.ndarray, block: int, count: int) -> Matrix:
-    """For each block of queries the `count` blocks of keys whose mean has the largest product with the queries' mean,
-    of those that begin no later than its last query sees (MoBA's gate, Lu et al. 2025, arXiv:2502.13189).
-    q, k: [queries, dim] and [keys, dim] of a head."""
+    """For each block of queries, the `count` visible blocks of keys with the largest product of means.
+
+    q, k: [queries, dim] and [keys, dim] of a head.
+    Source: MoBA's gate, Lu et al. 2025, arXiv:2502.13189.
+    """
     scores = _pooled(q, block) @ _pooled(k, block).T
     last = np.minimum(np.arange(1, len(scores) + 1) * block, len(q)) - 1 + len(k) - len(q)
     scores[np.arange(scores.shape[1]) * block > last[:, None]] = -np.inf
-    made = np.zeros(scores.shape, bool)
-    for row, score in zip(made, scores):
+    visible = np.zeros(scores.shape, bool)
+    for row, score in zip(visible, scores):
         best = np.argsort(-score, kind="stable")[:count]
         row[best[np.isfinite(score[best])]] = True
-    return as_matrix(made)
+    return as_matrix(visible)
 
 
 def _pooled(x: np.ndarray, block: int) -> np.ndarray:
-    """The mean of every `block` rows, [blocks, dim] in float64; the last of those that are left."""
-    begins = np.arange(0, len(x), block)
-    return np.add.reduceat(x.astype(np.float64), begins) / np.diff([*begins, len(x)])[:, None]
+    """The mean of every `block` rows, [blocks, dim] in float64. The last block may have fewer rows."""
+    starts = np.arange(0, len(x), block)
+    return np.add.reduceat(x.astype(np.float64), starts) / np.diff([*starts, len(x)])[:, None]
 
 
-def as_matrix(made: np.ndarray) -> Matrix:
-    """A bool array [rows, columns] as tuples, which a Mask can be told apart by."""
-    return tuple(tuple(bool(one) for one in row) for row in made)
+def as_matrix(array: np.ndarray) -> Matrix:
+    """A bool array [rows, columns] as hashable tuples."""
+    return tuple(tuple(bool(one) for one in row) for row in array)
 
 
 # ---- lists ----
@@ -200,12 +207,16 @@ def as_matrix(made: np.ndarray) -> Matrix:
 
 @dataclass(frozen=True, eq=False)
 class BlockLists:
-    """A mask as lists of key blocks for each query block, all int32: counts [rows], indices [rows, columns] in rising
-    order, UNDEFINED past the count. A full block is seen whole by every query of its row and does not reach past the
-    last key, so it needs no mask; of any other at least one element is seen.
+    """A mask as lists of key blocks for each query block, in int32.
 
-    Which, says its pattern: kv_patterns [rows, columns], beside kv_indices, its number in patterns [count, block_q,
-    words], of which bit i of word w is key 32 w + i of the block. Blocks that look alike share a pattern.
+    block_q, block_kv: queries and keys of a block.
+    kv_num_blocks, full_kv_num_blocks: [rows], the counts of partial and full blocks.
+    kv_indices, full_kv_indices: [rows, columns], the blocks in rising order, UNDEFINED past the count.
+    kv_patterns: [rows, columns], the pattern of each partial block, next to kv_indices.
+    patterns: [count, block_q, words]. Bit i of word w is key 32 w + i of the block. Equal blocks share a pattern.
+
+    All elements of a full block are visible, and it ends before the last key. A partial block has at least one visible
+    element.
     """
 
     block_q: int
@@ -219,14 +230,13 @@ class BlockLists:
 
     @property
     def ledger(self) -> dict[str, int]:
-        """How many blocks are full, partial and skipped."""
+        """The numbers of full, partial and skipped blocks."""
         full, partial = int(self.full_kv_num_blocks.sum()), int(self.kv_num_blocks.sum())
         return {"full": full, "partial": partial, "skipped": self.kv_indices.size - full - partial}
 
 
 def block_lists(mask: Mask, block_q: int, block_kv: int, known: "dict[bytes, int] | None" = None) -> BlockLists:
-    """The BlockLists of a mask. known: patterns of masks before this one, whose numbers go on; it takes on the new
-    ones."""
+    """The BlockLists of a mask. known: the patterns of earlier masks. New patterns continue their numbers there."""
     rows, columns = -(-mask.queries // block_q), -(-mask.keys // block_kv)
     words, known = -(-block_kv // 32), {} if known is None else known
     counts = {name: np.zeros(rows, np.int32) for name in ("partial", "full")}
@@ -260,8 +270,7 @@ def block_lists(mask: Mask, block_q: int, block_kv: int, known: "dict[bytes, int
 
 
 def csr(mask: Mask) -> tuple[np.ndarray, np.ndarray]:
-    """(indptr [queries + 1], indices [visible]), int32: the keys that query i sees are indices[indptr[i] :
-    indptr[i + 1]], in rising order."""
+    """(indptr [queries + 1], indices [visible]), int32. Query i has keys indices[indptr[i] : indptr[i + 1]], rising."""
     visible = mask.visible
     if visible > MOST:
         raise ProblemError(f"{visible:,} pairs are seen. An int32 index reaches {MOST:,}. Take fewer tokens.")

@@ -1,4 +1,4 @@
-"""Attention in float64, which every kernel is compared with; and torch's own attention, the yardstick for error."""
+"""Attention in float64 as the truth for every kernel, and torch's own attention as the yardstick for errors."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -11,13 +11,13 @@ ROWS_AT_ONCE = 2**22  # scores held at a time: 32 MB
 
 
 class Strips(Protocol):
-    """A mask, of which rows can be had: which keys the queries [first, end) see, bool [end - first, keys]."""
+    """A mask by rows: the visible keys of queries [first, end), bool [end - first, keys]."""
 
     def strip(self, first: int, end: int) -> np.ndarray: ...
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool) -> np.ndarray:
-    """softmax(scale * q @ k^T) @ v in float64, a block of rows at a time so that no N x N is held.
+    """softmax(scale * q @ k^T) @ v in float64, a block of rows at a time, without an N x N array.
 
     q, k, v: arrays [batch, heads, seq_len, head_dim] of any float type. Returns a float64 array of that shape.
     """
@@ -27,14 +27,14 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal:
     for b, h in np.ndindex(q.shape[:2]):
         for first in range(0, n, rows):
             end = min(n, first + rows)
-            keys = end if causal else n  # what lies after the last query of the block is masked anyway
+            keys = end if causal else n  # the mask hides all keys after the block's last query
             s = scores(q[b, h, first:end], k[b, h, :keys], scale, causal, first)
             o[b, h, first:end] = softmax(s) @ v[b, h, :keys].astype(np.float64)
     return o
 
 
 def attention_on_gpu(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool) -> np.ndarray:
-    """The same in float64 by torch on the GPU, for problems whose float64 would take minutes on the CPU."""
+    """`attention` by torch on the GPU, for problems of minutes on the CPU."""
     import torch
 
     shape = q.shape
@@ -54,10 +54,10 @@ def attention_on_gpu(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, 
 
 
 def scores(q: np.ndarray, k: np.ndarray, scale: float, causal: bool, first_query: int = 0) -> np.ndarray:
-    """scale * q @ k^T in float64, [..., queries, keys]; -inf where a causal mask hides the key.
+    """scale * q @ k^T in float64, [..., queries, keys], with -inf for keys hidden by a causal mask.
 
-    q: [..., queries, dim], of which the first is query `first_query` of its sequence; k: [..., keys, dim], from key 0
-    on.
+    q: [..., queries, dim], from query `first_query` of its sequence.
+    k: [..., keys, dim], from key 0.
     """
     s = scale * (np.asarray(q, np.float64) @ np.swapaxes(np.asarray(k, np.float64), -1, -2))
     return np.where(np.tri(s.shape[-2], s.shape[-1], first_query, dtype=bool), s, -np.inf) if causal else s
@@ -70,7 +70,7 @@ def softmax(s: np.ndarray) -> np.ndarray:
 
 
 def prefix_max_and_sum(row_scores: np.ndarray, ends: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The running max m and sum l that an online softmax must hold after the keys [0, end), for each end.
+    """The running max m and sum l of an online softmax after the keys [0, end), for each end.
 
     row_scores: [keys] float64. Returns two float64 arrays of len(ends).
     Source: Milakov and Gimelshein 2018, Algorithm 3.
@@ -82,7 +82,7 @@ def prefix_max_and_sum(row_scores: np.ndarray, ends: Sequence[int]) -> tuple[np.
 def torch_attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool, device: str = "cpu"
 ) -> np.ndarray:
-    """torch's scaled_dot_product_attention on `device`, by the implementation that torch chooses.
+    """torch's scaled_dot_product_attention on `device`, with torch's choice of implementation.
 
     q, k, v: arrays [batch, heads, seq_len, head_dim]. Returns an array of their shape and type.
     """
@@ -97,8 +97,9 @@ def torch_attention(
 def decode_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, slopes: np.ndarray) -> np.ndarray:
     """One query's attention over its whole context in float64, [num_heads, head_dim].
 
-    q: [num_heads, head_dim]; k, v: [length, num_kv_heads, head_dim], where num_heads / num_kv_heads neighbouring query
-    heads read one KV head. slopes: [num_heads], ALiBi's, each times a token's distance to the last one (0 or less).
+    q: [num_heads, head_dim].
+    k, v: [length, num_kv_heads, head_dim]. num_heads / num_kv_heads neighbouring query heads read one KV head.
+    slopes: [num_heads], ALiBi's, each times a token's distance to the last one (0 or less).
     """
     length, num_kv_heads, _ = k.shape
     q, k, v = (np.asarray(a, np.float64) for a in (q, k, v))
@@ -114,7 +115,7 @@ def decode_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, 
 def torch_decode_attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, slopes: np.ndarray | None, device: str = "cpu"
 ) -> np.ndarray:
-    """The same by torch's scaled_dot_product_attention in the arrays' own type; slopes is None without ALiBi."""
+    """The same by torch's scaled_dot_product_attention in the arrays' own type, with slopes None without ALiBi."""
     import torch
 
     query, keys, values = (torch.from_numpy(np.ascontiguousarray(a)).to(device) for a in (q, k, v))
@@ -135,8 +136,9 @@ def grouped_attention(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(o, lse) in float64: o of the shape of q, lse [batch, num_heads, queries].
 
-    q: [batch, num_heads, queries, head_dim]; k, v: [batch, num_kv_heads, keys, head_dim] of any float type. The causal
-    mask ends at the last key. A row that sees no key has o 0 and lse -inf.
+    q: [batch, num_heads, queries, head_dim].
+    k, v: [batch, num_kv_heads, keys, head_dim] of any float type.
+    The causal mask ends at the last key. A row without a visible key has o 0 and lse -inf.
     """
     o, lse = grouped_tensors(q, k, v, scale, causal, "cuda" if on_gpu else "cpu")
     return o.cpu().numpy(), lse.cpu().numpy()
@@ -167,8 +169,10 @@ def grouped_tensors(
 def torch_grouped_attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool, device: str = "cpu"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same by torch in the arrays' own type: o by scaled_dot_product_attention, lse from products of that type
-    added up in float32."""
+    """`grouped_attention` by torch in the arrays' own type.
+
+    o comes from scaled_dot_product_attention, lse from products of that type with sums in float32.
+    """
     import torch
 
     group, offset = q.shape[1] // k.shape[1], k.shape[2] - q.shape[2]
@@ -196,9 +200,11 @@ def masked_attention(
     sinks: np.ndarray,
     on_gpu: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(o, lse) in float64 as grouped_attention's, of any mask. masks: one of all heads, or of each, batch by batch.
-    sinks: [num_heads] logits, -inf for none: each adds e^sink to the sum of its head's rows, and no value. A row that
-    sees no key has o 0, and without a sink lse -inf.
+    """(o, lse) in float64 as in grouped_attention, with any mask.
+
+    masks: one for all heads, or one for each head, batch by batch.
+    sinks: [num_heads] logits, -inf for none. Each adds e^sink to the sums of its head's rows, without a value.
+    A row without a visible key has o 0, and lse -inf if it has no sink.
     """
     import torch
 
@@ -231,8 +237,9 @@ def torch_masked_attention(
     sinks: np.ndarray,
     device: str = "cpu",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same by torch in the arrays' own type, as torch_grouped_attention: o by scaled_dot_product_attention with a
-    dense mask. A sink is one more key, whose score is the logit's and whose value is 0."""
+    """`masked_attention` by torch in the arrays' own type, as torch_grouped_attention, with a dense mask.
+
+    A sink is one more key, with the logit as its score and the value 0."""
     import torch
 
     group = q.shape[1] // k.shape[1]
@@ -292,8 +299,7 @@ def _seen(first: int, end: int, keys: int, offset: int, device: Any) -> Any:
 
 
 def on_device(array: np.ndarray, device: str) -> Any:
-    """An array as a torch tensor on a device, in its own type; torch takes bfloat16 and float8 from NumPy as bare
-    bits."""
+    """An array as a torch tensor on a device, in its own type. bfloat16 and float8 go to torch as bits."""
     import torch
 
     kind, array = element_type(array.dtype), np.ascontiguousarray(array)

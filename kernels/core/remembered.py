@@ -1,5 +1,7 @@
-"""A function's last answers, as functools.lru_cache keeps them, but of questions of a bounded size alone: a problem
-may hold a million numbers, and a cache of such would be as large as whoever asks likes."""
+"""functools.lru_cache for arguments of a bounded size.
+
+A problem may hold a million numbers, so an unlimited cache could take any amount of memory.
+"""
 
 import functools
 from collections.abc import Callable
@@ -7,12 +9,12 @@ from dataclasses import is_dataclass
 from typing import Any
 
 Function = Callable[..., Any]
-MOST_NUMBERS = 4096  # that the arguments of a kept answer hold
+MOST_NUMBERS = 4096  # in the arguments of a kept answer
 _of_recordings: list[Function] = []
 
 
 def of_recordings(remember: Callable[[Function], Function]) -> Callable[[Function], Function]:
-    """Decorates a function of what is recorded on disk: its answers are remembered until `recordings_changed`."""
+    """Decorates a function of the recordings on disk. It keeps its answers until `recordings_changed`."""
 
     def decorate(function: Function) -> Function:
         _of_recordings.append(remember(function))
@@ -22,13 +24,13 @@ def of_recordings(remember: Callable[[Function], Function]) -> Callable[[Functio
 
 
 def recordings_changed() -> None:
-    """Forgets what this process has read of recordings."""
+    """Forgets this process's reads of recordings."""
     for kept in _of_recordings:
         kept.cache_clear()  # type: ignore[attr-defined]
 
 
 def remembered(maxsize: int) -> Callable[[Function], Function]:
-    """Decorates a function of hashable arguments. What is asked with more than MOST_NUMBERS is answered anew."""
+    """Decorates a function of hashable arguments. An answer to more than MOST_NUMBERS numbers is not kept."""
 
     def decorate(function: Function) -> Function:
         kept = functools.lru_cache(maxsize)(function)
@@ -45,7 +47,7 @@ def remembered(maxsize: int) -> Callable[[Function], Function]:
 
 
 def numbers_in(value: Any) -> int:
-    """How many numbers and characters a value holds, in tuples, texts and the fields of a problem."""
+    """The count of numbers and characters in a value's tuples, texts and fields of a problem."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""What is asked for: a kernel, a problem, constants, which items write a trace, and where it runs."""
+"""A request for a run: kernel, problem, constants, traced items and backend."""
 
 import hashlib
 import json
@@ -13,8 +13,13 @@ from kernels.core.spec import KernelSpec
 
 @dataclass(frozen=True)
 class Request:
-    """What to run. problem: of the kernel's problem_type. settings: pairs of compile-time constants that differ from
-    the defaults, or all. backend: gpu, cpu or recorded."""
+    """A request for a run.
+
+    problem: of the kernel's problem_type.
+    settings: compile-time constants as pairs, at least those without their default.
+    scope: the traced items.
+    backend: gpu, cpu or recorded.
+    """
 
     kernel: KernelSpec
     problem: Any
@@ -28,13 +33,13 @@ class Request:
         return self.kernel.settings(self.settings)
 
     def value_of(self, role: ConstantRole) -> int | None:
-        """The value of the kernel's constant with that role; None if the kernel has none."""
+        """The value of the kernel's constant with that role, or None."""
         constant = self.kernel.constant_of(role)
         return None if constant is None else self.constants[constant.name]
 
     @property
     def defines(self) -> dict[str, int]:
-        """Every -D of the build: what follows from the problem, and the kernel's constants."""
+        """Every -D of the build: the problem's and the kernel's constants."""
         return {**self.problem.defines, **self.constants}
 
     @property
@@ -43,12 +48,12 @@ class Request:
 
     @property
     def identity(self) -> tuple[dict[str, Any], dict[str, int]]:
-        """The problem's fields and the constants as JSON holds them, tuples as lists: what a recording is found by."""
+        """The problem's fields and the constants in JSON's types, as the key of a recording."""
         return json.loads(json.dumps(asdict(self.problem))), self.constants
 
     @property
     def broken(self) -> tuple[Constant, ...]:
-        """The what-if constants that this request sets to break the kernel."""
+        """The what-if constants with another value than the default."""
         chosen = self.constants
         return tuple(c for c in self.kernel.constants if c.what_if and chosen[c.name] != c.default)
 

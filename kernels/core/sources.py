@@ -1,8 +1,8 @@
-"""Reads a .cu and the headers that it includes. The text that is read here is hashed and compiled.
+"""Reads a .cu and its headers. This text is hashed and compiled.
 
-An include is a plain file name in quotes: a header next to the kernel or in kernels/device, or one of the shim's. A
-header of the toolchain has angle brackets; the compiler's version names it. Everything else is refused with its line:
-a path, a macro, a link to another folder, `#include_next`, `#embed`, `__has_include`.
+An include is a plain file name in quotes: a header next to the kernel, in kernels/device or in the shim. A header of
+the toolchain has angle brackets, and the compiler's version covers it. Everything else is refused with its line: a
+path, a macro, a link to another folder, `#include_next`, `#embed`, `__has_include`.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernels.errors import FrontMatterError, ProblemError
 
-MOST_BYTES = 256 * 1024  # of one file, where the largest of ours has 28 KB
+MOST_BYTES = 256 * 1024  # of one file; our largest has 28 KB
 MOST_FILES = 64  # of one kernel
 _SPLICE = re.compile(r"\\[ \t]*\n")
 _SKIPPED = re.compile(
@@ -29,10 +29,11 @@ _REMEDY = 'Put the header next to the kernel and write #include "NAME".'
 
 
 def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], ...]:
-    """(name, text) of a .cu and of every header of ours that it includes, however deep, each once, depth first.
+    """(name, text) of a .cu and of all our headers in it, each once, depth first.
 
-    path: the .cu, links followed. device, shim: the folders of our headers; the compiler adds the shim's own.
-    Raises ProblemError for a file that cannot be read, FrontMatterError for an include that is refused.
+    path: the .cu, with links followed.
+    device, shim: the folders of our headers. The compiler adds the shim's.
+    Raises ProblemError for an unreadable file, FrontMatterError for a refused include.
     """
     found: dict[str, str] = {}
 
@@ -57,8 +58,10 @@ def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], .
 
 @lru_cache(maxsize=256)  # kernels share their headers
 def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
-    """(line, header) of every include in quotes in the text of the file `name`. An include inside an inactive #if
-    counts too. Raises FrontMatterError for an include that is refused."""
+    """(line, header) of each include in quotes in the text of the file `name`, in an inactive #if too.
+
+    Raises FrontMatterError for a refused include.
+    """
     pieces = _SPLICE.split(text)
     joined, spliced = "".join(pieces), [sum(map(len, pieces[: n + 1])) for n in range(len(pieces) - 1)]
     bare = _SKIPPED.sub(_blanked, joined)
@@ -88,17 +91,17 @@ def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
 
 
 def _is_plain(header: str) -> bool:
-    """Whether a name has no folder, so that no file outside the allowed folders has it."""
+    """Whether a name has no folder."""
     return re.fullmatch(r"[\w+-][\w.+-]*", header) is not None
 
 
 def _is_inside(header: str) -> bool:
-    """Whether a header of the toolchain, such as sys/types.h, lies inside the toolchain's folders."""
+    """Whether a header of the toolchain, such as sys/types.h, is inside the toolchain's folders."""
     return all(map(_is_plain, header.split("/")))
 
 
 def _blanked(skipped: re.Match[str]) -> str:
-    """A comment or a raw string as blanks; any other literal as it is. A vertical tab keeps the place of a newline."""
+    """Blanks for a comment or a raw string, any other literal as it is. A vertical tab replaces a newline."""
     text = skipped[0]
     if skipped["number"] or text[:2] not in ("//", "/*") and skipped["end"] is None:
         return text

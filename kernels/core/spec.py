@@ -1,4 +1,4 @@
-"""A kernel as the program knows it: read whole from its .cu, whose opening comment is TOML (core/frontmatter.py)."""
+"""A kernel, read only from its .cu with its opening comment in TOML (core/frontmatter.py)."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ MOST_THREADS, MOST_GRID_YZ = 1024, 65535  # of a block; of a grid in y and in z
 _BRACES = re.compile(r"\{([^{}]+)\}")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _QUALIFIERS = ("const", "__restrict__", "__restrict", "volatile", "__grid_constant__")
-# What may stand between __global__ and the name: attributes, whose arguments nest parentheses three deep, and void.
+# Text between __global__ and the name: void, and attributes with up to three levels of parentheses.
 _NESTED = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _ATTRIBUTE = rf"(?:__\w+__|alignas)\s*(?:{_NESTED})?\s*"
 _GLOBAL = re.compile(rf"__global__\s+(?:{_ATTRIBUTE})*void\s+(?:{_ATTRIBUTE})*$")
@@ -50,19 +50,21 @@ OTHER_C_TYPES = (
     *("bool", "char", "signed char", "unsigned char", "short", "unsigned short", "int8_t", "uint8_t", "int16_t"),
     *("uint16_t", "unsigned long", "unsigned long long", "uint64_t", "size_t", "half", "__half", "__nv_bfloat16"),
 )
-"""Spellings of numbers that no type of the comment has."""
+"""Spellings of numbers without a type in the comment."""
 
 
 @dataclass(frozen=True, eq=False)
 class KernelSpec:
-    """One kernel. files: (name, text) of the .cu and then of every header of ours that it includes: what is hashed and
-    compiled is this text.
+    """One kernel.
 
-    Words: title, idea, changed_from and changed (from which rung, and what), costs, limits, literature. problem_type:
-    the class in families/<family>/ that its problems are made by. requires: the least architecture, such as sm_80, or
-    one exactly, such as sm_90a; empty for any. tensor_products: products of 16-bit numbers, on tensor cores, that make
-    up one fp32 multiply-add; 0: it is one FMA. conditions: what must hold of a problem and the constants together.
-    formerly: a name that the kernel once had; links and scripts may still use it.
+    files: (name, text) of the .cu and of all our headers in it. This text is hashed and compiled.
+    title, idea, costs, limits, literature: texts for readers.
+    changed_from, changed: the rung before it, and the change.
+    problem_type: the class of its problems, in families/<family>/.
+    requires: the least architecture, such as sm_80, exactly one, such as sm_90a, or "" for any.
+    tensor_products: the 16-bit products on tensor cores for one fp32 multiply-add, or 0 for one FMA.
+    conditions: on a problem and the constants.
+    formerly: a former name. Links and scripts may still use it.
     """
 
     name: str
@@ -102,14 +104,16 @@ class KernelSpec:
 
     @property
     def code_hash(self) -> str:
-        """Sixteen hex digits that change with the code: source and headers without comments and blank lines, and the
-        launches. Names recordings and times; GPU_OPTIONS are part of it."""
+        """Sixteen hex digits for source and headers without comments, the launches and GPU_OPTIONS.
+
+        Recordings and times have it in their names.
+        """
         return _code_hash(self)
 
     # ---- constants ----
 
     def settings(self, chosen: Any = ()) -> dict[str, int]:
-        """Every constant's value: the default, or what `chosen` (a mapping or pairs) says. Raises ProblemError."""
+        """Every constant's value, from `chosen` (a mapping or pairs) or the default. Raises ProblemError."""
         chosen = dict(chosen)
         values = {
             c.name: check_value(c.name, chosen.pop(c.name, c.default), c.default, {"allowed": c.values})
@@ -123,7 +127,7 @@ class KernelSpec:
         return values
 
     def settings_for(self, problem: Any, chosen: Any = ()) -> dict[str, int]:
-        """`settings`, where what is not chosen is what `tuned` says, before the default."""
+        """Every constant's value, from `chosen`, else from `tuned`, else the default."""
         names = self._problem_names(problem)
         best: dict[str, int] = {}
         for number, tuned in enumerate(self.tuned):
@@ -133,19 +137,19 @@ class KernelSpec:
 
     @property
     def what_ifs(self) -> tuple[Constant, ...]:
-        """The constants that break the kernel on purpose."""
+        """The constants for instructive faults."""
         return tuple(c for c in self.constants if c.what_if)
 
     def constants_of(self, *roles: ConstantRole) -> tuple[Constant, ...]:
-        """The constants that have one of these roles, in order."""
+        """The constants with one of these roles, in order."""
         return tuple(c for c in self.constants if c.role in roles)
 
     def constant_of(self, role: ConstantRole) -> Constant | None:
-        """The first constant with that role; None if the kernel has none."""
+        """The first constant with that role, or None."""
         return next(iter(self.constants_of(role)), None)
 
     def solves(self, problem: Problem) -> bool:
-        """Whether the kernel solves problems of that problem's class."""
+        """Whether the kernel solves problems of this class."""
         own = self.problem_type
         return own is problem.problem_type
 
@@ -157,16 +161,15 @@ class KernelSpec:
     # ---- plans ----
 
     def plan(self, problem: Any, settings: Any = ()) -> Plan:
-        """The launches and tensors for a problem and constants (a mapping or pairs; the defaults where not chosen).
-        Raises ProblemError."""
+        """The launches and tensors for a problem and constants (a mapping or pairs). Raises ProblemError."""
         return _plan(self, problem, tuple(self.settings(settings).items()))
 
     def check_conditions(self, problem: Any, settings: Any) -> None:
-        """ProblemError for the first of `conditions` that does not hold; nothing of the problem is made."""
+        """Raises ProblemError for the first failed condition, before any work on the problem."""
         _check_conditions(self.conditions, {**self._problem_names(problem), **dict(settings)}, self.path.name)
 
     def cannot_run(self, problem: Any, settings: Any, device: Any) -> str | None:
-        """Why this cannot run on a device (run.backends.Device), in a sentence with the remedy; or None."""
+        """The reason against a run on a device (run.backends.Device), with the remedy, or None."""
         if device.backend == "gpu" and self.requires and not runs_on(self.requires, device.target):
             return (
                 f"{self.name} needs {self.requires}{'' if self.requires[-1].isalpha() else ' or later'}; "
@@ -201,8 +204,7 @@ class KernelSpec:
 
     @cached_property
     def tensor_of_symbol(self) -> dict[str, str]:
-        """The name that a probe gives a tensor of global memory, such as K (of K_gmem) -> the tensor's name, such as
-        k_cache."""
+        """A probe's name of a tensor in global memory, such as K (of K_gmem) -> the tensor's name, such as k_cache."""
         found: dict[str, str] = {}
         for text in self.launch_texts:
             for symbol, arg in zip(self.symbols(text.entry), text.args):
@@ -213,7 +215,7 @@ class KernelSpec:
         return found
 
     def _problem_names(self, problem: Any) -> dict[str, Any]:
-        """What an expression may name of the problem."""
+        """The problem's names for expressions."""
         return {
             **problem.values(),
             **problem.defines,
@@ -222,16 +224,17 @@ class KernelSpec:
 
 
 def runs_on(requires: str, target: str) -> bool:
-    """Whether a device of architecture `target` runs what needs `requires`: sm_80 runs on sm_80 and later, sm_90a on
-    sm_90a alone."""
+    """Whether architecture `target` meets `requires`: sm_80 means sm_80 and later, sm_90a means only sm_90a."""
     if requires[-1].isalpha():
         return target == requires
     return int(re.sub(r"\D", "", target)) >= int(re.sub(r"\D", "", requires))
 
 
 def parameters(source: str, entry: str) -> tuple[tuple[str, str], ...]:
-    """(C type, name) of each parameter of a __global__ function, in order; empty if the source has none of that name.
-    The type is without const and __restrict__, such as float*."""
+    """(C type, name) of each parameter of a __global__ function, in order, or () without this function.
+
+    The type has no const and no __restrict__, such as float*.
+    """
     bare = _COMMENT.sub(" ", source)
     for found in re.finditer(rf"\b{re.escape(entry)}\s*\(([^)]*)\)", bare):
         if _GLOBAL.search(bare[: found.start()]):
@@ -270,8 +273,7 @@ def _code_hash(spec: KernelSpec) -> str:
 
 
 GPU_OPTIONS = ("--std=c++17", "-lineinfo", "--fmad=false")
-"""Options of every build for a GPU that change what it computes or what is known of it. fmad=false: only the fmaf
-written in the source is fused, so that the GPU rounds where the CPU does."""
+"""Options of every build for a GPU. fmad=false: only fmaf in the source is fused, so the GPU rounds as the CPU."""
 
 
 @remembered(256)
@@ -287,7 +289,7 @@ def _plan(spec: KernelSpec, problem: Any, settings: tuple[tuple[str, int], ...])
 
 
 def _check_conditions(conditions: tuple[Condition, ...], names: dict[str, Any], place: str) -> None:
-    """ProblemError, with its message, for the first condition that does not hold."""
+    """Raises ProblemError with the message of the first failed condition."""
     for number, condition in enumerate(conditions):
         where = f"{place}: conditions[{number}]"
         if not evaluate(condition.must, names, f"{where}.must"):
@@ -359,7 +361,7 @@ def _known(name: str, tensors: set[str], where: str) -> str:
 
 
 def _struct(parts: list[str], names: dict[str, Any], where: str) -> np.void:
-    """A struct by value, its members one after another, each aligned as in C; a tuple becomes an array."""
+    """A struct by value, with members aligned as in C. A tuple becomes an array."""
     values = []
     for part in parts:
         kind, _, expression = part.partition(" ")
@@ -372,10 +374,10 @@ def _struct(parts: list[str], names: dict[str, Any], where: str) -> np.void:
 
 
 def scalar_kinds() -> str:
-    """The C types that an argument may have, for messages."""
+    """The C types of arguments, for messages."""
     return ", ".join(SCALARS)
 
 
 def dtype_names() -> str:
-    """The element types that a tensor may have, for messages."""
+    """The element types of tensors, for messages."""
     return ", ".join(DTYPES)

@@ -1,5 +1,5 @@
 """V3 in a real Chromium: gone to by the menu, stepped by the keys, its merge read off strip, sentence and picture and
-held to the trace; a prefix that is shared. The cache in 8 bits. That every lit line is the run's is tested in
+held to the trace; a prefix that is shared; the cache in 8 bits. That every lit line is the run's is tested in
 test_stage.py, for every story."""
 
 from dataclasses import replace

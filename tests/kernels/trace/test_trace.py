@@ -78,7 +78,7 @@ def test_a_record_finds_its_site_by_file_and_line_and_no_other_does():
     table = decode([raw([(0, LOAD, 0), (0, O, 0), (0, MARK, 0)])], SITES).table
     assert SITES.index(table).tolist() == [3, 0, 1]
     assert SITES.index(pa.concat_tables([table, table.slice(1)])).tolist() == [3, 0, 1, 0, 1]
-    with pytest.raises(TraceError, match="names x.cu:7, which holds no probe"):
+    with pytest.raises(TraceError, match="names x.cu:7, a line without a probe"):
         Sites((SITES[0], SITES[3])).index(table)
 
 
