@@ -122,7 +122,7 @@ def test_serving_opens_before_its_first_step_and_takes_its_moment_to_the_walk():
     moment = made.step_values[12]
     walked = ask(("view", "walk"), view="serving", scenario="one_prompt", moment=str(moment))
     names = {s["name"] for s in made.frames[12]["sequences"]}
-    assert set(walked.what.names) == names and walked.link["moment"] == str(moment)
+    assert set(walked.subject.names) == names and walked.link["moment"] == str(moment)
 
 
 def test_serving_by_the_menu_takes_a_scenario_that_is_served_and_a_link_is_told_why():
@@ -136,10 +136,10 @@ def test_requests_of_ones_own_are_served_and_refused_in_words():
     assert asked.link["view"] == "serving" and asked.subject.scenario.max_len == 40 + 10 + 6
     link = {"view": "serving", "scenario": "requests"}
     grown = ask(("requests", "A 1 20 4, B 2 40 9"), **link)
-    assert not grown.refused and [v.name for v in grown.what.scenario.visits] == ["A", "B"]
+    assert not grown.refused and [v.name for v in grown.subject.scenario.visits] == ["A", "B"]
     for text, words in (("A 1 20", "Write NAME ARRIVES PROMPT ANSWER"), ("A 1 900 4", "A needs 57 pages")):
         refused = ask(("requests", text), **link)
-        assert words in refused.refused["requests"] and refused.what == ask(**link).subject
+        assert words in refused.refused["requests"] and refused.subject == ask(**link).subject
 
 
 def test_a_smaller_pool_that_the_requests_do_not_fit_is_refused():

@@ -32,8 +32,8 @@ def test_each_look_runs_its_kernel_over_the_whole_cache():
 def test_the_sequence_the_head_and_the_moment_go_along_from_the_walk():
     walked = ask(scenario="one_long", moment="6", sequence="1", head="3")
     seen = ask(("view", "ranges"), **walked.link).subject
-    assert seen.names == walked.what.names and seen.place == (1, 3)
-    assert seen.request.problem.context_lens == walked.what.request.problem.context_lens
+    assert seen.names == walked.subject.names and seen.place == (1, 3)
+    assert seen.request.problem.context_lens == walked.subject.request.problem.context_lens
 
 
 def test_what_the_kernel_does_not_take_is_told_and_begins_anew():
