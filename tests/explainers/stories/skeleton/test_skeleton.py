@@ -7,6 +7,7 @@ from conftest import cpu_run
 
 from explainers.stories.skeleton.story import STORY
 from explainers.story import probed, stage
+from kernels.catalog import current
 
 RUNNER = SimpleNamespace(run=lambda request: cpu_run(request.kernel.name), provenance=stage.provenance)
 
@@ -40,5 +41,5 @@ def test_the_stage_goes_to_the_browser(run):
 
 
 def test_a_kernel_without_sums_is_refused_with_the_missing_probe():
-    refused = [spec for spec in probed.KERNELS.values() if not STORY.accepts(spec)]
+    refused = [spec for spec in current().KERNELS.values() if not STORY.accepts(spec)]
     assert refused and all("l(row)" in STORY.refusal(spec) for spec in refused)
