@@ -41,5 +41,5 @@ def test_the_stage_goes_to_the_browser(run):
 
 
 def test_a_kernel_without_sums_is_refused_with_the_missing_probe():
-    refused = [spec for spec in current().KERNELS.values() if not STORY.accepts(spec)]
+    refused = [spec for spec in current().kernels.values() if not STORY.accepts(spec)]
     assert refused and all("l(row)" in STORY.refusal(spec) for spec in refused)
