@@ -1,2 +1,2 @@
-"""Times: the protocol, sweeps and their table, torch's peers, the memory hierarchy, timelines; and tables of
-measurements, which need no GPU to read."""
+"""Times: the protocol, sweeps, peers, duels, the memory hierarchy, timelines and pipelines, and the recording
+of them."""

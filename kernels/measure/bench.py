@@ -64,7 +64,7 @@ def time_together(group: Sequence[Point | Skipped], roofs: Mapping[str, float]) 
 
 
 def _together(asked: Iterable[Point | Skipped]) -> Iterator[list[Point | Skipped]]:
-    """Neighbours that can take turns: points of one problem and one state of the L2."""
+    """Neighbours for turns: points of one problem and one state of the L2."""
     for _, group in groupby(
         asked, lambda point: (point.problem, point.cold) if isinstance(point, Point) else id(point)
     ):
@@ -72,7 +72,7 @@ def _together(asked: Iterable[Point | Skipped]) -> Iterator[list[Point | Skipped
 
 
 def time_point(point: Point | Skipped, roofs: Mapping[str, float]) -> Row:
-    """The row of one point, timed in the GPU's worker. A point that fails has a row with the reason."""
+    """The row of one point, timed in the GPU's worker. A failed point has a row with the reason."""
     from kernels.run import workers
 
     if isinstance(point, Skipped):
@@ -183,7 +183,7 @@ def merge(path: str | Path) -> Path:
 
 
 def _kept(path: Path, device: Device) -> tuple[dict[Key, Row], dict[str, float]]:
-    """(the rows of a table of this very machine that need no new time, its roofs)."""
+    """(the rows of this machine's table without need of a new time, its roofs)."""
     try:
         made, where = tables.load(path)
     except TraceError:

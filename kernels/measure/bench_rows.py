@@ -26,12 +26,17 @@ COLUMNS = (
     *(*STATES, "code_hash", "problem", "reason"),
     *SUSTAINED,
 )
-"""name: the kernel's, or the path that was asked for; kind: kernel or peer; title: what the problem is, in words;
-settings: constants as NAME=VALUE; own_settings: whether the kernel would choose these itself; output: the one that uses
-most of what its error may be, and max_abs_error, yardstick_error (torch's) and allowed_error those of that output;
-problem: its fields as JSON; SUSTAINED: the times of a chip at work, with clock and power meanwhile, empty in older
-tables. Times in microseconds; errors against float64; clocks in MHz, temperatures in degrees
-Celsius, power in watts."""
+"""The columns of a table of times.
+
+name: the kernel's name, or the requested path. kind: kernel or peer. title: the kind of problem, in words.
+settings: constants as NAME=VALUE. own_settings: whether the kernel itself chooses these.
+output: the one with the largest share of its allowance.
+max_abs_error, yardstick_error, allowed_error: its error, torch's error and its allowance, against float64.
+problem: its fields as JSON.
+SUSTAINED: the times of a chip at work, with clock and power. Empty in older tables.
+
+Times are in microseconds, clocks in MHz, temperatures in degrees Celsius, power in watts.
+"""
 
 
 def settings_text(settings: Iterable[tuple[str, int]]) -> str:
@@ -40,19 +45,19 @@ def settings_text(settings: Iterable[tuple[str, int]]) -> str:
 
 
 def problem_text(problem: Any) -> str:
-    """A problem's fields as the column `problem` holds them: without those that it made itself from the others (its
-    `follows`), such as the block tables of tens of thousands of pages."""
+    """A problem's fields as the column `problem` holds them. Derived fields (its `follows`) are left out, such as the
+    block tables of tens of thousands of pages."""
     return json.dumps(own_fields(problem))
 
 
 def problem_type_of(title: str) -> Any:
-    """The class of the problems of that title; None where no kernel of the catalogue solves them."""
+    """The class of the problems with this title. None if no kernel of the catalogue solves them."""
     kinds = (spec.problem_type for spec in catalog.current().kernels.values())
     return next((kind for kind in kinds if kind.title == title), None)
 
 
 def problem_now(title: str, text: str) -> str:
-    """The text of a problem of that title as problem_text would write it, of whichever version it is."""
+    """The text of a problem with this title, of any version, as problem_text writes it now."""
     kind = problem_type_of(title)
     if not any(f'"{name}"' in str(text) for name in kind.follows):
         return text
@@ -63,7 +68,7 @@ def problem_now(title: str, text: str) -> str:
 
 
 def row(timing: Timing, roofs: Mapping[str, float]) -> dict[str, Any]:
-    """The table's row of a Timing; roofs as protocol.roofs gives them."""
+    """The table's row of a Timing. roofs: as from protocol.roofs."""
     point, error = timing.point, timing.error
     made: dict[str, Any] = dict(point.problem.bench_columns)
     made |= {"name": point.name, "kind": "peer" if point.is_peer else "kernel", "title": point.problem.title}
@@ -86,13 +91,13 @@ def row(timing: Timing, roofs: Mapping[str, float]) -> dict[str, Any]:
 
 
 def sustained_figures(timing: Timing) -> dict[str, float | None]:
-    """The columns SUSTAINED of a Timing; none without sustained times."""
+    """The columns SUSTAINED of a Timing. Empty without sustained times."""
     hot = timing.sustained
     return dict(zip(SUSTAINED, (hot.median_us, hot.p10_us, hot.p90_us, hot.clock, hot.power))) if hot else {}
 
 
 def sustained_said(r: Any) -> str:
-    """The sustained time of a table's row in words, with clock and power; nothing without one."""
+    """The sustained time of a table's row in words, with clock and power. Empty without a time."""
     if pd.isna(r.sustained_us):
         return ""
     said = f"  sustained {r.sustained_us:,.2f} us ({r.sustained_p10_us:,.2f} to {r.sustained_p90_us:,.2f})"
@@ -101,7 +106,7 @@ def sustained_said(r: Any) -> str:
 
 
 def whole(made: pd.DataFrame) -> pd.DataFrame:
-    """A table with the columns that older tables do not have, empty."""
+    """A table with empty columns for the ones that an older table lacks."""
     return made.assign(**{name: float("nan") for name in SUSTAINED if name not in made})
 
 
@@ -114,8 +119,8 @@ def skipped_row(skipped: Skipped) -> dict[str, Any]:
 
 
 def figures(point: Point, median_us: float, moved: int, roofs: Mapping[str, float]) -> dict[str, Any]:
-    """What follows from a time: TFLOP/s, tokens/s, bytes moved and GB/s, FLOP per byte, and per cent of the roof: of
-    arithmetic or of copy bandwidth x intensity, whichever is the lower."""
+    """The figures of a time: TFLOP/s, tokens/s, bytes moved, GB/s, FLOP per byte, and per cent of the lower roof. The
+    roofs are arithmetic, and copy bandwidth x intensity."""
     work = point.problem.work
     tflops, gb_per_s = work.flops / median_us / 1e6, moved / median_us / 1e3
     products = tensor_products(point.name, point.is_peer, point.problem.dtype)
@@ -130,8 +135,8 @@ def figures(point: Point, median_us: float, moved: int, roofs: Mapping[str, floa
 
 
 def under(entry: Mapping[str, Any], roofs: Mapping[str, float]) -> dict[str, Any]:
-    """A row of a table with its share of these roofs in place of those that it was made with. One of a kernel that the
-    catalogue does not have stays as it is."""
+    """A row of a table with its share of these roofs in place of its own roofs. A row of an unknown kernel stays
+    unchanged."""
     peer = entry["kind"] == "peer"
     if entry["gb_per_s"] is None or not (peer or entry["name"] in catalog.current().kernels):
         return dict(entry)
@@ -140,32 +145,31 @@ def under(entry: Mapping[str, Any], roofs: Mapping[str, float]) -> dict[str, Any
 
 
 def _under(products: int, tflops: float, gb_per_s: float, roofs: Mapping[str, float]) -> dict[str, Any]:
-    """roof: the lower one, of which the share is the larger; roof_percent."""
+    """roof: the lower one, with the larger share. roof_percent: that share."""
     shares = {arithmetic_title(products): tflops / _roof(products, roofs), "copy": gb_per_s / roofs["copy_gb_per_s"]}
     roof = max(shares, key=lambda name: shares[name])
     return {"roof": roof, "roof_percent": round(100 * shares[roof], 2)}
 
 
 def arithmetic_roofs(roofs: Mapping[str, float], more: Iterable[int] = ()) -> dict[str, float]:
-    """title -> TFLOP/s, of every arithmetic that a kernel of the catalogue or a peer uses, and of `more`
-    tensor_products."""
+    """title -> TFLOP/s, for each arithmetic of a kernel of the catalogue or a peer, and for `more` tensor_products."""
     of_kernels = (spec.tensor_products for spec in catalog.current().kernels.values())
     used = {0, 1, *of_kernels, *peers.TENSOR_PRODUCTS.values(), *more}
     return {arithmetic_title(n): _roof(n, roofs) for n in sorted(used)}
 
 
 def arithmetic_title(products: int) -> str:
-    """The arithmetic that makes a multiply-add of so many 16-bit products on tensor cores, in words."""
+    """The arithmetic of a multiply-add from this number of 16-bit products on tensor cores, in words."""
     return "fp32 FMA" if not products else "fp16 tensor cores" if products == 1 else f"fp16 tensor cores / {products}"
 
 
 def _roof(products: int, roofs: Mapping[str, float]) -> float:
-    """TFLOP/s. Derived: a product that is made of n 16-bit ones goes at most at 1 / n of the fp16 rate."""
+    """TFLOP/s. Derived: a product from n 16-bit ones has at most 1 / n of the fp16 rate."""
     return roofs["fp16_tflops"] / products if products else roofs["fp32_tflops"]
 
 
 def tensor_products(name: str, is_peer: bool, dtype: str) -> int:
-    """As KernelSpec.tensor_products, of a kernel or a peer on a problem of that type."""
+    """As KernelSpec.tensor_products, for a kernel or a peer on a problem of that type."""
     if not is_peer:
         return catalog.find(name).tensor_products
     return 1 if element_type(dtype).bytes == 2 else peers.TENSOR_PRODUCTS.get(name, 0)

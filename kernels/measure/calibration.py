@@ -1,5 +1,5 @@
-"""The rules of memory/model.py against Nsight Compute, access by access: the cases, the command, and the recorded
-table."""
+"""The rules of trace/memory/model.py against Nsight Compute, access by access: the cases, the command, and the
+recorded table."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -38,7 +38,7 @@ MASKS = {
 
 
 def cases() -> list[AccessProblem]:
-    """AccessProblems of every kind and width: strides, padding, broadcasts, permutations, pairs that may merge, random
+    """AccessProblems of every kind and width: strides, padding, broadcasts, permutations, possible pairs, random
     words, masks."""
     return [problem for kind in LANE_KINDS for problem in _cases_of(kind)]
 
@@ -54,7 +54,8 @@ def _cases_of(kind: AccessKind) -> Iterable[AccessProblem]:
 
 
 def _offsets_for(kind: AccessKind, width: int) -> list[np.ndarray]:
-    """Patterns of 32 offsets. Of what may merge, with those that show it; of asynchronous copies, half as many."""
+    """Patterns of 32 offsets. A load that merges has extra patterns with pairs. Asynchronous copies have half the
+    patterns."""
     patterns = _patterns(width, kind.space == "global")
     if kind.rule is Rule.MERGED:
         return _mixed_pairs(width) + patterns
@@ -62,7 +63,7 @@ def _offsets_for(kind: AccessKind, width: int) -> list[np.ndarray]:
 
 
 def _matrix_cases() -> list[AccessProblem]:
-    """Rows of 8x8 matrices: side by side, one below the other, padded, swizzled, shared, at random."""
+    """Rows of 8x8 matrices: next to each other, one below the other, padded, swizzled, shared, at random."""
     rng, found = np.random.default_rng(7), []
     for matrices in (1, 2, 4):
         rows = [LANES * stride for stride in (16, 32, 48, 64, 80, 112, 128, 144, 160, 256, 272, 528)]
@@ -75,7 +76,7 @@ def _matrix_cases() -> list[AccessProblem]:
 
 
 def _patterns(width: int, in_global: bool) -> list[np.ndarray]:
-    """Byte offsets of 32 lanes, -1 for those that stay out, for an access of that width."""
+    """Byte offsets of 32 lanes for an access of that width, -1 for inactive lanes."""
     rng = np.random.default_rng(width)
     units = [LANES * stride for stride in (1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33)]
     units += [LANES // n for n in (2, 4, 8, 16, 32)] + [LANES % n for n in (2, 4, 8, 16)]
@@ -107,8 +108,8 @@ def _patterns(width: int, in_global: bool) -> list[np.ndarray]:
 
 
 def _mixed_pairs(width: int) -> list[np.ndarray]:
-    """Byte offsets side by side, so that merging shows: one half's lanes paired as n^1 and the other's as n^2; a warp
-    of which one lane breaks the pairs."""
+    """Byte offsets in neighbouring words that show the merging: one half's lanes paired as n^1 and the other's as n^2,
+    and a warp with one lane out of its pair."""
     paired, crossed = LANES // 2, LANES // 4 * 2 + LANES % 2
     units = [np.where(part, paired, crossed) for part in (LANES < 16, LANES >= 16, LANES < 8, LANES % 16 < 8)]
     units += [np.where(lane == LANES, 40, way) for way in (paired, crossed) for lane in (3, 16, 30)]
@@ -121,7 +122,7 @@ def _mixed_pairs(width: int) -> list[np.ndarray]:
 
 
 def modelled(problem: AccessProblem) -> int:
-    """What memory/model.py says of the access: wavefronts, or for an access of global memory sectors."""
+    """The model's figure for the access: wavefronts, or sectors for an access of global memory."""
     addresses = [None if offset < 0 else offset for offset in problem.offsets]
     if problem.kind.space == "global":
         return model.global_sectors(addresses, problem.width).sectors
@@ -129,8 +130,8 @@ def modelled(problem: AccessProblem) -> int:
 
 
 def measure(problems: list[AccessProblem], metric_of: Mapping[str, str] = METRICS) -> pd.DataFrame:
-    """A table of op, width, matrices, offsets, measured and modelled, one row per access. metric_of: op -> the counter
-    that measures it. Needs a GPU and ncu; raises as counters.profile does."""
+    """A table of op, width, matrices, offsets, measured and modelled, one row per access. metric_of: op -> its
+    counter. Needs a GPU and ncu. Raises as counters.profile does."""
     kernel = next(iter(catalog.current().of_problem(AccessProblem).values()))
     names = {metric: metric for metric in (metric_of[problem.op] for problem in problems)}
     counted = counters.profile([Request(kernel, problem, backend="gpu") for problem in problems], names)
@@ -142,8 +143,8 @@ def measure(problems: list[AccessProblem], metric_of: Mapping[str, str] = METRIC
 
 
 def update(device: Any, ops: Iterable[str] = ()) -> pd.DataFrame:
-    """Measures every case of these ops (all if none is given) on a run.backends.Device, writes its table with the other
-    ops' rows as they were, and returns it."""
+    """Measures every case of these ops (by default all) on a device, and writes and returns its table. Rows of other
+    ops stay."""
     ops, path = tuple(ops), path_of(device.name)
     table = measure([problem for problem in cases() if not ops or problem.op in ops])
     if path.exists() and ops:
@@ -156,7 +157,7 @@ def update(device: Any, ops: Iterable[str] = ()) -> pd.DataFrame:
 
 
 def path_of(device: str) -> Path:
-    """Where the table of the GPU of that name is recorded."""
+    """The file of the recorded table of a GPU."""
     return tables.path_of(TABLE, device)
 
 
@@ -166,7 +167,7 @@ def recorded() -> dict[str, tuple[pd.DataFrame, tables.Provenance]]:
 
 
 def write_offsets(offsets: Iterable[int]) -> str:
-    """Offsets as the table holds them: - for a lane that stays out."""
+    """Offsets as the table holds them, - for an inactive lane."""
     return " ".join("-" if o < 0 else str(o) for o in offsets)
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-QUEUED = 25  # runs enqueued at a time; a stream takes about a thousand launches before it makes Python wait
+QUEUED = 25  # runs enqueued at a time. After about a thousand launches, a stream makes Python wait
 CYCLES_PER_SECOND = 2e9  # of the GPU, at most about this
 EVENTS_SECONDS = 2e-5  # that Python takes for a run's two events
 
@@ -12,7 +12,7 @@ EVENTS_SECONDS = 2e-5  # that Python takes for a run's two events
 def time_runs(
     enqueuers: Sequence[Callable[[], object]], runs: int, before: Callable[[], object] = lambda: None
 ) -> list[float]:
-    """Microseconds of device time of `runs` runs, taking turns. before: enqueues what goes before each, untimed."""
+    """Microseconds of device time of `runs` runs, in turns. before: enqueues the untimed part before each run."""
     import cupy
     import torch
 
@@ -46,7 +46,7 @@ def l2_bytes() -> int:
 
 
 def state() -> tuple[int | None, int | None, int | None]:
-    """Clock (MHz), temperature (C) and power (W) of the GPU now; None for each that NVML does not tell."""
+    """Clock (MHz), temperature (C) and power (W) of the GPU now. None for a figure that NVML does not give."""
     handle = _handle()
     if handle is None:
         return None, None, None
@@ -61,9 +61,9 @@ def state() -> tuple[int | None, int | None, int | None]:
 
 
 def under_load() -> tuple[int | None, int | None]:
-    """Clock (MHz) and power (W) at this instant; None for each that NVML does not know.
+    """Clock (MHz) and power (W) at this instant. None for a figure that NVML does not give.
 
-    NVML's usual power is the mean of a second on Hopper, which would mix two neighbours in turns of 0.4 s.
+    On Hopper, NVML's usual power is the mean of a second. It mixes two neighbours in turns of 0.4 s.
     """
     handle = _handle()
     if handle is None:
@@ -83,7 +83,7 @@ def under_load() -> tuple[int | None, int | None]:
 
 @lru_cache(maxsize=1)
 def _handle() -> object:
-    """NVML's handle of this process's GPU; None without NVML, or if NVML does not know the device."""
+    """NVML's handle of this process's GPU. None without NVML, or for a device unknown to NVML."""
     try:
         import cupy
         import pynvml

@@ -45,7 +45,7 @@ NOISE_PERCENT = 1.0  # by how much a counter of many warps may be off: the profi
 
 
 def requests(kernels: Iterable[KernelSpec] = ()) -> list[Request]:
-    """What `python -m kernels counters` compares: the counter_cases of these kernels, or of all in the catalogue."""
+    """The requests of `python -m kernels counters`: the counter_cases of these kernels, or of all in the catalogue."""
     return [
         Request(kernel, case.problem, case.settings, backend="gpu")
         for kernel in list(kernels) or catalog.current().kernels.values()
@@ -88,7 +88,7 @@ def derived(request: Request) -> pd.DataFrame:
 
 
 def _count(costs: pd.DataFrame, metric: str) -> int:
-    """What a counter of Nsight Compute would say: the costs of the kinds of access that it counts, added up."""
+    """The value of one of Nsight Compute's counters: the sum of the costs of its kinds of access."""
     kinds = [kind for kind in KINDS if kind.metric == metric]
     space, events = kinds[0].space, [kind.event for kind in kinds]
     mine = costs[(costs.space == space) & costs.kind.isin(events)]
@@ -119,7 +119,7 @@ def profile(asked: Sequence[Request], metrics: Mapping[str, str] = METRICS) -> p
 
 
 def _run_ncu(asked: Sequence[Request], entries: set[str], metrics: Iterable[str]) -> str:
-    """The CSV that ncu prints of the launches of these entries, which this module makes in a process under it."""
+    """ncu's CSV for the launches of these entries. This module launches them in a process under ncu."""
     folders = [str(Path(root) / "bin") for root in (os.environ.get("CUDA_HOME"), "/usr/local/cuda") if root]
     ncu = shutil.which("ncu") or shutil.which("ncu", path=os.pathsep.join(folders))
     if not ncu:
@@ -156,7 +156,7 @@ def _as_json(request: Request) -> dict[str, object]:
 
 
 def _launch(path: str) -> None:
-    """Runs the timed build of every request in the file, and checks what it computed."""
+    """Runs the timed build of every request in the file, and checks its outputs."""
     for entry in json.loads(Path(path).read_text()):
         kernel = catalog.find(entry["kernel"])
         problem = kernel.problem_type(**entry["problem"])
@@ -194,12 +194,12 @@ def occupancies() -> pd.DataFrame:
 
 
 def occupancy_path(device: str) -> Path:
-    """Where `occupancies` of the GPU of that name is recorded."""
+    """The file of the recorded `occupancies` of a GPU."""
     return tables.path_of(OCCUPANCY, device)
 
 
 def recorded_occupancies() -> list[tuple[pd.DataFrame, tables.Provenance]]:
-    """(table, Provenance) of `occupancies` for every GPU that has recorded them."""
+    """(table, Provenance) of the recorded `occupancies` of every GPU."""
     return list(tables.recorded(OCCUPANCY).values())
 
 

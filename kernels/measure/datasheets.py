@@ -1,17 +1,11 @@
-"""Peaks that a GPU's datasheet states. A chart shows them next to the roofs that were measured on this GPU."""
+"""Peaks of GPUs from their datasheets. A chart shows them next to the roofs measured on this GPU."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """The peaks of one GPU.
-
-    half_tflops: dense fp16 and bf16 products on tensor cores.
-    fp8_tflops: dense fp8 products on tensor cores.
-    tb_per_s: bandwidth of the GPU's memory.
-    memory: name of this memory.
-    """
+    """The peaks of the GPU with this name. None for a GPU without an entry."""
 
     half_tflops: float
     fp8_tflops: float
@@ -28,7 +22,7 @@ class Peaks:
 
 
 # Source: NVIDIA's datasheets "H200 Tensor Core GPU" and "H100 Tensor Core GPU", columns SXM. They state 1,979 TFLOP/s
-# (fp16, bf16) and 3,958 TFLOP/s (fp8) with sparsity; a dense product has half of both.
+# (fp16, bf16) and 3,958 TFLOP/s (fp8) with sparsity. A dense product has half of both.
 PEAKS = {
     "NVIDIA H200": Peaks(989, 1979, 4.8, "HBM3e"),
     "NVIDIA H100 80GB HBM3": Peaks(989, 1979, 3.35, "HBM3"),

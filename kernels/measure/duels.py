@@ -1,15 +1,14 @@
-"""Duels: kernels and peers on one problem that take turns in one process, recorded for each GPU in
-kernels/recordings/data/duels/.
+"""Duels: kernels and peers on one problem take turns in one process. Recordings are in kernels/recordings/data/duels/.
 
-A power-limited chip slows down next to a fast neighbour. So both sides of a ratio run in the same seconds: all
-that meet on a problem take turns, in two states (load.in_turns):
+A power-limited chip slows down next to a fast neighbour. So both sides of a ratio run in the same seconds: all kernels
+and peers of a problem take turns, in two states (load.in_turns):
 
-- rested: RESTED.rounds turns of 50 ms;
-- sustained: after 100 ms of load, turns of 400 ms, so that the chip stays hot. Clock and power are read meanwhile.
+- rested: RESTED.rounds turns of 50 ms
+- sustained: after 100 ms of load, turns of 400 ms, so that the chip stays hot. The program reads clock and power.
 
-Before any turn each output is judged by the project's one rule (core/tolerance.py) against float64 and torch's own
-answer. A kernel that misses gets no time. A peer that misses by rounding is timed as "less accurate". A peer that is
-plainly wrong gets no time.
+Before any turn, the project's one rule (core/tolerance.py) judges each output against float64 and torch's own answer.
+A wrong kernel gets no time. A peer with a rounding error above the rule is timed as "less accurate". A plainly wrong
+peer gets no time.
 """
 
 import json
@@ -42,8 +41,8 @@ TIME_LIMIT = 300.0  # seconds for one problem
 
 
 def problems() -> list[SixteenBitProblem]:
-    """16,384 tokens in sequences of 512 to 16,384, both masks, heads of 128 and of 64, both types; Llama 3's 64 query
-    and 8 KV heads; and the other kinds of scores at 4,096 tokens."""
+    """16,384 tokens in sequences of 512 to 16,384, both masks, heads of 128 and of 64, both types. Also Llama 3's 64
+    query and 8 KV heads, and the other kinds of scores at 4,096 tokens."""
     made = []
     for dtype, head_dim, causal in product(("float16", "bfloat16"), (128, 64), (False, True)):
         lengths = (512, 1024, 2048, 4096, 8192, 16384) if dtype == "float16" else (4096, 16384)
@@ -64,13 +63,13 @@ def distributions() -> list[SixteenBitProblem]:
 
 
 def names() -> list[str]:
-    """The kernels that meet the peer: the rungs that overlap products and softmax."""
+    """The kernels of duels: the rungs that overlap products and softmax."""
     return [name for name, spec in catalog.current().of_problem(SixteenBitProblem).items() if spec.rung >= FROM_RUNG]
 
 
 def entries(problem: SixteenBitProblem) -> list[tuple[str, dict[str, int]]]:
-    """(kernel, its constants) of all that meet the peer on a problem: each kernel as it is tuned, and on each of the
-    distributions with every other value of each constant of PRICED too."""
+    """(kernel, its constants) of all entries on a problem: each kernel as tuned, and on each of the distributions also
+    with every other value of each constant of PRICED."""
     made = []
     for name in names():
         spec = catalog.current().kernels[name]
@@ -82,12 +81,12 @@ def entries(problem: SixteenBitProblem) -> list[tuple[str, dict[str, int]]]:
 
 
 def rivals() -> list[str]:
-    """The RIVALS that are installed here."""
+    """The installed RIVALS."""
     return [name for name in RIVALS if peers.installed(name)]
 
 
 def absent() -> dict[str, str]:
-    """Each of the RIVALS that is not installed here -> the reason in words."""
+    """Each missing one of the RIVALS -> the reason in words."""
     return {name: peers.not_installed(name) for name in RIVALS if not peers.installed(name)}
 
 
@@ -108,7 +107,7 @@ def record(device: Device, progress: Progress = silent, anew: bool = False) -> l
 
 
 def _kept(path: Path, asked: Sequence[SixteenBitProblem], device: Device) -> dict[str, list[Row]]:
-    """The rows of each problem that has all of them."""
+    """The rows of each problem with all its rows."""
     if not path.exists():
         return {}
     made, where = tables.load(path)
@@ -154,14 +153,14 @@ def _protocol() -> str:
 
 
 def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
-    """The recorded rows of kernels' present code, as tables.of_present_code gives them, with every column of COLUMNS.
-    Columns that an older table does not have are empty."""
+    """The recorded rows of kernels' present code, from tables.of_present_code, with every column of COLUMNS. Columns
+    that an older table lacks are empty."""
     found = tables.of_present_code(KIND)
     return (whole(found[0]), found[1]) if found else None
 
 
 def whole(made: pd.DataFrame) -> pd.DataFrame:
-    """A table with all COLUMNS, and those it has beyond them. Columns that it did not have are empty."""
+    """A table with all COLUMNS, and its other ones. Columns that it lacked are empty."""
     return made.reindex(columns=[*COLUMNS, *(name for name in made if name not in COLUMNS)])
 
 
@@ -171,8 +170,8 @@ def timed(made: pd.DataFrame) -> pd.DataFrame:
 
 
 def strongest(made: pd.DataFrame) -> pd.DataFrame:
-    """Each kernel, with its constants, on each problem against its fastest accurate peer. `met`: the names of all peers
-    that it met, fewer on some problems. Rows of an older table, which judged no peer, count as accurate."""
+    """Each kernel, with its constants, on each problem against its fastest accurate peer. `met`: the names of all its
+    peers on the problem. An older table judged no peer, so its rows count as accurate."""
     met = made.drop_duplicates(["problem", "peer"]).groupby("problem").peer.agg(" ".join)
     rows = timed(made)
     rows = rows.assign(met=rows.problem.map(met))
@@ -191,7 +190,7 @@ def headline(made: pd.DataFrame) -> pd.DataFrame:
 
 
 def as_tuned(made: pd.DataFrame) -> pd.Series:
-    """Whether each row is of the constants that its kernel is tuned to on its problem."""
+    """Whether each row has the constants to which its kernel is tuned on its problem."""
     own = []
     for name, settings, problem in zip(made["name"], made.settings, made.problem):
         spec = catalog.current().kernels[name]

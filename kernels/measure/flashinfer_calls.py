@@ -1,9 +1,9 @@
-"""FlashInfer's functions, each planned here for tensors of the given shapes and then called with them; its name is
-`flashinfer` (flashinfer-python on PyPI). Only O is asked for: its log-sum-exp is to base 2.
+"""FlashInfer's functions, each planned for tensors of the given shapes and then called with them.
 
-Over a paged cache it has several ways, and each is timed by its own name (DECODE, CASCADE). Its caches are
-[pages, slots, KV heads, dim] (NHD) or [pages, KV heads, slots, dim] (HND); ours are copied into them beforehand, page
-by page, with zeros in slots that hold no token.
+The package is flashinfer-python on PyPI. The calls request only O, because its log-sum-exp has base 2. Over a paged
+cache it has several ways, and each has its own name and time (DECODE, CASCADE). Its caches are [pages, slots, KV
+heads, dim] (NHD) or [pages, KV heads, slots, dim] (HND). Before the run, our caches are copied into them page by page,
+with zeros in slots without a token.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,8 +50,8 @@ def other_layout(name: str) -> str:
 
 
 def ragged(tensors: list[Any], options: dict[str, Any], window: int = 0) -> Run:
-    """A function of q, k and v that computes O in q's shape. window: with a causal mask, the keys up to and with its
-    own that a query sees; 0 for all."""
+    """A function of q, k and v that computes O in q's shape. window: with a causal mask, the number of visible keys of
+    a query, its own included; 0 for all."""
     import torch
     from flashinfer import BatchPrefillWithRaggedKVCacheWrapper
 
@@ -82,21 +82,21 @@ def masked(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Run:
     if mask.kind in ("all", "window") and mask.causal:
         return ragged(tensors, {**options, "is_causal": True}, mask.window if mask.kind == "window" else 0)
     if mask.kind != "blocks" or mask.causal:
-        raise PeerUnavailable("FlashInfer is asked for causal windows and for masks of whole blocks.")
+        raise PeerUnavailable("FlashInfer runs only causal windows and masks of whole blocks.")
     return block_sparse(mask, tensors, options)
 
 
 def block_sparse(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Run:
-    """The same over the blocks that a mask shows, as a block-sparse matrix (BSR)."""
+    """The same for the visible blocks of a mask, as a block-sparse matrix (BSR)."""
     import torch
     from flashinfer import BlockSparseAttentionWrapper
 
     (batch, queries, heads, dim), (keys, kv_heads) = tensors[0].shape, tensors[1].shape[1:3]
     if batch > 1 or queries % mask.block or keys % mask.block:
-        raise PeerUnavailable("FlashInfer's block-sparse attention is asked for one sequence of whole blocks.")
+        raise PeerUnavailable("FlashInfer's block-sparse attention runs only one sequence of whole blocks.")
     seen = torch.from_numpy(mask.block_array)
     if not seen.any(1).all():
-        raise PeerUnavailable("FlashInfer's block-sparse attention is asked where every query sees a key.")
+        raise PeerUnavailable("FlashInfer's block-sparse attention needs a visible key for every query.")
     indptr = torch.cat([torch.zeros(1, dtype=torch.int64), seen.sum(1).cumsum(0)])
     device = tensors[0].device
     wrapper = BlockSparseAttentionWrapper(_workspace(device))
@@ -121,11 +121,10 @@ def block_sparse(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Run:
 
 
 def cache_tensors(name: str, call: CacheCall, device: str) -> tuple[list[Any], np.ndarray]:
-    """([q, K, V] on the device in the layout of a name of PAGED; what the O that is computed from them is then to be
-    multiplied by, float32 [num_heads, 1]).
+    """([q, K, V] on the device in the layout of a name of PAGED, a factor of the resulting O: float32 [num_heads, 1]).
 
-    An 8-bit cache has a scale for each KV head here and one for all there: what is left of K's is put into q
-    beforehand, and V's is taken to O afterwards.
+    Our 8-bit cache has a scale for each KV head, and FlashInfer's has one for all. The rest of K's scales is
+    multiplied into q before the run, and the rest of V's into O after it.
     """
     layout, _ = ways(name)
     group = call.q.shape[1] // len(call.k_scale)
@@ -136,14 +135,14 @@ def cache_tensors(name: str, call: CacheCall, device: str) -> tuple[list[Any], n
 
 
 def planned(name: str, call: CacheCall, tensors: list[Any]) -> Run:
-    """A function of such q, K and V that computes O [num_seqs, num_heads, dim] in the way of a name of PAGED."""
+    """A function of these q, K and V that computes O [num_seqs, num_heads, dim] in the way of a name of PAGED."""
     layout, way = ways(name)
     plan = cascade if way in CASCADE else xqa if way == "xqa" else decode
     return plan(tensors, call, layout, way, call.scale * float(call.k_scale.max()))
 
 
 def as_pages(cache: Any, layout: str) -> Any:
-    """A cache of ours (kv_cache.Layout, K or V) as FlashInfer's, contiguous; zeros for NaN."""
+    """Our cache (kv_cache.Layout, K or V) as FlashInfer's, contiguous, with zeros for NaN."""
     import torch
 
     bits = cache.view(torch.uint8) if cache.element_size() == 1 else cache  # PyTorch moves few fp8 tensors
@@ -178,7 +177,7 @@ def decode(tensors: list[Any], call: CacheCall, layout: str, way: str, scale: fl
 
 
 def xqa(tensors: list[Any], call: CacheCall, layout: str, way: str, scale: float) -> Run:
-    """The same by xqa_batch_decode_with_kv_cache, which plans nothing."""
+    """The same with xqa_batch_decode_with_kv_cache, without a plan."""
     import torch
     from flashinfer.decode import xqa_batch_decode_with_kv_cache
 
@@ -208,13 +207,13 @@ def xqa(tensors: list[Any], call: CacheCall, layout: str, way: str, scale: float
 
 
 def cascade(tensors: list[Any], call: CacheCall, layout: str, way: str, scale: float) -> Run:
-    """The same by MultiLevelCascadeAttentionWrapper: the common prefix once for all sequences, then what each has to
-    itself."""
+    """The same with MultiLevelCascadeAttentionWrapper: the common prefix once for all sequences, then the rest of
+    each."""
     import torch
     from flashinfer import BatchPrefillWithPagedKVCacheWrapper, MultiLevelCascadeAttentionWrapper
 
     if not call.prefix:
-        raise PeerUnavailable("FlashInfer's cascade is asked where all sequences share a prefix.")
+        raise PeerUnavailable("FlashInfer's cascade needs a prefix that all sequences share.")
     q, k, _ = tensors
     seqs, workspace = len(call.lengths), _workspace(q.device)
     wrapper = MultiLevelCascadeAttentionWrapper(2, workspace, layout)

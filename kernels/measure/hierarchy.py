@@ -1,7 +1,7 @@
 """The memory hierarchy: latency and bandwidth against the working set, and the cycles of a walk through shared memory.
 
-Every figure is of a timed build whose output equalled the truth. What measures needs a GPU; what reads the recorded
-tables, kernels/recordings/data/hierarchy/ and cycles/, does not.
+Every figure comes from a timed build with a correct output. Measuring needs a GPU. Reading the recorded tables,
+kernels/recordings/data/hierarchy/ and cycles/, does not.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ from kernels.recordings.resumable import Group, Progress, resume, silent
 from kernels.run.backends import Device
 
 HIERARCHY, CYCLES = "hierarchy", "cycles"
-RUNS = 5  # of each figure; the median counts, the least and the most are kept
+RUNS = 5  # of each figure. The median counts. The table also has the least and the most
 KIB, MIB = 2**10, 2**20
 TIMED_WARPS, TIMED_REPEATS = 8, 64
 TIME_LIMIT = 600.0  # seconds for one point
@@ -42,7 +42,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Measured:
-    """A recorded table of the hierarchy or of cycles, and where and when it was measured."""
+    """A recorded table of the hierarchy or of cycles, with its GPU, driver, date and compiler."""
 
     table: pd.DataFrame
     device: str
@@ -55,8 +55,7 @@ class Measured:
 
 
 def sweep(multiprocessors: int) -> list[Place]:
-    """The points that show the plateaus: rings from 1 KiB to 512 MiB, and working sets from 64 KiB per multiprocessor
-    to 1 GiB."""
+    """The points of the plateaus: rings from 1 KiB to 512 MiB, and working sets from 64 KiB per SM to 1 GiB."""
     found: list[Place] = []
     steps = [2**n * half // 2 for n in range(10, 30) for half in (2, 3)]
     for space, low, high in (
@@ -78,8 +77,8 @@ def sweep(multiprocessors: int) -> list[Place]:
 
 
 def point(place: Place) -> dict[str, Any]:
-    """One row of the table, measured on the GPU at hand: kind, space, working_set in bytes, and cycles and ns of one
-    load, or gigabytes per second; each the median, least and most of RUNS. RunError if an output is wrong."""
+    """One row of the table, measured on this GPU: kind, space, working_set in bytes, and cycles and ns of one load, or
+    gigabytes per second. Each figure has the median, least and most of RUNS. RunError for a wrong output."""
     from kernels.build import Mode
     from kernels.run import execute
     from kernels.run.backends import gpu
@@ -113,8 +112,8 @@ def has_cycles(kernel: KernelSpec) -> bool:
 
 
 def cycles_sweep() -> list[tuple[ColumnsProblem, Settings]]:
-    """(problem, settings) of the walks that are recorded: every way to read a tile with more paddings, and strides from
-    1 to 128."""
+    """(problem, settings) of the recorded walks: every way to read a tile with more paddings, and strides from 1 to
+    128."""
     paddings = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 31, 32)
     padded = [
         {"WIDTH": width, "PAD": pad, "SWIZZLE": 0, "MATRICES": 0}
@@ -129,8 +128,8 @@ def cycles_sweep() -> list[tuple[ColumnsProblem, Settings]]:
 
 
 def cycles_point(problem: ColumnsProblem, settings: Settings) -> dict[str, Any]:
-    """Cycles of the multiprocessor per access of a warp, with 8 warps that do nothing else: a row of stride, the
-    settings, the wavefronts derived from the probed build's trace, and the cycles (median, least, most)."""
+    """Cycles of the SM per access of a warp, with 8 warps of only these accesses: a row of stride, the settings, the
+    wavefronts derived from the probed build's trace, and the cycles (median, least, most)."""
     from kernels.build import Mode
     from kernels.run import execute
     from kernels.run.backends import gpu
@@ -154,7 +153,7 @@ def cycles_point(problem: ColumnsProblem, settings: Settings) -> dict[str, Any]:
 
 
 def wavefronts_per_access(problem: ColumnsProblem, settings: Settings, backend: str) -> float:
-    """Of the walk's reads, derived from the trace of a probed build: the mean over the accesses."""
+    """The mean wavefronts per access of the walk's reads, derived from the trace of a probed build."""
     from kernels.run import execute
     from kernels.trace.kinds import READS
     from kernels.trace.memory import model
@@ -165,7 +164,7 @@ def wavefronts_per_access(problem: ColumnsProblem, settings: Settings, backend: 
 
 
 def _kernel_of(problem_type: type) -> Any:
-    """The KernelSpec that solves such problems, the first of the catalogue."""
+    """The catalogue's first KernelSpec for these problems."""
     return next(iter(catalog.current().of_problem(problem_type).values()))
 
 
@@ -245,8 +244,8 @@ _PROBLEMS: dict[str, tuple[type, ...]] = {HIERARCHY: (ChaseProblem, StreamProble
 
 
 def recorded(device: str = "", kind: str = HIERARCHY) -> Measured:
-    """The table that is recorded of a GPU, or of the one that was measured last. BackendUnavailable, with what to do,
-    if none is of the present code. kind: HIERARCHY or CYCLES."""
+    """The recorded table of a GPU, or of the GPU with the newest table. BackendUnavailable, with the remedy, if none
+    is of the present code. kind: HIERARCHY or CYCLES."""
     found = _readable(kind)
     if not found or device and device not in found:
         said = f"There is no recording of the {kind} {f'on {device} ' if device else ''}by the present code."
@@ -256,7 +255,7 @@ def recorded(device: str = "", kind: str = HIERARCHY) -> Measured:
 
 
 def devices(kind: str = HIERARCHY) -> list[str]:
-    """The GPUs of which such a table is recorded, the newest first."""
+    """The GPUs with a recorded table of this kind, the newest first."""
     return list(_readable(kind))
 
 

@@ -12,7 +12,7 @@ from kernels.core.tolerance import OutputError, max_abs_error, output_errors
 from kernels.measure import peers
 
 PART = 2**20  # numbers that are compared at a time
-ROUNDING_TIMES = 10  # an error up to so many times what is allowed is called rounding, a larger one plainly wrong
+ROUNDING_TIMES = 10  # times the allowance: a smaller error is called rounding, a larger one plainly wrong
 
 
 @lru_cache(maxsize=1)
@@ -52,7 +52,8 @@ def rms_error(problem: Problem, output: str, array: np.ndarray) -> float:
 
 
 def verdict(name: str, error: OutputError) -> tuple[str, str]:
-    """(status, reason) of the output that uses most of its allowance. Only a peer may miss by rounding and be timed."""
+    """(status, reason) of the output with the largest share of its allowance. Only a peer may miss by rounding and be
+    timed."""
     if error.ok:
         return "ok", ""
     reason = missed(name, error)
@@ -62,7 +63,7 @@ def verdict(name: str, error: OutputError) -> tuple[str, str]:
 
 
 def missed(name: str, error: OutputError) -> str:
-    """By how much an output misses float64, and whether that may be rounding: judged by the number alone."""
+    """The error of a wrong output in words, and from its size alone, whether it may be rounding."""
     said = f"{name} misses float64 by {error.largest:.3g} in {error.output}"
     rule = f"torch misses it by {error.yardstick:.3g} and {error.allowed:.3g} is allowed"
     if error.ok:

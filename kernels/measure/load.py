@@ -1,7 +1,7 @@
-"""Times of a chip at work: runs follow each other without a pause, so that clock and power settle first.
+"""Times of a chip at work: runs follow each other without a pause, so clock and power settle first.
 
-A *rested* time comes from short turns, which the chip takes at a high clock. A *sustained* time comes from turns of
-SECONDS after LEAD seconds of the same load. Clock and power are read while the runs of a turn are still under way.
+A *rested* time comes from short turns at a high clock. A *sustained* time comes from turns of SECONDS after LEAD
+seconds of the same load. The program reads clock and power while the runs of a turn are still under way.
 """
 
 import math
@@ -46,11 +46,14 @@ class Sustained:
 
 
 def sustained(enqueuers: Sequence[Enqueue], before: Enqueue, once_us: float) -> Sustained:
-    """The Sustained of a run. enqueuers: functions that enqueue a run, which take turns. before: enqueues the part
-    before each run, untimed. once_us: about the time of a run.
+    """The Sustained of a run.
 
-    If Python enqueues a run more slowly than the GPU does it, the chip waits for Python between batches of runs. Clock
-    and power then stay empty.
+    enqueuers: functions that enqueue a run. They take turns.
+    before: enqueues the untimed part before each run.
+    once_us: about the time of a run.
+
+    If Python enqueues runs more slowly than the GPU finishes them, the chip waits between batches of runs. Clock and
+    power then stay empty.
     """
     period, enqueuing = _paces(enqueuers, before, once_us)
     if period >= AHEAD * enqueuing:
@@ -66,7 +69,7 @@ def sustained(enqueuers: Sequence[Enqueue], before: Enqueue, once_us: float) -> 
 
 
 def _paces(enqueuers: Sequence[Enqueue], before: Enqueue, once_us: float) -> tuple[float, float]:
-    """Seconds of a run with the part before it, and the seconds that Python takes to enqueue both with two events."""
+    """(seconds of a run with its untimed part, Python's seconds to enqueue both with two events)."""
     import cupy
 
     runs = max(2, min(TRIED_RUNS, math.ceil(1e6 * TRIED_SECONDS / max(once_us, 1.0))))
@@ -80,7 +83,7 @@ def _paces(enqueuers: Sequence[Enqueue], before: Enqueue, once_us: float) -> tup
 
 
 def _without_pause(enqueuers: Sequence[Enqueue], before: Enqueue, period: float) -> tuple[list[float], State]:
-    """Microseconds of each run of SECONDS, after LEAD seconds of the same; clock and power meanwhile."""
+    """Microseconds of each run of SECONDS, after LEAD seconds of the same load, with clock and power."""
     import cupy
 
     for n in range(max(2, math.ceil(LEAD / period))):
@@ -112,10 +115,10 @@ def watched(end: _Event) -> State:
 def in_turns(
     each: Sequence[Sequence[Enqueue]], seconds: float, rounds: int, lead: float = 0.0
 ) -> tuple[np.ndarray, list[list[State]]]:
-    """(microseconds of device time of a run of each [each, rounds], [each][round] clock and power meanwhile).
+    """(microseconds of device time of a run of each [each, rounds], [each][round] clock and power).
 
-    each: for every one that takes turns, functions that enqueue a run. seconds: of a turn. lead: seconds of load before
-    the first round.
+    each: for each participant, functions that enqueue a run.
+    seconds: of a turn. lead: seconds of load before the first round.
     """
     counts = [max(3, round(1e6 * seconds / min(clock.time_runs(functions, 2)))) for functions in each]
     times = np.zeros((len(each), rounds))
@@ -130,7 +133,7 @@ def in_turns(
 
 
 def _turn(functions: Sequence[Enqueue], untimed: int, count: int) -> tuple[float, State]:
-    """The mean of `count` runs in microseconds, after `untimed` runs; clock and power meanwhile."""
+    """The mean of `count` runs in microseconds after `untimed` runs, with clock and power."""
     import cupy
 
     _enqueue(functions, untimed)

@@ -1,8 +1,8 @@
-"""What happens in a duel: each kernel and each peer on a problem is judged, and those with a time take turns
-(load.in_turns) in both states; the rows of the recorded table.
+"""One duel: each kernel and each peer on a problem is judged. The ones with a time take turns (load.in_turns) in both
+states. The result is rows of the recorded table.
 
-A kernel that misses the project's one rule (core/tolerance.py) gets no time. A peer that misses by rounding is timed as
-"less accurate". A peer that is plainly wrong gets no time.
+A kernel outside the project's one rule (core/tolerance.py) gets no time. A peer outside it by rounding is timed as
+"less accurate". A plainly wrong peer gets no time.
 """
 
 import json
@@ -53,21 +53,25 @@ COLUMNS = (
     *("max_abs_error", "peer_max_abs_error", "allowed_error", "rms_error", "peer_rms_error"),
     *("output", "output_error", "output_allowed", "pairs", "sustained_pairs", "code_hash", "problem", "reason"),
 )
-"""status, peer_status: ok; less accurate (a peer that misses by rounding); wrong; skipped; unavailable. reason: of the
-kernel's or the peer's, with figures.
-us, peer_us: the median of the rounds. ratio: the peer's time over the kernel's, the median of the rounds' ratios, of
-which ratio_low and ratio_high are the least and the largest.
-clock, power: MHz and W during the kernel's turns (the median of the rounds); peer_clock, peer_power: during the peer's.
-pairs: JSON, [kernel's us, peer's us] of each round. The columns with "sustained_" say this of a chip at work.
-max_abs_error, peer_max_abs_error, allowed_error: of O. output, output_error, output_allowed: of the kernel's output
-that uses most of its allowance."""
+"""status, peer_status: ok, less accurate (a peer outside the rule by rounding), wrong, skipped or unavailable.
+reason: for the kernel's or the peer's status, with figures.
+us, peer_us: the median of the rounds. ratio: the peer's time over the kernel's, the median of the rounds' ratios.
+ratio_low, ratio_high: the least and the largest of these ratios.
+clock, power: MHz and W during the kernel's turns (the median of the rounds). peer_clock, peer_power: the peer's.
+pairs: JSON, [kernel's us, peer's us] of each round. The columns with "sustained_" are for a chip at work.
+max_abs_error, peer_max_abs_error, allowed_error: of O.
+output, output_error, output_allowed: of the kernel's output with the largest share of its allowance."""
 
 
 @dataclass
 class Side:
-    """A kernel or a peer that was judged. status, reason: as the columns. error: of O. worst: of the output that uses
-    most of its allowance. rms: the root mean square error of O. runs: functions that enqueue a run, empty without a
-    time. times: state's prefix -> microseconds of its rounds. states: the same -> (clock, power) of its rounds."""
+    """A kernel or a peer after its judgment.
+
+    status, reason: as the columns.
+    error: of O. worst: of the output with the largest share of its allowance. rms: the root mean square error of O.
+    runs: functions that enqueue a run, empty without a time.
+    times: state's prefix -> microseconds of its rounds. states: the same -> (clock, power) of its rounds.
+    """
 
     status: str
     reason: str = ""
@@ -117,7 +121,7 @@ def _kernel(
 
 
 def _side(problem: SixteenBitProblem, name: str, made: Callable[[], protocol.Kernel | peers.Peer]) -> Side:
-    """The Side of a kernel or a peer, which `made` prepares."""
+    """The Side of a kernel or a peer. `made` prepares it."""
     try:
         with gpu.errors():
             prepared = made()

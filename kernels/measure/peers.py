@@ -1,7 +1,11 @@
-"""What our kernels are compared with, in the problem's own type: torch's scaled_dot_product_attention (SDPA), each of
-its implementations by name; torch's FlexAttention, compiled, where a problem has a mask; FlashAttention 4 and
-FlashInfer, which requirements.txt does not list, where they are installed. fp32 products are as exact as fp32:
-torch.backends.cuda.matmul.allow_tf32 is off, as it is by default."""
+"""The peers of our kernels, in the problem's own type.
+
+- torch's scaled_dot_product_attention (SDPA), each of its implementations by name
+- torch's FlexAttention, compiled, for a problem with a mask
+- FlashAttention 4 and FlashInfer, if they are installed; requirements.txt does not list them
+
+fp32 products are as exact as fp32: torch.backends.cuda.matmul.allow_tf32 is off, as by default.
+"""
 
 import importlib.util
 import warnings
@@ -32,20 +36,20 @@ TITLES = {
     "flash_attn_4": "FlashAttention 4",
     "flashinfer": "FlashInfer",
 }
-"""name -> words, for those that duels and the README name."""
+"""name -> words, for the peers in duels and in the results."""
 PEERS = (*SDPA, *LIBRARIES, FLEX)
-"""All of them, in the order in which they are listed."""
+"""All peers, in the order of lists."""
 NAMES = (*PEERS, *PAGED)
 """The same, and FlashInfer's ways over a paged cache, each of which is timed by a name of its own."""
 MOST_MASK = 2**31  # bytes of a dense mask
-# As KernelSpec.tensor_products, of those that compute fp32 on tensor cores: CUTLASS's OpMultiplyAddFastF32, three TF32
+# As KernelSpec.tensor_products, for peers with fp32 on tensor cores: CUTLASS's OpMultiplyAddFastF32, three TF32
 # products, each at half the rate.
 TENSOR_PRODUCTS = {"sdpa_efficient": 6}
 
 
 def asked_of(problem: Any) -> tuple[str, ...]:
-    """Those that a problem is timed with: FlexAttention and FlashInfer where it has a mask of its own; over a paged
-    cache FlashInfer's ways, its cascade where there is a shared prefix; the libraries where it has neither."""
+    """The peers of a problem. With a mask of its own: FlexAttention and FlashInfer. Over a paged cache: FlashInfer's
+    ways, and its cascade for a shared prefix. With neither: torch's implementations and the libraries."""
     if problem.masked:
         return (*SDPA, FLEX, "flashinfer")
     if problem.attends_to_cache():
@@ -55,13 +59,13 @@ def asked_of(problem: Any) -> tuple[str, ...]:
 
 
 def base(name: str) -> str:
-    """The peer of PEERS that one of NAMES is."""
+    """The peer of PEERS behind one of NAMES."""
     return "flashinfer" if name in PAGED else name
 
 
 @cache
 def installed(name: str) -> bool:
-    """Whether a peer is on this machine; those of torch are."""
+    """Whether a peer is on this machine. Torch's own peers always are."""
     module = LIBRARIES.get(base(name), ("torch", ""))[0]
     try:
         return importlib.util.find_spec(module) is not None
@@ -70,13 +74,14 @@ def installed(name: str) -> bool:
 
 
 def not_installed(name: str) -> str:
-    """The sentence for a library that is not on this machine."""
+    """The sentence for a library that is not installed."""
     module, package = LIBRARIES[base(name)]
     return f"{module} is not installed; pip install {package} brings it."
 
 
 def peer(name: str, problem: Any, inputs: dict[str, np.ndarray]) -> "Peer":
-    """One of NAMES on a problem, ready to run. PeerUnavailable where it is not installed or cannot compute it."""
+    """One of NAMES on a problem, ready to run. PeerUnavailable if it is not installed or does not support the
+    problem."""
     return (PagedPeer if name in PAGED else Peer)(name, problem, inputs)
 
 
@@ -84,7 +89,8 @@ class Peer:
     """One of PEERS on a problem. As protocol.Kernel: first_run, copies, peak_bytes, set_bytes, moved_bytes."""
 
     def __init__(self, name: str, problem: Any, inputs: dict[str, np.ndarray]) -> None:
-        """Takes q, k and v to the GPU. PeerUnavailable where it is not installed or cannot compute the problem."""
+        """Copies q, k and v to the GPU. PeerUnavailable if the peer is not installed or does not support the
+        problem."""
         if not installed(name):
             raise PeerUnavailable(not_installed(name))
         self.name, self.problem, self.output = name, problem, problem.outputs[0]
@@ -95,18 +101,18 @@ class Peer:
         self.peak_bytes = self.moved_bytes = 0  # known after the first run
 
     def _taken(self, inputs: dict[str, np.ndarray]) -> list[Any]:
-        """q, k and v on the GPU, in the layout that it takes."""
+        """q, k and v on the GPU, in the peer's layout."""
         arrays, self.options = _peer_inputs(self.problem, inputs)
         tensors = [on_device(array, "cuda") for array in arrays]
         self._mask = self.options.pop("mask", None)
         if self._mask is None and self.name == FLEX:
-            raise PeerUnavailable("flex_attention is asked where a problem has a mask of its own.")
+            raise PeerUnavailable("flex_attention needs a problem with a mask of its own.")
         if self._mask is not None and self.name in SDPA:
             self.options["attn_mask"] = torch_mask(self._mask)
         if self.name not in LIBRARIES:
             return tensors
         if self._mask is not None and self.name != "flashinfer":
-            raise PeerUnavailable(f"{self.name} is asked without masks alone.")
+            raise PeerUnavailable(f"{self.name} runs only problems without masks.")
         if tensors[0].element_size() != 2:
             raise PeerUnavailable(f"{self.name} computes fp16 and bf16, not {tensors[0].dtype}.")
         return [t.transpose(1, 2).contiguous() for t in tensors]
@@ -137,9 +143,8 @@ class Peer:
         return self.problem.logical(on_host(out)).reshape(self.output.shape)
 
     def first_run(self) -> dict[str, np.ndarray]:
-        """Plans, where it is a library, and runs once; output -> array. PeerUnavailable if it says that it cannot, or
-        cannot be had here: of another version, say, or without a compiler that it needs. OutOfMemory if it does not
-        fit."""
+        """Plans, if the peer is a library, and runs once. Returns output -> array. PeerUnavailable if the peer refuses
+        or cannot run here, for example because of its version or a missing compiler. OutOfMemory if it does not fit."""
         import torch
 
         if self.name not in SDPA:
@@ -158,7 +163,7 @@ class Peer:
         return {self.output.name: self._answer(out)}
 
     def copies(self, count: int) -> list[Callable[[], object]]:
-        """`count` functions, each of which enqueues one run over tensors of its own."""
+        """`count` functions. Each enqueues one run over tensors of its own."""
         with _room(self.name):
             sets = [self.tensors] + [[t.clone() for t in self.tensors] for _ in range(count - 1)]
         return [partial(self._run, tensors) for tensors in sets]
@@ -183,8 +188,7 @@ class PagedPeer(Peer):
 
 
 def torch_mask(mask: Any) -> Any:
-    """A mask (core.masks.Mask) as a bool tensor [queries, keys] on the GPU. PeerUnavailable where it is too
-    large to be held."""
+    """A mask (core.masks.Mask) as a bool tensor [queries, keys] on the GPU. PeerUnavailable if it is too large."""
     import torch
 
     if mask.queries * mask.keys > MOST_MASK:
@@ -193,8 +197,9 @@ def torch_mask(mask: Any) -> Any:
 
 
 def flex_attention(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Callable[..., Any]:
-    """A function of q, k and v [batch, heads, tokens, dim] that computes O by torch's FlexAttention, compiled for these
-    shapes, with blocks of 128. Of a window its mask_mod is the comparison, of other masks a look into the dense one."""
+    """A function of q, k and v [batch, heads, tokens, dim] that computes O with torch's FlexAttention, compiled for
+    these shapes, with blocks of 128. The mask_mod of a window is a comparison. For other masks it reads the dense
+    mask."""
     import torch
     from torch.nn.attention.flex_attention import create_block_mask
     from torch.nn.attention.flex_attention import flex_attention as flex
@@ -221,7 +226,7 @@ def flex_attention(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Ca
 
 
 def flash_attn_4(tensors: list[Any], options: dict[str, Any]) -> Callable[..., Any]:
-    """A function of q, k and v [batch, tokens, heads, dim] that computes O in that shape by FlashAttention 4."""
+    """A function of q, k and v [batch, tokens, heads, dim] that computes O in that shape with FlashAttention 4."""
     from flash_attn.cute import flash_attn_func
 
     def run(q: Any, k: Any, v: Any) -> Any:
@@ -235,7 +240,7 @@ _gathered: dict[Any, tuple[list[np.ndarray], dict[str, Any]]] = {}  # the last p
 
 
 def _peer_inputs(problem: Any, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
-    """The problem's peer_inputs, made once for all its peers: of a paged cache they are a copy of all that it holds."""
+    """The problem's peer_inputs, computed once for all its peers. For a paged cache they are a copy of its content."""
     if problem not in _gathered:
         _gathered.clear()
         _gathered[problem] = problem.peer_inputs(inputs)
@@ -245,7 +250,7 @@ def _peer_inputs(problem: Any, inputs: dict[str, np.ndarray]) -> tuple[list[np.n
 
 @contextmanager
 def _room(name: str) -> Iterator[None]:
-    """torch's error that it has no more memory as ours."""
+    """torch's error about missing memory, as ours."""
     import torch
 
     try:
@@ -269,8 +274,8 @@ def _told(name: str) -> Iterator[None]:
 
 
 def _reason(name: str, error: Exception, said: list) -> str:
-    """Why it cannot, in its own words. torch's warnings say more than its error; those that only tell what was not
-    tried, because this program asked for one implementation, are left out."""
+    """The peer's own reason. It leaves out torch's warnings about the implementations that this program did not
+    request."""
     if name not in SDPA:
         return f"{name}: {type(error).__name__}: {str(error)[:200]}"
     words = [str(w.message).split(" (Triggered")[0].strip() for w in said]

@@ -1,5 +1,5 @@
-"""A Pipeline as a file of Perfetto (https://ui.perfetto.dev): a track for each writer of each block, its bars as slices
-with their keys and source line, and beside it a track for each kind of work that was in flight."""
+"""A Pipeline as a file of Perfetto (https://ui.perfetto.dev). Each writer of each block has a track, with its bars as
+slices with keys and source line. Each kind of work in flight has a track next to it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from kernels.measure.pipelines import Pipeline, bars, in_flight, keys_of
 
 
 def encode(made: Pipeline) -> bytes:
-    """The file's bytes. BackendUnavailable where the perfetto wheel is not installed."""
+    """The file's bytes. BackendUnavailable without the perfetto wheel."""
     try:
         from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
         from perfetto.trace_builder.proto_builder import TraceProtoBuilder

@@ -32,7 +32,7 @@ from kernels.run.backends import Device
 from kernels.trace.probes import sites_of
 
 KIND = "pipelines"
-MOST_MARKS = 40_000  # of a recording: those of whole blocks from block 0 on, and of one block at least
+MOST_MARKS = 40_000  # of a recording: whole blocks from block 0 on, and at least one block
 TIME_LIMIT = 600.0  # seconds for one
 _SAID = ("every", "lost", "mhz", "residual_ns", "marks_ms", "timed_ms")
 
@@ -41,7 +41,7 @@ class RecordedPipeline(RecordedRequest):
     """A recorded pipeline, its tables not yet read."""
 
     def load(self) -> Pipeline:
-        """The Pipeline; TraceError if the file is no longer readable."""
+        """The Pipeline. TraceError for an unreadable file."""
         stored, writers = (table.to_pandas() for table in self.read("marks", "writers"))
         sites = sites_of(self.request)
         probes = same_code.probes_now(self.code_hash, self.said["probes"])
@@ -62,13 +62,13 @@ class RecordedPipeline(RecordedRequest):
 
 
 def asked() -> list[Request]:
-    """The requests whose pipelines are recorded: those of each problem's pipeline_cases."""
+    """The requests to record: each problem's pipeline_cases."""
     return requests_of("pipeline_cases")
 
 
 def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Makes this GPU's pipelines and writes a file for each; the files. Recordings of the present code stay, unless
-    `anew`."""
+    """Makes this GPU's pipelines and writes a file for each. Returns the files. Recordings of the present code stay,
+    unless `anew`."""
     known = [] if anew else [entry for entry in recorded() if entry.device == device.name]
     paths = {request: _path(request, device.name) for request in asked()}
     kept = {request: same[0].path for request in paths if (same := matching(known, request))}
@@ -118,7 +118,7 @@ def left_out() -> list[str]:
 
 
 def find(request: Request) -> RecordedPipeline:
-    """The recorded pipeline of a request; ProblemError with the kernel's others."""
+    """The recorded pipeline of a request. ProblemError with the kernel's others."""
     found = recorded()
     same = matching(found, request)
     if not same:

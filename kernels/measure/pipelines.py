@@ -1,10 +1,9 @@
-"""Pipelines: when each step of each warp, or warpgroup, of a run began, by a build of its own (device/marks.cuh) on a
-GPU.
+"""Pipelines: the start of each step of each warp or warpgroup of a run, from a build of its own (device/marks.cuh) on
+a GPU.
 
-A multiprocessor counts cycles, and its count is not another's; all share a clock of nanoseconds, which is coarse. Each
-writer notes both at its beginning and its end. Rule: for each block one frequency and one shift, by least squares over
-its writers, because the frequency changes while a kernel runs; `residual_ns` is the largest difference that this
-leaves.
+Each SM counts its own cycles. All SMs share a coarse clock of nanoseconds. Each writer notes both clocks at its start
+and its end. Rule: each block gets one frequency and one shift, by least squares over its writers, because the
+frequency changes while a kernel runs. `residual_ns` is the largest remaining difference.
 """
 
 import datetime
@@ -20,7 +19,7 @@ from kernels.errors import ProblemError, RunError, TraceError
 from kernels.run.results import Marked
 from kernels.trace.probes import MAX_KEYS, OUT_OF_RANGE, Site, Sites, sites_of
 
-CAPACITY = 4096  # marks of a writer; what does not fit is counted
+CAPACITY = 4096  # marks of a writer; the rest is counted
 BYTES = 2**30  # of all marks
 TIMED_RUNS = 20
 TENSOR_FLOPS = {"wgmma": 4096, "mma.sync": 4096 * 2 / 3}
@@ -31,10 +30,17 @@ m16n8k16 keeps one of the four busy for 6 cycles, where wgmma's share of one tak
 
 @dataclass(frozen=True)
 class Pipeline:
-    """marks: launch, block, writer, seq, role, event, place, ns (rounded to tenths), and a column for each key, NA
-    where the mark has none; a row for each mark. writers: launch, block, writer, sm, start_ns, end_ns. ns: from the
-    first writer's start on. every: threads of a writer. lost: marks that did not fit. mhz: of the multiprocessors,
-    found by the two clocks. marks_ms, timed_ms: medians of a whole run of the marks and of the timed build."""
+    """The marks of a run, in common nanoseconds from the first writer's start.
+
+    marks: one row per mark, with launch, block, writer, seq, role, event, place, ns (rounded to tenths) and a column
+    for each key (NA for a mark without it).
+    writers: launch, block, writer, sm, start_ns, end_ns.
+    every: threads of a writer.
+    lost: marks that did not fit.
+    mhz: of the SMs, from the two clocks.
+    residual_ns: the largest difference between the clocks.
+    marks_ms, timed_ms: medians of a whole run of the marks build and of the timed build.
+    """
 
     request: Request
     marks: pd.DataFrame
@@ -61,18 +67,17 @@ class Pipeline:
 
     @property
     def provenance(self) -> str:
-        """measured, if it was made here; recorded."""
+        """measured for a pipeline of this machine, else recorded."""
         return "measured" if self.request.backend == "gpu" else "recorded"
 
     @property
     def noun(self) -> str:
-        """What a writer writes for."""
+        """The noun for a writer's threads."""
         return "warpgroup" if self.every > 32 else "warp"
 
 
 def pipeline(request: Request) -> Pipeline:
-    """The Pipeline of a request on the GPU, of a marks build whose output passed. ProblemError on the CPU, which has no
-    time."""
+    """The Pipeline of a request on the GPU, from a marks build with a correct output. ProblemError on the CPU."""
     if request.backend != "gpu":
         raise ProblemError("A pipeline is made of times, and a CPU run yields none. Choose a machine with a GPU.")
     from kernels.build import Mode, builds
@@ -95,7 +100,7 @@ def pipeline(request: Request) -> Pipeline:
 
 
 def capacity(plan: Any, every: int) -> int:
-    """Marks that each writer may write, so that all fit into BYTES."""
+    """Marks per writer. All of them together fit into BYTES."""
     writers = sum(step.blocks * step.groups(every) for step in plan.launches)
     return max(1, min(CAPACITY, BYTES // (16 * writers)))
 
@@ -103,7 +108,7 @@ def capacity(plan: Any, every: int) -> int:
 def read(
     request: Request, found: list[Marked], every: int, marks_ms: float, timed_ms: float, device: str, date: str
 ) -> Pipeline:
-    """The Pipeline of what a marks build left. TraceError where a mark is of no line of the source, or a key was out of
+    """The Pipeline of a marks build's records. TraceError for a mark without a line in the source, or for a key out of
     range."""
     sites = sites_of(request)
     writers = pd.concat([_writers(marked) for marked in found], ignore_index=True)
@@ -122,8 +127,8 @@ def read(
 
 
 def fit(writers: pd.DataFrame) -> tuple[pd.DataFrame, float]:
-    """Of each (launch, block): begin, its first cycle; ns, what that is in ns; and ns_of_cycle. And the largest
-    residual, in ns."""
+    """(begin, ns and ns_of_cycle of each (launch, block), the largest residual in ns). begin: its first cycle. ns:
+    that cycle in ns."""
     by = [writers.launch, writers.block]
     begin = writers.groupby(["launch", "block"]).start_cycles.min()
     first = writers.start_cycles.groupby(by).transform("min")
@@ -188,7 +193,7 @@ def _marks(marked: Marked, sites: Sites) -> pd.DataFrame:
 
 
 def _key(name: str, words: np.ndarray, place: np.ndarray, sites: list[Site]) -> pd.Series:
-    """A key of each mark, NA where it has none of that name."""
+    """A key of each mark, NA for a mark without it."""
     found = pd.array(np.zeros(len(words), np.int64), dtype="Int64")
     missing = np.ones(len(words), bool)
     for at in range(MAX_KEYS["mark"]):
@@ -203,9 +208,9 @@ def _key(name: str, words: np.ndarray, place: np.ndarray, sites: list[Site]) -> 
 
 
 def bars(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:
-    """What each writer of a block did, one bar after another: writer, role, event, place, keys, start_ns, end_ns. A bar
-    lasts from a mark to its writer's next one, the last to the writer's end. That end is of the coarser clock; where it
-    lies before the mark, the bar has no length."""
+    """The bars of a block's writers: writer, role, event, place, keys, start_ns, end_ns. A bar lasts from a mark to
+    its writer's next one, and the last bar to the writer's end. The end comes from the coarser clock. If it is before
+    the mark, the bar has no length."""
     mine = made.marks[(made.marks.block == block) & (made.marks.launch == launch)]
     writers = made.writers[(made.writers.block == block) & (made.writers.launch == launch)].set_index("writer")
     ends = mine.groupby("writer").ns.shift(-1)
@@ -214,8 +219,8 @@ def bars(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:
 
 
 def in_flight(shown: pd.DataFrame) -> pd.DataFrame:
-    """What was on its way: from a mark X to the mark X_done of the same writer and keys, which a kernel sets once it
-    has waited. A bar round the instruction that sets something off is not its work."""
+    """The work in flight: from a mark X to the mark X_done of the same writer and keys. A kernel sets X_done after its
+    wait. A bar around the starting instruction is not the work itself."""
     number = ["writer", "event", "number"]  # the n-th X of a writer goes with its n-th X_done
     done = shown[shown.event.str.endswith("_done")]
     done = done.assign(event=done.event.str.removesuffix("_done"))
@@ -228,15 +233,14 @@ def in_flight(shown: pd.DataFrame) -> pd.DataFrame:
 
 
 def keys_of(frame: pd.DataFrame) -> list[str]:
-    """The columns of a frame of marks, or of bars, that are keys."""
+    """The key columns of a frame of marks or bars."""
     return [name for name in frame.columns if isinstance(frame[name].dtype, pd.Int64Dtype)]
 
 
 def fed(made: Pipeline, block: int, launch: int = 0) -> float | None:
-    """The share of a block's time in which its tensor cores have something to do; None of a kernel that uses none.
-    Rule: a product is in flight, of any writer; where products are not asynchronous, some writer is at the bars
-    `scores` or `output`, which also hold what brings the operands. It is the most that it can be: a product may be done
-    before anyone waits for it."""
+    """The largest possible share of a block's time with work for its tensor cores. None for a kernel without them.
+    Rule: a product of any writer is in flight. For synchronous products, a writer is at the bars `scores` or `output`,
+    including the fetch of their operands. The true share is lower, because a product may end before the wait for it."""
     if not made.request.kernel.tensor_products:
         return None
     shown = bars(made, block, launch)
@@ -248,9 +252,9 @@ def fed(made: Pipeline, block: int, launch: int = 0) -> float | None:
 
 
 def multiplying(made: Pipeline, block: int, launch: int = 0) -> float | None:
-    """The share of a block's time for which its products need the tensor cores of its multiprocessor. Rule: each takes
-    as long as it does where nothing holds it up (TENSOR_FLOPS). None where products are not of 16 bits, or the kernel
-    declares no tile of queries and keys."""
+    """The share of a block's time that its products need on the tensor cores of its SM. Rule: each product takes its
+    time without waits (TENSOR_FLOPS). None for products of other than 16 bits, and for a kernel without a tile of
+    queries and keys."""
     tile_rows, tile_keys = made.request.value_of("query_rows") or 0, made.request.value_of("key_rows") or 0
     if made.request.kernel.tensor_products != 1 or not (tile_rows and tile_keys):
         return None
@@ -273,7 +277,7 @@ def resident(made: Pipeline, block: int, launch: int = 0) -> float:
 
 
 def covered(spans: pd.DataFrame, start: float, end: float) -> float:
-    """The share of a time that some span (start_ns, end_ns) covers."""
+    """The share of a time inside some span (start_ns, end_ns)."""
     found, until = 0.0, start
     for begin, stop in sorted(zip(spans.start_ns.clip(start, end), spans.end_ns.clip(start, end))):
         found += max(0.0, stop - max(begin, until))
@@ -282,7 +286,7 @@ def covered(spans: pd.DataFrame, start: float, end: float) -> float:
 
 
 def shares(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:
-    """writer, role, event, bars, ns, share: what each writer of a block spent its time with."""
+    """The time of each writer of a block by event: writer, role, event, bars, ns, share."""
     shown = bars(made, block, launch)
     shown = shown.assign(ns=shown.end_ns - shown.start_ns)
     found = shown.groupby(["writer", "role", "event"], sort=False).ns.agg(bars="size", ns="sum").reset_index()
@@ -290,7 +294,7 @@ def shares(made: Pipeline, block: int, launch: int = 0) -> pd.DataFrame:
 
 
 def sentence(made: Pipeline, block: int) -> str:
-    """What a reader must know of a pipeline's times: the observer effect, the clocks, what was lost."""
+    """The facts behind a pipeline's times: the observer effect, the clocks, lost marks."""
     kernel, share = made.request.kernel.name, fed(made, block)
     products = ""
     if share is not None:
@@ -302,7 +306,7 @@ def sentence(made: Pipeline, block: int) -> str:
 
 
 def as_json(made: Pipeline, block: int) -> dict[str, Any]:
-    """What `python -m kernels timeline --json` prints."""
+    """The JSON of `python -m kernels timeline --json`."""
     problem, settings = made.request.identity
     shown = bars(made, block)
     return {

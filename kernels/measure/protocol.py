@@ -1,19 +1,20 @@
-"""The timing protocol: kernels and peers on one problem, on the GPU. Nothing here runs on a CPU, which yields no times.
+"""The timing protocol: kernels and peers on one problem, on the GPU. A CPU yields no times.
 
-1. The timed build runs once over random inputs, its other tensors poisoned or zeroed as they say, and each of its
-   outputs is compared with float64 (core/tolerance.py), or there is no time. A what-if build gets none in any case.
-2. Turns: what is compared on a problem runs one after the other, again and again, since a chip that is limited by power
-   is slower after a neighbour that heats it. A point alone has one turn, several have TURNS. Where a run fails,
-   each of them is measured anew, alone.
-3. Warm-up: in each turn the same runs for WARM_UP seconds, the time that Python takes to enqueue them included, so that
-   clocks are up and nothing is loaded for the first time.
-4. Samples: device events around each run. All are enqueued while the GPU is kept waiting, so that no launch waits for
-   Python. With a cold L2 the runs take turns with copies of inputs and outputs that together exceed twice the L2, or
-   where these are too small, other memory is read before each run; with a warm one they use the same arrays again.
-   Tensors that a kernel adds to are set to zero inside the timed run.
-5. Sustained: after the turns each point runs for half a second more without a pause (load.py).
-The figures are the median, and the 10th and 90th percentile, of the runs. Clock, temperature and power are read before
-and after the turns, clock and power during the sustained runs too.
+1. The timed build runs once over random inputs. Its other tensors start poisoned or zeroed, as they declare. Each
+   output is compared with float64 (core/tolerance.py). A wrong output and a what-if build get no time.
+2. Turns: all points of a problem run one after the other, again and again. The reason is that a chip with a power
+   limit is slower after a neighbour that heats it. A single point has one turn, several have TURNS. If a run fails,
+   each of them is measured again in a run of its own.
+3. Warm-up: each turn starts with WARM_UP seconds of the same runs, including Python's time to enqueue them. The clocks
+   are then up, and everything is loaded.
+4. Samples: device events around each run. The GPU waits until all runs are enqueued, so no launch waits for Python.
+   With a cold L2, the runs take turns with copies of inputs and outputs. The copies together exceed twice the L2. If
+   they are too small, the GPU reads other memory before each run. With a warm L2, the runs use the same arrays again.
+   The timed run includes zeroing the tensors to which a kernel adds.
+5. Sustained: after the turns, each point runs for half a second more without a pause (load.py).
+
+The figures are the median and the 10th and 90th percentile of the runs. The program reads clock, temperature and power
+before and after the turns. It reads clock and power during the sustained runs too.
 """
 
 import math
@@ -42,10 +43,8 @@ TURNS = 5  # of each point, where several are compared
 WARM_UP = 0.05  # seconds, in each turn
 SAMPLING = 0.2  # seconds that the samples of one point may take, within the two limits that follow
 LEAST_RUNS, MOST_RUNS = 5, 100
-SLOWEST_RUN = 3.0  # seconds; what takes longer is not timed
-SLOW_FLOPS = (
-    1e12  # per second: what the slowest kernel is assumed to reach, only to refuse runs before they are launched
-)
+SLOWEST_RUN = 3.0  # seconds; a longer run gets no time
+SLOW_FLOPS = 1e12  # per second: a low estimate of the slowest kernel, only to refuse runs before their launch
 L2_TIMES, MOST_COPIES = 2, 256
 COPY_BYTES, MATRIX = 2**30, 8192  # of the roofs
 State = tuple[int | None, int | None]  # before, after
@@ -53,8 +52,12 @@ State = tuple[int | None, int | None]  # before, after
 
 @dataclass(frozen=True)
 class Point:
-    """What to time: a kernel (its name in the catalogue, or the path of its .cu) or a peer (peers.NAMES), on a problem.
-    settings: pairs of compile-time constants, none for a peer. cold: with an L2 that holds none of the inputs."""
+    """A kernel or a peer to time, on a problem.
+
+    name: the kernel's name in the catalogue, the path of its .cu, or one of peers.NAMES.
+    settings: pairs of compile-time constants, none for a peer.
+    cold: with an L2 that holds none of the inputs.
+    """
 
     name: str
     problem: Any
@@ -67,20 +70,23 @@ class Point:
 
     @property
     def kernel(self) -> KernelSpec:
-        """The kernel's KernelSpec; ProblemError of a peer, which has none."""
+        """The kernel's KernelSpec. ProblemError for a peer."""
         return catalog.find(self.name)
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What a Point gave. status: ok; skipped (does not fit, or takes too long), unavailable (a peer that cannot), wrong
-    or failed, with the reason.
+    """The result of a Point.
 
-    Times in microseconds of device time, of `runs` runs; peak_bytes: allocated for one run, inputs and outputs
-    included; moved_bytes: the least that must go to and from device memory (plan_bytes; of a peer its inputs and its
-    output), where the problem has `work`; error: of the output that uses most of what it is allowed; code_hash: of the
-    kernel that ran; clock in MHz, temperature in degrees Celsius and power in watts, each (before, after), None where
-    not known.
+    status: ok; skipped (does not fit, or takes too long); unavailable (a peer without support); wrong; failed. Each
+    comes with a reason.
+    runs: their number. median_us, p10_us, p90_us: microseconds of device time of a run.
+    peak_bytes: allocated for one run, with inputs and outputs.
+    moved_bytes: the least traffic to and from device memory, for a problem with `work`. For a kernel it is plan_bytes,
+    for a peer its inputs and its output.
+    error: of the output with the largest share of its allowance.
+    code_hash: of the kernel.
+    clock, temperature, power: in MHz, degrees Celsius and watts, each (before, after), None if unknown.
     sustained: the times of a chip at work.
     """
 
@@ -103,8 +109,13 @@ class Timing:
 
 @dataclass
 class Ready:
-    """A point whose output has passed. known: its Timing so far; enqueuers: functions that enqueue a run, which take
-    turns; before: enqueues what goes before each run, untimed; once_us: about what a run takes."""
+    """A point with a correct output.
+
+    known: its Timing so far.
+    enqueuers: functions that enqueue a run. They take turns.
+    before: enqueues the untimed part before each run.
+    once_us: about the time of a run.
+    """
 
     known: Timing
     enqueuers: list[Callable[[], object]]
@@ -113,19 +124,19 @@ class Ready:
 
 
 def measure(point: Point) -> Timing:
-    """The Timing of a Point. A sticky CUDA error ends the worker, as ever; every other failure of the run is in the
-    Timing."""
+    """The Timing of a Point. It includes every failure of the run, except a sticky CUDA error. That error ends the
+    worker."""
     return measure_in_turns([point])[0]
 
 
 def measure_in_turns(points: Sequence[Point]) -> list[Timing]:
-    """The Timing of each of these points of one problem, which take turns. What has no room beside the others waits
-    until those are done; where a run fails, all that took turns with it are measured anew, each alone."""
+    """The Timing of each of these points of one problem. They take turns. Points without room next to the others wait
+    until the others are done. If a run fails, each of its group is measured again in a run of its own."""
     return _measured(points, TURNS)
 
 
 def sustain(points: Sequence[Point]) -> list[Timing]:
-    """As measure_in_turns, but with sustained times only: the runs and their medians stay empty."""
+    """As measure_in_turns, but only with sustained times. The runs and their medians stay empty."""
     return _measured(points, 0)
 
 
@@ -146,7 +157,8 @@ def _measured(points: Sequence[Point], turns: int) -> list[Timing]:
 
 
 def _fitting(waiting: list[Point], done: dict[Point, Timing]) -> list[Ready]:
-    """The first of `waiting` that have room beside each other, taken from it; those that get no time go to `done`."""
+    """The first points of `waiting` with room next to each other. It takes them from `waiting`. Points without a time
+    go to `done`."""
     ready: list[Ready] = []
     for point in tuple(waiting):
         made = _prepared(point)
@@ -161,7 +173,8 @@ def _fitting(waiting: list[Point], done: dict[Point, Timing]) -> list[Ready]:
 
 
 def _timed(ready: list[Ready], turns: int) -> list[Timing]:
-    """Their Timings. Where a run fails, `ready` is emptied, so that its arrays go, and each is measured alone."""
+    """Their Timings. If a run fails, `ready` is emptied to free its arrays, and each point is measured in a run of its
+    own."""
     try:
         with gpu.errors():
             return _sampled(ready, turns)
@@ -176,8 +189,8 @@ def _timed(ready: list[Ready], turns: int) -> list[Timing]:
 
 
 def _prepared(point: Point) -> Ready | Timing | str:
-    """A point ready to be sampled; its Timing if it gets no time; or why it has no room now: in words, since the error
-    would keep its arrays."""
+    """A point ready for samples, or its Timing if it gets no time. If it has no room now, the reason in words, because
+    the error would keep its arrays."""
     try:
         with gpu.errors():
             return _ready(point)
@@ -277,7 +290,7 @@ def _check_size(point: Point, request: Request | None) -> None:
         )
 
 
-# ---- what is run ----
+# ---- the runs ----
 
 
 class Kernel:
@@ -295,7 +308,7 @@ class Kernel:
             for t in self.plan.tensors
         }
         self.peak_bytes = pool.used_bytes() - before
-        # What lies between its launches stays where it is; inputs and outputs are another set in every run.
+        # Tensors between its launches stay. Each run has another set of inputs and outputs.
         kept = {t.name for t in self.plan.tensors if t.role is Role.SCRATCH and t.initial is not Initial.GIVEN}
         self.rotated = [name for name in self.arrays if name not in kept]
         self.set_bytes = sum(self.arrays[name].nbytes for name in self.rotated)
@@ -303,7 +316,7 @@ class Kernel:
         self.moved_bytes = plan_bytes(self.plan, work.touched) if work else None
 
     def first_run(self) -> dict[str, np.ndarray]:
-        """Runs once; the problem's outputs as NumPy arrays."""
+        """Runs once. Returns the problem's outputs as NumPy arrays."""
         import cupy
 
         gpu.enqueuer(self.made, self.plan, self.arrays)()
@@ -311,16 +324,15 @@ class Kernel:
         return {name: gpu_arrays.to_numpy(self.arrays[name], self.plan.tensor(name)) for name in self.outputs}
 
     def copies(self, count: int) -> list[Callable[[], object]]:
-        """`count` functions, each of which enqueues one run over arrays of its own."""
+        """`count` functions. Each enqueues one run over arrays of its own."""
         sets = [self.arrays]
         sets += [self.arrays | {name: self.arrays[name].copy() for name in self.rotated} for _ in range(count - 1)]
         return [gpu.enqueuer(self.made, self.plan, arrays) for arrays in sets]
 
 
 def plan_bytes(plan: Plan, touched: Mapping[str, int]) -> int:
-    """The least a plan moves: each launch reads or writes each of its tensors once. touched: tensor -> bytes of all its
-    launches together, where they need another number than the tensor's own, such as those of the tokens in a paged
-    cache."""
+    """The least bytes that a plan moves: each launch reads or writes each of its tensors once. touched: tensor ->
+    bytes of all its launches together, for tensors with another number than their own, such as a paged cache."""
     names = [name for launch in plan.launches for name in launch.tensors]
     whole = sum(plan.tensor(name).nbytes for name in names if name not in touched)
     return whole + sum(touched[name] for name in {*names} & {*touched})
@@ -333,7 +345,7 @@ def _copies(set_bytes: int, cold: bool) -> int:
 
 @lru_cache(maxsize=1)
 def _reader() -> Callable[[], object]:
-    """A function that enqueues a read of so much memory that the L2 then holds nothing else."""
+    """A function that enqueues a read of enough memory to replace everything in the L2."""
     import torch
 
     read = torch.zeros(L2_TIMES * clock.l2_bytes() // 4, device="cuda")

@@ -59,7 +59,7 @@ def tables() -> dict[str, str]:
 
 
 def written(text: str) -> str:
-    """A file's text with each table between its two comments replaced. KeyError for a name that is no table."""
+    """A file's text with each table between its two comments replaced. KeyError for an unknown table."""
     made = tables()
 
     def put(found: re.Match) -> str:
@@ -121,7 +121,7 @@ def _flashinfer(made: pd.DataFrame) -> list[str]:
 def _benched(
     made: pd.DataFrame, names: str | Iterable[str], others: list[str], problems: list[str] | None = None
 ) -> list[dict[str, Any]]:
-    """A dict for each problem on which a kernel and one of the others have a time: problem, ours, peer (their rows)."""
+    """A dict for each problem with a time of a kernel and of one of the others: problem, ours, peer (their rows)."""
     names = [names] if isinstance(names, str) else list(names)
     timed = made[(made.status == "ok") & (made.l2 == "cold")]
     found = []
@@ -235,7 +235,7 @@ def _duels_said(name: str, part: pd.DataFrame) -> str:
 
 
 def _won(met: str, part: pd.DataFrame) -> str:
-    """On how many of its problems a kernel is faster than all of the peers that it met there."""
+    """The number of problems on which a kernel is faster than all its peers there."""
     rivals = " and ".join(TITLES.get(name, name) for name in met.split())
     won = f"faster than {rivals} on {(part.ratio > 1).sum()} of {len(part)} problems"
     return f"{won} ({part.ratio.min():.2f} to {part.ratio.max():.2f} times as fast)"

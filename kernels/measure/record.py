@@ -1,4 +1,4 @@
-"""Records on a GPU what is worth having where there is none: the runs that Problem.recorded_cases names."""
+"""Records runs on a GPU for machines without one: the cases of Problem.recorded_cases."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -20,8 +20,9 @@ def record(
     anew: bool = False,
     progress: Callable[[int, int, str], None] = lambda done, of, what: None,
 ) -> Iterator[Path]:
-    """Writes a recording for each case that has none of the kernel's present code on this GPU, or for all with `anew`;
-    the folders, one by one. What this GPU cannot run is left out. Stopped and called again, it goes on where it was."""
+    """Writes a recording for each case without one of the kernel's present code on this GPU, or for all with `anew`.
+    Yields the files one by one. It leaves out cases that this GPU cannot run. A second call goes on after the last
+    file."""
     asked = run_index.cases(kernels) if anew else run_index.missing(kernels, device.name)
     for number, (spec, case) in enumerate(asked):
         progress(number, len(asked), spec.name)
@@ -37,8 +38,8 @@ def record(
 
 
 def missing(kernels: Sequence[KernelSpec], with_tables: bool) -> list[str]:
-    """What is not recorded of the kernels' present code on any GPU, a line for each run; which recordings cannot be
-    read; and which tables of times are missing."""
+    """The gaps in the recordings of the kernels' present code on any GPU, a line for each: missing runs, unreadable
+    recordings, and missing tables of times."""
     lines = [
         f"{spec.name} has no recording of its present code of {case.problem} {dict(case.settings)}"
         for spec, case in run_index.missing(kernels)

@@ -1,5 +1,5 @@
-"""What follows from a table of times: labels, speed-ups with their spread, scaling exponents, what became slower than a
-kept set; and the texts and JSON in which the command line prints it."""
+"""Facts from a table of times: labels, speed-ups with their spread, scaling exponents, slower points than in a kept
+set. And their texts and JSON for the command line."""
 
 import json
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ RATIO = {"": ("median_us", "median_us"), "_low": ("p10_us", "p90_us"), "_high": 
 
 
 def problem_key(made: pd.DataFrame) -> pd.Series:
-    """What makes two rows comparable: the problem, the state of the L2, and where several tables are together the GPU,
-    the date and the source."""
+    """The columns that two comparable rows share: the problem, the state of the L2, and for several tables together
+    the GPU, the date and the source."""
     key = made["problem"].astype(str)
     for name in ("l2", "device", "date", "source"):
         if name in made:
@@ -32,9 +32,11 @@ def problem_key(made: pd.DataFrame) -> pd.Series:
 
 
 def speedups(made: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """The rows with a time, with speedup, speedup_low and speedup_high against the baseline (a label of `labelled`) on
-    the same problem: the ratio of the medians; the baseline's p10 over the row's p90; its p90 over the row's p10. None
-    where the baseline has no time."""
+    """The rows with a time, with speed-ups against the baseline (a label of `labelled`) on the same problem.
+
+    speedup: the ratio of the medians. speedup_low: the baseline's p10 over the row's p90. speedup_high: its p90 over
+    the row's p10. None without a time of the baseline.
+    """
     timed = made[made.status == "ok"].copy()
     base = timed[timed.label == baseline].assign(key=problem_key).drop_duplicates("key").set_index("key")
     key = problem_key(timed)
@@ -44,8 +46,8 @@ def speedups(made: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 
 def labelled(made: pd.DataFrame) -> pd.DataFrame:
-    """The table with `label`: the name, and where a name was timed with several settings, not all of them its own
-    choice, those that differ."""
+    """The table with `label`: the name. If a name has times with several settings of a person's choice, the label adds
+    the settings that differ."""
     made = made.copy()
     labels = made["name"].astype(str)
     for name, part in made.groupby("name"):
@@ -59,8 +61,8 @@ def labelled(made: pd.DataFrame) -> pd.DataFrame:
 
 
 def exponents(made: pd.DataFrame, field: str = "seq_len") -> dict[str, tuple[float, int]]:
-    """label -> the exponent b of time ~ field^b, by least squares over the logarithms of the largest half of at least
-    four sizes; and how many were used."""
+    """label -> (the exponent b of time ~ field^b, the number of sizes). Least squares over the logarithms of the
+    largest half of at least four sizes."""
     found = {}
     for label, part in made[(made.status == "ok") & made[field].notna()].groupby("label"):
         sizes = part.groupby(field).median_us.median().sort_index()
@@ -75,8 +77,7 @@ def exponents(made: pd.DataFrame, field: str = "seq_len") -> dict[str, tuple[flo
 
 
 def load_kept(path: str | Path) -> tuple[pd.DataFrame, Provenance]:
-    """(table, Provenance) of a file that `save` wrote, .csv or .json. TraceError if it is none, or of another
-    format."""
+    """(table, Provenance) of a file from `save`, .csv or .json. TraceError for anything else, or for another format."""
     path = Path(path)
     if path.suffix != ".json":
         made, where = tables.load(path)
@@ -97,12 +98,14 @@ def load_kept(path: str | Path) -> tuple[pd.DataFrame, Provenance]:
 
 
 def against(made: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
-    """Each point of `made` that `kept` has a time of: its row with kept_us, ratio (the new median over the kept one),
-    ratio_low (the new p10 over the kept p90), ratio_high (the new p90 over the kept p10) and change.
+    """Each point of `made` with a time in `kept`: its row and these columns.
 
+    kept_us: the kept median. ratio: the new median over the kept one.
+    ratio_low: the new p10 over the kept p90. ratio_high: the new p90 over the kept p10.
     change: slower if even ratio_low is above 1, faster if even ratio_high is below 1, same between them, and no time
-    where the point has none any more. Points are matched by name, problem and L2, and by the settings where a person
-    chose them.
+    if the point has none now.
+
+    Points match by name, problem and L2, and by settings of a person's choice.
     """
     before = kept[kept.status == "ok"].assign(key=_point_key).drop_duplicates("key").set_index("key")
     found = made.assign(key=_point_key)
@@ -127,7 +130,7 @@ def became_slower(compared: pd.DataFrame) -> bool:
 
 
 def against_lines(compared: pd.DataFrame, where: Provenance, kept: Provenance) -> list[str]:
-    """`against` in words: the ratio of every point with its spread, then what became slower."""
+    """`against` in words: the ratio of every point with its spread, then the slower points."""
     lines = [
         f"Against {kept.device}, driver {kept.driver}, {kept.date}: the new median over the kept one "
         "(p10 over p90 to p90 over p10)"
@@ -156,9 +159,13 @@ def against_lines(compared: pd.DataFrame, where: Provenance, kept: Provenance) -
 
 @dataclass(frozen=True)
 class Report:
-    """A table of times with what follows from it. shown: every row with its label; compared: those with a time, with
-    speed-ups against `baseline`, a label; complaint: what was wrong with the baseline that was asked for; kept: of
-    `against`, if asked."""
+    """A table of times with its comparisons.
+
+    shown: every row with its label.
+    compared: the rows with a time, with speed-ups against `baseline`, a label.
+    complaint: the reason for another baseline than the requested one.
+    kept: the result of `against`, if requested.
+    """
 
     where: Provenance
     shown: pd.DataFrame
@@ -172,8 +179,8 @@ class Report:
 def report(
     made: pd.DataFrame, where: Provenance, baseline: str = "", kept: tuple[pd.DataFrame, Provenance] | None = None
 ) -> Report:
-    """The Report of a table of times. baseline: the label that speed-ups are against, the first with a time if none is
-    given; kept: as load_kept gives it."""
+    """The Report of a table of times. baseline: the label for speed-ups, by default the first with a time. kept: as
+    from load_kept."""
     shown = labelled(made)
     labels = list(dict.fromkeys(shown[shown.status == "ok"].label))
     complaint = ""
@@ -185,7 +192,8 @@ def report(
 
 
 def report_lines(made: Report) -> list[str]:
-    """One line per point, problem by problem; then what has no time and why; then what changed against the kept set."""
+    """One line per point, problem by problem. Then the points without a time with their reasons, then the changes
+    against the kept set."""
     where = made.where
     lines = [
         f"{where.device}, driver {where.driver}, torch {where.torch}, {where.date}; "
@@ -230,8 +238,8 @@ def roofs_said(roofs: dict[str, float]) -> str:
 
 
 def report_json(made: Report) -> dict[str, Any]:
-    """What `bench --json` prints: provenance, baseline, rows (with the names that columns once had), and against, if
-    asked."""
+    """The JSON of `bench --json`: provenance, baseline, rows (with earlier names of columns), and against, if
+    requested."""
     rows = records(made.compared) + records(made.shown[made.shown.status != "ok"])
     said: dict[str, Any] = {"provenance": _provenance_json(made.where), "baseline": made.baseline, "rows": rows}
     if made.changes is not None and made.kept:
@@ -240,8 +248,7 @@ def report_json(made: Report) -> dict[str, Any]:
 
 
 def records(made: pd.DataFrame) -> list[dict[str, Any]]:
-    """A table's rows as JSON has them: None where there is no value, and beside the columns the names that they once
-    had."""
+    """A table's rows as JSON: None for an empty value, and columns also under their earlier names."""
     rows = json.loads(made.to_json(orient="records"))
     for entry in rows:
         for name, before in FORMER_COLUMNS.items():
@@ -261,7 +268,7 @@ def _former() -> dict[str, str]:
 
 
 def _with_former(problem: str | None) -> str | None:
-    """A problem's fields as JSON text, under their names and under those that they once had in any family."""
+    """A problem's fields as JSON text, under their present names and their earlier names in any family."""
     if not problem:
         return problem
     now = json.loads(problem)
@@ -280,19 +287,18 @@ def _without_former(problem: str | None) -> str | None:
 
 
 def _provenance_json(where: Provenance) -> dict[str, Any]:
-    """`sources` is what `codes` was once called."""
+    """`sources` is the earlier name of `codes`."""
     return {"format": tables.FORMAT, **where.as_json(), "sources": where.codes}
 
 
 def check_out(path: str) -> None:
-    """ProblemError if --out is no file that `save` can write."""
+    """ProblemError if `save` cannot write the file of --out."""
     if not path.endswith((".csv", ".json")):
         raise ProblemError(f"--out is {path!r}; it must end in .csv or .json.")
 
 
 def save(made: pd.DataFrame, where: Provenance, path: str) -> None:
-    """Writes a table of times with its provenance as .csv or .json. ProblemError if the path ends otherwise;
-    OSError."""
+    """Writes a table of times with its provenance as .csv or .json. ProblemError for another ending, or OSError."""
     check_out(path)
     if path.endswith(".csv"):
         tables.save(made, path, where)

@@ -1,7 +1,7 @@
-"""Sustained times for rows of the recorded table of times that have none yet: the rested times stay as they are.
+"""Adds sustained times to rows of the recorded table of times without them. The rested times stay.
 
-A row is done again if its kernel has its present code and its peer is installed. Each point is judged before, as for
-every time. A peer that is not installed keeps its rested time only.
+A row takes part if its kernel has its present code, or its peer is installed. Each point is judged first, as for every
+time. A missing peer keeps only its rested time.
 """
 
 import datetime
@@ -30,12 +30,13 @@ def record(
     families: Sequence[str] = (),
     names: Sequence[str] = (),
 ) -> list[Path]:
-    """Adds sustained times to this GPU's recorded table, problem by problem; the path. Rows that have them are kept,
-    unless `anew`.
+    """Adds sustained times to this GPU's recorded table, problem by problem. Returns the path. Rows with sustained
+    times stay, unless `anew`.
 
-    families: of the catalogue, such as tensor_cores; all if empty.
+    families: of the catalogue, such as tensor_cores. All if empty.
     names: kernels and peers, all if empty. With a kernel among them, peers run only on the problems of these kernels.
-    ProblemError for a name that is no family, kernel or peer.
+
+    ProblemError for an unknown name.
     """
     path = tables.path_of(bench.KIND, device.name)
     made, where = reports.load_kept(path)
@@ -60,8 +61,7 @@ def _is_empty(made: pd.DataFrame, at: int) -> bool:
 
 
 def _points(made: pd.DataFrame, families: Sequence[str], names: Sequence[str]) -> list[tuple[int, Point]]:
-    """(index of the row, Point) of the recorded rows with a time that these families and names ask for, problem by
-    problem."""
+    """(index of the row, Point) of the recorded rows with a time for these families and names, problem by problem."""
     unknown = [f for f in families if f not in catalog.current().families]
     unknown += [n for n in names if n not in (*catalog.current().kernels, *peers.NAMES)]
     if unknown:
@@ -93,7 +93,7 @@ def _point(entry: pd.Series, kind: Callable[..., Problem]) -> Point:
 
 
 def _timings(points: list[Point]) -> list[Timing]:
-    """The sustained Timings of points of one problem; each without company if that fails."""
+    """The sustained Timings of points of one problem. If that fails, each point runs in a job of its own."""
     from kernels.run import workers
 
     try:
@@ -106,7 +106,7 @@ def _timings(points: list[Point]) -> list[Timing]:
 
 
 def _said(device: Device) -> dict[str, str]:
-    """What the table says of the last sustained times."""
+    """The provenance of the last sustained times."""
     import torch
 
     how = f"each row {load.LEAD:g} s of load, then {load.SECONDS:g} s of runs without a pause. The rows of a problem"

@@ -1,4 +1,4 @@
-"""Which points a bench times: the product of swept fields, for every kernel, and torch's peers beside them."""
+"""The points of a bench: the product of swept fields, for every kernel and for torch's peers."""
 
 import json
 import math
@@ -19,8 +19,11 @@ MOST_POINTS = 400
 
 @dataclass(frozen=True)
 class Skipped:
-    """A place of a sweep that is no problem at all, or none for this kernel, and why. at: the swept fields -> their
-    values, as text."""
+    """A place of a sweep that is no problem, or no problem of this kernel.
+
+    at: the swept fields -> their values, as text.
+    reason: why not.
+    """
 
     name: str
     title: str
@@ -38,14 +41,14 @@ def sweep_field(text: str) -> tuple[str, list[str]]:
 
 
 def set_field(text: str) -> tuple[str, str]:
-    """(field, its value as text) of one that holds for every point, such as head_dim=64; a tuple's value holds commas.
-    ProblemError if it is none."""
+    """(field, its value as text) of a field with one value for every point, such as head_dim=64. A tuple's value has
+    commas. ProblemError for any other text."""
     name, values = sweep_field(text)
     return name, ",".join(values)
 
 
 def default_names() -> list[str]:
-    """The kernels that a bench times where none is named: those of the catalogue's first problem."""
+    """The default kernels of a bench: those for the catalogue's first problem."""
     return list(catalog.current().of_problem(next(iter(catalog.current().kernels.values())).problem_type))
 
 
@@ -57,10 +60,15 @@ def points(
     cold: bool = True,
     most: int = MOST_POINTS,
 ) -> list[Point | Skipped]:
-    """The Points (and Skipped places) of a bench, problem by problem. names: kernels, or paths of .cu files; sweeps:
-    pairs of field and values; chosen: pairs of field and value that hold for all. A field is one of the problem, one of
-    its derived_fields such as width, or a compile-time constant. ProblemError for an unknown field, a value that cannot
-    be, or more than `most` points."""
+    """The Points (and Skipped places) of a bench, problem by problem.
+
+    names: kernels, or paths of .cu files.
+    sweeps: pairs of field and values.
+    chosen: pairs of field and value for all points.
+
+    A field is one of the problem, one of its derived_fields such as width, or a compile-time constant. ProblemError
+    for an unknown field, an impossible value, or more than `most` points.
+    """
     kernels = {catalog.current().present_name(name): catalog.find(name) for name in names}
     axes = [(field, list(values)) for field, values in sweeps]
     if len({field for field, _ in axes}) < len(axes):
@@ -93,7 +101,7 @@ def can_sweep(kernel: KernelSpec, sweeps: Iterable[tuple[str, Iterable[Any]]]) -
 
 
 def by_problem(made: Iterable[Point | Skipped]) -> list[Point | Skipped]:
-    """The same, those of one problem together: its inputs, float64 and torch's error are then computed once."""
+    """The same points, with the points of one problem together. Inputs, float64 and torch's error then run once."""
     groups: dict[Any, list] = {}
     for point in made:
         key = point.problem if isinstance(point, Point) else json.dumps(point.at)

@@ -1,5 +1,4 @@
-"""Timelines: when, and on which multiprocessor, each block of a run ran. Measured by a build of its own on a GPU, or
-recorded."""
+"""Timelines: the time and the SM of each block of a run, from a build of its own on a GPU, or recorded."""
 
 import datetime
 from collections.abc import Mapping
@@ -37,9 +36,13 @@ Stored = tuple[dict[str, Any], dict[str, pa.Array]]
 
 @dataclass(frozen=True)
 class Timeline:
-    """When and where each block of a run ran. table: launch (0, 1, ...), block, sm, start_ns, end_ns from the first
-    start on; blocks that left at once, before their first step, are not in it but counted in `left`. provenance:
-    measured or recorded."""
+    """The time and the SM of each block of a run.
+
+    table: launch (0, 1, ...), block, sm, start_ns, end_ns from the first start on.
+    left: the blocks that ended before their first step. The table does not have them.
+    multiprocessors: of the GPU.
+    provenance: measured or recorded.
+    """
 
     request: Request
     table: pd.DataFrame
@@ -64,15 +67,15 @@ class RecordedTimeline(RecordedRequest):
         return self.said["multiprocessors"]
 
     def load(self) -> Timeline:
-        """The Timeline; TraceError if the file is no longer readable."""
+        """The Timeline. TraceError for an unreadable file."""
         (table,) = self.read(name_of(self.request, self.code_hash))
         counts = self.left, self.multiprocessors
         return Timeline(self.request, table.to_pandas(), *counts, "recorded", self.device, self.date)
 
 
 def timeline(request: Request) -> Timeline:
-    """The Timeline of a request on the GPU, of a timeline build whose output passed; or the recorded one. ProblemError
-    on the CPU, which has no time, and where none is recorded."""
+    """The Timeline of a request on the GPU, from a timeline build with a correct output, or the recorded one.
+    ProblemError on the CPU, and without a recording."""
     if request.backend == "recorded":
         return find(request).load()
     if request.backend != "gpu":
@@ -116,8 +119,8 @@ def _measured(request: Request) -> Timeline:
 
 
 def recorded(device: str = "") -> list[RecordedTimeline]:
-    """Every recorded timeline of the catalogue's present code, of one GPU or of all of them. Others are left out
-    (`left_out`)."""
+    """Every recorded timeline of the catalogue's present code, of one GPU or of all. `left_out` gives the reasons for
+    others."""
     return [entry for entry in _look()[0] if not device or entry.device == device]
 
 
@@ -127,7 +130,7 @@ def left_out() -> list[str]:
 
 
 def find(request: Request) -> RecordedTimeline:
-    """The recorded timeline of a request, the newest of several GPUs; ProblemError with the kernel's others."""
+    """The recorded timeline of a request, the newest of several GPUs. ProblemError with the kernel's others."""
     found = recorded()
     same = matching(found, request)
     if not same:
@@ -136,13 +139,13 @@ def find(request: Request) -> RecordedTimeline:
 
 
 def asked() -> list[Request]:
-    """The requests whose timelines are recorded: those of each problem's timeline_cases."""
+    """The requests to record: each problem's timeline_cases."""
     return requests_of("timeline_cases")
 
 
 def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Makes this GPU's timelines and writes its file after each; the path. Recordings of the present code stay, unless
-    `anew`."""
+    """Makes this GPU's timelines and writes its file after each. Returns the path. Recordings of the present code
+    stay, unless `anew`."""
     path = tables.FOLDER / KIND / f"{tables.file_name(device.name)}.parquet"
     known = [] if anew else recorded(device.name)
     missing = [request for request in asked() if not matching(known, request)]
@@ -171,7 +174,7 @@ def _write(path: Path, kept: Mapping[str, Stored]) -> None:
 
 
 def _kept(path: Path) -> dict[str, Stored]:
-    """The timelines of a file whose code is present, by name. None if the file is not readable."""
+    """The timelines of present code in a file, by name."""
     kept = {}
     for entry in recorded():
         if entry.path == path:

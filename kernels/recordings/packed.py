@@ -28,8 +28,8 @@ Tables = Mapping[str, Mapping[str, pa.Array]]
 def write(path: Path, tables: Tables, header: Mapping[str, Any]) -> None:
     """Writes the tables and the header. A reader never meets half a file. Equal input gives equal bytes.
 
-    tables: name -> columns; the columns of a table have one length.
-    header: what JSON can hold, without the keys format and lengths.
+    tables: name -> columns. The columns of a table have one length.
+    header: a JSON object without the keys format and lengths.
     """
     columns = {f"{name}/{column}": values for name, table in tables.items() for column, values in table.items()}
     longest = max(map(len, columns.values()), default=0)
@@ -64,7 +64,7 @@ def _encoding(kind: pa.DataType) -> str:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The header of a file that `write` wrote. TraceError for another format, ValueError for anything else."""
+    """The header of a file from `write`. TraceError for another format, ValueError for anything else."""
     try:
         metadata = pq.read_schema(path).metadata or {}
         text = metadata[_JSON]

@@ -21,10 +21,12 @@ UNREADABLE = (OSError, KeyError, TypeError, ValueError, ProblemError, TraceError
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """A recording of one request, its tables not yet read.
+    """A recording of one request, before its tables are read.
 
-    request: with the backend recorded. device, date: where and when. code_hash: of the measured source.
-    path: the file. lengths: those of its tables.
+    request: with the backend recorded.
+    device, date: the GPU and the day.
+    code_hash: of the measured source.
+    path: the file. lengths: of its tables.
     said: the other fields of its header.
     """
 
@@ -53,7 +55,7 @@ class RecordedRequest:
 
     @property
     def label(self) -> str:
-        """The kernel, and the fields of the problem and the constants that are not the defaults, for a menu."""
+        """The kernel with its other than default fields and constants, for a menu."""
         problem = self.request.problem
         defaults = {f.name: f.default for f in fields(problem)}
         constants = {c.name: c.default for c in self.request.kernel.constants}
@@ -79,7 +81,7 @@ def name_of(request: Request, code_hash: str = "") -> str:
 
 
 def header_of(request: Request) -> dict[str, Any]:
-    """The fields of a header from which `read_header` makes the request again."""
+    """The fields of a header for `entry_of`."""
     problem, settings = request.identity
     kernel = request.kernel
     return {"kernel": kernel.name, "code_hash": kernel.code_hash, "problem": problem, "settings": settings}
@@ -99,8 +101,8 @@ def entry_of(header: dict[str, Any], path: Path, lengths: dict[str, int]) -> Rec
 
 
 def requests_of(cases: str) -> list[Request]:
-    """The requests that each kernel's problem names by a method such as timeline_cases, with every constant, on a GPU.
-    A case that the kernel's conditions refuse is left out."""
+    """The requests of each kernel's problem from a method such as timeline_cases, with every constant, on a GPU. Cases
+    against a kernel's conditions are left out."""
     return [
         Request(spec, case.problem, tuple(spec.settings(case.settings).items()), backend="gpu")
         for spec in catalog.current().kernels.values()
@@ -123,7 +125,7 @@ def matching(found: Iterable[RecordedRequest], request: Request) -> list[Recorde
 def no_recording(
     noun: str, request: Request, found: Sequence[RecordedRequest], words: Callable[[RecordedRequest], str]
 ) -> ProblemError:
-    """The error for a request without a recording. noun: such as pipeline. words: for one that the kernel has."""
+    """The error for a request without a recording. noun: such as pipeline. words: the text of another recording."""
     texts = [words(entry) for entry in found if entry.request.kernel == request.kernel]
     have = "; ".join(dict.fromkeys(texts)) or "none"
     return ProblemError(

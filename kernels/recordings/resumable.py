@@ -1,4 +1,4 @@
-"""Measuring in groups, with a record after each: if the work is broken off, the next call goes on where it was."""
+"""Measuring in groups, with a record after each. After a break, the next call goes on with the next group."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ Progress = Callable[[int, int, str], None]
 
 
 def silent(done: int, of: int, name: str) -> None:
-    """A Progress that shows nothing."""
+    """A Progress without output."""
 
 
 @dataclass(frozen=True)
 class Group(Generic[Key, Value]):
-    """What is measured together.
+    """A group of values, measured together.
 
     name: for the progress.
-    keys: those of its values.
-    measure: returns key -> value. A key without a value is missing from the record.
+    keys: of its values.
+    measure: returns key -> value. A failed key is missing from the result.
     """
 
     name: str
@@ -34,7 +34,7 @@ def resume(
     write: Callable[[Mapping[Key, Value]], object],
     progress: Progress = silent,
 ) -> None:
-    """Measures each group that has a key without a kept value, and writes all values after each."""
+    """Measures each group with a missing value, and writes all values after each group."""
     found = dict(kept)
     total = len({*found, *(key for group in groups for key in group.keys)})
     for group in groups:

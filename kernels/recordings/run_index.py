@@ -1,8 +1,9 @@
 """The index of recorded runs: data/runs/<GPU>/<kernel>-<code>-<problem and constants>.parquet, a file for each run.
 
-A file holds four tables and a header (packed.py). The tables are the trace in its compact form, the trace's values, the
-outputs, and the traffic. Runs of one GPU with equal values share them: one file, the holder, has them, and the others
-name it. Inputs are made again from the problem's seed. A changed comment keeps a recording, also if it moves lines.
+A file holds four tables and a header (packed.py). The tables are the trace in its compact form, the trace's values,
+the outputs, and the traffic. Runs of one GPU with equal values share them: one file, the holder, has them, and the
+others name it. The problem's seed gives the inputs again. A changed comment keeps a recording, also if it
+moves lines.
 """
 
 import hashlib
@@ -36,18 +37,18 @@ _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexEr
 
 @dataclass(frozen=True)
 class Recording:
-    """A recorded run, its tables not yet read.
+    """A recorded run, before its tables are read.
 
-    kernel, code_hash: what was measured.
+    kernel, code_hash: of the measured source.
     problem: its fields. settings: every constant.
     scope: the traced items.
-    device, driver, compiler, date: where, with what and when.
+    device, driver, compiler, date: of the measurement.
     errors, yardsticks: output -> the largest error of the kernel, and of torch on that GPU.
-    sites: (file, line) of each probe then, in order.
+    sites: (file, line) of each probe in the measured source, in order.
     lost: records that did not fit.
-    provenance: that of the trace.
+    provenance: of the trace.
     traffic_whole: Traffic.whole.
-    values_sha256: of the trace's values. holder: the file that has them, empty for this one.
+    values_sha256: of the trace's values. holder: the file with these values, empty for this one.
     path: the file.
     """
 
@@ -83,19 +84,19 @@ class Recording:
 
     @property
     def header(self) -> dict[str, Any]:
-        """What the file's header holds of it."""
+        """The fields of the file's header."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("path", "lengths")} | {
             "scope": asdict(self.scope)
         }
 
 
 def entries() -> tuple[Recording, ...]:
-    """Every recording that can be read."""
+    """Every readable recording."""
     return _look()[0]
 
 
 def left_out() -> tuple[str, ...]:
-    """Why others cannot be read, a sentence for each, with what to do."""
+    """The reasons for unreadable recordings, a sentence for each, with the remedy."""
     return _look()[1]
 
 
@@ -165,8 +166,8 @@ def of(kernel: KernelSpec) -> list[Recording]:
 
 
 def find(request: Request) -> Recording:
-    """The recording that answers the request: one that holds its scope before one that does not, then the newest.
-    ProblemError with the recordings of the kernel if none answers."""
+    """The recording for the request: one with its whole scope before one without, then the newest. ProblemError with
+    the recordings of the kernel if none fits."""
     found = [entry for entry in of(request.kernel) if (entry.problem, entry.settings) == request.identity]
     if not found:
         same = [_brief(entry) for entry in entries() if entry.kernel == request.kernel.name]
@@ -178,7 +179,7 @@ def find(request: Request) -> Recording:
 
 
 def outside(entry: Recording, request: Request) -> str | None:
-    """The part of the request's scope that a recording does not hold, in words. None if it holds all."""
+    """The part of the request's scope outside a recording, in words. None if the recording has all of it."""
     plan = request.plan
     for item in dict.fromkeys(launch.item for launch in plan.launches):
         (have, many), (first, count) = entry.scope.range_of(item, plan), request.scope.range_of(item, plan)
@@ -194,12 +195,12 @@ def _brief(entry: Recording) -> str:
 
 
 def cases(kernels: Iterable[KernelSpec]) -> list[tuple[KernelSpec, Case]]:
-    """The cases of these kernels to record: Problem.recorded_cases, without those that a kernel's conditions refuse."""
+    """The cases of these kernels to record: Problem.recorded_cases, without those against a kernel's conditions."""
     return [(spec, case) for spec in kernels for case in cases_of(spec, "recorded_cases").possible]
 
 
 def missing(kernels: Iterable[KernelSpec], device: str = "") -> list[tuple[KernelSpec, Case]]:
-    """The cases that have no recording of the kernel's present code, on the GPU of that name or on any."""
+    """The cases without a recording of the kernel's present code, on the GPU of that name or on any."""
     known = {(e.code, identity_key(e.problem, e.settings)) for e in entries() if device in ("", e.device)}
     return [
         (spec, case)
@@ -209,7 +210,7 @@ def missing(kernels: Iterable[KernelSpec], device: str = "") -> list[tuple[Kerne
 
 
 def request_of(kernel: KernelSpec, case: Case, backend: str = "recorded") -> Request:
-    """The Request of a case to record, with the scope that it names, or everything."""
+    """The Request of a case to record, with the case's scope, or everything."""
     request = Request(kernel, case.problem, tuple(case.settings), backend=backend)
     return replace(request, scope=case.scope or Scope.everything(request.plan))
 
@@ -295,7 +296,7 @@ def write(
 
 
 def share_values() -> None:
-    """Leaves equal values of a GPU's recordings in one file: the one that others name already, or the first."""
+    """Keeps equal values of a GPU's recordings in one file: the holder of the others, or the first."""
     everything = entries()
     for entry in everything:
         same = [e for e in everything if (e.device, e.values_sha256) == (entry.device, entry.values_sha256)]

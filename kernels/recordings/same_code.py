@@ -1,6 +1,6 @@
-"""Kernels whose source changed, and whose timed machine code did not: recordings of the earlier source stay valid.
+"""Changed sources with unchanged timed machine code: recordings of the earlier source stay valid.
 
-data/same_code.json maps the code_hash that was measured to an object with these fields:
+data/same_code.json maps the measured code_hash to an object with these fields:
 
 - kernel: its name
 - now: the code_hash of the source with the same machine code
@@ -30,8 +30,8 @@ def present(code_hash: str) -> str:
 
 
 def probes_now(code_hash: str, count: int) -> list[int]:
-    """The number today of each of the `count` probes of the measured source; -1 for one that is gone. Only a probe in a
-    function that the kernel never calls may be gone, so no record has it."""
+    """The number today of each of the `count` probes of the measured source, -1 for a removed one. Only a probe in a
+    function without a call may be removed, so no record names it."""
     numbers = list(range(count))
     while code_hash in _changes():
         change = _changes()[code_hash]

@@ -1,7 +1,7 @@
 """Measured tables with their provenance: kernels/recordings/data/<kind>/<GPU>.csv, one file for each GPU.
 
-A file's first line is a # and JSON: the format's version, the SHA-256 of the rest and the fields of Provenance; the
-rest is CSV. Kinds are hierarchy, cycles, bench, duels, calibration, precision and occupancy. Nothing here needs a GPU,
+A file's first line is a # and JSON: the format's version, the SHA-256 of the rest, and the fields of Provenance. The
+rest is CSV. Kinds are hierarchy, cycles, bench, duels, calibration, precision and occupancy. This module needs no GPU,
 torch or CuPy.
 """
 
@@ -22,18 +22,20 @@ from kernels.errors import TraceError
 from kernels.recordings import DATA, same_code
 
 FOLDER = DATA
-FORMAT = 2  # of a table's file; 1, which said nothing of its version, had the columns heads, kv_heads and head_size
+FORMAT = 2  # of a table's file. Format 1 had no version, and the columns heads, kv_heads and head_size
 
 REMEDY = "Restore it, or measure it again with this program (python -m kernels record, on a GPU)"
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where, when and with what a table was measured.
+    """The origin of a table. A field is empty if its kind does not use it.
 
-    device: the GPU's name; date: ISO; compiler: such as NVRTC 13.0; torch: its version. codes: kernel -> code_hash of
-    what was measured. roofs: the machine's own ceilings (protocol.roofs). more: what one kind of table alone says.
-    Empty where a kind says nothing of it.
+    device: the GPU's name. driver: its version. date: ISO.
+    compiler: such as NVRTC 13.0. torch: its version.
+    codes: kernel -> code_hash of the measured source.
+    roofs: the machine's own ceilings (protocol.roofs).
+    more: the fields of only one kind of table.
     """
 
     device: str
@@ -46,7 +48,7 @@ class Provenance:
     more: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """What JSON holds of it: the fields that say something, with those of `more` beside them."""
+        """The JSON of it: the fields with a value, and those of `more`."""
         said = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "more" and getattr(self, f.name)}
         return {**said, **self.more}
 
@@ -59,14 +61,13 @@ class Provenance:
 
 
 def provenance(device: Any, codes: dict[str, str] | None = None, **said: Any) -> Provenance:
-    """The Provenance of what is measured today on a run.backends.Device; `said`: its other fields, and whatever the
-    kind adds."""
+    """The Provenance of today's measurement on a device. said: its other fields, and those of the kind."""
     here = {"device": device.name, "driver": device.driver, "date": datetime.date.today().isoformat()}
     return Provenance.from_json({**here, "codes": codes or {}, **said})
 
 
 def path_of(kind: str, device: str) -> Path:
-    """The file in which a kind of table of the GPU of that name is recorded."""
+    """The file of a recorded kind of table for a GPU."""
     return FOLDER / kind / f"{file_name(device)}.csv"
 
 
@@ -76,7 +77,7 @@ def file_name(text: str) -> str:
 
 
 def save(table: pd.DataFrame, path: str | Path, where: Provenance) -> Path:
-    """Writes the table and its Provenance; returns the path. A reader never meets half a file."""
+    """Writes the table and its Provenance. Returns the path. A reader never meets half a file."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
@@ -88,7 +89,7 @@ def save(table: pd.DataFrame, path: str | Path, where: Provenance) -> Path:
 
 
 def load(path: str | Path) -> tuple[pd.DataFrame, Provenance]:
-    """(table, Provenance) of a file that `save` wrote; TraceError if it is anything else, or of another format."""
+    """(table, Provenance) of a file from `save`. TraceError for anything else, or for another format."""
     path = Path(path)
     try:
         state = path.stat()
@@ -111,7 +112,7 @@ def _load(path: Path, changed: int, size: int) -> tuple[pd.DataFrame, Provenance
 
 
 def _with_present_codes(table: pd.DataFrame, where: Provenance) -> tuple[pd.DataFrame, Provenance]:
-    """A table whose code hashes are those of today's source with the measured machine code (same_code.py)."""
+    """A table with the code hashes of today's source for the measured machine code (same_code.py)."""
     codes = {name: same_code.present(code) for name, code in where.codes.items()}
     if "code_hash" in table:
         table = table.assign(code_hash=table.code_hash.map(same_code.present, na_action="ignore"))
@@ -123,7 +124,7 @@ def _digest(rows: str) -> str:
 
 
 def check_format(said: dict[str, Any], path: Path) -> None:
-    """Takes the version out of a file's JSON; TraceError if it is not this program's."""
+    """Takes the version out of a file's JSON. TraceError for another version than this program's."""
     found = said.pop("format", 1)
     if found != FORMAT:
         raise TraceError(
@@ -132,18 +133,18 @@ def check_format(said: dict[str, Any], path: Path) -> None:
         )
 
 
-# ---- what is recorded ----
+# ---- recorded tables ----
 
 
 def recorded(kind: str) -> dict[str, tuple[pd.DataFrame, Provenance]]:
-    """GPU name -> (table, Provenance) of every recorded table of a kind, the newest first. What cannot be read is left
-    out (`left_out`)."""
+    """GPU name -> (table, Provenance) of every readable recorded table of a kind, the newest first. `left_out` gives
+    the reasons for others."""
     return dict(sorted(_look(kind)[0].items(), key=lambda item: item[1][1].date, reverse=True))
 
 
 def of_present_code(kind: str) -> tuple[pd.DataFrame, Provenance] | None:
-    """The newest recorded table that has rows (name, code_hash) of kernels' present code: these, and where it is from;
-    None if there is none."""
+    """(rows, Provenance) of the newest recorded table with rows (name, code_hash) of kernels' present code. None
+    without one."""
     from kernels import catalog
 
     here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
@@ -182,7 +183,7 @@ def _look(kind: str) -> tuple[dict[str, tuple[pd.DataFrame, Provenance]], list[s
 
 
 def changed_code(codes: dict[str, str], kernels: Iterable[str] = ()) -> list[str]:
-    """The kernels among `codes` (all of them if `kernels` is empty) whose code is not the catalogue's of today."""
+    """The kernels among `codes` (all of them if `kernels` is empty) with another code in the catalogue today."""
     from kernels import catalog
 
     specs = catalog.current().kernels

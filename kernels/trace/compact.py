@@ -1,8 +1,8 @@
-"""The compact form of a trace's table, for recordings: close numbers are next to each other, and the columns that
+"""The compact form of a trace's table, for recordings. Close numbers are next to each other, and the columns that
 follow from a record's probe are left out.
 
-Rows are sorted by event, keys, launch, block, warp, seq and lane. If two kernels log equal values for equal keys, their
-columns of values are equal. A trace's own order is by launch, block, thread and seq, which is unique.
+Rows are sorted by event, keys, launch, block, warp, seq and lane. If two kernels log equal values for equal keys,
+their columns of values are equal. A trace's own order is by launch, block, thread and seq, which is unique.
 """
 
 from collections.abc import Sequence
@@ -41,9 +41,9 @@ def _order(columns: Columns, sites: Sites) -> np.ndarray:
 
 
 def restore(columns: pa.Table, values: pa.Array, probes: Sequence[int], sites: Sites) -> pa.Table:
-    """The table of the Trace that `compact` was given.
+    """The table of the Trace behind the result of `compact`.
 
-    probes: the number in `sites` of each probe that the columns name, where a change of the source may have moved it.
+    probes: the present number in `sites` of each probe of the columns. A change of the source may have moved it.
     """
     place = np.array(probes, np.int64).take(columns["probe"].to_numpy())
     value = np.zeros(len(place), np.float32)
@@ -57,7 +57,7 @@ def restore(columns: pa.Table, values: pa.Array, probes: Sequence[int], sites: S
 
 
 def _own_order(launch: np.ndarray, block: np.ndarray, thread: np.ndarray, seq: np.ndarray) -> np.ndarray:
-    """The order by launch, block, thread and seq. Sorts one number per record, which is faster than four."""
+    """The order by launch, block, thread and seq. It sorts one number per record, because that is faster than four."""
     number = launch.astype(np.int64)
     for part in (block, thread, seq):
         number = number * (int(part.max(initial=0)) + 1) + part
