@@ -12,26 +12,33 @@ from kernels.catalog import Catalog
 from kernels.core.request import Request
 
 
+def request_of(subject: Any) -> Request:
+    """The request of a subject: the subject, or its field `request`."""
+    return subject if isinstance(subject, Request) else subject.request
+
+
 def story_of(
-    explainer: base.Story[Request],
+    explainer: base.Story[Any],
     path: str,
     title: str,
     look: str,
     order: int,
     page: Callable[[Catalog], Page],
-    subject: Callable[[Page, State, str], Request],
+    subject: Callable[[Page, State, str], Any],
     **more: Any,
 ) -> Story:
-    """The story of an explainer whose subject is one Request, with the tabs of builds and data.
+    """The story of an explainer whose subject is a Request or has one, with the tabs of builds and data.
 
     path, title, look, order, page, subject, more: fields of Story.
     """
 
-    def made_with_runs(part: base.Part[Request]) -> Tab:
-        return lambda request: part(request, running)
+    def made_with_runs(part: base.Part[Any]) -> Tab:
+        return lambda subject: part(subject, running)
 
     parts: dict[str, Tab] = {tab: made_with_runs(part) for tab, part in explainer.parts().items()}
-    parts |= {tabs.BUILDS.id: tabs.builds, tabs.DATA.id: tabs.data} | more.pop("parts", {})
+    parts[tabs.BUILDS.id] = lambda subject: tabs.builds(request_of(subject))
+    parts[tabs.DATA.id] = lambda subject: tabs.data(request_of(subject))
+    parts |= more.pop("parts", {})
     return Story(
         path=path,
         title=title,
@@ -39,7 +46,7 @@ def story_of(
         order=order,
         page=page,
         subject=subject,
-        make=lambda request: explainer.stage(request, running),
+        make=lambda subject: explainer.stage(subject, running),
         parts=parts,
         **more,
     )

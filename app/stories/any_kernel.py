@@ -1,13 +1,11 @@
-"""Any kernel: every step, every tensor and every value of any kernel that writes a trace, known to a story or not."""
+"""Any kernel: every step, every tensor and every value of any kernel with a trace."""
 
 from functools import lru_cache
 
 from app.choices import items, pages
 from app.choices.page import Page, State
-from app.parts import running, tabs
-from app.parts.story import Story
-from explainers.stories.any_kernel import generic
-from explainers.story.stage import Stage
+from app.parts.explained import story_of
+from explainers.stories.any_kernel import story
 from kernels.catalog import Catalog
 from kernels.core.request import Request
 
@@ -15,19 +13,15 @@ from kernels.core.request import Request
 @lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     own = {"own": items.OWN, "correct": items.correct, "describe": items.describe}
-    return pages.accepted_by(generic, catalog, sizes=pages.SMALL_TILES, **own)
+    return pages.accepted_by(story.STORY, catalog, sizes=pages.SMALL_TILES, **own)
 
 
 def subject(page: Page, state: State, backend: str) -> Request:
     return items.request(page, state, backend)
 
 
-def make(request: Request) -> Stage:
-    run = running.run(request)
-    return generic.stage_of(run, running.provenance(run))
-
-
-STORY = Story(
+STORY = story_of(
+    story.STORY,
     path="any_kernel",
     title="Any kernel",
     look="Every tensor and every value that a kernel logs is here, also of a kernel that no other page knows. "
@@ -36,6 +30,4 @@ STORY = Story(
     subject=subject,
     order=160,
     stop=False,
-    make=make,
-    parts={"builds": tabs.builds, "data": tabs.data},
 )

@@ -9,10 +9,10 @@ from app.choices import estimates, pages, places
 from app.choices.page import Page, State
 from app.parts import running, tabs
 from app.parts.story import Story
-from app.stories.online_softmax import Row
 from explainers.stories.any_kernel import generic
 from explainers.stories.occupancy import block_questions, grid
 from explainers.stories.online_softmax import online_softmax
+from explainers.stories.online_softmax.story import Row
 from explainers.stories.registers import holder_questions, holders, threads
 from explainers.stories.tiling import tiling
 from explainers.story import picture, stage

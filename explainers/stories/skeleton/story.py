@@ -67,7 +67,7 @@ def view(frames: list[SumFrame]) -> View:
 class RowSums(Story[Request]):
     """The running sum of one row."""
 
-    WANTS = ("l",)
+    WANTS = ("l", "rescale")
 
     def refusal(self, spec: KernelSpec) -> str:
         return probed.without_events(spec, {"l": ("row",)})

@@ -1,0 +1,21 @@
+"""The story of any kernel: every step, tensor and logged value of a kernel with a trace."""
+
+from explainers.stories.any_kernel import generic
+from explainers.story.base import Runner, Story
+from explainers.story.stage import Stage
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+
+
+class AnyKernel(Story[Request]):
+    """A run without a view of its own."""
+
+    def accepts(self, spec: KernelSpec) -> bool:
+        return generic.accepts(spec)
+
+    def stage(self, subject: Request, runner: Runner) -> Stage:
+        run = runner.run(subject)
+        return generic.stage_of(run, runner.provenance(run))
+
+
+STORY = AnyKernel()

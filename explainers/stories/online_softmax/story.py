@@ -1,0 +1,77 @@
+"""The story of the online softmax: one row's running max and sum, step by step, next to ordinary softmax."""
+
+from dataclasses import dataclass, replace
+
+from explainers.stories.any_kernel import generic
+from explainers.stories.online_softmax import online_softmax, row_charts, row_questions, row_story
+from explainers.stories.online_softmax.row_story import RowStory
+from explainers.stories.registers import thread_questions, threads
+from explainers.stories.tiling import tiling
+from explainers.story import picture, stage
+from explainers.story.base import Part, Runner, Story
+from explainers.story.stage import Block, Stage
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.run.results import Run
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the request's query tile.
+
+    row: counted in its head.
+    """
+
+    request: Request
+    row: int
+
+
+class OnlineSoftmax(Story[Row]):
+    """One row of a query tile."""
+
+    WANTS = online_softmax.WANTS
+
+    def refusal(self, spec: KernelSpec) -> str:
+        return online_softmax.refusal(spec)
+
+    def stage(self, subject: Row, runner: Runner) -> Stage:
+        run, story = _row_of(subject, runner)
+        known = {*tiling.WANTS, *online_softmax.WANTS}
+        others = generic.beside(run, picture.places(subject.request), known, story.steps)
+        views = [threads.view(run, story.steps), *others]
+        made = online_softmax.stage_of(run, story, subject.row, runner.provenance(run), views)
+        ordinary = row_story.is_ordinary(run.request.kernel)
+        more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
+        return replace(made, questions=[*made.questions, *more, *thread_questions.shared_pictures(made)])
+
+    def parts(self) -> dict[str, Part[Row]]:
+        return {"charts": charts_tab, "ordinary": ordinary_tab}
+
+
+def charts_tab(subject: Row, runner: Runner) -> list[Block]:
+    """m and l after each tile."""
+    run, story = _row_of(subject, runner)
+    charts = [
+        [stage.chart(row_charts.state_chart(story, name), f"The {said} after each tile", title=said.capitalize())]
+        for name, said in (("m", "running max m"), ("l", "running sum l"))
+    ]
+    caption = f"Logged: {run.provenance}. float64: modelled, for the same keys and the same m."
+    return [stage.row(*charts), stage.text(caption)]
+
+
+def ordinary_tab(subject: Row, runner: Runner) -> list[Block]:
+    """The same row by ordinary softmax."""
+    run, story = _row_of(subject, runner)
+    caption = f"Bars: ordinary softmax in float64 (modelled). Points: each key in this kernel ({run.provenance})."
+    alt_text = "The row's weights by ordinary softmax and in this kernel"
+    weights = stage.chart(row_charts.ordinary_chart(story), alt_text, caption, "What each key counts for in the end")
+    table = stage.table(online_softmax.ordinary_table(story), "At the end of the row.")
+    return [stage.row([weights], [table])]
+
+
+def _row_of(subject: Row, runner: Runner) -> tuple[Run, RowStory]:
+    run = runner.run(subject.request)
+    return run, online_softmax.explain(run, subject.row)
+
+
+STORY = OnlineSoftmax()

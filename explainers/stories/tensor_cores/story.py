@@ -1,0 +1,70 @@
+"""The story of tensor cores: one product at a time, with the lane and register of every number."""
+
+from dataclasses import dataclass
+
+from explainers.stories.tensor_cores import tensor_cores, tensor_products
+from explainers.stories.tensor_cores.product_frames import ProductStory
+from explainers.story import stage
+from explainers.story.base import Part, Runner, Story
+from explainers.story.stage import Block, Stage
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A warp or warpgroup of the traced block.
+
+    unit: its number.
+    key_tile: the first key tile of the picture.
+    """
+
+    request: Request
+    unit: int
+    key_tile: int
+
+
+class TensorCores(Story[Unit]):
+    """The products of one warp or warpgroup."""
+
+    WANTS = tensor_cores.WANTS
+
+    def refusal(self, spec: KernelSpec) -> str:
+        return tensor_cores.refusal(spec)
+
+    def stage(self, subject: Unit, runner: Runner) -> Stage:
+        run = runner.run(subject.request)
+        return tensor_cores.stage_of(run, _products(subject, runner), runner.provenance(run), runner.broken(run))
+
+    def parts(self) -> dict[str, Part[Unit]]:
+        return {"layout": layout_tab, "fetches": fetches_tab}
+
+
+def _products(subject: Unit, runner: Runner) -> ProductStory:
+    return tensor_cores.explain(runner.run(subject.request), subject.unit, subject.key_tile)
+
+
+def layout_tab(subject: Unit, runner: Runner) -> list[Block]:
+    """The elements of the first products, lane by lane."""
+    by_warp = tensor_products.units(subject.request)[0] == "warp"
+    said = "Row and column within the product, for lanes 0, 1, 4 and 31, " + (
+        "from the addresses that lanes gave to ldmatrix and from who logged what."
+        if by_warp
+        else "from who logged what: rows 0 to 15 belong to the first of four warps, each next 16 to the next one. A "
+        "wgmma has more registers than the four that stand here."
+    )
+    table = tensor_cores.layout_table(_products(subject, runner))
+    return [stage.heading("Who holds which element"), stage.table(table, said)]
+
+
+def fetches_tab(subject: Unit, runner: Runner) -> list[Block]:
+    """The cost of the ldmatrix of each source line."""
+    table = tensor_cores.fetches_table(_products(subject, runner))
+    if table.empty:
+        said = "No ldmatrix: the tensor cores fetch A and B from shared memory, in which TMA has swizzled them."
+        return [stage.note(said)]
+    said = f"Of warp {subject.unit}: addresses logged, wavefronts derived. At best each of four matrices takes one."
+    return [stage.heading("What ldmatrix costs, line by line"), stage.table(table, said)]
+
+
+STORY = TensorCores()
