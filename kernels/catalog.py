@@ -79,14 +79,14 @@ class Catalog:
         if name in self.kernels:
             return self.kernels[name]
         if fault := next((fault for fault in self.faults if fault.startswith(f"{name}.cu:")), ""):
-            raise ProblemError(f"{name} was left out: {fault}")
+            raise ProblemError(f"{name} has a fault: {fault}")
         raise ProblemError(
-            f"There is no kernel {name!r}; there are {', '.join(self.kernels)}. A path that ends in .cu is taken too."
+            f"There is no kernel {name!r}. There are {', '.join(self.kernels)}. A path of a .cu works too."
             f"{nearest(name, self.kernels)}"
         )
 
     def present_name(self, name: str) -> str:
-        """The present name of a kernel with this former name; any other name unchanged."""
+        """The present name of a kernel with this former name, any other name unchanged."""
         return next((spec.name for spec in self.kernels.values() if spec.formerly == name != ""), name)
 
     def of_family(self, *names: str) -> dict[str, KernelSpec]:
@@ -143,7 +143,7 @@ def refreshed(before: Catalog | None) -> Catalog:
     for spec in sorted(specs, key=lambda s: (order[s.family], not s.path.is_relative_to(ours), s.rung, s.name)):
         if spec.name in found:
             both = f"{spec.path} and {found[spec.name].path}"
-            faults.append(f"{both} are both called {spec.name}; the first is left out. Rename one of them.")
+            faults.append(f"{both} have the same name, {spec.name}. The catalogue omits the first. Rename one file.")
         else:
             found[spec.name] = spec
     return Catalog(found, tuple(faults), names, stamps)
@@ -166,7 +166,7 @@ def problem_of(family: str, problem: str) -> type[Problem]:
     names = _family_names()
     if family not in names:
         raise KeyError(
-            f"family is {family!r}; there are {', '.join(names)}.{nearest(family, names)} Put a family of your own "
+            f"family is {family!r}. There are {', '.join(names)}.{nearest(family, names)} Put a family of your own "
             "into a folder of WARPGLASS_KERNELS."
         )
     try:
@@ -178,7 +178,7 @@ def problem_of(family: str, problem: str) -> type[Problem]:
         raise KeyError(f"family {family} cannot be imported ({cause}). Mend its __init__.py.") from None
     name = problem or next(iter(problems))
     if name not in problems:
-        raise KeyError(f"problem is {name!r}; family {family} has {', '.join(problems)}.{nearest(name, problems)}")
+        raise KeyError(f"problem is {name!r}. Family {family} has {', '.join(problems)}.{nearest(name, problems)}")
     return problems[name]
 
 

@@ -95,7 +95,7 @@ def _private(folder: Path) -> Path:
         raise NotPrivate(f"{folder} can be written by others (mode {stat.S_IMODE(found.st_mode):o})")
     if is_spare(folder):
         return folder  # as safe as any temporary file
-    for above in folder.parents:  # a user who can rename a parent can replace our folder
+    for above in folder.parents:  # with the right to rename a parent, a user could replace our folder
         held = above.stat()
         if held.st_uid not in (0, NOBODY, user):
             raise NotPrivate(f"{folder} is in {above}, a folder of {_name_of(held.st_uid)}")
@@ -174,7 +174,7 @@ def _fault(error: OSError, name: Callable[[], Path]) -> str:
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"{folder} may not be written by {_name_of(os.geteuid())}: give it to that user, {REMEDY}."
     if error.errno in (errno.EEXIST, errno.ENOTDIR):
-        return f"{folder} cannot be made, as a file is in its place: remove that, {REMEDY}."
+        return f"{folder} cannot exist, as a file is in its place: remove that, {REMEDY}."
     return f"{folder} cannot be used ({error.strerror or error}): mend that, {REMEDY}."
 
 

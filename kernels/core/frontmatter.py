@@ -157,7 +157,7 @@ def _check_keys(file: str, where: str, table: Table, known: tuple[str, ...], nee
     for key in needed:
         if key not in table:
             raise FrontMatterError(
-                f"{file}: the key {prefix}{key} is missing. Add it (kernels/front-matter.md says what it means)."
+                f"{file}: the key {prefix}{key} is missing. Add it (kernels/front-matter.md has its meaning)."
             )
 
 

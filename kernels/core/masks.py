@@ -15,7 +15,7 @@ from kernels.errors import ProblemError
 
 STRIP = 64  # rows at once
 MOST = 2**31 - 1  # of an int32
-UNDEFINED = MOST  # in a list past its count: a read of it goes far out of bounds and is caught
+UNDEFINED = MOST  # in a list past its count: a read there goes far out of bounds and is caught
 Matrix = tuple[tuple[bool, ...], ...]
 
 

@@ -39,7 +39,7 @@ def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], .
 
     def add(name: str, file: Path) -> None:
         if len(found) == MOST_FILES:
-            raise FrontMatterError(f"{path.name}: it includes more than {MOST_FILES} files. Join some of them.")
+            raise FrontMatterError(f"{path.name}: it includes more than {MOST_FILES} files. Join some files.")
         found[name] = _read(file)
         for line, header in includes(name, found[name]):
             if header in found or (shim / header).is_file():

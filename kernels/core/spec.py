@@ -172,7 +172,7 @@ class KernelSpec:
         """The reason against a run on a device (run.backends.Device), with the remedy, or None."""
         if device.backend == "gpu" and self.requires and not runs_on(self.requires, device.target):
             return (
-                f"{self.name} needs {self.requires}{'' if self.requires[-1].isalpha() else ' or later'}; "
+                f"{self.name} needs {self.requires}{'' if self.requires[-1].isalpha() else ' or later'}, and "
                 f"{device.name} is {device.target}. "
                 "It can still be compiled, inspected and shown from recordings."
             )
@@ -183,17 +183,17 @@ class KernelSpec:
             if launch.threads > MOST_THREADS:
                 chosen = ", ".join(f"{name} {value}" for name, value in dict(settings).items())
                 return (
-                    f"{self.name} would need {launch.threads:,} threads per block ({chosen}); the limit is "
+                    f"{self.name} would need {launch.threads:,} threads per block ({chosen}). The limit is "
                     f"{MOST_THREADS:,}. Choose smaller ones."
                 )
             if launch.shared_bytes > device.shared_bytes_per_block:
                 return (
-                    f"{self.name} needs {launch.shared_bytes:,} bytes of shared memory per block; {device.name} allows "
+                    f"{self.name} needs {launch.shared_bytes:,} bytes of shared memory per block. {device.name} allows "
                     f"{device.shared_bytes_per_block:,}. {problem.shared_remedy}"
                 )
             if max(launch.grid[1:]) > MOST_GRID_YZ:
                 return (
-                    f"{self.name} would need a grid of {launch.grid}; CUDA allows {MOST_GRID_YZ:,} in y and z. "
+                    f"{self.name} would need a grid of {launch.grid}. CUDA allows {MOST_GRID_YZ:,} in y and z. "
                     f"{problem.remedy}"
                 )
         return None

@@ -135,7 +135,7 @@ def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], de
     for row in summary:
         lines.append(
             f"{row['kernel']}: {row['problems']} problems in both builds on {device}, {row['missed']} missed; largest "
-            f"error {row['worst_ratio']:.2f} times torch's, {row['worst_share']:.0%} of what is allowed"
+            f"error {row['worst_ratio']:.2f} times torch's, {row['worst_share']:.0%} of the limit"
         )
         lines += [f"  {NOTHING_LOGGED}"] if row["problems"] and not row["records"] else []
         lines += [f"  {count} refused: {reason}" for reason, count in row["refused"].items()]

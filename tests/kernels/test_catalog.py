@@ -53,7 +53,7 @@ def test_an_unchanged_folder_gives_the_same_snapshot_and_a_changed_one_keeps_the
 def test_a_mended_file_is_no_longer_a_fault(folder):
     (folder / "mine.cu").write_text("no kernel")
     broken = refreshed(None)
-    with pytest.raises(ProblemError, match="mine was left out"):
+    with pytest.raises(ProblemError, match="mine has a fault"):
         broken.find("mine")
     (folder / "mine.cu").write_text(ONE_KERNEL.read_text())
     mended = refreshed(broken)

@@ -143,7 +143,7 @@ def dimensions(tensor: Tensor, layout: TensorMap) -> tuple[list[int], list[int]]
     axes = layout.axes or tensor.axes
     if sorted(axes) != sorted(tensor.axes) or axes[-1:] != tensor.axes[-1:]:
         raise ProblemError(
-            f"The tensor map of {tensor.name} cannot be made: its box names {', '.join(axes)}, and the tensor has "
+            f"The tensor map of {tensor.name} is invalid: its box names {', '.join(axes)}, and the tensor has "
             f"{', '.join(tensor.axes)}. Name each axis once, {tensor.axes[-1]} last."
         )
     order = [tensor.axes.index(axis) for axis in axes]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from multiprocessing import connection, forkserver, spawn, util
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
 
 from kernels.build import child
 from kernels.errors import WorkerDied
@@ -29,7 +30,7 @@ _prepared = spawn.get_preparation_data
 spawn.get_preparation_data = lambda name: {k: v for k, v in _prepared(name).items() if not k.startswith("init_main")}
 
 
-def _spawn(path: str | bytes, args: Sequence[str], passfds: Iterable[int]) -> int:
+def _spawn(path: bytes, args: Sequence[Any], passfds: Sequence[int]) -> int:
     """Replaces multiprocessing's spawnv_passfds: a clean environment, and imports from this repository."""
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**child.environment(), "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}

@@ -67,4 +67,4 @@ def test_start_says_what_cannot_be_read_and_where_all_is_kept(monkeypatch, tmp_p
     monkeypatch.setenv(folders.SPARE, str(tmp_path / "spare"))
     folders.write(lambda folder: folder)
     said = words(open_page("start").stage.side)
-    assert TORN in json.dumps(said) and f"{tmp_path / 'cache'} cannot be made, as a file is in its" in json.dumps(said)
+    assert TORN in json.dumps(said) and f"{tmp_path / 'cache'} cannot exist, as a file is in its" in json.dumps(said)

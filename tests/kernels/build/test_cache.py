@@ -185,7 +185,7 @@ def test_a_disk_that_is_full_while_an_entry_is_made_is_left_for_the_spare(made, 
 
 def test_a_file_where_the_folder_should_be_is_told(made, place, spare):
     place.write_text("")
-    assert get(made)[0] == spare / "key" and f"{place} cannot be made, as a file is in its place" in folders.notice()
+    assert get(made)[0] == spare / "key" and f"{place} cannot exist, as a file is in its place" in folders.notice()
 
 
 def test_where_nothing_can_be_written_a_sentence_says_what_to_do(made, place, spare, monkeypatch):

@@ -181,7 +181,7 @@ MISTAKES = [
     ('costs = "little."', 'cost = "little."', "twice.cu: there is no key cost. There are title, idea"),
     ('title = "Doubler"', "title = 3", "twice.cu: title is 3. It must be a text in quotes"),
     ('family = "dense"', 'family = "danse"', "twice.cu: family is 'danse'. There are dense"),
-    ('family = "dense"', 'family = "dense"\nproblem = "x"', "twice.cu: problem is 'x'; family dense has"),
+    ('family = "dense"', 'family = "dense"\nproblem = "x"', "twice.cu: problem is 'x'. Family dense has"),
     (
         'family = "dense"',
         'family = "dense"\nrequires = "hopper"',
@@ -288,7 +288,8 @@ def test_of_two_kernels_of_one_name_one_is_left_out_and_both_paths_are_told(tmp_
     found = catalog.refreshed(None)
     (fault,) = found.faults
     assert (
-        found.kernels["03_flash"] == KERNELS["03_flash"] and "are both called 03_flash; the first is left out" in fault
+        found.kernels["03_flash"] == KERNELS["03_flash"]
+        and "have the same name, 03_flash. The catalogue omits the first" in fault
     )
 
 

@@ -66,7 +66,7 @@ BAD = [
     ),
     (
         lambda: refused("lab_columns", ColumnsProblem(4096)),
-        "needs 524,288 bytes of shared memory per block; .* allows 232,448. Choose a smaller stride",
+        "needs 524,288 bytes of shared memory per block. .* allows 232,448. Choose a smaller stride",
     ),
     (
         lambda: refused("lab_chase", ChaseProblem("shared", 2**20)),

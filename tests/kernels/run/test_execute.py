@@ -137,7 +137,7 @@ def test_too_much_shared_memory_is_refused_before_launch():
     execute.check_possible(request, device())
     with pytest.raises(
         ProblemError,
-        match=r"03_flash needs 53,248 bytes of shared memory per block; A small GPU allows 49,152.*\(now 128\)",
+        match=r"03_flash needs 53,248 bytes of shared memory per block. A small GPU allows 49,152.*\(now 128\)",
     ):
         execute.check_possible(request, device(shared_bytes_per_block=49152))
 
