@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from kernels import catalog
-from kernels.build import DEFAULT_ARCH, inspection
+from kernels import arguments, catalog
+from kernels.build import inspection
 from kernels.core.dtypes import widened
 from kernels.core.fields import fields_of, nearest, write_value
 from kernels.core.request import Request
@@ -53,7 +53,7 @@ TABLES = {
 
 def main(argv: list[str] | None = None) -> int:
     """Runs one command; its exit code."""
-    args = _parser().parse_args(argv)
+    args = arguments.parser(_COMMANDS, TABLES).parse_args(argv)
     try:
         return args.command(args)
     except ProblemError as error:
@@ -74,102 +74,6 @@ def main(argv: list[str] | None = None) -> int:
 def _complain(error: object, code: int) -> int:
     print(f"{type(error).__name__}: {error}" if isinstance(error, Exception) else error, file=sys.stderr)
     return code
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m kernels", description="Warpglass's CUDA kernels, without a browser."
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def command(function: Callable, text: str, kernels: str = "", can_json: bool = True) -> argparse.ArgumentParser:
-        sub = commands.add_parser(function.__name__.lstrip("_"), help=text, description=text)
-        sub.set_defaults(command=function)
-        if kernels == "one":
-            sub.add_argument("kernel", metavar="NAME", help="a kernel of `list`, or the path of a .cu")
-        elif kernels:
-            about = "kernels of `list`, or paths of .cu files; all of `list` if none is given"
-            sub.add_argument("kernels", metavar="NAME", nargs="*", help=about)
-        if can_json:
-            sub.add_argument("--json", action="store_true", help="print JSON")
-        return sub
-
-    def many(sub: argparse.ArgumentParser, name: str, metavar: str, text: str) -> None:
-        sub.add_argument(name, action="append", default=[], metavar=metavar, help=text)
-
-    def flag(sub: argparse.ArgumentParser, name: str, text: str) -> None:
-        sub.add_argument(name, action="store_true", help=text)
-
-    command(_list, "The kernels, their problem fields and constants, and the usable backends.")
-
-    run = command(_run, "Run a kernel's probed build once, compare with float64, and keep its trace and arrays.", "one")
-    run.add_argument("--backend", default="auto", help="auto (default), gpu, cpu or recorded")
-    many(run, "--set", "FIELD=VALUE", "a problem field or a compile-time constant of `list`")
-    which = "which items, such as query tiles, write the trace (default 0, the first)"
-    many(run, "--scope", "FIRST[:COUNT]|all|ITEM=FIRST[:COUNT]", which)
-    run.add_argument("--trace", metavar="FILE.parquet", help="write the trace here")
-    run.add_argument(
-        "--arrays", metavar="FILE.npz", help="write inputs and outputs here; 8-bit and bfloat16 as float32"
-    )
-
-    checks = command(_check, "Compare kernels with float64 over a grid of problems, in both builds.", "many")
-    checks.add_argument("--backend", default="auto", help="auto (default), gpu or cpu")
-    many(checks, "--set", "FIELD=VALUE", "every problem takes this field or constant in place of its own")
-    every = "only every K-th problem of the grid, for slow tools (default 1)"
-    checks.add_argument("--every", type=int, default=1, metavar="K", help=every)
-
-    about = "Registers, shared bytes and spills of both builds, PTX and SASS sizes. Needs no GPU."
-    inspect = command(_inspect, about, "one")
-    inspect.add_argument("--arch", default=DEFAULT_ARCH, help=f"such as sm_80, sm_90a (default {DEFAULT_ARCH})")
-    many(inspect, "--set", "FIELD=VALUE", "a problem field, such as head_dim, or a compile-time constant")
-
-    benches = command(_bench, "Time kernels on this GPU, each after its output passed against float64.", "many")
-    swept = "a problem field, a constant, or a size that fields follow from, such as width; several make a product"
-    many(benches, "--sweep", "FIELD=V1,V2,...", swept)
-    many(benches, "--set", "FIELD=VALUE", "holds for every point")
-    flag(benches, "--peers", "also torch's SDPA: math, memory-efficient, flash, cuDNN")
-    benches.add_argument(
-        "--baseline", metavar="NAME", help="what speed-ups are against (default the first in the table)"
-    )
-    kept = "a table that --out wrote: say what became slower or faster than in it, beyond the spread"
-    benches.add_argument("--against", metavar="FILE", help=kept)
-    flag(benches, "--recorded", "the points that `record` times of these kernels, instead of --sweep and --set")
-    flag(benches, "--warm", "the same arrays in every run, instead of an L2 that holds none of them")
-    out = "write the table, with its provenance, here"
-    benches.add_argument("--out", metavar="FILE.csv|FILE.json", help=out)
-
-    about = "When each step of each warp or warpgroup began, on this GPU: a build of its own, beside the timed one."
-    lines = command(_timeline, about, "one")
-    many(lines, "--set", "FIELD=VALUE", "a problem field or a compile-time constant of `list`")
-    lines.add_argument("--block", type=int, default=0, metavar="N", help="of which block (default 0)")
-    lines.add_argument("--perfetto", metavar="FILE.pftrace", help="write every block here, for https://ui.perfetto.dev")
-
-    about = (
-        "Record on this GPU what kernels/recordings/data/ lacks. Without a NAME, also record the tables of `measure`."
-    )
-    records = command(_record, about, "many", can_json=False)
-    flag(records, "--missing", "only list what has no recording of its present code; needs no GPU")
-    flag(records, "--again", "record also what is there")
-
-    about = "Compare the memory model with Nsight Compute access by access, and write the table. Needs a GPU and ncu."
-    calibrate = command(_calibrate, about, can_json=False)
-    many(calibrate, "--op", "OP", "only these, such as shared_load; the other rows of the table stay")
-
-    about = "Wavefronts and sectors, derived from traces and counted by ncu, side by side. Needs a GPU and ncu."
-    counts = command(_counters, about, "many")
-    about = "instead, blocks per multiprocessor as derived and as the driver says; writes the recorded table"
-    flag(counts, "--occupancy", about)
-
-    about = f"Write recorded tables from this GPU: {', '.join(TABLES)}."
-    measures = command(_measure, about, can_json=False)
-    measures.add_argument("tables", nargs="*", metavar="TABLE", help=f"{', '.join(TABLES)}; all if none is given")
-
-    about = "only sustained times for rows of the recorded bench that have none; TABLE is then a family, kernel or peer"
-    flag(measures, "--sustained", about)
-
-    for needs_gpu in (benches, lines, records, calibrate, counts, measures):
-        needs_gpu.set_defaults(backend="gpu")
-    return parser
 
 
 def _progress(done: int, of: int, what: str = "") -> None:
@@ -403,6 +307,19 @@ def _measure(args: argparse.Namespace) -> int:
             print(path)
     return OK
 
+
+_COMMANDS: dict[str, arguments.Command] = {
+    "list": _list,
+    "run": _run,
+    "check": _check,
+    "inspect": _inspect,
+    "bench": _bench,
+    "timeline": _timeline,
+    "record": _record,
+    "calibrate": _calibrate,
+    "counters": _counters,
+    "measure": _measure,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -95,7 +95,7 @@ class Catalog:
 
     def of_problem(self, kind: type[Problem]) -> dict[str, KernelSpec]:
         """name -> KernelSpec of the kernels that solve problems of a class."""
-        return {name: spec for name, spec in self.kernels.items() if kind is spec.problem_type}
+        return {name: spec for name, spec in self.kernels.items() if spec.solves_class(kind)}
 
     def using_cache(self, does: str, dtype: str = "") -> dict[str, KernelSpec]:
         """name -> KernelSpec of the kernels that attend to a paged cache, write it or copy its pages (CacheUse.does).
@@ -138,7 +138,7 @@ def refreshed(before: Catalog | None) -> Catalog:
             specs.append(_checked(path, known.get(path.resolve())))
         except (ProblemError, BuildError) as error:
             faults.append(str(error))
-    ours, order = Path(next(iter(families.__path__))), {name: number for number, name in enumerate(names)}
+    ours, order = folders()[0], {name: number for number, name in enumerate(names)}
     found: dict[str, KernelSpec] = {}
     for spec in sorted(specs, key=lambda s: (order[s.family], not s.path.is_relative_to(ours), s.rung, s.name)):
         if spec.name in found:
@@ -152,6 +152,11 @@ def refreshed(before: Catalog | None) -> Catalog:
 def find(name: str) -> KernelSpec:
     """The current catalogue's kernel with this name, or of the .cu at this path (Catalog.find)."""
     return current().find(name)
+
+
+def folders() -> tuple[Path, ...]:
+    """The folders of the catalogue, ours first."""
+    return tuple(map(Path, families.__path__))
 
 
 def load_kernel(path: str | Path) -> KernelSpec:
@@ -194,21 +199,21 @@ def _checked(path: Path, known: KernelSpec | None) -> KernelSpec:
 
 
 def _kernel_files() -> Iterator[Path]:
-    for root in map(Path, families.__path__):
+    for root in folders():
         yield from sorted([*root.glob("*.cu"), *root.glob("*/*.cu")])
 
 
 def _family_names() -> tuple[str, ...]:
-    folders = (folder for root in families.__path__ for folder in sorted(Path(root).glob("*/__init__.py")))
-    return tuple(dict.fromkeys(folder.parent.name for folder in folders))
+    packages = (file for root in folders() for file in sorted(root.glob("*/__init__.py")))
+    return tuple(dict.fromkeys(file.parent.name for file in packages))
 
 
 def _stamps() -> Stamps:
     """The stamp of each file that the catalogue depends on."""
-    roots = [Path(root) for root in families.__path__]
-    folders = [*roots, *(folder for root in roots for folder in root.glob("*/")), DEVICE, SHIM]
+    roots = folders()
+    looked_at = [*roots, *(folder for root in roots for folder in root.glob("*/")), DEVICE, SHIM]
     found: dict[str, tuple[int, int]] = {}
-    for folder in folders:
+    for folder in looked_at:
         with suppress(OSError), os.scandir(folder) as entries:  # a folder or file may be removed at this moment
             for entry in entries:
                 if entry.name.endswith(SOURCES):

@@ -10,9 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from kernels import families
 from kernels.build.cpp import Toolchain
-from kernels.catalog import current
+from kernels.catalog import current, folders
 from kernels.core.remembered import recordings_changed
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -58,7 +57,7 @@ def _version() -> str:
 def _code() -> str:
     """A hash of our code, of the user's families and of the installed packages."""
     digest = hashlib.sha256()
-    for place in (*(ROOT / part for part in ("app", "explainers", "kernels")), *map(Path, families.__path__)):
+    for place in (*(ROOT / part for part in ("app", "explainers", "kernels")), *folders()):
         for path in sorted(place.rglob("*.py")):
             digest.update(path.read_bytes())
     packages = sorted({(d.name, d.version) for d in metadata.distributions()})

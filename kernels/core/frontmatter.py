@@ -161,7 +161,7 @@ def _check_keys(file: str, where: str, table: Table, known: tuple[str, ...], nee
             )
 
 
-def _typed(file: str, key: str, value: Any, kind: type | tuple, said: str) -> Any:
+def _typed(file: str, key: str, value: Any, kind: type | tuple[type, ...], said: str) -> Any:
     if not isinstance(value, kind) or isinstance(value, bool) and kind is int:
         raise FrontMatterError(f"{file}: {key} is {value!r}. It must be {said}.")
     return value

@@ -149,14 +149,17 @@ class KernelSpec:
         return next(iter(self.constants_of(role)), None)
 
     def solves(self, problem: Problem) -> bool:
-        """Whether the kernel solves problems of this class."""
+        """Whether the kernel solves problems of that problem's class."""
+        return self.solves_class(problem.problem_type)
+
+    def solves_class(self, kind: type[Problem]) -> bool:
+        """Whether the kernel solves problems of a class."""
         own = self.problem_type
-        return own is problem.problem_type
+        return own is kind
 
     def same_problems(self, other: "KernelSpec") -> bool:
         """Whether both kernels solve problems of one class."""
-        own = self.problem_type
-        return own is other.problem_type
+        return self.solves_class(other.problem_type)
 
     # ---- plans ----
 
@@ -311,7 +314,7 @@ def _scratch(text: ScratchText, names: dict[str, Any], place: str) -> Tensor:
 
 
 def _launch(text: LaunchText, names: dict[str, Any], tensors: set[str], where: str) -> Launch:
-    def three(sizes: tuple[int, ...], key: str) -> tuple[int, int, int]:
+    def three(sizes: tuple[str | int, ...], key: str) -> tuple[int, int, int]:
         made = [whole(s, names, f"{where}.{key}", least=1) for s in sizes]
         return tuple(made + [1] * (3 - len(made)))  # type: ignore[return-value]
 

@@ -107,8 +107,7 @@ def point(place: Place) -> dict[str, Any]:
 
 def has_cycles(kernel: KernelSpec) -> bool:
     """Whether cycles per access are measured for the kernel: for the walk down the columns of a tile."""
-    kind = kernel.problem_type
-    return kind is ColumnsProblem
+    return kernel.solves_class(ColumnsProblem)
 
 
 def cycles_sweep() -> list[tuple[ColumnsProblem, Settings]]:

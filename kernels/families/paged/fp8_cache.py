@@ -1,7 +1,6 @@
 """The problem of the kernel that writes new tokens into a cache of 8 bits: each number over its KV head's scale,
 rounded to the nearest fp8 (e4m3)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
@@ -88,7 +87,7 @@ class Fp8WriteProblem(CacheWriteProblem):
         return {t.name: a[t.name].astype(np.float64) for t in self.outputs}
 
     @classmethod
-    def check_cases(cls, kernel: Any) -> Iterable[Case]:
+    def check_cases(cls, kernel: Any) -> list[Case]:
         """Every layout with 1 to 8 KV heads; slots at random, some of them padding."""
         cases: list[Case] = []
         for heads, head_dim, size, dtype in product(
