@@ -7,8 +7,6 @@ from app.choices.page import Page, State
 from app.parts import running
 from app.parts.explained import story_of
 from explainers.stories.tiling import story as tiles
-from explainers.stories.tiling import tiling, traffic
-from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.catalog import Catalog, current
 from kernels.core.request import Request
@@ -29,40 +27,7 @@ def others(request: Request) -> list[Request]:
 
 
 def bytes_tab(request: Request) -> list[Block]:
-    """The bytes of each tensor, step by step, and for each kernel."""
-    run = running.run(request)
-    story = tiling.explain(run)
-    counted, absent = running.traffic_of_each(others(request))
-    factors = traffic.reuse(counted)
-    table = factors.pivot(index="kernel", columns="tensor", values="reuse")[list(dict.fromkeys(factors.tensor))]
-    table = table.reindex([other.kernel.title for other, _ in counted]).round(3).convert_dtypes().reset_index()
-    return [
-        stage.row(
-            [
-                stage.chart(
-                    traffic.cumulative_chart(run, story),
-                    "Bytes read and written so far, by tensor; a rule marks the step",
-                    f"This query tile, step by step ({run.provenance}).",
-                    "Bytes from and to global memory",
-                )
-            ],
-            [
-                stage.chart(
-                    traffic.chart(counted),
-                    "How many times each kernel moves each tensor",
-                    " ".join([traffic.sentence(counted), *absent]),
-                    "Kernel beside kernel",
-                )
-            ],
-            [
-                stage.table(
-                    table,
-                    "Reuse factor (derived): multiply-adds that use an element, over elements fetched from global "
-                    "memory.",
-                )
-            ],
-        )
-    ]
+    return tiles.bytes_tab(request, others(request), running)
 
 
 STORY = story_of(

@@ -31,6 +31,7 @@ from explainers.story.stage import Block, Provenance, Stage
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError
+from kernels.errors import WarpglassError
 from kernels.run.results import Run, Traffic
 
 Subject = TypeVar("Subject")  # the subject of a page: frozen and picklable, with Requests and plain numbers
@@ -54,6 +55,12 @@ class Runner(Protocol):
     def broken(self, run: Run, /) -> tuple[str, str]:
         """The effect of a build that is broken on purpose, in a sentence, and its tone. Two empty texts for any other
         build."""
+
+    def traffic_of_each(self, requests: list[Request], /) -> tuple[list[tuple[Request, Traffic]], list[str]]:
+        """Each request with its Traffic, and a sentence for each request without one."""
+
+    def not_compared(self, request: Request, error: WarpglassError, /) -> str:
+        """The sentence on a kernel that failed."""
 
     def live_gpu(self) -> tuple[int, str] | None:
         """Multiprocessors and name of this machine's GPU, or None."""

@@ -1,6 +1,5 @@
 """Sparsity: a mask as blocks, the list of a query block, and the gain and the cost of skipped blocks."""
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pandas as pd
@@ -8,44 +7,25 @@ import pandas as pd
 from app.choices import estimates, pages
 from app.choices.page import Page, State
 from app.measured import measuring, times
-from app.parts import running, tabs
-from app.parts.story import Story
+from app.parts import running
+from app.parts.explained import story_of
 from app.stories.sparsity import choices
-from explainers.stories.sparsity import block_mask, executions, sparsity, sparsity_ledger
-from explainers.story.stage import Block, Stage
+from explainers.stories.sparsity import block_mask, executions, sparsity_ledger, story
+from explainers.stories.sparsity.story import Walked
+from explainers.story.stage import Block
 from kernels.catalog import Catalog
-from kernels.core.request import Request
-
-
-@dataclass(frozen=True)
-class Walked:
-    """A row of the traced query block.
-
-    row: its number in the head.
-    """
-
-    request: Request
-    row: int
 
 
 @lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     hooks = {"correct": choices.correct, "adapt": choices.adapt, "describe": choices.describe}
-    kernels = {"defaults_of": choices.defaults_of, "one_what_if": True, "refusal": sparsity.refusal}
-    return pages.accepted_by(sparsity, catalog, own=choices.OWN, **kernels, **hooks)
+    kernels = {"defaults_of": choices.defaults_of, "one_what_if": True, "refusal": story.STORY.refusal}
+    return pages.accepted_by(story.STORY, catalog, own=choices.OWN, **kernels, **hooks)
 
 
 def subject(page: Page, state: State, backend: str) -> Walked:
     request = choices.request(page, state, backend)
     return Walked(request, block_mask.place_of(request).first + state["row"])
-
-
-def make(walked: Walked) -> Stage:
-    run = running.run(walked.request)
-    made = sparsity.stage_of(run, walked.row, running.provenance(run))
-    summary, tone = running.broken(run)
-    said = sparsity_ledger.summary(sparsity_ledger.ledger(run))
-    return replace(made, summary=" ".join(filter(None, [summary, said])), tone=tone or made.tone)
 
 
 def ledger_tab(walked: Walked) -> list[Block]:
@@ -64,7 +44,8 @@ def _times() -> pd.DataFrame:
     return times.known((), measuring.Now()).table
 
 
-STORY = Story(
+STORY = story_of(
+    story.STORY,
     path="sparsity",
     title="Sparsity",
     look="Follow a block of queries through its list: what is not on it is never loaded, what is partial is computed "
@@ -72,7 +53,6 @@ STORY = Story(
     page=page,
     subject=subject,
     order=70,
-    make=make,
     launches={"ledger": lambda walked: estimates.traffic([walked.request])},
-    parts={"ledger": ledger_tab, "elements": elements_tab, **tabs.PARTS},
+    parts={"ledger": ledger_tab, "elements": elements_tab},
 )

@@ -6,10 +6,10 @@ from explainers.stories.any_kernel import generic
 from explainers.stories.occupancy import grid
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.registers import thread_questions, threads
-from explainers.stories.tiling import reuse, tile_questions, tiling
-from explainers.story import picture
+from explainers.stories.tiling import reuse, tile_questions, tiling, traffic
+from explainers.story import picture, stage
 from explainers.story.base import Runner, Story
-from explainers.story.stage import Stage
+from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 
@@ -33,6 +33,46 @@ class Tiles(Story[Request]):
         summary, tone = runner.broken(run)
         asked = [*tile_questions.query_tile(run, made), *thread_questions.shared_pictures(made)]
         return replace(made, questions=asked, summary=summary, tone=tone or made.tone)
+
+
+def bytes_tab(subject: Request, others: list[Request], runner: Runner) -> list[Block]:
+    """The bytes of each tensor, step by step, and for each kernel.
+
+    others: the request for every kernel of the page with this problem.
+    """
+    run = runner.run(subject)
+    story = tiling.explain(run)
+    counted, absent = runner.traffic_of_each(others)
+    factors = traffic.reuse(counted)
+    table = factors.pivot(index="kernel", columns="tensor", values="reuse")[list(dict.fromkeys(factors.tensor))]
+    table = table.reindex([other.kernel.title for other, _ in counted]).round(3).convert_dtypes().reset_index()
+    return [
+        stage.row(
+            [
+                stage.chart(
+                    traffic.cumulative_chart(run, story),
+                    "Bytes read and written so far, by tensor; a rule marks the step",
+                    f"This query tile, step by step ({run.provenance}).",
+                    "Bytes from and to global memory",
+                )
+            ],
+            [
+                stage.chart(
+                    traffic.chart(counted),
+                    "How many times each kernel moves each tensor",
+                    " ".join([traffic.sentence(counted), *absent]),
+                    "Kernel beside kernel",
+                )
+            ],
+            [
+                stage.table(
+                    table,
+                    "Reuse factor (derived): multiply-adds that use an element, over elements fetched from global "
+                    "memory.",
+                )
+            ],
+        )
+    ]
 
 
 STORY = Tiles()
