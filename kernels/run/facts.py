@@ -97,7 +97,7 @@ def of_verdict(verdict: Verdict) -> dict[str, object]:
 
 
 def _of_problem(problem: Problem) -> dict[str, object]:
-    return with_former_names(problem.problem_type, asdict(problem))
+    return with_former_names(problem.problem_type, asdict(problem))  # type: ignore[call-overload]  # each problem is a dataclass
 
 
 def of_errors(errors: Iterable[OutputError]) -> dict[str, dict[str, object]]:
