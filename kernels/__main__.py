@@ -167,7 +167,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     if args.every < 1:
-        raise ProblemError(f"--every is {args.every}; it must be a whole number from 1.")
+        raise ProblemError(f"--every is {args.every}. It must be a whole number from 1.")
     kernels, survey = _specs(args.kernels), workers.survey()
     device = survey.pick(args.backend)
     if device.backend == "recorded":
@@ -229,7 +229,7 @@ def _timeline(args: argparse.Namespace) -> int:
     request = Request(kernel, problem, settings, backend="gpu")
     blocks = request.plan.launches[0].blocks
     if not 0 <= args.block < blocks:
-        raise ProblemError(f"--block is {args.block}; this launch has blocks 0 to {blocks - 1}.")
+        raise ProblemError(f"--block is {args.block}. This launch has blocks 0 to {blocks - 1}.")
     workers.survey().pick("gpu")
     job = workers.submit(pipelines.pipeline, request, backend="gpu", title=kernel.name, time_limit=_time_limit())
     made = job.result()
@@ -263,7 +263,7 @@ def _calibrate(args: argparse.Namespace) -> int:
     unknown = set(args.op) - set(calibration.METRICS)
     if unknown:
         known = f"{', '.join(calibration.METRICS)}.{nearest(min(unknown), calibration.METRICS)}"
-        raise ProblemError(f"--op is {', '.join(sorted(unknown))}; it must be among {known}")
+        raise ProblemError(f"--op is {', '.join(sorted(unknown))}. It must be among {known}")
     table, path = calibration.update(device, args.op), calibration.path_of(device.name)
     missed = table[table.measured != table.modelled]
     differ = f"{len(missed)} where the model differs from Nsight Compute"

@@ -43,7 +43,7 @@ def _one_kernel(sub: argparse.ArgumentParser) -> None:
 
 
 def _kernels(sub: argparse.ArgumentParser) -> None:
-    about = "kernels of `list`, or paths of .cu files; all of `list` if none is given"
+    about = "kernels of `list`, or paths of .cu files. The default is all of `list`"
     sub.add_argument("kernels", metavar="NAME", nargs="*", help=about)
 
 
@@ -73,7 +73,7 @@ def _run(arguments: Arguments) -> None:
     _many(sub, "--scope", "FIRST[:COUNT]|all|ITEM=FIRST[:COUNT]", which)
     sub.add_argument("--trace", metavar="FILE.parquet", help="write the trace here")
     sub.add_argument(
-        "--arrays", metavar="FILE.npz", help="write inputs and outputs here; 8-bit and bfloat16 as float32"
+        "--arrays", metavar="FILE.npz", help="write inputs and outputs here, 8-bit and bfloat16 as float32"
     )
 
 
@@ -100,7 +100,7 @@ def _bench(arguments: Arguments) -> None:
     sub = arguments.add("bench", "Time kernels on this GPU, each after its output passed against float64.")
     _kernels(sub)
     _json(sub)
-    swept = "a problem field, a constant, or a size that fields follow from, such as width; several make a product"
+    swept = "a problem field, a constant, or a size for several fields, such as width. Several sweeps make a product"
     _many(sub, "--sweep", "FIELD=V1,V2,...", swept)
     _many(sub, "--set", "FIELD=VALUE", "holds for every point")
     _flag(sub, "--peers", "also torch's SDPA: math, memory-efficient, flash, cuDNN")
@@ -108,7 +108,7 @@ def _bench(arguments: Arguments) -> None:
     kept = "a table that --out wrote: say what became slower or faster than in it, beyond the spread"
     sub.add_argument("--against", metavar="FILE", help=kept)
     _flag(sub, "--recorded", "the points that `record` times of these kernels, instead of --sweep and --set")
-    _flag(sub, "--warm", "the same arrays in every run, instead of an L2 that holds none of them")
+    _flag(sub, "--warm", "the same arrays in every run, instead of a cold L2")
     out = "write the table, with its provenance, here"
     sub.add_argument("--out", metavar="FILE.csv|FILE.json", help=out)
 
@@ -124,19 +124,17 @@ def _timeline(arguments: Arguments) -> None:
 
 
 def _record(arguments: Arguments) -> None:
-    about = (
-        "Record on this GPU what kernels/recordings/data/ lacks. Without a NAME, also record the tables of `measure`."
-    )
+    about = "Record on this GPU what kernels/recordings/data/ lacks. If no NAME is given, also record the tables of `measure`."
     sub = arguments.add("record", about)
     _kernels(sub)
-    _flag(sub, "--missing", "only list what has no recording of its present code; needs no GPU")
-    _flag(sub, "--again", "record also what is there")
+    _flag(sub, "--missing", "only list cases without a recording of the present code, without a GPU")
+    _flag(sub, "--again", "record existing cases again")
 
 
 def _calibrate(arguments: Arguments) -> None:
     about = "Compare the memory model with Nsight Compute access by access, and write the table. Needs a GPU and ncu."
     sub = arguments.add("calibrate", about)
-    _many(sub, "--op", "OP", "only these, such as shared_load; the other rows of the table stay")
+    _many(sub, "--op", "OP", "only these, such as shared_load. The other rows of the table stay")
 
 
 def _counters(arguments: Arguments) -> None:
@@ -144,14 +142,14 @@ def _counters(arguments: Arguments) -> None:
     sub = arguments.add("counters", about)
     _kernels(sub)
     _json(sub)
-    about = "instead, blocks per multiprocessor as derived and as the driver says; writes the recorded table"
+    about = "instead, blocks per multiprocessor, derived and from the driver, into the recorded table"
     _flag(sub, "--occupancy", about)
 
 
 def _measure(arguments: Arguments) -> None:
     about = f"Write recorded tables from this GPU: {arguments.tables}."
     sub = arguments.add("measure", about)
-    sub.add_argument("tables", nargs="*", metavar="TABLE", help=f"{arguments.tables}; all if none is given")
+    sub.add_argument("tables", nargs="*", metavar="TABLE", help=f"{arguments.tables}. The default is all")
 
-    about = "only sustained times for rows of the recorded bench that have none; TABLE is then a family, kernel or peer"
+    about = "only missing sustained times of the recorded bench. TABLE is then a family, kernel or peer"
     _flag(sub, "--sustained", about)

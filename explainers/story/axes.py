@@ -65,7 +65,7 @@ def box(request: Request, tensor: Tensor, first: int) -> np.ndarray:
 
     first: the box's first element in the tensor.
 
-    ValueError for a kernel without a tensor map of it.
+    ValueError for a kernel without a map of this tensor.
     """
     begin, sizes = [int(at) for at in np.unravel_index(first, tensor.shape)], request.plan.box_of(tensor)
     along = [np.arange(at, min(n, at + size)) for at, n, size in zip(begin, tensor.shape, sizes)]

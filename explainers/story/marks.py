@@ -1,4 +1,4 @@
-"""The marks of a step (Frame.marks). Play can pause at each of them.
+"""The marks of a step (Frame.marks). Play can pause at each mark.
 
 Rise of m: the step raises a row's finite running max.
 Bank conflict: the first wavefront of an access with several words in one bank.

@@ -2,8 +2,8 @@
 
 A *page* is a physical block of block_size slots. A slot holds the K and V of one token. A sequence's block table lists
 its pages in order, so its token i is in page table[i // block_size], slot i % block_size. Source: Kwon et al. 2023,
-"Efficient Memory Management for Large Language Model Serving with PagedAttention", arXiv:2309.06180; the array shapes
-are those of vLLM's attention kernels.
+"Efficient Memory Management for Large Language Model Serving with PagedAttention", arXiv:2309.06180; vLLM's attention
+kernels have the same array shapes.
 """
 
 from collections.abc import Sequence as Row

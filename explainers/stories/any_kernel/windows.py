@@ -51,7 +51,7 @@ def window_of(tensor: Tensor, touched: pd.DataFrame | None) -> Window:
 
 
 def _window(outer: tuple[int, ...], at: list[int], size: tuple[int, ...]) -> Window:
-    """The window of a slice of `size`: all of it, or MOST_SHOWN rows and columns around `at`."""
+    """The window of a slice of `size`: the whole slice, or MOST_SHOWN rows and columns around `at`."""
     start = [max(0, min(n - n % MOST_SHOWN, whole - MOST_SHOWN)) for n, whole in zip(at, size)]
     return Window(outer, start[0], start[1], min(size[0], MOST_SHOWN), min(size[1], MOST_SHOWN), size[0], size[1])
 

@@ -66,7 +66,7 @@ def stage_of(
     """Returns the whole stage of a run over one query head of one sequence.
 
     name, colour: the sequence.
-    tabs: the tabs after those of the walk.
+    tabs: the tabs after the walk's.
     live: as in grid.view.
     """
     story = walk(run, name)

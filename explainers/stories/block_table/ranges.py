@@ -102,7 +102,7 @@ def stage_of(
 
     names, colours: the sequences.
     place: the followed sequence and query head.
-    tabs: the tabs after those of the lists.
+    tabs: the tabs after the lists'.
     live: as in grid.view.
     """
     story = walk(run, names, *place)

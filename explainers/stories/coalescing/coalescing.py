@@ -1,4 +1,4 @@
-"""Coalescing: the 32-byte sectors that each request of a warp touches, and the used part of them."""
+"""Coalescing: the 32-byte sectors that each request of a warp touches, and their used part."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -77,7 +77,7 @@ def states(requests: Sequence[SectorRequest]) -> list[stage.State]:
 
 
 def veils(chosen: str) -> tuple[str, ...]:
-    """Returns the parts of the page with the answer. With several layouts, the picture is one of them."""
+    """Returns the parts of the page with the answer. With several layouts, the picture shows one."""
     return ("sentence", "strip", "tabs", *(("picture",) if chosen else ()))
 
 

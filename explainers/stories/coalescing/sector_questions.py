@@ -37,7 +37,7 @@ def sectors(requests: Sequence[SectorRequest], veils: Sequence[str], view: str =
 
 
 def _unused(request: SectorRequest, where: dict[str, Any]) -> list[Question]:
-    """A click on unwanted bytes, in the first sector with one run of them."""
+    """A click on unwanted bytes, in the first sector with one such run."""
     size = request["bytes"]
     wanted = {byte for offset in request["offsets"] if offset >= 0 for byte in range(offset, offset + size)}
     for sector in sorted({byte // model.SECTOR for byte in wanted}):

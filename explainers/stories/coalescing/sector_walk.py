@@ -89,7 +89,7 @@ def explain_layouts(runs: Mapping[str, Run], chosen: str, at: Place, warp: int =
 
 
 def _of_warp(found: model.Requests, at: Place, warp: int) -> list[int]:
-    """Returns the warp's requests there, as rows of the table, or those of the first warp with any."""
+    """Returns the warp's requests there, as rows of the table, or the requests of the first warp with some."""
     table = found.table[(found.table.file == at[0]) & (found.table.line == at[1])]
     if table.empty:
         return []

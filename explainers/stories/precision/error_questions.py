@@ -57,7 +57,7 @@ def questions(story: Replays) -> list[stage.Question]:
 
 
 def _near(times: float) -> list[int]:
-    """Four numbers to choose from, only one of them near."""
+    """Four numbers to choose from, with only one near."""
     if times < 20:
         return [2, 8, 64, 1024]
     near = round(float(f"{times:.1g}"))

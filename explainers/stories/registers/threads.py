@@ -1,7 +1,7 @@
 """The threads of each element: the grid's blocks, a block's warps, a warp's lanes, and at each step their elements of
 every matrix and their lines.
 
-All of it comes from the trace. An access of global memory gives an element by its offset, a value by its keys. An
+Everything comes from the trace. An access of global memory gives an element by its offset, a value by its keys. An
 access of shared memory gives the element of the last store there. A store has the element of the thread's last load
 or value. An ldmatrix distributes the elements at 32 addresses among all lanes, so it gives only a line.
 """

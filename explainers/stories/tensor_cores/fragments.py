@@ -53,7 +53,7 @@ def element(made: Products, product: Product, row: int, col: int) -> tuple[float
 
 
 def disagreeing(made: Products) -> tuple[int, int]:
-    """(wrong, all): the first elements of all parts of C, and the number of them with a logged value other than the sum
+    """(wrong, all): the first elements of all parts of C, and the number with a logged value other than the sum
     of A times B, beyond rounding (1 % of the largest number of C). A build can read too early or at a wrong address.
     Its real operands then differ from the elements here."""
     wrong = compared = 0

@@ -101,7 +101,7 @@ def _swept(points: list[Point], field: str, fixed: Mapping[str, Any]) -> set[flo
 
 
 def without_constants(settings: str, names: Iterable[str]) -> str:
-    """Returns constants as text, without some of them."""
+    """Returns constants as text, without some."""
     return " ".join(pair for pair in settings.split() if pair.split("=")[0] not in names)
 
 

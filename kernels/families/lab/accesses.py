@@ -25,7 +25,7 @@ class GlobalProblem(LabProblem):
     """One warp reads 32 elements a step, which lie in global memory under one of the layouts of lab_global.cu."""
 
     layout: str = problem_field("row_major", "where element n lies", allowed=LAYOUTS)
-    width: int = problem_field(4, "bytes per element: what a lane reads at once", allowed=(4, 8, 16))
+    width: int = problem_field(4, "bytes per element, one read of a lane", allowed=(4, 8, 16))
     steps: int = problem_field(8, "accesses of the warp", low=1, high=64)
     stride: int = problem_field(8, "elements from lane to lane in the strided layout", low=1, high=256)
     shift: int = problem_field(1, "elements by which the misaligned layout begins late", low=0, high=31)
@@ -78,7 +78,7 @@ class GlobalProblem(LabProblem):
 
     @property
     def elements(self) -> int:
-        """Elements of x, those that no lane reads included."""
+        """Elements of x, with unread ones."""
         count = WARP * self.steps
         return {"strided": count * self.stride, "misaligned": count + self.shift}.get(self.layout, count)
 

@@ -28,7 +28,7 @@ class ChaseProblem(LabProblem):
 
     space: str = problem_field(
         "through_l1",
-        "where the ring is read: global memory through L1, past it from L2, or shared memory",
+        "the ring's memory: global memory through L1, L2 past it, or shared memory",
         allowed=CHASE_SPACES,
     )
     working_set: int = problem_field(
@@ -114,7 +114,7 @@ class StreamProblem(LabProblem):
 
     space: str = problem_field(
         "through_l1",
-        "read through L1, past it from L2, from shared memory; or copy device memory",
+        "read through L1, past it from L2, from shared memory, or copy device memory",
         allowed=STREAM_SPACES,
     )
     blocks: int = problem_field(2, "thread blocks, each with its own stretch", low=1, high=2**20)

@@ -18,7 +18,7 @@ class RolesProblem(LabProblem):
 
     tiles: int = problem_field(4, "tiles that the producer brings, one after another", low=1, high=1024)
     tile_size: int = problem_field(64, "floats of a tile", low=1, high=4096)
-    consumers: int = problem_field(2, "warps that sum what the producer brings", low=1, high=31)
+    consumers: int = problem_field(2, "warps that sum the producer's tiles", low=1, high=31)
     seed: int = seed_field()
 
     title = "Warp roles"

@@ -42,7 +42,7 @@ class ColumnsProblem(LabProblem):
     stride: int = problem_field(
         32, "floats per row of the tile: the stride between neighbouring lanes", low=1, high=4096
     )
-    repeats: int = problem_field(1, "how often the walk is done; more than once only to time it", low=1, high=1024)
+    repeats: int = problem_field(1, "repetitions of the walk, more than one only for times", low=1, high=1024)
     warps: int = problem_field(1, "warps that walk the tile, all alike", low=1, high=32)
     seed: int = seed_field()
 

@@ -1,5 +1,5 @@
-"""The problem of decoding with a shared prefix: sequences whose first pages are the same pages, which are read once for
-several of them."""
+"""The problem of decoding with a shared prefix: sequences with the same first pages, read once for several
+sequences."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,7 +30,7 @@ class CascadeProblem(CascadeCases, RangesProblem):
     """
 
     context_lens: tuple = problem_field((70, 52, 81, 49), "tokens of each sequence", low=1, high=65536)
-    prefix: int = problem_field(48, "tokens that all share, where no block tables are given", low=1, high=65536)
+    prefix: int = problem_field(48, "shared first tokens of all sequences, for a random placement", low=1, high=65536)
 
     follows: ClassVar[tuple[str, ...]] = (*RangesProblem.follows, "families")
     title: ClassVar[str] = "Decoding with a shared prefix"

@@ -96,7 +96,7 @@ class WriteCases(Problem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Every layout; slots at random, some of them padding."""
+        """Every layout, with random slots and padding."""
         cases = []
         for n, layout in enumerate(LAYOUTS):
             slots = np.random.default_rng(n).permutation(7 * layout[1])[: 1 + n % 40]
@@ -110,7 +110,7 @@ class CopyCases(Problem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Every layout; one to four pages, one of them copied twice."""
+        """Every layout, with one to four pages and one page copied twice."""
         cases = []
         for n, layout in enumerate(LAYOUTS):
             pages = np.random.default_rng(n).permutation(9).tolist()

@@ -20,7 +20,7 @@ def block_size_field() -> Any:
 
 
 def dtype_field() -> Any:
-    return problem_field("float32", "storage of Q, K, V and O; sums are float32", allowed=DTYPES)
+    return problem_field("float32", "storage of Q, K, V and O, with float32 sums", allowed=DTYPES)
 
 
 def seed_field() -> Any:

@@ -88,7 +88,7 @@ class Fp8WriteProblem(CacheWriteProblem):
 
     @classmethod
     def check_cases(cls, kernel: Any) -> list[Case]:
-        """Every layout with 1 to 8 KV heads; slots at random, some of them padding."""
+        """Every layout with 1 to 8 KV heads, random slots and padding."""
         cases: list[Case] = []
         for heads, head_dim, size, dtype in product(
             (1, 2, 3, 5, 8), RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES[1:], RANGE_DTYPES

@@ -70,14 +70,14 @@ class PagedProblem(PagedCases):
 
     context_lens: tuple = problem_field((40, 5, 70), "tokens of each sequence", low=1, high=LONGEST_CONTEXT)
     num_heads: int = problem_field(4, "query heads", low=1, high=128)
-    num_kv_heads: int = problem_field(2, "KV heads; num_heads is a multiple of it", low=1, high=128)
+    num_kv_heads: int = problem_field(2, "KV heads, a divisor of num_heads", low=1, high=128)
     head_dim: int = head_dim_field()
     block_size: int = block_size_field()
     dtype: str = dtype_field()
     alibi: bool = problem_field(False, "add ALiBi's slope times the distance to each score", allowed=(False, True))
     score_scale: float = problem_field(1.0, "standard deviation of the scores", low=0.01, high=1000.0)
     seed: int = seed_field()
-    num_blocks: int = problem_field(0, "pages in the pool; 0 for a little more than needed", low=0, high=MOST_PAGES)
+    num_blocks: int = problem_field(0, "pages in the pool, or 0 for a few more than needed", low=0, high=MOST_PAGES)
     block_tables: tuple = problem_field(
         (), "pages of each sequence, in order", low=-(2**31), high=2**31 - 1, nested=True
     )

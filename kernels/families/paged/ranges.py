@@ -1,5 +1,5 @@
-"""The problem of the kernels that read a paged KV cache in equal ranges: paged decoding with what serving engines ask
-of it beside: bfloat16, a cache of fp8 with a scale for each KV head, a soft cap, a sliding window, lse as an
+"""The problem of the kernels that read a paged KV cache in equal ranges: paged decoding with the other features
+of serving engines: bfloat16, a cache of fp8 with a scale for each KV head, a soft cap, a sliding window, lse as an
 output."""
 
 import math
@@ -47,11 +47,11 @@ class RangesProblem(RangesCases, PagedProblem):
     context_lens: tuple = problem_field((40, 5, 70), "tokens of each sequence", low=1, high=65536)
     block_size: int = problem_field(16, "slots per page", allowed=RANGE_BLOCK_SIZES)
     head_dim: int = problem_field(64, "numbers per query, key and value", allowed=RANGE_HEAD_DIMS, formerly="head_size")
-    dtype: str = problem_field("float16", "type of Q and O, and of the cache; sums are float32", allowed=RANGE_DTYPES)
-    ranges: int = problem_field(0, "equal ranges of pages; 0 for what suits an H200", low=0, high=65535)
-    soft_cap: float = problem_field(0.0, "the largest |score|, by tanh; 0 for none", low=0.0, high=1000.0)
-    window: int = problem_field(0, "tokens that a query sees, the last ones; 0 for all", low=0, high=65536)
-    cache_dtype: str = problem_field("", "type of the cache where it is not that of Q", allowed=CACHE_DTYPES)
+    dtype: str = problem_field("float16", "type of Q and O, and of the cache, with float32 sums", allowed=RANGE_DTYPES)
+    ranges: int = problem_field(0, "equal ranges of pages, or 0 for an H200's number", low=0, high=65535)
+    soft_cap: float = problem_field(0.0, "the largest |score|, by tanh, or 0 for none", low=0.0, high=1000.0)
+    window: int = problem_field(0, "the last tokens, visible to a query, or 0 for all", low=0, high=65536)
+    cache_dtype: str = problem_field("", "type of the cache if it differs from Q's", allowed=CACHE_DTYPES)
 
     title: ClassVar[str] = "Decoding in ranges, paged KV cache"
     cache_use: ClassVar[CacheUse | None] = CacheUse("attend", most_group=MOST_GROUP)
@@ -112,8 +112,8 @@ class RangesProblem(RangesCases, PagedProblem):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """Beside PagedProblem's: range_count, slots of the work list; unchanged_bytes: those that are brought before
-        the L2 is told to drop them first."""
+        """PagedProblem's and two more. range_count: slots of the work list. unchanged_bytes: the loaded bytes before
+        the L2 drops them first."""
         made = self.work_list
         much = UNCHANGED if self.read_bytes > MUCH else 0
         return {**super().sizes, "range_count": made.ranges, "slots": made.slots, "unchanged_bytes": much}

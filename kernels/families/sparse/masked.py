@@ -56,7 +56,7 @@ class MaskFields:
     sinks: int = problem_field(4, "first keys that all queries see", low=0, high=4096)
     stride: int = problem_field(32, "every stride-th key is seen by all", low=1, high=65536)
     dilation: int = problem_field(2, "distance between the keys of a window", low=1, high=4096)
-    documents: tuple = problem_field((150, 100), "lengths of packed sequences; the rest is one more", low=1, high=65536)
+    documents: tuple = problem_field((150, 100), "lengths of packed sequences. The rest is one more", low=1, high=65536)
     density: float = problem_field(0.25, "share of pairs, or of blocks in a row, that are seen", low=1e-4, high=1.0)
     top: int = problem_field(2, "blocks of keys that a block of queries sees", low=1, high=1024)
     mask_block: int = problem_field(64, "queries and keys of a block of the mask", allowed=(16, 32, 64, 128))

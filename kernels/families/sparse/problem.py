@@ -29,7 +29,7 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
     lse (Agarwal et al. 2025, gpt-oss).
     """
 
-    causal: bool = problem_field(True, "of what the mask shows, the keys up to the query alone", allowed=(False, True))
+    causal: bool = problem_field(True, "also hides the keys after the query", allowed=(False, True))
     seq_len: int = problem_field(384, "queries per head", low=1, high=65536)
     sink_logits: bool = problem_field(False, "a logit per head counts in every row's sum", allowed=(False, True))
 
@@ -108,7 +108,7 @@ class BlockSparseProblem(MaskedProblem):
 
     @cached_property
     def lists(self) -> tuple[masks.BlockLists, ...]:
-        """The lists of each of `masks`. The last one's patterns are those of all."""
+        """The lists of each of `masks`. The last one has the patterns of all."""
         known: dict[bytes, int] = {}
         return tuple(masks.block_lists(mask, self.block_q, self.block_kv, known) for mask in self.masks)
 
@@ -162,10 +162,10 @@ class BlockSparseProblem(MaskedProblem):
 
 @dataclass(frozen=True)
 class CsrProblem(MaskFields, CsrCases, DenseProblem):
-    """Attention in fp32 in which a mask gives each query its own list of keys, as CSR: those of query i are
+    """Attention in fp32 with a mask as a list of keys for each query, in CSR form: the keys of query i are
     indices[indptr[i] : indptr[i + 1]]. A row that sees none has output 0 and lse -inf."""
 
-    causal: bool = problem_field(True, "of what the mask shows, the keys up to the query alone", allowed=(False, True))
+    causal: bool = problem_field(True, "also hides the keys after the query", allowed=(False, True))
 
     title: ClassVar[str] = "Attention over lists of keys"
 

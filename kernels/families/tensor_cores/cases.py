@@ -124,7 +124,7 @@ class SixteenBitCases(Problem):
 
 
 def small_tiles(kernel: KernelSpec) -> tuple[tuple[str, int], ...]:
-    """The smallest tile sizes of the kernel, without those that are defaults."""
+    """The smallest tile sizes of the kernel, without the defaults."""
     return tuple(
         (c.name, min(c.values)) for c in kernel.constants_of("query_rows", "key_rows") if min(c.values) != c.default
     )

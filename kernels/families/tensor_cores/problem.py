@@ -44,11 +44,11 @@ class SixteenBitProblem(SixteenBitCases):
     batch: int = problem_field(1, "independent sequences", low=1, high=64)
     num_heads: int = problem_field(2, "query heads", low=1, high=128)
     causal: bool = problem_field(False, "each query sees only the keys up to itself", allowed=(False, True))
-    dtype: str = problem_field("float16", "type of Q, K, V and O; sums are float32", allowed=DTYPES)
+    dtype: str = problem_field("float16", "type of Q, K, V and O, with float32 sums", allowed=DTYPES)
     score_scale: float = problem_field(1.0, "standard deviation of the scores", low=0.01, high=1000.0)
     seed: int = problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
-    num_kv_heads: int = problem_field(0, "KV heads, a divisor of num_heads; 0 for as many", low=0, high=128)
-    seq_len_kv: int = problem_field(0, "keys per head; 0 for as many as queries", low=0, high=65536)
+    num_kv_heads: int = problem_field(0, "KV heads, a divisor of num_heads, or 0 for as many", low=0, high=128)
+    seq_len_kv: int = problem_field(0, "keys per head, or 0 for as many as queries", low=0, high=65536)
     layout: str = problem_field("bhsd", "order in memory: b batch, h head, s row, d dim", allowed=tuple(ORDERS))
     scores: str = problem_field("random", "how the scores are distributed", allowed=SCORES)
 
@@ -218,7 +218,7 @@ class SixteenBitProblem(SixteenBitCases):
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
         if self.causal and self.offset:
-            raise PeerUnavailable("torch's causal mask begins at the first key. This one ends at the last.")
+            raise PeerUnavailable("torch's causal mask starts with the first key. This one ends at the last.")
         options = {"is_causal": self.causal, "scale": self.scale, "enable_gqa": self.kv_heads < self.num_heads}
         return [self.logical(inputs[name]) for name in ("q", "k", "v")], options
 

@@ -68,6 +68,6 @@ def test_scores_are_counted_as_the_mask_leaves_them():
 def test_what_cannot_be_is_refused():
     with pytest.raises(ProblemError, match="num_heads is 4 and num_kv_heads 3, and num_heads must be a multiple"):
         SixteenBitProblem(num_heads=4, num_kv_heads=3)
-    with pytest.raises(PeerUnavailable, match="begins at the first key"):
+    with pytest.raises(PeerUnavailable, match="starts with the first key"):
         problem = SixteenBitProblem(seq_len=4, seq_len_kv=8, causal=True)
         problem.peer_inputs(problem.inputs())
