@@ -124,7 +124,10 @@ def _timeline(arguments: Arguments) -> None:
 
 
 def _record(arguments: Arguments) -> None:
-    about = "Record on this GPU what kernels/recordings/data/ lacks. If no NAME is given, also record the tables of `measure`."
+    about = (
+        "Record on this GPU what kernels/recordings/data/ lacks. If "
+        "no NAME is given, also record the tables of `measure`."
+    )
     sub = arguments.add("record", about)
     _kernels(sub)
     _flag(sub, "--missing", "only list cases without a recording of the present code, without a GPU")
