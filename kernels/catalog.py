@@ -44,12 +44,12 @@ Stamps = Mapping[str, tuple[int, int]]  # path -> time of its last change in ns,
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Catalog:
-    """The kernels that the folders held at one moment.
+    """The kernels of the folders at one moment.
 
     kernels: name -> KernelSpec, in the order of families, folders and rungs.
     faults: a sentence for each file that is no kernel.
     families: the names of the families, ours first.
-    stamps: the files of the folders, by which a change is noticed.
+    stamps: the files of the folders with their times and sizes.
     """
 
     kernels: Mapping[str, KernelSpec]
@@ -64,7 +64,7 @@ class Catalog:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the text of every kernel and of the headers that it includes."""
+        """A hash of the texts of all kernels and their headers."""
         texts = hashlib.sha256()
         for spec in self.kernels.values():
             texts.update(repr((str(spec.path), spec.files)).encode())
@@ -100,7 +100,7 @@ class Catalog:
     def using_cache(self, does: str, dtype: str = "") -> dict[str, KernelSpec]:
         """name -> KernelSpec of the kernels that attend to a paged cache, write it or copy its pages (CacheUse.does).
 
-        dtype: the type of the cache; empty for the type of K and V.
+        dtype: the type of the cache, or "" for the type of K and V.
         """
         uses = {name: spec.problem_type.cache_use for name, spec in self.kernels.items()}
         found = [name for name, use in uses.items() if use and (use.does, use.dtype) == (does, dtype)]

@@ -1,8 +1,7 @@
-"""A problem: a frozen, validated, hashable dataclass that makes its own seeded inputs and knows the answer.
+"""A problem: a frozen, validated, hashable dataclass with seeded inputs and the right answer.
 
-A family's problem inherits Problem and declares its facts there. Code outside the family reads these declarations. It
-never checks a problem's class and never looks up its attributes by name. Fields are declared with
-core.fields.problem_field.
+A family's problem inherits Problem and declares its facts. Code outside the family reads these declarations. It never
+checks a problem's class and never looks up its attributes by name. core.fields.problem_field declares a field.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,8 +27,8 @@ class Work(NamedTuple):
     """The work of a run, independent of the kernel.
 
     flops: 4 per score and dim, from the two matrix products of attention.
-    tokens: the tokens that the run gives an output for, or moves.
-    touched: tensor -> bytes that all launches together move, for a tensor that is touched in part or twice.
+    tokens: the tokens with an output, or the moved tokens.
+    touched: tensor -> moved bytes of all launches, for tensors with partial or repeated accesses.
     """
 
     flops: int
@@ -58,7 +57,7 @@ def inputs_of(problem: "Problem") -> dict[str, np.ndarray]:
 
 
 class Problem:
-    """The members that the program uses of every problem, with their defaults.
+    """The members of every problem, with their defaults.
 
     A problem defines at least tensors, inputs, truth, yardstick, cpu_steps, size and check_cases.
     """
@@ -89,11 +88,11 @@ class Problem:
     # ---- tensors and numbers ----
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """Every input and output. A tensor that only one kernel needs is declared in that kernel's front matter."""
+        """Every input and output. The front matter of a kernel declares the tensors of this kernel only."""
         raise NotImplementedError
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """name -> array of every tensor that is given before the run. Equal problems always give equal arrays."""
+        """name -> array of every given tensor. Equal problems always give equal arrays."""
         raise NotImplementedError
 
     def unrounded(self) -> dict[str, np.ndarray]:
@@ -113,8 +112,7 @@ class Problem:
         return self.truth()
 
     def largest_terms(self) -> dict[str, float]:
-        """output -> the largest number that can be added to one of its elements; 0 (the default) if nothing may be
-        rounded."""
+        """output -> the largest term in a sum of its elements, or 0 (the default) without rounding."""
         return {}
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
@@ -130,7 +128,7 @@ class Problem:
         return type(self).peer_inputs is not Problem.peer_inputs
 
     def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
-        """The problem as a call of a serving engine's attention, for a problem whose cache_use attends.
+        """The problem as a call of a serving engine's attention, if cache_use attends.
 
         Raises PeerUnavailable if engines define the problem otherwise.
         """
@@ -142,19 +140,19 @@ class Problem:
 
     @property
     def masks(self) -> tuple[Mask, ...]:
-        """The mask of all heads, or one mask per head, batch by batch; empty for a problem that is not `masked`."""
+        """The mask of all heads, or one mask per head, batch by batch. Empty unless the problem is `masked`."""
         return ()
 
     # ---- sizes ----
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """Derived numbers that front matter may name next to the fields, such as scale."""
+        """Derived numbers for front matter, such as scale."""
         return {}
 
     @property
     def defines(self) -> dict[str, int]:
-        """The compile-time constants that follow from the problem, such as HEAD_DIM."""
+        """The compile-time constants of the problem, such as HEAD_DIM."""
         return {}
 
     @property
@@ -174,22 +172,22 @@ class Problem:
 
     @property
     def work(self) -> Work | None:
-        """The work from which rates are computed; None if only times count."""
+        """The work for rates, or None if only times count."""
         return None
 
     @property
     def bench_columns(self) -> dict[str, Any]:
-        """The sizes by which times are compared (measure.bench_rows.SIZES), name -> value; empty for none."""
+        """The sizes for a comparison of times (measure.bench_rows.SIZES), name -> value. Empty for none."""
         return {}
 
     @property
     def input_bytes(self) -> int:
-        """Bytes of the tensors that are given."""
+        """Bytes of the given tensors."""
         return sum(t.nbytes for t in self.tensors() if t.initial is Initial.GIVEN)
 
     @property
     def listed_pairs(self) -> int:
-        """Pairs of a query and a key that the problem visits to make its lists before a run; 0 without lists."""
+        """Pairs of a query and a key in the work before a run, for a problem with lists. 0 without lists."""
         return 0
 
     @property
@@ -221,14 +219,14 @@ class Problem:
 
     @classmethod
     def role_of(cls, constant: str) -> ConstantRole | None:
-        """The role of a kernel's constant with that name; None for a constant without one."""
+        """The role of a kernel's constant, or None."""
         return next((role for role, pattern in cls.constants.items() if fnmatchcase(constant, pattern)), None)
 
     # ---- problems from a paged cache ----
 
     @classmethod
     def of_cache(cls, cache: Cache, **shape: Any) -> Self:
-        """The problem of one decoding step over a cache, for a class whose cache_use attends.
+        """The problem of one decoding step over a cache, if cache_use attends.
 
         shape: num_heads, head_dim and other fields. Raises ProblemError if the cache holds no sequence.
         """
@@ -236,7 +234,7 @@ class Problem:
 
     @classmethod
     def of_change(cls, cache: Cache, change: CacheChange, **shape: Any) -> "Self | None":
-        """The problem that writes or copies for an event; None if the event leaves nothing to do.
+        """The problem of an event's writes or copies, or None without any.
 
         shape: num_kv_heads, head_dim, dtype and seed.
         """
@@ -246,41 +244,40 @@ class Problem:
 
     @classmethod
     def check_cases(cls, kernel: Any) -> Iterable[Case]:
-        """The problems on which both builds of a kernel are compared with float64."""
+        """The problems for a comparison of both builds of a kernel with float64."""
         raise NotImplementedError
 
     @classmethod
     def recorded_cases(cls, kernel: Any) -> Iterable[Case]:
-        """The runs that are recorded for a machine without a GPU, each with its traced scope."""
+        """The recorded runs for a machine without a GPU, each with its traced scope."""
         return [Case(cls(), (), None)]
 
     @classmethod
     def bench_default(cls) -> Self:
-        """The problem that a bench times by default."""
+        """The problem of a bench by default."""
         return cls()
 
     @classmethod
     def bench_sweeps(cls) -> Sweeps:
-        """(sweeps, fields held) pairs that are recorded; one point at bench_default() by default."""
+        """The recorded (sweeps, fields held) pairs. One point at bench_default() by default."""
         return [([], {})]
 
     @classmethod
     def counter_cases(cls, kernel: Any) -> Iterable[Case]:
-        """The runs that are compared with Nsight Compute's counters."""
+        """The runs for a comparison with Nsight Compute's counters."""
         return [Case(cls(), (), None)]
 
     @classmethod
     def presets(cls) -> Mapping[str, Mapping[str, Any]]:
-        """title -> fields: problems worth a look on the pages; the first is the default. Other fields keep their
-        defaults."""
+        """title -> fields: problems worth a look on the pages, the default first. Other fields keep their defaults."""
         return {}
 
     @classmethod
     def timeline_cases(cls, kernel: Any) -> Iterable[Case]:
-        """The runs whose timelines are recorded; none by default."""
+        """The runs with a recorded timeline, none by default."""
         return ()
 
     @classmethod
     def pipeline_cases(cls, kernel: Any) -> Iterable[Case]:
-        """The runs whose pipelines are recorded: by default the last run with a recorded timeline."""
+        """The runs with a recorded pipeline: by default the last run with a recorded timeline."""
         return list(cls.timeline_cases(kernel))[-1:]

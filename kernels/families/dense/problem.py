@@ -18,8 +18,10 @@ ROWS, KEYS = ("batch", "head", "query", "dim"), ("batch", "head", "key", "dim") 
 
 
 def _heads_of_width(problem: "DenseProblem", width: int) -> dict[str, Any]:
-    """The fields that make a model `width` numbers wide: as many heads of head_dim as fit. ProblemError if that is no
-    whole number."""
+    """The fields for a model of this width: num_heads heads of head_dim.
+
+    Raises ProblemError if the width is no whole number of heads.
+    """
     if width % problem.head_dim:
         raise ProblemError(f"A width of {width} is no whole number of heads of {problem.head_dim}.")
     return {"num_heads": width // problem.head_dim}
@@ -29,8 +31,8 @@ def _heads_of_width(problem: "DenseProblem", width: int) -> dict[str, Any]:
 class DenseProblem(DenseCases):
     """Self-attention over random Q, K, V of shape [batch, num_heads, seq_len, head_dim], fp32.
 
-    Q is drawn from a normal distribution of standard deviation `score_scale`, K and V from one of standard deviation 1,
-    so that the scores q.k / sqrt(head_dim) have a standard deviation of about `score_scale`.
+    Q has a normal distribution of standard deviation `score_scale`, K and V one of standard deviation 1. The scores q.k
+    / sqrt(head_dim) then have a standard deviation of about `score_scale`.
     """
 
     seq_len: int = problem_field(64, "queries and keys per head", low=1, high=16384)
@@ -82,7 +84,7 @@ class DenseProblem(DenseCases):
 
     @property
     def work(self) -> Work:
-        """A multiply-add is two floating-point operations; a token is a query of a sequence."""
+        """A multiply-add has two floating-point operations. A token is a query of a sequence."""
         return Work(2 * self.cpu_steps, self.batch * self.seq_len, {})
 
     @property
@@ -100,14 +102,16 @@ class DenseProblem(DenseCases):
         return f"Choose smaller tiles or a smaller head_dim (now {self.head_dim})."
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """q, k, v as float32 arrays of shape [batch, num_heads, seq_len, head_dim]; the same for the same problem,
-        always."""
+        """q, k, v as float32 arrays [batch, num_heads, seq_len, head_dim]. Equal problems give equal arrays."""
         rng = np.random.default_rng(self.seed)
         q, k, v = (rng.standard_normal(self.shape, dtype=np.float32) for _ in range(3))
         return {"q": q * np.float32(self.score_scale), "k": k, "v": v}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o in float64; on the GPU where that is asked, because a long sequence takes minutes on the CPU."""
+        """o in float64.
+
+        on_gpu: compute a long sequence on the GPU, because the CPU takes minutes.
+        """
         function = reference.attention_on_gpu if on_gpu else reference.attention
         given = self.inputs()
         return {"o": function(given["q"], given["k"], given["v"], self.scale, self.causal)}

@@ -1,5 +1,4 @@
-"""The lab: small kernels whose only interest is where they read and write, how fast memory answers, and how probes
-work."""
+"""The lab: small kernels for memory accesses, latencies and probes."""
 
 from kernels.families.lab.accesses import AccessProblem, GlobalProblem
 from kernels.families.lab.hierarchy import ChaseProblem, FmaProblem, StreamProblem

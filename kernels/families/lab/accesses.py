@@ -1,4 +1,4 @@
-"""Where the lanes of one warp read and write: layouts of global memory (lab_global.cu) and one access at any 32 offsets
+"""The accesses of the lanes of one warp: layouts of global memory (lab_global.cu), and one access at any 32 offsets
 (lab_access.cu)."""
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ OPS = tuple(kind.name for kind in LANE_KINDS)
 
 @dataclass(frozen=True)
 class GlobalProblem(LabProblem):
-    """One warp reads 32 elements a step, which lie in global memory under one of the layouts of lab_global.cu."""
+    """One warp reads 32 elements a step from global memory, in one of the layouts of lab_global.cu."""
 
     layout: str = problem_field("row_major", "where element n lies", allowed=LAYOUTS)
     width: int = problem_field(4, "bytes per element, one read of a lane", allowed=(4, 8, 16))
@@ -78,7 +78,7 @@ class GlobalProblem(LabProblem):
 
     @property
     def elements(self) -> int:
-        """Elements of x, with unread ones."""
+        """Elements of x, read or not."""
         count = WARP * self.steps
         return {"strided": count * self.stride, "misaligned": count + self.shift}.get(self.layout, count)
 
@@ -116,13 +116,13 @@ class GlobalProblem(LabProblem):
         return {"x": small_numbers(self.seed, self.elements, self.width // 4)}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o [32]: the sum of what each lane reads."""
+        """o [32]: the sum of each lane's elements."""
         return {"o": self.inputs()["x"].astype(np.float64).sum(axis=1)[self.places()].sum(axis=0)}
 
 
 @dataclass(frozen=True)
 class AccessProblem(LabProblem):
-    """One access of one warp: a byte offset for each lane, -1 for a lane that stays out."""
+    """One access of one warp: a byte offset for each lane, or -1 for an inactive lane."""
 
     op: str = problem_field("shared_load", "what kind of access", allowed=OPS)
     width: int = problem_field(4, "bytes per lane", allowed=(1, 2, 4, 8, 16))
@@ -196,8 +196,12 @@ class AccessProblem(LabProblem):
         return f"{self.op} of {self.width} bytes"
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """x: bytes, whose 32-bit word w is w; y: where a global store goes; o: the sum of the words that each lane
-        read. A global store is judged by y, everything else by o; the other one is left alone."""
+        """x: bytes, with the value w in 32-bit word w.
+
+        y: the target of a global store.
+        o: the sum of each lane's words.
+        The output is y for a global store and o otherwise. The other tensor stays unchanged.
+        """
         stores = self.op == "global_store"
         return (
             Tensor("x", (ACCESS_BYTES,), "uint8", ("byte",)),
@@ -210,7 +214,7 @@ class AccessProblem(LabProblem):
         return {"x": np.arange(ACCESS_BYTES // 4, dtype=np.int32).view(np.uint8)}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """y [ACCESS_BYTES] of a global store, else o [32]: 0 for a lane that stays out."""
+        """y [ACCESS_BYTES] of a global store, else o [32] with 0 for an inactive lane."""
         offsets, x = np.array(self.offsets), self.inputs()["x"]
         if self.op == "ldmatrix":
             words, lanes = x.view(np.int32), np.arange(WARP)
@@ -227,8 +231,8 @@ class AccessProblem(LabProblem):
         return {"o": np.where(on, read.sum(axis=0), 0.0)}
 
     def _stored(self) -> np.ndarray:
-        """The memory after a store into zeros: a lane writes the numbers of the words at its offset; of less than a
-        word, its offset modulo 251."""
+        """The memory after a store into zeros. A lane writes the numbers of the words at its offset. For less than a
+        word, it writes its offset modulo 251."""
         found = np.zeros(ACCESS_BYTES, np.uint8)
         for at in (offset for offset in self.offsets if offset >= 0):
             words = np.arange(at // 4, at // 4 + self.width // 4, dtype=np.int32)

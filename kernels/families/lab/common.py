@@ -14,19 +14,20 @@ WARP = 32  # lanes
 
 
 class LabProblem(Problem):
-    """A problem of the lab. It holds small whole numbers, so that every sum is exact in any order: the smallest error
-    is a miss. Its truth is therefore its own yardstick, and it has no largest term."""
+    """A problem of the lab, with small whole numbers and therefore exact sums in any order.
+
+    Any error is a miss. The truth is its own yardstick, and the problem has no largest term.
+    """
 
     @property
     def accesses(self) -> int:
-        """Numbers that the kernel reads or writes, in every memory and every pass, or the arithmetic if that is
-        more."""
+        """The reads and writes of numbers in every memory and pass, or the arithmetic operations if they are more."""
         raise NotImplementedError
 
     @property
     def cpu_steps(self) -> int:
-        """The accesses, and one step for each 4 bytes of the inputs: on the CPU they take as long to make as to
-        read."""
+        """The accesses, and one step for each 4 bytes of the inputs. The CPU takes as long to make them as to read
+        them."""
         return self.input_bytes // 4 + self.accesses
 
     @classmethod
@@ -41,7 +42,8 @@ class LabProblem(Problem):
 
     @classmethod
     def counted(cls) -> Iterable[Case]:
-        """The cases for Nsight Compute; none for a problem that calibrate compares access by access, or only times."""
+        """The cases for Nsight Compute. Empty for a problem that calibrate compares access by access, or that has only
+        times."""
         return []
 
     @classmethod
@@ -71,7 +73,10 @@ def tiled(problem: Problem, tile: dict[str, int]) -> Case:
 
 
 def small_numbers(seed: int, *shape: int) -> np.ndarray:
-    """Random whole numbers from -8 to 8 as float32, in an array of that shape."""
+    """Random whole numbers from -8 to 8 as float32.
+
+    shape: of the array.
+    """
     return np.random.default_rng(seed).integers(-8, 9, shape).astype(np.float32)
 
 
@@ -81,7 +86,10 @@ def seed_field() -> int:
 
 
 def numbered(name: str, choices: Sequence[str], chosen: str) -> dict[str, int]:
-    """A choice as constants of a build: NAME is the place of `chosen`, and NAME_CHOICE the place of each choice, so
-    that a .cu can say `SPACE == SPACE_SHARED` and nobody lists the choices twice."""
+    """A choice as constants of a build.
+
+    NAME is the number of `chosen`, and NAME_CHOICE the number of each choice. A .cu then says `SPACE == SPACE_SHARED`,
+    and the list of choices exists once.
+    """
     places = {f"{name}_{choice}".upper(): place for place, choice in enumerate(choices)}
     return {name.upper(): choices.index(chosen), **places}

@@ -64,12 +64,12 @@ class ChaseProblem(LabProblem):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """nodes, and start: the byte at which the ring's first node lies."""
+        """nodes, and start: the byte of the ring's first node."""
         return {"nodes": self.nodes, "start": int(self.ring()[0]) * NODE_BYTES}
 
     @property
     def accesses(self) -> int:
-        """Every link followed; in shared memory each node's is read and stored before."""
+        """Every link. A shared memory run also reads and stores each node before."""
         return self.warm_up + self.steps + (2 * self.nodes if self.space == "shared" else 0)
 
     @property
@@ -81,7 +81,11 @@ class ChaseProblem(LabProblem):
         return _ring(self.nodes, self.seed)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """n: the nodes, of 32 words; o: the last node; times: cycles and ns of the timed links (0 on a CPU)."""
+        """n: the nodes of 32 words.
+
+        o: the last node.
+        times: cycles and ns of the timed links, 0 on a CPU.
+        """
         return (
             Tensor("n", (self.nodes, NODE_BYTES // 4), "int32", ("node", "word")),
             Tensor("o", (1,), axes=("thread",), role=Role.OUTPUT),
@@ -89,7 +93,7 @@ class ChaseProblem(LabProblem):
         )
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """n [nodes, 32]: the first word of each node is where the next begins, in bytes; the others are 0."""
+        """n [nodes, 32]: the first word of each node is the byte of the next node. The other words are 0."""
         ring, links = self.ring(), np.zeros((self.nodes, NODE_BYTES // 4), np.int32)
         links[ring, 0] = np.roll(ring, -1) * NODE_BYTES
         return {"n": links}
@@ -102,7 +106,7 @@ class ChaseProblem(LabProblem):
 
 @lru_cache(maxsize=1)
 def _ring(nodes: int, seed: int) -> np.ndarray:
-    """A random order of that many nodes. The last one is kept, as a run's plan, inputs and truth all ask for it."""
+    """A random order of that many nodes. The cache keeps the last one for a run's plan, inputs and truth."""
     ring = np.random.default_rng(seed).permutation(nodes)
     ring.flags.writeable = False
     return ring
@@ -168,7 +172,7 @@ class StreamProblem(LabProblem):
 
     @property
     def accesses(self) -> int:
-        """Every number read or written in every pass; shared memory is filled before."""
+        """Every number read or written in every pass, and the first fill of shared memory."""
         return (self.bytes_moved + (2 * self.working_set if self.space == "shared" else 0)) // 4
 
     @property
@@ -178,8 +182,12 @@ class StreamProblem(LabProblem):
         )
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """x: each block's stretch; y: where it is copied to; o: a sum for each thread. A copy writes y alone,
-        everything else o alone; the other one is a single element that is left as it is."""
+        """x: each block's stretch.
+
+        y: the target of a copy.
+        o: a sum for each thread.
+        A copy writes only y, and every other space only o. The other tensor has one unchanged element.
+        """
         stretch, copies = (self.blocks, self.vectors, 4), self.space == "copy"
         written, alone = Role.OUTPUT, Role.SCRATCH
         return (
@@ -203,7 +211,7 @@ class StreamProblem(LabProblem):
         return {"x": np.resize((np.arange(8191) % 17 - 8).astype(np.float32), (self.blocks, self.vectors, 4))}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o [blocks, threads]: what each thread sums; or y [blocks, vectors, 4], the copy."""
+        """o [blocks, threads], the sum of each thread, or y [blocks, vectors, 4], the copy."""
         x = self.inputs()["x"]
         if self.space == "copy":
             return {"y": x.astype(np.float64)}
@@ -223,7 +231,7 @@ class FmaProblem(LabProblem):
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """One block and several; one pass, a number that no unrolling divides, and more."""
+        """One block and several, with one pass, more passes, and a number that no unrolling divides."""
         for blocks, passes in ((1, 1), (2, 4), (3, 7), (1, 33), (2, 100)):
             yield Case(cls(blocks, passes))
 
@@ -233,7 +241,7 @@ class FmaProblem(LabProblem):
 
     @property
     def accesses(self) -> int:
-        """The multiply-adds, of which there are more than accesses; and each thread's sum of its chains."""
+        """The multiply-adds, which are more than the accesses, and each thread's sum of its chains."""
         return self.multiply_adds + self.blocks * FMA_THREADS * CHAINS
 
     @property
@@ -241,7 +249,10 @@ class FmaProblem(LabProblem):
         return f"{self.blocks} blocks, {self.passes} passes"
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """a: the factor 1, and the term of every 16th thread; o: the sum of each thread's chains."""
+        """a: the factor 1, and the term of every 16th thread.
+
+        o: the sum of each thread's chains.
+        """
         return (
             Tensor("a", (17,), axes=("number",)),
             Tensor("o", (self.blocks * FMA_THREADS,), axes=("thread",), role=Role.OUTPUT),
@@ -252,6 +263,6 @@ class FmaProblem(LabProblem):
         return {"a": np.array([1, *range(-8, 8)], np.float32)}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o [blocks * 256]: chain n begins at n and grows by the thread's term in each pass."""
+        """o [blocks * 256]: chain n starts with n and grows by the thread's term in each pass."""
         per_thread = sum(range(CHAINS)) + CHAINS * self.passes * self.inputs()["a"][1:].astype(np.float64)
         return {"o": np.tile(per_thread, self.blocks * FMA_THREADS // 16)}

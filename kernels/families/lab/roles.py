@@ -1,4 +1,4 @@
-"""Warps of one block that do different things: one brings tiles, the others sum them (lab_roles.cu)."""
+"""Warps of one block with different roles: a producer copies tiles, and consumers sum them (lab_roles.cu)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from kernels.families.lab.common import WARP, LabProblem, seed_field, small_numb
 
 @dataclass(frozen=True)
 class RolesProblem(LabProblem):
-    """A producer warp brings tiles to shared memory; consumer warp c of C sums, in its lane l, the elements i of each
-    tile for which i % (32 * C) == 32 * c + l."""
+    """A producer warp copies tiles to shared memory. Consumer warp c of C sums in its lane l the elements i of each
+    tile with i % (32 * C) == 32 * c + l."""
 
     tiles: int = problem_field(4, "tiles that the producer brings, one after another", low=1, high=1024)
     tile_size: int = problem_field(64, "floats of a tile", low=1, high=4096)
@@ -37,7 +37,7 @@ class RolesProblem(LabProblem):
 
     @property
     def accesses(self) -> int:
-        """Each number is read and stored by the producer, and read by one consumer."""
+        """The producer reads and stores each number, and one consumer reads it."""
         return 3 * self.tiles * self.tile_size
 
     @property
@@ -45,7 +45,10 @@ class RolesProblem(LabProblem):
         return f"{self.tiles} tiles of {self.tile_size} floats, {self.consumers} consumers"
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """x: the tiles, one after another; o: a sum for each lane of each consumer."""
+        """x: the tiles in order.
+
+        o: a sum for each lane of each consumer.
+        """
         return (
             Tensor("x", (self.tiles * self.tile_size,), axes=("element",)),
             Tensor("o", (self.consumers * WARP,), axes=("thread",), role=Role.OUTPUT),

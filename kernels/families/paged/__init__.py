@@ -1,4 +1,4 @@
-"""Attention of one query per sequence over a KV cache that lies in pages, and the kernels that write the cache."""
+"""Attention of one query per sequence over a paged KV cache, and the kernels that write the cache."""
 
 from kernels.families.paged.cache import CacheCopyProblem, CacheWriteProblem
 from kernels.families.paged.cascade import CascadeProblem

@@ -74,7 +74,7 @@ class _CacheProblem(Problem):
 
 @dataclass(frozen=True)
 class CacheWriteProblem(WriteCases, _CacheProblem):
-    """New tokens to be put into their slots; a negative slot is padding and is skipped."""
+    """Writes new tokens into their slots. A negative slot is padding."""
 
     slots: tuple = problem_field(
         (5, 6, 7, 16, -1, 40), "slot of each token: page * block_size + slot in page", low=-1, high=2**31 - 1

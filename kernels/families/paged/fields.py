@@ -1,4 +1,4 @@
-"""The fields that the problems over a paged cache share, and their values."""
+"""The shared fields of problems over a paged cache, and their values."""
 
 from typing import Any
 

@@ -1,5 +1,7 @@
-"""The problem of the kernel that writes new tokens into a cache of 8 bits: each number over its KV head's scale,
-rounded to the nearest fp8 (e4m3)."""
+"""The problem of writing new tokens into a cache of 8 bits.
+
+Each number over its KV head's scale is rounded to the nearest fp8 (e4m3).
+"""
 
 from dataclasses import dataclass
 from itertools import product
@@ -22,18 +24,22 @@ SCALE_STREAM = 7  # of the scales, beside the streams of problem.py
 
 
 def to_fp8(numbers: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """numbers [..., num_kv_heads, head_dim] over scales [num_kv_heads] in float32, as the nearest float8_e4m3, of two
-    that are equally near the even one; past 448 it is 448."""
+    """numbers [..., num_kv_heads, head_dim] over scales [num_kv_heads] in float32, as the nearest float8_e4m3.
+
+    A tie goes to the even number. Numbers above 448 become 448.
+    """
     over = numbers.astype(np.float32) / scales[:, None].astype(np.float32)
     return np.clip(over, -FP8_MAX, FP8_MAX).astype(element_type(FP8).numpy)
 
 
 @dataclass(frozen=True)
 class Fp8WriteProblem(CacheWriteProblem):
-    """New tokens to be put into their slots of a cache of fp8 (e4m3); a negative slot is padding and is skipped.
+    """Writes new tokens into their slots of a cache of fp8 (e4m3). A negative slot is padding.
 
-    k_scale, v_scale [num_kv_heads] float32: of the largest |K| (|V|) over 448 half to twice as much by chance, so that
-    some numbers are past 448. Rounding is exact to the bit, so any error at all is a miss.
+    Rounding is exact to the bit, so any error is a miss.
+
+    k_scale, v_scale: [num_kv_heads] float32, by chance half to twice the largest |K| (|V|) over 448. Some numbers are
+      therefore above 448.
     """
 
     head_dim: int = problem_field(64, "numbers per key and value", allowed=RANGE_HEAD_DIMS, formerly="head_size")
@@ -88,7 +94,7 @@ class Fp8WriteProblem(CacheWriteProblem):
 
     @classmethod
     def check_cases(cls, kernel: Any) -> list[Case]:
-        """Every layout with 1 to 8 KV heads, random slots and padding."""
+        """Every layout with 1 to 8 KV heads and random slots. Some slots are padding."""
         cases: list[Case] = []
         for heads, head_dim, size, dtype in product(
             (1, 2, 3, 5, 8), RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES[1:], RANGE_DTYPES

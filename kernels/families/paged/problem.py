@@ -1,6 +1,6 @@
-"""The problem of paged attention: one query per sequence attends to a context whose keys and values lie in pages.
+"""The problem of paged attention: one query per sequence attends to a context in pages.
 
-A bad block table or context length is refused here, before anything is launched, with the place named.
+The problem refuses a bad block table or context length before a launch, and names the place.
 """
 
 import math
@@ -29,14 +29,13 @@ Q_STREAM, K_STREAM, V_STREAM, TABLE_STREAM, OLD_STREAM = range(5)  # random stre
 
 
 def random_rows(seed: int, stream: int, count: int, shape: tuple[int, ...], dtype: str | type) -> np.ndarray:
-    """`count` standard normal arrays of `shape`, [count, *shape]; row n is the same however many are asked for."""
+    """`count` standard normal arrays of `shape`, [count, *shape]. A larger count keeps the first rows."""
     rows = np.random.default_rng((seed, stream)).standard_normal((count, *shape), dtype=np.float32)
     return rows.astype(element_type(dtype).numpy)
 
 
 def rows_at(seed: int, stream: int, numbers: np.ndarray, shape: tuple[int, ...], dtype: str | type) -> np.ndarray:
-    """Those of random_rows with these numbers, [len(numbers), *shape], drawn in pieces, so that the others are never
-    held."""
+    """The rows of random_rows with these numbers, [len(numbers), *shape], drawn in pieces to save memory."""
     found = np.empty((len(numbers), *shape), element_type(dtype).numpy)
     rng, count = np.random.default_rng((seed, stream)), int(numbers.max()) + 1
     at_once = max(1, 2**20 // math.prod(shape))
@@ -59,13 +58,16 @@ def _of_batch(problem: "PagedProblem", count: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class PagedProblem(PagedCases):
-    """Decoding: one query per sequence attends to the sequence's whole context, whose K and V lie in pages.
+    """Decoding: one query per sequence attends to the sequence's whole context, with K and V in pages.
 
-    block_tables: per sequence its pages; empty for a random placement by `seed`. token_ids: per sequence the number of
-    each token, which decides its K and V; empty for tokens that differ unless their page is shared. families: sequences
-    of the same number were forked from one another and may share pages; empty for no forks. num_blocks: the pool; 0 for
-    a little more than needed. The query of a sequence is that of its last token, drawn with standard deviation
-    `score_scale`. Slots without a token hold NaN.
+    The query of a sequence belongs to its last token and has standard deviation `score_scale`. Slots without a token
+    hold NaN.
+
+    block_tables: the pages of each sequence. Empty for a random placement by `seed`.
+    token_ids: the number of each token of each sequence, which decides its K and V. Empty for different tokens, apart
+      from shared pages.
+    families: forked sequences have equal numbers and may share pages. Empty for no forks.
+    num_blocks: the pool. 0 for a little more than needed.
     """
 
     context_lens: tuple = problem_field((40, 5, 70), "tokens of each sequence", low=1, high=LONGEST_CONTEXT)
@@ -149,7 +151,7 @@ class PagedProblem(PagedCases):
                 self._check_shared(page, (seq, entry), held.setdefault(page, (seq, entry)))
 
     def _check_shared(self, page: int, place: tuple[int, int], before: tuple[int, int]) -> None:
-        """ProblemError if a page that lies at (sequence, entry) `before` may not lie at `place` too."""
+        """Raises ProblemError if a page at (sequence, entry) `before` may not also be at `place`."""
         (seq, entry), (other, other_entry) = place, before
         if other == seq and other_entry != entry:
             raise ProblemError(
@@ -165,7 +167,7 @@ class PagedProblem(PagedCases):
             raise ProblemError(f"{twice}. Forked sequences share a page only at the same place.")
 
     def _check_tokens(self) -> None:
-        """ProblemError if a sequence has too few or too many, or a slot of a shared page two."""
+        """Raises ProblemError if a sequence has too few or too many tokens, or a slot of a shared page two."""
         for seq, row in enumerate(self.token_ids):
             if len(row) != self.context_lens[seq]:
                 raise ProblemError(
@@ -200,7 +202,7 @@ class PagedProblem(PagedCases):
 
     @property
     def group(self) -> int:
-        """How many query heads read one KV head."""
+        """The query heads of one KV head."""
         return self.num_heads // self.num_kv_heads
 
     @property
@@ -215,7 +217,7 @@ class PagedProblem(PagedCases):
 
     @property
     def slopes(self) -> np.ndarray:
-        """ALiBi's slopes 2^(-8 (h + 1) / num_heads), float32; zeros where it is off.
+        """ALiBi's slopes 2^(-8 (h + 1) / num_heads), float32, or zeros without ALiBi.
 
         Source: Press et al. 2021, arXiv:2108.12409.
         """
@@ -223,7 +225,7 @@ class PagedProblem(PagedCases):
         return (slopes if self.alibi else np.zeros(self.num_heads)).astype(np.float32)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """q, the caches (kv_cache.Layout), the tables and lengths, ALiBi's slopes, and o."""
+        """q, the caches (kv_cache.layout.Layout), the tables and lengths, ALiBi's slopes, and o."""
         query = ("sequence", "head", "dim")
         return (
             Tensor("q", self.shape, self.dtype, query),
@@ -250,14 +252,14 @@ class PagedProblem(PagedCases):
 
     @property
     def work(self) -> Work:
-        """Of the caches, the pages' slots that hold a token, each once however many sequences share it."""
+        """The touched bytes of the caches are the slots with a token. A shared slot counts once."""
         tokens = len(np.unique(self._slots_and_tokens[0])) if self.families else sum(self.context_lens)
         held = tokens * self.num_kv_heads * self.head_dim * element_type(self.dtype).bytes
         return Work(2 * self.cpu_steps, self.num_seqs, {"k_cache": held, "v_cache": held})
 
     @property
     def bench_columns(self) -> dict[str, Any]:
-        """Empty where the contexts differ in length."""
+        """Empty if the contexts differ in length."""
         if len(set(self.context_lens)) > 1:
             return {}
         heads = {"num_heads": self.num_heads, "num_kv_heads": self.num_kv_heads}
@@ -273,7 +275,7 @@ class PagedProblem(PagedCases):
         return "Choose a shorter context, or paged_v2, whose shared memory does not grow with it."
 
     def with_fields(self, **changes: Any) -> Self:
-        """A copy with these fields; its pool and block tables are placed anew unless they are given."""
+        """A copy with these fields. It places its pool and block tables anew unless the changes give them."""
         return replace(self, **{"num_blocks": 0, "block_tables": (), **changes})
 
     @classmethod
@@ -307,9 +309,13 @@ class PagedProblem(PagedCases):
         return np.split(self._slots_and_tokens[1], np.cumsum(self.context_lens)[:-1])
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """q [num_seqs, num_heads, head_dim]; k_cache and v_cache (kv_cache.Layout), NaN where no token is;
-        block_tables [num_seqs, max_blocks_per_seq] int32, -1 where a row is shorter; context_lens [num_seqs] int32;
-        alibi_slopes [num_heads] float32."""
+        """q [num_seqs, num_heads, head_dim].
+
+        k_cache, v_cache: kv_cache.layout.Layout, NaN in slots without a token.
+        block_tables: [num_seqs, max_blocks_per_seq] int32, -1 after the end of a row.
+        context_lens: [num_seqs] int32.
+        alibi_slopes: [num_heads] float32.
+        """
         slots, ids = self._slots_and_tokens
         kind = element_type(self.dtype).numpy
         k_cache, v_cache = (np.full(shape, np.nan, kind) for shape in (self.layout.k_shape, self.layout.v_shape))
@@ -328,7 +334,7 @@ class PagedProblem(PagedCases):
         }
 
     def tables(self) -> np.ndarray:
-        """block_tables as kernels are given them, [num_seqs, max_blocks_per_seq] int32; -1 past a sequence's pages."""
+        """block_tables for a kernel, [num_seqs, max_blocks_per_seq] int32, -1 after a sequence's pages."""
         made = np.full((self.num_seqs, self.max_blocks_per_seq), -1, np.int32)
         for row, pages in zip(made, self.block_tables):
             row[: len(pages)] = pages
@@ -346,7 +352,8 @@ class PagedProblem(PagedCases):
             yield q, *self.layout.gather(arrays["k_cache"], arrays["v_cache"], table, length)
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """The pages gathered, then attention in float64 (by NumPy: one query per sequence is little work)."""
+        """Attention in float64 over the gathered pages. NumPy computes it, because one query per sequence is little
+        work."""
         made = self._gathered(self.inputs())
         return {"o": np.stack([reference.decode_attention(q, k, v, self.scale, self.slopes) for q, k, v in made])}
 
@@ -360,13 +367,12 @@ class PagedProblem(PagedCases):
         return {"o": np.stack(rows)}
 
     def largest_terms(self) -> dict[str, float]:
-        """An element of O is a mean of elements of V, weighted by the softmax, so no term is larger than the largest
-        |V|."""
+        """The largest |V|. An element of O is a mean of elements of V with the weights of the softmax."""
         v_cache = self.inputs()["v_cache"].astype(np.float32)
         return {"o": float(np.nanmax(np.abs(v_cache)))}
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
-        """q [num_seqs, num_heads, 1, head_dim]; K and V of each sequence, gathered from its pages beforehand."""
+        """q [num_seqs, num_heads, 1, head_dim], and the gathered K and V of each sequence."""
         if self.alibi or len(set(self.context_lens)) > 1:
             raise PeerUnavailable(
                 "torch's attention is only asked for contexts of one length without ALiBi, where it needs no mask."
@@ -376,7 +382,7 @@ class PagedProblem(PagedCases):
         return [inputs["q"][:, :, None], k, v], {"scale": self.scale, "enable_gqa": self.group > 1}
 
     def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
-        """The same over the cache as it lies. PeerUnavailable for what engines define otherwise."""
+        """The problem over the cache in pages. Raises PeerUnavailable if engines define it otherwise."""
         if self.alibi:
             raise PeerUnavailable(
                 "A paged cache is only asked for without ALiBi, whose slopes every engine has its own."

@@ -1,6 +1,8 @@
-"""The problem of the kernels that read a paged KV cache in equal ranges: paged decoding with the other features
-of serving engines: bfloat16, a cache of fp8 with a scale for each KV head, a soft cap, a sliding window, lse as an
-output."""
+"""The problem of the kernels that read a paged KV cache in equal ranges.
+
+It adds features of serving engines to paged decoding: bfloat16, an fp8 cache with a scale for each KV head, a soft cap,
+a sliding window, and lse as an output.
+"""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -35,13 +37,14 @@ PAGES_AT_ONCE = 256  # of a cache, where all of it is looked at
 
 @dataclass(frozen=True)
 class RangesProblem(RangesCases, PagedProblem):
-    """Decoding as PagedProblem has it, over a work list of equal ranges (work_list.py).
+    """Decoding as in PagedProblem, over a work list of equal ranges (kv_cache/work_list.py).
 
-    Score of a token: soft_cap * tanh(scale * q . k / soft_cap), or scale * q . k where soft_cap is 0, plus ALiBi's
-    slope times the distance. A query sees the last `window` tokens of its sequence, itself among them; 0: all.
-    cache_dtype: float8_e4m3 for a cache of 8 bits, whose numbers stand for themselves times k_scale (v_scale)
-    [num_kv_heads] float32, the largest |K| (|V|) of the KV head over 448. lse: the natural
-    logarithm of the sum of e^score, float32.
+    The score of a token is scale * q . k plus ALiBi's slope times the distance. With a soft cap, soft_cap * tanh(scale
+    * q . k / soft_cap) replaces scale * q . k. lse is the natural logarithm of the sum of e^score, float32.
+
+    window: a query sees the last `window` tokens of its sequence, with its own token. 0 for all.
+    cache_dtype: float8_e4m3 for a cache of 8 bits. A stored number times k_scale (v_scale) gives its value.
+    k_scale, v_scale: [num_kv_heads] float32, the largest |K| (|V|) of the KV head over 448.
     """
 
     context_lens: tuple = problem_field((40, 5, 70), "tokens of each sequence", low=1, high=65536)
@@ -80,7 +83,7 @@ class RangesProblem(RangesCases, PagedProblem):
 
     @property
     def begins(self) -> np.ndarray:
-        """The first token that each sequence's query sees, int [num_seqs]."""
+        """The first visible token of each sequence's query, int [num_seqs]."""
         lens = np.array(self.context_lens)
         return np.maximum(0, lens - self.window) if self.window else np.zeros_like(lens)
 
@@ -97,12 +100,14 @@ class RangesProblem(RangesCases, PagedProblem):
 
     @property
     def read_bytes(self) -> int:
-        """Bytes of K and V that the pages of the work list have, one KV head after another."""
+        """Bytes of K and V in the pages of the work list, for all KV heads."""
         return 2 * int(self.work_list.units[:, 2].sum()) * self.num_kv_heads * self.layout.page_bytes
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """PagedProblem's, in which the caches may have another type; the work list units [units, 8] int32; k_scale and
-        v_scale [num_kv_heads]; and lse [num_seqs, num_heads]."""
+        """PagedProblem's tensors, with the type of the caches.
+
+        It adds the work list units [units, 8] int32, k_scale and v_scale [num_kv_heads], and lse [num_seqs, num_heads].
+        """
         q, k, v, tables, lens, slopes, o = super().tensors()
         k, v = (Tensor(t.name, t.shape, self.stored, t.axes) for t in (k, v))
         scales = (Tensor(name, (self.num_kv_heads,), "float32", ("kv_head",)) for name in ("k_scale", "v_scale"))
@@ -112,8 +117,11 @@ class RangesProblem(RangesCases, PagedProblem):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """PagedProblem's and two more. range_count: slots of the work list. unchanged_bytes: the loaded bytes before
-        the L2 drops them first."""
+        """PagedProblem's sizes.
+
+        range_count, slots: of the work list.
+        unchanged_bytes: bytes that the kernel reads before it tells the L2 to drop bytes first.
+        """
         made = self.work_list
         much = UNCHANGED if self.read_bytes > MUCH else 0
         return {**super().sizes, "range_count": made.ranges, "slots": made.slots, "unchanged_bytes": much}
@@ -140,7 +148,7 @@ class RangesProblem(RangesCases, PagedProblem):
 
     @property
     def work(self) -> Work:
-        """Of the caches, the slots of tokens that a query sees, each once however many sequences share it."""
+        """The touched bytes of the caches are the slots of visible tokens. A shared slot counts once."""
         slots = self._slots_and_tokens[0]
         rows = np.split(slots, np.cumsum(self.context_lens)[:-1])
         seen = len(np.unique(np.concatenate([row[begin:] for row, begin in zip(rows, self.begins)])))
@@ -149,7 +157,7 @@ class RangesProblem(RangesCases, PagedProblem):
 
     @property
     def bench_columns(self) -> dict[str, Any]:
-        """Empty where the contexts differ, or scores are more than scale * q . k."""
+        """Empty if the contexts differ, or if scores are more than scale * q . k."""
         return {} if self.soft_cap or self.window or self.cache_dtype or self.alibi else super().bench_columns
 
     @property
@@ -159,14 +167,13 @@ class RangesProblem(RangesCases, PagedProblem):
     # ---- numbers ----
 
     def _token_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """K and V of every position of every sequence, [positions, num_kv_heads, head_dim] float32, as they were
-        drawn."""
+        """The drawn K and V of every position of every sequence, [positions, num_kv_heads, head_dim] float32."""
         shape, ids = (self.num_kv_heads, self.head_dim), self._slots_and_tokens[1]
         k, v = (rows_at(self.seed, stream, ids, shape, "float32") for stream in (K_STREAM, V_STREAM))
         return k, v
 
     def _stored_rows(self, stream: int, scale: np.ndarray) -> np.ndarray:
-        """The same of K or V in the cache's type, over their scale."""
+        """The rows of K or V over their scale, in the cache's type."""
         shape, ids = (self.num_kv_heads, self.head_dim), self._slots_and_tokens[1]
         if not self.cache_dtype:
             return rows_at(self.seed, stream, ids, shape, self.stored)
@@ -176,14 +183,14 @@ class RangesProblem(RangesCases, PagedProblem):
 
     @cached_property
     def scales(self) -> tuple[np.ndarray, np.ndarray]:
-        """k_scale and v_scale, float32 [num_kv_heads]; ones where the cache has Q's type."""
+        """k_scale and v_scale, float32 [num_kv_heads], or ones for a cache of Q's type."""
         if not self.cache_dtype:
             return np.ones(self.num_kv_heads, np.float32), np.ones(self.num_kv_heads, np.float32)
         k, v = (np.abs(rows).max(axis=(0, 2)) / np.float32(FP8_MAX) for rows in self._token_rows())
         return k.astype(np.float32), v.astype(np.float32)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """As PagedProblem's; the caches in their own type, units, k_scale and v_scale."""
+        """PagedProblem's arrays with the caches in their own type, units, k_scale and v_scale."""
         slots, _ = self._slots_and_tokens
         nan = np.array(np.nan, element_type(self.stored).numpy)
         k_cache, v_cache = (np.full(shape, nan) for shape in (self.layout.k_shape, self.layout.v_shape))
@@ -205,9 +212,11 @@ class RangesProblem(RangesCases, PagedProblem):
         }
 
     def seen(self, dequantised: bool = True) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
-        """Per sequence: q [num_heads, head_dim], K and V of the tokens that it sees [seen, num_kv_heads, head_dim] as
-        float32, and the number of the first. dequantised: as the cache holds them, times their scales; else as
-        drawn."""
+        """Yields for each sequence q [num_heads, head_dim], K and V of its visible tokens, and the number of the first.
+
+        K, V: [seen, num_kv_heads, head_dim] float32.
+        dequantised: the cache's numbers times their scales. Otherwise the numbers as drawn.
+        """
         arrays = self.inputs()
         drawn = [np.split(rows, np.cumsum(self.context_lens)[:-1]) for rows in self._token_rows()]
         for n, (table, length, begin) in enumerate(zip(self.block_tables, self.context_lens, self.begins)):
@@ -220,7 +229,7 @@ class RangesProblem(RangesCases, PagedProblem):
             yield arrays["q"][n], k[begin:], v[begin:], int(begin)
 
     def scores(self, dequantised: bool = True) -> Iterable[np.ndarray]:
-        """Per sequence the scores of the tokens that it sees, float64 [num_heads, seen]. dequantised: as in seen()."""
+        """The scores of each sequence's visible tokens, float64 [num_heads, seen]. dequantised: as in seen()."""
         return (self._scores(q, k) for q, k, _, _ in self.seen(dequantised))
 
     def _scores(self, q: np.ndarray, k: np.ndarray) -> np.ndarray:
@@ -243,11 +252,11 @@ class RangesProblem(RangesCases, PagedProblem):
         return {"o": o, "lse": lse}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o and lse in float64 over what the cache holds (times its scales)."""
+        """o and lse in float64 over the cache's numbers times its scales."""
         return self._attention_on("cuda") if on_gpu else self.attention()
 
     def seen_on(self, device: str) -> Iterator[tuple[Any, Any, Any]]:
-        """q, K and V as seen() has them, as torch tensors on a device, where the pages are gathered."""
+        """q, K and V of seen() as torch tensors on a device. The device gathers the pages."""
         import torch
 
         arrays = inputs_of(self)
@@ -279,13 +288,15 @@ class RangesProblem(RangesCases, PagedProblem):
         return {"o": o.reshape(self.shape), "lse": lse.reshape(self.shape[:2])}
 
     def quantisation_error(self) -> float:
-        """The largest |o - o before the cache was rounded to its type|, both in float64: what the cache's type costs,
-        whatever the kernel. By the output's own measure the kernel's error stands beside it."""
+        """The largest difference in o from rounding the cache to its type, in float64. It is the cost of the type,
+        apart from the kernel's error."""
         return float(np.abs(self.attention()["o"] - self.attention(dequantised=False)["o"]).max())
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
-        """o by torch in the problem's type: scaled_dot_product_attention, or with a soft cap products, tanh and softmax
-        one after another; lse from float32 scores."""
+        """o by torch in the problem's type, and lse from float32 scores.
+
+        torch uses scaled_dot_product_attention, or products, tanh and softmax for a soft cap.
+        """
         import torch
 
         rows: list[np.ndarray] = []
@@ -310,8 +321,8 @@ class RangesProblem(RangesCases, PagedProblem):
         return {"o": np.stack(rows), "lse": np.stack(lses)}
 
     def largest_terms(self) -> dict[str, float]:
-        """Of o, the largest |V|; of lse, the largest score there can be, |Q| |K| and ALiBi's, and the logarithm of how
-        many are added."""
+        """The largest |V| for o. For lse, the largest possible score (|Q| |K| and ALiBi's) plus the logarithm of the
+        number of terms."""
         arrays = inputs_of(self)
         q = float(np.sqrt((arrays["q"].astype(np.float32) ** 2).sum(-1)).max())
         k = v = 0.0
@@ -325,13 +336,13 @@ class RangesProblem(RangesCases, PagedProblem):
         return {"o": v, "lse": self.scale * q * k + float(self.slopes.max()) * longest + math.log(longest)}
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
-        """As PagedProblem's. PeerUnavailable for what torch's attention does not have."""
+        """PagedProblem's inputs. Raises PeerUnavailable for features that torch's attention lacks."""
         if self.soft_cap or self.window or self.cache_dtype:
             raise PeerUnavailable("torch's attention has no soft cap, window or cache of another type.")
         return super().peer_inputs(inputs)
 
     def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
-        """PagedProblem's, with scales, soft cap and window."""
+        """PagedProblem's call with scales, soft cap and window."""
         call, k_scale, v_scale = super().cache_call(inputs), inputs["k_scale"], inputs["v_scale"]
         return replace(call, soft_cap=self.soft_cap, window=self.window, k_scale=k_scale, v_scale=v_scale)
 

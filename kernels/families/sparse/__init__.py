@@ -1,4 +1,4 @@
-"""Attention that skips what a mask hides: masks as lists of blocks, and at the level of elements."""
+"""Attention with masks as lists of blocks, and with masks of single elements."""
 
 from kernels.families.sparse.problem import BlockSparseProblem, CsrProblem, MaskedProblem
 

@@ -58,7 +58,7 @@ def _drawn(columns: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _blocks(kernel: KernelSpec, number: int) -> tuple[int, int]:
-    """One of the kernel's sizes of the lists' blocks."""
+    """A size of the lists' blocks that the kernel allows."""
     hopper = kernel.requires == "sm_90a"
     sizes = (
         ((64, 64), (128, 128), (64, 128), (128, 64), (192, 64)) if hopper else tuple(b for b in BLOCKS if b[1] < 128)

@@ -1,4 +1,4 @@
-"""The fields that say which mask a problem has, and the mask that they make."""
+"""The fields of a mask, and the mask itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -41,11 +41,12 @@ TAKES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class MaskFields:
-    """Which keys a query sees; a mixin before a problem of attention with `causal`, `seed` and `inputs`.
+    """The keys of each query. A mixin before a problem of attention with `causal`, `seed` and `inputs`.
 
-    A mask of blocks (random_blocks, top_blocks, drawn) is one of mask_block x mask_block queries and keys, however the
-    kernel cuts them. top_blocks differs from head to head, any other mask is that of all. drawn: for each row of blocks
-    the columns that are seen; a row may be empty.
+    A mask of blocks (random_blocks, top_blocks, drawn) has blocks of mask_block x mask_block queries and keys,
+    independent of the kernel's tiles. top_blocks differs from head to head. Every other mask serves all heads.
+
+    drawn: the visible columns of each row of blocks. A row may be empty.
     """
 
     masked: ClassVar[bool] = True
@@ -116,7 +117,7 @@ class MaskFields:
 
     @property
     def _blocks(self) -> Matrix:
-        """Of a mask that looks at no blocks empty."""
+        """The blocks of a mask of blocks, empty for other masks."""
         rows, columns = self._mask_shape
         if self.mask not in ("random_blocks", "drawn"):
             return ()

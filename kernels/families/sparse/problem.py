@@ -1,5 +1,4 @@
-"""The problems of attention that skips: with a mask over 16-bit numbers, the same with the mask as lists of blocks, and
-in fp32 with the mask as CSR."""
+"""The problems of attention with masks: over 16-bit numbers, the same with lists of blocks, and in fp32 with CSR."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,11 +21,10 @@ SINK_STREAM = 1  # of the seed: the sinks' logits
 
 @dataclass(frozen=True)
 class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
-    """Attention over 16-bit numbers in which a query sees the keys that a mask lets it. A row that sees none has output
-    0 and lse -inf.
+    """Attention over 16-bit numbers with a mask. A row without visible keys has output 0 and lse -inf.
 
-    sink_logits: each query head has a logit of its own, which counts in its rows' sums as a key without a value, and in
-    lse (Agarwal et al. 2025, gpt-oss).
+    sink_logits: each query head has its own logit. It counts in the sums and lse of its rows as a key without a value
+      (Agarwal et al. 2025, gpt-oss).
     """
 
     causal: bool = problem_field(True, "also hides the keys after the query", allowed=(False, True))
@@ -50,7 +48,7 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
 
     @property
     def logits(self) -> np.ndarray:
-        """The logits, float32 [num_heads]; -inf where there are none."""
+        """The logits, float32 [num_heads], -inf without sinks."""
         drawn = np.random.default_rng((self.seed, SINK_STREAM)).standard_normal(self.num_heads, np.float32)
         return drawn * np.float32(2) if self.sink_logits else np.full(self.num_heads, -np.inf, np.float32)
 
@@ -97,8 +95,11 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
 
 @dataclass(frozen=True)
 class BlockSparseProblem(MaskedProblem):
-    """MaskedProblem, whose mask is given as lists of key blocks for each block of queries, in FlexAttention's terms
-    (masks.BlockLists). A kernel's tiles are the lists' blocks, block_q x block_kv."""
+    """MaskedProblem with its mask as lists of key blocks for each block of queries, in FlexAttention's terms
+    (masks.BlockLists).
+
+    A kernel's tiles are the blocks of the lists, block_q x block_kv.
+    """
 
     block_q: int = problem_field(64, "queries of a block of the lists", allowed=(16, 32, 64, 128, 192))
     block_kv: int = problem_field(64, "keys of a block of the lists", allowed=(32, 64, 128))
@@ -114,7 +115,7 @@ class BlockSparseProblem(MaskedProblem):
 
     @property
     def patterns(self) -> np.ndarray:
-        """[patterns, block_q, block_kv / 32] int32: which keys of a block that needs the mask each query sees."""
+        """[patterns, block_q, block_kv / 32] int32: the visible keys of each query in a partial block."""
         return self.lists[-1].patterns
 
     @property
@@ -123,7 +124,7 @@ class BlockSparseProblem(MaskedProblem):
         return {name: sum(lists.ledger[name] for lists in self.lists) for name in ("full", "partial", "skipped")}
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """MaskedProblem's; counts [masks, rows], lists [masks, rows, columns] and the patterns, all int32."""
+        """MaskedProblem's tensors, counts [masks, rows], lists [masks, rows, columns] and the patterns, all int32."""
         rows, columns = self.lists[0].kv_indices.shape
         many, axes = (len(self.lists), rows), ("mask", "query_block")
         patterns, words = ("pattern", "query", "word"), self.block_kv // 32
@@ -139,14 +140,14 @@ class BlockSparseProblem(MaskedProblem):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """SixteenBitProblem's; query_blocks and key_blocks, rows and columns of the lists; mask_count."""
+        """SixteenBitProblem's sizes, the rows and columns of the lists (query_blocks, key_blocks), and mask_count."""
         rows, columns = -(-self.seq_len // self.block_q), -(-self.keys // self.block_kv)
         count = self.batch * self.num_heads if self.mask == "top_blocks" else 1
         return {**super().sizes, "query_blocks": rows, "key_blocks": columns, "mask_count": count}
 
     @property
     def defines(self) -> dict[str, int]:
-        """The blocks of the lists are the kernel's tiles; it needs no causal mask beside them."""
+        """The blocks of the lists are the kernel's tiles. It needs no causal mask of its own."""
         return {**super().defines, "CAUSAL": 0, "BLOCK_Q": self.block_q, "BLOCK_KV": self.block_kv}
 
     def inputs(self) -> dict[str, np.ndarray]:
@@ -162,8 +163,10 @@ class BlockSparseProblem(MaskedProblem):
 
 @dataclass(frozen=True)
 class CsrProblem(MaskFields, CsrCases, DenseProblem):
-    """Attention in fp32 with a mask as a list of keys for each query, in CSR form: the keys of query i are
-    indices[indptr[i] : indptr[i + 1]]. A row that sees none has output 0 and lse -inf."""
+    """Attention in fp32 with a list of keys for each query, as CSR.
+
+    The keys of query i are indices[indptr[i] : indptr[i + 1]]. A row without keys has output 0 and lse -inf.
+    """
 
     causal: bool = problem_field(True, "also hides the keys after the query", allowed=(False, True))
 
@@ -184,8 +187,10 @@ class CsrProblem(MaskFields, CsrCases, DenseProblem):
         return {}
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """DenseProblem's, lse [batch, num_heads, seq_len], indptr [seq_len + 1] and indices, int32; of a mask that
-        shows nothing one index, which nobody reads."""
+        """DenseProblem's tensors, lse [batch, num_heads, seq_len], indptr [seq_len + 1] and indices, int32.
+
+        An empty mask has one index, and no kernel reads it.
+        """
         heads = ("batch", "head", "query")
         return (
             *super().tensors(),
@@ -216,7 +221,7 @@ class CsrProblem(MaskFields, CsrCases, DenseProblem):
         return {"o": o, "lse": lse}
 
     def largest_terms(self) -> dict[str, float]:
-        """Of lse the largest score, which cannot pass the largest |Q| |K|."""
+        """The largest score for lse, which is at most the largest |Q| |K|."""
         q, k, _ = self._given()
         longest = [float(np.sqrt((array**2).sum(-1)).max()) for array in (q, k)]
         return {**super().largest_terms(), "lse": self.scale * longest[0] * longest[1] + float(np.log(self.seq_len))}

@@ -1,4 +1,5 @@
-"""Dense attention over 16-bit numbers on tensor cores: the upper rungs of the ladder that begins in families/dense."""
+"""Dense attention over 16-bit numbers on tensor cores: the upper rungs of the ladder. The lower rungs are in
+families/dense."""
 
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 

@@ -124,14 +124,14 @@ class SixteenBitCases(Problem):
 
 
 def small_tiles(kernel: KernelSpec) -> tuple[tuple[str, int], ...]:
-    """The smallest tile sizes of the kernel, without the defaults."""
+    """The smallest tile sizes of the kernel, unless they are its defaults."""
     return tuple(
         (c.name, min(c.values)) for c in kernel.constants_of("query_rows", "key_rows") if min(c.values) != c.default
     )
 
 
 def made_for(kernel: KernelSpec, cases: list[Case]) -> list[Case]:
-    """The cases that the kernel's conditions allow, with tuned constants where a case chooses none."""
+    """The possible cases under the kernel's conditions. A case without constants takes the tuned ones."""
     made = []
     for case in cases:
         settings = tuple(kernel.settings_for(case.problem, case.settings).items())

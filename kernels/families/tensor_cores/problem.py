@@ -29,14 +29,20 @@ def _rounded(problem: "SixteenBitProblem") -> dict[str, np.ndarray]:
 @dataclass(frozen=True)
 class SixteenBitProblem(SixteenBitCases):
     """Attention over random Q [batch, num_heads, seq_len, head_dim] and K, V [batch, num_kv_heads, seq_len_kv,
-    head_dim] of 16 bits; sums are float32. Every num_heads / num_kv_heads neighbouring query heads read one KV head.
+    head_dim].
+
+    Numbers have 16 bits and sums are float32. Each group of num_heads / num_kv_heads neighbouring query heads reads one
+    KV head.
 
     The causal mask ends at the last key, as in FlashAttention: query i sees the keys up to i + seq_len_kv - seq_len. A
-    query that sees none has output 0 and lse -inf. lse: the natural logarithm of the sum of e^score, float32.
+    query without keys has output 0 and lse -inf. lse is the natural logarithm of the sum of e^score, float32.
 
-    scores: random (normal, of standard deviation `score_scale`), rising (larger from key to key, which moves the
-    running max in every tile), sink (the first key far above all others), low_rank (Q and K from 4 directions),
-    climb_5 and climb_9.5 (random ones plus 5 or 9.5 times `score_scale` for each tile of 128 keys before).
+    Values of `scores`:
+    random: normal, of standard deviation `score_scale`.
+    rising: larger from key to key, with a new running max in every tile.
+    sink: the first key far above all others.
+    low_rank: Q and K from 4 directions.
+    climb_5, climb_9.5: random, plus 5 or 9.5 times `score_scale` for each earlier tile of 128 keys.
     """
 
     seq_len: int = problem_field(160, "queries per head", low=1, high=65536)
@@ -120,8 +126,8 @@ class SixteenBitProblem(SixteenBitCases):
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """keys, kv_heads, offset, scale; and the steps in elements from row to row and from head to head, of Q and O
-        and of K and V."""
+        """keys, kv_heads, offset and scale, and the steps in elements from row to row and from head to head, for Q and
+        O and for K and V."""
         steps = (self.num_heads * self.head_dim, self.head_dim), (self.kv_heads * self.head_dim, self.head_dim)
         if self.layout == "bhsd":
             steps = (self.head_dim, self.seq_len * self.head_dim), (self.head_dim, self.keys * self.head_dim)
@@ -140,12 +146,12 @@ class SixteenBitProblem(SixteenBitCases):
 
     @property
     def work(self) -> Work:
-        """A multiply-add is two floating-point operations; a token is a query of a sequence."""
+        """A multiply-add has two floating-point operations. A token is a query of a sequence."""
         return Work(2 * self.cpu_steps, self.batch * self.seq_len, {})
 
     @property
     def bench_columns(self) -> dict[str, Any]:
-        """Empty where queries and keys differ in number, or the scores are made for a purpose."""
+        """Empty if queries and keys differ in number, or if the scores are not random."""
         if self.offset or self.scores != "random":
             return {}
         heads = {"num_heads": self.num_heads, "num_kv_heads": self.kv_heads}
@@ -190,28 +196,30 @@ class SixteenBitProblem(SixteenBitCases):
         return _rounded(self)
 
     def inputs(self) -> dict[str, np.ndarray]:
-        """q, k, v in `dtype` and `layout`; the same for the same problem, always."""
+        """q, k, v in `dtype` and `layout`. Equal problems give equal arrays."""
         return {name: np.array(self.logical(array), order="C") for name, array in self._rounded().items()}
 
     def unrounded(self) -> dict[str, np.ndarray]:
-        """q, k, v in float32 and `layout`. DenseProblem draws the same numbers where its fields are the same."""
+        """q, k, v in float32 and `layout`. A DenseProblem with equal fields draws equal numbers."""
         return {name: np.ascontiguousarray(self.logical(array)) for name, array in self._drawn().items()}
 
     def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
-        """o and lse in float64; on the GPU where that is asked, because a long sequence takes minutes on the CPU."""
+        """o and lse in float64.
+
+        on_gpu: compute a long sequence on the GPU, because the CPU takes minutes.
+        """
         q, k, v = self._rounded().values()
         o, lse = reference.grouped_attention(q, k, v, self.scale, self.causal, on_gpu)
         return {"o": self.logical(o), "lse": lse}
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
-        """o by torch's scaled_dot_product_attention in `dtype`; lse from scores in float32."""
+        """o by torch's scaled_dot_product_attention in `dtype`, and lse from scores in float32."""
         q, k, v = self._rounded().values()
         o, lse = reference.torch_grouped_attention(q, k, v, self.scale, self.causal, device)
         return {"o": self.logical(o), "lse": lse}
 
     def largest_terms(self) -> dict[str, float]:
-        """No term of an element of O is larger than the largest |V|; of lse, it is the largest score, which cannot pass
-        the largest |Q| |K|."""
+        """The largest |V| for O. For lse, the largest score, which is at most the largest |Q| |K|."""
         q, k, v = (np.abs(array.astype(np.float32)) for array in self._rounded().values())
         longest = [float(np.sqrt((array**2).sum(-1)).max()) for array in (q, k)]
         return {"o": float(v.max()), "lse": self.scale * longest[0] * longest[1] + math.log(self.keys)}
