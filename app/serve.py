@@ -18,22 +18,24 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="python -m app.serve", description="Serves Warpglass to a class.")
-    made.add_argument("--host", default="127.0.0.1", help="address to listen at; 0.0.0.0: all of this machine's")
-    made.add_argument(
+    arguments = argparse.ArgumentParser(prog="python -m app.serve", description="Serves Warpglass to a class.")
+    arguments.add_argument("--host", default="127.0.0.1", help="address to listen at; 0.0.0.0: all of this machine's")
+    arguments.add_argument(
         "--allow-host",
         action="append",
         default=[],
         metavar="NAME",
         help="an additional host name, for example a proxy's; may be repeated",
     )
-    made.add_argument("--port", type=int, default=8501)
-    made.add_argument("--base-path", default="", help="the path below the host, behind a proxy that passes it on")
-    made.add_argument("--proxy", default="127.0.0.1", help="addresses of proxies whose X-Forwarded-... are believed")
-    made.add_argument("--room-secret", help="who knows it may lead a class; printed, if it is made up")
-    made.add_argument("--password", help="the class password")
-    made.add_argument("--login", choices=["oidc"], help="st.login, as [auth] in .streamlit/secrets.toml says")
-    return made
+    arguments.add_argument("--port", type=int, default=8501)
+    arguments.add_argument("--base-path", default="", help="the path below the host, behind a proxy that passes it on")
+    arguments.add_argument(
+        "--proxy", default="127.0.0.1", help="addresses of proxies whose X-Forwarded-... are believed"
+    )
+    arguments.add_argument("--room-secret", help="who knows it may lead a class; printed, if it is made up")
+    arguments.add_argument("--password", help="the class password")
+    arguments.add_argument("--login", choices=["oidc"], help="st.login, as [auth] in .streamlit/secrets.toml says")
+    return arguments
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -36,18 +36,18 @@ def traffic(requests: Iterable[Request]) -> list[Launched]:
     return [Launched(request, 4) for request in requests]
 
 
-def requests_in(what: Any) -> list[Request]:
+def requests_in(value: Any) -> list[Request]:
     """The Requests in a value, each once."""
-    return list(dict.fromkeys(_requests_in(what)))
+    return list(dict.fromkeys(_requests_in(value)))
 
 
-def _requests_in(what: Any) -> list[Request]:
-    if isinstance(what, Request):
-        return [what]
-    if isinstance(what, (tuple, list)):
-        return [request for part in what for request in _requests_in(part)]
-    names = getattr(what, "__dataclass_fields__", {})
-    return [request for name in names for request in _requests_in(getattr(what, name))]
+def _requests_in(value: Any) -> list[Request]:
+    if isinstance(value, Request):
+        return [value]
+    if isinstance(value, (tuple, list)):
+        return [request for part in value for request in _requests_in(part)]
+    names = getattr(value, "__dataclass_fields__", {})
+    return [request for name in names for request in _requests_in(getattr(value, name))]
 
 
 def fits(launched: Iterable[Launched]) -> bool:

@@ -61,9 +61,9 @@ def logged(run: Run, space: str) -> list[Site]:
     """The probes with an access by lanes in a memory space (shared or global), in the order of the source. The copy
     engine and the tensor cores log no addresses of lanes."""
     sites = sites_of(run.request)
-    there = [sites[number] for number in np.unique(sites.index(run.trace.table))]
+    touched = [sites[number] for number in np.unique(sites.index(run.trace.table))]
     by_lanes = {(kind.event, kind.space) for kind in LANE_KINDS}
-    return [site for site in there if site.space == space and (site.event, site.space) in by_lanes]
+    return [site for site in touched if site.space == space and (site.event, site.space) in by_lanes]
 
 
 def choose(line: str, run: Run, sites: list[Site], first: Place | None = None, every: str = "") -> Chosen:

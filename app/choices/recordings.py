@@ -51,19 +51,19 @@ def narrow(page: Page, state: State, change: tuple[str, str] | None = None) -> l
             "python -m kernels record."
         )
     before = {name: value for name, value in state.items() if name not in page.own}
-    begin = {name: choice.default for name, choice in fields.items()}
-    common.sort(key=lambda p: len(difference(p, begin)))
+    defaults = {name: choice.default for name, choice in fields.items()}
+    common.sort(key=lambda p: len(difference(p, defaults)))
     builds_on = _Builds(page, state, found, problems)
     # prefer a chosen what-if build
     wanted = [p for p in common if builds_on.of(p, page.sides[0], asked_for=True)] or common
     problem = _pick(common, wanted, state, PROBLEM, change)
     state.update(problem)
-    made = [
-        _described(PROBLEM, "Recorded problem", common, problem, lambda p: _said(p, begin) or "the default problem")
+    descriptions = [
+        _described(PROBLEM, "Recorded problem", common, problem, lambda p: _said(p, defaults) or "the default problem")
     ]
     kernels = {page.kernel_of(state, side).name for side in page.sides}
     broken = [said for said in run_index.left_out() if any(f"/{name}-" in said for name in kernels)]
-    made[0]["options"] += [option("", "not readable", why=said) for said in broken]
+    descriptions[0]["options"] += [option("", "not readable", why=said) for said in broken]
     for side in page.sides:
         builds, exact = builds_on.of(problem, side), builds_on.of(problem, side, asked_for=True)
         name = f"recorded_build{'_' if side else ''}{side}"
@@ -71,10 +71,12 @@ def narrow(page: Page, state: State, change: tuple[str, str] | None = None) -> l
         state.update(build)
         label = f"Recorded build of {side.upper()}" if side else "Recorded build"
         if len(builds) > 1:
-            made.append(_described(name, label, builds, build, lambda b, side=side: _build_said(page, state, b, side)))
+            descriptions.append(
+                _described(name, label, builds, build, lambda b, side=side: _build_said(page, state, b, side))
+            )
     if before != {name: value for name, value in state.items() if name not in page.own}:
         state.update({n: page.own[n].default for n in page.own if n.startswith("at_")})  # a recording has its own place
-    return made
+    return descriptions
 
 
 class _Builds:
@@ -89,10 +91,10 @@ class _Builds:
         asked_for: only builds with the chosen what-if.
         """
         pairs = zip(self.found[side], self.problems[side])
-        made = [_state_of(self.page, self.state, r.settings, side) for r, p in pairs if p == problem]
+        choices = [_state_of(self.page, self.state, r.settings, side) for r, p in pairs if p == problem]
         if asked_for and self.page.one_what_if:
-            made = [build for build in made if build["what_if"] == self.state["what_if"]]
-        return [build for n, build in enumerate(made) if build not in made[:n]]
+            choices = [build for build in choices if build["what_if"] == self.state["what_if"]]
+        return [build for n, build in enumerate(choices) if build not in choices[:n]]
 
 
 def _state_of(page: Page, state: State, settings: Mapping[str, int], side: str) -> State:

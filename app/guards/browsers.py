@@ -13,33 +13,33 @@ MOST_NAME = 40  # characters of the name that a page gives itself
 _signer = Signer(secrets.token_bytes(32), salt="browser")  # a new server gives new ids
 
 
-def known(asked: HTTPConnection) -> str:
+def known(connection: HTTPConnection) -> str:
     """The id that this server gave to the browser; "" for none."""
     try:
-        return _signer.unsign(asked.cookies.get(COOKIE, "")).decode()
+        return _signer.unsign(connection.cookies.get(COOKIE, "")).decode()
     except BadSignature:
         return ""
 
 
-def address(asked: HTTPConnection) -> str:
+def address(connection: HTTPConnection) -> str:
     """The address that asks."""
-    return asked.client.host if asked.client else "somewhere"
+    return connection.client.host if connection.client else "somewhere"
 
 
-def client(asked: HTTPConnection) -> str:
+def client(connection: HTTPConnection) -> str:
     """The browser's id, or its address. It is never "", which is the server itself."""
-    return known(asked) or address(asked)
+    return known(connection) or address(connection)
 
 
-def page_of(asked: HTTPConnection, name: str) -> str:
+def page_of(connection: HTTPConnection, name: str) -> str:
     """ADDRESS CLIENT/NAME of a page, which names itself. Queues are fair between addresses, then between clients: an
     address can get a new cookie with each request."""
-    return f"{address(asked)} {client(asked)}/{name[:MOST_NAME]}"
+    return f"{address(connection)} {client(connection)}/{name[:MOST_NAME]}"
 
 
-def new_cookie(asked: HTTPConnection, base: str) -> str:
+def new_cookie(connection: HTTPConnection, base: str) -> str:
     """A Set-Cookie header with a new id; "" for a browser with an id."""
-    if known(asked):
+    if known(connection):
         return ""
     answer = Response()
     answer.set_cookie(
@@ -49,13 +49,13 @@ def new_cookie(asked: HTTPConnection, base: str) -> str:
         path=base or "/",
         httponly=True,
         samesite="lax",
-        secure=asked.url.scheme in ("https", "wss"),
+        secure=connection.url.scheme in ("https", "wss"),
     )
     return answer.headers["set-cookie"]
 
 
-def remember(answer: Response, asked: HTTPConnection, base: str) -> Response:
+def remember(answer: Response, connection: HTTPConnection, base: str) -> Response:
     """The answer, with a new id if the browser has none."""
-    if cookie := new_cookie(asked, base):
+    if cookie := new_cookie(connection, base):
         answer.headers.append("set-cookie", cookie)
     return answer

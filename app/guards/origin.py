@@ -9,16 +9,16 @@ from starlette.responses import JSONResponse, Response
 HTTP = {"ws": "http", "wss": "https"}  # the scheme of the page that opens a socket
 
 
-def is_ours(asked: HTTPConnection) -> bool:
+def is_ours(connection: HTTPConnection) -> bool:
     """Whether a page of this server asks, by scheme, host and port. A program sends no origin, and is trusted."""
-    origin, headers = asked.headers.get("origin"), asked.headers
+    origin, headers = connection.headers.get("origin"), connection.headers
     if not origin:
         return True
     try:
         scheme, host = urlsplit(origin)[:2]
     except ValueError:
         return False
-    own = asked.scope["scheme"]
+    own = connection.scope["scheme"]
     return scheme == HTTP.get(own, own) and host in (headers.get("host"), headers.get("x-forwarded-host"))
 
 

@@ -26,8 +26,8 @@ def measured(source: str, now: measuring.Now) -> Measured | None:
     """The figures of a source, by default of the first one, or None."""
     if now.rows and source in ("", NOW):
         table = pd.DataFrame(now.records())
-        there = recorded()
-        wanted = list(there.table.columns) if there else [*table.columns]
+        latest = recorded()
+        wanted = list(latest.table.columns) if latest else [*table.columns]
         return Measured(table.reindex(columns=wanted), now.device, now.driver, now.date, "")
     if source and source != NOW:
         return hierarchy.recorded(source)

@@ -90,16 +90,16 @@ def progress() -> Progress:
         return replace(_progress, seconds=round(seconds, 1))
 
 
-def start(asked: Any) -> Progress:
+def start(request: Any) -> Progress:
     """Starts a measurement: {what: hierarchy}, or {what: sweep, kernels: [name], field, values: text, set: text, peers,
     warm}. With gpu: the id of the GPU, by default the first. Raises ProblemError if it cannot be measured."""
-    if not isinstance(asked, dict) or asked.get("what") not in tuple(_found):
-        raise ProblemError(f"what is {asked!r:.60}; it must be one of {', '.join(_found)}.")
+    if not isinstance(request, dict) or request.get("what") not in tuple(_found):
+        raise ProblemError(f"what is {request!r:.60}; it must be one of {', '.join(_found)}.")
     survey = workers.survey()
     if "gpu" not in survey.devices:
         raise ProblemError(f"Nothing can be measured here. {survey.reasons.get('gpu', '')}")
-    device, what, gpu = survey.devices["gpu"], asked["what"], _gpu(asked.get("gpu"), survey)
-    points = _points(asked) if what == "sweep" else hierarchy.sweep(device.multiprocessors)
+    device, kind, gpu = survey.devices["gpu"], request["what"], _gpu(request.get("gpu"), survey)
+    points = _points(request) if kind == "sweep" else hierarchy.sweep(device.multiprocessors)
     global _progress, _began
     with _lock:
         if _progress.running:
@@ -109,15 +109,15 @@ def start(asked: Any) -> Progress:
         _stopping.clear()
         _began = time.monotonic()
         _progress = Progress(
-            True, what, of=len(points), now="the roofs" if what == "sweep" else "", version=_progress.version
+            True, kind, of=len(points), now="the roofs" if kind == "sweep" else "", version=_progress.version
         )
-        adds = what == "sweep" and _found[what].gpu == gpu.id  # adds to earlier results of the GPU
+        adds = kind == "sweep" and _found[kind].gpu == gpu.id  # adds to earlier results of the GPU
         today = datetime.date.today().isoformat()
-        _found[what] = replace(
-            _found[what] if adds else Now(), device=gpu.name, driver=device.driver, date=today, gpu=gpu.id
+        _found[kind] = replace(
+            _found[kind] if adds else Now(), device=gpu.name, driver=device.driver, date=today, gpu=gpu.id
         )
-    work = _sweep if what == "sweep" else _hierarchy
-    threading.Thread(target=_run, args=(what, work(points)), daemon=True).start()
+    work = _sweep if kind == "sweep" else _hierarchy
+    threading.Thread(target=_run, args=(kind, work(points)), daemon=True).start()
     return progress()
 
 
@@ -130,41 +130,41 @@ def stop() -> None:
                 _job.cancel()
 
 
-def forget(what: str) -> None:
+def forget(kind: str) -> None:
     """Drops the results. Raises ProblemError during a measurement."""
     global _progress
     with _lock:
         if _progress.running:
             raise ProblemError("A measurement is under way. Stop it first.")
-        if what in _found:
-            _found[what] = Now()
+        if kind in _found:
+            _found[kind] = Now()
             _progress = Progress(version=_progress.version + 1)
 
 
-def _gpu(asked: Any, survey: Survey) -> workers.Gpu:
+def _gpu(wanted: Any, survey: Survey) -> workers.Gpu:
     """The GPU with an id, by default the first. Raises ProblemError."""
-    there = survey.gpus or (workers.Gpu("", ""),)
-    for gpu in there:
-        if not asked or gpu.id == asked:
+    gpus = survey.gpus or (workers.Gpu("", ""),)
+    for gpu in gpus:
+        if not wanted or gpu.id == wanted:
             return gpu if gpu.id else workers.Gpu("", survey.devices["gpu"].name)
-    known = ", ".join(f"{gpu.id} ({gpu.name})" for gpu in there if gpu.id)
+    known = ", ".join(f"{gpu.id} ({gpu.name})" for gpu in gpus if gpu.id)
     raise ProblemError(
-        f"gpu is {asked!r:.60}; {f'it must be one of {known}' if known else 'no GPU has a known id here'}."
+        f"gpu is {wanted!r:.60}; {f'it must be one of {known}' if known else 'no GPU has a known id here'}."
     )
 
 
-def _points(asked: dict[str, Any]) -> list[Any]:
+def _points(request: dict[str, Any]) -> list[Any]:
     """The points of a sweep. ProblemError."""
-    names, values = asked.get("kernels"), asked.get("values", "")
+    names, values = request.get("kernels"), request.get("values", "")
     if not isinstance(names, list) or not names:
         raise ProblemError("No kernel is chosen. Choose at least one.")
     kernels = tuple(catalog.current().kernels)
     unknown = [name for name in names if name not in kernels]  # only the command line takes a path
     if unknown:
         raise ProblemError(f"There is no kernel {unknown[0]!r:.60}; there are {', '.join(kernels)}.")
-    held = [sweeps.set_field(part) for part in str(asked.get("set", "")).split(",") if part.strip()]
-    swept = [sweeps.sweep_field(f"{asked.get('field', '')}={values}")]
-    return sweeps.points(names, swept, held, bool(asked.get("peers")), not asked.get("warm"))
+    held = [sweeps.set_field(part) for part in str(request.get("set", "")).split(",") if part.strip()]
+    swept = [sweeps.sweep_field(f"{request.get('field', '')}={values}")]
+    return sweeps.points(names, swept, held, bool(request.get("peers")), not request.get("warm"))
 
 
 # ---- the measurement: yields (the next point, the row of this one) ----
@@ -188,10 +188,10 @@ def _sweep(points: list[Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
         yield point.name, row(timing, roofs)
 
 
-def _hierarchy(places: list[Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    for place in places:
-        yield f"{place.kind} {place.problem.space}", None
-        yield "", _in_worker(hierarchy.point, place, title="Measuring the memory's levels")
+def _hierarchy(points: list[Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    for point in points:
+        yield f"{point.kind} {point.problem.space}", None
+        yield "", _in_worker(hierarchy.point, point, title="Measuring the memory's levels")
 
 
 def _in_worker(function: Callable, *args: Any, title: str) -> Any:
@@ -202,13 +202,13 @@ def _in_worker(function: Callable, *args: Any, title: str) -> Any:
     return _job.result()
 
 
-def _run(what: str, work: Iterator[tuple[str, dict[str, Any] | None]]) -> None:
+def _run(kind: str, work: Iterator[tuple[str, dict[str, Any] | None]]) -> None:
     global _progress, _job
     error = ""
     try:
-        for now, made in work:
-            if made is not None:
-                _keep(what, made)
+        for now, new_row in work:
+            if new_row is not None:
+                _keep(kind, new_row)
             with _lock:
                 _progress = replace(_progress, now=now)
             if _stopping.is_set():
@@ -224,16 +224,16 @@ def _run(what: str, work: Iterator[tuple[str, dict[str, Any] | None]]) -> None:
         _progress = replace(_progress, running=False, now="", seconds=seconds, error=error)
 
 
-def _keep(what: str, made: dict[str, Any]) -> None:
+def _keep(kind: str, new_row: dict[str, Any]) -> None:
     """Adds a row. It replaces a row of an equal point."""
     global _progress
     with _lock:
-        now = _found[what]
-        columns = tuple(dict.fromkeys([*now.columns, *made]))
+        now = _found[kind]
+        columns = tuple(dict.fromkeys([*now.columns, *new_row]))
         before = [{**dict.fromkeys(columns), **entry} for entry in now.records()]
-        after = {_point_of(entry): entry for entry in [*before, {**dict.fromkeys(columns), **made}]}
+        after = {_point_of(entry): entry for entry in [*before, {**dict.fromkeys(columns), **new_row}]}
         rows = tuple(tuple(entry[name] for name in columns) for entry in after.values())
-        _found[what] = replace(now, columns=columns, rows=rows)
+        _found[kind] = replace(now, columns=columns, rows=rows)
         _progress = replace(_progress, done=_progress.done + 1, version=_progress.version + 1)
 
 

@@ -89,11 +89,11 @@ def recorded() -> tuple[pd.DataFrame, Provenance] | None:
 
 def recorded_sweep(table: pd.DataFrame, field: str) -> pd.DataFrame:
     """The recorded rows of a sweep as error_tables.sweep_table has them, a type with its kernel's name."""
-    mine = table[table.field == field].rename(columns={"value": field})
-    mine = mine.assign(**{"computes in": mine["computes in"] + ", " + mine["name"]})
-    if (mine[field] % 1 == 0).all():
-        mine[field] = mine[field].astype(np.int64)
-    return mine[[field, "computes in", "RMS error of O", "relative error", "most of it"]].reset_index(drop=True)
+    rows = table[table.field == field].rename(columns={"value": field})
+    rows = rows.assign(**{"computes in": rows["computes in"] + ", " + rows["name"]})
+    if (rows[field] % 1 == 0).all():
+        rows[field] = rows[field].astype(np.int64)
+    return rows[[field, "computes in", "RMS error of O", "relative error", "most of it"]].reset_index(drop=True)
 
 
 def main() -> int:

@@ -89,7 +89,7 @@ def lines(sources: tuple[str, ...], now: measuring.Now, sweep: str) -> Lines:
 
 @lru_cache(maxsize=64)
 def _lines(sources: tuple[str, ...], now: measuring.Now, sweep: str, at: Stamp) -> Lines:
-    there = _known(sources, now, at)
-    field, fixed = there.found[sweep]
-    part = sweep_rows.slice_of(there.table, field, fixed)
+    known = _known(sources, now, at)
+    field, fixed = known.found[sweep]
+    part = sweep_rows.slice_of(known.table, field, fixed)
     return Lines(sweep_rows.labels(part), sweep_rows.baselines(part, field), part)

@@ -32,8 +32,8 @@ def forget() -> None:
     _runs.clear()
 
 
-def _bytes_of(made: Run) -> int:
-    return made.trace.table.nbytes + sum(array.nbytes for array in made.arrays.values())
+def _bytes_of(run: Run) -> int:
+    return run.trace.table.nbytes + sum(array.nbytes for array in run.arrays.values())
 
 
 @lru_cache(maxsize=256)
@@ -73,28 +73,29 @@ def _yardstick(request: Request) -> dict[str, float]:
     return execute.yardstick(request)
 
 
-def errors(made: Run) -> tuple[OutputError, ...]:
+def errors(run: Run) -> tuple[OutputError, ...]:
     """Each output's error beside torch's own on the same problem."""
-    return execute.judge(made.max_abs_errors, _yardstick(made.request), made.request.problem)
+    return execute.judge(run.max_abs_errors, _yardstick(run.request), run.request.problem)
 
 
-def broken(made: Run) -> tuple[str, str]:
+def broken(run: Run) -> tuple[str, str]:
     """The fault in the outputs of a what-if build, in a sentence, and its tone. Two empty texts for other builds."""
-    if not made.request.broken:
+    if not run.request.broken:
         return "", ""
-    what = " ".join(f"{constant.what_if}: {constant.effect}" for constant in made.request.broken)
-    wrong = [error for error in errors(made) if not error.ok]
+    effects = " ".join(f"{constant.what_if}: {constant.effect}" for constant in run.request.broken)
+    wrong = [error for error in errors(run) if not error.ok]
     if not wrong:
-        return f"{what} On this problem the output is right all the same.", "info"
+        return f"{effects} On this problem the output is right all the same.", "info"
     worst = max(wrong, key=lambda error: error.share)
     if not math.isfinite(worst.largest):
-        return f"{what} The output holds NaN or infinity.", "bad"
+        return f"{effects} The output holds NaN or infinity.", "bad"
     return (
-        f"{what} The output {worst.output} is off by up to {worst.largest:.3g}; rounding explains {worst.allowed:.2g}.",
+        f"{effects} The output {worst.output} is off by up to {worst.largest:.3g}; rounding explains "
+        f"{worst.allowed:.2g}.",
         "bad",
     )
 
 
-def provenance(made: Run) -> stage.Provenance:
+def provenance(run: Run) -> stage.Provenance:
     """The source of a run's values, and the error of its worst output."""
-    return stage.provenance(made, errors(made))
+    return stage.provenance(run, errors(run))

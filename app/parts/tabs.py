@@ -43,8 +43,8 @@ def builds_of(kernel: Any, problem: Any, settings: tuple[tuple[str, int], ...], 
             "shared bytes": e["shared_bytes"],
             "spilled bytes": e["spill_bytes"],
         }
-        for mode, made in facts["builds"].items()
-        for e in made["entries"]
+        for mode, build in facts["builds"].items()
+        for e in build["entries"]
     ]
     said = (
         f"From {facts['builds']['timed']['compiler']} for {arch}. The trace comes from the probed build; probes cost "

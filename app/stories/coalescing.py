@@ -48,10 +48,12 @@ def subject(page: Page, state: State, backend: str) -> Look:
     if state["view"] != "layouts":
         return Look(page.request_of(state, backend=backend), (), state["line"])
     known = page.fields(state)[LAYOUT].allowed or ()
-    made = {name: _in_layout(page, state, name, backend) for name in known}
-    there = {name: request for name, request in made.items() if backend != "recorded" or recordings.has(request)}
-    chosen = state[LAYOUT] if state[LAYOUT] in there else next(iter(there), state[LAYOUT])
-    return Look(made[chosen], tuple(there.values()) or (made[chosen],), "")
+    requests = {name: _in_layout(page, state, name, backend) for name in known}
+    available = {
+        name: request for name, request in requests.items() if backend != "recorded" or recordings.has(request)
+    }
+    chosen = state[LAYOUT] if state[LAYOUT] in available else next(iter(available), state[LAYOUT])
+    return Look(requests[chosen], tuple(available.values()) or (requests[chosen],), "")
 
 
 def _in_layout(page: Page, state: State, layout: str, backend: str) -> Request:
@@ -72,23 +74,23 @@ def make(look: Look) -> Stage:
         chosen = title_of(look.request)
         reads = next(site for site in lines.logged(run, "global") if site.event == "load")
         story = sector_walk.explain_layouts(runs, chosen, (reads.file, reads.line))
-        made = coalescing.stage_of(story, run, running.provenance(run), chosen)
-        return replace(made, questions=[*made.questions, *_more(made, chosen)])
+        result = coalescing.stage_of(story, run, running.provenance(run), chosen)
+        return replace(result, questions=[*result.questions, *_more(result, chosen)])
     table = sector_costs.worst_first(sector_costs.by_line(run))
     places = [(file, int(line)) for file, line in zip(table.file, table.line)]
     at = lines.choose(look.line, run, lines.logged(run, "global"), every="Every line, the worst use first")
     story = sector_walk.explain(run, [at.at] if at.at else list(dict.fromkeys(places)))
-    made = coalescing.stage_of(story, run, running.provenance(run), late=[at.choice], told=at.told)
-    made = replace(made, views=[*made.views, *threads.beside(run)])
-    return replace(made, questions=[*made.questions, *_more(made), *thread_questions.shared_pictures(made)])
+    result = coalescing.stage_of(story, run, running.provenance(run), late=[at.choice], told=at.told)
+    result = replace(result, views=[*result.views, *threads.beside(run)])
+    return replace(result, questions=[*result.questions, *_more(result), *thread_questions.shared_pictures(result)])
 
 
-def _more(made: Stage, chosen: str = "") -> list[Question]:
+def _more(result: Stage, chosen: str = "") -> list[Question]:
     """The questions about the requests of the picture.
 
     chosen: the layout, if several are shown.
     """
-    alone = next(view for view in made.views if view.id == "sectors")
+    alone = next(view for view in result.views if view.id == "sectors")
     return sector_questions.sectors(alone.meta["sides"][0]["requests"], coalescing.veils(chosen))
 
 

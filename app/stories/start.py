@@ -75,10 +75,10 @@ def _alive(catalog: Catalog, backend: str) -> Request:
 
 def make(shown: Shown) -> Stage:
     run = running.run(shown.request)
-    made = tiling.stage_of(run, running.provenance(run))
+    result = tiling.stage_of(run, running.provenance(run))
     said = [stage.text(f"{name}: {text}.".replace("..", ".")) for name, text in shown.where]
     faults = [stage.note(fault, "bad") for fault in (*shown.faults, *tables.unreadable())]
-    return replace(made, codes=(), tabs=(), views=made.views[:1], side=[*said, *faults], questions=(), step=0)
+    return replace(result, codes=(), tabs=(), views=result.views[:1], side=[*said, *faults], questions=(), step=0)
 
 
 def spine(shown: Shown) -> list[Block]:
@@ -96,8 +96,8 @@ def spine(shown: Shown) -> list[Block]:
     )
     if timed:
         about += f" Times, of another problem and of the builds that are named: the median of one run; {said}."
-    label, made = PROVENANCE[requests[0].backend], ladder.rungs(counted, timed)
-    return [{"kind": "ladder", "rungs": made, "label": label, "about": " ".join([about, *absent])}]
+    label, rows = PROVENANCE[requests[0].backend], ladder.rungs(counted, timed)
+    return [{"kind": "ladder", "rungs": rows, "label": label, "about": " ".join([about, *absent])}]
 
 
 STORY = Story(

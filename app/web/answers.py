@@ -29,27 +29,27 @@ def ask(
     """asking.ask. Callers must not change the result. For equal questions, one thread finds the answer."""
     if sum(map(len, (*params, *params.values(), *(change or ()), part))) > MOST_CHARACTERS:
         return asking.ask(story, params, survey, change, carried, part)
-    asked = (story.path, tuple(params.items()), change, carried, part)
-    key = (*asked, current(), _found(survey), measuring.progress().version)
+    question = (story.path, tuple(params.items()), change, carried, part)
+    key = (*question, current(), _found(survey), measuring.progress().version)
     now = time.monotonic()
     with _lock:
-        made, found = _kept.get(key, (0.0, None))
-        mine: Future[Asking] | None = None
-        if not found or now - made > SECONDS:
-            found = mine = Future()
-            _kept[key] = now, mine
+        when, found = _kept.get(key, (0.0, None))
+        own: Future[Asking] | None = None
+        if not found or now - when > SECONDS:
+            found = own = Future()
+            _kept[key] = now, own
             _kept.move_to_end(key)
             while len(_kept) > MOST:
                 _kept.popitem(last=False)
-    if not mine:
+    if not own:
         return found.result()
     try:
-        mine.set_result(asking.ask(story, params, survey, change, carried, part))
+        own.set_result(asking.ask(story, params, survey, change, carried, part))
     except BaseException as error:
         with _lock:
             _kept.pop(key, None)
-        mine.set_exception(error)
-    return mine.result()
+        own.set_exception(error)
+    return own.result()
 
 
 def _found(survey: Survey) -> tuple[object, ...]:

@@ -67,14 +67,14 @@ _watch: threading.Thread | None = None  # drops what nobody waits for any more, 
 
 
 def get(
-    story: Story, what: Any, backend: str, device: str, part: str = "", again: bool = False, who: str = ""
+    story: Story, subject: Any, backend: str, device: str, part: str = "", again: bool = False, who: str = ""
 ) -> str | Waiting:
     """The name of the bundle of a stage or a tab, or a Waiting. Raises the WarpglassError of its job.
 
     again: whether to try again after a recent failure.
     who: the page. It waits while it asks again within WAITS seconds. The server ("") waits to the end.
     """
-    key = keys.key_of(story.path, part, what, device)
+    key = keys.key_of(story.path, part, subject, device)
     with _lock:
         if name := _known(key):
             return name
@@ -85,7 +85,7 @@ def get(
             label = f"{story.title}{': ' + part if part else ''}"
             make = making.make_and_send if workers.elsewhere() else making.make
             job = workers.submit(
-                make, story.path, part, what, key, keys.seen(), backend=backend, title=label, client=_client(who)
+                make, story.path, part, subject, key, keys.seen(), backend=backend, title=label, client=_client(who)
             )
             task = _making[key] = _Making(job, story.title, time.monotonic())
             job.when_done(functools.partial(_end, key, task))
@@ -118,12 +118,12 @@ def _end(key: str, task: _Making) -> None:
             task.failed, task.began = _told(error, task.title), time.monotonic()
 
 
-def _taken(key: str, made: object) -> list[str]:
+def _taken(key: str, answer: object) -> list[str]:
     """The names in a worker's answer, or the names of its bytes. A kernel can write other answers: RunError."""
-    sent = made if isinstance(made, tuple) and len(made) == 2 else None
-    names, files = sent or (made, [])
+    sent = answer if isinstance(answer, tuple) and len(answer) == 2 else None
+    names, files = sent or (answer, [])
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name.isalnum() for name in names):
-        raise RunError(f"The worker sent {made!r:.60} in place of a bundle. Run it again.")
+        raise RunError(f"The worker sent {answer!r:.60} in place of a bundle. Run it again.")
     if not isinstance(files, list) or not all(isinstance(data, bytes) for data in files):
         raise RunError("The worker sent files that are no bytes. Run it again.")
     return making.keep_sent(key, names, files) if sent else names
@@ -185,7 +185,7 @@ def _client(who: str) -> str:
 
 
 def _wanted(task: _Making) -> bool:
-    return any(time.monotonic() - asked < WAITS for asked in list(task.asked.values()))  # a question may come now
+    return any(time.monotonic() - last < WAITS for last in list(task.asked.values()))  # a question may come now
 
 
 def _watching() -> None:
@@ -208,8 +208,8 @@ def _drop_silent() -> None:
             silent = [
                 (key, who)
                 for key, task in undone.items()
-                for who, asked in list(task.asked.items())
-                if time.monotonic() - asked >= WAITS
+                for who, last in list(task.asked.items())
+                if time.monotonic() - last >= WAITS
             ]
             left = [_left(key, who, forget=True) for key, who in silent]
         for job in filter(None, left):

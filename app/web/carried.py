@@ -100,10 +100,10 @@ def _places(page: Page, chosen: dict[str, str]) -> dict[str, str]:
         return rest  # the page reports the error of the problem
 
 
-def _named(place: str, request: Request, batch: int, head: int, query: int) -> dict[str, str]:
+def _named(name: str, request: Request, batch: int, head: int, query: int) -> dict[str, str]:
     size = places.room(request)
     tile = query // size.rows
-    if place == "at_item":
-        return {place: str((batch * size.heads + head) * size.tiles + tile)}
-    number = tile if place == "at_tile" else query
-    return {"at_batch": str(batch), "at_head": str(head), place: str(number)}
+    if name == "at_item":
+        return {name: str((batch * size.heads + head) * size.tiles + tile)}
+    number = tile if name == "at_tile" else query
+    return {"at_batch": str(batch), "at_head": str(head), name: str(number)}

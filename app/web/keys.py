@@ -57,8 +57,8 @@ def _version() -> str:
 def _code() -> str:
     """A hash of our code, of the user's families and of the installed packages."""
     digest = hashlib.sha256()
-    for place in (*(ROOT / part for part in ("app", "explainers", "kernels")), *folders()):
-        for path in sorted(place.rglob("*.py")):
+    for folder in (*(ROOT / part for part in ("app", "explainers", "kernels")), *folders()):
+        for path in sorted(folder.rglob("*.py")):
             digest.update(path.read_bytes())
     packages = sorted({(d.name, d.version) for d in metadata.distributions()})
     return hashlib.sha256(f"{digest.hexdigest()} {packages} {_compiler()}".encode()).hexdigest()[:16]

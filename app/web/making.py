@@ -21,8 +21,8 @@ def make(path: str, part: str, subject: Any, key: str, recorded: str) -> list[st
     keys.look_again(recorded)
     story = STORIES[path]
     offered.begin()
-    made = story.parts[part](subject) if part else story.make(subject)
-    names = [disk.keep(disk.pack(stage.encode(made))), *offered.names()]
+    content = story.parts[part](subject) if part else story.make(subject)
+    names = [disk.keep(disk.pack(stage.encode(content))), *offered.names()]
     disk.note(key, names)
     _prune()
     return names

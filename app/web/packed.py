@@ -53,27 +53,27 @@ class Files:
 
     async def _packed(self, path: str) -> Response:
         with self._lock:
-            made, mine = self.held.get(path), Future[Response]()
-            if made is None:
-                self.held[path] = mine
-        if made is None:
-            await run_in_threadpool(self._pack, path, mine)
-        return await asyncio.wrap_future(made or mine)
+            packed, own = self.held.get(path), Future[Response]()
+            if packed is None:
+                self.held[path] = own
+        if packed is None:
+            await run_in_threadpool(self._pack, path, own)
+        return await asyncio.wrap_future(packed or own)
 
-    def _pack(self, path: str, mine: Future[Response]) -> None:
+    def _pack(self, path: str, future: Future[Response]) -> None:
         try:
             kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-            mine.set_result(Response(disk.pack(self.known[path].read_bytes()), media_type=kind, headers=PACKED))
+            future.set_result(Response(disk.pack(self.known[path].read_bytes()), media_type=kind, headers=PACKED))
         except BaseException as error:
             with self._lock:
                 del self.held[path]
-            mine.set_exception(error)
+            future.set_exception(error)
 
     def _pack_first(self, paths: list[str]) -> None:
         for path in paths:
             with self._lock:
-                made, mine = self.held.get(path), Future[Response]()
-                if made or path not in self.known:
+                packed, own = self.held.get(path), Future[Response]()
+                if packed or path not in self.known:
                     continue
-                self.held[path] = mine
-            self._pack(path, mine)
+                self.held[path] = own
+            self._pack(path, own)

@@ -76,29 +76,29 @@ def answer(path: str, query: dict[str, str]) -> dict[str, Any]:
     change = (query["_set"], query.get("_to", "")) if "_set" in query else None
     try:
         survey = workers.survey()
-        made = answers.ask(story, params, survey, change, "_carried" in query, query.get("_part", ""))
+        asked_for = answers.ask(story, params, survey, change, "_carried" in query, query.get("_part", ""))
     except BackendUnavailable as error:
         return {"story": path, "error": str(error), "title": "Nothing can run here."}
     said: dict[str, Any] = {
         "story": path,
-        "choices": made.choices,
-        "link": made.link,
-        "told": made.told,
-        "refused": made.refused,
-        "offer": made.offer,
-        "headline": made.headline,
+        "choices": asked_for.choices,
+        "link": asked_for.link,
+        "told": asked_for.told,
+        "refused": asked_for.refused,
+        "offer": asked_for.offer,
+        "headline": asked_for.headline,
     }
-    if made.error:
-        return said | {"error": made.error, "title": "This cannot run."}
+    if asked_for.error:
+        return said | {"error": asked_for.error, "title": "This cannot run."}
     part = query.get("_part", "")
     if part and part not in story.parts:
         return said | {"error": f"{shortened(part)} is no tab of {story.title}.", "title": "There is no such tab."}
-    device = survey.pick(made.backend)
+    device = survey.pick(asked_for.backend)
     try:
         got = bundles.get(
             story,
-            made.subject,
-            story.made_on or made.backend,
+            asked_for.subject,
+            story.made_on or asked_for.backend,
             f"{device.name} {device.driver}",
             part,
             again="_again" in query,
@@ -256,9 +256,9 @@ def modules() -> dict[str, str]:
         "PROVENANCE": glossary.PROVENANCE,
         "MARKS": marks.MARKS,
     }
-    made = [f"export const {name} = {json.dumps(value)};" for name, value in given.items()]
+    constants = [f"export const {name} = {json.dumps(value)};" for name, value in given.items()]
     talks = [{"id": path.stem, **json.loads(path.read_text())} for path in sorted(TALKS.glob("*.json"))]
-    return found | {"core/data.js": "\n".join(made), "talks/ours.js": f"export const TALKS = {json.dumps(talks)};"}
+    return found | {"core/data.js": "\n".join(constants), "talks/ours.js": f"export const TALKS = {json.dumps(talks)};"}
 
 
 def _on_disk() -> list[str]:

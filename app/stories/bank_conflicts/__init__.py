@@ -64,13 +64,13 @@ def make(look: Look) -> Stage:
     at = lines.choose(look.line, chosen, sites, _first(look, runs, sites))
     story = bank_walk.explain(runs, at.at)
     cycles = rule.cycles_said(runs)
-    made = bank_conflicts.stage_of(
+    result = bank_conflicts.stage_of(
         story, runs, running.provenance(chosen), cycles, [at.choice], at.told, chosen=chosen.request
     )
-    made = replace(made, views=[*made.views, *([] if look.view == "lab" else threads.beside(chosen))])
+    result = replace(result, views=[*result.views, *([] if look.view == "lab" else threads.beside(chosen))])
     return replace(
-        made,
-        questions=[*made.questions, *bank_questions.banks(story.sides[0]), *thread_questions.shared_pictures(made)],
+        result,
+        questions=[*result.questions, *bank_questions.banks(story.sides[0]), *thread_questions.shared_pictures(result)],
     )
 
 

@@ -63,11 +63,11 @@ def page(catalog: Catalog) -> Page:
 def make(subject: Subject) -> Stage:
     match subject:
         case Serving():
-            made = serving.stage_of(subject.scenario, subject.block_size, subject.layout)
-            return replace(made, questions=cache_questions.serving(made))
+            result = serving.stage_of(subject.scenario, subject.block_size, subject.layout)
+            return replace(result, questions=cache_questions.serving(result))
         case Cache():
-            made = kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout, subject.by_hand)
-            return replace(made, questions=cache_questions.pool(made))
+            result = kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout, subject.by_hand)
+            return replace(result, questions=cache_questions.pool(result))
         case Walk():
             return _make_walk(subject)
         case Partitions():
@@ -84,9 +84,9 @@ def _make_walk(walk: Walk) -> Stage:
     run = running.run(walk.request)
     shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if walk.plain else []
     more, live = [*shuffled, tabs.BUILDS, tabs.DATA], running.live_gpu()
-    made = block_table.stage_of(run, walk.name, walk.colour, running.provenance(run), more, live)
-    walked = walk_questions.walk(run, made.frames, _partition(walk.request))
-    return replace(made, questions=[*walked, *thread_questions.shared_pictures(made)])
+    result = block_table.stage_of(run, walk.name, walk.colour, running.provenance(run), more, live)
+    walked = walk_questions.walk(run, result.frames, _partition(walk.request))
+    return replace(result, questions=[*walked, *thread_questions.shared_pictures(result)])
 
 
 def _partition(request: Request) -> int:
@@ -98,30 +98,30 @@ def _partition(request: Request) -> int:
 def _make_partitions(both: Partitions) -> Stage:
     whole, cut = running.run(both.whole), running.run(both.cut)
     more = [stage.Tab("blocks", "Enough blocks"), tabs.BUILDS, tabs.DATA]
-    made = partitions.stage_of(whole, cut, both.name, running.provenance(cut), more)
+    result = partitions.stage_of(whole, cut, both.name, running.provenance(cut), more)
     whole_threads = threads.beside(whole, "threads_v1", "Threads of V1", "lines_v1")
     cut_threads = threads.beside(cut, "threads_v2", "Threads of V2", "lines_v2")
-    asks = walk_questions.partitions(made, _partition(both.cut))
-    made = replace(made, views=[*made.views, *whole_threads, *cut_threads])
-    return replace(made, questions=[*asks, *thread_questions.shared_pictures(made)])
+    asks = walk_questions.partitions(result, _partition(both.cut))
+    result = replace(result, views=[*result.views, *whole_threads, *cut_threads])
+    return replace(result, questions=[*asks, *thread_questions.shared_pictures(result)])
 
 
 def _make_ranges(subject: Ranges) -> Stage:
     run = running.run(subject.request)
     eight_bits = [stage.Tab("eight", "8 bits")] if subject.other else []
     more, live = [*eight_bits, tabs.BUILDS, tabs.DATA], running.live_gpu()
-    place, provenance = subject.place, running.provenance(run)
-    made = ranges.stage_of(run, subject.names, subject.colours, place, provenance, more, live)
-    return replace(made, questions=[*walk_questions.ranges(made), *thread_questions.shared_pictures(made)])
+    followed, provenance = subject.place, running.provenance(run)
+    result = ranges.stage_of(run, subject.names, subject.colours, followed, provenance, more, live)
+    return replace(result, questions=[*walk_questions.ranges(result), *thread_questions.shared_pictures(result)])
 
 
 def _make_heads(heads: Heads) -> Stage:
     runs = [running.run(request) for request in heads.requests]
     found = [kv_heads.reads(run) for run in runs]
-    made = kv_heads.stage_of(found, running.provenance(runs[0]), [tabs.BUILDS, tabs.DATA])
-    asks = reader_questions.heads(made.views[0].meta["panels"], found[0]["num_heads"])
-    made = replace(made, views=[*made.views, *threads.beside(runs[0])])
-    return replace(made, questions=[*asks, *thread_questions.shared_pictures(made)])
+    result = kv_heads.stage_of(found, running.provenance(runs[0]), [tabs.BUILDS, tabs.DATA])
+    asks = reader_questions.heads(result.views[0].meta["panels"], found[0]["num_heads"])
+    result = replace(result, views=[*result.views, *threads.beside(runs[0])])
+    return replace(result, questions=[*asks, *thread_questions.shared_pictures(result)])
 
 
 def _make_reads(reads: Reads) -> Stage:
@@ -137,7 +137,7 @@ def _make_reads(reads: Reads) -> Stage:
     found = [page_counts.count_reads(run, reads.names) for run in runs]
     pages = range(len(found[0].filled))
     readers = [[n for n, table in enumerate(reads.tables) if page in table] for page in pages]
-    made = page_reads.stage_of(
+    result = page_reads.stage_of(
         found,
         [[reads.names[n] for n in of_page] for of_page in readers],
         [[reads.colours[n] for n in of_page] for of_page in readers],
@@ -145,7 +145,7 @@ def _make_reads(reads: Reads) -> Stage:
         absent,
         [tabs.BUILDS, tabs.DATA],
     )
-    return replace(made, questions=reader_questions.page_reads(found, made.views[0].id))
+    return replace(result, questions=reader_questions.page_reads(found, result.views[0].id))
 
 
 STORY = Story(

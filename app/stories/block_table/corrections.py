@@ -122,13 +122,13 @@ def _correct_moment(state: State) -> Corrections:
 
 def _correct_recording(page: Page, state: State) -> Corrections:
     """Takes the values of the recording, in place."""
-    there = recorded_state(page, state)
+    recorded = recorded_state(page, state)
     corrections = [
-        Correction(name, f"{name} is {write_value(state[name])}; recorded is {write_value(there[name])}.")
-        for name in there
-        if there[name] != state[name]
+        Correction(name, f"{name} is {write_value(state[name])}; recorded is {write_value(recorded[name])}.")
+        for name in recorded
+        if recorded[name] != state[name]
     ]
-    state |= there
+    state |= recorded
     return corrections
 
 

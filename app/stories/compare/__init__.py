@@ -23,14 +23,14 @@ def subject(page: Page, state: State, backend: str) -> Pair:
 
 def make(pair: Pair) -> Stage:
     runs = [running.run(request) for request in pair]
-    told = verdict.verdict(pair)
+    answer = verdict.verdict(pair)
     if any(request.broken for request in pair):
-        told = Verdict(f"{told.said} {output_gap.largest_sentence(output_gap.outputs(*runs))}", told.tone)
+        answer = Verdict(f"{answer.said} {output_gap.largest_sentence(output_gap.outputs(*runs))}", answer.tone)
     now = [Tab("time_now", "Time both")] if pair[0].backend == "gpu" else []
     where = two_kernels.provenance([running.provenance(run) for run in runs])
-    made = two_kernels.stage_of(runs, where, told.said, told.tone, [*TABS, *now, *MORE])
-    lead = "lead" if told.row is not None else ""
-    return replace(made, questions=pair_questions.two_kernels(runs, made, told.row), lead=lead)
+    result = two_kernels.stage_of(runs, where, answer.said, answer.tone, [*TABS, *now, *MORE])
+    lead = "lead" if answer.row is not None else ""
+    return replace(result, questions=pair_questions.two_kernels(runs, result, answer.row), lead=lead)
 
 
 STORY = Story(

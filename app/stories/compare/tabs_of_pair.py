@@ -94,13 +94,15 @@ def time_now_tab(pair: Pair) -> list[Block]:
     """Times both builds of the stage on this GPU: on the stage's problem, and on one that fills the GPU."""
     roofs, today = protocol.roofs(), datetime.datetime.now()
     problems = list(dict.fromkeys([pair[0].problem, *_filling(pair[0].problem)]))
-    made = [bench_rows.row(protocol.measure(_point(r, p)), roofs) for p in problems for r in pair]
+    measured = [bench_rows.row(protocol.measure(_point(r, p)), roofs) for p in problems for r in pair]
     device = running.run(pair[0]).device
-    table = sweep_search.prepared(bench_rows.table(made), Provenance(device, "", today.date().isoformat()), "measured")
+    table = sweep_search.prepared(
+        bench_rows.table(measured), Provenance(device, "", today.date().isoformat()), "measured"
+    )
     both = pair_times.times(table, pair)
     blocks = [
         stage.note(f"{'AB'[n % 2]}, {entry['name']}, has no time. {entry['reason']}")
-        for n, entry in enumerate(made)
+        for n, entry in enumerate(measured)
         if entry["status"] != "ok"
     ]
     said = (
@@ -109,8 +111,8 @@ def time_now_tab(pair: Pair) -> list[Block]:
     )
     if both.empty:
         return [*blocks, stage.text(said)]
-    told = time_verdict.ratio_sentence(pair_times.nearest(both, problems[-1]))
-    return [stage.note(told), *blocks, *_times_blocks(pair, both, said)]
+    ratio = time_verdict.ratio_sentence(pair_times.nearest(both, problems[-1]))
+    return [stage.note(ratio), *blocks, *_times_blocks(pair, both, said)]
 
 
 def _filling(problem: Problem) -> list[Problem]:

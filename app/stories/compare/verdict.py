@@ -35,16 +35,16 @@ def _effect_of_as_timed(pair: Pair) -> str:
 
 def verdict_tab(pair: Pair) -> list[Block]:
     """Which side is faster, why, and the unexplained rest, all of the timed builds."""
-    told, both = verdict(pair), timed.times(*pair)
-    blocks = [stage.note(told.said, told.tone)]
-    if told.row is None:
+    answer, both = verdict(pair), timed.times(*pair)
+    blocks = [stage.note(answer.said, answer.tone)]
+    if answer.row is None:
         return [*blocks, stage.text("Without a time there is nothing to explain. What differs stands in the next tab.")]
     if said := compare_times.range_sentence(both):
         blocks.append(stage.text(f"{said} All of them are under Times."))
     try:
-        return [*blocks, *_explained(reasons.why(pair, told.row))]
+        return [*blocks, *_explained(reasons.why(pair, answer.row))]
     except WarpglassError as error:
-        found = _marked(pair, told.row)
+        found = _marked(pair, answer.row)
         if not found:
             return [*blocks, stage.note(f"Why cannot be said here. {error}")]
         counted = f"Bytes and wavefronts are not counted here. {error}"

@@ -51,10 +51,10 @@ def make(figures: Figures) -> Stage:
         tabs = [stage.Tab("now", "Measure on this GPU", here)] if here else []
         return Stage(stage.headline(spec), [], [], [stage.code(probed.sample(spec), [])], tabs=tabs, summary=_why())
     from_here = bool(figures.now.rows) and figures.source in ("", NOW)
-    label, there = ("measured" if from_here else "recorded"), levels.recorded()
+    label, latest = ("measured" if from_here else "recorded"), levels.recorded()
     shown = (
-        memory_levels.beside(there, measured.table)
-        if from_here and there
+        memory_levels.beside(latest, measured.table)
+        if from_here and latest
         else memory_levels.labelled(measured.table, label)
     )
     return stage.warned(hierarchy.stage_of(measured, shown, label, spec, here), tables.left_out(timed.HIERARCHY))

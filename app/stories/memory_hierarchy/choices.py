@@ -9,18 +9,18 @@ OWN = {"source": Choice("", late=True, meaning="whose figures are shown")}
 
 
 def correct(page: Page, state: State) -> list[Correction]:
-    there = levels.names()
-    if not state["source"] or state["source"] in there:
+    names = levels.names()
+    if not state["source"] or state["source"] in names:
         return []
-    said = f"source is {quoted(state['source'])}; here it can be one of {', '.join(there) or 'none'}."
+    said = f"source is {quoted(state['source'])}; here it can be one of {', '.join(names) or 'none'}."
     state["source"] = ""
     return [Correction("source", said)]
 
 
 def describe(page: Page, state: State) -> Descriptions:
-    there = levels.names()
-    options = {name: name for name in there}
-    now = state["source"] or next(iter(there), "")
+    names = levels.names()
+    options = {name: name for name in names}
+    now = state["source"] or next(iter(names), "")
     return {
-        "source": {"hidden": len(there) < 2, "kind": "select", "label": "Figures of", "value": now, "options": options}
+        "source": {"hidden": len(names) < 2, "kind": "select", "label": "Figures of", "value": now, "options": options}
     }

@@ -109,24 +109,26 @@ def subject(page: Page, state: State, backend: str) -> Build | Drawn:
     return Build(spec, problem, request.settings, state["arch"], *here)
 
 
-def make(asked: Build | Drawn) -> Stage:
-    if isinstance(asked, Drawn):
-        timeline = timeline_of(asked.request)
-        made = grid_timeline.timeline_stage(timeline, asked.label)
-        return replace(made, questions=block_questions.timeline(schedules.recorded(timeline), made.frames))
-    found = derive(asked.kernel, asked.problem, asked.settings, asked.arch, multiprocessors=asked.count)
-    made = block_limits.stage_of(asked.kernel, found, asked.arch, asked.on, asked.count, asked.name, checked())
+def make(subject: Build | Drawn) -> Stage:
+    if isinstance(subject, Drawn):
+        timeline = timeline_of(subject.request)
+        result = grid_timeline.timeline_stage(timeline, subject.label)
+        return replace(result, questions=block_questions.timeline(schedules.recorded(timeline), result.frames))
+    found = derive(subject.kernel, subject.problem, subject.settings, subject.arch, multiprocessors=subject.count)
+    result = block_limits.stage_of(
+        subject.kernel, found, subject.arch, subject.on, subject.count, subject.name, checked()
+    )
     return replace(
-        made, questions=block_questions.block_limits(found, asked.on.warps, asked.name, len(made.frames) - 1)
+        result, questions=block_questions.block_limits(found, subject.on.warps, subject.name, len(result.frames) - 1)
     )
 
 
-def sizes(asked: Build) -> list[Block]:
+def sizes(build: Build) -> list[Block]:
     """The occupancy of other block sizes, each compiled for this table."""
-    if not block_constants(asked.kernel):
-        return [stage.text(f"{asked.kernel.name} has no constant that changes how large a block is.")]
-    others = alternatives(asked.kernel, asked.problem, asked.settings, asked.arch, asked.count)
-    now = asked.kernel.settings(asked.settings)
+    if not block_constants(build.kernel):
+        return [stage.text(f"{build.kernel.name} has no constant that changes how large a block is.")]
+    others = alternatives(build.kernel, build.problem, build.settings, build.arch, build.count)
+    now = build.kernel.settings(build.settings)
     said = (
         "Each is a build of its own, compiled for this table. Of a kernel with several launches, the one with the most "
         "blocks."
@@ -134,16 +136,16 @@ def sizes(asked: Build) -> list[Block]:
     return [stage.table(block_limits.alternatives_table(others, now), said)]
 
 
-def builds(asked: Build) -> list[Block]:
-    return tabs.builds_of(asked.kernel, asked.problem, asked.settings, asked.arch)
+def builds(build: Build) -> list[Block]:
+    return tabs.builds_of(build.kernel, build.problem, build.settings, build.arch)
 
 
 def checked() -> str:
     """The check of the derived occupancy."""
     for table, where in counters.recorded_occupancies():
         same = int((table.derived == table.driver).sum())
-        place = f"on {where.device}, {where.date}"
-        return f"Compared with the driver's own figure {place}: equal in {same} of {len(table)} launches."
+        source = f"on {where.device}, {where.date}"
+        return f"Compared with the driver's own figure {source}: equal in {same} of {len(table)} launches."
     return " ".join(["No comparison with the driver's own figure is recorded.", *tables.left_out(counters.OCCUPANCY)])
 
 

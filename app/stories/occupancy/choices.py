@@ -23,10 +23,12 @@ def recorded_of(kernel: str) -> list[RecordedTimeline]:
 
 def labels(entries: list[RecordedTimeline]) -> list[str]:
     """A label of each timeline of a kernel, with its differences from the others."""
-    told = [
+    differing = [
         name for name in (_values(entries[0]) if entries else {}) if len({repr(_values(e)[name]) for e in entries}) > 1
     ]
-    return [", ".join(f"{name} {write_value(_values(e)[name])}" for name in told) or entries[0].label for e in entries]
+    return [
+        ", ".join(f"{name} {write_value(_values(e)[name])}" for name in differing) or entries[0].label for e in entries
+    ]
 
 
 def measured(state: State) -> bool:
@@ -44,13 +46,15 @@ def correct(page: Page, state: State) -> list[Correction]:
         said = f"recorded is {state['recorded']}; the last of {state['kernel']}'s timelines is {last}."
         corrections.append(Correction("recorded", said))
         state["recorded"] = last
-    there = _values(entries[state["recorded"]])
-    for name in (name for name in page.choices(state) if name in there and state[name] != there[name]):
-        value = write_value(there[name])
+    recorded_values = _values(entries[state["recorded"]])
+    for name in (
+        name for name in page.choices(state) if name in recorded_values and state[name] != recorded_values[name]
+    ):
+        value = write_value(recorded_values[name])
         corrections.append(
             Correction(name, f"{name} is {write_value(state[name])}; the recorded timeline that is shown has {value}.")
         )
-        state[name] = there[name]
+        state[name] = recorded_values[name]
     return corrections
 
 

@@ -37,16 +37,15 @@ def subject(page: Page, state: State, backend: str) -> Look:
 
 def make(look: Look) -> Stage:
     stories = _stories(look)
-    made = stories[0].made
-    said = (
-        f"Times {made.provenance} on {made.device}, {made.date}, by the marks build. {pipeline.clocks_sentence(made)}"
-    )
-    return pipeline.stage_of(stories, stage.Provenance(made.provenance, said))
+    first = stories[0].made
+    said = f"Times {first.provenance} on {first.device}, {first.date}, by the marks build."
+    clocks = pipeline.clocks_sentence(first)
+    return pipeline.stage_of(stories, stage.Provenance(first.provenance, f"{said} {clocks}"))
 
 
 def _stories(look: Look) -> list[key_tile_frames.BlockStory]:
-    made = [_load(request) for request in look.requests]
-    return [pipeline.explain(one, min(look.block, int(one.marks.block.max()))) for one in made]
+    loaded = [_load(request) for request in look.requests]
+    return [pipeline.explain(one, min(look.block, int(one.marks.block.max()))) for one in loaded]
 
 
 @lru_cache(maxsize=8)
@@ -71,16 +70,16 @@ def perfetto_tab(look: Look) -> list[Block]:
     """The marks as files for Perfetto."""
     found: list[Block] = [stage.text("Open a file at https://ui.perfetto.dev; it holds every block that is there.")]
     for request in look.requests:
-        made, file = _load(request), f"{request.kernel.name}.pftrace"
-        found.append(stage.download(f"Download {file}", offered.keep_file(perfetto.encode(made), file), file))
+        loaded, file = _load(request), f"{request.kernel.name}.pftrace"
+        found.append(stage.download(f"Download {file}", offered.keep_file(perfetto.encode(loaded), file), file))
     return found
 
 
 def describe(page: Page, state: State) -> Descriptions:
     entries, high, live = choices.of(state["kernel"]), choices.last_block(page, state), choices.live(state)
     hidden = () if live else (*page.fields(state), *page.constants(state))
-    recorded, place = dict(enumerate(choices.labels(entries))), entries.index(choices.chosen(state))
-    problem = {"label": "Problem", "kind": "select", "options": recorded, "value": str(place)}
+    recorded, index = dict(enumerate(choices.labels(entries))), entries.index(choices.chosen(state))
+    problem = {"label": "Problem", "kind": "select", "options": recorded, "value": str(index)}
     return {
         "recorded": problem | {"hidden": live},
         "block": {"label": f"Block of {high + 1}", "high": high, "disabled": "" if high else "there is only one"},

@@ -160,8 +160,8 @@ def _correct_recording(page: Page, state: State) -> list[Correction]:
             _put(page, state, entries[0])
         return corrections
     if not (entry := next((e for e in entries if not _apart(e, state)), None)):
-        begin = {name: choice.default for name, choice in page.choices(state).items()}
-        named = {name: value for name, value in state.items() if name in begin and value != begin[name]}
+        defaults = {name: choice.default for name, choice in page.choices(state).items()}
+        named = {name: value for name, value in state.items() if name in defaults and value != defaults[name]}
         entry = min(entries, key=lambda e: len(_apart(e, named)))
         values = identity(entry.request)
         corrections += [
@@ -192,8 +192,8 @@ def take_kernel(page: Page, state: State, problem: Problem) -> None:
 
 def _put(page: Page, state: State, entry: RecordedPipeline) -> None:
     """Takes a recording's problem and constants, in place. The state then has no index."""
-    begin = {name: choice.default for name, choice in (page.fields(state) | page.constants(state)).items()}
-    state.update(begin | identity(entry.request) | {"recorded": ""})
+    defaults = {name: choice.default for name, choice in (page.fields(state) | page.constants(state)).items()}
+    state.update(defaults | identity(entry.request) | {"recorded": ""})
 
 
 def last_block(page: Page, state: State) -> int:

@@ -39,8 +39,8 @@ class Look:
 
 @lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
-    made = pages.of_tiles(precision, catalog, own=places.WHOLE_TILE, defaults=DEFAULTS)
-    return replace(made, first=(precision.first(made.kernels.values()).name,)) if made.kernels else made
+    tiles = pages.of_tiles(precision, catalog, own=places.WHOLE_TILE, defaults=DEFAULTS)
+    return replace(tiles, first=(precision.first(tiles.kernels.values()).name,)) if tiles.kernels else tiles
 
 
 def subject(page: Page, state: State, backend: str) -> Look:
@@ -72,14 +72,14 @@ def _story(look: Look) -> tuple[replays.Replays, list[tuple[str, str]]]:
 
 def lead(look: Look) -> list[Block]:
     """The worst row, and the way to it."""
-    made = rounding.replay(running.run(look.request))
-    said, row = error_tables.lead_sentence(made)
-    return [stage.text(said, links=[_row(made, row, "Open it in Online softmax")])]
+    replayed = rounding.replay(running.run(look.request))
+    said, row = error_tables.lead_sentence(replayed)
+    return [stage.text(said, links=[_row(replayed, row, "Open it in Online softmax")])]
 
 
-def _row(made: replay.Replay, row: int, said: str) -> Block:
+def _row(replayed: replay.Replay, row: int, said: str) -> Block:
     """A way to a row, counted in its head."""
-    request, size = made.request, places.room(made.request)
+    request, size = replayed.request, places.room(replayed.request)
     problem = request.problem.texts()
     constants = {c.name: str(request.constants[c.name]) for c in request.kernel.constants if not c.what_if}
     broken = {"what_if": request.broken[0].name} if request.broken else {}
@@ -94,7 +94,7 @@ def _row(made: replay.Replay, row: int, said: str) -> Block:
 def types_tab(look: Look) -> list[Block]:
     """The error of every type, its causes, and its meaning for a model."""
     story, absent = _story(look)
-    said = "Against float64 from the numbers as drawn. " + " ".join(_rows(made) for made in story.all)
+    said = "Against float64 from the numbers as drawn. " + " ".join(_rows(replayed) for replayed in story.all)
     said += "".join(f" {label} is not beside: {why}" for label, why in absent)
     return [
         stage.heading("The same numbers in every type"),
@@ -105,12 +105,12 @@ def types_tab(look: Look) -> list[Block]:
         stage.heading("By how much each step moves O"),
         stage.table(error_tables.parts_table(story), "Root mean square over the elements of O."),
         stage.heading("What that means for a model"),
-        *(stage.text(error_tables.meaning(made), "derived") for made in story.all),
+        *(stage.text(error_tables.meaning(replayed), "derived") for replayed in story.all),
     ]
 
 
-def _rows(made: replay.Replay) -> str:
-    return f"{made.label}: rows {made.rows[0]} to {made.rows[1] - 1}."
+def _rows(replayed: replay.Replay) -> str:
+    return f"{replayed.label}: rows {replayed.rows[0]} to {replayed.rows[1] - 1}."
 
 
 def spread_tab(look: Look) -> list[Block]:
@@ -124,10 +124,10 @@ def spread_tab(look: Look) -> list[Block]:
 def _sweeps(look: Look) -> list[Request]:
     """Every request of the sweeps."""
     return [
-        made
+        swept
         for field in sweeps.VALUES
         for request in (look.request, *look.others)
-        for made in sweeps.swept(request, field)
+        for swept in sweeps.swept(request, field)
     ]
 
 
@@ -136,9 +136,9 @@ def sweep_tab(look: Look) -> list[Block]:
     story, _ = _story(look)
     blocks: list[Block] = []
     for field in sweeps.VALUES:
-        asked = [made for replay in story.all for made in sweeps.swept(replay.request, field)]
+        requests = [swept for each in story.all for swept in sweeps.swept(each.request, field)]
         # these runs are not kept, because they would replace the runs of the stage
-        runs = [execute.run(request) for request in asked]
+        runs = [execute.run(request) for request in requests]
         table = error_tables.sweep_table(field, [rounding.replay(run) for run in runs])
         if not table.empty:
             blocks += _sweep(field, table, f"Over {field}", runs[0].provenance)
@@ -167,18 +167,18 @@ def _sweep(field: str, table: pd.DataFrame, title: str, provenance: str) -> list
 
 def rows_tab(look: Look) -> list[Block]:
     """The worst rows, and the largest errors row by row and tile by tile."""
-    made = rounding.replay(running.run(look.request))
-    links = [_row(made, int(row), f"row {row}") for row in made.worst_rows()[: error_tables.SHOWN_ROWS]]
+    replayed = rounding.replay(running.run(look.request))
+    links = [_row(replayed, int(row), f"row {row}") for row in replayed.worst_rows()[: error_tables.SHOWN_ROWS]]
     said = "The largest error of each row in the end; of the tile that is traced."
     chart = stage.chart(
-        precision_charts.tiles(made),
+        precision_charts.tiles(replayed),
         "The largest error of scores, shares, sum and O for each row and key tile",
         "Scores and shares: of the keys of the tile. Sum and O: after the tile. Against float64 from the numbers as "
         "drawn.",
     )
     return [
         stage.heading("The worst rows"),
-        stage.table(error_tables.worst_rows_table(made), said),
+        stage.table(error_tables.worst_rows_table(replayed), said),
         stage.text("Open in Online softmax:", links=links),
         stage.heading("Row by row, tile by tile"),
         chart,

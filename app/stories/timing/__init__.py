@@ -151,13 +151,17 @@ def take_tab(sources: Sources) -> list[Block]:
     shown = _shown(sources)
     rows = shown.rows.drop(columns=["problem"]).reset_index(drop=True)
     where = {name: entry.as_json() for name, entry in shown.where.items()}
-    made = {"provenance": where, "baseline": shown.baseline, "rows": reports.records(shown.rows.reset_index(drop=True))}
+    content = {
+        "provenance": where,
+        "baseline": shown.baseline,
+        "rows": reports.records(shown.rows.reset_index(drop=True)),
+    }
     report = timing_tables.report(
         shown.rows, shown.part, shown.field, shown.title, shown.baseline, list(shown.where.values())
     )
     files = [
         ("CSV", "times.csv", rows.to_csv(index=False).encode()),
-        ("JSON", "times.json", json.dumps(made, indent=1).encode()),
+        ("JSON", "times.json", json.dumps(content, indent=1).encode()),
         ("Report (Markdown)", "report.md", report.encode()),
     ]
     images = []

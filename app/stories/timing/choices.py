@@ -66,13 +66,13 @@ def _rename(state: State, named: Callable[[str], str]) -> None:
         state[name] = "|".join(map(named, state[name].split("|")))
 
 
-def _only(state: State, name: str, there: list[str]) -> list[Correction]:
+def _only(state: State, name: str, allowed: list[str]) -> list[Correction]:
     """Drops unknown names from a list of names."""
     named = list(dict.fromkeys(one for one in state[name].split("|") if one))
-    lost = [one for one in named if one not in there]
-    state[name] = "|".join(one for one in named if one in there)
+    lost = [one for one in named if one not in allowed]
+    state[name] = "|".join(one for one in named if one in allowed)
     return [
-        Correction(name, f"{name} names {quoted(one)}; here it can name {', '.join(there) or 'nothing'}.")
+        Correction(name, f"{name} names {quoted(one)}; here it can name {', '.join(allowed) or 'nothing'}.")
         for one in lost
     ]
 
@@ -89,15 +89,15 @@ def adapt(page: Page, state: State, name: str) -> None:
 def describe(page: Page, state: State) -> Descriptions:
     """The choices as the tables allow them."""
     now = measuring.times()
-    there, named = times.names(now), times.known(sources(state), now)
+    names, named = times.names(now), times.known(sources(state), now)
     labels, against, part = _lines(state, now)
     field = named.found[sweep_of(state, now)][0] if named.found else ""
     said = {one: sweep_rows.baseline_name(one, part, field) for one in against}
-    chosen, hidden = sources(state) or tuple(there), state["hide"].split("|")
+    chosen, hidden = sources(state) or tuple(names), state["hide"].split("|")
     select = {"hidden": not named.found, "kind": "select"}
     return {
-        "gpus": {"hidden": len(there) < 2, "label": "Times from"}
-        | _many(there, [n for n in there if n in chosen], False),
+        "gpus": {"hidden": len(names) < 2, "label": "Times from"}
+        | _many(names, [n for n in names if n in chosen], False),
         "sweep": select | {"label": "Sweep", "value": sweep_of(state, now), "options": dict(named.titles)},
         "baseline": select | {"label": "Beside", "value": baseline_of(state, now), "options": said},
         "hide": {"hidden": len(labels) < 2, "label": "Lines"}
@@ -105,7 +105,7 @@ def describe(page: Page, state: State) -> Descriptions:
     }
 
 
-def _many(there: list[str], on: list[str], tells_off: bool, title: str = "") -> Description:
+def _many(names: list[str], on: list[str], tells_off: bool, title: str = "") -> Description:
     """A choice of several options. Each option has its state, and the value of the choice after a press.
 
     tells_off: whether the choice names the options that are off. Otherwise it names those that are on, or nothing for
@@ -113,12 +113,12 @@ def _many(there: list[str], on: list[str], tells_off: bool, title: str = "") -> 
     title: of the problem of the lines.
     """
     options = []
-    for one in there:
-        after = [n for n in there if (n in on) != (n == one)]
-        told = [n for n in there if n not in after] if tells_off else [] if after == there else after
+    for one in names:
+        after = [n for n in names if (n in on) != (n == one)]
+        value = [n for n in names if n not in after] if tells_off else [] if after == names else after
         last = "" if after else "One at least must stay."
         options.append(
-            {"value": one, "label": wording.shown_name(one, title), "on": one in on, "to": "|".join(told), "why": last}
+            {"value": one, "label": wording.shown_name(one, title), "on": one in on, "to": "|".join(value), "why": last}
         )
     return {"kind": "many", "options": options}
 
