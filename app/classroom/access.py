@@ -51,7 +51,7 @@ def check() -> None:
     if login not in LOGINS:
         raise ProblemError(f"WARPGLASS_LOGIN is {login!r}. Set it to oidc, or remove it.")
     if login and password():
-        raise ProblemError("WARPGLASS_LOGIN and WARPGLASS_PASSWORD are both set. Choose one of them.")
+        raise ProblemError("WARPGLASS_LOGIN and WARPGLASS_PASSWORD are both set. Remove one.")
     if login and "auth" not in _secrets():
         raise ProblemError("WARPGLASS_LOGIN is oidc, and .streamlit/secrets.toml has no [auth]. See app/class.md.")
 

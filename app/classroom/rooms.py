@@ -157,7 +157,7 @@ class Rooms:
         if not self.may_open(secret):
             raise RoomError("This is not the room secret of this server. Ask the person in charge of the server.")
         if len(self._rooms) >= MOST_ROOMS:
-            raise RoomError(f"This server has {MOST_ROOMS} classes, the maximum. End one of them.")
+            raise RoomError(f"This server has {MOST_ROOMS} classes, the maximum. End a class first.")
         codes = ("".join(secrets.choice(LETTERS) for _ in range(CODE)) for _ in range(1000))
         code, own, now = next(c for c in codes if c not in self._rooms), secrets.token_urlsafe(24), self._now()
         self._rooms[code] = Room(code, _hash(own), now, now)

@@ -122,7 +122,7 @@ def inspect_lines(facts: dict[str, Any]) -> list[str]:
         ]
     lines += [
         f"{launch['entry']}: {launch['blocks']} blocks, {launch['warps']} warps per multiprocessor "
-        f"({launch['percent']:.0f} %), limited by {launch['limited_by']}; {launch['grid_blocks']:,} blocks are "
+        f"({launch['percent']:.0f} %), limited by {launch['limited_by']}. {launch['grid_blocks']:,} blocks are "
         f"{launch['waves']:.2f} waves"
         for launch in facts["occupancy"] or ()
     ]
@@ -134,8 +134,8 @@ def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], de
     lines = []
     for row in summary:
         lines.append(
-            f"{row['kernel']}: {row['problems']} problems in both builds on {device}, {row['missed']} missed; largest "
-            f"error {row['worst_ratio']:.2f} times torch's, {row['worst_share']:.0%} of the limit"
+            f"{row['kernel']}: {row['problems']} problems in both builds on {device}, {row['missed']} missed. The "
+            f"largest error is {row['worst_ratio']:.2f} times torch's, and {row['worst_share']:.0%} of the limit"
         )
         lines += [f"  {NOTHING_LOGGED}"] if row["problems"] and not row["records"] else []
         lines += [f"  {count} refused: {reason}" for reason, count in row["refused"].items()]

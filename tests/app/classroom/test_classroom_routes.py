@@ -266,7 +266,7 @@ def test_who_has_logged_in_hands_a_ticket_over(site, monkeypatch):
     ("environment", "said"),
     [
         ({"LOGIN": "ldap"}, "WARPGLASS_LOGIN is 'ldap'"),
-        ({"LOGIN": "oidc", "PASSWORD": "slate"}, "Choose one of them"),
+        ({"LOGIN": "oidc", "PASSWORD": "slate"}, "Remove one"),
         ({"LOGIN": "oidc"}, r"no \[auth\]"),
     ],
 )
