@@ -81,7 +81,7 @@ def time_point(point: Point | Skipped, roofs: Mapping[str, float]) -> Row:
         timing = workers.submit(
             protocol.measure, point, backend="gpu", title=point.name, time_limit=TIME_LIMIT
         ).result()
-    except WarpglassError as error:  # its worker died or ran out of time; the other points follow
+    except WarpglassError as error:  # its worker died or ran out of time, and the other points follow
         timing = Timing(point, "failed", str(error))
     return row(timing, roofs)
 
@@ -101,8 +101,8 @@ def provenance(device: Device, roofs: Mapping[str, float], made: pd.DataFrame) -
         compiler=Toolchain(device.target).version,
         roofs=dict(roofs),
         protocol=f"device events, median of {protocol.LEAST_RUNS} to {protocol.MOST_RUNS} runs, "
-        f"warmed up {protocol.WARM_UP:g} s; sustained: {load.SECONDS:g} s without a pause after {load.LEAD:g} s; "
-        f"several points of one problem in {protocol.TURNS} turns, one alone in 1",
+        f"warmed up {protocol.WARM_UP:g} s. Sustained: {load.SECONDS:g} s without a pause after {load.LEAD:g} s. "
+        f"Several points of one problem take {protocol.TURNS} turns, a single one takes 1",
         libraries=_libraries(),
     )
 
@@ -135,8 +135,8 @@ def recorded_points(kernels: Iterable[str] = ()) -> list[Point | Skipped]:
 
 
 def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Times every point of `recorded_points`, and writes this GPU's table after every problem; the path. Rows of the
-    same code, driver, torch and compiler stay, unless `anew`."""
+    """Times every point of `recorded_points`, and writes this GPU's table after every problem. Returns the path. Rows
+    of the same code, driver, torch and compiler stay, unless `anew`."""
     path = tables.path_of(KIND, device.name)
     kept, old_roofs = ({}, {}) if anew else _kept(path, device)
     roofs = old_roofs or measured_roofs()
@@ -157,11 +157,11 @@ def _timed(group: Sequence[Point | Skipped], roofs: Mapping[str, float]) -> dict
 
 
 def merge(path: str | Path) -> Path:
-    """Puts the rows of a table from `bench --out` into the recorded table of its GPU; the path. They replace rows of
-    the same points, and rows of the kernels' earlier code.
+    """Puts the rows of a table from `bench --out` into the recorded table of its GPU. Returns the path. They replace
+    rows of the same points, and rows of the kernels' earlier code.
 
-    The provenance's `merged` lists when and how which rows came. Each roof is the highest of both tables, and every row
-    has its share of it.
+    The provenance's `merged` lists when and how which rows came. Each roof is the highest of both tables, and every
+    row has its share of that roof.
     """
     made, where = load_kept(path)
     target = tables.path_of(KIND, where.device)

@@ -169,7 +169,7 @@ def _roof(products: int, roofs: Mapping[str, float]) -> float:
 
 
 def tensor_products(name: str, is_peer: bool, dtype: str) -> int:
-    """As KernelSpec.tensor_products, for a kernel or a peer on a problem of that type."""
+    """The same as KernelSpec.tensor_products, for a kernel or a peer on a problem of that type."""
     if not is_peer:
         return catalog.find(name).tensor_products
     return 1 if element_type(dtype).bytes == 2 else peers.TENSOR_PRODUCTS.get(name, 0)

@@ -76,8 +76,8 @@ def derived(request: Request) -> pd.DataFrame:
     run = execute.run(replace(request, scope=Scope.everything(plan)))
     if run.trace.lost:
         raise RunError(
-            f"the trace of {request.kernel.name} at {request.problem.size} lost {run.trace.lost} records; choose a "
-            "smaller problem"
+            f"The trace of {request.kernel.name} at {request.problem.size} lost {run.trace.lost} records. Choose a "
+            "smaller problem."
         )
     costs = model.requests(run.trace).costs
     rows = [
@@ -110,7 +110,7 @@ def profile(asked: Sequence[Request], metrics: Mapping[str, str] = METRICS) -> p
     for row in csv.DictReader(io.StringIO(_run_ncu(asked, {entry for *_, entry in launches}, metrics.values()))):
         found.setdefault(int(row["ID"]), {})[row["Metric Name"]] = row["Metric Value"].replace(",", "")
     if len(found) != len(launches):
-        raise RunError(f"ncu saw {len(found)} launches; {len(launches)} were made.")
+        raise RunError(f"ncu saw {len(found)} of {len(launches)} launches. Run the command again.")
     rows = [
         [*launch, *(float(found[key][metric]) for metric in metrics.values())]
         for launch, key in zip(launches, sorted(found))
@@ -165,8 +165,8 @@ def _launch(path: str) -> None:
         found = worst(execute.judge(errors, entry["yardsticks"], problem))
         if not found.ok:
             raise RunError(
-                f"{kernel.name} at {problem} is wrong: the error of {found.output} is {found.largest}; it may be "
-                f"{found.allowed}"
+                f"{kernel.name} at {problem} is wrong: the error of {found.output} is {found.largest}, and "
+                f"{found.allowed} is allowed."
             )
 
 

@@ -30,5 +30,5 @@ PEAKS = {
 
 
 def peaks(device: str) -> Peaks | None:
-    """The peaks of the GPU with this name; None if its datasheet is not listed here."""
+    """The peaks of the GPU with this name. None if its datasheet is not listed here."""
     return PEAKS.get(device)

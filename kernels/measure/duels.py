@@ -91,8 +91,8 @@ def absent() -> dict[str, str]:
 
 
 def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Writes this GPU's table after every problem; the path. Unless `anew`, a problem stays if the table has all its
-    rows, of the present code and with both states. At the end, RunError names each problem that failed."""
+    """Writes this GPU's table after every problem. Returns the path. Unless `anew`, a problem stays if the table has
+    all its rows, of the present code and with both states. At the end, RunError names each problem that failed."""
     path, asked, failed = tables.path_of(KIND, device.name), problems(), list[str]()
     kept = {} if anew else _kept(path, asked, device)
     kinds = distributions()

@@ -51,7 +51,7 @@ def other_layout(name: str) -> str:
 
 def ragged(tensors: list[Any], options: dict[str, Any], window: int = 0) -> Run:
     """A function of q, k and v that computes O in q's shape. window: with a causal mask, the number of visible keys of
-    a query, its own included; 0 for all."""
+    a query, its own included. 0 means all."""
     import torch
     from flashinfer import BatchPrefillWithRaggedKVCacheWrapper
 

@@ -176,15 +176,15 @@ def _figures(name: str, values: Iterable[float]) -> dict[str, float]:
 def _must_be_right(problem: Any, arrays: dict[str, np.ndarray]) -> None:
     for name, true in problem.truth().items():
         if not np.array_equal(arrays[name], true):
-            raise RunError(f"No figure is given for {problem}: its output {name} is wrong.")
+            raise RunError(f"{problem} has no figure, because its output {name} is wrong.")
 
 
 # ---- recorded ----
 
 
 def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
-    """Measures the hierarchy of this GPU and writes its table after each point; the path. Points of the present code
-    stay, unless `anew`."""
+    """Measures the hierarchy of this GPU and writes its table after each point. Returns the path. Points of the
+    present code stay, unless `anew`."""
     tasks = {
         (place.kind, place.problem.space, place.problem.working_set): (point, place)
         for place in sweep(device.multiprocessors)
@@ -273,7 +273,7 @@ def _changed(kind: str, where: tables.Provenance) -> list[str]:
 
 def _left_out(kind: str) -> list[str]:
     changed = [
-        f"What is recorded on {device} is of another code of {', '.join(_changed(kind, where))}."
+        f"The recording on {device} is of another code of {', '.join(_changed(kind, where))}."
         for device, (_, where) in tables.recorded(kind).items()
         if _changed(kind, where)
     ]

@@ -39,7 +39,7 @@ def _largest_error(array: np.ndarray, true: np.ndarray) -> float:
     parts = [slice(first, first + PART) for first in range(0, flat.size, PART)]
     with ThreadPoolExecutor() as pool:
         errors = list(pool.map(lambda part: max_abs_error(flat[part], due[part]), parts))
-    return float(np.max(errors))  # NaN if any part has one; max() may drop it
+    return float(np.max(errors))  # NaN if any part has one, because max() may drop it
 
 
 def rms_error(problem: Problem, output: str, array: np.ndarray) -> float:
@@ -63,7 +63,7 @@ def verdict(name: str, error: OutputError) -> tuple[str, str]:
 
 
 def missed(name: str, error: OutputError) -> str:
-    """The error of a wrong output in words, and from its size alone, whether it may be rounding."""
+    """The error of a wrong output in words, and from only its size, whether it may be rounding."""
     said = f"{name} misses float64 by {error.largest:.3g} in {error.output}"
     rule = f"torch misses it by {error.yardstick:.3g} and {error.allowed:.3g} is allowed"
     if error.ok:

@@ -2,7 +2,7 @@
 
 - torch's scaled_dot_product_attention (SDPA), each of its implementations by name
 - torch's FlexAttention, compiled, for a problem with a mask
-- FlashAttention 4 and FlashInfer, if they are installed; requirements.txt does not list them
+- FlashAttention 4 and FlashInfer, if they are installed (requirements.txt does not list them)
 
 fp32 products are as exact as fp32: torch.backends.cuda.matmul.allow_tf32 is off, as by default.
 """
@@ -40,10 +40,10 @@ TITLES = {
 PEERS = (*SDPA, *LIBRARIES, FLEX)
 """All peers, in the order of lists."""
 NAMES = (*PEERS, *PAGED)
-"""The same, and FlashInfer's ways over a paged cache, each of which is timed by a name of its own."""
+"""The same, and FlashInfer's ways over a paged cache. Each way has its own name and time."""
 MOST_MASK = 2**31  # bytes of a dense mask
-# As KernelSpec.tensor_products, for peers with fp32 on tensor cores: CUTLASS's OpMultiplyAddFastF32, three TF32
-# products, each at half the rate.
+# KernelSpec.tensor_products for peers with fp32 on tensor cores: CUTLASS's OpMultiplyAddFastF32, three TF32 products,
+# each at half the rate.
 TENSOR_PRODUCTS = {"sdpa_efficient": 6}
 
 
@@ -76,7 +76,7 @@ def installed(name: str) -> bool:
 def not_installed(name: str) -> str:
     """The sentence for a library that is not installed."""
     module, package = LIBRARIES[base(name)]
-    return f"{module} is not installed; pip install {package} brings it."
+    return f"{module} is not installed. Install it with pip install {package}."
 
 
 def peer(name: str, problem: Any, inputs: dict[str, np.ndarray]) -> "Peer":
@@ -86,7 +86,8 @@ def peer(name: str, problem: Any, inputs: dict[str, np.ndarray]) -> "Peer":
 
 
 class Peer:
-    """One of PEERS on a problem. As protocol.Kernel: first_run, copies, peak_bytes, set_bytes, moved_bytes."""
+    """One of PEERS on a problem, with the interface of protocol.Kernel: first_run, copies, peak_bytes, set_bytes,
+    moved_bytes."""
 
     def __init__(self, name: str, problem: Any, inputs: dict[str, np.ndarray]) -> None:
         """Copies q, k and v to the GPU. PeerUnavailable if the peer is not installed or does not support the

@@ -19,13 +19,13 @@ from kernels.errors import ProblemError, RunError, TraceError
 from kernels.run.results import Marked
 from kernels.trace.probes import MAX_KEYS, OUT_OF_RANGE, Site, Sites, sites_of
 
-CAPACITY = 4096  # marks of a writer; the rest is counted
+CAPACITY = 4096  # marks of a writer. `lost` is the number of others
 BYTES = 2**30  # of all marks
 TIMED_RUNS = 20
 TENSOR_FLOPS = {"wgmma": 4096, "mma.sync": 4096 * 2 / 3}
-"""Floating-point operations of 16 bits that the tensor cores of a Hopper multiprocessor do in a cycle. By mma.sync an
-m16n8k16 keeps one of the four busy for 6 cycles, where wgmma's share of one takes 4: Nsight Compute on an H200 reads
-55.2 % of tensor pipe for 08_pipeline, which has 63,550 for each in 696,178 cycles."""
+"""Floating-point operations of 16 bits per cycle on the tensor cores of a Hopper SM. An m16n8k16 of mma.sync keeps one
+of the four tensor cores busy for 6 cycles. The same share of a wgmma takes 4 cycles. Evidence: for 08_pipeline, with
+63,550 products for each tensor core in 696,178 cycles, Nsight Compute on an H200 reads 55.2 % of tensor pipe."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Pipeline:
 def pipeline(request: Request) -> Pipeline:
     """The Pipeline of a request on the GPU, from a marks build with a correct output. ProblemError on the CPU."""
     if request.backend != "gpu":
-        raise ProblemError("A pipeline is made of times, and a CPU run yields none. Choose a machine with a GPU.")
+        raise ProblemError("A pipeline consists of times, and a CPU run yields none. Choose a machine with a GPU.")
     from kernels.build import Mode, builds
     from kernels.core.tolerance import worst
     from kernels.measure.judging import missed
@@ -100,7 +100,7 @@ def pipeline(request: Request) -> Pipeline:
 
 
 def capacity(plan: Any, every: int) -> int:
-    """Marks per writer. All of them together fit into BYTES."""
+    """Marks per writer. Together they fit into BYTES."""
     writers = sum(step.blocks * step.groups(every) for step in plan.launches)
     return max(1, min(CAPACITY, BYTES // (16 * writers)))
 

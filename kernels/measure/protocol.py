@@ -43,7 +43,7 @@ TURNS = 5  # of each point, where several are compared
 WARM_UP = 0.05  # seconds, in each turn
 SAMPLING = 0.2  # seconds that the samples of one point may take, within the two limits that follow
 LEAST_RUNS, MOST_RUNS = 5, 100
-SLOWEST_RUN = 3.0  # seconds; a longer run gets no time
+SLOWEST_RUN = 3.0  # seconds. A longer run gets no time
 SLOW_FLOPS = 1e12  # per second: a low estimate of the slowest kernel, only to refuse runs before their launch
 L2_TIMES, MOST_COPIES = 2, 256
 COPY_BYTES, MATRIX = 2**30, 8192  # of the roofs
@@ -78,7 +78,7 @@ class Point:
 class Timing:
     """The result of a Point.
 
-    status: ok; skipped (does not fit, or takes too long); unavailable (a peer without support); wrong; failed. Each
+    status: ok, skipped (does not fit, or takes too long), unavailable (a peer without support), wrong or failed. Each
     comes with a reason.
     runs: their number. median_us, p10_us, p90_us: microseconds of device time of a run.
     peak_bytes: allocated for one run, with inputs and outputs.
@@ -136,7 +136,7 @@ def measure_in_turns(points: Sequence[Point]) -> list[Timing]:
 
 
 def sustain(points: Sequence[Point]) -> list[Timing]:
-    """As measure_in_turns, but only with sustained times. The runs and their medians stay empty."""
+    """The same as measure_in_turns, but only with sustained times. The runs and their medians stay empty."""
     return _measured(points, 0)
 
 
@@ -231,7 +231,7 @@ def _ready(point: Point) -> Ready | Timing:
     once = min(clock.time_runs(enqueuers, 2))
     if once > 1e6 * SLOWEST_RUN:
         return replace(
-            known, status="skipped", reason=f"One run takes {once / 1e6:.1f} s; the limit is {SLOWEST_RUN:g} s."
+            known, status="skipped", reason=f"One run takes {once / 1e6:.1f} s. The limit is {SLOWEST_RUN:g} s."
         )
     small = point.cold and len(enqueuers) * prepared.set_bytes < L2_TIMES * clock.l2_bytes()
     return Ready(known, enqueuers, _reader() if small else lambda: None, once)
@@ -278,14 +278,14 @@ def _check_size(point: Point, request: Request | None) -> None:
     if seconds > SLOWEST_RUN:
         raise TooLargeError(
             f"{point.name} at {problem.size} may take {seconds:.0f} s a run (estimated at {SLOW_FLOPS / 1e12:g} "
-            f"TFLOP/s); the limit is {SLOWEST_RUN:g} s. {problem.remedy}"
+            f"TFLOP/s). The limit is {SLOWEST_RUN:g} s. {problem.remedy}"
         )
     written = sum(tensor.nbytes for tensor in request.plan.written) if request else 0
-    needed = 3 * problem.input_bytes + written  # float64 of the inputs beside them
+    needed = 3 * problem.input_bytes + written  # float64 of the inputs too
     free = gpu.free_bytes()
     if needed > free:
         raise TooLargeError(
-            f"{point.name} at {problem.size} needs {needed / 2**30:.1f} GiB; the GPU has {free / 2**30:.1f} free. "
+            f"{point.name} at {problem.size} needs {needed / 2**30:.1f} GiB. The GPU has {free / 2**30:.1f} free. "
             f"{problem.remedy}"
         )
 

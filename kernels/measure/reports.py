@@ -185,7 +185,7 @@ def report(
     labels = list(dict.fromkeys(shown[shown.status == "ok"].label))
     complaint = ""
     if baseline and baseline not in labels:
-        complaint = f"--baseline {baseline!r} has no time here; those that have: {', '.join(labels) or 'none'}."
+        complaint = f"--baseline {baseline!r} has no time here. Labels with a time: {', '.join(labels) or 'none'}."
     chosen = baseline or next(iter(labels), "")
     changes = against(shown, kept[0]) if kept else None
     return Report(where, shown, speedups(shown, chosen), chosen, complaint, changes, kept[1] if kept else None)
@@ -294,7 +294,7 @@ def _provenance_json(where: Provenance) -> dict[str, Any]:
 def check_out(path: str) -> None:
     """ProblemError if `save` cannot write the file of --out."""
     if not path.endswith((".csv", ".json")):
-        raise ProblemError(f"--out is {path!r}; it must end in .csv or .json.")
+        raise ProblemError(f"--out is {path!r}, and must end in .csv or .json.")
 
 
 def save(made: pd.DataFrame, where: Provenance, path: str) -> None:

@@ -65,7 +65,9 @@ def _points(made: pd.DataFrame, families: Sequence[str], names: Sequence[str]) -
     unknown = [f for f in families if f not in catalog.current().families]
     unknown += [n for n in names if n not in (*catalog.current().kernels, *peers.NAMES)]
     if unknown:
-        raise ProblemError(f"No family, kernel or peer is named {', '.join(unknown)}. python -m kernels list has them.")
+        raise ProblemError(
+            f"No family, kernel or peer has the name {', '.join(unknown)}. python -m kernels list has them."
+        )
     present = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
     kinds = {spec.problem_type.title: spec for spec in catalog.current().kernels.values()}
     asked = {name for name in [*catalog.current().kernels, *peers.NAMES] if not names or name in names}

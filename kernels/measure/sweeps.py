@@ -36,7 +36,7 @@ def sweep_field(text: str) -> tuple[str, list[str]]:
     name, equals, values = text.partition("=")
     listed = [value.strip() for value in values.split(",") if value.strip()]
     if not equals or not name.strip() or not listed:
-        raise ProblemError(f"--sweep takes FIELD=VALUE,VALUE,...; got {text!r}.")
+        raise ProblemError(f"--sweep takes FIELD=VALUE,VALUE,... and not {text!r}.")
     return name.strip(), listed
 
 
@@ -72,12 +72,10 @@ def points(
     kernels = {catalog.current().present_name(name): catalog.find(name) for name in names}
     axes = [(field, list(values)) for field, values in sweeps]
     if len({field for field, _ in axes}) < len(axes):
-        raise ProblemError(f"A field can be swept once; got {', '.join(field for field, _ in axes)}.")
+        raise ProblemError(f"Each field can be swept once, but the fields are {', '.join(field for field, _ in axes)}.")
     count = math.prod(len(values) for _, values in axes) * (len(kernels) + with_peers * len(peers.NAMES))
     if count > most:
-        raise ProblemError(
-            f"This sweep has {count:,} points; at most {most} are run at a time. Give fewer values or fewer kernels."
-        )
+        raise ProblemError(f"This sweep has {count:,} points. The limit is {most}. Give fewer values or fewer kernels.")
     held, found = dict(chosen), {}
     for values in product(*(values for _, values in axes)):
         place = dict(zip((field for field, _ in axes), values))
@@ -125,8 +123,8 @@ def _point(name: str, kernel: KernelSpec, wanted: Mapping[str, Any], swept: set[
             settings[field] = value
         else:
             there = [*known, *(d for d in kind.derived_fields if d not in known), *(c.name for c in kernel.constants)]
-            has = f"it has {', '.join(there)}.{nearest(given, there)}"
-            raise ProblemError(f"{kernel.name} has no field or constant {given!r}; {has}")
+            has = f"It has {', '.join(there)}.{nearest(given, there)}"
+            raise ProblemError(f"{kernel.name} has no field or constant {given!r}. {has}")
     made = kind.bench_default().with_fields(**problem)
     for field, value in derived.items():
         try:

@@ -80,7 +80,7 @@ def timeline(request: Request) -> Timeline:
         return find(request).load()
     if request.backend != "gpu":
         raise ProblemError(
-            "A timeline is made of times, and a CPU run yields none. Choose the recorded backend, or a machine with a "
+            "A timeline consists of times, and a CPU run yields none. Choose the recorded backend, or a machine with a "
             "GPU."
         )
     return _measured(request)

@@ -130,5 +130,5 @@ def no_recording(
     have = "; ".join(dict.fromkeys(texts)) or "none"
     return ProblemError(
         f"No {noun} of {request.kernel.name} at {request.problem.size} with this code and these constants is recorded. "
-        f"Choose one of those that are ({have}), or make them on a GPU with python -m kernels measure {noun}s."
+        f"Choose a recorded one ({have}), or make one on a GPU with python -m kernels measure {noun}s."
     )

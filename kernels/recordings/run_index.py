@@ -184,7 +184,9 @@ def outside(entry: Recording, request: Request) -> str | None:
     for item in dict.fromkeys(launch.item for launch in plan.launches):
         (have, many), (first, count) = entry.scope.range_of(item, plan), request.scope.range_of(item, plan)
         if not have <= first <= first + count <= have + many:
-            return f"traced {item}s {have} to {have + many - 1}; {item}s {first} to {first + count - 1} were asked for"
+            return (
+                f"traced {item}s {have} to {have + many - 1}. The request is for {item}s {first} to {first + count - 1}"
+            )
     return None
 
 

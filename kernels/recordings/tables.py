@@ -107,7 +107,7 @@ def _load(path: Path, changed: int, size: int) -> tuple[pd.DataFrame, Provenance
         check_format(said, path)
         rows = file.read()
     if said.pop("sha256", _digest(rows)) != _digest(rows):
-        raise ValueError("its rows are not those that were written")
+        raise ValueError("its rows are not as they were written")
     return _with_present_codes(pd.read_csv(io.StringIO(rows)), Provenance.from_json(said))
 
 

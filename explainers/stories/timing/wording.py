@@ -22,6 +22,8 @@ _UNAVAILABLE = {  # part of a peer's reason -> a short reason
     "MissingJITCacheError": "not compiled there",
     "is not installed": "not installed there",
     " asked ": "not asked",
+    " runs only ": "not asked",
+    " needs a ": "not asked",
 }
 FLOOR = "sdpa_cudnn"  # torch's fastest implementation over contiguous K and V
 FLOOR_SAID = "torch cudnn is a floor: it reads contiguous K and V, no block table."

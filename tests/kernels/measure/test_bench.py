@@ -52,12 +52,12 @@ def test_a_sweep_is_the_product_of_its_fields_problem_by_problem():
     ("names", "fields", "chosen", "words"),
     [
         (["03_flash"], [("colour", ["1"])], [], "03_flash has no field or constant 'colour'"),
-        (["03_flash"], [("seq_len", ["-5"])], [], "seq_len is -5; it must be a whole number from 1 to 16384"),
+        (["03_flash"], [("seq_len", ["-5"])], [], "seq_len is -5. It must be a whole number from 1 to 16384"),
         (["03_flash"], [("seq_len", ["many"])], [], "seq_len is 'many'"),
         (["03_flash"], [("seq_len", ["99999"])], [], "seq_len is 99999"),
         (["03_flash"], [("BLOCK_Q", ["7"])], [], "BLOCK_Q is 7"),
         (["03_flash"], [("width", ["8192"])], [], "num_heads is 128"),
-        (["03_flash"], [("seed", list(map(str, range(10_000))))], [], "This sweep has 10,000 points; at most 400"),
+        (["03_flash"], [("seed", list(map(str, range(10_000))))], [], "This sweep has 10,000 points. The limit is 400"),
         (["03_flash"], [("seq_len", ["1"]), ("seq_len", ["2"])], [], "can be swept once"),
         (["paged_v1"], [("width", ["512"])], [], "paged_v1 has no field or constant 'width'"),
         (["99_magic"], [], [], "There is no kernel '99_magic'"),
@@ -646,7 +646,7 @@ def test_the_provenance_says_the_turns_of_several_points_and_of_one(monkeypatch)
     monkeypatch.setattr("kernels.build.nvrtc.Toolchain", lambda target: SimpleNamespace(version="C"))
     device = SimpleNamespace(name="a GPU", driver="D", target="sm_90a")
     where = bench.provenance(device, ROOFS, bench_rows.table([]))
-    assert where.more["protocol"].endswith("; several points of one problem in 5 turns, one alone in 1")
+    assert where.more["protocol"].endswith(". Several points of one problem take 5 turns, a single one takes 1")
 
 
 def test_points_of_one_problem_go_to_the_worker_together_and_alone_where_that_fails(monkeypatch):

@@ -230,7 +230,7 @@ def test_a_cascade_reads_the_prefix_once_and_is_not_asked_without_one():
     assert rest.queries == [0, 1, 2, 3, 4] and rest.lengths == [22, 4, 33, 1]
     tables = ((0, 1, 2, 3), (0, 1, 4), (7, 8), (7, 9))
     two = CascadeProblem((60, 40, 20, 17), block_tables=tables, families=(1, 1, 2, 2))
-    with pytest.raises(PeerUnavailable, match="where all sequences share a prefix"):
+    with pytest.raises(PeerUnavailable, match="needs a prefix that all sequences share"):
         answer("flashinfer_nhd_cascade_fa3", two)
 
 
@@ -285,12 +285,12 @@ def test_windows_and_whole_blocks_are_asked_and_answered(fields, kv_heads):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"mask": "sinks"}, "causal windows and for masks of whole blocks"),
-        ({"mask": "window", "causal": False}, "causal windows and for masks of whole blocks"),
-        ({"mask": "random_blocks", "causal": True}, "causal windows and for masks of whole blocks"),
+        ({"mask": "sinks"}, "only causal windows and masks of whole blocks"),
+        ({"mask": "window", "causal": False}, "only causal windows and masks of whole blocks"),
+        ({"mask": "random_blocks", "causal": True}, "only causal windows and masks of whole blocks"),
         ({"mask": "random_blocks", "causal": False, "seq_len": 100}, "one sequence of whole blocks"),
         ({"mask": "random_blocks", "causal": False, "seq_len": 128, "batch": 2}, "one sequence of whole blocks"),
-        ({"mask": "drawn", "causal": False, "seq_len": 128, "drawn": ((0,), ())}, "where every query sees a key"),
+        ({"mask": "drawn", "causal": False, "seq_len": 128, "drawn": ((0,), ())}, "a visible key for every query"),
     ],
 )
 def test_other_masks_are_not_asked_of_it(fields, words):

@@ -80,7 +80,9 @@ def test_what_is_not_installed_says_so_and_how_to_bring_it(name):
     if peers.installed(name):
         pytest.skip(f"{name} is installed here")
     problem = SixteenBitProblem(40, 64)
-    with pytest.raises(PeerUnavailable, match=f"is not installed; pip install {peers.LIBRARIES[peers.base(name)][1]}"):
+    with pytest.raises(
+        PeerUnavailable, match=f"is not installed. Install it with pip install {peers.LIBRARIES[peers.base(name)][1]}"
+    ):
         peers.peer(name, problem, problem.inputs())
 
 

@@ -89,7 +89,7 @@ def test_the_command_takes_families_and_names(monkeypatch, capsys):
 
 
 def test_a_name_that_is_nothing_is_refused(worker):
-    with pytest.raises(ProblemError, match="No family, kernel or peer is named warp_drive"):
+    with pytest.raises(ProblemError, match="No family, kernel or peer has the name warp_drive"):
         sustained.record(DEVICE, names=["warp_drive"])
 
 

@@ -136,7 +136,7 @@ def test_what_was_not_recorded_is_refused_with_what_was(folder, cpu_run):
     keep(cpu_run("03_flash", scope=Scope(0, 4)))
     with pytest.raises(ProblemError, match="No recording of 03_flash .* Recorded: .*seq_len 64"):
         execute.run(ask(FLASH, DenseProblem(seq_len=77)))
-    with pytest.raises(ProblemError, match="traced query tiles 0 to 3; query tiles 7 to 7 were asked for"):
+    with pytest.raises(ProblemError, match="traced query tiles 0 to 3. The request is for query tiles 7 to 7"):
         execute.run(ask(FLASH, scope=Scope(7)))
 
 
