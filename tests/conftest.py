@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kernels.catalog import KERNELS, load_kernel
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import BackendUnavailable
 from kernels.families.dense.problem import DenseProblem
 from kernels.run import execute, workers

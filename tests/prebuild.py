@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from kernels import catalog
 from kernels.build import Mode, builds
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import WarpglassError
 from kernels.measure import bench, duels, pipeline_files
 from kernels.measure.sweeps import Skipped

@@ -8,7 +8,8 @@ import sys
 
 from kernels import catalog
 from kernels.build import Mode, builds
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.measure import pipelines
 from kernels.run import check, execute
 from kernels.run.backends import gpu

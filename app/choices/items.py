@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from app.choices.choice import Choice
 from app.choices.page import Correction, Descriptions, Page, State
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import ProblemError
 
 OWN = {"at_item": Choice(0, low=0, high=2**31 - 1, meaning="which item's blocks write a trace")}

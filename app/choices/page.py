@@ -9,7 +9,8 @@ from kernels.catalog import Catalog
 from kernels.core.fields import fields_of, former_names
 from kernels.core.launch import Constant, ConstantRole
 from kernels.core.problem import Problem
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.run import backends

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from app.choices.choice import Choice
 from app.choices.page import Correction, Descriptions, Page, State
 from explainers.story import axes, picture
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import ProblemError
 
 

@@ -17,7 +17,8 @@ from explainers.stories.precision import error_tables, precision, rounding
 from explainers.story import probed
 from kernels.core.fields import fields_of
 from kernels.core.remembered import of_recordings
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import BackendUnavailable, WarpglassError
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance

@@ -18,7 +18,8 @@ from explainers.story import picture, stage
 from explainers.story.stage import Block, Stage
 from kernels.build import folders
 from kernels.catalog import Catalog, current
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import BackendUnavailable
 from kernels.recordings import run_index, tables
 from kernels.run import workers

@@ -21,7 +21,8 @@ import pandas as pd
 from kernels import build, catalog
 from kernels.build import Mode, occupancy
 from kernels.core.cases import cases_of
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import worst
 from kernels.errors import BackendUnavailable, RunError

@@ -20,7 +20,8 @@ from kernels import catalog
 from kernels.core.cases import cases_of
 from kernels.core.problem import Case
 from kernels.core.remembered import of_recordings, recordings_changed
-from kernels.core.request import Request, Scope, identity_key
+from kernels.core.request import Request, identity_key
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, TraceError
 from kernels.recordings import DATA, packed, same_code

@@ -9,7 +9,8 @@ import numpy as np
 
 from kernels.core.cases import Cases, cases_of
 from kernels.core.problem import Case, Problem
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError, worst
 from kernels.errors import FrontMatterError, RunError, RunTimeout, WarpglassError

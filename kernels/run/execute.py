@@ -15,7 +15,8 @@ from kernels.build import Build, Mode
 from kernels.core.dtypes import element_type
 from kernels.core.launch import Plan
 from kernels.core.problem import Problem
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.core.tolerance import OutputError, max_abs_error, output_errors
 from kernels.errors import ProblemError, TooLargeError

@@ -13,7 +13,8 @@ import pytest
 from answering import until_it_answers
 
 from kernels.catalog import KERNELS
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.run import execute
 
 ROOT = Path(__file__).parents[2]

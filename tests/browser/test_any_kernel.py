@@ -14,7 +14,8 @@ from app.stories import STORIES
 from explainers.stories.any_kernel import generic
 from kernels.catalog import load_kernel
 from kernels.core.dtypes import widened
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.run import execute
 

@@ -10,7 +10,8 @@ from playwright.sync_api import expect
 
 from explainers.stories.block_table import kv_cache, walk_frames
 from kernels.catalog import KERNELS
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.families.paged.problem import PagedProblem
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute

@@ -12,7 +12,8 @@ from browser.stepping import asked, choose, count, hover, press, read, sentence
 from app.stories.block_table.choices import kernels_with_ranges
 from explainers.stories.block_table import range_walk
 from kernels.catalog import current
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.kv_cache.scenarios import PRESETS, SHOWN_RANGES
 from kernels.run import execute
 

@@ -10,7 +10,8 @@ from playwright.sync_api import expect
 
 from explainers.stories.block_table import page_counts, serving
 from kernels.catalog import KERNELS
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.kv_cache.scenarios import PRESETS, SERVED
 from kernels.run import execute
 

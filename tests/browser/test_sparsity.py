@@ -11,7 +11,8 @@ from playwright.sync_api import expect
 from explainers.stories.sparsity import block_mask, mask_walk, sparsity
 from explainers.story import probed
 from kernels.catalog import KERNELS
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.run import execute
 
 NAME = probed.first(sparsity).name

@@ -25,7 +25,7 @@ from playwright.sync_api import expect
 
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.tiling import reuse, tiling
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 
 SMALL = DenseProblem(seq_len=50, causal=True)

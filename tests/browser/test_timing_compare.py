@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from explainers.stories.compare import alignment
 from explainers.stories.tiling import tiling
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.measure import bench
 from kernels.recordings import tables

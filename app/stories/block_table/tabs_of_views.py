@@ -10,7 +10,8 @@ from explainers.story.stage import Block
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine
 from kernels.catalog import current
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.kv_cache.manager import Change, KVCache
 from kernels.kv_cache.scenarios import write_event
 

@@ -13,7 +13,8 @@ from explainers.stories.compare import pair_times, two_kernels
 from explainers.stories.tiling import tiling
 from kernels.catalog import Catalog
 from kernels.core.fields import fields_of, quoted
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 

@@ -15,7 +15,8 @@ from explainers.stories.tiling import tiling
 from explainers.story import picture
 from kernels.build.occupancy import MACHINES, arch_named, occupancy
 from kernels.core.problem import Problem
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import ProblemError, WarpglassError
 from kernels.measure import bench, bench_rows
 from kernels.measure.hierarchy import recorded as recorded_hierarchy

@@ -7,7 +7,8 @@ from app.choices.page import NONE, Page, State
 from explainers.stories.precision import precision, replay
 from explainers.story import picture
 from kernels.core.fields import fields_of
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
 

@@ -9,7 +9,8 @@ from app.choices.described import option
 from app.choices.page import Correction, Descriptions, Page, State
 from explainers.stories.sparsity import block_mask
 from explainers.story import probed
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 

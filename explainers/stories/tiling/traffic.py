@@ -15,7 +15,8 @@ from explainers.charts.palette import AXIS, TENSORS, kernel_colours
 from explainers.stories.tiling.tiling import Tiling
 from explainers.story import axes
 from explainers.story.picture import in_order, mask_offset, places, query_rows, tensor_at
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.tensors import Role
 from kernels.run.results import Run, Traffic
 from kernels.trace.kinds import READS

@@ -18,7 +18,8 @@ from explainers.story.builds import fields_of_build
 from kernels.catalog import KERNELS, current
 from kernels.core.fields import fields_of, problem_field, write_value
 from kernels.core.launch import Constant
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import ProblemError
 from kernels.families.sparse.masked import MaskFields
 from kernels.kv_cache.manager import Event

@@ -11,7 +11,7 @@ from app.stories.block_table.subjects import moment_of
 from app.web import asking
 from explainers.stories.block_table import ranges
 from kernels.catalog import current
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.recordings import run_index
 from kernels.run import workers
 

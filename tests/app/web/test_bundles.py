@@ -19,7 +19,8 @@ from app.stories import STORIES
 from app.web import bundles, keys, making
 from explainers.story import stage
 from kernels.catalog import KERNELS
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import CacheError, RunCancelled, RunError, WorkerDied
 from kernels.run import workers
 

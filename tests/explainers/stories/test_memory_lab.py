@@ -14,7 +14,8 @@ from explainers.stories.occupancy import block_limits, grid_timeline
 from explainers.story import probed, stage
 from kernels.build import occupancy
 from kernels.catalog import KERNELS
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import BackendUnavailable, ProblemError
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.lab.tiles import ColumnsProblem

@@ -34,7 +34,8 @@ from explainers.story import glossary, probed
 from explainers.story.stage import MEASURED, VEILS, Provenance
 from kernels.catalog import KERNELS
 from kernels.core import reference
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.measure import timelines
 from kernels.run import execute, workers

@@ -10,7 +10,7 @@ import pytest
 from kernels import catalog
 from kernels.catalog import KERNELS, load_kernel
 from kernels.core import frontmatter
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.errors import FrontMatterError, ProblemError
 
 GUIDE = Path(__file__).parents[3] / "kernels" / "front-matter.md"

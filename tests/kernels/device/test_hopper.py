@@ -14,7 +14,7 @@ from kernels.build import CPU, Build, Mode, build
 from kernels.catalog import DEVICE, load_kernel
 from kernels.core.dtypes import DTYPES
 from kernels.core.launch import Launch, Plan, TensorMap
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import BuildError, ProblemError, RunError

@@ -11,7 +11,8 @@ from faulty import spec
 from kernels.build import Mode, build, cpp_compiler
 from kernels.catalog import DEVICE, KERNELS, SHIM, current, load_kernel
 from kernels.core.dtypes import DTYPES
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import RunError
 from kernels.families.lab.roles import RolesProblem
 from kernels.families.paged.problem import PagedProblem

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from kernels.build import Mode
 from kernels.catalog import KERNELS
 from kernels.core import reference
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import OutOfBlocks, ProblemError
 from kernels.families.paged.cache import CacheCopyProblem, CacheWriteProblem
 from kernels.families.paged.problem import K_STREAM, V_STREAM, PagedProblem, random_rows

@@ -6,7 +6,8 @@ import pytest
 from kernels.catalog import KERNELS, current
 from kernels.core.dtypes import element_type
 from kernels.core.fields import former_names
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.paged import PROBLEMS as CLASSES

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from kernels.catalog import KERNELS
 from kernels.core.dtypes import element_type
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.paged.cascade import COLUMNS, CascadeProblem
 from kernels.families.paged.fp8_cache import Fp8WriteProblem, to_fp8

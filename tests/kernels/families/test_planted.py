@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from kernels.build import Mode
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.tolerance import max_abs_error
 from kernels.errors import RunError
 from kernels.families.tensor_cores.problem import SixteenBitProblem

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernels.catalog import KERNELS, current
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.errors import ProblemError
 from kernels.families.sparse.cases import PRESETS
 from kernels.families.sparse.problem import BlockSparseProblem, CsrProblem, MaskedProblem

@@ -11,7 +11,8 @@ import pytest
 from kernels.build import Mode, builds
 from kernels.catalog import KERNELS, current
 from kernels.core.fields import fields_of
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import ProblemError, TraceError
 from kernels.measure import perfetto, pipeline_files, pipelines
 from kernels.recordings import tables

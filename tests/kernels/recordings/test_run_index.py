@@ -17,7 +17,8 @@ from same_trace import assert_same
 
 from kernels.catalog import KERNELS, load_kernel
 from kernels.core.remembered import recordings_changed
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import BackendUnavailable, ProblemError, TraceError
 from kernels.families.dense import DenseProblem
 from kernels.measure import record

@@ -8,7 +8,8 @@ from dropped import odd_kernel
 
 from kernels.catalog import KERNELS, current
 from kernels.core import reference
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import ProblemError, TooLargeError
 from kernels.families.dense import DenseProblem
 from kernels.families.lab import StreamProblem

@@ -20,7 +20,8 @@ from kernels.catalog import KERNELS, current
 from kernels.core import reference
 from kernels.core.dtypes import DTYPES
 from kernels.core.problem import Case
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import OutOfMemory, ProblemError, RunError, TooLargeError
 from kernels.families.dense import DenseProblem

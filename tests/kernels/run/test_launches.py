@@ -9,7 +9,8 @@ import pytest
 from kernels.build import inspection
 from kernels.catalog import load_kernel
 from kernels.core.launch import TensorMap
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.tensors import Tensor
 from kernels.errors import FrontMatterError, OutOfMemory, ProblemError, RunError
 from kernels.families.dense import DenseProblem

@@ -15,7 +15,8 @@ import pytest
 
 from kernels.catalog import KERNELS
 from kernels.core.dtypes import DTYPES
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError
 from kernels.errors import OutOfMemory, ProblemError, TraceError

@@ -15,7 +15,8 @@ from faulty import spec, tasks
 
 from kernels.build import CPU, Mode, build, folders
 from kernels.catalog import KERNELS
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import BackendUnavailable, ProblemError, RunCancelled, RunError, RunTimeout, WorkerDied
 from kernels.families.dense import DenseProblem
 from kernels.run import execute, workers

@@ -7,7 +7,8 @@ import pytest
 from conftest import small_tiles
 
 from kernels.catalog import KERNELS, current
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import TraceError
 from kernels.run.execute import run
 from kernels.trace.probes import RECORD, Site, Sites, site_word

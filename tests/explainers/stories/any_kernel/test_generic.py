@@ -101,7 +101,7 @@ def test_the_values_of_a_matrix_are_those_logged_under_its_keys(cpu_run):
 def test_a_tensor_is_shown_in_the_slice_and_at_the_elements_that_the_run_touched(cpu_run):
     from conftest import small_tiles
 
-    from kernels.core.request import Scope
+    from kernels.core.scope import Scope
     from kernels.families.dense.problem import DenseProblem
 
     run = cpu_run(

@@ -10,7 +10,8 @@ from explainers.stories.block_table import block_table, kv_cache, walk_frames, w
 from explainers.story import stage
 from kernels.catalog import KERNELS
 from kernels.core import reference
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.families.paged.problem import PagedProblem
 from kernels.kv_cache.manager import play
 from kernels.kv_cache.scenarios import PRESETS, read_events

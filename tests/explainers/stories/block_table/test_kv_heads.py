@@ -2,7 +2,8 @@ import pytest
 
 from explainers.stories.block_table import kv_heads
 from kernels.catalog import KERNELS
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.families.paged.problem import PagedProblem
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute

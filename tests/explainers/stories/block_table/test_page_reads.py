@@ -10,7 +10,8 @@ from explainers.stories.block_table import page_counts, page_reads, reader_quest
 from explainers.story import probed
 from kernels.catalog import KERNELS
 from kernels.core.fields import fields_of
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import ProblemError
 from kernels.families.paged.problem import PagedProblem
 from kernels.kv_cache.scenarios import PRESETS

@@ -11,7 +11,8 @@ from explainers.stories.block_table import range_tables, range_walk, ranges, wal
 from explainers.story import probed
 from explainers.story.stage import Provenance
 from kernels.catalog import KERNELS
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.families.paged.fp8_cache import Fp8WriteProblem
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute

@@ -23,7 +23,8 @@ from explainers.story import stage
 from explainers.story.glossary import PHASES
 from kernels.build.occupancy import Occupancy
 from kernels.catalog import KERNELS
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.lab import ColumnsProblem
 from kernels.families.paged.problem import PagedProblem

@@ -10,7 +10,8 @@ import pytest
 from explainers.stories.occupancy import grid, schedules
 from explainers.story import stage
 from kernels.catalog import KERNELS, current
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.measure import timelines
 from kernels.recordings import run_index

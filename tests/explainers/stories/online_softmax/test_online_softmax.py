@@ -9,7 +9,8 @@ from explainers.stories.online_softmax import factor_questions, online_softmax, 
 from explainers.stories.tiling import tiling
 from explainers.story import picture, stage
 from kernels.core import reference
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.run import execute
 from kernels.trace import steps

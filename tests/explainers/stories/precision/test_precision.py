@@ -17,7 +17,8 @@ from explainers.story import glossary, picture, probed, stage
 from kernels.catalog import KERNELS
 from kernels.core import reference
 from kernels.core.dtypes import element_type
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import execute

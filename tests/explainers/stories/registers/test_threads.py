@@ -7,7 +7,7 @@ from conftest import of_fp32, small_tiles
 from explainers.stories.registers import holder_questions, holders, thread_elements, threads
 from explainers.stories.tiling import tiling
 from explainers.story import axes, probed, stage
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.trace import steps
 from kernels.trace.probes import sites_of

@@ -21,7 +21,8 @@ from explainers.stories.sparsity.block_mask import FULL, PARTIAL
 from explainers.stories.tiling import tiling
 from explainers.story import picture, probed
 from kernels.catalog import KERNELS
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.run import execute
 
 ACCEPTED = [name for name, spec in KERNELS.items() if sparsity.accepts(spec)]

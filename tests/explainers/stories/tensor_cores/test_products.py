@@ -10,7 +10,8 @@ from explainers.stories.tensor_cores import fragment_reader, fragments, product_
 from explainers.stories.tensor_cores.tensor_products import MADE_OF, K
 from explainers.story import axes, picture, stage
 from kernels.catalog import KERNELS, current
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import ProblemError
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import execute

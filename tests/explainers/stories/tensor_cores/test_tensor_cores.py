@@ -12,7 +12,8 @@ from explainers.stories.tiling import tiling, traffic
 from explainers.story import axes, picture
 from kernels.catalog import KERNELS, current
 from kernels.core import reference
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.errors import ProblemError
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import execute

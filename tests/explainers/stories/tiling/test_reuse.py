@@ -6,7 +6,7 @@ from conftest import of_fp32, small_tiles
 
 from explainers.stories.tiling import reuse, tiling
 from explainers.story import stage
-from kernels.core.request import Scope
+from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.trace import steps
 from kernels.trace.probes import sites_of

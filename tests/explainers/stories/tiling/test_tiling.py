@@ -9,7 +9,8 @@ from explainers.stories.any_kernel import generic
 from explainers.stories.tiling import tiling, traffic
 from explainers.story import glossary, picture
 from kernels.core.problem import Work
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.run import execute
 from kernels.run.results import Traffic
