@@ -95,11 +95,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         problem_type = problem_of(table["family"], table.get("problem", ""))
     except KeyError as error:
         raise FrontMatterError(f"{name}: {error.args[0]}") from None
-    shared = _shared_constants(files)
-    constants = tuple(
-        _constant(name, key, _completed(entry, shared.get(key, {})), problem_type.role_of(key))
-        for key, entry in _tables(name, "constants", table).items()
-    )
+    constants = _constants(name, table, _shared_constants(files), problem_type)
     return KernelSpec(
         name=path.stem,
         path=path,
@@ -124,6 +120,13 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         conditions=_conditions(
             name, _typed(name, "conditions", table.get("conditions", []), list, "tables [[conditions]]")
         ),
+    )
+
+
+def _constants(name: str, table: Table, shared: dict[str, Table], problem_type: type[Problem]) -> tuple[Constant, ...]:
+    return tuple(
+        _constant(name, key, _completed(entry, shared.get(key, {})), problem_type.role_of(key))
+        for key, entry in _tables(name, "constants", table).items()
     )
 
 

@@ -66,6 +66,68 @@ def _blocks(kernel: KernelSpec, number: int) -> tuple[int, int]:
     return sizes[number % len(sizes)]
 
 
+class _Found:
+    """The cases of a kernel so far. A case's number chooses the fields that `add` does not get.
+
+    listed: whether the mask is given as lists of blocks.
+    """
+
+    def __init__(self, kernel: KernelSpec, listed: bool) -> None:
+        self.kernel, self.listed = kernel, listed
+        self.cases: list[Case] = []
+
+    def add(self, settings: tuple[tuple[str, int], ...] = (), **fields: Any) -> None:
+        n = len(self.cases)
+        block_q, block_kv = _blocks(self.kernel, n)
+        blocks = {"block_q": block_q, "block_kv": block_kv} if self.listed else {}
+        by_number = {
+            "head_dim": (64, 128, 256)[n % 5 % 3],
+            "dtype": DTYPES[n // 2 % 2],
+            "score_scale": SCALES[n // 3 % 4],
+            "layout": ("bhsd", "bshd")[n // 4 % 2],
+            "sink_logits": n % 4 == 1,
+            "seed": n,
+            "num_heads": 1,
+        }
+        self.cases.append(Case(self.kernel.problem_type(**{**by_number, **blocks, **fields}), settings))
+
+
+def _add_masks(found: _Found) -> None:
+    """Every mask at several lengths, with grouped heads."""
+    kinds = MASKS if found.listed else ("window",)
+    lengths = (1, 63, 100, 200, 257) if found.listed else (1, 2, 17, 63, 65, 100, 129, 200, 257)
+    for number, (mask, length) in enumerate(product(kinds, lengths)):
+        heads, kv_heads = HEADS[number % 4] if length <= 100 else (1, 1)
+        causal, is_drawn = number % 3 != 2, mask == "drawn"
+        fields: dict[str, Any] = {
+            "mask": mask,
+            "window": (16, 1, 64, 1000)[number % 4],
+            "drawn": _drawn(-(-length // 64)) if is_drawn else (),
+            "mask_block": 64 if is_drawn else 32,
+        }
+        found.add(seq_len=length, num_heads=heads, num_kv_heads=kv_heads, causal=causal, **fields)
+        for on in () if found.listed else (0, 2):
+            size = (1, 5, 33, 100)[(number + on) % 4]
+            found.add(seq_len=length, window=size, causal=bool(on) != causal, num_heads=2)
+
+
+def _add_lengths(found: _Found) -> None:
+    """More queries than keys and fewer, with windows from 1 to beyond the sequence."""
+    lengths = ((40, 200, True), (200, 40, True), (200, 40, False), (1, 300, True), (130, 129, True))
+    for queries, keys, causal in lengths:
+        for window in (1, 20, 500) if found.listed else (1, 7, 20, 64, 500):
+            found.add(seq_len=queries, seq_len_kv=keys, causal=causal, window=window)
+    found.add(seq_len=1000, window=100, num_heads=1, head_dim=64)
+
+
+def _add_block_masks(found: _Found) -> None:
+    """Masks of blocks without a causal mask, for two sequences of two heads."""
+    for number, mask in enumerate(("drawn", "random_blocks", "top_blocks", "window")):
+        drawn = ((), (), (0,), ()) if mask == "drawn" else ()
+        fields: dict[str, Any] = {"mask": mask, "drawn": drawn, "mask_block": 64, "causal": False, "density": 0.1}
+        found.add(seq_len=256, num_heads=2, batch=2, head_dim=(64, 128)[number % 2], **fields)
+
+
 class MaskedCases(Problem):
     """The cases of the kernels with masks in 16 bits, a base of their problems.
 
@@ -90,61 +152,16 @@ class MaskedCases(Problem):
         without blocks, or sinks. Then follows each value of each constant. The list leaves out problems that the
         kernel's conditions refuse.
         """
-        listed = cls.listed
-        kinds = MASKS if listed else ("window",)
-        lengths = (1, 63, 100, 200, 257) if listed else (1, 2, 17, 63, 65, 100, 129, 200, 257)
-        cases: list[Case] = []
-
-        def add(settings: tuple = (), **fields: Any) -> None:
-            n = len(cases)
-            block_q, block_kv = _blocks(kernel, n)
-            taken = {
-                "head_dim": (64, 128, 256)[n % 5 % 3],
-                "dtype": DTYPES[n // 2 % 2],
-                "score_scale": SCALES[n // 3 % 4],
-                "layout": ("bhsd", "bshd")[n // 4 % 2],
-                "sink_logits": n % 4 == 1,
-                "seed": n,
-                "num_heads": 1,
-            }
-            blocks = {"block_q": block_q, "block_kv": block_kv} if listed else {}
-            cases.append(Case(kernel.problem_type(**{**taken, **blocks, **fields}), settings))
-
-        for number, (mask, length) in enumerate(product(kinds, lengths)):
-            heads, kv_heads = HEADS[number % 4] if length <= 100 else (1, 1)
-            window = (16, 1, 64, 1000)[number % 4]
-            drawn = _drawn(-(-length // 64)) if mask == "drawn" else ()
-            causal = number % 3 != 2
-            fields: dict[str, Any] = {
-                "mask": mask,
-                "window": window,
-                "drawn": drawn,
-                "mask_block": 64 if mask == "drawn" else 32,
-            }
-            add(seq_len=length, num_heads=heads, num_kv_heads=kv_heads, causal=causal, **fields)
-            if not listed:
-                for on in (0, 2):
-                    size = (1, 5, 33, 100)[(number + on) % 4]
-                    add(seq_len=length, window=size, causal=bool(on) != causal, num_heads=2)
-        for queries, keys, causal in (
-            (40, 200, True),
-            (200, 40, True),
-            (200, 40, False),
-            (1, 300, True),
-            (130, 129, True),
-        ):
-            for window in (1, 20, 500) if listed else (1, 7, 20, 64, 500):
-                add(seq_len=queries, seq_len_kv=keys, causal=causal, window=window)
-        add(seq_len=1000, window=100, num_heads=1, head_dim=64)
-        for name, value in ((c.name, v) for c in kernel.constants if not c.what_if for v in c.values if v != c.default):
+        found = _Found(kernel, cls.listed)
+        _add_masks(found)
+        _add_lengths(found)
+        settings = [(c.name, v) for c in kernel.constants if not c.what_if for v in c.values if v != c.default]
+        for setting in settings:
             for length, causal in ((65, False), (200, True)):
-                add(((name, value),), seq_len=length, causal=causal, head_dim=64)
-        if listed:
-            for number, mask in enumerate(("drawn", "random_blocks", "top_blocks", "window")):
-                drawn = ((), (), (0,), ()) if mask == "drawn" else ()
-                more: dict[str, Any] = {"mask": mask, "drawn": drawn, "mask_block": 64, "causal": False, "density": 0.1}
-                add(seq_len=256, num_heads=2, batch=2, head_dim=(64, 128)[number % 2], **more)
-        return made_for(kernel, cases)
+                found.add((setting,), seq_len=length, causal=causal, head_dim=64)
+        if cls.listed:
+            _add_block_masks(found)
+        return made_for(kernel, found.cases)
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
