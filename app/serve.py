@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Serves until it is stopped. Returns 0 after a stop, 1 if it could not start, and 2 for a wrong command line."""
     given = parser().parse_args(arguments)
     if not 0 < given.port < 2**16:
-        print(f"--port is {given.port}; it must be from 1 to 65535.", file=sys.stderr)
+        print(f"--port is {given.port}. It must be from 1 to 65535.", file=sys.stderr)
         return 2
     os.chdir(ROOT)  # the folder of .streamlit/config.toml
     base = given.base_path.strip("/")

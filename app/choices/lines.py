@@ -39,7 +39,7 @@ def correct(page: Page, state: State, space: str, kernels: list[str]) -> list[Co
     corrections, kernel = [], state["kernel"]
     if kernel not in kernels:
         page.take_kernel(state, "", kernels[0])
-        said = f"kernel is {kernel!r}; in this view it must be one of {', '.join(kernels)}."
+        said = f"kernel is {kernel!r}. In this view it must be one of {', '.join(kernels)}."
         corrections.append(Correction("kernel", said))
     line = state["line"]
     try:

@@ -41,7 +41,7 @@ def _read_kernels(page: Page, params: Mapping[str, str]) -> tuple[State, list[st
             state[choice] = name
             continue
         refusals.append(
-            f"{choice} is {quoted(name)}; it must be one of {', '.join(options)}.{_reason(page, name, options)}"
+            f"{choice} is {quoted(name)}. It must be one of {', '.join(options)}.{_reason(page, name, options)}"
         )
         state[choice] = page.first_of(side, options, state)
     return state, refusals

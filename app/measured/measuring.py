@@ -94,7 +94,7 @@ def start(request: Any) -> Progress:
     """Starts a measurement: {what: hierarchy}, or {what: sweep, kernels: [name], field, values: text, set: text, peers,
     warm}. With gpu: the id of the GPU, by default the first. Raises ProblemError if it cannot be measured."""
     if not isinstance(request, dict) or request.get("what") not in tuple(_found):
-        raise ProblemError(f"what is {request!r:.60}; it must be one of {', '.join(_found)}.")
+        raise ProblemError(f"what is {request!r:.60}. It must be one of {', '.join(_found)}.")
     survey = workers.survey()
     if "gpu" not in survey.devices:
         raise ProblemError(f"Nothing can be measured here. {survey.reasons.get('gpu', '')}")
@@ -149,7 +149,7 @@ def _gpu(wanted: Any, survey: Survey) -> workers.Gpu:
             return gpu if gpu.id else workers.Gpu("", survey.devices["gpu"].name)
     known = ", ".join(f"{gpu.id} ({gpu.name})" for gpu in gpus if gpu.id)
     raise ProblemError(
-        f"gpu is {wanted!r:.60}; {f'it must be one of {known}' if known else 'no GPU has a known id here'}."
+        f"gpu is {wanted!r:.60}. {f'It must be one of {known}' if known else 'No GPU has a known id here'}."
     )
 
 

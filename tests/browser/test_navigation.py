@@ -156,7 +156,7 @@ def test_the_address_has_step_picture_and_tab_and_no_history_for_each_step(visit
         ("step=999", "step is 999; here it can be 1 to", -1),
         ("step=0", "step is 0; here it can be 1 to", 0),
         ("seq_len=-9&frob=1", "seq_len is -9", 0),
-        ("kernel=%3Cb%3Ex%3C%2Fb%3E", "kernel is '<b>x</b>'; it must be one of", 0),
+        ("kernel=%3Cb%3Ex%3C%2Fb%3E", "kernel is '<b>x</b>'. It must be one of", 0),
     ],
 )
 def test_what_of_a_link_is_not_taken_is_told_and_the_page_stands(visit, wrong, said, step):

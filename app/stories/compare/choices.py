@@ -122,14 +122,14 @@ def _take(page: Page, state: State, name: str) -> None:
     elif value == TIMED:
         _take_timed(page, state)
     else:
-        raise ProblemError(f"{name} is {quoted(value)}; it can only be {TIMED}.")
+        raise ProblemError(f"{name} is {quoted(value)}. It can only be {TIMED}.")
     state[name] = ""
 
 
 def _take_what_if(page: Page, state: State, side: str, value: str) -> None:
     what_ifs = {constant.name: constant for constant in page.kernel_of(state, side).what_ifs}
     if value not in (NONE, *what_ifs):
-        raise ProblemError(f"{WHAT_IFS[side]} is {quoted(value)}; it must be one of {', '.join((NONE, *what_ifs))}.")
+        raise ProblemError(f"{WHAT_IFS[side]} is {quoted(value)}. It must be one of {', '.join((NONE, *what_ifs))}.")
     for constant in what_ifs.values():
         broken = value == constant.name
         state[constant_name(side, constant.name)] = broken_value(constant) if broken else constant.default

@@ -133,7 +133,7 @@ def test_the_name_that_a_field_once_had_is_taken():
 @pytest.mark.parametrize(
     ("parameter", "value", "words"),
     [
-        ("kernel", "99_magic", "kernel is '99_magic'; it must be one of"),
+        ("kernel", "99_magic", "kernel is '99_magic'. It must be one of"),
         ("seq_len", "-4", "seq_len is -4"),
         ("head_dim", "48", "head_dim is 48"),
         ("BLOCK_Q", "7", "BLOCK_Q is 7"),
@@ -161,7 +161,7 @@ def test_a_kernel_that_a_page_cannot_show_is_refused_with_the_reason():
 
 def test_a_whatif_of_another_kernel_is_told():
     state, ignored = read(page_of("tiling"), "kernel=01_naive&what_if=RESCALE")
-    assert state["what_if"] == NONE and "what_if is RESCALE; it must be one of none, SUBTRACT_MAX" in ignored[0]
+    assert state["what_if"] == NONE and "what_if is RESCALE. It must be one of none, SUBTRACT_MAX" in ignored[0]
 
 
 def test_short_sequences_bring_the_row_into_range_without_a_word():
@@ -283,7 +283,7 @@ def test_the_block_table_begins_at_the_scenarios_end():
 @pytest.mark.parametrize(
     ("parameter", "value", "words"),
     [
-        ("scenario", "zoo", "scenario is zoo; it must be one of two_chats"),
+        ("scenario", "zoo", "scenario is zoo. It must be one of two_chats"),
         ("events", "add A", "Event 1 is 'add A'. Write add NAME TOKENS"),
         ("moment", "99", "moment is 99; here it can be 0 to 12"),
         ("sequence", "9", "sequence is 9; here it can be 0 to"),

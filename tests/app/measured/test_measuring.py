@@ -78,8 +78,8 @@ def done():
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (None, "it must be one of sweep, hierarchy"),
-        ({"what": "everything"}, "it must be one of sweep, hierarchy"),
+        (None, "It must be one of sweep, hierarchy"),
+        ({"what": "everything"}, "It must be one of sweep, hierarchy"),
         ({**SWEEP, "kernels": []}, "Choose at least one"),
         ({**SWEEP, "kernels": ["../../mine.cu"]}, "There is no kernel '../../mine.cu'"),
         ({**SWEEP, "values": ""}, "takes FIELD=VALUE"),
@@ -120,7 +120,7 @@ def test_a_sweep_is_measured_point_after_point_and_shown_as_measured(worker):
 def test_of_several_gpus_the_chosen_one_is_measured_and_named(worker, monkeypatch):
     assert measuring.start({**SWEEP, "gpu": ""}).of == 6
     done()
-    with pytest.raises(ProblemError, match="gpu is 'GPU-2'; no GPU has a known id here"):
+    with pytest.raises(ProblemError, match="gpu is 'GPU-2'. No GPU has a known id here"):
         measuring.start({**SWEEP, "gpu": "GPU-2"})
     two = (workers.Gpu("GPU-1", "NVIDIA Here"), workers.Gpu("GPU-2", "NVIDIA There"))
     survey = replace(workers.survey(), gpus=two)

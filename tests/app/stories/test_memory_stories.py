@@ -105,7 +105,7 @@ def test_where_padding_is_the_subject_a_kernel_that_cannot_pad_is_replaced_and_t
     made = ask(BANKS, view="attention")
     assert not made.told and "PAD_K" in made.link
     told = ask(BANKS, view="attention", kernel="lab_columns").told
-    assert len(told) == 1 and "kernel is 'lab_columns'; in this view it must be one of" in told[0]
+    assert len(told) == 1 and "kernel is 'lab_columns'. In this view it must be one of" in told[0]
     assert "kernel is '03_flash'" in ask(COALESCING, view="layouts", kernel="03_flash").told[0]
 
 

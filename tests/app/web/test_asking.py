@@ -114,7 +114,7 @@ def test_a_changed_choice_is_in_the_answer():
         (("BLOCK_Q", "7"), "BLOCK_Q is 7. It must be one of"),
         (("kernel", "99_magic"), "kernel is '99_magic'; there is no such kernel here."),
         (("colour", "red"), "colour is not a choice of this page."),
-        (("backend", "tpu"), "backend is tpu; it must be one of"),
+        (("backend", "tpu"), "backend is tpu. It must be one of"),
         (("preset", "no such problem"), "preset is not a choice of this page."),
     ],
 )
