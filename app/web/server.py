@@ -262,9 +262,9 @@ def modules() -> dict[str, str]:
 
 
 def _on_disk() -> list[str]:
-    """The files of the stage by name, without the tools that check them."""
-    paths = (path.relative_to(MODULES) for path in MODULES.rglob("*") if path.suffix in (".js", ".css"))
-    return [str(path) for path in paths if path.parts[0] != "node_modules" and path.name != "eslint.config.js"]
+    """The modules and styles of the stage by name, without the tools that check them."""
+    paths = (path for folder in ("core", "views", "shell") for path in (MODULES / folder).rglob("*"))
+    return [str(path.relative_to(MODULES)) for path in paths if path.suffix in (".js", ".css")]
 
 
 @cache
