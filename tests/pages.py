@@ -67,10 +67,10 @@ def page_of(path):
 
 def decoded(made):
     """What the browser gets of a Stage, or of a tab's blocks, and in how many bytes."""
-    from explainers.story import stage
+    from explainers.story import encoding
 
-    data = stage.encode(made)
-    return stage.decode(data), len(data)
+    data = encoding.encode(made)
+    return encoding.decode(data), len(data)
 
 
 def flat(blocks):

@@ -8,7 +8,7 @@ from typing import Any
 from app.store import disk, offered
 from app.stories import STORIES
 from app.web import keys
-from explainers.story import stage
+from explainers.story import encoding
 
 PRUNES = 60.0  # seconds between two checks of the store's size
 
@@ -22,7 +22,7 @@ def make(path: str, part: str, subject: Any, key: str, recorded: str) -> list[st
     story = STORIES[path]
     offered.begin()
     content = story.parts[part](subject) if part else story.make(subject)
-    names = [disk.keep(disk.pack(stage.encode(content))), *offered.names()]
+    names = [disk.keep(disk.pack(encoding.encode(content))), *offered.names()]
     disk.note(key, names)
     _prune()
     return names

@@ -7,7 +7,7 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import expect
 
 from app.stories import STORIES
-from explainers.story import glossary, stage
+from explainers.story import encoding, glossary
 
 STOPS = [path for path, story in STORIES.items() if story.stop]
 KEPT = "JSON.parse(localStorage.getItem('warpglass-course') ?? '{}')"
@@ -17,7 +17,7 @@ def questions_here(page):
     """The questions of the very stage that the page shows, with their answers."""
     bundle = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
     sent = page.request.get(f"{page.evaluate('location.origin')}/wg/bundle/{bundle}")
-    return stage.decode(sent.body())["questions"]
+    return encoding.decode(sent.body())["questions"]
 
 
 def titles(page):

@@ -8,7 +8,7 @@ from stage_tools import run
 
 from app.stories import STORIES
 from app.web import asking, server
-from explainers.story import stage
+from explainers.story import encoding
 from kernels.run import workers
 
 HTML = "<link rel=stylesheet href=/stage.css><main style='height:100vh'></main>"
@@ -48,7 +48,7 @@ def page(browser, module, made):
         "/": (HTML, "text/html"),
         "/stage.js": (module, "text/javascript"),
         "/stage.css": (server.modules()["core/stage.css"], "text/css"),
-        "/tiling": (stage.encode(made), "application/octet-stream"),
+        "/tiling": (encoding.encode(made), "application/octet-stream"),
     }
     errors = []
 

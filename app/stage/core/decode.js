@@ -1,4 +1,4 @@
-// The form is explainers/story/stage.py's.
+// The form is explainers/story/encoding.py's.
 export function decode(buffer) {
   const end = 8 + new DataView(buffer).getUint32(4, true),
     numbers = new Float32Array(buffer, end);

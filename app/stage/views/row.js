@@ -31,7 +31,7 @@ export default function (host, { meta, columns }, context) {
   const finite = array => [...array].filter(Number.isFinite);
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
   const range = [Math.min(0, ...finite(scores)), Math.max(0, ...finite(scores))];
-  // as stage.py writes what JSON has not
+  // as encoding.py writes NaN and infinity
   const num = value => ({ inf: Infinity, '-inf': -Infinity })[value] ?? Number(value);
   const named = value => (Number.isFinite(value) ? short(value) : exact(value));
 

@@ -5,15 +5,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from explainers.stories.tensor_cores import operand_memory
 from explainers.stories.tensor_cores.tensor_products import GROUP, LANES, Fetch, K, Matrix, Product, Products
 from explainers.story import axes, picture
 from explainers.story.glossary import count
 from kernels.core.dtypes import element_type
-from kernels.core.tensors import Tensor
 from kernels.errors import ProblemError
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.kinds import WRITES
 from kernels.trace.memory import model
 from kernels.trace.probes import Site, sites_of
 
@@ -171,60 +170,6 @@ class FragmentReader:
             begin = (low, 0) if name in "KV" else (m.row0, low)
             self.matrices[name] = Matrix(*begin, m.value[part], kept)
 
-    # ---- the elements in shared memory ----
-
-    def _contents(self) -> "Iterator[tuple[int, dict[str, np.ndarray]]]":
-        """step -> place of Q, K and V -> the row and dim of each element of its shared memory after the step,
-        [elements, 2]. -1 for an unknown element and for zeros beyond the last row."""
-        writes = []
-        for place in "QKV":
-            symbol = self.symbols[place]
-            tensor = self.tensors[symbol]
-            for record in self._writes(symbol, tensor):
-                writes.append((record[0], place, record[1], record[2]))
-        writes.sort(key=lambda w: w[0])
-        size = {place: 1 + max((int(w[2].max()) for w in writes if w[1] == place), default=0) for place in "QKV"}
-        now = {place: np.full((size[place], 2), -1, np.int64) for place in "QKV"}
-        at = 0
-        for step in range(len(self.steps.table)):
-            while at < len(writes) and writes[at][0] <= step:
-                _, place, to, what = writes[at]
-                now[place][to] = what
-                at += 1
-            yield step, now
-
-    def _writes(self, symbol: str, tensor: Tensor) -> "Iterator[tuple[int, np.ndarray, np.ndarray]]":
-        """step, elements of shared memory, row and dim of each [n, 2], for every step with a write of the tensor."""
-        part = self.records[self.records.tensor == symbol].sort_values(["thread", "seq"], kind="stable")
-        writes = ((part.space == "shared") & part.event.isin(WRITES)).to_numpy()
-        reads = (part.space == "global").to_numpy()
-        part, writes = part[writes | reads], writes[writes | reads]
-        offset, thread = part.offset.to_numpy(np.int64), part.thread.to_numpy()
-        before = np.roll(np.arange(len(part)), 1)
-        paired = ~writes[before] & (thread[before] == thread) & (np.arange(len(part)) > 0)
-        source = np.where(paired, offset[before] // tensor.itemsize, -1)
-        part = part.assign(source=source)[writes]
-        row_axis = tensor.axes.index(axes.rows(tensor))
-        dim_axis = tensor.axes.index("dim")
-        for (step, event, width), made in part.groupby(["step", "event", "bytes"], observed=True, sort=True):
-            first, source = made.offset.to_numpy(np.int64) // tensor.itemsize, made.source.to_numpy()
-            n = int(width) // tensor.itemsize
-            if event == "tma_smem":  # a box: rows of 128 bytes, swizzled
-                wide = 128 // tensor.itemsize
-                r, c = np.divmod(np.arange(n), wide)
-                to = first[:, None] + r * wide + ((c // 8) ^ (r % 8)) * 8 + c % 8
-                begin = np.unravel_index(np.maximum(source, 0), tensor.shape)
-                row, dim = begin[row_axis][:, None] + r, begin[dim_axis][:, None] + c
-                known = (row < tensor.shape[row_axis]) & (dim < tensor.shape[dim_axis])
-            else:
-                to = first[:, None] + np.arange(n)
-                element = np.maximum(source, 0)[:, None] + np.arange(n)
-                at = np.unravel_index(element, tensor.shape)
-                row, dim = at[row_axis], at[dim_axis]
-                known = np.broadcast_to(source[:, None] >= 0, row.shape)
-            what = np.stack([np.where(known, row, -1), np.where(known, dim, -1)], axis=-1)
-            yield int(step), to.ravel(), what.reshape(-1, 2)
-
     # ---- mma.sync ----
 
     def _by_warp(self, mine: pd.DataFrame) -> Iterator[Product]:
@@ -233,7 +178,8 @@ class FragmentReader:
         loads = loads.assign(nth=loads.groupby(["step", "lane"]).cumcount())
         steps = {int(step): part for step, part in loads.groupby("step")}
         tile_of = self.steps.table.tile.to_numpy()
-        for step, now in self._contents():
+        operands = {place: (self.symbols[place], self.tensors[self.symbols[place]]) for place in "QKV"}
+        for step, now in operand_memory.contents(self.records, len(self.steps.table), operands):
             if step not in steps:
                 continue
             a: dict[tuple[int, int], tuple[int, str]] = {}  # first row, first k -> fetch, line
@@ -340,7 +286,8 @@ class FragmentReader:
         asked = mine[mine.event == "product"].sort_values(["step", "seq"])
         steps = {int(step): part for step, part in asked.groupby("step")}
         row0, seen = self.matrices["S"].row0, set()
-        for step, now in self._contents():
+        operands = {place: (self.symbols[place], self.tensors[self.symbols[place]]) for place in "QKV"}
+        for step, now in operand_memory.contents(self.records, len(self.steps.table), operands):
             for record in steps[step].itertuples() if step in steps else ():
                 site = self.sites[int(record.site)]
                 place = self.places.get(site.tensor or "", "")

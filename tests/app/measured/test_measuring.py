@@ -10,7 +10,7 @@ from pages import open_page
 from app.measured import measuring
 from app.stories import STORIES
 from app.web import asking
-from explainers.story import stage
+from explainers.story import encoding
 from kernels.core.tolerance import OutputError
 from kernels.errors import ProblemError, RunCancelled, WorkerDied
 from kernels.measure import hierarchy, protocol
@@ -188,7 +188,7 @@ def test_the_levels_are_measured_anew_and_told_as_measured(worker):
     ended = done()
     assert ended.done == ended.of == len(hierarchy.sweep(GPU.multiprocessors))
     story = STORIES["memory_hierarchy"]
-    made = stage.decode(stage.encode(story.make(asking.ask(story, {}, workers.survey()).subject)))
+    made = encoding.decode(encoding.encode(story.make(asking.ask(story, {}, workers.survey()).subject)))
     assert made["provenance"]["label"] == "measured" and "NVIDIA Here" in made["provenance"]["said"]
     assert made["frames"][0]["sentence"].startswith("Working set 1 KiB: 40 cycles a load")
     measuring.forget("hierarchy")

@@ -6,7 +6,7 @@ from pages import page_of
 
 from app.stories import bank_conflicts, coalescing
 from app.web import asking
-from explainers.story import stage
+from explainers.story import encoding
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.run import backends
@@ -23,7 +23,7 @@ def shown(story, **params):
     """The stage of these choices, as the browser decodes it."""
     made = ask(story, **params)
     assert not made.error, made.error
-    return stage.decode(stage.encode(story.make(made.subject)))
+    return encoding.decode(encoding.encode(story.make(made.subject)))
 
 
 def state(made, name):

@@ -17,7 +17,7 @@ from app.parts.story import Story
 from app.store import disk, offered
 from app.stories import STORIES
 from app.web import bundles, keys, making
-from explainers.story import stage
+from explainers.story import encoding, stage
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -57,7 +57,7 @@ def wait(*args):
 
 
 def content(name):
-    return stage.decode(gzip.decompress(disk.read(name)))
+    return encoding.decode(gzip.decompress(disk.read(name)))
 
 
 def test_a_bundle_is_named_by_its_content_and_made_once(story, jobs):

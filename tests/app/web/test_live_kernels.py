@@ -7,7 +7,7 @@ from dropped import ONE_KERNEL
 
 from app.stories import STORIES
 from app.web import asking, keys
-from explainers.story import stage
+from explainers.story import encoding
 from kernels import catalog, families
 from kernels.run import workers
 
@@ -58,7 +58,7 @@ def test_a_stage_of_an_older_text_is_not_shown_for_the_new_one(folder):
     path.write_text(path.read_text() + "// a last line\n")
     newer = ask()
     assert keys.key_of("tiling", "", newer.subject, "a device") != key
-    codes = stage.decode(stage.encode(story.make(newer.subject)))["codes"]
+    codes = encoding.decode(encoding.encode(story.make(newer.subject)))["codes"]
     assert "// a last line" in str(codes)
 
 

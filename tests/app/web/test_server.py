@@ -17,7 +17,7 @@ from app.store import disk
 from app.stories import STORIES
 from app.web import server
 from app.web.packed import Files
-from explainers.story import stage
+from explainers.story import encoding
 from kernels.errors import WorkerDied
 from kernels.run import workers
 from kernels.run.backends import Survey
@@ -38,7 +38,7 @@ def test_a_question_is_answered_with_choices_a_link_and_a_bundle(client):
     made = client.get(f"/wg/bundle/{said['bundle']}")
     assert made.headers["cache-control"] == "public, max-age=31536000, immutable"
     assert made.headers["content-encoding"] == "gzip"
-    assert stage.decode(made.content)["frames"][0]["sentence"]
+    assert encoding.decode(made.content)["frames"][0]["sentence"]
     kept = disk.read(said["bundle"])
     assert gzip.decompress(kept) == made.content and int(made.headers["content-length"]) == len(kept)
 
@@ -103,7 +103,7 @@ def test_a_machine_where_nothing_can_run_says_why(client, monkeypatch):
 
 def test_a_tab_is_asked_for_with_the_same_choices(client):
     said = client.get(f"{SMALL}&_part=data").json()
-    blocks = stage.decode(client.get(f"/wg/bundle/{said['bundle']}").content)
+    blocks = encoding.decode(client.get(f"/wg/bundle/{said['bundle']}").content)
     download = next(block for block in blocks if block["kind"] == "download")
     got = client.get(download["url"])
     assert got.content[:4] == b"PAR1" and got.headers["content-disposition"] == "attachment"

@@ -11,7 +11,7 @@ from explainers.stories.bank_conflicts import bank_conflicts, bank_costs, bank_w
 from explainers.stories.coalescing import coalescing, sector_costs, sector_walk
 from explainers.stories.memory_hierarchy import hierarchy, level_charts, memory_levels
 from explainers.stories.occupancy import block_limits, grid_timeline
-from explainers.story import probed, stage
+from explainers.story import encoding, probed, stage
 from kernels.build import occupancy
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
@@ -194,7 +194,7 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
         "through_l1": "at = ldg",
     }
     shown = memory_levels.labelled(measured.table, "recorded")
-    made = stage.decode(stage.encode(hierarchy.stage_of(measured, shown, "recorded", spec, [])))
+    made = encoding.decode(encoding.encode(hierarchy.stage_of(measured, shown, "recorded", spec, [])))
     steps = memory_levels.sizes(measured.table)
     assert len(made["frames"]) == len(steps) and [v["id"] for v in made["views"]] == ["latency", "bandwidth"]
     data = made["views"][0]["meta"]["spec"]["datasets"]
@@ -279,7 +279,7 @@ def test_the_stages_of_occupancy():
     found, on = occupancy.occupancy(kernel, problem, ()), occupancy.MACHINES["sm_90"]
     made = block_limits.stage_of(kernel, found, "sm_90a", on, 132, "an H200", "Checked.")
     assert sum(block["kind"] == "chart" for block in made.side) == 3  # a scale for each launch
-    assert len(made.frames) == 15 and len(stage.encode(made)) < 50_000
+    assert len(made.frames) == 15 and len(encoding.encode(made)) < 50_000
     rows = [{"launch": 0, "block": n, "sm": n % 4, "start_ns": 9 * n, "end_ns": 9 * n + 50} for n in range(8)]
     request = Request(KERNELS["03_flash"], DenseProblem())
     timeline = timelines.Timeline(request, pd.DataFrame(rows), 0, 4, "recorded", "a GPU", "2026-11-21")
@@ -432,7 +432,7 @@ def test_the_stage_of_banks_says_what_the_trace_says(cpu_run):
     made = bank_conflicts.stage_of(
         story, runs, stage.provenance(runs[0]), "32 and 2 (recorded)", chosen=runs[0].request
     )
-    assert stage.decode(stage.encode(made))["views"][0]["meta"]["sides"][1]["name"] == "PAD 1"
+    assert encoding.decode(encoding.encode(made))["views"][0]["meta"]["sides"][1]["name"] == "PAD 1"
     said = {state.name: (state.values[0], state.values[-1]) for state in made.state}
     assert said["wavefronts so far, PAD 0"] == (1, 32) and said["wavefronts so far, PAD 1"] == (1, 1)
     assert said["this access takes, PAD 0 and PAD 1"][0] == "32 and 1"

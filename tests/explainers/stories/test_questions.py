@@ -311,7 +311,7 @@ def test_v2_cuts_a_context_into_as_many_blocks_as_partitions(partition):
     whole, cut = (next(s for s in PAGED if accepts(s)) for accepts in (partitions.accepts_whole, partitions.accepts))
     problem = whole.problem_type(context_lens=(150, 20))
     one = execute.run(Request(whole, problem, scope=Scope(1)))
-    two = execute.run(Request(cut, problem, ((partitions.SIZE, partition),), Scope(1)))
+    two = execute.run(Request(cut, problem, ((cut.constant_of("partition").name, partition),), Scope(1)))
     found = asked(walk_questions.partitions(partitions.stage_of(one, two, "A", NOWHERE), partition))
     assert found["blocks"].answer == math.ceil(150 / partition)
     stored = frame_of(two)

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from explainers.story import stage
+from explainers.story import encoding, stage
 
 
 def there_and_back(value):
-    return stage.decode(stage.encode(value))
+    return encoding.decode(encoding.encode(value))
 
 
 def test_a_stage_comes_back_as_json_knows_it_and_its_columns_as_float32():
@@ -56,20 +56,20 @@ def test_columns_stand_where_they_stood_however_deep():
 
 
 def test_the_bytes_are_laid_out_as_the_browser_reads_them():
-    data = stage.encode({"texts": "é ü ∞", "x": np.float32([1, 2])})
+    data = encoding.encode({"texts": "é ü ∞", "x": np.float32([1, 2])})
     length = int.from_bytes(data[4:8], "little")
     assert data[:4] == b"WGST" and (8 + length) % 4 == 0 and len(data) == 8 + length + 8
     assert json.loads(data[8 : 8 + length])["x"] == {"$column": [0, 2]}
     assert np.frombuffer(data[8 + length :], "<f4").tolist() == [1, 2]
     with pytest.raises(ValueError, match="no stage"):
-        stage.decode(b"else" + data[4:])
+        encoding.decode(b"else" + data[4:])
 
 
 def test_equal_stages_have_equal_bytes():
     def made():
         return stage.Stage("A", [{"sentence": "x", "b": 1}], [stage.View("k", "i", "t", {}, {"q": np.arange(3.0)})])
 
-    assert stage.encode(made()) == stage.encode(made())
+    assert encoding.encode(made()) == encoding.encode(made())
 
 
 def test_the_frames_lines_go_once():

@@ -7,7 +7,7 @@ import pytest
 from dropped import ONE_KERNEL, odd_kernel
 
 from explainers.stories.any_kernel import generic, windows
-from explainers.story import stage
+from explainers.story import encoding, stage
 from explainers.story.glossary import PHASES
 from kernels.catalog import KERNELS, load_kernel
 from kernels.core.request import Request
@@ -178,4 +178,4 @@ def test_nan_and_infinity_are_counted_and_named(cpu_run):
     table = made.tabs[0].blocks[0]
     odd = {row[0]: row[-1] for row in table["rows"]}
     assert odd["q"] == "none" and ("NaN" in odd["o"] or "infinite" in odd["o"])
-    stage.decode(stage.encode(made))
+    encoding.decode(encoding.encode(made))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from explainers.stories.block_table import block_table, kv_cache, walk_frames, walk_tables
-from explainers.story import stage
+from explainers.story import encoding, stage
 from kernels.catalog import KERNELS
 from kernels.core import reference
 from kernels.core.request import Request
@@ -188,7 +188,7 @@ def test_the_stage_of_a_history_has_a_step_for_each_event_and_its_choice_is_the_
     assert course["reserved contiguously"][-1] == 96 * len(played[-1][0].sequences)
     assert course["free pages"] == [len(cache.free) for cache, _ in played]
     assert [f["waste"] for f in made.frames] == [kv_cache.usage_sentence(c, scenario.max_len) for c, _ in played]
-    assert stage.decode(stage.encode(made))["side"][0]["meta"]["events"][1] == "add A 30"
+    assert encoding.decode(encoding.encode(made))["side"][0]["meta"]["events"][1] == "add A 30"
 
 
 def test_the_strip_of_a_walk_says_entry_page_and_byte_and_adds_up_what_is_read():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from explainers.stories.block_table import cache_questions, serving
-from explainers.story import stage
+from explainers.story import encoding
 from kernels.families.paged.problem import PagedProblem
 from kernels.kv_cache.scenarios import SERVED, Scenario
 from kernels.kv_cache.scheduler import alone, read_visits, serve
@@ -37,7 +37,7 @@ def test_every_step_shows_the_cache_as_it_stands_then(scenario, block_size):
     written = [p + d for p, d in zip(strip["tokens prefilled", ""], strip["tokens decoded", ""])]
     assert written == [len(frame["new"]) for frame in made.frames]
     assert strip["tokens decoded", ""][1:] == [len(step.decoded) for step in steps]
-    json.dumps(stage.decode(stage.encode(made)))
+    json.dumps(encoding.decode(encoding.encode(made)))
 
 
 def test_the_sentences_say_what_happened_with_its_numbers():

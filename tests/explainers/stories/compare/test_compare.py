@@ -19,7 +19,7 @@ from explainers.stories.compare import (
 )
 from explainers.stories.compare.build_needs import Rates
 from explainers.stories.tiling import tiling
-from explainers.story import stage
+from explainers.story import encoding, stage
 from explainers.story.glossary import PHASES
 from kernels.build.occupancy import Occupancy
 from kernels.catalog import KERNELS
@@ -243,7 +243,7 @@ def test_a_stage_has_everything_of_both_sides(cpu_run, a, b, problem, kind):
         table = run.trace.frame("event", "space", "bytes")
         assert state.values[-1] == table[(table.space == "global") & (table.event == "load")].bytes.sum()
     assert where.said.startswith("A: ") and " B: " in where.said
-    assert stage.decode(stage.encode(made))["summary"] == "A verdict."
+    assert encoding.decode(encoding.encode(made))["summary"] == "A verdict."
 
 
 def test_steps_are_aligned_by_what_they_do_and_not_by_their_titles(cpu_run):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from explainers.stories.occupancy import grid, schedules
-from explainers.story import stage
+from explainers.story import encoding, stage
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -144,7 +144,7 @@ def test_a_preset_of_the_dense_kernels_has_its_times_recorded_in_small_tiles():
 def test_the_picture_brings_its_own_clock_and_strip():
     view = grid.view(small())
     assert (view.kind, view.id, view.meta["clock"]) == ("grid", "grid", True)
-    made = stage.decode(stage.encode(stage.Stage("", [], [view])))["views"][0]
+    made = encoding.decode(encoding.encode(stage.Stage("", [], [view])))["views"][0]
     assert len(made["meta"]["frames"]) == 9 == len(made["meta"]["state"][1]["values"])
     assert made["meta"]["frames"][0]["lines"] and len(made["columns"]["block"]) == 8
 

@@ -7,7 +7,7 @@ from conftest import of_fp32, small_tiles
 from explainers.stories.any_kernel import generic
 from explainers.stories.online_softmax import factor_questions, online_softmax, row_charts, row_states, row_story
 from explainers.stories.tiling import tiling
-from explainers.story import picture, stage
+from explainers.story import encoding, picture, stage
 from kernels.core import reference
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -141,7 +141,7 @@ def test_nan_and_infinity_of_a_row_are_those_of_the_trace(cpu_run):
         assert len(logged) == 32
         np.testing.assert_array_equal(story.o_values[frame["o"]], logged.sort_index().to_numpy(np.float32))
     assert np.isnan(story.o_values[1]).sum() == 15 and np.isinf(story.o_values[1]).sum() == 17
-    meta = stage.decode(stage.encode(online_softmax.view(run, story, 6)))[0]
+    meta = encoding.decode(encoding.encode(online_softmax.view(run, story, 6)))[0]
     assert meta["frames"][-1]["l"] == "inf"  # the browser reads it as infinity, not as NaN
 
 
@@ -206,7 +206,7 @@ def test_the_whole_stage_of_a_row(cpu_run, with_more):
     story = online_softmax.explain(run, 20)
     known = {*tiling.WANTS, *online_softmax.WANTS}
     odd = generic.beside(run, picture.places(request), known, story.steps)
-    made = stage.decode(stage.encode(online_softmax.stage_of(run, story, 20, stage.provenance(run), odd)))
+    made = encoding.decode(encoding.encode(online_softmax.stage_of(run, story, 20, stage.provenance(run), odd)))
     assert [v["id"] for v in made["views"]] == ["row", "beside"] and made["views"][1]["title"] == "Also: lse, entropy"
     frames = made["views"][1]["meta"]["frames"]
     assert len(frames) == len(made["frames"]) and made["tone"] == "good"
@@ -258,7 +258,7 @@ def test_the_view_says_which_tile_each_key_is_of(cpu_run, name):
 @pytest.mark.parametrize("name", ROWS)
 def test_the_view_has_the_rows_scores_and_output_in_float64(cpu_run, name):
     run = cpu_run(name, DenseProblem(score_scale=30.0), small_tiles(name))
-    meta = stage.decode(stage.encode(online_softmax.view(run, online_softmax.explain(run, 6), 6)))[0]
+    meta = encoding.decode(encoding.encode(online_softmax.view(run, online_softmax.explain(run, 6), 6)))[0]
     q, k, v = (run.arrays[n].astype(np.float64)[0, 0] for n in "qkv")
     scores = k @ q[6] / np.sqrt(32)
     assert meta["scores_true"] == pytest.approx(scores, rel=1e-13, abs=1e-13)

@@ -14,7 +14,7 @@ from app.choices.page import Page
 from app.stories import pipeline as page
 from app.stories.pipeline import choices as choices
 from explainers.stories.pipeline import key_tile_frames, pipeline, writer_questions
-from explainers.story import stage
+from explainers.story import encoding, stage
 from kernels.build import Mode, builds
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
@@ -162,7 +162,7 @@ def test_two_kernels_stand_on_one_scale(overlap, story):
     assert f"With marks a run takes {overlap.overhead:.1%} longer." in made.summary
     faster = replace(overlap, marks_ms=0.9)
     assert "takes 10.0% less: it is another build" in pipeline.cost(faster)
-    decoded = stage.decode(stage.encode(made))
+    decoded = encoding.decode(encoding.encode(made))
     assert len(decoded["views"][0]["columns"]["start"]) == len(shown.columns["start"])
 
 
@@ -264,4 +264,4 @@ def test_every_recorded_pipeline_has_its_steps(entry):
     tiles = mine.event.isin(["tile_begin", "write"]).sum() if (mine.event == "tile_begin").any() else 0
     assert "Query tile 0" not in found.frames[1 % len(spans)]["title"]
     assert len(spans) in ((tiles, tiles + 1) if tiles else (len(mine),))
-    assert stage.encode(pipeline.stage_of([found], stage.Provenance("recorded", "Made up.")))
+    assert encoding.encode(pipeline.stage_of([found], stage.Provenance("recorded", "Made up.")))

@@ -13,7 +13,7 @@ from conftest import small_tiles
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.precision import error_questions, error_tables, precision, precision_charts, replays, rounding
 from explainers.stories.precision.replay import STAGES, rms
-from explainers.story import glossary, picture, probed, stage
+from explainers.story import encoding, glossary, picture, probed, stage
 from kernels.catalog import KERNELS
 from kernels.core import reference
 from kernels.core.dtypes import element_type
@@ -203,7 +203,7 @@ def test_without_max_subtraction_fp16_weights_overflow_where_they_are_rounded():
     made = precision.stage_of(story, run, stage.provenance(run), ("", ""), [])
     assert made.summary == "O holds NaN or infinity from the step Weights rounded on."
     assert "From here on O holds NaN or infinity." in story.frames[AT["weights"]]["sentence"]
-    assert stage.decode(stage.encode(made))["views"][0]["meta"]["runs"][0]["error"] in ("nan", "inf")
+    assert encoding.decode(encoding.encode(made))["views"][0]["meta"]["runs"][0]["error"] in ("nan", "inf")
     assert "NaN" in error_tables.meaning(replay)
 
 
@@ -288,7 +288,7 @@ def test_the_picture_holds_the_errors(four):
     assert [r["label"] for r in shown.meta["runs"]] == [r.label for r in story.all]
     assert [r["chosen"] for r in shown.meta["runs"]].count(True) == 1
     assert all(a["error"] <= b["error"] for a, b in itertools.pairwise(shown.meta["runs"]))
-    assert len(stage.encode(precision.stage_of(story, run, stage.provenance(run), ("", ""), []))) < 1_000_000
+    assert len(encoding.encode(precision.stage_of(story, run, stage.provenance(run), ("", ""), []))) < 1_000_000
 
 
 def test_tables_and_questions_have_the_replays_numbers(four):

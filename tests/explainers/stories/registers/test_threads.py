@@ -6,7 +6,7 @@ from conftest import of_fp32, small_tiles
 
 from explainers.stories.registers import holder_questions, holders, thread_elements, threads
 from explainers.stories.tiling import tiling
-from explainers.story import axes, probed, stage
+from explainers.story import axes, encoding, probed
 from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.trace import steps
@@ -44,7 +44,7 @@ def test_every_dense_and_paged_kernel_has_the_picture(cpu_run, name):
             row, col = (moment["windows"][made.meta["planes"][plane][axis]] for axis in ("row", "col"))
             assert row[0] <= part.row0.min() and part.row1.max() <= row[1]
             assert col[0] <= part.col0.min() and part.col1.max() <= col[1]
-    assert len(stage.encode(made)) < 10**6
+    assert len(encoding.encode(made)) < 10**6
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -199,4 +199,4 @@ def test_beside_other_steps_the_picture_has_those_of_the_trace(cpu_run, name):
     assert [f["lines_v1"] for f in made.meta["frames"]] == lit and len(made.meta["moments"]) == len(lit)
     assert all(f["title"] and f["sentence"] for f in made.meta["frames"])
     assert [len(state["values"]) for state in made.meta["state"]] == [len(lit)] * 5
-    assert len(stage.encode(made)) < 10**6
+    assert len(encoding.encode(made)) < 10**6

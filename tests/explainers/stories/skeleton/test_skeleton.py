@@ -6,7 +6,7 @@ import pytest
 from conftest import cpu_run
 
 from explainers.stories.skeleton.story import STORY
-from explainers.story import probed, stage
+from explainers.story import encoding, probed, stage
 from kernels.catalog import current
 
 RUNNER = SimpleNamespace(run=lambda request: cpu_run(request.kernel.name), provenance=stage.provenance)
@@ -37,7 +37,7 @@ def test_a_tab_of_the_stage_has_its_part(run):
 
 
 def test_the_stage_goes_to_the_browser(run):
-    assert stage.decode(stage.encode(STORY.stage(run.request, RUNNER)))["frames"]
+    assert encoding.decode(encoding.encode(STORY.stage(run.request, RUNNER)))["frames"]
 
 
 def test_a_kernel_without_sums_is_refused_with_the_missing_probe():

@@ -3,7 +3,7 @@
 import json
 
 from explainers.stories.source import source
-from explainers.story import stage
+from explainers.story import encoding
 from kernels.build import disassembly
 from kernels.catalog import KERNELS
 
@@ -43,4 +43,4 @@ def test_the_stage_has_no_steps_and_one_picture():
     rows = made.tabs[0].blocks[0]["rows"]
     assert sum(row[1] for row in rows) == len(made.views[0].meta["sass"]["text"])
     assert made.tabs[1].blocks[0]["tone"] == "good"
-    stage.decode(stage.encode(made))
+    encoding.decode(encoding.encode(made))

@@ -8,7 +8,7 @@ from conftest import small_tiles
 
 from explainers.stories.tensor_cores import fragment_reader, fragments, product_questions, tensor_cores, tensor_products
 from explainers.stories.tensor_cores.tensor_products import MADE_OF, K
-from explainers.story import axes, picture, stage
+from explainers.story import axes, encoding, picture, stage
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -281,7 +281,7 @@ def test_a_long_walk_ends_after_a_whole_key_tile():
 
 
 def test_the_stage_and_its_questions(run, story):
-    made = stage.decode(stage.encode(tensor_cores.stage_of(run, story, stage.provenance(run))))
+    made = encoding.decode(encoding.encode(tensor_cores.stage_of(run, story, stage.provenance(run))))
     sites = {site.place for site in sites_of(run.request)}
     assert len(made["frames"]) == len(story.products) and all(set(f["lines"]) & sites for f in made["frames"])
     owner = next(q for q in made["questions"] if q["id"] == "owner")

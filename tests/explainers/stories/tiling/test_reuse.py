@@ -5,7 +5,7 @@ import pytest
 from conftest import of_fp32, small_tiles
 
 from explainers.stories.tiling import reuse, tiling
-from explainers.story import stage
+from explainers.story import encoding
 from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 from kernels.trace import steps
@@ -81,4 +81,4 @@ def test_the_picture_is_small_and_says_each_step(cpu_run):
     (view,) = reuse.views(run, tiling.view(run, story)[0])
     assert (view.kind, view.id) == ("reuse", "reuse") and len(view.meta["said"]) == len(story.frames)
     assert view.meta["tiles"] == [0, 1, 2, 3] and view.columns["least"].shape == (4, 16)
-    assert len(stage.encode(view)) < 10_000
+    assert len(encoding.encode(view)) < 10_000

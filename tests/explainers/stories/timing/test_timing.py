@@ -20,7 +20,7 @@ from explainers.stories.timing import (
     trends,
     wording,
 )
-from explainers.story import stage
+from explainers.story import encoding, stage
 from kernels.catalog import KERNELS, current
 from kernels.core.tolerance import OutputError
 from kernels.families.lab.tiles import TransposeProblem
@@ -431,7 +431,7 @@ def test_roofs_are_of_their_source_where_two_are_of_one_gpu(shown, bench_table):
 def staged(part, field, baseline="sdpa_efficient", hidden=(), where=None):
     title = "A title"
     shown = timing_stage.Shown(part, field, title, baseline, hidden, {"here": where} if where else {}, ())
-    return shown, stage.decode(stage.encode(timing_stage.stage_of(shown, False, [])))
+    return shown, encoding.decode(encoding.encode(timing_stage.stage_of(shown, False, [])))
 
 
 def test_the_clock_goes_over_the_sizes_and_each_sentence_has_that_sizes_times(shown, bench_table):
