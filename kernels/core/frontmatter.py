@@ -13,9 +13,11 @@ from typing import Any
 from kernels.core.dtypes import DTYPES
 from kernels.core.fields import nearest, shortened
 from kernels.core.launch import Condition, Constant, ConstantRole, LaunchText, ScratchText, Tuned
+from kernels.core.planning import SCALARS, dtype_names, scalar_kinds
 from kernels.core.problem import Problem
+from kernels.core.signatures import C_TYPES, OTHER_C_TYPES, parameters
 from kernels.core.sources import includes
-from kernels.core.spec import C_TYPES, OTHER_C_TYPES, SCALARS, KernelSpec, dtype_names, parameters, scalar_kinds
+from kernels.core.spec import KernelSpec
 from kernels.errors import FrontMatterError
 
 WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # the texts for readers

@@ -8,49 +8,24 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from kernels.core.dtypes import DTYPES
-from kernels.core.expressions import evaluate, whole
-from kernels.core.fields import check_value, nearest, show_value
+from kernels.core.expressions import evaluate
+from kernels.core.fields import check_value, nearest
 from kernels.core.launch import (
     Condition,
     Constant,
     ConstantRole,
-    Launch,
     LaunchText,
     Plan,
     ScratchText,
-    TensorMap,
     Tuned,
 )
+from kernels.core.planning import check_conditions, launch_of, scratch_tensor
 from kernels.core.problem import Problem
 from kernels.core.remembered import remembered
-from kernels.core.tensors import Initial, Role, Tensor
-from kernels.errors import FrontMatterError, ProblemError
+from kernels.core.signatures import signature, without_comments
+from kernels.errors import ProblemError
 
-SCALARS = {"int32": np.int32, "uint32": np.uint32, "int64": np.int64, "float32": np.float32, "float64": np.float64}
 MOST_THREADS, MOST_GRID_YZ = 1024, 65535  # of a block; of a grid in y and in z
-_BRACES = re.compile(r"\{([^{}]+)\}")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
-_QUALIFIERS = ("const", "__restrict__", "__restrict", "volatile", "__grid_constant__")
-# Text between __global__ and the name: void, and attributes with up to three levels of parentheses.
-_NESTED = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
-_ATTRIBUTE = rf"(?:__\w+__|alignas)\s*(?:{_NESTED})?\s*"
-_GLOBAL = re.compile(rf"__global__\s+(?:{_ATTRIBUTE})*void\s+(?:{_ATTRIBUTE})*$")
-C_TYPES = {
-    "int32": ("int", "int32_t", "signed", "signed int"),
-    "uint32": ("unsigned", "unsigned int", "uint32_t"),
-    "int64": ("long long", "int64_t", "long", "long long int", "long int"),
-    "float32": ("float",),
-    "float64": ("double",),
-}
-"""A number's type in the comment -> its spellings in the signature. Another spelling, such as a typedef, passes."""
-OTHER_C_TYPES = (
-    *("bool", "char", "signed char", "unsigned char", "short", "unsigned short", "int8_t", "uint8_t", "int16_t"),
-    *("uint16_t", "unsigned long", "unsigned long long", "uint64_t", "size_t", "half", "__half", "__nv_bfloat16"),
-)
-"""Spellings of numbers without a type in the comment."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +144,7 @@ class KernelSpec:
 
     def check_conditions(self, problem: Any, settings: Any) -> None:
         """Raises ProblemError for the first failed condition, before any work on the problem."""
-        _check_conditions(self.conditions, {**self._problem_names(problem), **dict(settings)}, self.path.name)
+        check_conditions(self.conditions, {**self._problem_names(problem), **dict(settings)}, self.path.name)
 
     def cannot_run(self, problem: Any, settings: Any, device: Any) -> str | None:
         """The reason against a run on a device (run.backends.Device), with the remedy, or None."""
@@ -233,35 +208,6 @@ def runs_on(requires: str, target: str) -> bool:
     return int(re.sub(r"\D", "", target)) >= int(re.sub(r"\D", "", requires))
 
 
-def parameters(source: str, entry: str) -> tuple[tuple[str, str], ...]:
-    """(C type, name) of each parameter of a __global__ function, in order, or () without this function.
-
-    The type has no const and no __restrict__, such as float*.
-    """
-    bare = _COMMENT.sub(" ", source)
-    for found in re.finditer(rf"\b{re.escape(entry)}\s*\(([^)]*)\)", bare):
-        if _GLOBAL.search(bare[: found.start()]):
-            texts = found[1].replace("PROBE_PARAM", "").split(",")
-            return tuple(_parameter(text) for text in texts if text.strip())
-    return ()
-
-
-def _parameter(text: str) -> tuple[str, str]:
-    words = [word for word in re.findall(r"[\w:<>]+|[*&]", text) if word not in _QUALIFIERS]
-    return re.sub(r" (?=[*&])", "", " ".join(words[:-1])), words[-1]
-
-
-def signature(source: str, entry: str) -> tuple[str, ...]:
-    """The names of `parameters`."""
-    return tuple(name for _, name in parameters(source, entry))
-
-
-def without_comments(text: str) -> str:
-    """Source text without comments, blank lines and the space at the ends of lines."""
-    lines = (line.strip() for line in _COMMENT.sub(" ", text).splitlines())
-    return "\n".join(line for line in lines if line)
-
-
 @lru_cache(maxsize=512)
 def _code_hash(spec: KernelSpec) -> str:
     digest = hashlib.sha256()
@@ -283,104 +229,9 @@ GPU_OPTIONS = ("--std=c++17", "-lineinfo", "--fmad=false")
 def _plan(spec: KernelSpec, problem: Any, settings: tuple[tuple[str, int], ...]) -> Plan:
     names = {**spec._problem_names(problem), **dict(settings)}
     place = spec.path.name
-    _check_conditions(spec.conditions, names, place)
-    scratch = tuple(_scratch(text, names, place) for text in spec.scratch)
+    check_conditions(spec.conditions, names, place)
+    scratch = tuple(scratch_tensor(text, names, place) for text in spec.scratch)
     tensors = (*problem.tensors(), *scratch)
     known = {t.name for t in tensors}
-    launches = tuple(_launch(text, names, known, f"{place}: launches.{text.entry}") for text in spec.launch_texts)
+    launches = tuple(launch_of(text, names, known, f"{place}: launches.{text.entry}") for text in spec.launch_texts)
     return Plan(launches, tensors)
-
-
-def _check_conditions(conditions: tuple[Condition, ...], names: dict[str, Any], place: str) -> None:
-    """Raises ProblemError with the message of the first failed condition."""
-    for number, condition in enumerate(conditions):
-        where = f"{place}: conditions[{number}]"
-        if not evaluate(condition.must, names, f"{where}.must"):
-            parts = _BRACES.split(condition.message)  # text, expression, text, expression, ..., text
-            parts[1::2] = [show_value(evaluate(part, names, f"{where}.message")) for part in parts[1::2]]
-            raise ProblemError("".join(parts))
-
-
-def _scratch(text: ScratchText, names: dict[str, Any], place: str) -> Tensor:
-    where = f"{place}: scratch.{text.name}.shape"
-    return Tensor(
-        text.name,
-        tuple(whole(s, names, where) for s in text.shape),
-        text.dtype,
-        text.axes,
-        Role.SCRATCH,
-        Initial(text.initial),
-    )
-
-
-def _launch(text: LaunchText, names: dict[str, Any], tensors: set[str], where: str) -> Launch:
-    def three(sizes: tuple[str | int, ...], key: str) -> tuple[int, int, int]:
-        made = [whole(s, names, f"{where}.{key}", least=1) for s in sizes]
-        return tuple(made + [1] * (3 - len(made)))  # type: ignore[return-value]
-
-    launch = Launch(
-        text.entry,
-        three(text.grid, "grid"),
-        three(text.block, "block"),
-        whole(text.shared_bytes, names, f"{where}.shared_bytes"),
-        tuple(_argument(arg, names, tensors, f"{where}.args[{n}]") for n, arg in enumerate(text.args)),
-        text.item,
-        whole(text.blocks_per_item, names, f"{where}.blocks_per_item", least=1),
-        three(text.cluster, "cluster") if text.cluster else None,
-    )
-    if launch.cluster and any(size % part for size, part in zip(launch.grid, launch.cluster)):
-        raise FrontMatterError(
-            f"{where}: a grid of {launch.grid} is no whole number of clusters of {launch.cluster}. "
-            "Make each size of the grid a multiple of the cluster's."
-        )
-    if launch.blocks % launch.blocks_per_item:
-        raise FrontMatterError(
-            f"{where}: {launch.blocks} blocks are no whole number of items of {launch.blocks_per_item}. Make "
-            f"blocks_per_item divide the grid."
-        )
-    return launch
-
-
-def _argument(arg: Any, names: dict[str, Any], tensors: set[str], where: str) -> Any:
-    if isinstance(arg, dict) and "map" in arg:
-        box = arg["box"]
-        sizes, axes = (box.values(), tuple(box)) if isinstance(box, dict) else (box, ())
-        made = tuple(whole(s, names, where, 1) for s in sizes)
-        return TensorMap(_known(arg["map"], tensors, where), made, int(arg.get("swizzle", 0)), axes)
-    if isinstance(arg, dict):
-        return _struct(arg["struct"], names, where)
-    kind, _, expression = arg.partition(" ")
-    if not expression:
-        return _known(arg, tensors, where)
-    return SCALARS[kind](evaluate(expression, names, where))
-
-
-def _known(name: str, tensors: set[str], where: str) -> str:
-    if name not in tensors:
-        raise FrontMatterError(
-            f"{where}: there is no tensor {name!r}. This problem and kernel have {', '.join(sorted(tensors))}."
-        )
-    return name
-
-
-def _struct(parts: list[str], names: dict[str, Any], where: str) -> np.void:
-    """A struct by value, with members aligned as in C. A tuple becomes an array."""
-    values = []
-    for part in parts:
-        kind, _, expression = part.partition(" ")
-        values.append(np.atleast_1d(np.asarray(evaluate(expression, names, where), SCALARS[kind])))
-    layout = np.dtype([(f"f{n}", v.dtype, v.shape) for n, v in enumerate(values)], align=True)
-    made = np.zeros(1, layout)
-    for n, value in enumerate(values):
-        made[f"f{n}"] = value
-    return made.view(f"V{layout.itemsize}")[0]
-
-
-def scalar_kinds() -> str:
-    """The C types of arguments, for messages."""
-    return ", ".join(SCALARS)
-
-
-def dtype_names() -> str:
-    """The element types of tensors, for messages."""
-    return ", ".join(DTYPES)

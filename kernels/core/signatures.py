@@ -1,0 +1,52 @@
+"""The signatures of the __global__ functions of a .cu, read from its text."""
+
+import re
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_QUALIFIERS = ("const", "__restrict__", "__restrict", "volatile", "__grid_constant__")
+# Text between __global__ and the name: void, and attributes with up to three levels of parentheses.
+_NESTED = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+_ATTRIBUTE = rf"(?:__\w+__|alignas)\s*(?:{_NESTED})?\s*"
+_GLOBAL = re.compile(rf"__global__\s+(?:{_ATTRIBUTE})*void\s+(?:{_ATTRIBUTE})*$")
+C_TYPES = {
+    "int32": ("int", "int32_t", "signed", "signed int"),
+    "uint32": ("unsigned", "unsigned int", "uint32_t"),
+    "int64": ("long long", "int64_t", "long", "long long int", "long int"),
+    "float32": ("float",),
+    "float64": ("double",),
+}
+"""A number's type in the comment -> its spellings in the signature. Another spelling, such as a typedef, passes."""
+OTHER_C_TYPES = (
+    *("bool", "char", "signed char", "unsigned char", "short", "unsigned short", "int8_t", "uint8_t", "int16_t"),
+    *("uint16_t", "unsigned long", "unsigned long long", "uint64_t", "size_t", "half", "__half", "__nv_bfloat16"),
+)
+"""Spellings of numbers without a type in the comment."""
+
+
+def parameters(source: str, entry: str) -> tuple[tuple[str, str], ...]:
+    """(C type, name) of each parameter of a __global__ function, in order, or () without this function.
+
+    The type has no const and no __restrict__, such as float*.
+    """
+    bare = _COMMENT.sub(" ", source)
+    for found in re.finditer(rf"\b{re.escape(entry)}\s*\(([^)]*)\)", bare):
+        if _GLOBAL.search(bare[: found.start()]):
+            texts = found[1].replace("PROBE_PARAM", "").split(",")
+            return tuple(_parameter(text) for text in texts if text.strip())
+    return ()
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    words = [word for word in re.findall(r"[\w:<>]+|[*&]", text) if word not in _QUALIFIERS]
+    return re.sub(r" (?=[*&])", "", " ".join(words[:-1])), words[-1]
+
+
+def signature(source: str, entry: str) -> tuple[str, ...]:
+    """The names of `parameters`."""
+    return tuple(name for _, name in parameters(source, entry))
+
+
+def without_comments(text: str) -> str:
+    """Source text without comments, blank lines and the space at the ends of lines."""
+    lines = (line.strip() for line in _COMMENT.sub(" ", text).splitlines())
+    return "\n".join(line for line in lines if line)
