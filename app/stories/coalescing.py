@@ -81,7 +81,7 @@ def make(look: Look) -> Stage:
     at = lines.choose(look.line, run, lines.logged(run, "global"), every="Every line, the worst use first")
     story = sector_walk.explain(run, [at.at] if at.at else list(dict.fromkeys(places)))
     result = coalescing.stage_of(story, run, running.provenance(run), late=[at.choice], told=at.told)
-    result = replace(result, views=[*result.views, *threads.beside(run)])
+    result = replace(result, views=[*result.views, *threads.own_view(run)])
     return replace(result, questions=[*result.questions, *_more(result), *thread_questions.shared_pictures(result)])
 
 

@@ -67,7 +67,7 @@ def make(look: Look) -> Stage:
     result = bank_conflicts.stage_of(
         story, runs, running.provenance(chosen), cycles, [at.choice], at.told, chosen=chosen.request
     )
-    result = replace(result, views=[*result.views, *([] if look.view == "lab" else threads.beside(chosen))])
+    result = replace(result, views=[*result.views, *([] if look.view == "lab" else threads.own_view(chosen))])
     return replace(
         result,
         questions=[*result.questions, *bank_questions.banks(story.sides[0]), *thread_questions.shared_pictures(result)],

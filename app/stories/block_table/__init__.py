@@ -99,8 +99,8 @@ def _make_partitions(both: Partitions) -> Stage:
     whole, cut = running.run(both.whole), running.run(both.cut)
     more = [stage.Tab("blocks", "Enough blocks"), tabs.BUILDS, tabs.DATA]
     result = partitions.stage_of(whole, cut, both.name, running.provenance(cut), more)
-    whole_threads = threads.beside(whole, "threads_v1", "Threads of V1", "lines_v1")
-    cut_threads = threads.beside(cut, "threads_v2", "Threads of V2", "lines_v2")
+    whole_threads = threads.own_view(whole, "threads_v1", "Threads of V1", "lines_v1")
+    cut_threads = threads.own_view(cut, "threads_v2", "Threads of V2", "lines_v2")
     asks = walk_questions.partitions(result, _partition(both.cut))
     result = replace(result, views=[*result.views, *whole_threads, *cut_threads])
     return replace(result, questions=[*asks, *thread_questions.shared_pictures(result)])
@@ -120,7 +120,7 @@ def _make_heads(heads: Heads) -> Stage:
     found = [kv_heads.reads(run) for run in runs]
     result = kv_heads.stage_of(found, running.provenance(runs[0]), [tabs.BUILDS, tabs.DATA])
     asks = reader_questions.heads(result.views[0].meta["panels"], found[0]["num_heads"])
-    result = replace(result, views=[*result.views, *threads.beside(runs[0])])
+    result = replace(result, views=[*result.views, *threads.own_view(runs[0])])
     return replace(result, questions=[*asks, *thread_questions.shared_pictures(result)])
 
 

@@ -164,7 +164,7 @@ def _odd(run: Run, tensor: Tensor) -> str:
     return " and ".join(f"{number:,} {name}" for number, name in counts if number) or "none"
 
 
-def beside(
+def other_views(
     run: Run, tensors: Collection[str], values: Collection[str], steps: Sequence[int] | None = None
 ) -> list[stage.View]:
     """A picture of the tensors and values outside all other views of a story. An empty list if all have a view.

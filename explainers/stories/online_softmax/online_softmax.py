@@ -14,7 +14,7 @@ from explainers.stories.online_softmax.frames import RowFrame, RowMeta
 from explainers.stories.online_softmax.row_frames import GROUPS, frames_of, keys_of, row_records, tiles_of
 from explainers.stories.online_softmax.row_states import states
 from explainers.stories.online_softmax.row_story import RowStory, is_optimistic, is_ordinary, m_name
-from explainers.stories.online_softmax.softmax_steps import Manner, told
+from explainers.stories.online_softmax.softmax_steps import Manner, text_of
 from explainers.stories.tiling import tiling
 from explainers.story import axes, picture, probed, stage
 from explainers.story.picture import query_rows, tensor_at
@@ -124,7 +124,7 @@ def ordinary_table(story: RowStory) -> pd.DataFrame:
         ("O, dim 0", story.o_values[-1][0], story.o_true[0]),
         ("largest error of the row", story.error, None),
     ]
-    shown = [(name, told(mine), "" if due is None else told(due)) for name, mine, due in rows]
+    shown = [(name, text_of(mine), "" if due is None else text_of(due)) for name, mine, due in rows]
     return pd.DataFrame(shown, columns=["", "this kernel", "ordinary softmax, float64"])
 
 

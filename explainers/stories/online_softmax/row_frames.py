@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.online_softmax.frames import RowFrame
-from explainers.stories.online_softmax.softmax_steps import WRONG, Manner, tell, told
+from explainers.stories.online_softmax.softmax_steps import WRONG, Manner, tell, text_of
 from explainers.story import marks
 from kernels.core import reference
 from kernels.core.tolerance import max_abs_error
@@ -209,6 +209,7 @@ def _final(o_row: np.ndarray, o_true: np.ndarray, number: int, rounding: float) 
         "o": number,
         "wrong": wrong,
         "marks": [marks.WRONG] if wrong else [],
-        "sentence": f"The row is done: dim {worst} of O is {told(o_row[worst])}, float64 says {told(o_true[worst])}"
+        "sentence": f"The row is done: dim {worst} of O is {text_of(o_row[worst])}, "
+        f"float64 says {text_of(o_true[worst])}"
         + (f", and no dim is further off than {error:.2g}." if np.isfinite(error) else "; the row is lost."),
     }

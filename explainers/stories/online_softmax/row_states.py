@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from explainers.stories.online_softmax.row_story import RowStory, m_name
-from explainers.stories.online_softmax.softmax_steps import WRONG, told
+from explainers.stories.online_softmax.softmax_steps import WRONG, text_of
 from explainers.story import stage
 
 
@@ -30,14 +30,14 @@ def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.Stat
     running = "" if ordinary else "running "
     found = [
         stage.State(m_name(ordinary, optimistic), [_number(f["m"]) for f in story.frames], colour="S"),
-        stage.State("max in float64" if optimistic else "m in float64", [told(v) for v in due["m"]]),
+        stage.State("max in float64" if optimistic else "m in float64", [text_of(v) for v in due["m"]]),
         stage.State(f"{running}sum l", [_number(f["l"]) for f in story.frames], colour="P"),
-        stage.State("l in float64", [told(v) for v in due["l"]]),
+        stage.State("l in float64", [text_of(v) for v in due["l"]]),
     ]
     if not ordinary:
         found += [
-            stage.State("rescale factor", [told(v) for v, _ in factors]),
-            stage.State("factor in float64", [told(v) for _, v in factors]),
+            stage.State("rescale factor", [text_of(v) for v, _ in factors]),
+            stage.State("factor in float64", [text_of(v) for _, v in factors]),
         ]
     return [*found, stage.State("this row", _verdicts(story))]
 
@@ -64,4 +64,4 @@ def _verdicts(story: RowStory) -> list[str]:
 
 def _number(value: Any) -> Any:
     """A number of the strip. NaN and infinity get names."""
-    return value if value is None or np.isfinite(value) else told(value)
+    return value if value is None or np.isfinite(value) else text_of(value)

@@ -30,7 +30,7 @@ class Manner:
     share: int | None
 
 
-def told(value: Any) -> str | None:
+def text_of(value: Any) -> str | None:
     return None if value is None else logged(value)
 
 
@@ -53,13 +53,8 @@ def tell(
     where = f"Tile {tile}: " if tile >= 0 and (not ordinary or group in ("scores", "output")) else ""
     finite = bool(np.isfinite(part.value).all())
     if group == "scores":
-        keys = (
-            f"keys {int(part.col.min())} to {int(part.col.max())}" if len(part) > 1 else f"key {int(part.col.iloc[0])}"
-        )
-        if part.value.isna().all():
-            return f"{where}the row's scores with {keys} are NaN.", True
-        top = part.loc[part.value.idxmax()]
-        return f"{where}the row's scores with {keys}; the largest is {top.value:.4g}, at key {int(top.col)}.", False
+        said, wrong = _tell_scores(part)
+        return where + said, wrong
     if group == "refused":
         said = f"against the reference m the row's weights add up to {values['refused'][0]:,.4g}."
         small = f"at most 1, or at most 1/{manner.share} of its sum so far and {manner.threshold:,}"
@@ -75,18 +70,29 @@ def tell(
         rule = "e^(score - m) / l" if ordinary else "e^(score - m)"
         return f"{where}each key's weight is {rule}; the largest is {short(part.value.max())}.", not finite
     if group == "sum":
-        l = state["l"]
-        wrong = not abs(l - truth.l_true) <= WRONG * truth.l_true
-        too_large = f", and fp32 ends at {FP32_MAX:.2g}" if FP32_MAX < truth.l_true < np.inf else ""
-        due = f" It should be {told(truth.l_true)}{too_large}." if wrong else ""
-        if l_before is None:
-            return (
-                f"{where}{'the row sum l is' if ordinary else 'the running sum l starts at'} {told(l)}.{due}",
-                wrong,
-            )
-        return f"{where}the running sum l goes from {told(l_before)} to {told(l)}.{due}", wrong
+        said, wrong = _tell_sum(state["l"], l_before, truth, ordinary)
+        return where + said, wrong
     rule = "the sum of weight x V" if ordinary else "scaled, then weight x V is added"
     return f"{where}O's row is {rule}; its dim 0 is now {short(part.value.iloc[0])}.", not finite
+
+
+def _tell_scores(part: pd.DataFrame) -> tuple[str, bool]:
+    """The sentence on a tile's scores, and whether all of them are NaN."""
+    keys = f"keys {int(part.col.min())} to {int(part.col.max())}" if len(part) > 1 else f"key {int(part.col.iloc[0])}"
+    if part.value.isna().all():
+        return f"the row's scores with {keys} are NaN.", True
+    top = part.loc[part.value.idxmax()]
+    return f"the row's scores with {keys}; the largest is {top.value:.4g}, at key {int(top.col)}.", False
+
+
+def _tell_sum(l: float, l_before: float | None, truth: pd.Series, ordinary: bool) -> tuple[str, bool]:
+    """The sentence on l, and whether l is wrong."""
+    wrong = not abs(l - truth.l_true) <= WRONG * truth.l_true
+    too_large = f", and fp32 ends at {FP32_MAX:.2g}" if FP32_MAX < truth.l_true < np.inf else ""
+    due = f" It should be {text_of(truth.l_true)}{too_large}." if wrong else ""
+    if l_before is not None:
+        return f"the running sum l goes from {text_of(l_before)} to {text_of(l)}.{due}", wrong
+    return f"{'the row sum l is' if ordinary else 'the running sum l starts at'} {text_of(l)}.{due}", wrong
 
 
 def _tell_reference(values: dict, state: dict) -> tuple[str, bool]:

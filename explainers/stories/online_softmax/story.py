@@ -37,7 +37,7 @@ class OnlineSoftmax(Story[Row]):
     def stage(self, subject: Row, runner: Runner) -> Stage:
         run, story = _row_of(subject, runner)
         known = {*tiling.WANTS, *online_softmax.WANTS}
-        others = generic.beside(run, picture.places(subject.request), known, story.steps)
+        others = generic.other_views(run, picture.places(subject.request), known, story.steps)
         views = [threads.view(run, story.steps), *others]
         made = online_softmax.stage_of(run, story, subject.row, runner.provenance(run), views)
         ordinary = row_story.is_ordinary(run.request.kernel)

@@ -31,7 +31,7 @@ class Registers(Story[Row]):
         request = subject.request
         run = runner.run(request)
         tiles, lanes = tiling.explain(run), threads.explain(run)
-        others = generic.beside(run, picture.places(request), {*tiling.WANTS, *online_softmax.WANTS})
+        others = generic.other_views(run, picture.places(request), {*tiling.WANTS, *online_softmax.WANTS})
         matrices = tiling.stage_of(run, runner.provenance(run), others)
         whole_grid = grid.view(request, runner.live_gpu(), offers=True)
         questions = holder_questions.questions(run, tiles, lanes, subject.row)

@@ -130,7 +130,7 @@ def view(run: Run, steps: Sequence[int] | None = None, story: Threads | None = N
     return stage.View("threads", "threads", "Threads", meta, columns | {"ran": story.ran})
 
 
-def beside(run: Run, id: str = "threads", title: str = "Threads", lit: str = "lines") -> list[stage.View]:
+def own_view(run: Run, id: str = "threads", title: str = "Threads", lit: str = "lines") -> list[stage.View]:
     """The picture with the steps of the trace as its own, next to pictures with other steps. An empty list for a kernel
     without marks.
 

@@ -26,7 +26,7 @@ class Tiles(Story[Request]):
         run = runner.run(subject)
         known = {*tiling.WANTS, *online_softmax.WANTS}
         whole_grid = grid.view(subject, runner.live_gpu(), offers=True)
-        others = generic.beside(run, picture.places(subject), known)
+        others = generic.other_views(run, picture.places(subject), known)
         made = tiling.stage_of(run, runner.provenance(run), [threads.view(run), whole_grid, *others])
         matrices, *more = made.views
         made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *more])

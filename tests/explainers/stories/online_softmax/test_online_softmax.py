@@ -205,14 +205,14 @@ def test_the_whole_stage_of_a_row(cpu_run, with_more):
     run = execute.run(request)
     story = online_softmax.explain(run, 20)
     known = {*tiling.WANTS, *online_softmax.WANTS}
-    odd = generic.beside(run, picture.places(request), known, story.steps)
+    odd = generic.other_views(run, picture.places(request), known, story.steps)
     made = encoding.decode(encoding.encode(online_softmax.stage_of(run, story, 20, stage.provenance(run), odd)))
     assert [v["id"] for v in made["views"]] == ["row", "beside"] and made["views"][1]["title"] == "Also: lse, entropy"
     frames = made["views"][1]["meta"]["frames"]
     assert len(frames) == len(made["frames"]) and made["tone"] == "good"
     first = next(n for n, f in enumerate(story.frames) if story.steps[n] >= 3)
     assert made["views"][1]["columns"]["value_0_step"].min() >= first
-    assert not generic.beside(execute.run(Request(ROWS["03_flash"], DenseProblem())), "QKVO", known)
+    assert not generic.other_views(execute.run(Request(ROWS["03_flash"], DenseProblem())), "QKVO", known)
 
 
 @pytest.mark.parametrize("quantity", ["m", "l"])

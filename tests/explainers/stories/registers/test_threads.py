@@ -192,7 +192,7 @@ def test_the_rows_of_every_block_are_those_that_it_writes(cpu_run):
 @pytest.mark.parametrize("name", ["03_flash", "paged_v1", "paged_v2"])
 def test_beside_other_steps_the_picture_has_those_of_the_trace(cpu_run, name):
     run = cpu_run(name)
-    (made,) = threads.beside(run, "threads_v1", "Threads of V1", "lines_v1")
+    (made,) = threads.own_view(run, "threads_v1", "Threads of V1", "lines_v1")
     assert (made.kind, made.id, made.meta["clock"]) == ("threads", "threads_v1", True)
     sites = sites_of(run.request)
     lit = steps.lit_lines(run.trace, steps.cut(run.trace, sites), sites)
