@@ -9,12 +9,14 @@ import pandas as pd
 from kernels import catalog
 from kernels.core.dtypes import element_type
 from kernels.core.fields import own_fields
+from kernels.core.problem import Problem
 from kernels.errors import ProblemError
 from kernels.measure import peers
 from kernels.measure.protocol import Point, Timing
 from kernels.measure.sweeps import Skipped
 
 Row = Mapping[str, Any]
+Cell = str | float | bool | None
 SIZES = ("seq_len", "batch", "num_heads", "num_kv_heads", "head_dim", "causal", "dtype")  # of Problem.bench_columns
 SUSTAINED = ("sustained_us", "sustained_p10_us", "sustained_p90_us", "sustained_clock", "sustained_power")
 STATES = tuple(f"{what}_{when}" for what in ("clock", "temperature", "power") for when in ("before", "after"))
@@ -44,13 +46,13 @@ def settings_text(settings: Iterable[tuple[str, int]]) -> str:
     return " ".join(f"{name}={value}" for name, value in settings)
 
 
-def problem_text(problem: Any) -> str:
+def problem_text(problem: Problem) -> str:
     """A problem's fields as the column `problem` holds them. Derived fields (its `follows`) are left out, such as the
     block tables of tens of thousands of pages."""
     return json.dumps(own_fields(problem))
 
 
-def problem_type_of(title: str) -> Any:
+def problem_type_of(title: str) -> type[Problem] | None:
     """The class of the problems with this title. None if no kernel of the catalogue solves them."""
     kinds = (spec.problem_type for spec in catalog.current().kernels.values())
     return next((kind for kind in kinds if kind.title == title), None)
@@ -59,7 +61,7 @@ def problem_type_of(title: str) -> Any:
 def problem_now(title: str, text: str) -> str:
     """The text of a problem with this title, of any version, as problem_text writes it now."""
     kind = problem_type_of(title)
-    if not any(f'"{name}"' in str(text) for name in kind.follows):
+    if kind is None or not any(f'"{name}"' in str(text) for name in kind.follows):
         return text
     try:
         return problem_text(kind(**json.loads(text)))
@@ -67,10 +69,10 @@ def problem_now(title: str, text: str) -> str:
         return text
 
 
-def row(timing: Timing, roofs: Mapping[str, float]) -> dict[str, Any]:
+def row(timing: Timing, roofs: Mapping[str, float]) -> dict[str, Cell]:
     """The table's row of a Timing. roofs: as from protocol.roofs."""
     point, error = timing.point, timing.error
-    made: dict[str, Any] = dict(point.problem.bench_columns)
+    made: dict[str, Cell] = dict(point.problem.bench_columns)
     made |= {"name": point.name, "kind": "peer" if point.is_peer else "kernel", "title": point.problem.title}
     made |= {name: getattr(timing, name) for name in ("status", "reason", "code_hash")}
     own = point.is_peer or dict(point.settings) == point.kernel.settings_for(point.problem)
@@ -110,18 +112,20 @@ def whole(made: pd.DataFrame) -> pd.DataFrame:
     return made.assign(**{name: float("nan") for name in SUSTAINED if name not in made})
 
 
-def skipped_row(skipped: Skipped) -> dict[str, Any]:
+def skipped_row(skipped: Skipped) -> dict[str, Cell]:
     """The row of a Skipped."""
-    made: dict[str, Any] = {field: value for field, value in skipped.at.items() if field in SIZES}
+    made: dict[str, Cell] = {field: value for field, value in skipped.at.items() if field in SIZES}
     made |= {name: getattr(skipped, name) for name in ("name", "title", "reason")}
     made |= {"kind": "kernel", "status": "skipped", "own_settings": True}
     return {name: made.get(name) for name in COLUMNS}
 
 
-def figures(point: Point, median_us: float, moved: int, roofs: Mapping[str, float]) -> dict[str, Any]:
+def figures(point: Point, median_us: float, moved: int, roofs: Mapping[str, float]) -> dict[str, Cell]:
     """The figures of a time: TFLOP/s, tokens/s, bytes moved, GB/s, FLOP per byte, and per cent of the lower roof. The
     roofs are arithmetic, and copy bandwidth x intensity."""
     work = point.problem.work
+    if work is None:
+        return {}
     tflops, gb_per_s = work.flops / median_us / 1e6, moved / median_us / 1e3
     products = tensor_products(point.name, point.is_peer, point.problem.dtype)
     return {
@@ -134,7 +138,7 @@ def figures(point: Point, median_us: float, moved: int, roofs: Mapping[str, floa
     }
 
 
-def under(entry: Mapping[str, Any], roofs: Mapping[str, float]) -> dict[str, Any]:
+def under(entry: Row, roofs: Mapping[str, float]) -> dict[str, Cell]:
     """A row of a table with its share of these roofs in place of its own roofs. A row of an unknown kernel stays
     unchanged."""
     peer = entry["kind"] == "peer"
@@ -144,7 +148,7 @@ def under(entry: Mapping[str, Any], roofs: Mapping[str, float]) -> dict[str, Any
     return {**entry, **_under(products, entry["tflops"] or 0.0, entry["bytes"] / entry["median_us"] / 1e3, roofs)}
 
 
-def _under(products: int, tflops: float, gb_per_s: float, roofs: Mapping[str, float]) -> dict[str, Any]:
+def _under(products: int, tflops: float, gb_per_s: float, roofs: Mapping[str, float]) -> dict[str, Cell]:
     """roof: the lower one, with the larger share. roof_percent: that share."""
     shares = {arithmetic_title(products): tflops / _roof(products, roofs), "copy": gb_per_s / roofs["copy_gb_per_s"]}
     roof = max(shares, key=lambda name: shares[name])
@@ -175,7 +179,7 @@ def tensor_products(name: str, is_peer: bool, dtype: str) -> int:
     return 1 if element_type(dtype).bytes == 2 else peers.TENSOR_PRODUCTS.get(name, 0)
 
 
-def table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def table(rows: Iterable[Row]) -> pd.DataFrame:
     """Rows as a table of COLUMNS."""
     return pd.DataFrame(list(rows), columns=list(COLUMNS))
 

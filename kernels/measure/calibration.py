@@ -13,6 +13,7 @@ from kernels.core.request import Request
 from kernels.families.lab.accesses import ACCESS_BYTES, AccessProblem
 from kernels.measure import counters
 from kernels.recordings import tables
+from kernels.run.backends import Device
 from kernels.trace.kinds import LANE_KINDS, AccessKind, Rule
 from kernels.trace.memory import model
 
@@ -142,7 +143,7 @@ def measure(problems: list[AccessProblem], metric_of: Mapping[str, str] = METRIC
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def update(device: Any, ops: Iterable[str] = ()) -> pd.DataFrame:
+def update(device: Device, ops: Iterable[str] = ()) -> pd.DataFrame:
     """Measures every case of these ops (by default all) on a device, and writes and returns its table. Rows of other
     ops stay."""
     ops, path = tuple(ops), path_of(device.name)

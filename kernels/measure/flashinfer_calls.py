@@ -7,15 +7,20 @@ with zeros in slots without a token.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernels.core.masks import Mask
 from kernels.core.paged import CacheCall
 from kernels.core.reference import on_device
 from kernels.errors import PeerUnavailable
 
-Run = Callable[..., Any]
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+Run = Callable[..., "Tensor"]
 WORKSPACE = 2**28  # bytes that it plans in
 LAYOUTS = ("nhd", "hnd")
 DECODE = {
@@ -49,7 +54,7 @@ def other_layout(name: str) -> str:
 # ---- whole tensors: [batch, tokens, heads, dim] ----
 
 
-def ragged(tensors: list[Any], options: dict[str, Any], window: int = 0) -> Run:
+def ragged(tensors: list["Tensor"], options: dict[str, Any], window: int = 0) -> Run:
     """A function of q, k and v that computes O in q's shape. window: with a causal mask, the number of visible keys of
     a query, its own included. 0 means all."""
     import torch
@@ -70,13 +75,13 @@ def ragged(tensors: list[Any], options: dict[str, Any], window: int = 0) -> Run:
         q_data_type=tensors[0].dtype,
     )
 
-    def run(q: Any, k: Any, v: Any) -> Any:
+    def run(q: "Tensor", k: "Tensor", v: "Tensor") -> "Tensor":
         return wrapper.run(*(t.flatten(0, 1) for t in (q, k, v))).view(q.shape)
 
     return run
 
 
-def masked(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Run:
+def masked(mask: Mask, tensors: list["Tensor"], options: dict[str, Any]) -> Run:
     """The same over a mask (core.masks.Mask): a causal window, or whole blocks. PeerUnavailable for any
     other."""
     if mask.kind in ("all", "window") and mask.causal:
@@ -86,7 +91,7 @@ def masked(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Run:
     return block_sparse(mask, tensors, options)
 
 
-def block_sparse(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Run:
+def block_sparse(mask: Mask, tensors: list["Tensor"], options: dict[str, Any]) -> Run:
     """The same for the visible blocks of a mask, as a block-sparse matrix (BSR)."""
     import torch
     from flashinfer import BlockSparseAttentionWrapper
@@ -120,7 +125,7 @@ def block_sparse(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Run:
 # ---- a paged cache ----
 
 
-def cache_tensors(name: str, call: CacheCall, device: str) -> tuple[list[Any], np.ndarray]:
+def cache_tensors(name: str, call: CacheCall, device: str) -> tuple[list["Tensor"], np.ndarray]:
     """([q, K, V] on the device in the layout of a name of PAGED, a factor of the resulting O: float32 [num_heads, 1]).
 
     Our 8-bit cache has a scale for each KV head, and FlashInfer's has one for all. The rest of K's scales is
@@ -134,14 +139,14 @@ def cache_tensors(name: str, call: CacheCall, device: str) -> tuple[list[Any], n
     return [on_device(q, device), *caches], np.repeat(call.v_scale, group)[:, None]
 
 
-def planned(name: str, call: CacheCall, tensors: list[Any]) -> Run:
+def planned(name: str, call: CacheCall, tensors: list["Tensor"]) -> Run:
     """A function of these q, K and V that computes O [num_seqs, num_heads, dim] in the way of a name of PAGED."""
     layout, way = ways(name)
     plan = cascade if way in CASCADE else xqa if way == "xqa" else decode
     return plan(tensors, call, layout, way, call.scale * float(call.k_scale.max()))
 
 
-def as_pages(cache: Any, layout: str) -> Any:
+def as_pages(cache: "Tensor", layout: str) -> "Tensor":
     """Our cache (kv_cache.Layout, K or V) as FlashInfer's, contiguous, with zeros for NaN."""
     import torch
 
@@ -153,7 +158,7 @@ def as_pages(cache: Any, layout: str) -> Any:
     return pages.nan_to_num_(0.0)
 
 
-def decode(tensors: list[Any], call: CacheCall, layout: str, way: str, scale: float) -> Run:
+def decode(tensors: list["Tensor"], call: CacheCall, layout: str, way: str, scale: float) -> Run:
     """A function of q, K and V by BatchDecodeWithPagedKVCacheWrapper."""
     from flashinfer import BatchDecodeWithPagedKVCacheWrapper
 
@@ -176,7 +181,7 @@ def decode(tensors: list[Any], call: CacheCall, layout: str, way: str, scale: fl
     return lambda q, k, v: wrapper.run(q, (k, v))
 
 
-def xqa(tensors: list[Any], call: CacheCall, layout: str, way: str, scale: float) -> Run:
+def xqa(tensors: list["Tensor"], call: CacheCall, layout: str, way: str, scale: float) -> Run:
     """The same with xqa_batch_decode_with_kv_cache, without a plan."""
     import torch
     from flashinfer.decode import xqa_batch_decode_with_kv_cache
@@ -190,7 +195,7 @@ def xqa(tensors: list[Any], call: CacheCall, layout: str, way: str, scale: float
     tables, lengths = tables.to(device), torch.tensor(call.lengths, dtype=torch.int32, device=device)
     workspace = torch.zeros(WORKSPACE, dtype=torch.uint8, device=device)
 
-    def run(q: Any, k: Any, v: Any) -> Any:
+    def run(q: "Tensor", k: "Tensor", v: "Tensor") -> "Tensor":
         return xqa_batch_decode_with_kv_cache(
             q,
             (k, v),
@@ -206,7 +211,7 @@ def xqa(tensors: list[Any], call: CacheCall, layout: str, way: str, scale: float
     return run
 
 
-def cascade(tensors: list[Any], call: CacheCall, layout: str, way: str, scale: float) -> Run:
+def cascade(tensors: list["Tensor"], call: CacheCall, layout: str, way: str, scale: float) -> Run:
     """The same with MultiLevelCascadeAttentionWrapper: the common prefix once for all sequences, then the rest of
     each."""
     import torch
@@ -235,7 +240,7 @@ def cascade(tensors: list[Any], call: CacheCall, layout: str, way: str, scale: f
     return lambda q, k, v: wrapper.run(q, (k, v))
 
 
-def _pages(tables: Sequence[Sequence[int]], lasts: Sequence[int], device: Any) -> list[Any]:
+def _pages(tables: Sequence[Sequence[int]], lasts: Sequence[int], device: "torch.device") -> list["Tensor"]:
     """(indptr, indices, tokens in each last page) of block tables."""
     import torch
 
@@ -249,13 +254,13 @@ def _lasts(call: CacheCall) -> list[int]:
     return [(length - 1) % call.block_size + 1 for length in call.lengths]
 
 
-def _sizes(tensors: list[Any], call: CacheCall) -> tuple[int, int, int, int]:
+def _sizes(tensors: list["Tensor"], call: CacheCall) -> tuple[int, int, int, int]:
     """Query heads, KV heads, dim and slots per page."""
     _, heads, dim = tensors[0].shape
     return heads, len(call.k_scale), dim, call.block_size
 
 
-def _workspace(device: Any) -> Any:
+def _workspace(device: "torch.device") -> "Tensor":
     """It must begin at zero (FlashInfer's own words)."""
     import torch
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from kernels import catalog
+from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, RunError
@@ -162,7 +163,7 @@ def wavefronts_per_access(problem: ColumnsProblem, settings: Settings, backend: 
     return round(float(costs[costs.kind.isin(READS)].wavefronts.mean()), 3)
 
 
-def _kernel_of(problem_type: type) -> Any:
+def _kernel_of(problem_type: type) -> KernelSpec:
     """The catalogue's first KernelSpec for these problems."""
     return next(iter(catalog.current().of_problem(problem_type).values()))
 
@@ -173,7 +174,7 @@ def _figures(name: str, values: Iterable[float]) -> dict[str, float]:
     return {f"{name}{suffix}": round(float(pick(values)), 3) for suffix, pick in picks}
 
 
-def _must_be_right(problem: Any, arrays: dict[str, np.ndarray]) -> None:
+def _must_be_right(problem: Problem, arrays: dict[str, np.ndarray]) -> None:
     for name, true in problem.truth().items():
         if not np.array_equal(arrays[name], true):
             raise RunError(f"{problem} has no figure, because its output {name} is wrong.")
@@ -185,7 +186,7 @@ def _must_be_right(problem: Any, arrays: dict[str, np.ndarray]) -> None:
 def record(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
     """Measures the hierarchy of this GPU and writes its table after each point. Returns the path. Points of the
     present code stay, unless `anew`."""
-    tasks = {
+    tasks: dict[Key, tuple] = {
         (place.kind, place.problem.space, place.problem.working_set): (point, place)
         for place in sweep(device.multiprocessors)
     }
@@ -195,7 +196,7 @@ def record(device: Device, progress: Progress = silent, anew: bool = False) -> l
 def record_cycles(device: Device, progress: Progress = silent, anew: bool = False) -> list[Path]:
     """The same for the cycles of a walk."""
     names = [name for name, _ in cycles_sweep()[0][1]]
-    tasks = {
+    tasks: dict[Key, tuple] = {
         (problem.stride, *dict(settings).values()): (cycles_point, problem, settings)
         for problem, settings in cycles_sweep()
     }

@@ -12,14 +12,19 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernels.core.masks import Mask
+from kernels.core.problem import Problem
 from kernels.core.reference import on_device, on_host
 from kernels.errors import OutOfMemory, PeerUnavailable
 from kernels.measure import flashinfer_calls
 from kernels.measure.flashinfer_calls import CASCADE, PAGED
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SDPA = {
     "sdpa_math": "MATH",
@@ -47,13 +52,13 @@ MOST_MASK = 2**31  # bytes of a dense mask
 TENSOR_PRODUCTS = {"sdpa_efficient": 6}
 
 
-def asked_of(problem: Any) -> tuple[str, ...]:
+def asked_of(problem: Problem) -> tuple[str, ...]:
     """The peers of a problem. With a mask of its own: FlexAttention and FlashInfer. Over a paged cache: FlashInfer's
     ways, and its cascade for a shared prefix. With neither: torch's implementations and the libraries."""
     if problem.masked:
         return (*SDPA, FLEX, "flashinfer")
     if problem.attends_to_cache():
-        shared = problem.cache_use.prefix_heads > 0
+        shared = problem.cache_use is not None and problem.cache_use.prefix_heads > 0
         return (*SDPA, *(name for name in PAGED if shared or flashinfer_calls.ways(name)[1] not in CASCADE))
     return (*SDPA, *LIBRARIES)
 
@@ -79,7 +84,7 @@ def not_installed(name: str) -> str:
     return f"{module} is not installed. Install it with pip install {package}."
 
 
-def peer(name: str, problem: Any, inputs: dict[str, np.ndarray]) -> "Peer":
+def peer(name: str, problem: Problem, inputs: dict[str, np.ndarray]) -> "Peer":
     """One of NAMES on a problem, ready to run. PeerUnavailable if it is not installed or does not support the
     problem."""
     return (PagedPeer if name in PAGED else Peer)(name, problem, inputs)
@@ -89,19 +94,19 @@ class Peer:
     """One of PEERS on a problem, with the interface of protocol.Kernel: first_run, copies, peak_bytes, set_bytes,
     moved_bytes."""
 
-    def __init__(self, name: str, problem: Any, inputs: dict[str, np.ndarray]) -> None:
+    def __init__(self, name: str, problem: Problem, inputs: dict[str, np.ndarray]) -> None:
         """Copies q, k and v to the GPU. PeerUnavailable if the peer is not installed or does not support the
         problem."""
         if not installed(name):
             raise PeerUnavailable(not_installed(name))
         self.name, self.problem, self.output = name, problem, problem.outputs[0]
-        self._function: Callable[..., Any] | None = None  # of a library: planned before its first run
+        self._function: Callable[..., Tensor] | None = None  # of a library: planned before its first run
         with _room(name):
             self.tensors = self._taken(inputs)
         self.set_bytes = sum(t.nbytes for t in self.tensors)
         self.peak_bytes = self.moved_bytes = 0  # known after the first run
 
-    def _taken(self, inputs: dict[str, np.ndarray]) -> list[Any]:
+    def _taken(self, inputs: dict[str, np.ndarray]) -> list["Tensor"]:
         """q, k and v on the GPU, in the peer's layout."""
         arrays, self.options = _peer_inputs(self.problem, inputs)
         tensors = [on_device(array, "cuda") for array in arrays]
@@ -118,16 +123,18 @@ class Peer:
             raise PeerUnavailable(f"{self.name} computes fp16 and bf16, not {tensors[0].dtype}.")
         return [t.transpose(1, 2).contiguous() for t in tensors]
 
-    def _run(self, tensors: list[Any]) -> Any:
+    def _run(self, tensors: list["Tensor"]) -> Any:
         if self._function:
             return self._function(*tensors)
         import torch
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
-        with torch.inference_mode(), sdpa_kernel(getattr(SDPBackend, SDPA[self.name])):
-            return torch.nn.functional.scaled_dot_product_attention(*tensors, **self.options)
+        q, k, v = tensors
 
-    def _planned(self) -> Callable[..., Any]:
+        with torch.inference_mode(), sdpa_kernel(getattr(SDPBackend, SDPA[self.name])):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, **self.options)
+
+    def _planned(self) -> Callable[..., "Tensor"]:
         """A library's function of q, k and v."""
         if self.name == FLEX:
             return flex_attention(self._mask, self.tensors, self.options)
@@ -137,7 +144,7 @@ class Peer:
             return flashinfer_calls.masked(self._mask, self.tensors, self.options)
         return flashinfer_calls.ragged(self.tensors, self.options)
 
-    def _answer(self, out: Any) -> np.ndarray:
+    def _answer(self, out: "Tensor") -> np.ndarray:
         """O as the problem has it."""
         if self.name in LIBRARIES:
             out = out.transpose(1, 2)
@@ -173,22 +180,22 @@ class Peer:
 class PagedPeer(Peer):
     """One of FlashInfer's ways over a paged cache: the same pages, tables and pool as our kernels read."""
 
-    def _taken(self, inputs: dict[str, np.ndarray]) -> list[Any]:
+    def _taken(self, inputs: dict[str, np.ndarray]) -> list["Tensor"]:
         self._call = self.problem.cache_call(inputs)
         tensors, self._factor = flashinfer_calls.cache_tensors(self.name, self._call, "cuda")
         if tensors[0].element_size() != 2:
             raise PeerUnavailable(f"{self.name} computes fp16 and bf16, not {tensors[0].dtype}.")
         return tensors
 
-    def _planned(self) -> Callable[..., Any]:
+    def _planned(self) -> Callable[..., "Tensor"]:
         return flashinfer_calls.planned(self.name, self._call, self.tensors)
 
-    def _answer(self, out: Any) -> np.ndarray:
+    def _answer(self, out: "Tensor") -> np.ndarray:
         made = on_host(out)
         return made if (self._factor == 1).all() else made.astype(np.float32) * self._factor
 
 
-def torch_mask(mask: Any) -> Any:
+def torch_mask(mask: Mask) -> "Tensor":
     """A mask (core.masks.Mask) as a bool tensor [queries, keys] on the GPU. PeerUnavailable if it is too large."""
     import torch
 
@@ -197,7 +204,7 @@ def torch_mask(mask: Any) -> Any:
     return torch.cat([torch.from_numpy(strip.copy()).to("cuda") for strip in mask.strips(1024)])
 
 
-def flex_attention(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Callable[..., Any]:
+def flex_attention(mask: Mask, tensors: list["Tensor"], options: dict[str, Any]) -> Callable[..., "Tensor"]:
     """A function of q, k and v [batch, heads, tokens, dim] that computes O with torch's FlexAttention, compiled for
     these shapes, with blocks of 128. The mask_mod of a window is a comparison. For other masks it reads the dense
     mask."""
@@ -208,29 +215,29 @@ def flex_attention(mask: Any, tensors: list[Any], options: dict[str, Any]) -> Ca
     if mask.kind == "window" and mask.causal:
         offset, window = mask.keys - mask.queries, mask.window
 
-        def seen(b: Any, h: Any, q: Any, k: Any) -> Any:
+        def seen(b: "Tensor", h: "Tensor", q: "Tensor", k: "Tensor") -> "Tensor":
             return (k <= q + offset) & (k > q + offset - window)
     else:
         dense = torch_mask(mask)
 
-        def seen(b: Any, h: Any, q: Any, k: Any) -> Any:
+        def seen(b: "Tensor", h: "Tensor", q: "Tensor", k: "Tensor") -> "Tensor":
             return dense[q, k]
 
     blocks = create_block_mask(seen, None, None, mask.queries, mask.keys, device="cuda")
     compiled = torch.compile(flex, dynamic=False)
 
-    def run(q: Any, k: Any, v: Any) -> Any:
+    def run(q: "Tensor", k: "Tensor", v: "Tensor") -> "Tensor":
         with torch.inference_mode():
             return compiled(q, k, v, block_mask=blocks, **options)
 
     return run
 
 
-def flash_attn_4(tensors: list[Any], options: dict[str, Any]) -> Callable[..., Any]:
+def flash_attn_4(tensors: list["Tensor"], options: dict[str, Any]) -> Callable[..., "Tensor"]:
     """A function of q, k and v [batch, tokens, heads, dim] that computes O in that shape with FlashAttention 4."""
     from flash_attn.cute import flash_attn_func
 
-    def run(q: Any, k: Any, v: Any) -> Any:
+    def run(q: "Tensor", k: "Tensor", v: "Tensor") -> "Tensor":
         made = flash_attn_func(q, k, v, softmax_scale=options["scale"], causal=options.get("is_causal", False))
         return made[0] if isinstance(made, tuple) else made  # some versions give the log-sum-exp too
 
@@ -240,7 +247,7 @@ def flash_attn_4(tensors: list[Any], options: dict[str, Any]) -> Callable[..., A
 _gathered: dict[Any, tuple[list[np.ndarray], dict[str, Any]]] = {}  # the last problem's peer_inputs
 
 
-def _peer_inputs(problem: Any, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+def _peer_inputs(problem: Problem, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
     """The problem's peer_inputs, computed once for all its peers. For a paged cache they are a copy of its content."""
     if problem not in _gathered:
         _gathered.clear()

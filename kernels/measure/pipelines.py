@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kernels.core.launch import Plan
 from kernels.core.request import Request
 from kernels.errors import ProblemError, RunError, TraceError
 from kernels.run.results import Marked
@@ -99,7 +100,7 @@ def pipeline(request: Request) -> Pipeline:
     return read(request, found, every, marks_ms, timed_ms, gpu.device().name, today)
 
 
-def capacity(plan: Any, every: int) -> int:
+def capacity(plan: Plan, every: int) -> int:
     """Marks per writer. Together they fit into BYTES."""
     writers = sum(step.blocks * step.groups(every) for step in plan.launches)
     return max(1, min(CAPACITY, BYTES // (16 * writers)))

@@ -29,7 +29,7 @@ import numpy as np
 from kernels import build, catalog
 from kernels.build import Mode
 from kernels.core.launch import Plan
-from kernels.core.problem import inputs_of
+from kernels.core.problem import Problem, inputs_of
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role
@@ -60,7 +60,7 @@ class Point:
     """
 
     name: str
-    problem: Any
+    problem: Problem
     settings: tuple[tuple[str, int], ...] = ()
     cold: bool = True
 

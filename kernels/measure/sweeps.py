@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -100,7 +100,7 @@ def can_sweep(kernel: KernelSpec, sweeps: Iterable[tuple[str, Iterable[Any]]]) -
 
 def by_problem(made: Iterable[Point | Skipped]) -> list[Point | Skipped]:
     """The same points, with the points of one problem together. Inputs, float64 and torch's error then run once."""
-    groups: dict[Any, list] = {}
+    groups: dict[Hashable, list[Point | Skipped]] = {}
     for point in made:
         key = point.problem if isinstance(point, Point) else json.dumps(point.at)
         groups.setdefault(key, []).append(point)

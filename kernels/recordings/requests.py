@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from kernels.errors import ProblemError, TraceError
 from kernels.recordings import packed, same_code
 from kernels.recordings.tables import REMEDY
 
+Entry = TypeVar("Entry", bound="RecordedRequest")
 UNREADABLE = (OSError, KeyError, TypeError, ValueError, ProblemError, TraceError)
 
 
@@ -110,7 +111,7 @@ def requests_of(cases: str) -> list[Request]:
     ]
 
 
-def matching(found: Iterable[RecordedRequest], request: Request) -> list[RecordedRequest]:
+def matching(found: Iterable[Entry], request: Request) -> list[Entry]:
     """The recordings of a request's kernel, problem and constants."""
     constants = tuple(request.constants.items())
     return [

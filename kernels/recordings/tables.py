@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 
@@ -60,7 +60,19 @@ class Provenance:
         return cls(**{name: value for name, value in said.items() if name in own}, more=more)
 
 
-def provenance(device: Any, codes: dict[str, str] | None = None, **said: Any) -> Provenance:
+class Gpu(Protocol):
+    """A GPU with its name and driver, such as a run.backends.Device."""
+
+    @property
+    def name(self) -> str:
+        """The GPU's name."""
+
+    @property
+    def driver(self) -> str:
+        """The driver's version."""
+
+
+def provenance(device: Gpu, codes: dict[str, str] | None = None, **said: Any) -> Provenance:
     """The Provenance of today's measurement on a device. said: its other fields, and those of the kind."""
     here = {"device": device.name, "driver": device.driver, "date": datetime.date.today().isoformat()}
     return Provenance.from_json({**here, "codes": codes or {}, **said})
