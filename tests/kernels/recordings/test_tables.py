@@ -55,7 +55,7 @@ def test_a_table_whose_rows_are_not_those_that_were_written_is_refused(tmp_path,
     first, columns, *rows = path.read_text().splitlines(keepends=True)
     harmed = {"a row less": rows[:1], "cut": [rows[0], rows[1][:1]], "a digit changed": ["a,1.6\n", rows[1]]}
     path.write_text("".join([first, columns, *harmed.get(harm, [])]))
-    with pytest.raises(TraceError, match="t.csv is not a table of measurements: its rows are not those that were writ"):
+    with pytest.raises(TraceError, match="t.csv is not a table of measurements: its rows are not as they were writ"):
         tables.load(path)
 
 
