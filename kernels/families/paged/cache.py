@@ -16,7 +16,8 @@ from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import ProblemError
 from kernels.families.paged.cases import CopyCases, WriteCases
 from kernels.families.paged.fields import block_size_field, dtype_field, head_dim_field, seed_field
-from kernels.families.paged.problem import K_STREAM, MOST_PAGES, OLD_STREAM, V_STREAM, random_rows
+from kernels.families.paged.problem import MOST_PAGES
+from kernels.families.paged.rows import K_STREAM, OLD_STREAM, V_STREAM, random_rows
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
 

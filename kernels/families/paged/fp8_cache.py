@@ -16,8 +16,8 @@ from kernels.core.problem import Case, Work
 from kernels.core.tensors import Tensor
 from kernels.families.paged.cache import CacheWriteProblem
 from kernels.families.paged.fields import FP8, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
-from kernels.families.paged.problem import OLD_STREAM, random_rows
 from kernels.families.paged.ranges import FP8_MAX
+from kernels.families.paged.rows import OLD_STREAM, random_rows
 from kernels.kv_cache.layout import Layout
 
 SCALE_STREAM = 7  # of the scales, beside the streams of problem.py

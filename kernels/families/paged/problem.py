@@ -21,31 +21,12 @@ from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.paged.cases import PagedCases
 from kernels.families.paged.fields import block_size_field, dtype_field, head_dim_field, seed_field
+from kernels.families.paged.rows import K_STREAM, Q_STREAM, TABLE_STREAM, V_STREAM, rows_at
+from kernels.families.paged.tables import check_tables, check_tokens
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
 LONGEST_CONTEXT = 65536  # a token's number is a key of its probes, and a key is at most 65,535
 MOST_PAGES = 2**20
-Q_STREAM, K_STREAM, V_STREAM, TABLE_STREAM, OLD_STREAM = range(5)  # random streams of one seed
-
-
-def random_rows(seed: int, stream: int, count: int, shape: tuple[int, ...], dtype: str | type) -> np.ndarray:
-    """`count` standard normal arrays of `shape`, [count, *shape]. A larger count keeps the first rows."""
-    rows = np.random.default_rng((seed, stream)).standard_normal((count, *shape), dtype=np.float32)
-    return rows.astype(element_type(dtype).numpy)
-
-
-def rows_at(seed: int, stream: int, numbers: np.ndarray, shape: tuple[int, ...], dtype: str | type) -> np.ndarray:
-    """The rows of random_rows with these numbers, [len(numbers), *shape], drawn in pieces to save memory."""
-    found = np.empty((len(numbers), *shape), element_type(dtype).numpy)
-    rng, count = np.random.default_rng((seed, stream)), int(numbers.max()) + 1
-    at_once = max(1, 2**20 // math.prod(shape))
-    order = np.argsort(numbers, kind="stable")
-    ends = np.searchsorted(numbers[order], range(at_once, count + at_once, at_once))
-    for first, (begin, end) in zip(range(0, count, at_once), zip([0, *ends], ends)):
-        rows = rng.standard_normal((min(at_once, count - first), *shape), dtype=np.float32)
-        chosen = order[begin:end]
-        found[chosen] = rows[numbers[chosen] - first].astype(found.dtype)  # copying first, then casting: half the time
-    return found
 
 
 def _of_length(problem: "PagedProblem", length: int) -> dict[str, Any]:
@@ -122,8 +103,8 @@ class PagedProblem(PagedCases):
             if value and len(value) != self.num_seqs:
                 raise ProblemError(f"{name} has {len(value)} rows, and context_lens has {self.num_seqs} sequences.")
         if given:
-            self._check_tables(needed)
-        self._check_tokens()
+            check_tables(self)
+        check_tokens(self)
 
     def _random_tables(self, needed: list[int]) -> tuple[tuple[int, ...], ...]:
         if sum(needed) > self.num_blocks:
@@ -133,59 +114,6 @@ class PagedProblem(PagedCases):
         pages = np.random.default_rng((self.seed, TABLE_STREAM)).permutation(self.num_blocks)[: sum(needed)].tolist()
         ends = list(accumulate(needed))
         return tuple(tuple(pages[end - count : end]) for end, count in zip(ends, needed))
-
-    def _check_tables(self, needed: list[int]) -> None:
-        held: dict[int, tuple[int, int]] = {}  # page -> (sequence, entry) that holds it first
-        for seq, (row, count) in enumerate(zip(self.block_tables, needed)):
-            if len(row) < count:
-                raise ProblemError(
-                    f"Sequence {seq} has context length {self.context_lens[seq]}, which needs {count} pages of "
-                    f"{self.block_size} slots. Its block table has {len(row)} entries."
-                )
-            for entry, page in enumerate(row):
-                if not 0 <= page < self.num_blocks:
-                    raise ProblemError(
-                        f"Sequence {seq}, entry {entry} of its block table is {page}. "
-                        f"The pool has pages 0 to {self.num_blocks - 1}."
-                    )
-                self._check_shared(page, (seq, entry), held.setdefault(page, (seq, entry)))
-
-    def _check_shared(self, page: int, place: tuple[int, int], before: tuple[int, int]) -> None:
-        """Raises ProblemError if a page at (sequence, entry) `before` may not also be at `place`."""
-        (seq, entry), (other, other_entry) = place, before
-        if other == seq and other_entry != entry:
-            raise ProblemError(
-                f"Sequence {seq}, entries {other_entry} and {entry} of its block table are both page {page}. "
-                "A page has one place."
-            )
-        twice = f"Page {page} is entry {entry} of sequence {seq} and entry {other_entry} of sequence {other}"
-        if other != seq and not (self.families and self.families[seq] == self.families[other]):
-            raise ProblemError(
-                f"{twice}, which did not fork from one another. Give forked sequences the same number in families."
-            )
-        if other != seq and other_entry != entry:
-            raise ProblemError(f"{twice}. Forked sequences share a page only at the same place.")
-
-    def _check_tokens(self) -> None:
-        """Raises ProblemError if a sequence has too few or too many tokens, or a slot of a shared page two."""
-        for seq, row in enumerate(self.token_ids):
-            if len(row) != self.context_lens[seq]:
-                raise ProblemError(
-                    f"Sequence {seq} has {len(row)} token_ids and context length {self.context_lens[seq]}. "
-                    "They must be equal."
-                )
-        if not self.families:
-            return  # no page is shared, and so no slot
-        slots, ids = self._slots_and_tokens
-        order = np.lexsort((ids, slots))
-        slots, ids = slots[order], ids[order]
-        clash = np.flatnonzero((slots[1:] == slots[:-1]) & (ids[1:] != ids[:-1]))
-        if len(clash):
-            at = clash[0]
-            raise ProblemError(
-                f"Slot {slots[at] % self.block_size} of page {slots[at] // self.block_size} would hold tokens "
-                f"{ids[at]} and {ids[at + 1]}. Sequences that share a page share its tokens."
-            )
 
     @property
     def num_seqs(self) -> int:
@@ -253,7 +181,7 @@ class PagedProblem(PagedCases):
     @property
     def work(self) -> Work:
         """The touched bytes of the caches are the slots with a token. A shared slot counts once."""
-        tokens = len(np.unique(self._slots_and_tokens[0])) if self.families else sum(self.context_lens)
+        tokens = len(np.unique(self.slots_and_tokens[0])) if self.families else sum(self.context_lens)
         held = tokens * self.num_kv_heads * self.head_dim * element_type(self.dtype).bytes
         return Work(2 * self.cpu_steps, self.num_seqs, {"k_cache": held, "v_cache": held})
 
@@ -293,7 +221,7 @@ class PagedProblem(PagedCases):
         )
 
     @cached_property
-    def _slots_and_tokens(self) -> tuple[np.ndarray, np.ndarray]:
+    def slots_and_tokens(self) -> tuple[np.ndarray, np.ndarray]:
         """Slot and token number of every position of every sequence, one sequence after another."""
         parts = []
         for row, length in zip(self.block_tables, self.context_lens):
@@ -306,7 +234,7 @@ class PagedProblem(PagedCases):
 
     def tokens(self) -> list[np.ndarray]:
         """Per sequence, the number of each of its tokens."""
-        return np.split(self._slots_and_tokens[1], np.cumsum(self.context_lens)[:-1])
+        return np.split(self.slots_and_tokens[1], np.cumsum(self.context_lens)[:-1])
 
     def inputs(self) -> dict[str, np.ndarray]:
         """q [num_seqs, num_heads, head_dim].
@@ -316,7 +244,7 @@ class PagedProblem(PagedCases):
         context_lens: [num_seqs] int32.
         alibi_slopes: [num_heads] float32.
         """
-        slots, ids = self._slots_and_tokens
+        slots, ids = self.slots_and_tokens
         kind = element_type(self.dtype).numpy
         k_cache, v_cache = (np.full(shape, np.nan, kind) for shape in (self.layout.k_shape, self.layout.v_shape))
         key, value = (

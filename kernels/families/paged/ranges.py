@@ -21,8 +21,9 @@ from kernels.core.problem import Work, inputs_of
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.paged.fields import CACHE_DTYPES, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
-from kernels.families.paged.problem import K_STREAM, V_STREAM, PagedProblem, rows_at
+from kernels.families.paged.problem import PagedProblem
 from kernels.families.paged.range_cases import RangesCases
+from kernels.families.paged.rows import K_STREAM, V_STREAM, rows_at
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.work_list import WorkList, work_list
 
@@ -149,7 +150,7 @@ class RangesProblem(RangesCases, PagedProblem):
     @property
     def work(self) -> Work:
         """The touched bytes of the caches are the slots of visible tokens. A shared slot counts once."""
-        slots = self._slots_and_tokens[0]
+        slots = self.slots_and_tokens[0]
         rows = np.split(slots, np.cumsum(self.context_lens)[:-1])
         seen = len(np.unique(np.concatenate([row[begin:] for row, begin in zip(rows, self.begins)])))
         held = seen * self.num_kv_heads * self.head_dim * element_type(self.stored).bytes
@@ -168,13 +169,13 @@ class RangesProblem(RangesCases, PagedProblem):
 
     def _token_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The drawn K and V of every position of every sequence, [positions, num_kv_heads, head_dim] float32."""
-        shape, ids = (self.num_kv_heads, self.head_dim), self._slots_and_tokens[1]
+        shape, ids = (self.num_kv_heads, self.head_dim), self.slots_and_tokens[1]
         k, v = (rows_at(self.seed, stream, ids, shape, "float32") for stream in (K_STREAM, V_STREAM))
         return k, v
 
     def _stored_rows(self, stream: int, scale: np.ndarray) -> np.ndarray:
         """The rows of K or V over their scale, in the cache's type."""
-        shape, ids = (self.num_kv_heads, self.head_dim), self._slots_and_tokens[1]
+        shape, ids = (self.num_kv_heads, self.head_dim), self.slots_and_tokens[1]
         if not self.cache_dtype:
             return rows_at(self.seed, stream, ids, shape, self.stored)
         rows = rows_at(self.seed, stream, ids, shape, "float32")
@@ -191,7 +192,7 @@ class RangesProblem(RangesCases, PagedProblem):
 
     def inputs(self) -> dict[str, np.ndarray]:
         """PagedProblem's arrays with the caches in their own type, units, k_scale and v_scale."""
-        slots, _ = self._slots_and_tokens
+        slots, _ = self.slots_and_tokens
         nan = np.array(np.nan, element_type(self.stored).numpy)
         k_cache, v_cache = (np.full(shape, nan) for shape in (self.layout.k_shape, self.layout.v_shape))
         k_scale, v_scale = self.scales

@@ -124,7 +124,7 @@ def test_v2_logs_each_partitions_m_and_l_and_combines_them():
         ({"block_tables": ((3, 4, 3), (1,))}, "Sequence 0, entries 0 and 2 of its block table are both page 3"),
         (
             {"block_tables": ((3, 4, 5), (4,)), "families": (7, 7)},
-            "forked sequences share a page only at the same place",
+            "Forked sequences share a page only at the same place",
         ),
         (
             {
@@ -146,7 +146,7 @@ def test_v2_logs_each_partitions_m_and_l_and_combines_them():
         ({"head_dim": 72}, "head_dim is 72. It must be one of 64, 80, 96, 128, 256"),
         ({"block_size": 12}, "block_size is 12"),
         ({"dtype": "int8"}, "dtype is int8. It must be one of float32, float16"),
-        ({"num_blocks": 2}, "these contexts need 4 pages of 16 slots"),
+        ({"num_blocks": 2}, "These contexts need 4 pages of 16 slots"),
         ({"token_ids": ((1, 2), (3,))}, "Sequence 0 has 2 token_ids and context length 40"),
     ],
 )
