@@ -33,9 +33,9 @@ def named_ends(
     """
     value, across, own = (str(channel["shorthand"]).split(":")[0] for channel in (y, x, colour))
     last = last.sort_values(value).reset_index(drop=True)
-    made = last[[own, across, value, "said"]].assign(beside=spread_out(last[value], bounds))
+    names = last[[own, across, value, "said"]].assign(beside=spread_out(last[value], bounds))
     data.ends = {"value": value, "bounds": list(bounds)}
-    base, edge = data.chart("ends", made), alt.XValue("width")
+    base, edge = data.chart("ends", names), alt.XValue("width")
     at_line, at_name = alt.Y(f"{value}:Q", scale=y["scale"]), alt.Y("beside:Q", scale=y["scale"])
     to = base.mark_rule(opacity=0.6, strokeDash=[1, 2])
     to = to.encode(x=x, x2=alt.X2Value("width"), y=at_line, y2="beside:Q", color=colour)

@@ -1,5 +1,6 @@
-"""The texts of stories about a warp's accesses."""
+"""The common parts of stories about a warp's accesses."""
 
+import numpy as np
 import pandas as pd
 
 from explainers.story.frames import BankAccess, SectorRequest
@@ -8,16 +9,22 @@ from kernels.run.results import Run
 from kernels.trace.probes import sites_of
 
 
-def numbered(what: str, shown: BankAccess | SectorRequest) -> str:
+def renumbered(units: np.ndarray) -> tuple[int, ...]:
+    """Returns the units, such as banks or sectors, as numbers in the order of their first appearance."""
+    _, first, inverse = np.unique(units, return_index=True, return_inverse=True)
+    return tuple(np.argsort(np.argsort(first))[inverse].ravel().tolist())
+
+
+def numbered(noun: str, shown: BankAccess | SectorRequest) -> str:
     """Returns the name of an access or request: its number, and the count of equal ones."""
     others = shown["alike"] - 1
-    return f"{what} {shown['number'] + 1}" + (f", and {count(others, 'other')} alike" if others else "")
+    return f"{noun} {shown['number'] + 1}" + (f", and {count(others, 'other')} alike" if others else "")
 
 
 def source_lines(run: Run, table: pd.DataFrame) -> dict[str, list[str]]:
     """Returns two columns for a table of probes: "source line" (FILE:LINE) and "access" (the text of the line).
 
-    found: the table, with the columns file and line.
+    table: with the columns file and line.
     """
     sites, texts = sites_of(run.request), {name: text.splitlines() for name, text in run.request.kernel.files}
     found = [sites.find(file, line) for file, line in zip(table.file, table.line)]

@@ -119,7 +119,7 @@ def _make_heads(heads: Heads) -> Stage:
     runs = [running.run(request) for request in heads.requests]
     found = [kv_heads.reads(run) for run in runs]
     result = kv_heads.stage_of(found, running.provenance(runs[0]), [tabs.BUILDS, tabs.DATA])
-    asks = reader_questions.heads(result.views[0].meta["panels"], found[0]["num_heads"])
+    asks = reader_questions.heads(result.views[0].meta["panels"], found[0].num_heads)
     result = replace(result, views=[*result.views, *threads.own_view(runs[0])])
     return replace(result, questions=[*asks, *thread_questions.shared_pictures(result)])
 

@@ -48,7 +48,7 @@ def correct(page: Page, state: State) -> list[Correction]:
         moved.append(Correction("sweep", f"sweep is {quoted(state['sweep'])}; there is no such sweep here."))
     state["sweep"] = key or ""
     labels, against, _ = _lines(state, now)
-    _rename(state, partial(sweep_rows.drawn_layout, there=labels))
+    _rename(state, partial(sweep_rows.drawn_layout, present=labels))
     if state["baseline"] and state["baseline"] not in against:
         said = f"baseline is {quoted(state['baseline'])}; here it can be one of {', '.join(against)}."
         moved.append(Correction("baseline", said))
@@ -81,7 +81,7 @@ def adapt(page: Page, state: State, name: str) -> None:
     """Takes the baseline of another sweep or of other sources. Known lines stay hidden."""
     if name in ("gpus", "sweep"):
         labels, against, _ = _lines(state, measuring.times())
-        _rename(state, partial(sweep_rows.drawn_layout, there=labels))
+        _rename(state, partial(sweep_rows.drawn_layout, present=labels))
         state["baseline"] = state["baseline"] if state["baseline"] in against else ""
         state["hide"] = "|".join(one for one in state["hide"].split("|") if one in labels)
 

@@ -1,6 +1,6 @@
 """Bank conflicts: the accesses of a warp to shared memory, plain next to padded or swizzled."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def stage_of(
     runs: Sequence[Run],
     provenance: stage.Provenance,
     cycles: str = "",
-    late: Sequence[Any] = (),
+    late: Sequence[Mapping[str, object]] = (),
     told: Sequence[str] = (),
     *,
     chosen: Request,
@@ -60,11 +60,10 @@ def stage_of(
         stage.View("tile_memory", "memory", "The tile in memory", meta),
         stage.View("banks", "banks", "Lanes and banks", meta),
     ]
-    return stage.Stage(
-        headline=stage.headline(chosen.kernel),
-        frames=story.frames,
-        views=views,
-        codes=[stage.code(chosen, story.frames)],
+    return stage.of_request(
+        chosen,
+        story.frames,
+        views,
         state=states(story, cycles),
         tabs=TABS,
         provenance=provenance,
@@ -127,7 +126,7 @@ def questions(story: Story) -> list[stage.Question]:
         f"{_wants(access)}. In how many wavefronts does shared memory serve them?"
     )
     why = _said(side["name"], access, 0)
-    asked = [stage.Question("wavefronts", text, "number", access["wavefronts"], why, **more)]
+    found = [stage.Question("wavefronts", text, "number", access["wavefronts"], why, **more)]
     if len(story.sides) > 1:
         after = story.sides[1]
         other = after["accesses"][0]
@@ -135,8 +134,8 @@ def questions(story: Story) -> list[stage.Question]:
         saved = f"{other['wavefronts']} instead of {access['wavefronts']}"
         text = f"The same access with {after['name']}: {_wants(other)}. How many wavefronts now?"
         why = f"{_said(after['name'], other, 0)} {'It takes' if fewer else 'Nothing is saved here:'} {saved}."
-        asked.append(stage.Question("remedy", text, "number", other["wavefronts"], why, step=last, **more))
-    return asked
+        found.append(stage.Question("remedy", text, "number", other["wavefronts"], why, step=last, **more))
+    return found
 
 
 def _wants(access: BankAccess) -> str:

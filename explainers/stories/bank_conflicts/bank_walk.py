@@ -3,9 +3,8 @@
 The probes log lanes, offsets and widths. Banks, passes and wavefronts follow from kernels/trace/memory/model.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,11 +13,11 @@ from explainers.stories.bank_conflicts.padding import side_names
 from explainers.story import marks
 from explainers.story.frames import BankAccess
 from explainers.story.glossary import count
-from explainers.story.warp_requests import numbered
+from explainers.story.warp_requests import numbered, renumbered
 from kernels.run.results import Run
 from kernels.trace.kinds import kind_of
 from kernels.trace.memory import model
-from kernels.trace.probes import sites_of
+from kernels.trace.probes import Sites, sites_of
 
 SHOWN_ACCESSES = 16  # different accesses of one warp
 SHOWN_STEPS = 128  # no access starts after this step, so a story stays short
@@ -47,23 +46,23 @@ def explain(runs: Sequence[Run], at: tuple[str, int] | None = None, warp: int = 
     Accesses with equal wishes, up to the numbers of banks and words, share their frames.
     """
     every = [model.requests(run.trace, space="shared") for run in runs]
-    mine = [_of_warp(found, at, warp) for found in every]
-    total = min(len(found.table) for found in mine)
-    groups: dict[Any, list[int]] = {}
+    own = [_of_warp(found, at, warp) for found in every]
+    total = min(len(found.table) for found in own)
+    groups: dict[Hashable, list[int]] = {}
     for number in range(total):
-        groups.setdefault(tuple(_pattern(found, number) for found in mine), []).append(number)
+        groups.setdefault(tuple(_pattern(found, number) for found in own), []).append(number)
     shown: list[list[BankAccess]] = [[] for _ in runs]
     steps = 0
     for alike in list(groups.values())[:SHOWN_ACCESSES]:
-        if steps < SHOWN_STEPS:
-            made = [_access(found, alike[0], len(alike)) for found in mine]
-            steps += max(access["wavefronts"] for access in made)
-            for side, access in zip(shown, made):
-                side.append(access)
+        if steps >= SHOWN_STEPS:
+            break
+        accesses = [_access(found, alike[0], len(alike)) for found in own]
+        steps += max(access["wavefronts"] for access in accesses)
+        for side, access in zip(shown, accesses):
+            side.append(access)
     titles = side_names([run.request for run in runs])
     sides: list[BankSide] = [
-        {"name": name, "accesses": accesses, **_memory(found, part)}  # type: ignore[typeddict-item]
-        for name, accesses, found, part in zip(titles, shown, every, mine)
+        _side(name, accesses, found, part) for name, accesses, found, part in zip(titles, shown, every, own)
     ]
     sites = sites_of(runs[0].request)
     frames = [frame for number in range(len(shown[0])) for frame in _frames(sides, number, sites)]
@@ -80,30 +79,32 @@ def _of_warp(found: model.Requests, at: tuple[str, int] | None, warp: int) -> mo
     return found.where(keep & (table.warp == (warp if warp in warps else min(warps, default=0))))
 
 
-def _pattern(found: model.Requests, number: int) -> Any:
+def _pattern(found: model.Requests, number: int) -> tuple[Hashable, ...]:
     """Returns the wishes of an access. Banks and words are numbered in the order of the lanes."""
     row, on = found.table.iloc[number], found.active[number]
     words = found.offsets[number][on] // model.WORD
     words = words[:, None] + np.arange(max(1, int(row.bytes) // model.WORD))
-    renamed = (np.unique(part, return_index=True, return_inverse=True) for part in (words % model.BANKS, words))
-    order = tuple(tuple(np.argsort(np.argsort(first))[inverse].ravel().tolist()) for _, first, inverse in renamed)
-    return row.file, row.line, int(row.bytes), row.kind, on.tobytes(), order
+    banks = words % model.BANKS
+    return row.file, row.line, int(row.bytes), row.kind, on.tobytes(), renumbered(banks), renumbered(words)
 
 
-def _memory(found: model.Requests, mine: model.Requests) -> dict[str, Any]:
-    """Returns the words of the tensor up to the last touched one, and the untouched ranges of words."""
-    if not len(mine.table):
-        return {"words": 0, "free": []}
-    first = mine.table.iloc[0]
-    there = found.where((found.table.block == first.block) & (found.table.tensor == first.tensor))
-    touched = np.zeros(int(there.offsets[there.active].max()) // model.WORD + 5, bool)
-    for width, part in there.table.groupby("bytes"):
+def _side(name: str, accesses: list[BankAccess], found: model.Requests, own: model.Requests) -> BankSide:
+    """Returns one build's accesses, the words of their tensor up to the last touched one, and the untouched ranges.
+
+    found: all accesses of the block. own: the accesses of the warp.
+    """
+    if not len(own.table):
+        return {"name": name, "accesses": accesses, "words": 0, "free": []}
+    first = own.table.iloc[0]
+    of_tensor = found.where((found.table.block == first.block) & (found.table.tensor == first.tensor))
+    touched = np.zeros(int(of_tensor.offsets[of_tensor.active].max()) // model.WORD + 5, bool)
+    for width, part in of_tensor.table.groupby("bytes"):
         at = part.index.to_numpy()
-        words = there.offsets[at][there.active[at]] // model.WORD
+        words = of_tensor.offsets[at][of_tensor.active[at]] // model.WORD
         touched[(words[:, None] + np.arange(max(1, int(width) // model.WORD))).ravel()] = True
     words = int(np.flatnonzero(touched)[-1]) + 1
     edges = np.flatnonzero(np.diff(np.concatenate(([0], ~touched[:words], [0])).astype(int)))
-    return {"words": words, "free": edges.reshape(-1, 2).tolist()}
+    return {"name": name, "accesses": accesses, "words": words, "free": edges.reshape(-1, 2).tolist()}
 
 
 def _access(found: model.Requests, number: int, alike: int) -> BankAccess:
@@ -112,7 +113,7 @@ def _access(found: model.Requests, number: int, alike: int) -> BankAccess:
     addresses = [int(o) if on else None for o, on in zip(found.offsets[number], active)]
     matrices = {8: 1, 16: 2}.get(int(active.sum()), 4) if row.kind == "ldmatrix" else 4
     cost = model.shared_wavefronts(addresses, int(row.bytes), row.kind, matrices)
-    touches = [(bank, touch) for bank, mine in cost.banks.items() for touch in mine]
+    touches = [(bank, touch) for bank, touches_of_bank in cost.banks.items() for touch in touches_of_bank]
     parts = sorted({touch.part for _, touch in touches})
     longest = {part: max(touch.wavefront for _, touch in touches if touch.part == part) + 1 for part in parts}
     start = {part: sum(longest[p] for p in parts if p < part) for part in parts}
@@ -138,7 +139,7 @@ def _access(found: model.Requests, number: int, alike: int) -> BankAccess:
     }
 
 
-def _frames(sides: list[BankSide], number: int, sites: Any) -> Iterator[BankFrame]:
+def _frames(sides: list[BankSide], number: int, sites: Sites) -> Iterator[BankFrame]:
     """Returns the steps of one access, until the slower side ends."""
     accesses = [side["accesses"][number] for side in sides]
     first, most = accesses[0], max(access["wavefronts"] for access in accesses)

@@ -1,7 +1,6 @@
 """The walk of one query head through its block table, page by page, from the logged loads."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -70,15 +69,14 @@ def stage_of(
     live: as in grid.view.
     """
     story = walk(run, name)
-    return stage.Stage(
-        headline=stage.headline(run.request.kernel),
-        frames=story.frames,
-        views=[
+    return stage.of_request(
+        run.request,
+        story.frames,
+        [
             stage.View("walk", "walk", "Walk", *view(run, story, name, colour)),
             threads.view(run, [frame["moment"] for frame in story.frames]),
             grid.view(run.request, live),
         ],
-        codes=[stage.code(run.request, story.frames)],
         state=states(story),
         tabs=[stage.Tab("layouts", "Why K is split by x", layouts_blocks(story, run)), *tabs],
         provenance=provenance,
@@ -88,7 +86,7 @@ def stage_of(
 def states(story: Walk) -> list[stage.State]:
     """Returns the strip: entry, page and first byte of the step, the current m and l, and the bytes read so far."""
     frames = story.frames
-    known: dict[str, list[Any]] = {"m": [], "l": []}
+    known: dict[str, list[float | None]] = {"m": [], "l": []}
     for frame in frames:
         for name, course in known.items():
             course.append(frame.get(name, course[-1] if course else None))

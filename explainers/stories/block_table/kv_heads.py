@@ -1,7 +1,7 @@
 """The KV head of each query head, and the reads of each byte of the cache."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,51 @@ from kernels.run.results import Run
 
 WANTS = ("walk_k", "walk_v", "write", "o")
 DTYPES = {"fp32": 4, "fp16 or bf16": 2, "fp8": 1}
-Reads = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class CacheReads:
+    """The reads of K or of V.
+
+    held: distinct bytes that any sequence reads.
+    read: all requested bytes.
+    least, most: the reads of the least and the most read element for one sequence.
+    """
+
+    held: int
+    read: int
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class HeadReads:
+    """The use of K and V by the traced loads of a whole Run.
+
+    links: pairs (query head, KV head) from the logged addresses.
+    by_head: requested bytes of both for each query head.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    k: CacheReads
+    v: CacheReads
+    links: list[tuple[int, int]]
+    by_head: list[int]
+
+    @property
+    def title(self) -> str:
+        return kind(self.num_heads, self.num_kv_heads)
+
+    @property
+    def held(self) -> int:
+        """Returns the distinct bytes of K and V."""
+        return self.k.held + self.v.held
+
+    @property
+    def read(self) -> int:
+        """Returns all requested bytes of K and V."""
+        return self.k.read + self.v.read
 
 
 def accepts(spec: KernelSpec) -> bool:
@@ -30,15 +74,8 @@ def kind(num_heads: int, num_kv_heads: int) -> str:
     return f"{name} {num_heads}:{num_kv_heads}"
 
 
-def reads(run: Run) -> Reads:
-    """Returns the use of K and V by the traced loads of a whole Run, as a dict.
-
-    num_heads, num_kv_heads: the heads.
-    links: pairs (query head, KV head) from the logged addresses.
-    K_bytes, V_bytes: distinct bytes that any sequence reads.
-    K_read, V_read: all requested bytes.
-    K_times, V_times: the least and the most reads of an element for one sequence.
-    by_head: requested bytes of both for each query head.
+def reads(run: Run) -> HeadReads:
+    """Returns the HeadReads of a whole Run.
 
     Rule: the KV head of a load is the index of its element along the axis kv_head of the cache.
     """
@@ -47,43 +84,41 @@ def reads(run: Run) -> Reads:
     frame = frame[(frame.launch == 0) & (frame.event == "load") & (frame.space == "global")]
     links: set[tuple[int, int]] = set()
     by_head = np.zeros(paged.num_heads, np.int64)
-    found: Reads = {"num_heads": paged.num_heads, "num_kv_heads": paged.num_kv_heads}
-    for name, (symbol, cache) in (("K", paged.k), ("V", paged.v)):
-        mine = frame[frame.tensor == symbol]
-        sequence, head = np.divmod(mine.block.to_numpy() // per_item, paged.num_heads)
-        kv_head = axes.coordinates(cache, mine.offset.to_numpy())[cache.axes.index("kv_head")]
+    caches = []
+    for symbol, cache in (paged.k, paged.v):
+        own = frame[frame.tensor == symbol]
+        sequence, head = np.divmod(own.block.to_numpy() // per_item, paged.num_heads)
+        kv_head = axes.coordinates(cache, own.offset.to_numpy())[cache.axes.index("kv_head")]
         links |= set(zip(head.tolist(), kv_head.tolist()))
-        np.add.at(by_head, head, mine.bytes.to_numpy(np.int64))
-        found |= {f"{name}_{key}": value for key, value in _counts(mine, cache, sequence).items()}
-    return {**found, "links": sorted(links), "by_head": by_head.tolist()}
+        np.add.at(by_head, head, own.bytes.to_numpy(np.int64))
+        caches.append(_reads_of(own, cache, sequence))
+    k, v = caches
+    return HeadReads(paged.num_heads, paged.num_kv_heads, k, v, sorted(links), by_head.tolist())
 
 
-def _counts(loads: pd.DataFrame, cache: Tensor, sequence: np.ndarray) -> dict[str, Any]:
-    """Returns bytes, read and times of one cache, as in `reads`."""
+def _reads_of(loads: pd.DataFrame, cache: Tensor, sequence: np.ndarray) -> CacheReads:
+    """Returns the reads of one cache. sequence: of each load."""
     unit, offset, width = cache.itemsize, loads.offset.to_numpy(np.int64), loads.bytes.to_numpy(np.int64)
     count = width // unit
     within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     starts = np.repeat(offset, count) + unit * within
     _, times = np.unique(np.repeat(sequence, count) * cache.nbytes + starts, return_counts=True)
-    return {
-        "bytes": int(len(np.unique(starts)) * unit),
-        "read": int(width.sum()),
-        "times": (int(times.min()), int(times.max())),
-    }
+    held = len(np.unique(starts)) * unit
+    return CacheReads(int(held), int(width.sum()), int(times.min()), int(times.max()))
 
 
-def stage_of(found: Sequence[Reads], provenance: stage.Provenance, tabs: Sequence[stage.Tab] = ()) -> stage.Stage:
+def stage_of(found: Sequence[HeadReads], provenance: stage.Provenance, tabs: Sequence[stage.Tab] = ()) -> stage.Stage:
     """Returns the whole stage, with a step for each query head. found: from `reads`, one for each ratio of heads."""
-    frames = [_frame(found, head) for head in range(found[0]["num_heads"])]
+    frames = [_frame(found, head) for head in range(found[0].num_heads)]
     meta: HeadsMeta = {
         "frames": frames,
-        "num_heads": found[0]["num_heads"],
+        "num_heads": found[0].num_heads,
         "panels": [
             {
-                "title": kind(one["num_heads"], one["num_kv_heads"]),
-                "kv_heads": one["num_kv_heads"],
-                "links": one["links"],
-                "held": one["K_bytes"] + one["V_bytes"],
+                "title": one.title,
+                "kv_heads": one.num_kv_heads,
+                "links": one.links,
+                "held": one.held,
             }
             for one in found
         ],
@@ -102,27 +137,26 @@ def stage_of(found: Sequence[Reads], provenance: stage.Provenance, tabs: Sequenc
     )
 
 
-def states(found: Sequence[Reads]) -> list[stage.State]:
+def states(found: Sequence[HeadReads]) -> list[stage.State]:
     """Returns the strip: the held bytes and the bytes read so far, for each ratio of heads."""
     entries = []
     for one in found:
-        title, read = kind(one["num_heads"], one["num_kv_heads"]), np.cumsum(one["by_head"]).tolist()
-        held = f"{one['K_bytes'] + one['V_bytes']:,} B"
+        read = np.cumsum(one.by_head).tolist()
         entries += [
-            stage.State(f"{title} holds", [held] * len(read)),
-            stage.State(f"{title} has read", read, "B", colour="load"),
+            stage.State(f"{one.title} holds", [f"{one.held:,} B"] * len(read)),
+            stage.State(f"{one.title} has read", read, "B", colour="load"),
         ]
     return entries
 
 
-def _frame(found: Sequence[Reads], head: int) -> HeadsFrame:
-    reads_of = [next(k for h, k in one["links"] if h == head) for one in found]
+def _frame(found: Sequence[HeadReads], head: int) -> HeadsFrame:
+    reads_of = [next(kv_head for query_head, kv_head in one.links if query_head == head) for one in found]
     said = []
     for one, kv_head in zip(found, reads_of):
-        sharing = sum(k == kv_head for _, k in one["links"])
+        sharing = sum(other == kv_head for _, other in one.links)
         whose = "which no other query head reads" if sharing == 1 else f"which {sharing} query heads share"
-        said.append(f"{kind(one['num_heads'], one['num_kv_heads'])}: KV head {kv_head}, {whose}")
-    size = found[0]["by_head"][head]
+        said.append(f"{one.title}: KV head {kv_head}, {whose}")
+    size = found[0].by_head[head]
     return {
         "tile": reads_of[min(1, len(found) - 1)],
         "title": f"Query head {head}",
@@ -131,37 +165,32 @@ def _frame(found: Sequence[Reads], head: int) -> HeadsFrame:
     }
 
 
-def reads_table(found: Sequence[Reads]) -> pd.DataFrame:
+def reads_table(found: Sequence[HeadReads]) -> pd.DataFrame:
     """Returns a row for each ratio of heads: bytes held, bytes read, and reads of each byte for a sequence."""
-
-    def times(one: Reads, tensor: str) -> str:
-        low, high = one[f"{tensor}_times"]
-        return str(low) if low == high else f"{low} to {high}"
-
     return pd.DataFrame(
         [
             {
-                "heads": kind(one["num_heads"], one["num_kv_heads"]),
-                "K and V bytes that tokens fill": one["K_bytes"] + one["V_bytes"],
-                "K and V bytes read": one["K_read"] + one["V_read"],
-                "each K byte is read": times(one, "K"),
-                "each V byte is read": times(one, "V"),
+                "heads": one.title,
+                "K and V bytes that tokens fill": one.held,
+                "K and V bytes read": one.read,
+                "each K byte is read": _times(one.k),
+                "each V byte is read": _times(one.v),
             }
             for one in found
         ]
     )
 
 
-def reads_sentence(found: Sequence[Reads]) -> str:
+def _times(cache: CacheReads) -> str:
+    return str(cache.least) if cache.least == cache.most else f"{cache.least} to {cache.most}"
+
+
+def reads_sentence(found: Sequence[HeadReads]) -> str:
     """Returns the saving of shared KV heads in sentences."""
     most, least = found[0], found[-1]
-    held, read = ([one[f"K_{what}"] + one[f"V_{what}"] for one in (most, least)] for what in ("bytes", "read"))
-    names = [kind(one["num_heads"], one["num_kv_heads"]) for one in (most, least)]
     return (
-        f"{names[0]} holds {held[0]:,} bytes and reads each {most['K_times'][0]} time for a sequence; {names[1]} holds "
-        f"{held[1]:,}, "
-        f"{held[0] / held[1]:.3g} times less, and reads each {least['K_times'][0]} times. The bytes that the kernel "
-        f"asks for stay the same: "
-        f"{read[0]:,} and {read[1]:,}. The later reads of a byte can be served by a cache, or by a kernel that shares "
-        f"it among query heads."
+        f"{most.title} holds {most.held:,} bytes and reads each {most.k.least} time for a sequence; "
+        f"{least.title} holds {least.held:,}, {most.held / least.held:.3g} times less, and reads each {least.k.least} "
+        f"times. The bytes that the kernel asks for stay the same: {most.read:,} and {least.read:,}. The later reads "
+        "of a byte can be served by a cache, or by a kernel that shares it among query heads."
     )

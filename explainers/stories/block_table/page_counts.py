@@ -69,13 +69,13 @@ def count_reads(run: Run, names: Sequence[str]) -> Reads:
     keys, reader, readers = _readers(run, spans, names)
     pages = axes.length(paged.k[1], "page")
     shape = (len(readers), pages)
-    asked = _sums(shape, reader, spans.page, spans.bytes)
+    requested = _sums(shape, reader, spans.page, spans.bytes)
     cell = pd.DataFrame({"reader": reader, "page": spans.page, "block": keys.block, "launch": keys.launch})
     blocks = _sums(shape, *(cell.drop_duplicates()[name] for name in ("reader", "page")))
     distinct, page_distinct, least, most = np.zeros(shape, np.int64), *np.zeros((3, pages), np.int64)
     least[:] = np.iinfo(np.int64).max
-    for part, mine in ((part, reader[spans.cache == number]) for number, part in enumerate(parts)):
-        unit, who, at, page = _units(part, mine)
+    for part, own in ((part, reader[spans.cache == number]) for number, part in enumerate(parts)):
+        unit, who, at, page = _units(part, own)
         each = pd.DataFrame({"reader": who, "page": page, "at": at})
         once = each.drop_duplicates()
         distinct += unit * _sums(shape, once.reader, once.page)
@@ -86,7 +86,7 @@ def count_reads(run: Run, names: Sequence[str]) -> Reads:
         most[by_page.max().index] = np.maximum(most[by_page.max().index], by_page.max())
     least[most == 0] = 0
     kind = kv_heads.kind(paged.num_heads, paged.num_kv_heads)
-    counts = (asked, distinct, blocks, page_distinct, least, most, _filled(run))
+    counts = (requested, distinct, blocks, page_distinct, least, most, _filled(run))
     lengths = dict(zip(names, map(int, paging.lengths(run))))
     return Reads(run.request.kernel.name, kind, readers, *counts, lengths)
 
@@ -102,8 +102,8 @@ def _readers(run: Run, spans: pd.DataFrame, names: Sequence[str]) -> tuple[pd.Da
     plan, heads = run.request.plan, Paged(run.request).num_heads
     item = np.zeros(len(spans), np.int64)
     for number, launch in enumerate(plan.launches):
-        mine = (spans.launch == number).to_numpy()
-        item[mine] = spans.block[mine] // launch.blocks_per_item
+        own = (spans.launch == number).to_numpy()
+        item[own] = spans.block[own] // launch.blocks_per_item
     every, reader = np.unique(np.stack([spans.launch, item]), axis=1, return_inverse=True)
     several = len(set(every[0])) > 1
 
@@ -129,7 +129,7 @@ def _units(spans: pd.DataFrame, reader: np.ndarray) -> tuple[int, np.ndarray, np
 def _sums(shape: tuple[int, ...], *index: pd.Series | np.ndarray) -> np.ndarray:
     """Returns sums by place.
 
-    The first len(shape) arguments are the places. The next one is the amount. Without it, the sum is a count.
+    The first len(shape) arguments are the places. The next one is the amount. If it is missing, the sum is a count.
     """
     at = np.ravel_multi_index([np.asarray(i, np.int64) for i in index[: len(shape)]], shape)
     weights = np.asarray(index[len(shape)], np.float64) if len(index) > len(shape) else None

@@ -79,12 +79,12 @@ def stage_of(
 
 def states(found: Sequence[Reads]) -> list[stage.State]:
     """Returns the strip: requested bytes of each kernel, distinct bytes, and bytes of slots without a token."""
-    asked = [int(one.page_asked.sum()) for one in found]
+    requested = [int(one.page_asked.sum()) for one in found]
     distinct = [int(one.page_distinct.sum()) for one in found]
     return [
-        stage.State("bytes asked for", asked, "B", colour="load"),
+        stage.State("bytes asked for", requested, "B", colour="load"),
         stage.State("distinct bytes", distinct, "B", colour="K"),
-        stage.State("times asked for", [figure(a / d) for a, d in zip(asked, distinct)]),
+        stage.State("times asked for", [figure(a / d) for a, d in zip(requested, distinct)]),
         stage.State("most read page, times", [figure(float(one.times.max())) for one in found]),
         stage.State("distinct, of empty slots", [one.empty for one in found], "B"),
     ]
@@ -92,24 +92,24 @@ def states(found: Sequence[Reads]) -> list[stage.State]:
 
 def _frame(found: Sequence[Reads], holders: Sequence[Sequence[str]], number: int) -> PageReadsFrame:
     one = found[number]
-    asked, distinct, page = int(one.page_asked.sum()), int(one.page_distinct.sum()), int(one.times.argmax())
+    requested, distinct, page = int(one.page_asked.sum()), int(one.page_distinct.sum()), int(one.times.argmax())
     read = one.most > 0
     alike = one.least[read].min() == one.most.max()
-    each = f"each is asked for {figure(asked / distinct)} times{'' if alike else ' on average'}"
+    each = f"each is asked for {figure(requested / distinct)} times{'' if alike else ' on average'}"
     empty = f", {one.empty:,} of these in slots without a token" if one.empty else ""
     return {
         "tile": [*dict.fromkeys(one.kernel for one in found)].index(one.kernel),
         "title": f"{one.kernel} · {one.heads}",
         "phase": one.kernel,
-        "sentence": f"{one.kernel} with {one.heads} asks for {asked:,} bytes of K and V. {distinct:,} are distinct"
-        f"{empty}: {'none is asked for twice' if asked == distinct else each}. {_most_read(one, holders, page)}",
+        "sentence": f"{one.kernel} with {one.heads} asks for {requested:,} bytes of K and V. {distinct:,} are distinct"
+        f"{empty}: {'none is asked for twice' if requested == distinct else each}. {_most_read(one, holders, page)}",
         "row": number,
     }
 
 
 def _most_read(one: Reads, holders: Sequence[Sequence[str]], page: int) -> str:
     """Returns the most read page, its reads and its readers, or the fact that all pages are read alike."""
-    who = _readers_said([who for who, asked in zip(one.readers, one.asked[:, page]) if asked])
+    who = _readers_said([who for who, requested in zip(one.readers, one.asked[:, page]) if requested])
     if one.least[one.most > 0].min() == one.most.max():
         return f"All pages are read alike, {_times(one, page)}; page {page} by {who}."
     held = f"{listed(list(holders[page]))} {'holds' if len(holders[page]) == 1 else 'hold'}"
@@ -187,5 +187,5 @@ def _asked(one: Reads) -> int:
 
 
 def _spread(found: Sequence[Reads], heads: str) -> float:
-    asked = [_asked(one) for one in found if one.heads == heads]
-    return max(asked) / min(asked)
+    requested = [_asked(one) for one in found if one.heads == heads]
+    return max(requested) / min(requested)

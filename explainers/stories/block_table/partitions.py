@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from explainers.stories.block_table import block_table, paging
 from explainers.stories.block_table.paging import Paged
-from explainers.stories.block_table.partition_steps import Steps
+from explainers.stories.block_table.partition_steps import BlockStep, Steps
 from explainers.stories.block_table.walk_types import Part, PartitionsFrame, PartitionsMeta
 from explainers.story import probed, stage
 from kernels.core.request import Request
@@ -20,7 +19,7 @@ from kernels.trace.probes import sites_of
 
 NEEDS = {"weight": ("partition",), "m": ("partition",), "l": ("partition",), "m_all": (), "l_all": ()}
 WANTS = tuple(NEEDS)
-MOST_PARTS = 8  # partitions in the strip; the tab has all
+MOST_PARTS = 8  # partitions in the strip
 
 
 @dataclass(frozen=True)
@@ -101,14 +100,14 @@ def stage_of(
     """Returns the whole stage of both kernels on one clock, over one query head of one sequence. name: the sequence."""
     story = compare(run_v1, run_v2, name)
     sequence, head = Paged(run_v1.request).place
-    made = view(story, int(paging.lengths(run_v1)[sequence]), name, head)
+    compared = view(story, int(paging.lengths(run_v1)[sequence]), name, head)
     requests = [run.request for run in (run_v1, run_v2)]
     lit = [f"lines_v{n}" for n in (1, 2)]
     return stage.Stage(
         headline="V1 gives a whole context to one thread block; V2 cuts it into partitions, one block each, and a "
         "second kernel combines them by their m and l.",
         frames=story.frames,
-        views=[stage.View("partitions", "partitions", "V1 beside V2", made)],
+        views=[stage.View("partitions", "partitions", "V1 beside V2", compared)],
         codes=[stage.code(request, story.frames, lit[n], side=n) for n, request in enumerate(requests)],
         state=states(story),
         tabs=[stage.Tab("parts", "Partitions", parts_blocks(story, run_v2)), *tabs],
@@ -157,11 +156,10 @@ def parts_blocks(story: Comparison, run_v2: Run) -> list[stage.Block]:
     ]
 
 
-def _lanes(run: Run) -> tuple[dict[int, list[dict[str, Any]]], pd.DataFrame]:
+def _lanes(run: Run) -> tuple[dict[int, list[BlockStep]], pd.DataFrame]:
     """Returns the steps of each block, and the records with values.
 
-    A step is a dict of phase, tokens and lines. The key of a block is its number within the item, or -1 in the second
-    launch.
+    The key of a block is its number within the item, or -1 in the second launch.
     """
     sites, paged = sites_of(run.request), Paged(run.request)
     cut, blocks = cutting.cut(run.trace, sites), run.request.plan.launches[0].blocks_per_item
@@ -173,11 +171,11 @@ def _lanes(run: Run) -> tuple[dict[int, list[dict[str, Any]]], pd.DataFrame]:
     brings = np.where(loads.tensor == paged.v[0], 16 // paged.v[1].itemsize, 1)
     first, end = loads.groupby("step").token.min(), loads.assign(end=loads.token + brings).groupby("step").end.max()
     lit = cutting.lit_lines(run.trace, cut, sites)
-    lanes: dict[int, list[dict[str, Any]]] = {}
+    lanes: dict[int, list[BlockStep]] = {}
     for number, step in cut.table.iterrows():
         lane = lanes.setdefault(-1 if step.launch else int(step.block) % blocks, [])
-        span = [int(first[number]), int(end[number])] if number in first.index else None
-        lane.append({"phase": step.phase, "tokens": span, "lines": lit[number]})
+        tokens = (int(first[number]), int(end[number])) if number in first.index else None
+        lane.append(BlockStep(step.phase, tokens, lit[number]))
     return lanes, frame[frame.value.notna()]
 
 

@@ -38,7 +38,7 @@ class RangeFrames:
             "title": title,
             "phase": phase,
             "sentence": sentence,
-            "lines": {str(place): int(n) for place, n in lines.items()},
+            "lines": {str(line): int(n) for line, n in lines.items()},
             "read": int(loads.bytes.sum()),
             "unit": len(self.units) - 1,
             **more,

@@ -2,12 +2,13 @@
 bits."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from explainers.stories.block_table.paging import Paged
+from explainers.stories.block_table.range_walk import Walked
 from explainers.story import stage
 from explainers.story.glossary import figure, listed, short
 from kernels.core.dtypes import element_type
@@ -15,43 +16,40 @@ from kernels.kv_cache.work_list import FIELDS
 from kernels.run.results import Run
 from kernels.trace.kinds import READS
 
-if TYPE_CHECKING:
-    from explainers.stories.block_table.range_walk import Walked
-
 FP8_MAX = element_type("float8_e4m3").largest
 
 
-def list_blocks(story: "Walked", names: Sequence[str]) -> list[stage.Block]:
+def list_blocks(story: Walked, names: Sequence[str]) -> list[stage.Block]:
     """Returns every unit of every list, as the kernel reads it."""
     rows = []
-    for made in story.lists:
-        for unit in range(len(made.table)):
-            row = dict(zip(FIELDS, made.table[unit].tolist()))
+    for work_list in story.lists:
+        for unit in range(len(work_list.table)):
+            row = dict(zip(FIELDS, work_list.table[unit].tolist()))
             then = row["next"] if row["next"] >= 0 else None
-            kept = made.shared or row["partitions"] > 1  # an uncut sequence writes O at once
-            sharers = listed([names[s] for s in made.sequences(unit)])
+            kept = work_list.shared or row["partitions"] > 1  # an uncut sequence writes O at once
+            sharers = listed([names[s] for s in work_list.sequences(unit)])
             rows.append(
                 {
-                    "list": "shared prefix" if made.shared else "own pages",
+                    "list": "shared prefix" if work_list.shared else "own pages",
                     "unit": unit,
-                    "range": made.range_of[unit],
+                    "range": work_list.range_of[unit],
                     "sequence": sharers,
                     "first entry": row["first"],
                     "pages": row["pages"],
                     "next unit": then,
                     "partition": row["partition"],
                     "slot": row["slot"] + row["partition"] if kept else None,
-                    "followed": story.sequence in made.sequences(unit),
+                    "followed": story.sequence in work_list.sequences(unit),
                 }
             )
     table = pd.DataFrame(rows).convert_dtypes()
-    if not any(made.shared for made in story.lists):
+    if not any(work_list.shared for work_list in story.lists):
         table = table.drop(columns="list")
     caption = "The work list as the kernel reads it, made on the host before each step. Lit: what the steps follow."
     return [stage.table(table, caption, lit="followed")]
 
 
-def merge_blocks(story: "Walked", name: str) -> list[stage.Block]:
+def merge_blocks(story: Walked, name: str) -> list[stage.Block]:
     """Returns every partial result of the sequence, and their merge."""
     rows: list[dict[str, Any]] = [
         {
@@ -104,14 +102,14 @@ def _cache_row(run: Run) -> dict:
     frame = run.trace.frame("event", "space", "tensor", "bytes")
     caches = frame[frame.event.isin(READS) & (frame.space == "global") & frame.tensor.isin([paged.k[0], paged.v[0]])]
     exact = problem.attention(dequantised=False)["o"]
-    made = run.arrays[paged.o[1].name].astype(np.float64)
+    output = run.arrays[paged.o[1].name].astype(np.float64)
     steps = [np.abs(a - b).max() for a, b in zip(problem.scores(), problem.scores(dequantised=False))]
     return {
         "cache": problem.stored,
         "bytes of a page and KV head, K and V": 2 * paged.page_bytes,
         "bytes read of K and V": int(caches.bytes.sum()),
         "a score off by, at most": float(short(float(max(steps)))),
-        "O off by, at most": float(np.abs(made - exact).max()),
+        "O off by, at most": float(np.abs(output - exact).max()),
     }
 
 
@@ -143,8 +141,10 @@ def _kept(run: Run, name: str, given: str, cache: str, scale: str, token: int, s
     """Returns a token's K (V) before the cache and in the cache."""
     came = run.arrays[given][token].astype(np.float64)
     scales = run.arrays[scale].astype(np.float64)[:, None]
-    page, place = divmod(slot, run.request.problem.block_size)
-    kept = run.arrays[cache][page].astype(np.float64)[:, :, place].reshape(came.shape)  # a slot has all dims in a row
+    page, position = divmod(slot, run.request.problem.block_size)
+    kept = (
+        run.arrays[cache][page].astype(np.float64)[:, :, position].reshape(came.shape)
+    )  # a slot has all dims in a row
     return {
         f"largest |{name}|": float(short(float(np.abs(came).max()))),
         f"{name} off by, at most": float(short(float(np.abs(kept * scales - came).max()))),

@@ -1,7 +1,6 @@
 """Decoding over a work list: equal ranges of pages, and the merge of their partial results."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -110,14 +109,13 @@ def stage_of(
         stage.Tab("list", "Work list", range_tables.list_blocks(story, names)),
         stage.Tab("merge", "Merge", range_tables.merge_blocks(story, names[story.sequence])),
     ]
-    return stage.Stage(
-        headline=stage.headline(run.request.kernel),
-        frames=story.frames,
-        views=[
+    return stage.of_request(
+        run.request,
+        story.frames,
+        [
             stage.View("ranges", "ranges", "Ranges", *view(run, story, names, colours)),
             grid.view(run.request, live),
         ],
-        codes=[stage.code(run.request, story.frames)],
         state=states(story),
         tabs=[*own, *tabs],
         provenance=provenance,
@@ -127,7 +125,7 @@ def stage_of(
 def states(story: Walked) -> list[stage.State]:
     """Returns the strip: range, page, warp, current m and l, and the bytes that the followed blocks read."""
 
-    def of(key: str) -> list[Any]:
+    def of(key: str) -> list[object]:
         return [frame.get(key) for frame in story.frames]
 
     found = [

@@ -121,9 +121,9 @@ def serving_frames(scenario: Scenario, block_size: int, slot_bytes: int) -> list
     steps, played = scenario.steps(block_size), scenario.states(block_size)
     ends, colours = ends_of(steps), kv_cache.sequence_colours(played)
     frames, group = [_frame(None, played[0][0], [], scenario, colours, slot_bytes, 0)], 0
-    for step, begin, end in zip(steps, ends, ends[1:]):
+    for step, first, end in zip(steps, ends, ends[1:]):
         group += bool(step.freed or step.admitted)
-        frames.append(_frame(step, played[end][0], played[begin : end + 1], scenario, colours, slot_bytes, group))
+        frames.append(_frame(step, played[end][0], played[first : end + 1], scenario, colours, slot_bytes, group))
     return frames
 
 
@@ -199,8 +199,8 @@ def compared_sentence(scenario: Scenario, block_size: int) -> str:
     steps = scenario.steps(block_size)
     other = _contiguous(scenario, steps)
     most = max(len(cache.sequences) for cache, _ in scenario.states(block_size))
-    there = f"{count(most, 'sequence')} {'is' if most == 1 else 'are'} there at once"
-    pages = f"With pages the last token is written in step {len(steps)}, and up to {there}."
+    total = f"{count(most, 'sequence')} {'is' if most == 1 else 'are'} there at once"
+    pages = f"With pages the last token is written in step {len(steps)}, and up to {total}."
     if other is None:
         return f"{pages} Without pages they cannot all be served in this pool."
     return (

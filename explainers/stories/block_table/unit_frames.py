@@ -41,13 +41,13 @@ class _UnitFrames:
     def _described(self, number: int) -> RangesUnit:
         trace, size = self.trace, self.trace.paged.block_size
         launch = trace.run.request.plan.launches[self.work_list.launch]
-        place = self.work_list.range_of[number]
+        number_of_range = self.work_list.range_of[number]
         first, end = int(self.row[FIRST]), int(self.row[FIRST] + self.row[PAGES])
         return {
             "list": self.work_list.launch,
             "number": number,
-            "range": place,
-            "block": place * launch.blocks_per_item + trace.kv_head,
+            "range": number_of_range,
+            "block": number_of_range * launch.blocks_per_item + trace.kv_head,
             "entries": [first, end],
             "tokens": [first * size, min(trace.length, end * size)],
             "partition": int(self.row[PARTITION]),

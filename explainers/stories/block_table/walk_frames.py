@@ -55,8 +55,8 @@ def walk(run: Run, name: str) -> Walk:
     logged = {}
     for event in ("score", "p"):
         logged[event] = np.full(length, np.nan, np.float32)
-        mine = values[values.event == event]
-        logged[event][mine.token.astype(int)] = mine.value
+        own = values[values.event == event]
+        logged[event][own.token.astype(int)] = own.value
     o = np.asarray(run.arrays[paged.o[1].name][sequence, head], np.float32)
     return Walk(story.frames, logged["score"], logged["p"], o, sequence, head, paged.kv_head_of(head))
 
@@ -105,7 +105,7 @@ class WalkFrames:
             "phase": step.phase,
             "moment": int(step.name),
             "sentence": sentence[0].upper() + sentence[1:],
-            "lines": {str(place): int(n) for place, n in lines.items()},
+            "lines": {str(line): int(n) for line, n in lines.items()},
             "read": int(loads.bytes.sum()),
             **({} if logical is None else {"logical": logical}),
             **more,

@@ -1,7 +1,6 @@
 """Tables next to the walk: layouts of K, shuffled pages, and the addresses of stored tokens."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -81,7 +80,7 @@ def layouts_sentence(table: pd.DataFrame) -> str:
 def shuffle_table(plain: Run, shuffled: Run, names: Sequence[str]) -> pd.DataFrame:
     """Returns for each sequence its pages in both runs, and whether the outputs are equal bit for bit."""
     output = Paged(plain.request).o[1].name
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for n, name in enumerate(names):
         a, b = plain.arrays[output][n], shuffled.arrays[output][n]
         rows.append(

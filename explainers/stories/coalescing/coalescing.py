@@ -1,7 +1,6 @@
-"""Coalescing: the 32-byte sectors that each request of a warp touches, and their used part."""
+"""Coalescing: the 32-byte sectors that each request of a warp touches, and the used part of them."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from explainers.charts.palette import WAVEFRONTS
 from explainers.stories.coalescing.frames import SectorSide, SectorsMeta
@@ -33,12 +32,12 @@ def stage_of(
     run: Run,
     provenance: stage.Provenance,
     chosen: str = "",
-    late: Sequence[Any] = (),
+    late: Sequence[Mapping[str, object]] = (),
     told: Sequence[str] = (),
 ) -> stage.Stage:
     """Returns the whole stage of one run, or of the chosen one of several layouts."""
-    mine = next(side for side in story.sides if side["name"] == chosen)
-    alone: list[SectorSide] = [{"name": "", "requests": mine["requests"]}]
+    own = next(side for side in story.sides if side["name"] == chosen)
+    alone: list[SectorSide] = [{"name": "", "requests": own["requests"]}]
     only: SectorsMeta = {"sides": alone}
     views = [stage.View("sectors", "sectors", "The chosen layout" if chosen else "Sectors", only)]
     tabs = [stage.Tab("lines", "Every access"), stage.Tab("builds", "Builds"), stage.Tab("data", "Data and labels")]
@@ -46,17 +45,16 @@ def stage_of(
         every: SectorsMeta = {"sides": story.sides, "chosen": chosen}
         views.insert(0, stage.View("sectors", "layouts", "Layouts side by side", every))
         tabs.insert(0, stage.Tab("layouts", "Layouts"))
-    return stage.Stage(
-        headline=stage.headline(run.request.kernel),
-        frames=story.frames,
-        views=views,
-        codes=[stage.code(run.request, story.frames)],
-        state=states(mine["requests"]),
+    return stage.of_request(
+        run.request,
+        story.frames,
+        views,
+        state=states(own["requests"]),
         tabs=tabs,
         provenance=provenance,
         late=late,
         told=told,
-        questions=questions(mine["requests"], veils(chosen)),
+        questions=questions(own["requests"], veils(chosen)),
     )
 
 
@@ -77,7 +75,7 @@ def states(requests: Sequence[SectorRequest]) -> list[stage.State]:
 
 
 def veils(chosen: str) -> tuple[str, ...]:
-    """Returns the parts of the page with the answer. With several layouts, the picture shows one."""
+    """Returns the parts of the page with the answer. With several layouts, the picture is also a part."""
     return ("sentence", "strip", "tabs", *(("picture",) if chosen else ()))
 
 
@@ -90,5 +88,8 @@ def questions(requests: Sequence[SectorRequest], veils: Sequence[str]) -> list[s
         f"{count(first['active'], 'lane')} of a warp ask for {first['bytes']} bytes each of {first['tensor']} at once. "
         "How many sectors of 32 bytes does this request move?"
     )
-    more: dict[str, Any] = {"unit": "sectors", "view": "sectors", "veils": veils}
-    return [stage.Question("sectors", text, "number", first["sectors"], request_sentence(first), **more)]
+    why = request_sentence(first)
+    question = stage.Question(
+        "sectors", text, "number", first["sectors"], why, unit="sectors", view="sectors", veils=veils
+    )
+    return [question]

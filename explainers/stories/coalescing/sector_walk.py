@@ -4,17 +4,14 @@ The probes log lanes, offsets and widths. Sectors and lines are the distinct 32-
 bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from explainers.stories.coalescing.frames import SectorSide
 from explainers.story import marks
 from explainers.story.frames import Frame, SectorRequest
 from explainers.story.glossary import count
-from explainers.story.warp_requests import numbered
+from explainers.story.warp_requests import numbered, renumbered
 from kernels.run.results import Run
 from kernels.trace.kinds import kind_of
 from kernels.trace.memory import model
@@ -52,15 +49,15 @@ def explain(run: Run, places: Sequence[Place] | None = None, warp: int = 0) -> S
     shown: list[SectorRequest] = []
     at: list[Place] = []
     left_out = total = 0
-    for place in places:
-        groups: dict[Any, list[int]] = {}
-        mine = _of_warp(found, place, warp)
-        for number, index in enumerate(mine):
+    for probe in places:
+        groups: dict[Hashable, list[int]] = {}
+        own = _of_warp(found, probe, warp)
+        for number, index in enumerate(own):
             groups.setdefault(_pattern(found, index), []).append(number)
         here = list(groups.values())[:SHOWN_REQUESTS]
-        shown += [_request(found, mine[alike[0]], alike[0], len(alike)) for alike in here]
-        at += [place] * len(here)
-        left_out, total = left_out + len(groups) - len(here), total + len(mine)
+        shown += [_request(found, own[alike[0]], alike[0], len(alike)) for alike in here]
+        at += [probe] * len(here)
+        left_out, total = left_out + len(groups) - len(here), total + len(own)
     return Story(_frames(run, at, shown, [""] * len(shown)), [{"name": "", "requests": shown}], left_out, total)
 
 
@@ -78,13 +75,13 @@ def explain_layouts(runs: Mapping[str, Run], chosen: str, at: Place, warp: int =
         {"name": name, "requests": [_request(found[name], i, n, 1) for n, i in enumerate(rows[name][:fewest])]}
         for name in runs
     ]
-    mine = next(side for side in sides if side["name"] == chosen)
+    own = next(side for side in sides if side["name"] == chosen)
     first = sides[0]
-    beside = [
-        f" {first['name']}: {count(r['sectors'], 'sector')} for {r['used']:,} bytes." if first is not mine else ""
+    first_layout = [
+        f" {first['name']}: {count(r['sectors'], 'sector')} for {r['used']:,} bytes." if first is not own else ""
         for r in first["requests"]
     ]
-    frames = _frames(runs[chosen], [at] * fewest, mine["requests"], beside, f"{chosen}. ")
+    frames = _frames(runs[chosen], [at] * fewest, own["requests"], first_layout, f"{chosen}. ")
     return Story(frames, sides, 0, fewest)
 
 
@@ -94,21 +91,17 @@ def _of_warp(found: model.Requests, at: Place, warp: int) -> list[int]:
     if table.empty:
         return []
     first = table.iloc[0]
-    mine = table[(table.launch == first.launch) & (table.block == first.block)]
-    warps = set(mine.warp)
-    return list(mine[mine.warp == (warp if warp in warps else min(warps))].index)
+    own = table[(table.launch == first.launch) & (table.block == first.block)]
+    warps = set(own.warp)
+    return list(own[own.warp == (warp if warp in warps else min(warps))].index)
 
 
-def _pattern(found: model.Requests, index: int) -> Any:
+def _pattern(found: model.Requests, index: int) -> tuple[Hashable, ...]:
     """Returns the sharing of sectors, lines and words among lanes, each numbered in the order of the lanes."""
     row, on = found.table.loc[index], found.active[index]
     offsets = found.offsets[index][on]
-    renamed = (
-        np.unique(offsets // unit, return_index=True, return_inverse=True)
-        for unit in (model.LINE, model.SECTOR, model.WORD)
-    )
-    order = tuple(tuple(np.argsort(np.argsort(first))[inverse].tolist()) for _, first, inverse in renamed)
-    return int(row.bytes), row.kind, on.tobytes(), order
+    shared = [renumbered(offsets // unit) for unit in (model.LINE, model.SECTOR, model.WORD)]
+    return int(row.bytes), row.kind, on.tobytes(), *shared
 
 
 def _request(found: model.Requests, index: int, number: int, alike: int) -> SectorRequest:
@@ -132,16 +125,16 @@ def _frames(
     run: Run, at: Sequence[Place], requests: Sequence[SectorRequest], after: Sequence[str], before: str = ""
 ) -> list[Frame]:
     """Returns a frame for each request. at: the probe of each request."""
-    sites, numbers = sites_of(run.request), {place: number for number, place in enumerate(dict.fromkeys(at))}
+    sites, numbers = sites_of(run.request), {probe: number for number, probe in enumerate(dict.fromkeys(at))}
     return [
         {
-            "tile": numbers[place],
+            "tile": numbers[probe],
             "title": f"{request['tensor']} · {numbered('request', request)}",
-            "sentence": before + request_sentence(request) + beside,
-            "lines": {sites.find(*place).place: 1},
+            "sentence": before + request_sentence(request) + comparison,
+            "lines": {sites.find(*probe).place: 1},
             "marks": [marks.UNCOALESCED] if fewest(request["used"]) < request["sectors"] else [],
         }
-        for place, request, beside in zip(at, requests, after)
+        for probe, request, comparison in zip(at, requests, after)
     ]
 
 

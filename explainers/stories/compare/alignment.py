@@ -45,9 +45,9 @@ def align(a: Sequence[StepFrame], b: Sequence[StepFrame]) -> Aligned:
 def _with_waits(frames: Sequence[StepFrame], places: Sequence[int | None], side: str) -> list[StepFrame]:
     """Returns a side's frame at each common step. places: of its steps, None at a wait."""
     found, last = [], None
-    for place in places:
-        found.append(_waiting(frames, last, side) if place is None else frames[place])
-        last = last if place is None else place
+    for position in places:
+        found.append(_waiting(frames, last, side) if position is None else frames[position])
+        last = last if position is None else position
     return found
 
 
@@ -94,8 +94,8 @@ def _pairs(a: list[Key], b: list[Key]) -> list[Pair]:
     pairs: list[Pair] = []
     end_a = end_b = 0
     for block in difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks():
-        pairs += [(place, None) for place in range(end_a, block.a)]
-        pairs += [(None, place) for place in range(end_b, block.b)]
+        pairs += [(position, None) for position in range(end_a, block.a)]
+        pairs += [(None, position) for position in range(end_b, block.b)]
         pairs += [(block.a + n, block.b + n) for n in range(block.size)]
         end_a, end_b = block.a + block.size, block.b + block.size
     return pairs

@@ -56,20 +56,22 @@ def where_sentence(marked: Marked) -> str:
 
 def tensor_cores_sentence(marked: Marked) -> str:
     """Returns the load of the tensor cores in both, or ""."""
-    a, b = (_needed(made) for made in marked.both)
+    a, b = (_needed(pipeline) for pipeline in marked.both)
     if a is None or b is None:
         return ""
     said = f"Tensor cores: the products need them for at least {a:.0%} of the time in A and {b:.0%} in B."
-    a, b = (pipelines.fed(made, 0) for made in marked.both)
+    a, b = (pipelines.fed(pipeline, 0) for pipeline in marked.both)
     return said if a is None or b is None else f"{said} Some product is unfinished for {a:.0%} and {b:.0%}."
 
 
 def phases_sentence(marked: Marked) -> str:
     """Returns the time of a key tile in both, and the phases with the largest difference. "" for unequal tiles."""
-    tiles = {(made.request.value_of("query_rows"), made.request.value_of("key_rows")) for made in marked.both}
+    tiles = {
+        (pipeline.request.value_of("query_rows"), pipeline.request.value_of("key_rows")) for pipeline in marked.both
+    }
     if len(tiles) > 1:
         return ""
-    each = [_phases(made) for made in marked.both]
+    each = [_phases(pipeline) for pipeline in marked.both]
     if each[0].empty or each[1].empty:
         return ""
     a, b = (float(phases.sum()) for phases in each)
@@ -88,28 +90,28 @@ def phases_sentence(marked: Marked) -> str:
 
 def caveat(marked: Marked) -> str:
     """Returns the limits of these figures."""
-    cost = " and ".join(f"{made.overhead:.1%}" for made in marked.both)
+    cost = " and ".join(f"{pipeline.overhead:.1%}" for pipeline in marked.both)
     return (
         "Derived from the marks of block 0 of each. A phase's time has its waits in it, and phases of two warpgroups "
         f"overlap. The marks make a run {cost} longer."
     )
 
 
-def _needed(made: Pipeline) -> float | None:
+def _needed(pipeline: Pipeline) -> float | None:
     """Returns the share of block 0's time in which the products of all its blocks need the tensor cores."""
-    share = pipelines.multiplying(made, 0)
-    return None if share is None else share * pipelines.resident(made, 0)
+    share = pipelines.multiplying(pipeline, 0)
+    return None if share is None else share * pipelines.resident(pipeline, 0)
 
 
-def _phases(made: Pipeline) -> pd.Series:
+def _phases(pipeline: Pipeline) -> pd.Series:
     """Returns the nanoseconds of each phase in a key tile: the mean over the computing warps of block 0."""
-    bars = pipelines.bars(made, 0)
+    bars = pipelines.bars(pipeline, 0)
     computing = bars[bars.event.isin(["softmax", "scores"])].writer.unique()
-    mine = (
+    own = (
         bars[bars.writer.isin(computing) & (bars.event != bars.role) & bars.tile.notna()]
         if "tile" in bars
         else bars[:0]
     )
-    tiles = int((mine.event == "tile_begin").sum())
-    spent = (mine.end_ns - mine.start_ns).groupby(mine.event.astype(str)).sum()
+    tiles = int((own.event == "tile_begin").sum())
+    spent = (own.end_ns - own.start_ns).groupby(own.event.astype(str)).sum()
     return spent / tiles if tiles else spent[:0]

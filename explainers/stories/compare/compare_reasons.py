@@ -41,13 +41,13 @@ def reasons(figures: Sequence[Figures], rates: Rates, times_us: Sequence[float])
     least, words = least_times(figures, rates), ReasonWords(figures, rates, times_us)
     for_faster: list[Reason] = []
     for_slower: list[Reason] = []
-    for what, need in _needs(figures, rates, least).items():
+    for kind, need in _needs(figures, rates, least).items():
         ratio = _over(need[slow], need[1 - slow])
         if 1 / EQUAL < ratio < EQUAL:
             continue
-        own = least.get(what)
+        own = least.get(kind)
         weight = own[slow] - own[1 - slow] if own else None
-        reason = Reason(what, words.brief(what, own), words.full(what, own), weight, ratio)
+        reason = Reason(kind, words.brief(kind, own), words.full(kind, own), weight, ratio)
         (for_slower if ratio < 1 else for_faster).append(reason)
     return _weightiest_first(for_faster), _weightiest_first(for_slower)
 
@@ -88,11 +88,11 @@ def unexplained(
     percents: (per cent, roof) of each side.
     """
     least = least_times(figures, rates)
-    for what in ("wavefronts", "arithmetic"):  # only SMs with a block help
-        a, b = (us / side.busy(rates) for us, side in zip(least[what], figures))
-        least[what] = a, b
+    for kind in ("wavefronts", "arithmetic"):  # only SMs with a block help
+        a, b = (us / side.busy(rates) for us, side in zip(least[kind], figures))
+        least[kind] = a, b
     weightiest = [max(least, key=lambda name: least[name][side]) for side in (0, 1)]
-    needed = [least[what][side] for side, what in enumerate(weightiest)]
+    needed = [least[kind][side] for side, kind in enumerate(weightiest)]
     said = [_left_sentence(SIDES[n], weightiest[n], needed[n], times_us[n]) for n in (0, 1)]
     roofs = [f"{side} reaches {percent:.3g} % of its roof ({roof})" for side, (percent, roof) in zip(SIDES, percents)]
     slow = _slower(times_us)
@@ -105,15 +105,15 @@ def unexplained(
     )
 
 
-def _left_sentence(side: str, what: str, needed: float, took: float) -> str:
+def _left_sentence(side: str, kind: str, needed: float, took: float) -> str:
     """Returns the share of a side's time beyond its weightiest need."""
     if needed > took:
         return (
-            f"{side}'s {NEEDS[what]} should take {microseconds(needed)}, more than its {microseconds(took)}: a nearer "
+            f"{side}'s {NEEDS[kind]} should take {microseconds(needed)}, more than its {microseconds(took)}: a nearer "
             "cache served it."
         )
     left = 100 * (1 - needed / took)
     return (
-        f"Of {side}'s {microseconds(took)} its weightiest need, {NEEDS[what]}, explains {microseconds(needed)}; "
+        f"Of {side}'s {microseconds(took)} its weightiest need, {NEEDS[kind]}, explains {microseconds(needed)}; "
         f"{left:.0f} % is left."
     )

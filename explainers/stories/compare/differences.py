@@ -1,6 +1,7 @@
 """The bytes, conflicts, launches and constants in which two runs differ."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -9,11 +10,14 @@ from explainers.stories.compare import time_verdict
 from explainers.stories.tiling import tiling
 from explainers.stories.tiling.traffic import access_order
 from explainers.story.picture import query_rows
+from kernels.build.occupancy import Occupancy
 from kernels.core.launch import Plan
 from kernels.core.request import Request
 from kernels.run.results import Run, Traffic
 from kernels.trace.kinds import READS
 from kernels.trace.memory import model
+
+Value = float | str
 
 
 def costs(run: Run) -> dict[str, int]:
@@ -29,10 +33,30 @@ def costs(run: Run) -> dict[str, int]:
     }
 
 
+@dataclass(frozen=True)
+class Difference:
+    """A row of the table.
+
+    name: the compared property.
+    a, b: its values.
+    words: b against a, None for "the same" or "differ".
+    """
+
+    name: str
+    a: Value
+    b: Value
+    words: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Returns b against a in words."""
+        return self.words or ("the same" if self.a == self.b else "differ")
+
+
 def differences(
     requests: Sequence[Request],
-    facts: Sequence[Any],
-    occupancies: Sequence[Any],
+    facts: Sequence[Mapping[str, Any] | None],
+    occupancies: Sequence[Sequence[Occupancy] | None],
     cost: Sequence[dict[str, int]],
     traffics: Sequence[Traffic],
 ) -> pd.DataFrame:
@@ -44,39 +68,79 @@ def differences(
     traffics: the traffic of each.
     """
     a, b = requests
-    rows: list[tuple] = [("launches", *(_launches(r.plan) for r in requests), None)]
-    constants = dict.fromkeys([*a.constants, *b.constants])
-    rows += [(name, *values, None) for name, *values in time_verdict.problem_differences(requests)]
-    rows += [(name, a.constants.get(name, "none"), b.constants.get(name, "none"), None) for name in constants]
-    dense = all(tiling.accepts(r.kernel) for r in requests)
-    items = [query_rows(r)[2] - query_rows(r)[1] if dense else r.scope.count for r in requests]
-    if dense:
-        rows.append(("queries of a tile", *items, _ratio(*items)))
-    smem = [max(launch.shared_bytes for launch in r.plan.launches) for r in requests]
-    rows.append(("shared bytes of a block", *smem, _ratio(*smem)))
-    if all(facts):
-        for mode in ("timed", "probed"):
-            registers = [max(e["registers"] for e in fact["builds"][mode]["entries"]) for fact in facts]
-            rows.append((f"registers of a thread, {mode} build", *registers, _ratio(*registers)))
-    if all(occupancies):
-        least = [min(o, key=lambda launch: launch.warps) for o in occupancies]
-        words = (f"{launch.warps} (limited by {launch.limited_by})" for launch in least)
-        rows.append(("warps a multiprocessor holds", *words, _ratio(*(launch.warps for launch in least))))
-    moved = [_moved(traffic) for traffic in traffics]
-    for access in access_order(requests):
-        each = [m.get(access, 0) for m in moved]
-        if any(each):
-            tensor, _, verb = access.rpartition(" ")
-            rows.append((f"bytes of {tensor} {verb}, global", *each, _ratio(*each)))
-    each_item = "query" if dense else a.plan.item
-    for name in cost[0]:
-        per_item = [c[name] / n for c, n in zip(cost, items)]
-        rows.append((f"{name}, per {each_item}", *(round(v, 2) for v in per_item), _ratio(*per_item)))
-    named = [
-        (what, _text(left), _text(right), words or ("the same" if left == right else "differ"))
-        for what, left, right, words in rows
+    dense = all(tiling.accepts(request.kernel) for request in requests)
+    items = [_items(request, dense) for request in requests]
+    rows = [
+        Difference("launches", _launches(a.plan), _launches(b.plan)),
+        *(Difference(*found) for found in time_verdict.problem_differences(requests)),
+        *_constants(a, b),
+        *([_measured("queries of a tile", *items)] if dense else []),
+        _measured("shared bytes of a block", _shared_bytes(a.plan), _shared_bytes(b.plan)),
+        *(_registers(facts) if all(facts) else []),
+        *([_warps(occupancies)] if all(occupancies) else []),
+        *_global_bytes(requests, traffics),
+        *_costs_per_item(cost, items, "query" if dense else a.plan.item),
     ]
-    return pd.DataFrame(named, columns=["what", f"A: {a.kernel.name}", f"B: {b.kernel.name}", "in words"])
+    columns = ["what", f"A: {a.kernel.name}", f"B: {b.kernel.name}", "in words"]
+    return pd.DataFrame([(row.name, _text(row.a), _text(row.b), row.text) for row in rows], columns=columns)
+
+
+def _measured(name: str, a: float, b: float) -> Difference:
+    """Returns a row of two amounts, with their ratio in words."""
+    return Difference(name, a, b, _ratio(a, b))
+
+
+def _items(request: Request, dense: bool) -> int:
+    """Returns the traced queries of a dense kernel, else the traced items."""
+    if not dense:
+        return request.scope.count
+    _, first, end = query_rows(request)
+    return end - first
+
+
+def _constants(a: Request, b: Request) -> list[Difference]:
+    names = dict.fromkeys([*a.constants, *b.constants])
+    return [Difference(name, a.constants.get(name, "none"), b.constants.get(name, "none")) for name in names]
+
+
+def _shared_bytes(plan: Plan) -> int:
+    return max(launch.shared_bytes for launch in plan.launches)
+
+
+def _registers(facts: Sequence[Mapping[str, Any]]) -> list[Difference]:
+    """Returns the registers of a thread in both builds of each side."""
+    found = []
+    for mode in ("timed", "probed"):
+        a, b = (max(entry["registers"] for entry in fact["builds"][mode]["entries"]) for fact in facts)
+        found.append(_measured(f"registers of a thread, {mode} build", a, b))
+    return found
+
+
+def _warps(occupancies: Sequence[Sequence[Occupancy]]) -> Difference:
+    """Returns the warps that an SM holds of each side's launch with the fewest."""
+    least = [min(launches, key=lambda launch: launch.warps) for launches in occupancies]
+    a, b = (f"{launch.warps} (limited by {launch.limited_by})" for launch in least)
+    return Difference("warps a multiprocessor holds", a, b, _ratio(least[0].warps, least[1].warps))
+
+
+def _global_bytes(requests: Sequence[Request], traffics: Sequence[Traffic]) -> list[Difference]:
+    """Returns the bytes of each tensor in global memory."""
+    moved_a, moved_b = (_moved(traffic) for traffic in traffics)
+    found = []
+    for access in access_order(requests):
+        a, b = moved_a.get(access, 0), moved_b.get(access, 0)
+        tensor, _, verb = access.rpartition(" ")
+        if a or b:
+            found.append(_measured(f"bytes of {tensor} {verb}, global", a, b))
+    return found
+
+
+def _costs_per_item(cost: Sequence[dict[str, int]], items: Sequence[int], item: str) -> list[Difference]:
+    found = []
+    for name in cost[0]:
+        a, b = cost[0][name] / items[0], cost[1][name] / items[1]
+        found.append(Difference(f"{name}, per {item}", round(a, 2), round(b, 2), _ratio(a, b)))
+    return found
 
 
 def _moved(traffic: Traffic) -> dict[str, int]:
@@ -94,7 +158,7 @@ def _launches(plan: Plan) -> str:
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: Value) -> str:
     return f"{value:,}" if isinstance(value, (int, float)) else str(value)
 
 

@@ -67,7 +67,7 @@ def output_sentence(table: pd.DataFrame, runs: Sequence[Run], errors: Sequence[S
 
 def largest_sentence(table: pd.DataFrame) -> str:
     """Returns the largest differences of `outputs`."""
-    said = ", ".join(f"{what} {gap:.2g}" for what, gap in zip(table["what"], table["largest difference"]))
+    said = ", ".join(f"{name} {gap:.2g}" for name, gap in zip(table["what"], table["largest difference"]))
     return f"Largest difference between A and B: {said or 'not known, as they log nothing in common'}."
 
 

@@ -100,7 +100,7 @@ def distance_of(row: PairRow, problem: Problem) -> float:
     if sizes:
         return sum(_apart(getattr(row, name), sizes[name]) for name in SIZES if name in sizes)
     if not work:
-        return 0.0 if problem_of(row, problem.kind) == problem else 1.0
+        return 0.0 if problem_of(row, problem.problem_type) == problem else 1.0
     timed_flops = row.tflops * row.median_us * 1e6  # TFLOP/s times us
     return abs(math.log2(timed_flops / work.flops))
 

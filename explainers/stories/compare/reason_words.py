@@ -17,7 +17,7 @@ class ReasonWords:
     rates: Rates
     times_us: Sequence[float]
 
-    def brief(self, what: str, least: tuple[float, float] | None) -> str:
+    def brief(self, kind: str, least: tuple[float, float] | None) -> str:
         """Returns a reason in one line. least: microseconds of each side for this need only."""
         names = {
             "wavefronts": ("Shared memory", [f"{_count(f.wavefronts)} wavefronts" for f in self.figures]),
@@ -27,15 +27,15 @@ class ReasonWords:
             "warps": ("Warps on the GPU at once", [_count(f.warps(self.rates)) for f in self.figures]),
             "launches": ("Launches", [str(f.launches) for f in self.figures]),
         }
-        title, (a, b) = names[what]
+        title, (a, b) = names[kind]
         alone = f"; alone {microseconds(least[0])} and {microseconds(least[1])} at least (modelled)" if least else ""
         return f"{title}: A {a}, B {b}{alone}."
 
-    def full(self, what: str, least: tuple[float, float] | None) -> str:
+    def full(self, kind: str, least: tuple[float, float] | None) -> str:
         """Returns a reason in full. least: microseconds of each side for this need only."""
         timed = {"wavefronts": self._wavefronts, "bytes": self._bytes, "arithmetic": self._arithmetic}
         others = {"multiprocessors": self._multiprocessors, "warps": self._warps, "launches": self._launches}
-        return timed[what](*least) if least else others[what]()
+        return timed[kind](*least) if least else others[kind]()
 
     def _at_least(self, a: float, b: float, where: str) -> str:
         each = [f"{microseconds(us)} of {s}'s {microseconds(t)}" for us, t, s in zip((a, b), self.times_us, SIDES)]
@@ -106,8 +106,8 @@ def _bytes(n: float) -> str:
     return f"{n / 1e6:,.0f} MB" if n < 1e10 else f"{n / 1e9:,.1f} GB"
 
 
-def _each(products: float, n: float, what: str = "wavefront") -> str:
-    return f"{_plain(products / n)} multiply-adds for each {what}" if n else f"no {what}"
+def _each(products: float, n: float, noun: str = "wavefront") -> str:
+    return f"{_plain(products / n)} multiply-adds for each {noun}" if n else f"no {noun}"
 
 
 def _plain(n: float) -> str:

@@ -69,7 +69,7 @@ def verdict(
     then = f"; {sets}" if sets and a.backend != "recorded" else ""
     if not row.asked:
         on_stage = f"The stage shows other builds{then.format('these')}."
-    elif problem_of(row, a.problem.kind) != a.problem:
+    elif problem_of(row, a.problem.problem_type) != a.problem:
         on_stage = f"The stage shows these builds on another problem{then.format('this one')}."
     else:
         on_stage = "The stage shows these builds on this problem."

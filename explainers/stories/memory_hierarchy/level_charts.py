@@ -9,27 +9,10 @@ from explainers.charts.inline import Inline
 from explainers.charts.line_ends import decades, named_ends
 from explainers.charts.palette import AXIS, OKABE_ITO
 from explainers.stories.memory_hierarchy.memory_levels import SPACES, bytes_said, edges, sizes
-from explainers.story import stage
 from kernels.build.occupancy import Machine
 
 COLOURS = dict(zip(SPACES.values(), (OKABE_ITO[name] for name in ("green", "blue", "orange", "purple"))))
 ROW = 20  # pixels between the names of two caches
-
-
-def chart_view(kind: str, title: str, chart: alt.LayerChart, about: str, at: list[int]) -> stage.View:
-    spec = chart.to_dict(validate=False)  # tests do
-    room = max((len(row["said"]) for data in spec["datasets"].values() for row in data if "beside" in row), default=0)
-    legend = [[f"background:{colour}", name] for name, colour in COLOURS.items()]
-    meta = {
-        "spec": spec,
-        "alt": about,
-        "note": NOTES[kind],
-        "at": at,
-        "room": room,
-        "ends": spec["usermeta"]["ends"],
-        "legend": legend,
-    }
-    return stage.View("chart", kind, title, meta)
 
 
 NOTES = {

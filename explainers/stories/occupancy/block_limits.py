@@ -1,7 +1,6 @@
 """Occupancy: how many blocks an SM holds, resource by resource, derived from the real cubin."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -48,20 +47,22 @@ def view(
     return {"gpu": name, "launches": launches}, frames(found, machine, multiprocessors, name)
 
 
-def states(found: Sequence[Occupancy], machine: Machine, made: Sequence[ResourceFrame]) -> list[stage.State]:
+def states(found: Sequence[Occupancy], machine: Machine, steps: Sequence[ResourceFrame]) -> list[stage.State]:
     """Returns the strip: the blocks and warps that the counted resources allow, and the limit."""
-    so_far = [dict(list(found[f["launch"]].limits.items())[: f["shown"]]) for f in made]
+    so_far = [dict(list(found[f["launch"]].limits.items())[: f["shown"]]) for f in steps]
     blocks = [min(allowed.values()) for allowed in so_far]
-    each = [-(-found[f["launch"]].threads // 32) for f in made]
-    limit = [
-        listed(list(o.limiters)) if f["shown"] >= len(o.limits) else f"open: {f['shown']} of {len(o.limits)} counted"
-        for f, o in ((f, found[f["launch"]]) for f in made)
-    ]
+    each = [-(-found[f["launch"]].threads // 32) for f in steps]
     return [
         stage.State("blocks so far", blocks, of=machine.blocks),
         stage.State("warps so far", [b * w for b, w in zip(blocks, each)], of=machine.warps),
-        stage.State("limited by", limit),
+        stage.State("limited by", [_limit_text(found[step["launch"]], step["shown"]) for step in steps]),
     ]
+
+
+def _limit_text(o: Occupancy, counted: int) -> str:
+    """Returns the limiting resources once all are counted. counted: the number so far."""
+    of = len(o.limits)
+    return listed(list(o.limiters)) if counted >= of else f"open: {counted} of {of} counted"
 
 
 def _frame(launch: int, shown: int, title: str, said: str) -> ResourceFrame:
@@ -78,24 +79,27 @@ def _resource_sentences(o: Occupancy, block: Needs, machine: Machine) -> dict[st
         f"Of {REGISTERS:,} each fourth holds whole warps, {block.warps_by_registers} in all; "
         f"{block.warps_by_registers} / {block.warps} = {count(o.limits['registers'], 'block')}."
     )
-    shared = (
-        f"Shared memory: {o.shared_bytes:,} bytes and {machine.reserved_bytes:,} of CUDA's own, rounded up to "
-        f"{block.shared_bytes:,} for a block; "
-    )
-    if o.shared_bytes > machine.shared_bytes_per_block:
-        shared += f"one block may have {machine.shared_bytes_per_block:,}: none fits."
-    elif block.shared_bytes:
-        fits = count(o.limits["shared memory"], "block")
-        shared += f"{machine.shared_bytes:,} / {block.shared_bytes:,} = {fits}."
-    else:
-        shared = "Shared memory: a block takes none, so it sets no limit."
     return {
         "warps": f"Warps: a block of {o.threads:,} threads is {warps}; {machine.warps} / {block.warps} = "
         f"{count(o.limits['warps'], 'block')}.",
         "blocks": f"Blocks: a multiprocessor keeps at most {machine.blocks}, whatever they take.",
         "registers": registers,
-        "shared memory": shared,
+        "shared memory": _shared_sentence(o, block, machine),
     }
+
+
+def _shared_sentence(o: Occupancy, block: Needs, machine: Machine) -> str:
+    too_large = o.shared_bytes > machine.shared_bytes_per_block
+    if not too_large and not block.shared_bytes:
+        return "Shared memory: a block takes none, so it sets no limit."
+    need = (
+        f"Shared memory: {o.shared_bytes:,} bytes and {machine.reserved_bytes:,} of CUDA's own, rounded up to "
+        f"{block.shared_bytes:,} for a block"
+    )
+    if too_large:
+        return f"{need}; one block may have {machine.shared_bytes_per_block:,}: none fits."
+    fits = count(o.limits["shared memory"], "block")
+    return f"{need}; {machine.shared_bytes:,} / {block.shared_bytes:,} = {fits}."
 
 
 def launches_table(found: Sequence[Occupancy]) -> pd.DataFrame:
@@ -153,9 +157,9 @@ def limits_chart(o: Occupancy, before: int = 0) -> alt.TopLevelMixin:
     names, last = list(o.limits), before + len(o.limits) + 1
     rows = pd.DataFrame(
         [
-            {"resource": name, "blocks": allowed, "what": what, "from": at, "to": until}
+            {"resource": name, "blocks": allowed, "what": kind, "from": at, "to": until}
             for n, (name, allowed) in enumerate(o.limits.items(), 1)
-            for what, at, until in (
+            for kind, at, until in (
                 ("would allow", before + n, last),
                 ("the limit" if name in o.limiters else "would allow", last, 10**6),
             )
@@ -179,7 +183,7 @@ def alternatives_table(found: Sequence[tuple[dict[str, int], Occupancy | str]], 
     rows = []
     varied = [name for name in now if len({settings.get(name) for settings, _ in found}) > 1]
     for settings, result in found:
-        row: dict[str, Any] = {name: settings[name] for name in varied}
+        row: dict[str, object] = {name: settings[name] for name in varied}
         row["now"] = "now" if all(now[name] == value for name, value in settings.items() if name in now) else ""
         if isinstance(result, Occupancy):
             row |= {

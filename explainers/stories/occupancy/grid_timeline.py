@@ -101,14 +101,14 @@ FACTS = {  # names on the page
 def timeline_stage(timeline: Timeline, label: str) -> stage.Stage:
     """Returns the whole stage of a timeline. label: the build and its problem."""
     request, facts = timeline.request, timeline_facts(timeline)
-    made = grid.explain(request, schedules.recorded(timeline), traced=False)
+    shown = grid.explain(request, schedules.recorded(timeline), traced=False)
     said = (
         f"{timeline.provenance.capitalize()} on {timeline.device}, {timeline.date}: {label}. Each block's first thread "
         "noted its multiprocessor and the GPU's global timer (in steps of 32 ns) where its probes would begin and at "
         "its end, in a build of its own: not a kernel's time. Launches follow one another."
     )
     chart = stage.chart(
-        running_chart(timeline, made.frames),
+        running_chart(timeline, shown.frames),
         "Blocks running at each moment; a rule marks the step",
         "",
         "Blocks running",
@@ -118,9 +118,9 @@ def timeline_stage(timeline: Timeline, label: str) -> stage.Stage:
     )
     return stage.Stage(
         headline=stage.headline(request.kernel),
-        frames=made.frames,
-        views=[stage.View("grid", "grid", "Whole grid", made.meta, made.columns)],
-        state=made.states,
+        frames=shown.frames,
+        views=[stage.View("grid", "grid", "Whole grid", shown.meta, shown.columns)],
+        state=shown.states,
         provenance=stage.Provenance(timeline.provenance, said),
         tabs=[stage.Tab("facts", "Every figure", [stage.table(rows)])],
         summary=timeline_sentence(timeline, facts),

@@ -87,18 +87,18 @@ def room(request: Request) -> Room:
     tiles, items = -(-queries // rows), request.plan.items
     if tiles * outer > items:
         raise ProblemError(
-            f"This problem has {tiles * outer:,} query blocks for {items} blocks of {request.kernel.name}, which take "
-            f"several, whichever comes next. Choose a smaller seq_len, batch or num_heads: at most {items} query "
-            f"blocks of {rows} rows, so that each block has one."
+            f"This problem has {tiles * outer:,} query blocks for {items} thread blocks of {request.kernel.name}, so "
+            "thread blocks take several by a counter. Choose a smaller seq_len, batch or num_heads: at most "
+            f"{items} query blocks of {rows} rows, one for each thread block."
         )
     return Room(batches, outer // batches, tiles, rows, queries)
 
 
 def place_of(request: Request) -> Place:
     """Returns the query block in the request's scope."""
-    there = room(request)
-    head, tile = divmod(request.scope.first, there.tiles)
-    return Place(head, tile, tile * there.rows, min(there.queries, (tile + 1) * there.rows))
+    counts = room(request)
+    head, tile = divmod(request.scope.first, counts.tiles)
+    return Place(head, tile, tile * counts.rows, min(counts.queries, (tile + 1) * counts.rows))
 
 
 def lists_of(run: Run) -> list[BlockLists]:
@@ -115,8 +115,8 @@ def lists_of(run: Run) -> list[BlockLists]:
 
 def lists_of_head(run: Run, head: int) -> BlockLists:
     """Returns the lists of a head, counted over the batch."""
-    made = lists_of(run)
-    return made[head if len(made) > 1 else 0]
+    lists = lists_of(run)
+    return lists[head if len(lists) > 1 else 0]
 
 
 def entries_of(lists: BlockLists, row: int, in_order: bool) -> list[Entry]:
@@ -131,22 +131,22 @@ def entries_of(lists: BlockLists, row: int, in_order: bool) -> list[Entry]:
 
 def kinds_of(lists: BlockLists) -> np.ndarray:
     """Returns the kind of each block, int8 [query blocks, key blocks]."""
-    made = np.zeros(lists.kv_indices.shape, np.int8)
-    for row in range(len(made)):
+    kinds = np.zeros(lists.kv_indices.shape, np.int8)
+    for row in range(len(kinds)):
         for column, kind in entries_of(lists, row, False):
-            made[row, column] = kind
-    return made
+            kinds[row, column] = kind
+    return kinds
 
 
 def seen_of(lists: BlockLists, queries: int, keys: int) -> np.ndarray:
     """Returns the mask of the lists and patterns by element, bool [queries, keys]."""
     rows, columns = lists.kv_indices.shape
-    made = np.zeros((rows, lists.block_q, columns, lists.block_kv), bool)
+    seen = np.zeros((rows, lists.block_q, columns, lists.block_kv), bool)
     bits = np.unpackbits(np.ascontiguousarray(lists.patterns).view(np.uint8), axis=-1, bitorder="little").astype(bool)
     for row in range(rows):
         for n, (column, kind) in enumerate(entries_of(lists, row, False)):
-            made[row, :, column] = bits[lists.kv_patterns[row, n], :, : lists.block_kv] if kind == PARTIAL else True
-    return made.reshape(rows * lists.block_q, columns * lists.block_kv)[:queries, :keys]
+            seen[row, :, column] = bits[lists.kv_patterns[row, n], :, : lists.block_kv] if kind == PARTIAL else True
+    return seen.reshape(rows * lists.block_q, columns * lists.block_kv)[:queries, :keys]
 
 
 def row_bytes(request: Request) -> int:

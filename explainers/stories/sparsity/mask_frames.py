@@ -1,7 +1,7 @@
 """The frames of a walk through a list of blocks."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -13,6 +13,28 @@ from kernels.run.results import Run
 
 FACTOR = 1e-2  # relative difference of a rescale factor beyond rounding
 SAME = 1e-5  # relative difference of m and the largest tile_max within rounding
+
+
+class RowState(NamedTuple):
+    """The row's running max m and running sum l."""
+
+    m: float
+    l: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change of a row by a block.
+
+    before, after: its m and l.
+    factor: the logged factor of l, None without a log.
+    highest: the row's largest score so far.
+    """
+
+    before: RowState
+    after: RowState
+    factor: float | None
+    highest: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,114 +60,149 @@ class WalkFrames:
     loaded: dict[int, int]
     o: np.ndarray
     lse: float
-    begin: tuple[float, float]
+    begin: RowState
 
     def frames(self) -> list[SparsityFrame]:
-        made, before, highest = [self._first()], self.begin, self.begin[0]
+        """Returns a frame for the list, one for each entry, and one for the result."""
+        found, state, highest = [self._first()], self.begin, self.begin.m
         for n, entry in enumerate(self.entries):
-            highest = max(highest, self.values.get("tile_max", {}).get(entry.column, -np.inf))
-            made.append(self._entry(n, entry, before, highest))
-            before = self._state(entry.column, before)
-        return [*made, self._last(before)]
+            tile_max = self._logged("tile_max", entry.column)
+            highest = highest if tile_max is None else max(highest, tile_max)
+            after = self._state_after(entry.column, state)
+            found.append(self._entry(n, entry, Change(state, after, self._logged("rescale", entry.column), highest)))
+            state = after
+        return [*found, self._last(state)]
 
-    def _state(self, column: int, before: tuple[float, float]) -> tuple[float, float]:
-        """Returns m and l after a block, from the trace."""
-        return tuple(self.values.get(name, {}).get(column, b) for name, b in zip("ml", before))  # type: ignore[return-value]
+    def _logged(self, event: str, column: int) -> float | None:
+        """Returns the logged value of a block, None without one."""
+        return self.values.get(event, {}).get(column)
 
-    def _frame(self, n: int, title: str, sentence: str, before: Any, after: Any, **more: Any) -> SparsityFrame:
-        known: dict[str, Any] = {"entry": -1, "column": -1, "kind": "", "seen": 0, "rescale": None, "tile_max": None}
-        known |= more
+    def _state_after(self, column: int, before: RowState) -> RowState:
+        m, l = self._logged("m", column), self._logged("l", column)
+        return RowState(before.m if m is None else m, before.l if l is None else l)
+
+    def _frame(
+        self, n: int, title: str, sentence: str, before: RowState, after: RowState, **entry: object
+    ) -> SparsityFrame:
+        """Returns a frame. entry: the fields of an entry's frame."""
         loaded = sum(self.loaded.get(entry.column, 0) for entry in self.entries[: max(0, n)])
-        return {
+        no_entry = {"entry": -1, "column": -1, "kind": "", "seen": 0, "rescale": None, "tile_max": None}
+        frame = {
             "tile": n - 1,
             "title": title,
             "sentence": sentence,
             "lines": self.lit[n],
-            "phase": "entry" if known["entry"] >= 0 else "walk",
+            "phase": "entry" if entry else "walk",
             "block": 0,
-            "m_before": before[0],
-            "l_before": before[1],
-            "m": after[0],
-            "l": after[1],
+            "m_before": before.m,
+            "l_before": before.l,
+            "m": after.m,
+            "l": after.l,
             "loaded": loaded,
-            **known,  # type: ignore[typeddict-item]
+            **no_entry,
+            **entry,
         }
+        return cast(SparsityFrame, frame)
 
     def _first(self) -> SparsityFrame:
-        tile, rows, columns = self.place.tile, self.place.end - self.place.first, self.lists.kv_indices.shape[1]
-        partial = sum(e.kind == PARTIAL for e in self.entries)
-        full, listed = len(self.entries) - partial, len(self.entries)
-        whose = f"Query block {tile} (rows {self.place.first} to {self.place.end - 1})"
-        if not listed:
-            said = f"{whose} has no block in its list: its {rows} rows see no key. No K and no V is loaded."
+        rows, columns = self.place.end - self.place.first, self.lists.kv_indices.shape[1]
+        listed = len(self.entries)
+        partial = sum(entry.kind == PARTIAL for entry in self.entries)
+        whose = f"Query block {self.place.tile} (rows {self.place.first} to {self.place.end - 1})"
+        if listed:
+            said = (
+                f"{whose} meets {listed} of {count(columns, 'key block')}: {partial} partial, {listed - partial} full, "
+                f"{columns - listed} skipped."
+            )
         else:
-            said = f"{whose} meets {listed} of {count(columns, 'key block')}: {partial} partial, {full} full, "
-            said += f"{columns - listed} skipped."
-        m, l = self.begin
-        if np.isfinite(m):
-            said += f" The head's sink counts as a key: m begins at its logit {short(m)}, l at 1."
+            said = f"{whose} has no block in its list: its {rows} rows see no key. No K and no V is loaded."
+        if np.isfinite(self.begin.m):
+            said += f" The head's sink counts as a key: m begins at its logit {short(self.begin.m)}, l at 1."
         return self._frame(0, "The list", said, self.begin, self.begin)
 
-    def _entry(self, n: int, entry: Entry, before: tuple[float, float], highest: float) -> SparsityFrame:
-        """Returns the frame of an entry. highest: the row's largest score so far."""
-        column, kind = entry
-        first, end = column * self.lists.block_kv, min(len(self.sees), (column + 1) * self.lists.block_kv)
-        seen, after = int(self.sees[first:end].sum()), self._state(column, before)
+    def _entry(self, n: int, entry: Entry, change: Change) -> SparsityFrame:
+        column = entry.column
+        first = column * self.lists.block_kv
+        end = min(len(self.sees), first + self.lists.block_kv)
+        seen = int(self.sees[first:end].sum())
         scored = self.scored[self.scored // self.lists.block_kv == column]
-        factor = self.values.get("rescale", {}).get(column)
-        what = "full, so no mask" if kind == FULL else f"partial: row {self.row} sees {seen} of its {end - first} keys"
-        if len(scored) != seen:
-            past = int((scored >= end).sum())
-            what += f", but the kernel scores {len(scored)}{f', {past} of them past the last key' if past else ''}"
-        said = f"Entry {n + 1} of {len(self.entries)}: block {column}, {what}. "
-        said += self._moved(len(scored), before, after, factor, highest)
+        said = [
+            f"Entry {n + 1} of {len(self.entries)}: block {column}, {self._kind_text(entry, seen, scored, end)}.",
+            self._change_sentence(len(scored), change),
+        ]
         if self.loaded.get(column):
-            said += f" Loaded: {self.loaded[column]:,} bytes of K and V."
-        known = {"entry": n, "column": column, "kind": KINDS[kind], "seen": seen, "rescale": factor}
-        known["tile_max"] = self.values.get("tile_max", {}).get(column)
-        return self._frame(n + 1, f"Entry {n + 1} · block {column}", said, before, after, **known)
+            said.append(f"Loaded: {self.loaded[column]:,} bytes of K and V.")
+        return self._frame(
+            n + 1,
+            f"Entry {n + 1} · block {column}",
+            " ".join(said),
+            change.before,
+            change.after,
+            entry=n,
+            column=column,
+            kind=KINDS[entry.kind],
+            seen=seen,
+            rescale=change.factor,
+            tile_max=self._logged("tile_max", column),
+        )
 
-    def _moved(self, scored: int, before: Any, after: Any, factor: float | None, highest: float) -> str:
+    def _kind_text(self, entry: Entry, seen: int, scored: np.ndarray, end: int) -> str:
+        """Returns the kind of a block, and a difference between the scored and the seen keys. end: the block's end."""
+        keys = end - entry.column * self.lists.block_kv
+        kind = "full, so no mask" if entry.kind == FULL else f"partial: row {self.row} sees {seen} of its {keys} keys"
+        if len(scored) == seen:
+            return kind
+        past = int((scored >= end).sum())
+        beyond = f", {past} of them past the last key" if past else ""
+        return f"{kind}, but the kernel scores {len(scored)}{beyond}"
+
+    def _change_sentence(self, scored: int, change: Change) -> str:
         """Returns the change of the row's m and l. m is "the max" only at the highest score."""
-        (m0, l0), (m1, l1), row = before, after, f"Row {self.row}"
-        if not scored and m1 == m0:
-            return f"{row} has no score here: m stays {number_text(m0)} and l {number_text(l0)}."
+        (m0, l0), (m1, l1), row = change.before, change.after, f"Row {self.row}"
+        from_m, from_l, to_m, to_l = (number_text(value) for value in (m0, l0, m1, l1))
         if not scored:
-            moved = (
-                f"m goes from {number_text(m0)} to {number_text(m1)}, and l from {number_text(l0)} to {number_text(l1)}"
-            )
-            return f"{row} has no score here, but {moved}."
-        name, but = "max", ""
-        if "tile_max" in self.values and not np.isclose(m1, highest, rtol=SAME):
-            name, but = "m", f", though the row's max is {number_text(highest)}"
+            if m1 == m0:
+                return f"{row} has no score here: m stays {from_m} and l {from_l}."
+            return f"{row} has no score here, but m goes from {from_m} to {to_m}, and l from {from_l} to {to_l}."
+        is_max = "tile_max" not in self.values or np.isclose(m1, change.highest, rtol=SAME)
+        name = "max" if is_max else "m"
+        but = "" if is_max else f", though the row's max is {number_text(change.highest)}"
         if m1 == m0:
-            return (
-                f"{row}'s {name} stays {number_text(m1)}{but}, and l grows from {number_text(l0)} to {number_text(l1)}."
-            )
+            return f"{row}'s {name} stays {to_m}{but}, and l grows from {from_l} to {to_l}."
         if m0 == -np.inf:
-            return f"{row}'s first scores: m becomes {number_text(m1)}{but and f'{but},'} and l {number_text(l1)}."
-        by = "" if factor is None else f", so l {number_text(l0)} is multiplied by {power_text(m0, m1)}"
-        if factor is not None and not np.isclose(factor, np.exp(m0 - m1), rtol=FACTOR):
-            by = f"; l {number_text(l0)} is multiplied by {number_text(factor)}, where {power_text(m0, m1)} is due"
-        moved = f"{row}'s {name} goes from {number_text(m0)} to {number_text(m1)}{but}{by}"
-        return f"{moved}; with the new weights l is {number_text(l1)}."
+            return f"{row}'s first scores: m becomes {to_m}{but and f'{but},'} and l {to_l}."
+        moved = f"{row}'s {name} goes from {from_m} to {to_m}{but}{_factor_text(change)}"
+        return f"{moved}; with the new weights l is {to_l}."
 
-    def _last(self, before: tuple[float, float]) -> SparsityFrame:
-        (m, l), row = before, f"Row {self.row}"
-        if len(self.scored) and np.isfinite(m) and l > 0:
-            lse = f"m + ln l = {number_text(m)} + {number_text(np.log(l))}".replace("+ -", "- ")
-            said = f"{row}: O is divided by l = {number_text(l)}, and lse = {lse} = {number_text(self.lse)}."
-        else:
-            all_rows = "Each row" if not self.entries else row
-            zeros = "0" if not self.o.any() else "not 0"
-            said = f"{all_rows} saw no key: the kernel writes O = {zeros} and lse = {number_text(self.lse)}."
-            if np.isfinite(self.lse):
-                said += " The lse is the sink's alone." if np.isfinite(self.begin[0]) else ""
+    def _last(self, state: RowState) -> SparsityFrame:
+        said = self._result_sentence(state)
         skipped = self.lists.kv_indices.shape[1] - len(self.entries)
         if skipped:
-            whose = f"for query block {self.place.tile}"
-            said += f" {count(skipped, 'block')} of K and V {'was' if skipped == 1 else 'were'} not loaded {whose}."
-        return self._frame(len(self.entries) + 1, "Result", said, before, before)
+            were = "was" if skipped == 1 else "were"
+            said += f" {count(skipped, 'block')} of K and V {were} not loaded for query block {self.place.tile}."
+        return self._frame(len(self.entries) + 1, "Result", said, state, state)
+
+    def _result_sentence(self, state: RowState) -> str:
+        (m, l), row = state, f"Row {self.row}"
+        if len(self.scored) and np.isfinite(m) and l > 0:
+            lse = f"m + ln l = {number_text(m)} + {number_text(np.log(l))}".replace("+ -", "- ")
+            return f"{row}: O is divided by l = {number_text(l)}, and lse = {lse} = {number_text(self.lse)}."
+        who = row if self.entries else "Each row"
+        zeros = "not 0" if self.o.any() else "0"
+        said = f"{who} saw no key: the kernel writes O = {zeros} and lse = {number_text(self.lse)}."
+        of_sink = np.isfinite(self.lse) and np.isfinite(self.begin.m)
+        return f"{said} The lse is the sink's alone." if of_sink else said
+
+
+def _factor_text(change: Change) -> str:
+    """Returns the factor of l, and the due one if they differ. "" without a logged factor."""
+    if change.factor is None:
+        return ""
+    (m0, l0), m1 = change.before, change.after.m
+    due = power_text(m0, m1)
+    if np.isclose(change.factor, np.exp(m0 - m1), rtol=FACTOR):
+        return f", so l {number_text(l0)} is multiplied by {due}"
+    return f"; l {number_text(l0)} is multiplied by {number_text(change.factor)}, where {due} is due"
 
 
 def power_text(before: float, after: float) -> str:
@@ -156,4 +213,6 @@ def power_text(before: float, after: float) -> str:
 
 def number_text(value: float) -> str:
     """Returns a number for a sentence, also an infinite one."""
-    return short(value) if np.isfinite(value) or np.isnan(value) else "-inf" if value < 0 else "inf"
+    if np.isinf(value):
+        return "-inf" if value < 0 else "inf"
+    return short(value)

@@ -14,6 +14,7 @@ from kernels.core.fields import write_value
 from kernels.core.request import Request
 from kernels.measure.peers import FLEX
 
+Fields = dict[str, Any]  # of a problem, from JSON
 PEERS = ("sdpa_math", "sdpa_efficient", "sdpa_flash", "sdpa_cudnn")  # they compute every pair and add the mask
 SAME_SIZES = ("seq_len", "num_heads", "head_dim", "batch", "causal")  # sizes of a comparison
 
@@ -42,13 +43,13 @@ def recorded(request: Request, times: pd.DataFrame) -> pd.DataFrame:
     return found.assign(dense=[dense.get(key, np.nan) for key in keys]).reset_index(drop=True)
 
 
-def _timed(times: pd.DataFrame) -> Iterator[tuple[Any, dict[str, Any]]]:
+def _timed(times: pd.DataFrame) -> Iterator[tuple[Any, Fields]]:
     """Returns each row with a time, and the fields of its problem."""
     for row in times[times.status == "ok"].itertuples():
         yield row, json.loads(row.problem) if pd.notna(row.problem) else {}
 
 
-def problem_said(request: Request, fields: dict[str, Any]) -> str:
+def problem_said(request: Request, fields: Fields) -> str:
     """Returns a recorded problem in words: its sizes, and the fields of its mask."""
     sizes = f"seq_len {fields['seq_len']:,}, {fields['num_heads']} heads of {fields['head_dim']}"
     used = [f for f in request.problem.mask_fields.get(fields["mask"], ()) if f in fields and f != "drawn"]
@@ -58,7 +59,7 @@ def problem_said(request: Request, fields: dict[str, Any]) -> str:
     return ", ".join(said) + (", causal" if fields.get("causal") else "")
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return write_value(tuple(value) if isinstance(value, list) else value)
 
 

@@ -1,13 +1,13 @@
 """The walk of one query block through its list of blocks, for one row, from the trace."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from explainers.stories.sparsity.block_mask import Entry, Place, entries_of, has_lists, lists_of_head, place_of
 from explainers.stories.sparsity.frames import SparsityFrame
-from explainers.stories.sparsity.mask_frames import WalkFrames
+from explainers.stories.sparsity.mask_frames import RowState, WalkFrames
 from explainers.story import axes, picture
 from kernels.core.masks import BlockLists
 from kernels.core.request import Request
@@ -46,9 +46,9 @@ class Walk:
 def explain(run: Run, row: int) -> Walk:
     """Returns the Walk of the traced query block by one of its rows, counted in its head."""
     request, trace, sites = run.request, run.trace, sites_of(run.request)
-    place = place_of(request)
-    lists = lists_of_head(run, place.head)
-    entries = entries_of(lists, place.tile, not has_lists(request))
+    block = place_of(request)
+    lists = lists_of_head(run, block.head)
+    entries = entries_of(lists, block.tile, not has_lists(request))
     steps = cutting.cut(trace, sites)
     values = trace.frame("event", "row", "col", "tile", "value")
     values = values[(values["row"] == row) & values["value"].notna()]
@@ -59,27 +59,31 @@ def explain(run: Run, row: int) -> Walk:
     scores = np.full(axes.length(picture.tensor_at(request, "K"), "key"), np.nan, np.float32)
     logged = values[values["event"] == "score"]
     scored = logged["col"].to_numpy().astype(int)
-    there = scored < len(scores)  # a build without the mask scores zeros past the last key too
-    scores[scored[there]] = logged["value"].to_numpy()[there]
+    known = scored < len(scores)  # a build without the mask scores zeros past the last key too
+    scores[scored[known]] = logged["value"].to_numpy()[known]
     masks = request.problem.masks
-    sees = masks[place.head if len(masks) > 1 else 0].strip(row, row + 1)[0]
+    sees = masks[block.head if len(masks) > 1 else 0].strip(row, row + 1)[0]
     lit = _lines(cutting.lit_lines(trace, steps, sites), steps.table, [e.column for e in entries])
     loaded = _loaded(run, steps)
-    o, lse = _written(run, place.head, row)
-    begin = _begin(run, place.head)
-    told = WalkFrames(run, place, row, lists, entries, by_tile, sees, scored, lit, loaded, o, lse, begin)
-    return Walk(place, row, lists, entries, told.frames(), scores, [loaded.get(e.column, 0) for e in entries], o, lse)
+    o, lse = _written(run, block.head, row)
+    first_state = _begin(run, block.head)
+    frames = WalkFrames(run, block, row, lists, entries, by_tile, sees, scored, lit, loaded, o, lse, first_state)
+    return Walk(block, row, lists, entries, frames.frames(), scores, [loaded.get(e.column, 0) for e in entries], o, lse)
 
 
-def _lines(lit: list[dict[str, int]], table: Any, columns: list[int]) -> list[dict[str, int]]:
+def _lines(lit: list[dict[str, int]], table: pd.DataFrame, columns: list[int]) -> list[dict[str, int]]:
     """Returns the lines of each frame: the steps before the first tile, the steps of each tile, and the output."""
-    made: list[dict[str, int]] = [{} for _ in range(len(columns) + 2)]
+    found: list[dict[str, int]] = [{} for _ in range(len(columns) + 2)]
     for lines, tile, phase in zip(lit, table.tile, table.phase):
-        at = columns.index(tile) + 1 if tile in columns and phase not in ("load_q", "wait_q", "nothing_left") else 0
-        of = made[-1 if phase == "write" else at]
+        if phase == "write":
+            number = -1
+        elif tile in columns and phase not in ("load_q", "wait_q", "nothing_left"):
+            number = columns.index(tile) + 1
+        else:
+            number = 0
         for line, times in lines.items():
-            of[line] = of.get(line, 0) + times
-    return made
+            found[number][line] = found[number].get(line, 0) + times
+    return found
 
 
 def _loaded(run: Run, steps: cutting.Steps) -> dict[int, int]:
@@ -91,10 +95,10 @@ def _loaded(run: Run, steps: cutting.Steps) -> dict[int, int]:
     sites, known = sites_of(request), axes.tensors(request)
     symbols = {symbol for symbol, at in picture.places(request).items() if at in "KV"}
     wanted = [n for n, s in enumerate(sites) if s.space == "global" and s.tensor in symbols and s.event in READS]
-    place = sites.index(table)
-    at = np.flatnonzero(np.isin(place, wanted) & (steps.of_record >= 0))
+    site_of_record = sites.index(table)
+    at = np.flatnonzero(np.isin(site_of_record, wanted) & (steps.of_record >= 0))
     offsets, size = table["offset"].to_numpy()[at], table["bytes"].to_numpy()[at].astype(np.int64)
-    for n, (record, offset) in enumerate(zip(place[at], offsets)):
+    for n, (record, offset) in enumerate(zip(site_of_record[at], offsets)):
         if sites[int(record)].event == "tma":
             tensor = known[str(sites[int(record)].tensor)]
             size[n] = len(axes.box(request, tensor, int(offset) // tensor.itemsize)) * tensor.itemsize
@@ -115,9 +119,9 @@ def _written(run: Run, head: int, row: int) -> tuple[np.ndarray, float]:
     return picture.matrix(run, "O", head)[row], float(value)
 
 
-def _begin(run: Run, head: int) -> tuple[float, float]:
+def _begin(run: Run, head: int) -> RowState:
     """Returns m and l before the first entry: a sink's logit and 1, else -inf and 0."""
     sinks = axes.with_axes(run.request, "head", role=Role.INPUT)
     logits = [run.arrays[tensor.name] for tensor in sinks.values()]
     logit = float(logits[0][head % len(logits[0])]) if logits else -np.inf
-    return logit, float(np.isfinite(logit))
+    return RowState(logit, float(np.isfinite(logit)))

@@ -4,7 +4,6 @@ sparsity_ledger.py reports the cost of a mask.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -85,11 +84,10 @@ def packed(seen: np.ndarray) -> np.ndarray:
 def stage_of(run: Run, row: int, provenance: stage.Provenance, beside: Sequence[stage.View] = ()) -> stage.Stage:
     """Returns the whole stage of a row's walk. beside: more pictures, after the mask."""
     walk = explain(run, row)
-    return stage.Stage(
-        headline=stage.headline(run.request.kernel),
-        frames=walk.frames,
-        views=[stage.View("sparsity", "mask", "Mask and list", *view(run, walk)), *beside],
-        codes=[stage.code(run.request, walk.frames)],
+    return stage.of_request(
+        run.request,
+        walk.frames,
+        [stage.View("sparsity", "mask", "Mask and list", *view(run, walk)), *beside],
         state=states(walk),
         tabs=[
             stage.Tab("ledger", "Ledger"),
@@ -105,7 +103,7 @@ def stage_of(run: Run, row: int, provenance: stage.Provenance, beside: Sequence[
 def states(walk: Walk) -> list[stage.State]:
     """Returns the strip: the row's m and l after the step, the walked entries, and their loaded bytes."""
 
-    def said(value: float) -> Any:
+    def said(value: float) -> float | str:
         return value if np.isfinite(value) else number_text(value)
 
     last = len(walk.frames) - 1

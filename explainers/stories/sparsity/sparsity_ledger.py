@@ -5,7 +5,6 @@ loads only existing keys of K and V. Dense means every pair.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -107,7 +106,7 @@ def table(counts: Ledger) -> pd.DataFrame:
     every = executed + counts.skipped
     block_pairs = (counts.computed // max(1, executed)) or counts.dense_pairs // max(1, counts.skipped)
 
-    def row(name: str, blocks: int | None, pairs: int, size: int | None, lit: bool = False) -> dict[str, Any]:
+    def row(name: str, blocks: int | None, pairs: int, size: int | None, lit: bool = False) -> dict[str, object]:
         return {
             "": name,
             "blocks": blocks,
@@ -118,7 +117,7 @@ def table(counts: Ledger) -> pd.DataFrame:
             "lit": lit,
         }
 
-    def of_kind(name: str, blocks: int, kind: str) -> dict[str, Any]:
+    def of_kind(name: str, blocks: int, kind: str) -> dict[str, object]:
         return row(name, blocks, blocks * block_pairs, counts.bytes_of[kind])
 
     rows = [
@@ -192,8 +191,8 @@ def _hidden(counts: Ledger) -> str:
 
 def _of_scope(run: Run) -> int:
     """Returns the bytes of K and V of the walked query block, from its list."""
-    place, keys = block_mask.place_of(run.request), axes.length(picture.tensor_at(run.request, "K"), "key")
-    lists = block_mask.lists_of_head(run, place.head)
-    columns = [entry.column for entry in block_mask.entries_of(lists, place.tile, False)]
-    there = sum(min(lists.block_kv, keys - column * lists.block_kv) for column in columns)
-    return there * block_mask.row_bytes(run.request)
+    block, keys = block_mask.place_of(run.request), axes.length(picture.tensor_at(run.request, "K"), "key")
+    lists = block_mask.lists_of_head(run, block.head)
+    columns = [entry.column for entry in block_mask.entries_of(lists, block.tile, False)]
+    keys_listed = sum(min(lists.block_kv, keys - column * lists.block_kv) for column in columns)
+    return keys_listed * block_mask.row_bytes(run.request)

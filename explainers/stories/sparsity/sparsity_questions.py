@@ -1,7 +1,5 @@
 """Questions about a walk through a mask. Their keys come from the lists and the trace."""
 
-from typing import Any
-
 import numpy as np
 
 from explainers.stories.sparsity.block_mask import Entry
@@ -15,49 +13,76 @@ from explainers.story.stage import MEASURED, Question
 
 def questions(walk: Walk) -> list[Question]:
     """Returns the questions before the walk."""
-    found: list[Question] = []
-    columns, listed = walk.lists.kv_indices.shape[1], len(walk.entries)
-    block = walk.lists.block_kv * (sum(walk.loaded) // max(1, sum(_keys(walk, e) for e in walk.entries)))
-    if listed and all(walk.loaded):
-        text = (
-            f"Query block {walk.place.tile} could meet {columns} key blocks. How many bytes of K and V does the kernel "
-            "load for it?"
-        )
-        are = "is" if listed == 1 else "are"
-        why = f"{count(listed, 'block')} of {columns} {are} in its list; the probes logged {sum(walk.loaded):,} bytes."
-        wrong = {f"{n * block:,}" for n in (columns, listed + 1, max(1, listed - 1))} - {f"{sum(walk.loaded):,}"}
-        order = sorted({*wrong, f"{sum(walk.loaded):,}"}, key=lambda text: int(text.replace(",", "")))
-        more: dict[str, Any] = {"step": len(walk.frames) - 1, "view": "mask", "veils": ("strip", "sentence", "tabs")}
-        found += options("loaded", text, f"{sum(walk.loaded):,}", wrong, why, order, **more)
-    partial = [n for n, f in enumerate(walk.frames) if f["kind"] == "partial" and _is_masked(walk, f)]
-    if partial:
-        frame, width = walk.frames[partial[0]], walk.lists.block_kv
-        text = (
-            f"Block {frame['column']} is partial, and row {walk.row} sees {frame['seen']} of its {width} keys. How "
-            "many of its keys do the tensor cores multiply with the row?"
-        )
-        why = (
-            f"All {width}: the block is loaded and multiplied whole, and the mask hides {width - frame['seen']} scores "
-            f"afterwards. The trace has {count(frame['seen'], 'score')} of row {walk.row} here."
-        )
-        wrong = {str(frame["seen"]), str(width // 2), "0"} - {str(width)}
-        order = sorted({*wrong, str(width)}, key=int)
-        found += options(
-            "hidden", text, str(width), wrong, why, order, step=partial[0], view="mask", veils=("sentence", "tabs")
-        )
-    risen = [n for n, f in enumerate(walk.frames) if f["entry"] > 0 and _is_higher(f)]
-    frame = walk.frames[risen[0]] if risen else walk.frames[0]
-    factor = float(np.exp(frame["m_before"] - frame["m"])) if risen else 0.0
-    if frame["rescale"] is not None and np.isclose(frame["rescale"], factor, rtol=FACTOR):
-        text = (
-            f"In block {frame['column']} row {walk.row}'s max rises from {number_text(frame['m_before'])} to "
-            f"{number_text(frame['m'])}. By what is l multiplied?"
-        )
-        why = f"{power_text(frame['m_before'], frame['m'])}; the trace has {number_text(float(frame['rescale']))}."
-        veils = ("sentence", "strip", "picture", "tabs")
-        more = {"step": risen[0], "view": "mask", "veils": veils, "tolerance": MEASURED}
-        found.append(Question("rescaled", text, "number", float(f"{frame['rescale']:.3g}"), why, **more))
-    return found
+    return [*_loaded(walk), *_hidden(walk), *_rescaled(walk)]
+
+
+def _loaded(walk: Walk) -> list[Question]:
+    """Returns the question on the bytes of K and V for the query block."""
+    columns, listed, total = walk.lists.kv_indices.shape[1], len(walk.entries), sum(walk.loaded)
+    if not listed or not all(walk.loaded):
+        return []
+    block = walk.lists.block_kv * (total // max(1, sum(_keys(walk, entry) for entry in walk.entries)))
+    text = (
+        f"Query block {walk.place.tile} could meet {columns} key blocks. How many bytes of K and V does the kernel "
+        "load for it?"
+    )
+    are = "is" if listed == 1 else "are"
+    why = f"{count(listed, 'block')} of {columns} {are} in its list; the probes logged {total:,} bytes."
+    wrong = {n * block for n in (columns, listed + 1, max(1, listed - 1))} - {total}
+    order = [f"{size:,}" for size in sorted({*wrong, total})]
+    step, veils = len(walk.frames) - 1, ("strip", "sentence", "tabs")
+    others = {f"{size:,}" for size in wrong}
+    return options("loaded", text, f"{total:,}", others, why, order, step=step, view="mask", veils=veils)
+
+
+def _hidden(walk: Walk) -> list[Question]:
+    """Returns the question on the multiplied keys of the first partial block."""
+    partial = [n for n, frame in enumerate(walk.frames) if frame["kind"] == "partial" and _is_masked(walk, frame)]
+    if not partial:
+        return []
+    step, width = partial[0], walk.lists.block_kv
+    frame = walk.frames[step]
+    seen = frame["seen"]
+    text = (
+        f"Block {frame['column']} is partial, and row {walk.row} sees {seen} of its {width} keys. How "
+        "many of its keys do the tensor cores multiply with the row?"
+    )
+    why = (
+        f"All {width}: the block is loaded and multiplied whole, and the mask hides {width - seen} scores "
+        f"afterwards. The trace has {count(seen, 'score')} of row {walk.row} here."
+    )
+    wrong = {seen, width // 2, 0} - {width}
+    order = [str(n) for n in sorted({*wrong, width})]
+    others = {str(n) for n in wrong}
+    return options("hidden", text, str(width), others, why, order, step=step, view="mask", veils=("sentence", "tabs"))
+
+
+def _rescaled(walk: Walk) -> list[Question]:
+    """Returns the question on the factor of l at the first risen max."""
+    risen = [n for n, frame in enumerate(walk.frames) if frame["entry"] > 0 and _is_higher(frame)]
+    if not risen:
+        return []
+    frame = walk.frames[risen[0]]
+    before, after, factor = frame["m_before"], frame["m"], frame["rescale"]
+    if factor is None or not np.isclose(factor, float(np.exp(before - after)), rtol=FACTOR):
+        return []
+    text = (
+        f"In block {frame['column']} row {walk.row}'s max rises from {number_text(before)} to {number_text(after)}. By "
+        "what is l multiplied?"
+    )
+    why = f"{power_text(before, after)}; the trace has {number_text(float(factor))}."
+    question = Question(
+        "rescaled",
+        text,
+        "number",
+        float(f"{factor:.3g}"),
+        why,
+        step=risen[0],
+        view="mask",
+        tolerance=MEASURED,
+        veils=("sentence", "strip", "picture", "tabs"),
+    )
+    return [question]
 
 
 def _is_masked(walk: Walk, frame: SparsityFrame) -> bool:

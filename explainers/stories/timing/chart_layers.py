@@ -5,7 +5,6 @@ A rule follows the clock, whose steps are the sizes. The parameter `step` counts
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -14,6 +13,7 @@ from explainers.charts.inline import Inline
 from explainers.charts.line_ends import named_ends
 from explainers.charts.palette import AXIS
 from explainers.stories.timing.sweep_rows import colours, labels, sizes
+from explainers.stories.timing.timed_row import TimedRow
 from explainers.stories.timing.wording import as_fast, microseconds, shown_name
 
 LOG = alt.Scale(type="log", nice=False, padding=12)
@@ -69,10 +69,10 @@ def chart_points(rows: pd.DataFrame, field: str, part: pd.DataFrame) -> pd.DataF
     )
     gaps = []
     for _, own in rows.groupby("line", sort=False):
-        there, same = {float(v) for v in own[field]}, own.iloc[0][["line", "label", "kind", "source", "device"]]
-        gaps += [{**same, field: v} for v in at if min(there) < v < max(there) and v not in there]
-    made = pd.concat([rows, pd.DataFrame(gaps)], ignore_index=True) if gaps else rows
-    return made.reindex(columns=[field, *_COLUMNS]).sort_values(["line", field], kind="stable")
+        timed, same = {float(v) for v in own[field]}, own.iloc[0][["line", "label", "kind", "source", "device"]]
+        gaps += [{**same, field: v} for v in at if min(timed) < v < max(timed) and v not in timed]
+    points = pd.concat([rows, pd.DataFrame(gaps)], ignore_index=True) if gaps else rows
+    return points.reindex(columns=[field, *_COLUMNS]).sort_values(["line", field], kind="stable")
 
 
 _COLUMNS = (
@@ -82,7 +82,7 @@ _COLUMNS = (
 )  # columns of the points next to the size
 
 
-def _rate(r: Any) -> str:
+def _rate(r: TimedRow) -> str:
     if pd.isna(r.tflops):
         return "" if pd.isna(r.gb_per_s) else f"{r.gb_per_s:,.4g} GB/s"
     return f"{r.tflops:.3g} TFLOP/s, {r.roof_percent:.3g} % of {r.roof}"

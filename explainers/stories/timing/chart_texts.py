@@ -24,16 +24,6 @@ ALT = {
 }
 
 
-def _made_of_products() -> str:
-    """Returns the kernels and peers with several 16-bit products for one fp32 product, by their number."""
-    every = {name: spec.tensor_products for name, spec in catalog.current().kernels.items() if spec.tensor_products > 1}
-    every |= {shown_name(name): products for name, products in TENSOR_PRODUCTS.items()}
-    return "; ".join(
-        f"{' and '.join(name for name, n in every.items() if n == products)} by {products}"
-        for products in sorted(set(every.values()))
-    )
-
-
 NOTES = {
     "latency": "Device time of one run, median of the runs; the thick rule goes from p10 to p90. Dashed: torch and "
     "other libraries. A ring: two lines cross. A factor after a name: by how much its time grows when the size "
@@ -58,5 +48,15 @@ NOTES = {
 
 
 def note(kind: str) -> str:
-    """Returns the note of a chart, with the products of the current catalogue's kernels."""
-    return NOTES[kind].replace("{products}", _made_of_products())
+    """Returns the text below a chart."""
+    return NOTES[kind].format(products=_made_of_products()) if kind == "roofline" else NOTES[kind]
+
+
+def _made_of_products() -> str:
+    """Returns the kernels and peers with several 16-bit products for one fp32 product, by their number."""
+    every = {name: spec.tensor_products for name, spec in catalog.current().kernels.items() if spec.tensor_products > 1}
+    every |= {shown_name(name): products for name, products in TENSOR_PRODUCTS.items()}
+    return "; ".join(
+        f"{' and '.join(name for name, n in every.items() if n == products)} by {products}"
+        for products in sorted(set(every.values()))
+    )

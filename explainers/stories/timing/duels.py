@@ -55,21 +55,21 @@ def state(ran: pd.DataFrame) -> str:
     """Returns a sentence about the clock and power of the chip during these duels."""
     if ran.sustained_ratio.isna().any():
         return "Times are rested: turns of 50 ms."
-    mhz, watts = (f"{ran[f'sustained_{what}'].median():,.0f}" for what in ("clock", "power"))
-    other = [f"{ran[f'sustained_peer_{what}'].median():,.0f}" for what in ("clock", "power")]
+    mhz, watts = (f"{ran[f'sustained_{figure}'].median():,.0f}" for figure in ("clock", "power"))
+    other = [f"{ran[f'sustained_peer_{figure}'].median():,.0f}" for figure in ("clock", "power")]
     return (
         f"Times are sustained: turns of 400 ms on a chip at work. Ours run at {mhz} MHz and {watts} W in the median, "
         f"{peer(ran)} at {other[0]} MHz and {other[1]} W."
     )
 
 
-def without_time(made: pd.DataFrame) -> list[str]:
+def without_time(table: pd.DataFrame) -> list[str]:
     """Returns a sentence for each kernel or peer that missed the rule, with its reason on the first problem."""
     said = []
-    for name, part in made[made.status == "wrong"].drop_duplicates(["name", "problem", "settings"]).groupby("name"):
+    for name, part in table[table.status == "wrong"].drop_duplicates(["name", "problem", "settings"]).groupby("name"):
         said.append(f"{name} gets no time on {count(len(part), 'row')}. {part.iloc[0].reason}")
     for who, status in (("is less accurate", "less accurate"), ("gets no time", "wrong")):
-        rows = made[made.peer_status == status]
+        rows = table[table.peer_status == status]
         for name, part in rows.drop_duplicates(["peer", "problem"]).groupby("peer"):
             said.append(f"{TITLES.get(name, name)} {who} on {count(len(part), 'problem')}. {part.iloc[0].reason}")
     return said
@@ -186,7 +186,7 @@ def losses(timed: pd.DataFrame) -> str:
 def _meanwhile(row: pd.Series) -> dict[str, str]:
     """Returns the clock and power of both during their sustained turns, if the row has them."""
     pairs = {"MHz": "clock", "W": "power"}
-    both = {unit: (row[f"sustained_{what}"], row[f"sustained_peer_{what}"]) for unit, what in pairs.items()}
+    both = {unit: (row[f"sustained_{figure}"], row[f"sustained_peer_{figure}"]) for unit, figure in pairs.items()}
     return {
         unit: f"{ours:,.0f} / {theirs:,.0f}" for unit, (ours, theirs) in both.items() if pd.notna([ours, theirs]).all()
     }

@@ -24,10 +24,10 @@ def ladder(rows: pd.DataFrame, field: str, roofs: Roofs, part: pd.DataFrame, nam
     bars = own.assign(idea=[_idea(label) for label in own.label])
     across = _across(points[points.kind != "kernel"], rows, roofs, len(sizes(part, field)))
     high = max([*bars.tflops, *across.tflops, 1e-3]) * 1.02
-    near, far = 0.15 * high, 0.75 * high  # near the left edge a name follows its line; a long bar contains its rate
+    near, far = 0.15 * high, 0.75 * high  # near the left edge a name follows its line, and a long bar contains its rate
     x = alt.X("tflops:Q", title="TFLOP/s", scale=alt.Scale(domain=[0, high], nice=False), axis=alt.Axis(grid=False))
-    place = {label: n for n, label in enumerate(labels(part))}
-    order = sorted(dict(zip(bars.line, bars.label)).items(), key=lambda pair: place[pair[1]])
+    position = {label: n for n, label in enumerate(labels(part))}
+    order = sorted(dict(zip(bars.line, bars.label)).items(), key=lambda pair: position[pair[1]])
     y = alt.Y("line:N", axis=None, scale=alt.Scale(domain=["", *(line for line, _ in order)]))
     base = sheet.data.chart("bars", bars).transform_filter("datum.step == step")
     bar = base.mark_bar(height={"band": 0.3}, yOffset=8).encode(x=x, y=y, color=sheet.colour, tooltip=tips(sheet))
@@ -62,8 +62,8 @@ def _across(peers: pd.DataFrame, rows: pd.DataFrame, roofs: Roofs, steps: int) -
             if title in set(rows.roof):
                 said = {"tflops": tflops, "said": f"{title}: {tflops:.4g} TFLOP/s", "kind": "roof"}
                 found += [{**said, "step": step} for step in range(1, steps + 1)]
-    made = pd.DataFrame(found, columns=["tflops", "said", "step", "kind"]).sort_values(["step", "tflops"])
-    return made.assign(level=8 + 13 * (made.groupby("step").cumcount() % 4))
+    lines = pd.DataFrame(found, columns=["tflops", "said", "step", "kind"]).sort_values(["step", "tflops"])
+    return lines.assign(level=8 + 13 * (lines.groupby("step").cumcount() % 4))
 
 
 def _idea(label: str) -> str:

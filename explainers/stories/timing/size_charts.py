@@ -20,7 +20,8 @@ from explainers.stories.timing.chart_layers import (
     step_rule,
 )
 from explainers.stories.timing.ladder_chart import ladder
-from explainers.stories.timing.roofline import Sheets, roofline
+from explainers.stories.timing.roof_lines import Sheets
+from explainers.stories.timing.roofline import roofline
 from explainers.stories.timing.sweep_rows import sizes
 from explainers.stories.timing.trends import crossings, growth
 from explainers.stories.timing.wording import shown_name, title_of, why

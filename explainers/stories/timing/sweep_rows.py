@@ -1,12 +1,12 @@
 """The rows of one sweep: their labels, colours and baselines, and the comparison with a baseline."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import pandas as pd
 
 from explainers.charts import palette
 from explainers.stories.timing.sweep_search import SWEPT, constant_of, without_constants
+from explainers.stories.timing.timed_row import Value
 from explainers.stories.timing.wording import plain, shown_name, title_of
 from kernels import catalog
 from kernels.measure import flashinfer_calls
@@ -16,7 +16,7 @@ from kernels.measure.reports import RATIO, labelled, speedups
 ITSELF = "itself"  # a baseline of sweeps over a constant: the same kernel at the constant's first value
 
 
-def _fixed(table: pd.DataFrame, fixed: Mapping[str, Any]) -> pd.Series:
+def _fixed(table: pd.DataFrame, fixed: Mapping[str, Value]) -> pd.Series:
     keep = pd.Series(True, index=table.index)
     for name, value in fixed.items():
         column = table[name] if name in table else constant_of(table, name)
@@ -30,7 +30,7 @@ def _of_lines(part: pd.DataFrame, field: str) -> pd.DataFrame:
     return part[part.own_settings.astype(bool) | (sizes > 1)]
 
 
-def slice_of(table: pd.DataFrame, field: str, fixed: Mapping[str, Any]) -> pd.DataFrame:
+def slice_of(table: pd.DataFrame, field: str, fixed: Mapping[str, Value]) -> pd.DataFrame:
     """Returns the rows of one sweep with their labels, sorted by the field. Rows without a time remain."""
     part = table[_fixed(table, fixed) & table.seq_len.notna()]
     if field in SWEPT:
@@ -58,6 +58,7 @@ def at_work(part: pd.DataFrame) -> pd.DataFrame:
     return part.assign(**times, **rates, state="sustained")
 
 
+LAST = 10**6  # the position of the first peer, after all kernels
 _SUSTAINED = (("median", ""), ("p10", "_p10"), ("p90", "_p90"))
 
 
@@ -71,7 +72,8 @@ def _of_one_layout(part: pd.DataFrame, field: str) -> pd.DataFrame:
         times = own.assign(median_us=own.median_us.where(own.status == "ok")).pivot_table(
             index=field, columns="name", values="median_us", dropna=False
         )
-        for one, other in ((name, flashinfer_calls.other_layout(name)) for name in times):
+        for one in times:
+            other = flashinfer_calls.other_layout(one)
             if other not in times or one < other:
                 continue
             pair = times[[one, other]]
@@ -81,12 +83,12 @@ def _of_one_layout(part: pd.DataFrame, field: str) -> pd.DataFrame:
     return part.drop(index=slower)
 
 
-def drawn_layout(name: str, there: Iterable[str]) -> str:
+def drawn_layout(name: str, present: Iterable[str]) -> str:
     """Returns a label. For FlashInfer it is the label of the present layout."""
-    if name not in PAGED or name in there:
+    if name not in PAGED or name in present:
         return name
     other = flashinfer_calls.other_layout(name)
-    return other if other in there else name
+    return other if other in present else name
 
 
 def sizes(part: pd.DataFrame, field: str) -> list[float]:
@@ -97,9 +99,10 @@ def sizes(part: pd.DataFrame, field: str) -> list[float]:
 def labels(part: pd.DataFrame) -> list[str]:
     """Returns the labels with a time: kernels in the catalogue's order, other kernels, peers in their order."""
     kernels = {name: number for number, name in enumerate(catalog.current().kernels)}
-    place = kernels | {name: 10**6 + number for number, name in enumerate(NAMES)}
+    peers = {name: LAST + number for number, name in enumerate(NAMES)}
+    position = kernels | peers
     timed = part[part.status == "ok"].drop_duplicates("label")
-    order = {label: place.get(name, 10**5) for label, name in zip(timed.label, timed["name"])}
+    order = {label: position.get(name, LAST - 1) for label, name in zip(timed.label, timed["name"])}
     return sorted(order, key=lambda label: (order[label], label))
 
 
@@ -137,10 +140,10 @@ def compared(part: pd.DataFrame, field: str, baseline: str) -> pd.DataFrame:
     timed = part[part.status == "ok"].copy()
     same = ["l2", "device", "date", "source"]
     if baseline == ITSELF:
-        base = timed.sort_values(field, kind="stable").drop_duplicates([*same, "label"])
-        on = [*same, "label"]
+        on, candidates = [*same, "label"], timed.sort_values(field, kind="stable")
     else:
-        base, on = timed[timed.label == baseline].drop_duplicates([*same, field]), [*same, field]
+        on, candidates = [*same, field], timed[timed.label == baseline]
+    base = candidates.drop_duplicates(on)
     found = timed[on].merge(base[[*on, "median_us", "p10_us", "p90_us"]], on=on, how="left")
     for end, (above, below) in RATIO.items():
         timed[f"speedup{end}"] = found[above].to_numpy(float) / timed[below].to_numpy(float)

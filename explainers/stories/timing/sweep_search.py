@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import pandas as pd
 
+from explainers.stories.timing.timed_row import Fixed, Value
 from explainers.stories.timing.wording import plain
 from kernels import catalog
 from kernels.build.occupancy import block_constants
@@ -17,8 +17,8 @@ SIZES = (*OF_ALL, "block_size")  # block_size only for a paged cache
 GROWING = SWEPT[:3]  # sizes that make a problem larger
 _FOLLOWS = {"num_heads": ["num_kv_heads"]}  # swept size -> other fields with a new value
 # The swept field, and the fixed values: name -> value of sizes, "title", "l2" and the constants of a block's size
-Sweep = tuple[str, dict[str, Any]]
-Point = dict[str, Any]  # a row of a table of times
+Sweep = tuple[str, Fixed]
+Point = dict[str, Value]  # a row of a table of times
 
 
 def prepared(table: pd.DataFrame, where: Provenance, source: str) -> pd.DataFrame:
@@ -35,11 +35,14 @@ def sweeps(table: pd.DataFrame) -> dict[str, Sweep]:
     timed = _points(table)
     found: dict[str, tuple[int, Sweep]] = {}
     for field in SWEPT:
-        others = ["title", *(n for n in SIZES if n not in (field, *_FOLLOWS.get(field, ()))), "l2"]
-        for fixed, mine in _grouped(timed, others):
-            if (length := len(_swept(mine, field, fixed))) > 1:
+        follows = (field, *_FOLLOWS.get(field, ()))
+        kept = ["title", *(name for name in SIZES if name not in follows), "l2"]
+        for fixed, own in _grouped(timed, kept):
+            length = len(_swept(own, field, fixed))
+            if length > 1:
                 found[_key(field, fixed)] = length, (field, fixed)
-    by_size = {key: sweep for key, (_, sweep) in sorted(found.items(), key=lambda item: -item[1][0])}
+    longest_first = sorted(found.items(), key=lambda item: -item[1][0])
+    by_size = {key: sweep for key, (_, sweep) in longest_first}
     return by_size | _over_constants(timed)
 
 
@@ -52,9 +55,9 @@ def _over_constants(timed: list[Point]) -> dict[str, Sweep]:
     for constant in dict.fromkeys(c.name for spec in specs for c in spec.constants if not c.what_if):
         blocks = [name for name in every if name != constant]
         having = [point for point in timed if constant in point]
-        for fixed, mine in _grouped(having, ["title", *SIZES, "l2", *blocks]):
-            values: dict[Any, set[float]] = {}
-            for point in mine:
+        for fixed, own in _grouped(having, ["title", *SIZES, "l2", *blocks]):
+            values: dict[tuple[Value, ...], set[float]] = {}
+            for point in own:
                 values.setdefault((point["name"], point["device"], point["source"]), set()).add(point[constant])
             if max(map(len, values.values())) > 1:
                 kept = {name: value for name, value in fixed.items() if name not in blocks or value is not None}
@@ -65,15 +68,16 @@ def _over_constants(timed: list[Point]) -> dict[str, Sweep]:
 def _points(table: pd.DataFrame) -> list[Point]:
     """Returns the timed rows with sizes as dictionaries, with each constant."""
     names = ["title", *SIZES, "l2", "name", "settings", "own_settings", "device", "source"]
-    made = []
-    for values in table.loc[table.seq_len.notna() & (table.status == "ok"), names].itertuples(index=False, name=None):
-        point = {name: None if value != value else value for name, value in zip(names, values)}  # NaN: unknown
+    points = []
+    timed = table.loc[table.seq_len.notna() & (table.status == "ok"), names]
+    for values in timed.itertuples(index=False, name=None):
+        point = {name: None if pd.isna(value) else value for name, value in zip(names, values)}
         pairs = (pair.split("=") for pair in str(point["settings"] or "").split())
-        made.append(point | {name: float(value) for name, value in pairs})
-    return made
+        points.append(point | {name: float(value) for name, value in pairs})
+    return points
 
 
-def _grouped(points: list[Point], names: list[str]) -> list[tuple[dict[str, Any], list[Point]]]:
+def _grouped(points: list[Point], names: list[str]) -> list[tuple[Fixed, list[Point]]]:
     """Returns the points by their values of these names, sorted by the values, None last."""
     groups: dict[tuple, list[Point]] = {}
     for point in points:
@@ -82,21 +86,29 @@ def _grouped(points: list[Point], names: list[str]) -> list[tuple[dict[str, Any]
     return [(dict(zip(names, values)), groups[values]) for values in order]
 
 
-def _swept(points: list[Point], field: str, fixed: Mapping[str, Any]) -> set[float]:
+def _swept(points: list[Point], field: str, fixed: Mapping[str, Value]) -> set[float]:
     """Returns the timed values of the field on a sweep's lines: `slice_of` without rows and labels."""
-    mine = [p for p in points if all(value is None or p.get(name) == value for name, value in fixed.items())]
-    lines: dict[Any, set[float]] = {}
-    several: dict[str, set[str]] = {}
-    if field in SWEPT:
-        for p in mine:
-            lines.setdefault((p["name"], p["settings"]), set()).add(p[field])
-        return {p[field] for p in mine if p["own_settings"] or len(lines[p["name"], p["settings"]]) > 1}
-    mine = [p for p in mine if field in p]
-    said = [without_constants(str(p["settings"] or ""), {field, *fixed}) for p in mine]
-    for p, text in zip(mine, said):
-        several.setdefault(p["name"], set()).update([] if p["own_settings"] else [text])
-    for p, text in zip(mine, said):
-        lines.setdefault((p["name"], text if several[p["name"]] else ""), set()).add(p[field])
+    own = [p for p in points if all(value is None or p.get(name) == value for name, value in fixed.items())]
+    return _swept_sizes(own, field) if field in SWEPT else _swept_constants(own, field, fixed)
+
+
+def _swept_sizes(points: list[Point], field: str) -> set[float]:
+    """Returns the values of a size. Constants that somebody chose need a second value."""
+    lines: dict[tuple[Value, Value], set[float]] = {}
+    for point in points:
+        lines.setdefault((point["name"], point["settings"]), set()).add(point[field])
+    return {p[field] for p in points if p["own_settings"] or len(lines[p["name"], p["settings"]]) > 1}
+
+
+def _swept_constants(points: list[Point], field: str, fixed: Mapping[str, Value]) -> set[float]:
+    """Returns the values of a constant on lines with several. Other constants divide a kernel's points into lines."""
+    points = [point for point in points if field in point]
+    others = [without_constants(str(point["settings"] or ""), {field, *fixed}) for point in points]
+    divided = {point["name"] for point in points if not point["own_settings"]}
+    lines: dict[tuple[Value, str], set[float]] = {}
+    for point, constants in zip(points, others):
+        line = point["name"], constants if point["name"] in divided else ""
+        lines.setdefault(line, set()).add(point[field])
     return set().union(*(values for values in lines.values() if len(values) > 1))
 
 
@@ -112,7 +124,7 @@ def constant_of(table: pd.DataFrame, name: str) -> pd.Series:
     )
 
 
-def _key(field: str, fixed: Mapping[str, Any]) -> str:
+def _key(field: str, fixed: Mapping[str, Value]) -> str:
     said = [
         f"{name}={plain(value)}" for name, value in fixed.items() if name not in ("title", "l2") and value is not None
     ]
@@ -120,14 +132,16 @@ def _key(field: str, fixed: Mapping[str, Any]) -> str:
     return f"{field} {' '.join(said)} {fixed['title']}{cache}"
 
 
-def find_sweep(found: Mapping[str, Sweep], asked: str) -> str | None:
+def find_sweep(found: Mapping[str, Sweep], key_of_link: str) -> str | None:
     """Returns the key in `sweeps` for a key in a link.
 
     Former links use heads and kv_heads, and have no title or block_size.
     """
-    now = re.sub(r"(^| )(kv_)?heads", r"\1num_\2heads", asked)
+    now = re.sub(r"(^| )(kv_)?heads", r"\1num_\2heads", key_of_link)
     former = ((key, f"{re.sub(r' block_size=[0-9]+', '', key)} ") for key in found)
-    return asked if asked in found else next((key for key, said in former if said.startswith(f"{now} ")), None)
+    if key_of_link in found:
+        return key_of_link
+    return next((key for key, said in former if said.startswith(f"{now} ")), None)
 
 
 def titles(table: pd.DataFrame, found: Mapping[str, Sweep]) -> dict[str, str]:
@@ -136,11 +150,11 @@ def titles(table: pd.DataFrame, found: Mapping[str, Sweep]) -> dict[str, str]:
     return {key: _title(sorted(_swept(timed, *sweep)), *sweep) for key, sweep in found.items()}
 
 
-def _title(values: list[float], field: str, fixed: Mapping[str, Any]) -> str:
+def _title(values: list[float], field: str, fixed: Mapping[str, Value]) -> str:
     low, high = values[0], values[-1]
     same = fixed.get("num_kv_heads") == fixed.get("num_heads")
-    told = ("title", "l2", "causal", "dtype", *(["num_kv_heads"] if same else []))
-    stays = [name for name, value in fixed.items() if name not in told and value is not None]
+    left_out = ("title", "l2", "causal", "dtype", *(["num_kv_heads"] if same else []))
+    stays = [name for name, value in fixed.items() if name not in left_out and value is not None]
     said = ", ".join(f"{name} {plain(fixed[name])}" for name in stays)
     mask = ", causal" if fixed["causal"] else ""
     if field == "num_heads":

@@ -1,11 +1,10 @@
 """Sentences about the times of a sweep."""
 
-from typing import Any
-
 import pandas as pd
 
 from explainers.stories.timing.sweep_rows import ITSELF, baseline_name
 from explainers.stories.timing.sweep_search import GROWING, SWEPT
+from explainers.stories.timing.timed_row import TimedRow
 from explainers.stories.timing.wording import (
     FLOOR,
     FLOOR_SAID,
@@ -21,7 +20,7 @@ from explainers.story.glossary import count
 from kernels.measure.reports import exponents
 
 
-def beside(row: Any, name: str) -> str:
+def beside(row: TimedRow, name: str) -> str:
     """Returns `as_fast` with its baseline: 3.1 times slower than torch efficient, as fast as itself at PAD_K 0."""
     said = as_fast(row.speedup, row.speedup_low, row.speedup_high)
     return f"{said} than {name}" if said.endswith("slower") else f"{said} as {name}"
@@ -40,18 +39,19 @@ def size_sentence(rows: pd.DataFrame, field: str, value: float, baseline: str, p
     if here.empty:
         return f"{where}: {_no_time(missing) or 'what was timed here is hidden.'}"
     none = _no_time(missing[(missing.kind == "kernel") | missing.label.isin(rows.label)])
-    several = here.device.nunique() > 1 or here.source.nunique() > 1
-    device = here.iloc[0].device, here.iloc[0].source
-    if several:  # the first of several GPUs, by name
-        here = here[(here.device == device[0]) & (here.source == device[1])]
-        where += f" on {device[0]}{' now' if device[1] == 'measured' else ''}"
-    base, name = here[here.label == baseline], baseline_name(baseline, part, field)
-    ours = here[(here.kind == "kernel") & (here.label != baseline)]
-    ours = ours if len(ours) else here[here.label != baseline]
-    told = [_told(row, base, name, first=n == 0) for n, row in enumerate(ours.itertuples())]
-    if not told:
-        told = [f"{shown_name(here.iloc[0].label, here.iloc[0].title)} takes {microseconds(here.iloc[0].median_us)}"]
-    return f"{where}: {'; '.join(told)}. {none}".strip()
+    fastest = here.iloc[0]
+    if here.device.nunique() > 1 or here.source.nunique() > 1:
+        here = here[(here.device == fastest.device) & (here.source == fastest.source)]
+        now = " now" if fastest.source == "measured" else ""
+        where += f" on {fastest.device}{now}"
+    base, others = here[here.label == baseline], here[here.label != baseline]
+    kernels = others[others.kind == "kernel"]
+    ours = kernels if len(kernels) else others
+    name = baseline_name(baseline, part, field)
+    parts = [_line_text(row, base, name, first=n == 0) for n, row in enumerate(ours.itertuples())]
+    if not parts:
+        parts = [f"{shown_name(fastest.label, fastest.title)} takes {microseconds(fastest.median_us)}"]
+    return f"{where}: {'; '.join(parts)}. {none}".strip()
 
 
 def state_of(part: pd.DataFrame) -> str:
@@ -73,11 +73,12 @@ def state_sentence(rows: pd.DataFrame, baseline: str) -> str:
         for r in shown.itertuples()
         if pd.notna(r.sustained_clock) and pd.notna(r.sustained_power)
     ]
-    return f"Times are sustained{': ' if each else ''}{', '.join(each)}."
+    return f"Times are sustained: {', '.join(each)}." if each else "Times are sustained."
 
 
-def _told(row: Any, base: pd.DataFrame, name: str, first: bool) -> str:
-    said = f"{shown_name(row.label, row.title)} {'takes ' if first else ''}{microseconds(row.median_us)}"
+def _line_text(row: TimedRow, base: pd.DataFrame, name: str, first: bool) -> str:
+    takes = "takes " if first else ""
+    said = f"{shown_name(row.label, row.title)} {takes}{microseconds(row.median_us)}"
     if pd.isna(row.speedup) or (base.empty and row.speedup == 1):
         return said
     if not first:
@@ -98,22 +99,26 @@ def _no_time(missing: pd.DataFrame) -> str:
 def sentence(rows: pd.DataFrame, field: str, baseline: str) -> str:
     """Returns a sentence about the largest size with a time of our fastest kernel and of the baseline."""
     ours = rows[(rows.kind == "kernel") & rows.speedup.notna()]
-    ours = ours[ours.label != baseline] if (ours.label != baseline).any() else ours
+    others = ours[ours.label != baseline]
+    ours = others if len(others) else ours
     if ours.empty:
         return f"{shown_name(baseline, title_of(rows))} has a time here, and no other kernel has one at the same place."
-    best = (
-        ours[ours[field] == ours[field].max()].sort_values(["source", "median_us"]).iloc[0]
-    )  # measured before recorded
-    ratio = f"{max(best.speedup, 1 / best.speedup):.3g} times"
-    ends = sorted((best.speedup_low, best.speedup_high))
-    spread = f"({ends[0]:.3g} to {ends[1]:.3g})" if best.speedup >= 1 else f"({1 / ends[1]:.3g} to {1 / ends[0]:.3g})"
+    largest = ours[ours[field] == ours[field].max()]
+    best = largest.sort_values(["source", "median_us"]).iloc[0]  # measured before recorded
     name = f"itself at the first {field}" if baseline == ITSELF else shown_name(baseline, best.title)
-    beyond = f"as fast as {name}" if best.speedup >= 1 else f"slower than {name}"
     return (
         f"At {field} {plain(best[field])}, {best.label} takes {microseconds(best.median_us)} "
-        f"({microseconds(best.p10_us)} to {microseconds(best.p90_us)}): {ratio} {spread} {beyond} "
+        f"({microseconds(best.p10_us)} to {microseconds(best.p90_us)}): {_ratio_text(best, name)} "
         f"({best.source}, {best.device})."
     )
+
+
+def _ratio_text(row: TimedRow, name: str) -> str:
+    """Returns the ratio to the baseline, with its spread."""
+    low, high = sorted((row.speedup_low, row.speedup_high))
+    if row.speedup >= 1:
+        return f"{row.speedup:.3g} times ({low:.3g} to {high:.3g}) as fast as {name}"
+    return f"{1 / row.speedup:.3g} times ({1 / high:.3g} to {1 / low:.3g}) slower than {name}"
 
 
 def floor_sentence(rows: pd.DataFrame, field: str) -> str:
@@ -133,11 +138,9 @@ def exponent_sentence(part: pd.DataFrame, field: str) -> str:
     found = exponents(part, field) if field in GROWING else {}
     if not found:
         return ""
-    said = ", ".join(
-        f"{shown_name(label)} {field}^{slope:.2f}"
-        for label, (slope, _) in sorted(found.items(), key=lambda item: -item[1][0])
-    )
-    used = next(iter(found.values()))[1]
+    steepest_first = sorted(found.items(), key=lambda item: -item[1][0])
+    said = ", ".join(f"{shown_name(label)} {field}^{slope:.2f}" for label, (slope, _) in steepest_first)
+    _, used = next(iter(found.values()))
     return f"Time grows as {said}: the slope over the {used} largest sizes on logarithmic axes."
 
 

@@ -1,12 +1,12 @@
 """The timing story's stage: one large chart with a switch of metric. Its clock follows the sizes of a sweep."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+import altair as alt
 import pandas as pd
 
+from explainers.charts.chart_view import chart_view
 from explainers.stories.timing import (
     chart_texts,
     size_charts,
@@ -16,6 +16,8 @@ from explainers.stories.timing import (
     trends,
     wording,
 )
+from explainers.stories.timing.timed_row import TimedRow
+from explainers.stories.timing.timing_questions import questions
 from explainers.story import stage
 from explainers.story.glossary import count, figure
 from explainers.story.stage import Block
@@ -67,18 +69,7 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
     rows, field, part = shown.rows, shown.field, shown.part
     sizes, drawn = sweep_rows.sizes(part, field), part[~part.label.isin(shown.hidden)]
     frames = [
-        {
-            "title": f"{field} {value:,.0f}",
-            "tile": number,
-            "sentence": " ".join(
-                said
-                for said in (
-                    time_sentences.size_sentence(rows, field, value, shown.baseline, drawn),
-                    time_sentences.state_sentence(rows[rows[field] == value], shown.baseline),
-                )
-                if said
-            ),
-        }
+        {"title": f"{field} {value:,.0f}", "tile": number, "sentence": _size_sentence(shown, rows, drawn, value)}
         for number, value in enumerate(sizes)
     ]
     tabs = [stage.Tab("now", "Time on this GPU", here)] if here else []
@@ -92,9 +83,16 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> stage.Stage:
         state=_states(shown, rows, sizes),
         tabs=tabs,
         provenance=provenance(shown.where, shown.measured),
-        questions=questions(shown, rows, sizes),
+        questions=questions(rows, field, shown.name, sizes),
         step=len(sizes) - 1,
     )
+
+
+def _size_sentence(shown: Shown, rows: pd.DataFrame, drawn: pd.DataFrame, value: float) -> str:
+    """Returns the times at one size, and the state of the chip. drawn: also rows without a time."""
+    times = time_sentences.size_sentence(rows, shown.field, value, shown.baseline, drawn)
+    state = time_sentences.state_sentence(rows[rows[shown.field] == value], shown.baseline)
+    return " ".join(part for part in (times, state) if part)
 
 
 def nothing_yet(said: str, others: bool, here: list[Block]) -> stage.Stage:
@@ -105,33 +103,31 @@ def nothing_yet(said: str, others: bool, here: list[Block]) -> stage.Stage:
 
 
 def _views(shown: Shown, rows: pd.DataFrame) -> list[stage.View]:
-    names = [name for name in sweep_rows.labels(shown.part) if name not in shown.hidden]
-    colours = sweep_rows.colours(sweep_rows.labels(shown.part))
-    title = wording.title_of(shown.part)
-    legend = [[f"background:{colours[name]}", wording.shown_name(name, title)] for name in names]
-    floor = f" {wording.FLOOR_SAID}" if wording.FLOOR in names and wording.is_paged(title) else ""
-    views = []
-    for kind, heading in chart_texts.CHARTS.items():
-        spec = charts(shown, rows, kind).to_dict(validate=False)  # tests do
-        meta = {
-            "spec": spec,
-            "alt": chart_texts.ALT[kind],
-            "note": chart_texts.note(kind) + floor,
-            "at": size_charts.at_steps(kind, shown.part, shown.field),
-            "room": max(
-                (len(row["said"]) for data in spec["datasets"].values() for row in data if "beside" in row), default=0
-            ),
-            "ends": spec["usermeta"]["ends"],
-            "legend": legend,
-        }
-        views.append(stage.View("chart", kind, heading, meta))
-    return views
+    labels, title = sweep_rows.labels(shown.part), wording.title_of(shown.part)
+    colours = sweep_rows.colours(labels)
+    drawn = [label for label in labels if label not in shown.hidden]
+    legend = {wording.shown_name(label, title): colours[label] for label in drawn}
+    has_floor = wording.FLOOR in drawn and wording.is_paged(title)
+    floor = f" {wording.FLOOR_SAID}" if has_floor else ""
+    return [
+        chart_view(
+            kind,
+            heading,
+            charts(shown, rows, kind),
+            chart_texts.ALT[kind],
+            chart_texts.note(kind) + floor,
+            size_charts.at_steps(kind, shown.part, shown.field),
+            legend,
+        )
+        for kind, heading in chart_texts.CHARTS.items()
+    ]
 
 
-def charts(shown: Shown, rows: pd.DataFrame, kind: str):
+def charts(shown: Shown, rows: pd.DataFrame, kind: str) -> alt.LayerChart:
     """Returns one of the charts."""
     roofs = {source: entry.roofs for source, entry in shown.where.items() if entry.roofs}
-    sheets = {entry.device: found for entry in shown.where.values() if (found := peaks(entry.device))}
+    known = {entry.device: peaks(entry.device) for entry in shown.where.values()}
+    sheets = {device: found for device, found in known.items() if found}
     return size_charts.chart(kind, rows, shown.field, shown.baseline, roofs, shown.part, shown.name, sheets)
 
 
@@ -140,15 +136,15 @@ def _states(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stage.
     several = rows[["device", "source"]].drop_duplicates().shape[0] > 1
     colours, found = sweep_rows.colours(sweep_rows.labels(shown.part)), []
     for (device, source), own in rows.groupby(["device", "source"], sort=False):
-        there = {(row.label, getattr(row, shown.field)): _figures(row) for row in own.itertuples()}
+        figures_at = {(row.label, getattr(row, shown.field)): _figures(row) for row in own.itertuples()}
         for label in (name for name in sweep_rows.labels(shown.part) if name in set(own.label)):
-            said = [there.get((label, v), "no time") for v in sizes]
+            said = [figures_at.get((label, v), "no time") for v in sizes]
             name = wording.shown_name(label, wording.title_of(own)) + (f", {source}, {device}" if several else "")
             found.append(stage.State(name, said, colour=colours[label]))
     return found
 
 
-def _figures(row: Any) -> str:
+def _figures(row: TimedRow) -> str:
     """Returns the known figures of a point: time, TFLOP/s, GB/s and bytes."""
     said = [wording.microseconds(row.median_us)]
     said += [f"{row.tflops:.3g} TFLOP/s"] if pd.notna(row.tflops) else []
@@ -164,59 +160,10 @@ def provenance(where: Mapping[str, Provenance], measured: tuple[str, ...]) -> st
         label = "Measured" if name in measured else "Recorded"
         torch = f", torch {entry.torch}" if entry.torch else ""
         roofs = f" Roofs measured there: {roofs_said(entry.roofs)}." if entry.roofs else ""
-        sheet = f" Datasheet: {found.said}." if (found := peaks(entry.device)) else ""
+        stated = peaks(entry.device)
+        sheet = f" Datasheet: {stated.said}." if stated else ""
         said.append(f"{label} on {entry.device}, driver {entry.driver}{torch}, {entry.date}.{roofs}{sheet}")
     return stage.Provenance("measured" if measured else "recorded", " ".join(said))
-
-
-def questions(shown: Shown, rows: pd.DataFrame, sizes: list[float]) -> list[stage.Question]:
-    """Returns questions on speed, distance to the roof, and growth of time and memory. The table has the answers."""
-    last, field = sizes[-1], shown.field
-    at_end = rows[(rows[field] == last) & (rows.kind == "kernel")]
-    where = f"At {field} {last:,.0f}"
-    more: dict[str, Any] = {"step": len(sizes) - 1, "tolerance": stage.MEASURED}
-    found: list[stage.Question] = []
-    slower = at_end[at_end.speedup_high < 1].sort_values("speedup")
-    if len(slower):
-        row = slower.iloc[-1]  # the fastest slower kernel
-        name = wording.shown_name(row.label)
-        text = f"{where}, how many times slower is {name} than {shown.name}?"
-        why = f"{name} takes {wording.microseconds(row.median_us)}, {time_sentences.beside(row, shown.name)}."
-        key = round(1 / float(row.speedup), 1)
-        where_seen: dict[str, Any] = {"unit": "times", "view": "speedup"}
-        veils = ("sentence", "strip", "picture", "tabs")
-        found.append(stage.Question("slower", text, "number", key, why, **more, **where_seen, veils=veils))
-    known = at_end[at_end.roof_percent.notna()].sort_values("median_us")
-    if len(known):
-        row = known.iloc[0]
-        name = wording.shown_name(row.label)
-        text = f"{where}, how many per cent of its roof does {name} reach, the fastest kernel here?"
-        why = f"{name} makes {row.tflops:.3g} TFLOP/s: {row.roof_percent:.3g} per cent of {row.roof}."
-        key = float(f"{row.roof_percent:.3g}")
-        where_seen = {"unit": "per cent", "view": "roofline", "veils": ("tabs",)}
-        found.append(stage.Question("of_roof", text, "number", key, why, **more, **where_seen))
-    for id, column, what, view in (
-        ("growth", "median_us", "as long does {} take", "latency"),
-        ("memory", "peak_bytes", "as much memory does {} need", "memory"),
-    ):
-        grows = {k: v for k, v in trends.growth(rows, field, column).items() if k in set(at_end.label)}
-        if grows:
-            found.append(_growth(id, field, what, view, grows, len(sizes) - 1))
-    return found
-
-
-def _growth(id: str, field: str, what: str, view: str, grows: Mapping[str, float], step: int) -> stage.Question:
-    """Returns the question on the growth of the fastest-growing line per doubling of the size.
-
-    what: the words of the question, with {} for the line's name.
-    """
-    label, times = max(grows.items(), key=lambda item: item[1])
-    factors = [1, 2, 4, 8]
-    key = min(range(len(factors)), key=lambda n: abs(math.log(factors[n] / times)))
-    text = f"When {field} doubles, about how many times {what.format(wording.shown_name(label))}?"
-    why = f"Over the largest sizes it grows {times:.2f} times for each doubling."
-    said = ["1 time, as before", *(f"{n} times" for n in factors[1:])]
-    return stage.Question(id, text, "options", key, why, said, step, view=view, veils=("picture", "tabs"))
 
 
 def figures(shown: Shown) -> list[Block]:
@@ -245,13 +192,13 @@ def missing(shown: Shown, not_recorded: list[str]) -> list[Block]:
 
     not_recorded: sentences about kernels without any record.
     """
-    made = timing_tables.without_time(shown.part, shown.field)
-    renamed = made.rename(columns={"name": "kernel", "status": "why", "places": "at", "reason": "in full"})
+    without_time = timing_tables.without_time(shown.part, shown.field)
+    renamed = without_time.rename(columns={"name": "kernel", "status": "why", "places": "at", "reason": "in full"})
     table = stage.table(renamed, "A gap in a line is a size without a time.")
     part = shown.part
     dense = part.dtype.isin(["float16", "bfloat16"]).any() and not wording.is_paged(wording.title_of(part))
     absent = wording.not_timed(part["name"]) if dense else []
-    every = table if len(made) else stage.text("Every point of this sweep has a time.")
+    every = table if len(without_time) else stage.text("Every point of this sweep has a time.")
     return [every, *map(stage.note, [*absent, *not_recorded])]
 
 

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import pandas as pd
 
@@ -29,13 +28,13 @@ def without_time(part: pd.DataFrame, field: str = "") -> pd.DataFrame:
     if rows.empty:
         return pd.DataFrame(columns=columns)
     field = field or next((name for name in SWEPT if rows[name].nunique() > 1), "seq_len")
-    told = rows.assign(
+    texts = rows.assign(
         place=rows[field].map(plain),
         status=[why(r) for r in rows.itertuples()],
         kind=rows.reason.map(lambda text: re.sub(r"\d+", "#", str(text))),
         name=rows.label.map(shown_name) if "label" in rows else rows["name"].map(shown_name),
     )
-    grouped = told.groupby(["name", "status", "kind"], sort=False)
+    grouped = texts.groupby(["name", "status", "kind"], sort=False)
     found = grouped.agg(
         places=("place", lambda p: f"{field} {', '.join(dict.fromkeys(p))}"), reason=("reason", "first")
     )
@@ -44,7 +43,7 @@ def without_time(part: pd.DataFrame, field: str = "") -> pd.DataFrame:
 
 def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") -> pd.DataFrame:
     """Returns every figure of the shown points as a table of texts. name: the baseline."""
-    made = []
+    table = []
     for r in rows.sort_values([field, "median_us"]).itertuples():
         against = "" if pd.isna(r.speedup) else as_fast(r.speedup, r.speedup_low, r.speedup_high)
         said = {
@@ -53,7 +52,7 @@ def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") ->
             "GB/s": (r.gb_per_s, "{:,.4g}"),
             "of the roof": (r.roof_percent, "{:.3g} % of {}", r.roof),
         }
-        made.append(
+        table.append(
             {
                 field: plain(getattr(r, field)),
                 "kernel": shown_name(r.label, r.title),
@@ -65,7 +64,7 @@ def figures_table(rows: pd.DataFrame, field: str, name: str = "the baseline") ->
                 "from": f"{r.source}, {r.device}, {r.date}",
             }
         )
-    return pd.DataFrame(made)
+    return pd.DataFrame(table)
 
 
 def sizeless(table: pd.DataFrame) -> pd.DataFrame:
@@ -103,7 +102,7 @@ def problem_said(title: str, text: str) -> str:
     """
     fields = json.loads(text)
     kind = problem_type_of(title)
-    begin = {name: field.default for name, field in fields_of(kind).items()} if kind else {}
+    defaults = {name: field.default for name, field in fields_of(kind).items()} if kind else {}
     mask_fields = kind.mask_fields if kind else {}
     looked_at = mask_fields.get(fields.get("mask"), ())
     idle = {name for names in mask_fields.values() for name in names} - {*looked_at}
@@ -111,20 +110,20 @@ def problem_said(title: str, text: str) -> str:
     said = [
         f"{name} {_value_said(value)}"
         for name, value in fields.items()
-        if name in always or not (name in idle or _same(value, begin.get(name)) or _is_nested(value))
+        if name in always or not (name in idle or _same(value, defaults.get(name)) or _is_nested(value))
     ]
     return f"{title}: {', '.join(said)}" if said else title
 
 
-def _same(value: Any, begin: Any) -> bool:
-    return (tuple(value) if isinstance(value, list) else value) == begin
+def _same(value: object, default: object) -> bool:
+    return (tuple(value) if isinstance(value, list) else value) == default
 
 
-def _is_nested(value: Any) -> bool:
+def _is_nested(value: object) -> bool:
     return isinstance(value, list) and any(isinstance(one, list) for one in value)
 
 
-def _value_said(value: Any) -> str:
+def _value_said(value: object) -> str:
     """Returns a value as text. For a long list it is the length and the range."""
     if not isinstance(value, list) or len(value) < 4:
         return write_value(tuple(value) if isinstance(value, list) else value)

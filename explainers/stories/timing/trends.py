@@ -1,7 +1,6 @@
 """How times grow with the size, and at which sizes two lines cross."""
 
 from itertools import combinations, pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +37,7 @@ def crossings(rows: pd.DataFrame, field: str) -> pd.DataFrame:
     return pd.DataFrame(found, columns=[field, "median_us", "faster", "slower"]).sort_values(field)
 
 
-def _crossings(us: pd.DataFrame, field: str) -> list[dict[str, Any]]:
+def _crossings(us: pd.DataFrame, field: str) -> list[dict[str, float | str]]:
     logs, found = np.log(us), []
     a, b = us.columns
     for (x0, before), (x1, after) in pairwise(logs.iterrows()):

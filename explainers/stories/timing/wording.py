@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from explainers.stories.timing.timed_row import TimedRow, Value
 from kernels.measure.bench_rows import problem_type_of
 from kernels.measure.judging import ROUNDING_TIMES
 from kernels.measure.peers import PAGED
@@ -59,7 +59,7 @@ def as_fast(ratio: float, low: float | None = None, high: float | None = None) -
     return f"{said} times as fast" if ratio > 1 else f"{said} times slower"
 
 
-def why(row: Any) -> str:
+def why(row: TimedRow) -> str:
     """Returns the reason for a missing time in a few words. The column `reason` has the whole text."""
     if row.status == "wrong":
         if "broken on purpose" in str(row.reason):
@@ -81,7 +81,7 @@ def megabytes(value: float) -> str:
     return f"{value / 2**30:.3g} GiB" if value >= 2**30 else f"{value / 2**20:.3g} MiB"
 
 
-def plain(value: Any) -> str:
+def plain(value: Value) -> str:
     return str(value) if isinstance(value, (str, bool, np.bool_)) else f"{float(value):g}"
 
 
@@ -91,7 +91,7 @@ NOT_TIMED = {  # a library -> the reason for a missing row
 }
 
 
-def not_timed(there: Iterable[str]) -> list[str]:
+def not_timed(present: Iterable[str]) -> list[str]:
     """Returns a sentence with the reason for each version of FlashAttention without a row."""
-    there = set(there)
-    return [f"{shown_name(name)} has no row here: {why}." for name, why in NOT_TIMED.items() if name not in there]
+    present = set(present)
+    return [f"{shown_name(name)} has no row here: {why}." for name, why in NOT_TIMED.items() if name not in present]

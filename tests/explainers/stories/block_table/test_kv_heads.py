@@ -20,17 +20,17 @@ def reads(preset, kv, dtype="float32"):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_each_byte_is_read_once_for_every_query_head_that_shares_it(kv, dtype):
     found, problem = reads("churn", kv, dtype)
-    assert found["K_times"] == found["V_times"] == (4 // kv, 4 // kv)
-    assert found["links"] == [(head, head * kv // 4) for head in range(4)]
+    assert (found.k.least, found.k.most) == (found.v.least, found.v.most) == (4 // kv, 4 // kv)
+    assert found.links == [(head, head * kv // 4) for head in range(4)]
     size = sum(problem.context_lens) * kv * 64 * (4 if dtype == "float32" else 2)
-    assert found["K_bytes"] == found["V_bytes"] == size and found["K_read"] == size * 4 // kv
+    assert found.k.held == found.v.held == size and found.k.read == size * 4 // kv
 
 
 def test_pages_that_sequences_share_are_held_once():
     found, problem = reads("shared_prompt", 2)
     tokens = len({token for row in problem.token_ids for token in row})
     copied = 3 * (44 - 32)  # each answer's copy of the prompt's last page
-    assert found["K_bytes"] == (32 + copied + tokens - 44) * 2 * 64 * 4
+    assert found.k.held == (32 + copied + tokens - 44) * 2 * 64 * 4
 
 
 def test_the_stage_has_a_step_for_each_query_head_and_a_panel_for_each_ratio():
@@ -38,12 +38,12 @@ def test_the_stage_has_a_step_for_each_query_head_and_a_panel_for_each_ratio():
     made = kv_heads.stage_of(found, None)
     panels = made.views[0].meta["panels"]
     assert [p["title"] for p in panels] == ["MHA 4:4", "GQA 4:2", "MQA 4:1"]
-    assert [p["links"] for p in panels] == [one["links"] for one in found]
-    assert [p["held"] for p in panels] == [one["K_bytes"] + one["V_bytes"] for one in found]
+    assert [p["links"] for p in panels] == [one.links for one in found]
+    assert [p["held"] for p in panels] == [one.held for one in found]
     assert len(made.frames) == 4 and "GQA 4:2: KV head 1, which 2 query heads share" in made.frames[2]["sentence"]
     strip = {state.name: list(state.values) for state in made.state}
     for one in found:
-        assert strip[f"{kv_heads.kind(4, one['num_kv_heads'])} has read"][-1] == one["K_read"] + one["V_read"]
+        assert strip[f"{kv_heads.kind(4, one.num_kv_heads)} has read"][-1] == one.read
     assert "4 times less" in kv_heads.reads_sentence(found)
     assert kv_heads.reads_table(found)["each K byte is read"].tolist() == ["1", "2", "4"]
 

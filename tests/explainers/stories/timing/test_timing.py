@@ -1,14 +1,11 @@
-"""Charts, sentences and the report of a table of times: every number is recomputed from the table."""
+"""The stage of times: its sentences, tables, questions and report."""
 
-import dataclasses
 import math
 import re
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from explainers.charts import line_ends, palette
 from explainers.stories.timing import (
     chart_texts,
     size_charts,
@@ -17,68 +14,15 @@ from explainers.stories.timing import (
     time_sentences,
     timing_stage,
     timing_tables,
-    trends,
     wording,
 )
 from explainers.story import encoding, stage
-from kernels.catalog import KERNELS, current
-from kernels.core.tolerance import OutputError
+from kernels.catalog import current
 from kernels.families.lab.tiles import TransposeProblem
 from kernels.families.paged.ranges import RangesProblem
 from kernels.families.sparse.problem import BlockSparseProblem
-from kernels.measure import bench, bench_rows, peers, sweeps
-from kernels.measure.protocol import Timing
+from kernels.measure import bench, bench_rows
 from kernels.recordings import tables
-
-
-@pytest.fixture(scope="module")
-def shown(bench_table):
-    table, _ = bench_table
-    key, (field, fixed) = next(iter(sweep_search.sweeps(table).items()))
-    part = sweep_rows.slice_of(table, field, fixed)
-    return key, field, part, sweep_rows.compared(part, field, "sdpa_efficient")
-
-
-def test_the_sweeps_of_a_table_are_found_with_the_longest_first(bench_table):
-    found = sweep_search.sweeps(bench_table[0])
-    assert [field for field, _ in found.values()].count("seq_len") >= 3 and {"batch", "num_heads"} <= {
-        field for field, _ in found.values()
-    }
-    titles = list(sweep_search.titles(bench_table[0], found).values())
-    assert titles[0] == "Attention: seq_len 128 to 16384 at batch 1, num_heads 8, head_dim 64, float32, cold L2"
-    assert len(set(titles)) == len(titles) and {title.split(":")[0] for title in titles} == {
-        KERNELS[name].problem_type.title for name in ("03_flash", "paged_v1")
-    }
-    assert any("num_heads 8 to 32 at" in title and "(width 512 to 2048)" in title for title in titles)
-
-
-def test_a_slice_holds_one_problem_per_size_and_kernel(shown):
-    _, field, part, _ = shown
-    assert not part.duplicated([field, "label"]).any()
-    assert sweep_rows.labels(part) == [*current().of_family("dense"), "sdpa_math", "sdpa_efficient", "sdpa_cudnn"]
-    assert len(set(sweep_rows.colours(sweep_rows.labels(part)).values())) == len(sweep_rows.labels(part))
-
-
-def test_the_default_baseline_is_the_fastest_peer_with_a_right_result(shown):
-    """It was "torch efficient", whatever the rows said: 3.8 times where the lead over cuDNN is 1.13."""
-    _, field, part, _ = shown
-    assert sweep_rows.baselines(part, field)[0] == "sdpa_cudnn"
-    wrong = part.assign(status=part.status.mask(part["name"] == "sdpa_cudnn", "wrong"))
-    assert sweep_rows.baselines(wrong, field)[0] == "sdpa_efficient"
-    kernels = part[part.kind == "kernel"].reset_index(drop=True)
-    assert sweep_rows.baselines(kernels, field)[0] == "01_naive"
-
-
-def test_of_each_recorded_sweep_the_default_baseline_is_the_fastest_peer_at_the_largest_size():
-    for made, where in bench.recorded().values():
-        table = sweep_search.prepared(made, where, "recorded")
-        for field, fixed in sweep_search.sweeps(table).values():
-            part = sweep_rows.slice_of(table, field, fixed)
-            timed = part[(part.kind == "peer") & (part.status == "ok")]
-            if field in sweep_search.SWEPT and len(timed):
-                last = timed[timed[field] == timed[field].max()]
-                first = sweep_rows.baselines(part, field)[0]
-                assert last[last.label == first].median_us.iloc[0] == last.median_us.min()
 
 
 def test_over_a_paged_cache_torch_cudnn_is_labelled_as_a_floor(bench_table):
@@ -144,12 +88,6 @@ def test_of_dense_16_bit_sweeps_a_missing_flash_attention_has_its_reason(bench_t
     assert "88 MB" in wording.not_timed([])[0] and wording.not_timed(wording.NOT_TIMED) == []
 
 
-def test_only_over_a_paged_cache_torch_cudnn_is_a_floor(shown):
-    _, field, part, compared = shown
-    assert "torch cudnn" in set(timing_tables.figures_table(compared, field).kernel)
-    assert time_sentences.floor_sentence(compared, field) == ""
-
-
 def test_the_sentence_says_the_ratio_of_the_table(shown):
     _, field, part, compared = shown
     said = time_sentences.sentence(compared, field, "sdpa_efficient")
@@ -165,112 +103,6 @@ def test_the_sentence_says_the_ratio_of_the_table(shown):
 def test_without_a_common_size_the_sentence_says_so(shown):
     _, field, _, compared = shown
     assert "no other kernel" in time_sentences.sentence(compared[compared.kind == "peer"], field, "sdpa_efficient")
-
-
-def _is_point(layer):
-    return layer["mark"]["type"] == "point" and layer["data"]["name"] == "points"
-
-
-def test_the_roofline_says_a_size_once_at_each_place_under_the_lowest_point(shown, bench_table):
-    _, field, _, compared = shown
-    roofs = {bench_table[1].device: bench_table[1].roofs}
-    data = size_charts.chart("roofline", compared, field, "sdpa_efficient", roofs).to_dict()["datasets"]
-    said = [row for row in data["sizes"] if row["said_size"] == "16,384"]
-    drawn = [row for row in data["points"] if row["said_size"] == "16,384"]
-    assert 1 < len(said) < len(drawn)
-    for row in said:
-        near = [r["tflops"] for r in drawn if abs(np.log(r["intensity"] / row["intensity"])) < 0.1]
-        assert row["tflops"] == min(near)
-    assert "08b_three_bfloat16 and torch efficient by 6." in chart_texts.note("roofline")
-
-
-def test_the_roofline_shows_the_datasheets_peaks_apart_from_the_measured_roofs():
-    """The roof of 761 TFLOP/s is a measured product; nothing said that the datasheet states 989."""
-    for made, where in bench.recorded().values():
-        table = sweep_search.prepared(made, where, "recorded")
-        sweeps_ = sweep_search.sweeps(table).values()
-        field, fixed = next(s for s in sweeps_ if s[1]["dtype"] == "float16" and not wording.is_paged(s[1]["title"]))
-        part = sweep_rows.slice_of(table, field, fixed)
-        one = timing_stage.Shown(part, field, "", "sdpa_cudnn", (), {where.device: where}, ())
-        data = timing_stage.charts(one, one.rows, "roofline").to_dict()["datasets"]
-        assert {row["said"] for row in data["datasheet"]} == {"datasheet, fp16 or bf16: 989 TFLOP/s"}
-        assert {row["said"] for row in data["roofs"]} == {
-            f"fp16 tensor cores: {where.roofs['fp16_tflops']:.4g} TFLOP/s"
-        }
-        for row in data["datasheet"]:
-            assert row["tflops"] == pytest.approx(min(4.8 * row["intensity"], 989))
-        said = timing_stage.provenance({where.device: where}, ()).said
-        assert "Datasheet: 989 TFLOP/s of dense fp16 or bf16, 1,979 TFLOP/s of dense fp8, 4.8 TB/s of HBM3e." in said
-
-
-def test_an_unknown_gpu_has_no_datasheet_and_roofs_have_names_that_do_not_overlap(shown, bench_table):
-    _, field, part, _ = shown
-    one = timing_stage.Shown(part, field, "", "sdpa_cudnn", (), {"here": bench_table[1]}, ())
-    data = timing_stage.charts(one, one.rows, "roofline").to_dict()["datasets"]
-    assert data["datasheet"] == [] and "Datasheet" not in timing_stage.provenance({"here": bench_table[1]}, ()).said
-    known = dataclasses.replace(bench_table[1], device="NVIDIA H200")
-    one = dataclasses.replace(one, where={"here": known})
-    spec = timing_stage.charts(one, one.rows, "roofline").to_dict()
-    names = sorted(spec["datasets"]["roof_names"], key=lambda row: row["beside"])
-    assert len(names) == len({row["named"] for row in names}) >= 3
-    low, high = next(
-        layer["encoding"]["y"]["scale"]["domain"] for layer in spec["layer"] if layer["mark"]["type"] == "text"
-    )
-    gaps = np.diff(np.log([row["beside"] for row in names])) / np.log(high / low)
-    assert (gaps >= line_ends.LABEL_GAP - 1e-9).all()
-
-
-def test_the_ladder_has_a_bar_for_each_kernel_and_the_roofs_that_they_have(shown, bench_table):
-    _, field, part, compared = shown
-    roofs = {bench_table[1].device: bench_table[1].roofs}
-    spec = size_charts.chart("ladder", compared, field, "sdpa_efficient", roofs, part).to_dict()
-    bars, across = spec["datasets"]["bars"], spec["datasets"]["across"]
-    last = [bar for bar in bars if bar["step"] == len(sweep_rows.sizes(part, field))]
-    assert [bar["label"] for bar in sorted(last, key=lambda bar: bar["label"])] == list(current().of_family("dense"))
-    for bar in bars:
-        row = compared[(compared.label == bar["label"]) & (compared[field] == bar[field])].iloc[0]
-        assert bar["tflops"] == row.tflops and bar["idea"] == f"{row.label}: {KERNELS[row.label].idea}"
-        assert f"{row.roof_percent:.3g} % of {row.roof}" in bar["said_rate"]
-    named = {line["said"].split(":")[0] for line in across}
-    assert named == {"torch math", "torch efficient", "torch cudnn", *compared.roof} - {"copy"}
-    rows = next(layer["encoding"]["y"]["scale"]["domain"] for layer in spec["layer"] if layer["mark"]["type"] == "bar")
-    assert rows == ["", *current().of_family("dense")]
-
-
-@pytest.mark.parametrize("kind", [kind for kind in chart_texts.CHARTS if kind != "ladder"])
-def test_every_chart_holds_the_slices_points_and_draws_their_spread(shown, bench_table, kind):
-    _, field, _, compared = shown
-    spec = size_charts.chart(
-        kind, compared, field, "sdpa_efficient", {bench_table[1].device: bench_table[1].roofs}
-    ).to_dict()
-    rows = spec["datasets"]["points"]
-    assert len(rows) == len(compared)
-    drawn = {layer["mark"]["type"] for layer in spec["layer"]}
-    assert "point" in drawn and ("rule" in drawn or kind == "memory")
-    spread = [layer for layer in spec["layer"] if layer["mark"]["type"] == "rule" and "y2" in layer["encoding"]]
-    spread = [layer for layer in spread if "x2" not in layer["encoding"]]
-    assert bool(spread) == (kind != "memory")  # an allocation has no spread
-    (tips,) = [layer["encoding"]["tooltip"] for layer in spec["layer"] if _is_point(layer)]
-    assert len(tips) == 6
-    assert [row["said"].split(" \u00d7")[0] for row in spec["datasets"]["ends"]].count("03_flash") == 1
-    assert [p["name"] for p in spec["params"]] == ["step"]
-    assert chart_texts.ALT[kind] and chart_texts.note(kind)
-
-
-def test_rates_have_the_spread_of_their_times(shown):
-    _, field, _, compared = shown
-    spec = size_charts.chart("tflops", compared, field, "sdpa_efficient", {}).to_dict()
-    for row in spec["datasets"]["points"]:
-        assert row["tflops_low"] <= row["tflops"] <= row["tflops_high"]
-        assert row["tflops_low"] == pytest.approx(row["tflops"] * row["median_us"] / row["p90_us"])
-
-
-def test_memory_grows_with_the_square_for_naive_and_with_the_length_for_flash(shown):
-    _, _, part, _ = shown
-    peak = part[part.status == "ok"].pivot_table(index="seq_len", columns="name", values="peak_bytes")
-    assert peak["01_naive"][16384] / peak["01_naive"][4096] == pytest.approx(16, rel=0.1)
-    assert peak["03_flash"][16384] / peak["03_flash"][4096] == pytest.approx(4, rel=0.01)
-    assert peak["08b_three_bfloat16"][16384] == 4 * 8 * 16384 * 64 * 4  # q, k, v and o
 
 
 def test_what_has_no_time_is_listed_with_its_places_and_reason(shown):
@@ -290,53 +122,6 @@ def test_the_table_and_the_report_repeat_the_table(shown, bench_table):
     assert wording.microseconds(84.72) == "84.72 us" and wording.microseconds(13937.3) == "13.94 ms"
 
 
-def test_measured_and_recorded_points_share_a_chart(shown):
-    _, field, part, _ = shown
-    now = part.assign(
-        source="measured",
-        device="this GPU",
-        median_us=part.median_us * 2,
-        p10_us=part.p10_us * 2,
-        p90_us=part.p90_us * 2,
-    )
-    both = sweep_rows.compared(pd.concat([part, now], ignore_index=True), field, "sdpa_efficient")
-    spec = size_charts.chart("latency", both, field, "sdpa_efficient", {}).to_dict()
-    assert {row["source"] for row in spec["datasets"]["points"]} == {"measured", "recorded"}
-    assert any(layer["encoding"].get("shape", {}).get("legend") for layer in spec["layer"])
-
-
-def test_a_sweep_is_titled_by_its_problem_and_not_by_its_type(bench_table):
-    """Fault 4: a dense fp16 sweep was titled "Decoding, paged KV cache"."""
-    table = bench_table[0]
-    dense = table[table["name"].isin(current().of_family("dense"))].assign(dtype="float16")
-    titles = sweep_search.titles(dense, sweep_search.sweeps(dense)).values()
-    assert titles and all(title.startswith("Attention: ") and title.endswith(", float16, cold L2") for title in titles)
-    both = pd.concat([dense, table.assign(dtype="float16", num_kv_heads=table.num_heads)])
-    for field, fixed in sweep_search.sweeps(both).values():
-        assert sweep_rows.slice_of(both, field, fixed).title.nunique() == 1
-
-
-def test_a_link_of_a_former_version_finds_its_sweep(bench_table):
-    found = sweep_search.sweeps(bench_table[0])
-    key = next(iter(found))
-    assert sweep_search.find_sweep(found, key) == key and sweep_search.find_sweep(found, "seq_len batch=77") is None
-    assert (
-        sweep_search.find_sweep(found, "seq_len batch=1 heads=8 kv_heads=8 head_dim=64 causal=False dtype=float32")
-        == key
-    )
-
-
-def test_colours_follow_from_the_catalogues_order_and_the_peers():
-    dense = list(current().of_family("dense"))
-    found = sweep_rows.colours([*dense, *peers.PEERS])
-    assert list(found.values()) == [*palette.KERNELS[: len(dense)], *palette.PEERS]
-    for family in ("dense", "paged"):
-        names = [*current().of_family(family), *peers.PEERS]
-        assert len(set(sweep_rows.colours(names).values())) == len(names)
-    several = sweep_rows.colours(["03_flash BLOCK_Q=16", "03_flash BLOCK_Q=32", "mine.cu"])
-    assert len(set(several.values())) == 3
-
-
 def test_whatever_is_recorded_can_be_shown():
     for device, (made, where) in bench.recorded().items():
         table = sweep_search.prepared(made, where, "recorded")
@@ -350,82 +135,6 @@ def test_whatever_is_recorded_can_be_shown():
             for kind in ("latency", "roofline"):
                 chart = size_charts.chart(kind, compared, field, baseline, {device: where.roofs}, part)
                 assert chart.to_dict()["layer"]
-
-
-def test_pages_of_other_sizes_are_other_sweeps_and_a_sweep_of_their_own(bench_table):
-    """A line of paged_v3 held pages of 8, 16, 32 and 64 slots at one batch."""
-    table = bench_table[0]
-    paged = table[table.block_size.notna()]
-    both = pd.concat([table, paged.assign(block_size=32.0, median_us=1.5 * paged.median_us)], ignore_index=True)
-    found = sweep_search.sweeps(both)
-    sizes = {fixed["block_size"] for field, fixed in found.values() if field == "batch" and "paged" in fixed["title"]}
-    assert sizes == {16.0, 32.0} and "block_size" in [field for field, _ in found.values()]
-    for field, fixed in found.values():
-        assert not sweep_rows.slice_of(both, field, fixed).duplicated([field, "label"]).any()
-    former = next(key for key, (_, fixed) in found.items() if fixed.get("block_size") == 16.0)
-    assert sweep_search.find_sweep(found, former.replace(" block_size=16", "")) == former
-
-
-def test_of_flashinfers_two_layouts_the_one_that_is_faster_at_the_end_is_drawn(bench_table):
-    table = bench_table[0]
-    field, fixed = next(sweep for sweep in sweep_search.sweeps(table).values() if "paged" in sweep[1]["title"])
-    one = sweep_rows.slice_of(table, field, fixed).query("name == 'paged_v1' and status == 'ok'").drop(columns="label")
-    last = one[field] == one[field].max()
-
-    def line(name, at_end, before=1.0, keep=one.index):
-        made = one.assign(name=name, kind="peer", median_us=one.median_us * np.where(last, at_end, before))
-        return made.loc[keep]
-
-    def drawn(*lines):
-        names = sweep_rows.labels(sweep_rows.slice_of(pd.concat([table, *lines], ignore_index=True), field, fixed))
-        return [name for name in names if name in peers.PAGED]
-
-    nhd, hnd = "flashinfer_nhd_xqa", "flashinfer_hnd_xqa"
-    assert drawn(line(nhd, 0.5), line(hnd, 0.6, 0.1)) == [nhd]
-    assert drawn(line(nhd, 0.6, 0.1), line(hnd, 0.5)) == [hnd]
-    assert drawn(line(nhd, 0.5)) == [nhd]
-    assert drawn(line(nhd, 0.5), line("flashinfer_hnd_fa3", 2.0)) == ["flashinfer_hnd_fa3", nhd]
-    without_end = one.index[~last]
-    assert drawn(line(nhd, 9.0, 0.1), line(hnd, 0.5, 0.2, without_end)) == [nhd]  # where both have a time
-    wrong = line(hnd, 0.5).assign(status="wrong")
-    assert drawn(line(nhd, 0.9), wrong) == [nhd]
-    assert wording.shown_name(nhd) == "FlashInfer XQA (NHD)"
-    assert not set(sweep_rows.colours(["paged_v1", "paged_v2", "paged_v3", *peers.SDPA, nhd]).values()) - {
-        *palette.KERNELS,
-        *palette.PEERS,
-    }
-
-
-def test_an_l2_that_holds_the_inputs_is_a_sweep_of_its_own(bench_table):
-    """Cold and warm points of one kernel at one size shared a line."""
-    table = bench_table[0]
-    warm = table.assign(l2="warm", **{name: table[name] * 0.9 for name in ("median_us", "p10_us", "p90_us")})
-    both = pd.concat([table, warm], ignore_index=True)
-    found, before = sweep_search.sweeps(both), sweep_search.sweeps(table)
-    assert [key for key in found if key in before] == list(before) and len(found) == 2 * len(before)
-    titles = sweep_search.titles(both, found)
-    assert len(set(titles.values())) == len(titles)
-    for key, (field, fixed) in found.items():
-        part = sweep_rows.slice_of(both, field, fixed)
-        assert not part.duplicated([field, "label"]).any() and set(part.l2) == {fixed["l2"]}
-        assert titles[key].endswith(f"{fixed['l2']} L2")
-
-
-def test_roofs_are_of_their_source_where_two_are_of_one_gpu(shown, bench_table):
-    """Recorded roofs took the place of those that were measured on a GPU of the same name."""
-    _, field, part, _ = shown
-    recorded, higher = bench_table[1], {name: 2 * value for name, value in bench_table[1].roofs.items()}
-    where = {"recorded": recorded, "this GPU, now": dataclasses.replace(recorded, roofs=higher)}
-    one = timing_stage.Shown(part, field, "A title", "sdpa_efficient", (), where, ("this GPU, now",))
-    spec = timing_stage.charts(one, one.rows, "roofline").to_dict()
-    tops = {row["said"] for row in spec["datasets"]["roofs"]}
-    for source, entry in where.items():
-        assert any(f"{entry.roofs['fp32_tflops']:.4g} TFLOP/s, {source}" in said for said in tops), tops
-    bounds = timing_stage.charts(one, one.rows, "bandwidth").to_dict()["datasets"]["fixed"]
-    assert [row["at"] for row in bounds] == [4231.7, 2 * 4231.7]
-
-
-# ---- the stage ----
 
 
 def staged(part, field, baseline="sdpa_efficient", hidden=(), where=None):
@@ -542,48 +251,6 @@ def test_reasons_that_differ_in_numbers_alone_are_one(bench_table):
     assert len(missing) == part.label.nunique() and set(missing.reason) <= set(said)
 
 
-def test_crossings_lie_where_the_lines_meet():
-    rows = pd.DataFrame(
-        [
-            {"label": label, "kind": "kernel", "source": "recorded", "device": "a GPU", "seq_len": n}
-            | {f"{name}_us": share * us for name, share in (("p10", 0.99), ("median", 1), ("p90", 1.01))}
-            for label, times in (("a", (1, 4, 16)), ("b", (2, 4.5, 8)))
-            for n, us in zip((128, 256, 512), times)
-        ]
-    )
-    (found,) = trends.crossings(rows, "seq_len").to_dict("records")
-    overlapping = rows.assign(p10_us=rows.p10_us.where(rows.seq_len < 512, 1.0))  # at 512 they are not told apart
-    assert trends.crossings(overlapping, "seq_len").empty
-    assert (found["faster"], found["slower"]) == ("b", "a") and 256 < found["seq_len"] < 512
-    share = np.log2(found["seq_len"] / 256)
-    assert 4 * 4**share == pytest.approx(found["median_us"]) == pytest.approx(4.5 * (8 / 4.5) ** share)
-    assert time_sentences.crossing_sentences(trends.crossings(rows, "seq_len"), "seq_len")[0].startswith(
-        "b overtakes a at about"
-    )
-
-
-def test_growth_is_the_factor_of_a_doubling(shown):
-    _, field, _, compared = shown
-    memory, time = (trends.growth(compared, field, column) for column in ("peak_bytes", "median_us"))
-    assert memory["01_naive"] == pytest.approx(4, rel=0.05) and memory["03_flash"] == pytest.approx(2, rel=0.01)
-    assert time["03_flash"] == pytest.approx(4, rel=0.05)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "ticks"),
-    [(13, 213_000, [100, 1000, 10_000, 100_000]), (0.07, 2.1, [0.1, 0.2, 0.5, 1, 2]), (29, 670, [50, 100, 200, 500])],
-)
-def test_the_ticks_of_a_logarithmic_axis_are_decades_and_their_halves_where_those_are_few(low, high, ticks):
-    assert line_ends.decades(low, high) == ticks
-
-
-def test_names_at_the_lines_ends_keep_their_order_and_do_not_touch():
-    bounds, values = (1.0, 1000.0), [1.1, 1.1, 1.2, 500, 990, 999]
-    found = line_ends.spread_out(values, bounds)
-    gaps = np.diff(np.log(found))
-    assert (gaps > 0.99 * line_ends.LABEL_GAP * np.log(1000)).all() and found[-1] <= 1000
-
-
 def test_the_keys_of_the_questions_are_the_tables_numbers(shown):
     _, field, part, _ = shown
     _, made = staged(part, field)
@@ -608,43 +275,6 @@ def test_the_keys_of_the_questions_are_the_tables_numbers(shown):
         assert f"{doubled:.1f}" in question["why"]
 
 
-# ---- a sweep over a constant ----
-
-
-@pytest.fixture(scope="module")
-def constants(bench_table):
-    """Two kernels over the sizes of their tiles and a padding: padded ones take a third of the time."""
-    fields = [("BLOCK_Q", [8, 16]), ("BLOCK_KV", [8, 16, 32]), ("PAD_K", [0, 4])]
-    made = []
-    for point in sweeps.points(["02_tiled", "03_flash"], fields, [("seq_len", 4096)]):
-        chosen = dict(point.settings)
-        us = (300 if chosen["PAD_K"] == 0 else 100) * (2 if point.name == "02_tiled" else 1) * 16 / chosen["BLOCK_KV"]
-        error = OutputError("o", 1e-7, 1e-7, 3e-7)
-        made.append(Timing(point, "ok", "", 9, us, 0.9 * us, 1.1 * us, 10, 10**7, error, point.kernel.code_hash))
-    where = bench_table[1]
-    table = sweep_search.prepared(bench_rows.table(bench_rows.row(t, where.roofs) for t in made), where, "recorded")
-    before = bench_table[0]
-    again = before["name"].isin(table["name"]) & before.problem.isin(table.problem)  # the point with its own constants
-    return pd.concat([before[~again], table], ignore_index=True)
-
-
-def test_constants_add_their_own_sweeps_and_leave_the_others_as_they_are(bench_table, constants):
-    before, after = sweep_search.sweeps(bench_table[0]), sweep_search.sweeps(constants)
-    assert list(after)[: len(before)] == list(before)
-    for field, fixed in before.values():
-        assert set(sweep_rows.slice_of(constants, field, fixed).label) == set(
-            sweep_rows.slice_of(bench_table[0], field, fixed).label
-        )
-    added = [sweep for key, sweep in after.items() if key not in before]
-    assert {field for field, _ in added} == {"PAD_K", "BLOCK_Q", "BLOCK_KV"}
-    titles = list(sweep_search.titles(constants, after).values())
-    assert len(set(titles)) == len(titles)
-    assert any(
-        title.startswith("Attention: PAD_K 0 to 4 at seq_len 4096") and "BLOCK_Q 16, BLOCK_KV 16" in title
-        for title in titles
-    )
-
-
 def test_the_price_of_a_conflict_is_told_beside_the_kernel_without_padding(constants):
     found = [
         s
@@ -663,16 +293,6 @@ def test_the_price_of_a_conflict_is_told_beside_the_kernel_without_padding(const
     beside = sweep_rows.compared(part, field, "02_tiled")
     assert beside[beside["name"] == "03_flash"].speedup.tolist() == [2, 2]
     assert time_sentences.exponent_sentence(part, field) == ""
-
-
-def test_over_a_size_of_the_tile_each_padding_is_a_line(constants):
-    field, fixed = next(
-        s for s in sweep_search.sweeps(constants).values() if s[0] == "BLOCK_KV" and s[1]["BLOCK_Q"] == 16
-    )
-    part = sweep_rows.slice_of(constants, field, fixed)
-    assert sweep_rows.labels(part) == [f"{name} PAD_K={pad}" for name in ("02_tiled", "03_flash") for pad in (0, 4)]
-    assert len(set(sweep_rows.colours(sweep_rows.labels(part)).values())) == 4
-    assert sweep_rows.sizes(part, field) == [8, 16, 32]
 
 
 def test_the_recorded_file_is_named_by_what_is_there(bench_table):

@@ -1,0 +1,122 @@
+"""The tab of the levels: plateaus, the ends of the caches, and kernels that meet each level."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from explainers.stories.bank_conflicts import bank_conflicts
+from explainers.stories.block_table import block_table
+from explainers.stories.coalescing import coalescing
+from explainers.stories.memory_hierarchy.memory_levels import bytes_said, edges, level_name, machine_of, plateaus
+from explainers.stories.registers import threads
+from explainers.stories.tiling import tiling
+from explainers.story import probed, stage
+from explainers.story.stage import Block
+from kernels.build.occupancy import Machine
+from kernels.core.fields import write_value
+from kernels.core.spec import KernelSpec
+from kernels.measure.hierarchy import Measured
+
+
+def as_text(levels: pd.DataFrame) -> pd.DataFrame:
+    """Returns the plateaus as texts, empty without a measurement."""
+    formats = {"textbook cycles": "{:.0f}", "cycles": "{:.1f}", "ns": "{:.1f}", "GB/s": "{:,.0f}"}
+    texts = {name: ["" if pd.isna(v) else form.format(v) for v in levels[name]] for name, form in formats.items()}
+    return levels.assign(**texts)
+
+
+def sentence(levels: pd.DataFrame, device: str) -> str:
+    """Returns a sentence with the cycles of the plateaus."""
+    at = levels.set_index("level")
+    l1, l2, far = (at.cycles[name] for name in ("L1 cache", "L2 cache", "Device memory"))
+    if pd.isna(l1) or pd.isna(l2) or pd.isna(far):
+        return f"Only a part of {device} has been measured so far."
+    return (
+        f"On {device} a load waits {at.cycles['Shared memory']:.0f} cycles for shared memory, {l1:.0f} for L1, "
+        f"{l2:.0f} for L2 and {far:.0f} "
+        f"for device memory: L2 is {l2 / l1:.1f} times as far as L1, device memory {far / l1:.1f} times."
+    )
+
+
+@dataclass(frozen=True)
+class Example:
+    """A kernel that meets a level.
+
+    level: the name of the level.
+    story: the path of the story with this kernel.
+    kernel: the kernel.
+    subject: the sight in that story.
+    choices: other choices of the link.
+    scenario: whether the story's scenario gives the problem, so the link has no fields.
+    """
+
+    level: str
+    story: str
+    kernel: KernelSpec
+    subject: str
+    choices: dict[str, str]
+    scenario: bool = False
+
+    @property
+    def link(self) -> Block:
+        fields = {} if self.scenario else _fields(self.kernel)
+        query = {"kernel": self.kernel.name, **fields, **self.choices}
+        return stage.link(f"{self.level}: {self.subject}, in {self.kernel.name}", self.story, query)
+
+
+def kernels_that_meet() -> list[Block]:
+    """Returns a link for each level: a story, its kernel, its problem and its step."""
+    rung, paged = threads.first(probed.accepting(tiling).values()), probed.first(block_table)
+    banks, sectors, tiled = (probed.first(module) for module in (bank_conflicts, coalescing, tiling))
+    first = {"step": "1"}  # Registers opens at the step with a held row
+    walk = {"view": "walk", "step": "2"}
+    examples = (
+        Example("Registers", "registers", rung, "scores that never leave the registers", {}),
+        Example("Shared memory", "bank_conflicts", banks, "32 lanes that want the same bank of it", first),
+        Example("L1 cache", "coalescing", sectors, "how many sectors a load of a warp brings", first),
+        Example("L2 cache", "block_table", paged, "a KV cache whose pages lie anywhere", walk, scenario=True),
+        Example("Device memory", "tiling", tiled, "a tile that a kernel fetches from it", {"step": "2"}),
+    )
+    return [example.link for example in examples]
+
+
+def _fields(kernel: KernelSpec) -> dict[str, str]:
+    return {name: write_value(value) for name, value in kernel.problem_type().values().items()}
+
+
+def levels_tab(measured: Measured, label: str) -> list[Block]:
+    """Returns the plateaus next to the textbook's figures, the ends of the caches, and links to stories."""
+    levels, machine = plateaus(measured.table), machine_of(measured.device)
+    caption = (
+        f"Cycles, ns, GB/s: {label}, medians over the plateau (latency: L1 up to 128 KiB, L2 from 512 KiB to 16 MiB, "
+        "device memory from 128 MiB); timed builds of a pointer chase and of a stream whose output equalled the "
+        "reference. A chain's figure holds the address arithmetic too: none in shared memory, two additions in global. "
+        "Textbook cycles: the round figures that courses give, of no GPU in particular; they are not measured."
+    )
+    return [
+        stage.text(sentence(levels, measured.device)),
+        stage.table(as_text(levels), caption),
+        stage.heading("Where each cache ends"),
+        *(stage.text(said, "derived") for said in _end_sentences(measured.table)),
+        *([stage.text(_shared_sentence(machine))] if machine else []),
+        stage.heading("Where kernels meet it"),
+        *kernels_that_meet(),
+    ]
+
+
+def _end_sentences(table: pd.DataFrame) -> list[str]:
+    """Returns a sentence for each end of a cache, by the chain and by the stream."""
+    sources = {"latency": "One chain of loads", "bandwidth": "The stream of the whole GPU"}
+    found = []
+    for kind, source in sources.items():
+        for edge in edges(table, kind):
+            beyond = f", and no longer at {bytes_said(edge.leaves)}" if edge.leaves else ""
+            found.append(f"{source} has {level_name(edge.level)}'s figure up to {bytes_said(edge.fits)}{beyond}.")
+    return found
+
+
+def _shared_sentence(machine: Machine) -> str:
+    return (
+        f"Shared memory of a multiprocessor of the {machine.gpu}: {bytes_said(machine.shared_bytes)} (CUDA's table "
+        "of compute capabilities)."
+    )

@@ -1,0 +1,164 @@
+"""Bank conflicts: wavefronts, sentences, and plain next to padded or swizzled tiles."""
+
+import json
+
+import pytest
+
+from explainers.stories.bank_conflicts import bank_conflicts, bank_costs, bank_walk, padding
+from explainers.stories.coalescing import sector_costs, sector_walk
+from explainers.story import encoding, stage
+from kernels.catalog import KERNELS
+from kernels.core.request import Request
+from kernels.families.lab.tiles import ColumnsProblem
+from kernels.families.paged.problem import PagedProblem
+from kernels.trace.memory import model
+from kernels.trace.probes import sites_of
+
+
+def read_at(run, tensor):
+    """(file, line) of the first probe of a load of that tensor of shared memory."""
+    site = next(s for s in sites_of(run.request) if (s.space, s.event, s.tensor) == ("shared", "load", tensor))
+    return site.file, site.line
+
+
+def walk_line(run):
+    return read_at(run, "X")
+
+
+@pytest.mark.parametrize("settings", [(), (("PAD", 1),), (("WIDTH", 16),), (("WIDTH", 8), ("PAD", 2))])
+def test_every_wavefront_serves_each_bank_at_most_once_and_every_lane_is_served(cpu_run, settings):
+    run = cpu_run("lab_columns", ColumnsProblem(), settings)
+    story = bank_walk.explain([run], walk_line(run))
+    (side,) = story.sides
+    assert len(story.frames) == sum(access["wavefronts"] for access in side["accesses"])
+    assert story.total == sum(access["alike"] for access in side["accesses"])
+    for access in side["accesses"]:
+        words = dict(settings).get("WIDTH", 4) // 4
+        assert sorted((lane, bank) for lane, bank, *_ in access["cells"]) == sorted(
+            {(lane, bank) for lane, bank, *_ in access["cells"]}
+        )
+        assert len(access["cells"]) == 32 * words
+        for wavefront in range(access["wavefronts"]):
+            served = [(bank, word) for _, bank, w, word, *_ in access["cells"] if w == wavefront]
+            assert served and len({bank for bank, _ in served}) == len(set(served))
+    for frame in story.frames:
+        assert (
+            f"Wavefront {frame['wavefront'] + 1} of {side['accesses'][frame['access']]['wavefronts']} serves"
+            in frame["sentence"]
+        )
+
+
+def test_the_sentence_tells_a_conflict_from_a_broadcast(cpu_run):
+    walk = cpu_run("lab_columns", ColumnsProblem())
+    conflict = bank_walk.explain([walk], walk_line(walk))
+    assert "wants 32 different words of bank 0, so it takes 32 wavefronts" in conflict.frames[0]["sentence"]
+    run = cpu_run("03_flash")
+    said = bank_walk.explain([run], read_at(run, "P")).frames[0]["sentence"]
+    assert "lanes that want the same word share it: 1 wavefront" in said
+
+
+def test_padding_k_is_seen_in_the_kernels_own_traces(cpu_run):
+    for name in ("02_tiled", "03_flash"):
+        table = padding.compare_padding(cpu_run(name), cpu_run(name, settings=(("PAD_K", 4),)))
+        k = table[(table.tensor == "K") & (table.kind == "load")].iloc[0]
+        assert (k["not padded"], k["padded"], k["at best"]) == (32, 4, 4) and "K_smem" in k["access"]
+        others = table[(table.tensor != "K")]
+        assert (others["not padded"] == others["padded"]).all()
+        assert f"{int(table['wavefronts without'].sum()):,} wavefronts without padding" in padding.padding_sentence(
+            table
+        )
+
+
+def test_memory_counts_in_a_story_are_those_of_the_rules(cpu_run):
+    run = cpu_run("lab_columns", ColumnsProblem(36), (("WIDTH", 16),))
+    story = bank_walk.explain([run], walk_line(run))
+    for access in story.sides[0]["accesses"]:
+        offsets = [None] * 32
+        for lane, _, _, word, *_ in sorted(access["cells"], key=lambda cell: -cell[3]):
+            offsets[lane] = 4 * word
+        assert model.shared_wavefronts(offsets, 16, "load").wavefronts == access["wavefronts"]
+
+
+def test_probes_in_a_header_are_named_by_it(cpu_run):
+    run = cpu_run("02_tiled")
+    table = sector_costs.by_line(run)
+    assert {place.partition(":")[0] for place in table["source line"]} == {"02_tiled.cu", "softmax.cuh"}
+    header = table[table.file == "softmax.cuh"].iloc[0]
+    story = sector_walk.explain(run, [(header.file, header.line)])
+    assert {place for f in story.frames for place in f["lines"]} == {header["source line"]}
+    assert "S_gmem" in header.access and json.dumps(story.sides)
+
+
+def test_an_access_that_takes_no_wavefront_has_a_sentence(cpu_run):
+    problem = KERNELS["lab_access"].problem_type
+    run = cpu_run("lab_access", problem("cp_async_l2", 16, offsets=tuple(16 * n for n in range(32))))
+    story = bank_walk.explain([run])
+    past = [a for a in story.sides[0]["accesses"] if a["kind"] == "a cp.async past L1"]
+    assert past and all(a["wavefronts"] == 0 for a in past)
+    assert any("no wavefront" in f["sentence"] for f in story.frames) and json.dumps(story.sides)
+
+
+def beside(cpu_run, kernel, problem, settings=()):
+    """The story of a walk without remedies and with, and its runs."""
+    requests = padding.before_and_after(Request(KERNELS[kernel], problem, settings))
+    runs = [cpu_run(kernel, problem, request.settings) for request in requests]
+    return bank_walk.explain(runs, walk_line(runs[0])), runs
+
+
+@pytest.mark.parametrize(
+    ("settings", "names", "wavefronts"),
+    [
+        ((), ["PAD 0", "PAD 1"], [32, 1]),
+        ((("PAD", 2),), ["PAD 0", "PAD 2"], [32, 2]),
+        ((("SWIZZLE", 1),), ["SWIZZLE 0", "SWIZZLE 1"], [32, 1]),
+        ((("WIDTH", 16),), ["PAD 0", "PAD 4"], [32, 4]),
+        ((("PAD", 1), ("SWIZZLE", 1)), ["PAD 0, SWIZZLE 0", "PAD 1, SWIZZLE 1"], [32, 2]),
+    ],
+)
+def test_the_plain_tile_stands_beside_the_padded_or_swizzled_one(cpu_run, settings, names, wavefronts):
+    story, _ = beside(cpu_run, "lab_columns", ColumnsProblem(), settings)
+    assert [side["name"] for side in story.sides] == names
+    assert [side["accesses"][0]["wavefronts"] for side in story.sides] == wavefronts
+    assert sum(frame["access"] == 0 for frame in story.frames) == 32  # the clock waits for the slower side
+    late = next(frame for frame in story.frames if frame["wavefront"] == wavefronts[1])["sentence"]
+    assert f"{names[0]}: " in late and f"Done after {wavefronts[1]} wavefront" in late
+
+
+def test_accesses_that_want_the_same_of_the_banks_are_shown_once_and_counted(cpu_run):
+    for settings in ((), (("SWIZZLE", 1),)):
+        story, _ = beside(cpu_run, "lab_columns", ColumnsProblem(), settings)
+        assert [a["alike"] for a in story.sides[1]["accesses"]] == [32] and story.total == 32
+        assert story.frames[0]["title"].startswith("Access 1, and 31 others alike") and not story.left_out
+    both, _ = beside(cpu_run, "lab_columns", ColumnsProblem(), (("PAD", 1), ("SWIZZLE", 1)))
+    assert len(both.sides[1]["accesses"]) > 1 and len(both.frames) <= bank_walk.SHOWN_STEPS + 32
+    assert both.total == 32 and both.left_out > 0
+
+
+def test_what_padding_leaves_free_is_what_no_lane_ever_touches(cpu_run):
+    story, _ = beside(cpu_run, "lab_columns", ColumnsProblem(24), (("PAD", 2),))
+    plain, padded = story.sides
+    assert (plain["words"], plain["free"]) == (32 * 24, [])
+    assert padded["words"] == 31 * 26 + 24 and padded["free"] == [[26 * r + 24, 26 * r + 26] for r in range(31)]
+
+
+def test_a_kernel_without_padding_or_swizzle_is_shown_alone(cpu_run):
+    request = Request(KERNELS["paged_v1"], PagedProblem((64,)))
+    assert padding.before_and_after(request) == (request,)
+    story = bank_walk.explain([cpu_run("paged_v1", PagedProblem((64,)))])
+    assert [side["name"] for side in story.sides] == [""] and "PAD" not in story.frames[0]["sentence"]
+
+
+def test_the_stage_of_banks_says_what_the_trace_says(cpu_run):
+    story, runs = beside(cpu_run, "lab_columns", ColumnsProblem())
+    made = bank_conflicts.stage_of(
+        story, runs, stage.provenance(runs[0]), "32 and 2 (recorded)", chosen=runs[0].request
+    )
+    assert encoding.decode(encoding.encode(made))["views"][0]["meta"]["sides"][1]["name"] == "PAD 1"
+    said = {state.name: (state.values[0], state.values[-1]) for state in made.state}
+    assert said["wavefronts so far, PAD 0"] == (1, 32) and said["wavefronts so far, PAD 1"] == (1, 1)
+    assert said["this access takes, PAD 0 and PAD 1"][0] == "32 and 1"
+    assert said["conflicts, PAD 0 and PAD 1"][0] == "31 and 0"
+    assert said["cycles an access, PAD 0 and PAD 1"][0] == "32 and 2 (recorded)"
+    assert [q.answer for q in made.questions] == [32, 1] and made.questions[1].step == 31
+    alone = bank_costs.by_line(runs[:1]).set_index("kind")
+    assert alone.loc["load", "wavefronts a request"] == 32 and alone.loc["load", "wavefronts"] == 1024

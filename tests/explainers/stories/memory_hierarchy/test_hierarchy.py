@@ -1,0 +1,109 @@
+"""The memory hierarchy: plateaus, the ends of the caches, and the stage."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from explainers.stories.memory_hierarchy import hierarchy, level_charts, levels_tab, memory_levels
+from explainers.story import encoding, probed
+from kernels.build import occupancy
+from kernels.catalog import KERNELS
+from kernels.errors import BackendUnavailable
+from kernels.measure.hierarchy import Measured
+from kernels.measure.hierarchy import recorded as recorded_hierarchy
+
+
+def hierarchy_table():
+    """A table such as timing.hierarchy records: levels of 30, 40, 220 and 500 cycles, and a stream's GB/s of each."""
+    rows = []
+    for space, end in (("shared", 2**18), ("through_l1", 2**29), ("from_l2", 2**29)):
+        for n in range(10 if space != "from_l2" else 15, 30):
+            if 2**n > end:
+                break
+            at = 30 if space == "shared" else 500 if n > 25 else 220 if n > 17 or space == "from_l2" else 40
+            rows.append({"kind": "latency", "space": space, "working_set": 2**n, "cycles": at + n / 100, "ns": at / 2})
+            rows.append({"kind": "bandwidth", "space": space, "working_set": 2**n, "gb_per_s": 1e6 / at})
+    rows.append({"kind": "bandwidth", "space": "copy", "working_set": 2**29, "gb_per_s": 4200.0})
+    table = pd.DataFrame(rows)
+    return table.assign(
+        **{f"{name}_{end}": table[name] for name in ("cycles", "ns", "gb_per_s") for end in ("least", "most")}
+    )
+
+
+def recorded_measured():
+    """What is recorded of the hierarchy, if anything is."""
+    try:
+        return [recorded_hierarchy()]
+    except BackendUnavailable:
+        return []
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [Measured(hierarchy_table(), "A GPU", "580", "2026-11-22", "NVRTC 13.0"), *recorded_measured()],
+    ids=lambda measured: measured.device,
+)
+def test_the_levels_are_medians_of_the_plateaus_beside_the_textbook(measured):
+    table = measured.table
+    levels = memory_levels.plateaus(table).set_index("level")
+    assert levels["textbook cycles"].dropna().tolist() == [1, 20, 28, 200, 400]
+    shared = table[(table.space == "shared") & (table.kind == "latency")]
+    assert levels.cycles["Shared memory"] == shared.cycles.median() and np.isnan(levels.cycles["Registers"])
+    assert list(levels.cycles.dropna()) == sorted(levels.cycles.dropna())
+    assert f"{levels.cycles['L2 cache']:.0f} for L2" in levels_tab.sentence(
+        memory_levels.plateaus(table), measured.device
+    )
+    assert (
+        levels_tab.sentence(memory_levels.plateaus(table[table.space == "shared"]), "a GPU")
+        == "Only a part of a GPU has been measured so far."
+    )
+    for chart in (level_charts.latency_chart, level_charts.bandwidth_chart):
+        assert chart(memory_levels.labelled(table, "recorded")).to_dict()["layer"]
+    beside = memory_levels.beside(measured, table[:3])
+    assert len(beside) == len(table) + 3 and set(beside.source) == {"measured now", f"recorded, {measured.device}"}
+    assert memory_levels.beside(measured, table[:0]).source.unique().tolist() == [f"recorded, {measured.device}"]
+
+
+def test_each_cache_ends_where_its_figure_does_and_every_step_says_which_level_it_meets():
+    table = hierarchy_table()
+    (l1, l2) = memory_levels.edges(table)
+    assert (l1.level, l1.fits, l1.leaves) == ("L1 cache", 2**17, 2**18)
+    assert (l2.level, l2.fits, l2.leaves) == ("L2 cache", 2**25, 2**26)
+    met = memory_levels.levels_met(table)
+    assert met[2**17] == "it fits the L1" and met[2**18] == met[2**25] == "it fits the L2"
+    assert met[2**26] == "it comes from device memory"
+    frames = hierarchy.frames(table, {"shared": "a.cu:1", "through_l1": "a.cu:2"})
+    assert [f["title"] for f in frames][:2] == ["1 KiB", "2 KiB"] and frames[0]["lines"] == {"a.cu:1": 1, "a.cu:2": 1}
+    assert frames[6]["sentence"] == (
+        "Working set 64 KiB: 40 cycles a load (20 ns); it fits the L1. "
+        "A load that skips the L1 takes 220 cycles and a load from shared memory takes 30 cycles."
+    )
+    assert frames[-1]["lines"] == {"a.cu:2": 1}
+
+
+def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_every_step():
+    measured = Measured(hierarchy_table(), "NVIDIA H200", "580", "2026-11-22", "NVRTC 13.0")
+    spec = probed.first(hierarchy)
+    assert spec.problem_type is KERNELS["lab_chase"].problem_type
+    lines = hierarchy.lines_of(spec)
+    texts = {space: spec.source.splitlines()[int(place.split(":")[1]) - 1].strip() for space, place in lines.items()}
+    assert {s: t.split("<")[0] for s, t in texts.items()} == {
+        "shared": "at = lds",
+        "from_l2": "at = ldg_l2",
+        "through_l1": "at = ldg",
+    }
+    shown = memory_levels.labelled(measured.table, "recorded")
+    made = encoding.decode(encoding.encode(hierarchy.stage_of(measured, shown, "recorded", spec, [])))
+    steps = memory_levels.sizes(measured.table)
+    assert len(made["frames"]) == len(steps) and [v["id"] for v in made["views"]] == ["latency", "bandwidth"]
+    data = made["views"][0]["meta"]["spec"]["datasets"]
+    assert [(row["step"], row["working_set"]) for row in data["steps"]] == list(enumerate(steps, 1))
+    assert [row["said"] for row in data["caches"]] == ["L1 measured: 128 KiB", "L2 measured: 32 MiB"]
+    assert data["shared"][0]["working_set"] == occupancy.MACHINES["sm_90"].shared_bytes
+    farther, holds = made["questions"]
+    levels = memory_levels.plateaus(measured.table).set_index("level").cycles
+    assert farther["answer"] == round(levels["L2 cache"] / levels["L1 cache"], 1)
+    assert holds["options"][holds["answer"]] == "128 KiB" and made["frames"][holds["step"]]["title"] == "128 KiB"
+    assert {s["name"] for s in made["state"]} >= {"through L1", "level"}
+    for state in made["state"]:
+        assert len(state["values"]) == len(steps)

@@ -1,0 +1,90 @@
+"""Occupancy: the limits of an SM in words, tables and pictures."""
+
+import pandas as pd
+
+from explainers.stories.occupancy import block_limits, grid_timeline
+from explainers.story import encoding
+from kernels.build import occupancy
+from kernels.catalog import KERNELS
+from kernels.core.request import Request
+from kernels.families.dense.problem import DenseProblem
+from kernels.measure import timelines
+
+
+def test_occupancy_in_words_and_tables():
+    kernel, problem = KERNELS["03_flash"], DenseProblem(seq_len=4096, head_dim=64, num_heads=8)
+    found = occupancy.occupancy(kernel, problem, ())
+    sentence = block_limits.sentence(found[0], occupancy.MACHINES["sm_90"], 132, "an H200")
+    assert (
+        f"holds {found[0].blocks} blocks of 256 threads" in sentence
+        and f"{found[0].limited_by} are the limit" in sentence
+    )
+    assert f"2,048 blocks make {2048 / (132 * found[0].blocks):.2f} waves" in sentence
+    assert block_limits.launches_table(found)["blocks per SM"].tolist() == [found[0].blocks]
+    other = block_limits.alternatives_table(occupancy.alternatives(kernel, problem, ()), kernel.settings())
+    assert len(other) == 9 and (other.now == "now").sum() == 1
+
+
+def test_each_resource_is_a_step_with_its_own_arithmetic():
+    on = occupancy.MACHINES["sm_90"]
+    found = occupancy.occupancy(KERNELS["01_naive"], DenseProblem(seq_len=512, head_dim=64, num_heads=8), ())
+    meta, frames = block_limits.view(found, on, 132, "an H200")
+    assert [f["tile"] for f in frames] == [n for n in range(3) for _ in range(5)] and len(meta["launches"]) == 3
+    for frame in frames:
+        o, launch = found[frame["launch"]], meta["launches"][frame["launch"]]
+        assert launch["blocks"] == o.blocks
+        if frame["shown"] > len(launch["resources"]):
+            assert frame["sentence"] == block_limits.sentence(o, on, 132, "an H200")
+            continue
+        resource = launch["resources"][frame["shown"] - 1]
+        assert resource["blocks"] == o.limits[resource["name"]]
+        assert resource["limit"] == (resource["name"] in o.limiters)
+        if resource["name"] != "registers":  # these are held by each fourth of the multiprocessor alone
+            assert resource["of"] // resource["each"] == resource["blocks"]
+        else:
+            assert f"= {resource['blocks']} block" in frame["sentence"]
+    strip = {s.name: s.values for s in block_limits.states(found, on, frames)}
+    assert strip["blocks so far"][4::5] == [o.blocks for o in found]
+
+
+def test_the_strip_names_a_limit_only_when_no_later_step_can_refute_it():
+    """The first step showed "limited by warps" where registers set the limit four steps later."""
+    on = occupancy.MACHINES["sm_90"]
+    found = occupancy.occupancy(KERNELS["03_flash"], DenseProblem(seq_len=512, head_dim=64, num_heads=8), ())
+    _, frames = block_limits.view(found, on, 132, "an H200")
+    limit = next(state.values for state in block_limits.states(found, on, frames) if state.name == "limited by")
+    assert limit == [*(f"open: {n} of 4 counted" for n in range(1, 4)), *[found[0].limited_by] * 2]
+
+
+def test_table_chart_picture_and_words_name_all_that_limit_equally():
+    limits = {"warps": 8, "blocks": 32, "registers": 8, "shared memory": 9}
+    o = occupancy.Occupancy("k", 256, 32, 1000, 10, limits, 8, 64, 100.0, "warps and registers", 0.01)
+    on = occupancy.MACHINES["sm_90"]
+    chart = block_limits.limits_chart(o).to_dict()
+    drawn = next(iter(chart["datasets"].values()))
+    marked = {row["resource"] for row in drawn if row["what"] == "the limit"}
+    assert marked == {"warps", "registers"} == set(o.limiters)
+    for step in range(1, 6):  # a bar stands there once its resource is counted; what limits is marked at the end
+        bars = [row for row in drawn if row["from"] <= step < row["to"]]
+        assert [bar["resource"] for bar in bars] == list(limits)[:step]
+        assert any(bar["what"] == "the limit" for bar in bars) == (step == 5)
+    assert block_limits.launches_table([o])["limited by"].tolist() == ["warps and registers"]
+    meta, frames = block_limits.view([o], on, 132, "an H200")
+    assert {r["name"] for r in meta["launches"][0]["resources"] if r["limit"]} == marked
+    assert block_limits.states([o], on, frames)[2].values[-1] == "warps and registers"
+    assert "warps and registers are the limit" in frames[-1]["sentence"]
+
+
+def test_the_stages_of_occupancy():
+    kernel, problem = KERNELS["01_naive"], DenseProblem(seq_len=512, head_dim=64, num_heads=8)
+    found, on = occupancy.occupancy(kernel, problem, ()), occupancy.MACHINES["sm_90"]
+    made = block_limits.stage_of(kernel, found, "sm_90a", on, 132, "an H200", "Checked.")
+    assert sum(block["kind"] == "chart" for block in made.side) == 3  # a scale for each launch
+    assert len(made.frames) == 15 and len(encoding.encode(made)) < 50_000
+    rows = [{"launch": 0, "block": n, "sm": n % 4, "start_ns": 9 * n, "end_ns": 9 * n + 50} for n in range(8)]
+    request = Request(KERNELS["03_flash"], DenseProblem())
+    timeline = timelines.Timeline(request, pd.DataFrame(rows), 0, 4, "recorded", "a GPU", "2026-11-21")
+    drawn = grid_timeline.timeline_stage(timeline, "a label")
+    assert [v.kind for v in drawn.views] == ["grid"] and len(drawn.frames) == len(drawn.state[0].values)
+    assert drawn.provenance.label == "recorded" and "a label" in drawn.provenance.said
+    assert drawn.side[0]["spec"]["params"][0]["name"] == "step"
