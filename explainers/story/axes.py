@@ -67,6 +67,6 @@ def box(request: Request, tensor: Tensor, first: int) -> np.ndarray:
 
     ValueError for a kernel without a map of this tensor.
     """
-    begin, sizes = [int(at) for at in np.unravel_index(first, tensor.shape)], request.plan.box_of(tensor)
-    along = [np.arange(at, min(n, at + size)) for at, n, size in zip(begin, tensor.shape, sizes)]
+    start, sizes = [int(at) for at in np.unravel_index(first, tensor.shape)], request.plan.box_of(tensor)
+    along = [np.arange(at, min(n, at + size)) for at, n, size in zip(start, tensor.shape, sizes)]
     return np.ravel_multi_index(np.meshgrid(*along, indexing="ij"), tensor.shape).ravel()

@@ -26,11 +26,11 @@ def source_link(request: Request, mode: Mode = Mode.PROBED) -> dict[str, str]:
 @cache
 def fields_of_build(problem_type: Any) -> frozenset[str]:
     """The problem's fields with an effect on its compile-time constants, and so on its builds."""
-    begin, found = problem_type(), set()
+    start, found = problem_type(), set()
     for name, field in fields_of(problem_type).items():
         for value in _others(field):
             try:
-                changed = replace(begin, **{name: value}).defines != begin.defines
+                changed = replace(start, **{name: value}).defines != start.defines
             except ProblemError:  # not with the other fields at their defaults
                 continue
             if changed:

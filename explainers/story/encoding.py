@@ -63,5 +63,5 @@ def _without_lines(meta: Any) -> Any:
     """A view's meta, without the frames' lines that the stage has. A picture with its own clock keeps everything."""
     if not isinstance(meta, Mapping) or "frames" not in meta or meta.get("clock"):
         return meta
-    told = ("lines", "lines_v1", "lines_v2")
-    return {**meta, "frames": [{k: v for k, v in frame.items() if k not in told} for frame in meta["frames"]]}
+    line_keys = ("lines", "lines_v1", "lines_v2")
+    return {**meta, "frames": [{k: v for k, v in frame.items() if k not in line_keys} for frame in meta["frames"]]}

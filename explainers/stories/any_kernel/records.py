@@ -68,15 +68,15 @@ def touches_of(request: Request, records: Records, known: dict[str, Tensor]) -> 
     and kind, with the bytes of all its accesses."""
     found = {}
     for symbol, tensor in known.items():
-        mine = [n for n, site in enumerate(records.sites) if site.space == "global" and site.tensor == symbol]
-        at = records.of(mine)
+        own = [n for n, site in enumerate(records.sites) if site.space == "global" and site.tensor == symbol]
+        at = records.of(own)
         if not len(at):
             continue
         writes = np.array([site.event in WRITES for site in records.sites])[records.site[at]]
         size = np.array([site.bytes for site in records.sites])[records.site[at]]
         code = 2 * records.step[at] + writes
         first = records.table["offset"].take(pa.array(at)).to_numpy() // tensor.itemsize
-        if any(records.sites[number].event == "tma" for number in mine):
+        if any(records.sites[number].event == "tma" for number in own):
             if not request.plan.has_map(tensor):
                 continue  # bulk copies: the trace does not say their elements
             boxes = [axes.box(request, tensor, int(n)) for n in first]

@@ -49,10 +49,10 @@ def frames_of(
 def logged_by_step(values: pd.DataFrame, steps: int) -> list[list[Logged]]:
     """The logged values of each step."""
     found: list[list[Logged]] = [[] for _ in range(steps)]
-    told = values.assign(
+    text = values.assign(
         finite=values.value.where(np.isfinite(values.value)), nan=np.isnan(values.value), inf=np.isinf(values.value)
     )
-    grouped = told.groupby(["step", "event"], sort=False).agg(
+    grouped = text.groupby(["step", "event"], sort=False).agg(
         count=("value", "size"), low=("finite", "min"), high=("finite", "max"), nan=("nan", "sum"), inf=("inf", "sum")
     )
     for (step, event), count_, low, high, nan, inf in grouped.itertuples():

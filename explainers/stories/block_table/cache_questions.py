@@ -68,8 +68,8 @@ def serving(made: Stage) -> list[Question]:
     veils = ("sentence", "strip", "tabs")
     found = amounts("written", text, written, wrong, why, "tokens", step=step, view=view, veils=veils)
     last = len(frames) - 1
-    usage, there = frames[last]["usage"], frames[last]["sequences"]
-    own = max(there, key=lambda s: len(s["table"]) * size - s["length"])
+    usage, present = frames[last]["usage"], frames[last]["sequences"]
+    own = max(present, key=lambda s: len(s["table"]) * size - s["length"])
     empty = len(own["table"]) * size - own["length"]
     text = (
         f"After the last step {own['name']} has {count(own['length'], 'token')} in {count(len(own['table']), 'page')} "

@@ -77,8 +77,8 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
         )
         same = [found[n].kernel for n in others if totals[n] == totals[least]]
         wrong_kernels = [found[n].kernel for n in others if found[n].kernel not in same]
-        told = ("sentence", "strip", "tabs")  # the picture says how often, not how much
-        made += options("fewest", text, low.kernel, wrong_kernels, why, step=least, view=view, veils=told)
+        text_veils = ("sentence", "strip", "tabs")  # the picture says how often, not how much
+        made += options("fewest", text, low.kernel, wrong_kernels, why, step=least, view=view, veils=text_veils)
     busiest = [n for n, mean in enumerate(one.times) if mean == one.times.max()]
     if len(busiest) == 1 or busiest == list(range(busiest[0], busiest[-1] + 1)):
         text = f"Click a page that {one.kernel} with {one.heads} reads more often than any other, in its own row."

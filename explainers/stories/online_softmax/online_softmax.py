@@ -124,7 +124,7 @@ def ordinary_table(story: RowStory) -> pd.DataFrame:
         ("O, dim 0", story.o_values[-1][0], story.o_true[0]),
         ("largest error of the row", story.error, None),
     ]
-    shown = [(name, text_of(mine), "" if due is None else text_of(due)) for name, mine, due in rows]
+    shown = [(name, text_of(own), "" if due is None else text_of(due)) for name, own, due in rows]
     return pd.DataFrame(shown, columns=["", "this kernel", "ordinary softmax, float64"])
 
 

@@ -15,11 +15,11 @@ def ordinary_row(frames: Sequence[Any], first_wrong: int | None, ordinary: bool,
         frame = frames[first_wrong]
         names = {"max": "the max m", "rescale": "the rescale factor", "weights": "the weights", "sum": "the sum l"}
         names |= {"output": "O so far", "final": "the finished row", "scores": "the scores"}
-        there = [names[f["group"]] for f in frames]
+        present = [names[f["group"]] for f in frames]
         step, place = first_wrong, f" in tile {frame['tile']}" if frame["tile"] >= 0 else ""
         why = f"Step {first_wrong + 1}{place}: {frame['sentence']}"
         text = "This build is broken on purpose. Which number is the first to be wrong by more than rounding?"
-        found += options("first_wrong", text, names[frame["group"]], there, why, step=step, veils=VEILS)
+        found += options("first_wrong", text, names[frame["group"]], present, why, step=step, veils=VEILS)
     if not ordinary and len(tiles) > 1:
         keys = max(f["keys"] for f in frames)
         kept = 2 + head_dim

@@ -40,14 +40,14 @@ class BlockStory:
 
 
 def frames_of(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: int) -> list[PipelineFrame]:
-    mine = bars[bars.writer == leader]
-    tiles, begins = _tiles(mine), _begins(mine)
-    begun = tiles.where(mine.event == "tile_begin")
+    own = bars[bars.writer == leader]
+    tiles, begins = _tiles(own), _begins(own)
+    begun = tiles.where(own.event == "tile_begin")
     # A tile number at or below the last one starts another query tile.
     queries = (begun <= begun.ffill().shift().fillna(np.inf)).cumsum()
-    copies = _copies(bars, mine, leader)
+    copies = _copies(bars, own, leader)
     frames: list[PipelineFrame] = []
-    for at, part in mine.groupby(begins.cumsum(), sort=True):
+    for at, part in own.groupby(begins.cumsum(), sort=True):
         start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
         meanwhile, number = bars[(bars.start_ns < end) & (bars.end_ns > start)], int(queries[part.index[0]])
         title = _title(part, int(tiles[part.index[0]]), number if queries.iloc[-1] > 1 else 0)
@@ -65,17 +65,17 @@ def frames_of(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: 
     return frames
 
 
-def _tiles(mine: pd.DataFrame) -> pd.Series:
+def _tiles(own: pd.DataFrame) -> pd.Series:
     """The key tile of each bar of a writer, or -1."""
-    return mine.tile.fillna(-1).astype(int) if "tile" in mine else pd.Series(-1, index=mine.index)
+    return own.tile.fillna(-1).astype(int) if "tile" in own else pd.Series(-1, index=own.index)
 
 
-def _begins(mine: pd.DataFrame) -> pd.Series:
+def _begins(own: pd.DataFrame) -> pd.Series:
     """The first bar of each step of the leader: every key tile, and the rest after the last one. Every bar without
     tiles, as in a walk of pages."""
-    tile = _tiles(mine)
-    if (mine.event == "tile_begin").any():
-        return mine.event.isin(["tile_begin", "write"])
+    tile = _tiles(own)
+    if (own.event == "tile_begin").any():
+        return own.event.isin(["tile_begin", "write"])
     return tile != tile.shift(fill_value=-2) if (tile >= 0).any() else tile == -1
 
 
@@ -91,13 +91,13 @@ def _title(part: pd.DataFrame, tile: int, query: int) -> str:
     return f"{of}key tile {tile}".capitalize() if tile >= 0 else "Before the first tile"
 
 
-def _copies(bars: pd.DataFrame, mine: pd.DataFrame, leader: int) -> dict[Any, list[float]]:
+def _copies(bars: pd.DataFrame, own: pd.DataFrame, leader: int) -> dict[Any, list[float]]:
     """First bar of a key tile's step -> the writer and time of the tile's copy, the leader and the start of its scores.
     The n-th copy is of the n-th tile. The producer copies, or the leader if there is no producer."""
     copies = bars[bars.event.isin(COPIES)]
     who = int(copies.writer.min()) if (copies.role == "producer").any() else leader
-    turned, scores = copies[copies.writer == who].start_ns, mine[mine.event == "scores"].start_ns
-    tiles = mine.index[mine.event == "tile_begin"]
+    turned, scores = copies[copies.writer == who].start_ns, own[own.event == "scores"].start_ns
+    tiles = own.index[own.event == "tile_begin"]
     return {
         tile: [float(who), float(began), float(leader), float(then)]
         for tile, began, then in zip(tiles, turned, scores)

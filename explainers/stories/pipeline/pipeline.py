@@ -22,8 +22,8 @@ WAITS = ("wait", "nothing_left")  # the first words of the marks of a waiting wr
 def explain(made: Pipeline, block: int = 0) -> BlockStory:
     """The BlockStory of a block with marks."""
     bars = pipelines.bars(made, block)
-    begin = float(bars.start_ns.min())
-    bars = bars.assign(start_ns=bars.start_ns - begin, end_ns=bars.end_ns - begin)
+    first_at = float(bars.start_ns.min())
+    bars = bars.assign(start_ns=bars.start_ns - first_at, end_ns=bars.end_ns - first_at)
     flight = pipelines.in_flight(bars)
     writers = sorted(int(n) for n in bars.writer.unique())
     computing = bars[bars.event.isin(["softmax", "scores"])].writer
@@ -40,13 +40,13 @@ def view(stories: list[BlockStory]) -> stage.View:
     events = list(dict.fromkeys(event for story in stories for event in story.bars.event))
     for story in stories:
         for writer in story.writers:
-            mine = story.bars[story.bars.writer == writer]
-            role = next((r for r in mine.role if r), "")
+            own = story.bars[story.bars.writer == writer]
+            role = next((r for r in own.role if r), "")
             name = f"{story.made.noun} {writer}" + (f", {role}" if role else "")
             rows.append({"name": name, "kernel": story.name, "flight": False})
             if story is stories[0]:
                 row_of[writer] = len(rows) - 1
-            parts.append(mine.assign(row=len(rows) - 1))
+            parts.append(own.assign(row=len(rows) - 1))
             for event, flying in story.flight[story.flight.writer == writer].groupby("event", sort=False):
                 rows.append({"name": f"{named(str(event))} in flight", "kernel": story.name, "flight": True})
                 parts.append(flying.assign(row=len(rows) - 1))
@@ -117,10 +117,10 @@ TABS = [stage.Tab("shares", "Where the time goes"), stage.Tab("perfetto", "Take 
 
 def summary(story: BlockStory) -> str:
     """The time of the block and its parts, the share of the tensor cores at work, and the observer effect."""
-    made, block, mine = story.made, story.block, story.bars[story.bars.writer == story.leader]
+    made, block, own = story.made, story.block, story.bars[story.bars.writer == story.leader]
     lost = f" {made.lost:,} marks did not fit." if made.lost else ""
     said = f"{story.name}, block {block}: {figure(float(story.bars.end_ns.max()) / 1e3)} \u00b5s"
-    tiles, queries = int((mine.event == "tile_begin").sum()), int((mine.event == "write").sum())
+    tiles, queries = int((own.event == "tile_begin").sum()), int((own.event == "write").sum())
     if tiles:
         said += f" for {count(max(queries, 1), 'query tile')}, {count(tiles, 'key tile')} in all"
     said += "."

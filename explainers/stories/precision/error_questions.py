@@ -14,12 +14,12 @@ OPTIONS = 4  # options of a question
 
 def questions(story: Replays) -> list[stage.Question]:
     """The questions of the story. Their answers come from the run."""
-    made, asked = story.chosen, []
+    made, found = story.chosen, []
     sizes = made.sizes
     largest = sorted(np.argsort(-sizes)[:OPTIONS].tolist())
     if np.isfinite(sizes).all() and (sizes[largest] > 0).all():
         most = int(np.argmax(sizes))
-        asked.append(
+        found.append(
             stage.Question(
                 "most",
                 f"{made.request.kernel.name} computes in {made.label}. Which of these steps moves O the most?",
@@ -39,7 +39,7 @@ def questions(story: Replays) -> list[stage.Question]:
         ratio = other.so_far[-1] / made.so_far[-1]
         more, times = ("larger", ratio) if ratio > 1 else ("smaller", 1 / ratio)
         powers = _near(times)
-        asked.append(
+        found.append(
             stage.Question(
                 "types",
                 f"{other.request.kernel.name} computes the same in {other.label}. How many times {more} is its error?",
@@ -53,7 +53,7 @@ def questions(story: Replays) -> list[stage.Question]:
                 veils=("headline", "picture", "tabs"),
             )
         )
-    return asked
+    return found
 
 
 def _near(times: float) -> list[int]:

@@ -45,10 +45,10 @@ def replay(run: Run) -> Replay:
     return _Replaying(run).replay()
 
 
-def _carried(values: np.ndarray, there: np.ndarray) -> np.ndarray:
+def _carried(values: np.ndarray, present: np.ndarray) -> np.ndarray:
     """[rows, tiles, ...]: a tile without a value has the value of the tile before."""
     for tile in range(1, values.shape[1]):
-        values[:, tile] = np.where(there[:, tile], values[:, tile], values[:, tile - 1])
+        values[:, tile] = np.where(present[:, tile], values[:, tile], values[:, tile - 1])
     return values
 
 
@@ -216,19 +216,19 @@ class _Replaying:
         before."""
         row, tile, value = self._records(event, "row" if self.ordinary else "tile")
         found = np.full((self.end - self.first, len(self.edges)), begin)
-        there = np.zeros(found.shape, bool)
+        present = np.zeros(found.shape, bool)
         at = row, 0 if self.ordinary else tile
-        found[at], there[at] = value, True
-        return _carried(found, there)
+        found[at], present[at] = value, True
+        return _carried(found, present)
 
     def _outputs(self, dims: int) -> np.ndarray:
         """O as logged after each key tile, [rows, tiles, dims]. A tile without a record has the value before."""
         row, dim, value = self._records("o", "dim")
         found = np.zeros((self.end - self.first, len(self.edges), dims))
-        there = np.zeros(found.shape, bool)
+        present = np.zeros(found.shape, bool)
         at = row, 0 if self.ordinary else self._records("o", "tile")[1], dim
-        found[at], there[at] = value, True
-        return _carried(found, there)
+        found[at], present[at] = value, True
+        return _carried(found, present)
 
     def _factors(self) -> np.ndarray:
         """The factor of the sums before each key tile, [rows, tiles], 1 without a record."""

@@ -108,5 +108,5 @@ def _largest_of_parts(errors: np.ndarray) -> list[float]:
     """The largest change by each stage, from errors so far [stages, ...]."""
     with np.errstate(invalid="ignore"):
         changes = np.abs(np.diff(errors, axis=0, prepend=0.0)).reshape(len(errors), -1)
-    there = ~np.isnan(errors[0]).ravel()
-    return [float(change[there].max(initial=0.0)) for change in changes]
+    present = ~np.isnan(errors[0]).ravel()
+    return [float(change[present].max(initial=0.0)) for change in changes]

@@ -73,13 +73,13 @@ class Elements:
             parts = [(plane, made) for plane, made in self._shared(source, ("load", "ldmatrix"), False)]
         else:
             parts = [(plane, made) for kind, plane, made in found if KINDS[kind] == "loads"]
-        mine = [
+        own_records = [
             pd.DataFrame({"step": self.step[made.record], "row": made.row, "col": made.col})[
                 plane == self.names.index(name)
             ]
             for plane, made in parts
         ]
-        return pd.concat(mine) if mine else pd.DataFrame({"step": [], "row": [], "col": []})
+        return pd.concat(own_records) if own_records else pd.DataFrame({"step": [], "row": [], "col": []})
 
     def _outside(self) -> tuple[list[tuple[int, np.ndarray, Cells]], dict[int, tuple[int, Cells]]]:
         """The elements outside shared memory: kind, plane of each element, elements. And for loads and values (they can
@@ -147,8 +147,8 @@ class Elements:
         if "slot" in index:
             if "token" not in site.keys:
                 return None  # a slot of a page: the trace does not say its token
-            begin = dict(zip(tensor.axes, np.unravel_index(np.repeat(first, width), tensor.shape)))["slot"]
-            row, names = np.repeat(self._key("token", at), width) + index["slot"] - begin, ("token", "dim")
+            start = dict(zip(tensor.axes, np.unravel_index(np.repeat(first, width), tensor.shape)))["slot"]
+            row, names = np.repeat(self._key("token", at), width) + index["slot"] - start, ("token", "dim")
             col = index["dim"] if "dim" in index else index["piece"] * axes.length(tensor, "element") + index["element"]
         else:
             row, col = (index[axis] for axis in tensor.axes[-2:])
@@ -171,8 +171,8 @@ class Elements:
         once: whether to leave out repeated reads of a thread in a step.
         """
         shared = [site.space == "shared" for site in self.sites]
-        is_write = np.array([there and site.event in WRITES for there, site in zip(shared, self.sites)])
-        is_read = np.array([there and site.event in events for there, site in zip(shared, self.sites)])
+        is_write = np.array([present and site.event in WRITES for present, site in zip(shared, self.sites)])
+        is_read = np.array([present and site.event in events for present, site in zip(shared, self.sites)])
         if not source or not is_write[self.site].any() or not is_read[self.site].any() or len(self.site) > MOST_RECORDS:
             return []
         elements = self._sources(source)
@@ -180,9 +180,11 @@ class Elements:
         found = []
         for memory in sorted({site.tensor or "" for site in self.sites}):
             own = np.array([site.tensor == memory for site in self.sites])
-            mine, reads = own[self.site[stores]], np.flatnonzero((own & is_read)[self.site])
-            if mine.any() and len(reads):
-                found += self._read(stores[mine], came_from[mine], self._once(reads) if once else reads, elements)
+            own_records, reads = own[self.site[stores]], np.flatnonzero((own & is_read)[self.site])
+            if own_records.any() and len(reads):
+                found += self._read(
+                    stores[own_records], came_from[own_records], self._once(reads) if once else reads, elements
+                )
         return found
 
     def _sources(self, source: dict[int, tuple[int, Cells]]) -> "_Sources":
@@ -244,17 +246,17 @@ class Elements:
     ) -> list[tuple[np.ndarray, Cells]]:
         """The elements of these reads of one array in shared memory: the last stored ones of an earlier step, or else
         of the same step."""
-        told = came_from >= 0
-        if not told.any():
+        text = came_from >= 0
+        if not text.any():
             return []
         size = np.array([s.bytes for s in self.sites])
-        item = int(np.min(size[self.site[stores[told]]] // elements.many[came_from[told]]))  # bytes of an element
+        item = int(np.min(size[self.site[stores[text]]] // elements.many[came_from[text]]))  # bytes of an element
         if item < 1:
             return []
-        many = np.where(told, elements.many[came_from], size[self.site[stores]] // item)
+        many = np.where(text, elements.many[came_from], size[self.site[stores]] // item)
         ordinal = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
         cell = np.repeat(self._key("offset", stores) // item, many) + ordinal
-        element = np.where(np.repeat(told, many), np.repeat(elements.first[came_from], many) + ordinal, -1)
+        element = np.where(np.repeat(text, many), np.repeat(elements.first[came_from], many) + ordinal, -1)
         where = self._cells(np.repeat(stores, many), cell)
         when = np.repeat(self.step[stores], many)
         steps = int(self.step.max()) + 2

@@ -27,11 +27,11 @@ def _at_work(view: View, frames: Sequence[Any]) -> list[Question]:
     meta, ran = view.meta, np.asarray(view.columns["ran"]).reshape(len(view.meta["moments"]), -1)
     busy = [int((ran[moment] >= 0).sum()) for moment in meta["of_frame"]]
     every = [meta["launches"][meta["moments"][moment]["launch"]]["threads"] for moment in meta["of_frame"]]
-    there = [n for n, some in enumerate(busy) if some][: 1 if view.meta.get("clock") else None]
-    there = [n for n in there if busy[n] not in _counts(frames[n])]
-    if not there:
+    present = [n for n, some in enumerate(busy) if some][: 1 if view.meta.get("clock") else None]
+    present = [n for n in present if busy[n] not in _counts(frames[n])]
+    if not present:
         return []
-    step = min(there, key=lambda n: busy[n])
+    step = min(present, key=lambda n: busy[n])
     text = (
         f"Step {step + 1}, {frames[step]['title']}: of how many of the block's {every[step]} threads do the "
         "probes log any work?"

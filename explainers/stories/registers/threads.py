@@ -138,16 +138,16 @@ def own_view(run: Run, id: str = "threads", title: str = "Threads", lit: str = "
     """
     if not accepts(run.request.kernel):
         return []
-    made, told = view(run), generic.explain(run)
+    picture_view, steps_of_trace = view(run), generic.explain(run)
     own = {
         "clock": True,
         "frames": [
             {name: frame[name] for name in ("tile", "title", "sentence")} | {lit: frame["lines"]}
-            for frame in told.frames
+            for frame in steps_of_trace.frames
         ],
-        "state": [asdict(state) for state in generic.states(told)],
+        "state": [asdict(state) for state in generic.states(steps_of_trace)],
     }
-    return [stage.View("threads", id, title, {**made.meta, **own}, made.columns)]
+    return [stage.View("threads", id, title, {**picture_view.meta, **own}, picture_view.columns)]
 
 
 def _windows(story: Threads) -> list[dict[str, list[int]]]:

@@ -43,12 +43,12 @@ class FragmentReader:
             raise ProblemError(
                 f"{noun} is {unit}. This block has products in {count(len(there), noun)}, counted from 0."
             )
-        mine = records[records.thread // size == there[unit]]
+        own = records[records.thread // size == there[unit]]
         head, _, _ = picture.query_rows(self.request)
         self.fetches: list[Fetch] = []
-        self.matrices = self._matrices(mine, head)
-        self._owners(mine)
-        every = [*(self._by_group(mine) if self.by_group else self._by_warp(mine))]
+        self.matrices = self._matrices(own, head)
+        self._owners(own)
+        every = [*(self._by_group(own) if self.by_group else self._by_warp(own))]
         tiles = sorted({p.tile for p in every})
         if key_tile and key_tile not in tiles:
             raise ProblemError(
@@ -62,7 +62,7 @@ class FragmentReader:
                 break
             shown += of_tile
         shown = shown[:MOST]
-        before, after = self._outputs(mine, sorted({p.tile for p in shown}))
+        before, after = self._outputs(own, sorted({p.tile for p in shown}))
         self._window(shown)
         first = min((p.tile for p in shown), default=0)
         name = "wgmma" if self.by_group else "mma.sync"
@@ -86,9 +86,9 @@ class FragmentReader:
 
     # ---- the matrices ----
 
-    def _matrices(self, mine: pd.DataFrame, head: int) -> dict[str, Matrix]:
+    def _matrices(self, own: pd.DataFrame, head: int) -> dict[str, Matrix]:
         """Q, K, V, P, S and O of the rows of this warp or warpgroup."""
-        scores = mine[mine.event == "score"]
+        scores = own[own.event == "score"]
         if scores.empty:
             raise ProblemError(
                 "This warp computes no score, because its rows are beyond the last query. Choose another warp."
@@ -105,7 +105,7 @@ class FragmentReader:
         }
         nothing = np.full((end - row0, len(k)), np.nan, np.float32)
         for name, event in (("S", "score"), ("P", "p")):
-            part = mine[mine.event == event]
+            part = own[own.event == event]
             values = nothing.copy()
             values[part.row.astype(int) - row0, part.col.astype(int)] = part.value
             found[name] = Matrix.of(row0, 0, values)
@@ -115,7 +115,7 @@ class FragmentReader:
         found["O"] = Matrix.of(row0, 0, np.full((end - row0, v.shape[1]), np.nan))
         return found
 
-    def _owners(self, mine: pd.DataFrame) -> None:
+    def _owners(self, own: pd.DataFrame) -> None:
         """The owner of each element of S, P and O: the lane of its record.
 
         Rule for the register: a lane has two rows of each sixteen, and the lower row comes first. Of two neighbouring
@@ -123,7 +123,7 @@ class FragmentReader:
             eights of columns before that.
         """
         for name, event, col in (("S", "score", "col"), ("P", "p", "col"), ("O", "o", "dim")):
-            part = mine[mine.event == event].drop_duplicates(["row", col])
+            part = own[own.event == event].drop_duplicates(["row", col])
             matrix = self.matrices[name]
             row, column = part.row.to_numpy(int), part[col].to_numpy(int)
             lane = part.thread.to_numpy() % (GROUP if self.by_group else LANES)
@@ -139,18 +139,18 @@ class FragmentReader:
         size = picture.block_kv(self.request, len(self.matrices["K"].value))
         return column // size * size
 
-    def _outputs(self, mine: pd.DataFrame, tiles: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    def _outputs(self, own: pd.DataFrame, tiles: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """O of these key tiles before the first product and after the last: [tiles, rows, dims] each. Before the first
         product, O is the O of the last tile times the rescale factor."""
         o = self.matrices["O"]
         after = np.full((len(tiles) + 1, *o.value.shape), np.nan, np.float32)  # of the tile before the first one, too
         factor = np.ones((len(tiles), o.value.shape[0], 1), np.float32)
-        logged = mine[mine.event == "o"]
+        logged = own[own.event == "o"]
         place = {tile: n for n, tile in enumerate([(tiles or [0])[0] - 1, *tiles])}
         logged = logged[logged.tile.isin(list(place))]
         at = logged.tile.map(place).to_numpy(int)
         after[at, logged.row.to_numpy(int) - o.row0, logged.dim.to_numpy(int)] = logged.value
-        scaled = mine[(mine.event == "rescale") & mine.tile.isin(tiles)]
+        scaled = own[(own.event == "rescale") & own.tile.isin(tiles)]
         factor[scaled.tile.map(place).to_numpy(int) - 1, scaled.row.to_numpy(int) - o.row0, 0] = scaled.value
         before = after[:-1].copy()
         if tiles and tiles[0] == 0:
@@ -167,14 +167,14 @@ class FragmentReader:
             m, along = self.matrices[name], (slice(low, high), slice(None))
             part = along if name in "KV" else along[::-1]
             kept = {key: a[part] for key, a in m.attributes.items()}
-            begin = (low, 0) if name in "KV" else (m.row0, low)
-            self.matrices[name] = Matrix(*begin, m.value[part], kept)
+            start = (low, 0) if name in "KV" else (m.row0, low)
+            self.matrices[name] = Matrix(*start, m.value[part], kept)
 
     # ---- mma.sync ----
 
-    def _by_warp(self, mine: pd.DataFrame) -> Iterator[Product]:
+    def _by_warp(self, own: pd.DataFrame) -> Iterator[Product]:
         """The products of a warp. Their operands come by ldmatrix."""
-        loads = mine[mine.event == "ldmatrix"].sort_values(["step", "lane", "seq"], kind="stable")
+        loads = own[own.event == "ldmatrix"].sort_values(["step", "lane", "seq"], kind="stable")
         loads = loads.assign(nth=loads.groupby(["step", "lane"]).cumcount())
         steps = {int(step): part for step, part in loads.groupby("step")}
         tile_of = self.steps.table.tile.to_numpy()
@@ -281,9 +281,9 @@ class FragmentReader:
 
     # ---- wgmma ----
 
-    def _by_group(self, mine: pd.DataFrame) -> Iterator[Product]:
+    def _by_group(self, own: pd.DataFrame) -> Iterator[Product]:
         """The products of a warpgroup. The tensor cores fetch their operands from shared memory."""
-        asked = mine[mine.event == "product"].sort_values(["step", "seq"])
+        asked = own[own.event == "product"].sort_values(["step", "seq"])
         steps = {int(step): part for step, part in asked.groupby("step")}
         row0, seen = self.matrices["S"].row0, set()
         operands = {place: (self.symbols[place], self.tensors[self.symbols[place]]) for place in "QKV"}
@@ -302,14 +302,14 @@ class FragmentReader:
                     continue  # a copy for a query tile after the last one: no product reads it
                 seen.add((place, record.tile))
                 self.matrices[place].set(lies[known, 0], lies[known, 1], byte=region[known] * item)
-                begin, dims = int(lies[known, 0].min()), self.matrices[place].value.shape[1]
+                start, dims = int(lies[known, 0].min()), self.matrices[place].value.shape[1]
                 keys, tile = n // dims, int(record.tile)
                 if place == "K":
                     at = np.arange(len(now["Q"]))
                     mapped = now["Q"][:, 0] >= 0
                     self.matrices["Q"].set(now["Q"][mapped, 0], now["Q"][mapped, 1], byte=at[mapped] * item)
                     for k in range(0, dims, K):
-                        yield Product("S", tile, (row0, row0 + 64), (begin, begin + keys), (k, k + K), (site.place,))
+                        yield Product("S", tile, (row0, row0 + 64), (start, start + keys), (k, k + K), (site.place,))
                 else:
-                    for k in range(begin, begin + keys, K):
+                    for k in range(start, start + keys, K):
                         yield Product("O", tile, (row0, row0 + 64), (0, dims), (k, k + K), (site.place,))

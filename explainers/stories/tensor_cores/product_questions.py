@@ -49,10 +49,10 @@ def questions(story: ProductStory) -> list[stage.Question]:
             if fetch.wavefronts > fetch.ideal
             else "each matrix's eight rows lie in all 32 banks."
         )
-        asked: dict[str, Any] = {
+        found: dict[str, Any] = {
             "unit": "wavefronts",
             "view": "fragments",
             "veils": ("sentence", "strip", "picture", "tabs"),
         }
-        made.append(stage.Question("fetch", text, "number", fetch.wavefronts, why, **asked))
+        made.append(stage.Question("fetch", text, "number", fetch.wavefronts, why, **found))
     return made

@@ -31,8 +31,8 @@ class Tiles(Story[Request]):
         matrices, *more = made.views
         made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *more])
         summary, tone = runner.broken(run)
-        asked = [*tile_questions.query_tile(run, made), *thread_questions.shared_pictures(made)]
-        return replace(made, questions=asked, summary=summary, tone=tone or made.tone)
+        found = [*tile_questions.query_tile(run, made), *thread_questions.shared_pictures(made)]
+        return replace(made, questions=found, summary=summary, tone=tone or made.tone)
 
 
 def bytes_tab(subject: Request, others: list[Request], runner: Runner) -> list[Block]:
