@@ -6,33 +6,25 @@ others name it. The problem's seed gives the inputs again. A changed comment kee
 moves lines.
 """
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_origin
 
-import pandas as pd
-import pyarrow as pa
-
 from kernels import catalog
 from kernels.core.cases import cases_of
 from kernels.core.problem import Case
-from kernels.core.remembered import of_recordings, recordings_changed
+from kernels.core.remembered import of_recordings
 from kernels.core.request import Request, identity_key
 from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, TraceError
 from kernels.recordings import DATA, packed, same_code
-from kernels.recordings.tables import file_name
-from kernels.trace.compact import compact, restore
-from kernels.trace.probes import sites_of
-from kernels.trace.trace import Trace
 
 FOLDER = DATA / "runs"
 REMEDY = "Restore it, or remove it and record it again with python -m kernels record"
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, ProblemError,
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, ProblemError,
                TraceError)  # fmt: skip
 
 
@@ -111,7 +103,7 @@ def _look() -> tuple[tuple[Recording, ...], tuple[str, ...]]:
     ]
     for path in sorted(FOLDER.glob("*/*.parquet")):
         try:
-            found[path] = _read(path)
+            found[path] = read_entry(path)
         except TraceError as error:
             reasons.append(str(error))
     whole = []
@@ -124,7 +116,8 @@ def _look() -> tuple[tuple[Recording, ...], tuple[str, ...]]:
     return tuple(whole), tuple(reasons)
 
 
-def _read(path: Path) -> Recording:
+def read_entry(path: Path) -> Recording:
+    """The Recording of a file. TraceError, with the remedy, if it is unreadable."""
     try:
         header = packed.read_header(path)
         scope = header.pop("scope")
@@ -133,11 +126,12 @@ def _read(path: Path) -> Recording:
         entry = Recording(scope=scope, sites=sites, path=path, **header)
         _check_values(entry)
         return entry
-    except _UNREADABLE as error:
-        raise _unreadable(path, error) from None
+    except UNREADABLE as error:
+        raise unreadable(path, error) from None
 
 
-def _unreadable(path: Path, error: Exception) -> TraceError:
+def unreadable(path: Path, error: Exception) -> TraceError:
+    """The TraceError of an unreadable file, with the reason and the remedy."""
     said = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
     return TraceError(f"{'/'.join(path.parts[-2:])} cannot be read: {said}. {REMEDY}.")
 
@@ -216,102 +210,3 @@ def request_of(kernel: KernelSpec, case: Case, backend: str = "recorded") -> Req
     """The Request of a case to record, with the case's scope, or everything."""
     request = Request(kernel, case.problem, tuple(case.settings), backend=backend)
     return replace(request, scope=case.scope or Scope.everything(request.plan))
-
-
-# ---- reading and writing ----
-
-
-def read_trace(entry: Recording, request: Request) -> Trace:
-    """The recorded trace, with its probes at their lines in the kernel's text now. TraceError if it is damaged."""
-    sites = sites_of(request)
-    probes = same_code.probes_now(entry.code_hash, len(entry.sites))
-    if sum(probe >= 0 for probe in probes) != len(sites):
-        raise TraceError(
-            f"The recording has {len(entry.sites)} probes, the kernel {len(sites)}. Record it again with python -m "
-            "kernels record."
-        )
-    columns = _table(entry, "trace")
-    values = _values(entry)
-    try:
-        return Trace(restore(columns, values, probes, sites), entry.lost, entry.provenance)
-    except _UNREADABLE as error:
-        raise _unreadable(entry.path, error) from None
-
-
-def _values(entry: Recording) -> pa.Array:
-    path = entry.path.with_name(entry.holder) if entry.holder else entry.path
-    held = entry if not entry.holder else _read(path)
-    return _table(held, "values")["value"].combine_chunks()
-
-
-def read_outputs(entry: Recording) -> dict[str, pa.Array]:
-    """Output -> its numbers, flat. bfloat16 and float8 are widened to float32."""
-    names = [name for name in entry.lengths if name.startswith("outputs.")]
-    return {name.removeprefix("outputs."): _table(entry, name)["value"].combine_chunks() for name in names}
-
-
-def read_traffic(entry: Recording) -> pd.DataFrame:
-    """The table of a Traffic."""
-    return _table(entry, "traffic").to_pandas()
-
-
-def _table(entry: Recording, name: str) -> pa.Table:
-    try:
-        return packed.read(entry.path, entry.lengths, [name])[name]
-    except _UNREADABLE as error:
-        raise _unreadable(entry.path, error) from None
-
-
-def write(
-    request: Request,
-    trace: Trace,
-    outputs: Mapping[str, pa.Array],
-    traffic: pd.DataFrame,
-    base: Path | None = None,
-    **said: Any,
-) -> Path:
-    """Writes a recording, its values included, and returns the file. said: the other fields of Recording."""
-    sites = sites_of(request)
-    columns, values = compact(trace, sites)
-    problem, settings = request.identity
-    kernel = request.kernel
-    name = f"{kernel.name}-{kernel.code_hash[:8]}-{identity_key(problem, settings)}.parquet"
-    entry = Recording(
-        kernel=kernel.name,
-        code_hash=kernel.code_hash,
-        problem=problem,
-        settings=settings,
-        scope=request.scope,
-        sites=tuple((site.file, site.line) for site in sites),
-        lost=trace.lost,
-        provenance=trace.provenance,
-        values_sha256=hashlib.sha256(values.to_numpy(zero_copy_only=False).tobytes()).hexdigest(),
-        holder="",
-        path=(base or FOLDER) / file_name(said["device"]) / name,
-        **said,
-    )
-    table = pa.Table.from_pandas(traffic, preserve_index=False)
-    counts = {name: table[name].combine_chunks() for name in table.column_names}
-    parts = {f"outputs.{name}": {"value": numbers} for name, numbers in outputs.items()}
-    packed.write(entry.path, {"trace": columns, "values": {"value": values}, "traffic": counts, **parts}, entry.header)
-    recordings_changed()
-    return entry.path
-
-
-def share_values() -> None:
-    """Keeps equal values of a GPU's recordings in one file: the holder of the others, or the first."""
-    everything = entries()
-    for entry in everything:
-        same = [e for e in everything if (e.device, e.values_sha256) == (entry.device, entry.values_sha256)]
-        named = {e.holder for e in same}
-        holder = next((e for e in same if e.path.name in named), same[0])
-        if entry is not holder and not entry.holder and entry.lengths["values"]:
-            _rewrite_without_values(replace(entry, holder=holder.path.name))
-    recordings_changed()
-
-
-def _rewrite_without_values(entry: Recording) -> None:
-    names = [name for name in entry.lengths if name != "values"]
-    tables = packed.read(entry.path, entry.lengths, names)
-    parts = {name: {c: table[c].combine_chunks() for c in table.column_names} for name, table in tables.items()}
-    packed.write(entry.path, parts, entry.header)
