@@ -136,7 +136,7 @@ def test_top_blocks_are_those_whose_means_agree_most_and_none_that_lies_ahead():
     [
         ({"kind": "spiral"}, "mask is 'spiral'. It must be one of all, window"),
         ({"window": 0}, "window is 0. It must be 1 or more"),
-        ({"documents": (3, 0)}, "each length must be 1 or more"),
+        ({"documents": (3, 0)}, "Each length must be 1 or more"),
         ({"density": 0.0}, "density is 0.0. It must be above 0 and at most 1"),
         ({"sinks": -1}, "sinks is -1. It must be 0 or more"),
         ({"kind": "blocks", "blocks": ((True,),)}, "in blocks of 64 are 2 rows of 2"),

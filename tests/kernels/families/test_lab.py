@@ -34,8 +34,8 @@ BAD = [
         lambda: AccessProblem("shared_load", 8, offsets=(4,) * 32),
         "offsets.0. is 4, not a multiple of the width, 8: the hardware would refuse the access",
     ),
-    (lambda: AccessProblem("ldmatrix", 8), "width is 8; for ldmatrix it must be one of 16"),
-    (lambda: AccessProblem("cp_async", 2), "width is 2; for cp_async it must be one of 4, 8, 16"),
+    (lambda: AccessProblem("ldmatrix", 8), "width is 8. For ldmatrix it must be one of 16"),
+    (lambda: AccessProblem("cp_async", 2), "width is 2. For cp_async it must be one of 4, 8, 16"),
     (lambda: AccessProblem("ldmatrix", 16, 4, (-1,) * 32), "needs the rows of lanes 0 to 31"),
     (lambda: AccessProblem(offsets=(0,)), "offsets has 1 entries. A warp has 32 lanes"),
     (

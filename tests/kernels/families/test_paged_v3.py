@@ -255,7 +255,7 @@ def test_a_window_as_long_as_the_context_and_no_soft_cap_change_nothing():
     ("changes", "message"),
     [
         ({"num_heads": 34, "num_kv_heads": 2}, "17 query heads for a KV head. It can be at most 16"),
-        ({"cache_dtype": FP8, "block_size": 8}, "a page of 8-bit numbers needs 16 slots at least"),
+        ({"cache_dtype": FP8, "block_size": 8}, "A page of 8-bit numbers needs 16 slots at least"),
         ({"block_size": 128}, "block_size is 128. It must be one of 8, 16, 32, 64"),
         ({"head_dim": 80}, "head_dim is 80. It must be one of 64, 128"),
         ({"dtype": "float32"}, "dtype is float32. It must be one of float16, bfloat16"),
@@ -460,5 +460,5 @@ def test_a_cascade_takes_its_fields_as_text_as_the_command_line_gives_them(given
 
 @pytest.mark.parametrize("given", [{"block_size": "x"}, {"block_size": 0}, {"prefix": "-1"}, {"context_lens": "1,x"}])
 def test_a_cascade_refuses_a_field_that_cannot_be(given):
-    with pytest.raises(ProblemError, match=f"{next(iter(given))}.* it must be"):
+    with pytest.raises(ProblemError, match=f"{next(iter(given))}.* It must be"):
         CascadeProblem(**given)
