@@ -101,7 +101,7 @@ def walkers(catalog: Catalog) -> dict[str, KernelSpec]:
 
 def writer_of(catalog: Catalog, cache_dtype: str) -> KernelSpec:
     """The first kernel that writes a cache of a type."""
-    return next(iter(catalog.current().using_cache("write", cache_dtype).values()))
+    return next(iter(catalog.using_cache("write", cache_dtype).values()))
 
 
 # ---- descriptions ----

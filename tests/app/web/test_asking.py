@@ -217,7 +217,7 @@ def test_a_kernel_that_this_machine_cannot_run_says_so(monkeypatch):
     monkeypatch.setitem(page_of("tiling").kernels, "03_flash", picky)
     gpu = replace(workers.survey().devices["cpu"], backend="gpu", name="NVIDIA Test", target="sm_90a")
     made = ask("tiling?kernel=03_flash&backend=gpu", survey=Survey({"gpu": gpu}, {}))
-    assert "03_flash needs sm_100a; NVIDIA Test is sm_90a." in made.error
+    assert "03_flash needs sm_100a, and NVIDIA Test is sm_90a." in made.error
     assert "It can still be compiled, inspected and shown from recordings." in made.error
 
 
