@@ -65,7 +65,7 @@ def problem_now(title: str, text: str) -> str:
         return text
     try:
         return problem_text(kind(**json.loads(text)))
-    except (TypeError, ProblemError):  # of a field that there is no more
+    except (TypeError, ProblemError):  # an earlier field without a successor
         return text
 
 

@@ -17,7 +17,7 @@ from kernels.run.backends import Device
 from kernels.trace.kinds import LANE_KINDS, AccessKind, Rule
 from kernels.trace.memory import model
 
-TABLE = "calibration"  # the kind of table that this is in kernels/recordings/data/
+TABLE = "calibration"  # the kind of this table in kernels/recordings/data/
 METRICS = {kind.name: kind.metric for kind in LANE_KINDS}
 COLUMNS = ["op", "width", "matrices", "offsets", "measured", "modelled"]
 LANES = np.arange(32)
@@ -32,7 +32,7 @@ MASKS = {
     "one lane": LANES == 13,
     "pairs": LANES % 4 < 2,
     "every fourth": LANES % 4 == 0,
-}  # which lanes take part
+}  # active lanes
 
 
 # ---- the cases ----
@@ -88,7 +88,7 @@ def _patterns(width: int, in_global: bool) -> list[np.ndarray]:
     units += [LANES // n * per_row for n in (2, 4, 8, 16)] + [LANES % n * per_row for n in (2, 4, 8, 16)]
     units += [LANES * (per_row + pad) for pad in (0, 1, 2, 4)]
     units += [LANES * per_row + (LANES ^ k) % per_row for k in (0, 3)]
-    # Pairs that a load may merge: lane n with n^1, or n with n^2, over the whole warp, a half or a quarter.
+    # Pairs for the merging of loads: lane n with n^1, or n with n^2, over the whole warp, a half or a quarter.
     paired, crossed = LANES // 2 * per_row, (LANES // 4 * 2 + LANES % 2) * per_row
     for part in (LANES < 16, LANES >= 16, LANES < 8, LANES % 16 < 8):
         units += [np.where(part, paired, LANES * per_row), np.where(part, crossed, LANES * per_row)]

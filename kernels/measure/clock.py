@@ -6,7 +6,7 @@ from functools import lru_cache
 
 QUEUED = 25  # runs enqueued at a time. After about a thousand launches, a stream makes Python wait
 CYCLES_PER_SECOND = 2e9  # of the GPU, at most about this
-EVENTS_SECONDS = 2e-5  # that Python takes for a run's two events
+EVENTS_SECONDS = 2e-5  # Python's time for a run's two events
 
 
 def time_runs(

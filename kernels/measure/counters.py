@@ -38,7 +38,7 @@ METRICS = {
     "sectors_load": KIND["global_load"].metric,
     "sectors_store": KIND["global_store"].metric,
 }
-OCCUPANCY = "occupancy"  # the kind of table that `occupancies` is in kernels/recordings/data/
+OCCUPANCY = "occupancy"  # the kind of the table `occupancies` in kernels/recordings/data/
 NOISE_PERCENT = 1.0  # by how much a counter of many warps may be off: the profiler's, not the model's
 
 
@@ -143,7 +143,7 @@ def _run_ncu(asked: Sequence[Request], entries: set[str], metrics: Iterable[str]
     return done.stdout[start:]
 
 
-# ---- what ncu runs ----
+# ---- the program under ncu ----
 
 
 def _as_json(request: Request) -> dict[str, object]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Run = Callable[..., "Tensor"]
-WORKSPACE = 2**28  # bytes that it plans in
+WORKSPACE = 2**28  # bytes for its plans
 LAYOUTS = ("nhd", "hnd")
 DECODE = {
     "cuda_cores": "CUDA cores",
@@ -261,7 +261,7 @@ def _sizes(tensors: list["Tensor"], call: CacheCall) -> tuple[int, int, int, int
 
 
 def _workspace(device: "torch.device") -> "Tensor":
-    """It must begin at zero (FlashInfer's own words)."""
+    """It must start with zeros (a rule of FlashInfer)."""
     import torch
 
     return torch.zeros(WORKSPACE, dtype=torch.uint8, device=device)

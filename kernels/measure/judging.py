@@ -11,7 +11,7 @@ from kernels.core.problem import Problem
 from kernels.core.tolerance import OutputError, max_abs_error, output_errors
 from kernels.measure import peers
 
-PART = 2**20  # numbers that are compared at a time
+PART = 2**20  # numbers in one comparison
 ROUNDING_TIMES = 10  # times the allowance: a smaller error is called rounding, a larger one plainly wrong
 
 

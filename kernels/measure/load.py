@@ -17,7 +17,7 @@ from kernels.measure import clock
 SECONDS, LEAD = 0.4, 0.1
 WARM_UP = 0.0125  # seconds of untimed runs before each turn of a round robin
 LEAST_RUNS, TRIED_RUNS = 3, 10
-TRIED_SECONDS = 0.05  # of the runs that tell how long a run takes
+TRIED_SECONDS = 0.05  # of the runs for the estimate of a run's time
 AHEAD = 1.3  # a run that takes so many times as long as Python needs to enqueue it keeps the GPU busy
 POLL_SECONDS = 0.005
 State = tuple[int | None, int | None]

@@ -23,7 +23,7 @@ from kernels.measure.bench_rows import SIZES, problem_text, settings_text
 from kernels.run.backends import gpu
 
 PEER = "sdpa_cudnn"
-SETS = 3  # of arrays, which the runs of a turn take one after the other
+SETS = 3  # of arrays. The runs of a turn take them one after the other
 
 
 @dataclass(frozen=True)

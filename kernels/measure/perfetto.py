@@ -44,7 +44,7 @@ def encode(made: Pipeline) -> bytes:
             add(own, mine)
             for event, on_its_way in flight[flight.writer == writer].groupby("event"):
                 add(track(f"{event} in flight", own), on_its_way)
-    for at, uuid, row in sorted(slices, key=lambda s: (s[0], s[2] is not None)):  # what ends at a time ends first
+    for at, uuid, row in sorted(slices, key=lambda s: (s[0], s[2] is not None)):  # ends come before starts
         packet = builder.add_packet()
         packet.timestamp, packet.trusted_packet_sequence_id = at, 1
         event = packet.track_event

@@ -93,7 +93,7 @@ def pipeline(request: Request) -> Pipeline:
     errors = execute.largest_errors(request.problem, arrays, "gpu")
     error = worst(execute.judge(errors, execute.yardstick(request), request.problem))
     if not error.ok:
-        raise RunError(f"No pipeline is shown. {missed(request.kernel.name, error)}")
+        raise RunError(f"This pipeline is refused. {missed(request.kernel.name, error)}")
     timed = gpu.launch_repeatedly(*execute.prepare(request, Mode.TIMED), TIMED_RUNS)
     marks_ms, timed_ms = statistics.median(marked), statistics.median(timed)
     today = datetime.date.today().isoformat()

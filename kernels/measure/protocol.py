@@ -4,7 +4,7 @@
    output is compared with float64 (core/tolerance.py). A wrong output and a what-if build get no time.
 2. Turns: all points of a problem run one after the other, again and again. The reason is that a chip with a power
    limit is slower after a neighbour that heats it. A single point has one turn, several have TURNS. If a run fails,
-   each of them is measured again in a run of its own.
+   each point is measured again in a run of its own.
 3. Warm-up: each turn starts with WARM_UP seconds of the same runs, including Python's time to enqueue them. The clocks
    are then up, and everything is loaded.
 4. Samples: device events around each run. The GPU waits until all runs are enqueued, so no launch waits for Python.
@@ -39,7 +39,7 @@ from kernels.measure import clock, load, peers
 from kernels.measure.judging import judged, verdict
 from kernels.run.backends import gpu, gpu_arrays
 
-TURNS = 5  # of each point, where several are compared
+TURNS = 5  # of each point, if several take turns
 WARM_UP = 0.05  # seconds, in each turn
 SAMPLING = 0.2  # seconds that the samples of one point may take, within the two limits that follow
 LEAST_RUNS, MOST_RUNS = 5, 100

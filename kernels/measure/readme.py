@@ -43,11 +43,11 @@ DENSE = (
     *(SixteenBitProblem(16384, 128, 1, 64, c, "bfloat16", num_kv_heads=8) for c in (False, True)),
     *(problem for problem in duels.distributions() if problem != _SQUARE),
 )
-"""The problems in the table of 16 bits. The sentence in front of it counts every duel."""
+"""The problems in the table of 16 bits. The sentence before the table counts every duel."""
 
 
 def tables() -> dict[str, str]:
-    """name -> the lines of each table, with the sentences in front of it."""
+    """name -> the lines of each table, with the sentences before the table."""
     made, where = next(iter(bench.recorded().values()))
     return {
         "results": _results(made),

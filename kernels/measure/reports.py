@@ -17,7 +17,7 @@ from kernels.measure.bench_rows import COLUMNS, SIZES, problem_now, sustained_sa
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
 
-# The ratio of two times, with its spread: which time over which.
+# The ratio of two times with its spread, and the two times.
 RATIO = {"": ("median_us", "median_us"), "_low": ("p10_us", "p90_us"), "_high": ("p90_us", "p10_us")}
 
 

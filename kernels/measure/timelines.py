@@ -99,7 +99,7 @@ def _measured(request: Request) -> Timeline:
     errors = execute.largest_errors(request.problem, arrays, "gpu")
     error = worst(execute.judge(errors, execute.yardstick(request), request.problem))
     if not error.ok:
-        raise RunError(f"No timeline is shown. {missed(request.kernel.name, error)}")
+        raise RunError(f"This timeline is refused. {missed(request.kernel.name, error)}")
     columns = ("start", "end")
     parts = [
         pd.DataFrame(

@@ -2,7 +2,7 @@
 
 The file has one column for each column of each table, named `table/column`. The columns of a short table end in nulls.
 The JSON is in the file's metadata, next to its SHA-256. Pages carry checksums. Integers are stored as differences,
-floating-point numbers byte by byte, and all of it is compressed by zstd.
+floating-point numbers byte by byte, and zstd compresses everything.
 """
 
 import hashlib

@@ -174,7 +174,7 @@ def find(request: Request) -> Recording:
 
 
 def outside(entry: Recording, request: Request) -> str | None:
-    """The part of the request's scope outside a recording, in words. None if the recording has all of it."""
+    """The part of the request's scope outside a recording, in words. None if the recording has everything."""
     plan = request.plan
     for item in dict.fromkeys(launch.item for launch in plan.launches):
         (have, many), (first, count) = entry.scope.range_of(item, plan), request.scope.range_of(item, plan)

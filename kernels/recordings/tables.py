@@ -48,7 +48,7 @@ class Provenance:
     more: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON of it: the fields with a value, and those of `more`."""
+        """The JSON of a provenance: the fields with a value, and the fields of `more`."""
         said = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "more" and getattr(self, f.name)}
         return {**said, **self.more}
 
@@ -73,7 +73,7 @@ class Gpu(Protocol):
 
 
 def provenance(device: Gpu, codes: dict[str, str] | None = None, **said: Any) -> Provenance:
-    """The Provenance of today's measurement on a device. said: its other fields, and those of the kind."""
+    """The Provenance of today's measurement on a device. said: its other fields, and the fields of its kind."""
     here = {"device": device.name, "driver": device.driver, "date": datetime.date.today().isoformat()}
     return Provenance.from_json({**here, "codes": codes or {}, **said})
 
@@ -195,7 +195,7 @@ def _look(kind: str) -> tuple[dict[str, tuple[pd.DataFrame, Provenance]], list[s
 
 
 def changed_code(codes: dict[str, str], kernels: Iterable[str] = ()) -> list[str]:
-    """The kernels among `codes` (all of them if `kernels` is empty) with another code in the catalogue today."""
+    """The kernels among `codes` (all if `kernels` is empty) with another code in the catalogue today."""
     from kernels import catalog
 
     specs = catalog.current().kernels
