@@ -57,23 +57,23 @@ def _add_layouts(found: _Found) -> None:
         n = found.count
         shape, scale = (*HEADS[n % len(HEADS)], head_dim, size, dtype), SCALES[n % 4]
         found.add((1, size - 1, size, size + 1), *shape, alibi=n % 3 == 0, score_scale=scale, ranges=n % 4)
-        limits = {"soft_cap": CAPS[n % 4], "window": WINDOWS[n % 5]}
+        limits: dict[str, Any] = {"soft_cap": CAPS[n % 4], "window": WINDOWS[n % 5]}
         found.add((100, 1, 33, 257, 64), *shape, alibi=n % 4 == 1, ranges=1 + n % 7, **limits)
 
 
-def _add_groups(found: _Found, lens: tuple[int, ...], **more: int) -> None:
+def _add_groups(found: _Found, lens: tuple[int, ...], **more: Any) -> None:
     """Every number of query heads for one KV head. A problem without a prefix has ALiBi now and then."""
     for group in range(1, 17):
         n = found.count
         shape = (group, 1, RANGE_HEAD_DIMS[n % 2], RANGE_BLOCK_SIZES[n % 4], RANGE_DTYPES[n // 2 % 2])
-        alibi = {} if "prefix" in more else {"alibi": n % 3 == 0}
+        alibi: dict[str, Any] = {} if "prefix" in more else {"alibi": n % 3 == 0}
         found.add(lens, *shape, **alibi, **more)
 
 
 def _add_eight_bits(found: _Found) -> None:
     """8-bit caches in every layout."""
     for n, (head_dim, size, dtype) in enumerate(product(RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES[1:], RANGE_DTYPES)):
-        limits = {"soft_cap": CAPS[n % 4], "window": WINDOWS[(n + 2) % 5], "ranges": 1 + n % 5}
+        limits: dict[str, Any] = {"soft_cap": CAPS[n % 4], "window": WINDOWS[(n + 2) % 5], "ranges": 1 + n % 5}
         shape = (*HEADS[n % len(HEADS)], head_dim, size, dtype)
         found.add((1, 100, 65, 300), *shape, cache_dtype=FP8, alibi=n % 4 == 3, **limits)
 
@@ -160,7 +160,7 @@ class CascadeCases(Problem):
             found.add((200, 161, 300), *shape, prefix=150, ranges=1 + n % 7, soft_cap=CAPS[n % 4])
         _add_groups(found, (150, 140, 131, 200), prefix=130, ranges=3)
         for n, (head_dim, size, dtype) in enumerate(product(RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES[1:], RANGE_DTYPES)):
-            more = {"prefix": 200, "soft_cap": CAPS[n % 4], "ranges": 1 + n % 5, "cache_dtype": FP8}
+            more: dict[str, Any] = {"prefix": 200, "soft_cap": CAPS[n % 4], "ranges": 1 + n % 5, "cache_dtype": FP8}
             found.add((210, 300, 257), *HEADS[n % len(HEADS)], head_dim, size, dtype, **more)
         found.add((20,) * 70, 4, 2, 64, 16, prefix=16, ranges=4)  # more than 32 sequences of 2 heads
         found.add((2100, 2049, 2200), 4, 2, 64, prefix=2048)
