@@ -1,10 +1,12 @@
 """import-linter's contracts in pyproject.toml: the order of the house, for every module."""
 
+import graphlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -19,7 +21,7 @@ def copied(tmp_path):
         target = tmp_path / source.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(source.read_text())
-    for folder in {path.parent for path in tmp_path.rglob("*.py")}:
+    for folder in [path for path in tmp_path.rglob("*") if path.is_dir()]:
         (folder / "__init__.py").touch()
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     return tmp_path
@@ -37,6 +39,28 @@ def linted(folder):
 def test_each_layer_imports_only_from_those_below(copied):
     code, report = linted(copied)
     assert code == 0, report
+
+
+def circle(folder, monkeypatch):
+    """The modules of a circle of imports in a folder, or None."""
+    monkeypatch.syspath_prepend(folder)
+    graph = grimp.build_graph(*FOLDERS, cache_dir=None)
+    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    try:
+        graphlib.TopologicalSorter(imported).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return None
+
+
+def test_no_modules_import_each_other_in_a_circle(copied, monkeypatch):
+    assert circle(copied, monkeypatch) is None
+
+
+def test_a_circle_is_found(copied, monkeypatch):
+    with (copied / "kernels" / "errors.py").open("a") as file:
+        file.write("\ndef late():\n    import kernels.core.fields\n")
+    assert "kernels.errors" in circle(copied, monkeypatch)
 
 
 @pytest.mark.parametrize(
