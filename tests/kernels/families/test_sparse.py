@@ -165,5 +165,5 @@ def test_a_list_of_keys_is_one_of_all_heads():
 
 
 def test_a_kernel_of_windows_says_what_it_is_given_and_what_to_take():
-    with pytest.raises(ProblemError, match="knows windows alone, and mask is documents. Choose mask=window"):
+    with pytest.raises(ProblemError, match="knows only windows, and mask is documents. Choose mask=window"):
         KERNELS["sliding_window"].plan(MaskedProblem(mask="documents"))

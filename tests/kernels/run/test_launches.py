@@ -39,7 +39,7 @@ def test_a_cluster_a_tensor_map_and_a_struct_reach_the_kernel(settings):
 def test_a_kernel_that_this_gpu_cannot_run_says_so_before_the_launch_and_is_inspected_all_the_same():
     request = Request(MAPPED, PROBLEM)
     execute.check_possible(request, HOPPER)
-    with pytest.raises(ProblemError, match="mapped needs sm_90 or later; NVIDIA A100 is sm_80. It can still be"):
+    with pytest.raises(ProblemError, match="mapped needs sm_90 or later, and NVIDIA A100 is sm_80. It can still be"):
         execute.check_possible(request, replace(HOPPER, name="NVIDIA A100", target="sm_80"))
     with pytest.raises(ProblemError, match="mapped uses clusters, which the CPU shim does not have. Choose a GPU"):
         execute.run(request)
