@@ -134,7 +134,7 @@ def test_as_timed_is_lit_only_where_builds_and_problem_are_those_that_were_timed
     assert asked(begun)[1]["as_timed"]["value"] == ""  # the builds are, the problem has fewer heads
     made, choices = asked({**begun, "as_timed": "timed"})
     assert choices["as_timed"]["value"] == "timed" and not choices["as_timed"]["disabled"]
-    monkeypatch.setattr(compared, "_runs", lambda *args: False)
+    monkeypatch.setattr(timed, "_runs", lambda *args: False)
     choices = asked(made.link)[1]
     assert choices["as_timed"]["value"] == ""
     assert choices["as_timed"]["disabled"] == "no problem that has a time of both can run here"

@@ -116,7 +116,7 @@ def test_more_ranges_cut_a_sequence_into_more_pieces():
         for n in (1, 4, 16)
     ]
     assert pieces[0] == 1 and pieces == sorted(set(pieces))
-    assert ask(("ranges", "17"), view="ranges").refused["ranges"].startswith("ranges is 17;")
+    assert ask(("ranges", "17"), view="ranges").refused["ranges"].startswith("ranges is 17.")
 
 
 @pytest.mark.parametrize("view", kernels_with_ranges(current()))
