@@ -165,7 +165,7 @@ def test_a_scope_names_the_items_of_a_family_that_nothing_knows(family):
         kernels("run", "odd", "--backend", "cpu", "--scope", "plot=1:2", "--set", "ticks=8", "--json", folders=family)
     )
     assert (facts["scope"]["first"], facts["scope"]["count"], facts["problem"]["samples"]) == (1, 2, 8)
-    assert "this run has plots 0 to 2" in kernels(
+    assert "This run has plots 0 to 2" in kernels(
         "run", "odd", "--backend", "cpu", "--scope", "3", folders=family, code=2
     )
 
@@ -190,10 +190,10 @@ def test_a_kernel_of_a_family_that_is_not_there_is_told(family):
         (r"default = 16", 'default = "16"', "constants.BLOCK_Q is '16'. It must be whole numbers"),
         (r"default = 16", "default = 5", "constants.BLOCK_Q.default is 5, which is not among its values"),
         (r'"batch \* num_heads"', '"batch * hands"', "grid: cannot evaluate 'batch * hands'"),
-        (r'"batch \* num_heads"', '"batch / 2"', "it must be a whole number"),
+        (r'"batch \* num_heads"', '"batch / 2"', "It must be a whole number"),
         (r'"batch \* num_heads"', '"batch *"', "cannot evaluate 'batch *'"),
         (r', "float32 scale"', "", "launches[0].args has 6 entries, and mine takes 7"),
-        (r'"float32 scale"', '"float31 scale"', "a number is written as its type and an expression"),
+        (r'"float32 scale"', '"float31 scale"', "A number is written as its type and an expression"),
         (r'args = \["q"', 'args = ["x"', "there is no tensor 'x'. This problem and kernel have"),
         (r'entry = "mine"', 'entry = "yours"', 'has no extern "C" __global__ function of that name'),
         (r"item = ", "items = ", "there is no key launches[0].items. There are entry"),
