@@ -31,7 +31,8 @@ from browser.stepping import choose, rail  # noqa: E402
 from app.web.server import modules as modules_of_the_stage  # noqa: E402
 from kernels.build import Mode, disassembly  # noqa: E402
 from kernels.catalog import KERNELS  # noqa: E402
-from kernels.core.request import Request, Scope  # noqa: E402
+from kernels.core.request import Request  # noqa: E402
+from kernels.core.scope import Scope  # noqa: E402
 from kernels.core.spec import runs_on  # noqa: E402
 from kernels.families.dense.problem import DenseProblem  # noqa: E402
 from kernels.kv_cache.work_list import work_list  # noqa: E402

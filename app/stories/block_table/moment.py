@@ -12,7 +12,8 @@ from app.stories.block_table.corrections import recorded_state
 from app.stories.block_table.history import BY_HAND, States
 from explainers.stories.block_table import kv_cache
 from kernels.core.fields import fields_of
-from kernels.core.request import Request, Scope
+from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.kv_cache.layout import Layout
