@@ -36,7 +36,7 @@ TYPES = {
     "Point": "kernels.measure.protocol",
     "Request": "kernels.core.request",
     "Run": "kernels.run.results",
-    "Scope": "kernels.core.request",
+    "Scope": "kernels.core.scope",
     "Survey": "kernels.run.backends",
     "Sustained": "kernels.measure.load",
     "Timeline": "kernels.measure.timelines",
