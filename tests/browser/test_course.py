@@ -1,6 +1,7 @@
 """The course walked from its first stop to its last: at each every question is answered wrongly, then rightly, then
 asked to be shown; and the start page, which moves by itself."""
 
+import pytest
 from browser.conftest import SIZE, shown
 from browser.stepping import point_at, step_of
 from playwright.sync_api import Error as PlaywrightError
@@ -167,6 +168,27 @@ def test_the_guide_opens_once_by_itself_and_then_when_it_is_asked_for(visit):
     assert step_of(page) == 1  # the clock goes on beside it
     guide.get_by_label("Close the guide").click()
     expect(guide).to_be_hidden()
+
+
+@pytest.mark.parametrize("way", ["g", "Escape", "x"])
+def test_space_plays_after_the_guide_is_closed(visit, way):
+    page = visit("/tiling?backend=cpu")
+    guide = page.locator(".wg .guide")
+    page.locator(".wg .guide-button").click()
+    expect(guide).to_be_visible()
+    if way == "x":
+        guide.get_by_label("Close the guide").click()
+    else:
+        page.keyboard.press(way)
+    expect(guide).to_be_hidden()
+    page.keyboard.press(" ")
+    page.wait_for_function("window.clock.playing")
+    expect(guide).to_be_hidden()
+    page.keyboard.press(" ")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press(" ")  # by then the button is a button again
+    expect(guide).to_be_visible()
 
 
 def test_the_keys_of_the_questions_are_reached_without_a_pointer(visit):

@@ -57,7 +57,7 @@ export function hearKeys({ root, rows, actions, clicking = () => false, blocked 
       name = nameOf(event),
       range = target.id === 'warpglass-clock';
     if (!name || blocked(name) || (!range && target.matches?.(TYPING))) return;
-    if (event.key === ' ' && target.closest?.('button,a,summary')) return; // a button is pressed
+    if (event.key === ' ' && target.closest?.('button:not([data-plays]),a,summary')) return; // a button is pressed
     if (/^[-+=0]$/.test(event.key) && target.closest?.('[data-zooms]')) return; // a picture zooms
     if (/^Page/.test(event.key) && !clicking() && target.closest?.(SCROLLS)) return;
     if (actions[name]?.(event) === false) return;

@@ -90,6 +90,14 @@ export function makeGuide({ clock, news, rail, choose, go, marked, opened, veil,
     if (yes) body.scrollTop = 0;
   };
   const isStop = () => !!story?.number;
+  // The focus returns to the opener. Until it leaves, Space plays and does not press it again.
+  const goBack = () => {
+    const button = opener();
+    if (!button) return;
+    button.focus();
+    button.dataset.plays = '';
+    button.addEventListener('blur', () => delete button.dataset.plays, { once: true });
+  };
   const show = (yes, byUser = false) => {
     if (yes && !isStop()) return;
     if (yes === !node.hidden) return;
@@ -103,7 +111,7 @@ export function makeGuide({ clock, news, rail, choose, go, marked, opened, veil,
       room.observe(node.parentElement);
       fit();
       if (byUser) title.focus({ preventScroll: true });
-    } else if (byUser) opener()?.focus();
+    } else if (byUser) goBack();
   };
   const keep = change => {
     const kept = read(),
