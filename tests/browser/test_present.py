@@ -136,7 +136,7 @@ def test_a_clicker_blanks_the_screen_and_what_is_pressed_then_only_ends_that(pag
 
 
 def test_the_late_end_of_one_full_screen_does_not_end_the_next_presentation(page):
-    page.evaluate("document.documentElement.requestFullscreen = () => new Promise(() => {})")
+    page.evaluate("() => { document.documentElement.requestFullscreen = () => new Promise(() => {}); }")
     page.keyboard.press("p")
     expect(page.locator(".wg .head")).to_be_hidden()
     page.evaluate("document.dispatchEvent(new Event('fullscreenchange'))")
