@@ -13,7 +13,7 @@ from kernels.core.launch import ConstantRole
 from kernels.core.spec import KernelSpec
 
 
-class Explains(probed.Accepting, Protocol):
+class Explains(probed.Wanting, Protocol):
     """An explainer, as far as a page lists its kernels: a module, or a Story of explainers.story.base."""
 
     def refusal(self, spec: KernelSpec, /) -> str: ...
@@ -24,7 +24,7 @@ LARGE = {"seq_len": 4096, "head_dim": 64, "num_heads": 8}  # enough blocks to fi
 ARCHES = tuple(f"{arch}a" if arch in ("sm_90", "sm_100", "sm_120") else arch for arch in MACHINES)
 
 
-def accepted_by(story: probed.Accepting, catalog: Catalog, **more: Any) -> Page:
+def accepted_by(story: probed.Wanting, catalog: Catalog, **more: Any) -> Page:
     """The page of an explainer's kernels. The default kernel has most of the explainer's events."""
     kernels = probed.accepting(story, catalog.kernels)
     if "first" not in more and kernels:

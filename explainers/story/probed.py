@@ -4,7 +4,7 @@ A story looks at events, keys, axes and the tensors' declared parts, never at a 
 and WANTS: its events. They decide its default kernel.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import Protocol
 
@@ -60,15 +60,20 @@ def accesses(spec: KernelSpec, space: str) -> bool:
     return any(site.space == space for site in probes(spec))
 
 
-class Accepting(Protocol):
-    """A story, as far as it chooses kernels.
+class Accepting(Hashable, Protocol):
+    """A story, as far as it chooses kernels."""
+
+    def accepts(self, spec: KernelSpec, /) -> bool: ...
+
+
+class Wanting(Accepting, Protocol):
+    """A story with a default kernel.
 
     WANTS: its events.
     """
 
     @property
     def WANTS(self) -> tuple[str, ...]: ...  # noqa: N802 - a constant of each story
-    def accepts(self, spec: KernelSpec, /) -> bool: ...
 
 
 @lru_cache(maxsize=1024)
@@ -82,7 +87,7 @@ def accepting(story: Accepting, kernels: Mapping[str, KernelSpec] | None = None)
     return {name: spec for name, spec in listed.items() if _accepts(story, spec)}
 
 
-def first(story: Accepting, kernels: Mapping[str, KernelSpec] | None = None) -> KernelSpec:
+def first(story: Wanting, kernels: Mapping[str, KernelSpec] | None = None) -> KernelSpec:
     """The default kernel of a story: the earliest one with most of its events. ValueError if the story accepts no
     kernel."""
 

@@ -9,6 +9,7 @@ from typing import Any
 from kernels.core.launch import Constant, ConstantRole, Plan
 from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,13 @@ class Request:
         """The value of the kernel's constant with that role, or None."""
         constant = self.kernel.constant_of(role)
         return None if constant is None else self.constants[constant.name]
+
+    def required_value_of(self, role: ConstantRole) -> int:
+        """The value of the kernel's constant with that role. ProblemError for a kernel without it."""
+        value = self.value_of(role)
+        if value is None:
+            raise ProblemError(f"{self.kernel.name} has no constant for {role}.")
+        return value
 
     @property
     def defines(self) -> dict[str, int]:

@@ -130,9 +130,10 @@ def _of_problem(page: Page, state: State) -> Descriptions:
         kernel = writer_of(page.catalog, state["cache_dtype"])
     if view == "reads":
         found["dtype"] = {"kind": "select", "options": {READS_DTYPE: READS_DTYPE}}
-    for name in ("dtype", "head_dim", "block_size") if kernel else ():
-        options = {value: str(value) for value in both_take(page, state, name, kernel)}
-        found[name] = {"kind": "select", "options": options}
+    if kernel is not None:
+        for name in ("dtype", "head_dim", "block_size"):
+            options = {value: str(value) for value in both_take(page, state, name, kernel)}
+            found[name] = {"kind": "select", "options": options}
     if view == "prefix":
         found["alibi"] = {"disabled": "over a shared prefix it is not computed"}
     kv_heads = [n for n in HEADS if state["num_heads"] % n == 0 and state["num_heads"] <= most_group * n]

@@ -11,6 +11,7 @@ from app.stories.compare import timed
 from explainers.stories.bank_conflicts import padding
 from explainers.stories.compare import pair_times, two_kernels
 from explainers.stories.tiling import tiling
+from explainers.story import probed
 from kernels.catalog import Catalog
 from kernels.core.fields import fields_of, quoted
 from kernels.core.request import Request
@@ -32,9 +33,9 @@ OWN = {
 
 @lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
-    return pages.accepted_by(
-        two_kernels,
+    return Page(
         catalog,
+        probed.accepting(two_kernels, catalog.kernels),
         first=pages.two_rungs(catalog),
         sides=("a", "b"),
         own=OWN,

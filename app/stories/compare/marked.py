@@ -9,10 +9,11 @@ from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.catalog import current
 from kernels.core.fields import write_value
+from kernels.core.problem import Problem
 from kernels.core.request import Request
 
 
-def of(pair: tuple[Request, Request], problem: object) -> Marked | None:
+def of(pair: tuple[Request, Request], problem: Problem) -> Marked | None:
     """The recorded pipelines of two kernels on one problem, the nearest to this one. None without a common problem,
     or for two builds of one kernel."""
     a, b = (request.kernel.name for request in pair)

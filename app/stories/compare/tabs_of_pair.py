@@ -109,10 +109,10 @@ def time_now_tab(pair: Pair) -> list[Block]:
         f"Measured on {device}, {today:%Y-%m-%d %H:%M}, of the builds on the stage; kept until the code or the choices "
         "change."
     )
-    if both.empty:
+    row = pair_times.nearest(both, problems[-1])
+    if row is None:
         return [*blocks, stage.text(said)]
-    ratio = time_verdict.ratio_sentence(pair_times.nearest(both, problems[-1]))
-    return [stage.note(ratio), *blocks, *_times_blocks(pair, both, said)]
+    return [stage.note(time_verdict.ratio_sentence(row)), *blocks, *_times_blocks(pair, both, said)]
 
 
 def _filling(problem: Problem) -> list[Problem]:

@@ -97,8 +97,8 @@ def adapt(page: Page, state: State, name: str) -> None:
 
 def _blocks(page: Page, state: State) -> tuple[int, int]:
     """Rows and columns of blocks of the mask."""
-    problem = page.problem_of(state, drawn=())
-    return -(-problem.query_count // problem.mask_block), -(-problem.key_count // problem.mask_block)
+    mask = page.problem_of(state, drawn=()).masks[0]
+    return -(-mask.queries // mask.block), -(-mask.keys // mask.block)
 
 
 def describe(page: Page, state: State) -> Descriptions:

@@ -62,8 +62,7 @@ class Sources:
 
 @lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
-    hooks = {"correct": choices.correct, "adapt": choices.adapt, "describe": choices.describe}
-    return Page(catalog, own=choices.OWN, **hooks)
+    return Page(catalog, own=choices.OWN, correct=choices.correct, adapt=choices.adapt, describe=choices.describe)
 
 
 def subject(page: Page, state: State, backend: str) -> Sources:

@@ -1,6 +1,7 @@
 """The walk of one query head through its block table, page by page, from the logged loads."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from explainers.stories.block_table.walk_types import WalkMeta
 from explainers.stories.occupancy import grid
 from explainers.stories.registers import threads
 from explainers.story import axes, probed, stage
+from explainers.story.frames import Number
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 
@@ -86,10 +88,12 @@ def stage_of(
 def states(story: Walk) -> list[stage.State]:
     """Returns the strip: entry, page and first byte of the step, the current m and l, and the bytes read so far."""
     frames = story.frames
-    known: dict[str, list[float | None]] = {"m": [], "l": []}
-    for frame in frames:
-        for name, course in known.items():
+
+    def last_known(name: Literal["m", "l"]) -> list[Number]:
+        course: list[Number] = []
+        for frame in frames:
             course.append(frame.get(name, course[-1] if course else None))
+        return course
 
     def of_page(name: str, said: str) -> list[str | None]:
         return [said.format(f[name], f.get("tensor")) if name in f else None for f in frames]  # type: ignore[literal-required]
@@ -98,7 +102,7 @@ def states(story: Walk) -> list[stage.State]:
         stage.State("block table entry", of_page("logical", "{}")),
         stage.State("page", of_page("page", "{}")),
         stage.State("begins at byte", of_page("base", "{:,} of {}")),
-        stage.State("max m", known["m"], colour="S"),
-        stage.State("sum l", known["l"], colour="P"),
+        stage.State("max m", last_known("m"), colour="S"),
+        stage.State("sum l", last_known("l"), colour="P"),
         stage.State("read so far", np.cumsum([f["read"] for f in frames]).tolist(), "B", colour="load"),
     ]

@@ -1,7 +1,7 @@
 """A kernel that walks a whole context next to one that cuts it into partitions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -144,8 +144,7 @@ def parts_blocks(story: Comparison, run_v2: Run) -> list[stage.Block]:
         for name, values, total in (("V2 in all", story.v2, story.v2["l"]), ("V1", story.v1, None))
     ]
     table = pd.concat([table.astype({"partition": str}), pd.DataFrame(whole, dtype=object)], ignore_index=True)
-    kernel, size = run_v2.request.kernel, partition_of(run_v2.request)
-    default = kernel.settings()[kernel.constant_of("partition").name]
+    size, default = partition_of(run_v2.request), partition_of(replace(run_v2.request, settings=()))
     return [
         stage.table(table, "As logged: m = max m_i;  l = \u03a3 l_i e^(m_i - m);  O = \u03a3 O_i e^(m_i - m) / l"),
         stage.text(

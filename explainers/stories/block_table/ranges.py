@@ -46,7 +46,7 @@ def view(
 ) -> tuple[RangesMeta, dict[str, np.ndarray]]:
     """Returns the meta and the columns of the view `ranges`. names, colours: the sequences."""
     request, paged = run.request, Paged(run.request)
-    warps = int(request.value_of("warps"))
+    warps = request.required_value_of("warps")
     meta: RangesMeta = {
         "frames": story.frames,
         "names": list(names),
@@ -58,7 +58,7 @@ def view(
         "size": paged.block_size,
         "lists": [_strip(run, work_list) for work_list in story.lists],
         "units": story.units,
-        "stages": int(request.value_of("stages")),
+        "stages": request.required_value_of("stages"),
         "stage_pages": max(1, WARP_TOKENS * warps // paged.block_size),
         "warps": warps,
         "merged": story.merged,

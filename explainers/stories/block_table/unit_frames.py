@@ -95,7 +95,7 @@ class _UnitFrames:
         tma = part[part.event == "tma"]
         tma = tma[(tma.sequence == self.row[SEQ]) & (tma.entry >= first) & (tma.entry < end)]
         requests = self.steps[self.steps.phase == "prefetch_tile"]
-        stage = int((requests.index < position).sum()) % int(self.trace.run.request.value_of("stages"))
+        stage = int((requests.index < position).sum()) % self.trace.run.request.required_value_of("stages")
         for slot, (entry, copies) in enumerate(tma.groupby("entry")):
             self._page(part, int(entry), copies, stage, slot)
 

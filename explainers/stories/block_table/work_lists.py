@@ -67,4 +67,7 @@ def work_lists(run: Run) -> list[WorkList]:
 def list_names(request: Request) -> list[str]:
     """Returns the name of each launch's work list among the arrays."""
     known = {tensor.name for tensor in axes.with_axes(request, *LIST_AXES).values()}
-    return [next(name for name in launch.args if name in known) for launch in request.plan.launches]
+    return [
+        next(name for name in launch.args if isinstance(name, str) and name in known)
+        for launch in request.plan.launches
+    ]

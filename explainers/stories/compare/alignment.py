@@ -3,22 +3,23 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar, cast
 
 from explainers.stories.compare.frames import AlignedFrame
 from explainers.story import marks
+from explainers.story.frames import Frame
 
-StepFrame = dict[str, Any]  # a frame of any picture
+StepFrame = TypeVar("StepFrame", bound=Frame)  # a frame of any picture
 Key = tuple[str, str, int]  # role, phase, and the first key of the tile
 Pair = tuple[int | None, int | None]  # the places of one step on both sides
 SIDES = "AB"
 # The fields of a waiting side's frame, and its further fields before the first step.
-_WAITING: StepFrame = {"touched": [], "uses": [], "scores": None, "logged": [], "lines": {}}
-_NOT_BEGUN: StepFrame = {"resident": {}, "bytes": {}, "o": -1}
+_WAITING: dict[str, object] = {"touched": [], "uses": [], "scores": None, "logged": [], "lines": {}}
+_NOT_BEGUN: dict[str, object] = {"resident": {}, "bytes": {}, "o": -1}
 
 
 @dataclass(frozen=True)
-class Aligned:
+class Aligned(Generic[StepFrame]):
     """Two lists of frames on one clock.
 
     frames: one for each common step.
@@ -30,7 +31,7 @@ class Aligned:
     b: list[StepFrame]
 
 
-def align(a: Sequence[StepFrame], b: Sequence[StepFrame]) -> Aligned:
+def align(a: Sequence[StepFrame], b: Sequence[StepFrame]) -> Aligned[StepFrame]:
     """Aligns two lists of frames.
 
     Two steps match if they have one phase and role, and tiles with one first key. Else the other side waits.
@@ -44,7 +45,8 @@ def align(a: Sequence[StepFrame], b: Sequence[StepFrame]) -> Aligned:
 
 def _with_waits(frames: Sequence[StepFrame], places: Sequence[int | None], side: str) -> list[StepFrame]:
     """Returns a side's frame at each common step. places: of its steps, None at a wait."""
-    found, last = [], None
+    found: list[StepFrame] = []
+    last: int | None = None
     for position in places:
         found.append(_waiting(frames, last, side) if position is None else frames[position])
         last = last if position is None else position
@@ -77,8 +79,9 @@ def _keys(frames: Sequence[StepFrame]) -> list[Key]:
     """
     first_keys: dict[int, int] = {}
     for frame in frames:
-        if frame.get("scores"):
-            tile, key = frame["tile"], frame["scores"][2]
+        scores = frame.get("scores")
+        if isinstance(scores, list):
+            tile, key = frame["tile"], scores[2]
             first_keys[tile] = min(first_keys.get(tile, key), key)
     sizes = [key / tile for tile, key in first_keys.items() if tile > 0]
     size = sizes[0] if sizes else 1
@@ -86,7 +89,7 @@ def _keys(frames: Sequence[StepFrame]) -> list[Key]:
     def first_key(tile: int) -> int:
         return first_keys.get(tile, int(tile * size)) if tile >= 0 else -1
 
-    return [(frame.get("role", ""), frame["phase"], first_key(frame["tile"])) for frame in frames]
+    return [(str(frame.get("role", "")), frame["phase"], first_key(frame["tile"])) for frame in frames]
 
 
 def _pairs(a: list[Key], b: list[Key]) -> list[Pair]:
@@ -108,4 +111,4 @@ def _waiting(frames: Sequence[StepFrame], last: int | None, side: str) -> StepFr
     else:
         held, cleared, said = frames[last], _WAITING, f"waits after {frames[last]['title']}"
     known = {name: value for name, value in cleared.items() if name in held}
-    return {**held, **known, "sentence": f"{side} {said}."}
+    return cast(StepFrame, {**held, **known, "sentence": f"{side} {said}."})

@@ -4,6 +4,7 @@ It compares the load of the tensor cores and the phases of a key tile. Everythin
 A mark shows the start of a phase, not the cause of a wait.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -11,7 +12,9 @@ import pandas as pd
 from explainers.stories.compare.pair_times import distance
 from explainers.stories.pipeline.key_tile_frames import named
 from explainers.story.glossary import figure
+from kernels.core.problem import Problem
 from kernels.measure import pipelines
+from kernels.measure.pipeline_files import RecordedPipeline
 from kernels.measure.pipelines import Pipeline
 
 MOST = 2  # shorter phases in a sentence, and longer ones
@@ -34,7 +37,9 @@ class Marked:
         return self.a, self.b
 
 
-def nearest(first: list, second: list, problem: object) -> tuple | None:
+def nearest(
+    first: Iterable[RecordedPipeline], second: Sequence[RecordedPipeline], problem: Problem
+) -> tuple[RecordedPipeline, RecordedPipeline] | None:
     """Returns the recordings of two kernels on the common problem nearest to this one, or None."""
     pairs = [(a, b) for a in first for b in second if a.request.problem == b.request.problem]
     return min(pairs, key=lambda pair: distance(pair[0].request.problem, problem), default=None)

@@ -70,14 +70,16 @@ def differences(
     a, b = requests
     dense = all(tiling.accepts(request.kernel) for request in requests)
     items = [_items(request, dense) for request in requests]
+    known = [fact for fact in facts if fact]
+    launches = [occupancy for occupancy in occupancies if occupancy]
     rows = [
         Difference("launches", _launches(a.plan), _launches(b.plan)),
         *(Difference(*found) for found in time_verdict.problem_differences(requests)),
         *_constants(a, b),
         *([_measured("queries of a tile", *items)] if dense else []),
         _measured("shared bytes of a block", _shared_bytes(a.plan), _shared_bytes(b.plan)),
-        *(_registers(facts) if all(facts) else []),
-        *([_warps(occupancies)] if all(occupancies) else []),
+        *(_registers(known) if len(known) == len(facts) else []),
+        *([_warps(launches)] if len(launches) == len(occupancies) else []),
         *_global_bytes(requests, traffics),
         *_costs_per_item(cost, items, "query" if dense else a.plan.item),
     ]

@@ -5,12 +5,15 @@ compare_times.py reports their times, and compare_reasons.py the reasons for the
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic
 
 import numpy as np
 
 from explainers.stories.any_kernel import generic
+from explainers.stories.any_kernel.frames import TensorsFrame
 from explainers.stories.compare.alignment import SIDES, Aligned, StepFrame, align
 from explainers.stories.tiling import tiling
+from explainers.stories.tiling.frames import TilingFrame
 from explainers.story import probed, stage
 from explainers.story.glossary import phase_title
 from explainers.story.picture import query_rows
@@ -27,7 +30,7 @@ def accepts(spec: KernelSpec) -> bool:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _Side(Generic[StepFrame]):
     """A side's picture before alignment.
 
     kind, title: the view.
@@ -49,27 +52,29 @@ def stage_of(
     """Returns the whole stage of two runs. summary, tone: the verdict."""
     requests = [run.request for run in runs]
     dense = all(tiling.accepts(request.kernel) for request in requests)
-    sides = [_matrices(run) if dense else _tensors(run) for run in runs]
+    bare = _bare_stage([_matrices(r) for r in runs]) if dense else _bare_stage([_tensors(r) for r in runs])
     rows = _different_rows(requests) if dense else ("", "")
+    return replace(
+        bare,
+        headline=" · ".join(f"{side}: {r.kernel.name} {r.kernel.title}" for side, r in zip(SIDES, requests)),
+        codes=[stage.code(r, bare.frames, f"lines_{SIDES[n].lower()}", n) for n, r in enumerate(requests)],
+        state=[replace(s, name=f"{SIDES[s.side]}: {s.name}{rows[s.side]}") for s in bare.state],
+        tabs=tabs,
+        provenance=provenance,
+        summary=summary,
+        tone=tone,
+    )
+
+
+def _bare_stage(sides: Sequence[_Side[StepFrame]]) -> stage.Stage:
+    """Returns the aligned steps of both sides with their views, states and questions."""
     aligned = align(sides[0].frames, sides[1].frames)
     views, states = [], []
     for number, (side, frames) in enumerate(zip(sides, (aligned.a, aligned.b))):
         meta, columns = side.draw(frames)
         views.append(stage.View(side.kind, side.kind, side.title, meta, columns, number))
-        for state in side.states(frames):
-            states.append(replace(state, name=f"{SIDES[number]}: {state.name}{rows[number]}", side=number))
-    return stage.Stage(
-        headline=" · ".join(f"{side}: {r.kernel.name} {r.kernel.title}" for side, r in zip(SIDES, requests)),
-        frames=aligned.frames,
-        views=views,
-        codes=[stage.code(r, aligned.frames, f"lines_{SIDES[n].lower()}", n) for n, r in enumerate(requests)],
-        state=states,
-        tabs=tabs,
-        provenance=provenance,
-        summary=summary,
-        tone=tone,
-        questions=questions(aligned),
-    )
+        states += [replace(state, side=number) for state in side.states(frames)]
+    return stage.Stage(headline="", frames=aligned.frames, views=views, state=states, questions=questions(aligned))
 
 
 def _different_rows(requests: Sequence[Request]) -> tuple[str, str]:
@@ -78,7 +83,7 @@ def _different_rows(requests: Sequence[Request]) -> tuple[str, str]:
     return ("", "") if first == second else (f" ({first} queries)", f" ({second} queries)")
 
 
-def questions(aligned: Aligned) -> list[stage.Question]:
+def questions(aligned: Aligned[StepFrame]) -> list[stage.Question]:
     """Returns a question about the first step of one side without a step of the other, or none."""
     for side, frames in ((1, aligned.b), (0, aligned.a)):
         alone = [n for n, frame in enumerate(aligned.frames) if frame["title"].endswith(f"({SIDES[side]} alone)")]
@@ -98,26 +103,26 @@ def questions(aligned: Aligned) -> list[stage.Question]:
     return []
 
 
-def _matrices(run: Run) -> _Side:
+def _matrices(run: Run) -> _Side[TilingFrame]:
     story = tiling.explain(run)
 
-    def draw(frames: list[StepFrame]) -> tuple[Mapping[str, object], dict[str, np.ndarray]]:
+    def draw(frames: list[TilingFrame]) -> tuple[Mapping[str, object], dict[str, np.ndarray]]:
         return tiling.view(run, replace(story, frames=frames))
 
-    def states(frames: list[StepFrame]) -> list[stage.State]:
+    def states(frames: list[TilingFrame]) -> list[stage.State]:
         shown = tiling.states(replace(story, frames=frames))
         return [state for state in shown if not isinstance(state.values[0], str)]
 
     return _Side("matrices", "Matrices", story.frames, draw, states)
 
 
-def _tensors(run: Run) -> _Side:
+def _tensors(run: Run) -> _Side[TensorsFrame]:
     story = generic.explain(run)
 
-    def draw(frames: list[StepFrame]) -> tuple[Mapping[str, object], dict[str, np.ndarray]]:
+    def draw(frames: list[TensorsFrame]) -> tuple[Mapping[str, object], dict[str, np.ndarray]]:
         return generic.view(replace(story, frames=frames))
 
-    def states(frames: list[StepFrame]) -> list[stage.State]:
+    def states(frames: list[TensorsFrame]) -> list[stage.State]:
         return [
             stage.State("read so far", _bytes_so_far(frames, "load"), "B", colour="load"),
             stage.State("written so far", _bytes_so_far(frames, "store"), "B", colour="store"),
@@ -126,7 +131,7 @@ def _tensors(run: Run) -> _Side:
     return _Side("tensors", "Tensors", story.frames, draw, states)
 
 
-def _bytes_so_far(frames: list[StepFrame], kind: str) -> list[int]:
+def _bytes_so_far(frames: list[TensorsFrame], kind: str) -> list[int]:
     """Returns the bytes that all steps up to each one load or store."""
     moved = [sum(t["bytes"] for t in frame["touched"] if t["kind"] == kind) for frame in frames]
     return np.cumsum(moved).astype(int).tolist()

@@ -1,6 +1,6 @@
 """The times of all blocks of a grid: recorded, or in launch order."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,6 @@ import pandas as pd
 from explainers.story.glossary import count
 from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine
-from kernels.core.fields import write_value
 from kernels.core.launch import Plan
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -115,6 +114,5 @@ def recorded_build(kernel: KernelSpec) -> dict[str, Any] | None:
     if not found:
         return None
     entry = min(found, key=lambda e: e.problem.cpu_steps)
-    choices = {name: write_value(value) for name, value in asdict(entry.problem).items()}
-    choices |= {name: str(value) for name, value in entry.settings if name not in broken}
+    choices = entry.problem.texts() | {name: str(value) for name, value in entry.settings if name not in broken}
     return {"label": entry.label, "query": {"kernel": kernel.name, **choices, "picture": "grid"}}

@@ -1,7 +1,5 @@
 """The records and frames of one row."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -136,7 +134,7 @@ def frames_of(
         sentence, wrong = tell(group, tile, part, values, state, l_before, truth, manner)
         seen = {"keys": seen_keys, "weighed": weighed, "o": o_now}
         frames.append(_frame(part, group, tile, values, state, seen, truth, sentence, wrong))
-    frames.append(frames[-1] | _final(o_row, o_true, len(o_values), rounding))
+    frames.append(_final(frames[-1], o_row, o_true, len(o_values), rounding))
     return frames, np.array([*o_values, o_row], np.float32)
 
 
@@ -147,10 +145,10 @@ def _frame(
     values: dict[str, np.ndarray],
     state: dict[str, float | None],
     seen: dict[str, int],
-    truth: Any,
+    truth: pd.Series,
     sentence: str,
     wrong: bool,
-) -> Any:
+) -> RowFrame:
     """A step of the row.
 
     part: its records. values: event -> their values.
@@ -163,10 +161,14 @@ def _frame(
         "group": group,
         "phase": group,
         "title": (f"Tile {tile} · " if tile >= 0 else "") + TITLES[group],
-        **state,
+        "m": state["m"],
+        "l": state["l"],
+        "m_before": state["m_before"],
         "moment": int(part.step.iloc[0]),
         "rescale": float(values["rescale"][0]) if "rescale" in values else None,
-        **seen,
+        "keys": seen["keys"],
+        "weighed": seen["weighed"],
+        "o": seen["o"],
         "lines": {str(place): int(count) for place, count in part.groupby("place").size().items()},
         "m_true": float(truth.m_true),
         "l_true": float(truth.l_true),
@@ -194,12 +196,13 @@ def _with_outputs(part: pd.DataFrame, before: list[np.ndarray], head_dim: int) -
     return row
 
 
-def _final(o_row: np.ndarray, o_true: np.ndarray, number: int, rounding: float) -> dict[str, Any]:
-    """The fields of the last frame: O's row as the kernel left it, next to float64."""
+def _final(last: RowFrame, o_row: np.ndarray, o_true: np.ndarray, number: int, rounding: float) -> RowFrame:
+    """The last frame: O's row as the kernel left it, next to float64. last: the frame before it."""
     error = max_abs_error(o_row, o_true)
     wrong = not error <= (WRONG + rounding) * max(1.0, np.abs(o_true).max())
     worst = int(np.nanargmax(np.abs(o_row - o_true))) if not np.isnan(o_row).all() else 0
     return {
+        **last,
         "tile": -1,
         "group": "final",
         "phase": "final",

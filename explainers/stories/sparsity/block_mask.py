@@ -70,7 +70,7 @@ def has_lists(request: Request) -> bool:
 def sizes(request: Request) -> tuple[int, int]:
     """Returns the queries and the keys of a block."""
     if not has_lists(request):
-        return request.value_of("query_rows"), request.value_of("key_rows")
+        return request.required_value_of("query_rows"), request.required_value_of("key_rows")
     patterns = request.plan.tensor("patterns")
     return axes.length(patterns, "query"), 32 * axes.length(patterns, "word")
 

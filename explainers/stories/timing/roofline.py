@@ -25,7 +25,9 @@ def roofline(
     """
     sheet = new_sheet(rows[rows.tflops.notna()], field, part, name)
     points = sheet.points
-    wide = (points.intensity.min() / 1.6, points.intensity.max() * 1.6) if len(points) else (1.0, 100.0)
+    wide = (1.0, 100.0)
+    if len(points):
+        wide = points.intensity.min() / 1.6, points.intensity.max() * 1.6
     corners = roof_corners(*wide, roofs, sheets, _arithmetic(rows))
     high = max([*corners.tflops, *points.tflops_high.dropna(), 1.0]) * 2
     low = min([*points.tflops_low.dropna(), high / 10]) / 1.3

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from explainers.stories.timing.timed_row import Fixed, Value
-from explainers.stories.timing.wording import plain
+from explainers.stories.timing.wording import number, plain
 from kernels import catalog
 from kernels.build.occupancy import block_constants
 from kernels.measure.bench_rows import SIZES as OF_ALL
@@ -48,7 +48,7 @@ def sweeps(table: pd.DataFrame) -> dict[str, Sweep]:
 
 def _over_constants(timed: list[Point]) -> dict[str, Sweep]:
     """Returns the sweeps over a constant. The problem and the other constants of a block's size stay fixed."""
-    chosen = dict.fromkeys(point["name"] for point in timed if not point["own_settings"])
+    chosen = dict.fromkeys(str(point["name"]) for point in timed if not point["own_settings"])
     specs = [catalog.current().kernels[name] for name in chosen if name in catalog.current().kernels]
     every = list(dict.fromkeys(c.name for spec in specs for c in block_constants(spec)))
     found: dict[str, Sweep] = {}
@@ -56,7 +56,7 @@ def _over_constants(timed: list[Point]) -> dict[str, Sweep]:
         blocks = [name for name in every if name != constant]
         having = [point for point in timed if constant in point]
         for fixed, own in _grouped(having, ["title", *SIZES, "l2", *blocks]):
-            values: dict[tuple[Value, ...], set[float]] = {}
+            values: dict[tuple[Value, ...], set[Value]] = {}
             for point in own:
                 values.setdefault((point["name"], point["device"], point["source"]), set()).add(point[constant])
             if max(map(len, values.values())) > 1:
@@ -86,26 +86,26 @@ def _grouped(points: list[Point], names: list[str]) -> list[tuple[Fixed, list[Po
     return [(dict(zip(names, values)), groups[values]) for values in order]
 
 
-def _swept(points: list[Point], field: str, fixed: Mapping[str, Value]) -> set[float]:
+def _swept(points: list[Point], field: str, fixed: Mapping[str, Value]) -> set[Value]:
     """Returns the timed values of the field on a sweep's lines: `slice_of` without rows and labels."""
     own = [p for p in points if all(value is None or p.get(name) == value for name, value in fixed.items())]
     return _swept_sizes(own, field) if field in SWEPT else _swept_constants(own, field, fixed)
 
 
-def _swept_sizes(points: list[Point], field: str) -> set[float]:
+def _swept_sizes(points: list[Point], field: str) -> set[Value]:
     """Returns the values of a size. Constants that somebody chose need a second value."""
-    lines: dict[tuple[Value, Value], set[float]] = {}
+    lines: dict[tuple[Value, Value], set[Value]] = {}
     for point in points:
         lines.setdefault((point["name"], point["settings"]), set()).add(point[field])
     return {p[field] for p in points if p["own_settings"] or len(lines[p["name"], p["settings"]]) > 1}
 
 
-def _swept_constants(points: list[Point], field: str, fixed: Mapping[str, Value]) -> set[float]:
+def _swept_constants(points: list[Point], field: str, fixed: Mapping[str, Value]) -> set[Value]:
     """Returns the values of a constant on lines with several. Other constants divide a kernel's points into lines."""
     points = [point for point in points if field in point]
     others = [without_constants(str(point["settings"] or ""), {field, *fixed}) for point in points]
     divided = {point["name"] for point in points if not point["own_settings"]}
-    lines: dict[tuple[Value, str], set[float]] = {}
+    lines: dict[tuple[Value, str], set[Value]] = {}
     for point, constants in zip(points, others):
         line = point["name"], constants if point["name"] in divided else ""
         lines.setdefault(line, set()).add(point[field])
@@ -147,7 +147,7 @@ def find_sweep(found: Mapping[str, Sweep], key_of_link: str) -> str | None:
 def titles(table: pd.DataFrame, found: Mapping[str, Sweep]) -> dict[str, str]:
     """Returns the sweeps of a table in words, by their keys: the swept field, its range, and the fixed values."""
     timed = _points(table)
-    return {key: _title(sorted(_swept(timed, *sweep)), *sweep) for key, sweep in found.items()}
+    return {key: _title(sorted(map(number, _swept(timed, *sweep))), *sweep) for key, sweep in found.items()}
 
 
 def _title(values: list[float], field: str, fixed: Mapping[str, Value]) -> str:
@@ -158,7 +158,8 @@ def _title(values: list[float], field: str, fixed: Mapping[str, Value]) -> str:
     said = ", ".join(f"{name} {plain(fixed[name])}" for name in stays)
     mask = ", causal" if fixed["causal"] else ""
     if field == "num_heads":
-        mask = f" (width {plain(low * fixed['head_dim'])} to {plain(high * fixed['head_dim'])}){mask}"
+        head_dim = number(fixed["head_dim"])
+        mask = f" (width {plain(low * head_dim)} to {plain(high * head_dim)}){mask}"
     return (
         f"{fixed['title']}: {field} {plain(low)} to {plain(high)} at {said}{mask}, {fixed['dtype']}, {fixed['l2']} L2"
     )

@@ -82,7 +82,14 @@ def megabytes(value: float) -> str:
 
 
 def plain(value: Value) -> str:
-    return str(value) if isinstance(value, (str, bool, np.bool_)) else f"{float(value):g}"
+    return str(value) if isinstance(value, (str, bool, np.bool_)) else f"{number(value):g}"
+
+
+def number(value: Value) -> float:
+    """Returns a size or a constant as a number. TypeError for a text or None."""
+    if value is None or isinstance(value, str):
+        raise TypeError(f"{value!r} is not a number.")
+    return float(value)
 
 
 NOT_TIMED = {  # a library -> the reason for a missing row
