@@ -30,7 +30,7 @@ from kernels.recordings import tables
 from kernels.run import execute
 from kernels.run.backends import gpu
 from kernels.trace.kinds import KIND, KINDS
-from kernels.trace.memory import model
+from kernels.trace.memory import traced
 
 METRICS = {
     "wavefronts_load": KIND["shared_load"].metric,
@@ -80,7 +80,7 @@ def derived(request: Request) -> pd.DataFrame:
             f"The trace of {request.kernel.name} at {request.problem.size} lost {run.trace.lost} records. Choose a "
             "smaller problem."
         )
-    costs = model.requests(run.trace).costs
+    costs = traced.requests(run.trace).costs
     rows = [
         (at, launch.entry, *(_count(costs[costs.launch == at], metric) for metric in METRICS.values()))
         for at, launch in enumerate(plan.launches)

@@ -156,10 +156,10 @@ def wavefronts_per_access(problem: ColumnsProblem, settings: Settings, backend: 
     """The mean wavefronts per access of the walk's reads, derived from the trace of a probed build."""
     from kernels.run import execute
     from kernels.trace.kinds import READS
-    from kernels.trace.memory import model
+    from kernels.trace.memory import traced
 
     run = execute.run(Request(_kernel_of(ColumnsProblem), problem, settings, backend=backend))
-    costs = model.requests(run.trace, space="shared").costs
+    costs = traced.requests(run.trace, space="shared").costs
     return round(float(costs[costs.kind.isin(READS)].wavefronts.mean()), 3)
 
 

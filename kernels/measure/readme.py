@@ -88,14 +88,12 @@ def _results(made: pd.DataFrame) -> str:
     ratios = [pair["peer"].median_us / pair["ours"].median_us for pair in pairs]
     won = sum(ratio > 1 for ratio in ratios)
     worst = pairs[int(np.argmin(ratios))]
-    lines.append(
+    lines += [
         f"Rested, decoding over a paged cache is faster than FlashInfer on {won} of {len(pairs)} problems "
-        f"({min(ratios):.2f} to {max(ratios):.2f} times as fast)."
-    )
-    lines.append(
+        f"({min(ratios):.2f} to {max(ratios):.2f} times as fast).",
         f"The largest loss of decoding is {min(ratios):.2f} times the speed of {_peer(worst['peer']['name'])}: "
-        f"`{worst['ours']['name']}`, {_words(worst['ours'])}."
-    )
+        f"`{worst['ours']['name']}`, {_words(worst['ours'])}.",
+    ]
     return "\n".join(f"- {line}" for line in lines)
 
 

@@ -18,7 +18,7 @@ from kernels.core.fields import write_value
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.run.results import Run
-from kernels.trace.memory import model
+from kernels.trace.memory import traced
 
 
 class Shown(NamedTuple):
@@ -97,7 +97,7 @@ def _last_step_of_limits(run: Run) -> int:
 @lru_cache(maxsize=64)
 def _costly_line(request: Request) -> tuple[str, int]:
     """File and line of the probe with most wavefronts in shared memory."""
-    costs = model.requests(running.run(request).trace, space="shared").costs
+    costs = traced.requests(running.run(request).trace, space="shared").costs
     file, line = costs.groupby(["file", "line"], observed=True).wavefronts.sum().idxmax()
     return str(file), int(line)
 

@@ -16,7 +16,7 @@ from explainers.story.glossary import count
 from explainers.story.warp_requests import numbered, renumbered
 from kernels.run.results import Run
 from kernels.trace.kinds import kind_of
-from kernels.trace.memory import model
+from kernels.trace.memory import model, traced
 from kernels.trace.probes import Sites, sites_of
 
 SHOWN_ACCESSES = 16  # different accesses of one warp
@@ -45,7 +45,7 @@ def explain(runs: Sequence[Run], at: tuple[str, int] | None = None, warp: int = 
     at: (file, line) of one probe, or None for all shared-memory accesses.
     Accesses with equal wishes, up to the numbers of banks and words, share their frames.
     """
-    every = [model.requests(run.trace, space="shared") for run in runs]
+    every = [traced.requests(run.trace, space="shared") for run in runs]
     own = [_of_warp(found, at, warp) for found in every]
     total = min(len(found.table) for found in own)
     groups: dict[Hashable, list[int]] = {}
@@ -69,7 +69,7 @@ def explain(runs: Sequence[Run], at: tuple[str, int] | None = None, warp: int = 
     return Story(frames, sides, len(groups) - len(shown[0]), total)
 
 
-def _of_warp(found: model.Requests, at: tuple[str, int] | None, warp: int) -> model.Requests:
+def _of_warp(found: traced.Requests, at: tuple[str, int] | None, warp: int) -> traced.Requests:
     """Returns the accesses of that warp, or of the first warp with an access there."""
     table = found.table
     keep = table.block == (table.block.min() if len(table) else 0)
@@ -79,7 +79,7 @@ def _of_warp(found: model.Requests, at: tuple[str, int] | None, warp: int) -> mo
     return found.where(keep & (table.warp == (warp if warp in warps else min(warps, default=0))))
 
 
-def _pattern(found: model.Requests, number: int) -> tuple[Hashable, ...]:
+def _pattern(found: traced.Requests, number: int) -> tuple[Hashable, ...]:
     """Returns the wishes of an access. Banks and words are numbered in the order of the lanes."""
     row, on = found.table.iloc[number], found.active[number]
     words = found.offsets[number][on] // model.WORD
@@ -88,7 +88,7 @@ def _pattern(found: model.Requests, number: int) -> tuple[Hashable, ...]:
     return row.file, row.line, int(row.bytes), row.kind, on.tobytes(), renumbered(banks), renumbered(words)
 
 
-def _side(name: str, accesses: list[BankAccess], found: model.Requests, own: model.Requests) -> BankSide:
+def _side(name: str, accesses: list[BankAccess], found: traced.Requests, own: traced.Requests) -> BankSide:
     """Returns one build's accesses, the words of their tensor up to the last touched one, and the untouched ranges.
 
     found: all accesses of the block. own: the accesses of the warp.
@@ -107,7 +107,7 @@ def _side(name: str, accesses: list[BankAccess], found: model.Requests, own: mod
     return {"name": name, "accesses": accesses, "words": words, "free": edges.reshape(-1, 2).tolist()}
 
 
-def _access(found: model.Requests, number: int, alike: int) -> BankAccess:
+def _access(found: traced.Requests, number: int, alike: int) -> BankAccess:
     """Returns the content of the views for one access."""
     row, active = found.table.iloc[number], found.active[number]
     addresses = [int(o) if on else None for o, on in zip(found.offsets[number], active)]

@@ -11,7 +11,7 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.run.results import Run
-from kernels.trace.memory import model
+from kernels.trace.memory import traced
 
 
 def remedies(spec: KernelSpec) -> list[Constant]:
@@ -68,7 +68,7 @@ def compare_padding(plain: Run, padded: Run) -> pd.DataFrame:
 
     The columns `file` and `line` name the probe.
     """
-    tables = [model.requests(run.trace, space="shared").by_line for run in (plain, padded)]
+    tables = [traced.requests(run.trace, space="shared").by_line for run in (plain, padded)]
     keys = ["launch", "file", "line"]
     both = tables[0].merge(tables[1][[*keys, "wavefronts"]], on=keys, suffixes=("_without", "_with"))
     return pd.DataFrame(

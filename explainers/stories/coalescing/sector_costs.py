@@ -9,7 +9,7 @@ from explainers.charts.palette import OKABE_ITO
 from explainers.story.warp_requests import source_lines
 from kernels.run.results import Run
 from kernels.trace.kinds import kind_of
-from kernels.trace.memory import model
+from kernels.trace.memory import model, traced
 
 
 def worst_first(table: pd.DataFrame) -> pd.DataFrame:
@@ -28,7 +28,7 @@ def by_line(run: Run) -> pd.DataFrame:
     Columns: FILE:LINE and text, tensor, kind, bytes a lane, requests, sectors and lines a request, useful bytes a
     sector (of 32), all sectors, and the least number of sectors. `file` and `line` name the probe.
     """
-    requests = model.requests(run.trace, space="global")
+    requests = traced.requests(run.trace, space="global")
     found = requests.by_line
     least = requests.costs.assign(least=-(-requests.costs.bytes_used // model.SECTOR))
     keys = ["launch", "file", "line", "kind", "space", "tensor", "bytes"]
@@ -55,7 +55,7 @@ def layouts(runs: Mapping[str, Run]) -> pd.DataFrame:
     """Returns a row for each run, under its title: sectors and lines per read request, and useful bytes a sector."""
     rows = []
     for layout, run in runs.items():
-        costs = model.requests(run.trace, space="global").costs
+        costs = traced.requests(run.trace, space="global").costs
         reads = costs[[kind_of(kind, "global").direction == "read" for kind in costs.kind]]
         rows.append(
             {

@@ -14,7 +14,7 @@ from explainers.story.glossary import count
 from explainers.story.warp_requests import numbered, renumbered
 from kernels.run.results import Run
 from kernels.trace.kinds import kind_of
-from kernels.trace.memory import model
+from kernels.trace.memory import model, traced
 from kernels.trace.probes import sites_of
 
 SHOWN_REQUESTS = 24  # different requests
@@ -43,7 +43,7 @@ def explain(run: Run, places: Sequence[Place] | None = None, warp: int = 0) -> S
     The block is of the first launch with one. Requests with equal sectors and lines, up to their numbers, share a
     frame.
     """
-    found = model.requests(run.trace, space="global")
+    found = traced.requests(run.trace, space="global")
     if places is None:
         places = list(dict.fromkeys(zip(found.table.file, found.table.line)))
     shown: list[SectorRequest] = []
@@ -68,7 +68,7 @@ def explain_layouts(runs: Mapping[str, Run], chosen: str, at: Place, warp: int =
     chosen: the title for the sentences.
     at: the probe.
     """
-    found = {name: model.requests(run.trace, space="global") for name, run in runs.items()}
+    found = {name: traced.requests(run.trace, space="global") for name, run in runs.items()}
     rows = {name: _of_warp(requests, at, warp)[:SHOWN_REQUESTS] for name, requests in found.items()}
     fewest = min(map(len, rows.values()))
     sides: list[SectorSide] = [
@@ -85,7 +85,7 @@ def explain_layouts(runs: Mapping[str, Run], chosen: str, at: Place, warp: int =
     return Story(frames, sides, 0, fewest)
 
 
-def _of_warp(found: model.Requests, at: Place, warp: int) -> list[int]:
+def _of_warp(found: traced.Requests, at: Place, warp: int) -> list[int]:
     """Returns the warp's requests there, as rows of the table, or the requests of the first warp with some."""
     table = found.table[(found.table.file == at[0]) & (found.table.line == at[1])]
     if table.empty:
@@ -96,7 +96,7 @@ def _of_warp(found: model.Requests, at: Place, warp: int) -> list[int]:
     return list(own[own.warp == (warp if warp in warps else min(warps))].index)
 
 
-def _pattern(found: model.Requests, index: int) -> tuple[Hashable, ...]:
+def _pattern(found: traced.Requests, index: int) -> tuple[Hashable, ...]:
     """Returns the sharing of sectors, lines and words among lanes, each numbered in the order of the lanes."""
     row, on = found.table.loc[index], found.active[index]
     offsets = found.offsets[index][on]
@@ -104,7 +104,7 @@ def _pattern(found: model.Requests, index: int) -> tuple[Hashable, ...]:
     return int(row.bytes), row.kind, on.tobytes(), *shared
 
 
-def _request(found: model.Requests, index: int, number: int, alike: int) -> SectorRequest:
+def _request(found: traced.Requests, index: int, number: int, alike: int) -> SectorRequest:
     """Returns the content of the view for one request."""
     row = found.costs.loc[index]
     return {

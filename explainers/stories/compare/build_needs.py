@@ -14,7 +14,7 @@ from kernels.build.occupancy import Occupancy
 from kernels.core.tensors import Role
 from kernels.run.results import Run, Traffic
 from kernels.trace.kinds import READS
-from kernels.trace.memory import model
+from kernels.trace.memory import model, traced
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def figures(run: Run, traffic: Traffic | None, occupancy: Sequence[Occupancy], t
     """
     request = run.request
     moved, shared_scale = _scaled_bytes(run, traffic)
-    shared = model.requests(run.trace, space="shared").costs
+    shared = traced.requests(run.trace, space="shared").costs
     wavefronts, ideal = shared_scale * float(shared.wavefronts.sum()), shared_scale * float(shared.ideal.sum())
     itemsize = {symbol: t.itemsize for symbol, t in axes.tensors(request).items() if t.role is Role.INPUT}
     fetched = sum(size / itemsize[tensor] for (tensor, read), size in moved.items() if read and tensor in itemsize)
@@ -102,7 +102,7 @@ def _scaled_bytes(run: Run, traffic: Traffic | None) -> tuple[dict[tuple[str, bo
         return _moved(records, items), items
     scale = 1.0 if traffic.whole else items
     shared = traffic.table[traffic.table.space == "shared"]
-    lanes = float(model.requests(run.trace, space="shared").costs.active.sum())  # each lane's access is one record
+    lanes = float(traced.requests(run.trace, space="shared").costs.active.sum())  # each lane's access is one record
     shared_scale = scale * float(shared.accesses.sum()) / lanes if lanes else 0.0
     return _moved(traffic.table, scale), shared_scale
 

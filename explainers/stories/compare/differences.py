@@ -15,15 +15,15 @@ from kernels.core.launch import Plan
 from kernels.core.request import Request
 from kernels.run.results import Run, Traffic
 from kernels.trace.kinds import READS
-from kernels.trace.memory import model
+from kernels.trace.memory import traced
 
 Value = float | str
 
 
 def costs(run: Run) -> dict[str, int]:
     """Returns the shared wavefronts and global sectors of the traced items by direction, from their addresses."""
-    shared = model.requests(run.trace, space="shared").costs
-    sectors = model.requests(run.trace, space="global").costs
+    shared = traced.requests(run.trace, space="shared").costs
+    sectors = traced.requests(run.trace, space="global").costs
     reads = shared.kind.isin(READS)
     return {
         "shared wavefronts, reads": int(shared.wavefronts[reads].sum()),

@@ -11,7 +11,7 @@ from explainers.story.glossary import figure
 from explainers.story.questions import options
 from explainers.story.stage import MEASURED, Question, Stage
 from kernels.run.results import Run
-from kernels.trace.memory import model
+from kernels.trace.memory import traced
 
 
 def two_kernels(runs: Sequence[Run], made: Stage, row: Any = None) -> list[Question]:
@@ -28,7 +28,7 @@ def two_kernels(runs: Sequence[Run], made: Stage, row: Any = None) -> list[Quest
     (a, per), (b, per_b) = (_traced(run.request) for run in runs)
     if per == per_b and a and b and runs[0].request.problem == runs[1].request.problem:
         found += _more_bytes([_moved(run) for run in runs], (a, b), per, sides, where)
-        costs = [int(model.requests(run.trace, space="shared").costs.wavefronts.sum()) for run in runs]
+        costs = [int(traced.requests(run.trace, space="shared").costs.wavefronts.sum()) for run in runs]
         if all(costs):
             each = costs[0] / a, costs[1] / b
             text = (

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from explainers.stories.registers.rectangles import RECTANGLE, rectangles
 from explainers.story import axes, picture
 from kernels.core.request import Request
 from kernels.trace.kinds import WRITES
 from kernels.trace.probes import Site, Sites
 
-RECTANGLE = ("step", "plane", "kind", "thread", "row0", "row1", "col0", "col1")
 KINDS = ("loads", "stores", "computes", "reads")  # from and to global memory, in registers, from shared memory
 MOST_RECORDS = 400_000  # of a run with followed reads of shared memory. This takes a second for each 400,000
 _NAMED = {"query": "row", "slot": "token"}  # an axis of a tensor -> its axis in the picture
@@ -60,7 +60,7 @@ class Elements:
         kinds = np.repeat([kind for kind, _, _ in found], [len(plane) for _, plane, _ in found])
         planes = np.concatenate([plane for _, plane, _ in found])
         record, row, col = (np.concatenate([made[n] for _, _, made in found]) for n in range(3))
-        rects = _rectangles(self.step[record], planes, kinds, self.thread[record], row, col)
+        rects = rectangles(self.step[record], planes, kinds, self.thread[record], row, col)
         return rects.assign(plane=np.array(self.names)[rects.plane], kind=np.array(KINDS)[rects.kind])
 
     def reads(self, name: str, space: str) -> pd.DataFrame:
@@ -276,29 +276,3 @@ class Elements:
 
     def _cells(self, record: np.ndarray, cell: np.ndarray) -> np.ndarray:
         return ((self.launch[record].astype(np.int64) << 20) + self.block[record]) * (1 << 20) + cell
-
-
-def _rectangles(
-    step: np.ndarray, plane: np.ndarray, kind: np.ndarray, thread: np.ndarray, row: np.ndarray, col: np.ndarray
-) -> pd.DataFrame:
-    """Elements as rectangles: first runs along a row, then equal runs in neighbouring rows. plane, kind: as numbers."""
-    sizes = [int(column.max()) + 1 for column in (step, plane, kind, thread, row, col)]
-    code = np.zeros(len(step), np.int64)
-    for column, size in zip((step, plane, kind, thread, row, col), sizes):
-        code = code * size + column
-    code = np.unique(code)
-    starts = np.flatnonzero(np.r_[True, (np.diff(code) != 1) | (code[1:] % sizes[5] == 0)])  # runs along a row
-    rest, first = np.divmod(code[starts], sizes[5])
-    last = code[np.r_[starts[1:], len(code)] - 1] % sizes[5]
-    group, row = np.divmod(rest, sizes[4])
-    order = np.lexsort((row, last, first, group))
-    group, row, first, last = (column[order] for column in (group, row, first, last))
-    same = (np.diff(group) == 0) & (np.diff(first) == 0) & (np.diff(last) == 0) & (np.diff(row) == 1)
-    starts = np.flatnonzero(np.r_[True, ~same])
-    ends = np.r_[starts[1:], len(row)] - 1
-    named: list[np.ndarray] = []
-    left = group[starts]
-    for size in reversed(sizes[:4]):
-        left, column = np.divmod(left, size)
-        named.insert(0, column)
-    return pd.DataFrame(dict(zip(RECTANGLE, (*named, row[starts], row[ends], first[starts], last[starts]))))

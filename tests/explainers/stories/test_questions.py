@@ -40,7 +40,7 @@ from kernels.kv_cache.scenarios import PRESETS
 from kernels.measure import timelines
 from kernels.run import execute, workers
 from kernels.trace import steps
-from kernels.trace.memory import model
+from kernels.trace.memory import traced
 from kernels.trace.probes import sites_of
 
 NOWHERE = Provenance("executed", "")
@@ -497,7 +497,7 @@ def test_the_side_that_moves_more_does_so_for_as_much_work(a, build_a, b, build_
     a_moved, b_moved = map(glossary.figure, moved)
     assert f"that is {a_moved} and {b_moved}" in found["bytes"].why and "faster" not in found
     assert "headline" in found["bytes"].veils  # the lead line says how many
-    waves = [int(model.requests(run.trace, space="shared").by_line.wavefronts.sum()) / n for run, n in zip(runs, work)]
+    waves = [int(traced.requests(run.trace, space="shared").by_line.wavefronts.sum()) / n for run, n in zip(runs, work)]
     assert ("wavefronts" in found) == all(waves)
     if all(waves):
         assert found["wavefronts"].answer == pytest.approx(waves[1], rel=1e-3)

@@ -8,7 +8,7 @@ from kernels.families.lab.accesses import AccessProblem
 from kernels.measure import calibration, counters
 from kernels.run import execute
 from kernels.trace.kinds import KIND, LANE_KINDS, kind_of
-from kernels.trace.memory import model
+from kernels.trace.memory import traced
 
 RECORDED = calibration.recorded()
 
@@ -55,7 +55,7 @@ def test_the_traced_access_is_the_access_asked_for(kind):
     (kernel,) = catalog.current().of_problem(AccessProblem).values()
     width = kind.widths[len(kind.widths) // 2]
     problem = AccessProblem(kind.name, width, 2, tuple(width * (37 * lane % 61) for lane in range(32)))
-    costs = model.requests(execute.run(Request(kernel, problem)).trace).costs
+    costs = traced.requests(execute.run(Request(kernel, problem)).trace).costs
     tensor = "Y" if kind.name == "global_store" else "X"
     mine = costs[(costs.kind == kind.event) & (costs.space == kind.space) & (costs.tensor == tensor)]
     mine = mine[mine.bytes == width] if kind.event != "ldmatrix" else mine

@@ -12,7 +12,7 @@ from kernels.errors import ProblemError
 from kernels.families.lab.roles import RolesProblem
 from kernels.run.execute import run
 from kernels.trace.kinds import LANE_KINDS
-from kernels.trace.memory import model
+from kernels.trace.memory import model, traced
 
 LANES = range(32)
 
@@ -87,7 +87,7 @@ def test_counting_many_requests_at_once_gives_what_one_at_a_time_does():
 
 
 def test_a_trace_gives_each_warps_requests_in_order(cpu_run):
-    found = model.requests(cpu_run("03_flash", scope=Scope(0, 2)).trace)
+    found = traced.requests(cpu_run("03_flash", scope=Scope(0, 2)).trace)
     assert (found.table.active == 32).all() and set(found.table.space) == {"shared", "global"}
     k = found.where((found.table.tensor == "K") & (found.table.space == "shared") & (found.table.kind == "load"))
     assert len(k.table) == 2 * 4 * 8 * 8  # blocks x key tiles x warps x (HEAD_DIM / 4)
@@ -96,7 +96,7 @@ def test_a_trace_gives_each_warps_requests_in_order(cpu_run):
 
 def test_diverged_lanes_are_paired_by_their_occurrence(cpu_run):
     ragged = cpu_run("03_flash", replace(cpu_run().request.problem, seq_len=50), (), Scope(3))
-    loads = model.requests(ragged.trace, "global")
+    loads = traced.requests(ragged.trace, "global")
     q = loads.where(loads.table.tensor == "Q")
     assert q.table.active.tolist() == [16]  # rows 48 and 49 of the last query tile: 64 floats, 16 lanes of 16 bytes
 
@@ -114,15 +114,15 @@ def test_diverged_lanes_are_paired_by_their_occurrence(cpu_run):
     ],
 )
 def test_padding_and_swizzle_make_the_wavefronts_fall(cpu_run, settings, wanted):
-    costs = model.requests(cpu_run("lab_columns", None, settings).trace, "shared").costs
+    costs = traced.requests(cpu_run("lab_columns", None, settings).trace, "shared").costs
     assert set(costs[costs.kind != "store"].wavefronts) == {wanted}
 
 
 def test_requests_say_file_and_line_and_are_summed_by_them(cpu_run):
     """Two probes on the same line of two files are two."""
     made = cpu_run("paged_v1")
-    found = model.requests(made.trace)
-    assert tuple(found.table.columns) == model.COLUMNS
+    found = traced.requests(made.trace)
+    assert tuple(found.table.columns) == traced.COLUMNS
     assert set(found.table.file) == {name for name, text in made.request.kernel.files if "_gmem, " in text} - {
         "probe.cuh"
     }
@@ -140,7 +140,7 @@ def test_lanes_are_paired_by_site_where_two_files_share_a_line_number(small_kern
     line = small_kernel(body).source.splitlines().index("  PROBE_STORE(S_smem, i, 4);") + 1
     header = "\n" * (line - 2) + head + load
     made = run(Request(small_kernel(body, above='#include "get.cuh"', threads=32, get=header), RolesProblem()))
-    table = model.requests(made.trace).table
+    table = traced.requests(made.trace).table
     assert table[["file", "line", "kind", "active"]].values.tolist() == [
         ["small.cu", line, "store", 32],
         ["get.cuh", line, "load", 32],

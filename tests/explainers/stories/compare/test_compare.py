@@ -29,7 +29,7 @@ from kernels.families.dense.problem import DenseProblem
 from kernels.families.lab import ColumnsProblem
 from kernels.families.paged.problem import PagedProblem
 from kernels.run import execute
-from kernels.trace.memory import model
+from kernels.trace.memory import traced
 
 PROBLEM = DenseProblem(seq_len=50, num_heads=1)
 
@@ -392,7 +392,7 @@ def test_figures_are_those_of_the_trace(cpu_run):
     problem = DenseProblem(seq_len=64, head_dim=64, num_heads=1)
     run = cpu_run("03_flash", problem, small_tiles("03_flash"), Scope(2))
     found = build_needs.figures(run, None, held(4, 256, 6), 1.0)
-    costs = model.requests(run.trace, space="shared").costs
+    costs = traced.requests(run.trace, space="shared").costs
     assert (
         found.wavefronts == 4 * costs.wavefronts.sum() and found.conflicts == 4 * (costs.wavefronts - costs.ideal).sum()
     )
