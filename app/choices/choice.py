@@ -29,7 +29,7 @@ class Choice:
     high: float | None = None
     nested: bool = False
     meaning: str = ""
-    check: Callable[[str], Any] | None = None
+    check: Callable[[str], object] | None = None
     late: bool = False
     stays: bool = False
 
@@ -46,7 +46,7 @@ class Choice:
         limits = {"allowed": self.allowed, "low": self.low, "high": self.high, "nested": self.nested}
         return check_value(name, value, self.default, limits)
 
-    def takes(self, value: Any) -> bool:
+    def takes(self, value: object) -> bool:
         """Whether the value can be chosen."""
         try:
             self.read("", value)
@@ -54,7 +54,7 @@ class Choice:
             return False
         return True
 
-    def with_default(self, value: Any) -> "Choice":
+    def with_default(self, value: object) -> "Choice":
         """A copy with another default, if that value can be chosen."""
         return replace(self, default=value) if value is not None and self.takes(value) else self
 
@@ -77,6 +77,6 @@ def broken_value(constant: Constant) -> int:
     return next(value for value in constant.values if value != constant.default)
 
 
-def difference(values: Mapping[str, Any], common: Mapping[str, Any]) -> list[str]:
+def difference(values: Mapping[str, object], common: Mapping[str, object]) -> list[str]:
     """The names of the values that differ from the common ones."""
     return [name for name, value in values.items() if value != common[name]]

@@ -3,7 +3,6 @@ GPU needs too few seconds."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from kernels.core.request import Request
 from kernels.run import execute, workers
@@ -36,12 +35,12 @@ def traffic(requests: Iterable[Request]) -> list[Launched]:
     return [Launched(request, 4) for request in requests]
 
 
-def requests_in(value: Any) -> list[Request]:
+def requests_in(value: object) -> list[Request]:
     """The Requests in a value, each once."""
     return list(dict.fromkeys(_requests_in(value)))
 
 
-def _requests_in(value: Any) -> list[Request]:
+def _requests_in(value: object) -> list[Request]:
     if isinstance(value, Request):
         return [value]
     if isinstance(value, (tuple, list)):

@@ -1,6 +1,6 @@
 """Which of a run's probes is looked at: a choice among the source lines that logged an access, known once it ran."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -98,5 +98,5 @@ def _wanted(own: str, line: str) -> str:
     return _name(own, line) if line.isdigit() else line
 
 
-def _name(file: str, line: Any) -> str:
+def _name(file: str, line: object) -> str:
     return f"{file}:{line}"

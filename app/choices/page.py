@@ -34,7 +34,7 @@ class Correction(NamedTuple):
     sentence: str
 
 
-def _no_kernel_fields(kernel: KernelSpec) -> Mapping[str, Any]:
+def _no_kernel_fields(kernel: KernelSpec) -> Mapping[str, object]:
     return {}
 
 
@@ -81,10 +81,10 @@ class Page:
     first: tuple[str, ...] = ()
     sides: tuple[str, ...] = ("",)
     own: Mapping[str, Choice] = field(default_factory=dict)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, object] = field(default_factory=dict)
     sizes: Mapping[ConstantRole, int] = field(default_factory=dict)
-    defaults_of: Callable[[KernelSpec], Mapping[str, Any]] = _no_kernel_fields
-    second: Callable[[KernelSpec], Mapping[str, Any]] = _no_kernel_fields
+    defaults_of: Callable[[KernelSpec], Mapping[str, object]] = _no_kernel_fields
+    second: Callable[[KernelSpec], Mapping[str, object]] = _no_kernel_fields
     without: tuple[str, ...] = ()
     one_what_if: bool = False
     every_constant: bool = False

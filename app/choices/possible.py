@@ -1,7 +1,6 @@
 """Which options go with what else is chosen: an impossible pair cannot be chosen, and the toolbar says why."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from app.choices import presets
 from app.choices.described import option
@@ -10,7 +9,7 @@ from kernels.core.remembered import MOST_NUMBERS, numbers_in, remembered
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 
-Values = tuple[tuple[str, Any], ...]
+Values = tuple[tuple[str, object], ...]
 
 
 def describe(page: Page, state: State) -> Descriptions:
@@ -40,8 +39,8 @@ def describe(page: Page, state: State) -> Descriptions:
 
 @remembered(1024)
 def _refusals(
-    kernel: KernelSpec, problem: Values, settings: Values, name: str, allowed: tuple[Any, ...]
-) -> Mapping[Any, str]:
+    kernel: KernelSpec, problem: Values, settings: Values, name: str, allowed: tuple[object, ...]
+) -> Mapping[object, str]:
     """Each value of a field or constant -> why it cannot be chosen, or nothing."""
     return {value: _refusal(kernel, _with(problem, name, value), _with(settings, name, value)) for value in allowed}
 
@@ -52,7 +51,7 @@ def _preset_refusals(kernel: KernelSpec, settings: Values, named: tuple[tuple[st
     return {title: _refusal(kernel, values, settings) for title, values in named}
 
 
-def _with(values: Values, name: str, value: Any) -> Values:
+def _with(values: Values, name: str, value: object) -> Values:
     return tuple((other, value if other == name else had) for other, had in values)
 
 

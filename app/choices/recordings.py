@@ -108,7 +108,7 @@ def _state_of(page: Page, state: State, settings: Mapping[str, int], side: str) 
     return found
 
 
-def _read(values: Mapping[str, Any], choices: Mapping[str, Choice]) -> State:
+def _read(values: Mapping[str, object], choices: Mapping[str, Choice]) -> State:
     """A recorded problem's fields as choices hold them."""
     return {name: choices[name].read(name, value) for name, value in values.items() if name in choices}
 
@@ -126,7 +126,7 @@ def _described(name: str, label: str, options: list[State], now: State, said: An
     return select(name, label, str(options.index(now)), listed, "preset")
 
 
-def _said(values: Mapping[str, Any], common: Mapping[str, Any]) -> str:
+def _said(values: Mapping[str, object], common: Mapping[str, object]) -> str:
     """Those that differ from the common ones, in words."""
     texts = {name: write_value(values[name]) for name in difference(values, common)}
     return ", ".join(

@@ -49,7 +49,7 @@ def _no_number(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def moment(at: object, stories: Collection[str]) -> dict[str, Any]:
+def moment(at: object, stories: Collection[str]) -> dict[str, object]:
     """{link, step, pin} of the leader's present moment. The link leads to a story."""
     link, step, pin = (at.get(name) for name in ("link", "step", "pin")) if isinstance(at, dict) else (None,) * 3
     if not isinstance(link, str) or link.partition("?")[0] not in stories:

@@ -49,7 +49,7 @@ class Poll:
     open: bool = True
     answers: dict[str, float | bool] = field(default_factory=dict)
 
-    def counts(self) -> list[list[Any]]:
+    def counts(self) -> list[list[object]]:
         """[[answer, count], ...]: all options in their order, or the given numbers by size."""
         found = Counter(self.answers.values())
         if self.kind == "options":
@@ -88,7 +88,7 @@ class Room:
     secret: str
     opened: float
     led: float
-    at: dict[str, Any] | None = None
+    at: dict[str, object] | None = None
     poll: Poll | None = None
     polls: int = 0
     ended: str = ""
@@ -127,7 +127,7 @@ class Room:
                 seat.news.set()
 
 
-def _of(poll: Poll) -> dict[str, Any]:
+def _of(poll: Poll) -> dict[str, object]:
     return {name: getattr(poll, name) for name in ("number", "story", "question", "kind", "open")}
 
 

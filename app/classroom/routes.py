@@ -214,7 +214,7 @@ def routes(base: str, version: str, sessions: Callable[[], int], site: str = "")
 <title>Warpglass: the server</title><main></main>
 <script type="module" src="./wg/{version}/shell/health.js"></script></html>"""
 
-    async def found() -> dict[str, Any]:
+    async def found() -> dict[str, object]:
         return await run_in_threadpool(figures.now, rooms().figures(), sessions())  # only the event loop touches rooms
 
     async def health(request: Request) -> Response:

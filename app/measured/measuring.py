@@ -9,7 +9,7 @@ import datetime
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,8 @@ from kernels.measure.sweeps import Skipped
 from kernels.run import workers
 from kernels.run.backends import Survey
 
-Rows = tuple[tuple[Any, ...], ...]
+Row = Mapping[str, object]
+Rows = tuple[tuple[object, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Now:
     roofs: tuple[tuple[str, float], ...] = ()
     gpu: str = ""
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, object]]:
         return [dict(zip(self.columns, values)) for values in self.rows]
 
 
@@ -141,7 +142,7 @@ def forget(kind: str) -> None:
             _progress = Progress(version=_progress.version + 1)
 
 
-def _gpu(wanted: Any, survey: Survey) -> workers.Gpu:
+def _gpu(wanted: object, survey: Survey) -> workers.Gpu:
     """The GPU with an id, by default the first. Raises ProblemError."""
     gpus = survey.gpus or (workers.Gpu("", ""),)
     for gpu in gpus:
@@ -170,7 +171,7 @@ def _points(request: dict[str, Any]) -> list[Any]:
 # ---- the measurement: yields (the next point, the row of this one) ----
 
 
-def _sweep(points: list[Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
+def _sweep(points: list[Any]) -> Iterator[tuple[str, Row | None]]:
     roofs = dict(times().roofs) or _in_worker(protocol.roofs, title="Measuring the roofs")
     with _lock:
         _found["sweep"] = replace(_found["sweep"], columns=COLUMNS, roofs=tuple(roofs.items()))
@@ -188,7 +189,7 @@ def _sweep(points: list[Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
         yield point.name, row(timing, roofs)
 
 
-def _hierarchy(points: list[Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
+def _hierarchy(points: list[Any]) -> Iterator[tuple[str, Row | None]]:
     for point in points:
         yield f"{point.kind} {point.problem.space}", None
         yield "", _in_worker(hierarchy.point, point, title="Measuring the memory's levels")
@@ -202,7 +203,7 @@ def _in_worker(function: Callable, *args: Any, title: str) -> Any:
     return _job.result()
 
 
-def _run(kind: str, work: Iterator[tuple[str, dict[str, Any] | None]]) -> None:
+def _run(kind: str, work: Iterator[tuple[str, Row | None]]) -> None:
     global _progress, _job
     error = ""
     try:
@@ -224,7 +225,7 @@ def _run(kind: str, work: Iterator[tuple[str, dict[str, Any] | None]]) -> None:
         _progress = replace(_progress, running=False, now="", seconds=seconds, error=error)
 
 
-def _keep(kind: str, new_row: dict[str, Any]) -> None:
+def _keep(kind: str, new_row: Row) -> None:
     """Adds a row. It replaces a row of an equal point."""
     global _progress
     with _lock:
@@ -237,7 +238,7 @@ def _keep(kind: str, new_row: dict[str, Any]) -> None:
         _progress = replace(_progress, done=_progress.done + 1, version=_progress.version + 1)
 
 
-def _point_of(entry: dict[str, Any]) -> tuple[Any, ...]:
+def _point_of(entry: Row) -> tuple[object, ...]:
     same = ("name", "settings", "l2", "problem", "kind", "space", "working_set")
     reason = entry.get("reason") if not entry.get("problem") else None  # of a place that is no problem
     return (*(entry.get(name) for name in same), reason)

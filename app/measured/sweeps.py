@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +22,7 @@ from kernels.errors import BackendUnavailable, WarpglassError
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
 from kernels.run import execute, workers
+from kernels.run.backends import Device
 
 KIND = "precision"
 VALUES: dict[str, dict[str, tuple]] = {  # a field of the problem -> its values, on the CPU and on a GPU
@@ -58,7 +58,7 @@ def asked(backend: str = "gpu") -> list[Request]:
     return list(found)
 
 
-def record(device: Any, requests: Iterable[Request]) -> Path:
+def record(device: Device, requests: Iterable[Request]) -> Path:
     """Runs the requests over every sweep and writes this GPU's table. A run that the device refuses has no row.
     Returns the path."""
     rows: list[pd.DataFrame] = []

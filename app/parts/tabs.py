@@ -12,7 +12,9 @@ from explainers.story import stage
 from explainers.story.glossary import PROVENANCE
 from explainers.story.stage import Block
 from kernels.build import DEFAULT_ARCH, inspection
+from kernels.core.problem import Problem
 from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
 from kernels.run.backends import gpu
 
@@ -29,7 +31,7 @@ def builds(request: Request) -> list[Block]:
     return builds_of(request.kernel, request.problem, request.settings, arch_of(request))
 
 
-def builds_of(kernel: Any, problem: Any, settings: tuple[tuple[str, int], ...], arch: str) -> list[Block]:
+def builds_of(kernel: KernelSpec, problem: Problem, settings: tuple[tuple[str, int], ...], arch: str) -> list[Block]:
     """The same for any architecture."""
     try:
         facts = inspection.inspect(kernel, problem, settings, arch)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from app.choices import pages
 from app.choices.choice import Choice
@@ -17,6 +16,7 @@ from explainers.story.stage import Block, Stage
 from kernels.build import DEFAULT_ARCH, Mode, disassembly
 from kernels.build.occupancy import machine
 from kernels.catalog import Catalog
+from kernels.core.problem import Problem
 from kernels.core.spec import KernelSpec
 
 MODES = {
@@ -31,7 +31,7 @@ class Build:
     """The shown build."""
 
     kernel: KernelSpec
-    problem: Any
+    problem: Problem
     settings: tuple[tuple[str, int], ...]
     mode: str
     arch: str

@@ -4,9 +4,8 @@ second. Answers depend neither on the page nor on the progress of jobs."""
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from concurrent.futures import Future
-from typing import Any
 
 from app.measured import measuring
 from app.parts.story import Story
@@ -19,7 +18,7 @@ SECONDS = 10.0  # for an answer, because recordings may change
 MOST = 256  # answers. The oldest go first
 MOST_CHARACTERS = 4096  # in the question of a kept answer
 
-_kept: OrderedDict[Any, tuple[float, "Future[Asking]"]] = OrderedDict()
+_kept: OrderedDict[Hashable, tuple[float, "Future[Asking]"]] = OrderedDict()
 _lock = threading.Lock()
 
 

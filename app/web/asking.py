@@ -6,7 +6,6 @@ question.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from app.choices import described, presets, recordings
 from app.choices.estimates import requests_in
@@ -46,10 +45,10 @@ class Asking:
     link: dict[str, str] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
-    offer: dict[str, Any] | None = None
+    offer: dict[str, object] | None = None
     headline: str = ""
     backend: str = "cpu"
-    subject: Any = None
+    subject: object = None
     error: str = ""
 
 
@@ -162,7 +161,7 @@ def _link(page: Page, state: State) -> dict[str, str]:
     return {name: write_value(state[name]) for name in chosen}
 
 
-def _offer(page: Page, state: State) -> dict[str, Any] | None:
+def _offer(page: Page, state: State) -> dict[str, object] | None:
     """The scale of the scores at which a what-if build shows its effect, if it shows none now. Only for pages with a
     place in the output."""
     if "score_scale" not in state or not any(name.startswith("at_") for name in page.own):

@@ -14,7 +14,6 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from app.parts.story import Story
 from app.store import disk
@@ -67,7 +66,7 @@ _watch: threading.Thread | None = None  # drops what nobody waits for any more, 
 
 
 def get(
-    story: Story, subject: Any, backend: str, device: str, part: str = "", again: bool = False, who: str = ""
+    story: Story, subject: object, backend: str, device: str, part: str = "", again: bool = False, who: str = ""
 ) -> str | Waiting:
     """The name of the bundle of a stage or a tab, or a Waiting. Raises the WarpglassError of its job.
 

@@ -8,7 +8,6 @@ import time
 from dataclasses import fields, is_dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from kernels.build.cpp import Toolchain
 from kernels.catalog import current, folders
@@ -22,13 +21,13 @@ RECORDINGS = ROOT / "kernels" / "recordings" / "data"
 LOOKED_AGAIN = 5.0  # seconds
 
 
-def key_of(*parts: Any) -> str:
+def key_of(*parts: object) -> str:
     """The key of a bundle, from everything that can change its content."""
     said = json.dumps([_version(), _identity(parts)], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(said.encode()).hexdigest()[:32]
 
 
-def _identity(value: Any) -> Any:
+def _identity(value: object) -> object:
     if isinstance(value, KernelSpec):
         return [value.name, _text_hash(value)]
     if isinstance(value, Request):

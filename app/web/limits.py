@@ -1,14 +1,12 @@
 """Refuses a page that would take too long, before its first launch."""
 
-from typing import Any
-
 from app.choices.estimates import SHARE, fits, requests_in, run
 from app.parts.story import Story
 from kernels.errors import TooLargeError
 from kernels.run import workers
 
 
-def check(story: Story, part: str, subject: Any) -> None:
+def check(story: Story, part: str, subject: object) -> None:
     """Raises TooLargeError, with the estimate and the remedy, if a stage (no part) or a tab would take too long."""
     launched = run(requests_in(subject))
     if more := story.launches.get(part):

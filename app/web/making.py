@@ -3,7 +3,6 @@ kept under the name of their content."""
 
 import threading
 import time
-from typing import Any
 
 from app.store import disk, offered
 from app.stories import STORIES
@@ -13,7 +12,7 @@ from explainers.story import encoding
 PRUNES = 60.0  # seconds between two checks of the store's size
 
 
-def make(path: str, part: str, subject: Any, key: str, recorded: str) -> list[str]:
+def make(path: str, part: str, subject: object, key: str, recorded: str) -> list[str]:
     """Makes a bundle and stores it. Returns its name and the names of its files.
 
     recorded: the state of the recordings in the server.
@@ -38,7 +37,7 @@ def _prune() -> None:
         disk.prune()
 
 
-def make_and_send(path: str, part: str, subject: Any, key: str, recorded: str) -> tuple[list[str], list[bytes]]:
+def make_and_send(path: str, part: str, subject: object, key: str, recorded: str) -> tuple[list[str], list[bytes]]:
     """Makes a bundle on a host with its own cache folder. Returns the names and the bytes."""
     names = make(path, part, subject, key, recorded)
     return names, [data for data in map(disk.read, names) if data is not None]

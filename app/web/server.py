@@ -69,7 +69,7 @@ OWN = {"_set", "_to", "_carried", "_part", "_key", "_again", "_who"}
 MOST_ASKED = 2**16  # bytes of a question, or of its body
 
 
-def answer(path: str, query: dict[str, str]) -> dict[str, Any]:
+def answer(path: str, query: dict[str, str]) -> dict[str, object]:
     """The answer of /wg/ask."""
     story = STORIES[path]
     params = {name: text for name, text in query.items() if name not in OWN}
@@ -79,7 +79,7 @@ def answer(path: str, query: dict[str, str]) -> dict[str, Any]:
         asked_for = answers.ask(story, params, survey, change, "_carried" in query, query.get("_part", ""))
     except BackendUnavailable as error:
         return {"story": path, "error": str(error), "title": "Nothing can run here."}
-    said: dict[str, Any] = {
+    said: dict[str, object] = {
         "story": path,
         "choices": asked_for.choices,
         "link": asked_for.link,
@@ -142,7 +142,7 @@ def _wait(said: dict[str, Any]) -> None:
         asyncio.run(bundles.settled(said["waiting"]["key"], workers.TIME_LIMIT))
 
 
-def _compile(subject: Any) -> None:
+def _compile(subject: object) -> None:
     """Compiles the C++ of a subject's kernels. The worker of the CPU then finds them in the cache."""
     for request in asking.requests_in(subject):
         if request.backend == "cpu":

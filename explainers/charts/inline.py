@@ -11,7 +11,7 @@ class Inline:
     with ten layers."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, list[dict[str, Any]]] = {}
+        self.rows: dict[str, list[dict[str, object]]] = {}
 
     ends: dict[str, Any] | None = None  # of the names at the lines' ends: their column, and the bounds of the axis
 

@@ -8,7 +8,7 @@ numbers.
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from explainers.story.stage import View, plain
 MAGIC = b"WGST"
 
 
-def encode(stage: Any) -> bytes:
+def encode(stage: object) -> bytes:
     """A Stage, or the blocks of a tab, as bytes."""
     columns: dict[bytes, int] = {}
     text = json.dumps(plain(_as_dict(stage), columns), separators=(",", ":")).encode()
@@ -34,7 +34,7 @@ def decode(data: bytes) -> Any:
     end = 8 + int.from_bytes(data[4:8], "little")
     numbers = np.frombuffer(data, "<f4", offset=end)
 
-    def restore(value: Any) -> Any:
+    def restore(value: object) -> object:
         if isinstance(value, dict):
             if "$column" in value:
                 first, count = value["$column"]
@@ -45,21 +45,21 @@ def decode(data: bytes) -> Any:
     return restore(json.loads(data[8:end]))
 
 
-def _as_dict(value: Any) -> Any:
+def _as_dict(value: object) -> object:
     """Dataclasses as dictionaries, at all depths. The frames' lines are in the frames only, and in no view."""
     if isinstance(value, View):
         return {
             f.name: _without_lines(getattr(value, f.name)) if f.name == "meta" else getattr(value, f.name)
             for f in fields(value)
         }
-    if hasattr(value, "__dataclass_fields__"):
+    if is_dataclass(value) and not isinstance(value, type):
         return {f.name: _as_dict(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, (list, tuple)):
         return [_as_dict(v) for v in value]
     return value
 
 
-def _without_lines(meta: Any) -> Any:
+def _without_lines(meta: object) -> object:
     """A view's meta, without the frames' lines that the stage has. A picture with its own clock keeps everything."""
     if not isinstance(meta, Mapping) or "frames" not in meta or meta.get("clock"):
         return meta

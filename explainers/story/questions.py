@@ -7,15 +7,30 @@ the page that gives the answer away at its step.
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TypedDict, Unpack
 
 from explainers.story.stage import Question
 
 MOST = 4  # options of a question
 
 
+class Where(TypedDict, total=False):
+    """The fields of Question with the place of its answer."""
+
+    step: int
+    view: str
+    tolerance: float
+    veils: Sequence[str]
+
+
+class More(Where, total=False):
+    """Further fields of Question."""
+
+    unit: str
+
+
 def options(
-    id: str, text: str, right: str, wrong: Iterable[str], why: str, ordered: Sequence[str] = (), **more: Any
+    id: str, text: str, right: str, wrong: Iterable[str], why: str, ordered: Sequence[str] = (), **more: Unpack[More]
 ) -> list[Question]:
     """A list of one question with options, or an empty list if there is no wrong option.
 
@@ -34,7 +49,7 @@ def options(
 
 
 def amounts(
-    id: str, text: str, right: int, wrong: Iterable[int], why: str, unit: str = "", **more: Any
+    id: str, text: str, right: int, wrong: Iterable[int], why: str, unit: str = "", **more: Unpack[Where]
 ) -> list[Question]:
     """A question whose options are numbers, from low to high. more: further fields of Question."""
     others = [n for n in dict.fromkeys(int(w) for w in wrong) if n != right and n >= 0][: MOST - 1]

@@ -12,7 +12,7 @@ import pandas as pd
 from explainers.story.builds import source_link
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.core.tolerance import worst
+from kernels.core.tolerance import OutputError, worst
 from kernels.run.results import Run
 from kernels.trace.probes import is_probe_line
 
@@ -77,7 +77,7 @@ class State:
     """
 
     name: str
-    values: Sequence[Any]
+    values: Sequence[object]
     unit: str = ""
     of: float | None = None
     colour: str = ""
@@ -131,7 +131,7 @@ class Question:
     id: str
     text: str
     kind: str
-    answer: Any
+    answer: object
     why: str
     options: list[str] = field(default_factory=list)
     step: int = 0
@@ -163,7 +163,7 @@ class Stage:
     summary: str = ""
     tone: str = "info"
     lead: str = ""
-    late: Sequence[Any] = ()
+    late: Sequence[object] = ()
     told: Sequence[str] = ()
     questions: Sequence[Question] = ()
     step: int = 0  # its first step if the link has none
@@ -205,7 +205,7 @@ def warned(made: Stage, sentences: Sequence[str]) -> Stage:
     return replace(made, provenance=replace(made.provenance, warnings=warnings))
 
 
-def provenance(run: Run, errors: Sequence[Any] = ()) -> Provenance:
+def provenance(run: Run, errors: Sequence[OutputError] = ()) -> Provenance:
     """The Provenance of a run's values and addresses.
 
     errors: the outputs' errors (execute.judge), if known.
@@ -282,7 +282,7 @@ def link(said: str, story: str, query: Mapping[str, str]) -> Block:
     return {"kind": "link", "text": said, "story": story, "query": dict(query)}
 
 
-def live(view: str, meta: Any) -> Block:
+def live(view: str, meta: object) -> Block:
     """A view of app/stage/views inside a tab or next to a picture.
 
     meta: its data.
@@ -300,7 +300,7 @@ def _is_number(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column) or inferred in ("floating", "integer", "mixed-integer-float")
 
 
-def _cell(value: Any, kind: str) -> Any:
+def _cell(value: object, kind: str) -> object:
     if value is None or value is pd.NA:
         return ""
     if isinstance(value, (float, np.floating)) and math.isnan(value):
@@ -311,7 +311,7 @@ def _cell(value: Any, kind: str) -> Any:
 # ---- on the way to the browser ----
 
 
-def plain(value: Any, columns: dict[bytes, int] | None = None) -> Any:
+def plain(value: object, columns: dict[bytes, int] | None = None) -> object:
     """The value in JSON's types. An array becomes a column. NaN and infinity become text.
 
     columns: float32 numbers as bytes -> their first place among all numbers. New columns are added, equal ones share

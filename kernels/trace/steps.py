@@ -1,7 +1,7 @@
 """Cuts a trace into steps: from one PROBE_MARK of a kernel to the next, in each traced block and role."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,18 @@ from kernels.trace.trace import Trace
 
 BRACKETS = ("tile_begin", "tile_end")  # marks at the bounds of a tile, which start no step
 COLUMNS = ("launch", "block", "role", "phase", "file", "line", "tile")
+
+
+class StepRow(Protocol):
+    """A row of Steps.table."""
+
+    launch: int
+    block: int
+    role: str
+    phase: str
+    file: str
+    line: int
+    tile: int
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from kernels.run.results import Run
 SHORT = 16  # floats: shorter rows are all loop, and no bank
 
 
-def rule_tab(look: Any) -> list[Block]:
+def rule_tab(look: object) -> list[Block]:
     """How wavefronts follow from addresses."""
     return [stage.heading("The rule"), *map(stage.text, bank_conflicts.RULE), stage.note(_calibrated())]
 

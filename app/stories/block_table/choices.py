@@ -1,7 +1,6 @@
 """The choices of Paging: a view, a scenario at a moment, the order of its pages, and a query head."""
 
 from functools import lru_cache
-from typing import Any
 
 from app.choices.choice import Choice, of_field
 from app.choices.page import Descriptions, Page, State
@@ -107,7 +106,7 @@ def writer_of(catalog: Catalog, cache_dtype: str) -> KernelSpec:
 # ---- descriptions ----
 
 
-def both_take(page: Page, state: State, name: str, kernel: KernelSpec) -> list[Any]:
+def both_take(page: Page, state: State, name: str, kernel: KernelSpec) -> list[object]:
     """The values of a field that the page and a kernel take."""
     field = of_field(fields_of(kernel.problem_type)[name])
     return [value for value in page.fields(state)[name].allowed or () if field.takes(value)]
@@ -120,7 +119,7 @@ def describe(page: Page, state: State) -> Descriptions:
 
 def _of_problem(page: Page, state: State) -> Descriptions:
     """The fields of the problem, as far as the view's kernel takes them."""
-    view, found = state["view"], dict[str, Any]()
+    view, found = state["view"], Descriptions()
     most_group = state["num_heads"]
     kernel: KernelSpec | None = None
     if view in WITH_RANGES:

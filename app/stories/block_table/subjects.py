@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from app.choices.page import Page, State
 from app.stories.block_table import choices
@@ -34,7 +33,7 @@ class Cache:
     moment: int
     by_hand: bool
     layout: Layout | None
-    shape: tuple[tuple[str, Any], ...]
+    shape: tuple[tuple[str, object], ...]
     cache_dtype: str
     backend: str
 

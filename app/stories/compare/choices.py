@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
 
 from app.choices import items, pages, places
 from app.choices.choice import Choice, broken_value
@@ -61,14 +60,14 @@ def requests(page: Page, state: State, backend: str) -> tuple[Request, Request]:
     return a, b
 
 
-def defaults_of(kernel: KernelSpec) -> dict[str, Any]:
+def defaults_of(kernel: KernelSpec) -> dict[str, object]:
     """The default seq_len of a kernel with matrices: a timed length."""
     if not tiling.accepts(kernel):
         return {}
     return {"seq_len": max(LEAST_TIMED, kernel.problem_type().seq_len)}
 
 
-def second_defaults(kernel: KernelSpec) -> dict[str, Any]:
+def second_defaults(kernel: KernelSpec) -> dict[str, object]:
     """The defaults of the second build, if no other kernel has its problem: the smallest remedy for bank conflicts,
     the next preset that the kernel takes, or another value of one field."""
     kind = kernel.problem_type

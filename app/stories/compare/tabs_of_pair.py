@@ -1,6 +1,7 @@
 """The tabs of Compare about the builds on the stage: differences, outputs, source, data and times."""
 
 import datetime
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +15,7 @@ from explainers.stories.timing import sweep_search
 from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.build import inspection
-from kernels.build.occupancy import occupancy
+from kernels.build.occupancy import Occupancy, occupancy
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.errors import ProblemError, WarpglassError
@@ -25,8 +26,8 @@ from kernels.recordings.tables import Provenance
 def differs_tab(pair: Pair) -> list[Block]:
     """The builds on the stage, figure by figure."""
     runs, arch = [running.run(request) for request in pair], tabs.arch_of(pair[0])
-    facts: list[Any] = [None, None]
-    held: list[Any] = [None, None]
+    facts: Sequence[dict[str, Any] | None] = [None, None]
+    held: Sequence[Sequence[Occupancy] | None] = [None, None]
     absent = ""
     try:  # no NVRTC here, or an architecture whose limits are not known
         facts = [inspection.inspect(r.kernel, r.problem, r.settings, arch) for r in pair]

@@ -3,7 +3,6 @@
 import json
 from functools import lru_cache
 from itertools import product
-from typing import Any
 
 import pandas as pd
 
@@ -21,7 +20,7 @@ from kernels.run.backends import Device
 
 Settings = tuple[tuple[str, int], ...]
 Builds = tuple[tuple[KernelSpec, Settings], ...]
-Row = Any  # a row of `times`, as a named tuple
+Row = pair_times.PairRow
 
 
 def times(a: Request, b: Request) -> pd.DataFrame:
@@ -53,7 +52,7 @@ def settable(a: Request, b: Request, backend: str) -> tuple[Row | None, str]:
         return None, "no problem has a time of both"
     device = workers.survey().pick(backend)
     row = nearest(a, b)
-    if not _runs(row, a, b, device):
+    if row is None or not _runs(row, a, b, device):
         can_run = [_runs(each, a, b, device) for each in both.itertuples()]
         row = pair_times.nearest(both[can_run], a.problem)
     return row, "" if row is not None else "no problem that has a time of both can run here"

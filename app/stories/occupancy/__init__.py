@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from app.choices import pages
 from app.choices.choice import Choice
@@ -18,6 +17,7 @@ from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import Machine, alternatives, block_constants, machine
 from kernels.build.occupancy import occupancy as derive
 from kernels.catalog import Catalog
+from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
@@ -38,7 +38,7 @@ class Build:
     """
 
     kernel: KernelSpec
-    problem: Any
+    problem: Problem
     settings: tuple[tuple[str, int], ...]
     arch: str
     multiprocessors: int = 0

@@ -1,7 +1,6 @@
 """The recorded timelines of a kernel, and the problem and the constants of one of them."""
 
 from functools import lru_cache
-from typing import Any
 
 from app.choices.page import Correction, Page, State
 from kernels.core.fields import write_value
@@ -58,5 +57,5 @@ def correct(page: Page, state: State) -> list[Correction]:
     return corrections
 
 
-def _values(entry: RecordedTimeline) -> dict[str, Any]:
+def _values(entry: RecordedTimeline) -> dict[str, object]:
     return {**entry.problem.values(), **dict(entry.settings)}

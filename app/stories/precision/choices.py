@@ -1,6 +1,6 @@
 """The runs next to the chosen kernel's: equal numbers in every other type of the kernels."""
 
-from typing import Any
+from collections.abc import Mapping
 
 from app.choices import places
 from app.choices.page import NONE, Page, State
@@ -32,7 +32,7 @@ def others(page: Page, state: State, backend: str) -> tuple[tuple[Request, ...],
     return tuple(found), tuple(absent)
 
 
-def _beside(page: Page, state: State, chosen: Request, spec: KernelSpec, changes: dict[str, Any]) -> Request:
+def _beside(page: Page, state: State, chosen: Request, spec: KernelSpec, changes: Mapping[str, object]) -> Request:
     """The chosen request's problem as another kernel solves it."""
     values = chosen.problem.values()
     fields = {name: values[name] for name in fields_of(spec.problem_type) if name in state and name in values}

@@ -1,7 +1,6 @@
 """The choices of Sparsity: the head, the query block and its row, and the fields of the problem's mask."""
 
 from functools import lru_cache
-from typing import Any
 
 from app.choices import places, recordings
 from app.choices.choice import Choice
@@ -37,7 +36,7 @@ TITLES = {
 LABELS = {"mask_block": "block of the mask", DRAWN: "columns of each row of blocks"}
 
 
-def defaults_of(kernel: KernelSpec) -> dict[str, Any]:
+def defaults_of(kernel: KernelSpec) -> dict[str, object]:
     """The default fields of a kernel's problem, with a mask that the kernel takes."""
     own = kernel.problem_type().values()
     defaults = DEFAULTS if block_mask.has_lists(probed.sample(kernel)) else DEFAULTS | {"mask": own["mask"]}

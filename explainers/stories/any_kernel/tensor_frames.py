@@ -1,7 +1,5 @@
 """The frames of any kernel: each step's tensors and values, with a sentence."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -14,7 +12,7 @@ from explainers.stories.any_kernel.records import Records
 from explainers.story.glossary import UNORDERED, count, listed, phase_title
 from kernels.trace.kinds import WRITES
 from kernels.trace.probes import Site
-from kernels.trace.steps import Steps
+from kernels.trace.steps import StepRow, Steps
 
 
 def frames_of(
@@ -69,7 +67,7 @@ def logged_by_step(values: pd.DataFrame, steps: int) -> list[list[Logged]]:
     return found
 
 
-def _sentence(step: Any, accesses: list[tuple[Site, int]], logged: list[Logged]) -> str:
+def _sentence(step: StepRow, accesses: list[tuple[Site, int]], logged: list[Logged]) -> str:
     """The step in a sentence: block, phase, the bytes of each tensor, and the logged values."""
     sums: dict[tuple[str, bool], dict[str, int]] = {}
     for site, times in accesses:

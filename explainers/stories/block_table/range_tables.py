@@ -2,7 +2,6 @@
 bits."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,7 +50,7 @@ def list_blocks(story: Walked, names: Sequence[str]) -> list[stage.Block]:
 
 def merge_blocks(story: Walked, name: str) -> list[stage.Block]:
     """Returns every partial result of the sequence, and their merge."""
-    rows: list[dict[str, Any]] = [
+    rows: list[dict[str, object]] = [
         {
             "partition": unit["partition"],
             "range": f"{'prefix range' if story.lists[unit['list']].shared else 'range'} {unit['range']}",
@@ -63,7 +62,7 @@ def merge_blocks(story: Walked, name: str) -> list[stage.Block]:
         }
         for unit in story.units
     ]
-    total = sum(row["l_i e^(m_i - m)"] for row in rows)
+    total = sum(unit["l"] * unit.get("weight", 1.0) for unit in story.units)
     whole = {
         "partition": None,
         "range": f"all of {name}",
@@ -137,7 +136,7 @@ def rounding_blocks(run: Run) -> list[stage.Block]:
     return [stage.text(said, run.provenance), stage.table(pd.DataFrame(rows), rule)]
 
 
-def _kept(run: Run, name: str, given: str, cache: str, scale: str, token: int, slot: int) -> dict[str, Any]:
+def _kept(run: Run, name: str, given: str, cache: str, scale: str, token: int, slot: int) -> dict[str, object]:
     """Returns a token's K (V) before the cache and in the cache."""
     came = run.arrays[given][token].astype(np.float64)
     scales = run.arrays[scale].astype(np.float64)[:, None]

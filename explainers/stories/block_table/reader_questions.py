@@ -1,7 +1,6 @@
 """Questions about the query heads of one KV head or one page."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from explainers.stories.block_table.page_counts import Reads
 from explainers.stories.block_table.page_reads import often
@@ -58,9 +57,8 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
     )
     why = f"{asked_for:,} bytes of it are asked for and {distinct:,} differ: {often(asked_for / distinct)} each."
     wrong = [1, who // 2, 2 * who, who + 1]
-    where: dict[str, Any] = {"step": shared, "view": view}
     times = asked_for // distinct
-    last = amounts("page_times", text, times, wrong, why, "times", **where, veils=veils)
+    last = amounts("page_times", text, times, wrong, why, "times", step=shared, view=view, veils=veils)
     made: list[Question] = []
     others = [n for n, other in enumerate(found) if other.heads == one.heads]
     totals = {n: int(found[n].page_asked.sum()) for n in others}
@@ -85,5 +83,6 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
         why = f"Page {page}: each byte {often(one.times.max())}."
         key = {"row": shared, "page": [busiest[0], busiest[-1]]}
         if len(busiest) < int((one.most > 0).sum()):
-            made.append(Question("busiest", text, "click", key, why, **where, veils=("sentence", "strip")))
+            row_veils = ("sentence", "strip")
+            made.append(Question("busiest", text, "click", key, why, step=shared, view=view, veils=row_veils))
     return [*made, *last]  # This question veils the picture, so it does not come first.

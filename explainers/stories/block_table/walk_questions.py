@@ -1,13 +1,12 @@
 """Questions about a walk through a block table, partitions of a context, and ranges of a work list."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
 from explainers.stories.block_table.walk_types import PartitionsMeta, WalkFrame
 from explainers.story.glossary import count
-from explainers.story.questions import amounts, options
+from explainers.story.questions import Where, amounts, options
 from explainers.story.stage import MEASURED, Question, Stage
 from kernels.run.results import Run
 
@@ -36,7 +35,7 @@ def walk(run: Run, frames: Sequence[WalkFrame], partition: int) -> list[Question
         f"To score token {token} the kernel needs its key. It reads entry {now['logical']} of the block table. "
         "Which page does it go to?"
     )
-    where: dict[str, Any] = {"step": step, "view": "walk", "veils": ("sentence", "strip")}
+    where: Where = {"step": step, "view": "walk", "veils": ("sentence", "strip")}
     found = amounts("indirect", text, page, [now["logical"], *table, page + 1], why, **where)
     found += _page_of(run, frames, [n for n in steps if n != step and frames[n].get("role") == "k"])
     found += _phases(frames, steps, length, size, len(table))

@@ -1,7 +1,6 @@
 """Questions about the unwanted bytes of a request."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from explainers.story.frames import SectorRequest
 from explainers.story.glossary import count
@@ -31,12 +30,11 @@ def sectors(requests: Sequence[SectorRequest], veils: Sequence[str], view: str =
         f"{moved:,} bytes are moved. How many of these does any lane want?"
     )
     wrong = [asked, moved, request["bytes"], moved // 2, used // 2]
-    where: dict[str, Any] = {"step": step, "view": view}
-    found = amounts("wanted", text, used, wrong, why, "bytes", **where, veils=veils)
-    return [*found, *_unused(request, where)]
+    found = amounts("wanted", text, used, wrong, why, "bytes", step=step, view=view, veils=veils)
+    return [*found, *_unused(request, step, view)]
 
 
-def _unused(request: SectorRequest, where: dict[str, Any]) -> list[Question]:
+def _unused(request: SectorRequest, step: int, view: str) -> list[Question]:
     """A click on unwanted bytes, in the first sector with one such run."""
     size = request["bytes"]
     wanted = {byte for offset in request["offsets"] if offset >= 0 for byte in range(offset, offset + size)}
@@ -45,12 +43,13 @@ def _unused(request: SectorRequest, where: dict[str, Any]) -> list[Question]:
         free = [byte for byte in every if byte not in wanted]
         if free and free[-1] - free[0] + 1 == len(free):
             text = (
-                f"Step {where['step'] + 1}: sector {sector:,}, bytes {every[0]:,} to {every[-1]:,} of "
+                f"Step {step + 1}: sector {sector:,}, bytes {every[0]:,} to {every[-1]:,} of "
                 f"{request['tensor']}, is moved whole. Click a byte of it that no lane asks for."
             )
             why = (
                 f"Bytes {free[0]:,} to {free[-1]:,} of {request['tensor']}: no lane asks for them, so "
                 f"{count(len(free), 'byte')} moved for nothing."
             )
-            return [Question("unused", text, "click", {"side": 0, "byte": [free[0], free[-1]]}, why, **where)]
+            key = {"side": 0, "byte": [free[0], free[-1]]}
+            return [Question("unused", text, "click", key, why, step=step, view=view)]
     return []

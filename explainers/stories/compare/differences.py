@@ -18,6 +18,7 @@ from kernels.trace.kinds import READS
 from kernels.trace.memory import traced
 
 Value = float | str
+Facts = Mapping[str, Any]  # of inspection.inspect
 
 
 def costs(run: Run) -> dict[str, int]:
@@ -55,7 +56,7 @@ class Difference:
 
 def differences(
     requests: Sequence[Request],
-    facts: Sequence[Mapping[str, Any] | None],
+    facts: Sequence[Facts | None],
     occupancies: Sequence[Sequence[Occupancy] | None],
     cost: Sequence[dict[str, int]],
     traffics: Sequence[Traffic],
@@ -109,7 +110,7 @@ def _shared_bytes(plan: Plan) -> int:
     return max(launch.shared_bytes for launch in plan.launches)
 
 
-def _registers(facts: Sequence[Mapping[str, Any]]) -> list[Difference]:
+def _registers(facts: Sequence[Facts]) -> list[Difference]:
     """Returns the registers of a thread in both builds of each side."""
     found = []
     for mode in ("timed", "probed"):

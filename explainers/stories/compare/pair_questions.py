@@ -1,20 +1,21 @@
 """Questions about the bytes, wavefronts and times of two kernels."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from explainers.stories.compare import pair_times, time_verdict
+from explainers.stories.compare.pair_times import PairRow
 from explainers.stories.tiling import tiling as tiled
 from explainers.stories.tiling import traffic
 from explainers.story import picture
 from explainers.story.glossary import figure
-from explainers.story.questions import options
+from explainers.story.questions import More, Where, options
 from explainers.story.stage import MEASURED, Question, Stage
+from kernels.core.request import Request
 from kernels.run.results import Run
 from kernels.trace.memory import traced
 
 
-def two_kernels(runs: Sequence[Run], made: Stage, row: Any = None) -> list[Question]:
+def two_kernels(runs: Sequence[Run], made: Stage, row: PairRow | None = None) -> list[Question]:
     """Questions about bytes, wavefronts and times of the two sides.
 
     row: a row of pair_times.times, None without a time.
@@ -24,7 +25,7 @@ def two_kernels(runs: Sequence[Run], made: Stage, row: Any = None) -> list[Quest
     found: list[Question] = []
     names = [run.request.kernel.name for run in runs]
     sides = {"A": f"A: {names[0]}", "B": f"B: {names[1]}", "even": "Both the same"}
-    where: dict[str, Any] = {"step": len(made.frames) - 1, "veils": ("strip", "headline", "tabs")}
+    where: Where = {"step": len(made.frames) - 1, "veils": ("strip", "headline", "tabs")}
     (a, per), (b, per_b) = (_traced(run.request) for run in runs)
     if per == per_b and a and b and runs[0].request.problem == runs[1].request.problem:
         found += _more_bytes([_moved(run) for run in runs], (a, b), per, sides, where)
@@ -39,7 +40,7 @@ def two_kernels(runs: Sequence[Run], made: Stage, row: Any = None) -> list[Quest
                 f"{per} that is {figure(each[0])} and {figure(each[1])}, {figure(each[1] / each[0])} times as many."
             )
             key = float(figure(each[1]).replace(",", ""))
-            more = {**where, "unit": "wavefronts", "tolerance": MEASURED}
+            more: More = {**where, "unit": "wavefronts", "tolerance": MEASURED}
             found.append(Question("wavefronts", text, "number", key, why, **more))
     if row is not None and not pair_times.is_even(row):
         faster, slower, times = ("B", "A", row.ratio) if row.ratio > 1 else ("A", "B", 1 / row.ratio)
@@ -57,7 +58,7 @@ def two_kernels(runs: Sequence[Run], made: Stage, row: Any = None) -> list[Quest
     return found
 
 
-def _traced(request: Any) -> tuple[int, str]:
+def _traced(request: Request) -> tuple[int, str]:
     """The amount of work in a trace, and its unit: queries, or pairs of query and key with a causal mask, or the plan's
     items for other kernels. With a causal mask a later query has more keys."""
     if not tiled.accepts(request.kernel):
@@ -69,7 +70,7 @@ def _traced(request: Any) -> tuple[int, str]:
 
 
 def _more_bytes(
-    moved: Sequence[int], traced: tuple[int, int], per: str, sides: dict[str, str], where: dict[str, Any]
+    moved: Sequence[int], traced: tuple[int, int], per: str, sides: dict[str, str], where: Where
 ) -> list[Question]:
     """Which side moves more bytes for as much work. moved, traced: of both."""
     a, b = moved[0] * traced[1], moved[1] * traced[0]  # the bytes of each for the work of the other

@@ -27,10 +27,11 @@ class PairRow(Protocol):
 
     title, problem: the kind of problem, and its fields as JSON.
     seq_len, batch, num_heads, head_dim, causal, dtype: its sizes. seq_len is NaN for a problem without sizes.
-    median_us, p10_us, p90_us: the time of A. tflops: its rate.
+    median_us, p10_us, p90_us: the time of A. tflops: its rate. roof, roof_percent: a roof and its share.
     settings, own_settings: A's constants as text, and whether they are the kernel's own.
     ratio, ratio_low, ratio_high: A's time over B's, with its spread.
     asked: whether both builds have the requests' constants.
+    l2: cold or warm.
     source, device, date: the origin.
     """
 
@@ -45,12 +46,17 @@ class PairRow(Protocol):
     median_us: float
     median_us_b: float
     tflops: float
+    roof_percent: float
+    roof_percent_b: float
+    roof: str
+    roof_b: str
     settings: str
     settings_b: str
     ratio: float
     ratio_low: float
     ratio_high: float
     asked: bool
+    l2: str
     source: str
     device: str
     date: str

@@ -1,14 +1,13 @@
 """Questions about blocks on SMs: their limits, their number and their times."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from explainers.stories.occupancy.frames import GridFrame
 from explainers.stories.occupancy.schedules import Schedule
 from explainers.story.glossary import count
-from explainers.story.questions import amounts, options
+from explainers.story.questions import Where, amounts, options
 from explainers.story.stage import Question, View
 from kernels.build.occupancy import Occupancy
 
@@ -35,7 +34,7 @@ def block_limits(
 ) -> list[Question]:
     """Questions about the limit of the last launch's blocks, and the number of its warps."""
     o = found[-1]
-    where: dict[str, Any] = {"step": step, "view": view, "veils": ("sentence", "strip", "picture", "tabs", "side")}
+    where: Where = {"step": step, "view": view, "veils": ("sentence", "strip", "picture", "tabs", "side")}
     limits = ", ".join(f"{name} {blocks}" for name, blocks in o.limits.items())
     why = (
         f"A block of {o.entry} takes {o.threads} threads of {o.registers} registers and {o.shared_bytes:,} bytes of "

@@ -1,6 +1,6 @@
 """The frames and metas of the views `grid` and `multiprocessor`."""
 
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from explainers.story.frames import Frame
 
@@ -60,7 +60,7 @@ class GridMeta(TypedDict):
     said: str
     gpu: str
     traced: int
-    recorded: NotRequired[dict[str, Any]]
+    recorded: NotRequired[dict[str, object]]
 
 
 class ResourceFrame(Frame):

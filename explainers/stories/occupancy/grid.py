@@ -8,7 +8,6 @@ The times of the blocks are measured (a Timeline of the same build on the same p
 import re
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -85,7 +84,12 @@ def view(request: Request, live: tuple[int, str] | None = None, offers: bool = F
 
 def drawn(made: Grid) -> stage.View:
     """A Grid as a picture with steps of its own."""
-    own: dict[str, Any] = {**made.meta, "frames": made.frames, "clock": True, "state": [asdict(s) for s in made.states]}
+    own: dict[str, object] = {
+        **made.meta,
+        "frames": made.frames,
+        "clock": True,
+        "state": [asdict(s) for s in made.states],
+    }
     return stage.View("grid", "grid", "Whole grid", own, made.columns)
 
 

@@ -1,7 +1,6 @@
 """The times of all blocks of a grid: recorded, or in launch order."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -107,7 +106,7 @@ def schedule_of(request: Request, live: tuple[int, str] | None = None) -> Schedu
         return in_launch_order(request.plan, multiprocessors, gpu)
 
 
-def recorded_build(kernel: KernelSpec) -> dict[str, Any] | None:
+def recorded_build(kernel: KernelSpec) -> dict[str, object] | None:
     """GridMeta.recorded: the kernel's recorded timeline with the least work."""
     broken = {c.name for c in kernel.what_ifs}
     found = [e for e in timelines.recorded() if (e.kernel, e.code_hash) == (kernel.name, kernel.code_hash)]

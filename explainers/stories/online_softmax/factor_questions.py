@@ -1,12 +1,11 @@
 """Questions about a row's m, its rescale factor and its sum."""
 
-from typing import Any
-
 import numpy as np
 
 from explainers.stories.online_softmax.frames import RowFrame
 from explainers.stories.online_softmax.row_story import RowStory, is_optimistic, is_ordinary
 from explainers.story import stage
+from explainers.story.questions import Where
 from kernels.core.spec import KernelSpec
 
 
@@ -36,7 +35,7 @@ def reference_questions(story: RowStory) -> list[stage.Question]:
         + ". A weight above 1 does no harm while it is a small part of its row, so the kernel took no max."
     )
     veils = ("sentence", "strip", "picture", "tabs")
-    more: dict[str, Any] = {"step": step, "view": "row", "veils": veils, "tolerance": stage.MEASURED}
+    more: Where = {"step": step, "view": "row", "veils": veils, "tolerance": stage.MEASURED}
     return [stage.Question("reference", text, "number", float(f"{largest:.3g}"), why, **more)]
 
 

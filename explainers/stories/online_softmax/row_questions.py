@@ -1,13 +1,13 @@
 """Questions about a row of a broken kernel, of a kernel with state between tiles, or of ordinary softmax."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from explainers.stories.online_softmax.frames import RowFrame
 from explainers.story.questions import amounts, options
 from explainers.story.stage import VEILS, Question
 
 
-def ordinary_row(frames: Sequence[Any], first_wrong: int | None, ordinary: bool, head_dim: int) -> list[Question]:
+def ordinary_row(frames: Sequence[RowFrame], first_wrong: int | None, ordinary: bool, head_dim: int) -> list[Question]:
     """Questions about the state of a row between tiles, and about the first error of a broken build."""
     found = []
     tiles = sorted({f["tile"] for f in frames if f["tile"] >= 0})

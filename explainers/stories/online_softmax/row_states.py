@@ -1,21 +1,20 @@
 """The strip of a row: m, l and the rescale factor next to float64."""
 
-from typing import Any
-
 import numpy as np
 
 from explainers.stories.online_softmax.row_story import RowStory, m_name
 from explainers.stories.online_softmax.softmax_steps import WRONG, text_of
 from explainers.story import stage
+from explainers.story.frames import Number
 
 
 def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.State]:
     """The strip: m, l and the rescale factor as logged, each next to float64, and whether the row agrees so far. The m
     of an optimistic kernel is a reference and need not be the max. The factor in float64 comes from the float64 scores
     nearest to the kernel's m."""
-    due: dict[str, list[Any]] = {"m": [], "l": []}
-    factors: list[tuple[Any, Any]] = []
-    now: dict[str, Any] = {"m": None, "l": None}
+    due: dict[str, list[Number]] = {"m": [], "l": []}
+    factors: list[tuple[Number, Number]] = []
+    now: dict[str, Number] = {"m": None, "l": None}
     scores = story.keys.score_true.to_numpy()
     for frame in story.frames:
         now |= {"m": frame["m_true"]} if frame["group"] == "max" and frame["m"] is not None else {}
@@ -62,6 +61,6 @@ def _verdicts(story: RowStory) -> list[str]:
     return [s if wrong is None or n < wrong else f"wrong since step {wrong + 1}" for n, s in enumerate(said)]
 
 
-def _number(value: Any) -> Any:
+def _number(value: Number) -> Number:
     """A number of the strip. NaN and infinity get names."""
     return value if value is None or np.isfinite(value) else text_of(value)

@@ -1,11 +1,11 @@
 """A step of a row's softmax in a sentence, and whether its numbers are wrong beyond rounding."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from explainers.story.frames import Number
 from explainers.story.glossary import logged, short
 
 WRONG = 1e-3  # a relative difference from float64 larger than fp32 rounding
@@ -30,8 +30,8 @@ class Manner:
     share: int | None
 
 
-def text_of(value: Any) -> str | None:
-    return None if value is None else logged(value)
+def text_of(value: Number) -> str | None:
+    return None if value is None else logged(float(value))
 
 
 def tell(

@@ -1,6 +1,6 @@
 """The frames of the pipeline story, and the meta of the view `pipeline`."""
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from explainers.story.frames import Frame
 
@@ -28,7 +28,7 @@ class PipelineMeta(TypedDict):
     Columns, an entry for each bar, by row and time: start, end (ns), row, event (their numbers), tile (-1 for none).
     """
 
-    rows: list[dict[str, Any]]
+    rows: list[dict[str, object]]
     events: list[dict[str, str]]
     mhz: float
     frames: list[PipelineFrame]

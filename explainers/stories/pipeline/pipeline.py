@@ -2,7 +2,6 @@
 marks build. A step is a key tile of the first computing one."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,7 +33,7 @@ def explain(made: Pipeline, block: int = 0) -> BlockStory:
 
 def view(stories: list[BlockStory]) -> stage.View:
     """The picture `pipeline` of one block, or of two on one scale. The tiles of the first block are the steps."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     parts: list[pd.DataFrame] = []
     row_of: dict[int, int] = {}  # of the first story's writers
     events = list(dict.fromkeys(event for story in stories for event in story.bars.event))

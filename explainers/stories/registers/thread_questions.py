@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from explainers.stories.occupancy.block_questions import multiprocessors
-from explainers.story.questions import amounts
+from explainers.story.questions import Where, amounts
 from explainers.story.stage import Question, Stage, View
 
 
@@ -40,7 +40,7 @@ def _at_work(view: View, frames: Sequence[Any]) -> list[Question]:
     others = f"nothing is logged of the other {idle}" if idle else "none is idle"
     why = f"The probes log work of {busy[step]} of {every[step]} threads in this step; {others}."
     wrong = [every[step], every[step] // 2, 1, 32]
-    where: dict[str, Any] = {"step": step, "view": view.id, "veils": ("picture",)}
+    where: Where = {"step": step, "view": view.id, "veils": ("picture",)}
     return amounts(f"at_work_{view.id}", text, busy[step], wrong, why, "threads", **where)
 
 

@@ -8,7 +8,6 @@ or value. An ldmatrix distributes the elements at 32 addresses among all lanes, 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -196,7 +195,7 @@ def _lines(
     return ran.reshape(steps, threads), sets
 
 
-def _launches(request: Request) -> list[dict[str, Any]]:
+def _launches(request: Request) -> list[dict[str, object]]:
     """Each launch in the picture, with the expressions of its grid and its block."""
     found = []
     dense = request.plan.item == picture.ITEM and "O" in picture.places(request).values()

@@ -1,7 +1,6 @@
 """The story of the source: a kernel's CUDA next to the compiler's PTX and machine code."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -128,7 +127,7 @@ def _widths(kernel: KernelSpec, checks: Sequence[WidthCheck]) -> list[stage.Bloc
     else:
         return [stage.note("This build holds no access whose width a probe states.")]
     texts = {name: text.splitlines() for name, text in kernel.files}
-    rows: list[dict[str, Any]] = [
+    rows: list[dict[str, object]] = [
         {
             "file": c.file,
             "line": str(c.line),

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -53,19 +52,19 @@ def times(
     return best[1], best[2]
 
 
-def _build(spec: KernelSpec, settings: Mapping[str, Any]) -> str:
+def _build(spec: KernelSpec, settings: Mapping[str, int]) -> str:
     """The sizes of a build in words, without its what-ifs."""
     broken = {c.name for c in spec.what_ifs}
     return ", ".join(f"{name} {value}" for name, value in spec.settings(settings).items() if name not in broken)
 
 
-def _settings(text: Any) -> dict[str, int]:
+def _settings(text: object) -> dict[str, int]:
     """The constants of a recorded row, written NAME=VALUE NAME=VALUE."""
     pairs = [pair.split("=") for pair in text.split()] if isinstance(text, str) else []
     return {name: int(value) for name, value in pairs}
 
 
-def rungs(counted: Counted, timed: Mapping[str, Timed]) -> list[dict[str, Any]]:
+def rungs(counted: Counted, timed: Mapping[str, Timed]) -> list[dict[str, object]]:
     """The fields of each rung on the start page, in order: name, title, idea, changed, read and written (bytes of
     global memory), us (microseconds, or None), the builds of both, colour.
 

@@ -1,6 +1,6 @@
 """The frames of the tensor cores' products, and the meta of the view `fragments`."""
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from explainers.story.frames import Frame
 
@@ -49,7 +49,7 @@ class FragmentsMeta(TypedDict):
     sum_bits: int
     dtype: str
     matrices: dict[str, list[int]]
-    fetches: list[dict[str, Any]]
+    fetches: list[dict[str, object]]
     bases: dict[str, list[int]]
     symbols: dict[str, str]
     frames: list[ProductFrame]

@@ -8,6 +8,7 @@ from explainers.stories.tensor_cores.product_frames import ProductStory
 from explainers.stories.tensor_cores.tensor_products import LANES, Fetch
 from explainers.story import stage
 from explainers.story.glossary import count
+from explainers.story.questions import Where
 
 
 def fetch_cost(fetch: Fetch) -> str:
@@ -36,8 +37,8 @@ def questions(story: ProductStory) -> list[stage.Question]:
         why = f"S[{row}, {col}] was logged by lane {lane % LANES}, whose register c{register} it is."
         four = list(range(begin[0], begin[0] + 4))  # lanes of a row are neighbours
         options = [f"lane {n}" for n in four]
-        more: dict[str, Any] = {"options": options, "view": "fragments", "veils": ("picture", "tabs")}
-        made.append(stage.Question("owner", text, "options", four.index(lane % LANES), why, **more))
+        more: Where = {"view": "fragments", "veils": ("picture", "tabs")}
+        made.append(stage.Question("owner", text, "options", four.index(lane % LANES), why, options, **more))
     if first.b >= 0:
         fetch = story.fetches[first.b]
         text = (

@@ -1,6 +1,6 @@
 """The frames of a query tile, step by step, with a sentence for each."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from explainers.stories.tiling.frames import TilingFrame
 from explainers.story.frames import Rect
 from explainers.story.glossary import UNORDERED, listed, phase_title
 from kernels.trace.kinds import READS, WRITES
-from kernels.trace.steps import Steps
+from kernels.trace.steps import StepRow, Steps
 
 
 class _Part(NamedTuple):
@@ -74,7 +74,7 @@ class TileFrames:
     def _frame(
         self,
         number: int,
-        step: Any,
+        step: StepRow,
         held: dict[str, list["_Part"]],
         running: dict[str, int],
         lines: dict[str, int],
@@ -102,7 +102,7 @@ class TileFrames:
             "sentence": sentence + meanwhile,
         }
 
-    def _sentence(self, step: Any, accesses: list[Access], scores: Rect | None, values: pd.DataFrame | None) -> str:
+    def _sentence(self, step: StepRow, accesses: list[Access], scores: Rect | None, values: pd.DataFrame | None) -> str:
         """One sentence with the step's own numbers. values: the value records of the step, or None."""
 
         def moved(space: str, *kinds: str) -> list[str]:
@@ -169,11 +169,11 @@ def _score_rects(values: pd.DataFrame) -> dict[tuple[str, int], Rect]:
     return {key: [int(v) for v in row] for key, row in zip(grouped.index, grouped.to_numpy())}
 
 
-def _title(step: Any) -> str:
+def _title(step: StepRow) -> str:
     return (f"Tile {step.tile} · " if step.tile >= 0 else "") + phase_title(step.phase)
 
 
-def _where(step: Any) -> str:
+def _where(step: StepRow) -> str:
     phase = phase_title(step.phase)
     return (f"tile {step.tile}, " if step.tile >= 0 else "") + phase[0].lower() + phase[1:]
 

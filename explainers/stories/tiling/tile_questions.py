@@ -1,15 +1,15 @@
 """Questions about a query tile: its reuse in shared memory, its bytes, and the block's part of O."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from explainers.stories.tiling.frames import TilingFrame
+from explainers.stories.tiling.frames import MatricesMeta, TilingFrame
 from explainers.story import axes, glossary, picture
 from explainers.story.glossary import count
-from explainers.story.questions import amounts, options
+from explainers.story.questions import Where, amounts, options
 from explainers.story.stage import Question, Stage
+from kernels.core.launch import Launch
 from kernels.run.results import Run
 
 
@@ -48,11 +48,13 @@ def _reuse(run: Run, frames: Sequence[TilingFrame], made: Stage, of: dict[str, s
         f"{pairs:,} keys in all: read anew for each, they would be {anew:,} bytes, {anew / read:.3g} times as many."
     )
     step = max(n for n, f in enumerate(frames) if f["scores"])
-    where: dict[str, Any] = {"step": step, "view": made.views[0].id, "veils": ("sentence",)}
+    where: Where = {"step": step, "view": made.views[0].id, "veils": ("sentence",)}
     return [Question("reuse", text, "number", keys, why, unit="products", **where)]
 
 
-def _stored(run: Run, frames: Sequence[TilingFrame], meta: Any, of: dict[str, str], view: str) -> list[Question]:
+def _stored(
+    run: Run, frames: Sequence[TilingFrame], meta: MatricesMeta, of: dict[str, str], view: str
+) -> list[Question]:
     """A question about the bytes of the scores S and the weights P in global memory."""
     last, names = frames[-1]["bytes"], [of[place] for place in "SP" if place in of]
     stored = sum(last.get(f"{name} store", 0) for name in names)
@@ -77,11 +79,11 @@ def _stored(run: Run, frames: Sequence[TilingFrame], meta: Any, of: dict[str, st
         f"How many bytes of the scores S and the weights P does this kernel write to global memory for these {rows} "
         "queries?"
     )
-    where: dict[str, Any] = {"step": step, "view": view, "veils": ("sentence", "strip", "headline", "tabs")}
+    where: Where = {"step": step, "view": view, "veils": ("sentence", "strip", "headline", "tabs")}
     return amounts("never_stored", text, stored, [0, one, 2 * one, o], why, "bytes", **where)
 
 
-def _whose(launch: Any, meta: Any, view: str) -> list[Question]:
+def _whose(launch: Launch, meta: MatricesMeta, view: str) -> list[Question]:
     """Questions about the rows of a block: grid, blocks and threads."""
     blocks, row0 = meta["blocks"], meta["row0"]
     rows, threads = blocks[0][1] - blocks[0][0] + 1, launch.threads
@@ -118,7 +120,9 @@ def _whose(launch: Any, meta: Any, view: str) -> list[Question]:
     return found
 
 
-def _keys_read(run: Run, frames: Sequence[TilingFrame], meta: Any, of: dict[str, str], view: str) -> list[Question]:
+def _keys_read(
+    run: Run, frames: Sequence[TilingFrame], meta: MatricesMeta, of: dict[str, str], view: str
+) -> list[Question]:
     """A question about the bytes of K for one block and for all blocks."""
     read = frames[-1]["bytes"].get(f"{of['K']} load", 0)
     k = picture.tensor_at(run.request, "K")

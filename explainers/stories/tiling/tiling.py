@@ -7,7 +7,6 @@ them. traffic.py counts the bytes of whole runs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +21,7 @@ from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.probes import sites_of
 from kernels.trace.steps import Steps
+from kernels.trace.trace import Trace
 
 WANTS = ("score", "p", "m", "l", "rescale", "o")
 
@@ -168,7 +168,7 @@ def _output_blocks(request: Request, head: int) -> list[list[int]]:
     ]
 
 
-def _values(trace: Any, steps: Steps) -> pd.DataFrame:
+def _values(trace: Trace, steps: Steps) -> pd.DataFrame:
     """The value records with their step. Keys are floats, NaN for an event without the key."""
     keep = (steps.of_record >= 0) & trace.table["value"].is_valid().to_numpy()
     frame = trace.table.select(["event", *trace.keys, "value"]).filter(keep).to_pandas()

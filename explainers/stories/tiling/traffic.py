@@ -5,7 +5,6 @@ The bytes are counted from logged accesses, in units of the tensor's own size. A
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import altair as alt
 import numpy as np
@@ -213,5 +212,5 @@ def access_order(requests: Sequence[Request]) -> list[str]:
     ]
 
 
-def _access_names(table: pd.DataFrame) -> Any:
+def _access_names(table: pd.DataFrame) -> pd.Series:
     return table.tensor.astype(str) + " " + table.kind.astype(str).map(lambda kind: _VERBS.get(kind, kind))
