@@ -195,7 +195,7 @@ class Page:
         """The kernel of a side, by default of the first side."""
         return self.kernels[state[kernel_name(self.sides[0] if side is None else side)]]
 
-    def problem_of(self, state: State, side: str | None = None, **changes: Any) -> Problem:
+    def problem_of(self, state: State, side: str | None = None, **changes: object) -> Problem:
         """The problem of a side, by default of the first side. Raises ProblemError if the fields do not go together,
         or if the masks are too long for an answer."""
         own, kind = self._own_fields(state, side), self.kernel_of(state).problem_type
@@ -223,7 +223,7 @@ class Page:
         return settings
 
     def request_of(
-        self, state: State, side: str | None = None, backend: str = "cpu", scope: Scope | None = None, **changes: Any
+        self, state: State, side: str | None = None, backend: str = "cpu", scope: Scope | None = None, **changes: object
     ) -> Request:
         """The Request of a side, with changed fields. ProblemError if the fields do not go together."""
         settings = tuple(self.settings_of(state, side).items())

@@ -236,7 +236,7 @@ class Rooms:
         led = any(r.leaders or self._now() - r.led < BACK for r in self._rooms.values())
         return not led or (room is not None and hmac.compare_digest(_hash(secret), room.secret))
 
-    def figures(self) -> list[dict[str, Any]]:
+    def figures(self) -> list[dict[str, object]]:
         """Followers, leaders and minutes of each room, never its code."""
         return [
             {"followers": r.followers, "leaders": r.leaders, "minutes": round((self._now() - r.opened) / 60)}

@@ -195,7 +195,7 @@ def _hierarchy(points: list[Any]) -> Iterator[tuple[str, Row | None]]:
         yield "", _in_worker(hierarchy.point, point, title="Measuring the memory's levels")
 
 
-def _in_worker(function: Callable, *args: Any, title: str) -> Any:
+def _in_worker(function: Callable, *args: object, title: str) -> Any:
     global _job
     with _lock:
         gpu = _found[_progress.what].gpu

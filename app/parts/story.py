@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import UnionType
 from typing import Any
 
 from app.choices.estimates import Launched
@@ -49,7 +50,7 @@ class Story:
     listed: bool = True
 
 
-def tab_of(kind: Any, make: Tab, has: Callable[[Any], object] = bool) -> Tab:
+def tab_of(kind: type | UnionType, make: Tab, has: Callable[[Any], object] = bool) -> Tab:
     """A tab for subjects of one kind for which `has` is true. Links can ask for it elsewhere: ProblemError then."""
 
     def tab(subject: Any) -> list[Block]:

@@ -1,7 +1,5 @@
 """The tables of a chart with many layers. Each table is in the spec once."""
 
-from typing import Any
-
 import altair as alt
 import pandas as pd
 
@@ -13,7 +11,7 @@ class Inline:
     def __init__(self) -> None:
         self.rows: dict[str, list[dict[str, object]]] = {}
 
-    ends: dict[str, Any] | None = None  # of the names at the lines' ends: their column, and the bounds of the axis
+    ends: dict[str, object] | None = None  # of the names at the lines' ends: their column, and the bounds of the axis
 
     def chart(self, name: str, frame: pd.DataFrame | None = None) -> alt.Chart:
         """A Chart of the table with that name. Pass `frame` on the first use. A missing value becomes null."""

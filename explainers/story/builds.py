@@ -39,7 +39,7 @@ def fields_of_build(problem_type: Any) -> frozenset[str]:
     return frozenset(found)
 
 
-def _others(field: Field[Any]) -> tuple[Any, ...]:
+def _others(field: Field) -> tuple[object, ...]:
     """Values to try for a field: its allowed ones, or the bounds of a number and twice its default. Twice the default
     often goes with the other fields when a bound does not."""
     limits, default = field.metadata, field.default

@@ -78,7 +78,7 @@ _SANDBOX.tests.clear()
 _FAULTS = (ArithmeticError, TypeError, ValueError, LookupError, RecursionError, SyntaxError, MemoryError)
 
 
-def evaluate(expression: str | int | float, names: Mapping[str, Any], where: str) -> Any:
+def evaluate(expression: str | int | float, names: Mapping[str, object], where: str) -> Any:
     """The value of an expression such as ceil_div(seq_len, BLOCK_Q), or of a plain number.
 
     names: the known names with their values.
@@ -108,7 +108,7 @@ def _compiled(expression: str) -> Callable[..., Any]:
     return _SANDBOX.compile_expression(expression, undefined_to_none=False)
 
 
-def whole(expression: str | int, names: Mapping[str, Any], where: str, least: int = 0) -> int:
+def whole(expression: str | int, names: Mapping[str, object], where: str, least: int = 0) -> int:
     """The value of an expression: a whole number from `least` on. Raises FrontMatterError."""
     value = evaluate(expression, names, where)
     if isinstance(value, bool):

@@ -62,7 +62,7 @@ def former_names(problem_type: type) -> dict[str, str]:
     return {f.metadata["formerly"]: f.name for f in fields(problem_type) if f.metadata["formerly"]}
 
 
-def with_former_names(problem_type: type, values: Mapping[str, Any]) -> dict[str, Any]:
+def with_former_names(problem_type: type, values: Mapping[str, object]) -> dict[str, object]:
     """The values of a problem's fields, under present and former names, for old scripts."""
     old = {before: values[now] for before, now in former_names(problem_type).items() if now in values}
     return {**values, **old}
@@ -95,7 +95,7 @@ def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) 
     return number
 
 
-def write_value(value: Any) -> str:
+def write_value(value: object) -> str:
     """A value as text for URLs and text fields. check_value reads it."""
     if isinstance(value, tuple):
         rows = value and isinstance(value[0], tuple)
@@ -103,14 +103,14 @@ def write_value(value: Any) -> str:
     return show_value(value)
 
 
-def show_value(value: Any) -> str:
+def show_value(value: object) -> str:
     """A single value as a message and a URL write it: true, 2.5, float16."""
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value)).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def quoted(value: Any) -> str:
+def quoted(value: object) -> str:
     """A value as a message names it: as Python writes it, no longer than a line."""
     return shortened(repr(value))
 

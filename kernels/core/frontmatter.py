@@ -323,7 +323,7 @@ def _check_c_type(file: str, where: str, arg: object, c_type: str, symbol: str) 
         )
 
 
-def _check_argument(file: str, where: str, arg: Any) -> None:
+def _check_argument(file: str, where: str, arg: object) -> None:
     if isinstance(arg, str):
         kind, _, expression = arg.partition(" ")
         if expression and kind not in SCALARS:

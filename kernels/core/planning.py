@@ -1,6 +1,7 @@
 """A plan's launches and tensors, from the expressions of a kernel's front matter."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ SCALARS = {"int32": np.int32, "uint32": np.uint32, "int64": np.int64, "float32":
 _BRACES = re.compile(r"\{([^{}]+)\}")
 
 
-def check_conditions(conditions: tuple[Condition, ...], names: dict[str, Any], place: str) -> None:
+def check_conditions(conditions: tuple[Condition, ...], names: Mapping[str, object], place: str) -> None:
     """Raises ProblemError with the message of the first failed condition."""
     for number, condition in enumerate(conditions):
         where = f"{place}: conditions[{number}]"
@@ -26,7 +27,7 @@ def check_conditions(conditions: tuple[Condition, ...], names: dict[str, Any], p
             raise ProblemError("".join(parts))
 
 
-def scratch_tensor(text: ScratchText, names: dict[str, Any], place: str) -> Tensor:
+def scratch_tensor(text: ScratchText, names: Mapping[str, object], place: str) -> Tensor:
     """A scratch tensor. names: the values that its shape may name. place: the file, for messages."""
     where = f"{place}: scratch.{text.name}.shape"
     return Tensor(
@@ -39,7 +40,7 @@ def scratch_tensor(text: ScratchText, names: dict[str, Any], place: str) -> Tens
     )
 
 
-def launch_of(text: LaunchText, names: dict[str, Any], tensors: set[str], where: str) -> Launch:
+def launch_of(text: LaunchText, names: Mapping[str, object], tensors: set[str], where: str) -> Launch:
     """A launch. tensors: the known tensors. where: file and key, for messages. Raises FrontMatterError."""
 
     def three(sizes: tuple[str | int, ...], key: str) -> tuple[int, int, int]:
@@ -69,7 +70,7 @@ def launch_of(text: LaunchText, names: dict[str, Any], tensors: set[str], where:
     return launch
 
 
-def _argument(arg: Any, names: dict[str, Any], tensors: set[str], where: str) -> Any:
+def _argument(arg: Any, names: Mapping[str, object], tensors: set[str], where: str) -> Any:
     if isinstance(arg, dict) and "map" in arg:
         box = arg["box"]
         sizes, axes = (box.values(), tuple(box)) if isinstance(box, dict) else (box, ())
@@ -91,7 +92,7 @@ def _known(name: str, tensors: set[str], where: str) -> str:
     return name
 
 
-def _struct(parts: list[str], names: dict[str, Any], where: str) -> np.void:
+def _struct(parts: list[str], names: Mapping[str, object], where: str) -> np.void:
     """A struct by value, with members aligned as in C. A tuple becomes an array."""
     values = []
     for part in parts:

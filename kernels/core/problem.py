@@ -20,7 +20,8 @@ from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 
-Sweeps = Iterable[tuple[list[tuple[str, list[Any]]], dict[str, Any]]]
+Size = float | str | bool
+Sweeps = Iterable[tuple[list[tuple[str, list[Any]]], Mapping[str, object]]]
 
 
 class Work(NamedTuple):
@@ -69,7 +70,7 @@ class Problem:
     picture: ClassVar[Mapping[str, str]] = {}
     constants: ClassVar[Mapping[ConstantRole, str]] = CONSTANTS
     # A size that a bench can sweep -> the fields that it changes.
-    derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, Any]]]] = {}
+    derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {}
     follows: ClassVar[tuple[str, ...]] = ()  # the fields that the problem makes from the others if they are not given
     masked: ClassVar[bool] = False  # whether a query's keys have a mask of their own, apart from the causal one
     # A kind of mask -> the fields that it reads. Empty for a problem without such fields.
@@ -115,7 +116,7 @@ class Problem:
         """output -> the largest term in a sum of its elements, or 0 (the default) without rounding."""
         return {}
 
-    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         """(arrays, options) for torch's scaled_dot_product_attention: q, k, v [batch, heads, length, head_dim].
 
         Raises PeerUnavailable if torch's attention cannot compute the problem.
@@ -146,7 +147,7 @@ class Problem:
     # ---- sizes ----
 
     @property
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> dict[str, object]:
         """Derived numbers for front matter, such as scale."""
         return {}
 
@@ -176,7 +177,7 @@ class Problem:
         return None
 
     @property
-    def bench_columns(self) -> dict[str, Any]:
+    def bench_columns(self) -> dict[str, Size]:
         """The sizes for a comparison of times (measure.bench_rows.SIZES), name -> value. Empty for none."""
         return {}
 
@@ -200,7 +201,7 @@ class Problem:
         """The class of the problem, for another problem of the same kind."""
         return type(self)
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """field -> value, in the order of the fields."""
         return field_values(self)
 
@@ -208,7 +209,7 @@ class Problem:
         """field -> value as a link and a command line write it."""
         return {name: write_value(value) for name, value in self.values().items()}
 
-    def with_fields(self, **changes: Any) -> Self:
+    def with_fields(self, **changes: object) -> Self:
         """A copy with these fields. A problem that fills in fields from others makes those anew."""
         return replace(self, **changes)  # type: ignore[type-var]
 
@@ -225,7 +226,7 @@ class Problem:
     # ---- problems from a paged cache ----
 
     @classmethod
-    def of_cache(cls, cache: Cache, **shape: Any) -> Self:
+    def of_cache(cls, cache: Cache, **shape: object) -> Self:
         """The problem of one decoding step over a cache, if cache_use attends.
 
         shape: num_heads, head_dim and other fields. Raises ProblemError if the cache holds no sequence.
@@ -233,7 +234,7 @@ class Problem:
         raise ProblemError(f"{cls.title} is not made from a cache.")
 
     @classmethod
-    def of_change(cls, cache: Cache, change: CacheChange, **shape: Any) -> "Self | None":
+    def of_change(cls, cache: Cache, change: CacheChange, **shape: object) -> "Self | None":
         """The problem of an event's writes or copies, or None without any.
 
         shape: num_kv_heads, head_dim, dtype and seed.
@@ -268,7 +269,7 @@ class Problem:
         return [Case(cls(), (), None)]
 
     @classmethod
-    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
         """title -> fields: problems worth a look on the pages, the default first. Other fields keep their defaults."""
         return {}
 

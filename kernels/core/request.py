@@ -55,7 +55,7 @@ class Request:
         return self.kernel.plan(self.problem, self.constants)
 
     @property
-    def identity(self) -> tuple[dict[str, Any], dict[str, int]]:
+    def identity(self) -> tuple[dict[str, object], dict[str, int]]:
         """The problem's fields and the constants in JSON's types, as the key of a recording."""
         return json.loads(json.dumps(asdict(self.problem))), self.constants
 
@@ -66,6 +66,6 @@ class Request:
         return tuple(c for c in self.kernel.constants if c.what_if and chosen[c.name] != c.default)
 
 
-def identity_key(problem: Mapping[str, Any], settings: Mapping[str, int]) -> str:
+def identity_key(problem: Mapping[str, object], settings: Mapping[str, int]) -> str:
     """Eight hex digits of a Request.identity, for the names of files."""
     return hashlib.sha256(json.dumps([problem, settings], sort_keys=True).encode()).hexdigest()[:8]

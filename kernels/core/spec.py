@@ -192,7 +192,7 @@ class KernelSpec:
                     found[symbol.removesuffix("_map")] = arg["map"]
         return found
 
-    def _problem_names(self, problem: Any) -> dict[str, Any]:
+    def _problem_names(self, problem: Any) -> dict[str, object]:
         """The problem's names for expressions."""
         return {
             **problem.values(),

@@ -77,7 +77,7 @@ def sweep(multiprocessors: int) -> list[Place]:
     return found + [Place("bandwidth", stream) for stream in streams]
 
 
-def point(place: Place) -> dict[str, Any]:
+def point(place: Place) -> dict[str, object]:
     """One row of the table, measured on this GPU: kind, space, working_set in bytes, and cycles and ns of one load, or
     gigabytes per second. Each figure has the median, least and most of RUNS. RunError for a wrong output."""
     from kernels.build import Mode
@@ -127,7 +127,7 @@ def cycles_sweep() -> list[tuple[ColumnsProblem, Settings]]:
     return walks + [(ColumnsProblem(stride), tuple(TILES[0].items())) for stride in strides]
 
 
-def cycles_point(problem: ColumnsProblem, settings: Settings) -> dict[str, Any]:
+def cycles_point(problem: ColumnsProblem, settings: Settings) -> dict[str, object]:
     """Cycles of the SM per access of a warp, with 8 warps of only these accesses: a row of stride, the settings, the
     wavefronts derived from the probed build's trace, and the cycles (median, least, most)."""
     from kernels.build import Mode

@@ -244,7 +244,7 @@ def flash_attn_4(tensors: list["Tensor"], options: dict[str, Any]) -> Callable[.
     return run
 
 
-_gathered: dict[Any, tuple[list[np.ndarray], dict[str, Any]]] = {}  # the last problem's peer_inputs
+_gathered: dict[Problem, tuple[list[np.ndarray], dict[str, Any]]] = {}  # the last problem's peer_inputs
 
 
 def _peer_inputs(problem: Problem, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:

@@ -9,7 +9,6 @@ frequency changes while a kernel runs. `residual_ns` is the largest remaining di
 import datetime
 import statistics
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -306,7 +305,7 @@ def sentence(made: Pipeline, block: int) -> str:
     return f"{kernel} on {made.device}: {took}. {clocks}; {lost}.{products}"
 
 
-def as_json(made: Pipeline, block: int) -> dict[str, Any]:
+def as_json(made: Pipeline, block: int) -> dict[str, object]:
     """The JSON of `python -m kernels timeline --json`."""
     problem, settings = made.request.identity
     shown = bars(made, block)

@@ -237,17 +237,17 @@ def roofs_said(roofs: dict[str, float]) -> str:
     )
 
 
-def report_json(made: Report) -> dict[str, Any]:
+def report_json(made: Report) -> dict[str, object]:
     """The JSON of `bench --json`: provenance, baseline, rows (with earlier names of columns), and against, if
     requested."""
     rows = records(made.compared) + records(made.shown[made.shown.status != "ok"])
-    said: dict[str, Any] = {"provenance": _provenance_json(made.where), "baseline": made.baseline, "rows": rows}
+    said: dict[str, object] = {"provenance": _provenance_json(made.where), "baseline": made.baseline, "rows": rows}
     if made.changes is not None and made.kept:
         said["against"] = {"provenance": _provenance_json(made.kept), "rows": records(made.changes)}
     return said
 
 
-def records(made: pd.DataFrame) -> list[dict[str, Any]]:
+def records(made: pd.DataFrame) -> list[dict[str, object]]:
     """A table's rows as JSON: None for an empty value, and columns also under their earlier names."""
     rows = json.loads(made.to_json(orient="records"))
     for entry in rows:
@@ -286,7 +286,7 @@ def _without_former(problem: str | None) -> str | None:
     return json.dumps({name: value for name, value in said.items() if former.get(name) not in said})
 
 
-def _provenance_json(where: Provenance) -> dict[str, Any]:
+def _provenance_json(where: Provenance) -> dict[str, object]:
     """`sources` is the earlier name of `codes`."""
     return {"format": tables.FORMAT, **where.as_json(), "sources": where.codes}
 

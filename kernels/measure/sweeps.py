@@ -54,8 +54,8 @@ def default_names() -> list[str]:
 
 def points(
     names: Iterable[str],
-    sweeps: Iterable[tuple[str, Iterable[Any]]] = (),
-    chosen: Iterable[tuple[str, Any]] = (),
+    sweeps: Iterable[tuple[str, Iterable[object]]] = (),
+    chosen: Iterable[tuple[str, object]] = (),
     with_peers: bool = False,
     cold: bool = True,
     most: int = MOST_POINTS,
@@ -87,7 +87,7 @@ def points(
     return by_problem(found.values())
 
 
-def can_sweep(kernel: KernelSpec, sweeps: Iterable[tuple[str, Iterable[Any]]]) -> bool:
+def can_sweep(kernel: KernelSpec, sweeps: Iterable[tuple[str, Iterable[object]]]) -> bool:
     """Whether the kernel has every field of these sweeps, as a field of its problem or as a constant with those
     values."""
     kind, constants = kernel.problem_type, {c.name: c for c in kernel.constants}
@@ -107,11 +107,11 @@ def by_problem(made: Iterable[Point | Skipped]) -> list[Point | Skipped]:
     return [point for group in groups.values() for point in group]
 
 
-def _point(name: str, kernel: KernelSpec, wanted: Mapping[str, Any], swept: set[str], cold: bool) -> Point | Skipped:
+def _point(name: str, kernel: KernelSpec, wanted: Mapping[str, object], swept: set[str], cold: bool) -> Point | Skipped:
     kind = kernel.problem_type
     known, constants, former = fields_of(kind), {c.name for c in kernel.constants}, former_names(kind)
-    problem: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
+    problem: dict[str, object] = {}
+    settings: dict[str, object] = {}
     derived: dict[str, int] = {}
     for given, value in wanted.items():
         field = former.get(given, given)

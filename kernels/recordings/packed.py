@@ -25,7 +25,7 @@ _ONE_GROUP = 2**31 - 1
 Tables = Mapping[str, Mapping[str, pa.Array]]
 
 
-def write(path: Path, tables: Tables, header: Mapping[str, Any]) -> None:
+def write(path: Path, tables: Tables, header: Mapping[str, object]) -> None:
     """Writes the tables and the header. A reader never meets half a file. Equal input gives equal bytes.
 
     tables: name -> columns. The columns of a table have one length.

@@ -47,7 +47,7 @@ class Provenance:
     roofs: dict[str, float] = field(default_factory=dict)
     more: dict[str, Any] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The JSON of a provenance: the fields with a value, and the fields of `more`."""
         said = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "more" and getattr(self, f.name)}
         return {**said, **self.more}
@@ -72,7 +72,7 @@ class Gpu(Protocol):
         """The driver's version."""
 
 
-def provenance(device: Gpu, codes: dict[str, str] | None = None, **said: Any) -> Provenance:
+def provenance(device: Gpu, codes: dict[str, str] | None = None, **said: object) -> Provenance:
     """The Provenance of today's measurement on a device. said: its other fields, and the fields of its kind."""
     here = {"device": device.name, "driver": device.driver, "date": datetime.date.today().isoformat()}
     return Provenance.from_json({**here, "codes": codes or {}, **said})

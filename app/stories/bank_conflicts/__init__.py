@@ -1,9 +1,9 @@
 """Bank conflicts: the tile in memory and 32 lanes by 32 banks, wavefront by wavefront, with and without padding or a
 swizzle. For the lab's walks and for the accesses of any kernel."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from app.choices import lines, pages, possible, recordings
 from app.choices.described import kernel_options
@@ -19,6 +19,7 @@ from kernels.catalog import Catalog
 from kernels.core.request import Request
 from kernels.run.results import Run
 from kernels.trace.kinds import READS
+from kernels.trace.probes import Site
 
 VIEWS = {"lab": "Access by access", "attention": "Padded or not"}
 
@@ -74,7 +75,7 @@ def make(look: Look) -> Stage:
     )
 
 
-def _first(look: Look, runs: list[Run], sites: list[Any]) -> lines.Place:
+def _first(look: Look, runs: list[Run], sites: Sequence[Site]) -> lines.Place:
     """The default line: in the lab the first one that reads, else the most expensive one."""
     if look.view == "lab":
         site = next((site for site in sites if site.event in READS), sites[0])

@@ -64,7 +64,7 @@ def cycles_said(runs: list[Run]) -> str:
     return f"{' and '.join(values)} ({label})"
 
 
-def cycles(run: Run) -> tuple[dict[str, Any] | None, str]:
+def cycles(run: Run) -> tuple[dict[str, object] | None, str]:
     """Cycles per access of a run's walk, measured on its GPU or recorded: a row of the table or None, and a sentence
     with the source or the reason."""
     request = run.request
@@ -86,5 +86,5 @@ def cycles(run: Run) -> tuple[dict[str, Any] | None, str]:
 
 
 @lru_cache(maxsize=64)
-def _measured(request: Request) -> dict[str, Any]:
+def _measured(request: Request) -> dict[str, object]:
     return hierarchy.cycles_point(request.problem, tuple(request.constants.items()))

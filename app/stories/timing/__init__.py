@@ -182,7 +182,7 @@ def _file(label: str, name: str, data: bytes) -> Block:
     return stage.download(label, offered.keep_file(data, name), name)
 
 
-def _alone(spec: dict[str, Any], title: str) -> dict[str, Any]:
+def _alone(spec: dict[str, Any], title: str) -> dict[str, object]:
     """A chart outside the page: without the step's rule, with a title and room for the names of lines."""
     params = [p | {"value": 0} for p in spec["params"]]
     padding = 8  # the names at the ends are fitted in

@@ -11,14 +11,13 @@ from typing import Protocol, TypeVar
 
 import pandas as pd
 
-from kernels.core.problem import Problem
+from kernels.core.problem import Problem, Size
 from kernels.core.request import Request
 from kernels.measure.bench_rows import SIZES, settings_text
 from kernels.measure.reports import RATIO
 
 OTHER = 8.0  # distance of two problems for a different dtype or mask
 P = TypeVar("P", bound=Problem)
-Size = float | str | bool
 SAME = ["problem", "l2", "source", "device"]  # columns of two times of one problem
 
 

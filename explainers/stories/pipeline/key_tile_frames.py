@@ -1,7 +1,7 @@
 """The key tiles of one writer as frames."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -91,7 +91,7 @@ def _title(part: pd.DataFrame, tile: int, query: int) -> str:
     return f"{of}key tile {tile}".capitalize() if tile >= 0 else "Before the first tile"
 
 
-def _copies(bars: pd.DataFrame, own: pd.DataFrame, leader: int) -> dict[Any, list[float]]:
+def _copies(bars: pd.DataFrame, own: pd.DataFrame, leader: int) -> dict[Hashable, list[float]]:
     """First bar of a key tile's step -> the writer and time of the tile's copy, the leader and the start of its scores.
     The n-th copy is of the n-th tile. The producer copies, or the leader if there is no producer."""
     copies = bars[bars.event.isin(COPIES)]

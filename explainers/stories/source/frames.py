@@ -1,6 +1,8 @@
 """The meta of the view `source`."""
 
-from typing import Any, TypedDict
+from typing import TypedDict
+
+from explainers.story.stage import File
 
 
 class MachineLines(TypedDict):
@@ -32,7 +34,7 @@ class SourceMeta(TypedDict):
     most_live: kernel -> the most live registers.
     """
 
-    files: list[Any]
+    files: list[File]
     held: list[str]
     ptx: MachineLines
     sass: MachineLines

@@ -1,5 +1,6 @@
 """The cases of the dense kernels: checks, recordings, sweeps, counters and timelines."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -14,7 +15,7 @@ SCALES = (1.0, 0.1, 5.0, 30.0)
 MOST_BLOCKS = 10_000  # of a recorded timeline, which has a row for each block
 SMALL = 16  # rows or keys of a tile of which a problem of 64 tokens has several
 
-SWEEPS: list[tuple[list[tuple[str, list]], dict[str, Any]]] = [
+SWEEPS: list[tuple[list[tuple[str, list]], Mapping[str, object]]] = [
     ([("seq_len", [128, 256, 512, 1024, 2048, 4096, 8192, 16384])], {}),
     ([("seq_len", [512, 1024, 2048, 4096])], {"causal": "true"}),
     ([("width", [512, 768, 1024, 2048])], {}),

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernels.core import reference
 from kernels.core.fields import problem_field
-from kernels.core.problem import Work
+from kernels.core.problem import Size, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import ProblemError
 from kernels.families.dense.cases import DenseCases
@@ -17,7 +17,7 @@ from kernels.families.dense.cases import DenseCases
 ROWS, KEYS = ("batch", "head", "query", "dim"), ("batch", "head", "key", "dim")  # the axes of Q and O, and of K and V
 
 
-def _heads_of_width(problem: "DenseProblem", width: int) -> dict[str, Any]:
+def _heads_of_width(problem: "DenseProblem", width: int) -> dict[str, object]:
     """The fields for a model of this width: num_heads heads of head_dim.
 
     Raises ProblemError if the width is no whole number of heads.
@@ -46,7 +46,7 @@ class DenseProblem(DenseCases):
     title: ClassVar[str] = "Attention"
     remedy: ClassVar[str] = "Choose a smaller seq_len, batch or num_heads."
     picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"}
-    derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, Any]]]] = {"width": _heads_of_width}
+    derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {"width": _heads_of_width}
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -70,7 +70,7 @@ class DenseProblem(DenseCases):
         return (*given, Tensor("o", self.shape, "float32", ROWS, Role.OUTPUT))
 
     @property
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> dict[str, object]:
         return {"scale": self.scale}
 
     @property
@@ -88,9 +88,9 @@ class DenseProblem(DenseCases):
         return Work(2 * self.cpu_steps, self.batch * self.seq_len, {})
 
     @property
-    def bench_columns(self) -> dict[str, Any]:
+    def bench_columns(self) -> dict[str, Size]:
         heads = {"num_heads": self.num_heads, "num_kv_heads": self.num_heads}
-        rest = {"head_dim": self.head_dim, "causal": self.causal, "dtype": "float32"}
+        rest: dict[str, Size] = {"head_dim": self.head_dim, "causal": self.causal, "dtype": "float32"}
         return {"seq_len": self.seq_len, "batch": self.batch, **heads, **rest}
 
     @property
@@ -126,11 +126,11 @@ class DenseProblem(DenseCases):
         |V|."""
         return {"o": float(np.abs(self.inputs()["v"]).max())}
 
-    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         return [inputs[name] for name in ("q", "k", "v")], {"is_causal": self.causal, "scale": self.scale}
 
     @classmethod
-    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
         return {
             "Small, whole tiles": {},
             "Causal": {"causal": True},

@@ -4,7 +4,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -55,7 +54,7 @@ class GlobalProblem(LabProblem):
         return cls.recorded()
 
     @classmethod
-    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
         return {
             "Side by side": {},
             "A stride of 8 elements": {"layout": "strided"},
@@ -151,7 +150,7 @@ class AccessProblem(LabProblem):
                         yield Case(cls(kind.name, width, matrices, tuple(offsets.tolist())))
 
     @classmethod
-    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
         places = {"Side by side": 4, "A column of rows of 32 floats": 128, "The same word": 0}
         offsets = {title: {"offsets": tuple(lane * step for lane in range(WARP))} for title, step in places.items()}
         return {"Every fourth word": {}, **offsets}

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -63,7 +62,7 @@ class ChaseProblem(LabProblem):
         return numbered("SPACE", CHASE_SPACES, self.space)
 
     @property
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> dict[str, object]:
         """nodes, and start: the byte of the ring's first node."""
         return {"nodes": self.nodes, "start": int(self.ring()[0]) * NODE_BYTES}
 
@@ -166,7 +165,7 @@ class StreamProblem(LabProblem):
         return numbered("SPACE", STREAM_SPACES, self.space)
 
     @property
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> dict[str, object]:
         """vectors: float4 of a block's stretch."""
         return {"vectors": self.vectors}
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -68,7 +67,7 @@ class ColumnsProblem(LabProblem):
         return cls.recorded()
 
     @classmethod
-    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
         strides = {f"Rows of {stride} floats": {"stride": stride} for stride in (16, 24, 33, 64)}
         return {"Rows of 32 floats": {}, **strides}
 
@@ -128,7 +127,7 @@ class TransposeProblem(LabProblem):
         return [tiled(cls(96, 64), tile) for tile in TILES]
 
     @classmethod
-    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
         return {
             "One tile": {},
             "Six tiles": {"rows": 64, "columns": 96},

@@ -10,6 +10,7 @@ import numpy as np
 
 from kernels.core.fields import check_fields, problem_field
 from kernels.core.paged import CacheCall, CacheUse
+from kernels.core.problem import Size
 from kernels.core.tensors import Tensor
 from kernels.errors import ProblemError
 from kernels.families.paged.range_cases import CascadeCases
@@ -144,13 +145,13 @@ class CascadeProblem(CascadeCases, RangesProblem):
         return replace(call, prefix=least if shared else 0)
 
     @property
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> dict[str, object]:
         """RangesProblem's; prefix_ranges; partitions, slots from one sequence's to the next one's."""
         before, _, most = self.lists
         return {**super().sizes, "prefix_ranges": before.ranges, "partitions": most}
 
     @property
-    def bench_columns(self) -> dict[str, Any]:
+    def bench_columns(self) -> dict[str, Size]:
         return {}
 
     def with_fields(self, **changes: Any) -> Self:

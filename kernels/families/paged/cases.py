@@ -1,6 +1,6 @@
 """The cases of the paged kernels and of the kernels that write a cache."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -18,7 +18,7 @@ SCALES = (1.0, 0.1, 5.0, 30.0)
 RAGGED = (2000, 30, 400, 90, 1000, 10, 60, 200)  # tokens of each sequence
 LAYOUTS = tuple(product(HEAD_DIMS, BLOCK_SIZES, DTYPES))
 
-SWEEPS: list[tuple[list[tuple[str, list]], dict[str, Any]]] = [
+SWEEPS: list[tuple[list[tuple[str, list]], Mapping[str, object]]] = [
     ([("seq_len", [256, 512, 1024, 2048, 4096, 8192])], {"batch": 4}),
     ([("batch", [1, 4, 8, 16, 32])], {}),
 ]

@@ -16,7 +16,7 @@ from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.paged import Cache, CacheCall, CacheUse
-from kernels.core.problem import Work
+from kernels.core.problem import Size, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.paged.cases import PagedCases
@@ -29,11 +29,11 @@ LONGEST_CONTEXT = 65536  # a token's number is a key of its probes, and a key is
 MOST_PAGES = 2**20
 
 
-def _of_length(problem: "PagedProblem", length: int) -> dict[str, Any]:
+def _of_length(problem: "PagedProblem", length: int) -> dict[str, object]:
     return {"context_lens": (length,) * problem.num_seqs}
 
 
-def _of_batch(problem: "PagedProblem", count: int) -> dict[str, Any]:
+def _of_batch(problem: "PagedProblem", count: int) -> dict[str, object]:
     return {"context_lens": problem.context_lens[:1] * count}
 
 
@@ -72,7 +72,7 @@ class PagedProblem(PagedCases):
     cache_use: ClassVar[CacheUse | None] = CacheUse("attend")
     picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k_cache": "K", "v_cache": "V", "o": "O"}
     remedy: ClassVar[str] = "Choose shorter contexts, fewer sequences or fewer heads."
-    derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, Any]]]] = {
+    derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {
         "seq_len": _of_length,
         "batch": _of_batch,
     }
@@ -166,7 +166,7 @@ class PagedProblem(PagedCases):
         )
 
     @property
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> dict[str, object]:
         return {"scale": self.scale, "num_seqs": self.num_seqs, "max_blocks_per_seq": self.max_blocks_per_seq}
 
     @property
@@ -186,7 +186,7 @@ class PagedProblem(PagedCases):
         return Work(2 * self.cpu_steps, self.num_seqs, {"k_cache": held, "v_cache": held})
 
     @property
-    def bench_columns(self) -> dict[str, Any]:
+    def bench_columns(self) -> dict[str, Size]:
         """Empty if the contexts differ in length."""
         if len(set(self.context_lens)) > 1:
             return {}
@@ -299,7 +299,7 @@ class PagedProblem(PagedCases):
         v_cache = self.inputs()["v_cache"].astype(np.float32)
         return {"o": float(np.nanmax(np.abs(v_cache)))}
 
-    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         """q [num_seqs, num_heads, 1, head_dim], and the gathered K and V of each sequence."""
         if self.alibi or len(set(self.context_lens)) > 1:
             raise PeerUnavailable(

@@ -1,5 +1,6 @@
 """The cases of the kernels over ranges and of those with a shared prefix."""
 
+from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
@@ -18,7 +19,7 @@ UNEVEN = (1, 17, 5000, 16384) * 16  # contexts of very different lengths
 FAMILIES = (1, 1, 1, 2, 3, 3)  # of six sequences with the pages of TABLES
 TABLES = ((0, 1, 2, 3), (0, 1, 4), (0, 1, 5, 6), (7, 8), (9, 10), (9, 11, 12))
 
-SWEEPS: list[tuple[list[tuple[str, list]], dict[str, Any]]] = [
+SWEEPS: list[tuple[list[tuple[str, list]], Mapping[str, object]]] = [
     ([("seq_len", [1024, 4096, 8192, 16384])], {"batch": 8}),
     ([("batch", [1, 8, 64])], {}),
     ([("batch", [1, 8, 64])], {"cache_dtype": FP8}),
@@ -46,7 +47,9 @@ class _Found:
         """Each value of each constant."""
         return [(constant.name, value) for constant in self.kernel.constants for value in constant.values]
 
-    def add(self, lens: tuple[int, ...], *shape: Any, settings: tuple[tuple[str, int], ...] = (), **more: Any) -> None:
+    def add(
+        self, lens: tuple[int, ...], *shape: object, settings: tuple[tuple[str, int], ...] = (), **more: Any
+    ) -> None:
         problem = self.kernel.problem_type(lens, *shape, seed=self.count, **more)
         self.cases.append(Case(problem, settings))
 

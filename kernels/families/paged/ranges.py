@@ -17,7 +17,7 @@ from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
 from kernels.core.paged import CacheCall, CacheUse
-from kernels.core.problem import Work, inputs_of
+from kernels.core.problem import Size, Work, inputs_of
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.paged.fields import CACHE_DTYPES, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
@@ -117,7 +117,7 @@ class RangesProblem(RangesCases, PagedProblem):
         return (q, k, v, tables, lens, slopes, *scales, units, o, lse)
 
     @property
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> dict[str, object]:
         """PagedProblem's sizes.
 
         range_count, slots: of the work list.
@@ -157,7 +157,7 @@ class RangesProblem(RangesCases, PagedProblem):
         return Work(2 * self.cpu_steps, self.num_seqs, {"k_cache": held, "v_cache": held})
 
     @property
-    def bench_columns(self) -> dict[str, Any]:
+    def bench_columns(self) -> dict[str, Size]:
         """Empty if the contexts differ, or if scores are more than scale * q . k."""
         return {} if self.soft_cap or self.window or self.cache_dtype or self.alibi else super().bench_columns
 
@@ -336,7 +336,7 @@ class RangesProblem(RangesCases, PagedProblem):
         longest = max(self.context_lens)
         return {"o": v, "lse": self.scale * q * k + float(self.slopes.max()) * longest + math.log(longest)}
 
-    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         """PagedProblem's inputs. Raises PeerUnavailable for features that torch's attention lacks."""
         if self.soft_cap or self.window or self.cache_dtype:
             raise PeerUnavailable("torch's attention has no soft cap, window or cache of another type.")

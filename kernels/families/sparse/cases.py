@@ -20,7 +20,7 @@ DRAWN = ((0, 2), (), (1,), (0, 1, 2, 3))  # of which the second row of blocks se
 
 WINDOW_SWEEPS: Sweeps = [([("window", [256, 1024])], {})]
 _LARGE = {"block_kv": 128}  # which not every kernel has room for
-_BLOCKS: dict[str, Any] = {"mask": "random_blocks", "seq_len": 8192, "causal": "false"}
+_BLOCKS: dict[str, object] = {"mask": "random_blocks", "seq_len": 8192, "causal": "false"}
 BLOCK_SWEEPS: Sweeps = [
     ([("window", [256, 1024, 4096])], _LARGE),
     ([("window", [1024])], {}),
@@ -31,7 +31,7 @@ BLOCK_SWEEPS: Sweeps = [
 CSR_SWEEPS: Sweeps = [([("density", [0.01, 0.1, 0.25])], {})]
 """(sweeps, fields held) pairs of a bench."""
 
-PRESETS: Mapping[str, Mapping[str, Any]] = {
+PRESETS: Mapping[str, Mapping[str, object]] = {
     "A window": {},
     "A window with sink tokens": {"mask": "sinks", "window": 64, "sinks": 4},
     "Packed documents": {"mask": "documents"},
@@ -44,7 +44,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "A tenth of all pairs, at random": {"mask": "random", "density": 0.1},
     "A logit for each head": {"sink_logits": True},
 }
-CSR_PRESETS: Mapping[str, Mapping[str, Any]] = {
+CSR_PRESETS: Mapping[str, Mapping[str, object]] = {
     "A tenth of all pairs, at random": {"mask": "random", "density": 0.1},
     "A window": {"window": 16},
     "Every 16th key": {"mask": "strided", "window": 8, "stride": 16},
@@ -76,7 +76,7 @@ class _Found:
         self.kernel, self.listed = kernel, listed
         self.cases: list[Case] = []
 
-    def add(self, settings: tuple[tuple[str, int], ...] = (), **fields: Any) -> None:
+    def add(self, settings: tuple[tuple[str, int], ...] = (), **fields: object) -> None:
         n = len(self.cases)
         block_q, block_kv = _blocks(self.kernel, n)
         blocks = {"block_q": block_q, "block_kv": block_kv} if self.listed else {}
@@ -137,7 +137,7 @@ class MaskedCases(Problem):
     listed: ClassVar[bool] = False
 
     @classmethod
-    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
         return PRESETS
 
     @classmethod
@@ -200,7 +200,7 @@ class CsrCases(Problem):
     """The cases of attention over lists of keys, a base of its problem."""
 
     @classmethod
-    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
         return CSR_PRESETS
 
     @classmethod

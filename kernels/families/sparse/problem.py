@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from kernels.core import masks, reference
 from kernels.core.fields import problem_field
+from kernels.core.problem import Size
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.dense.problem import DenseProblem
@@ -42,7 +43,7 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
         return self.visible
 
     @property
-    def bench_columns(self) -> dict[str, Any]:
+    def bench_columns(self) -> dict[str, Size]:
         """Empty: times of different masks are not of one kind."""
         return {}
 
@@ -80,7 +81,7 @@ class MaskedProblem(MaskFields, MaskedCases, SixteenBitProblem):
         logit = float(np.abs(self.logits).max()) if self.sink_logits else 0.0
         return {**terms, "lse": max(terms["lse"], logit + 1)}
 
-    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         if self.sink_logits:
             raise PeerUnavailable("torch's attention has no sinks.")
         if len(self.masks) > 1:
@@ -139,7 +140,7 @@ class BlockSparseProblem(MaskedProblem):
         )
 
     @property
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> dict[str, object]:
         """SixteenBitProblem's sizes, the rows and columns of the lists (query_blocks, key_blocks), and mask_count."""
         rows, columns = -(-self.seq_len // self.block_q), -(-self.keys // self.block_kv)
         count = self.batch * self.num_heads if self.mask == "top_blocks" else 1
@@ -182,7 +183,7 @@ class CsrProblem(MaskFields, CsrCases, DenseProblem):
         return self.visible
 
     @property
-    def bench_columns(self) -> dict[str, Any]:
+    def bench_columns(self) -> dict[str, Size]:
         """Empty: times of different masks are not of one kind."""
         return {}
 
@@ -226,7 +227,7 @@ class CsrProblem(MaskFields, CsrCases, DenseProblem):
         longest = [float(np.sqrt((array**2).sum(-1)).max()) for array in (q, k)]
         return {**super().largest_terms(), "lse": self.scale * longest[0] * longest[1] + float(np.log(self.seq_len))}
 
-    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         return [inputs[name] for name in ("q", "k", "v")], {"mask": self.masks[0], "scale": self.scale}
 
     @classmethod

@@ -1,8 +1,8 @@
 """The cases of the dense kernels for tensor cores: checks, recordings, sweeps, counters and timelines."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 from kernels.core.problem import Case, Problem, Sweeps
 from kernels.core.scope import Scope
@@ -15,7 +15,7 @@ SCALES = (1.0, 0.1, 5.0, 30.0)
 HEADS = ((1, 1), (2, 2), (4, 2), (3, 1))  # query heads and KV heads
 LONGEST = 3000
 
-SWEEPS: list[tuple[list[tuple[str, list]], dict[str, Any]]] = [
+SWEEPS: list[tuple[list[tuple[str, list]], Mapping[str, object]]] = [
     ([("seq_len", [512, 1024, 2048, 4096, 8192])], {}),
     ([("seq_len", [512, 1024, 2048, 4096, 8192])], {"causal": "true"}),
     ([("seq_len", [1024, 4096, 8192])], {"head_dim": 64, "num_heads": 32}),

@@ -5,14 +5,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from kernels.core import reference
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field
-from kernels.core.problem import Work
+from kernels.core.problem import Size, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.tensor_cores.cases import SixteenBitCases
@@ -125,7 +125,7 @@ class SixteenBitProblem(SixteenBitCases):
         )
 
     @property
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> dict[str, object]:
         """keys, kv_heads, offset and scale, and the steps in elements from row to row and from head to head, for Q and
         O and for K and V."""
         steps = (self.num_heads * self.head_dim, self.head_dim), (self.kv_heads * self.head_dim, self.head_dim)
@@ -150,12 +150,12 @@ class SixteenBitProblem(SixteenBitCases):
         return Work(2 * self.cpu_steps, self.batch * self.seq_len, {})
 
     @property
-    def bench_columns(self) -> dict[str, Any]:
+    def bench_columns(self) -> dict[str, Size]:
         """Empty if queries and keys differ in number, or if the scores are not random."""
         if self.offset or self.scores != "random":
             return {}
         heads = {"num_heads": self.num_heads, "num_kv_heads": self.kv_heads}
-        rest = {"head_dim": self.head_dim, "causal": self.causal, "dtype": self.dtype}
+        rest: dict[str, Size] = {"head_dim": self.head_dim, "causal": self.causal, "dtype": self.dtype}
         return {"seq_len": self.seq_len, "batch": self.batch, **heads, **rest}
 
     @property
@@ -224,14 +224,18 @@ class SixteenBitProblem(SixteenBitCases):
         longest = [float(np.sqrt((array**2).sum(-1)).max()) for array in (q, k)]
         return {"o": float(v.max()), "lse": self.scale * longest[0] * longest[1] + math.log(self.keys)}
 
-    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         if self.causal and self.offset:
             raise PeerUnavailable("torch's causal mask starts with the first key. This one ends at the last.")
-        options = {"is_causal": self.causal, "scale": self.scale, "enable_gqa": self.kv_heads < self.num_heads}
+        options: dict[str, object] = {
+            "is_causal": self.causal,
+            "scale": self.scale,
+            "enable_gqa": self.kv_heads < self.num_heads,
+        }
         return [self.logical(inputs[name]) for name in ("q", "k", "v")], options
 
     @classmethod
-    def presets(cls) -> Mapping[str, Mapping[str, Any]]:
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
         return {
             "A few tiles": {},
             "Whole tiles": {"seq_len": 192},
