@@ -210,6 +210,7 @@ def _dense() -> str:
         cells += _duel(here.loc[first]) if first in here.index else [NONE] * 4
         cells += [f"{here.ratio[name]:.3f}" if name in here.index else NONE for name in others]
         rows.append(cells)
+    sentences.append(f"The table shows {len(rows)} of the {claimed.problem.nunique()} problems.")
     return "\n".join([f"{where.device}, {where.date}.", *sentences, "", *_markdown(heads, rows)])
 
 
@@ -229,7 +230,7 @@ def _duels_said(name: str, part: pd.DataFrame) -> str:
     if lost.empty:
         return said
     named = _numbered(f"{_problem(json.loads(r.problem))} ({r.ratio:.2f})" for _, r in lost.head(3).iterrows())
-    return f"{said} It is slower on {len(lost)}. The largest losses: {named}."
+    return f"{said} It is slower on {len(lost)} of all {len(part)}. The largest losses: {named}."
 
 
 def _won(met: str, part: pd.DataFrame) -> str:

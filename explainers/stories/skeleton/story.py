@@ -96,13 +96,32 @@ def sums_tab(subject: Request, runner: Runner) -> list[Block]:
 
 
 def questions(frames: list[SumFrame]) -> list[Question]:
-    """Asks for the last sum."""
-    if not frames:
+    """Asks for the largest change of the sum, and for the last sum. A listed story asks at least two questions."""
+    if len(frames) < 2:
         return []
+    row, sums = frames[0]["row"], [frame["l"] for frame in frames]
+    changes = [abs(after - before) for before, after in zip(sums, sums[1:])]
+    largest = changes.index(max(changes)) + 1
     last = len(frames) - 1
-    text = f"What is the sum l of row {frames[last]['row']} at the end?"
-    answer = frames[last]["l"]
-    return [Question("last_sum", text, "number", answer, frames[last]["sentence"], step=last, tolerance=stage.MEASURED)]
+    return [
+        Question(
+            "largest_change",
+            f"At which step does the sum l of row {row} change most?",
+            "number",
+            largest + 1,
+            f"At step {largest + 1}, l changes by {short(max(changes))}.",
+            step=largest,
+        ),
+        Question(
+            "last_sum",
+            f"What is the sum l of row {row} at the end?",
+            "number",
+            sums[last],
+            frames[last]["sentence"],
+            step=last,
+            tolerance=stage.MEASURED,
+        ),
+    ]
 
 
 STORY = RowSums()

@@ -76,7 +76,7 @@ def test_a_duel_s_losses_stand_next_to_its_wins(hot):
         part = every[(every["name"] == name) & duels.as_tuned(every)]
         lost = part[part.sustained_ratio < 1]
         assert f"Sustained, `{name}` is faster than" in said
-        assert len(lost) and f"It is slower on {len(lost)}. The largest losses: " in said
+        assert len(lost) and f"It is slower on {len(lost)} of all {len(part)}. The largest losses: " in said
         assert f" ({lost.sustained_ratio.min():.2f}" in said and "1,500 MHz, 690 W / 1,600 MHz, 640 W" in said
         shown = part[part.problem.isin(list(map(readme.problem_text, readme.DENSE)))]
         assert len(shown) == len(readme.DENSE)

@@ -26,9 +26,13 @@ def test_each_step_shows_a_sum_that_the_kernel_logged(run):
     assert made.state[0].values == sums
 
 
-def test_the_question_asks_for_the_last_sum(run):
+def test_the_questions_ask_for_the_largest_change_and_for_the_last_sum(run):
     made = STORY.stage(run.request, RUNNER)
-    assert made.questions[0].answer == made.frames[-1]["l"]
+    change, last = made.questions
+    sums = [frame["l"] for frame in made.frames]
+    changes = {step: abs(sums[step] - sums[step - 1]) for step in range(1, len(sums))}
+    assert changes[change.answer - 1] == max(changes.values()) and change.step == change.answer - 1
+    assert last.answer == sums[-1]
 
 
 def test_a_tab_of_the_stage_has_its_part(run):
