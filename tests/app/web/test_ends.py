@@ -41,9 +41,10 @@ def until(true, seconds):
         time.sleep(0.05)
 
 
-def default_interrupt():
-    """For a child: some shells start their jobs with SIGINT ignored, and Python would keep that."""
+def default_signals():
+    """For a child. Some shells start their jobs with SIGINT ignored, and nohup ignores SIGHUP. Python keeps both."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def started(command, tmp_path):
@@ -54,7 +55,7 @@ def started(command, tmp_path):
     with open(tmp_path / "log", "wb") as log:
         environment = {**os.environ, **given, "PYTHONPATH": paths}
         process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=log, stderr=log, preexec_fn=default_interrupt
+            command, cwd=ROOT, env=environment, stdout=log, stderr=log, preexec_fn=default_signals
         )
     return process, token.encode()
 
