@@ -131,13 +131,15 @@ def inspect_lines(facts: dict[str, Any]) -> list[str]:
 
 def check_lines(summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], device: str) -> list[str]:
     """`check` in words: a line for each kernel, each wrong build and each reason of a refusal."""
-    lines = []
+    lines, missed = [], list(missed)
     for row in summary:
+        failed = {(v.problem, v.settings) for v in missed if v.kernel == row["kernel"] and not v.errors}
+        logs_nothing = row["problems"] > len(failed) and not row["records"]
         lines.append(
             f"{row['kernel']}: {row['problems']} problems in both builds on {device}, {row['missed']} missed. The "
             f"largest error is {row['worst_ratio']:.2f} times torch's, and {row['worst_share']:.0%} of the limit"
         )
-        lines += [f"  {NOTHING_LOGGED}"] if row["problems"] and not row["records"] else []
+        lines += [f"  {NOTHING_LOGGED}"] if logs_nothing else []
         lines += [f"  {count} refused: {reason}" for reason, count in row["refused"].items()]
         lines += [f"  not run: {reason}" for reason in row["cannot_run"]]
     shown: dict[object, list[Verdict]] = {}  # one line for all runs that fail for one reason

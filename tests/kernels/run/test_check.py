@@ -172,6 +172,14 @@ def test_a_kernel_whose_probes_log_nothing_is_reported(small_kernel):
     assert right[0].records > 0
 
 
+def test_a_kernel_whose_runs_all_fail_is_not_blamed_for_its_probes(small_kernel):
+    spec = small_kernel("  O_gmem[0] = X_gmem[0];\n")
+    failed = check.Verdict(spec.name, "probed", RolesProblem(), (), (), False, "It did not compile.")
+    row = check.summary(spec, 1, [], [failed])
+    lines = facts.check_lines([row], [failed], "here")
+    assert not any("no probe logged anything" in line for line in lines) and "did not compile" in lines[-1]
+
+
 def test_one_wrong_output_of_several_is_missed_and_named(monkeypatch):
     spec = odd_kernel(monkeypatch)
     request_of, wrong = execute.start_arrays, {}
