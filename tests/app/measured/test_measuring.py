@@ -86,7 +86,7 @@ def done():
         ({**SWEEP, "values": "-5"}, "seq_len is -5. It must be a whole number"),
         ({**SWEEP, "field": "colour"}, "has no field or constant 'colour'"),
         ({**SWEEP, "set": "head_dim=48"}, "head_dim is 48"),
-        ({**SWEEP, "values": ",".join(map(str, range(1, 900)))}, "at most 400"),
+        ({**SWEEP, "values": ",".join(map(str, range(1, 900)))}, "The limit is 400"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_is_launched(worker, asked, words):
