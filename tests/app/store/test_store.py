@@ -45,7 +45,9 @@ def full(monkeypatch, number=errno.ENOSPC, *under):
 def test_bytes_are_kept_under_their_contents_name_for_every_process(place):
     name = disk.keep(b"bytes")
     disk.note("key", [name])
-    code = "import sys; from app.store import disk; (name,) = disk.noted('key'); sys.stdout.buffer.write(disk.read(name))"
+    code = (
+        "import sys; from app.store import disk; (name,) = disk.noted('key'); sys.stdout.buffer.write(disk.read(name))"
+    )
     other = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
     assert other.stdout == b"bytes" and place.stat().st_mode & 0o777 == 0o700 and not folders.notice()
 
