@@ -24,7 +24,7 @@ def test_a_link_has_the_problem_and_the_constants_that_the_page_shows(kernel):
         made = asked({"kernel": kernel, "recorded": str(number)})
         assert made.subject.requests[0] == entry.request and "recorded" not in made.link and not made.told
         shown = {**vars(entry.request.problem), **entry.request.constants}
-        for name, choice in page_of("pipeline").known(read_link(page_of("pipeline"), made.link)[0]).items():
+        for name, choice in page_of("pipeline").choices(read_link(page_of("pipeline"), made.link)[0]).items():
             if name in shown and name not in getattr(entry.request.problem, "follows", ()):
                 assert choice.read(name, made.link[name]) == shown[name], name
         again = asked(made.link)
