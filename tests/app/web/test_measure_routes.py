@@ -54,7 +54,7 @@ def test_while_a_class_is_led_its_leader_alone_measures(client):
     try:
         for route in ("/wg/measure", "/wg/measure/stop", "/wg/measure/forget?what=sweep"):
             refused = client.post(route, json={"what": "hierarchy"})
-            assert refused.status_code == 403 and "only its leader measures" in refused.json()["error"]
+            assert refused.status_code == 403 and "only its leader may measure" in refused.json()["error"]
             assert client.post(route, json={"what": "hierarchy"}, headers=leader).status_code in (200, 400)
         assert client.get("/wg/measure").status_code == 200  # all may see how far it is
     finally:
