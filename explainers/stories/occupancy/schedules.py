@@ -109,7 +109,8 @@ def schedule_of(request: Request, live: tuple[int, str] | None = None) -> Schedu
 def recorded_build(kernel: KernelSpec) -> dict[str, object] | None:
     """GridMeta.recorded: the kernel's recorded timeline with the least work."""
     broken = {c.name for c in kernel.what_ifs}
-    found = [e for e in timelines.recorded() if (e.kernel, e.code_hash) == (kernel.name, kernel.code_hash)]
+    code = (kernel.name, kernel.code_hash)
+    found = [e for e in timelines.recorded() if (e.kernel, e.request.kernel.code_hash) == code]
     if not found:
         return None
     entry = min(found, key=lambda e: e.problem.cpu_steps)
