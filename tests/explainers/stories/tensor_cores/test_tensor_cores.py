@@ -141,7 +141,7 @@ def test_a_missing_wait_shows_on_the_cpu_too(cpu_run):
     settings = (*small_tiles("08_pipeline"), ("WAIT", 0))
     run = cpu_run("08_pipeline", SixteenBitProblem(128, num_heads=1), settings, Scope(1))
     story = online_softmax.explain(run, 20)
-    assert story.tone == "bad" and "A missing wait: nobody knows whether the tile has come" in story.summary
+    assert story.tone == "bad" and "A missing wait: the tile may not have come" in story.summary
 
 
 def test_a_row_that_sees_no_key_is_refused_with_the_first_that_does(cpu_run):
