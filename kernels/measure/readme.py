@@ -229,7 +229,7 @@ def _duels_said(name: str, part: pd.DataFrame) -> str:
     said = f"{_state(part)}, `{name}` is {', and '.join(_won(*pair) for pair in met)}."
     if lost.empty:
         return said
-    named = _numbered(f"{_problem(json.loads(r.problem))} ({r.ratio:.2f})" for _, r in lost.head(3).iterrows())
+    named = _numbered(f"{_words(r)} ({r.ratio:.2f})" for _, r in lost.head(3).iterrows())
     return f"{said} It is slower on {len(lost)} of all {len(part)}. The largest losses: {named}."
 
 
