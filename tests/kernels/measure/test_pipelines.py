@@ -260,7 +260,7 @@ def test_a_comment_that_moves_the_lines_moves_the_places_of_a_recorded_pipeline(
     source = spec.source.replace("\n#include", "\n// A remark\n// of two lines.\n#include", 1)
     moved = replace(spec, files=((spec.files[0][0], source), *spec.files[1:]))
     assert moved.code_hash == spec.code_hash and moved.source != spec.source
-    monkeypatch.setitem(KERNELS, spec.name, moved)
+    monkeypatch.setitem(current().kernels, spec.name, moved)
     (entry,) = pipeline_files.recorded()
     before, after = overlap.marks.place, entry.load().marks.place
     of_the_kernel = before.str.startswith(f"{spec.files[0][0]}:")

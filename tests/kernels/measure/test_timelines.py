@@ -91,10 +91,10 @@ def test_recording_measures_only_the_missing_ones(recording, folder, monkeypatch
 
 def test_a_timeline_of_another_code_is_left_out_with_the_reason(recording, folder, monkeypatch):
     timelines.record(GPU)
-    spec = catalog.KERNELS["03_flash"]
+    spec = catalog.current().kernels["03_flash"]
     other = replace(spec, files=((spec.files[0][0], spec.source.replace("/*", "int another;\n/*", 1)), *spec.files[1:]))
     assert other.code_hash != spec.code_hash
-    monkeypatch.setitem(catalog.KERNELS, "03_flash", other)
+    monkeypatch.setitem(catalog.current().kernels, "03_flash", other)
     assert "03_flash" not in {entry.kernel for entry in timelines.recorded()}
     assert any("is of another code of 03_flash" in reason for reason in timelines.left_out())
     with pytest.raises(ProblemError, match="No timeline of 03_flash .* python -m kernels measure timelines"):
