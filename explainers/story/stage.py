@@ -126,6 +126,10 @@ class Question:
     view: the picture with the answer.
     tolerance: the allowed relative error of a guess, 0 for a count.
     veils: the parts of the page (VEILS) with the answer at that step.
+    reasons: for each option, why it is wrong, with the run's numbers. An empty text for the right one.
+    hides: the texts that answer the question. The page shows ? in place of each, as a whole word.
+    covers: the things of the view (its `locate`) that answer the question. The picture shows ? over each.
+    shows: the thing of the view that Show me points at.
     """
 
     id: str
@@ -139,6 +143,10 @@ class Question:
     view: str = ""
     tolerance: float = 0.0
     veils: Sequence[str] = ()
+    reasons: list[str] = field(default_factory=list)
+    hides: Sequence[str] = ()
+    covers: Sequence[Mapping[str, Any]] = ()
+    shows: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
