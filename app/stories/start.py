@@ -3,43 +3,25 @@
 The page has no toolbar. Its only choice is the place to run.
 """
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from app.choices.described import TITLES
 from app.choices.page import BACKEND, Page, State
 from app.parts import running
-from app.parts.story import Story
-from app.stories import online_softmax
-from app.stories import tiling as tiling_story
-from explainers.stories.start import ladder
-from explainers.stories.tiling import tiling
-from explainers.story import picture, stage
-from explainers.story.stage import Block, Stage
+from app.parts.explained import story_of
+from app.stories import online_softmax, tiling
+from explainers.stories.start import story
+from explainers.stories.start.story import Shown
+from explainers.story.stage import Block
 from kernels.build import folders
 from kernels.catalog import Catalog, current
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import BackendUnavailable
-from kernels.recordings import run_index, tables
+from kernels.recordings import run_index
 from kernels.run import workers
-from kernels.run.backends import PROVENANCE
 
 ALIVE = {"seq_len": 64, "head_dim": 32, "num_heads": 1, "batch": 1}  # of the run that moves: some tiles, soon there
-
-
-@dataclass(frozen=True)
-class Shown:
-    """The content of the page.
-
-    request: the run that moves.
-    where: backend in words -> its device, or the reason why it cannot be used.
-    faults: of the user's kernels, of recordings and of the cache folder.
-    """
-
-    request: Request
-    where: tuple[tuple[str, str], ...]
-    faults: tuple[str, ...]
 
 
 @lru_cache(maxsize=2)
@@ -74,34 +56,17 @@ def _alive(catalog: Catalog, backend: str) -> Request:
     return Request(spec, problem, tuple(entry.settings.items()), Scope(entry.scope.first), backend)
 
 
-def make(shown: Shown) -> Stage:
-    run = running.run(shown.request)
-    result = tiling.stage_of(run, running.provenance(run))
-    said = [stage.text(f"{name}: {text}.".replace("..", ".")) for name, text in shown.where]
-    faults = [stage.note(fault, "bad") for fault in (*shown.faults, *tables.unreadable())]
-    return replace(result, codes=(), tabs=(), views=result.views[:1], side=[*said, *faults], questions=(), step=0)
-
-
 def spine(shown: Shown) -> list[Block]:
-    """The ladder, each rung with its bytes on one problem and its recorded time."""
-    kernel = shown.request.kernel
-    problem, rungs = kernel.problem_type(), list(tiling_story.page(current()).solving(kernel).values())
-    requests = [Request(spec, problem, backend=shown.request.backend) for spec in rungs]
-    counted, absent = running.traffic_of_each(requests)
-    timed, said = ladder.times(rungs, tables.recorded("bench"))
-    heads = " x ".join(str(n) for n in picture.tensor_at(requests[0], "Q").shape)
-    where = TITLES[requests[0].backend]
-    about = (
-        "Bytes read from and written to global memory, counted in the probes of whole runs "
-        f"({where[0].lower()}{where[1:]}); Q, K and V are {heads}."
-    )
-    if timed:
-        about += f" Times, of another problem and of the builds that are named: the median of one run; {said}."
-    label, rows = PROVENANCE[requests[0].backend], ladder.rungs(counted, timed)
-    return [{"kind": "ladder", "rungs": rows, "label": label, "about": " ".join([about, *absent])}]
+    """The ladder, on the default problem of the kernel that moves."""
+    kernel, backend = shown.request.kernel, shown.request.backend
+    rungs = tiling.page(current()).solving(kernel).values()
+    requests = [Request(spec, kernel.problem_type(), backend=backend) for spec in rungs]
+    where = TITLES[backend]
+    return story.ladder_tab(requests, f"{where[0].lower()}{where[1:]}", running)
 
 
-STORY = Story(
+STORY = story_of(
+    story.STORY,
     path="start",
     title="Start",
     look="One query tile of a flash attention kernel, step by step.",
@@ -109,6 +74,5 @@ STORY = Story(
     subject=subject,
     order=0,
     stop=False,
-    make=make,
     parts={"ladder": spine},
 )
