@@ -103,6 +103,7 @@ export function makeBar({ clock, onRest }) {
     cancelAnimationFrame(frame);
     frame = 0;
     clock.playing = false;
+    clock.pace = 0;
     play.textContent = 'Play';
     play.setAttribute('aria-pressed', 'false');
     schedule();
@@ -119,9 +120,10 @@ export function makeBar({ clock, onRest }) {
     clock.playing = true;
     play.textContent = 'Pause';
     play.setAttribute('aria-pressed', 'true');
+    clock.pace = Number(speed.value);
     let since = performance.now();
     const tick = now => {
-      const period = 1000 / speed.value;
+      const period = 1000 / (clock.pace = Number(speed.value));
       if (now >= since + period) {
         // one step at most per frame: a late frame delays, it never skips
         since = Math.max(since + period, now - period);

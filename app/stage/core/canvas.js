@@ -8,6 +8,11 @@
 //       What is higher than the pane scrolls in it.
 //     draw(g, {step, width, height, em, at, paint}): paints on a clean canvas. `at` is the thing
 //       under the cursor, or the pinned one.
+//     marks({step, width, height, em, at, paint}) -> the marks of the step (tween.js), in place of
+//       draw: these move from step to step
+//     over(g, {step, at, paint}): what is drawn over the marks, such as the cursor
+//     kinds: how marks of the view's own kinds are drawn (kinds.js)
+//     ms(step): how long the way to a step takes
 //     locate(x, y) -> the thing at a point, or null: a plain object, such as
 //       {tensor: 'Q', query: 3, dim: 5}
 //     describe(thing, step) -> text: its coordinate and exact value, for the tip and the pin
@@ -20,8 +25,12 @@
 // Keys, while the canvas has the focus: Alt with an arrow moves the cursor to the next thing that
 // way and has its tip announced, Enter clicks it. A test finds a thing by
 // document.querySelector(".wg").stage.clock.where(title, {tensor: 'Q', query: 3, dim: 5}): its middle on the page.
+import { paintMarks } from './kinds.js';
 import { element, textSize, theme } from './paint.js';
 import { MOVES } from './points.js';
+import { Motion } from './tween.js';
+
+const quiet = matchMedia('(prefers-reduced-motion: reduce)');
 
 export function canvasView(host, { clock }, view) {
   const canvas = element('canvas', { role: 'img', tabindex: '0' }),
@@ -38,22 +47,52 @@ export function canvasView(host, { clock }, view) {
     size = { width: 0, height: 0, em: 13 },
     tall = 0,
     hover = null,
-    pinned = null;
+    pinned = null,
+    drawn = -1; // the step whose marks are there; -1: none in this layout
   const same = (a, b) => a && b && JSON.stringify(a.thing) === JSON.stringify(b.thing);
+
+  const clean = () => {
+    const g = prepare(canvas, size.width, tall);
+    g.textBaseline = 'alphabetic';
+    g.textAlign = 'left';
+    return g;
+  };
+  const now = step => {
+    const at = (hover ?? pinned)?.thing ?? null;
+    return { ...size, height: tall, step, at, paint };
+  };
+  const motion = new Motion({
+    paint(marks) {
+      const g = clean();
+      paintMarks(g, marks, paint, view.kinds);
+      view.over?.(g, now(clock.step));
+    },
+    time: () => clock.time,
+    still: () => quiet.matches,
+    pace: () => clock.pace,
+  });
+  // To the next step or to the one before it moves; all other ways are cuts.
+  const move = step => {
+    const before = drawn,
+      marks = view.marks(now(step));
+    drawn = step;
+    if (before === step && least === 1) motion.change(marks);
+    else if (before >= 0 && Math.abs(step - before) === 1)
+      motion.go(marks, { ms: view.ms?.(step), back: step < before });
+    else motion.show(marks);
+  };
 
   const draw = () => {
     if (!size.width || !size.height) return;
     const key = `${size.width} ${size.height} ${size.em}`;
     if (laid !== key) {
       laid = key;
+      drawn = -1;
       tall = Math.max(size.height, Math.ceil(view.layout(size) ?? 0));
     }
-    const step = clock.step,
-      at = (hover ?? pinned)?.thing ?? null,
-      g = prepare(canvas, size.width, tall);
-    g.textBaseline = 'alphabetic';
-    g.textAlign = 'left';
-    view.draw(g, { ...size, height: tall, step, at, paint });
+    const step = clock.step;
+    if (view.marks) move(step);
+    else view.draw(clean(), now(step));
     canvas.setAttribute('aria-label', view.label(step));
     const text = hover?.thing && view.describe(hover.thing, step);
     showTip(text ? hover : null, text);
@@ -106,7 +145,7 @@ export function canvasView(host, { clock }, view) {
     return point(event.clientX - box.left, event.clientY - box.top);
   };
   // From where the cursor is, over the pixels that way, to the first other thing.
-  const move = ([dx, dy]) => {
+  const reach = ([dx, dy]) => {
     const from = hover ?? pinned ?? { x: size.width / 2, y: tall / 2, thing: null };
     for (
       let x = from.x + dx, y = from.y + dy;
@@ -134,7 +173,7 @@ export function canvasView(host, { clock }, view) {
   };
   canvas.onkeydown = event => {
     if (event.key === 'Enter') press(hover);
-    else if (event.altKey && MOVES[event.key]) hover = move(MOVES[event.key]);
+    else if (event.altKey && MOVES[event.key]) hover = reach(MOVES[event.key]);
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -179,6 +218,7 @@ export function canvasView(host, { clock }, view) {
   return {
     draw,
     unmount() {
+      motion.stop();
       unfollow();
       clock.removeEventListener('pin', onPin);
       clock.removeEventListener('type', fit);

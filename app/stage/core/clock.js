@@ -1,11 +1,14 @@
 // The one clock of a mounted stage: the step, the number of steps, and the parts that follow them.
 // Events: step {step, why}, type (the size of text has changed), picked and pinned (a thing in a
 // view), pin (a cell is pinned from elsewhere).
+import { browserTime } from './tween.js';
 
 export class Clock extends EventTarget {
   step = 0;
   count = 1;
   playing = false;
+  pace = 0; // steps a second while they play
+  time = browserTime; // of what moves between two steps
   titles = ['']; // of each step
   outer = [0]; // the steps at which a tile or a block begins
   views = []; // {title, host, draw, where, vega} of each picture

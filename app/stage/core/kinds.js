@@ -1,0 +1,122 @@
+// How each kind of mark is drawn (tween.js). A kind sets all that it uses and leaves nothing set: a
+// picture never depends on what was drawn before it.
+
+/** @typedef {Record<string, (g: any, mark: any, paint: any) => void>} Kinds */
+
+/** @type {Kinds} */
+const KINDS = {
+  rect(g, { rect, fill, stroke, width = 1, dash }) {
+    if (fill) {
+      g.fillStyle = fill;
+      g.fillRect(...rect);
+    }
+    if (!stroke) return;
+    g.strokeStyle = stroke;
+    g.lineWidth = width;
+    g.setLineDash(dash ?? []);
+    g.strokeRect(...rect);
+    if (dash) g.setLineDash([]);
+  },
+  // source: the part of the image, [x, y, width, height]
+  image(g, { image, source, rect }) {
+    if (rect[2] <= 0 || rect[3] <= 0) return;
+    if (source) g.drawImage(image, ...source, ...rect);
+    else g.drawImage(image, ...rect);
+  },
+  // rect: [x, y of the baseline, the widest it may be or 0, size]. A value with a format is a number
+  // that runs.
+  text(
+    g,
+    { rect: [x, y, most, size], text, value, format, fill, bold, mono, align = 'left' },
+    paint,
+  ) {
+    g.font = `${bold ? '600 ' : ''}${size}px ${mono ? paint.mono : paint.font}`;
+    g.fillStyle = fill ?? paint.text;
+    g.textAlign = align;
+    g.fillText(format ? format(value) : text, x, y, most || undefined);
+  },
+  // The lines between so many columns and rows.
+  grid(g, { rect: [x, y, w, h], columns, rows, stroke, width = 1 }) {
+    g.strokeStyle = stroke;
+    g.lineWidth = width;
+    g.beginPath();
+    for (let n = 1; n < columns; n++) {
+      g.moveTo(x + (n * w) / columns, y);
+      g.lineTo(x + (n * w) / columns, y + h);
+    }
+    for (let n = 1; n < rows; n++) {
+      g.moveTo(x, y + (n * h) / rows);
+      g.lineTo(x + w, y + (n * h) / rows);
+    }
+    g.stroke();
+  },
+  // points: a line with its head at the end; grown: the share of it that is there. An arrow without
+  // a way has no head.
+  way(g, { points, stroke, width = 2, grown = 1, head = 5 }) {
+    if (grown < 0.01) return;
+    const seen = grown < 1 ? firstPart(points, grown) : points,
+      [x, y] = seen.at(-1);
+    g.save();
+    g.strokeStyle = g.fillStyle = stroke;
+    g.lineWidth = width;
+    g.lineJoin = 'round';
+    g.beginPath();
+    seen.forEach(([px, py], n) => (n ? g.lineTo(px, py) : g.moveTo(px, py)));
+    g.stroke();
+    g.translate(x, y);
+    g.rotate(Math.atan2(y - seen.at(-2)[1], x - seen.at(-2)[0]) - Math.PI / 2);
+    g.beginPath();
+    g.moveTo(0, 1);
+    g.lineTo(-head, -head * 1.3);
+    g.lineTo(head, -head * 1.3);
+    g.fill();
+    g.restore();
+  },
+};
+
+/**
+ * The first share of a line, with the point where it ends.
+ * @param {number[][]} points
+ * @param {number} share
+ * @returns {number[][]}
+ */
+export function firstPart(points, share) {
+  const lengths = points
+    .slice(1)
+    .map(([x, y], n) => Math.hypot(x - points[n][0], y - points[n][1]));
+  let left = share * lengths.reduce((a, b) => a + b, 0);
+  const seen = [points[0]];
+  for (let n = 0; n < lengths.length && left > 0; n++) {
+    if (!lengths[n]) continue;
+    const part = Math.min(1, left / lengths[n]),
+      [x0, y0] = points[n],
+      [x1, y1] = points[n + 1];
+    seen.push([x0 + (x1 - x0) * part, y0 + (y1 - y0) * part]);
+    left -= lengths[n];
+  }
+  return seen;
+}
+
+/**
+ * @param {any} g a canvas's context
+ * @param {(import('./tween.js').Mark & {air?: number})[]} marks
+ * @param {any} paint the theme
+ * @param {Kinds} [more] kinds of the view's own
+ */
+export function paintMarks(g, marks, paint, more = {}) {
+  g.imageSmoothingEnabled = false;
+  for (const mark of marks) {
+    if (mark.air > 0.02) shadow(g, mark);
+    g.globalAlpha = mark.alpha ?? 1;
+    (more[mark.kind] ?? KINDS[mark.kind])(g, mark, paint);
+  }
+  g.globalAlpha = 1;
+  g.textAlign = 'left';
+}
+
+/** @param {any} g @param {any} mark */
+function shadow(g, { rect: [x, y, w, h], air, alpha = 1 }) {
+  g.globalAlpha = 0.16 * Math.min(1, air) * alpha;
+  g.fillStyle = '#000';
+  g.fillRect(x + 2 * air, y + 5 * air, w, h);
+}
