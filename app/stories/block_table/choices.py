@@ -7,7 +7,7 @@ from app.choices.page import Descriptions, Page, State
 from app.choices.recordings import is_recorded
 from app.stories.block_table import history
 from app.stories.block_table.history import BY_HAND, LAST, REQUESTS
-from explainers.stories.block_table import block_table, page_reads, ranges
+from explainers.stories.block_table import page_reads, ranges, story
 from explainers.story import probed
 from kernels.catalog import Catalog
 from kernels.core.fields import fields_of
@@ -93,8 +93,8 @@ def page_readers(catalog: Catalog) -> tuple[KernelSpec, ...]:
 @lru_cache(maxsize=2)
 def walkers(catalog: Catalog) -> dict[str, KernelSpec]:
     """The kernels of the page: all with the problem of the first kernel that walks a block table."""
-    walked = probed.first(block_table, catalog.kernels)
-    accepted = probed.accepting(block_table, catalog.kernels)
+    walked = probed.first(story.STORY, catalog.kernels)
+    accepted = probed.accepting(story.STORY, catalog.kernels)
     return {name: kernel for name, kernel in accepted.items() if kernel.same_problems(walked)}
 
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from app.parts import running, tabs
-from app.stories.block_table.subjects import Cache, Heads, Partitions, Ranges, Reads, Run, Walk
 from explainers.stories.block_table import partition_blocks, range_tables, walk_tables
+from explainers.stories.block_table.subjects import Cache, Heads, Partitions, Ranges, Reads, Run, Walk
 from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.build import DEFAULT_ARCH

@@ -24,8 +24,17 @@ WANTS = ("walk_k", "softmax", "walk_v", "write", "score", "p", "m", "l", "o")
 def accepts(spec: KernelSpec) -> bool:
     """Whether the kernel computes attention over pages in marked walks of K and V, and logs scores, weights, m, l and
     output."""
-    walks = {"walk_k", "walk_v"} <= set(probed.marks(spec))
-    return paging.accepts(spec) and walks and probed.logs(spec, NEEDS)
+    return not refusal(spec)
+
+
+def refusal(spec: KernelSpec) -> str:
+    """Returns the reason against a kernel in a sentence, or ""."""
+    if not paging.accepts(spec):
+        return f"{spec.name} does not attend to a cache in pages."
+    lacking = sorted({"walk_k", "walk_v"} - set(probed.marks(spec)))
+    if lacking:
+        return f"{spec.name} does not mark {', '.join(lacking)}. Add a mark for each."
+    return probed.without_events(spec, NEEDS)
 
 
 def view(run: Run, story: Walk, name: str, colour: str) -> tuple[WalkMeta, dict[str, np.ndarray]]:

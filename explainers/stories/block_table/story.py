@@ -1,0 +1,135 @@
+"""The story of paging: a KV cache in pages, the kernels that read it, and the sharing between query heads."""
+
+from dataclasses import replace
+
+from explainers.stories.block_table import (
+    block_table,
+    cache_questions,
+    kv_cache,
+    kv_heads,
+    page_counts,
+    page_reads,
+    partitions,
+    ranges,
+    reader_questions,
+    serving,
+    walk_questions,
+)
+from explainers.stories.block_table.subjects import (
+    Cache,
+    Heads,
+    Partitions,
+    Ranges,
+    Reads,
+    Serving,
+    Subject,
+    Walk,
+    not_shown,
+)
+from explainers.stories.registers import thread_questions, threads
+from explainers.story import stage
+from explainers.story.base import Runner, Story
+from explainers.story.stage import Stage
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError, WarpglassError
+from kernels.kv_cache.scenarios import SHOWN_PARTITION
+
+
+class Paging(Story[Subject]):
+    """A view of the cache, or a view of the kernels that read it."""
+
+    WANTS = block_table.WANTS
+
+    def refusal(self, spec: KernelSpec) -> str:
+        return block_table.refusal(spec)
+
+    def stage(self, subject: Subject, runner: Runner) -> Stage:
+        match subject:
+            case Serving():
+                result = serving.stage_of(subject.scenario, subject.block_size, subject.layout)
+                return replace(result, questions=cache_questions.serving(result))
+            case Cache():
+                result = kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout, subject.by_hand)
+                return replace(result, questions=cache_questions.pool(result))
+            case Walk():
+                return _walk(subject, runner)
+            case Partitions():
+                return _partitions(subject, runner)
+            case Ranges():
+                return _ranges(subject, runner)
+            case Heads():
+                return _heads(subject, runner)
+            case Reads():
+                return _reads(subject, runner)
+
+
+def _walk(walk: Walk, runner: Runner) -> Stage:
+    run = runner.run(walk.request)
+    shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if walk.plain else []
+    more, live = [*shuffled, stage.BUILDS, stage.DATA], runner.live_gpu()
+    result = block_table.stage_of(run, walk.name, walk.colour, runner.provenance(run), more, live)
+    walked = walk_questions.walk(run, result.frames, _partition(walk.request))
+    return replace(result, questions=[*walked, *thread_questions.shared_pictures(result)])
+
+
+def _partition(request: Request) -> int:
+    """Tokens of a partition: the kernel's, or the default of the page."""
+    constant = request.kernel.constant_of("partition")
+    return request.constants[constant.name] if constant else SHOWN_PARTITION
+
+
+def _partitions(both: Partitions, runner: Runner) -> Stage:
+    whole, cut = runner.run(both.whole), runner.run(both.cut)
+    more = [stage.Tab("blocks", "Enough blocks"), stage.BUILDS, stage.DATA]
+    result = partitions.stage_of(whole, cut, both.name, runner.provenance(cut), more)
+    whole_threads = threads.own_view(whole, "threads_v1", "Threads of V1", "lines_v1")
+    cut_threads = threads.own_view(cut, "threads_v2", "Threads of V2", "lines_v2")
+    asks = walk_questions.partitions(result, _partition(both.cut))
+    result = replace(result, views=[*result.views, *whole_threads, *cut_threads])
+    return replace(result, questions=[*asks, *thread_questions.shared_pictures(result)])
+
+
+def _ranges(subject: Ranges, runner: Runner) -> Stage:
+    run = runner.run(subject.request)
+    eight_bits = [stage.Tab("eight", "8 bits")] if subject.other else []
+    more, live = [*eight_bits, stage.BUILDS, stage.DATA], runner.live_gpu()
+    followed, provenance = subject.place, runner.provenance(run)
+    result = ranges.stage_of(run, subject.names, subject.colours, followed, provenance, more, live)
+    return replace(result, questions=[*walk_questions.ranges(result), *thread_questions.shared_pictures(result)])
+
+
+def _heads(heads: Heads, runner: Runner) -> Stage:
+    runs = [runner.run(request) for request in heads.requests]
+    found = [kv_heads.reads(run) for run in runs]
+    result = kv_heads.stage_of(found, runner.provenance(runs[0]), [stage.BUILDS, stage.DATA])
+    asks = reader_questions.heads(result.views[0].meta["panels"], found[0].num_heads)
+    result = replace(result, views=[*result.views, *threads.own_view(runs[0])])
+    return replace(result, questions=[*asks, *thread_questions.shared_pictures(result)])
+
+
+def _reads(reads: Reads, runner: Runner) -> Stage:
+    """The stage of the kernels that run. It reports the faults of the others."""
+    runs, absent = [], list(reads.absent)
+    for request in reads.requests:
+        try:
+            runs.append(runner.run(request))
+        except WarpglassError as error:
+            absent.append(not_shown(request.kernel, [request.problem.num_kv_heads], error.brief))
+    if not runs:
+        raise ProblemError(" ".join(dict.fromkeys(absent)))
+    found = [page_counts.count_reads(run, reads.names) for run in runs]
+    pages = range(len(found[0].filled))
+    readers = [[n for n, table in enumerate(reads.tables) if page in table] for page in pages]
+    result = page_reads.stage_of(
+        found,
+        [[reads.names[n] for n in of_page] for of_page in readers],
+        [[reads.colours[n] for n in of_page] for of_page in readers],
+        runner.provenance(runs[0]),
+        absent,
+        [stage.BUILDS, stage.DATA],
+    )
+    return replace(result, questions=reader_questions.page_reads(found, result.views[0].id))
+
+
+STORY = Paging()

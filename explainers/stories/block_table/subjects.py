@@ -1,0 +1,119 @@
+"""The subjects of the paging page: a frozen value for each view."""
+
+from dataclasses import dataclass
+
+from explainers.story.glossary import listed
+from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
+from kernels.kv_cache.layout import Layout
+from kernels.kv_cache.scenarios import Scenario
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The cache, event by event.
+
+    moment: the event of the shown writes.
+    layout: of the cache; None if no kernel can run on it.
+    shape: the fields of the writing problem.
+    cache_dtype: the type of the cache, or "" for the type of K and V.
+    """
+
+    scenario: Scenario
+    block_size: int
+    moment: int
+    by_hand: bool
+    layout: Layout | None
+    shape: tuple[tuple[str, object], ...]
+    cache_dtype: str
+    backend: str
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The walk of a query head.
+
+    plain: the walk over pages as allocated, if the others are shuffled.
+    names: of the cache's sequences.
+    name, colour: of the walked sequence.
+    seed: of the shuffle.
+    """
+
+    request: Request
+    plain: Request | None
+    names: tuple[str, ...]
+    name: str
+    colour: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """A kernel for whole contexts, and one for partitions.
+
+    name: of the sequence.
+    """
+
+    whole: Request
+    cut: Request
+    name: str
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The whole cache at several ratios of query heads to KV heads, with the chosen ratio."""
+
+    requests: tuple[Request, ...]
+
+
+@dataclass(frozen=True)
+class Serving:
+    """The cache of a server, step by step.
+
+    layout: None if no kernel can run on the cache.
+    """
+
+    scenario: Scenario
+    block_size: int
+    layout: Layout | None
+
+
+@dataclass(frozen=True)
+class Reads:
+    """The whole cache by every kernel that reads one, at several ratios of query heads to KV heads.
+
+    absent: why other kernels are missing.
+    names, colours, tables: of the cache's sequences.
+    """
+
+    requests: tuple[Request, ...]
+    absent: tuple[str, ...]
+    names: tuple[str, ...]
+    colours: tuple[str, ...]
+    tables: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The whole cache by a kernel with a work list.
+
+    other: the run with the other type of cache, 8 or 16 bits, if pages are large enough.
+    names, colours: of the cache's sequences.
+    place: the followed sequence and query head.
+    """
+
+    request: Request
+    other: Request | None
+    names: tuple[str, ...]
+    colours: tuple[str, ...]
+    place: tuple[int, int]
+
+
+Run = Walk | Partitions | Heads | Reads | Ranges
+Subject = Cache | Serving | Run
+
+
+def not_shown(kernel: KernelSpec, kv_heads: list[int], why: str) -> str:
+    """The sentence that a kernel is missing, with these numbers of KV heads or with any."""
+    some = f" with {listed([str(n) for n in kv_heads])} KV head{'s' * (kv_heads != [1])}" if kv_heads else ""
+    return f"{kernel.name}{some} is not shown. {why}"
