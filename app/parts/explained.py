@@ -25,19 +25,22 @@ def story_of(
     order: int,
     page: Callable[[Catalog], Page],
     subject: Callable[[Page, State, str], Any],
+    request_tabs: bool = True,
     **more: Any,
 ) -> Story:
-    """The story of an explainer whose subject is a Request or has one, with the tabs of builds and data.
+    """The story of an explainer.
 
     path, title, look, order, page, subject, more: fields of Story.
+    request_tabs: whether it has the tabs of builds and data. Its subject then is a Request or has one.
     """
 
     def made_with_runs(part: base.Part[Any]) -> Tab:
         return lambda subject: part(subject, running)
 
     parts: dict[str, Tab] = {tab: made_with_runs(part) for tab, part in explainer.parts().items()}
-    parts[tabs.BUILDS.id] = lambda subject: tabs.builds(request_of(subject))
-    parts[tabs.DATA.id] = lambda subject: tabs.data(request_of(subject))
+    if request_tabs:
+        parts[tabs.BUILDS.id] = lambda subject: tabs.builds(request_of(subject))
+        parts[tabs.DATA.id] = lambda subject: tabs.data(request_of(subject))
     parts |= more.pop("parts", {})
     return Story(
         path=path,

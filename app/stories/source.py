@@ -1,40 +1,27 @@
 """Source: a kernel's CUDA, PTX and SASS next to each other, for any build and architecture, without a GPU."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from app.choices import pages
 from app.choices.choice import Choice
 from app.choices.page import Descriptions, Page, State
 from app.parts import tabs
-from app.parts.story import Story
-from explainers.stories.source import source
+from app.parts.explained import story_of
+from explainers.stories.source import story
+from explainers.stories.source.story import Build
 from explainers.stories.tiling import tiling
 from explainers.story import probed
 from explainers.story.builds import fields_of_build
-from explainers.story.stage import Block, Stage
-from kernels.build import DEFAULT_ARCH, Mode, disassembly
+from explainers.story.stage import Block
+from kernels.build import DEFAULT_ARCH
 from kernels.build.occupancy import machine
 from kernels.catalog import Catalog
-from kernels.core.problem import Problem
-from kernels.core.spec import KernelSpec
 
 MODES = {
     "timed": "Timed: no probes",
     "probed": "Probed: writes the trace",
     "timeline": "Timeline: notes when blocks ran",
 }
-
-
-@dataclass(frozen=True)
-class Build:
-    """The shown build."""
-
-    kernel: KernelSpec
-    problem: Problem
-    settings: tuple[tuple[str, int], ...]
-    mode: str
-    arch: str
 
 
 @lru_cache(maxsize=2)
@@ -48,13 +35,6 @@ def subject(page: Page, state: State, backend: str) -> Build:
     request = page.request_of(state)
     request.plan  # noqa: B018  # ProblemError where problem and constants do not go together
     return Build(request.kernel, request.problem, request.settings, state["build"], state["arch"])
-
-
-def make(build: Build) -> Stage:
-    of = build.kernel, build.problem, build.settings, Mode(build.mode), build.arch
-    return source.stage_of(
-        build.kernel, disassembly.listing(*of), disassembly.check_widths(*of), build.mode, build.arch
-    )
 
 
 def builds(build: Build) -> list[Block]:
@@ -73,7 +53,8 @@ def describe(page: Page, state: State) -> Descriptions:
     }
 
 
-STORY = Story(
+STORY = story_of(
+    story.STORY,
     path="source",
     title="Source",
     look="Hover a line of CUDA: its PTX and its machine code light up beside it. "
@@ -82,6 +63,6 @@ STORY = Story(
     subject=subject,
     order=150,
     stop=False,
-    make=make,
+    request_tabs=False,
     parts={"builds": builds},
 )

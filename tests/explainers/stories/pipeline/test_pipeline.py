@@ -14,6 +14,7 @@ from app.choices.page import Page
 from app.stories import pipeline as page
 from app.stories.pipeline import choices as choices
 from explainers.stories.pipeline import key_tile_frames, pipeline, writer_questions
+from explainers.stories.pipeline import story as shown_pipelines
 from explainers.story import encoding, stage
 from kernels.build import Mode, builds
 from kernels.catalog import KERNELS, current
@@ -182,23 +183,24 @@ def test_the_strip_and_the_question_have_the_marks_numbers(story):
 
 @pytest.fixture
 def recorded(tmp_path, monkeypatch, overlap):
+    page_of("pipeline")  # with every kernel: the page is kept for a catalogue
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     for made in (overlap, made_up("10_warp_roles")):
         request = replace(made.request, backend="gpu")
         pipeline_files.save(replace(made, request=request), pipeline_files._path(request, "made up"))
     monkeypatch.setattr(choices, "recorded", lambda: tuple(pipeline_files.recorded()))
-    page._load.cache_clear()
+    shown_pipelines.load.cache_clear()
     return {"kernel": "11_overlap", "recorded": 0, "block": 0, "beneath": choices.ALONE, "backend": "recorded"}
 
 
 def test_the_page_shows_a_recording_alone_and_with_another_beneath(recorded):
-    alone = page.make(page.subject(page_of("pipeline"), recorded, "recorded"))
+    alone = page.STORY.make(page.subject(page_of("pipeline"), recorded, "recorded"))
     assert alone.provenance.label == "recorded" and "made up, 2026-11-23" in alone.provenance.said
     assert choices.possible_beneath(page_of("pipeline"), recorded) == [choices.ALONE, "10_warp_roles"]
-    both = page.make(page.subject(page_of("pipeline"), {**recorded, "beneath": "10_warp_roles"}, "recorded"))
+    both = page.STORY.make(page.subject(page_of("pipeline"), {**recorded, "beneath": "10_warp_roles"}, "recorded"))
     assert len(both.views[0].meta["rows"]) > len(alone.views[0].meta["rows"]) and both.frames == alone.frames
     look = page.subject(page_of("pipeline"), recorded, "recorded")
-    assert json.dumps(stage.plain(page.shares_tab(look)))
+    assert json.dumps(stage.plain(page.STORY.parts["shares"](look)))
 
 
 def test_a_block_that_is_not_recorded_is_told(recorded):
@@ -224,11 +226,13 @@ def test_where_a_gpu_is_the_chosen_problem_is_measured(recorded, overlap, monkey
     told = page.describe(page_of("pipeline"), state)
     assert told["recorded"]["hidden"] and "seq_len" not in told
     asked = []
-    monkeypatch.setattr(page, "made_here", lambda request: asked.append(request) or replace(overlap, request=request))
-    made = page.make(look)
+    monkeypatch.setattr(
+        shown_pipelines, "made_here", lambda request: asked.append(request) or replace(overlap, request=request)
+    )
+    made = page.STORY.make(look)
     assert asked == list(look.requests) and made.provenance.label == "measured"
     assert [v.meta["said"].split(" on ")[0] for v in made.views if v.kind == "grid"] == ["Measured", "Measured"]
-    page.shares_tab(look)
+    page.STORY.parts["shares"](look)
     assert len(asked) == 2  # what a tab shows is not measured again
     state |= {"backend": "recorded"}
     assert page.subject(page_of("pipeline"), state, "recorded").requests[
