@@ -1,0 +1,90 @@
+"""The loader of the stops, and the stops themselves."""
+
+from dataclasses import fields
+
+import pytest
+from pages import open_page
+
+from app.course import ACTS, Stop, read, stops
+from app.course.stop import StopError
+from app.stories import STORIES
+
+TEXT = """
+title = "Tiles"
+act = "Ideas"
+minutes = 4
+story = "tiling"
+idea = "A block copies a tile once and uses it many times."
+questions = ["reuse"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def make(text=TEXT, name="12_tiles.toml"):
+        (tmp_path / name).write_text(text)
+        return tmp_path
+
+    return make
+
+
+def test_a_stop_has_its_name_and_number_from_its_file(folder):
+    (stop,) = read(folder())
+    assert (stop.name, stop.number, stop.title, stop.act) == ("tiles", 1, "Tiles", "Ideas")
+    assert stop.questions == ("reuse",) and stop.choices == {} and stop.paper is None and not stop.essential
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('"Ideas"', '"Idea"', "12_tiles.toml: act is 'Idea'. Choose one of Ideas, Memory"),
+        ("minutes = 4", "minutes = 0", "12_tiles.toml: minutes is 0. Write a whole number from 1."),
+        ('title = "Tiles"', "", "12_tiles.toml: title is None. Write a text."),
+        ("minutes", "minute", "12_tiles.toml: minute is no key. Did you mean minutes?"),
+        ('["reuse"]', "[]", "12_tiles.toml: questions is []. Name 1 to 3 questions"),
+        ('["reuse"]', '["a", "b", "c", "d"]', "Name 1 to 3 questions of the story."),
+        ("copies", "copies and copies and copies and copies and copies and copies", "at most 20 words."),
+        ("minutes = 4", "minutes = 4\nchoices = { row = 3 }", "choices is {'row': 3}. Write a table of texts"),
+        ("minutes = 4", 'minutes = 4\npaper = { label = "A" }', "12_tiles.toml: paper.link is None. Write a text."),
+        ("minutes = 4", 'minutes = 4\ngain = { kind = "speed" }', "gain.kind is 'speed'. Choose one of time, bytes."),
+        ("minutes = 4", "minutes = ", "12_tiles.toml is no TOML"),
+    ],
+)
+def test_a_fault_names_file_key_value_and_remedy(folder, before, after, said):
+    with pytest.raises(StopError) as error:
+        read(folder(TEXT.replace(before, after)))
+    assert said in str(error.value)
+
+
+def test_a_file_has_a_number_and_a_name(folder):
+    with pytest.raises(StopError, match="Name it NN_name.toml"):
+        read(folder(name="tiles.toml"))
+
+
+def test_names_are_unique_and_acts_are_in_order(folder):
+    folder()
+    with pytest.raises(StopError, match="Two stops have the name tiles"):
+        read(folder(name="13_tiles.toml"))
+    folder(TEXT.replace('"Ideas"', '"Memory"'))
+    with pytest.raises(StopError, match="The stop tiles of the act Ideas comes after a later act"):
+        read(folder(name="13_tiles.toml"))
+
+
+def test_the_course_has_every_act_and_knows_what_is_essential():
+    assert {stop.act for stop in stops()} == set(ACTS)
+    assert 5 <= sum(stop.essential for stop in stops()) < len(stops()) / 2
+    assert all(field.name in Stop.__doc__ for field in fields(Stop))
+
+
+@pytest.mark.parametrize("stop", stops(), ids=lambda stop: stop.name)
+def test_a_stop_opens_with_its_choices_its_picture_and_its_questions(stop):
+    assert stop.story in STORIES
+    link = "&".join(f"{name}={value}" for name, value in stop.choices.items())
+    page = open_page(f"{stop.story}?stop={stop.name}&{link}")
+    assert not page.asked.error and not page.asked.told
+    assert {name: page.asked.link[name] for name in stop.choices} == stop.choices
+    ids = [question["id"] for question in page.stage.questions]
+    assert not set(stop.questions) - set(ids), f"{stop.story} asks {ids}"
+    assert not stop.picture or stop.picture in [view["id"] for view in page.stage.views]
+    for moment in (stop.deeper, stop.paper):
+        assert not moment or moment.link.startswith("https://") or moment.link.partition("?")[0] in STORIES
