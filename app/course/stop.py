@@ -161,7 +161,8 @@ class _Reader:
     def known(self, keys: set[str]) -> None:
         for key in self.given.keys() - keys:
             raise StopError(
-                f"{self.file}: {self.inside}{key} is no key.{nearest(key, keys)} The keys are {', '.join(sorted(keys))}."
+                f"{self.file}: {self.inside}{key} is no key.{nearest(key, keys)} "
+                f"The keys are {', '.join(sorted(keys))}."
             )
 
     def text(self, key: str, default: str | None = None) -> str:
