@@ -6,7 +6,7 @@ the page that gives the answer away at its step.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict, Unpack
 
 from explainers.story.stage import Question
@@ -21,6 +21,9 @@ class Where(TypedDict, total=False):
     view: str
     tolerance: float
     veils: Sequence[str]
+    hides: Sequence[str]
+    covers: Sequence[Mapping[str, object]]
+    shows: Mapping[str, object]
 
 
 class More(Where, total=False):
@@ -40,12 +43,25 @@ def options(
     others = [text for text in dict.fromkeys(wrong) if text != right][: MOST - 1]
     if not others:
         return []
-    listed = [right, *others]
-    key = {text: n for n, text in enumerate(ordered)} if ordered else {}
-    listed.sort(
-        key=lambda said: (key.get(said, 0), hashlib.sha256((id + said).encode()).hexdigest() if not key else "")
-    )
+    key = {text: n for n, text in enumerate(ordered)}
+    listed = sorted([right, *others], key=lambda said: key.get(said, 0)) if ordered else _shuffled(id, [right, *others])
     return [Question(id, text, "options", listed.index(right), why, listed, **more)]
+
+
+def idea(id: str, text: str, right: str, wrong: Mapping[str, str], why: str, **more: Unpack[Where]) -> Question:
+    """A question that predicts an idea.
+
+    wrong: wrong option -> the reason against it, with the run's numbers.
+    more: further fields of Question.
+    """
+    listed = _shuffled(id, [right, *wrong])
+    reasons = [wrong.get(said, "") for said in listed]
+    return Question(id, text, "options", listed.index(right), why, listed, reasons=reasons, **more)
+
+
+def _shuffled(id: str, texts: Iterable[str]) -> list[str]:
+    """The texts in an order that depends on them only."""
+    return sorted(texts, key=lambda said: hashlib.sha256((id + said).encode()).hexdigest())
 
 
 def amounts(
