@@ -25,6 +25,7 @@
 // Keys, while the canvas has the focus: Alt with an arrow moves the cursor to the next thing that
 // way and has its tip announced, Enter clicks it. A test finds a thing by
 // document.querySelector(".wg").stage.clock.where(title, {tensor: 'Q', query: 3, dim: 5}): its middle on the page.
+import { canvasCovers, matches } from './covers.js';
 import { paintMarks } from './kinds.js';
 import { element, textSize, theme } from './paint.js';
 import { MOVES } from './points.js';
@@ -42,17 +43,19 @@ export function canvasView(host, { clock }, view) {
     foot = element('div', { class: 'foot' }, pin, heard);
   if (view.legend) foot.prepend(legend(view.legend));
   host.replaceChildren(sheet, foot);
-  const paint = theme(host);
+  const paint = theme(host),
+    covers = canvasCovers(clock, view.locate);
   let laid = '',
     size = { width: 0, height: 0, em: 13 },
     tall = 0,
     hover = null,
     pinned = null,
+    pointed = null,
     drawn = -1; // the step whose marks are there; -1: none in this layout
   const same = (a, b) => a && b && JSON.stringify(a.thing) === JSON.stringify(b.thing);
 
   const clean = () => {
-    const g = prepare(canvas, size.width, tall);
+    const g = covers.letters(prepare(canvas, size.width, tall));
     g.textBaseline = 'alphabetic';
     g.textAlign = 'left';
     return g;
@@ -66,6 +69,7 @@ export function canvasView(host, { clock }, view) {
       const g = clean();
       paintMarks(g, marks, paint, view.kinds);
       view.over?.(g, now(clock.step));
+      covers.draw(g, now(clock.step));
     },
     time: () => clock.time,
     still: () => quiet.matches,
@@ -92,14 +96,19 @@ export function canvasView(host, { clock }, view) {
     }
     const step = clock.step;
     if (view.marks) move(step);
-    else view.draw(clean(), now(step));
+    else {
+      const g = clean();
+      view.draw(g, now(step));
+      covers.draw(g, now(step));
+    }
     canvas.setAttribute('aria-label', view.label(step));
-    const text = hover?.thing && view.describe(hover.thing, step);
+    const tell = thing => (covers.covered(thing) ? '?' : view.describe(thing, step)),
+      text = hover?.thing && tell(hover.thing);
     showTip(text ? hover : null, text);
     pin.textContent = view.said
       ? view.said(step)
       : pinned
-        ? `Pinned: ${view.describe(pinned.thing, step).replaceAll('\n', '; ')}`
+        ? `Pinned: ${tell(pinned.thing).replaceAll('\n', '; ')}`
         : '';
   };
   const showTip = (where, text) => {
@@ -180,24 +189,36 @@ export function canvasView(host, { clock }, view) {
     draw();
     heard.textContent = tip.hidden ? '' : tip.textContent.replaceAll('\n', '; ');
   };
-  // Where what `what` says is drawn, on the page: the middle, or the point of it that is nearest
-  // there; null if it is not.
-  const where = what => {
+  // Where a thing is drawn: the middle, or its nearest point to it; null if it is not.
+  const find = what => {
     draw();
-    const keys = Object.keys(what),
-      found = [];
+    const found = [];
     for (let y = 0.5; y < tall; y++)
       for (let x = 0.5; x < size.width; x++) {
         const thing = view.locate(x, y);
-        if (thing && keys.every(key => thing[key] === what[key])) found.push([x, y]);
+        if (thing && matches(thing, what)) found.push({ x, y, thing });
       }
     if (!found.length) return null;
-    const middle = n => (found[0][n] + found.at(-1)[n]) / 2,
-      far = ([x, y]) => Math.hypot(x - middle(0), y - middle(1));
-    const [x, y] = found.reduce((best, point) => (far(point) < far(best) ? point : best)),
-      box = canvas.getBoundingClientRect();
-    return { x: box.left + x, y: box.top + y };
+    const middle = axis => (found[0][axis] + found.at(-1)[axis]) / 2,
+      far = ({ x, y }) => Math.hypot(x - middle('x'), y - middle('y'));
+    return found.reduce((best, point) => (far(point) < far(best) ? point : best));
   };
+  const where = what => {
+    const place = find(what),
+      box = canvas.getBoundingClientRect();
+    return place && { x: box.left + place.x, y: box.top + place.y };
+  };
+  // Show me points at a thing: it is chosen as by a click, or pinned.
+  const onPoint = () => {
+    if (!size.width || clock.point === pointed) return;
+    const place = clock.point && find(clock.point);
+    if (pointed && pinned?.pointed) pinned = null;
+    pointed = clock.point;
+    if (place && view.click) view.click(place.thing, clock.step);
+    else if (place) pinned = { ...place, pointed: true };
+    draw();
+  };
+  clock.addEventListener('covers', onPoint);
 
   const record = { title: view.title, host, where, draw };
   clock.views.push(record);
@@ -209,6 +230,7 @@ export function canvasView(host, { clock }, view) {
       em: textSize(),
     };
     draw();
+    onPoint();
   };
   const observer = new ResizeObserver(fit);
   observer.observe(sheet);
@@ -221,6 +243,7 @@ export function canvasView(host, { clock }, view) {
       motion.stop();
       unfollow();
       clock.removeEventListener('pin', onPin);
+      clock.removeEventListener('covers', onPoint);
       clock.removeEventListener('type', fit);
       observer.disconnect();
       clock.views.splice(clock.views.indexOf(record), 1);

@@ -1,3 +1,4 @@
+import { chartCovers } from './chart_covers.js';
 import { PALETTE, textSize, theme, type } from './paint.js';
 import { walkPoints } from './points.js';
 
@@ -53,7 +54,11 @@ export async function chartView(host, given, context, { fill = false, press = nu
     { actions: false, renderer: 'canvas', tooltip: { theme: 'custom' } },
   );
   const follows = (spec.params ?? []).some(p => p.name === 'step');
-  const tell = step => view.signal('step', step + 1).runAsync();
+  const covers = chartCovers(host, view, clock);
+  const tell = async step => {
+    await view.signal('step', step + 1).runAsync();
+    covers.draw();
+  };
   const unfollow = follows ? clock.follow(tell) : () => {};
   if (follows) tell(clock.step);
   const leave = walkPoints(host, view, press);
@@ -62,6 +67,7 @@ export async function chartView(host, given, context, { fill = false, press = nu
     unmount() {
       unfollow();
       leave();
+      covers.unmount();
       view.finalize();
     },
   };

@@ -1,6 +1,6 @@
 // The one clock of a mounted stage: the step, the number of steps, and the parts that follow them.
 // Events: step {step, why}, type (the size of text has changed), picked and pinned (a thing in a
-// view), pin (a cell is pinned from elsewhere).
+// view), pin (a cell is pinned from elsewhere), covers (a question covers or points at other things).
 import { browserTime } from './tween.js';
 
 export class Clock extends EventTarget {
@@ -13,6 +13,9 @@ export class Clock extends EventTarget {
   outer = [0]; // the steps at which a tile or a block begins
   views = []; // {title, host, draw, where, vega} of each picture
   pin = null; // the cell that the leader of a class has pinned: {title of the view, thing}
+  hide = text => text; // a text of the page, with "?" for what answers the open question
+  covers = []; // the things of a picture that answer it
+  point = null; // the thing that Show me points at
 
   // why: user, play, jump (also where the step stays), lead or idle.
   set(wanted, why) {
@@ -36,6 +39,12 @@ export class Clock extends EventTarget {
   }
   tell(name, detail = null) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+  // hide, covers and point: as above.
+  cover(change) {
+    Object.assign(this, change);
+    this.tell('covers');
+    for (const view of this.views) view.draw?.();
   }
   // Where a view of that title (or one that begins so) draws a thing: its middle on the page, or
   // null.

@@ -5,6 +5,7 @@ import { mount } from '../core/mount.js';
 import { element, theme } from '../core/paint.js';
 import { Address } from './address.js';
 import { Chosen } from './chosen.js';
+import { Covering } from './covering.js';
 import { embedded, wayOut } from './embed.js';
 import { makeGlossary } from './glossary.js';
 import { makeGuide, progress } from './guide.js';
@@ -52,6 +53,7 @@ class App {
     this.address = new Address(this);
     this.question = new Question(this);
     this.stage = mount(root, hostOf(this));
+    this.covering = new Covering(root);
     this.saving = new Saving(this);
     this.makeParts();
     this.layOut();
@@ -105,9 +107,12 @@ class App {
       go,
       marked: () => this.header.marks(progress()),
       opened: this.header.guideOpen,
-      veil: (parts, byClass) => {
-        root.dataset.veils = parts.join(' ');
+      cover: (question, byClass) => {
+        root.dataset.veils = (question?.veils ?? []).join(' ');
         root.classList.toggle('polled', byClass);
+        root.classList.toggle('covered', !!question);
+        this.covering.cover(question?.hides ?? []);
+        clock.cover({ hide: this.covering.hide, covers: question?.covers ?? [] });
       },
       opener: () => this.header.asks,
     });
@@ -249,6 +254,7 @@ class App {
       this.visits,
       this.guide,
       this.glossary,
+      this.covering,
       this.keys,
       this.saving.paper,
       this.present,

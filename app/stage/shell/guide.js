@@ -1,7 +1,8 @@
 // The course at a stop: what to look for, a question before the reveal, and by how much the guess
 // was off. The run answers; a wrong answer is shown where it can be seen. What was answered stays
 // in this browser, and is no score.
-import { button, element, figure, number } from '../core/paint.js';
+import { button, element, number } from '../core/paint.js';
+import { isRight, told, worded } from './answers.js';
 import { browser, tab } from './storage.js';
 
 const CORNERS = ['bottom-left', 'bottom-right', 'top-right', 'top-left']; // of the picture
@@ -22,10 +23,21 @@ export const progress = () =>
   );
 
 // rail: the stories; choose(picture): shows a picture of the stage; go(path): to another stop;
-// marked(): progress has changed; opened(yes): the card was opened or closed; veil(parts): what
-// would give the answer away (Question.veils), none once it is given; opener(): the button that
+// marked(): progress has changed; opened(yes): the card was opened or closed;
+// cover(question): hides what answers it, null once it is answered; opener(): the button that
 // opens it; lesson: the class that this browser leads or follows (room.js).
-export function makeGuide({ clock, news, rail, choose, go, marked, opened, veil, opener, lesson }) {
+export function makeGuide({
+  clock,
+  news,
+  rail,
+  choose,
+  go,
+  marked,
+  opened,
+  cover,
+  opener,
+  lesson,
+}) {
   const stops = rail.filter(s => s.number);
   const title = element('h2', { tabindex: '-1' }),
     look = element('p', { class: 'look' }),
@@ -123,7 +135,7 @@ export function makeGuide({ clock, news, rail, choose, go, marked, opened, veil,
   const drawVeil = () => {
     const question = node.hidden ? null : questions[at],
       done = read()[story.path]?.done ?? [];
-    veil(question && !done.includes(question.id) ? question.veils : [], isAsked());
+    cover(question && !done.includes(question.id) ? question : null, isAsked());
   };
   const answered = question => {
     const done = [...new Set([...(read()[story.path]?.done ?? []), question.id])];
@@ -142,6 +154,7 @@ export function makeGuide({ clock, news, rail, choose, go, marked, opened, veil,
     said.className = 'answer';
     node.classList.remove('told');
     unfold(false);
+    clock.cover({ point: null });
     drawVeil();
     drawVotes();
     if (!question) {
@@ -197,7 +210,7 @@ export function makeGuide({ clock, news, rail, choose, go, marked, opened, veil,
       element(
         'span',
         {},
-        [question.unit, question.tolerance ? `to within ${nice(100 * question.tolerance)} %` : '']
+        [question.unit, question.tolerance ? `to within ${number(100 * question.tolerance)} %` : '']
           .filter(Boolean)
           .join(', '),
       ),
@@ -226,30 +239,24 @@ export function makeGuide({ clock, news, rail, choose, go, marked, opened, veil,
       );
     turns.replaceChildren(
       ...forClass(questions[at]),
-      ...(isAsked()
-        ? []
-        : [button('Show me', () => reveal(questions[at], ''), { 'data-show': true })]),
+      ...(isAsked() ? [] : [button('Show me', () => reveal(questions[at]), { 'data-show': true })]),
       ...(at > 0 ? [one('Previous question', at - 1)] : []),
       ...(at + 1 < questions.length ? [one('Next question', at + 1)] : []),
     );
   };
   const answer = (question, guess) => {
     if (isAsked()) return send(question, guess);
-    const right =
-      question.kind === 'click'
-        ? matches(guess, question.answer)
-        : question.kind === 'number'
-          ? isClose(guess, question)
-          : guess === question.answer;
-    const gap = right ? 'Yes. ' : `${off(question, guess)} `;
-    reveal(question, gap, right);
+    reveal(question, guess);
   };
   // What the run says, and where it is seen. A right answer leaves the reader where they are.
-  const reveal = (question, gap, right = null) => {
-    // a click's why names the thing
-    const tell = gap || (question.kind === 'click' ? '' : `The run says ${worded(question)}. `);
+  const reveal = (question, guess = null) => {
+    const right = guess === null ? null : isRight(guess, question);
     said.className = `answer ${right === true ? 'right' : right === false ? 'off' : ''}`;
-    said.replaceChildren(element('p', {}, element('b', {}, tell), question.why));
+    said.replaceChildren(
+      ...told(question, guess).map(([bold, text]) =>
+        element('p', {}, ...(bold ? [element('b', {}, bold), ' '] : []), text),
+      ),
+    );
     if (question.kind === 'options')
       [...ask.querySelectorAll('.option')].forEach((b, n) =>
         b.classList.toggle('true', n === question.answer),
@@ -258,6 +265,7 @@ export function makeGuide({ clock, news, rail, choose, go, marked, opened, veil,
       choose(question.view);
       // who follows a class is led there
       if (clock.count > 1) clock.set(question.step, isPolled() ? 'jump' : 'user');
+      clock.cover({ point: question.shows ?? null });
     }
     // what to look for makes room, in a narrow window the question too: the picture shows it now
     node.classList.add('told');
@@ -283,7 +291,7 @@ export function makeGuide({ clock, news, rail, choose, go, marked, opened, veil,
   const isAsked = () => isPolled() && poll.open && !lesson.state().leads;
   const send = (question, guess) => {
     given = guess;
-    lesson.answer(question.kind === 'click' ? matches(guess, question.answer) : guess);
+    lesson.answer(question.kind === 'click' ? isRight(guess, question) : guess);
     said.className = 'answer';
     said.replaceChildren(
       element(
@@ -301,7 +309,7 @@ export function makeGuide({ clock, news, rail, choose, go, marked, opened, veil,
           'Show the class what the run says',
           () => {
             lesson.reveal();
-            reveal(question, '');
+            reveal(question);
           },
           { 'data-reveal': true },
         ),
@@ -324,7 +332,7 @@ export function makeGuide({ clock, news, rail, choose, go, marked, opened, veil,
           ? value
             ? 'What is asked for'
             : 'Something else'
-          : nice(value) + unit(question);
+          : worded(question, value);
     const shown = [...poll.counts]
       .sort((a, b) => (question.kind === 'number' ? b[1] - a[1] : 0))
       .slice(0, 12);
@@ -373,16 +381,7 @@ export function makeGuide({ clock, news, rail, choose, go, marked, opened, veil,
     if (poll.open)
       said.replaceChildren(element('p', {}, 'The class is asked. Answers have no names.'));
     else {
-      const question = questions[n],
-        right =
-          given === null
-            ? null
-            : question.kind === 'click'
-              ? matches(given, question.answer)
-              : question.kind === 'number'
-                ? isClose(given, question)
-                : given === question.answer;
-      reveal(question, right === null ? '' : right ? 'Yes. ' : `${off(question, given)} `, right);
+      reveal(questions[n], given);
     }
   };
   news.addEventListener('class', onClass);
@@ -458,59 +457,4 @@ export function makeGuide({ clock, news, rail, choose, go, marked, opened, veil,
       room.disconnect();
     },
   };
-}
-
-// ---- by how much a guess is off ----
-
-const nice = value => figure(value, 3);
-const unit = ({ unit: said, answer }) =>
-  said ? ` ${answer === 1 ? said.replace(/s$/, '') : said}` : '';
-const worded = question =>
-  question.kind === 'options'
-    ? question.options[question.answer]
-    : nice(question.answer) + unit(question);
-
-// Counts must be met; what is measured, to the question's tolerance (relative).
-export const isClose = (guess, question) =>
-  Math.abs(guess - question.answer) <= question.tolerance * Math.abs(question.answer);
-
-export function matches(thing, wanted) {
-  return Object.entries(wanted).every(([key, due]) =>
-    Array.isArray(due) ? thing[key] >= due[0] && thing[key] <= due[1] : thing[key] === due,
-  );
-}
-
-function off(question, guess) {
-  if (question.kind === 'click') {
-    const names = Object.entries(guess)
-      .map(([key, value]) => `${key} ${value}`)
-      .join(', ');
-    return `You clicked ${names}.`;
-  }
-  if (question.kind === 'number')
-    return (
-      `You said ${nice(guess)}; the run says ` +
-      `${nice(question.answer)}${unit(question)}${factor(guess, question.answer)}.`
-    );
-  const [mine, due] = [question.options[guess], question.options[question.answer]];
-  const [a, b] = [mine, due].map(leading);
-  return `You said ${lower(mine)}; the run says ${lower(due)}${a !== null && b !== null ? factor(a, b) : ''}.`;
-}
-const lower = text =>
-  (/^[A-Z][a-z]/.test(text) ? text[0].toLowerCase() + text.slice(1) : text).replace(/\.$/, '');
-const leading = text => {
-  const found = /^-?[\d,]+(\.\d+)?(e[-+]?\d+)?(?![\w^])/.exec(text);
-  return found ? Number(found[0].replaceAll(',', '')) : null;
-};
-
-export function factor(guess, due) {
-  if (guess === due) return '';
-  if (guess > 0 && due > 0) {
-    const times = due > guess ? due / guess : guess / due;
-    if (times >= 1.5)
-      return due > guess
-        ? `: ${nice(times)} times as many as that`
-        : `: your guess is ${nice(times)} times as much`;
-  }
-  return `: off by ${nice(Math.abs(due - guess))}`;
 }

@@ -1,0 +1,128 @@
+// What an open question covers: its words become "?", and so do its things in a picture. A thing
+// that Show me points at has a frame.
+
+/**
+ * Whether a thing of a view is the wanted one. A wanted pair is a range: its first and last value.
+ * @param {Record<string, any>} thing
+ * @param {Record<string, any>} wanted
+ */
+export function matches(thing, wanted) {
+  return Object.entries(wanted).every(([key, due]) =>
+    Array.isArray(due) ? thing[key] >= due[0] && thing[key] <= due[1] : thing[key] === due,
+  );
+}
+
+const LETTER = /[\p{L}\p{N}_]/u;
+const START = '(?<![\\p{L}\\p{N}_]|\\d[.,])', // a number is whole: 13 is no part of 1.13 and 13,000
+  END = '(?![\\p{L}\\p{N}_]|[.,]\\d)';
+
+/**
+ * text -> the text with "?" for each of the words. Words of three letters match in any case.
+ * @param {readonly string[]} words
+ * @returns {(text: string) => string}
+ */
+export function hiding(words) {
+  const whole = word =>
+    (LETTER.test(word[0]) ? START : '') +
+    word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/\s+/g, '\\s+') +
+    (LETTER.test(word.at(-1)) ? END : '');
+  const made = (some, flags) => {
+    const longestFirst = some.toSorted((a, b) => b.length - a.length);
+    return some.length ? [new RegExp(longestFirst.map(whole).join('|'), flags)] : [];
+  };
+  const said = words.filter(Boolean),
+    found = [
+      ...made(said.filter(word => word.length > 2), 'giu'), // prettier-ignore
+      ...made(said.filter(word => word.length <= 2), 'gu'), // prettier-ignore
+    ];
+  return text => found.reduce((kept, one) => kept.replace(one, '?'), text);
+}
+
+/**
+ * The rectangles of the wanted things in a picture, in pixels.
+ * @param {(x: number, y: number) => any} locate
+ * @param {Record<string, any>[]} wanted
+ * @param {number} width
+ * @param {number} height
+ */
+export function patches(locate, wanted, width, height) {
+  const found = [];
+  let above = new Map(); // 'x width' -> the rectangle that ends in the row above
+  for (let y = 0; wanted.length && y < height; y++) {
+    const here = new Map();
+    let from = -1;
+    for (let x = 0; x <= width; x++) {
+      const thing = x < width ? locate(x + 0.5, y + 0.5) : null,
+        hit = !!thing && wanted.some(one => matches(thing, one));
+      if (hit && from < 0) from = x;
+      if (hit || from < 0) continue;
+      const key = `${from} ${x - from}`,
+        rect = above.get(key) ?? { x: from, y, w: x - from, h: 0 };
+      if (!rect.h) found.push(rect);
+      rect.h = y + 1 - rect.y;
+      here.set(key, rect);
+      from = -1;
+    }
+    above = here;
+  }
+  return found;
+}
+
+/**
+ * The smallest rectangle around some.
+ * @param {{x: number, y: number, w: number, h: number}[]} rects
+ */
+export function around(rects) {
+  if (!rects.length) return null;
+  const x = Math.min(...rects.map(r => r.x)),
+    y = Math.min(...rects.map(r => r.y));
+  return {
+    x,
+    y,
+    w: Math.max(...rects.map(r => r.x + r.w)) - x,
+    h: Math.max(...rects.map(r => r.y + r.h)) - y,
+  };
+}
+
+/**
+ * Covers for one canvas. draw(): after the view has drawn; letters(g): its texts go through the
+ * question; covered(thing): nothing is told of it.
+ * @param {import('./clock.js').Clock} clock
+ * @param {(x: number, y: number) => any} locate
+ */
+export function canvasCovers(clock, locate) {
+  const kept = new Map(); // 'covers' or 'points' -> {key, rects}
+  const placed = (name, wanted, { width, height, step }) => {
+    const key = JSON.stringify([wanted, width, height, step]);
+    if (kept.get(name)?.key !== key)
+      kept.set(name, { key, rects: patches(locate, wanted, width, height) });
+    return kept.get(name).rects;
+  };
+  return {
+    letters(g) {
+      g.fillText = (text, ...where) =>
+        Object.getPrototypeOf(g).fillText.call(g, clock.hide(String(text)), ...where);
+      return g;
+    },
+    covered: thing => clock.covers.some(one => matches(thing, one)),
+    draw(g, size) {
+      const { panel, text, primary, font } = size.paint;
+      g.save();
+      for (const { x, y, w, h } of placed('covers', clock.covers, size)) {
+        g.fillStyle = panel;
+        g.fillRect(x, y, w, h);
+        const letter = Math.min(size.em * 1.3, h, 1.6 * w);
+        if (letter < 6) continue;
+        g.font = `600 ${letter}px ${font}`;
+        [g.fillStyle, g.textAlign, g.textBaseline] = [text, 'center', 'middle'];
+        g.fillText('?', x + w / 2, y + h / 2 + letter / 20);
+      }
+      const box = around(placed('points', clock.point ? [clock.point] : [], size));
+      if (box) {
+        [g.strokeStyle, g.lineWidth] = [primary, 3];
+        g.strokeRect(box.x - 2, box.y - 2, box.w + 4, box.h + 4);
+      }
+      g.restore();
+    },
+  };
+}

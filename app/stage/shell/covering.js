@@ -1,0 +1,75 @@
+// The words that answer an open question, as "?" wherever the page shows them. What a part writes
+// meanwhile is covered before the browser paints it.
+import { hiding } from '../core/covers.js';
+
+const WHERE =
+  '.narration > [role=status], .clock .title, .clock input, .strip, .sub, .tabs, .drawer, .pane.side, .picture';
+const ATTRIBUTES = ['title', 'aria-label', 'aria-valuetext'];
+const MOST = 2000; // remembered texts
+
+export class Covering {
+  hide = text => text;
+  texts = new Map(); // text node -> [its text, the covered one]
+  names = new Map(); // element -> {attribute: [its text, the covered one]}
+
+  constructor(root) {
+    this.root = root;
+    this.observer = new MutationObserver(records => this.changed(records));
+  }
+
+  // words: [] uncovers all.
+  cover(words) {
+    this.uncover();
+    this.hide = hiding(words);
+    if (!words.length) return;
+    for (const place of this.root.querySelectorAll(WHERE)) this.visit(place);
+    this.observer.observe(this.root, {
+      subtree: true,
+      childList: true,
+      characterData: true,
+      attributeFilter: ATTRIBUTES,
+    });
+  }
+  unmount() {
+    this.observer.disconnect();
+  }
+  uncover() {
+    this.observer.disconnect();
+    for (const [node, [text, covered]] of this.texts) if (node.data === covered) node.data = text;
+    for (const [node, found] of this.names)
+      for (const [name, [text, covered]] of Object.entries(found))
+        if (node.getAttribute(name) === covered) node.setAttribute(name, text);
+    this.texts.clear();
+    this.names.clear();
+  }
+
+  changed(records) {
+    for (const { type, target, attributeName } of records) {
+      const node = target.nodeType === Node.TEXT_NODE ? target.parentElement : target;
+      if (!node?.closest(WHERE)) continue;
+      if (type === 'attributes') this.name(target, attributeName);
+      else this.visit(target);
+    }
+    if (this.texts.size > MOST)
+      for (const node of this.texts.keys()) if (!node.isConnected) this.texts.delete(node);
+  }
+  visit(node) {
+    if (node.nodeType === Node.TEXT_NODE) return this.text(node);
+    for (const name of ATTRIBUTES) this.name(node, name);
+    for (const child of node.childNodes)
+      if ([Node.TEXT_NODE, Node.ELEMENT_NODE].includes(child.nodeType)) this.visit(child);
+  }
+  text(node) {
+    const covered = this.hide(node.data);
+    if (covered === node.data) return;
+    this.texts.set(node, [node.data, covered]);
+    node.data = covered;
+  }
+  name(node, name) {
+    const text = node.getAttribute(name),
+      covered = text && this.hide(text);
+    if (covered === text) return;
+    this.names.set(node, { ...this.names.get(node), [name]: [text, covered] });
+    node.setAttribute(name, covered);
+  }
+}
