@@ -40,7 +40,8 @@ const patchAt = ({ x, y, w, h }) =>
 // The boxes of the marks with such a datum, in pixels from the chart's corner.
 function boxesOf(view, wanted) {
   const found = [],
-    [left, top] = view.origin();
+    [left, top] = view.origin(),
+    padding = view.padding();
   const visit = (mark, dx, dy) => {
     for (const item of mark.items) {
       if (mark.marktype === 'group')
@@ -54,6 +55,6 @@ function boxesOf(view, wanted) {
       }
     }
   };
-  visit(view.scenegraph().root, left, top);
+  visit(view.scenegraph().root, left + padding.left, top + padding.top);
   return found;
 }

@@ -106,11 +106,13 @@ export function canvasCovers(clock, locate) {
     },
     covered: thing => clock.covers.some(one => matches(thing, one)),
     draw(g, size) {
-      const { panel, text, primary, font } = size.paint;
+      const { panel, text, primary, border, font } = size.paint;
       g.save();
       for (const { x, y, w, h } of placed('covers', clock.covers, size)) {
         g.fillStyle = panel;
         g.fillRect(x, y, w, h);
+        g.strokeStyle = border;
+        g.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
         const letter = Math.min(size.em * 1.3, h, 1.6 * w);
         if (letter < 6) continue;
         g.font = `600 ${letter}px ${font}`;

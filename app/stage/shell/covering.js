@@ -11,6 +11,7 @@ export class Covering {
   hide = text => text;
   texts = new Map(); // text node -> [its text, the covered one]
   names = new Map(); // element -> {attribute: [its text, the covered one]}
+  said = new Map(); // covered text -> the text, for nodes that the glossary has split
 
   constructor(root) {
     this.root = root;
@@ -22,7 +23,7 @@ export class Covering {
     this.uncover();
     this.hide = hiding(words);
     if (!words.length) return;
-    for (const place of this.root.querySelectorAll(WHERE)) this.visit(place);
+    for (const place of this.whole()) this.visit(place);
     this.observer.observe(this.root, {
       subtree: true,
       childList: true,
@@ -36,11 +37,30 @@ export class Covering {
   uncover() {
     this.observer.disconnect();
     for (const [node, [text, covered]] of this.texts) if (node.data === covered) node.data = text;
+    if (this.said.size) for (const place of this.whole()) this.restore(place);
     for (const [node, found] of this.names)
       for (const [name, [text, covered]] of Object.entries(found))
         if (node.getAttribute(name) === covered) node.setAttribute(name, text);
     this.texts.clear();
+    this.said.clear();
     this.names.clear();
+  }
+
+  // The places with covered texts, without the glossary's marks: a word is in one text node.
+  whole() {
+    const places = [...this.root.querySelectorAll(WHERE)];
+    for (const place of places) {
+      for (const term of place.querySelectorAll('.term')) term.replaceWith(term.textContent);
+      place.normalize();
+    }
+    return places;
+  }
+  restore(place) {
+    const texts = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const node = /** @type {Text} */ (texts.currentNode);
+      if (this.said.has(node.data)) node.data = this.said.get(node.data);
+    }
   }
 
   changed(records) {
@@ -63,6 +83,7 @@ export class Covering {
     const covered = this.hide(node.data);
     if (covered === node.data) return;
     this.texts.set(node, [node.data, covered]);
+    this.said.set(covered, node.data);
     node.data = covered;
   }
   name(node, name) {
