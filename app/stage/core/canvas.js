@@ -75,7 +75,7 @@ export function canvasView(host, { clock }, view) {
     still: () => quiet.matches,
     pace: () => clock.pace,
   });
-  // To the next step or to the one before it moves; all other ways are cuts.
+  // To the next step or to the one before it moves; a jump is a cut.
   const move = step => {
     const before = drawn,
       marks = view.marks(now(step));
@@ -86,8 +86,9 @@ export function canvasView(host, { clock }, view) {
     else motion.show(marks);
   };
 
-  const draw = () => {
+  const draw = (why = '') => {
     if (!size.width || !size.height) return;
+    if (why === 'jump') drawn = -1;
     const key = `${size.width} ${size.height} ${size.em}`;
     if (laid !== key) {
       laid = key;
@@ -235,13 +236,14 @@ export function canvasView(host, { clock }, view) {
   const observer = new ResizeObserver(fit);
   observer.observe(sheet);
   clock.addEventListener('type', fit);
-  const unfollow = clock.follow(draw);
+  const onStep = ({ detail }) => draw(detail.why);
+  clock.addEventListener('step', onStep);
   fit();
   return {
     draw,
     unmount() {
       motion.stop();
-      unfollow();
+      clock.removeEventListener('step', onStep);
       clock.removeEventListener('pin', onPin);
       clock.removeEventListener('covers', onPoint);
       clock.removeEventListener('type', fit);

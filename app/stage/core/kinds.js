@@ -35,6 +35,15 @@ const KINDS = {
     g.textAlign = align;
     g.fillText(format ? format(value) : text, x, y, most || undefined);
   },
+  // rect: [x, y, to the right, down]
+  line(g, { rect: [x, y, dx, dy], stroke, width = 1 }) {
+    g.strokeStyle = stroke;
+    g.lineWidth = width;
+    g.beginPath();
+    g.moveTo(x, y);
+    g.lineTo(x + dx, y + dy);
+    g.stroke();
+  },
   // The lines between so many columns and rows.
   grid(g, { rect: [x, y, w, h], columns, rows, stroke, width = 1 }) {
     g.strokeStyle = stroke;
@@ -119,4 +128,41 @@ function shadow(g, { rect: [x, y, w, h], air, alpha = 1 }) {
   g.globalAlpha = 0.16 * Math.min(1, air) * alpha;
   g.fillStyle = '#000';
   g.fillRect(x + 2 * air, y + 5 * air, w, h);
+}
+
+/** The marks of a step, in the order in which they are drawn. */
+export class Marks {
+  /** @type {import('./tween.js').Mark[]} */
+  list = [];
+
+  /** @param {number} em the size of text */
+  constructor(em) {
+    this.em = em;
+  }
+  /**
+   * @param {string} id
+   * @param {string} kind
+   * @param {number[]} rect
+   * @param {Record<string, any>} [more]
+   */
+  add(id, kind, rect, more) {
+    this.list.push({ id, kind, rect, ...more });
+  }
+  /**
+   * @param {string} id
+   * @param {number[]} rect
+   * @param {Record<string, any>} [more]
+   */
+  rect(id, rect, more) {
+    this.add(id, 'rect', rect, more);
+  }
+  /**
+   * @param {string} id
+   * @param {[number, number, number?]} place x, y of the baseline, the widest it may be
+   * @param {string} text
+   * @param {Record<string, any>} [more]
+   */
+  text(id, [x, y, most = 0], text, more) {
+    this.add(id, 'text', [x, y, most, more?.size ?? this.em], { text, ...more });
+  }
 }

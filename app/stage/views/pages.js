@@ -3,23 +3,21 @@
 import { COLOURS, button } from '../core/paint.js';
 import { drawWay, wayBetween } from './ways.js';
 
-// owners: [{colour}] that hold the page; fill: slots with a token; fresh: slots just written; note: a
-// text, or the longest of several that fits. A shared page's slots are striped with all its owners' colours.
+// owners: [{colour}] that hold the page; fill: slots with a token; light: how full their colour is;
+// fresh: slots just written; note: a text, or the longest of several that fits. A shared page's slots are striped with all its owners' colours.
 export function drawPage(
   g,
   paint,
   place,
   page,
   size,
-  { owners = [], fill = 0, fresh = [], note = /** @type {string | string[]} */ (''), dim = false },
+  { owners = [], fill = 0, fresh = [], note = /** @type {string | string[]} */ (''), light = 1 },
 ) {
   const [x, y] = place.at(page),
     { w, h, em } = place,
-    cell = w / size,
-    head = Math.min(h * 0.6, em * 1.25),
-    top = y + head,
-    tall = h - head;
-  g.globalAlpha = dim ? 0.35 : 1;
+    { head, high: tall, wide: cell } = slotsOf(place, size),
+    top = y + head;
+  g.globalAlpha = light;
   owners.forEach((owner, n) => {
     g.fillStyle = owner.colour;
     g.fillRect(x, top + (tall * n) / owners.length, fill * cell, tall / owners.length);
@@ -51,6 +49,19 @@ export function drawPage(
   g.fillText(fitting(g, [note].flat(), w - used - 14), x + w - 4, y + em);
   g.textAlign = 'left';
 }
+
+// Where the slots of a page are in its box: their top, and the width of one.
+export function slotsOf({ w, h, em }, size) {
+  const head = Math.min(h * 0.6, em * 1.25);
+  return { head, high: h - head, wide: w / size };
+}
+
+// Kinds of mark (kinds.js) for what this module draws.
+export const PAGE_KINDS = {
+  page: (g, { page, place, size, ...more }, paint) => drawPage(g, paint, place, page, size, more),
+  label: (g, { rect: [x, y, width, em], name, notes }, paint) =>
+    drawLabel(g, paint, em, name, notes, x, y, width),
+};
 
 export function drawTable(g, paint, cells, table, { colour, lit = -1, visited = null }) {
   const { w, h, em } = cells;
