@@ -332,12 +332,13 @@ def _check_argument(file: str, where: str, arg: object) -> None:
                 f"{scalar_kinds()}."
             )
         return
-    if not isinstance(arg, dict) or not (
-        set(arg) <= {"map", "box", "swizzle"} and {"map", "box"} <= set(arg) or set(arg) == {"struct"}
-    ):
+    keys = set(arg) if isinstance(arg, dict) else set()
+    is_map = keys <= {"map", "box", "swizzle"} and {"map", "box"} <= keys
+    if not isinstance(arg, dict) or not (is_map or keys in ({"struct"}, {"texture"})):
         raise FrontMatterError(
             f'{file}: {where} is {arg!r}. It must be a tensor\'s name, "int32 EXPRESSION", '
-            f"{{map = TENSOR, box = [...] or {{AXIS = ...}}, swizzle = BYTES}} or {{struct = [...]}}."
+            f"{{map = TENSOR, box = [...] or {{AXIS = ...}}, swizzle = BYTES}}, "
+            "{texture = TENSOR} or {struct = [...]}."
         )
     if arg.get("swizzle", 0) not in (0, 32, 64, 128):
         raise FrontMatterError(f"{file}: {where}.swizzle is {arg['swizzle']!r}. It must be 0, 32, 64 or 128 bytes.")

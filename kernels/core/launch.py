@@ -100,11 +100,21 @@ class TensorMap:
 
 
 @dataclass(frozen=True)
+class Texture:
+    """A texture object of a dense tensor as an argument (cudaTextureObject_t). A texel is an element.
+
+    tensor: of int32 or float32.
+    """
+
+    tensor: str
+
+
+@dataclass(frozen=True)
 class Launch:
     """One kernel launch.
 
-    args: in the order of the kernel's signature. Each is a tensor's name for its pointer, a TensorMap, or a NumPy
-        scalar of the C type. A struct is a void scalar of its bytes.
+    args: in the order of the kernel's signature. Each is a tensor's name for its pointer, a TensorMap, a Texture, or
+        a NumPy scalar of the C type. A struct is a void scalar of its bytes.
     item: the name of its items, such as query tile: BLOCK_Q rows of one head's output. Launches of a plan may differ.
     blocks_per_item: the number of neighbouring blocks of each item. A range of items is a range of blocks.
 
@@ -115,7 +125,7 @@ class Launch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
-    args: tuple[str | TensorMap | np.generic, ...]
+    args: tuple[str | TensorMap | Texture | np.generic, ...]
     item: str
     blocks_per_item: int = 1
     cluster: tuple[int, int, int] | None = None
@@ -139,8 +149,9 @@ class Launch:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The names of its tensors, by pointer or as a map."""
-        return tuple(a.tensor if isinstance(a, TensorMap) else a for a in self.args if isinstance(a, (str, TensorMap)))
+        """The names of its tensors, by pointer, as a map or as a texture."""
+        names = (a.tensor if isinstance(a, (TensorMap, Texture)) else a for a in self.args)
+        return tuple(name for name in names if isinstance(name, str))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate, whole
 from kernels.core.fields import show_value
-from kernels.core.launch import Condition, Launch, LaunchText, ScratchText, TensorMap
+from kernels.core.launch import Condition, Launch, LaunchText, ScratchText, TensorMap, Texture
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import FrontMatterError, ProblemError
 
@@ -76,6 +76,8 @@ def _argument(arg: Any, names: Mapping[str, object], tensors: set[str], where: s
         sizes, axes = (box.values(), tuple(box)) if isinstance(box, dict) else (box, ())
         made = tuple(whole(s, names, where, 1) for s in sizes)
         return TensorMap(_known(arg["map"], tensors, where), made, int(arg.get("swizzle", 0)), axes)
+    if isinstance(arg, dict) and "texture" in arg:
+        return Texture(_known(arg["texture"], tensors, where))
     if isinstance(arg, dict):
         return _struct(arg["struct"], names, where)
     kind, _, expression = arg.partition(" ")

@@ -18,6 +18,7 @@ from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, RunError
+from kernels.families.lab.cached import CONSTANT_BYTES, ConstantChaseProblem, TextureChaseProblem
 from kernels.families.lab.hierarchy import ChaseProblem, StreamProblem
 from kernels.families.lab.tiles import ROWS, TILES, ColumnsProblem
 from kernels.recordings import tables
@@ -27,6 +28,7 @@ from kernels.run.backends import Device
 HIERARCHY, CYCLES = "hierarchy", "cycles"
 RUNS = 5  # of each figure. The median counts. The table also has the least and the most
 KIB, MIB = 2**10, 2**20
+LARGEST_TEXTURE = 256 * MIB  # of a chase; it meets device memory from 128 MiB on
 TIMED_WARPS, TIMED_REPEATS = 8, 64
 TIME_LIMIT = 600.0  # seconds for one point
 Settings = tuple[tuple[str, int], ...]
@@ -74,7 +76,15 @@ def sweep(multiprocessors: int) -> list[Place]:
             passes = max(2, (400 if space == "through_l1" and rounds < 4 else 150) // rounds)
             streams.append(StreamProblem(space, 4 * multiprocessors, 256, rounds, passes))
     streams += [StreamProblem("copy", blocks, 1024, 1) for blocks in (2048, 4096, 8192, 16384)]
-    return found + [Place("bandwidth", stream) for stream in streams]
+    found += [Place("bandwidth", stream) for stream in streams]
+    return found + [Place("latency", chase) for chase in _cached_chases(steps)]
+
+
+def _cached_chases(steps: Iterable[int]) -> list[ConstantChaseProblem | TextureChaseProblem]:
+    """The rings in constant memory and through a texture, of these working sets if they fit."""
+    constant = [ConstantChaseProblem(s, s // 64, 8192) for s in steps if s <= CONSTANT_BYTES]
+    sizes = sorted({*steps, 224 * KIB})
+    return constant + [TextureChaseProblem(s, min(s // 128, 2**19), 8192) for s in sizes if s <= LARGEST_TEXTURE]
 
 
 def point(place: Place) -> dict[str, object]:
@@ -218,7 +228,7 @@ def _record(
     from kernels.build.nvrtc import Toolchain
 
     path = tables.path_of(kind, device.name)
-    codes = {spec.name: spec.code_hash for spec in map(_kernel_of, _PROBLEMS[kind])}
+    codes = _codes(kind)
     kept = {}
     if not anew and path.exists() and device.name in _readable(kind):
         rows = _readable(kind)[device.name].table.to_dict("records")
@@ -240,7 +250,15 @@ def _measured(kind: str, key: Key, function: Callable[..., Row], *arguments: obj
     return {key: job.result()}
 
 
-_PROBLEMS: dict[str, tuple[type, ...]] = {HIERARCHY: (ChaseProblem, StreamProblem), CYCLES: (ColumnsProblem,)}
+_PROBLEMS: dict[str, tuple[type, ...]] = {
+    HIERARCHY: (ChaseProblem, StreamProblem, ConstantChaseProblem, TextureChaseProblem),
+    CYCLES: (ColumnsProblem,),
+}
+
+
+def _codes(kind: str) -> dict[str, str]:
+    """Kernel -> code_hash of the kernels that measure this kind."""
+    return {spec.name: spec.code_hash for spec in map(_kernel_of, _PROBLEMS[kind])}
 
 
 def recorded(device: str = "", kind: str = HIERARCHY) -> Measured:
@@ -269,7 +287,8 @@ def _readable(kind: str) -> dict[str, Measured]:
 
 
 def _changed(kind: str, where: tables.Provenance) -> list[str]:
-    return tables.changed_code(where.codes, [_kernel_of(problem).name for problem in _PROBLEMS[kind]])
+    """The kernels of a table with another code today. A table may lack a kernel, if it is older than the kernel."""
+    return tables.changed_code(where.codes, where.codes or _codes(kind))
 
 
 def _left_out(kind: str) -> list[str]:

@@ -11,7 +11,8 @@ from explainers.charts.palette import AXIS, OKABE_ITO
 from explainers.stories.memory_hierarchy.memory_levels import SPACES, bytes_said, edges, sizes
 from kernels.build.occupancy import Machine
 
-COLOURS = dict(zip(SPACES.values(), (OKABE_ITO[name] for name in ("green", "blue", "orange", "purple"))))
+HUES = ("green", "blue", "orange", "purple", "vermillion", "grey")
+COLOURS = dict(zip(SPACES.values(), (OKABE_ITO[name] for name in HUES)))
 ROW = 20  # pixels between the names of two caches
 
 

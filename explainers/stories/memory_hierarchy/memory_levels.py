@@ -13,6 +13,8 @@ SPACES = {  # the space of a chase or a stream -> its name
     "through_l1": "global, through L1",
     "from_l2": "global, past L1",
     "copy": "copy, read + written",
+    "constant": "constant memory",
+    "texture": "texture",
 }
 
 
@@ -61,6 +63,12 @@ LEVELS = (
     Level("L2 cache", 200, Plateau("from_l2", 512 * KIB, 16 * MIB), Plateau("from_l2", 0, 44 * MIB)),
     Level("Device memory", 400, Plateau("from_l2", 128 * MIB, LARGEST), Plateau("from_l2", 128 * MIB, LARGEST)),
 )
+OTHERS = {
+    "Constant memory, up to 1.5 KiB": Plateau("constant", KIB, 3 * KIB // 2),
+    "Constant memory, 48 KiB and more": Plateau("constant", 48 * KIB, LARGEST),
+    "Texture, up to 128 KiB": Plateau("texture", KIB, 128 * KIB),
+}
+"""Memories with caches of their own, or their own path to a cache."""
 
 
 def labelled(table: pd.DataFrame, source: str) -> pd.DataFrame:
@@ -92,7 +100,15 @@ def plateaus(table: pd.DataFrame) -> pd.DataFrame:
     copies = table[(table.kind == "bandwidth") & (table.space == "copy")]
     copied = copies.gb_per_s.max() if len(copies) else None
     rows.append({"level": "Device memory, copy", "textbook cycles": None, "cycles": None, "ns": None, "GB/s": copied})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows + [_row_of_others(table, name, plateau) for name, plateau in OTHERS.items()])
+
+
+def _row_of_others(table: pd.DataFrame, name: str, plateau: Plateau) -> dict[str, object]:
+    """Returns the row of a memory without a place among the levels. The name shows a missing measurement."""
+    rows = plateau.rows(table, "latency")
+    measured = {column: rows[column].median() if len(rows) else None for column in ("cycles", "ns")}
+    said = name if len(rows) else f"{name}: not measured yet"
+    return {"level": said, "textbook cycles": None, **measured, "GB/s": None}
 
 
 def _median(table: pd.DataFrame, level: Level, kind: str, column: str) -> float | None:

@@ -33,6 +33,7 @@
 
 #define COLD __attribute__((cold, noinline))
 #define __global__
+#define __constant__ static const
 #define __device__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
@@ -532,6 +533,12 @@ inline void cp_async_l2(void* smem, const void* gmem, SIMT_HERE) {
   cp_async<16, AccessKind::CP_ASYNC_L2>(smem, gmem, here);
 }
 inline void cp_async_wait() { simt::end_copies(*simt::current, true); }
+typedef unsigned long long cudaTextureObject_t;  // the address of its texels, from kernels/run/backends/cpu.py
+template <class T> T tex1Dfetch(cudaTextureObject_t texture, int texel, SIMT_HERE) {
+  const T* const p = reinterpret_cast<const T*>(texture) + texel;
+  simt::check_buffer(p, sizeof(T), AccessKind::LOAD, here);
+  return *p;
+}
 inline long long clock_cycles() { return 0; }
 inline long long global_time_ns() { return 0; }
 inline int multiprocessor() { return 0; }

@@ -1,6 +1,7 @@
 """The lab: small kernels for memory accesses, latencies and probes."""
 
 from kernels.families.lab.accesses import AccessProblem, GlobalProblem
+from kernels.families.lab.cached import ConstantChaseProblem, TextureChaseProblem
 from kernels.families.lab.hierarchy import ChaseProblem, FmaProblem, StreamProblem
 from kernels.families.lab.roles import RolesProblem
 from kernels.families.lab.tiles import ColumnsProblem, TransposeProblem
@@ -11,6 +12,8 @@ PROBLEMS = {
     "global": GlobalProblem,
     "access": AccessProblem,
     "chase": ChaseProblem,
+    "chase_constant": ConstantChaseProblem,
+    "chase_texture": TextureChaseProblem,
     "stream": StreamProblem,
     "fma": FmaProblem,
     "roles": RolesProblem,

@@ -77,7 +77,7 @@ class ChaseProblem(LabProblem):
 
     def ring(self) -> np.ndarray:
         """The nodes in the order of their links, [nodes]."""
-        return _ring(self.nodes, self.seed)
+        return random_ring(self.nodes, self.seed)
 
     def tensors(self) -> tuple[Tensor, ...]:
         """n: the nodes of 32 words.
@@ -104,7 +104,7 @@ class ChaseProblem(LabProblem):
 
 
 @lru_cache(maxsize=1)
-def _ring(nodes: int, seed: int) -> np.ndarray:
+def random_ring(nodes: int, seed: int) -> np.ndarray:
     """A random order of that many nodes. The cache keeps the last one for a run's plan, inputs and truth."""
     ring = np.random.default_rng(seed).permutation(nodes)
     ring.flags.writeable = False

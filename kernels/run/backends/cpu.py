@@ -18,7 +18,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import numpy as np
 
 from kernels.build import CPU, Build, cpp_compiler, folders
-from kernels.core.launch import Launch, Plan, TensorMap
+from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, RunError, RunTimeout
@@ -191,9 +191,13 @@ def launch_marks(build: Build, plan: Plan, arrays: dict[str, np.ndarray], every:
     return found
 
 
-def _argument(argument: str | TensorMap | np.generic, plan: Plan, arrays: dict[str, np.ndarray]) -> np.generic:
+def _argument(
+    argument: str | TensorMap | Texture | np.generic, plan: Plan, arrays: dict[str, np.ndarray]
+) -> np.generic:
     if isinstance(argument, TensorMap):
         return _tensor_map(plan.tensor(argument.tensor), argument, arrays[argument.tensor])
+    if isinstance(argument, Texture):  # a texture object of the shim is the address of its texels
+        return _pointer(arrays[argument.tensor])
     return _pointer(arrays[argument]) if isinstance(argument, str) else argument
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernels.build import Build
-from kernels.core.launch import Launch, Plan, TensorMap
+from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.tensors import Initial
 from kernels.errors import BackendUnavailable, OutOfMemory
@@ -113,7 +113,8 @@ def launch(
                 records = cupy.zeros(blocks * step.threads * capacities[number] * RECORD.itemsize, cupy.uint8)
                 counts = cupy.zeros(blocks * step.threads, cupy.uint32)
                 extra = (records, counts, np.uint32(capacities[number]), np.uint32(first), np.uint32(blocks))
-            _launcher(build, plan, step, on_gpu, extra)()
+            start = _launcher(build, plan, step, on_gpu, extra)  # it owns the textures of its launch
+            start()
             cupy.cuda.runtime.deviceSynchronize()
             if capacities is not None:
                 kept = records.get().view(RECORD).reshape(blocks * step.threads, capacities[number])
@@ -239,13 +240,28 @@ def _launcher(
     return lambda: function(step.grid, step.block, arguments, shared_mem=step.shared_bytes)
 
 
-def _argument(plan: Plan, arg: str | TensorMap | np.generic, on_gpu: Mapping[str, "cupy.ndarray"]) -> object:
-    """An argument for CuPy: arrays by pointer, tensor maps and structs by value as one-element void arrays."""
+def _argument(plan: Plan, arg: str | TensorMap | Texture | np.generic, on_gpu: Mapping[str, "cupy.ndarray"]) -> object:
+    """An argument for CuPy: arrays by pointer, texture objects, tensor maps and structs by value as one-element void
+    arrays."""
     if isinstance(arg, str):
         return on_gpu[arg]
     if isinstance(arg, TensorMap):
         return driver.tensor_map(plan.tensor(arg.tensor), arg, on_gpu[arg.tensor].data.ptr)
+    if isinstance(arg, Texture):
+        return _texture(on_gpu[arg.tensor])
     return np.array([arg]) if isinstance(arg, np.void) else arg
+
+
+def _texture(array: "cupy.ndarray") -> "cupy.cuda.texture.TextureObject":
+    """A texture object of an array of 32-bit elements. A fetch returns the element unchanged."""
+    import cupy
+    from cupy.cuda import runtime, texture
+
+    kinds = {"i": runtime.cudaChannelFormatKindSigned, "f": runtime.cudaChannelFormatKindFloat}
+    texel = texture.ChannelFormatDescriptor(32, 0, 0, 0, kinds[array.dtype.kind])
+    kind = runtime.cudaResourceTypeLinear
+    memory = texture.ResourceDescriptor(kind, arr=cupy.ravel(array), chDesc=texel, sizeInBytes=array.nbytes)
+    return texture.TextureObject(memory, texture.TextureDescriptor())
 
 
 @lru_cache(maxsize=64)

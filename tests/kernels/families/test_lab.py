@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from kernels import catalog
+from kernels.core.launch import Texture
 from kernels.core.request import Request
 from kernels.core.tensors import Role
 from kernels.errors import ProblemError, TooLargeError
 from kernels.families import lab
 from kernels.families.lab.accesses import LAYOUTS, AccessProblem, GlobalProblem
+from kernels.families.lab.cached import ConstantChaseProblem, TextureChaseProblem
 from kernels.families.lab.hierarchy import CHASE_SPACES, STREAM_SPACES, ChaseProblem, FmaProblem, StreamProblem
 from kernels.families.lab.roles import RolesProblem
 from kernels.families.lab.tiles import TILES, ColumnsProblem, TransposeProblem
@@ -186,6 +188,23 @@ def test_a_ring_of_the_chase_passes_every_node_and_begins_where_the_kernel_is_to
         at = int(links[at // 128, 0])
     assert sorted(seen) == list(range(37)) and at == problem.sizes["start"]
     assert not links[:, 1:].any()
+
+
+def test_a_ring_of_constants_passes_every_node_at_any_size():
+    for size in (64, 128, 1536, 2**16):
+        problem = ConstantChaseProblem(size)
+        assert sorted(problem.ring()) == list(range(size // 64)) and problem.ring()[0] == 0
+
+
+def test_a_ring_of_texels_passes_every_node_and_goes_as_a_texture():
+    problem = TextureChaseProblem(128 * 37, seed=3)
+    texels, at, seen = problem.inputs()["n"].reshape(-1), problem.sizes["start"], []
+    for _ in range(problem.nodes):
+        seen.append(at // 32)
+        at = int(texels[at])
+    assert sorted(seen) == list(range(37)) and at == problem.sizes["start"]
+    (launch,) = KERNELS["lab_chase_texture"].plan(problem).launches
+    assert launch.args[0] == Texture("n") and launch.tensors == ("n", "o", "times")
 
 
 def test_what_an_access_leaves_alone_is_not_judged():

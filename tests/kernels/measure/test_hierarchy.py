@@ -8,13 +8,14 @@ import pytest
 
 from kernels import catalog
 from kernels.errors import BackendUnavailable
-from kernels.families.lab import ChaseProblem, ColumnsProblem
+from kernels.families.lab import ColumnsProblem
 from kernels.measure import hierarchy
 from kernels.recordings import tables
 from kernels.run import workers
 
 GPU = SimpleNamespace(name="NVIDIA X", driver="D", target="sm_90a", multiprocessors=132)
 KERNELS = ("lab_chase", "lab_stream")
+CACHED = ("lab_chase_constant", "lab_chase_texture")
 
 
 @pytest.fixture
@@ -44,11 +45,29 @@ def test_the_sweep_has_every_space_and_spans_the_levels():
     chases = [place.problem for place in places if place.kind == "latency"]
     streams = [place.problem for place in places if place.kind == "bandwidth"]
     assert len(places) == len(set(places)) == len(chases) + len(streams)
-    assert {p.space for p in chases} == {"through_l1", "from_l2", "shared"}
+    assert {p.space for p in chases} == {"through_l1", "from_l2", "shared", "constant", "texture"}
     assert {p.space for p in streams} == {"through_l1", "from_l2", "shared", "copy"}
     sizes = [p.working_set for p in chases if p.space == "through_l1"]
     assert min(sizes) == 2**10 and max(sizes) == 2**29 and 224 * 2**10 in sizes
-    assert max(p.working_set for p in streams) == 2**30 and all(isinstance(p, ChaseProblem) for p in chases)
+    assert max(p.working_set for p in streams) == 2**30
+    constant = [p.working_set for p in chases if p.space == "constant"]
+    texture = [p.working_set for p in chases if p.space == "texture"]
+    assert (min(constant), max(constant), min(texture), max(texture)) == (2**10, 2**16, 2**10, 2**28)
+    assert {*constant, *texture} <= set(sizes)  # no new step of the page's clock
+
+
+def test_a_table_that_is_older_than_a_kernel_keeps_its_rows_and_gains_the_kernels(folder, monkeypatch):
+    asked = []
+    monkeypatch.setattr(workers, "submit", lambda f, place, **how: asked.append(place) or submit_row(place))
+    old = [place for place in hierarchy.sweep(132) if place.problem.space not in ("constant", "texture")]
+    rows = pd.DataFrame([row_of(place) for place in old])
+    where = tables.provenance(GPU, codes(*KERNELS), compiler="NVRTC 13.0", runs=5)
+    tables.save(rows, tables.path_of("hierarchy", GPU.name), where)
+    assert hierarchy.devices() == [GPU.name]
+    hierarchy.record(GPU)
+    assert {place.problem.space for place in asked} == {"constant", "texture"}
+    assert len(hierarchy.recorded().table) == len(old) + len(asked)
+    assert set(tables.load(tables.path_of("hierarchy", GPU.name))[1].codes) == {*KERNELS, *CACHED}
 
 
 def test_the_walks_that_are_timed_have_settings_that_the_kernel_takes():
@@ -124,7 +143,7 @@ def test_recording_keeps_a_table_of_the_present_code_and_measures_another_anew(f
     assert asked == [(hierarchy.point, place) for place in places]
     assert told[0] == (0, len(places), "hierarchy") and told[-1][0] == len(places)
     assert path == folder / "hierarchy" / "NVIDIA_X.csv" and hierarchy.recorded().device == "NVIDIA X"
-    assert tables.load(path)[1].codes == codes(*KERNELS)
+    assert tables.load(path)[1].codes == codes(*KERNELS, *CACHED)
     assert hierarchy.record(GPU) == [path] and len(asked) == len(places)
     write(codes={**codes(*KERNELS), "lab_chase": "of long ago"})
     hierarchy.record(GPU)
