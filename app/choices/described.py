@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from app.choices import presets
 from app.choices.choice import Choice
+from app.choices.labels import plain
 from app.choices.page import NONE, Description, Descriptions, Page, State, kernel_name
 from kernels.core.fields import write_value
 from kernels.core.launch import Constant
@@ -25,6 +26,8 @@ def describe(page: Page, state: State, survey: Survey, own: Descriptions) -> lis
         entry = _entry(name, choice, state[name], _group(page, name, fields))
         entry |= _special(page, state, survey, name)
         entry |= {key: _as_options(value) for key, value in own.get(name, {}).items()}
+        if entry["label"] == name:
+            entry["plain"] = plain(name)
         if not entry.pop("hidden", choice.late):
             found.append(entry)
     of_preset = own.get("preset", {})

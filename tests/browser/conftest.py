@@ -92,17 +92,18 @@ def browser():
         made.close()
 
 
-def context_of(browser, **options):
-    """A new browser context with window.clock."""
+def context_of(browser, depth="everything", **options):
+    """A new browser context with window.clock. Its browser remembers a depth, because most tests use all controls."""
     context = browser.new_context(**options)
     context.add_init_script(CLOCK)
+    context.add_init_script(f"try {{ localStorage['warpglass-depth'] ??= '{depth}' }} catch {{}}")
     return context
 
 
 @pytest.fixture
 def visit(browser, server):
     """visit(path, **context options) -> a page whose story is shown; closed, with its errors and its server's raised,
-    at the end."""
+    at the end. depth="guided": as a reader first sees it."""
     contexts, errors, servers = [], [], {server}
 
     def make(path="", at=server, wait="shown", before=None, **options):

@@ -64,7 +64,7 @@ def hover(page, view, /, **what):
 
 def asked(page):
     """The choices of the address, without what is the browser's own."""
-    return {n: v for n, v in parse_qsl(urlsplit(page.url).query) if n not in ("step", "picture", "tab")}
+    return {n: v for n, v in parse_qsl(urlsplit(page.url).query) if n not in ("step", "picture", "tab", "depth")}
 
 
 def address(page):

@@ -3,6 +3,7 @@ import { makePauseAt } from './marks.js';
 import { button, element } from './paint.js';
 
 const SPEEDS = [1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 10, 30]; // steps a second
+const FIRST = 250; // ms from the press to the first step
 const ICONS = {
   first: 'M5 5h2v14H5zM20 5v14L9 12z',
   previousTile: 'M12 5v14L2 12zM22 5v14l-10-7z',
@@ -85,6 +86,7 @@ export function makeBar({ clock, onRest }) {
   const node = element('div', { class: 'bar' }, root, sentences);
   let frame = 0,
     rest = 0,
+    paced = false, // the reader has chosen a speed
     told = [[]];
 
   const outer = direction => {
@@ -121,7 +123,7 @@ export function makeBar({ clock, onRest }) {
     play.textContent = 'Pause';
     play.setAttribute('aria-pressed', 'true');
     clock.pace = Number(speed.value);
-    let since = performance.now();
+    let since = performance.now() - 1000 / clock.pace + FIRST;
     const tick = now => {
       const period = 1000 / (clock.pace = Number(speed.value));
       if (now >= since + period) {
@@ -143,14 +145,17 @@ export function makeBar({ clock, onRest }) {
     nextTile: () => outer(1),
     previousTile: () => outer(-1),
     play: () => (frame ? stop() : start()),
-    slower: () => {
-      speed.selectedIndex = Math.max(0, speed.selectedIndex - 1);
-    },
-    faster: () => {
-      speed.selectedIndex = Math.min(SPEEDS.length - 1, speed.selectedIndex + 1);
-    },
+    slower: () => turn(-1),
+    faster: () => turn(1),
     loop: () => loop.setAttribute('aria-pressed', String(!looped())),
     pauseAt: () => pauseAt.next(),
+  };
+  const turn = by => {
+    paced = true;
+    speed.selectedIndex = Math.max(0, Math.min(SPEEDS.length - 1, speed.selectedIndex + by));
+  };
+  speed.onchange = () => {
+    paced = true;
   };
   root.onclick = event => actions[event.target.closest('[data-action]')?.dataset.action]?.();
   range.oninput = () => clock.set(+range.value, 'user');
@@ -188,6 +193,13 @@ export function makeBar({ clock, onRest }) {
     stop,
     sentences,
     actions: byKey,
+    get speed() {
+      return speed.selectedOptions[0].textContent;
+    },
+    // The speed until the reader chooses one, in steps a second.
+    pace(steps) {
+      if (!paced) speed.value = String(steps);
+    },
     // frames: the steps; sides: for each side its [{sentence, wrong}]. The longest sentence,
     // unseen, holds the height: nothing moves from step to step.
     load(frames, sides) {

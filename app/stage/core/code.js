@@ -112,7 +112,7 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
       pane.scrollTop = from = Math.max(0, first - (room - grown) / 2);
   };
   const changed = () => {
-    const hidden = kept(KEPT) === 'hidden';
+    const hidden = kept(KEPT) === 'hidden' || !!host.closest('[data-depth=guided]');
     hide.checked = hidden;
     pane.classList.toggle('without-probes', hidden);
     measure();

@@ -51,7 +51,21 @@ export class Middle {
         title: `Picture ${n + 1} (key ${n + 1})`,
       });
     this.chips.hidden = pictures.length < 2;
-    this.chips.replaceChildren(...(this.chips.hidden ? [] : pictures.map(chip)));
+    const made = this.chips.hidden ? [] : pictures.map(chip);
+    if (made.length) made.unshift(this.pictureList(pictures, picture));
+    this.chips.replaceChildren(...made);
+  }
+  // Where there is room for few controls (shell/depth.css).
+  pictureList(pictures, picture) {
+    const option = ({ id, title }) =>
+      element('option', { value: id, selected: id === picture }, title);
+    const list = element('select', { class: 'few', 'aria-label': 'Picture' });
+    list.append(...pictures.map(option));
+    list.onchange = () => {
+      this.stage.choosePicture(list.value);
+      this.chips.querySelector('select').focus();
+    };
+    return list;
   }
   drawSides(two) {
     this.node.classList.toggle('two', two);

@@ -3,6 +3,8 @@
 import { showBlocks } from './blocks.js';
 import { button, element } from './paint.js';
 
+export const DEEP_TABS = new Set(['builds', 'data']); // those that Guided leaves out
+
 export class Tabs {
   node = element('div', { class: 'tabs' });
   drawer = element('div', { class: 'drawer', hidden: true, role: 'region', tabindex: '0' });
@@ -17,11 +19,17 @@ export class Tabs {
   draw() {
     const { tabs } = this.stage.content,
       { tab } = this.stage;
+    const few = button('Details', () => this.node.classList.toggle('unfolded'), {
+      class: 'few',
+      hidden: tabs.every(({ id }) => DEEP_TABS.has(id)),
+    });
     this.node.replaceChildren(
+      few,
       ...tabs.map(({ id, title }) =>
         button(title, () => this.open(id === this.stage.tab ? '' : id), {
           'aria-expanded': String(id === tab),
           'data-tab': id,
+          class: DEEP_TABS.has(id) ? 'deep' : null,
         }),
       ),
     );

@@ -1,7 +1,8 @@
 // The address: it holds the story, every choice, the step, the picture and the tab.
+import { withoutDepth } from './depth.js';
 import { framing, unframed } from './embed.js';
 
-const framed = query => [query, framing()].filter(part => String(part)).join('&');
+const joined = (...parts) => parts.filter(part => String(part)).join('&');
 const given = () => Object.fromEntries(new URLSearchParams(location.search));
 
 export class Address {
@@ -17,7 +18,7 @@ export class Address {
   }
   // Its choices, step, picture and tab.
   get params() {
-    return unframed(given());
+    return withoutDepth(unframed(given()));
   }
 
   // The moment that is shown, as a link: 'path?choices&step&picture&tab'.
@@ -35,9 +36,9 @@ export class Address {
   }
   // The moment, as any browser opens it.
   whole() {
-    const { base, story } = this.app;
+    const { base, story, depth } = this.app;
     const [path, query] = story ? this.now().split('?') : ['start', ''];
-    return `${location.origin}${this.to(base, path)}?${query}`;
+    return `${location.origin}${this.to(base, path)}?${joined(query, depth.asked)}`;
   }
   to(base, path) {
     return `${base}/${path === 'start' ? '' : path}`;
@@ -45,8 +46,15 @@ export class Address {
 
   // Another story. replace: no way back leads to what is left.
   go(path, query, replace) {
-    const url = `${this.to(this.app.base, path)}?${framed(new URLSearchParams(query))}`;
+    const given = Object.fromEntries(query);
+    if (given.depth) this.app.depth.arrive(given);
+    const choices = new URLSearchParams(withoutDepth(given));
+    const url = `${this.to(this.app.base, path)}?${this.framed(choices)}`;
     history[replace ? 'replaceState' : 'pushState']({}, '', url);
+  }
+  // Choices with what the address says besides: the frame and the depth.
+  framed(query) {
+    return joined(query, this.app.depth.asked, framing());
   }
   // A way back to this moment.
   hold() {
@@ -58,7 +66,7 @@ export class Address {
     const { story, stage, question } = this.app;
     if (!stage?.content || question.asking) return;
     if (!location.pathname.endsWith(story.path === 'start' ? '/' : `/${story.path}`)) return;
-    const url = `${location.pathname}?${framed(this.now().split('?')[1])}`;
+    const url = `${location.pathname}?${this.framed(this.now().split('?')[1])}`;
     if (url !== location.pathname + location.search) history.replaceState(history.state, '', url);
     this.tell();
   }

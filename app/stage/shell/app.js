@@ -6,6 +6,7 @@ import { element, theme } from '../core/paint.js';
 import { Address } from './address.js';
 import { Chosen } from './chosen.js';
 import { Covering } from './covering.js';
+import { makeDepth } from './depth.js';
 import { embedded, wayOut } from './embed.js';
 import { makeGlossary } from './glossary.js';
 import { makeGuide, progress } from './guide.js';
@@ -25,6 +26,7 @@ import { makeStart } from './start.js';
 import { makeToolbar } from './toolbar.js';
 import { Visits } from './visits.js';
 
+const PACE = { guided: 1 / 2, everything: 4 }; // steps a second
 const mounted = new WeakMap();
 
 export default function ({ data, parentElement }) {
@@ -51,6 +53,7 @@ class App {
     this.base = base;
     this.rail = rail;
     this.address = new Address(this);
+    this.depth = makeDepth(root, () => this.deepened());
     this.question = new Question(this);
     this.stage = mount(root, hostOf(this));
     this.covering = new Covering(root);
@@ -95,7 +98,8 @@ class App {
     });
     this.toolbar = makeToolbar({
       change: (name, value) => this.change(name, value),
-      copyLink: () => this.saving.copyLink(),
+      copyLink: () => this.saving.copiesLink(),
+      deep: () => this.depth.deep,
       shares: this.shares(),
     });
     this.guide = makeGuide({
@@ -130,7 +134,8 @@ class App {
     this.keys = makeKeyDialog(root);
   }
   menu() {
-    const { look } = this;
+    const { look } = this,
+      { bar } = this.stage;
     const size = (label, title, onClick) => ({ label, title, stays: true, onClick });
     return [
       {
@@ -150,6 +155,17 @@ class App {
         onClick: () => this.lesson.opener.click(),
       },
       {
+        label: () => (this.depth.deep ? 'Show less' : 'Show everything'),
+        title: 'Guided: few controls and plain words. Everything: all of them (d)',
+        onClick: () => this.depth.toggle(),
+      },
+      {
+        label: 'Copy link',
+        title: 'Copy a link to these choices and this step',
+        stays: true,
+        onClick: () => this.saving.copiesLink(),
+      },
+      {
         label: () => `Theme: ${look.theme}`,
         title: 'As the system, light or dark (t)',
         stays: true,
@@ -161,6 +177,13 @@ class App {
           size('A\u2212', 'Smaller type (-)', () => look.smaller()),
           size('A', 'Type of the usual size (0)', () => look.usual()),
           size('A+', 'Larger type (+)', () => look.larger()),
+        ],
+      },
+      {
+        label: () => `Speed: ${bar.speed}`,
+        row: [
+          size('\u2212', 'Slower (s)', () => bar.actions.slower()),
+          size('+', 'Faster (f)', () => bar.actions.faster()),
         ],
       },
       { label: 'Keys', title: 'All keys (?)', onClick: () => this.keys.toggle() },
@@ -213,6 +236,14 @@ class App {
   here() {
     this.repaint();
     this.visits.here();
+  }
+  // Another depth: other controls, and a pace to read at.
+  deepened() {
+    const { stage, depth, toolbar } = this;
+    stage.bar.pace(depth.deep ? PACE.everything : PACE.guided);
+    stage.clock.tell('probes');
+    toolbar.redraw();
+    this.address.write();
   }
   repaint() {
     const now = JSON.stringify(theme(this.root));

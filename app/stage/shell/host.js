@@ -20,6 +20,7 @@ const keysOf = app => ({
     guide: () => app.guide.toggle(),
     present: () => app.presents(),
     blank: () => app.present.blank(),
+    depth: () => app.depth.toggle(),
     theme: () => app.look.nextTheme(),
     larger: () => app.look.larger(),
     smaller: () => app.look.smaller(),

@@ -18,6 +18,7 @@ export const APP_KEYS = [
     press: { b: 'blank', '.': 'blank' },
   },
   { keys: 'g', does: 'opens and closes the guide', press: { g: 'guide' } },
+  { keys: 'd', does: 'shows everything, or less', press: { d: 'depth' } },
   { keys: 't', does: 'theme: as the system, light, dark', press: { t: 'theme' } },
   {
     keys: '+, -, 0',

@@ -25,6 +25,9 @@ export class Saving {
     this.app.address.write();
     return copy(location.href);
   }
+  async copiesLink() {
+    return (await this.copyLink()) ? 'Link copied' : 'Copy it from the address bar';
+  }
   async copyEmbedCode() {
     const { story, address } = this.app,
       copied = await copy(embedCode(story.title, address.whole()));

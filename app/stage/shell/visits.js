@@ -27,6 +27,7 @@ export class Visits {
     app.story = app.storyOf(path);
     document.title = app.story.title;
     app.header.mark(path);
+    app.depth.arrive(app.address.params);
     app.guide.open(app.story, byRail);
     app.stage.room.classList.toggle('at-start', starting);
     app.stage.bar.node.hidden = starting;

@@ -1,0 +1,42 @@
+// The two depths of a page. Guided shows the picture, the sentence and few controls; Everything
+// shows all of them. The browser remembers the choice, and a link carries it.
+import { DEEP_TABS } from '../core/tabs.js';
+import { browser } from './storage.js';
+
+const KEPT = 'warpglass-depth'; // in localStorage
+const DEEP = 'everything',
+  NAME = 'depth'; // of the parameter of a link
+
+// What an address says of the depth, and its choices without it.
+const said = () => new URLSearchParams(location.search).get(NAME);
+/** @type {(params: Record<string, string>) => Record<string, string>} */
+export const withoutDepth = ({ [NAME]: _, ...params }) => params;
+
+// root: has data-depth, which the styles read; changed(): is called after each change.
+export function makeDepth(root, changed) {
+  let depth = '';
+  const set = wanted => {
+    if (wanted === depth) return;
+    root.dataset.depth = depth = wanted;
+    changed();
+  };
+  const kept = () => (browser.read(KEPT) === DEEP ? DEEP : 'guided');
+  return {
+    get deep() {
+      return depth === DEEP;
+    },
+    // The parameter that a link needs, or nothing.
+    get asked() {
+      return depth === DEEP ? `${NAME}=${DEEP}` : '';
+    },
+    // At the address of a story: its own depth, or the depth that shows its tab.
+    arrive({ tab, depth: named = said() }) {
+      const needed = DEEP_TABS.has(tab) ? DEEP : named;
+      set(needed === DEEP || needed === 'guided' ? needed : depth || kept());
+    },
+    toggle() {
+      set(depth === DEEP ? 'guided' : DEEP);
+      browser.write(KEPT, depth);
+    },
+  };
+}

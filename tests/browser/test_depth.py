@@ -1,0 +1,81 @@
+"""The two depths: Guided has few controls, Everything has all of them, and a link keeps the depth."""
+
+import pytest
+from browser.conftest import shown
+from browser.stepping import address, choose, press, rail, step_of
+from playwright.sync_api import expect
+
+MOST = 20  # controls in sight, apart from the rail
+CONTROLS = """() => [...document.querySelectorAll('.wg :is(a, button, input, select, summary, [role=separator])')]
+  .filter(node => node.checkVisibility({ visibilityProperty: true }) && !node.closest('nav'))
+  .map(node => node.getAttribute('aria-label') || node.textContent.trim())"""
+
+
+def depth_of(page):
+    return page.locator(".wg").get_attribute("data-depth")
+
+
+@pytest.mark.parametrize("path", ["tiling", "block_table", "bank_conflicts", "timing", "compare"])
+def test_guided_shows_few_controls_and_no_probes(visit, path):
+    page = visit(f"/{path}", depth="guided", viewport={"width": 1280, "height": 720})
+    assert depth_of(page) == "guided" and "depth" not in page.url
+    if page.locator(".wg .guide").is_hidden():
+        press(page, "g")
+    controls = page.evaluate(CONTROLS)
+    assert len(controls) <= MOST, controls
+    for hidden in ("More", "Loop", "Builds", "machine code →"):
+        assert hidden not in controls
+    assert not page.locator(".wg .code .probe").filter(visible=True).count()
+
+
+def test_a_key_and_the_menu_switch_the_depth_and_the_link_keeps_it(visit):
+    page = visit("/tiling?backend=cpu", depth="guided")
+    press(page, "d")
+    expect(page.get_by_role("button", name="Loop")).to_be_visible()
+    assert depth_of(page) == "everything" and address(page)["depth"] == "everything"
+    rail(page, "online_softmax")
+    assert address(page)["depth"] == "everything"
+    page.get_by_role("button", name="Menu", exact=True).click()
+    page.get_by_role("button", name="Show less").click()
+    assert depth_of(page) == "guided" and "depth" not in address(page)
+    expect(page.get_by_role("button", name="Loop")).to_be_hidden()
+
+
+def test_a_link_opens_its_depth_and_a_link_to_a_hidden_tab_opens_everything(visit):
+    page = visit("/tiling?backend=cpu&depth=everything", depth="guided")
+    assert depth_of(page) == "everything" and page.locator(".wg .messages .note").count() == 0
+    page = visit("/tiling?backend=cpu&tab=builds", depth="guided")
+    assert depth_of(page) == "everything"
+    page = visit("/tiling?backend=cpu&tab=bytes", depth="guided")
+    assert depth_of(page) == "guided"
+    expect(page.locator(".wg .drawer")).to_be_visible()
+
+
+def test_guided_plays_at_the_pace_of_a_reader(visit):
+    page = visit("/tiling?backend=cpu", depth="guided")
+    press(page, " ")
+    page.wait_for_timeout(1000)
+    assert step_of(page) == 1
+    press(page, " ", "d")
+    assert page.get_by_label("Speed").input_value() == "4"
+
+
+def test_guided_labels_are_plain_and_name_the_identifier_on_hover(visit):
+    page = visit("/bank_conflicts?backend=cpu", depth="guided")
+    page.get_by_role("button", name="Settings").click()
+    label = page.get_by_role("group", name="bytes per lane")
+    assert "(WIDTH)" in label.get_attribute("title")
+    bundle = choose(page, "WIDTH", "16")
+    assert bundle and address(page)["WIDTH"] == "16"
+    press(page, "d")
+    expect(page.get_by_role("group", name="WIDTH")).to_be_visible()
+
+
+def test_the_pictures_of_guided_are_one_list(visit):
+    page = visit("/tiling?backend=cpu", depth="guided")
+    page.get_by_label("Picture", exact=True).select_option(label="Threads")
+    shown(page)
+    assert address(page)["picture"] == "threads"
+    page.get_by_role("button", name="Details").click()
+    page.get_by_role("button", name="Bytes").click()
+    expect(page.locator(".wg .drawer")).to_be_visible()
