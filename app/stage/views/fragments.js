@@ -1,26 +1,26 @@
 // One product of the tensor cores: A left, B above, C where they meet. A cell's colour is its
 // number, the text in it the lane that holds it; what the lane under the cursor holds is framed in
 // all three. In the free corner stand the products that make the chosen element of C, a line for
-// each, beside the row of B that it takes. A click chooses an element and tells its way.
+// each, next to the row of B that it takes. A click chooses an element and tells its way.
 import { canvasView } from '../core/canvas.js';
 import {
   blend,
   COLOURS,
   PALETTE,
   exact,
+  figure,
   number,
   rgb,
   signed,
   smallText,
   spanOf,
 } from '../core/paint.js';
-import { fragmentsLayout } from './layouts/fragments.js';
+import { fragmentsLayout, numberSize } from './layouts/fragments.js';
 
 const MADE_OF = { S: ['Q', 'K', 'dim'], O: ['P', 'V', 'key'] },
   LANES = 32,
   K = 16,
   BANKS = 32;
-const DENSE = 0.85; // numbers have no descenders, so a line of them may be lower than their size
 const ACROSS = { S: 'keys', O: 'dims' }; // what the columns of C count
 
 export default function (host, { meta, columns }, context) {
@@ -243,12 +243,24 @@ export default function (host, { meta, columns }, context) {
       head = `${title(f, part, i, j)}${part === 'C' ? '' : ` = ${exact(valueAt(f, step, part, i, j))}`}`;
     return `${head}: ${(part === 'C' ? ofC(f, step, i, j) : way(f, part, i, j)).join('\n')}`;
   };
+  // The same in a few sentences. The exact numbers are in the tip.
+  const shortlyC = (f, step, i, j, holder) => {
+    const { before, after, cols } = sums(step),
+      [was, now] = [before, after].map(one => figure(one[i * cols + j], 4)),
+      said = [`${title(f, 'C', i, j)}: ${holder ? `in ${holder}` : 'no lane logs it'}.`];
+    said.push(`This product takes it from ${was} to ${now}.`);
+    if (f.last && holder && f.c === 'S')
+      said.push(`Times ${scale}, it is the score ${figure(scale * after[i * cols + j], 4)}.`);
+    if (f.last && holder) said.push(`The kernel logged ${figure(logged(f, i, j), 4)}.`);
+    return said.join(' ');
+  };
   // The same in a line: from place to place.
   const shortly = (step, { part, i, j }) => {
     const f = frameAt(step),
       [name, row, col] = element(f, part, i, j),
       holder = who(f, part, i, j);
-    if (part === 'C' || name === 'P' || has(name, 'byte', place(name, row, col)) < 0)
+    if (part === 'C') return shortlyC(f, step, i, j, holder);
+    if (name === 'P' || has(name, 'byte', place(name, row, col)) < 0)
       return `${told(step, { part, i, j }).replaceAll('\n', '; ')}.`;
     const { at, byte, bank, piece, to, fetch } = lies(name, row, col);
     const stops = [
@@ -266,6 +278,7 @@ export default function (host, { meta, columns }, context) {
       widest: Math.max(...frames.map(f => f.cols[1] - f.cols[0])),
       tallest: Math.max(...frames.map(f => f.rows[1] - f.rows[0])),
     });
+    return box.height;
   };
   const shape = (f, part) => {
     const rows = f.rows[1] - f.rows[0],
@@ -315,9 +328,9 @@ export default function (host, { meta, columns }, context) {
       name = element(f, part, 0, 0)[0],
       span = spans[name] / (part === 'C' && f.c === 'S' ? scale : 1) || 1;
     const { after } = sums(step),
-      text = c.w > 1.7 * small && c.h > DENSE * small,
+      text = numberSize(c, small),
       gap = Math.min(c.w, c.h) > 7 ? 1 : 0;
-    g.font = `${small}px ${paint.font}`;
+    g.font = `${text}px ${paint.font}`;
     g.textAlign = 'center';
     for (let i = 0; i < c.rows; i++)
       for (let j = 0; j < c.cols; j++) {
@@ -339,7 +352,7 @@ export default function (host, { meta, columns }, context) {
         }
         if (!text || lane < 0) continue;
         g.fillStyle = paint.text;
-        g.fillText(String(lane % LANES), cx + c.w / 2, cy + c.h / 2 + 0.36 * small);
+        g.fillText(String(lane % LANES), cx + c.w / 2, cy + c.h / 2 + 0.36 * text);
       }
     g.textAlign = 'left';
     drawRegisters(g, paint, f, part, c, text);
@@ -352,20 +365,18 @@ export default function (host, { meta, columns }, context) {
     const range = { A: [f.rows, f.k], B: [f.k, f.cols], C: [f.rows, f.cols] }[part].map(
       ([a, b]) => `${a} to ${b - 1}`,
     );
+    const up = box.lines === 2 ? 1.1 * em : 0;
     g.fillStyle = COLOURS[name];
-    g.fillRect(x, y - 1.55 * em, 0.7 * em, 0.7 * em);
+    g.fillRect(x, y - 1.55 * em - up, 0.7 * em, 0.7 * em);
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
     const head = `${part} = ${name}${part === 'B' && f.c === 'S' ? '\u1d40' : ''}`;
-    g.fillText(head, x + 1.1 * em, y - 0.9 * em);
-    const wide = g.measureText(head).width + 1.6 * em;
+    g.fillText(head, x + 1.1 * em, y - 0.9 * em - up);
+    const beside = up ? 0 : g.measureText(head).width + 1.6 * em;
     g.font = `${small}px ${paint.font}`;
-    g.fillText(
-      `${down} ${range[0]}, ${across} ${range[1]}${text || group || part !== 'C' ? '' : ' (lanes: make it larger)'}`,
-      x + wide,
-      y - 0.9 * em,
-      Math.max(10, box[part].w - wide),
-    );
+    const said = [`${down} ${range[0]}, ${across} ${range[1]}`, `${across} ${range[1]}`];
+    const fits = said.find(one => g.measureText(one).width <= box[part].w - beside);
+    if (fits) g.fillText(fits, x + beside, y - 0.7 * em);
     if (part === 'B') return;
     const each = Math.max(1, Math.ceil((1.15 * small) / c.h), c.rows > 16 ? 8 : 1);
     if (part === 'A')
@@ -399,7 +410,7 @@ export default function (host, { meta, columns }, context) {
         w = c.w * Math.min(8, c.cols - j),
         h = c.h * Math.min(8, c.rows - i);
       g.strokeRect(x + j * c.w, y + i * c.h, w, h);
-      if (h < 4 * em || c.rows > 16 || numbered) continue; // not over the lanes' numbers
+      if (h < 4 * em || c.rows > 16 || numbered) continue; // not over the numbers of lanes
       g.font = `600 ${Math.min(2.2 * em, h / 3)}px ${paint.font}`;
       g.textAlign = 'center';
       g.globalAlpha = 0.22;
@@ -440,19 +451,15 @@ export default function (host, { meta, columns }, context) {
       box.B.y + box.B.h + 1.25 * em,
       wide,
     );
-    if (high < DENSE * small) {
-      // no room for sixteen lines: their sum alone
-      g.font = `${small}px ${paint.font}`;
-      g.fillText('Sixteen products: make the picture larger.', x, box.B.y + 1.2 * em, wide);
-      return;
-    }
-    g.font = `${small}px ${paint.font}`;
+    const size = numberSize({ w: wide, h: high }, small);
+    if (!size) return; // no room for sixteen lines: only their sum
+    g.font = `${size}px ${paint.font}`;
     const at = [0, 0.26, 0.52, 0.95].map(share => x + share * (wide - 1.6 * em));
     const most = Math.max(...all.map(([p, q]) => Math.abs(p * q)), 1e-30);
     all.forEach(([p, q], k) => {
-      const y = box.B.y + (k + 0.5) * high + 0.36 * small,
+      const y = box.B.y + (k + 0.5) * high + 0.36 * size,
         bar = (0.2 * wide * Math.abs(p * q)) / most,
-        deep = Math.min(small, high - 1);
+        deep = Math.min(size, high - 1);
       g.fillStyle = blend(rgb(COLOURS[f.c]), rgb(paint.background), 0.3);
       g.fillRect(at[3] - bar, box.B.y + (k + 0.5) * high - deep / 2, bar, deep);
       g.fillStyle = paint.text;

@@ -25,8 +25,8 @@ STORY = story_of(
     story.STORY,
     path="tensor_cores",
     title="Tensor cores",
-    look="Each lane brings a few numbers of A and B and gets a few of C: look for which lane has which. A click on an "
-    "element of C shows the sixteen products that one instruction adds to it, a click on one of A or B its way there.",
+    look="The number in a cell is the lane that holds it. Look for the lanes of one row. "
+    "Click a cell of C to see its 16 products. Click a cell of A or B to see its way to the lane.",
     page=page,
     subject=subject,
     order=60,

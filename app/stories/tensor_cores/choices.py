@@ -7,8 +7,8 @@ from explainers.stories.tensor_cores import fragments, tensor_products
 from kernels.errors import ProblemError
 
 OWN = places.WHOLE_TILE | {
-    "unit": Choice(0, low=0, high=31, meaning="whose products: those of this warp, or warpgroup, of the block"),
-    "key_tile": Choice(0, low=0, high=10**6, meaning="the key tile whose products come first"),
+    "unit": Choice(0, low=0, high=31, meaning="the warp or warpgroup of the block"),
+    "key_tile": Choice(0, low=0, high=10**6, meaning="the first key tile of the picture"),
 }
 
 

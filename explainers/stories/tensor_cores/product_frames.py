@@ -41,53 +41,54 @@ def frames_of(story: Products) -> Iterator[ProductFrame]:
 
 
 def _said(story: Products, product: Product, is_last: bool) -> str:
-    """The product in a sentence: its factors, the way of its operands, and the first element of C."""
+    """The product in a few sentences: its sum, the way of its operands, and the first element of C."""
     a, b, along = MADE_OF[product.c]
     row, col = product.rows[0], product.cols[0]
-    names = {"S": ("rows", "keys"), "O": ("rows", "dims")}[product.c]
-    what = (
-        f"{product.c} of {names[0]} {_span(product.rows)} and {names[1]} {_span(product.cols)}: {along}s "
-        f"{_span(product.k)} of {a} and {b} are multiplied and added by one {story.instruction}."
-    )
-    came = [
-        f"{name} came by ldmatrix in {count(story.fetches[n].wavefronts, 'wavefront')}"
-        for name, n in ((a, product.a), (b, product.b))
-        if n >= 0
-    ]
-    if not came:
-        came = [
-            "the tensor cores fetch both from shared memory"
-            if product.c == "S"
-            else f"{a} lies in registers, {b} in shared memory"
-        ]
-    past = _past(story, product)
+    size = (product.rows[1] - row) * (product.cols[1] - col)
+    noun = {"S": "score", "O": "output"}[product.c]
+    what = f"One {story.instruction} adds {along}s {_span(product.k)} to {count(size, noun)}."
+    if product.a >= 0 or product.b >= 0:
+        fetched = [name for name, n in ((a, product.a), (b, product.b)) if n >= 0]
+        came = f"ldmatrix brought {' and '.join(fetched)} from shared memory."
+    elif product.c == "S":
+        came = f"The tensor cores read {a} and {b} from shared memory."
+    else:
+        came = f"{a} is in registers already. The tensor cores read {b} from shared memory."
     before, after = fragments.element(story, product, row, col)
     was = after[-2] if len(after) > 1 else before
     moved = f"{product.c}[{row}, {col}] goes from {short(was)} to {short(after[-1])}."
     if is_last and product.c == "S":
-        seen, score = _logged(story, row, col)
-        scaled = short(after[-1] * story.scale)
-        logged = short(score) if seen else "none (hidden)"
-        moved += f" Times {story.scale:g} it is the score: {scaled}; the kernel logged {logged}."
+        moved += f" Times {story.scale:g}, this is the score {short(after[-1] * story.scale)}."
+        moved += " " + _compared(*_logged(story, row, col))
     elif is_last:
-        value = float(story.o_after[product.tile - story.first_tile, row - story.matrices["O"].row0, col])
-        moved += f" That was the tile's last: the kernel logged {short(value)}."
-    return f"{what} {past}{_upper(' and '.join(came))}. {moved}"
+        moved += " The key tile ends here. " + _compared(True, _output(story, product))
+    return f"{what} {_past(story, product)}{came} {moved}"
+
+
+def _compared(seen: bool, value: float) -> str:
+    """The kernel's own number."""
+    return f"The kernel logged {short(value)}." if seen else "The kernel logged none: the mask hides it."
+
+
+def _output(story: Products, product: Product) -> float:
+    """The logged O of a part's first element, after its key tile."""
+    row = product.rows[0] - story.matrices["O"].row0
+    return float(story.o_after[product.tile - story.first_tile, row, product.cols[0]])
 
 
 def _past(story: Products, product: Product) -> str:
-    """The sentence on a product beyond the last query or key. Tiles are whole, with zeros past the end."""
+    """The sentences on rows and keys past the end. Tiles are whole, with zeros there."""
     spans = {"rows": product.rows, "keys": product.cols if product.c == "S" else product.k}
     found = []
     for name, (first, end) in spans.items():
         last = story.queries if name == "rows" else story.keys
         if end > last:
-            found.append(f"{name} {max(first, last)} to {end - 1} are past the last, {last - 1}")
-    return f"{_upper(' and '.join(found))}: zeros. " if found else ""
+            found.append(f"{_upper(name)} {max(first, last)} to {end - 1} do not exist and count as zeros. ")
+    return "".join(found)
 
 
 def _logged(story: Products, row: int, col: int) -> tuple[bool, float]:
-    """The sentence on the logged score, if there is one."""
+    """Whether a score has a record, and its value."""
     s, at = story.matrices["S"], (row - story.matrices["S"].row0, col - story.matrices["S"].col0)
     return bool(s.lane[at] >= 0), float(s.value[at])
 

@@ -1,59 +1,140 @@
-"""Questions about one product of tensor cores."""
-
-from typing import Any
+"""Questions about one product of tensor cores. Their answers come from the trace."""
 
 import numpy as np
 
 from explainers.stories.tensor_cores.product_frames import ProductStory
-from explainers.stories.tensor_cores.tensor_products import LANES, Fetch
-from explainers.story import stage
+from explainers.stories.tensor_cores.tensor_products import LANES, Fetch, Product
+from explainers.story import questions as ask
 from explainers.story.glossary import count
-from explainers.story.questions import Where
+from explainers.story.stage import Question
+
+AHEAD = 5  # columns from the first one to the asked one
+ROWS = 8  # of a matrix of ldmatrix
+WARP_ROWS = 16  # of a warp. A warpgroup has four times as many
+SPOKEN = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"]
 
 
 def fetch_cost(fetch: Fetch) -> str:
     return f"{count(fetch.wavefronts, 'wavefront')}, {fetch.ideal} at best"
 
 
-def questions(story: ProductStory) -> list[stage.Question]:
-    """The questions of the story. Their answers come from the trace."""
+def questions(story: ProductStory) -> list[Question]:
+    """The questions of the story."""
     if not story.products:
         return []
+    return [*_spread(story), *_owner(story), *_fetch(story)]
+
+
+def _lanes(story: ProductStory, product: Product) -> np.ndarray:
+    """The lane of each score of a product, -1 without a record: [rows, keys]."""
+    s, (top, end), (left, right) = story.matrices["S"], product.rows, product.cols
+    lane = s.lane[top - s.row0 : end - s.row0, left - s.col0 : right - s.col0]
+    return np.where(lane >= 0, lane % LANES, -1)
+
+
+def _spread(story: ProductStory) -> list[Question]:
+    """How the scores of a row are spread over the lanes of a warp. None unless all scores of the row have a record."""
     first = story.products[0]
-    s = story.matrices["S"]
-    left = first.cols[0]
-    made: list[stage.Question] = []
-    col = left + 5
+    lanes = _lanes(story, first)
+    full = np.flatnonzero((lanes >= 0).all(axis=1))
+    if not len(full):
+        return []
+    mine = lanes[full[0]]
+    row, left, wide = first.rows[0] + int(full[0]), first.cols[0], len(mine)
+    owners = np.unique(mine)
+    each = wide // len(owners)
+    held = int((lanes[:WARP_ROWS] == owners[0]).sum())
+    return [
+        ask.idea(
+            "spread",
+            f"One {story.instruction} multiplies for all lanes of a warp. Which lanes get row {row} of C?",
+            f"{_spoken(len(owners))} lanes, {_spoken(each)} scores each",
+            {
+                f"one lane, all {_spoken(wide)}": f"Each lane holds only {_spoken(held)} numbers of C.",
+                f"{_spoken(wide)} lanes, one score each": f"Lane {mine[0]} holds both S[{row}, {left}] and "
+                f"S[{row}, {left + 1}].",
+                "all 32 lanes, a part of each score": f"Each score is whole in one lane. Lanes {owners[0]} to "
+                f"{owners[-1]} hold row {row}.",
+            },
+            f"Lanes {owners[0]} to {owners[-1]} hold row {row}. Other lanes hold the other rows, so all 32 work.",
+            view="fragments",
+            covers=[{"part": "C"}],
+            shows={"part": "C", "i": int(full[0])},
+            hides=[f"lane {mine[0]}"],
+            veils=("tabs",),
+        )
+    ]
+
+
+def _owner(story: ProductStory) -> list[Question]:
+    """The lane of one score of the first product."""
+    first = story.products[0]
+    s, col, left = story.matrices["S"], first.cols[0] + AHEAD, first.cols[0]
     rows = s.lane[first.rows[0] - s.row0 : first.rows[1] - s.row0]
     seen = np.flatnonzero(rows[:, col - s.col0 : col - s.col0 + 1] >= 0)  # none with fewer keys
-    if len(seen):
-        row = first.rows[0] + int(seen[0])  # the first query with this key, and the ones before it
-        lane, register = (int(m[row - s.row0, col - s.col0]) for m in (s.lane, s.register))
-        begin = [int(s.lane[row - s.row0, left - s.col0 + n]) % LANES for n in (0, 2)]
-        text = (
-            f"C ends in the registers of lanes. Lane {begin[0]} has S[{row}, {left}] and the one beside it, lane "
-            f"{begin[1]} the next two of the row. Which lane has S[{row}, {col}]?"
+    if not len(seen):
+        return []
+    i = int(seen[0])  # the first query with this key, and the ones before it
+    row, at = first.rows[0] + i, (first.rows[0] + i - s.row0, col - s.col0)
+    lane, register = int(s.lane[at]) % LANES, int(s.register[at])
+    begin, beside = (int(s.lane[at[0], left - s.col0 + n]) % LANES for n in (0, 2))
+    four = list(range(begin, begin + 4))  # lanes of a row are neighbours
+    held = {n: [left + int(c) for c in np.flatnonzero(_lanes(story, first)[i] == n)] for n in four}
+    return [
+        Question(
+            "owner",
+            f"Lane {begin} holds S[{row}, {left}] and S[{row}, {left + 1}]. Lane {beside} holds the next two of the "
+            f"row. Which lane holds S[{row}, {col}]?",
+            "options",
+            four.index(lane),
+            f"Lane {lane} holds S[{row}, {col}], in its register c{register}.",
+            options=[f"lane {n}" for n in four],
+            reasons=["" if n == lane else _holds(row, n, held[n]) for n in four],
+            view="fragments",
+            covers=[{"part": "C", "i": i, "j": [AHEAD - 1, AHEAD]}],
+            shows={"part": "C", "i": i, "j": AHEAD},
+            veils=("tabs",),
         )
-        why = f"S[{row}, {col}] was logged by lane {lane % LANES}, whose register c{register} it is."
-        four = list(range(begin[0], begin[0] + 4))  # lanes of a row are neighbours
-        options = [f"lane {n}" for n in four]
-        more: Where = {"view": "fragments", "veils": ("picture", "tabs")}
-        made.append(stage.Question("owner", text, "options", four.index(lane % LANES), why, options, **more))
-    if first.b >= 0:
-        fetch = story.fetches[first.b]
-        text = (
-            f"B came by one ldmatrix: 32 lanes address 32 rows of 16 bytes, eight for each matrix. In how many "
-            f"wavefronts does shared memory serve it here? At best it takes {fetch.ideal}."
+    ]
+
+
+def _holds(row: int, lane: int, cols: list[int]) -> str:
+    named = " and ".join(f"S[{row}, {col}]" for col in cols[:2])
+    return f"Lane {lane} holds {named or f'nothing of row {row}'}."
+
+
+def _fetch(story: ProductStory) -> list[Question]:
+    """How shared memory serves the ldmatrix of the first B."""
+    first = story.products[0]
+    if first.b < 0:
+        return []
+    fetch, a = story.fetches[first.b], story.fetches[first.a] if first.a >= 0 else None
+    clash = fetch.wavefronts > fetch.ideal
+    each = fetch.wavefronts // fetch.ideal
+    served, waits = "All eight at once", "One after the other"
+    number = f"ldmatrix took {count(fetch.wavefronts, 'wavefront')}, and {fetch.ideal} is the least."
+    reason = {
+        served: f"Each matrix took {_spoken(each)} turns: its rows start in the same bank. {number}",
+        waits: f"Each matrix took one turn: its rows lie in different banks. {number}",
+        "Each row goes to one lane": f"ldmatrix hands each row of {fetch.tensor} to four lanes.",
+    }
+    right = waits if clash else served
+    why = "All eight rows start in the same bank." if clash else "The eight rows fill all 32 banks."
+    lowest = min(n for p in story.products for n in (p.a, p.b) if n >= 0)
+    so_far = sum(one.wavefronts for one in story.fetches[lowest : max(first.a, first.b) + 1])
+    return [
+        ask.idea(
+            "fetch",
+            f"ldmatrix brings {ROWS} rows of {fetch.tensor} for each matrix. How does shared memory serve the rows?",
+            right,
+            {said: text for said, text in reason.items() if said != right},
+            f"{why} {number}",
+            view="fragments",
+            hides=[*(fetch_cost(f) for f in (fetch, a) if f), str(so_far)],
+            veils=("tabs",),
         )
-        why = f"{fetch.tensor} came in {fetch_cost(fetch)}: " + (
-            "the rows of a matrix begin in the same banks."
-            if fetch.wavefronts > fetch.ideal
-            else "each matrix's eight rows lie in all 32 banks."
-        )
-        found: dict[str, Any] = {
-            "unit": "wavefronts",
-            "view": "fragments",
-            "veils": ("sentence", "strip", "picture", "tabs"),
-        }
-        made.append(stage.Question("fetch", text, "number", fetch.wavefronts, why, **found))
-    return made
+    ]
+
+
+def _spoken(number: int) -> str:
+    return SPOKEN[number] if number < len(SPOKEN) else str(number)

@@ -47,11 +47,11 @@ def _products(subject: Unit, runner: Runner) -> ProductStory:
 def layout_tab(subject: Unit, runner: Runner) -> list[Block]:
     """The elements of the first products, lane by lane."""
     by_warp = tensor_products.units(subject.request)[0] == "warp"
-    said = "Row and column within the product, for lanes 0, 1, 4 and 31, " + (
-        "from the addresses that lanes gave to ldmatrix and from who logged what."
+    said = "Row and column within the product, for lanes 0, 1, 4 and 31. " + (
+        "They follow from the addresses of ldmatrix and from the lane of each record."
         if by_warp
-        else "from who logged what: rows 0 to 15 belong to the first of four warps, each next 16 to the next one. A "
-        "wgmma has more registers than the four that stand here."
+        else "They follow from the lane of each record. Each of the four warps has 16 rows. The table has the first "
+        "four registers."
     )
     table = tensor_cores.layout_table(_products(subject, runner))
     return [stage.heading("Who holds which element"), stage.table(table, said)]
@@ -61,9 +61,9 @@ def fetches_tab(subject: Unit, runner: Runner) -> list[Block]:
     """The cost of the ldmatrix of each source line."""
     table = tensor_cores.fetches_table(_products(subject, runner))
     if table.empty:
-        said = "No ldmatrix: the tensor cores fetch A and B from shared memory, in which TMA has swizzled them."
+        said = "No ldmatrix. The tensor cores read A and B from shared memory. TMA has swizzled both."
         return [stage.note(said)]
-    said = f"Of warp {subject.unit}: addresses logged, wavefronts derived. At best each of four matrices takes one."
+    said = f"Warp {subject.unit}. The addresses are logged, the wavefronts derived. Each of four matrices needs at least one."
     return [stage.heading("What ldmatrix costs, line by line"), stage.table(table, said)]
 
 

@@ -94,8 +94,8 @@ def stage_of(
     """
     shown, noun = count(len(story.products), "product"), tensor_products.units(run.request)[0]
     left = (
-        f"Shown are {shown} of {noun} {story.unit}, from key tile {story.first_tile} on; {story.left_out:,} are not. "
-        "Another first key tile stands under More."
+        f"The picture has the first {shown} of {noun} {story.unit}, from key tile {story.first_tile} on. "
+        f"{story.left_out:,} more come later: choose another first key tile under More."
     )
     made = stage.Stage(
         headline=stage.headline(run.request.kernel),
@@ -111,8 +111,8 @@ def stage_of(
     )
     wrong, compared = fragments.disagreeing(story)
     said = (
-        f"In {wrong} of {compared} sums that were compared the kernel logged something else than what the elements "
-        "shown add up to: this build reads what has not come yet, or elsewhere than it says."
+        f"{wrong} of {compared} compared sums differ from the kernel's own: it logged something else. This build reads "
+        "too early or at another address."
     )
     return stage.warned(made, [said] if wrong else [])
 

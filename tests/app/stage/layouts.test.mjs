@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fragmentsLayout } from '../../../app/stage/views/layouts/fragments.js';
+import { fragmentsLayout, numberSize } from '../../../app/stage/views/layouts/fragments.js';
 import { cellOf, cellSize, gridLayout } from '../../../app/stage/views/layouts/grid.js';
 import { matricesLayout } from '../../../app/stage/views/layouts/matrices.js';
 import { placePages, placeTable } from '../../../app/stage/views/layouts/pages.js';
@@ -134,13 +134,30 @@ test('sparsity: the mask keeps the shape of queries and keys', () => {
 });
 
 test('fragments: A is left of C, B above it, with the same rows and columns', () => {
-  for (const pane of [WIDE, HIGH]) {
-    const { A, B, C } = fragmentsLayout(pane, { tallest: 16, widest: 8 });
-    for (const [name, box] of Object.entries({ A, B, C }))
-      inside(box, pane.width, pane.height, name);
+  for (const pane of [WIDE, HIGH, LOW]) {
+    const { A, B, C, height } = fragmentsLayout(pane, { tallest: 16, widest: 8 });
+    for (const [name, box] of Object.entries({ A, B, C })) inside(box, pane.width, height, name);
     assert.ok(A.x + A.w < C.x && B.y + B.h < C.y);
     assert.deepEqual([A.y, A.h, B.x, B.w], [C.y, C.h, C.x, C.w]);
   }
+});
+
+test('fragments: beside the guide at 1280 pixels each lane has its number, and no caption is squeezed', () => {
+  const { C, lines } = fragmentsLayout(
+    { width: 385, height: 420, em: 13 },
+    { tallest: 16, widest: 8 },
+  );
+  assert.ok(numberSize({ w: C.w / 8, h: C.h / 16 }, 13) >= 9);
+  assert.equal(lines, 2);
+  assert.equal(numberSize({ w: 5, h: 5 }, 13), 0);
+});
+
+test('fragments: in a low pane the picture keeps its height, and the pane scrolls', () => {
+  const { A, height } = fragmentsLayout(
+    { width: 730, height: 70, em: 13 },
+    { tallest: 16, widest: 8 },
+  );
+  assert.ok(A.h >= 160 && A.y + A.h <= height);
 });
 
 test('fragments: a warpgroup has more room for its rows', () => {

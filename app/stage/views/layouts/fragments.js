@@ -2,20 +2,37 @@
 
 const K = 16; // of the instruction
 
-// shape: tallest, widest: the most rows and columns of a product's C. Returns name -> {x, y, w, h}.
+const CELL = 10; // pixels: the least height of a cell with a number
+const CAPTION = 15; // em: where a caption fits into one line
+
+// shape: tallest, widest: the most rows and columns of a product's C. Returns name -> {x, y, w, h}
+// for A, B and C, lines: of a caption, and height: of all.
 export function fragmentsLayout({ width, height, em }, { tallest, widest }) {
   const left = 2.2 * em,
-    top = 1.9 * em,
     gapX = 2 * em,
-    gapY = 3.5 * em,
     w = width - left - gapX - 2,
-    h = Math.max(4 * em, height - top - gapY - 3);
-  const wideA = Math.max(Math.min(20 * em, 0.55 * w), Math.min(0.67 * w, (w * K) / (K + widest))),
-    share = Math.max(Math.min(K * 1.16 * em, 0.6 * h), (h * K) / (K + tallest)),
+    wideA = Math.max(Math.min(20 * em, 0.55 * w), Math.min(0.67 * w, (w * K) / (K + widest))),
+    lines = Math.min(wideA, w - wideA) < CAPTION * em ? 2 : 1,
+    top = (0.8 + 1.1 * lines) * em,
+    gapY = (2.4 + 1.1 * lines) * em,
+    rows = Math.min(tallest, K),
+    h = Math.max((K + rows) * CELL, height - top - gapY - 3);
+  const share = Math.max(Math.min(K * 1.16 * em, 0.6 * h), (h * K) / (K + tallest)),
     highB = tallest > K ? share : h / 2;
   return {
     A: { x: left, y: top + highB + gapY, w: wideA, h: h - highB },
     B: { x: left + wideA + gapX, y: top, w: w - wideA, h: highB },
     C: { x: left + wideA + gapX, y: top + highB + gapY, w: w - wideA, h: h - highB },
+    lines,
+    height: Math.ceil(top + gapY + h + 3),
   };
+}
+
+const NARROW = 1.2, // sizes of letters that a number of two digits takes
+  LOW = 0.85; // a number has no descenders, so a line of it may be lower than its size
+
+// The size of a lane's number in a cell, or 0 where it cannot be read.
+export function numberSize({ w, h }, small) {
+  const size = Math.min(small, w / NARROW, h / LOW);
+  return size >= 9 ? size : 0;
 }

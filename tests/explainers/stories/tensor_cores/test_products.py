@@ -261,11 +261,11 @@ def test_another_warp_and_a_later_key_tile():
 
 def test_what_lies_past_the_last_key_and_the_last_query_is_told_to_be_zeros():
     story = tensor_cores.explain(run_of("06_mma", SixteenBitProblem(37, num_heads=1, seq_len_kv=83), scope=2))
-    told = [frame["sentence"] for frame in story.frames if "past the last" in frame["sentence"]]
-    assert any("rows 37 to 47 are past the last, 36: zeros" in said.lower() for said in told)
-    assert any("keys 83 to 95 are past the last, 82" in said.lower() for said in told)
+    told = [frame["sentence"] for frame in story.frames if "do not exist" in frame["sentence"]]
+    assert any("Rows 37 to 47 do not exist and count as zeros." in said for said in told)
+    assert any("Keys 83 to 95 do not exist" in said for said in told)
     whole = tensor_cores.explain(run_of("06_mma", SixteenBitProblem(64, num_heads=1)))
-    assert not any("past the last" in frame["sentence"] for frame in whole.frames)
+    assert not any("do not exist" in frame["sentence"] for frame in whole.frames)
 
 
 def test_a_broken_build_says_what_is_wrong():
@@ -290,9 +290,42 @@ def test_the_stage_and_its_questions(run, story):
     fetch = [q for q in made["questions"] if q["id"] == "fetch"]
     assert bool(fetch) == (run.request.kernel.name in BY_WARP)
     if fetch:
-        assert fetch[0]["answer"] == story.fetches[story.products[0].b].wavefronts
+        cost = story.fetches[story.products[0].b]
+        due = "One after the other" if cost.wavefronts > cost.ideal else "All eight at once"
+        assert fetch[0]["options"][fetch[0]["answer"]] == due and f"{cost.ideal} is the least" in fetch[0]["why"]
+    for question in made["questions"]:
+        assert len(question["reasons"]) == len(question["options"])
+        assert [bool(said) for said in question["reasons"]].count(False) == 1
+        assert not question["reasons"][question["answer"]]
     assert not tensor_cores.layout_table(story).empty
     assert sum(tensor_cores.fetches_table(story).get("ldmatrix", [])) == len(story.fetches)
+
+
+def test_a_row_of_c_is_spread_over_the_lanes_that_logged_it(run, story):
+    spread = next(q for q in product_questions.questions(story) if q.id == "spread")
+    row = int(re.search(r"row (\d+) of C\?$", spread.text)[1])
+    left, right = story.products[0].cols
+    lanes = [lane % 32 for (r, c), (_, lane) in logged(run, "score", "col").items() if r == row and left <= c < right]
+    words = product_questions.SPOKEN
+    each = len(lanes) // len(set(lanes))
+    due = f"{words[len(set(lanes))]} lanes, {words[each] if each < len(words) else each} scores each"
+    assert spread.options[spread.answer] == due and f"Lanes {min(lanes)} to {max(lanes)} hold row {row}." in spread.why
+    assert spread.covers == [{"part": "C"}] and spread.shows == {"part": "C", "i": row - story.products[0].rows[0]}
+
+
+def test_show_me_points_at_the_score_of_the_question(story):
+    owner = next(q for q in product_questions.questions(story) if q.id == "owner")
+    row, col = map(int, re.search(r"S\[(\d+), (\d+)\]\?$", owner.text).groups())
+    first = story.products[0]
+    assert owner.shows == {"part": "C", "i": row - first.rows[0], "j": col - first.cols[0]}
+    (cover,) = owner.covers
+    assert cover["i"] == owner.shows["i"] and cover["j"][0] <= owner.shows["j"] <= cover["j"][1]
+
+
+def test_no_sentence_of_a_product_is_long(story):
+    for frame in story.frames:
+        for said in re.split(r"(?<=\.) ", frame["sentence"]):
+            assert len(said.split()) <= 25, said
 
 
 def test_one_query_and_one_key_are_a_story_too():
