@@ -15,8 +15,12 @@ MOST_TEXT = 8192  # characters of a message, and of a link
 MOST_POLLS = 10**6
 KINDS = ("options", "number", "click")
 MOST_OPTIONS = 12
-POLL = ("number", "story", "question", "kind", "options", "open", "answers")
-ROOM = ("code", "secret", "opened", "led", "at", "polls", "poll")
+LONGEST = 400  # characters of a question, and of an option
+TIMES = (30, 60, 90)  # seconds of a timer
+QUESTION = ("story", "question", "kind", "options", "text", "texts")
+POLL = ("number", "asked", *QUESTION, "open", "locked", "until", "answers")
+ROOM = ("code", "secret", "opened", "led", "at", "polls", "poll", "past")
+ROWS = ("asked", "story", "question", "text", "counts")  # of a past question
 
 
 class RoomError(WarpglassError):
@@ -61,8 +65,12 @@ def moment(at: object, stories: Collection[str]) -> dict[str, object]:
     return {"link": link, "step": step, "pin": pin}
 
 
-def question(asked: object, stories: Collection[str]) -> tuple[str, str, str, int]:
-    """(story, question, kind, options) of a question to the class."""
+def question(asked: object, stories: Collection[str]) -> dict[str, Any]:
+    """The fields QUESTION of a question to the class.
+
+    options: their number.
+    text, texts: the words of the question and of its options, for the exported file. They may be absent.
+    """
     given = asked if isinstance(asked, dict) else {}
     story, text, kind = (value if isinstance(value := given.get(n), str) else "" for n in ("story", "question", "kind"))
     if story not in stories or not isinstance(given.get("question"), str) or len(text) > 200 or kind not in KINDS:
@@ -70,7 +78,24 @@ def question(asked: object, stories: Collection[str]) -> tuple[str, str, str, in
     options = given.get("options")
     if type(options) is not int or not 0 <= options <= MOST_OPTIONS:
         raise RoomError(f"A question has at most {MOST_OPTIONS} options, not {options!r:.60}.")
-    return story, text, kind, options
+    words, texts = given.get("text", ""), given.get("texts", [])
+    if not _is_text(words) or not isinstance(texts, list) or len(texts) > options or not all(map(_is_text, texts)):
+        raise RoomError(f"The text of a question, and of each of its options, has at most {LONGEST} characters.")
+    return dict(zip(QUESTION, (story, text, kind, options, words, texts)))
+
+
+def lock(given: object) -> bool:
+    """Whether the vote is locked."""
+    if type(given) is not bool:
+        raise RoomError(f"A lock is true or false, not {given!r:.60}.")
+    return given
+
+
+def timer(given: object) -> int:
+    """The seconds of a timer."""
+    if type(given) is not int or given not in TIMES:
+        raise RoomError(f"A timer has {', '.join(map(str, TIMES))} seconds, not {given!r:.60}.")
+    return given
 
 
 def answer(given: Any, kind: str, options: int) -> float | bool:
@@ -97,21 +122,39 @@ def _kept_room(held: object, stories: Collection[str]) -> dict:
     """A room with the fields of ROOM. Its `poll` is None or has the fields of POLL."""
     if not isinstance(held, dict) or set(held) != set(ROOM):
         raise RoomError(f"a room has {', '.join(ROOM)}")
-    texts = all(isinstance(held[name], str) for name in ("code", "secret"))
+    texts = all(isinstance(held[name], str) for name in ("code", "secret")) and isinstance(held["past"], list)
     times = all(_is_finite(held[name]) for name in ("opened", "led"))
     if not texts or not times or type(held["polls"]) is not int or not 0 <= held["polls"] < MOST_POLLS:
         raise RoomError("a room's code and secret are texts, its times and its number of polls are finite")
     at, poll = held["at"], held["poll"]
-    return held | {"at": at and moment(at, stories), "poll": poll and _kept_poll(poll, stories)}
+    past = [_past(asked) for asked in held["past"]]
+    return held | {"at": at and moment(at, stories), "poll": poll and _kept_poll(poll, stories), "past": past}
+
+
+def _past(held: object) -> dict:
+    """A question of the past, with the fields of ROWS."""
+    if not isinstance(held, dict) or set(held) != set(ROWS) or not _is_finite(held["asked"]):
+        raise RoomError(f"a question of the past has {', '.join(ROWS)}")
+    texts = all(_is_text(held[name]) for name in ("story", "question", "text"))
+    if not texts or not all(_is_text(answer) and type(count) is int for answer, count in held["counts"]):
+        raise RoomError("a question of the past has texts, and a whole number for each answer")
+    return held
 
 
 def _kept_poll(poll: object, stories: Collection[str]) -> dict:
     if not isinstance(poll, dict) or set(poll) != set(POLL) or not isinstance(poll["answers"], dict):
         raise RoomError(f"a question has {', '.join(POLL)}")
-    if type(poll["number"]) is not int or type(poll["open"]) is not bool:
-        raise RoomError("a question's number is whole, and it is open or not")
-    _, _, kind, options = question(poll, stories)
-    return poll | {"answers": {who: answer(given, kind, options) for who, given in poll["answers"].items()}}
+    if type(poll["number"]) is not int or not all(type(poll[name]) is bool for name in ("open", "locked")):
+        raise RoomError("a question's number is whole, and it is open and locked or not")
+    if not _is_finite(poll["asked"]) or not (poll["until"] is None or _is_finite(poll["until"])):
+        raise RoomError("a question's times are finite")
+    asked = question(poll, stories)
+    answers = {who: answer(given, asked["kind"], asked["options"]) for who, given in poll["answers"].items()}
+    return poll | asked | {"answers": answers}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST
 
 
 def _is_finite(value: object) -> bool:

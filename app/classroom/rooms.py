@@ -3,132 +3,36 @@
 This module knows no sockets. A Seat is one participant. News wakes it, and it then reads the newest state
 (`state_for`). A slow participant therefore skips moments and never lags. A small file lets rooms survive a restart.
 
-    leader     {at: {link, step, pin}} | {ask: {story, question, kind, options}} | {reveal: true} | {end: true}
-    follower   {answer: NUMBER or true or false}, counted once, and only during an open question
+    leader     {at: {link, step, pin}} | {ask: {story, question, kind, options, text, texts}} | {lock: true or false}
+               | {timer: 30, 60 or 90} | {reveal: true} | {end: true}
+    follower   {answer: NUMBER or true or false}, counted once, and only while the vote is open and not locked
 """
 
-import asyncio
 import hashlib
 import hmac
-import json
 import secrets
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from app.classroom import messages
 from app.classroom.messages import RoomError
+from app.classroom.polls import Poll, as_csv
+from app.classroom.room import Room, Seat, as_json
 
 LETTERS = "BCDFGHJKLMNPQRSTVWXZ"  # no vowels, so no words
 CODE = 5  # letters
 MOST_FOLLOWERS = 300
 MOST_ROOMS = 30
+MOST_PAST = 200  # questions of a class in its file
 LASTS = 12 * 3600.0  # seconds
 BACK = 60.0  # seconds for a leader's return before others get the leader's rights
 ALONE = 30 * 60.0  # seconds without a leader after which a room ends
 MOST_OF_ADDRESS = 250  # followers, and answers, of one address, possibly shared by a class
 MOST_UNKNOWN = 20  # followers, and answers, of one address without cookies
-
-
-@dataclass
-class Poll:
-    """A question to the class.
-
-    answers: browser -> its answer, anonymous. A second answer replaces the first.
-    """
-
-    number: int
-    story: str
-    question: str
-    kind: str
-    options: int
-    open: bool = True
-    answers: dict[str, float | bool] = field(default_factory=dict)
-
-    def counts(self) -> list[list[object]]:
-        """[[answer, count], ...]: all options in their order, or the given numbers by size."""
-        found = Counter(self.answers.values())
-        if self.kind == "options":
-            return [[n, found[n]] for n in range(self.options)]
-        if self.kind == "click":
-            return [[right, found[right]] for right in (True, False)]
-        return [[value, found[value]] for value in sorted(found)]
-
-
-class Seat:
-    """One participant of a room. It reads the newest state after each `news`.
-
-    known: the server issued the id `who` to the browser
-    """
-
-    def __init__(self, who: str, leads: bool, address: str = "", known: bool = True):
-        self.who, self.leads, self.address, self.known = who, leads, address, known
-        self.gone = False  # replaced by another connection of this browser
-        self.news = asyncio.Event()
-        self.news.set()
-
-
-@dataclass(eq=False)
-class Room:
-    """One class.
-
-    code: entered by followers
-    secret: SHA-256 of the leader's secret
-    opened: seconds since the epoch
-    led: time of a leader's last presence, in seconds since the epoch
-    at: {link, step, pin} of the present moment
-    voters: browser -> its address, for each answer. No file stores it.
-    """
-
-    code: str
-    secret: str
-    opened: float
-    led: float
-    at: dict[str, object] | None = None
-    poll: Poll | None = None
-    polls: int = 0
-    ended: str = ""
-    seats: set[Seat] = field(default_factory=set)
-    voters: dict[str, str] = field(default_factory=dict)
-    _text: str = ""  # the last JSON for followers
-
-    @property
-    def leaders(self) -> int:
-        return sum(seat.leads for seat in self.seats)
-
-    @property
-    def followers(self) -> int:
-        return len(self.seats) - self.leaders
-
-    def state_for(self, seat: Seat) -> str:
-        """The present state for a seat, as JSON."""
-        if seat.leads:
-            poll = self.poll and {
-                **_of(self.poll),
-                "counts": self.poll.counts(),
-                "answers": len(self.poll.answers),
-            }
-            return _json({"leads": True, "followers": self.followers, "at": self.at, "poll": poll})
-        if not self._text:
-            poll = self.poll and _of(self.poll)
-            self._text = _json({"at": self.at, "poll": poll, "led": self.leaders > 0})
-        return self._text
-
-    def wake(self, followers: bool = True) -> None:
-        """Wakes all seats, or only the leaders."""
-        if followers:
-            self._text = ""
-        for seat in self.seats:
-            if followers or seat.leads:
-                seat.news.set()
-
-
-def _of(poll: Poll) -> dict[str, object]:
-    return {name: getattr(poll, name) for name in ("number", "story", "question", "kind", "open")}
 
 
 class Rooms:
@@ -206,20 +110,45 @@ class Rooms:
         if "at" in message:
             room.at = messages.moment(message["at"], self._stories)
         elif "ask" in message:
-            question = messages.question(message["ask"], self._stories)
-            room.polls += 1
-            room.poll, room.voters = Poll(room.polls, *question), {}
-        elif message.get("reveal") is True and room.poll:
-            room.poll.open = False
+            self._ask(room, messages.question(message["ask"], self._stories))
         elif message.get("end") is True:
             self._end(room, "The class has ended.")
+        elif room.poll and set(message) & {"lock", "timer", "reveal"}:
+            self._turn(room.poll, message)
         else:
-            raise RoomError(f"A leader sends at, ask, reveal or end, not {', '.join(map(str, message))[:60]}.")
+            sent = ", ".join(map(str, message))[:60]
+            raise RoomError(f"A leader sends at, ask, lock, timer, reveal or end, not {sent}.")
         self._changed = True
         room.wake()
 
+    def answers(self, code: str, secret: str) -> str:
+        """The answers of a class as CSV, without names. Raises RoomError without the leader's secret."""
+        room = self._rooms.get(code)
+        if room is None or not hmac.compare_digest(_hash(secret), room.secret):
+            raise RoomError("Only the leader of a class exports its answers.")
+        return as_csv([*room.past, *([room.poll.row()] if room.poll else [])])
+
+    def _ask(self, room: Room, question: dict[str, Any]) -> None:
+        if room.poll:
+            room.past = [*room.past, room.poll.row()][-MOST_PAST:]
+        room.polls += 1
+        room.poll, room.voters = Poll(room.polls, self._now(), **question), {}
+
+    def _turn(self, poll: Poll, message: dict[str, Any]) -> None:
+        """Locks or unlocks a vote, starts its timer, or shows its answer."""
+        if not poll.open:
+            raise RoomError("The answer is shown already. Ask the class again for another vote.")
+        if "lock" in message:
+            poll.locked, poll.until = messages.lock(message["lock"]), None
+        elif "timer" in message:
+            poll.locked, poll.until = False, self._now() + messages.timer(message["timer"])
+        elif message["reveal"] is True:
+            poll.open, poll.until = False, None
+        else:
+            raise RoomError("A leader reveals with {reveal: true}.")
+
     def sweep(self) -> None:
-        """Ends rooms after their time, and rooms without a leader for long."""
+        """Ends rooms after their time, and rooms without a leader for long. Locks votes after their time."""
         now = self._now()
         for room in list(self._rooms.values()):
             if now - room.opened > LASTS:
@@ -228,6 +157,9 @@ class Rooms:
                 room.led = now
             elif now - room.led > ALONE:
                 self._end(room, "The class has ended: its leader is gone.")
+            if room.poll and room.poll.over(now):
+                room.poll.locked, room.poll.until, self._changed = True, None, True
+                room.wake()
 
     def in_charge(self, code: str, secret: str) -> bool:
         """Whether this secret leads the class `code`. Everybody is in charge on a server without leaders."""
@@ -261,6 +193,8 @@ class Rooms:
             raise RoomError("A follower may only answer questions.")
         if not poll or not poll.open:
             raise RoomError("No question is open.")
+        if poll.locked or poll.over(self._now()):
+            raise RoomError("The vote is locked. Your answer came too late.")
         given = messages.answer(message["answer"], poll.kind, poll.options)
         own = sum(who.startswith(f"{seat.address} ") for who in poll.answers)
         if not seat.known and seat.who not in poll.answers and own >= MOST_UNKNOWN:
@@ -304,9 +238,9 @@ class Rooms:
         if not self._changed or not self._file:
             return None
         self._changed = False
-        kept = ("code", "secret", "opened", "led", "at", "polls")
+        kept = ("code", "secret", "opened", "led", "at", "polls", "past")
         rooms = self._rooms.values()
-        return _json([{n: getattr(r, n) for n in kept} | {"poll": r.poll and asdict(r.poll)} for r in rooms])
+        return as_json([{n: getattr(r, n) for n in kept} | {"poll": r.poll and asdict(r.poll)} for r in rooms])
 
 
 def _check_seats(room: Room, seat: Seat) -> None:
@@ -319,11 +253,6 @@ def _check_seats(room: Room, seat: Seat) -> None:
         raise RoomError(f"Class {room.code} is full for this network: {MOST_OF_ADDRESS} followers come from it.")
     if not seat.known and sum(not other.known for other in near) >= MOST_UNKNOWN:
         raise RoomError(f"{MOST_UNKNOWN} browsers without cookies follow from this network. Allow cookies.")
-
-
-def _json(value: object) -> str:
-    """JSON for browsers, without NaN."""
-    return json.dumps(value, allow_nan=False)
 
 
 def _hash(secret: str) -> str:

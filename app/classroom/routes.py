@@ -2,6 +2,7 @@
 
 POST /wg/rooms {secret}     -> {code, secret}: opens a room with the room secret of this server, if any
 WS   /wg/room/CODE          -> first {who}, or {who, secret} of a leader, then the messages of rooms.py
+GET  /wg/answers.csv        -> the answers of a class, for its leader (x-warpglass-class: CODE SECRET)
 GET  /wg/qr?to=ADDRESS      -> SVG of this address as a QR code
 GET  /wg/status             -> JSON: devices, queue, sessions, memory (figures.py)
 GET  /metrics               -> these figures for Prometheus
@@ -185,6 +186,16 @@ async def _listen(socket: WebSocket, here: Any, seat: Seat) -> None:
             await socket.send_text(json.dumps({"refused": str(error)}))
 
 
+@ours
+async def answers(request: Request) -> Response:
+    code, _, secret = request.headers.get("x-warpglass-class", "").partition(" ")
+    try:
+        text = rooms().answers(code, secret)
+    except RoomError as error:
+        return JSONResponse({"error": str(error)}, 403)
+    return Response(text, media_type="text/csv", headers={"cache-control": "no-store"})
+
+
 async def qr(request: Request) -> Response:
     to = request.query_params.get("to", "")
     if not to.startswith(("http://", "https://")) or len(to) > LONGEST:
@@ -230,6 +241,7 @@ def routes(base: str, version: str, sessions: Callable[[], int], site: str = "")
     return [
         Route(f"{base}/wg/rooms", open_room, methods=["POST"]),
         WebSocketRoute(f"{base}/wg/room/{{code}}", room),
+        Route(f"{base}/wg/answers.csv", answers),
         Route(f"{base}/wg/qr", qr),
         Route(f"{base}/wg/status", status),
         Route(f"{base}/wg/enter", access.enter, methods=["POST"]),

@@ -71,7 +71,7 @@ def test_who_strays_is_left_alone_and_catches_up(led):
     leader, follower, _ = led
     line = follower.locator(".class-line")
     press(follower, "ArrowRight")
-    expect(line).to_contain_text("You are on your own; the class is at Why tiles, step 3.")
+    expect(line).to_contain_text("You are on your own. The class is at Why tiles, step 3.")
     press(leader, "Home")
     expect(line).to_contain_text("step 1.")
     assert step_of(follower) == 3 and step_of(leader) == 0

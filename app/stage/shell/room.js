@@ -10,6 +10,7 @@ const HERE = 'warpglass-class';
 const LED = 'warpglass-led';
 const PACE = 33; // milliseconds between two messages of a leader
 const AGAIN = [300, 600, 1200, 2500, 5000]; // milliseconds until a lost connection is tried anew
+const LONGEST = 400; // characters of a question and of an option, as in messages.py
 const BY_HAND = ['user', 'play'];
 
 const ME = tab.readJson('warpglass-who') ?? Math.random().toString(36).slice(2);
@@ -20,6 +21,12 @@ export function asLeader() {
   const place = tab.readJson(HERE);
   return place?.secret ? { 'x-warpglass-class': `${place.code} ${place.secret}` } : {};
 }
+
+// A question's state with the end of its timer, in milliseconds of this browser's clock.
+const timed = ({ left, ...poll }) => ({
+  ...poll,
+  ends: left === null ? null : 500 * Math.round((Date.now() + 1000 * left) / 500),
+});
 
 // base: of the app's address; now() -> the moment that is shown, as a link; visit(link): goes
 // there, leaving no way back. shown(): whether what is shown is what was asked for last. Whatever
@@ -45,6 +52,7 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
     followers: 0,
     led: false,
     poll: null,
+    asked: 0,
     said: '',
     strayed: false,
     at: null,
@@ -91,7 +99,8 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
     if (said.ended) return forget(said.ended);
     if (said.refused) return refuse(said.refused);
     const first = !state.joined || state.lost,
-      { poll, followers = 0, led = true, at } = said;
+      { followers = 0, led = true, at, asked = 0 } = said,
+      poll = said.poll && timed(said.poll);
     tries = 0;
     if (poll?.number !== state.poll?.number)
       unsent = unsent.filter(message => !('answer' in message)); // it was for another question
@@ -99,6 +108,7 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
       joined: true,
       lost: false,
       poll,
+      asked,
       followers,
       led: place.secret ? true : led,
       begun: !!at,
@@ -248,15 +258,32 @@ export function makeRoom({ clock, news, base, now, visit, shown }) {
       change({});
       if (told) follow(told);
     },
-    ask(story, question) {
+    ask(story, { id, kind, text, options = [] }) {
+      const texts = options.map(option => option.slice(0, LONGEST));
       say({
         ask: {
           story,
-          question: question.id,
-          kind: question.kind,
-          options: question.options?.length ?? 0,
+          question: id,
+          kind,
+          options: options.length,
+          text: text.slice(0, LONGEST),
+          texts,
         },
       });
+    },
+    // No more votes, or votes again.
+    lock(yes) {
+      say({ lock: yes });
+    },
+    // The vote is locked after so many seconds.
+    timer(seconds) {
+      say({ timer: seconds });
+    },
+    // The answers of the class so far, as a file.
+    async answers() {
+      const found = await fetch(`${base}/wg/answers.csv`, { headers: asLeader() });
+      if (!found.ok) throw new Error('The answers could not be fetched. Press again.');
+      return found.blob();
     },
     reveal() {
       say({ reveal: true });

@@ -127,6 +127,7 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
           { class: 'button', href: `${base}/health`, target: '_blank', rel: 'noopener' },
           'The server',
         ),
+        answers(),
         button(
           'End the class',
           event => {
@@ -139,10 +140,27 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
       ),
     );
   }
+  // The votes of all questions so far, as a file without names.
+  function answers() {
+    const made = button(
+      'Answers as CSV',
+      async () => {
+        try {
+          const href = URL.createObjectURL(await room.answers());
+          element('a', { href, download: `class_${room.state().code}.csv` }).click();
+          setTimeout(() => URL.revokeObjectURL(href), 1000);
+        } catch (error) {
+          made.textContent = error.message;
+        }
+      },
+      { class: 'answers', hidden: true, title: 'A line for each question and answer, no names' },
+    );
+    return made;
+  }
   function following({ code }) {
     panel.replaceChildren(
       element('h2', {}, `You follow class ${code}`),
-      element('p', {}, 'Step on your own whenever you like; “Catch up” leads back.'),
+      element('p', {}, 'You can step on your own. “Catch up” leads back to the class.'),
       button('Leave the class', () => room.leave()),
     );
   }
@@ -161,8 +179,10 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
     }
     const count = panel.querySelector('.count');
     if (count) count.textContent = followers(now);
+    const file = panel.querySelector('.answers');
+    if (file) file.hidden = !now.asked;
   }
-  const followers = ({ followers: n }) => (n === 1 ? '1 follows.' : `${number(n)} follow.`);
+  const followers = ({ followers: n }) => (n === 1 ? '1 follower.' : `${number(n)} followers.`);
 
   // ---- the line, and the button ----
   function tell() {
@@ -184,18 +204,18 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
     opener.title = !code
       ? 'Lead a class, or follow one'
       : leads
-        ? `You lead class ${code}; ${followers({ followers: n })}`
+        ? `You lead class ${code}. ${followers({ followers: n })}`
         : `You follow class ${code}`;
     const [path] = at?.link.split('?') ?? [],
       where = at ? `${titleOf(path)}${at.step === null ? '' : `, step ${at.step + 1}`}` : '';
     const words = lost
-      ? 'The connection to the class is lost; it is tried again.'
+      ? 'The connection to the class is lost. The page tries again.'
       : said
         ? said
         : strayed
-          ? `You are on your own; the class is at ${where}.${poll?.open ? ' A question is asked there.' : ''}`
+          ? `You are on your own. The class is at ${where}.${poll?.open ? ' It has a question.' : ''}`
           : code && joined && !leads && !led
-            ? 'Who leads the class is away.'
+            ? 'The leader of the class is away.'
             : code && joined && !leads && !begun
               ? 'The class has not begun.'
               : '';

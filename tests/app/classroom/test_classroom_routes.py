@@ -57,7 +57,7 @@ def test_a_leader_leads_and_a_follower_follows(site, enter):
     client = site()
     room = client.post("/wg/rooms", json={}).json()
     leader = enter(client, room["code"], who="leader", secret=room["secret"])
-    assert leader.receive_json() == {"leads": True, "followers": 0, "at": None, "poll": None}
+    assert leader.receive_json() == {"leads": True, "followers": 0, "at": None, "poll": None, "asked": 0}
     leader.send_json({"at": {"link": LINK, "step": 3}})
     assert leader.receive_json()["at"]["step"] == 3
     follower = enter(client, room["code"].lower(), who="a")
@@ -121,6 +121,21 @@ def test_a_room_secret_is_asked_for(site):
     assert "code" in client.post("/wg/rooms", json={"secret": "chalk"}).json()
     for odd in ("", "[]", "{", "3", '{"secret": 3}'):
         assert client.post("/wg/rooms", content=odd).status_code in (400, 403)
+
+
+def test_the_leader_takes_the_answers_along(site, enter):
+    client = site()
+    room = client.post("/wg/rooms", json={}).json()
+    leader = enter(client, room["code"], who="a", secret=room["secret"])
+    leader.receive_json()
+    leader.send_json({"ask": {"story": "tiling", "question": "q", "kind": "options", "options": 1, "texts": ["one"]}})
+    leader.receive_json()
+    found = client.get("/wg/answers.csv", headers={"x-warpglass-class": f"{room['code']} {room['secret']}"})
+    assert found.headers["content-type"].startswith("text/csv")
+    assert found.text.splitlines()[1].endswith(",tiling,q,,one,0")
+    for header in ("", room["code"], f"{room['code']} x", f"XXXXX {room['secret']}"):
+        refused = client.get("/wg/answers.csv", headers={"x-warpglass-class": header})
+        assert refused.status_code == 403 and "Only the leader" in refused.json()["error"]
 
 
 def test_an_address_becomes_a_qr_code(site):

@@ -1,5 +1,7 @@
 """Rooms: what a leader shows reaches all, and followers change nothing."""
 
+import csv
+import io
 import json
 
 import pytest
@@ -122,11 +124,101 @@ def test_answers_are_counted_for_the_leader_alone_once_for_each_and_without_name
     poll = told(room, leader)["poll"]
     assert sorted(map(str, poll["counts"])) == sorted(map(str, counts)) and poll["answers"] == len(answers)
     assert "who" not in room.state_for(leader)
-    assert set(told(room, seats[0])["poll"]) == {"number", "story", "question", "kind", "open"}
+    assert set(told(room, seats[0])["poll"]) == {
+        "number", "story", "question", "kind", "open", "locked", "left"
+    }  # fmt: skip
     say(led, leader, reveal=True)
     assert not told(room, seats[0])["poll"]["open"]
     with pytest.raises(RoomError, match="No question is open"):
         say(led, seats[0], answer=1)
+
+
+def test_a_locked_vote_takes_no_answer(led):
+    rooms, room, leader, _ = led
+    say(led, leader, ask=QUESTION)
+    _, seat = rooms.enter(room.code, "a")
+    say(led, seat, answer=1)
+    say(led, leader, lock=True)
+    assert told(room, seat)["poll"]["locked"] and told(room, seat)["poll"]["open"]
+    with pytest.raises(RoomError, match="locked"):
+        say(led, seat, answer=2)
+    say(led, leader, lock=False)
+    say(led, seat, answer=2)
+    assert told(room, leader)["poll"]["counts"] == [[0, 0], [1, 0], [2, 1]]
+
+
+def test_a_timer_locks_the_vote_at_its_end_and_all_see_it(led, clock):
+    rooms, room, leader, _ = led
+    say(led, leader, ask=QUESTION)
+    _, seat = rooms.enter(room.code, "a")
+    say(led, leader, timer=30)
+    clock.time += 12
+    assert json.loads(room.state_for(seat, clock.time))["poll"]["left"] == 18
+    assert json.loads(room.state_for(leader, clock.time))["poll"]["left"] == 18
+    say(led, seat, answer=1)
+    clock.time += 18
+    with pytest.raises(RoomError, match="locked"):
+        say(led, seat, answer=2)
+    seat.news.clear()
+    rooms.sweep()
+    assert seat.news.is_set()
+    poll = told(room, seat)["poll"]
+    assert poll["locked"] and poll["left"] is None and poll["open"]
+    say(led, leader, timer=60)  # more time
+    say(led, seat, answer=2)
+
+
+@pytest.mark.parametrize(
+    "message", [{"lock": 1}, {"lock": None}, {"timer": 31}, {"timer": "30"}, {"timer": True}, {"reveal": 1}], ids=str
+)
+def test_a_leader_turns_a_vote_only_as_the_page_can(led, message):
+    rooms, room, leader, _ = led
+    with pytest.raises(RoomError):  # no question
+        say(led, leader, **message)
+    say(led, leader, ask=QUESTION)
+    before = told(room, leader)
+    with pytest.raises(RoomError):
+        say(led, leader, **message)
+    assert told(room, leader) == before
+    say(led, leader, reveal=True)
+    for late in ({"lock": True}, {"timer": 30}, {"reveal": True}):
+        with pytest.raises(RoomError, match="shown already"):
+            say(led, leader, **late)
+
+
+def test_a_leader_exports_the_answers_of_the_class(led, clock, tmp_path):
+    place = tmp_path / "rooms.json"
+    rooms = Rooms(place, stories=frozenset({"tiling"}), now=clock)
+    code, secret = rooms.open("")
+    room, leader = rooms.enter(code, "leader", secret)
+    words = {"text": "How many, and why?", "texts": ["one", "two, or so", 'three "3"']}
+    for asked in ({**QUESTION, **words}, {**QUESTION, "question": "where", "kind": "click", "options": 0}):
+        rooms.hear(room, leader, json.dumps({"ask": asked}))
+        for who, answer in (("a", 1), ("b", 1), ("c", 0)):
+            seat = rooms.enter(code, who)[1]
+            rooms.hear(room, seat, json.dumps({"answer": answer if asked["kind"] == "options" else answer == 1}))
+        clock.time += 60
+    assert told(room, leader)["asked"] == 2
+    place.write_text(rooms.unwritten())
+    for kept in (rooms, Rooms(place, stories=frozenset({"tiling"}), now=clock)):
+        head, *lines = list(csv.reader(io.StringIO(kept.answers(code, secret))))
+        assert head == ["time (UTC)", "page", "question", "text", "answer", "count"]
+        first = ["2001-09-09 01:46:40", "tiling", "reads", "How many, and why?"]
+        assert lines[:3] == [[*first, "one", "1"], [*first, "two, or so", "2"], [*first, 'three "3"', "0"]]
+        assert [line[4:] for line in lines[3:]] == [["the right place", "2"], ["another place", "1"]]
+        for wrong in ("", "x", secret[:-1]):
+            with pytest.raises(RoomError, match="Only the leader"):
+                kept.answers(code, wrong)
+
+
+@pytest.mark.parametrize(
+    "more", [{"text": 3}, {"text": "x" * 500}, {"texts": "abc"}, {"texts": [1]}, {"texts": ["a"] * 4}], ids=str
+)
+def test_the_words_of_a_question_are_short_texts(led, more):
+    rooms, room, leader, _ = led
+    with pytest.raises(RoomError, match="at most 400 characters"):
+        say(led, leader, ask={**QUESTION, **more})
+    assert told(room, leader)["poll"] is None
 
 
 @pytest.mark.parametrize(
@@ -243,7 +335,15 @@ def test_rooms_outlive_the_server(led, clock, tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [{"opened": float("nan")}, {"led": float("inf")}, {"polls": "1"}, {"at": {"link": "//x"}}, {"poll": {"number": 1}}],
+    [
+        {"opened": float("nan")},
+        {"led": float("inf")},
+        {"polls": "1"},
+        {"at": {"link": "//x"}},
+        {"poll": {"number": 1}},
+        {"past": [{"asked": 1}]},
+        {"past": {}},
+    ],
     ids=str,
 )
 def test_a_damaged_file_of_rooms_is_ignored_with_a_message(clock, tmp_path, capsys, change):
