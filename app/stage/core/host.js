@@ -35,7 +35,8 @@
  * @property {(tab: string, current: () => boolean) => Promise<string | null>} [part] makes a tab
  *   that the bundle leaves out: the name of its bundle, or null if it is no longer wanted
  * @property {(name: string, value: string) => void} [change] another value of a choice
- * @property {(name: string, value: string) => void} [turnTo] the same, with a way back to this moment
+ * @property {(name: string, value: string) => void} [turnTo] the same with all
+ *   other choices as they are, and with a way back to this moment
  * @property {(story: string, query?: Record<string, string>) => void} [open] goes to a story
  * @property {() => string} [story] the name of the story that is shown, as `open` takes it
  * @property {(code: any) => (() => void) | null} [sourceOf] what opens the machine code of a pane

@@ -39,10 +39,8 @@ export const hostOf = app => ({
   keys: keysOf(app),
   part: (tab, current) => app.question.part(tab, current),
   change: (name, value) => app.change(name, value),
-  turnTo(name, value) {
-    app.address.hold();
-    app.change(name, value);
-  },
+  turnTo: (name, value) =>
+    app.visits.leave(app.story.path, { ...app.question.choices, [name]: value }),
   open: (story, query) => app.visits.leave(story, query),
   story: () => app.story.path,
   sourceOf: code =>

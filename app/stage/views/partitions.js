@@ -171,7 +171,7 @@ export default function (host, { meta }, context) {
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
   return canvasView(host, context, {
-    title: 'V1 beside V2',
+    title: 'V1 and V2',
     layout,
     draw,
     locate,

@@ -18,15 +18,18 @@ from kernels.kv_cache.scenarios import PRESETS, SERVED, SHOWN_RANGES
 from kernels.kv_cache.scheduler import read_visits
 
 VIEWS = {
-    "walk": "The walk",
-    "cache": "The cache",
+    "walk": "Walk",
+    "cache": "Cache",
     "serving": "Serving",
-    "partitions": "V1 beside V2",
-    "ranges": "V3, equal ranges",
-    "prefix": "V3, a shared prefix",
-    "heads": "Heads and size",
-    "reads": "Who reads a page",
+    "partitions": "V1 and V2",
+    "ranges": "Equal ranges (V3)",
+    "prefix": "Shared prefix (V3)",
+    "heads": "Grouped heads",
+    "reads": "Readers of a page",
 }
+OF_VIEW = {"serving": "one_prompt", "partitions": "one_long"}  # view -> its own scenario; CHURN for the others
+CHURN = "churn"  # its tables name pages in no order
+ANY = 100  # a sequence that nobody chose: the second one, or the longest one next to its partitions
 MODELLED = ("cache", "serving")  # the views without a kernel
 WITH_RANGES = ("ranges", "prefix")  # the views of a kernel with a work list
 TYPED = (*WITH_RANGES, "cache")  # the views with a choice of the cache's type
@@ -50,7 +53,7 @@ def _check_requests(text: str) -> None:
 
 OWN = {
     "view": Choice("walk", tuple(VIEWS), stays=True),
-    "scenario": Choice("churn", (*PRESETS, *SERVED, BY_HAND, REQUESTS)),  # its tables name pages in no order
+    "scenario": Choice(CHURN, (*PRESETS, *SERVED, BY_HAND, REQUESTS)),
     "events": Choice("add A 20, add B 9", check=_check_events),
     "requests": Choice(
         "S 1 40 0, A 2 6 8 S, B 3 10 6 S, C 4 20 5",
@@ -66,7 +69,7 @@ OWN = {
         meaning="0: where the block manager put them; any other number: a random permutation of all pages",
     ),
     "num_blocks": Choice(16, low=1, high=128, meaning="pages in the pool"),
-    "sequence": Choice(1, low=0, high=100, meaning="which sequence is walked"),
+    "sequence": Choice(ANY, low=0, high=ANY, meaning="which sequence is walked"),
     "head": Choice(0, low=0, high=127),
     "ranges": Choice(SHOWN_RANGES, low=1, high=16, meaning="equal pieces that all pages are cut into"),
     "cache_dtype": Choice("", tuple(CACHE_DTYPES), meaning="what a number of K and V is kept in"),

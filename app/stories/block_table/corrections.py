@@ -4,7 +4,17 @@ from app.choices.choice import of_field
 from app.choices.page import Correction, Page, State
 from app.choices.recordings import is_recorded
 from app.stories.block_table import choices, history
-from app.stories.block_table.choices import GIVEN, HEADS, MODELLED, OWN, READS_DTYPE, WITH_RANGES
+from app.stories.block_table.choices import (
+    ANY,
+    CHURN,
+    GIVEN,
+    HEADS,
+    MODELLED,
+    OF_VIEW,
+    OWN,
+    READS_DTYPE,
+    WITH_RANGES,
+)
 from app.stories.block_table.history import BY_HAND, LAST, REQUESTS, SHARED
 from kernels.core.fields import fields_of, write_value
 from kernels.core.spec import KernelSpec
@@ -139,11 +149,15 @@ def _correct_sequence(state: State) -> Corrections:
     except ProblemError:
         return []  # the page reports the error of the events
     corrections = Corrections()
-    for name, count in (("sequence", len(cache.sequences)), ("head", state["num_heads"])):
+    lengths = [len(sequence.tokens) for sequence in cache.sequences]
+    if state["sequence"] == ANY and state["view"] not in MODELLED:
+        longest = lengths.index(max(lengths, default=0)) if lengths else 0
+        state["sequence"] = longest if state["view"] == "partitions" else min(1, max(len(lengths), 1) - 1)
+    for name, count in (("sequence", len(lengths)), ("head", state["num_heads"])):
         last = max(count, 1) - 1
         if state[name] > last and state["view"] not in MODELLED:  # these views follow no head
             corrections.append(Correction(name, f"{name} is {state[name]}; here it can be 0 to {last}."))
-            state[name] = min(OWN[name].default, last)
+            state[name] = min(1, last) if name == "sequence" else OWN[name].default
     return corrections
 
 
@@ -165,9 +179,8 @@ def adapt(page: Page, state: State, name: str) -> None:
         state |= {"moment": LAST, "sequence": OWN["sequence"].default, "shuffle": 0}
         own_view = {BY_HAND: "cache", REQUESTS: "serving"}
         state["view"] = own_view.get(state["scenario"], state["view"])
-    if name == "view" and state["view"] == "serving" and state["scenario"] not in (*SERVED, REQUESTS):
-        state |= {"scenario": next(iter(SERVED)), "moment": LAST}
-        return
+    if name == "view":
+        _adapt_to_view(state)
     if name == "requests":
         _take_requests(state)
         return
@@ -177,9 +190,18 @@ def adapt(page: Page, state: State, name: str) -> None:
         raise ProblemError(f"moment is {state['moment']}; here it can be 0 to {last}.")
     if name in ("events", "num_blocks", "block_size"):
         history.states_of(state)
-    if name in ("view", "moment"):
+    if name == "moment":
         last_sequence = len(history.cache_at(state).sequences) - 1
         state["sequence"] = max(0, min(state["sequence"], last_sequence))
+
+
+def _adapt_to_view(state: State) -> None:
+    """Goes to the scenario of a new view, in place. A scenario that no view takes by itself was chosen, and stays."""
+    own = OF_VIEW.get(state["view"], CHURN)
+    served = state["scenario"] in (*SERVED, REQUESTS)
+    if state["scenario"] in (*OF_VIEW.values(), CHURN) or (state["view"] == "serving" and not served):
+        state |= {"scenario": own, "moment": LAST if state["scenario"] != own else state["moment"]}
+    state["sequence"] = ANY
 
 
 def _take_requests(state: State) -> None:

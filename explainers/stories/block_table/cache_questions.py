@@ -2,7 +2,7 @@
 
 from explainers.story import glossary
 from explainers.story.glossary import count
-from explainers.story.questions import amounts
+from explainers.story.questions import amounts, idea
 from explainers.story.stage import Question, Stage
 
 
@@ -43,52 +43,97 @@ def pool(made: Stage) -> list[Question]:
 
 
 def serving(made: Stage) -> list[Question]:
-    """Questions about served requests: the slots that a step writes, the pages of a waiting request, and reserved
-    slots."""
+    """Returns the questions about served requests: their number at once, and the copies of a fork."""
+    return [*_at_once(made), *_fork(made), *_waiting(made)]
+
+
+def _at_once(made: Stage) -> list[Question]:
+    """The question on more requests than a server without pages holds."""
     meta, frames = made.views[0].meta, made.frames
-    view, size = made.views[0].id, meta["size"]
-    prefills = [n for n, frame in enumerate(frames) if "prefilled:" in frame["sentence"]]
-    both = [n for n in prefills if "a token" in frames[n]["sentence"]]
-    step = max(both or prefills, key=lambda n: len(frames[n]["new"]))
-    written = len(frames[step]["new"])
-    starts = [visit for visit in meta["visits"] if visit["start"] == step and visit["prompt"]]
-    prompts = sum(visit["prompt"] for visit in starts)
-    decoding = written - prompts
-    names, one = glossary.listed([visit["name"] for visit in starts]), len(starts) == 1
-    text = (
-        f"In step {step}, {names} {'is' if one else 'are'} prefilled with {count(prompts, 'token')}, and "
-        f"{count(decoding, 'sequence')} {'decodes' if decoding == 1 else 'decode'}. How many tokens' K and V does the "
-        "step write?"
-    )
-    why = (
-        f"{prompts} of the {'prompt' if one else 'prompts'}, all at once, and one for each sequence that decodes: "
-        f"{prompts} + {decoding} = {written}."
-    )
-    wrong = [prompts, decoding, prompts * max(2, decoding), written + decoding]
-    veils = ("sentence", "strip", "tabs")
-    found = amounts("written", text, written, wrong, why, "tokens", step=step, view=view, veils=veils)
-    last = len(frames) - 1
-    usage, present = frames[last]["usage"], frames[last]["sequences"]
-    own = max(present, key=lambda s: len(s["table"]) * size - s["length"])
-    empty = len(own["table"]) * size - own["length"]
-    text = (
-        f"After the last step {own['name']} has {count(own['length'], 'token')} in {count(len(own['table']), 'page')} "
-        f"of {size} slots. How many slots of its last page are empty?"
-    )
-    why = (
-        f"{len(own['table'])} x {size} = {len(own['table']) * size} slots, {own['length']} of them filled. All last "
-        f"pages together waste {count(usage['slack'], 'slot')}; {meta['max_len']} reserved for each would leave "
-        f"{usage['empty']} empty."
-    )
-    wrong = [size, own["length"] % size, meta["max_len"] - own["length"], usage["slack"]]
-    found += amounts("last_page", text, empty, wrong, why, "slots", step=last, view=view, veils=(*veils, "picture"))
-    pool = len(frames[0]["free"]) * size
-    most = max(len(frame["sequences"]) for frame in frames)
-    text = (
-        f"The pool has {pool} slots. A server without pages reserves {meta['max_len']} for each sequence. How many can "
-        "it hold at once?"
-    )
-    pages = f"With pages it holds up to {count(most, 'sequence')} at once."
-    why = f"{pool} / {meta['max_len']}: {pool // meta['max_len']}. {pages}"
-    wrong = [most, len(meta["visits"]), pool // meta["max_len"] + 1]
-    return [*found, *amounts("at_once", text, pool // meta["max_len"], wrong, why, "sequences", view=view, veils=veils)]
+    answered = {visit["name"] for visit in meta["visits"] if visit["answer"]}
+    present = [sum(s["name"] in answered for s in frame["sequences"]) for frame in frames]
+    max_len, most = meta["max_len"], max(present)
+    step, reserved = present.index(most), len(frames[0]["free"]) * meta["size"] // max_len
+    if most <= reserved:
+        return []
+    usage = frames[step]["usage"]
+    return [
+        idea(
+            "at_once",
+            f"A server that reserves {max_len} slots for each request holds {count(reserved, 'request')} here. "
+            "Why do pages hold more?",
+            "A request takes a page only when its tokens need it",
+            {
+                "A token needs fewer bytes in a page": "A token has one slot in both, for one key and one value.",
+                "Requests without room are refused": (
+                    f"All {len(meta['visits'])} requests are served. A request without room waits."
+                ),
+                "Old tokens leave the cache": (
+                    f"A request keeps all its tokens to its end: {usage['used']} slots are in use in step {step}."
+                ),
+            },
+            f"In step {step} the pool holds {most} requests. Only {count(usage['slack'], 'slot')} are empty, "
+            "less than a page for each.",
+            step=step,
+            view=made.views[0].id,
+        )
+    ]
+
+
+def _fork(made: Stage) -> list[Question]:
+    """The question on the pages that a fork copies: none, until a sequence writes into a shared page."""
+    meta, frames = made.views[0].meta, made.frames
+    visit = next((visit for visit in meta["visits"] if not visit["prompt"] and visit["parent"]), None)
+    if not visit:
+        return []
+    step, name, parent = visit["start"], visit["name"], visit["parent"]
+    pages = next(s["table"] for s in frames[step]["sequences"] if s["name"] == name)
+    later = range(step + 1, len(frames))
+    copied = next((n for n in later if any(source == pages[-1] for source, _ in frames[n]["copied"])), None)
+    write = f" In step {copied} somebody writes into it, and only then it is copied." if copied else ""
+    return [
+        idea(
+            "fork",
+            f"{name} is a second answer, a fork of {parent} with {count(len(pages), 'page')}. What does the fork copy?",
+            f"Only the block table: {len(pages)} page numbers",
+            {
+                f"All {len(pages)} pages": (
+                    f"Both block tables name pages {glossary.listed([str(page) for page in pages])} after step {step}."
+                ),
+                "Only the last page, which is not full": (f"The last page is shared, too.{write}"),
+                f"The prompt of {parent}, to compute it again": "A key and a value are computed once and stay.",
+            },
+            f"{name} shares all pages of {parent}, so a second answer costs no memory at first.",
+            step=step,
+            view=made.views[0].id,
+            hides=["all pages shared", "nothing is copied yet", "shares its pages"],
+            shows={"request": name, "step": step},
+        )
+    ]
+
+
+def _waiting(made: Stage) -> list[Question]:
+    """The question on a request that waits though pages are free."""
+    meta, frames = made.views[0].meta, made.frames
+    step = next((n for n, f in enumerate(frames) if f["waiting"] and f["free"]), None)
+    if step is None:
+        return []
+    name, free = frames[step]["waiting"][0], count(len(frames[step]["free"]), "page")
+    start = next(visit["start"] for visit in meta["visits"] if visit["name"] == name)
+    return [
+        idea(
+            "waits",
+            f"In step {step}, {free} {'is' if len(frames[step]['free']) == 1 else 'are'} free. Why does {name} wait?",
+            "The running requests may need these pages for their next tokens",
+            {
+                "The free pages are not neighbours": "Pages need no order: the block table names each of them.",
+                "Its prompt waits for the other prompts": "Only memory counts here. A prompt is prefilled in one step.",
+                "A page is cleaned before its next use": "A free page is used as it is: new tokens overwrite it.",
+            },
+            f"Without these pages a running request could stop in the middle of its answer. {name} starts in step "
+            f"{start}, when pages come back.",
+            step=step,
+            view=made.views[0].id,
+            hides=["the others may still take"],
+        )
+    ]

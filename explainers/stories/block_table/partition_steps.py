@@ -6,11 +6,10 @@ from explainers.stories.block_table.walk_types import Lane, Part, PartitionsFram
 from explainers.story.frames import Lines
 from explainers.story.glossary import count, phase_title
 
-MOST_TERMS = 4  # most partial results in a sum
 DOING = {
     "load_q": "loading Q",
     "softmax": "computing m and l",
-    "write_part": "writing m, l and sums",
+    "write_part": "writing m, l and outputs",
     "write": "writing O",
 }
 
@@ -87,12 +86,9 @@ class Steps:
             doing = {self._doing(lane, brief=True) for lane in lanes}
             return f"V2: {count(len(lanes), 'block')}, {' and '.join(sorted(doing))}."
         if reduce == "combine":
-            terms = [f"{part['l']:.4g} x {part['weight']:.3g}" for part in self.parts]
-            more = " + ..." if len(terms) > MOST_TERMS else ""
-            total = " + ".join(terms[:MOST_TERMS]) + more
-            return f"V2's second kernel: m = {self.v2['m']:.4g}, l = {total} = {self.v2['l']:.4g}."
+            return f"V2's second kernel scales each part by e^(m_i - m) and adds: l = {self.v2['l']:.4g}."
         if reduce == "write":
-            return "V2's second kernel adds the partial outputs, each times its e^(m_i - m), divides by l and writes O."
+            return "V2's second kernel scales and adds the outputs, divides by l and writes O."
         return "V2 is done." if reduce == "done" else f"V2's second kernel: {phase_title(reduce).lower()}."
 
     def _doing(self, lane: Lane, brief: bool = False) -> str:
@@ -111,8 +107,8 @@ def _walking(lane: Lane, brief: bool) -> str:
     of_k = lane["phase"] == "walk_k"
     name, end = ("K", lane["k"]) if of_k else ("V", lane["v"])
     if brief:
-        return f"walking {name}"
-    return f"walking {name}, {end - lane['first']} of {lane['end'] - lane['first']} tokens so far"
+        return f"reading {name}"
+    return f"reading {name}, {end - lane['first']} of {lane['end'] - lane['first']} tokens so far"
 
 
 def _phase(lane: list[BlockStep], number: int) -> str:

@@ -11,6 +11,7 @@ from explainers.stories.block_table.paging import Paged
 from explainers.stories.block_table.partition_steps import BlockStep, Steps
 from explainers.stories.block_table.walk_types import Part, PartitionsFrame, PartitionsMeta
 from explainers.story import probed, stage
+from explainers.story.glossary import count
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
@@ -104,15 +105,27 @@ def stage_of(
     requests = [run.request for run in (run_v1, run_v2)]
     lit = [f"lines_v{n}" for n in (1, 2)]
     return stage.Stage(
-        headline="V1 gives a whole context to one thread block; V2 cuts it into partitions, one block each, and a "
-        "second kernel combines them by their m and l.",
+        headline="V1 gives a whole context to one thread block. V2 cuts it into partitions, with a block for each.",
         frames=story.frames,
-        views=[stage.View("partitions", "partitions", "V1 beside V2", compared)],
+        views=[stage.View("partitions", "partitions", "V1 and V2", compared)],
         codes=[stage.code(request, story.frames, lit[n], side=n) for n, request in enumerate(requests)],
         state=states(story),
         tabs=[stage.Tab("parts", "Partitions", parts_blocks(story, run_v2)), *tabs],
         provenance=provenance,
+        summary=gain_sentence(story, name, compared["length"]),
     )
+
+
+def gain_sentence(story: Comparison, name: str, length: int) -> str:
+    """Returns the gain of V2 in steps in a sentence."""
+    last = len(story.frames)
+    v1 = next((n for n, frame in enumerate(story.frames) if frame["v1"]["phase"] == "done"), last)
+    v2 = next((n for n, frame in enumerate(story.frames) if frame["reduce"] == "done"), last)
+    blocks = count(len(story.parts), "block")
+    if v2 < v1:
+        return f"V2 shares the {length} tokens of {name} among {blocks}. It needs {v2} steps in place of {v1}."
+    cost = f"its second kernel costs more: {v2} steps against {v1}." if v2 > v1 else f"both need {v1} steps."
+    return f"The {length} tokens of {name} are too few for V2. It has {blocks}, but {cost}"
 
 
 def states(story: Comparison) -> list[stage.State]:
@@ -148,9 +161,9 @@ def parts_blocks(story: Comparison, run_v2: Run) -> list[stage.Block]:
     return [
         stage.table(table, "As logged: m = max m_i;  l = \u03a3 l_i e^(m_i - m);  O = \u03a3 O_i e^(m_i - m) / l"),
         stage.text(
-            "Step n is every block's n-th step; a step is not a time. Largest difference between the two outputs of "
-            f"this query head: {story.difference:.2g}. V2 here cuts at {size} tokens, so that short contexts too are "
-            f"cut; its default is {default}."
+            "In step n each block takes its own step n. A step is not a time. The two outputs of this query head "
+            f"differ by at most {story.difference:.2g}. Here V2 cuts at {size} tokens, so that a short context has "
+            f"partitions, too. Its default is {default}."
         ),
     ]
 

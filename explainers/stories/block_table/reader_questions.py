@@ -6,41 +6,59 @@ from explainers.stories.block_table.page_counts import Reads
 from explainers.stories.block_table.page_reads import often
 from explainers.stories.block_table.walk_types import HeadsPanel
 from explainers.story.glossary import count, figure
-from explainers.story.questions import amounts, options
+from explainers.story.questions import amounts, idea, options
 from explainers.story.stage import Question
 
 
-def heads(panels: Sequence[HeadsPanel], num_heads: int, view: str = "heads") -> list[Question]:
-    """Questions about the gain of grouped queries.
+def heads(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int], view: str) -> list[Question]:
+    """Returns the questions about the gain of grouped queries.
 
     panels: ratios of heads, each with the bytes of its own run.
+    by_head: requested bytes of each query head.
     """
-    shared = next((p for p in panels if 1 < p["kv_heads"] < num_heads), None)
-    shared = shared or next((p for p in panels if p["kv_heads"] < num_heads), panels[0])
-    kv, store = shared["kv_heads"], shared["links"][0][1]
-    readers = [str(q) for q, s in shared["links"] if s == store]
-    why = (
-        f"As logged, KV head {store} is read by query heads {', '.join(readers)}: {num_heads} over "
-        f"{count(kv, 'KV head')}."
-    )
-    text = f"{num_heads} query heads and {count(kv, 'KV head')}. How many query heads read the same KV head?"
-    wrong = [kv, num_heads, 1, 2 * len(readers)]
-    veils = ("sentence", "tabs")
-    found = amounts("sharing", text, len(readers), wrong, why, "query heads", view=view, veils=veils)
     full, least = (max(panels, key=lambda p: p["held"]), min(panels, key=lambda p: p["held"]))
-    if full["held"] > least["held"]:
-        a, b = full["held"], least["held"]
-        why = (
-            f"The runs hold {a:,} bytes of K and V with {count(full['kv_heads'], 'KV head')} and {b:,} with "
-            f"{least['kv_heads']}: {a / b:.3g} times fewer bytes to keep, and each is read by more heads."
-        )
-        text = (
-            f"With {count(full['kv_heads'], 'KV head')} these tokens fill {a:,} bytes of K and V. How many with "
-            f"{count(least['kv_heads'], 'KV head')} for the same {num_heads} query heads?"
-        )
-        wrong = [a, a // 2, b // 2, a - b]
-        found += amounts("saved", text, b, wrong, why, "bytes", view=view, veils=(*veils, "strip", "picture"))
-    return found
+    if full["held"] == least["held"]:
+        return []
+    times, kv_heads = round(full["held"] / least["held"]), count(least["kv_heads"], "KV head")
+    saved = idea(
+        "check_grouped",
+        f"{num_heads} query heads share {kv_heads}. How much does that save?",
+        f"The cache needs {times} times fewer bytes",
+        {
+            f"The kernel does {times} times fewer products": (
+                f"Each query head still meets all keys: it asks for {by_head[0]:,} bytes with any number of KV heads."
+            ),
+            f"The cache needs {times * times} times fewer bytes: {times} for K, and {times} for V": (
+                f"K and V both shrink, and so does their sum: from {full['held']:,} to {least['held']:,} bytes."
+            ),
+            "No memory: only the order of the reads changes": (
+                f"The runs fill {full['held']:,} bytes without sharing and {least['held']:,} with it."
+            ),
+        },
+        f"The tokens fill {least['held']:,} bytes in place of {full['held']:,}. "
+        f"A server then holds {times} times more tokens in the same memory.",
+        view=view,
+        hides=[f"{panel['held']:,}" for panel in panels],
+        covers=[{"part": "size"}],
+    )
+    traffic = idea(
+        "same_reads",
+        "What happens to the bytes that the query heads ask for?",
+        "They stay the same",
+        {
+            f"They fall {times} times, like the cache": (
+                f"Each query head still asks for {by_head[0]:,} bytes. It reads a key that others read, too."
+            ),
+            f"They rise {times} times: each key is read more often": (
+                f"Each key is read {times} times, but {times} times fewer keys exist."
+            ),
+        },
+        f"{num_heads} query heads ask for {sum(by_head):,} bytes with any sharing. "
+        "The L2 cache, or a kernel that reads a page once for its query heads, makes it a gain in time.",
+        view=view,
+        hides=[f"{sum(by_head[: n + 1]):,}" for n in range(len(by_head))],
+    )
+    return [saved, traffic]
 
 
 def page_reads(found: Sequence[Reads], view: str) -> list[Question]:

@@ -9,7 +9,9 @@ from explainers.stories.block_table import (
     kv_heads,
     page_counts,
     page_reads,
+    partition_questions,
     partitions,
+    range_questions,
     ranges,
     reader_questions,
     serving,
@@ -26,14 +28,12 @@ from explainers.stories.block_table.subjects import (
     Walk,
     not_shown,
 )
-from explainers.stories.registers import thread_questions, threads
+from explainers.stories.registers import threads
 from explainers.story import stage
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Stage
-from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, WarpglassError
-from kernels.kv_cache.scenarios import SHOWN_PARTITION
 
 
 class Paging(Story[Subject]):
@@ -69,14 +69,7 @@ def _walk(walk: Walk, runner: Runner) -> Stage:
     shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if walk.plain else []
     more, live = [*shuffled, stage.BUILDS, stage.DATA], runner.live_gpu()
     result = block_table.stage_of(run, walk.name, walk.colour, runner.provenance(run), more, live)
-    walked = walk_questions.walk(run, result.frames, _partition(walk.request))
-    return replace(result, questions=[*walked, *thread_questions.shared_pictures(result)])
-
-
-def _partition(request: Request) -> int:
-    """Tokens of a partition: the kernel's, or the default of the page."""
-    constant = request.kernel.constant_of("partition")
-    return request.constants[constant.name] if constant else SHOWN_PARTITION
+    return replace(result, questions=walk_questions.walk(run, result.frames, walk.name))
 
 
 def _partitions(both: Partitions, runner: Runner) -> Stage:
@@ -85,9 +78,8 @@ def _partitions(both: Partitions, runner: Runner) -> Stage:
     result = partitions.stage_of(whole, cut, both.name, runner.provenance(cut), more)
     whole_threads = threads.own_view(whole, "threads_v1", "Threads of V1", "lines_v1")
     cut_threads = threads.own_view(cut, "threads_v2", "Threads of V2", "lines_v2")
-    asks = walk_questions.partitions(result, _partition(both.cut))
-    result = replace(result, views=[*result.views, *whole_threads, *cut_threads])
-    return replace(result, questions=[*asks, *thread_questions.shared_pictures(result)])
+    asks = partition_questions.partitions(result)
+    return replace(result, views=[*result.views, *whole_threads, *cut_threads], questions=asks)
 
 
 def _ranges(subject: Ranges, runner: Runner) -> Stage:
@@ -96,16 +88,16 @@ def _ranges(subject: Ranges, runner: Runner) -> Stage:
     more, live = [*eight_bits, stage.BUILDS, stage.DATA], runner.live_gpu()
     followed, provenance = subject.place, runner.provenance(run)
     result = ranges.stage_of(run, subject.names, subject.colours, followed, provenance, more, live)
-    return replace(result, questions=[*walk_questions.ranges(result), *thread_questions.shared_pictures(result)])
+    return replace(result, questions=range_questions.ranges(result))
 
 
 def _heads(heads: Heads, runner: Runner) -> Stage:
     runs = [runner.run(request) for request in heads.requests]
     found = [kv_heads.reads(run) for run in runs]
     result = kv_heads.stage_of(found, runner.provenance(runs[0]), [stage.BUILDS, stage.DATA])
-    asks = reader_questions.heads(result.views[0].meta["panels"], found[0].num_heads)
-    result = replace(result, views=[*result.views, *threads.own_view(runs[0])])
-    return replace(result, questions=[*asks, *thread_questions.shared_pictures(result)])
+    view = result.views[0]
+    asks = reader_questions.heads(view.meta["panels"], found[0].num_heads, found[0].by_head, view.id)
+    return replace(result, views=[*result.views, *threads.own_view(runs[0])], questions=asks)
 
 
 def _reads(reads: Reads, runner: Runner) -> Stage:

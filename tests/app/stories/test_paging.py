@@ -120,9 +120,32 @@ def test_serving_opens_before_its_first_step_and_takes_its_moment_to_the_walk():
     made = STORY.make(asked.subject)
     assert [v.id for v in made.views] == ["serving"] and len(made.questions) >= 2
     moment = made.step_values[12]
-    walked = ask(("view", "walk"), view="serving", scenario="one_prompt", moment=str(moment))
+    walked = ask(view="walk", scenario="one_prompt", moment=str(moment))  # as its button says
     names = {s["name"] for s in made.frames[12]["sequences"]}
     assert set(walked.subject.names) == names and walked.link["moment"] == str(moment)
+
+
+@pytest.mark.parametrize("left", ["serving", "partitions"])
+def test_the_scenario_of_a_view_does_not_stay_when_the_reader_goes_back(left):
+    there = ask(("view", left), view="walk")
+    assert there.link["scenario"] != "churn" and not there.told
+    back = ask(("view", "walk"), **there.link | {"moment": "3"})
+    assert (back.link["scenario"], back.link["moment"], back.subject.name) == ("churn", "12", "E") and not back.told
+    chosen = ask(("view", "heads"), view="walk", scenario="two_chats")
+    assert chosen.link["scenario"] == "two_chats"
+
+
+def test_v1_and_v2_open_on_the_longest_sequence_and_say_the_gain():
+    asked = ask(view="partitions", scenario="one_long")
+    made = STORY.make(asked.subject)
+    assert (
+        asked.subject.name == "L"
+        and asked.link["sequence"] == "0"
+        and ask(("view", "partitions")).subject == asked.subject
+    )
+    assert made.summary == "V2 shares the 233 tokens of L among 8 blocks. It needs 7 steps in place of 11."
+    short = STORY.make(ask(view="partitions", scenario="one_long", sequence="1").subject)
+    assert short.summary.startswith("The 12 tokens of A are too few for V2.") and "7 steps against 5" in short.summary
 
 
 def test_serving_by_the_menu_takes_a_scenario_that_is_served_and_a_link_is_told_why():

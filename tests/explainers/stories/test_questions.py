@@ -19,6 +19,7 @@ from explainers.stories.block_table import (
     cache_questions,
     kv_cache,
     kv_heads,
+    partition_questions,
     partitions,
     reader_questions,
     walk_frames,
@@ -57,6 +58,8 @@ def asked(found):
         if question.kind == "options":
             assert 2 <= len(question.options) <= 4 and len(set(question.options)) == len(question.options), question
             assert 0 <= question.answer < len(question.options)
+            reasons = question.reasons or [""] * len(question.options)
+            assert len(reasons) == len(question.options) and not reasons[question.answer]
         elif question.kind == "number":
             assert not question.options and math.isfinite(question.answer)
             assert question.tolerance or question.answer == int(question.answer)  # what is counted is exact
@@ -256,20 +259,27 @@ def test_a_token_is_read_from_the_page_that_the_block_table_names(spec, block_si
     problem = spec.problem_type(block_size=block_size)
     for sequence, length in enumerate(problem.context_lens):
         run = execute.run(Request(spec, problem, scope=Scope(sequence * problem.num_heads + 1)))
-        story = walk_frames.walk(run, "A")
-        found = asked(walk_questions.walk(run, story.frames, 32))
-        token = int(found["indirect"].text.split("token ")[1].split()[0])
-        assert first_number(right(found["indirect"])) == problem.block_tables[sequence][token // block_size]
-        if "page_of" in found:
-            asks, (first, last) = found["page_of"], found["page_of"].answer["token"]
-            page = problem.block_tables[sequence][last // block_size]
-            assert f"token {last} lies" in asks.text and asks.why.startswith(f"Page {page} holds")
-            assert first == last // block_size * block_size and last == min(first + block_size, length) - 1
-            assert asks.answer["part"] == "pool" and story.frames[asks.step]["page"] == page
-        assert right(found["phases"]) == f"The softmax over all {length} scores"
-        assert found["lookups"].answer == 2 * math.ceil(length / block_size)
-        assert found["cut"].answer == len(range(0, length, 32))
-        assert found["grouped"].answer == readers_of_its_kv_head(run)
+        frames = walk_frames.walk(run, "A").frames
+        found = asked(walk_questions.walk(run, frames, "A"))
+        if "check_block_table" in found:
+            way = found["check_block_table"]
+            token = int(way.text.split("token ")[1].split()[0])
+            page = problem.block_tables[sequence][token // block_size]
+            assert right(way) == f"In page {page}, because entry {token // block_size} of the block table names it"
+            assert frames[way.step]["page"] == page and way.shows == {"token": token, "part": "table"}
+            (covered,) = way.covers
+            assert covered["token"] == [token, min(token // block_size * block_size + block_size, length) - 1]
+            assert problem.block_tables[sequence][token // block_size - 1] + 1 != page  # the next page is another one
+        phases = found["check_two_phases"]
+        roles = [frame["role"] for frame in frames if "role" in frame]
+        assert right(phases) == "First the keys of all pages, then the values of all pages"
+        assert roles == sorted(roles) and frames[phases.step]["role"] == "v" and f"{length} scores" in phases.why
+        launch = run.request.plan.launches[0]
+        assert f" = {math.prod(launch.grid)} blocks." in found["check_grid"].why
+        each = right(found["check_grid"])
+        assert each.startswith("One block for each query head") and ("partition" in each) == (
+            launch.blocks_per_item > 1
+        )
 
 
 def first_access(run, access):
@@ -294,33 +304,27 @@ def first_request(run, request, place):
     return [int(offset) for offset in found.offset]
 
 
-def readers_of_its_kv_head(run):
-    """How many query heads load what query head 1 of the first sequence loads, from the trace of all of them."""
-    request = run.request
-    whole = execute.run(dataclasses.replace(request, scope=Scope(0, request.problem.num_heads)))
-    frame = frame_of(whole)
-    loads = frame[(frame.launch == 0) & (frame.event == "load") & (frame.tensor == "K_cache")]
-    loads = loads if len(loads) else frame[(frame.launch == 0) & (frame.event == "load") & (frame.tensor == "K")]
-    per_item = request.plan.launches[0].blocks_per_item
-    read = {head: frozenset(part.offset) for head, part in loads.groupby(loads.block // per_item)}
-    return sum(offsets == read[1] for offsets in read.values())
-
-
 @pytest.mark.parametrize("partition", [32, 64])
-def test_v2_cuts_a_context_into_as_many_blocks_as_partitions(partition):
+def test_v2_leaves_a_max_a_sum_and_an_output_of_each_partition(partition):
     whole, cut = (next(s for s in PAGED if accepts(s)) for accepts in (partitions.accepts_whole, partitions.accepts))
     problem = whole.problem_type(context_lens=(150, 20))
     one = execute.run(Request(whole, problem, scope=Scope(1)))
     two = execute.run(Request(cut, problem, ((cut.constant_of("partition").name, partition),), Scope(1)))
-    found = asked(walk_questions.partitions(partitions.stage_of(one, two, "A", NOWHERE), partition))
-    assert found["blocks"].answer == math.ceil(150 / partition)
-    stored = frame_of(two)
-    symbols = set(
-        stored[(stored.launch == 0) & (stored.event == "store") & (stored.space == "global")].tensor.astype(str)
+    made = partitions.stage_of(one, two, "A", NOWHERE)
+    found = asked(partition_questions.partitions(made))
+    split, parts = found["check_split"], made.views[0].meta["parts"]
+    assert split.why.startswith(f"{math.ceil(150 / partition)} blocks leave") and len(parts) == math.ceil(
+        150 / partition
     )
-    assert (
-        right(found["combine"]).startswith("Its own max m, its own sum l") and len(symbols) == 3
-    )  # m, l and a part of O
+    stored = frame_of(two)
+    stored = stored[(stored.launch == 0) & (stored.event == "store") & (stored.space == "global")]
+    assert right(split).startswith("Each block keeps its own max, sum and output")
+    assert stored.tensor.astype(str).nunique() == 3  # m, l and a part of O
+    low = min(parts, key=lambda part: math.exp(part["m"] - made.views[0].meta["v2"]["m"]))
+    assert f"partition {low['partition']} by {math.exp(low['m'] - made.views[0].meta['v2']['m']):.3g}." in split.why
+    assert made.frames[split.step]["reduce"] == "combine" and "150 tokens" in found["helps"].why
+    words = " ".join(frame["sentence"] for frame in made.frames)
+    assert all(told in words for told in partition_questions.TOLD[:2])  # the sentences have what the question hides
 
 
 @pytest.mark.parametrize(("heads", "stores"), [(4, 4), (4, 2), (8, 2), (4, 1)])
@@ -333,11 +337,14 @@ def test_grouped_queries_save_what_the_fewer_heads_do_not_hold(heads, stores):
         run = execute.run(dataclasses.replace(whole, scope=Scope.everything(whole.plan)))
         found.append(kv_heads.reads(run))
     made = kv_heads.stage_of(found, NOWHERE)
-    keys = asked(reader_questions.heads(made.views[0].meta["panels"], heads))
-    shared = next((n for n in dict.fromkeys((stores, heads, 1)) if 1 < n < heads), 1)
-    assert first_number(right(keys["sharing"])) == heads // shared
+    keys = asked(reader_questions.heads(made.views[0].meta["panels"], heads, found[0].by_head, "heads"))
     tokens = sum(spec.problem_type().context_lens)
-    assert first_number(right(keys["saved"])) == 2 * tokens * spec.problem_type().head_dim * 4  # K and V of one head
+    least = 2 * tokens * spec.problem_type().head_dim * 4  # K and V of one head
+    assert right(keys["check_grouped"]) == f"The cache needs {heads} times fewer bytes"
+    assert keys["check_grouped"].why.startswith(f"The tokens fill {least:,} bytes in place of {heads * least:,}.")
+    assert {f"{least:,}", f"{heads * least:,}"} <= set(keys["check_grouped"].hides)
+    assert right(keys["same_reads"]) == "They stay the same" and len({one.read for one in found}) == 1
+    assert f" {found[0].read:,} bytes" in keys["same_reads"].why
 
 
 @pytest.mark.parametrize("block_size", [8, 16, 32])

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from explainers.stories.block_table import range_tables, range_walk, ranges, walk_questions
+from explainers.stories.block_table import range_questions, range_tables, range_walk, ranges
 from explainers.story import probed
 from explainers.story.stage import Provenance
 from kernels.catalog import KERNELS
@@ -300,7 +300,7 @@ def problem_type():
 def test_questions_are_of_the_lists_and_of_the_weights(run):
     names = NAMES[: run.request.problem.num_seqs]
     made = ranges.stage_of(run, names, ["#000"] * len(names), (1, 0), Provenance("executed", ""))
-    found = {question.id: question for question in walk_questions.ranges(made)}
+    found = {question.id: question for question in range_questions.ranges(made)}
     story = range_walk.walk(run, names, 1, 0)
     own = story.lists[-1]
     longest = max(

@@ -124,30 +124,37 @@ def test_pages_are_compared_with_a_server_that_has_none():
     assert f"written in step {len(scenario.steps(16))}," in said and f"last token in step {len(other)}." in said
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("A 1 20 10, B 2 0 5 A, C 2 30 4", "In step 2, C is prefilled with 30 tokens, and 1 sequence decodes."),
-        (
-            "A 1 20 9, B 1 9 9, C 2 7 4, D 2 8 4, E 2 9 4",
-            "In step 2, C, D and E are prefilled with 24 tokens, and 2 sequences decode.",
-        ),
-        ("A 1 1 5, B 3 0 5 A", "In step 1, A is prefilled with 1 token, and 0 sequences decode."),
-    ],
-)
-def test_the_question_names_those_that_are_prefilled(text, words):
-    asked = next(q for q in cache_questions.serving(serving.stage_of(of(text), 16, None)) if q.id == "written")
-    assert asked.text.startswith(words)
-
-
 @pytest.mark.parametrize("scenario", SERVED.values(), ids=SERVED)
-def test_the_questions_keys_are_the_caches_numbers(scenario):
+def test_the_questions_are_of_the_caches_numbers(scenario):
     made = serving.stage_of(scenario, 16, None)
     asked = {q.id: q for q in cache_questions.serving(made)}
-    assert len(asked) >= 2
-    number = {id: int(q.options[q.answer].split()[0]) for id, q in asked.items()}
-    assert number["written"] == len(made.frames[asked["written"].step]["new"])
-    assert number["at_once"] == scenario.slots // scenario.max_len
-    if "last_page" in number:
-        empty = [len(s["table"]) * 16 - s["length"] for s in made.frames[-1]["sequences"]]
-        assert number["last_page"] == max(empty)
+    assert set(asked) <= {"at_once", "fork", "waits"}
+    reserved = scenario.slots // scenario.max_len
+    assert f"holds {reserved} request" in asked["at_once"].text
+    served = {visit.name for visit in scenario.visits if visit.answer}
+    most = max(sum(s["name"] in served for s in frame["sequences"]) for frame in made.frames)
+    assert most > reserved and f"the pool holds {most} requests" in asked["at_once"].why
+
+
+def test_a_fork_copies_only_the_block_table():
+    made = serving.stage_of(SERVED["one_prompt"], 16, None)
+    fork = next(q for q in cache_questions.serving(made) if q.id == "fork")
+    before, after = made.frames[fork.step - 1], made.frames[fork.step]
+    tables = {s["name"]: s["table"] for s in after["sequences"]}
+    assert tables["C2"] == tables["C"] and len(before["free"]) == len(after["free"])  # no page is taken
+    assert fork.options[fork.answer] == f"Only the block table: {len(tables['C'])} page numbers"
+    last = fork.reasons[fork.options.index("Only the last page, which is not full")]
+    copied = next(n for n in range(fork.step + 1, len(made.frames)) if made.frames[n]["copied"])
+    assert f"In step {copied} somebody writes into it" in last
+    assert made.frames[copied]["copied"][0][0] == tables["C"][-1]
+
+
+def test_a_request_waits_for_pages_that_others_may_still_take():
+    made = serving.stage_of(SERVED["one_prompt"], 16, None)
+    waits = next(q for q in cache_questions.serving(made) if q.id == "waits")
+    frame = made.frames[waits.step]
+    assert (
+        waits.text == f"In step {waits.step}, {len(frame['free'])} pages are free. Why does {frame['waiting'][0]} wait?"
+    )
+    start = next(v["start"] for v in made.views[0].meta["visits"] if v["name"] == frame["waiting"][0])
+    assert f"starts in step {start}" in waits.why and frame["waiting"][0] not in made.frames[start]["waiting"]

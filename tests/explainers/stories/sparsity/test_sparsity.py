@@ -1,7 +1,6 @@
 """Every number that the sparsity story says, against the mask, the lists, the trace and float64."""
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -124,7 +123,7 @@ def test_a_build_without_its_mask_says_what_a_row_sees_and_what_the_kernel_score
     assert first["seen"] == sees[:64].sum() == 20
     scored = 64 if name in LISTED else 61  # a window's own end is no part of the build
     assert f"row 60 sees 20 of its 64 keys, but the kernel scores {scored}. Row 60's" in first["sentence"]
-    assert "hidden" not in {question.id for question in sparsity_questions.questions(walk)}
+    assert "partial" not in {question.id for question in sparsity_questions.questions(walk)}
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -133,7 +132,7 @@ def test_what_lies_past_the_last_key_is_scored_by_a_build_without_patterns_and_i
     walk = mask_walk.explain(run_of(name, settings=(("PATTERNS", 0),), **fields), 3)
     assert "sees 36 of its 36 keys, but the kernel scores 64, 28 of them past the last key." in words(walk.frames)
     whole = mask_walk.explain(run_of(name, **fields), 3)
-    assert "hidden" not in {question.id for question in sparsity_questions.questions(whole)}
+    assert "partial" not in {question.id for question in sparsity_questions.questions(whole)}
     assert "but the kernel" not in words(whole.frames)
 
 
@@ -148,7 +147,6 @@ def test_m_is_not_called_the_max_where_it_does_not_follow_it(name):
         assert f"{begins}, though the row's max is {first['tile_max']:.4g}," in first["sentence"]
         highest = max(first["tile_max"], second["tile_max"])
         assert f"Row 3's m stays 0, though the row's max is {highest:.4g}, and l grows" in second["sentence"]
-        assert "rescaled" not in {question.id for question in sparsity_questions.questions(walk)}
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
@@ -265,11 +263,15 @@ def test_times_of_single_pairs_say_which_kernels_add_the_mask_and_of_which_types
 
 def test_the_keys_of_the_questions_come_from_the_lists_and_the_trace():
     run = run_of(item=5, mask="sinks", window=192)
-    walk = mask_walk.explain(run, 326)
-    asked = {question.id: question for question in sparsity_questions.questions(walk)}
-    assert set(asked) == {"loaded", "hidden", "rescaled"}
-    assert asked["loaded"].options[asked["loaded"].answer] == f"{sum(walk.loaded):,}"
-    assert asked["hidden"].options[asked["hidden"].answer] == str(walk.lists.block_kv)
-    frame = walk.frames[asked["rescaled"].step]
-    assert asked["rescaled"].answer == pytest.approx(np.exp(frame["m_before"] - frame["m"]), rel=0.01)
-    assert re.search(rf"e\^\({frame['m_before']:.4g} - {frame['m']:.4g}\)", asked["rescaled"].why)
+    walk, sees = mask_walk.explain(run, 326), mask_of(run)
+    skipped, partial = sparsity_questions.questions(walk)
+    block = skipped.shows["col"]
+    assert not sees[320:384, 64 * block : 64 * block + 64].any()
+    assert skipped.options[skipped.answer] == "It never loads the block"
+    assert f"{sum(walk.loaded):,} bytes" in skipped.why and block not in {entry.column for entry in walk.entries}
+    first = 64 * partial.shows["col"]
+    seen = int(sees[326, first : first + 64].sum())
+    assert partial.options[partial.answer] == f"All 64 scores, and then it hides {64 - seen}"
+    assert f"sees {seen} of its 64 keys" in partial.text
+    for question in (skipped, partial):
+        assert [bool(reason) for reason in question.reasons].count(False) == 1

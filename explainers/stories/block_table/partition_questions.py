@@ -1,0 +1,73 @@
+"""The questions about V2: the merge of its partitions, and the contexts that it helps."""
+
+from explainers.stories.block_table.walk_types import PartitionsMeta
+from explainers.story.glossary import count
+from explainers.story.questions import idea
+from explainers.story.stage import Question, Stage
+
+TOLD = (  # what says how the parts are merged: two sentences, and two lines of the picture
+    "scales each part by e^(m_i - m) and adds",
+    "scales and adds the outputs",
+    "l = \u03a3 l\u1d62 e^(m\u1d62 \u2212 m)",
+    "O = \u03a3 O\u1d62 e^(m\u1d62 \u2212 m) / l",
+)
+
+
+def partitions(made: Stage) -> list[Question]:
+    """Returns the questions about a stage with both kernels."""
+    meta: PartitionsMeta = made.views[0].meta
+    return [*_split(made, meta), _helps(made, meta)]
+
+
+def _split(made: Stage, meta: PartitionsMeta) -> list[Question]:
+    parts, frames = meta["parts"], meta["frames"]
+    if len(parts) < 2:
+        return []
+    merged = next((n for n, f in enumerate(frames) if f["reduce"] is not None), len(frames) - 1)
+    low = min(parts, key=lambda part: part["weight"])
+    return [
+        idea(
+            "check_split",
+            "How does V2 split this long context, and how does it merge the parts?",
+            "Each block keeps its own max, sum and output. A second kernel rescales and adds them",
+            {
+                "Each block writes its part of the output. A second kernel adds the parts": (
+                    f"Each block counted against its own max: partition {low['partition']} against {low['m']:.3g}, "
+                    f"where the whole has {meta['v2']['m']:.3g}."
+                ),
+                "The blocks agree on one max first. Then each adds to the output": (
+                    f"No block waits for another. The max of all is first known in step {merged + 1}."
+                ),
+                "Each block takes some dims of all tokens. The parts are put side by side": (
+                    f"Each block takes all dims of its own tokens, for example tokens {parts[0]['first']} to "
+                    f"{parts[0]['end'] - 1}."
+                ),
+            },
+            f"{len(parts)} blocks leave a max m_i, a sum l_i and an output each. The second kernel scales a part by "
+            f"e^(m_i - m), for example partition {low['partition']} by {low['weight']:.3g}.",
+            step=merged,
+            view=made.views[0].id,
+            hides=TOLD,
+        )
+    ]
+
+
+def _helps(made: Stage, meta: PartitionsMeta) -> Question:
+    parts, length = len(meta["parts"]), meta["length"]
+    return idea(
+        "helps",
+        "When does V2 help?",
+        "When a few long contexts leave most SMs without a block",
+        {
+            "Always: it reads fewer keys": f"Both kernels read the keys of all {length} tokens.",
+            "When many short contexts come together": (
+                "A short context is one partition. V2 then adds only a second kernel."
+            ),
+            "When the keys do not fit in the memory of the GPU": (
+                f"Both kernels read one cache. V2 stores {3 * parts} more results in it, for its partitions."
+            ),
+        },
+        f"V1 has one block for {count(length, 'token')} of a query head, and V2 has {parts}. "
+        "With many sequences the SMs are full without partitions.",
+        view=made.views[0].id,
+    )

@@ -1,0 +1,37 @@
+"""Questions about a work list: its equal ranges, and the merge of a sequence."""
+
+from explainers.story.glossary import count
+from explainers.story.questions import amounts
+from explainers.story.stage import MEASURED, Question, Stage
+
+
+def ranges(made: Stage) -> list[Question]:
+    """Questions about a work list: its equal ranges, and the merge of a sequence."""
+    meta, view = made.views[0].meta, made.views[0].id
+    own, units, name = meta["lists"][-1], meta["units"], meta["names"][meta["sequence"]]
+    pages, cut = len(own["cells"]), own["ranges"]
+    longest = max(sum(u[3] for u in own["units"] if u[1] == r) for r in range(cut))
+    veils = ("sentence", "strip", "picture", "tabs")
+    text = (
+        f"{count(pages, 'page')} stand end to end and are cut into {count(cut, 'range')} that are equal within a page. "
+        "How many pages has the longest?"
+    )
+    why = f"{pages} / {cut} = {pages / cut:.4g}, so no range has more than {longest}: no block waits long for another."
+    most = max(sum(1 for c in own["cells"] if c[0] == s) for s in {c[0] for c in own["cells"]})
+    wrong = [most, pages, longest + 1, cut]
+    counted = ("sentence", "strip", "tabs")  # a reader can count the pages of a range in the picture
+    found = amounts("longest", text, longest, wrong, why, "pages", step=0, view=view, veils=counted)
+    if len(units) > 1 and "weight" in units[0]:
+        low = min(units, key=lambda u: u["weight"])
+        step = next(n for n, f in enumerate(made.frames) if f.get("merged"))
+        text = (
+            f"{name} is in {len(units)} pieces. Partition {low['partition']} has m = {low['m']:.4g}, and the largest m "
+            f"of all is {meta['merged']['m']:.4g}. By what is its l multiplied when they are merged?"
+        )
+        power = f"e^({low['m']:.4g} - {meta['merged']['m']:.4g}) = {low['weight']:.4g}".replace("- -", "+ ")
+        why = f"{power}; the trace has it as its weight."
+        key = float(f"{low['weight']:.3g}")
+        found.append(
+            Question("weight", text, "number", key, why, step=step, view=view, tolerance=MEASURED, veils=veils)
+        )
+    return found
