@@ -48,13 +48,22 @@ def options(
     return [Question(id, text, "options", listed.index(right), why, listed, **more)]
 
 
-def idea(id: str, text: str, right: str, wrong: Mapping[str, str], why: str, **more: Unpack[Where]) -> Question:
+def idea(
+    id: str,
+    text: str,
+    right: str,
+    wrong: Mapping[str, str],
+    why: str,
+    ordered: Sequence[str] = (),
+    **more: Unpack[Where],
+) -> Question:
     """A question that predicts an idea.
 
     wrong: wrong option -> the reason against it, with the run's numbers.
+    ordered: the options in their natural order, if they have one.
     more: further fields of Question.
     """
-    listed = _shuffled(id, [right, *wrong])
+    listed = list(ordered) or _shuffled(id, [right, *wrong])
     reasons = [wrong.get(said, "") for said in listed]
     return Question(id, text, "options", listed.index(right), why, listed, reasons=reasons, **more)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from explainers.stories.any_kernel import generic
 from explainers.stories.online_softmax import online_softmax, row_charts, row_questions, row_story
 from explainers.stories.online_softmax.row_story import RowStory
-from explainers.stories.registers import thread_questions, threads
+from explainers.stories.registers import threads
 from explainers.stories.tiling import tiling
 from explainers.story import picture, stage
 from explainers.story.base import Part, Runner, Story
@@ -42,7 +42,7 @@ class OnlineSoftmax(Story[Row]):
         made = online_softmax.stage_of(run, story, subject.row, runner.provenance(run), views)
         ordinary = row_story.is_ordinary(run.request.kernel)
         more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
-        return replace(made, questions=[*made.questions, *more, *thread_questions.shared_pictures(made)])
+        return replace(made, questions=[*made.questions, *more])
 
     def parts(self) -> dict[str, Part[Row]]:
         return {"charts": charts_tab, "ordinary": ordinary_tab}

@@ -40,7 +40,8 @@ class Start(Story[Shown]):
         made = tiling.stage_of(run, runner.provenance(run))
         places = [stage.text(f"{name}: {text}.".replace("..", ".")) for name, text in subject.where]
         faults = [stage.note(fault, "bad") for fault in (*subject.faults, *tables.unreadable())]
-        return replace(made, codes=(), tabs=(), views=made.views[:1], side=[*places, *faults], questions=(), step=0)
+        side = [*places, *faults]
+        return replace(made, codes=(), tabs=(), views=made.views[:1], side=side, questions=(), summary="", step=0)
 
 
 def ladder_tab(requests: list[Request], where: str, runner: Runner) -> list[Block]:

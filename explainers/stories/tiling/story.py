@@ -5,7 +5,7 @@ from dataclasses import replace
 from explainers.stories.any_kernel import generic
 from explainers.stories.occupancy import grid
 from explainers.stories.online_softmax import online_softmax
-from explainers.stories.registers import thread_questions, threads
+from explainers.stories.registers import threads
 from explainers.stories.tiling import reuse, tile_questions, tiling, traffic
 from explainers.story import picture, stage
 from explainers.story.base import Runner, Story
@@ -31,8 +31,8 @@ class Tiles(Story[Request]):
         matrices, *more = made.views
         made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *more])
         summary, tone = runner.broken(run)
-        found = [*tile_questions.query_tile(run, made), *thread_questions.shared_pictures(made)]
-        return replace(made, questions=found, summary=summary, tone=tone or made.tone)
+        found = tile_questions.query_tile(run, made)
+        return replace(made, questions=found, summary=summary or made.summary, tone=tone or made.tone)
 
 
 def bytes_tab(subject: Request, others: list[Request], runner: Runner) -> list[Block]:

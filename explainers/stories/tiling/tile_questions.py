@@ -1,141 +1,228 @@
-"""Questions about a query tile: its reuse in shared memory, its bytes, and the block's part of O."""
+"""Questions about a query tile: the place of its scores, the reads of K and Q, and the block's part of O."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from explainers.stories.tiling import k_reads
 from explainers.stories.tiling.frames import MatricesMeta, TilingFrame
-from explainers.story import axes, glossary, picture
+from explainers.stories.tiling.stored import bytes_stored, never_stored, scores_size
+from explainers.story import picture
 from explainers.story.glossary import count
-from explainers.story.questions import Where, amounts, options
+from explainers.story.questions import Where, idea
 from explainers.story.stage import Question, Stage
 from kernels.core.launch import Launch
 from kernels.run.results import Run
 
+LONG = 65_536  # tokens of a long context
+
+
+class Tile(NamedTuple):
+    """A query tile as the questions see it.
+
+    of: part of the picture -> the probes' name of its tensor.
+    view: the id of the picture.
+    met: the number of keys of each row.
+    """
+
+    run: Run
+    frames: Sequence[TilingFrame]
+    meta: MatricesMeta
+    of: dict[str, str]
+    view: str
+    met: np.ndarray
+
+    def read(self, part: str) -> int:
+        """The bytes of a part that the blocks read from global memory."""
+        return self.frames[-1]["bytes"].get(f"{self.of[part]} load", 0)
+
+    def first(self, part: str, kind: str) -> int:
+        """The first step with a load or a store of a part, or the last step."""
+        key = f"{self.of.get(part, part)} {kind}"
+        return next((n for n, f in enumerate(self.frames) if key in f["bytes"]), len(self.frames) - 1)
+
+    @property
+    def width(self) -> int:
+        """The bytes of a row of K."""
+        return self.meta["d"] * picture.tensor_at(self.run.request, "K").itemsize
+
+    @property
+    def scores_step(self) -> int:
+        """The first step with scores, or step 0."""
+        return next((n for n, f in enumerate(self.frames) if f["scores"]), 0)
+
 
 def query_tile(run: Run, made: Stage) -> list[Question]:
-    """Questions about the reuse of Q, the keys read by the block, the scores and weights, and the block's part of O."""
-    frames, meta = made.frames, made.views[0].meta
-    request, of = run.request, {place: symbol for symbol, place in meta["places"].items()}
-    view = made.views[0].id
+    """The questions about a query tile. Their keys come from the trace."""
+    of = {place: symbol for symbol, place in made.views[0].meta["places"].items()}
+    met = np.asarray(made.views[0].columns["s_logged"]).sum(axis=1)
+    tile = Tile(run, made.frames, made.views[0].meta, of, made.views[0].id, met)
+    last = len(tile.frames) - 1
     return [
-        *_reuse(run, frames, made, of),
-        *_keys_read(run, frames, meta, of, view),
-        *_stored(run, frames, meta, of, view),
-        *_whose(request.plan.launches[-1], meta, view),
+        *_place_of_scores(tile),
+        *_growth(tile),
+        *_reads_of_k(tile),
+        *_q_shared(tile),
+        *never_stored(run, step=last, view=tile.view, veils=("headline",)),
+        *_block(run.request.plan.launches[-1], tile),
     ]
 
 
-def _reuse(run: Run, frames: Sequence[TilingFrame], made: Stage, of: dict[str, str]) -> list[Question]:
-    """A question about the uses of each element of the query tile in shared memory."""
-    q, scores, row0 = of["Q"], np.asarray(made.views[0].columns["s_logged"]), made.views[0].meta["row0"]
-    held = any(q in f["resident"] and f["resident"][q]["rects"] for f in frames)
-    met = scores.sum(axis=1)  # keys of each row
-    keys, pairs = int(met[-1]), int(met.sum())  # with a causal mask the last row meets the most
-    read = frames[-1]["bytes"].get(f"{q} load", 0)
-    if not held or not keys or not read:
+def _place_of_scores(tile: Tile) -> list[Question]:
+    """A question about the memory of the scores between the two products."""
+    stored, size = bytes_stored(tile.run), scores_size(tile.run)
+    written = stored.get("S", 0) + stored.get("P", 0)
+    globally = "In global memory, until the row is done"
+    briefly = "On the chip, only as long as their tile"
+    wholly = "On the chip, for all keys at once"
+    too_many = (
+        f"These scores would take {size:,} bytes, and longer contexts take more. Nothing on the chip grows like that."
+    )
+    text = "The block has computed scores. Where does the kernel keep them?"
+    step = tile.first("S", "store") if written else tile.scores_step
+    hides = _amounts_hidden(tile) if written else []
+    where: Where = {
+        "step": step,
+        "view": tile.view,
+        "veils": ("headline", "tabs"),
+        "hides": [f"writes {part} to global memory" for part in ("S", "P")] + hides,
+        "covers": [{"tensor": "S"}],
+        "shows": {"tensor": "S", "query": tile.meta["row0"], "key": 0},
+    }
+    if written:
+        why = (
+            f"The block writes {stored.get('S', 0):,} bytes of S and {stored.get('P', 0):,} bytes of P. "
+            "Later steps read them back."
+        )
+        early = "A weight needs the max of the whole row. This kernel finds it after all tiles, so it keeps each score."
+        return [idea("never_stored", text, globally, {briefly: early, wholly: too_many}, why, **where)]
+    why = f"The trace has no store of S or P. The block writes only O: {stored.get('O', 0):,} bytes."
+    rare = f"S and P would take {2 * size:,} bytes there, and the trace has no store of them."
+    return [idea("never_stored", text, briefly, {globally: rare, wholly: too_many}, why, **where)]
+
+
+def _amounts_hidden(tile: Tile) -> list[str]:
+    """The amounts of S and P in the strip, as texts."""
+    amounts = {k_reads.stored(frame, tile.meta["places"]) for frame in tile.frames}
+    amounts |= {sum(n for name, n in f["bytes"].items() if name.endswith("store")) for f in tile.frames}
+    return [f"{n:,}" for n in sorted(amounts - {0})]
+
+
+def _growth(tile: Tile) -> list[Question]:
+    """A question about the scores of a longer context, for a kernel that stores them."""
+    n, keys = tile.meta["n"], tile.meta["keys"]
+    stored = bytes_stored(tile.run).get("S", 0)
+    if not stored or n != keys or tile.meta["causal"]:
         return []
-    tiles = len({f["tile"] for f in frames if f["scores"]})
-    row = row0 + len(scores) - 1
-    anew = pairs * made.views[0].meta["d"] * picture.tensor_at(run.request, "Q").itemsize
-    text = (
-        f"The block copies its tile of {q} into shared memory before it does anything else. That pays if its elements "
-        f"are used often. How many products does one element of row {row} go into?"
-    )
+    item = stored // (len(tile.met) * keys)
+    text = "The text becomes twice as long. How many scores does the kernel store then?"
+    right = "Four times as many"
+    wrong = {
+        "Twice as many": "Each row gets twice as many scores, and there are also twice as many rows.",
+        "As many as now": f"Each token has a score with every token: now {n:,} times {keys:,}.",
+        "Eight times as many": "S has two sides, not three: queries and keys.",
+    }
+    ordered = ["As many as now", "Twice as many", right, "Eight times as many"]
     why = (
-        f"Row {row} meets {keys} keys, in {count(tiles, 'key tile')}, and each element of {q} is multiplied with one "
-        f"element of each. The tile's {read:,} bytes come from global memory once. Its {len(scores)} rows meet "
-        f"{pairs:,} keys in all: read anew for each, they would be {anew:,} bytes, {anew / read:.3g} times as many."
+        f"S is a square: every token meets every token. At {LONG:,} tokens, S of one head takes "
+        f"{LONG * LONG * item / 1e9:.2g} GB."
     )
-    step = max(n for n, f in enumerate(frames) if f["scores"])
-    where: Where = {"step": step, "view": made.views[0].id, "veils": ("sentence",)}
-    return [Question("reuse", text, "number", keys, why, unit="products", **where)]
+    where: Where = {
+        "step": tile.first("S", "store"),
+        "view": tile.view,
+        "shows": {"tensor": "S", "query": tile.meta["row0"], "key": 0},
+    }
+    return [idea("growth", text, right, wrong, why, ordered, **where)]
 
 
-def _stored(
-    run: Run, frames: Sequence[TilingFrame], meta: MatricesMeta, of: dict[str, str], view: str
-) -> list[Question]:
-    """A question about the bytes of the scores S and the weights P in global memory."""
-    last, names = frames[-1]["bytes"], [of[place] for place in "SP" if place in of]
-    stored = sum(last.get(f"{name} store", 0) for name in names)
-    rows, keys = meta["rows"], meta["keys"]
-    item = picture.tensor_at(run.request, "O").itemsize
-    one = rows * keys * item
-    o = last.get(f"{of['O']} store", 0)
-    step = len(frames) - 1
-    if stored:
-        parts = glossary.listed([f"{last[f'{name} store']:,} of {name}" for name in names if f"{name} store" in last])
-        why = (
-            f"It stores {stored:,} bytes: {parts}; and {o:,} of {of['O']}, which alone is the result. Flash attention "
-            "stores none of S and P."
-        )
-        step = next((k for k, f in enumerate(frames) if any(f"{name} store" in f["bytes"] for name in names)), step)
+def _reads_of_k(tile: Tile) -> list[Question]:
+    """A question about the reads of each byte of K from global memory."""
+    of_step = k_reads.times(tile.frames, tile.of["K"], tile.width)
+    times, rows, threads = of_step[-1], len(tile.met), tile.run.request.plan.launches[0].threads
+    if not times or rows < 2:
+        return []
+    text = f"Here {rows} queries meet all their keys. How often is each byte of K read from global memory?"
+    read, own = tile.read("K"), round(tile.read("K") / times)
+    shared = times < 1.5
+
+    def said(number: float, of: str) -> str:
+        return f"{number:.3g} times: once for each {of}"
+
+    once, per_query, per_thread = "Once: all threads use one copy", said(rows, "query"), said(threads, "thread")
+    tiles = len({f["tile"] for f in tile.frames if f["scores"]})
+    per_tile = said(tiles, "key tile")
+    wrong = {
+        per_tile: "Each key tile has its own keys. No key is in two tiles.",
+        per_thread: "A thread needs only some of the keys, and a tile only its own.",
+    }
+    wrong = {option: reason for option, reason in wrong.items() if not option.startswith("1 times")}
+    if shared:
+        wrong = {per_query: "So it is without tiles. Here all queries use the copy on the chip.", **wrong}
+        why = f"The block reads {read:,} bytes of K, each once. Without the copy, it would read {rows} times as many."
+        right = once
     else:
-        why = (
-            "No store of S or P is logged: scores and weights live in the chip and are gone after their tile. Only "
-            f"{of['O']} is written, {o:,} bytes. Stored, they would have been {one:,} bytes each for these {rows} rows."
-        )
-    text = (
-        f"How many bytes of the scores S and the weights P does this kernel write to global memory for these {rows} "
-        "queries?"
+        right = per_query if abs(times - rows) < 0.5 else said(times, "query that sees the key")
+        wrong = {once: "The threads share nothing here. Each query fetches the key for itself.", **wrong}
+        why = f"The threads read {read:,} bytes of K, but these are the same {own:,} bytes again and again."
+    wrong = {option: reason for option, reason in wrong.items() if option.split()[0] != right.split()[0]}
+    ordered = [once, *sorted({right, *wrong} - {once}, key=lambda option: float(option.split()[0].replace(",", "")))]
+    where: Where = {
+        "step": max(n for n, f in enumerate(tile.frames) if f["scores"]),
+        "view": tile.view,
+        "veils": ("headline", "tabs"),
+        "hides": sorted({k_reads.said(n) for n in of_step if n}),
+        "shows": {"tensor": "K", "key": 0, "dim": 0},
+    }
+    return [idea("k_read", text, right, wrong, why, ordered, **where)]
+
+
+def _q_shared(tile: Tile) -> list[Question]:
+    """The knowledge check on the query in shared memory."""
+    q = tile.of["Q"]
+    step = next((n for n, f in enumerate(tile.frames) if q in f["resident"] and f["resident"][q]["rects"]), None)
+    keys, read, tiles = int(tile.met[-1]), tile.read("Q"), len({b[0] for b in tile.meta["blocks"]})
+    if step is None or keys < 2 or not read:
+        return []
+    text = "The block copies its queries into shared memory before it computes. Why does that pay?"
+    right = "Each number is used for every key, so one read serves many"
+    wrong = {
+        "Other blocks can then read them too": "Shared memory belongs to one block. "
+        f"The head has {count(tiles, 'query tile')}, and each block copies its own.",
+        "Global memory has no room for them": "Q is in global memory, and it is the larger one.",
+        "A copy makes even a single read faster": "The copy itself is a read. One later read would gain nothing.",
+    }
+    anew = int(tile.met.sum()) * tile.meta["d"] * picture.tensor_at(tile.run.request, "Q").itemsize
+    why = (
+        f"A number of the last row goes into {keys} products. "
+        f"The block reads {read:,} bytes of Q. Read anew for each key, they would be {anew:,}."
     )
-    where: Where = {"step": step, "view": view, "veils": ("sentence", "strip", "headline", "tabs")}
-    return amounts("never_stored", text, stored, [0, one, 2 * one, o], why, "bytes", **where)
+    shows = {"tensor": "Q", "query": tile.meta["row0"], "dim": 0}
+    where: Where = {"step": step, "view": tile.view, "veils": ("headline",), "shows": shows}
+    return [idea("check_q_shared", text, right, wrong, why, **where)]
 
 
-def _whose(launch: Launch, meta: MatricesMeta, view: str) -> list[Question]:
-    """Questions about the rows of a block: grid, blocks and threads."""
-    blocks, row0 = meta["blocks"], meta["row0"]
-    rows, threads = blocks[0][1] - blocks[0][0] + 1, launch.threads
-    grid = " by ".join(str(n) for n in launch.grid if n > 1) or "1"
+def _block(launch: Launch, tile: Tile) -> list[Question]:
+    """A question about a block's part of the output."""
+    blocks, row0, n, d = tile.meta["blocks"], tile.meta["row0"], tile.meta["n"], tile.meta["d"]
+    rows = blocks[0][1] - blocks[0][0] + 1
+    if n <= rows:
+        return []
     own = next(b for b in blocks if b[0] == row0)
     wide = own[3] - own[2] + 1
-    part = f"{rows} rows" + ("" if wide == meta["d"] else f" and {wide} of {meta['d']} columns")
-    why = (
-        f"The grid of {launch.entry} has {grid} blocks of {threads} threads; each makes {part} of O of one head, "
-        f"block {own[4]} rows {own[0]} to {own[1]}."
-    )
-    text = f"{launch.entry} is launched with {grid} blocks of {threads} threads. What does one block make?"
-    right = f"{part[0].upper()}{part[1:]} of O, of one head"
-    wrong = [
-        "One row of O",
-        f"All {meta['n']} rows of O, of one head",
-        f"{threads} elements of O, one for each thread",
-    ]
-    if wide * rows == threads:
-        wrong.pop()  # that answer is right too
+    part = f"{count(rows, 'row')}" + ("" if wide == d else f" and {wide} of {d} columns")
+    right = f"{part} of O, of one head"
+    wrong = {
+        f"All {n} rows of O, of one head": f"One block would then work alone. The head has {len(blocks)} blocks.",
+        "One row of O": "A copied tile of K would then serve one query only.",
+        f"{launch.threads} numbers of O, one for each thread": f"Its part has {rows * wide:,} numbers.",
+    }
     if rows == 1:
-        wrong = wrong[1:]
-    found = options("grid", text, right, wrong, why, view=view, veils=("sentence",)) if meta["n"] > rows else []
-    others = [b for b in blocks if b[0] != row0]
-    if others:
-        other = others[len(others) // 2]
-        why = (
-            f"Rows {other[0]} to {other[1]} of O, columns {other[2]} to {other[3]}, are block {other[4]}'s: blocks are "
-            f"numbered row tile by row tile, {len(blocks)} for this head."
-        )
-        key = {"tensor": "O", "query": [other[0], other[1]], "dim": [other[2], other[3]]}
-        text = f"Click an element of O that block {other[4]} makes."
-        found.append(Question("click_block", text, "click", key, why, view=view))
-    return found
-
-
-def _keys_read(
-    run: Run, frames: Sequence[TilingFrame], meta: MatricesMeta, of: dict[str, str], view: str
-) -> list[Question]:
-    """A question about the bytes of K for one block and for all blocks."""
-    read = frames[-1]["bytes"].get(f"{of['K']} load", 0)
-    k = picture.tensor_at(run.request, "K")
-    whole = k.nbytes // axes.heads(k)
-    tile = next((f["bytes"].get(f"{of['K']} load", 0) for f in frames if f["bytes"].get(f"{of['K']} load")), 0)
-    if not read:
-        return []
-    rows, item = meta["rows"], k.itemsize
-    share = "exactly this head's" if read == whole else f"{read / whole:.3g} times this head's"
-    why = f"The probes logged {read:,} bytes of {of['K']}, {share} {whole:,}, for one tile of {rows} queries."
-    tiles = len({b[0] for b in meta["blocks"]})
-    why += f" The head has {count(tiles, 'query tile')}; each goes through the keys again."
-    wrong = [tile, whole, rows * whole, meta["d"] * item, 2 * read]
-    step = max(range(len(frames)), key=lambda n: frames[n]["bytes"].get(f"{of['K']} load", 0))
-    text = f"How many bytes of {of['K']} does this kernel read from global memory for this one query tile?"
-    return amounts("k_read", text, read, wrong, why, "bytes", step=step, view=view, veils=("sentence", "tabs"))
+        del wrong["One row of O"]
+    if wide * rows == launch.threads:
+        del wrong[f"{launch.threads} numbers of O, one for each thread"]
+    why = f"Block {own[4]} makes rows {own[0]} to {own[1]}. The next block makes the next rows."
+    text = f"A block has {launch.threads} threads. Which part of the output does one block make?"
+    shows = {"tensor": "O", "query": row0, "dim": own[2]}
+    where: Where = {"view": tile.view, "covers": [{"tensor": "O"}], "shows": shows, "veils": ("sentence",)}
+    return [idea("grid", text, right, wrong, why, **where)]

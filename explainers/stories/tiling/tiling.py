@@ -11,8 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from explainers.stories.tiling import k_reads
 from explainers.stories.tiling.accesses import accesses_of
 from explainers.stories.tiling.frames import MatricesMeta, TilingFrame
+from explainers.stories.tiling.stored import scores_size
 from explainers.stories.tiling.tile_frames import TileFrames
 from explainers.story import axes, picture, probed, stage
 from kernels.core.request import Request
@@ -40,6 +42,7 @@ class Tiling:
     head: counted over the batch.
     output_blocks: [row0, row1, col0, col1, block] of each block's part of this head's O.
     places: see picture.places.
+    k_width: bytes of a row of K.
     """
 
     frames: list[TilingFrame]
@@ -52,6 +55,13 @@ class Tiling:
     head: int
     output_blocks: list[list[int]]
     places: dict[str, str]
+    k_width: int
+
+    @property
+    def k_times(self) -> list[float]:
+        """The reads of each byte of K from global memory, after each step (k_reads.times)."""
+        symbol = next(symbol for symbol, place in self.places.items() if place == "K")
+        return k_reads.times(self.frames, symbol, self.k_width)
 
 
 def accepts(spec: KernelSpec) -> bool:
@@ -98,8 +108,8 @@ def explain(run: Run) -> Tiling:
         columns=["step", "tensor", "space", "kind", "accesses", "bytes"],
     )
     frames = TileFrames(at, accesses, values, o_of_step).all(steps, cutting.lit_lines(trace, steps, sites))
-    blocks = _output_blocks(request, head)
-    return Tiling(frames, traffic, scores, logged, o_values, o_since, (rows[0], rows[1]), head, blocks, at)
+    blocks, width = _output_blocks(request, head), axes.length(o, "dim") * picture.tensor_at(request, "K").itemsize
+    return Tiling(frames, traffic, scores, logged, o_values, o_since, (rows[0], rows[1]), head, blocks, at, width)
 
 
 def view(run: Run, story: Tiling) -> tuple[MatricesMeta, dict[str, np.ndarray]]:
@@ -137,23 +147,34 @@ def stage_of(run: Run, provenance: stage.Provenance, beside: Sequence[stage.View
         state=states(story),
         tabs=[stage.Tab("bytes", "Bytes"), stage.BUILDS, stage.DATA],
         provenance=provenance,
+        summary=summary(run, story),
     )
 
 
 def states(story: Tiling) -> list[stage.State]:
-    """The strip: the content of shared memory, and the bytes read and written so far."""
+    """The strip: the bytes read and written so far, the reads of K, the stored scores and weights, and the content of
+    shared memory."""
 
     def moved(kind: str) -> list[int]:
         return [sum(n for name, n in f["bytes"].items() if name.endswith(kind)) for f in story.frames]
 
-    held = [sum(part["bytes"] for part in f["resident"].values()) for f in story.frames]
-    inside = [", ".join(f["resident"]) or "nothing" for f in story.frames]
+    frames = story.frames
+    held = [sum(part["bytes"] for part in f["resident"].values()) for f in frames]
     return [
         stage.State("read so far", moved("load"), "B", colour="load"),
+        stage.State("each byte of K is read", [k_reads.said(number) for number in story.k_times]),
         stage.State("written so far", moved("store"), "B", colour="store"),
+        stage.State("S and P in global memory", [k_reads.stored(f, story.places) for f in frames], "B", colour="S"),
         stage.State("in shared memory", held, "B", colour="P"),
-        stage.State("it holds", inside),
+        stage.State("it holds", [", ".join(f["resident"]) or "nothing" for f in frames]),
     ]
+
+
+def summary(run: Run, story: Tiling) -> str:
+    """The gain of tiles in a sentence or two."""
+    times = story.k_times[-1]
+    written = k_reads.stored(story.frames[-1], story.places)
+    return k_reads.sentence(times, story.rows[1] - story.rows[0], written, scores_size(run)) if times else ""
 
 
 def _output_blocks(request: Request, head: int) -> list[list[int]]:

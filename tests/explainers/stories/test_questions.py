@@ -40,9 +40,7 @@ from kernels.core.scope import Scope
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.measure import timelines
 from kernels.run import execute, workers
-from kernels.trace import steps
 from kernels.trace.memory import traced
-from kernels.trace.probes import sites_of
 
 NOWHERE = Provenance("executed", "")
 DENSE = list(of_fp32(tiling).values())
@@ -94,6 +92,7 @@ def builds(spec):
     return [{}, *broken]
 
 
+STORES = ("store",)
 DENSE_RUNS = [(spec, values, build) for spec in DENSE for values in PROBLEMS for build in builds(spec)]
 
 
@@ -110,53 +109,89 @@ def dense(request):
     return run, made, asked(tile_questions.query_tile(run, made))
 
 
-def test_a_query_tile_is_used_once_for_each_key_that_its_last_row_meets(dense):
+LOADS = ("load", "tma")
+
+
+def test_the_query_is_in_shared_memory_for_its_keys(dense):
     run, made, found = dense
     problem, meta = run.request.problem, made.views[0].meta
-    held = any("Q" in frame["resident"] for frame in made.frames)
-    assert ("reuse" in found) == held
-    if held:
-        rows = range(meta["row0"], meta["row0"] + meta["rows"])
-        keys = {row: row + 1 if problem.causal else problem.seq_len for row in rows}
-        assert found["reuse"].answer == keys[rows[-1]]
-        each = keys if problem.causal else dict.fromkeys(rows, problem.seq_len)
-        fetched = bytes_of(run, "Q", "load", "cp_async", "ldg", "tma_load")
-        times = sum(each.values()) * problem.head_dim * 4 / fetched  # under a mask less than the last row's keys
-        assert f"{sum(each.values()):,} keys in all" in found["reuse"].why
-        assert f" {times:.3g} times as many" in found["reuse"].why and times <= found["reuse"].answer
-        width = run.request.constants.get("BLOCK_KV", problem.seq_len)
-        if not problem.causal and problem.seq_len % width == 0:  # a key tile after the other
-            tiles = len({f["tile"] for f in made.frames if f["scores"]})
-            assert found["reuse"].answer == width * tiles
+    assert ("check_q_shared" in found) == any("Q" in frame["resident"] for frame in made.frames)
+    if "check_q_shared" not in found:
+        return
+    asks, rows = found["check_q_shared"], range(meta["row0"], meta["row0"] + meta["rows"])
+    keys = [row + 1 if problem.causal else problem.seq_len for row in rows]
+    anew = sum(keys) * problem.head_dim * 4
+    assert "for every key" in right(asks)
+    assert f"goes into {keys[-1]} products" in asks.why and asks.why.endswith(f"they would be {anew:,}.")
+    assert f"{bytes_of(run, 'Q', *LOADS):,} bytes of Q" in asks.why
 
 
-def test_bytes_that_are_read_and_stored_are_the_traces(dense):
+def test_scores_are_kept_where_the_trace_stores_them(dense):
     run, _, found = dense
-    assert first_number(right(found["k_read"])) == bytes_of(run, "K", "load", "cp_async", "ldg", "tma_load") > 0
-    scores = sum(bytes_of(run, name, "store") for name in "SP")
-    assert first_number(right(found["never_stored"])) == scores
-    keeps = any(t.axes[-2:] == ("query", "key") for t in run.request.plan.tensors)
-    assert (scores > 0) == keeps  # what flash attention never stores
+    stored = {name: bytes_of(run, name, "store") for name in "SP"}
+    asks, keeps = found["never_stored"], any(t.axes[-2:] == ("query", "key") for t in run.request.plan.tensors)
+    assert (sum(stored.values()) > 0) == keeps
+    assert right(asks).startswith("In global memory" if keeps else "On the chip, only as long")
+    if keeps:
+        assert f"{stored['S']:,} bytes of S and {stored['P']:,} bytes of P" in asks.why
+        assert f"{stored['S']:,}" in asks.hides and "check_never_stored" not in found
+    else:
+        assert f"{bytes_of(run, 'O', *STORES):,} bytes" in asks.why
+        assert right(found["check_never_stored"]) == "The scores S and the weights P"
+
+
+def test_scores_grow_with_the_square_of_the_context():
+    spec = next(
+        spec for spec in DENSE if any(t.axes[-2:] == ("query", "key") for t in probed.sample(spec).plan.tensors)
+    )
+    made = {}
+    for tokens in (32, 64):
+        request = Request(spec, spec.problem_type(seq_len=tokens, head_dim=32))
+        run = execute.run(dataclasses.replace(request, scope=Scope.everything(request.plan)))
+        made[tokens] = bytes_of(run, "S", "store")
+    run = execute.run(Request(spec, spec.problem_type(seq_len=32, head_dim=32), scope=Scope(0)))
+    found = asked(tile_questions.query_tile(run, tiling.stage_of(run, NOWHERE)))
+    assert right(found["growth"]) == "Four times as many" and made[64] == 4 * made[32]
+
+
+def test_each_byte_of_k_is_read_as_often_as_the_trace_has_it(dense):
+    run, made, found = dense
+    frame = frame_of(run)
+    loads = frame[(frame.space == "global") & (frame.tensor == "K") & frame.event.astype(str).isin(LOADS)]
+    if "tma" in set(loads.event.astype(str)):
+        return  # a box of the copy engine: its bytes beyond the edge do not count
+    width = run.request.problem.head_dim * 4
+    distinct = len({int(offset) // width for offset in loads.offset}) * width
+    times = loads.bytes.sum() / distinct
+    said = right(found["k_read"]).split()[0]
+    assert said == ("Once:" if times < 1.5 else f"{times:.3g}")
+    assert f"{int(loads.bytes.sum()):,} bytes of K" in found["k_read"].why
+    strip = next(state for state in made.state if state.name == "each byte of K is read")
+    assert strip.values[-1] == ("once" if times == 1 else f"{times:.3g} times")
+    assert strip.values[-1] in found["k_read"].hides
 
 
 def test_a_blocks_part_of_the_output_is_what_it_stores(dense):
     run, made, found = dense
-    if "click_block" not in found:
+    if "grid" not in found:
         assert len({b[0] for b in made.views[0].meta["blocks"]}) == 1
         return
-    key = found["click_block"].answer
-    assert found["click_block"].why.startswith("Rows {} to {} of O".format(*key["query"]))  # it names the thing
-    whole = execute.run(dataclasses.replace(run.request, scope=Scope.everything(run.request.plan)))
-    stores = frame_of(whole)
-    stores = stores[(stores.space == "global") & (stores.tensor == "O") & (stores.event == "store")]
-    block = int(found["click_block"].text.split("block ")[1].split()[0])
-    mine = stores[(stores.block == block) & (stores.launch == stores.launch.max())]
-    d, n = whole.request.problem.head_dim, whole.request.problem.seq_len
+    stores = frame_of(run)
+    stores = stores[(stores.space == "global") & (stores.tensor == "O") & stores.event.astype(str).isin(STORES)]
+    mine = stores[(stores.launch == stores.launch.max()) & (stores.block == stores.block.min())]
+    d, n = run.request.problem.head_dim, run.request.problem.seq_len
     first = mine.offset.to_numpy() // 4
-    last = first + mine.bytes.to_numpy() // 4 - 1
-    assert [int((first // d % n).min()), int((last // d % n).max())] == key["query"]
-    assert [int((first % d).min()), int((last % d).max())] == key["dim"]
+    block, low, high = int(mine.block.iloc[0]), int((first // d % n).min()), int((first // d % n).max())
+    assert found["grid"].why.startswith(f"Block {block} makes rows {low} to {high}.")
     assert right(found["grid"]).startswith(f"{made.views[0].meta['blocks'][0][1] + 1} rows")
+
+
+@pytest.mark.parametrize("id", ["never_stored", "k_read", "check_q_shared", "grid"])
+def test_each_wrong_option_has_a_reason(dense, id):
+    _, _, found = dense
+    for question in [found[id]] if id in found else []:
+        assert question.answer == question.reasons.index("")
+        assert all(reason for n, reason in enumerate(question.reasons) if n != question.answer)
 
 
 def row_of(run):
@@ -462,17 +497,6 @@ def test_pictures_beside_a_storys_own_are_asked_of(name):
     largest = max(math.prod(launch.grid) for launch in run.request.plan.launches)
     assert f"grid has {blocks} block" in found["multiprocessors"].text
     assert first_number(right(found["multiprocessors"])) == min(largest, 132)  # launches follow one another
-    step, cut = found["at_work_threads"].step, steps.cut(run.trace, sites_of(run.request))
-    frame = run.trace.frame("launch", "block", "warp", "lane", "event").assign(step=cut.of_record)
-    mine = frame[(frame.step == step) & ~frame.event.astype(str).isin(probed.marks(spec))]
-    busy = len(mine.drop_duplicates(["warp", "lane"]))
-    threads_of = run.request.plan.launches[cut.table.launch[step]].threads
-    assert first_number(right(found["at_work_threads"])) == busy <= threads_of
-    assert f"block's {threads_of} threads" in found["at_work_threads"].text
-    assert busy not in made.frames[step]["lines"].values()  # a count beside the code would say it
-    idle = threads_of - busy
-    assert f"of {busy} of {threads_of} threads in this step; " in found["at_work_threads"].why
-    assert found["at_work_threads"].why.endswith(f"of the other {idle}." if idle else "none is idle.")
 
 
 # ---- compare ----
