@@ -4,7 +4,7 @@ rest."""
 import streamlit as st
 
 from app.classroom import access
-from app.stories import STORIES, rail
+from app.stories import STORIES, rail, stops
 from app.web import server
 from kernels.catalog import current
 
@@ -53,6 +53,7 @@ data = {
     "base": server.base_of(st.get_option("server.baseUrlPath")),
     "version": server.version(),
     "rail": rail(current()),
+    "stops": stops(current()),
 }
 if access.by_login():
     if not st.user.is_logged_in:

@@ -16,12 +16,12 @@ Tab = Callable[[Any], list[Block]]
 
 @dataclass(frozen=True, eq=False)
 class Story:
-    """A stop of the course, or a page next to it. Each module of app/stories with a STORY is found by its folder.
+    """A page of the app. Each module of app/stories with a STORY is found by its folder.
 
     path: the last part of its address, and the name of its module in app/stories.
     title: in the rail.
     look: what to look for, in two sentences.
-    order: its place in the rail.
+    order: its place among the pages.
     page: the catalogue -> its choices. Called again for each new catalogue.
     subject: (page, state, backend) -> the value to show: frozen, picklable, of Requests and plain numbers. It runs in
         the web process and computes nothing. Raises ProblemError.
@@ -29,7 +29,6 @@ class Story:
     parts: tab -> function of the subject, for tabs that are made when they are opened. Runs in a worker.
     launches: tab -> function of the subject: the launches of a tab ("" for the stage) apart from one run of each
         Request in the subject. Launches with a fixed limit are left out.
-    stop: whether it is a numbered stop of the course.
     made_on: the workers that make it, if not those of the chosen backend: "cpu" for a story that runs no kernel.
     needs_kernels: whether the rail leaves it out while its page has no kernels.
     listed: whether the app shows it; not true of the skeleton.
@@ -44,7 +43,6 @@ class Story:
     make: Callable[[Any], Stage]
     parts: Mapping[str, Tab] = field(default_factory=dict)
     launches: Mapping[str, Callable[[Any], Sequence[Launched]]] = field(default_factory=dict)
-    stop: bool = True
     made_on: str = ""
     needs_kernels: bool = False
     listed: bool = True

@@ -1,10 +1,12 @@
 """The stories: each module of this folder with a STORY is one. The stories declare their order."""
 
 import pkgutil
+from dataclasses import asdict
 from functools import cache, lru_cache
 from importlib import import_module
 from itertools import combinations
 
+from app import course
 from app.choices.page import Page
 from app.parts.story import Story
 from kernels.catalog import Catalog
@@ -31,19 +33,23 @@ def rail(catalog: Catalog) -> list[dict[str, object]]:
     begin: the default of each choice. Other values go along from story to story.
     own: the choices that stay in the story.
     """
-    stories = listed(catalog).values()
-    stops = [story for story in stories if story.stop]
     return [
         {
             "path": story.path,
             "title": story.title,
-            "number": stops.index(story) + 1 if story.stop else 0,
             "look": story.look,
             "begin": _default_texts(story.page(catalog)),
             "own": _own(story.page(catalog), catalog),
         }
-        for story in stories
+        for story in listed(catalog).values()
     ]
+
+
+@lru_cache(maxsize=2)
+def stops(catalog: Catalog) -> list[dict[str, object]]:
+    """The stops of the course for the browser, without those of a page that has nothing to show."""
+    known = listed(catalog)
+    return [asdict(stop) for stop in course.stops() if stop.story in known]
 
 
 def _default_texts(page: Page) -> dict[str, str]:

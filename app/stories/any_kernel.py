@@ -29,5 +29,4 @@ STORY = story_of(
     page=page,
     subject=subject,
     order=160,
-    stop=False,
 )

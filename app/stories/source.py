@@ -62,7 +62,6 @@ STORY = story_of(
     page=page,
     subject=subject,
     order=150,
-    stop=False,
     request_tabs=False,
     parts={"builds": builds},
 )

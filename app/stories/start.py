@@ -73,6 +73,5 @@ STORY = story_of(
     page=page,
     subject=subject,
     order=0,
-    stop=False,
     parts={"ladder": spine},
 )

@@ -100,7 +100,7 @@ def choose(page, name, value):
 
 
 def rail(page, path):
-    """Goes to a story by the rail, and waits until it is shown."""
+    """Goes to a page by More pages in the rail, with what was chosen, and waits until it is shown."""
     from browser.conftest import shown
 
     page.locator(f'.wg header a[data-story="{path}"]').dispatch_event("click")

@@ -1,7 +1,11 @@
 """The card of the guide: question, options and Show me stand in it whole, and the picture beside or above it."""
 
+import re
+
 import pytest
 from browser.conftest import shown
+from browser.stepping import rail
+from playwright.sync_api import expect
 
 LAPTOP, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
 STOPS = ["tiling", "memory_hierarchy", "compare"]  # test_course looks at every stop's questions in a large window
@@ -62,8 +66,7 @@ def test_the_picture_ends_where_its_pane_ends(visit):
 def test_the_guide_stays_open_over_back_and_a_reload_until_it_is_closed(visit):
     page = opened(visit, "tiling", LAPTOP)
     guide = page.locator(".wg .guide")
-    page.locator('.wg header a[data-story="source"]').click()
-    shown(page, "source")
+    rail(page, "source")
     assert guide.is_hidden()
     page.go_back()
     shown(page, "tiling")
@@ -77,17 +80,17 @@ def test_the_guide_stays_open_over_back_and_a_reload_until_it_is_closed(visit):
     assert guide.is_hidden()
 
 
-def test_on_a_phone_the_rail_shows_this_stop_and_fades_where_more_is(visit):
-    page = visit("/block_table", viewport=PHONE)
+@pytest.mark.parametrize("size", [(1280, 720), (390, 844), (750, 500)])
+def test_the_rail_shows_the_acts_and_this_stop_without_a_scroll(visit, size):
+    page = visit("/block_table?view=heads", viewport={"width": size[0], "height": size[1]})
+    current = page.locator(".wg nav [aria-current=page]:visible")
+    expect(current).to_have_text(re.compile("Grouped heads"))
+    expect(page.locator(".wg nav .acts [aria-current]")).to_have_text("Serving")
     page.wait_for_function("""() => {
-      const box = selector => document.querySelector(selector).getBoundingClientRect();
-      const at = box('.wg nav [aria-current]'), rail = box('.wg nav');
-      return rail.left <= at.left && at.right <= rail.right; }""")
-    fades = "getComputedStyle(document.querySelector('.wg nav'))"
-    page.wait_for_function(
-        f"[{fades}.getPropertyValue('--wg-left'), {fades}.getPropertyValue('--wg-right')].every(w => parseFloat(w) > 0)"
-    )
-    assert page.evaluate(f"{fades}.maskImage").startswith("linear-gradient")
+      const rail = document.querySelector('.wg nav').getBoundingClientRect();
+      return [...document.querySelectorAll('.wg nav :is(.acts a, .stops:not([hidden]) a, .opens-menu)')]
+        .map(node => node.getBoundingClientRect())
+        .every(at => at.left >= rail.left - 1 && at.right <= rail.right + 1 && at.height >= 24); }""")
 
 
 def test_the_way_to_the_machine_code_says_where_it_leads(visit):

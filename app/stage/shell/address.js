@@ -1,4 +1,4 @@
-// The address: it holds the story, every choice, the step, the picture and the tab.
+// The address: it holds the story, the stop, every choice, the step, the picture and the tab.
 import { withoutDepth } from './depth.js';
 import { framing, unframed } from './embed.js';
 
@@ -23,10 +23,11 @@ export class Address {
 
   // The moment that is shown, as a link: 'path?choices&step&picture&tab'.
   now() {
-    const { story, stage, question } = this.app,
+    const { story, stop, stage, question } = this.app,
       { content, clock } = stage;
     if (!content) return `${story.path}?${new URLSearchParams(this.params)}`;
-    const query = new URLSearchParams(question.choices);
+    const query = new URLSearchParams(stop ? { stop: stop.name } : {});
+    for (const [name, text] of Object.entries(question.choices)) query.set(name, text);
     if (clock.count > 1) query.set('step', String(clock.step + 1));
     // this choice counts from 0, and the step says the same
     if (clock.count > 1 && !stage.ownClock) query.delete(content.step_choice);

@@ -6,10 +6,11 @@ import { element, theme } from '../core/paint.js';
 import { Address } from './address.js';
 import { Chosen } from './chosen.js';
 import { Covering } from './covering.js';
+import { Course, progress } from './course.js';
 import { makeDepth } from './depth.js';
 import { embedded, wayOut } from './embed.js';
 import { makeGlossary } from './glossary.js';
-import { makeGuide, progress } from './guide.js';
+import { makeGuide } from './guide.js';
 import { makeHeader } from './header.js';
 import { hostOf } from './host.js';
 import { makeKeyDialog } from './keys.js';
@@ -42,16 +43,19 @@ export default function ({ data, parentElement }) {
 
 class App {
   story = null; // of the rail
+  stop = null; // of the course, if the story has one
   link = {}; // the choices that are shown
   chosen = new Chosen();
   news = new EventTarget(); // moment (a link), class (its state), hand (the reader went elsewhere)
   painted = ''; // the colours of what is painted
 
-  // base: the app's path below the host; rail: the stories, as page.py hands them over.
-  constructor(root, { base, rail }) {
+  // base: the app's path below the host; rail: the stories, and stops: the course, as page.py hands
+  // them over.
+  constructor(root, { base, rail, stops }) {
     this.root = root;
     this.base = base;
     this.rail = rail;
+    this.course = new Course(stops);
     this.address = new Address(this);
     this.depth = makeDepth(root, () => this.deepened());
     this.question = new Question(this);
@@ -67,11 +71,12 @@ class App {
 
   // ---- the parts ----
   makeParts() {
-    const { root, base, rail, stage, news } = this,
+    const { root, base, rail, course, stage, news } = this,
       { clock } = stage;
     const now = () => this.address.now(),
       visit = link => this.visits.visit(link),
-      go = path => this.visits.leave(path);
+      go = path => this.visits.leave(path),
+      toStop = stop => this.visits.toStop(stop);
     this.look = makeLook(root, clock, () => this.repaint());
     this.room = makeRoom({
       clock,
@@ -90,8 +95,10 @@ class App {
     const begins = () => this.guide.close();
     this.sequences = makeSequences({ stage, news, base, rail, now, visit, begins });
     this.header = makeHeader({
+      course,
       rail,
       open: go,
+      visit: toStop,
       guide: () => this.guide.toggle(),
       beside: [this.sequences.button, this.lesson.opener],
       entries: this.menu(),
@@ -105,10 +112,10 @@ class App {
     this.guide = makeGuide({
       clock,
       news,
-      rail,
+      course,
       lesson: this.room,
       choose: id => stage.choosePicture(id || stage.content.pictures[0]?.id),
-      go,
+      visit: toStop,
       marked: () => this.header.marks(progress()),
       opened: this.header.guideOpen,
       cover: (question, byClass) => {
@@ -120,7 +127,7 @@ class App {
       },
       opener: () => this.header.asks,
     });
-    this.start = makeStart({ stage, base, rail, go, talks: this.sequences.talks });
+    this.start = makeStart({ stage, base, course, visit: toStop, talks: this.sequences.talks });
     this.messages = makeMessages();
     this.vacant = element('div', { class: 'vacant', hidden: true }); // while there is no picture
     this.present = makePresent({

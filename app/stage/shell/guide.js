@@ -3,42 +3,32 @@
 // in this browser, and is no score.
 import { button, element, number } from '../core/paint.js';
 import { isRight, told, worded } from './answers.js';
-import { browser, tab } from './storage.js';
+import { answered as read, keepAnswered as write } from './course.js';
+import { tab } from './storage.js';
 
 const CORNERS = ['bottom-left', 'bottom-right', 'top-right', 'top-left']; // of the picture
-const KEPT = 'warpglass-course'; // in localStorage: path -> {seen, done: [ids], all}
 const OPEN = 'warpglass-guide'; // in sessionStorage: whether who walks the course has the card open
 const SHORT = 18; // characters: options of so few stand in two columns
 
-const read = () => browser.readJson(KEPT) ?? {};
-const write = kept => browser.writeJson(KEPT, kept);
 const was = () => tab.read(OPEN); // 'open', 'closed', or null: nobody has said
 const keepOpen = yes => tab.write(OPEN, yes ? 'open' : 'closed');
 
-// The marks of the rail: path -> '' (never opened), 'seen' or 'done' (every question of a run was
-// answered or shown).
-export const progress = () =>
-  Object.fromEntries(
-    Object.entries(read()).map(([path, { all }]) => [path, all ? 'done' : 'seen']),
-  );
-
-// rail: the stories; choose(picture): shows a picture of the stage; go(path): to another stop;
+// course: the stops; choose(picture): shows a picture of the stage; visit(stop): to another stop;
 // marked(): progress has changed; opened(yes): the card was opened or closed;
 // cover(question): hides what answers it, null once it is answered; opener(): the button that
 // opens it; lesson: the class that this browser leads or follows (room.js).
 export function makeGuide({
   clock,
   news,
-  rail,
+  course,
   choose,
-  go,
+  visit,
   marked,
   opened,
   cover,
   opener,
   lesson,
 }) {
-  const stops = rail.filter(s => s.number);
   const title = element('h2', { tabindex: '-1' }),
     look = element('p', { class: 'look' }),
     ask = element('div', { class: 'ask' }),
@@ -72,7 +62,7 @@ export function makeGuide({
     turns,
     foot,
   );
-  let story = null,
+  let stop = null,
     questions = [],
     at = 0,
     poll = null,
@@ -101,7 +91,7 @@ export function makeGuide({
     fold.setAttribute('aria-expanded', String(yes));
     if (yes) body.scrollTop = 0;
   };
-  const isStop = () => !!story?.number;
+  const isStop = () => !!stop;
   // The focus returns to the opener. Until it leaves, Space plays and does not press it again.
   const goBack = () => {
     const button = opener();
@@ -127,22 +117,22 @@ export function makeGuide({
   };
   const keep = change => {
     const kept = read(),
-      mine = { done: [], ...kept[story.path], ...change };
-    write({ ...kept, [story.path]: mine });
+      mine = { done: [], ...kept[stop.name], ...change };
+    write({ ...kept, [stop.name]: mine });
     marked();
     return mine;
   };
   const drawVeil = () => {
     const question = node.hidden ? null : questions[at],
-      done = read()[story.path]?.done ?? [];
+      done = read()[stop?.name]?.done ?? [];
     cover(question && !done.includes(question.id) ? question : null, isAsked());
   };
   const answered = question => {
-    const done = [...new Set([...(read()[story.path]?.done ?? []), question.id])];
+    const done = [...new Set([...(read()[stop.name]?.done ?? []), question.id])];
     keep({
       seen: true,
       done,
-      all: questions.every(q => done.includes(q.id)) || !!read()[story.path]?.all,
+      all: questions.every(q => done.includes(q.id)) || !!read()[stop.name]?.all,
     });
     drawVeil();
   };
@@ -283,7 +273,7 @@ export function makeGuide({
 
   // ---- the class is asked ----
   const isPolled = () =>
-    !!poll && poll.story === story?.path && poll.question === questions[at]?.id;
+    !!poll && poll.story === stop?.story && poll.question === questions[at]?.id;
   const isLed = () =>
     // who leads shows where it is seen
     isPolled() && !!lesson.state().code && !lesson.state().leads && !lesson.state().strayed;
@@ -315,7 +305,7 @@ export function makeGuide({
         ),
       ];
     return [
-      button('Ask the class', () => lesson.ask(story.path, question), { 'data-ask-class': true }),
+      button('Ask the class', () => lesson.ask(stop.story, question), { 'data-ask-class': true }),
     ];
   };
   // What the class has answered, for who leads it: a bar for each answer.
@@ -363,7 +353,7 @@ export function makeGuide({
     if (same) return;
     if (poll?.number !== before?.number) given = null;
     if (before?.open && !poll && questions[at]) draw(); // the class has ended
-    if (story) takePoll(before, leads);
+    if (stop) takePoll(before, leads);
     if (questions[at]) drawTurns();
     drawVeil();
     fit();
@@ -371,7 +361,7 @@ export function makeGuide({
   // The class is asked, or shown what the run says: who follows has the card open at that question.
   const takePoll = (before, leads) => {
     const n = questions.findIndex(q => q.id === poll?.question);
-    if (!poll || leads || poll.story !== story.path || n < 0) return;
+    if (!poll || leads || poll.story !== stop.story || n < 0) return;
     if (!poll.open && before?.number !== poll.number) return; // it was over before one came
     show(true);
     if (at !== n || poll.open) {
@@ -403,45 +393,36 @@ export function makeGuide({
       show(false);
       keepOpen(false);
     },
-    // Another story; byRail: the reader came by the rail or the course, and not by a link.
+    // Another stop, or none; byRail: the reader came by the rail or the course, and not by a link.
     open(to, byRail) {
-      story = to;
+      stop = to;
       questions = [];
       drawVeil();
       if (!isStop()) return show(false);
-      const n = stops.findIndex(s => s.path === to.path),
-        before = stops[n - 1],
-        after = stops[n + 1];
       title.textContent = `${to.number} ${to.title}`;
-      look.textContent = to.look;
+      look.textContent = to.idea;
+      const ways = [
+        [course.before(to), 'previous', to => `\u2190 ${to.number} ${to.title}`],
+        [course.after(to), 'next', to => `${to.number} ${to.title} \u2192`],
+      ].filter(([there]) => there);
       foot.replaceChildren(
-        ...(before
-          ? [
-              button(`\u2190 ${before.number} ${before.title}`, () => go(before.path), {
-                'data-go': 'previous',
-              }),
-            ]
-          : []),
-        ...(after
-          ? [
-              button(`${after.number} ${after.title} \u2192`, () => go(after.path), {
-                'data-go': 'next',
-              }),
-            ]
-          : []),
+        ...ways.map(([there, name, label]) =>
+          button(label(there), () => visit(there), { 'data-go': name }),
+        ),
       );
       node.classList.remove('told');
       ask.replaceChildren();
       said.replaceChildren();
       turns.replaceChildren();
       // who reads along goes on, also by Back and after a reload; who closed it is left alone
-      show(was() === 'open' || (byRail && was() !== 'closed' && !read()[to.path]?.seen));
+      show(was() === 'open' || (byRail && was() !== 'closed' && !read()[to.name]?.seen));
     },
     // A stage of this story: its questions. The same question stays asked.
     load(stage) {
       const before = questions[at]?.id,
-        same = JSON.stringify(questions) === JSON.stringify(stage.questions);
-      questions = stage.questions;
+        asked = questionsOf(stop, stage.questions),
+        same = JSON.stringify(questions) === JSON.stringify(asked);
+      questions = asked;
       if (same) return;
       at = Math.max(
         0,
@@ -458,3 +439,7 @@ export function makeGuide({
     },
   };
 }
+
+// A stop's questions, in its order, as far as the page asks them for these choices.
+const questionsOf = (stop, questions) =>
+  (stop?.questions ?? []).flatMap(id => questions.find(question => question.id === id) ?? []);

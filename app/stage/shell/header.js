@@ -1,40 +1,19 @@
-// The header: the name, the rail of the course with what was answered, the guide, the provenance of
-// what is shown, the menu.
+// The header: the name, the rail, the guide, the provenance of the shown values, the menu.
 import { makeMenu } from './menu.js';
+import { makeRail } from './rail.js';
 import { button, element, way } from '../core/paint.js';
 
-const MARKS = { seen: ['\u00b7', 'opened'], done: ['\u2713', 'all questions seen'] };
-
-// rail: the stories, as page.py hands them over; open(path): goes there; guide(): opens or closes
-// the guide; entries: of the menu (menu.js), those that are `front` also as buttons where there is
-// room; beside: what stands beside the guide.
-export function makeHeader({ rail, open, guide, entries, beside: others = [] }) {
-  const linkTo = (s, text, attributes = {}) =>
-    way(
-      s.path === 'start' ? './' : s.path,
-      () => open(s.path),
-      { 'data-story': s.path, ...attributes },
-      ...text,
-    );
-  const stops = rail.filter(s => s.number),
-    beside = rail.filter(s => !s.number && s.path !== 'start');
-  const brand = linkTo(
-    rail.find(s => s.path === 'start'),
-    ['Warpglass'],
-    { class: 'brand' },
+// course, rail, open, visit: of the rail (rail.js); guide(): opens or closes the guide; entries: of
+// the menu (menu.js), those that are `front` also as buttons where there is room; beside: what
+// stands beside the guide.
+export function makeHeader({ course, rail, open, visit, guide, entries, beside: others = [] }) {
+  const brand = way(
+    './',
+    () => open('start'),
+    { 'data-story': 'start', class: 'brand' },
+    'Warpglass',
   );
-  const nav = element(
-    'nav',
-    { 'aria-label': 'The course' },
-    element(
-      'ol',
-      {},
-      ...stops.map(s =>
-        element('li', {}, linkTo(s, [element('b', {}, String(s.number)), ' ', s.title])),
-      ),
-    ),
-    element('ul', {}, ...beside.map(s => element('li', {}, linkTo(s, [s.title])))),
-  );
+  const nav = makeRail({ course, rail, open, visit });
   const chip = button(
     '',
     () => {
@@ -57,7 +36,7 @@ export function makeHeader({ rail, open, guide, entries, beside: others = [] }) 
     'header',
     { class: 'head' },
     brand,
-    nav,
+    nav.node,
     asks,
     ...others,
     chip,
@@ -65,9 +44,6 @@ export function makeHeader({ rail, open, guide, entries, beside: others = [] }) 
     makeMenu('Menu', 'Present, talks, classes, theme, size of type, keys', entries),
     said,
   );
-  const centre = () =>
-    nav.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
-  new ResizeObserver(centre).observe(nav); // the chips beside it come later, and leave it less room
   const onDown = event => {
     if (!said.hidden && !node.contains(event.target)) chip.click();
   };
@@ -79,31 +55,13 @@ export function makeHeader({ rail, open, guide, entries, beside: others = [] }) 
     unmount() {
       document.removeEventListener('pointerdown', onDown);
     },
-    mark(path) {
-      for (const a of node.querySelectorAll('a[data-story]')) {
-        if (a.dataset.story === path) a.setAttribute('aria-current', 'page');
-        else a.removeAttribute('aria-current');
-      }
-      centre();
-      asks.hidden = !stops.some(s => s.path === path);
+    mark(path, stop) {
+      nav.mark(path, stop);
+      if (path === 'start') brand.setAttribute('aria-current', 'page');
+      else brand.removeAttribute('aria-current');
+      asks.hidden = !stop;
     },
-    // progress: path -> seen or done.
-    marks(progress) {
-      for (const { path } of stops) {
-        const a = nav.querySelector(`[data-story="${path}"]`),
-          [sign, said] = MARKS[progress[path]] ?? [];
-        a.querySelector('.mark')?.remove();
-        if (sign)
-          a.append(
-            element(
-              'span',
-              { class: 'mark', title: said },
-              sign,
-              element('span', { class: 'unseen' }, said),
-            ),
-          );
-      }
-    },
+    marks: nav.marks,
     guideOpen(yes) {
       asks.setAttribute('aria-expanded', String(yes));
     },

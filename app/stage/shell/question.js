@@ -3,6 +3,8 @@
 import { button, element } from '../core/paint.js';
 import { askUntilDone, stop } from './fetching.js';
 
+// A stop's own choices are the defaults of its page there.
+const begun = (story, stop) => ({ ...story, begin: { ...story.begin, ...stop?.choices } });
 const BEHIND = ['place', 'problem', 'build', 'run']; // groups of choices under "More"
 
 export class Question {
@@ -47,7 +49,7 @@ export class Question {
       counted = true;
       if (set && !(set[0] in (answer.refused ?? {})))
         app.chosen.change(story, set[0], before, app.link);
-      else if (fresh && !carried) app.chosen.arrive(story, app.link);
+      else if (fresh && !carried) app.chosen.arrive(begun(story, app.stop), app.link);
     };
     const onWait = waiting => {
       if (!current()) return;
@@ -159,6 +161,10 @@ export class Question {
     this.app.root.classList.add('stale');
   }
 
+  // The stop's picture, if these choices have it.
+  ownPicture({ views }) {
+    return views.find(({ id }) => id === this.app.stop?.picture)?.id;
+  }
   draw(content, answer, { step, picture, tab }, fresh) {
     const { app } = this,
       { stage, story, messages, toolbar, header } = app;
@@ -180,7 +186,7 @@ export class Question {
         bundle: answer.bundle,
         step: fresh ? step : null,
         value,
-        picture,
+        picture: picture ?? this.ownPicture(content),
         tab,
         fresh,
       };

@@ -3,7 +3,7 @@
 import { askUntilDone } from './fetching.js';
 import { showBlocks } from '../core/blocks.js';
 import { PROVENANCE } from '../core/data.js';
-import { progress } from './guide.js';
+import { inMinutes, linkOf, progress } from './course.js';
 import { keyList } from './keys.js';
 import { button, element, figure, number, way } from '../core/paint.js';
 import { viewOf } from '../core/views.js';
@@ -11,11 +11,12 @@ import { viewOf } from '../core/views.js';
 const PACE = 4,
   HELD = 1600; // steps a second; milliseconds that the last step stays
 
-// rail: the stories; go(path): to one of them; talks: a list of those that come with the app.
-export function makeStart({ stage, base, rail, go, talks }) {
+// course: the stops; visit(stop): goes there; talks: a list of those that come with the app.
+export function makeStart({ stage, base, course, visit, talks }) {
   const { clock } = stage;
   const still = matchMedia('(prefers-reduced-motion: reduce)'),
-    stops = rail.filter(s => s.number);
+    { stops } = course,
+    [firstStop] = stops;
   const host = element('div', { class: 'view', 'data-view': 'matrices' });
   const sentence = element('p', { class: 'sentence' }),
     from = element('p', { class: 'from' }),
@@ -25,17 +26,17 @@ export function makeStart({ stage, base, rail, go, talks }) {
     'aria-pressed': 'true',
   });
   const begin = way(
-    stops[0]?.path ?? '#',
-    () => go(stops[0].path),
+    linkOf(firstStop),
+    () => visit(firstStop),
     { class: 'button first' },
-    `Start with 1: ${stops[0]?.title ?? ''}`,
+    `Start with 1: ${firstStop.title}`,
   );
   const ladder = element(
     'div',
     { class: 'ladder', 'aria-live': 'polite' },
     element('p', {}, 'The kernels are being run for their bytes ...'),
   );
-  const cards = element('ol', { class: 'cards' }),
+  const cards = element('div', { class: 'acts' }),
     where = element('div', { class: 'where' });
   const node = element(
     'div',
@@ -80,7 +81,9 @@ export function makeStart({ stage, base, rail, go, talks }) {
       element(
         'p',
         {},
-        `${stops.length} stops. Each says what to look for and asks before it tells; the run answers.`,
+        `The course has ${stops.length} stops and takes about ${inMinutes(course.minutes)}. ` +
+          'Each stop has one idea: predict it, and the run answers. ' +
+          'In a hurry, take the stops with a star.',
       ),
       cards,
     ),
@@ -138,18 +141,30 @@ export function makeStart({ stage, base, rail, go, talks }) {
 
   const drawCards = () => {
     const marks = progress();
+    const card = stop =>
+      element(
+        'li',
+        {},
+        way(
+          linkOf(stop),
+          () => visit(stop),
+          { 'data-card': stop.name, class: marks[stop.name] ?? '' },
+          element('b', {}, `${stop.number} ${stop.title}`),
+          ...(stop.essential ? [element('i', { title: 'Essential' }, '\u2605')] : []),
+          element('small', {}, inMinutes(stop.minutes)),
+          element('span', {}, stop.idea),
+          ...(marks[stop.name] === 'done' ? [element('em', {}, 'all questions seen')] : []),
+        ),
+      );
     cards.replaceChildren(
-      ...stops.map(s => {
-        const a = way(
-          s.path,
-          () => go(s.path),
-          { 'data-card': s.path, class: marks[s.path] ?? '' },
-          element('b', {}, `${s.number} ${s.title}`),
-          element('span', {}, firstSentence(s.look)),
-          ...(marks[s.path] === 'done' ? [element('em', {}, 'all questions seen')] : []),
-        );
-        return element('li', {}, a);
-      }),
+      ...course.acts.map(act =>
+        element(
+          'section',
+          { 'data-act': act.name },
+          element('h3', {}, act.name, element('small', {}, inMinutes(act.minutes))),
+          element('ol', { class: 'cards' }, ...act.stops.map(card)),
+        ),
+      ),
     );
   };
   const draw = async (made, ours) => {
@@ -275,7 +290,6 @@ export function makeStart({ stage, base, rail, go, talks }) {
   }
 }
 
-const firstSentence = text => /^.*?[.?](?=\s|$)/.exec(text)?.[0] ?? text;
 const sentenceCase = text => `${text[0].toUpperCase()}${text.slice(1)}`;
 const times = ratio => `${figure(Number(ratio.toPrecision(ratio < 10 ? 2 : 3)))} times`;
 const faster = (before, now) =>

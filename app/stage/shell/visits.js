@@ -22,13 +22,15 @@ export class Visits {
   // is said of those that do not apply here.
   open(path, byRail = false, carried = false) {
     const { app } = this,
-      starting = path === 'start';
-    if (app.story?.path !== path) app.vacate();
-    app.story = app.storyOf(path);
-    document.title = app.story.title;
-    app.header.mark(path);
+      starting = path === 'start',
+      story = app.storyOf(path),
+      stop = app.course.at(story, app.address.params);
+    if (app.story !== story || app.stop !== stop) app.vacate();
+    [app.story, app.stop] = [story, stop];
+    document.title = stop?.title ?? story.title;
+    app.header.mark(path, stop);
     app.depth.arrive(app.address.params);
-    app.guide.open(app.story, byRail);
+    app.guide.open(stop, byRail);
     app.stage.room.classList.toggle('at-start', starting);
     app.stage.bar.node.hidden = starting;
     if (starting) {
@@ -51,9 +53,22 @@ export class Visits {
     const where = along.filter(([name]) => name === 'backend' && name in story.begin);
     const carried = path === 'start' ? where : along,
       query = exact ? [...where, ...Object.entries(given)] : carried;
-    if (!replace) app.address.write(); // the way back leads to this step
-    app.address.go(path, query, replace);
-    return this.open(path, byRail, !exact);
+    return this.go(path, query, { replace, byRail, carried: !exact });
+  }
+  // To a stop of the course: its own choices count, and all others go along.
+  toStop(stop) {
+    const { app } = this,
+      { story, name, choices, picture } = stop;
+    if (app.stop === stop) return app.address.tell();
+    app.byHand();
+    const along = app.chosen.along(app.storyOf(story)).filter(([other]) => !(other in choices)),
+      own = { ...choices, stop: name, ...(picture ? { picture } : {}) };
+    return this.go(story, [...along, ...Object.entries(own)], { byRail: true, carried: true });
+  }
+  go(path, query, { replace = false, byRail, carried }) {
+    if (!replace) this.app.address.write(); // the way back leads to this step
+    this.app.address.go(path, query, replace);
+    return this.open(path, byRail, carried);
   }
   // Goes to a moment's link. replace: no way back leads to the moment before.
   visit(link, replace = false) {
@@ -63,6 +78,7 @@ export class Visits {
       { step, ...rest } = given;
     const here = Object.fromEntries(new URLSearchParams(app.address.now().split('?')[1]));
     delete here.step;
+    if (!given.stop) delete here.stop; // links of talks and older links name none
     const shown = path === app.story.path && app.stage.content && !app.question.asking;
     if (!shown || !sameChoices(rest, here))
       return this.leave(path, given, { replace, byRail: false });

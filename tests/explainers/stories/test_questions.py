@@ -11,6 +11,7 @@ import pytest
 from conftest import of_fp32, small_tiles
 from pages import page_of
 
+from app import course
 from app.stories import STORIES
 from app.web import asking
 from explainers.stories.bank_conflicts import bank_conflicts, bank_questions, bank_walk
@@ -256,7 +257,7 @@ def test_threads_of_a_block_are_those_that_it_is_launched_with(spec):
     assert not len((f := frame_of(run))[f.tensor.astype(str) == "P"])
 
 
-STOPS = [story for story in STORIES.values() if story.stop]
+STOPS = [STORIES[path] for path in dict.fromkeys(stop.story for stop in course.stops())]
 
 
 @cache
