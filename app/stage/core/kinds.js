@@ -36,13 +36,15 @@ const KINDS = {
     g.fillText(format ? format(value) : text, x, y, most || undefined);
   },
   // rect: [x, y, to the right, down]
-  line(g, { rect: [x, y, dx, dy], stroke, width = 1 }) {
+  line(g, { rect: [x, y, dx, dy], stroke, width = 1, dash }) {
     g.strokeStyle = stroke;
     g.lineWidth = width;
+    g.setLineDash(dash ?? []);
     g.beginPath();
     g.moveTo(x, y);
     g.lineTo(x + dx, y + dy);
     g.stroke();
+    if (dash) g.setLineDash([]);
   },
   // The lines between so many columns and rows.
   grid(g, { rect: [x, y, w, h], columns, rows, stroke, width = 1 }) {
