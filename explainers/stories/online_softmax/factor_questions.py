@@ -1,11 +1,13 @@
-"""Questions about a row's m, its rescale factor and its sum."""
+"""Questions about a row's m and its rescale factor."""
 
 import numpy as np
 
 from explainers.stories.online_softmax.frames import RowFrame
+from explainers.stories.online_softmax.row_states import states
 from explainers.stories.online_softmax.row_story import RowStory, is_optimistic, is_ordinary
 from explainers.story import stage
-from explainers.story.questions import Where
+from explainers.story.glossary import logged, short
+from explainers.story.questions import Where, idea
 from kernels.core.spec import KernelSpec
 
 
@@ -15,8 +17,7 @@ def questions_of(story: RowStory, kernel: KernelSpec) -> list[stage.Question]:
 
 
 def reference_questions(story: RowStory) -> list[stage.Question]:
-    """A question about a row with weights against a reference m: the largest weight in the first tile with a score
-    above m."""
+    """A question about a row with weights against a reference m: the weight of a score above m."""
     above = story.tiles[np.isfinite(story.tiles.m) & (story.tiles.tile_max > story.tiles.m)]
     if above.empty or story.first_wrong is not None:
         return []
@@ -27,16 +28,17 @@ def reference_questions(story: RowStory) -> list[stage.Question]:
     )
     largest = float(np.exp(tile.tile_max - tile.m))
     text = (
-        f"In tile {int(tile.tile)} the row's largest score is {tile.tile_max:.4g}; the reference m is {tile.m:.4g} and "
-        "stays. How large is the largest weight of the tile?"
+        f"In tile {int(tile.tile)} a score of {tile.tile_max:.4g} is above the reference m. "
+        f"Yet m stays {tile.m:.4g}. What happens to the weight?"
     )
-    why = (
-        f"e^({tile.tile_max:.4g} - {tile.m:.4g}) = {largest:.4g}".replace("- -", "+ ")
-        + ". A weight above 1 does no harm while it is a small part of its row, so the kernel took no max."
-    )
-    veils = ("sentence", "strip", "picture", "tabs")
-    more: Where = {"step": step, "view": "row", "veils": veils, "tolerance": stage.MEASURED}
-    return [stage.Question("reference", text, "number", float(f"{largest:.3g}"), why, **more)]
+    wrong = {
+        "It overflows": f"fp32 ends at 3.4e+38. This weight is {largest:.4g}.",
+        "The kernel cuts it to 1": f"The trace has a weight of {largest:.4g}. Nothing cuts it.",
+        "The kernel drops the key": "Each key counts. The result agrees with float64.",
+    }
+    why = f"The weight is {largest:.4g}. The sum l has the same m, so the division at the end sets it right."
+    where: Where = {"step": step, "view": "row", "veils": ("sentence", "tabs"), "shows": {"kind": "weight"}}
+    return [idea("reference", text, "It is above 1, and that does no harm", wrong, why, **where)]
 
 
 def questions(story: RowStory, ordinary: bool) -> list[stage.Question]:
@@ -45,47 +47,48 @@ def questions(story: RowStory, ordinary: bool) -> list[stage.Question]:
     if ordinary or story.first_wrong is not None or not risen:
         return []
     number, (before, m) = risen[0]
-    first = story.frames[number]
-    after = next((n for n, f in enumerate(story.frames) if n > number and f["group"] == "rescale"), number)
-    factor = f"e^({before:.4g} - {m:.4g}) = {np.exp(before - m):.4g}".replace("- -", "+ ")
-    options = ["They are thrown away", "They are multiplied by e^(m before - m after)", "They stay as they are"]
-    times = "time" if len(risen) == 1 else "times"
-    raises = int(story.keys[story.keys.tile == first["tile"]].set_index("key").score.idxmax())
-    return [
-        stage.Question(
-            "moves",
-            "How often does this row's running max rise, after its first tile?",
-            "number",
-            len(risen),
-            f"It rises {len(risen)} {times}, first in tile {first['tile']}, from {before:.4g} to {m:.4g}.",
-            step=number,
-            view="row",
-            veils=("strip", "tabs"),
-        ),
-        stage.Question(
-            "raises",
-            "Step on until the running max rises for the first time after the first tile, and click the score that "
-            "raises it.",
-            "click",
-            {"kind": "score", "index": raises},
-            f"Key {raises}, in tile {first['tile']}: its score {m:.4g} is above the max so far, {before:.4g}.",
-            step=number,
-            view="row",
-            veils=("sentence",),
-        ),
-        stage.Question(
-            "rescale",
-            f"In tile {first['tile']} the max rises. What happens to l and O so far?",
-            "options",
-            1,
-            f"They counted against the old max, so they are scaled by {factor}. What is never stored is the row of "
-            "scores.",
-            options,
-            step=after,
-            view="row",
-            veils=("sentence", "strip", "picture"),
-        ),
-    ]
+    return [_rescale(story, number, before, m), _raises(story, number, before, m)]
+
+
+def _raises(story: RowStory, step: int, before: float, m: float) -> stage.Question:
+    """A question about the score that raises the max first."""
+    tile = story.frames[step]["tile"]
+    key = int(story.keys[story.keys.tile == tile].set_index("key").score.idxmax())
+    thing = {"kind": "score", "index": key}
+    return stage.Question(
+        "raises",
+        "Which score is the first to raise the running max of an earlier tile? Click it.",
+        "click",
+        thing,
+        f"Key {key}, in tile {tile}. Its score {m:.4g} is above the max so far, {before:.4g}.",
+        step=step,
+        view="row",
+        hides=[f"key {key}", logged(m), f"{m:.4g}"],
+        shows=thing,
+    )
+
+
+def _rescale(story: RowStory, number: int, before: float, m: float) -> stage.Question:
+    """A question about l and O after a rise of the max."""
+    tile = story.frames[number]["tile"]
+    step = next((n for n, f in enumerate(story.frames) if n > number and f["group"] == "rescale"), number)
+    wrong = {
+        "It throws them away": "Then the keys of the tiles before would count for nothing.",
+        "It keeps them as they are": f"They count against the old max {before:.4g}, so they would be too large.",
+        "It reads the old scores again": "The old scores are gone. The kernel never stored them.",
+    }
+    factor = float(np.exp(before - m))
+    why = (
+        f"The factor is e^({before:.4g} - {m:.4g}), which is {factor:.4g}. ".replace("- -", "+ ")
+        + "It turns sums against the old max into sums against the new one."
+    )
+    hides = ["rescale factor", "factor in float64", "rescaled since", "scales l and O", "multiplies l and O"]
+    strip = [state for state in states(story, False, False) if state.name in hides]
+    hides += sorted({str(value) for state in strip for value in state.values} - {"None", "0", "1"})
+    hides += [short(factor)]
+    where: Where = {"step": step, "view": "row", "hides": hides, "veils": ("headline", "tabs")}
+    text = f"In tile {tile} the max rises. What does the kernel do with its sum l and its output O so far?"
+    return idea("rescale", text, "It multiplies them by e^(old max - new max)", wrong, why, **where)
 
 
 def _rise(frame: RowFrame) -> tuple[float, float] | None:

@@ -1,44 +1,72 @@
-"""Questions about a row of a broken kernel, of a kernel with state between tiles, or of ordinary softmax."""
+"""Questions about the state of a row between tiles, about the max of an ordinary softmax, and about a broken build."""
 
 from collections.abc import Sequence
 
 from explainers.stories.online_softmax.frames import RowFrame
-from explainers.story.questions import amounts, options
-from explainers.story.stage import VEILS, Question
+from explainers.story.questions import idea
+from explainers.story.stage import Question
+
+NAMES = {
+    "scores": "the scores",
+    "max": "the max m",
+    "rescale": "the rescale factor",
+    "weights": "the weights",
+    "sum": "the sum l",
+    "output": "the output O so far",
+    "final": "the finished row",
+}
 
 
 def ordinary_row(frames: Sequence[RowFrame], first_wrong: int | None, ordinary: bool, head_dim: int) -> list[Question]:
-    """Questions about the state of a row between tiles, and about the first error of a broken build."""
-    found = []
-    tiles = sorted({f["tile"] for f in frames if f["tile"] >= 0})
+    """The questions about a row. Their answers come from the logged values."""
     if first_wrong is not None:
-        frame = frames[first_wrong]
-        names = {"max": "the max m", "rescale": "the rescale factor", "weights": "the weights", "sum": "the sum l"}
-        names |= {"output": "O so far", "final": "the finished row", "scores": "the scores"}
-        present = [names[f["group"]] for f in frames]
-        step, place = first_wrong, f" in tile {frame['tile']}" if frame["tile"] >= 0 else ""
-        why = f"Step {first_wrong + 1}{place}: {frame['sentence']}"
-        text = "This build is broken on purpose. Which number is the first to be wrong by more than rounding?"
-        found += options("first_wrong", text, names[frame["group"]], present, why, step=step, veils=VEILS)
-    if not ordinary and len(tiles) > 1:
-        keys = max(f["keys"] for f in frames)
-        kept = 2 + head_dim
-        why = (
-            f"m, l and the {head_dim} numbers of O so far: {kept}. Every score is used in its tile and then gone, so "
-            f"{keys} keys or a million make no difference."
-        )
-        text = (
-            "After a tile the kernel goes on to the next. How many numbers of this row must it still know, of "
-            f"{keys} keys?"
-        )
-        last = next(n for n, f in enumerate(frames) if f["tile"] == tiles[0] and f["group"] in ("output", "sum"))
-        found += amounts("kept", text, kept, [keys, 2, keys + head_dim, 2 * head_dim], why, "numbers", step=last)
+        return _first_wrong(frames, first_wrong)
+    keys = max(frame["keys"] for frame in frames)
     if ordinary:
-        keys = max(f["keys"] for f in frames)
-        step = next((n for n, f in enumerate(frames) if f["group"] == "max"), 0)
-        why = (
-            f"The max of a row is known when all its {keys} scores are: they were written to memory and are read again."
-        )
-        text = "How many scores of this row must be there before the first weight can be computed?"
-        found += amounts("before_max", text, keys, [1, head_dim, keys // 2, keys - 1], why, "scores", step=step)
-    return found
+        return [_before_max(frames, keys)]
+    tiles = sorted({frame["tile"] for frame in frames if frame["tile"] >= 0})
+    return [_kept(frames, tiles[0], keys, head_dim)] if len(tiles) > 1 else []
+
+
+def _first_wrong(frames: Sequence[RowFrame], first_wrong: int) -> list[Question]:
+    """A question about the first wrong number of a broken build."""
+    frame = frames[first_wrong]
+    right = NAMES[frame["group"]]
+    before = {NAMES[f["group"]] for f in frames[:first_wrong]} - {right}
+    later = {NAMES[f["group"]] for f in frames[first_wrong:]} - {right} - before
+    wrong = dict.fromkeys(sorted(later), f"It is wrong too, but later than {right}.")
+    wrong |= dict.fromkeys(sorted(before), f"It still agrees with float64 before {right} goes wrong.")
+    if not wrong:
+        return []
+    text = "This build is broken on purpose. Which number is the first to differ from float64 by more than rounding?"
+    why = f"It is wrong from step {first_wrong + 1} on. {frame['sentence']}"
+    veils = ("sentence", "strip", "headline", "tabs")
+    first_three = dict(list(wrong.items())[:3])
+    return [idea("first_wrong", text, right, first_three, why, step=first_wrong, view="row", veils=veils)]
+
+
+def _kept(frames: Sequence[RowFrame], tile: int, keys: int, head_dim: int) -> Question:
+    """A question about the state of a row between two tiles."""
+    wrong = {
+        "All scores so far": f"Each score is used in its tile and then gone. {keys} keys would need {keys} numbers.",
+        "Only the running max m": "Then the sum and the output of the tiles before would be lost.",
+        "m, l, O and all weights so far": "Each weight has multiplied its row of V, so it is already in O.",
+    }
+    why = f"It keeps {2 + head_dim} numbers: m, l and a row of O. A million keys would need no more."
+    text = "The kernel is done with a tile. What must it still know about this row?"
+    step = next(n for n, f in enumerate(frames) if f["tile"] == tile and f["group"] in ("output", "sum"))
+    right = "Only m, l and its row of O"
+    return idea("kept", text, right, wrong, why, step=step, view="row", veils=("headline", "tabs"))
+
+
+def _before_max(frames: Sequence[RowFrame], keys: int) -> Question:
+    """A question about the first weight of an ordinary softmax."""
+    wrong = {
+        "After the first score": "Its weight is e^(score - max), and the max may still rise.",
+        "After the first tile": "A later tile can bring a larger score. This kernel has no way to correct a weight.",
+    }
+    why = f"The max of the row is known after all {keys} scores. So the kernel stores them and reads them again."
+    step = next((n for n, f in enumerate(frames) if f["group"] == "max"), 0)
+    text = "The kernel computes the scores of a row, tile by tile. When can it compute the first weight?"
+    right = "After the last score of the row"
+    return idea("before_max", text, right, wrong, why, step=step, view="row", veils=("sentence",))

@@ -6,7 +6,7 @@ from explainers.stories.any_kernel import generic
 from explainers.stories.online_softmax import online_softmax, row_charts, row_questions, row_story
 from explainers.stories.online_softmax.row_story import RowStory
 from explainers.stories.registers import threads
-from explainers.stories.tiling import tiling
+from explainers.stories.tiling import stored, tiling
 from explainers.story import picture, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Block, Stage
@@ -41,8 +41,9 @@ class OnlineSoftmax(Story[Row]):
         views = [threads.view(run, story.steps), *others]
         made = online_softmax.stage_of(run, story, subject.row, runner.provenance(run), views)
         ordinary = row_story.is_ordinary(run.request.kernel)
+        checks = stored.never_stored(run, step=len(story.frames) - 1, view="row", veils=("headline",))
         more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
-        return replace(made, questions=[*made.questions, *more])
+        return replace(made, questions=[*made.questions, *more, *checks])
 
     def parts(self) -> dict[str, Part[Row]]:
         return {"charts": charts_tab, "ordinary": ordinary_tab}

@@ -224,5 +224,5 @@ def _block(launch: Launch, tile: Tile) -> list[Question]:
     why = f"Block {own[4]} makes rows {own[0]} to {own[1]}. The next block makes the next rows."
     text = f"A block has {launch.threads} threads. Which part of the output does one block make?"
     shows = {"tensor": "O", "query": row0, "dim": own[2]}
-    where: Where = {"view": tile.view, "covers": [{"tensor": "O"}], "shows": shows, "veils": ("sentence",)}
+    where: Where = {"view": tile.view, "covers": [{"tensor": "O"}], "shows": shows, "veils": ("sentence", "headline")}
     return [idea("grid", text, right, wrong, why, **where)]

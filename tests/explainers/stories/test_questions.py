@@ -214,20 +214,29 @@ def test_how_often_the_max_rises_is_what_float64_says_of_the_scores(dense):
     q, k = (run.arrays[name][batch, head] for name in "qk")
     keys = row + 1 if problem.causal else problem.seq_len
     scores = reference.scores(q[row : row + 1], k, problem.sizes["scale"], False)[0][:keys]
-    assert not ordinary or first_number(right(found["before_max"])) == keys
-    assert ("raises" in found) == ("moves" in found)
-    if "moves" in found:
+    if ordinary and story.first_wrong is None:
+        assert (
+            right(found["before_max"]).startswith("After the last score")
+            and f"all {keys} scores" in found["before_max"].why
+        )
+    assert ("raises" in found) == ("rescale" in found)
+    if "rescale" in found:
         best, rises = -math.inf, []
         for last in story.tiles["last"]:
             top = scores[: last + 1].max()
             if best > -math.inf and np.float32(top) > np.float32(best):
                 rises.append(int(scores[: last + 1].argmax()))
             best = top
-        assert found["moves"].answer == len(rises) > 0
-        assert found["raises"].answer == {"kind": "score", "index": rises[0]}
-        assert right(found["rescale"]).endswith("e^(m before - m after)")
+        assert found["raises"].answer == found["raises"].shows == {"kind": "score", "index": rises[0]}
+        assert right(found["rescale"]).endswith("e^(old max - new max)")
+        factor = next(f["rescale"] for f in story.frames[found["rescale"].step :] if f["rescale"] is not None)
+        assert glossary.short(factor) in found["rescale"].why and glossary.logged(factor) in found["rescale"].hides
     if "kept" in found:
-        assert first_number(right(found["kept"])) == 2 + problem.head_dim
+        assert right(found["kept"]) == "Only m, l and its row of O"
+        assert f"keeps {2 + problem.head_dim} numbers" in found["kept"].why
+    for question in found.values():
+        if question.kind == "options":
+            assert question.reasons.index("") == question.answer and question.reasons.count("") == 1
     assert ("first_wrong" in found) == (story.first_wrong is not None)
 
 
@@ -236,7 +245,7 @@ def test_a_build_without_rescaling_is_first_wrong_in_the_rescale_factor():
     problem = spec.problem_type(seq_len=64, head_dim=32)
     run = execute.run(Request(spec, problem, (("RESCALE", 0), ("BLOCK_Q", 16), ("BLOCK_KV", 16)), Scope(0)))
     _, _, _, found = row_of(run)
-    assert right(found["first_wrong"]) == "the rescale factor" and "rescale" not in found and "moves" not in found
+    assert right(found["first_wrong"]) == "the rescale factor" and "rescale" not in found
 
 
 @pytest.mark.parametrize("spec", [s for s in DENSE if threads.keeps_weights(s)] or DENSE[:1], ids=lambda s: s.name)
@@ -586,5 +595,7 @@ def test_what_says_an_answer_where_it_is_asked_is_veiled(story, view):
             "headline": made.summary or made.headline,
         }
         for part, text in said.items():
+            for word in question.hides:
+                text = re.sub(rf"(?<![\w.]){re.escape(word)}(?![\w]|[.,]\d)", "?", text)
             told = re.search(rf"(?<![\w.]){re.escape(number[0])}(?!\w|\.\d)", text.replace(",", ""))
             assert not told or part in question.veils, (question.id, part, text)
