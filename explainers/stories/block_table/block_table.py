@@ -108,9 +108,9 @@ def states(story: Walk) -> list[stage.State]:
         return [said.format(f[name], f.get("tensor")) if name in f else None for f in frames]  # type: ignore[literal-required]
 
     return [
-        stage.State("block table entry", of_page("logical", "{}")),
-        stage.State("page", of_page("page", "{}")),
-        stage.State("begins at byte", of_page("base", "{:,} of {}")),
+        stage.State("block table", of_page("logical", "entry {}")),
+        stage.State("names", of_page("page", "page {}")),
+        stage.State("first byte", of_page("base", "{:,} of {}")),
         stage.State("max m", last_known("m"), colour="S"),
         stage.State("sum l", last_known("l"), colour="P"),
         stage.State("read so far", np.cumsum([f["read"] for f in frames]).tolist(), "B", colour="load"),

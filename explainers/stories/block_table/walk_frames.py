@@ -139,12 +139,12 @@ class WalkFrames:
 
     def _load_q(self, step: pd.Series, part: pd.DataFrame) -> None:
         q = part[(part.tensor == self.paged.q[0]) & (part.space == "global")]
+        numbers = count(len(q), "number")
         self._frame(
             step,
             part,
-            f"{self._in_partition(step)}the block of query head {self.head} of {self.name} reads the context length, "
-            f"{self.length}, and its query: {count(len(q), 'number')}, {q.bytes.sum():,.0f} bytes. {self.name}'s "
-            f"tokens lie in {count(self.pages, 'page')}.",
+            f"{self._in_partition(step)}the block of query head {self.head} loads its query, {numbers}. "
+            f"The {count(self.length, 'token')} of {self.name} are in {count(self.pages, 'page')}.",
         )
 
     def _page(self, step: pd.Series, part: pd.DataFrame, warp: int) -> None:
@@ -158,17 +158,15 @@ class WalkFrames:
         scores = part[part.event == "score"]
         tokens = [logical * size, min(logical * size + size, self.length) - 1]
         where = (
-            f"{self._in_partition(step)}warp {warp} reads entry {logical} of {self.name}'s block table (byte "
-            f"{int(entry.offset):,}): {page}. So tokens {tokens[0]} to {tokens[1]} lie in page {page}; KV head "
-            f"{kv_head} of it begins at byte {base:,} of {tensor}. "
+            f"{self._in_partition(step)}entry {logical} of {self.name}'s block table names page {page}. "
+            f"Warp {warp} loads "
         )
-        read = f"{loads.bytes.sum():,.0f} bytes of {tensor} from byte {int(loads.offset.min()):,} on"
+        tokens_said = f"tokens {tokens[0]} to {tokens[1]}" if tokens[1] > tokens[0] else f"token {tokens[0]}"
         if reads_k:
             best = scores.loc[scores.value.idxmax()]
-            largest = f"the largest of {count(len(scores), 'score')} is {best.value:.4g}, at token {int(best.token)}"
-            did = f"It reads {read}, and {largest}."
+            did = f"the keys of {tokens_said} there. The best score is {best.value:.4g}, of token {int(best.token)}."
         else:
-            did = f"It reads {read}, and adds each value times its weight to the output."
+            did = f"the values of {tokens_said} there, and adds each value times its weight."
         self._frame(
             step,
             part,
@@ -192,7 +190,7 @@ class WalkFrames:
         self._frame(
             step,
             part,
-            f"{self._in_partition(step)}the largest of {count(len(tokens), 'score')} is m = {m:.4g}; their weights "
+            f"{self._in_partition(step)}the largest of {count(len(tokens), 'score')} is m = {m:.4g}. The weights "
             f"e^(score - m) add up to l = {l:.4g}.",
             tokens=[int(tokens.min()), int(tokens.max())],
             m=m,
@@ -204,20 +202,19 @@ class WalkFrames:
         self._frame(
             step,
             part,
-            f"{self._in_partition(step)}its m, its l and {count(self.paged.head_dim, 'sum')}, not yet divided by l, go "
-            f"to global memory: {stores.bytes.sum():,.0f} bytes.",
+            f"{self._in_partition(step)}the block stores its m, its l and {count(self.paged.head_dim, 'sum')}. "
+            f"The sums are not divided by l yet. It stores {stores.bytes.sum():,.0f} bytes.",
         )
 
     def _combine(self, step: pd.Series, part: pd.DataFrame) -> None:
         values = part[part.value.notna()]
         m, l = (values[values.event == name].value.iloc[0] for name in ("m_all", "l_all"))
-        weights = values[values.event == "weight"].sort_values("partition").value
-        factors = ", ".join(f"{w:.3g}" for w in weights[:6]) + (" ..." if len(weights) > 6 else "")
+        parts = count(int((values.event == "weight").sum()), "partition")
         self._frame(
             step,
             part,
-            f"The second kernel combines {count(len(weights), 'partition')}: m = max m_i = {m:.4g}; each is rescaled "
-            f"by e^(m_i - m): {factors}; l = sum l_i e^(m_i - m) = {l:.4g}.",
+            f"The second kernel combines {parts} under the largest m, {m:.4g}. "
+            f"It scales each by e^(m_i - m) and adds: l = {l:.4g}.",
             m=float(m),
             l=float(l),
         )
@@ -226,12 +223,11 @@ class WalkFrames:
         name = self.paged.o[0]
         stores = part[(part.tensor == name) & (part.event == "store") & (part.space == "global")]
         first = part[part.event == "o"].sort_values("dim").value.iloc[0]
-        last = int((stores.offset + stores.bytes).max()) - 1
         self._frame(
             step,
             part,
-            f"The sums over l are the output: {count(len(stores), 'number')} go to {name}, bytes "
-            f"{int(stores.offset.min()):,} to {last:,}; the first is {first:.4g}.",
+            f"The sums, divided by l, are the output. The kernel stores {count(len(stores), 'number')} in {name}. "
+            f"The first is {first:.4g}.",
             written=True,
         )
 

@@ -52,7 +52,7 @@ def _way(run: Run, frames: Sequence[WalkFrame], steps: Sequence[int], name: str,
             "Each page costs one more read, and any free page will do.",
             step=step,
             view="walk",
-            hides=[f"page {page}", f"names page {page}"],
+            hides=[f"page {page}", f"{frame['base']:,} of {frame['tensor']}"],
             covers=[{"token": frame["tokens"], "part": "table"}],
             shows={"token": token, "part": "table"},
         )

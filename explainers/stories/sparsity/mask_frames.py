@@ -7,6 +7,7 @@ import numpy as np
 
 from explainers.stories.sparsity.block_mask import FULL, KINDS, PARTIAL, Entry, Place
 from explainers.stories.sparsity.frames import SparsityFrame
+from explainers.stories.sparsity.mask_words import rule
 from explainers.story.glossary import count, short
 from kernels.core.masks import BlockLists
 from kernels.run.results import Run
@@ -108,16 +109,16 @@ class WalkFrames:
         rows, columns = self.place.end - self.place.first, self.lists.kv_indices.shape[1]
         listed = len(self.entries)
         partial = sum(entry.kind == PARTIAL for entry in self.entries)
-        whose = f"Query block {self.place.tile} (rows {self.place.first} to {self.place.end - 1})"
+        whose, full = f"Query block {self.place.tile}", listed - partial
         if listed:
-            said = (
-                f"{whose} meets {listed} of {count(columns, 'key block')}: {partial} partial, {listed - partial} full, "
-                f"{columns - listed} skipped."
-            )
+            are, be = ("is" if n == 1 else "are" for n in (partial, full))
+            kinds = f"{partial} {are} partial and {full} {be} full"
+            said = f"{whose} needs {listed} of {count(columns, 'key block')}: {kinds}."
         else:
             said = f"{whose} has no block in its list: its {rows} rows see no key. No K and no V is loaded."
+        said = f"{rule(self.run.request.problem)} {said}".strip()
         if np.isfinite(self.begin.m):
-            said += f" The head's sink counts as a key: m begins at its logit {short(self.begin.m)}, l at 1."
+            said += f" The head's sink counts as a key: m starts at its logit {short(self.begin.m)}, and l at 1."
         return self._frame(0, "The list", said, self.begin, self.begin)
 
     def _entry(self, n: int, entry: Entry, change: Change) -> SparsityFrame:
@@ -127,11 +128,11 @@ class WalkFrames:
         seen = int(self.sees[first:end].sum())
         scored = self.scored[self.scored // self.lists.block_kv == column]
         said = [
-            f"Entry {n + 1} of {len(self.entries)}: block {column}, {self._kind_text(entry, seen, scored, end)}.",
+            f"Block {column} is {self._kind_text(entry, seen, scored, end)}.",
             self._change_sentence(len(scored), change),
         ]
         if self.loaded.get(column):
-            said.append(f"Loaded: {self.loaded[column]:,} bytes of K and V.")
+            said.append(f"The kernel loads {self.loaded[column]:,} bytes of K and V.")
         return self._frame(
             n + 1,
             f"Entry {n + 1} · block {column}",
@@ -149,7 +150,11 @@ class WalkFrames:
     def _kind_text(self, entry: Entry, seen: int, scored: np.ndarray, end: int) -> str:
         """Returns the kind of a block, and a difference between the scored and the seen keys. end: the block's end."""
         keys = end - entry.column * self.lists.block_kv
-        kind = "full, so no mask" if entry.kind == FULL else f"partial: row {self.row} sees {seen} of its {keys} keys"
+        kind = (
+            "full, so it needs no mask"
+            if entry.kind == FULL
+            else f"partial: row {self.row} sees {seen} of its {keys} keys"
+        )
         if len(scored) == seen:
             return kind
         past = int((scored >= end).sum())
@@ -162,47 +167,47 @@ class WalkFrames:
         from_m, from_l, to_m, to_l = (number_text(value) for value in (m0, l0, m1, l1))
         if not scored:
             if m1 == m0:
-                return f"{row} has no score here: m stays {from_m} and l {from_l}."
-            return f"{row} has no score here, but m goes from {from_m} to {to_m}, and l from {from_l} to {to_l}."
+                return f"{row} has no score here, so m and l stay."
+            return f"{row} has no score here, but m goes from {from_m} to {to_m}. And l goes from {from_l} to {to_l}."
         is_max = "tile_max" not in self.values or np.isclose(m1, change.highest, rtol=SAME)
         name = "max" if is_max else "m"
         but = "" if is_max else f", though the row's max is {number_text(change.highest)}"
         if m1 == m0:
-            return f"{row}'s {name} stays {to_m}{but}, and l grows from {from_l} to {to_l}."
+            return f"{row}'s {name} stays {to_m}{but}, and l grows to {to_l}."
         if m0 == -np.inf:
-            return f"{row}'s first scores: m becomes {to_m}{but and f'{but},'} and l {to_l}."
+            return f"The first scores of row {self.row} make m {to_m}{but and f'{but},'} and l {to_l}."
         moved = f"{row}'s {name} goes from {from_m} to {to_m}{but}{_factor_text(change)}"
-        return f"{moved}; with the new weights l is {to_l}."
+        return f"{moved}. With the new weights, l is {to_l}."
 
     def _last(self, state: RowState) -> SparsityFrame:
         said = self._result_sentence(state)
         skipped = self.lists.kv_indices.shape[1] - len(self.entries)
         if skipped:
             were = "was" if skipped == 1 else "were"
-            said += f" {count(skipped, 'block')} of K and V {were} not loaded for query block {self.place.tile}."
+            said += f" For query block {self.place.tile}, {count(skipped, 'key block')} {were} not loaded."
         return self._frame(len(self.entries) + 1, "Result", said, state, state)
 
     def _result_sentence(self, state: RowState) -> str:
         (m, l), row = state, f"Row {self.row}"
         if len(self.scored) and np.isfinite(m) and l > 0:
-            lse = f"m + ln l = {number_text(m)} + {number_text(np.log(l))}".replace("+ -", "- ")
-            return f"{row}: O is divided by l = {number_text(l)}, and lse = {lse} = {number_text(self.lse)}."
+            lse = f"lse = m + ln l = {number_text(self.lse)}"
+            return f"{row} is done: O is divided by l = {number_text(l)}. The kernel stores {lse}."
         who = row if self.entries else "Each row"
         zeros = "not 0" if self.o.any() else "0"
         said = f"{who} saw no key: the kernel writes O = {zeros} and lse = {number_text(self.lse)}."
         of_sink = np.isfinite(self.lse) and np.isfinite(self.begin.m)
-        return f"{said} The lse is the sink's alone." if of_sink else said
+        return f"{said} The lse comes only from the sink." if of_sink else said
 
 
 def _factor_text(change: Change) -> str:
     """Returns the factor of l, and the due one if they differ. "" without a logged factor."""
     if change.factor is None:
         return ""
-    (m0, l0), m1 = change.before, change.after.m
+    m0, m1 = change.before.m, change.after.m
     due = power_text(m0, m1)
     if np.isclose(change.factor, np.exp(m0 - m1), rtol=FACTOR):
-        return f", so l {number_text(l0)} is multiplied by {due}"
-    return f"; l {number_text(l0)} is multiplied by {number_text(change.factor)}, where {due} is due"
+        return f". So l is multiplied by {due}"
+    return f". But l is multiplied by {number_text(change.factor)}, where {due} is due"
 
 
 def power_text(before: float, after: float) -> str:

@@ -92,12 +92,17 @@ def summary(counts: Ledger) -> str:
     executed, all_of = counts.full + counts.partial, counts.full + counts.partial + counts.skipped
     skipped = f"{counts.skipped:,} of {count(all_of, 'block')} {'is' if counts.skipped == 1 else 'are'} never touched"
     if not executed:
-        return "The mask shows nothing: no block is executed, and O is 0."
+        return "The mask shows nothing: no block is computed, and O is 0."
     multiplied = counts.computed / counts.dense_pairs
     return (
-        f"{skipped}; the mask shows {counts.density:.1%} of all pairs, and {multiplied:.1%} are "
-        f"multiplied: {counts.full:,} full and {count(counts.partial, 'partial block')}."
+        f"{skipped}. The mask shows {_percent(counts.density)} of all pairs, and the kernel multiplies "
+        f"{_percent(multiplied)}."
     )
+
+
+def _percent(share: float) -> str:
+    """Returns a share as a person says it, never 0% of something."""
+    return f"{share:.0%}" if share >= 0.01 or not share else "less than 1%"
 
 
 def table(counts: Ledger) -> pd.DataFrame:

@@ -8,7 +8,14 @@ from explainers.story.glossary import count
 from explainers.story.questions import idea
 from explainers.story.stage import Question
 
-SKIPS = ("never touched", "skipped", "was not loaded", "were not loaded", "are not loaded")  # what says it
+SKIPS = (
+    "never touched",
+    "never loaded",
+    "skipped",
+    "was not loaded",
+    "were not loaded",
+    "are not loaded",
+)  # what says it
 
 
 def questions(walk: Walk) -> list[Question]:

@@ -91,7 +91,7 @@ def check_row(run, walk, sees):
             l = l * np.exp(m - after) + np.exp(mine - after).sum()
         m = after
         assert (frame["m"], frame["l"]) == pytest.approx((m, l), rel=2e-3, abs=1e-6)
-        assert frame["sentence"].startswith(f"Entry {frame['entry'] + 1} of {len(walk.entries)}: block")
+        assert frame["sentence"].startswith(f"Block {frame['column']} is ")
     last = walk.frames[-1]
     if l:
         assert walk.lse == pytest.approx(m + np.log(l), rel=2e-3) and f"{walk.lse:.4g}" in last["sentence"]
@@ -110,8 +110,8 @@ def test_a_query_block_without_blocks_says_that_its_rows_are_0_and_lse_is_minus_
 
 def test_a_mask_that_shows_nothing_is_summed_up_without_the_lse_which_may_be_a_sink_s():
     run = run_of(mask="drawn", drawn=(), causal=False, sink_logits=True)
-    assert "The lse is the sink's alone." in mask_walk.explain(run, 3).frames[-1]["sentence"]
-    assert sparsity_ledger.summary(sparsity_ledger.ledger(run)).endswith("no block is executed, and O is 0.")
+    assert "The lse comes only from the sink." in mask_walk.explain(run, 3).frames[-1]["sentence"]
+    assert sparsity_ledger.summary(sparsity_ledger.ledger(run)).endswith("no block is computed, and O is 0.")
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
@@ -122,7 +122,10 @@ def test_a_build_without_its_mask_says_what_a_row_sees_and_what_the_kernel_score
     first = next(frame for frame in walk.frames if frame["column"] == 0)
     assert first["seen"] == sees[:64].sum() == 20
     scored = 64 if name in LISTED else 61  # a window's own end is no part of the build
-    assert f"row 60 sees 20 of its 64 keys, but the kernel scores {scored}. Row 60's" in first["sentence"]
+    assert (
+        f"row 60 sees 20 of its 64 keys, but the kernel scores {scored}. The first scores of row 60"
+        in first["sentence"]
+    )
     assert "partial" not in {question.id for question in sparsity_questions.questions(walk)}
 
 
@@ -143,10 +146,10 @@ def test_m_is_not_called_the_max_where_it_does_not_follow_it(name):
         run = run_of(name, settings=(("SUBTRACT_MAX", 0),), **fields)
         walk = mask_walk.explain(run, 3)
         first, second = walk.frames[1:3]
-        begins = "Row 3's m goes from 0.912 to 0" if sink else "Row 3's first scores: m becomes 0"
-        assert f"{begins}, though the row's max is {first['tile_max']:.4g}," in first["sentence"]
+        begins = "Row 3's m goes from 0.912 to 0" if sink else "The first scores of row 3 make m 0"
+        assert f"{begins}, though the row's max is {first['tile_max']:.4g}" in first["sentence"]
         highest = max(first["tile_max"], second["tile_max"])
-        assert f"Row 3's m stays 0, though the row's max is {highest:.4g}, and l grows" in second["sentence"]
+        assert f"Row 3's m stays 0, though the row's max is {highest:.4g}, and l grows to" in second["sentence"]
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
@@ -259,6 +262,13 @@ def test_times_of_single_pairs_say_which_kernels_add_the_mask_and_of_which_types
     assert "SDPA's kernels (torch math) compute every pair and add the mask." in caption
     assert "flex_attention skips blocks in which no pair is seen." in caption
     assert "with a recorded time (float16, float32)" in caption and "flex" not in caption.split("SDPA")[0]
+
+
+def test_a_window_and_its_sinks_are_explained_in_the_first_sentence():
+    assert mask_walk.explain(run_of(item=5, mask="sinks", window=192), 326).frames[0]["sentence"] == (
+        "A query sees a window, the last 192 keys. It also sees the first 4 keys, the sinks. "
+        "Query block 5 needs 5 of 6 key blocks: 3 are partial and 2 are full."
+    )
 
 
 def test_the_keys_of_the_questions_come_from_the_lists_and_the_trace():
