@@ -1,68 +1,28 @@
 """Occupancy: the number of blocks on an SM, from the real cubin, and the timeline of a grid with a lane for each SM."""
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from app.choices import pages
 from app.choices.choice import Choice
 from app.choices.page import BACKEND, Descriptions, Page, State
 from app.parts import tabs
-from app.parts.story import Story, tab_of
+from app.parts.explained import story_of
+from app.parts.story import tab_of
 from app.stories.occupancy import choices as timelines
-from explainers.stories.occupancy import block_limits, block_questions, grid_timeline, schedules
+from explainers.stories.occupancy import story
+from explainers.stories.occupancy.story import Build, Drawn
 from explainers.stories.tiling import tiling
-from explainers.story import probed, stage
-from explainers.story.stage import Block, Stage
+from explainers.story import probed
+from explainers.story.stage import Block
 from kernels.build import DEFAULT_ARCH
-from kernels.build.occupancy import Machine, alternatives, block_constants, machine
-from kernels.build.occupancy import occupancy as derive
+from kernels.build.occupancy import machine
 from kernels.catalog import Catalog
-from kernels.core.problem import Problem
 from kernels.core.request import Request
-from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.measure import counters
-from kernels.measure.timelines import timeline as timeline_of
-from kernels.recordings import tables
 from kernels.run import workers
 
 VIEWS = {"occupancy": "What limits the blocks", "timeline": "The timeline"}
 UNSEEN = ("seed", "score_scale")  # fields without an effect on the occupancy
-
-
-@dataclass(frozen=True)
-class Build:
-    """A build, for its occupancy.
-
-    multiprocessors, gpu: of this machine's GPU, if it has the architecture.
-    """
-
-    kernel: KernelSpec
-    problem: Problem
-    settings: tuple[tuple[str, int], ...]
-    arch: str
-    multiprocessors: int = 0
-    gpu: str = ""
-
-    @property
-    def on(self) -> Machine:
-        return machine(self.arch)
-
-    @property
-    def name(self) -> str:
-        return self.gpu or f"{'an' if self.on.gpu[0] in 'AHLR' else 'a'} {self.on.gpu}"
-
-    @property
-    def count(self) -> int:
-        return self.multiprocessors or self.on.multiprocessors
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A timeline and its label."""
-
-    request: Request
-    label: str
 
 
 @lru_cache(maxsize=2)
@@ -109,44 +69,8 @@ def subject(page: Page, state: State, backend: str) -> Build | Drawn:
     return Build(spec, problem, request.settings, state["arch"], *here)
 
 
-def make(subject: Build | Drawn) -> Stage:
-    if isinstance(subject, Drawn):
-        timeline = timeline_of(subject.request)
-        result = grid_timeline.timeline_stage(timeline, subject.label)
-        return replace(result, questions=block_questions.timeline(schedules.recorded(timeline), result.frames))
-    found = derive(subject.kernel, subject.problem, subject.settings, subject.arch, multiprocessors=subject.count)
-    result = block_limits.stage_of(
-        subject.kernel, found, subject.arch, subject.on, subject.count, subject.name, checked()
-    )
-    return replace(
-        result, questions=block_questions.block_limits(found, subject.on.warps, subject.name, len(result.frames) - 1)
-    )
-
-
-def sizes(build: Build) -> list[Block]:
-    """The occupancy of other block sizes, each compiled for this table."""
-    if not block_constants(build.kernel):
-        return [stage.text(f"{build.kernel.name} has no constant that changes how large a block is.")]
-    others = alternatives(build.kernel, build.problem, build.settings, build.arch, build.count)
-    now = build.kernel.settings(build.settings)
-    said = (
-        "Each is a build of its own, compiled for this table. Of a kernel with several launches, the one with the most "
-        "blocks."
-    )
-    return [stage.table(block_limits.alternatives_table(others, now), said)]
-
-
 def builds(build: Build) -> list[Block]:
     return tabs.builds_of(build.kernel, build.problem, build.settings, build.arch)
-
-
-def checked() -> str:
-    """The check of the derived occupancy."""
-    for table, where in counters.recorded_occupancies():
-        same = int((table.derived == table.driver).sum())
-        source = f"on {where.device}, {where.date}"
-        return f"Compared with the driver's own figure {source}: equal in {same} of {len(table)} launches."
-    return " ".join(["No comparison with the driver's own figure is recorded.", *tables.left_out(counters.OCCUPANCY)])
 
 
 def describe(page: Page, state: State) -> Descriptions:
@@ -182,7 +106,8 @@ def adapt(page: Page, state: State, name: str) -> None:
         timelines.correct(page, state)
 
 
-STORY = Story(
+STORY = story_of(
+    story.STORY,
     path="occupancy",
     title="Occupancy",
     look="Count how many blocks fit on one multiprocessor, resource by resource: the one that allows the fewest "
@@ -190,6 +115,6 @@ STORY = Story(
     page=page,
     subject=subject,
     order=120,
-    make=make,
-    parts={"sizes": tab_of(Build, sizes), "builds": tab_of(Build, builds)},
+    request_tabs=False,
+    parts={"builds": tab_of(Build, builds)},
 )

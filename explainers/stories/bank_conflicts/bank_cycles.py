@@ -1,12 +1,11 @@
-"""The rule of the banks, its check against counters, and the cycles of a wavefront. Made in a worker."""
+"""The check of the banks' rule against counters, and the cycles of a wavefront."""
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import pandas as pd
 
-from app.parts import running
-from explainers.stories.bank_conflicts import bank_conflicts, bank_costs, padding
+from explainers.stories.bank_conflicts import bank_costs
 from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.core.request import Request
@@ -18,12 +17,7 @@ from kernels.run.results import Run
 SHORT = 16  # floats: shorter rows are all loop, and no bank
 
 
-def rule_tab(look: object) -> list[Block]:
-    """How wavefronts follow from addresses."""
-    return [stage.heading("The rule"), *map(stage.text, bank_conflicts.RULE), stage.note(_calibrated())]
-
-
-def _calibrated() -> str:
+def calibrated() -> str:
     """The check of the rule against counters."""
     for device, (table, where) in calibration.recorded().items():
         same = int((table.measured == table.modelled).sum())
@@ -33,12 +27,11 @@ def _calibrated() -> str:
     return " ".join([absent, *tables.left_out(calibration.TABLE)])
 
 
-def cycles_tab(look: Any) -> list[Block]:
-    """The recorded cycles, with rings around the shown ones."""
-    runs = [running.run(request) for request in look.sides]
+def cycles_blocks(runs: Sequence[Run], names: Sequence[str]) -> list[Block]:
+    """The recorded cycles, with rings around the shown ones. names: of the sides."""
     found = [cycles(run) for run in runs]
-    names = [f"{name}: " if name else "" for name in padding.side_names(look.sides)]
-    said = [stage.text(f"{name}{whose}") for name, (_, whose) in zip(names, found)]
+    titles = [f"{name}: " if name else "" for name in names]
+    said = [stage.text(f"{title}{whose}") for title, (_, whose) in zip(titles, found)]
     try:
         recorded = hierarchy.recorded(kind=hierarchy.CYCLES)
     except WarpglassError as error:
