@@ -23,6 +23,7 @@ export function asLeader() {
 }
 
 // A question's state with the end of its timer, in milliseconds of this browser's clock.
+/** @param {any} poll */
 const timed = ({ left, ...poll }) => ({
   ...poll,
   ends: left === null ? null : 500 * Math.round((Date.now() + 1000 * left) / 500),
