@@ -116,6 +116,8 @@ class App {
       lesson: this.room,
       choose: id => stage.choosePicture(id || stage.content.pictures[0]?.id),
       visit: toStop,
+      follow: visit,
+      play: yes => this.play(yes),
       marked: () => this.header.marks(progress()),
       opened: this.header.guideOpen,
       cover: (question, byClass) => {
@@ -263,6 +265,13 @@ class App {
   change(name, value) {
     this.byHand();
     this.question.show({ set: [name, value] });
+  }
+  // Nothing moves by itself for a reader who wants no motion.
+  play(yes) {
+    const { bar, clock } = this.stage;
+    if (!yes) bar.stop();
+    else if (!clock.playing && !matchMedia('(prefers-reduced-motion: reduce)').matches)
+      bar.actions.play();
   }
   presents() {
     return this.story.path !== 'start' && this.present.toggle();

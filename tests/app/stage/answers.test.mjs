@@ -23,6 +23,11 @@ test('a name has no size', () => {
   assert.equal(said(PAGES, null), text);
 });
 
+test('a clause is quoted', () => {
+  const clause = { ...PAGES, options: ['They are kept in shared memory.', 'Page 13'], reasons: [] };
+  assert.ok(said(clause, 0).startsWith('Not \u201cthey are kept in shared memory\u201d. Right: '));
+});
+
 test('an amount has a size, with commas', () => {
   assert.equal(said(BYTES, 41152), 'Right: 41,152 bytes. All of it.');
   const far = 'That is 3 times too little. Right: 41,152 bytes. All of it.';
