@@ -1,5 +1,8 @@
 """A class in two browsers: one leads, one follows, strays, catches up, answers; and the door with its password."""
 
+import csv
+from pathlib import Path
+
 import pytest
 from browser.conftest import Server, shown
 from browser.stepping import address, asked, choose, point_at, press, rail, step_of
@@ -84,15 +87,23 @@ def test_who_strays_is_left_alone_and_catches_up(led):
     expect(line).to_be_hidden()
 
 
-def test_the_class_is_asked_and_shown(led):
-    leader, follower, _ = led
+def ask_the_class(leader):
+    """Asks a question with options; its text."""
     leader.get_by_role("button", name="Guide", exact=True).click()
     while not leader.locator(".guide .option").count():
         leader.get_by_role("button", name="Next question").click()
-    question = leader.locator(".guide .question").inner_text()
     leader.get_by_role("button", name="Ask the class").click()
+    return leader.locator(".guide .question").inner_text()
+
+
+def test_the_class_is_asked_and_shown(led):
+    leader, follower, _ = led
+    question = ask_the_class(leader)
     expect(follower.locator(".guide .question")).to_have_text(question)
-    assert not follower.get_by_role("button", name="Show me").count()
+    for page in (leader, follower):  # the answer is nobody's yet
+        expect(page.locator(".guide [data-show]")).to_have_count(0)
+    step = step_of(follower)
+    expect(leader.locator(".guide .option:enabled")).to_have_count(0)
     options = follower.locator(".guide .option")
     options.nth(0).click()
     options.nth(1).click()  # who answers again changes the answer
@@ -101,9 +112,40 @@ def test_the_class_is_asked_and_shown(led):
     expect(leader.locator('.vote[data-value="0"] b')).to_have_text("0")
     expect(follower.locator(".guide .answer")).to_contain_text("Your answer is sent")
     assert not follower.locator(".vote").count() and not follower.locator(".option.true").count()
-    leader.get_by_role("button", name="Show the class what the run says").click()
+    assert not leader.locator(".vote.true").count() and step_of(follower) == step
+    leader.get_by_role("button", name="Show the answer").click()
     expect(follower.locator(".guide .option.true")).to_have_count(1)
+    expect(leader.locator(".vote.true")).to_have_count(1)
     expect(follower.locator(".class-line")).to_be_hidden()  # to be led to the answer is not to stray
+
+
+def test_a_vote_is_locked_and_timed(led):
+    leader, follower, _ = led
+    ask_the_class(leader)
+    expect(follower.locator(".guide .option:enabled").first).to_be_visible()
+    leader.locator("[data-lock]").click()
+    for page in (leader, follower):
+        expect(page.locator(".guide .time")).to_have_text("The vote is locked.")
+    expect(follower.locator(".guide .option:enabled")).to_have_count(0)
+    leader.locator("[data-timer='60']").click()
+    for page in (leader, follower):
+        expect(page.locator(".guide .time")).to_contain_text("s left to vote.")
+    follower.locator(".guide .option").first.click()
+    expect(leader.locator(".votes")).to_contain_text("1 of 1 answered.")
+
+
+def test_the_leader_takes_the_answers_along(led):
+    leader, follower, code = led
+    question = ask_the_class(leader)
+    follower.locator(".guide .option").nth(1).click()
+    expect(leader.locator(".votes")).to_contain_text("1 of 1 answered.")
+    leader.locator(".class-button").click()
+    with leader.expect_download() as saved:
+        leader.get_by_role("button", name="Answers as CSV").click()
+    assert saved.value.suggested_filename == f"class_{code}.csv"
+    rows = list(csv.DictReader(Path(saved.value.path()).read_text().splitlines()))
+    assert {row["text"] for row in rows} == {question} and [row["count"] for row in rows][:2] == ["0", "1"]
+    assert rows[1]["answer"] == follower.locator(".guide .option").nth(1).inner_text()
 
 
 def test_a_class_ends_for_all(led):
