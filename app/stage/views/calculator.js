@@ -5,14 +5,14 @@ const FIELDS = [
   ['layers', 'Layers', 32],
   ['heads', 'Query heads', 32],
   ['kv', 'KV heads', 8],
-  ['dim', 'head_dim', 128],
+  ['dim', 'Size of a head', 128],
   ['tokens', 'Tokens', 2048],
   ['sequences', 'Sequences', 1],
 ];
 const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 
 // meta.types: a type's name -> its bytes.
-export default function (host, { meta }) {
+export default function (host, { meta }, { clock }) {
   const inputs = Object.fromEntries(
     FIELDS.map(([key, , value]) => [
       key,
@@ -51,22 +51,25 @@ export default function (host, { meta }) {
       return refuse(
         `Query heads is ${heads} and KV heads ${kv}; query heads must be a multiple of KV heads.`,
       );
-    const size = count => 2 * layers * count * dim * tokens * bytes * sequences;
+    const hidden = clock.covers.some(({ part }) => part === 'size'), // a question asks for it
+      size = count => 2 * layers * count * dim * tokens * bytes * sequences;
     const kind = count =>
       `${count === heads ? 'MHA' : count === 1 ? 'MQA' : 'GQA'} ${heads}:${count}`;
     const said =
       `Modelled: 2 (K and V) \u00d7 ${layers} layers \u00d7 ${kv} KV heads \u00d7 ${dim} ` +
       `\u00d7 ${number(tokens)} tokens \u00d7 ${bytes} byte${bytes > 1 ? 's' : ''} \u00d7 ` +
-      `${number(sequences)} sequence${sequences > 1 ? 's' : ''} = ${number(size(kv))} ` +
-      'bytes.';
+      `${number(sequences)} sequence${sequences > 1 ? 's' : ''} = ` +
+      `${hidden ? '?' : number(size(kv))} bytes.`;
     const most = size(heads),
       row = count =>
         element(
           'div',
           { class: count === kv ? 'size chosen' : 'size' },
           element('span', {}, kind(count)),
-          element('b', {}, readable(size(count))),
-          element('i', { style: `width:${Math.max(0.5, (100 * size(count)) / most)}%` }),
+          element('b', {}, hidden ? '?' : readable(size(count))),
+          element('i', {
+            style: `width:${hidden ? 0 : Math.max(0.5, (100 * size(count)) / most)}%`,
+          }),
         );
     out.replaceChildren(...[...new Set([heads, kv, 1])].map(row), element('p', {}, said));
   };
@@ -74,8 +77,10 @@ export default function (host, { meta }) {
     out.replaceChildren(element('p', { class: 'note bad', role: 'alert' }, text));
   for (const made of [...Object.values(inputs), type]) made.oninput = draw;
   draw();
+  clock.addEventListener('covers', draw);
   return {
     unmount() {
+      clock.removeEventListener('covers', draw);
       host.replaceChildren();
     },
   };

@@ -199,13 +199,12 @@ export function runButtons(frameAt, { clock, turnTo }) {
     [
       'walk',
       'Run the decode kernel',
-      'On this cache, with a query for each sequence that it holds after this step. The ' +
-        'browser leads back here, and so does "Look at".',
+      'On this cache, with a query for each of its sequences. The browser leads back here.',
     ],
     [
       'reads',
       'Who reads its pages',
-      'By several kernels, counted in whole runs on this cache. The browser leads back here, and so does "Look at".',
+      'By several kernels, counted in whole runs on this cache. The browser leads back here.',
     ],
   ].map(([view, text, title]) => ({
     title,

@@ -36,7 +36,7 @@ TYPED = (*WITH_RANGES, "cache")  # the views with a choice of the cache's type
 ONE_HEAD = ("walk", "partitions", *WITH_RANGES)  # the views that follow one query head of one sequence
 CACHE_DTYPES = {"": "as K and V come, 16 bits", "float8_e4m3": "8 bits (fp8 e4m3)"}
 EIGHT_BIT_PAGE = 16  # the fewest slots of a page of 8-bit numbers
-READS_DTYPE = "float16"  # every kernel of "Who reads a page" takes this type
+READS_DTYPE = "float16"  # every kernel of "Readers of a page" takes this type
 HEADS = (1, 2, 4, 8, 16, 32)
 GIVEN = ("context_lens", "num_blocks", "block_tables", "token_ids", "families")  # fields that the cache sets
 
@@ -152,7 +152,7 @@ def _of_view(page: Page, state: State) -> Descriptions:
     orders = {0: "As allocated", shuffle or 1: "Shuffled"} | ({shuffle + 1: "Shuffle again"} if shuffle else {})
     own_scenario = state["scenario"] in (BY_HAND, REQUESTS)
     return {
-        "view": {"label": "Look at", "options": VIEWS},
+        "view": {"label": "View", "options": VIEWS},
         "kernel": {"hidden": view != "walk"},
         "scenario": {"label": "Scenario", "options": _scenario_titles(state)},
         "events": {"hidden": True},  # the form next to the cache writes them

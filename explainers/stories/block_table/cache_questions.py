@@ -134,6 +134,6 @@ def _waiting(made: Stage) -> list[Question]:
             f"{start}, when pages come back.",
             step=step,
             view=made.views[0].id,
-            hides=["the others may still take"],
+            hides=["the others may still take", "as soon as free pages up to its last token are certain"],
         )
     ]

@@ -123,17 +123,16 @@ def stage_of(found: Sequence[HeadReads], provenance: stage.Provenance, tabs: Seq
             for one in found
         ],
     }
-    counted = "Counted in the traces over the whole cache. A load's KV head is derived: the index of its element along "
+    counted = "Counted in the traces over the whole cache. The KV head of a load is the index of its element along "
     table = stage.table(reads_table(found), counted + "the cache's axis of KV heads.")
     return stage.Stage(
-        headline="Query heads that share a KV head share its keys and values: the cache is smaller, and each byte is "
-        "read more often.",
+        headline="Query heads in a group share the keys and values of one KV head.",
         frames=frames,
         views=[stage.View("heads", "heads", "Heads", meta)],
         state=states(found),
-        tabs=[stage.Tab("reads", "What is held and read", [stage.text(reads_sentence(found)), table]), *tabs],
+        tabs=[stage.Tab("reads", "Bytes held and read", [stage.text(reads_sentence(found)), table]), *tabs],
         provenance=provenance,
-        side=[stage.heading("How large is a KV cache"), stage.live("calculator", {"types": DTYPES})],
+        side=[stage.heading("The size of a KV cache"), stage.live("calculator", {"types": DTYPES})],
     )
 
 
@@ -144,23 +143,22 @@ def states(found: Sequence[HeadReads]) -> list[stage.State]:
         read = np.cumsum(one.by_head).tolist()
         entries += [
             stage.State(f"{one.title} holds", [f"{one.held:,} B"] * len(read)),
-            stage.State(f"{one.title} has read", read, "B", colour="load"),
+            stage.State(f"{one.title} asked for", read, "B", colour="load"),
         ]
     return entries
 
 
 def _frame(found: Sequence[HeadReads], head: int) -> HeadsFrame:
     reads_of = [next(kv_head for query_head, kv_head in one.links if query_head == head) for one in found]
-    said = []
+    said = [f"Query head {head} asks for {found[0].by_head[head]:,} bytes of K and V."]
     for one, kv_head in zip(found, reads_of):
         sharing = sum(other == kv_head for _, other in one.links)
-        whose = "which no other query head reads" if sharing == 1 else f"which {sharing} query heads share"
-        said.append(f"{one.title}: KV head {kv_head}, {whose}")
-    size = found[0].by_head[head]
+        gives = f"lets {sharing} query heads share KV head {kv_head}"
+        said.append(f"{one.title} {gives if sharing > 1 else f'gives it KV head {kv_head} for itself'}.")
     return {
         "tile": reads_of[min(1, len(found) - 1)],
         "title": f"Query head {head}",
-        "sentence": f"Query head {head} reads {size:,} bytes of K and V, over all sequences. {'; '.join(said)}.",
+        "sentence": " ".join(said),
         "head": head,
     }
 
@@ -189,8 +187,8 @@ def reads_sentence(found: Sequence[HeadReads]) -> str:
     """Returns the saving of shared KV heads in sentences."""
     most, least = found[0], found[-1]
     return (
-        f"{most.title} holds {most.held:,} bytes and reads each {most.k.least} time for a sequence; "
-        f"{least.title} holds {least.held:,}, {most.held / least.held:.3g} times less, and reads each {least.k.least} "
-        f"times. The bytes that the kernel asks for stay the same: {most.read:,} and {least.read:,}. The later reads "
-        "of a byte can be served by a cache, or by a kernel that shares it among query heads."
+        f"{most.title} holds {most.held:,} bytes and reads each {most.k.least} time for a sequence. "
+        f"{least.title} holds {least.held:,} bytes and reads each {least.k.least} times. The kernel asks for as many "
+        f"bytes: {most.read:,} and {least.read:,}. A cache can serve the later reads of a byte, or a kernel can share "
+        "it among query heads."
     )

@@ -26,11 +26,11 @@ from kernels.kv_cache.scenarios import Scenario
 from kernels.kv_cache.scheduler import Step, alone, serve
 
 LIMITS = (
-    "This scheduler is simpler than a server's: it admits a request when the pages for its last token are sure to be "
-    "free, and prefills a prompt whole. vLLM admits one when the pages of its next tokens are free, prefills a long "
-    "prompt in parts, and preempts a request when pages run out: it frees its pages and computes them again later. Of "
-    "a prefix it shares full pages alone; here the last one, not full, is copied on write, as in the paper on "
-    "PagedAttention."
+    "This scheduler is simpler than a server's. It admits a request when the pages up to its last token are certain. "
+    "It prefills a whole prompt in one step. vLLM admits a request when the pages of its next tokens are free, and it "
+    "prefills a long prompt in parts. When pages run out, vLLM frees the pages of a request and computes them again "
+    "later. It shares only the full pages of a prefix. Here the last page is shared, too, and copied on write, as in "
+    "the paper on PagedAttention."
 )
 
 
@@ -61,7 +61,7 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stag
     )
     compared = [
         stage.text(compared_sentence(scenario, block_size)),
-        stage.table(requests_table(scenario, block_size), "Of steps: a request waits until it is admitted."),
+        stage.table(requests_table(scenario, block_size), "In steps. A request waits until the server admits it."),
         stage.text(LIMITS),
     ]
     return stage.Stage(
@@ -76,9 +76,10 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stag
         ],
         provenance=stage.Provenance(
             "modelled",
-            "The scheduler and the block manager of kernels/kv_cache, played step by step; the kernels are "
-            "handed its tables as they are. Nothing ran for this picture.",
+            "The scheduler and the block manager of kernels/kv_cache, step by step. The kernels take its tables as "
+            "they are. Nothing ran for this picture.",
         ),
+        summary=gain_sentence(scenario, block_size),
         step_choice="moment",
         step_values=ends,
     )
@@ -199,15 +200,23 @@ def compared_sentence(scenario: Scenario, block_size: int) -> str:
     steps = scenario.steps(block_size)
     other = _contiguous(scenario, steps)
     most = max(len(cache.sequences) for cache, _ in scenario.states(block_size))
-    total = f"{count(most, 'sequence')} {'is' if most == 1 else 'are'} there at once"
-    pages = f"With pages the last token is written in step {len(steps)}, and up to {total}."
+    total = f"{count(most, 'sequence')} {'is' if most == 1 else 'are'} in the cache at once"
+    pages = f"With pages, the last answer ends in step {len(steps)}, and up to {total}."
     if other is None:
-        return f"{pages} Without pages they cannot all be served in this pool."
+        return f"{pages} Without pages, this pool cannot serve all requests."
     return (
-        f"{pages} A server that gives each {scenario.max_len} neighbouring slots for itself, and shares none, has room "
-        f"for {scenario.slots // scenario.max_len} at once: the same scheduler then writes the last token in step "
-        f"{len(other)}."
+        f"{pages} A server that reserves {scenario.max_len} slots for each request has room for "
+        f"{scenario.slots // scenario.max_len}. Its last answer ends in step {len(other)}."
     )
+
+
+def gain_sentence(scenario: Scenario, block_size: int) -> str:
+    """Returns the gain of pages in steps."""
+    steps = scenario.steps(block_size)
+    other = _contiguous(scenario, steps)
+    if other is None:
+        return "Without pages, this pool cannot serve all requests."
+    return f"With pages, all answers end by step {len(steps)}. With reserved slots they need {len(other)} steps."
 
 
 def _contiguous(scenario: Scenario, steps: tuple[Step, ...]) -> tuple[Step, ...] | None:

@@ -17,11 +17,12 @@ def prefixes_of(scenario: Scenario) -> set[str]:
 
 def opening_sentence(scenario: Scenario, cache: KVCache) -> str:
     first = sorted(prefixes_of(scenario))
-    more = f", and {listed(first)}, which others are forked from" if first else ""
+    shares = "is a prompt" if len(first) == 1 else "are prompts"
+    more = f" {listed(first)} {shares} that others share." if first else ""
     return (
         f"The pool has {count(cache.num_blocks, 'page')} of {cache.block_size} slots, all free. "
-        f"{count(len(scenario.visits) - len(first), 'request')} will come{more}. A server that reserves "
-        f"{scenario.max_len} slots for each request has room for {_at_once(scenario, cache)} of them at once."
+        f"{count(len(scenario.visits) - len(first), 'request')} will come.{more} A server that reserves "
+        f"{scenario.max_len} slots for each request has room for {_at_once(scenario, cache)}."
     )
 
 
@@ -50,9 +51,9 @@ def _idle(step: Step, cache: KVCache, scenario: Scenario) -> str:
     """Returns the sentence of a step without events: the present sequences, if any."""
     names = [sequence.name for sequence in cache.sequences]
     if names:
-        return f"{listed(names)} {'stays' if len(names) == 1 else 'stay'}; nothing is written."
+        return f"{listed(names)} {'stays' if len(names) == 1 else 'stay'}, and nothing is written."
     came = any(visit.arrives < step.number for visit in scenario.visits)
-    return "Nobody is here any more: all who came have ended." if came else "Nobody is here yet."
+    return "All requests have ended." if came else "No request is here yet."
 
 
 def _ended(step: Step, within: Sequence[State], prefixes: Container[str]) -> list[str]:
@@ -64,12 +65,12 @@ def _ended(step: Step, within: Sequence[State], prefixes: Container[str]) -> lis
         parts = []
         if change.released:
             are = "is" if len(change.released) == 1 else "are"
-            parts.append(f"{kv_cache.pages_said(change.released)} {are} free")
+            parts.append(f"{_upper(kv_cache.pages_said(change.released))} {are} free.")
         if kept:
             stay = "stays" if len(kept) == 1 else "stay"
-            parts.append(f"{kv_cache.pages_said(kept)} {stay} with others")
-        why = f"Nobody else will be forked from {name}" if name in prefixes else f"{name} has ended"
-        said.append(f"{why}: {'; '.join(parts)}.")
+            parts.append(f"{_upper(kv_cache.pages_said(kept))} {stay} with others.")
+        why = f"Nobody else shares {name}." if name in prefixes else f"{name} has ended."
+        said.append(" ".join([why, *parts]))
     return said
 
 
@@ -82,10 +83,10 @@ def _decoded(step: Step, within: Sequence[State]) -> list[str]:
             name, page, copied = change.event.name, change.allocated[0][1], ""
             if change.copied:
                 others = [s.name for s in cache.sequences if change.copied[0] in s.table and s.name != name]
-                copied = f" and copies page {change.copied[0]}, which it shares with {listed(others)}, into it"
-            taken.append(f"{name} takes page {page}{copied}")
+                copied = f" and copies page {change.copied[0]}, shared with {listed(others)}, into it"
+            taken.append(f"{name} takes page {page}{copied}.")
     did = "decodes a token" if len(step.decoded) == 1 else "decode a token each"
-    return [f"{'; '.join([f'{listed(list(step.decoded))} {did}', *taken])}."]
+    return [f"{listed(list(step.decoded))} {did}.", *taken]
 
 
 def _admitted(name: str, step: Step, within: Sequence[State], scenario: Scenario) -> str:
@@ -99,14 +100,14 @@ def _admitted(name: str, step: Step, within: Sequence[State], scenario: Scenario
     if fork:
         shared = [page for page in fork.shared if not copied or page != copied[0]]
         shares = f" and shares its {kv_cache.pages_said(shared)}" if shared else ""
-        copies = f"; page {copied[0]}, not full, is copied to {copied[1]}" if copied else ""
-        said += f" is forked from {visit.parent}{shares}{copies}."
+        copies = f" Page {copied[0]} is not full, so it is copied to page {copied[1]}." if copied else ""
+        said += f" is a fork of {visit.parent}{shares}.{copies}"
     if not filled:
         begun = step.begun[step.admitted.index(name)]
-        return f"{said} They hold {count(begun, 'token')}; nothing is copied yet."
+        return f"{said} They hold {count(begun, 'token')}, and nothing is copied yet."
     pages = [page for _, page in filled.allocated]
-    taken = f" in {kv_cache.pages_said(pages)}" if pages else " in slots that were left"
-    return f"{said}{' It' if fork else ''} is prefilled: {count(visit.prompt, 'token')} at once,{taken}."
+    taken = f"in {kv_cache.pages_said(pages)}" if pages else "in slots that were left"
+    return f"{said}{f' {name}' if fork else ''} is prefilled: {count(visit.prompt, 'token')} at once, {taken}."
 
 
 def _waits(step: Step, free: int) -> list[str]:
@@ -115,12 +116,16 @@ def _waits(step: Step, free: int) -> list[str]:
     rest = step.waiting[1:]
     behind = f" Behind it {'waits' if len(rest) == 1 else 'wait'} {listed(list(rest))}." if rest else ""
     if step.sure < free:
-        pages = f"of {count(free, 'free page')} the others may still take {free - step.sure}"
+        pages = f"the others may still take {free - step.sure} of {count(free, 'free page')}"
     elif free:
         pages = f"{count(free, 'page')} {'is' if free == 1 else 'are'} free"
     else:
         pages = "no page is free"
-    return [f"{step.waiting[0]} waits: it may come to need {count(step.needed, 'page')}, and {pages}.{behind}"]
+    return [f"{step.waiting[0]} waits. It may need {count(step.needed, 'page')}, and {pages}.{behind}"]
+
+
+def _upper(said: str) -> str:
+    return said[0].upper() + said[1:]
 
 
 def waste_sentence(cache: KVCache, scenario: Scenario, slot_bytes: int) -> str:
@@ -137,5 +142,7 @@ def waste_sentence(cache: KVCache, scenario: Scenario, slot_bytes: int) -> str:
     served = sum(s.name not in prefixes for s in cache.sequences)
     if not served:
         return f"{said}."
-    each = "1 request" if served == 1 else f"each of {served} requests"
-    return f"{said}; {max_len} slots reserved for {each} would waste {share(usage['empty'], usage['reserved'], '')}."
+    each = "the request" if served == 1 else "each request"
+    return (
+        f"{said}. With {max_len} slots reserved for {each}, {share(usage['empty'], usage['reserved'], '')} are empty."
+    )

@@ -40,10 +40,10 @@ def test_the_stage_has_a_step_for_each_query_head_and_a_panel_for_each_ratio():
     assert [p["title"] for p in panels] == ["MHA 4:4", "GQA 4:2", "MQA 4:1"]
     assert [p["links"] for p in panels] == [one.links for one in found]
     assert [p["held"] for p in panels] == [one.held for one in found]
-    assert len(made.frames) == 4 and "GQA 4:2: KV head 1, which 2 query heads share" in made.frames[2]["sentence"]
+    assert len(made.frames) == 4 and "GQA 4:2 lets 2 query heads share KV head 1." in made.frames[2]["sentence"]
     strip = {state.name: list(state.values) for state in made.state}
     for one in found:
-        assert strip[f"{kv_heads.kind(4, one.num_kv_heads)} has read"][-1] == one.read
+        assert strip[f"{kv_heads.kind(4, one.num_kv_heads)} asked for"][-1] == one.read
     assert "4 times less" in kv_heads.reads_sentence(found)
     assert kv_heads.reads_table(found)["each K byte is read"].tolist() == ["1", "2", "4"]
 

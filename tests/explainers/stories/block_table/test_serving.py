@@ -44,27 +44,27 @@ def test_the_sentences_say_what_happened_with_its_numbers():
     scenario = SERVED["one_prompt"]
     said = [frame["sentence"] for frame in serving.serving_frames(scenario, 16, 1024)]
     assert said[0].endswith(
-        "6 requests will come, and S, which others are forked from. A server that reserves 96 slots for each request "
-        "has room for 2 of them at once."
+        "6 requests will come. S is a prompt that others share. "
+        "A server that reserves 96 slots for each request has room for 2."
     )
     assert said[1] == "S is prefilled: 44 tokens at once, in pages 0 to 2."
     assert said[2] == (
-        "A is forked from S and shares its pages 0, 1; page 2, not full, is copied to 3. It is prefilled: 9 tokens at "
-        "once, in pages 3, 4."
+        "A is a fork of S and shares its pages 0, 1. Page 2 is not full, so it is copied to page 3. "
+        "A is prefilled: 9 tokens at once, in pages 3, 4."
     )
     assert said[9] == (
-        "A, B, C and D decode a token each. C2 is forked from C and shares its pages 0, 1, 7, 8. They hold 55 tokens; "
-        "nothing is copied yet."
+        "A, B, C and D decode a token each. C2 is a fork of C and shares its pages 0, 1, 7, 8. "
+        "They hold 55 tokens, and nothing is copied yet."
     )
     assert said[10] == (
-        "A, B, C, D and C2 decode a token each; B takes page 12; C takes page 13 and copies page 8, which it shares "
-        "with C2, into it. E waits: it may come to need 3 pages, and of 3 free pages the others may still take 3."
+        "A, B, C, D and C2 decode a token each. B takes page 12. C takes page 13 and copies page 8, shared with C2, "
+        "into it. E waits. It may need 3 pages, and the others may still take 3 of 3 free pages."
     )
     assert said[12] == (
-        "B has ended: pages 5, 6, 12 are free; pages 0, 1 stay with others. A, C, D and C2 decode a token each. E, "
+        "B has ended. Pages 5, 6, 12 are free. Pages 0, 1 stay with others. A, C, D and C2 decode a token each. E, "
         "after 2 steps of waiting, is prefilled: 30 tokens at once, in pages 14, 15."
     )
-    assert said[7].startswith("Nobody else will be forked from S: page 2 is free; pages 0, 1 stay with others.")
+    assert said[7].startswith("Nobody else shares S. Page 2 is free. Pages 0, 1 stay with others.")
     assert "Behind it wait D and E." in serving.serving_frames(SERVED["long_prompt"], 16, 0)[7]["sentence"]
 
 
@@ -75,10 +75,10 @@ def of(text):
 @pytest.mark.parametrize(
     ("text", "number", "words"),
     [
-        ("S 1 40 0, A 5 6 3 S", 2, "S stays; nothing is written."),
-        ("S 1 40 0, R 1 9 0, A 5 6 3 S, B 5 6 3 R", 4, "S and R stay; nothing is written."),
-        ("S 9 5 0, A 1 5 2", 5, "Nobody is here any more: all who came have ended."),
-        ("A 3 5 2", 2, "Nobody is here yet."),
+        ("S 1 40 0, A 5 6 3 S", 2, "S stays, and nothing is written."),
+        ("S 1 40 0, R 1 9 0, A 5 6 3 S, B 5 6 3 R", 4, "S and R stay, and nothing is written."),
+        ("S 9 5 0, A 1 5 2", 5, "All requests have ended."),
+        ("A 3 5 2", 2, "No request is here yet."),
     ],
 )
 def test_a_step_in_which_nothing_happens_says_who_is_there(text, number, words):
@@ -90,10 +90,10 @@ def test_a_step_in_which_nothing_happens_says_who_is_there(text, number, words):
 def test_the_waste_is_told_in_slots_and_bytes():
     said = [frame["waste"] for frame in serving.serving_frames(SERVED["one_prompt"], 16, 1024)]
     assert said[:2] == ["Nothing is held.", "Last pages waste 8%, 4,096 bytes of K and V."]  # S, 44 of 48 slots
-    assert said[2].endswith("; 96 slots reserved for 1 request would waste 45%, 44,032 bytes.")  # A, 53 of 96
+    assert said[2].endswith(". With 96 slots reserved for the request, 45%, 44,032 bytes are empty.")  # A, 53 of 96
     assert said[-1] == (  # C with 72 tokens in 5 pages, E with 44 in 3
-        "Last pages waste 9%, 12,288 bytes of K and V; 96 slots reserved for each of 2 requests would waste 40%, "
-        "77,824 bytes."
+        "Last pages waste 9%, 12,288 bytes of K and V. With 96 slots reserved for each request, 40%, 77,824 bytes are "
+        "empty."
     )
 
 
@@ -120,8 +120,11 @@ def test_pages_are_compared_with_a_server_that_has_none():
         assert table.loc[visit.name, "waits without pages"] == start - visit.arrives
         assert table.loc[visit.name, "waits"] == table.loc[visit.name, "admitted at step"] - visit.arrives
     said = serving.compared_sentence(scenario, 16)
-    assert "up to 1 sequence is there at once." in serving.compared_sentence(of("A 1 20 4"), 16)
-    assert f"written in step {len(scenario.steps(16))}," in said and f"last token in step {len(other)}." in said
+    assert "up to 1 sequence is in the cache at once." in serving.compared_sentence(of("A 1 20 4"), 16)
+    assert f"answer ends in step {len(scenario.steps(16))}," in said
+    assert f"last answer ends in step {len(other)}." in said
+    made = serving.stage_of(scenario, 16, None)
+    assert made.summary == f"With pages, all answers end by step 26. With reserved slots they need {len(other)} steps."
 
 
 @pytest.mark.parametrize("scenario", SERVED.values(), ids=SERVED)
