@@ -188,7 +188,7 @@ def reads_sentence(found: Sequence[HeadReads]) -> str:
     most, least = found[0], found[-1]
     return (
         f"{most.title} holds {most.held:,} bytes and reads each {most.k.least} time for a sequence. "
-        f"{least.title} holds {least.held:,} bytes and reads each {least.k.least} times. The kernel asks for as many "
-        f"bytes: {most.read:,} and {least.read:,}. A cache can serve the later reads of a byte, or a kernel can share "
-        "it among query heads."
+        f"{least.title} holds {most.held / least.held:.3g} times less, {least.held:,} bytes, and reads each "
+        f"{least.k.least} times. The kernel asks for as many bytes: {most.read:,} and {least.read:,}. "
+        "A cache can serve the later reads of a byte, or a kernel can share it among query heads."
     )
