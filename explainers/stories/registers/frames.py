@@ -1,4 +1,4 @@
-"""The meta of the view `threads`. The stage of the page has its frames."""
+"""The metas of the views `threads` and `lanes`. The stage of the page has their frames."""
 
 from typing import TypedDict
 
@@ -50,3 +50,25 @@ class ThreadsMeta(TypedDict):
     lines: list[list[str]]
     threads: int
     left_out: list[str]
+
+
+class LanesMeta(TypedDict):
+    """The fields of the view `lanes`.
+
+    row: the chosen row.
+    row0, rows, keys: of the query tile.
+    tiles: first and last key of each key tile.
+    shown: the place in `tiles` of each frame.
+    summed: for each tile, the step with the row's max and sum.
+
+    Columns, [rows, keys]: thread of each score, or -1. scored, weighed: the step with the score and the weight, or -1.
+        s, p: both as logged. [tiles, rows]: m, l after each tile.
+    """
+
+    row: int
+    row0: int
+    rows: int
+    keys: int
+    tiles: list[list[int]]
+    shown: list[int]
+    summed: list[int]

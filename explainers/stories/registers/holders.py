@@ -51,6 +51,17 @@ def weight_bytes(tiles: tiling.Tiling, frame: Any) -> int:
     return sum(held["bytes"] for symbol, held in frame["resident"].items() if tiles.places.get(symbol) == "P")
 
 
+def summary(shared: int, loaded: int) -> str:
+    """The cost that is left after tiles, in a sentence, or an empty text.
+
+    shared, loaded: the bytes of K read from shared memory, and from global memory.
+    """
+    times = shared / loaded if loaded else 0.0
+    if times < 1.5 or abs(times - round(times)) > 0.01:  # also another type in shared memory
+        return ""
+    return f"Each number of K comes from global memory once, and {round(times)} times from shared memory."
+
+
 def weights_said(run: Run) -> str:
     """The place of the weights P in a run: shared memory with the most bytes of a block, global memory, or neither."""
     tiles = tiling.explain(run)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pandas as pd
 
 from explainers.stories.any_kernel import generic
-from explainers.stories.occupancy import block_questions, grid
+from explainers.stories.occupancy import grid
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.online_softmax.story import Row
-from explainers.stories.registers import holder_questions, holders, threads
+from explainers.stories.registers import holder_questions, holders, lanes, threads
 from explainers.stories.tiling import tiling
 from explainers.story import picture, stage
 from explainers.story.base import Runner, Story
@@ -17,6 +17,8 @@ from kernels.build import Mode, build
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
+
+STRIP = ("read so far", "written so far", "in shared memory", "it holds")  # of the entries of Why tiles
 
 
 class Registers(Story[Row]):
@@ -30,18 +32,20 @@ class Registers(Story[Row]):
     def stage(self, subject: Row, runner: Runner) -> Stage:
         request = subject.request
         run = runner.run(request)
-        tiles, lanes = tiling.explain(run), threads.explain(run)
+        tiles, own = tiling.explain(run), threads.explain(run)
+        of_scores = lanes.explain(run, tiles, own)
         others = generic.other_views(run, picture.places(request), {*tiling.WANTS, *online_softmax.WANTS})
         matrices = tiling.stage_of(run, runner.provenance(run), others)
         whole_grid = grid.view(request, runner.live_gpu(), offers=True)
-        questions = holder_questions.questions(run, tiles, lanes, subject.row)
+        shown = [*lanes.views(tiles, of_scores, subject.row), threads.view(run, story=own)]
         return replace(
             matrices,
-            views=[threads.view(run, story=lanes), *matrices.views, whole_grid],
-            state=[*holders.states(tiles, lanes, subject.row), *matrices.state],
+            views=[*shown, *matrices.views, whole_grid],
+            state=[*holders.states(tiles, own, subject.row), *(s for s in matrices.state if s.name in STRIP)],
             tabs=[stage.Tab("kernels", "Registers of each kernel"), stage.BUILDS, stage.DATA],
-            step=holders.first_held(lanes, subject.row),
-            questions=[*questions, *block_questions.multiprocessors(whole_grid)],
+            step=holders.first_held(own, subject.row),
+            summary=holders.summary(*holder_questions.shared_times(tiles)),
+            questions=holder_questions.questions(run, tiles, of_scores, subject.row),
         )
 
 

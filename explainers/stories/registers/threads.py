@@ -60,9 +60,9 @@ def keeps_weights(spec: KernelSpec) -> bool:
 
 
 def first(specs: Iterable[KernelSpec]) -> KernelSpec:
-    """The first kernel with its weights in registers, with tensor cores before others. Else the last kernel."""
+    """The first kernel with its weights in registers, without tensor cores before others. Else the last kernel."""
     given = list(specs)
-    keeping = sorted((spec for spec in given if keeps_weights(spec)), key=lambda spec: not spec.tensor_products)
+    keeping = sorted((spec for spec in given if keeps_weights(spec)), key=lambda spec: bool(spec.tensor_products))
     return keeping[0] if keeping else given[-1]
 
 

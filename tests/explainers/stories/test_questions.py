@@ -30,7 +30,7 @@ from explainers.stories.coalescing import coalescing, sector_costs, sector_quest
 from explainers.stories.compare import pair_questions, pair_times, two_kernels
 from explainers.stories.occupancy import block_questions, grid, grid_timeline, schedules
 from explainers.stories.online_softmax import factor_questions, online_softmax, row_questions, row_story
-from explainers.stories.registers import holder_questions, holders, thread_questions, threads
+from explainers.stories.registers import thread_questions, threads
 from explainers.stories.tiling import tile_questions, tiling
 from explainers.story import glossary, probed
 from explainers.story.stage import MEASURED, VEILS, Provenance
@@ -246,24 +246,6 @@ def test_a_build_without_rescaling_is_first_wrong_in_the_rescale_factor():
     run = execute.run(Request(spec, problem, (("RESCALE", 0), ("BLOCK_Q", 16), ("BLOCK_KV", 16)), Scope(0)))
     _, _, _, found = row_of(run)
     assert right(found["first_wrong"]) == "the rescale factor" and "rescale" not in found
-
-
-@pytest.mark.parametrize("spec", [s for s in DENSE if threads.keeps_weights(s)] or DENSE[:1], ids=lambda s: s.name)
-def test_threads_of_a_block_are_those_that_it_is_launched_with(spec):
-    problem = spec.problem_type(seq_len=64, head_dim=32)
-    run = execute.run(Request(spec, problem, scope=Scope(0)))
-    found = asked(holder_questions.questions(run, tiling.explain(run), threads.explain(run), 0))
-    frame = run.trace.frame("launch", "warp", "lane")
-    last = frame[frame.launch == frame.launch.max()]
-    assert found["threads"].answer >= len(last.drop_duplicates(["warp", "lane"])) > 0
-    assert found["threads"].answer == math.prod(run.request.plan.launches[-1].block)
-    logged = run.trace.frame("launch", "warp", "lane", "event", "row")
-    first = holders.holders(threads.explain(run), 0)
-    step = next(n for n, said in enumerate(first) if said)
-    scores = logged[(logged.event == "score") & (logged.row == 0)]
-    assert found["lanes"].step == step and found["lanes"].answer == len(scores.drop_duplicates(["warp", "lane"]))
-    assert right(found["weights"]) == "In registers only"
-    assert not len((f := frame_of(run))[f.tensor.astype(str) == "P"])
 
 
 STOPS = [STORIES[path] for path in dict.fromkeys(stop.story for stop in course.stops())]
