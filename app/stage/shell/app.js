@@ -28,6 +28,7 @@ import { makeToolbar } from './toolbar.js';
 import { Visits } from './visits.js';
 
 const PACE = { guided: 1 / 2, everything: 4 }; // steps a second
+const HOLD = 2000; // ms that a stop shows its first step before it plays
 const mounted = new WeakMap();
 
 export default function ({ data, parentElement }) {
@@ -48,6 +49,7 @@ class App {
   chosen = new Chosen();
   news = new EventTarget(); // moment (a link), class (its state), hand (the reader went elsewhere)
   painted = ''; // the colours of what is painted
+  still = () => {}; // ends what plays by itself
 
   // base: the app's path below the host; rail: the stories, and stops: the course, as page.py hands
   // them over.
@@ -92,8 +94,19 @@ class App {
       base,
       titleOf: path => this.storyOf(path)?.title ?? path,
     });
-    const begins = () => this.guide.close();
-    this.sequences = makeSequences({ stage, news, base, rail, now, visit, begins });
+    this.sequences = makeSequences({
+      stage,
+      news,
+      base,
+      rail,
+      now,
+      visit,
+      begins: () => {
+        this.guide.close();
+        this.present.enter();
+      },
+      opens: () => this.present.keep(),
+    });
     this.header = makeHeader({
       course,
       rail,
@@ -229,6 +242,7 @@ class App {
       paper.head,
     );
     stage.bar.node.after(this.present.node);
+    this.present.node.lastChild.before(sequences.notes);
     stage.sub.append(header.idea, this.lead.node);
     middle.append(this.guide.node, this.vacant);
     middle.after(paper.foot);
@@ -266,12 +280,26 @@ class App {
     this.byHand();
     this.question.show({ set: [name, value] });
   }
-  // Nothing moves by itself for a reader who wants no motion.
+  // Plays by itself until the reader steps, after a time for the first sentence. Nothing moves for a
+  // reader who wants no motion.
   play(yes) {
     const { bar, clock } = this.stage;
-    if (!yes) bar.stop();
-    else if (!clock.playing && !matchMedia('(prefers-reduced-motion: reduce)').matches)
-      bar.actions.play();
+    this.still();
+    if (!yes) return bar.stop();
+    if (matchMedia('(prefers-reduced-motion: reduce)').matches) return;
+    const onStep = (/** @type {any} */ { detail: { why } }) => {
+      if (why === 'play' && clock.playing) return;
+      if (clock.playing) bar.stop();
+      this.still();
+    };
+    const soon = setTimeout(() => {
+      if (!clock.playing) bar.actions.play();
+    }, HOLD);
+    clock.addEventListener('step', onStep);
+    this.still = () => {
+      clearTimeout(soon);
+      clock.removeEventListener('step', onStep);
+    };
   }
   presents() {
     return this.story.path !== 'start' && this.present.toggle();
@@ -297,6 +325,7 @@ class App {
     this.root.classList.remove('stale');
   }
   unmount() {
+    this.still();
     for (const part of [
       this.visits,
       this.guide,

@@ -260,6 +260,7 @@ export function makeGuide(app) {
     // Another stop, or none; byRail: the reader came by the rail or the course, and not by a link.
     open(to, byRail) {
       [stop, questions, toPlay] = [to, [], byRail];
+      play(false);
       draw();
       if (!stop) return show(false);
       title.textContent = `${stop.number} ${stop.title}`;

@@ -8,7 +8,7 @@ import { minutesOf } from './sequence.js';
 import { tab } from './storage.js';
 import { viewOf } from '../core/views.js';
 
-const KEPT = 'warpglass-talk'; // in sessionStorage: {ref, at, began, first, arrived, notes}
+const KEPT = 'warpglass-talk'; // in sessionStorage: {ref, at, began, first, arrived}
 
 const minutesAndSeconds = seconds =>
   `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`;
@@ -33,39 +33,29 @@ function runOf(link) {
 }
 
 // now(): the link of what is shown; visit(link): goes there, and is done when it is shown. Returns
-// {node, playing, play, resume, stop, unmount}.
-export function makePlayer({ stage, news, base, now, visit }) {
+// opens(): the window of the notes does. Returns {node, notes, playing, play, resume, stop, unmount};
+// notes: the button of their window.
+export function makePlayer({ stage, news, base, now, visit, opens }) {
   const { clock } = stage;
   const place = element('b', { class: 'place' }),
     title = element('span', { class: 'name' }),
     time = element('output', { 'aria-live': 'off' });
   const back = button('Back to the talk', () => go(talk.at), { class: 'back', hidden: true });
   const said = element('p', { class: 'told', role: 'status' });
-  const toggle = button(
-    'Notes',
-    () => {
-      talk.notes = !talk.notes;
-      draw();
-      keep();
-    },
-    { 'aria-pressed': 'true', title: 'Show or hide the notes on this page' },
-  );
-  const apart = button(
-    'Notes in a window',
-    () => {
-      said.textContent = notes.open()
-        ? ''
-        : 'The browser did not open a window. Allow this site to open windows, then press again.';
-      draw();
-    },
-    { title: 'The notes in a window of their own, for the speaker\u2019s screen' },
-  );
-  const note = element('div', {
-    class: 'note-of',
-    tabindex: '0',
-    role: 'region',
-    'aria-label': 'Notes',
-  });
+  // The notes have a window of their own: the class sees this page.
+  const notesButton = more =>
+    button(
+      'Notes',
+      () => {
+        opens();
+        said.textContent = notes.open()
+          ? ''
+          : 'The browser did not open a window. Allow this site to open windows, then press again.';
+        draw();
+      },
+      { title: 'The notes, in a window for the speaker\u2019s screen', ...more },
+    );
+  const apart = notesButton({ class: 'leave', hidden: true }); // in the line of present mode
   const node = element(
     'section',
     { class: 'player', hidden: true, 'aria-label': 'The talk' },
@@ -79,11 +69,9 @@ export function makePlayer({ stage, news, base, now, visit }) {
       back,
       said,
       time,
-      toggle,
-      apart,
+      notesButton(),
       button('Stop', stop, { title: 'End the talk' }),
     ),
-    note,
   );
   const notes = makeNotes({
     move: direction => {
@@ -92,7 +80,7 @@ export function makePlayer({ stage, news, base, now, visit }) {
   });
   let talk = null,
     turn = 0,
-    // talk: {ref, moments, at, began, first, arrived, notes}; first: the moment's first step;
+    // talk: {ref, moments, at, began, first, arrived}; first: the moment's first step;
     // arrived: its link in full, null until it is there
     timer = 0;
 
@@ -101,8 +89,8 @@ export function makePlayer({ stage, news, base, now, visit }) {
   const away = () => !!talk.arrived && runOf(now()) !== runOf(talk.arrived);
   function keep() {
     if (!talk) return tab.write(KEPT, null);
-    const { ref, at, began, first, arrived, notes: open } = talk;
-    tab.writeJson(KEPT, { ref, at, began, first, arrived, notes: open });
+    const { ref, at, began, first, arrived } = talk;
+    tab.writeJson(KEPT, { ref, at, began, first, arrived });
   }
 
   // ---- going ----
@@ -180,20 +168,17 @@ export function makePlayer({ stage, news, base, now, visit }) {
 
   // ---- the bar ----
   function draw() {
-    node.hidden = !talk;
+    node.hidden = apart.hidden = !talk;
     if (!talk) return;
-    const { title: name, note: text } = moment(),
+    const { title: name, note } = moment(),
       following = talk.moments[talk.at + 1];
     title.textContent = title.title = name;
-    note.textContent = text || 'This moment has no note.';
-    note.hidden = !talk.notes;
-    toggle.setAttribute('aria-pressed', String(talk.notes));
     follow();
     tick();
     notes.show({
       place: place.textContent,
       title: name,
-      note: text,
+      note: note || 'This moment has no note.',
       next: following ? `Next: ${following.title}` : 'This is the last moment.',
     });
   }
@@ -244,11 +229,12 @@ export function makePlayer({ stage, news, base, now, visit }) {
   }
   return {
     node,
+    notes: apart,
     stop,
     playing: () => !!talk,
     // ref: what `resume` finds it by; {title, moments}; at: the moment to begin with.
     play(ref, { moments }, at = 0) {
-      begin({ ref, moments, at, began: Date.now(), first: 0, arrived: null, notes: true });
+      begin({ ref, moments, at, began: Date.now(), first: 0, arrived: null });
       return go(at);
     },
     // After a reload: find(ref) gives the sequence, or nothing where it is gone.

@@ -88,8 +88,15 @@ export function makePresent({ root, clock, changed, stop, way }) {
     toggle() {
       set(!on);
     },
+    enter() {
+      set(true);
+    },
     leave() {
       set(false);
+    },
+    // It goes on after the full screen, which the browser ends for another window.
+    keep() {
+      full = false;
     },
     blank() {
       if (!on) return false;

@@ -6,15 +6,16 @@ import { checked, lengthOf } from './sequence.js';
 import { makeSequencePanel } from './sequence_panel.js';
 
 // rail: the stories; now(): the link of what is shown; visit(link): goes there; begins(): a talk
-// does. Returns {button, panel, bar, talks, playing, unmount}.
-export function makeSequences({ stage, news, base, rail, now, visit, begins }) {
+// does; opens(): the window of its notes does. Returns {button, panel, bar, notes, talks, playing,
+// unmount}.
+export function makeSequences({ stage, news, base, rail, now, visit, begins, opens }) {
   const opener = button('Sequence', () => panel.toggle(), {
     class: 'head-button front-entry',
     'data-open': 'sequence',
     'aria-expanded': 'false',
     title: 'Talks: moments in an order, with notes, played by clicker',
   });
-  const player = makePlayer({ stage, news, base, now, visit });
+  const player = makePlayer({ stage, news, base, now, visit, opens });
   const play = (ref, sequence, at) => {
     panel.toggle(false);
     begins();
@@ -23,7 +24,10 @@ export function makeSequences({ stage, news, base, rail, now, visit, begins }) {
   const shown = yes => {
     opener.setAttribute('aria-expanded', String(yes));
     if (!yes)
-      (opener.checkVisibility() ? opener : document.querySelector('.wg .head .opens-menu'))?.focus({
+      (opener.checkVisibility()
+        ? opener
+        : document.querySelector('.wg .head .opens-menu[aria-haspopup]')
+      )?.focus({
         preventScroll: true,
       }); // in a narrow window it stands in the menu
   };
@@ -74,6 +78,7 @@ export function makeSequences({ stage, news, base, rail, now, visit, begins }) {
     button: opener,
     panel: panel.node,
     bar: player.node,
+    notes: player.notes,
     talks,
     playing: player.playing,
     unmount: player.unmount,

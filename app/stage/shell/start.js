@@ -94,8 +94,8 @@ export function makeStart({ stage, base, course, visit, talks }) {
       element(
         'p',
         {},
-        'Moments of the course in an order, with notes for who speaks: PageDown and ' +
-          'PageUp, or a clicker, lead through them. Sequence, above, makes more.',
+        'A talk shows moments of the course in an order, as a presentation. PageDown and PageUp, or ' +
+          'a clicker, lead through them. Its notes have a window of their own.',
       ),
       talks,
     ),
