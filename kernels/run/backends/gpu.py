@@ -257,7 +257,11 @@ def _texture(array: "cupy.ndarray") -> "cupy.cuda.texture.TextureObject":
     import cupy
     from cupy.cuda import runtime, texture
 
-    kinds = {"i": runtime.cudaChannelFormatKindSigned, "f": runtime.cudaChannelFormatKindFloat}
+    kinds = {
+        "i": runtime.cudaChannelFormatKindSigned,
+        "u": runtime.cudaChannelFormatKindUnsigned,
+        "f": runtime.cudaChannelFormatKindFloat,
+    }
     texel = texture.ChannelFormatDescriptor(32, 0, 0, 0, kinds[array.dtype.kind])
     kind = runtime.cudaResourceTypeLinear
     memory = texture.ResourceDescriptor(kind, arr=cupy.ravel(array), chDesc=texel, sizeInBytes=array.nbytes)
