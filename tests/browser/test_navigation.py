@@ -122,7 +122,7 @@ def test_the_back_button_leads_to_where_one_was_and_forward_again(visit):
 def asked_of(url):
     from urllib.parse import parse_qsl
 
-    return {n: v for n, v in parse_qsl(urlsplit(url).query) if n not in ("step", "picture", "tab")}
+    return {n: v for n, v in parse_qsl(urlsplit(url).query) if n not in ("step", "picture", "tab", "depth")}
 
 
 def test_a_reload_and_a_copied_link_show_the_same(visit, server):

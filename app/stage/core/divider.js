@@ -8,6 +8,10 @@ const LEAST = 20,
 const ACROSS = { ArrowLeft: -2, ArrowRight: 2 },
   DOWN = { ArrowUp: -2, ArrowDown: 2 };
 const rows = share => `minmax(0, ${share}fr) auto .5rem minmax(0, ${100 - share}fr)`;
+// One under the other: picture, strip, guide, divider and code, each at least so high.
+const stacked = share =>
+  `minmax(${0.24 * share}rem, ${share}fr) auto auto .5rem ` +
+  `minmax(${0.24 * (100 - share)}rem, ${100 - share}fr)`;
 const KINDS = {
   // begin: the picture's share, until it is moved; style: the property of stage.css that it sets
   beside: {
@@ -29,7 +33,7 @@ const KINDS = {
     keys: DOWN,
     name: 'warpglass-share-narrow',
     begin: 62.5,
-    style: ['--narrow-rows', rows],
+    style: ['--narrow-rows', stacked],
   },
 };
 

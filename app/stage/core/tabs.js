@@ -55,6 +55,7 @@ export class Tabs {
     if (!blocks || !current()) return;
     this.end = showBlocks(this.drawer, blocks, stage.context());
     stage.el.dataset.tab = id;
+    this.drawer.scrollIntoView({ block: 'nearest' });
   }
   async make(id, current) {
     const { host } = this.stage;

@@ -92,7 +92,8 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
     return behind.length;
   };
   const drawFew = (choices, refused) => {
-    const group = FRONT.find(name => choices.some(c => c.group === name)),
+    const many = name => choices.filter(c => c.group === name).length,
+      group = many('kernel') > 1 ? 'kernel' : FRONT.find(many),
       few = choices.filter(c => c.group === group).slice(0, 2),
       others = choices.filter(c => !few.includes(c) && (!GROUPS[c.group] || refused[c.name]));
     front.replaceChildren(...few.map(c => put(c, true)));

@@ -1,0 +1,41 @@
+"""Small windows, and a page at 200 %: the picture keeps its height, the parts are one under the other, and the room
+scrolls."""
+
+import pytest
+from browser.stepping import press
+
+SIZES = {
+    "200 %": {"width": 750, "height": 500},
+    "phone": {"width": 390, "height": 844},
+    "low": {"width": 1200, "height": 480},
+}
+LEAST = 200  # pixels
+BOXES = """() => ['.bar', '.picture', '.strip', '.guide', '.codes', '.tabs'].map(part => {
+  const node = document.querySelector(`.wg .room ${part}`);
+  if (!node?.checkVisibility() || !node.childElementCount) return null;
+  const { top, bottom, left, right } = node.getBoundingClientRect();
+  return { part, top, bottom, left, right };
+}).filter(Boolean)"""
+
+
+@pytest.mark.parametrize("path", ["tiling", "block_table", "tensor_cores", "compare", "memory_hierarchy"])
+@pytest.mark.parametrize("size", SIZES)
+def test_the_picture_keeps_its_height_and_no_part_covers_another(visit, path, size):
+    page = visit(f"/{path}", depth="guided", viewport=SIZES[size])
+    if page.locator(".wg .guide").is_hidden():
+        press(page, "g")
+    boxes = page.evaluate(BOXES)
+    by_part = {box["part"]: box for box in boxes}
+    picture = by_part[".picture"]
+    assert picture["bottom"] - picture["top"] >= LEAST
+    assert picture["top"] + LEAST <= SIZES[size]["height"], "the picture is out of sight"
+    stacked = SIZES[size]["width"] <= 760
+    for n, one in enumerate(boxes):
+        assert one["right"] <= SIZES[size]["width"] + 1
+        for other in boxes[n + 1 :] if stacked else ():
+            assert one["bottom"] <= other["top"] + 1, (one, other)
+    room = page.locator(".wg .room")
+    room.evaluate("room => room.scrollTo(0, room.scrollHeight)")
+    last = boxes[-1]["part"]
+    below = page.locator(f".wg .room {last}").bounding_box()
+    assert below["y"] + below["height"] <= SIZES[size]["height"] + 1
