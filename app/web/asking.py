@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from app.choices import described, presets, recordings
-from app.choices.estimates import requests_in
+from app.choices.estimates import requests_in, run
 from app.choices.links import read_link
 from app.choices.page import Page, State, kernel_name
 from app.parts.story import Story
-from app.web import limits
+from app.web import limits, nearest
 from app.web.carried import translated
 from explainers.story import stage
 from kernels import catalog
@@ -34,7 +34,7 @@ class Asking:
     link: every choice as text.
     told: sentences on the refused parts of a link.
     refused: choice -> the reason against its new value.
-    offer: a change with a larger effect: {text, label, set: (choice, value)}.
+    offer: a change that shows more, or that can run after an error: {text, label, set: (choice, value)}.
     headline: the kernel in one sentence.
     backend: the place to run.
     subject: the value to show; None after an error.
@@ -84,18 +84,33 @@ def ask(
             if not carried:
                 compared = given if change is None or change[0] == "backend" else {}
                 answer.told += _differences(before, state, compared)
-        answer.subject = story.subject(page, state, answer.backend)
-        for request in requests_in(answer.subject):
-            execute.check_possible(request, survey.pick(request.backend))
-        limits.check(story, part, answer.subject)
+        answer.subject = _subject(story, page, state, answer.backend, survey, part)
     except WarpglassError as error:
         answer.subject, answer.error = None, str(error)
     answer.choices = of_recordings + _descriptions(page, state, survey, answer.backend)
     answer.link = _link(page, state)
-    answer.offer = _offer(page, state)
+    if not answer.error:
+        answer.offer = _offer(page, state)
+    elif answer.backend != "recorded":
+        answer.offer = nearest.offer(
+            page, state, lambda other: _seconds(_subject(story, page, other, answer.backend, survey, part))
+        )
     if page.kernels:
         answer.headline = stage.headline(page.kernel_of(state))
     return answer
+
+
+def _subject(story: Story, page: Page, state: State, backend: str, survey: Survey, part: str) -> object:
+    """The value to show. Raises WarpglassError if it cannot run."""
+    subject = story.subject(page, state, backend)
+    for request in requests_in(subject):
+        execute.check_possible(request, survey.pick(request.backend))
+    limits.check(story, part, subject)
+    return subject
+
+
+def _seconds(subject: object) -> float:
+    return sum(launched.seconds for launched in run(requests_in(subject)))
 
 
 def _change(page: Page, state: State, change: Change, answer: Asking) -> None:

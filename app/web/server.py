@@ -61,6 +61,7 @@ from kernels.run import workers
 
 MODULES = Path(__file__).parents[1] / "stage"
 TALKS = Path(__file__).parents[1] / "talks"
+ORIGIN = "shell/origin.js"  # runs before Streamlit
 MOST_ANSWER = 2**28  # bytes that a worker may send to the web process: names, or bundles from another host
 MOST_JSON = 2**22  # bytes of JSON in such an answer: names take some 100, a failure some 1,000
 LATER = 5.0  # seconds: the charts' script takes a core for a while
@@ -285,11 +286,13 @@ def pages(index: Path, base: str) -> list[BaseRoute]:
     be wanted: nothing shifts when the rest comes, and it comes sooner."""
     frame = modules()["shell/frame.css"]
     wanted = [name for name in modules() if name.endswith(".js") and name.startswith(("core/", "shell/"))]
+    wanted.remove(ORIGIN)
+    origin = f'<script src="./wg/{version()}/{ORIGIN}"></script>'
     links = [f'<link rel="modulepreload" href="./wg/{version()}/{name}">' for name in wanted]
     plain = re.sub(
         r"<script>.*?</script>", "", index.read_text(), flags=re.DOTALL
     )  # the policy allows no inline script
-    text = plain.replace("</head>", f"<style>{frame}</style>{''.join(links)}</head>", 1)
+    text = plain.replace("</head>", f"{origin}<style>{frame}</style>{''.join(links)}</head>", 1)
 
     async def page(request: Request) -> Response:
         answer = Response(text, media_type="text/html", headers={"cache-control": "no-cache"})

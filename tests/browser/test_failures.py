@@ -75,6 +75,13 @@ def test_an_impossible_problem_is_refused_at_once(visit):
     assert not page.locator(".wg .messages [role=alert]").count()
 
 
+def test_what_cannot_run_has_a_button_to_the_nearest_choice_that_can(visit):
+    page = visit("/tiling?kernel=03_flash&seq_len=16384&backend=cpu", wait="text=This cannot run.", depth="guided")
+    page.get_by_role("button", name="Use seq_len").click()
+    shown(page)
+    assert not page.locator(".wg [role=alert]").filter(visible=True).count()
+
+
 def test_a_server_with_little_patience_and_one_that_is_gone_are_told(visit, tmp_path):
     """An endless run is ended at its limit; a stopped server is named, and what is shown can still be stepped."""
     (tmp_path / "endless.cu").write_text((FAULTY / "endless.cu").read_text())

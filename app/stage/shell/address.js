@@ -57,9 +57,8 @@ export class Address {
   framed(query) {
     return joined(query, this.app.depth.asked, framing());
   }
-  // A way back to this moment.
+  // A way back to what the address says.
   hold() {
-    this.write();
     history.pushState({}, '', location.href);
   }
   // The moment goes into the address; the class and the talk hear of it.

@@ -9,6 +9,7 @@ import { Covering } from './covering.js';
 import { Course, progress } from './course.js';
 import { makeDepth } from './depth.js';
 import { embedded, wayOut } from './embed.js';
+import { makeFrame } from './frame.js';
 import { makeGlossary } from './glossary.js';
 import { makeGuide } from './guide.js';
 import { makeHeader } from './header.js';
@@ -63,6 +64,7 @@ class App {
     this.question = new Question(this);
     this.stage = mount(root, hostOf(this));
     this.covering = new Covering(root);
+    this.frame = makeFrame(root);
     this.saving = new Saving(this);
     this.makeParts();
     this.layOut();
@@ -278,6 +280,7 @@ class App {
   }
   change(name, value) {
     this.byHand();
+    this.address.write(); // the way back leads to this moment
     this.question.show({ set: [name, value] });
   }
   // Plays by itself until the reader steps, after a time for the first sentence. Nothing moves for a
@@ -331,6 +334,7 @@ class App {
       this.guide,
       this.glossary,
       this.covering,
+      this.frame,
       this.keys,
       this.saving.paper,
       this.present,

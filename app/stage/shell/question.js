@@ -71,7 +71,11 @@ export class Question {
       });
     if (answer.error) {
       const cannot = answer.title === 'This cannot run.';
-      return this.refuse(answer.title, answer.error, cannot ? null : () => anew({ retry: true }));
+      const { offer } = answer,
+        way = cannot
+          ? offer && button(offer.label, () => this.app.change(...offer.set))
+          : button('Run again', () => anew({ retry: true }));
+      return this.refuse(answer.title, answer.error, way);
     }
     let content;
     try {
@@ -79,9 +83,12 @@ export class Question {
     } catch (error) {
       if (!current()) return;
       if (!again) return anew({ again: true }); // it was pruned between answer and fetch
-      return this.refuse('The picture could not be fetched.', error.message, () => anew({}));
+      const way = button('Run again', () => anew({}));
+      return this.refuse('The picture could not be fetched.', error.message, way);
     }
-    if (current()) this.draw(content, answer, params, fresh);
+    if (!current()) return;
+    if (set && !(set[0] in (answer.refused ?? {}))) app.address.hold();
+    this.draw(content, answer, params, fresh);
   }
   begin(again) {
     const { root, stage, story, messages, vacant } = this.app;
@@ -111,7 +118,7 @@ export class Question {
   }
 
   // The choices as the app has taken them.
-  take({ link, choices, refused = {}, headline, told = [], offer }) {
+  take({ link, choices, refused = {}, headline, told = [], offer, error }) {
     const { app } = this,
       { toolbar, messages } = app;
     app.link = link;
@@ -119,7 +126,7 @@ export class Question {
     toolbar.load([...choices, ...(app.stage.content?.late ?? [])], refused);
     app.header.headline(headline);
     messages.tell(told);
-    messages.offer(offer, set => this.show({ set }));
+    messages.offer(error ? null : offer, set => this.show({ set })); // else in its refusal
     const behind = choices.filter(({ group }) => BEHIND.includes(group)).map(({ name }) => name);
     if (Object.keys(refused).length)
       toolbar.open(Object.keys(refused).some(name => behind.includes(name)));
@@ -146,7 +153,8 @@ export class Question {
     if (stage.content || story.path === 'start') messages.show(node);
     else vacant.replaceChildren(node);
   }
-  refuse(title, text, again) {
+  // way: a button that leads on, or nothing.
+  refuse(title, text, way) {
     const kept = this.app.stage.content ? 'What is shown is of the choices before. ' : '';
     this.report(
       element(
@@ -154,7 +162,7 @@ export class Question {
         { class: 'note bad', role: 'alert' },
         element('b', {}, title),
         ` ${text} ${kept}`,
-        ...(again ? [button('Run again', again)] : []),
+        ...(way ? [way] : []),
       ),
     );
     this.settle();

@@ -27,7 +27,7 @@ export class Visits {
       stop = app.course.at(story, app.address.params);
     if (app.story !== story || app.stop !== stop) app.vacate();
     [app.story, app.stop] = [story, stop];
-    document.title = stop?.title ?? story.title;
+    app.frame.title(starting ? '' : (stop?.title ?? story.title));
     app.header.mark(path, stop);
     app.depth.arrive(app.address.params);
     app.guide.open(stop, byRail);

@@ -1,0 +1,40 @@
+"""A page that cannot run proposes the nearest choice that can."""
+
+from pages import open_page, page_of
+
+from app.web import nearest
+
+
+def test_a_sequence_that_is_too_long_for_the_cpu_has_a_shorter_one():
+    asked = open_page("online_softmax?seq_len=16384&backend=cpu").asked
+    assert "would take about" in asked.error
+    name, value = asked.offer["set"]
+    assert name == "seq_len" and asked.offer["label"] == f"Use seq_len {value}"
+    again = open_page(f"online_softmax?seq_len={value}&backend=cpu").asked
+    assert not again.error and 256 <= int(value) < 16384
+
+
+def test_a_page_that_runs_proposes_nothing_of_the_kind():
+    assert open_page("online_softmax?backend=cpu").asked.offer is None
+
+
+def test_the_choices_of_the_reader_come_first_and_the_slower_value_is_the_second_choice():
+    page = page_of("tiling")
+    state = page.default_state() | {"batch": 64}
+
+    def seconds(other):
+        if other["batch"] > 16:
+            raise nearest.WarpglassError("too large")
+        return 100.0
+
+    assert nearest.offer(page, state, seconds)["set"] == ("batch", "16")
+    assert nearest.offer(page, state, lambda other: 0.1 * other["batch"])["set"] == ("batch", "8")
+
+
+def test_nothing_is_proposed_if_no_choice_helps():
+    page = page_of("tiling")
+
+    def seconds(other):
+        raise nearest.WarpglassError("nothing runs here")
+
+    assert nearest.offer(page, page.default_state(), seconds) is None
