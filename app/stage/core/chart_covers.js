@@ -23,7 +23,8 @@ export function chartCovers(host, view, clock) {
     draw();
   };
   clock.addEventListener('covers', onCovers);
-  view.addResizeListener('width', draw);
+  const again = () => view.runAfter(draw); // the marks have their new places then
+  for (const size of ['width', 'height']) view.addSignalListener(size, again);
   draw();
   return {
     draw,

@@ -10,18 +10,15 @@ import pandas as pd
 
 from explainers.charts.chart_view import chart_view
 from explainers.stories.memory_hierarchy.level_charts import COLOURS, NOTES, bandwidth_chart, latency_chart
+from explainers.stories.memory_hierarchy.level_questions import questions
 from explainers.stories.memory_hierarchy.levels_tab import levels_tab
 from explainers.stories.memory_hierarchy.memory_levels import (
-    MIB,
     SPACES,
-    Edge,
     bytes_said,
-    edges,
     latencies,
     levels_met,
     machine_of,
     nearest_bandwidth,
-    plateaus,
     sizes,
 )
 from explainers.story import probed, stage
@@ -36,11 +33,17 @@ from kernels.trace.probes import Site, sites_of
 def accepts(spec: KernelSpec) -> bool:
     """Whether the kernel walks a working set of a chosen size and logs the clock."""
     problem = spec.problem_type
-    walks = "walk" in probed.marks(spec) and "working_set" in fields_of(problem)
+    walks = "walk" in probed.marks(spec) and {"working_set", "space"} <= set(fields_of(problem))
     return walks and any(tensor.axes == ("clock",) for tensor in problem().tensors())
 
 
 WANTS = ("walk",)
+OTHERS = {  # a space in the strip -> its name
+    "from_l2": "past L1",
+    "shared": "shared memory",
+    "constant": "constant memory",
+    "texture": "texture",
+}
 
 
 def frames(table: pd.DataFrame, lines: dict[str, str]) -> list[dict[str, object]]:
@@ -56,13 +59,12 @@ def frames(table: pd.DataFrame, lines: dict[str, str]) -> list[dict[str, object]
 
 def size_sentence(size: int, figures: dict[str, tuple[float, float]], level: str) -> str:
     """Returns the cost of a chain over a working set, and its level. figures: space -> (cycles, ns)."""
-    others = {"a load that skips the L1": figures.get("from_l2"), "a load from shared memory": figures.get("shared")}
-    rest = " and ".join(f"{load} takes {found[0]:.0f} cycles" for load, found in others.items() if found)
     if "through_l1" not in figures:
-        return f"Working set {bytes_said(size)}: {rest}."
-    cycles, ns = figures["through_l1"]
-    said = f"Working set {bytes_said(size)}: {cycles:.0f} cycles a load ({ns:.0f} ns); {level}."
-    return f"{said} {rest[0].upper()}{rest[1:]}." if rest else said
+        others = {"that skips L1": figures.get("from_l2"), "from shared memory": figures.get("shared")}
+        rest = " and ".join(f"a load {load} takes {found[0]:.0f} cycles" for load, found in others.items() if found)
+        return f"With {bytes_said(size)} of data, {rest}."
+    cycles, _ = figures["through_l1"]
+    return f"With {bytes_said(size)} of data, a load takes {cycles:.0f} cycles. The data is {level}."
 
 
 def states(table: pd.DataFrame) -> list[stage.State]:
@@ -76,9 +78,12 @@ def states(table: pd.DataFrame) -> list[stage.State]:
     said = [f"{b[0]:,.0f} GB/s at {bytes_said(b[1])}" if b else "no stream of this size" for b in bandwidth]
     return [
         stage.State("through L1", figures("through_l1"), "cycles", colour=COLOURS[SPACES["through_l1"]]),
-        stage.State("that is", figures("through_l1", 1), "ns"),
-        stage.State("past L1", figures("from_l2"), "cycles", colour=COLOURS[SPACES["from_l2"]]),
-        stage.State("shared memory", figures("shared"), "cycles", colour=COLOURS[SPACES["shared"]]),
+        stage.State("in time", figures("through_l1", 1), "ns"),
+        *(
+            stage.State(name, figures(space), "cycles", colour=COLOURS[SPACES[space]])
+            for space, name in OTHERS.items()
+            if any(value is not None for value in figures(space))
+        ),
         stage.State("whole GPU reads", said),
         stage.State("level", list(levels_met(table).values())),
     ]
@@ -132,7 +137,7 @@ def stage_of(
     at, machine = sizes(table), machine_of(measured.device)
     latency, bandwidth = latency_chart(shown, table, machine), bandwidth_chart(shown, table)
     views = [
-        _view("latency", "Latency", latency, "Cycles of one load against the working set", at),
+        _view("latency", "Latency", latency, "Cycles of one load for each size of the data", at),
         _view("bandwidth", "Bandwidth", bandwidth, "GB/s of the whole GPU against the working set", at),
     ]
     said = (
@@ -153,42 +158,3 @@ def stage_of(
 
 def _view(kind: str, title: str, chart: alt.LayerChart, about: str, at: Sequence[int]) -> stage.View:
     return chart_view(kind, title, chart, about, NOTES[kind], at, COLOURS)
-
-
-def questions(table: pd.DataFrame, device: str) -> list[stage.Question]:
-    """Returns questions on the distance of the L2 and on the end of the L1."""
-    cycles, known = plateaus(table).set_index("level").cycles, edges(table)
-    l1, l2 = cycles["L1 cache"], cycles["L2 cache"]
-    found = [_question_of_distance(table, device, l1, l2)] if pd.notna(l1) and pd.notna(l2) else []
-    return [*found, _question_of_end(table, known[0])] if known else found
-
-
-def _question_of_distance(table: pd.DataFrame, device: str, l1: float, l2: float) -> stage.Question:
-    beyond_l1 = next((n for n, size in enumerate(sizes(table)) if size >= MIB), 0)
-    return stage.Question(
-        "l2_over_l1",
-        "How many times as long does a load wait for the L2 as for the L1?",
-        "number",
-        round(float(l2 / l1), 1),
-        f"On {device} it is {l2:.0f} cycles and {l1:.0f}: {l2 / l1:.1f} times.",
-        step=beyond_l1,
-        unit="times",
-        view="latency",
-        tolerance=stage.MEASURED,
-        veils=("sentence", "strip", "tabs"),
-    )
-
-
-def _question_of_end(table: pd.DataFrame, l1: Edge) -> stage.Question:
-    inside = max((n for n, size in enumerate(sizes(table)) if size <= l1.fits), default=0)
-    return stage.Question(
-        "l1_holds",
-        "Up to which working set does every load of the chain find its data in the L1?",
-        "options",
-        1,
-        f"{frames(table, {})[inside]['sentence']} The next one measured is slower.",
-        options=[bytes_said(size) for size in (l1.fits // 16, l1.fits, l1.fits * 16)],
-        step=inside,
-        view="latency",
-        veils=("sentence", "strip", "picture", "tabs"),
-    )

@@ -1,5 +1,6 @@
 """The charts of latency and bandwidth against the working set."""
 
+import math
 from dataclasses import dataclass
 
 import altair as alt
@@ -14,14 +15,13 @@ from kernels.build.occupancy import Machine
 HUES = ("green", "blue", "orange", "purple", "vermillion", "grey")
 COLOURS = dict(zip(SPACES.values(), (OKABE_ITO[name] for name in HUES)))
 ROW = 20  # pixels between the names of two caches
+HEADROOM = 0.25  # share of the axis above the lines, for these names
 
 
 NOTES = {
-    "latency": "One thread, one load at a time, each waiting for the one before. Grey bands: where the measured figure "
-    "leaves a cache's own, as a thread of one multiprocessor sees it; a cache's size may be larger. Dashed: shared "
-    "memory of a multiprocessor, from CUDA's table of compute capabilities.",
-    "bandwidth": "Every multiprocessor reads its own part over and over: a working set that fits all L1 caches "
-    "together, the L2, or neither. Grey bands: where the measured figure leaves a cache's own.",
+    "latency": "One thread follows a chain, one load at a time. A grey band is the measured end of a cache. The dashed "
+    "line is the shared memory of an SM, from CUDA's table.",
+    "bandwidth": "Every SM reads its own part of the data again and again. A grey band is the measured end of a cache.",
 }
 
 
@@ -74,7 +74,8 @@ def _chart(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure, shared: i
     """Returns the chart. marked: the rows of the steps. shared: bytes of an SM's shared memory, for a rule."""
     data, rows = Inline(), _drawn(rows, marked, measure)
     column = measure.column
-    bounds = (rows[f"{column}_least"].min() / 1.25, rows[f"{column}_most"].max() * 1.25)
+    low, high = rows[f"{column}_least"].min() / 1.25, rows[f"{column}_most"].max() * 1.1
+    bounds = (low, high * (high / low) ** HEADROOM)
     scale = alt.Scale(type="log", domain=list(bounds), nice=False)
     axis = alt.Axis(values=decades(*bounds), format=",~g")
     x, y = _size_channel(rows), alt.Y(f"{column}:Q", title=measure.title, scale=scale, axis=axis)
@@ -86,7 +87,7 @@ def _chart(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure, shared: i
     last = rows.sort_values("working_set").groupby("line", sort=False).tail(1)
     names = last.line if rows.source.nunique() > 1 else last["where"]
     ends = named_ends(data, last.assign(said=names), x, y, bounds, colour)
-    marks = _marks(data, marked, measure.kind, shared, x, rows.working_set.max())
+    marks = _marks(data, marked, measure.kind, shared, x, (rows.working_set.min(), rows.working_set.max()))
     return data.layered([*marks, *rule, *lines, *ends], 360)
 
 
@@ -153,32 +154,39 @@ def _step_rule(data: Inline, rows: pd.DataFrame, marked: pd.DataFrame, x: alt.X)
 
 
 def _marks(
-    data: Inline, marked: pd.DataFrame, kind: str, shared: int | None, x: alt.X, largest: float
+    data: Inline, marked: pd.DataFrame, kind: str, shared: int | None, x: alt.X, ends_of_axis: tuple[float, float]
 ) -> list[alt.Chart]:
     """Returns a band with a name at the end of each cache, and a rule at the size of an SM's shared memory."""
     ends = [
         {
             "working_set": edge.fits,
-            "to": edge.leaves or largest,
-            "said": f"{edge.level.split()[0]} measured: {bytes_said(edge.fits)}",
+            "to": edge.leaves or ends_of_axis[1],
+            "said": f"{edge.level.split()[0]}: {bytes_said(edge.fits)}",
         }
         for edge in edges(marked, kind)
     ]
-    layers = []
+    layers, middle = [], math.sqrt(ends_of_axis[0] * ends_of_axis[1])
     if ends:
         base = data.chart("caches", pd.DataFrame(ends))
         layers.append(base.mark_rect(color=AXIS, opacity=0.25).encode(x=x, x2="to:Q"))
         for row, edge in enumerate(reversed(ends)):  # one below the other, since bands may be close
-            text = base.mark_text(align="right", baseline="top", dx=-5, dy=4 + ROW * row).encode(
-                x=x, y=alt.YValue(0), text="said:N"
-            )
+            text = _beside(base, x, edge["to"], row, middle)
             layers.append(text.transform_filter(alt.datum.working_set == edge["working_set"]))
     if shared:
-        said = f"shared memory: {bytes_said(shared)}"
-        base = data.chart("shared", pd.DataFrame([{"working_set": shared, "said": said}]))
-        text = base.mark_text(align="right", baseline="top", dx=-12, dy=4 + 2 * ROW)  # no line is further left
-        layers += [
-            base.mark_rule(color=AXIS, strokeDash=[4, 4]).encode(x=x),
-            text.encode(x=x, y=alt.YValue(0), text="said:N"),
-        ]
+        said = f"shared: {bytes_said(shared)}"
+        base = data.chart("shared", pd.DataFrame([{"working_set": shared, "to": shared, "said": said}]))
+        rule = base.mark_rule(color=AXIS, strokeDash=[4, 4]).encode(x=x)
+        layers += [rule, _beside(base, x, shared, 2, middle)]
     return layers
+
+
+def _beside(base: alt.Chart, x: alt.X, end: float, row: int, middle: float) -> alt.Chart:
+    """Returns the name of a band or rule, on the side with more room.
+
+    end: its right end, in bytes.
+    middle: of the axis.
+    """
+    right = end < middle
+    text = base.mark_text(align="left" if right else "right", baseline="top", dx=5 if right else -5, dy=4 + ROW * row)
+    across = alt.X("to:Q", scale=x["scale"]) if right else x
+    return text.encode(x=across, y=alt.YValue(0), text="said:N")

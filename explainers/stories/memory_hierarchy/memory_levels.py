@@ -186,10 +186,15 @@ def _level_met(size: int, known: list[Edge], cycles: pd.Series, chain: pd.Series
     following = [*(edge.level for edge in known[1:]), "Device memory"]
     for edge, beyond in zip(known, following):
         if size <= edge.fits:
-            return f"it fits {level_name(edge.level)}"
+            return f"in {short_name(edge.level)}"
         if size in chain.index and chain[size] < (1 - NEAR) * cycles[beyond]:
-            return f"a part of it fits {level_name(edge.level)}, the rest comes from {level_name(beyond)}"
-    return "it comes from device memory"
+            return f"partly in {short_name(edge.level)}"
+    return "in device memory"
+
+
+def short_name(level: str) -> str:
+    """Returns a level without its article, for a sentence or a label: L1, device memory."""
+    return level.split()[0] if level.endswith("cache") else level.lower()
 
 
 def level_name(level: str) -> str:

@@ -70,14 +70,11 @@ def test_each_cache_ends_where_its_figure_does_and_every_step_says_which_level_i
     assert (l1.level, l1.fits, l1.leaves) == ("L1 cache", 2**17, 2**18)
     assert (l2.level, l2.fits, l2.leaves) == ("L2 cache", 2**25, 2**26)
     met = memory_levels.levels_met(table)
-    assert met[2**17] == "it fits the L1" and met[2**18] == met[2**25] == "it fits the L2"
-    assert met[2**26] == "it comes from device memory"
+    assert met[2**17] == "in L1" and met[2**18] == met[2**25] == "in L2"
+    assert met[2**26] == "in device memory"
     frames = hierarchy.frames(table, {"shared": "a.cu:1", "through_l1": "a.cu:2"})
     assert [f["title"] for f in frames][:2] == ["1 KiB", "2 KiB"] and frames[0]["lines"] == {"a.cu:1": 1, "a.cu:2": 1}
-    assert frames[6]["sentence"] == (
-        "Working set 64 KiB: 40 cycles a load (20 ns); it fits the L1. "
-        "A load that skips the L1 takes 220 cycles and a load from shared memory takes 30 cycles."
-    )
+    assert frames[6]["sentence"] == "With 64 KiB of data, a load takes 40 cycles. The data is in L1."
     assert frames[-1]["lines"] == {"a.cu:2": 1}
 
 
@@ -98,12 +95,46 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
     assert len(made["frames"]) == len(steps) and [v["id"] for v in made["views"]] == ["latency", "bandwidth"]
     data = made["views"][0]["meta"]["spec"]["datasets"]
     assert [(row["step"], row["working_set"]) for row in data["steps"]] == list(enumerate(steps, 1))
-    assert [row["said"] for row in data["caches"]] == ["L1 measured: 128 KiB", "L2 measured: 32 MiB"]
+    assert [row["said"] for row in data["caches"]] == ["L1: 128 KiB", "L2: 32 MiB"]
     assert data["shared"][0]["working_set"] == occupancy.MACHINES["sm_90"].shared_bytes
     farther, holds = made["questions"]
     levels = memory_levels.plateaus(measured.table).set_index("level").cycles
-    assert farther["answer"] == round(levels["L2 cache"] / levels["L1 cache"], 1)
-    assert holds["options"][holds["answer"]] == "128 KiB" and made["frames"][holds["step"]]["title"] == "128 KiB"
+    times = round(levels["L2 cache"] / levels["L1 cache"])
+    assert farther["options"][farther["answer"]] == f"About {times} times as long"
+    assert holds["options"][holds["answer"]] == "It jumps to the wait for L2"
+    assert made["frames"][holds["step"]]["title"] == "128 KiB" and "128 KiB" in holds["why"]
+    for question in (farther, holds):
+        assert all(bool(said) != (n == question["answer"]) for n, said in enumerate(question["reasons"]))
+        assert question["covers"] and not question["veils"][1:]
     assert {s["name"] for s in made["state"]} >= {"through L1", "level"}
     for state in made["state"]:
         assert len(state["values"]) == len(steps)
+
+
+def test_constant_memory_and_textures_have_rows_once_they_are_measured():
+    table = hierarchy_table()
+    lacking = memory_levels.plateaus(table).level.tolist()
+    assert "Texture, up to 128 KiB: not measured yet" in lacking
+    assert not {"constant memory", "texture"} & {state.name for state in hierarchy.states(table)}
+    more = [
+        {"kind": "latency", "space": space, "working_set": 2**n, "cycles": cycles, "ns": 10.0}
+        for space, cycles in (("constant", 30.0), ("texture", 90.0))
+        for n in range(10, 17)
+    ]
+    found = memory_levels.plateaus(pd.concat([table, pd.DataFrame(more)])).set_index("level").cycles
+    assert found["Constant memory, up to 1.5 KiB"] == 30 and found["Texture, up to 128 KiB"] == 90
+    shown = {state.name: state.values for state in hierarchy.states(pd.concat([table, pd.DataFrame(more)]))}
+    assert shown["constant memory"][0] == 30 and shown["texture"][0] == 90
+
+
+def test_the_names_above_the_lines_keep_away_from_the_axis_and_from_the_lines():
+    shown = memory_levels.labelled(hierarchy_table(), "recorded")
+    made = level_charts.latency_chart(shown, machine=occupancy.MACHINES["sm_90"]).to_dict()
+    texts = [layer for layer in made["layer"] if layer["mark"].get("baseline") == "top"]
+    sides = [layer["mark"]["align"] for layer in texts]
+    assert sides == ["right", "left", "left"]  # L2, L1 and shared memory: toward the middle of the axis
+    assert len({layer["mark"]["dy"] for layer in texts}) == 3
+    top = next(layer for layer in made["layer"] if layer["mark"]["type"] == "line")["encoding"]["y"]["scale"]["domain"][
+        1
+    ]
+    assert top > 1.9 * shown.cycles.max()
