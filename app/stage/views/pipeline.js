@@ -100,7 +100,7 @@ export default function (host, { meta, columns }, context) {
     rows.forEach((made, r) => drawRow(g, paint, made, r, at));
     drawAxis(g, paint);
     drawWhole(g, paint);
-    drawArrow(g, paint, frameAt(step)?.copied ?? []);
+    if (!clock.covers.length) drawArrow(g, paint, frameAt(step)?.copied ?? []); // it tells when
   };
   const drawWhole = (g, paint) => {
     const unit = box.w / whole;
@@ -206,15 +206,22 @@ export default function (host, { meta, columns }, context) {
   };
 
   // ---- the cursor ----
+  const thing = (r, bar) => ({
+    row: r,
+    bar,
+    writer: rows[r].writer,
+    event: events[event[bar]].name,
+    tile: tile[bar],
+  });
   const locate = (x, y) => {
     const r = Math.floor((y - box.y) / box.high);
     if (r < 0 || r >= rows.length || x < box.x || x > box.x + box.w) return null;
     const ns = nsOf(x),
       slack = (2 * (shown[1] - shown[0])) / box.w,
       exact = from(r, ns);
-    if (exact < past[r] && start[exact] <= ns) return { row: r, bar: exact };
+    if (exact < past[r] && start[exact] <= ns) return thing(r, exact);
     const near = from(r, ns - slack); // one too thin to be hit
-    return near < past[r] && start[near] <= ns + slack ? { row: r, bar: near } : null;
+    return near < past[r] && start[near] <= ns + slack ? thing(r, near) : null;
   };
   const describe = ({ row: r, bar }) => {
     const made = rows[r],
@@ -237,7 +244,7 @@ export default function (host, { meta, columns }, context) {
       said,
     ]),
     ...(used.has('wait') ? [['border:1px solid currentColor', 'waits']] : []),
-    ['', 'a bar lasts until the next mark, waits within it included'],
+    ['', 'a bar lasts until the next mark, with its waits'],
   ];
   const made = canvasView(host, context, {
     title: 'Pipeline',
@@ -282,7 +289,7 @@ export default function (host, { meta, columns }, context) {
           'aria-label': 'Shorter time',
           title: 'Shorter time (key +, or the wheel)',
         }),
-        button('all', all, { title: 'All of the block (key 0); a drag moves what is shown' }),
+        button('all', all, { title: 'All of the block (key 0). Drag to move along the time.' }),
       ),
     ),
   );

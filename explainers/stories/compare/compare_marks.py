@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from explainers.stories.compare.pair_times import distance
-from explainers.stories.pipeline.key_tile_frames import named
-from explainers.story.glossary import figure
+from explainers.story.glossary import figure, phase_title
 from kernels.core.problem import Problem
 from kernels.measure import pipelines
 from kernels.measure.pipeline_files import RecordedPipeline
@@ -88,7 +87,7 @@ def phases_sentence(marked: Marked) -> str:
     for word, part in (("less", apart[apart.gain > 0]), ("more", apart[apart.gain < 0])):
         most = part.loc[part.gain.abs().sort_values(ascending=False).index[:MOST]]
         if len(most):
-            listed = (f"{named(str(e))} ({figure(r.a, 3)} and {figure(r.b, 3)} ns)" for e, r in most.iterrows())
+            listed = (f"{phase_title(str(e))} ({figure(r.a, 3)} and {figure(r.b, 3)} ns)" for e, r in most.iterrows())
             found.append(f"{word} in {', '.join(listed)}")
     return f"{said} B spends {'; '.join(found)}." if found else said
 

@@ -20,7 +20,7 @@ class PipelineFrame(Frame):
 class PipelineMeta(TypedDict):
     """The fields of the view.
 
-    rows: name, kernel, and whether the row shows copies in flight.
+    rows: name, kernel, whether the row shows products in flight, and its writer.
     events: name, title and kind (a colour: Q, K, S, P, O, wait or other).
     mhz: cycles of a microsecond.
     row_of: writer -> its row, for the kernel of the steps.

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from explainers.stories.pipeline import overlaps
 from explainers.stories.pipeline.frames import PipelineFrame
 from explainers.story.glossary import figure, phase_title
-from kernels.measure import pipelines
 from kernels.measure.pipelines import Pipeline
 
-LONGEST = 3  # phases in a sentence
 COPIES = ("prefetch_tile", "load_tile", "prefetch")  # marks of a writer at the copy of a key tile
 
 
@@ -39,7 +38,7 @@ class BlockStory:
         return self.made.request.kernel.name
 
 
-def frames_of(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: int) -> list[PipelineFrame]:
+def frames_of(made: Pipeline, bars: pd.DataFrame, leader: int) -> list[PipelineFrame]:
     own = bars[bars.writer == leader]
     tiles, begins = _tiles(own), _begins(own)
     begun = tiles.where(own.event == "tile_begin")
@@ -56,7 +55,7 @@ def frames_of(made: Pipeline, bars: pd.DataFrame, flight: pd.DataFrame, leader: 
             {
                 "tile": number if queries.iloc[-1] > 1 else int(at),
                 "title": title,
-                "sentence": _said(made, part, flight, leader, title, copied[3] - copied[1] if copied else None),
+                "sentence": _said(made, part, bars, leader, title, copied[3] - copied[1] if copied else None),
                 "lines": {str(place): int(n) for place, n in meanwhile.place.value_counts().items()},
                 "span": [start, end],
                 "copied": copied,
@@ -105,24 +104,22 @@ def _copies(bars: pd.DataFrame, own: pd.DataFrame, leader: int) -> dict[Hashable
     }
 
 
-def _said(
-    made: Pipeline, part: pd.DataFrame, flight: pd.DataFrame, leader: int, title: str, ahead: float | None
-) -> str:
-    """The phases of the leader, the time from the copy of its keys to its scores (ahead, ns), and the share of copies
-    in flight."""
+def _said(made: Pipeline, part: pd.DataFrame, bars: pd.DataFrame, leader: int, title: str, ahead: float | None) -> str:
+    """The time of the step, its longest phase, the copy of its keys (ahead: ns from the copy to the scores), and the
+    work of the partner during the softmax."""
     start, end = float(part.start_ns.iloc[0]), float(part.end_ns.iloc[-1])
-    part = part[part.event != part.role] if len(part) > 1 else part  # the start of its role is no phase
-    spent = (part.end_ns - part.start_ns).groupby(part.event, sort=False).sum().sort_values(ascending=False)
-    most = ", ".join(f"{named(str(event))} ({figure(ns, 3)} ns)" for event, ns in spent[spent > 0][:LONGEST].items())
-    said = f"{title}: {figure(end - start, 3)} ns of {made.noun} {leader}"
-    said += f", most of it {most}." if len(part) > 1 else "."
+    phases = part[part.event != part.role]  # the start of its role is no phase
+    said = [f"{title}: {made.noun} {leader} takes {figure(end - start, 3)} ns."]
+    spent = (phases.end_ns - phases.start_ns).groupby(phases.event, sort=False).sum()
+    if len(spent) > 1:
+        said.append(
+            f"The longest phase is {phase_title(str(spent.idxmax()))}, with {figure(float(spent.max()), 3)} ns."
+        )
     if ahead is not None:
-        said += f" Its copy began {figure(ahead, 3)} ns before its scores."
-    if flight.empty:
-        return said
-    return f"{said} Products are in flight for {pipelines.covered(flight, start, end):.0%} of it."
-
-
-def named(event: str) -> str:
-    """The page's name of a phase. The work at a tile's two ends has no name in the kernel."""
-    return {"tile_begin": "Begin of tile", "tile_end": "End of tile"}.get(event) or phase_title(event)
+        said.append(f"The copy of its keys started {figure(ahead, 3)} ns before its scores.")
+    other, softmax = overlaps.partner(bars, leader), overlaps.softmax_of(part, leader)
+    if made.noun == "warpgroup" and other is not None and len(softmax):
+        ns = overlaps.shared(bars[bars.writer == other], softmax)[overlaps.PRODUCTS]
+        whole = float((softmax.end_ns - softmax.start_ns).sum())
+        said.append(f"During its softmax, {made.noun} {other} multiplies for {figure(ns, 3)} of {figure(whole, 3)} ns.")
+    return " ".join(said)

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.occupancy import grid, schedules
+from explainers.stories.pipeline import copy_questions, overlaps, schedule, turn_questions
 from explainers.stories.pipeline.frames import PipelineMeta
-from explainers.stories.pipeline.key_tile_frames import BlockStory, frames_of, named
-from explainers.stories.pipeline.writer_questions import questions
+from explainers.stories.pipeline.key_tile_frames import BlockStory, frames_of
 from explainers.story import stage
-from explainers.story.glossary import count, figure
+from explainers.story.glossary import count, figure, phase_title
 from kernels.measure import pipelines
 from kernels.measure.pipelines import Pipeline
 
@@ -27,7 +27,7 @@ def explain(made: Pipeline, block: int = 0) -> BlockStory:
     writers = sorted(int(n) for n in bars.writer.unique())
     computing = bars[bars.event.isin(["softmax", "scores"])].writer
     leader = int(computing.min()) if len(computing) else writers[0]
-    frames = frames_of(made, bars, flight, leader)
+    frames = frames_of(made, bars, leader)
     return BlockStory(made, block, bars, flight, writers, leader, frames)
 
 
@@ -42,12 +42,19 @@ def view(stories: list[BlockStory]) -> stage.View:
             own = story.bars[story.bars.writer == writer]
             role = next((r for r in own.role if r), "")
             name = f"{story.made.noun} {writer}" + (f", {role}" if role else "")
-            rows.append({"name": name, "kernel": story.name, "flight": False})
+            rows.append({"name": name, "kernel": story.name, "flight": False, "writer": writer})
             if story is stories[0]:
                 row_of[writer] = len(rows) - 1
             parts.append(own.assign(row=len(rows) - 1))
             for event, flying in story.flight[story.flight.writer == writer].groupby("event", sort=False):
-                rows.append({"name": f"{named(str(event))} in flight", "kernel": story.name, "flight": True})
+                rows.append(
+                    {
+                        "name": f"{phase_title(str(event))} in flight",
+                        "kernel": story.name,
+                        "flight": True,
+                        "writer": writer,
+                    }
+                )
                 parts.append(flying.assign(row=len(rows) - 1))
     bars = pd.concat(parts, ignore_index=True).sort_values(["row", "start_ns"], kind="stable")
     tile = bars.tile if "tile" in bars else pd.Series(pd.NA, index=bars.index)
@@ -60,7 +67,7 @@ def view(stories: list[BlockStory]) -> stage.View:
     }
     meta: PipelineMeta = {
         "rows": rows,
-        "events": [{"name": e, "title": named(e), "kind": _kind(e)} for e in events],
+        "events": [{"name": e, "title": phase_title(e), "kind": _kind(e)} for e in events],
         "mhz": stories[0].made.mhz,
         "frames": stories[0].frames,
         "row_of": row_of,
@@ -91,13 +98,13 @@ def stage_of(stories: list[BlockStory], provenance: stage.Provenance) -> stage.S
     return stage.Stage(
         headline=stage.headline(first.made.request.kernel),
         frames=first.frames,
-        views=[view(stories), *(whole_grid(story, len(stories) > 1) for story in stories)],
+        views=[view(stories), *schedule.views(first), *(whole_grid(story, len(stories) > 1) for story in stories)],
         codes=[stage.code(first.made.request, first.frames)],
         state=states(first),
         tabs=TABS,
         provenance=provenance,
         summary=" ".join(summary(story) for story in stories),
-        questions=questions(first),
+        questions=[*copy_questions.questions(first), *turn_questions.questions(first)],
     )
 
 
@@ -115,36 +122,40 @@ TABS = [stage.Tab("shares", "Where the time goes"), stage.Tab("perfetto", "Take 
 
 
 def summary(story: BlockStory) -> str:
-    """The time of the block and its parts, the share of the tensor cores at work, and the observer effect."""
+    """The time of the block, the work of its tensor cores, the overlap of its warpgroups, and the observer effect."""
     made, block, own = story.made, story.block, story.bars[story.bars.writer == story.leader]
-    lost = f" {made.lost:,} marks did not fit." if made.lost else ""
-    said = f"{story.name}, block {block}: {figure(float(story.bars.end_ns.max()) / 1e3)} \u00b5s"
-    tiles, queries = int((own.event == "tile_begin").sum()), int((own.event == "write").sum())
-    if tiles:
-        said += f" for {count(max(queries, 1), 'query tile')}, {count(tiles, 'key tile')} in all"
-    said += "."
+    queries = int((own.event == "write").sum())
+    said = f"{story.name}: block {block} takes {figure(float(story.bars.end_ns.max()) / 1e3)} \u00b5s"
+    found = [said + (f" for {count(queries, 'query tile')}." if queries else ".")]
     needed = pipelines.multiplying(made, block)
     if needed is not None:
-        there = pipelines.resident(made, block)
-        others = f", which {figure(there, 2)} blocks share," if there > 1.05 else ""
-        said += f" Its products keep the tensor cores{others} busy for {needed:.0%} of that at least."
-    if not story.flight.empty and (fed := pipelines.fed(made, block)) is not None:
-        said += f" Some product is unfinished for {fed:.0%}."
-    return f"{said} {cost(made)}{lost}"
+        blocks = pipelines.resident(made, block)
+        whose = f"The tensor cores, shared by {figure(blocks, 2)} blocks," if blocks > 1.05 else "The tensor cores"
+        found.append(f"{whose} work for this block at least {needed:.0%} of the time.")
+    meanwhile = overlaps.during_softmax(story.bars, story.leader)
+    if meanwhile and made.noun == "warpgroup":
+        other = overlaps.partner(story.bars, story.leader)
+        found.append(
+            f"While {made.noun} {story.leader} is in its softmax, {made.noun} {other} multiplies for "
+            f"{meanwhile[overlaps.PRODUCTS]:.0%} of the time."
+        )
+    if made.lost:
+        found.append(f"{made.lost:,} marks did not fit.")
+    return " ".join([*found, cost(made)])
 
 
 def cost(made: Pipeline) -> str:
     """The observer effect."""
     if made.overhead < 0:
-        return f"With marks a run takes {-made.overhead:.1%} less: it is another build, which may be laid out better."
-    return f"With marks a run takes {made.overhead:.1%} longer."
+        return f"The build with marks is {-made.overhead:.1%} faster: it is another build."
+    return f"Measuring made this run {made.overhead:.1%} slower."
 
 
 def states(story: BlockStory) -> list[stage.State]:
     """The strip: when the step begins, how long it lasts, and how far products were in flight."""
     spans = [frame["span"] for frame in story.frames]
     found = [
-        stage.State("begins at", [round(start) for start, _ in spans], "ns"),
+        stage.State("starts at", [round(start) for start, _ in spans], "ns"),
         stage.State("lasts", [round(end - start) for start, end in spans], "ns"),
     ]
     if story.flight.empty:
@@ -160,7 +171,7 @@ def shares_table(story: BlockStory) -> pd.DataFrame:
     return pd.DataFrame(
         {
             story.made.noun: table.writer.astype(str) + table.role.map(lambda r: f", {r}" if r else ""),
-            "at": table.event.map(named),
+            "at": table.event.map(phase_title),
             "bars": table.bars,
             "ns": table.ns.round().astype(int),
             "share": [f"{share:.1%}" for share in table.share],
@@ -169,22 +180,32 @@ def shares_table(story: BlockStory) -> pd.DataFrame:
 
 
 def fed_sentences(story: BlockStory) -> list[str]:
-    """The share of the tensor cores at work, next to its yardstick. Empty unless the products have 16 bits."""
+    """The share of the tensor cores at work, and the share with a product in flight. Empty unless the products have 16
+    bits."""
     made, needed = story.made, pipelines.multiplying(story.made, story.block)
     if needed is None:
         return []
     share, free = needed * (there := pipelines.resident(made, story.block)), 1 + made.overhead
-    blocks = f"of {figure(there, 2)} blocks at once " if there > 1.05 else ""
-    return [
-        f"Products {blocks}need the tensor cores of a multiprocessor for {share:.1%} of the time, by the rule that "
-        "each takes as long as it does where nothing holds it up; without what the marks cost it would be "
-        f"{share * free:.1%}. Nsight Compute counts the same as cycles with the tensor pipe active."
+    whose = f"the products of {figure(there, 2)} blocks" if there > 1.05 else "the products"
+    said = [
+        f"At work: {whose} need the tensor cores of an SM for at least {share:.1%} of the time. "
+        "Rule: each product takes its time without waits. "
+        f"Without the cost of the marks, this share is {share * free:.1%}. "
+        "Nsight Compute counts it as cycles with the tensor pipe active."
     ]
+    fed = pipelines.fed(made, story.block)
+    if fed is not None and not story.flight.empty:
+        said.append(
+            f"In flight: some product is started and not yet awaited for {fed:.1%} of the time. "
+            "It may wait in a queue, or be done already. So this share is larger. "
+            "The strip shows it for one step: it is often 100%."
+        )
+    return said
 
 
 def clocks_sentence(made: Pipeline) -> str:
-    """A warning about the clocks."""
+    """The number of writers, and the precision of the clocks."""
     return (
-        f"{count(len(made.writers), made.noun)} of {count(made.writers.block.nunique(), 'block')} wrote; a cycle is "
-        f"1/{np.round(made.mhz):,.0f} us, and the two clocks differ by at most {made.residual_ns:.3g} ns."
+        f"{count(len(made.writers), made.noun)} of {count(made.writers.block.nunique(), 'block')} have marks. "
+        f"The SM runs at {np.round(made.mhz):,.0f} MHz. The two clocks differ by at most {made.residual_ns:.3g} ns."
     )

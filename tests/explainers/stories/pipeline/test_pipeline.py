@@ -2,18 +2,20 @@
 test_timing_on_gpu.py."""
 
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from pages import page_of
+from pages import open_page, page_of
 
 from app.choices.links import read_link
 from app.choices.page import Page
+from app.course import stops
 from app.stories import pipeline as page
 from app.stories.pipeline import choices as choices
-from explainers.stories.pipeline import key_tile_frames, pipeline, writer_questions
+from explainers.stories.pipeline import copy_questions, overlaps, pipeline, schedule, turn_questions
 from explainers.stories.pipeline import story as shown_pipelines
 from explainers.story import encoding, stage
 from kernels.build import Mode, builds
@@ -81,8 +83,9 @@ def test_a_step_s_sentence_has_its_longest_phases(story):
     frame = story.frames[1]
     start, end = frame["span"]
     assert frame["sentence"].startswith(
-        f"Key tile 0: {end - start:.3g} ns of warpgroup 1, most of it Online softmax (450 ns)"
+        f"Key tile 0: warpgroup 1 takes {end - start:.3g} ns. The longest phase is Online softmax, with 450 ns."
     )
+    assert all(len(said.split()) <= 25 for f in story.frames for said in re.split(r"(?<=\.) ", f["sentence"]))
     inside = story.bars[(story.bars.start_ns < end) & (story.bars.end_ns > start)]
     assert frame["lines"] == inside.place.value_counts().to_dict()
 
@@ -119,7 +122,7 @@ def test_an_arrow_leads_from_where_a_tile_s_copy_began_to_its_scores(story):
             continue
         assert frame["copied"] == [0, copy.start_ns, story.leader, score.start_ns]
         ahead = pipeline.figure(score.start_ns - copy.start_ns, 3)
-        assert f"Its copy began {ahead} ns before its scores." in frame["sentence"]
+        assert f"The copy of its keys started {ahead} ns before its scores." in frame["sentence"]
 
 
 def test_the_whole_grid_has_every_block_of_the_marks_build(overlap, story):
@@ -143,8 +146,10 @@ def test_what_products_need_of_the_tensor_cores(overlap, story):
     cycles = (overlap.writers[overlap.writers.block == 0].end_ns.max()) * overlap.mhz / 1e3
     share = flops / 4096 / cycles
     assert pipelines.multiplying(overlap, 0) == pytest.approx(share) and pipelines.resident(overlap, 0) == 1.0
-    assert f"the tensor cores busy for {share:.0%} of that at least." in pipeline.summary(story)
-    assert f"it would be {share * (1 + overlap.overhead):.1%}." in pipeline.fed_sentences(story)[0]
+    assert f"The tensor cores work for this block at least {share:.0%} of the time." in pipeline.summary(story)
+    at_work, in_flight = pipeline.fed_sentences(story)
+    assert f"Without the cost of the marks, this share is {share * (1 + overlap.overhead):.1%}." in at_work
+    assert f"for {pipelines.fed(overlap, 0):.1%} of the time" in in_flight
     assert (
         pipelines.multiplying(
             replace(overlap, request=Request(KERNELS["03_flash"], KERNELS["03_flash"].problem_type())), 0
@@ -159,20 +164,18 @@ def test_two_kernels_stand_on_one_scale(overlap, story):
     made = pipeline.stage_of([story, beneath], stage.Provenance("recorded", "Made up."))
     shown = made.views[0]
     assert {r["kernel"] for r in shown.meta["rows"]} == {"11_overlap", "08_pipeline"}
-    assert made.frames == story.frames and "11_overlap, block 0" in made.summary and "08_pipeline" in made.summary
-    assert f"With marks a run takes {overlap.overhead:.1%} longer." in made.summary
+    assert made.frames == story.frames and "11_overlap: block 0" in made.summary and "08_pipeline" in made.summary
+    assert f"Measuring made this run {overlap.overhead:.1%} slower." in made.summary
     faster = replace(overlap, marks_ms=0.9)
-    assert "takes 10.0% less: it is another build" in pipeline.cost(faster)
+    assert "is 10.0% faster: it is another build" in pipeline.cost(faster)
     decoded = encoding.decode(encoding.encode(made))
     assert len(decoded["views"][0]["columns"]["start"]) == len(shown.columns["start"])
 
 
-def test_the_strip_and_the_question_have_the_marks_numbers(story):
+def test_the_strip_and_the_table_have_the_marks_numbers(story):
     begins, lasts, flight = pipeline.states(story)
     assert lasts.values[1] == round(story.frames[1]["span"][1] - story.frames[1]["span"][0])
     assert begins.values[0] == 0 and flight.values[2].endswith("%")
-    question = writer_questions.questions(story)[0]
-    assert question.options[question.answer] == "Online softmax"
     table = pipeline.shares_table(story)
     assert table.bars.sum() == (story.bars.event != story.bars.role).sum()
     assert {"Online softmax", "Scores"} <= set(table["at"])
@@ -240,20 +243,126 @@ def test_where_a_gpu_is_the_chosen_problem_is_measured(recorded, overlap, monkey
     ].backend == "recorded" and "seq_len" in page.describe(page_of("pipeline"), state)
 
 
-def test_what_another_does_meanwhile_is_asked_and_the_answer_is_the_longest_overlap(story):
-    asked = {q.id: q for q in writer_questions.questions(story)}
-    made = asked["meanwhile"]
-    frame = story.frames[made.step]
-    spans = story.bars[(story.bars.writer == 1) & (story.bars.event == "softmax")]
-    assert made.id in {q.id for q in writer_questions.questions(story)} and made.veils == ("tabs",)
-    span = spans[(spans.start_ns >= frame["span"][0]) & (spans.start_ns < frame["span"][1])].iloc[0]
-    spent = {}
-    for bar in story.bars[story.bars.writer == 2].itertuples():
-        shared = min(bar.end_ns, span.end_ns) - max(bar.start_ns, span.start_ns)
-        spent[bar.event] = spent.get(bar.event, 0) + max(0, shared)
-    longest = max(spent, key=spent.get)
-    assert made.options[made.answer] == key_tile_frames.named(longest)
-    assert f"for {pipeline.figure(spent[longest], 3)} of these" in made.why
+# ---- two warpgroups ----
+
+
+def test_the_overlap_of_two_warpgroups_is_the_marks(story):
+    """Counted in steps of a nanosecond."""
+    at = np.arange(0, story.bars.end_ns.max(), 1.0) + 0.5
+
+    def inside(writer, events):
+        mine = story.bars[(story.bars.writer == writer) & story.bars.event.isin(events)]
+        return np.logical_or.reduce([(mine_.start_ns <= at) & (at < mine_.end_ns) for mine_ in mine.itertuples()])
+
+    softmax = inside(1, ["softmax"])
+    shares = overlaps.during_softmax(story.bars, 1)
+    assert shares["products"] == pytest.approx(inside(2, ["scores", "output"])[softmax].mean(), abs=0.01)
+    assert shares["softmax"] == pytest.approx(inside(2, ["softmax"])[softmax].mean(), abs=0.01)
+    assert sum(shares.values()) == pytest.approx(1, abs=0.01)
+    assert f"multiplies for {shares['products']:.0%} of the time" in pipeline.summary(story)
+
+
+def test_a_step_has_the_work_of_the_partner_during_its_softmax(story):
+    frame = story.frames[3]
+    start, end = frame["span"]
+    mine = overlaps.softmax_of(story.bars, 1)
+    (span,) = mine[(mine.start_ns >= start) & (mine.start_ns < end)].itertuples()
+    ns = 0.0
+    for bar in story.bars[(story.bars.writer == 2) & story.bars.event.isin(["scores", "output"])].itertuples():
+        ns += max(0.0, min(bar.end_ns, span.end_ns) - max(bar.start_ns, span.start_ns))
+    whole = pipeline.figure(span.end_ns - span.start_ns, 3)
+    assert f"warpgroup 2 multiplies for {pipeline.figure(ns, 3)} of {whole} ns." in frame["sentence"]
+
+
+def test_the_modelled_schedules():
+    """Two warpgroups, products of 100 ns, softmax of 300 ns."""
+    model = schedule.Model(2, 100.0, 300.0)
+    apart, turns = model.without_turns(), model.with_turns()
+    assert schedule.period(apart) == 2 * 2 * 100 + 300 and schedule.period(turns) == 4 * 100
+    for bars in (apart, turns):
+        cores = sorted((b for b in bars if b.row == 2), key=lambda bar: bar.start)
+        assert all(a.end <= b.start for a, b in zip(cores, cores[1:]))  # one product, or one of all, at a time
+        for row in (0, 1):
+            softmax = {b.tile: b for b in bars if b.row == row and b.kind == "softmax"}
+            assert len(softmax) == schedule.TILES and all(b.end - b.start == 300 for b in softmax.values())
+    cores = [b for b in apart if b.row == 2]
+    idle = [b.start - a.end for a, b in zip(cores, cores[1:])]
+    assert sum(idle) == pytest.approx(300 * schedule.TILES)  # each softmax of all leaves them without work
+    settled = min(b.start for b in turns if b.row == 2 and b.kind == "S" and b.tile == schedule.SETTLED)
+    later = sorted((b for b in turns if b.row == 2 and b.start >= settled), key=lambda bar: bar.start)
+    assert all(b.start == a.end for a, b in zip(later, later[1:]))  # without a gap
+    outputs = {(b.tile, b.start) for b in turns if b.row == 2 and b.kind == "O"}
+    softmax = [b for b in turns if b.row == 0 and b.kind == "softmax" and b.tile]
+    assert all(any(t == b.tile - 1 and b.start <= at < b.end for t, at in outputs) for b in softmax)
+
+
+def test_the_schedule_has_the_models_and_the_marks(overlap, story):
+    (shown,) = schedule.views(story)
+    labels = [panel["label"] for panel in shown.meta["panels"]]
+    assert labels == ["modelled", "modelled", "recorded"] and shown.kind == "schedule"
+    assert [panel["own"] for panel in shown.meta["panels"]] == [False, True, True]  # it takes turns
+    columns = {name: np.asarray(column) for name, column in shown.columns.items()}
+    softmax = shown.meta["kinds"].index("softmax")
+    mine = (columns["panel"] == 2) & (columns["row"] == 1) & (columns["kind"] == softmax)
+    due = story.bars[(story.bars.writer == 2) & (story.bars.event == "softmax")]
+    assert list(columns["start"][mine]) == list(due.start_ns) and list(columns["end"][mine]) == list(due.end_ns)
+    assert schedule.views(pipeline.explain(made_up("08_pipeline"))) == []
+    other = schedule.views(pipeline.explain(made_up("10_warp_roles")))[0]
+    assert [panel["own"] for panel in other.meta["panels"]] == [True, False, True]
+
+
+def right(question):
+    assert len(question.reasons) == len(question.options) and not question.reasons[question.answer]
+    assert all(reason for n, reason in enumerate(question.reasons) if n != question.answer)
+    return question.options[question.answer]
+
+
+@pytest.fixture(scope="module")
+def long():
+    """A recorded block with many key tiles."""
+    return pipeline.explain(choices.of("11_overlap")[0].load())
+
+
+def test_the_questions_on_turns_have_the_marks_answers(long):
+    story = long
+    asked = {q.id: q for q in turn_questions.questions(story)}
+    assert list(asked) == ["meanwhile", "why_turns", "own_product"]
+    shares = overlaps.during_softmax(story.bars, 1)
+    due = {"products": "It multiplies", "softmax": "It is in its softmax, too", "other": "It waits for its turn"}
+    assert right(asked["meanwhile"]) == due[max(shares, key=shares.get)]
+    assert {"writer": 2} in asked["meanwhile"].covers and asked["meanwhile"].shows == {"panel": 2, "row": 1}
+    assert right(asked["why_turns"]) == "The tensor cores would have nothing to do"
+    product = asked["own_product"]
+    tile = int(re.search(r"key tile (\d+)", product.text)[1])
+    own = story.flight[(story.flight.writer == 1) & (story.flight.event == "output") & (story.flight.tile == tile - 1)]
+    softmax = story.bars[(story.bars.writer == 1) & (story.bars.event == "softmax") & (story.bars.tile == tile)]
+    pairs = [(a, b) for a in own.itertuples() for b in softmax.itertuples() if a.start_ns < b.start_ns <= a.end_ns]
+    assert pairs and right(product) == f"the output of key tile {tile - 1}"
+
+
+def test_the_questions_on_copies_have_the_marks_answers(long):
+    story = long
+    asked = {q.id: q for q in copy_questions.questions(story)}
+    copies = story.bars[story.bars.event == "prefetch_tile"]
+    assert set(copies.writer) == {0} and right(asked["who_copies"]) == "only warpgroup 0"
+    assert f"all {len(copies):,} copies" in asked["who_copies"].why
+    assert right(asked["held_back"]) == "It waits for free shared memory"
+    ahead = pipeline.explain(made_up("08_pipeline"))
+    asked = {q.id: q for q in copy_questions.questions(ahead)}
+    own = ahead.bars[ahead.bars.writer == ahead.leader]
+    copy, before = (
+        own[(own.event == e) & (own.tile == t)].start_ns.iloc[0] for e, t in (("prefetch_tile", 2), ("scores", 1))
+    )
+    assert copy < before and right(asked["copy_ahead"]) == "before the scores of key tile 1"
+    assert right(asked["until_needed"]) == "It works on key tile 1"
+
+
+def test_every_stop_of_the_course_has_its_questions():
+    """Each on the recording that its page opens with."""
+    for stop in (stop for stop in stops() if stop.story == "pipeline"):
+        made = open_page("pipeline?" + "&".join(f"{k}={v}" for k, v in stop.choices.items())).stage
+        assert set(stop.questions) <= {question["id"] for question in made.questions}, stop.name
+        assert stop.picture in {view["id"] for view in made.views}
 
 
 @pytest.mark.parametrize("entry", choices.recorded(), ids=lambda e: f"{e.request.kernel.name}-{e.request.problem.size}")
@@ -268,4 +377,5 @@ def test_every_recorded_pipeline_has_its_steps(entry):
     tiles = mine.event.isin(["tile_begin", "write"]).sum() if (mine.event == "tile_begin").any() else 0
     assert "Query tile 0" not in found.frames[1 % len(spans)]["title"]
     assert len(spans) in ((tiles, tiles + 1) if tiles else (len(mine),))
-    assert encoding.encode(pipeline.stage_of([found], stage.Provenance("recorded", "Made up.")))
+    made = pipeline.stage_of([found], stage.Provenance("recorded", "Made up."))
+    assert encoding.encode(made) and all(right(question) for question in made.questions)

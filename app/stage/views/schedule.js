@@ -1,0 +1,154 @@
+// The schedule of warpgroups on the tensor cores: two modelled orders and the marks of this run, one
+// under the other on one scale. The last panel shows the key tiles from the step on.
+import { canvasView } from '../core/canvas.js';
+import { blend, COLOURS, number, rgb, smallText } from '../core/paint.js';
+import { scheduleLayout } from './layouts/schedule.js';
+
+const TINT = { S: COLOURS.S, softmax: COLOURS.P, O: COLOURS.O, products: COLOURS.S };
+const SHORT = { S: 'S', softmax: 'softmax', O: 'O', products: 'S', other: '' };
+const WORDS = {
+  S: 'scores of the products of Q and K',
+  softmax: 'softmax',
+  O: 'output: products of P and V',
+  products: 'products started, waits for its scores',
+  other: 'other work and waits',
+};
+
+export default function (host, { meta, columns }, context) {
+  const { clock } = context;
+  const { panels, kinds, window: wide, rule, frames } = meta,
+    { panel, row, kind, tile, start, end } = columns;
+  let em,
+    small,
+    box = scheduleLayout({ width: 1, height: 1, em: 13 }, []);
+  const bars = panels.map((_, p) => Array.from(panel.keys()).filter(n => panel[n] === p));
+  const frameAt = step => frames[Math.min(step, frames.length - 1)];
+  const beginOf = (p, step) =>
+    panels[p].begin >= 0 ? panels[p].begin : (frameAt(step)?.span[0] ?? 0);
+  const isShared = n => row[n] === panels[panel[n]].rows.length - 1; // of the tensor cores
+  const text = n => {
+    if (isShared(n) && panels[panel[n]].begin < 0) return '';
+    const short = SHORT[kinds[kind[n]]];
+    return short && tile[n] >= 0 ? `${short} ${tile[n]}` : short;
+  };
+  const layout = size => {
+    ({ em } = size);
+    small = smallText(em);
+    box = scheduleLayout(
+      size,
+      panels.map(one => one.rows),
+    );
+    return box.height;
+  };
+
+  // ---- drawing ----
+  const draw = (g, { step, at, paint }) => {
+    panels.forEach((one, p) => {
+      g.font = `600 ${small}px ${paint.font}`;
+      g.fillStyle = paint.text;
+      const said = `${one.title}${one.own && one.begin >= 0 ? ', as this kernel' : ''}`;
+      g.fillText(said, 0, box.panels[p].y + 1.25 * em);
+      const after = g.measureText(said).width + 0.6 * em;
+      g.font = `${small}px ${paint.font}`;
+      g.globalAlpha = 0.75;
+      if (after + g.measureText(one.label).width < box.x + box.w)
+        g.fillText(one.label, after, box.panels[p].y + 1.25 * em);
+      g.globalAlpha = 1;
+      one.rows.forEach((name, r) => drawName(g, paint, name, box.panels[p].rows[r]));
+      drawBars(g, paint, p, beginOf(p, step), at);
+    });
+    drawAxis(g, paint);
+  };
+  const drawName = (g, paint, name, y) => {
+    g.font = `${small}px ${paint.font}`;
+    g.fillStyle = paint.text;
+    g.fillText(name, 0, y + box.row / 2 + 0.36 * small, box.x - 6);
+    g.strokeStyle = paint.border;
+    g.lineWidth = 1;
+    g.strokeRect(box.x + 0.5, y + 1.5, box.w - 1, box.row - 3);
+  };
+  const drawBars = (g, paint, p, from, at) => {
+    const unit = box.w / wide;
+    g.save();
+    g.beginPath();
+    g.rect(box.x, box.panels[p].y, box.w, box.panels[p].rows.at(-1) + box.row - box.panels[p].y);
+    g.clip();
+    for (const n of bars[p]) {
+      if (end[n] <= from || start[n] >= from + wide) continue;
+      const name = kinds[kind[n]],
+        x = box.x + (start[n] - from) * unit,
+        w = (end[n] - start[n]) * unit,
+        y = box.panels[p].rows[row[n]] + 2,
+        tint = TINT[name];
+      g.fillStyle = tint
+        ? blend(rgb(tint), rgb(paint.background), 0.85)
+        : blend(rgb(paint.text), rgb(paint.background), 0.25);
+      g.fillRect(x, y, Math.max(1, w - 1), box.row - 4);
+      if (at?.bar === n) {
+        g.strokeStyle = paint.primary;
+        g.lineWidth = 2;
+        g.strokeRect(x, y, Math.max(2, w - 1), box.row - 4);
+      }
+      const seen = Math.max(x, box.x),
+        said = text(n);
+      g.font = `${small}px ${paint.font}`;
+      if (!said || g.measureText(said).width > Math.min(x + w, box.x + box.w) - seen - 5) continue;
+      g.fillStyle = '#fff';
+      g.fillText(said, seen + 3, y + (box.row - 4) / 2 + 0.36 * small);
+    }
+    g.restore();
+  };
+  const drawAxis = (g, paint) => {
+    const rough = (wide * 6 * em) / box.w,
+      power = 10 ** Math.floor(Math.log10(rough)),
+      step = [1, 2, 5, 10].map(n => n * power).find(n => n >= rough) ?? rough;
+    g.font = `${small}px ${paint.font}`;
+    g.fillStyle = paint.text;
+    for (let ns = 0; ns <= wide; ns += step) {
+      const x = box.x + (ns / wide) * box.w,
+        said = `${number(ns)} ns`;
+      g.fillRect(x, box.axis, 1, 4);
+      if (x + g.measureText(said).width < box.x + box.w)
+        g.fillText(said, x + 3, box.axis + 1.2 * em);
+    }
+  };
+
+  // ---- the cursor ----
+  const locate = (x, y) => {
+    const p = box.panels.findIndex(one => one.rows.some(top => y >= top && y < top + box.row));
+    if (p < 0 || x < 0 || x > box.x + box.w) return null;
+    const r = box.panels[p].rows.findIndex(top => y >= top && y < top + box.row);
+    if (x < box.x) return { panel: p, row: r, bar: -1 };
+    const ns = beginOf(p, clock.step) + ((x - box.x) / box.w) * wide,
+      bar = bars[p].find(n => row[n] === r && start[n] <= ns && ns < end[n]);
+    return { panel: p, row: r, bar: bar ?? -1 };
+  };
+  const describe = ({ panel: p, row: r, bar }) => {
+    const { label, rows } = panels[p];
+    if (bar < 0) return `${rows[r]}: nothing (${label})`;
+    const of = tile[bar] >= 0 ? `, key tile ${tile[bar]}` : '';
+    return (
+      `${rows[r]}: ${WORDS[kinds[kind[bar]]]}${of}\n` +
+      `${number(Math.round(end[bar] - start[bar]))} ns (${label})`
+    );
+  };
+  const label = step =>
+    `${panels.map(one => `${one.title} (${one.label})`).join('. ')}. ${rule} ` +
+    `${frameAt(step)?.sentence ?? ''}`;
+  const legend = [
+    [`background:${TINT.S}`, 'scores'],
+    [`background:${TINT.softmax}`, 'softmax'],
+    [`background:${TINT.O}`, 'output'],
+    ['background:color-mix(in srgb, currentColor 25%, transparent)', 'other work and waits'],
+    ['', rule],
+  ];
+  return canvasView(host, context, {
+    title: 'Idea and run',
+    layout,
+    draw,
+    locate,
+    describe,
+    label,
+    legend,
+  });
+}

@@ -1,0 +1,137 @@
+"""Questions about the copies of key tiles. Their answers come from the marks."""
+
+import pandas as pd
+
+from explainers.stories.pipeline import overlaps
+from explainers.stories.pipeline.key_tile_frames import COPIES, BlockStory
+from explainers.story import questions as ask
+from explainers.story.glossary import count, figure
+from explainers.story.stage import Question
+
+ASKED = 2  # the key tile of the questions: the first copies fill empty stages
+FEW = 4  # copies for a question about their pace
+
+
+def questions(story: BlockStory) -> list[Question]:
+    """The questions of a block with copies ahead: by a producer, or by the computing writers."""
+    copies = story.bars[story.bars.event.isin(COPIES)]
+    if (copies.role == "producer").any():
+        return [*_who_copies(story, copies), *_held_back(story, copies)]
+    return _ahead(story, copies[copies.writer == story.leader])
+
+
+def _ahead(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
+    """The start of a copy, and the work until its tile is needed."""
+    own, noun, who = story.bars[story.bars.writer == story.leader], story.made.noun, story.leader
+    found = [_start_of(own, "tile_begin", ASKED - 1), _start_of(own, "scores", ASKED)]
+    copy = copies[copies.tile == ASKED] if "tile" in copies else copies[:0]
+    if len(copy) != 1 or None in found:
+        return []
+    begun, needed = (float(at or 0) for at in found)
+    start, end = float(copy.start_ns.iloc[0]), float(copy.end_ns.iloc[0])
+    before = own[(own.tile == ASKED - 1) & own.event.map(overlaps.activity).ne(overlaps.OTHER)]
+    if not begun <= start < before.end_ns.max() <= needed:
+        return []
+    step = next(n for n, frame in enumerate(story.frames) if frame["span"][0] <= start < frame["span"][1])
+    ahead = figure(needed - start, 3)
+    work = float((before.end_ns - before.start_ns).sum())
+    shows = {"event": str(copy.event.iloc[0]), "tile": ASKED, "writer": who}
+    return [
+        ask.idea(
+            "copy_ahead",
+            f"When does {noun} {who} start the copy of key tile {ASKED}?",
+            f"before the scores of key tile {ASKED - 1}",
+            {
+                f"after the output of key tile {ASKED - 1}": f"That output ends "
+                f"{figure(float(before.end_ns.max()) - start, 3)} ns after the start of the copy.",
+                f"with the scores of key tile {ASKED}": f"The copy starts {ahead} ns before these scores.",
+                "at the start of the block": "Earlier key tiles fill the shared memory first.",
+            },
+            f"The copy starts {ahead} ns before the scores of key tile {ASKED}. Until then, the {noun} works on key "
+            f"tile {ASKED - 1}.",
+            covers=[{"event": event} for event in COPIES],
+            shows=shows,
+            step=step,
+            view="pipeline",
+            hides=[ahead],
+            veils=("tabs",),
+        ),
+        ask.idea(
+            "until_needed",
+            f"The copy of key tile {ASKED} takes a while. What does {noun} {who} do until it needs that tile?",
+            f"It works on key tile {ASKED - 1}",
+            {
+                "It waits for the copy": f"It multiplies and does its softmax for {figure(work, 3)} of {ahead} ns.",
+                "It copies number by number": f"It only starts the copy, in at most {figure(end - start, 3)} ns.",
+                f"It writes O of key tile {ASKED - 1}": "O stays in registers until the last key tile.",
+            },
+            f"It works on key tile {ASKED - 1} for {figure(work, 3)} of these {ahead} ns. The copy needs no thread.",
+            covers=[{"writer": who, "tile": ASKED - 1}],
+            shows={"writer": who, "tile": ASKED - 1},
+            step=step,
+            view="pipeline",
+            hides=[ahead],
+            veils=("tabs",),
+        ),
+    ]
+
+
+def _start_of(own: pd.DataFrame, event: str, tile: int) -> float | None:
+    found = own[(own.event == event) & (own.tile == tile)] if "tile" in own else own[:0]
+    return float(found.start_ns.iloc[0]) if len(found) else None
+
+
+def _who_copies(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
+    """The writer of all copies."""
+    noun, who = story.made.noun, int(copies.writer.iloc[0])
+    others = [n for n in story.writers if n != who]
+    if copies.writer.nunique() > 1 or not others:
+        return []
+    rest = " and ".join(str(n) for n in others[:2])
+    return [
+        ask.idea(
+            "who_copies",
+            f"{count(len(story.writers), noun)} share this block. Which of them copy tiles of K and V?",
+            f"only {noun} {who}",
+            {
+                "each copies its own part": f"{noun.capitalize()}s {rest} start no copy in this run.",
+                "they take turns": f"All {len(copies):,} copies come from {noun} {who}.",
+                "the first one that is free": f"All {len(copies):,} copies come from {noun} {who}.",
+            },
+            f"{noun.capitalize()} {who} starts all {len(copies):,} copies of this block. The others only compute.",
+            step=min(ASKED, len(story.frames) - 1),
+            view="pipeline",
+            covers=[{"writer": who}],
+            shows={"writer": who},
+            hides=["producer", "consumer", "Prefetch tile"],
+            veils=("tabs",),
+        )
+    ]
+
+
+def _held_back(story: BlockStory, copies: pd.DataFrame) -> list[Question]:
+    """The reason for the pace of the producer."""
+    noun, own = story.made.noun, story.bars[(story.bars.writer == story.leader) & (story.bars.event == "softmax")]
+    lasts = (copies.end_ns - copies.start_ns).to_numpy()
+    period, who = float(own.start_ns.diff().median()), int(copies.writer.iloc[0])
+    if len(lasts) < FEW or not period > 0:
+        return []
+    first, later = float(lasts[0]), float(pd.Series(lasts[FEW - 1 :]).median())
+    return [
+        ask.idea(
+            "held_back",
+            "The producer starts its first copies at once, and later only one copy per key tile. What holds it back?",
+            "It waits for free shared memory",
+            {
+                "Global memory is too slow": f"It only starts a copy, which took {figure(first, 3)} ns at first.",
+                "It copies number by number": "One thread asks the copy engine for a whole tile.",
+                "It computes a softmax in between": f"{noun.capitalize()} {who} has no mark of a softmax.",
+            },
+            f"A later copy takes {figure(later, 3)} ns, about as long as a key tile ({figure(period, 3)} ns). "
+            "The producer waits until a consumer has read a tile.",
+            step=min(FEW, len(story.frames) - 1),
+            view="pipeline",
+            shows={"writer": who},
+            veils=("tabs",),
+        )
+    ]

@@ -1,0 +1,212 @@
+"""The schedule of warpgroups on the tensor cores: two modelled orders of the products, next to the marks.
+
+Model: each product takes its time without waits (pipelines.TENSOR_FLOPS). Each softmax takes the same time, and a
+warpgroup does nothing else.
+
+- No turns: the warpgroups start each product together, share the tensor cores, and wait for it.
+- Turns: the tensor cores take one product after the other. A warpgroup starts the scores of a tile together with the
+  output of the tile before, then passes the turn on. Its softmax runs during the output.
+"""
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
+import pandas as pd
+
+from explainers.stories.pipeline import overlaps
+from explainers.stories.pipeline.frames import PipelineFrame
+from explainers.stories.pipeline.key_tile_frames import BlockStory
+from explainers.story.glossary import figure
+from explainers.story.stage import View
+from kernels.measure import pipelines
+
+TILES = 12  # modelled key tiles of each warpgroup
+SETTLED = 4  # from this tile on, the model repeats itself
+SHOWN = 2  # key tiles in the window
+KINDS = ("S", "softmax", "O", "products", "other")
+
+
+class Panel(TypedDict):
+    """A drawing of the view.
+
+    rows: their names. label: modelled, measured or recorded. begin: the first ns of its window, or -1 for a window
+    that follows the step. own: whether the kernel has this order.
+    """
+
+    title: str
+    label: str
+    rows: list[str]
+    begin: float
+    own: bool
+
+
+class ScheduleMeta(TypedDict):
+    """The fields of the view.
+
+    window: ns. rule: the model in sentences.
+
+    Columns, an entry for each bar: panel, row, kind (its place in kinds), tile (-1 for none), start, end (ns).
+    """
+
+    panels: list[Panel]
+    kinds: list[str]
+    window: float
+    rule: str
+    frames: list[PipelineFrame]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of a modelled schedule. row: a warpgroup from 0, or the number of warpgroups for the tensor cores."""
+
+    row: int
+    kind: str
+    tile: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """The times of the model.
+
+    groups: the number of warpgroups. product, softmax: ns.
+    """
+
+    groups: int
+    product: float
+    softmax: float
+
+    def without_turns(self) -> list[Bar]:
+        """All warpgroups in step: scores, softmax, output."""
+        bars: list[Bar] = []
+        together, now = self.groups * self.product, 0.0
+        for tile in range(TILES):
+            for kind, ns in (("S", together), ("softmax", self.softmax), ("O", together)):
+                rows = range(self.groups if kind == "softmax" else self.groups + 1)
+                bars += [Bar(row, kind, tile, now, now + ns) for row in rows]
+                now += ns
+        return bars
+
+    def with_turns(self) -> list[Bar]:
+        """The warpgroups in turn: scores of a tile, and the output of the tile before during the softmax."""
+        bars: list[Bar] = []
+        free, ready = 0.0, [0.0] * self.groups
+        for tile in range(TILES):
+            for group in range(self.groups):
+                start = ready[group]
+                scored = max(free, start) + self.product
+                bars += [Bar(self.groups, "S", tile, scored - self.product, scored)]
+                bars += [Bar(group, "products", tile, start, scored)]
+                bars += [Bar(group, "softmax", tile, scored, scored + self.softmax)]
+                free = scored
+                if tile:
+                    free += self.product
+                    bars.append(Bar(self.groups, "O", tile - 1, scored, free))
+                ready[group] = max(scored + self.softmax, free)
+        return bars
+
+
+def period(bars: list[Bar]) -> float:
+    """The ns from one softmax of the first warpgroup to its next one, once the model repeats itself."""
+    starts = [bar.start for bar in bars if bar.row == 0 and bar.kind == "softmax"]
+    return (starts[-1] - starts[SETTLED]) / (len(starts) - 1 - SETTLED)
+
+
+def model_of(story: BlockStory) -> Model | None:
+    """The model with the times of a block. None unless several warpgroups take products of 16 bits for two key tiles.
+
+    Rule: the softmax takes its median time in the warpgroup with the shortest one, with the waits in it.
+    """
+    request = story.made.request
+    rows, keys = request.value_of("query_rows") or 0, request.value_of("key_rows") or 0
+    computing = story.bars[story.bars.event == "softmax"].writer.unique()
+    if story.made.noun != "warpgroup" or len(computing) < 2 or request.kernel.tensor_products != 1 or not rows * keys:
+        return None
+    if np.isnan(_key_tile(story)):
+        return None
+    flops = 2 * rows / len(computing) * keys * request.problem.head_dim
+    product = flops / pipelines.TENSOR_FLOPS["wgmma"] / story.made.mhz * 1e3
+    softmax = story.bars[story.bars.event == "softmax"]
+    medians = (softmax.end_ns - softmax.start_ns).groupby(softmax.writer).median()
+    return Model(len(computing), product, float(medians.min()))
+
+
+def views(story: BlockStory) -> list[View]:
+    """The view of a block, if its model exists."""
+    model = model_of(story)
+    if model is None:
+        return []
+    noun = story.made.noun
+    groups = sorted(int(n) for n in story.bars[story.bars.event == "softmax"].writer.unique())
+    names = [f"{noun} {n}" for n in groups]
+    in_turns = bool(story.made.request.value_of("turns"))
+    modelled = [("No turns", model.without_turns(), not in_turns), ("Ping-pong", model.with_turns(), in_turns)]
+    panels: list[Panel] = []
+    bars: list[tuple[int, int, str, int, float, float]] = []
+    for n, (title, found, own) in enumerate(modelled):
+        begin = next(b.start for b in found if b.row == 0 and b.kind == "softmax" and b.tile == SETTLED)
+        said = f"{title}: {figure(period(found), 3)} ns per key tile"
+        rows = [*names, "tensor cores"]
+        panels.append({"title": said, "label": "modelled", "rows": rows, "begin": begin - model.product, "own": own})
+        bars += [(n, b.row, b.kind, b.tile, b.start, b.end) for b in found]
+    title = f"This run: {figure(_key_tile(story), 3)} ns per key tile"
+    label = story.made.provenance
+    panels.append({"title": title, "label": label, "rows": [*names, "a product under way"], "begin": -1, "own": True})
+    bars += _measured(story, groups)
+    window = SHOWN * max(_key_tile(story), period(modelled[0][1]))
+    rule = (
+        f"Modelled: a product takes {figure(model.product, 3)} ns on the tensor cores, a softmax "
+        f"{figure(model.softmax, 3)} ns. Nothing else takes time."
+    )
+    meta: ScheduleMeta = {
+        "panels": panels,
+        "kinds": list(KINDS),
+        "window": window,
+        "rule": rule,
+        "frames": story.frames,
+    }
+    panel, row, kind, tile, start, end = zip(*bars)
+    columns = {
+        "panel": np.array(panel, float),
+        "row": np.array(row, float),
+        "kind": np.array([KINDS.index(k) for k in kind], float),
+        "tile": np.array(tile, float),
+        "start": np.array(start, float),
+        "end": np.array(end, float),
+    }
+    return [View("schedule", "schedule", "Idea and run", meta, columns)]
+
+
+def _key_tile(story: BlockStory) -> float:
+    """The median ns from one softmax of the leader to the next."""
+    starts = story.bars[(story.bars.writer == story.leader) & (story.bars.event == "softmax")].start_ns
+    return float(starts.diff().median())
+
+
+def _measured(story: BlockStory, groups: list[int]) -> list[tuple[int, int, str, int, float, float]]:
+    """The marks as bars of the third panel. A started product of several warpgroups is one bar of its last row."""
+    waits = story.flight.empty  # for each product
+    kinds = {overlaps.SOFTMAX: "softmax", overlaps.OTHER: "other", overlaps.PRODUCTS: "products"}
+    found: list[tuple[int, int, str, int, float, float]] = []
+    for row, writer in enumerate(groups):
+        for bar in story.bars[story.bars.writer == writer].itertuples():
+            kind = kinds[overlaps.activity(bar.event)]
+            if kind == "products" and waits:
+                kind = "S" if bar.event == "scores" else "O"
+            tile = -1 if pd.isna(bar.tile) else int(bar.tile)
+            last = found[-1] if found else None
+            if kind == "products" and last and last[:3] == (2, row, kind) and last[5] == bar.start_ns:
+                found[-1] = (*last[:5], bar.end_ns)  # scores of a tile and the output before are started together
+            else:
+                found.append((2, row, kind, tile, bar.start_ns, bar.end_ns))
+    products = story.bars[story.bars.event.isin(["scores", "output"])] if waits else story.flight
+    spans = sorted(zip(products.start_ns, products.end_ns))
+    joined: list[list[float]] = []
+    for start, end in spans:
+        if joined and start <= joined[-1][1]:
+            joined[-1][1] = max(end, joined[-1][1])
+        else:
+            joined.append([start, end])
+    return [*found, *((2, len(groups), "products", -1, start, end) for start, end in joined)]

@@ -1,0 +1,116 @@
+"""Questions about warpgroups that share the tensor cores. Their answers come from the marks and from the model."""
+
+import pandas as pd
+
+from explainers.stories.pipeline import overlaps, schedule
+from explainers.stories.pipeline.key_tile_frames import BlockStory
+from explainers.story import questions as ask
+from explainers.story.glossary import figure
+from explainers.story.stage import Question
+
+NEAR = 3  # the step of a question, if there are so many
+
+
+def questions(story: BlockStory) -> list[Question]:
+    """The questions of a block with several computing warpgroups."""
+    model = schedule.model_of(story)
+    if model is None:
+        return []
+    return [*_meanwhile(story), *_why_turns(story, model), *_own_product(story)]
+
+
+def _meanwhile(story: BlockStory) -> list[Question]:
+    """The main work of the partner during the leader's softmax."""
+    shares, other = overlaps.during_softmax(story.bars, story.leader), overlaps.partner(story.bars, story.leader)
+    if not shares or other is None:
+        return []
+    noun, leader = story.made.noun, story.leader
+    said = {name: f"{share:.0%}" for name, share in shares.items()}
+    options = {
+        "It multiplies": overlaps.PRODUCTS,
+        "It is in its softmax, too": overlaps.SOFTMAX,
+        "It waits for its turn": overlaps.OTHER,
+    }
+    right = max(options, key=lambda text: shares[options[text]])
+    wrong = {text: f"It does so for only {said[name]} of that time." for text, name in options.items() if text != right}
+    producer = (story.bars.role == "producer").any()
+    wrong["It copies the next tile"] = (
+        f"{'The producer' if producer else 'A thread'} only starts a copy. The copy engine does the rest."
+    )
+    row = sorted(story.bars[story.bars.event == overlaps.SOFTMAX].writer.unique()).index(other)
+    return [
+        ask.idea(
+            "meanwhile",
+            f"While {noun} {leader} is in its softmax, what does {noun} {other} mostly do?",
+            right,
+            wrong,
+            f"In {noun} {leader}'s softmax, {noun} {other} multiplies for {said[overlaps.PRODUCTS]} of the time. "
+            f"Both are in softmax for {said[overlaps.SOFTMAX]}.",
+            step=min(NEAR, len(story.frames) - 1),
+            view="schedule",
+            covers=[{"panel": [0, 2], "row": row}, {"writer": other}],
+            shows={"panel": 2, "row": row},
+            hides=["multiplies", "Ping-pong"],
+            veils=("tabs",),
+        )
+    ]
+
+
+def _why_turns(story: BlockStory, model: schedule.Model) -> list[Question]:
+    """The cost of a softmax that all warpgroups do at once."""
+    apart, turns = schedule.period(model.without_turns()), schedule.period(model.with_turns())
+    idle = figure(model.softmax, 3)
+    return [
+        ask.idea(
+            "why_turns",
+            "What would happen if all warpgroups did their softmax at the same time?",
+            "The tensor cores would have nothing to do",
+            {
+                "The softmax would take half the time": "Both would share the same units for exponentials.",
+                "Nothing: they share no data": f"They share the tensor cores. A key tile would take {figure(apart, 3)} "
+                f"ns in place of {figure(turns, 3)} ns (modelled).",
+                "Shared memory would be full": "A softmax works in registers only.",
+            },
+            f"The tensor cores would rest for {idle} ns of each key tile. In the model, turns cut a key tile from "
+            f"{figure(apart, 3)} to {figure(turns, 3)} ns.",
+            step=min(NEAR, len(story.frames) - 1),
+            view="schedule",
+            covers=[{"panel": 0, "row": model.groups}],
+            shows={"panel": 0, "row": model.groups},
+            veils=("tabs",),
+        )
+    ]
+
+
+def _own_product(story: BlockStory) -> list[Question]:
+    """The product of a warpgroup that is in flight during its own softmax."""
+    softmax = overlaps.softmax_of(story.bars, story.leader)
+    flight = story.flight[story.flight.writer == story.leader]
+    for bar in softmax.iloc[NEAR:].itertuples():
+        under = flight[(flight.start_ns < bar.start_ns) & (flight.end_ns >= bar.end_ns)]
+        if len(under) == 1 and under.event.iloc[0] == "output" and under.tile.iloc[0] == bar.tile - 1:
+            return [_asked_product(story, bar.tile, float(bar.start_ns), under)]
+    return []
+
+
+def _asked_product(story: BlockStory, tile: int, start: float, under: pd.DataFrame) -> Question:
+    noun, leader = story.made.noun, story.leader
+    step = next(n for n, frame in enumerate(story.frames) if frame["span"][0] <= start < frame["span"][1])
+    ahead = figure(start - float(under.start_ns.iloc[0]), 3)
+    why = f"The output of key tile {tile - 1} started {ahead} ns before. The wait for it comes after the softmax."
+    return ask.idea(
+        "own_product",
+        f"{noun.capitalize()} {leader} is in the softmax of key tile {tile}. Which of its own products is in flight?",
+        f"the output of key tile {tile - 1}",
+        {
+            f"the scores of key tile {tile}": "The softmax needs these scores, so they are ready.",
+            f"the output of key tile {tile}": "It needs the weights of this softmax.",
+            "none: it waits for each product": why,
+        },
+        why,
+        step=step,
+        view="pipeline",
+        covers=[{"writer": leader, "event": "output", "tile": tile - 1}],
+        shows={"writer": leader, "event": "output", "tile": tile - 1},
+        veils=("tabs",),
+    )
