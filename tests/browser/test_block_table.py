@@ -117,6 +117,9 @@ def test_the_calculator_follows_what_is_typed_and_refuses_heads_that_do_not_divi
     page = visit("/block_table?view=heads&backend=cpu")
     sizes = page.locator(".wg .sizes .size b")
     expect(sizes).to_have_text(["1 GiB", "256 MiB", "32 MiB"])
+    page.evaluate("window.clock.cover({covers: [{part: 'size'}]})")  # while a question asks for it
+    expect(sizes).to_have_text(["?", "?", "?"])
+    page.evaluate("window.clock.cover({covers: []})")
     page.get_by_role("spinbutton", name="Sequences").fill("64")
     expect(sizes).to_have_text(["64 GiB", "16 GiB", "2 GiB"])
     page.get_by_role("spinbutton", name="KV heads").fill("5")

@@ -1,11 +1,12 @@
 // Which query head reads which KV head, at several ratios of heads: the step's query head lit, and
-// how often each KV head was read so far.
+// how often each KV head was read so far. Below, the size of a cache that the reader types.
 import { canvasView } from '../core/canvas.js';
-import { COLOURS, number } from '../core/paint.js';
+import { COLOURS, element, number } from '../core/paint.js';
+import calculator from './calculator.js';
 import { fitting } from './pages.js';
 
 export default function (host, { meta }, context) {
-  const { frames, num_heads, panels } = meta,
+  const { frames, num_heads, panels, types } = meta,
     frameAt = step => frames[Math.min(step, frames.length - 1)];
   let em, boxes;
 
@@ -126,7 +127,11 @@ export default function (host, { meta }, context) {
     );
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
-  return canvasView(host, context, {
+  const inner = element('div', { class: 'view' }),
+    below = element('div', { class: 'sizing' });
+  host.replaceChildren(inner, below);
+  const sizes = calculator(below, { meta: { types } }, context);
+  const view = canvasView(inner, context, {
     title: 'Heads',
     layout,
     draw,
@@ -138,4 +143,10 @@ export default function (host, { meta }, context) {
       [`background:${COLOURS.K}`, 'KV head'],
     ],
   });
+  return {
+    unmount() {
+      sizes.unmount();
+      view.unmount();
+    },
+  };
 }

@@ -95,7 +95,7 @@ def _fork(made: Stage) -> list[Question]:
         idea(
             "fork",
             f"{name} is a second answer, a fork of {parent} with {count(len(pages), 'page')}. What does the fork copy?",
-            f"Only the block table: {len(pages)} page numbers",
+            f"Only the block table, {len(pages)} page numbers",
             {
                 f"All {len(pages)} pages": (
                     f"Both block tables name pages {glossary.listed([str(page) for page in pages])} after step {step}."

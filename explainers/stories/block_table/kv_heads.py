@@ -113,6 +113,7 @@ def stage_of(found: Sequence[HeadReads], provenance: stage.Provenance, tabs: Seq
     meta: HeadsMeta = {
         "frames": frames,
         "num_heads": found[0].num_heads,
+        "types": DTYPES,
         "panels": [
             {
                 "title": one.title,
@@ -132,7 +133,6 @@ def stage_of(found: Sequence[HeadReads], provenance: stage.Provenance, tabs: Seq
         state=states(found),
         tabs=[stage.Tab("reads", "Bytes held and read", [stage.text(reads_sentence(found)), table]), *tabs],
         provenance=provenance,
-        side=[stage.heading("The size of a KV cache"), stage.live("calculator", {"types": DTYPES})],
     )
 
 

@@ -160,8 +160,14 @@ class HeadsPanel(TypedDict):
 
 
 class HeadsMeta(TypedDict):
+    """The fields of the view.
+
+    types: a type's name -> its bytes, for the calculator below the picture.
+    """
+
     frames: list[HeadsFrame]
     num_heads: int
+    types: dict[str, int]
     panels: list[HeadsPanel]
 
 

@@ -145,7 +145,7 @@ def test_a_fork_copies_only_the_block_table():
     before, after = made.frames[fork.step - 1], made.frames[fork.step]
     tables = {s["name"]: s["table"] for s in after["sequences"]}
     assert tables["C2"] == tables["C"] and len(before["free"]) == len(after["free"])  # no page is taken
-    assert fork.options[fork.answer] == f"Only the block table: {len(tables['C'])} page numbers"
+    assert fork.options[fork.answer] == f"Only the block table, {len(tables['C'])} page numbers"
     last = fork.reasons[fork.options.index("Only the last page, which is not full")]
     copied = next(n for n in range(fork.step + 1, len(made.frames)) if made.frames[n]["copied"])
     assert f"In step {copied} somebody writes into it" in last
