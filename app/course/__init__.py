@@ -1,5 +1,5 @@
 """The course: stops in an order, each with one idea. A stop is a file of stops/, and no list names it."""
 
-from app.course.stop import ACTS, Gain, Link, Stop, read, stops
+from app.course.stop import ACTS, Gain, Link, Stop, StopError, read, stops
 
-__all__ = ["ACTS", "Gain", "Link", "Stop", "read", "stops"]
+__all__ = ["ACTS", "Gain", "Link", "Stop", "StopError", "read", "stops"]

@@ -15,7 +15,9 @@ from kernels.errors import WarpglassError
 
 FOLDER = Path(__file__).parent / "stops"
 ACTS = ("Ideas", "Memory", "Serving", "Tensor cores", "Judging")
-KINDS = ("time", "bytes")  # of a gain
+# Of a gain: recorded time, bytes of global memory, latency of a level, cycles in the banks, error of O, sustained time
+# against a rival; counted bytes of the K and V that a kernel reads, sectors of a warp's access.
+KINDS = ("time", "bytes", "latency", "cycles", "error", "duel", "cache", "sectors")
 MOST_QUESTIONS, MOST_WORDS = 3, 20  # of a stop, of its idea
 NAME = re.compile(r"(\d\d)_([a-z][a-z_0-9]*)")
 
@@ -38,17 +40,23 @@ class Link:
 
 @dataclass(frozen=True)
 class Gain:
-    """A comparison between the kernel of a stop's idea and the kernel before it.
+    """A comparison of a stop's idea (now) with the idea before it (before). gains.py computes it.
 
-    kind: time (recorded, on a GPU at work) or bytes (read from and written to global memory).
-    kernel, before: their names.
-    problem: the fields of the problem with other values than the defaults.
+    kind: one of KINDS.
+    name: of its placeholders, by default its kind.
+    kernel, before: the names of the kernels, or of the levels of memory.
+    problem, settings: the sizes and the constants of both sides.
+    before_problem, before_settings: the sizes and the constants that are different before.
     """
 
     kind: str
+    name: str
     kernel: str
     before: str
     problem: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
+    before_problem: Mapping[str, object] = field(default_factory=dict)
+    before_settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -217,11 +225,16 @@ class _Reader:
 
     def gain(self) -> Gain:
         self.known(set(Gain.__dataclass_fields__))
-        problem = self.given.get("problem", {})
-        if not isinstance(problem, dict):
-            self.fail("problem", problem, "Write a table of the problem's fields")
-            return Gain("", "", "")
-        return Gain(self.one_of("kind", KINDS), self.text("kernel"), self.text("before"), problem)
+        kind, kernel = self.one_of("kind", KINDS), self.text("kernel")
+        sides = [self.values(key) for key in ("problem", "settings", "before_problem", "before_settings")]
+        return Gain(kind, self.text("name", kind), kernel, self.text("before", kernel), *sides)
+
+    def values(self, key: str) -> Mapping[str, object]:
+        value = self.given.get(key, {})
+        if not isinstance(value, dict):
+            self.fail(key, value, "Write a table of names and values")
+            return {}
+        return value
 
     def within(self, key: str, value: object) -> "_Reader":
         if not isinstance(value, dict):

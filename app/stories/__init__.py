@@ -8,6 +8,7 @@ from itertools import combinations
 
 from app import course
 from app.choices.page import Page
+from app.course import gains
 from app.parts.story import Story
 from kernels.catalog import Catalog
 from kernels.core.fields import fields_of, write_value
@@ -47,9 +48,21 @@ def rail(catalog: Catalog) -> list[dict[str, object]]:
 
 @lru_cache(maxsize=2)
 def stops(catalog: Catalog) -> list[dict[str, object]]:
-    """The stops of the course for the browser, without those of a page that has nothing to show."""
+    """The stops of the course for the browser, without those of a page that has nothing to show.
+
+    wins, small: with the numbers of the recordings, or empty while a recording is missing.
+    source: of these numbers.
+    """
     known = listed(catalog)
-    return [asdict(stop) for stop in course.stops() if stop.story in known]
+    return [_for_browser(stop, catalog) for stop in course.stops() if stop.story in known]
+
+
+def _for_browser(stop: course.Stop, catalog: Catalog) -> dict[str, object]:
+    found = {name: value for name, value in asdict(stop).items() if name != "gain"}
+    try:
+        return found | asdict(gains.told(stop, catalog))
+    except course.StopError:
+        return found | asdict(gains.Told("", "", ""))
 
 
 def _default_texts(page: Page) -> dict[str, str]:

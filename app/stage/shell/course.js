@@ -18,6 +18,7 @@ const KEPT = 'warpglass-stops'; // in localStorage: stop -> {seen, done: [ids of
  * @property {string[]} questions ids of the page's questions, in order
  * @property {string} wins the gain, as a sentence
  * @property {string} small the reason for a small gain, or ''
+ * @property {string} source the origin of the numbers in both, or ''
  * @property {{label: string, link: string} | null} deeper
  * @property {{label: string, link: string} | null} paper
  */

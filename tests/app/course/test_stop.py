@@ -46,7 +46,7 @@ def test_a_stop_has_its_name_and_number_from_its_file(folder):
         ("copies", "copies and copies and copies and copies and copies and copies", "at most 20 words."),
         ("minutes = 4", "minutes = 4\nchoices = { row = 3 }", "choices is {'row': 3}. Write a table of texts"),
         ("minutes = 4", 'minutes = 4\npaper = { label = "A" }', "12_tiles.toml: paper.link is None. Write a text."),
-        ("minutes = 4", 'minutes = 4\ngain = { kind = "speed" }', "gain.kind is 'speed'. Choose one of time, bytes."),
+        ("minutes = 4", 'minutes = 4\ngain = { kind = "speed" }', "gain.kind is 'speed'. Choose one of time, bytes"),
         ("minutes = 4", "minutes = ", "12_tiles.toml is no TOML"),
     ],
 )

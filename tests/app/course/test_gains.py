@@ -1,0 +1,97 @@
+"""The gains of the stops: each number is computed anew from the recorded tables, and no number is typed by hand."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from app.course import Gain, StopError, gains, stops
+from kernels.catalog import current
+from kernels.recordings import tables
+
+STOPS = {stop.name: stop for stop in stops()}
+FEW_DIGITS = re.compile(r"\d[\d,.]*")
+NAMES = ("16-bit", "FlashAttention-4", "V2", "L1", "L2", "fp32")  # digits of a name
+
+
+def rows(of, /, **wanted):
+    """The rows of the newest table of that kind with these values in their columns, problem and constants."""
+    (table, where), *_ = tables.recorded(of).values()
+    found = []
+    for row in table.to_dict("records"):
+        problem = json.loads(row["problem"]) if isinstance(row.get("problem"), str) else {}
+        constants = dict(pair.split("=") for pair in str(row.get("settings", "")).split() if "=" in pair)
+        values = {**problem, **row, **constants}
+        if all(values.get(name) == value for name, value in wanted.items()) and row.get("status", "ok") == "ok":
+            found.append(row)
+    assert found, wanted
+    return found, where
+
+
+def time(name, own=True, **wanted):
+    found, _ = rows("bench", name=name, causal=False, **wanted)
+    return next(row["median_us"] for row in found if row["own_settings"] or not own)
+
+
+@pytest.mark.parametrize("stop", STOPS.values(), ids=lambda stop: stop.name)
+def test_a_stop_says_what_it_wins_with_computed_numbers(stop):
+    told = gains.told(stop, current())
+    assert stop.wins and told.wins.endswith(".") and "{" not in told.wins + told.small
+    assert bool(told.source) == bool(stop.gain)
+    typed = re.sub(r"\{[^}]*\}|" + "|".join(NAMES), "", stop.wins + stop.small)
+    assert not FEW_DIGITS.search(typed), f"{stop.name}: type no number, but a placeholder: {typed}"
+    for sentence in re.split(r"(?<=[.:]) ", f"{told.wins} {told.small}".strip()):
+        assert len(sentence.split()) <= 25 and len(FEW_DIGITS.findall(sentence)) <= 4, sentence
+
+
+@pytest.mark.parametrize("stop", STOPS.values(), ids=lambda stop: stop.name)
+def test_each_gain_of_a_stop_is_used(stop):
+    for gain in stop.gain:
+        assert f"{{{gain.name}." in stop.wins + stop.small, gain.name
+
+
+def test_the_gain_of_flash_is_the_recorded_one_and_padding_explains_it():
+    large = {"seq_len": 16384, "batch": 1, "num_heads": 8}
+    told = gains.told(STOPS["one_pass"], current())
+    assert f"{time('01_naive', **large) / time('03_flash', **large):.3g} times faster" in told.wins
+    (written,), where = rows("bench", name="01_naive", causal=False, **large)
+    (flash,), _ = rows("bench", name="03_flash", causal=False, **large)
+    assert f"{written['bytes'] / flash['bytes']:.3g} times fewer bytes" in told.wins
+    copied_ms = written["bytes"] / where.roofs["copy_gb_per_s"] / 1e6
+    assert f"in {copied_ms:.2g} ms" in told.small
+    assert copied_ms * 1e3 < 0.05 * written["median_us"], "its bytes take a twentieth of its time"
+    small = {"seq_len": 4096, "batch": 1, "BLOCK_Q": "16", "BLOCK_KV": "16", "own": False}
+    padded = time("03_flash", PAD_K="0", **small) / time("03_flash", PAD_K="4", **small)
+    assert f"{padded:.3g} times faster" in told.small and padded > 3
+
+
+def test_other_kinds_are_the_recorded_ones():
+    (before,), _ = rows("cycles", stride=32, WIDTH=4, PAD=0, SWIZZLE=0, MATRICES=0)
+    assert f"from {before['cycles']:.3g} cycles" in gains.told(STOPS["banks"], current()).wins
+    (far,), _ = rows("hierarchy", kind="latency", space="from_l2", working_set=268435456)
+    assert f"{far['ns']:.3g} ns" in gains.told(STOPS["levels"], current()).wins
+    duels, _ = rows("duels", name="12_optimistic", peer="flash_attn_4", seq_len=4096, head_dim=128, SHARE="2")
+    found = [f"{row['sustained_us']:.3g} us" for row in duels if row["sustained_us"] == row["sustained_us"]]
+    assert any(text in gains.told(STOPS["how_fast"], current()).wins for text in found)
+    assert "4 times smaller" in gains.told(STOPS["grouped_heads"], current()).wins
+
+
+@pytest.mark.parametrize("text", ["{speed.times}", "{time.speed}", "{time.times", "{}"])
+def test_an_unknown_placeholder_is_refused_with_the_known_ones(text):
+    with pytest.raises(StopError, match=r"unknown placeholder.*\(time, padded\).*times"):
+        gains.told(replace(STOPS["tiles"], wins=text), current())
+
+
+def test_a_problem_without_a_recording_is_refused():
+    gain = Gain("time", "time", "02_tiled", "01_naive", {"seq_len": 12345})
+    with pytest.raises(StopError, match="No recorded table .* 12345"):
+        gains.compared(gain, current())
+
+
+def test_a_loss_is_never_told_as_a_gain():
+    slower = gains.Compared(2.0, 1.0, "us", "a GPU")
+    assert (slower.loss, slower.more, slower.now) == ("2", "1e+02 %", "2 us")
+    with pytest.raises(StopError, match="no gain"):
+        slower.times  # noqa: B018
+    assert gains.amount(34_493_956_096, "B") == "34.5 GB" and gains.amount(213126.968, "us") == "213 ms"
