@@ -21,6 +21,7 @@ class Frame(TypedDict):
     tile: the number of the outer step of Shift+Left and Shift+Right; -1 outside all tiles.
     title: a few words for the clock.
     sentence: the step in words.
+    details: its exact rows and bytes, on hover.
     lines: the lines of code of the step.
     phase: the mark at the start of the step, with the kernel's name for it.
     block: the block of the launch. Each block has outer steps of its own.
@@ -30,6 +31,7 @@ class Frame(TypedDict):
     tile: int
     title: str
     sentence: str
+    details: NotRequired[str]
     lines: NotRequired[Lines]
     phase: NotRequired[str]
     block: NotRequired[int]

@@ -175,6 +175,7 @@ export function makeBar({ clock, onRest }) {
     [...sentences.children].forEach((box, side) => {
       const now = told[side][step] ?? told[side][0] ?? { sentence: '' };
       box.firstChild.lastChild.textContent = now.sentence;
+      box.firstChild.title = now.details ?? '';
       box.firstChild.firstChild.textContent = now.wrong ? 'Wrong here. ' : '';
       box.classList.toggle('wrong', !!now.wrong);
     });

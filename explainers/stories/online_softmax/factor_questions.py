@@ -82,7 +82,7 @@ def _rescale(story: RowStory, number: int, before: float, m: float) -> stage.Que
         f"The factor is e^({before:.4g} - {m:.4g}), which is {factor:.4g}. ".replace("- -", "+ ")
         + "It turns sums against the old max into sums against the new one."
     )
-    hides = ["rescale factor", "factor in float64", "rescaled since", "scales l and O", "multiplies l and O"]
+    hides = ["rescale factor", "factor in float64", "rescaled since", "multiplies l and O by"]
     strip = [state for state in states(story, False, False) if state.name in hides]
     hides += sorted({str(value) for state in strip for value in state.values} - {"None", "0", "1"})
     hides += [short(factor)]

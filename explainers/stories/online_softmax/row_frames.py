@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.online_softmax.frames import RowFrame
-from explainers.stories.online_softmax.softmax_steps import WRONG, Manner, tell, text_of
+from explainers.stories.online_softmax.softmax_steps import WRONG, Manner, details, tell
 from explainers.story import marks
+from explainers.story.glossary import short
 from kernels.core import reference
 from kernels.core.tolerance import max_abs_error
 from kernels.run.results import Run
@@ -131,9 +132,10 @@ def frames_of(
             o_now = len(o_values)
             o_values.append(_with_outputs(part, o_values, len(o_row)))
         truth = by_tile.loc[tile] if tile in by_tile.index else by_tile.iloc[-1]
-        sentence, wrong = tell(group, tile, part, values, state, l_before, truth, manner)
+        sentence, wrong = tell(group, part, values, state, l_before, truth, manner)
+        said = {"sentence": sentence, "details": details(group, values, state, manner)}
         seen = {"keys": seen_keys, "weighed": weighed, "o": o_now}
-        frames.append(_frame(part, group, tile, values, state, seen, truth, sentence, wrong))
+        frames.append(_frame(part, group, tile, values, state, seen, truth, said, wrong))
     frames.append(_final(frames[-1], o_row, o_true, len(o_values), rounding))
     return frames, np.array([*o_values, o_row], np.float32)
 
@@ -146,7 +148,7 @@ def _frame(
     state: dict[str, float | None],
     seen: dict[str, int],
     truth: pd.Series,
-    sentence: str,
+    said: dict[str, str],
     wrong: bool,
 ) -> RowFrame:
     """A step of the row.
@@ -154,6 +156,7 @@ def _frame(
     part: its records. values: event -> their values.
     state: m, l and m_before after the step.
     seen: keys, weighed and o of RowFrame.
+    said: sentence and details.
     truth: the row of the tile in `tiles`.
     """
     return {
@@ -174,7 +177,8 @@ def _frame(
         "l_true": float(truth.l_true),
         "wrong": wrong,
         "marks": _marks("m" in values, state, wrong),
-        "sentence": sentence[0].upper() + sentence[1:],
+        "sentence": said["sentence"],
+        "details": said["details"],
     }
 
 
@@ -197,7 +201,7 @@ def _with_outputs(part: pd.DataFrame, before: list[np.ndarray], head_dim: int) -
 
 
 def _final(last: RowFrame, o_row: np.ndarray, o_true: np.ndarray, number: int, rounding: float) -> RowFrame:
-    """The last frame: O's row as the kernel left it, next to float64. last: the frame before it."""
+    """The last frame: O's row as the kernel left it, next to float64. last: the frame before it. Its lines stay lit."""
     error = max_abs_error(o_row, o_true)
     wrong = not error <= (WRONG + rounding) * max(1.0, np.abs(o_true).max())
     worst = int(np.nanargmax(np.abs(o_row - o_true))) if not np.isnan(o_row).all() else 0
@@ -207,12 +211,17 @@ def _final(last: RowFrame, o_row: np.ndarray, o_true: np.ndarray, number: int, r
         "group": "final",
         "phase": "final",
         "title": TITLES["final"],
-        "lines": {},
         "rescale": None,
         "o": number,
         "wrong": wrong,
         "marks": [marks.WRONG] if wrong else [],
-        "sentence": f"The row is done: dim {worst} of O is {text_of(o_row[worst])}, "
-        f"float64 says {text_of(o_true[worst])}"
-        + (f", and no dim is further off than {error:.2g}." if np.isfinite(error) else "; the row is lost."),
+        "sentence": _result(float(o_row[worst]), float(o_true[worst]), worst, wrong),
+        "details": f"The largest error of the row is {error:.2g}." if np.isfinite(error) else "The row is lost.",
     }
+
+
+def _result(value: float, due: float, dim: int, wrong: bool) -> str:
+    """The end of the row in words: the dim with the largest error."""
+    if wrong:
+        return f"The result is wrong. Dim {dim} of O is {short(value)}. It should be {short(due)}."
+    return f"The row is done. Dim {dim} of O is {short(value)}, as in float64."

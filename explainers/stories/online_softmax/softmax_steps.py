@@ -36,7 +36,6 @@ def text_of(value: Number) -> str | None:
 
 def tell(
     group: str,
-    tile: int,
     part: pd.DataFrame,
     values: dict,
     state: dict,
@@ -46,53 +45,70 @@ def tell(
 ) -> tuple[str, bool]:
     """A step's sentence, and whether its numbers are wrong beyond rounding.
 
+    part: the records of the step. values: event -> their values.
     state: m, l and m_before.
+    l_before: l before the step.
     truth: the tile's row of RowStory.tiles.
     """
-    ordinary = manner.ordinary
-    where = f"Tile {tile}: " if tile >= 0 and (not ordinary or group in ("scores", "output")) else ""
     finite = bool(np.isfinite(part.value).all())
     if group == "scores":
-        said, wrong = _tell_scores(part)
-        return where + said, wrong
+        return _tell_scores(part)
     if group == "refused":
-        said = f"against the reference m the row's weights add up to {values['refused'][0]:,.4g}."
-        small = f"at most 1, or at most 1/{manner.share} of its sum so far and {manner.threshold:,}"
-        rule = f"The kernel accepts a tile if each lane's sum is {small}. A lane of this warp has a larger sum"
-        return f"{where}{said} {rule}, so the kernel refuses the tile and takes its own max.", False
+        total = short(values["refused"][0])
+        return (
+            f"The weights against the reference m add up to {total}. That is too large, so the tile gets its own m.",
+            False,
+        )
     if group == "max":
-        said, wrong = _tell_reference(values, state) if manner.optimistic else _tell_max(values, state, truth, manner)
-        return where + said, wrong
+        return _tell_reference(values, state) if manner.optimistic else _tell_max(values, state, truth, manner)
     if group == "rescale":
-        said, wrong = _tell_rescale(values["rescale"][0], state)
-        return where + said, wrong
+        return _tell_rescale(values["rescale"][0], state)
     if group == "weights":
-        rule = "e^(score - m) / l" if ordinary else "e^(score - m)"
-        return f"{where}each key's weight is {rule}; the largest is {short(part.value.max())}.", not finite
+        rule = "e^(score - m) / l" if manner.ordinary else "e^(score - m)"
+        return f"Each key's weight is {rule}. The largest is {short(part.value.max())}.", not finite
     if group == "sum":
-        said, wrong = _tell_sum(state["l"], l_before, truth, ordinary)
-        return where + said, wrong
-    rule = "the sum of weight x V" if ordinary else "scaled, then weight x V is added"
-    return f"{where}O's row is {rule}; its dim 0 is now {short(part.value.iloc[0])}.", not finite
+        return _tell_sum(state["l"], l_before, truth, manner.ordinary)
+    rule = "O is the sum of weight times V." if manner.ordinary else "The kernel adds weight times V to O."
+    return f"{rule} Its dim 0 is now {short(part.value.iloc[0])}.", not finite
+
+
+def details(group: str, values: dict, state: dict, manner: Manner) -> str:
+    """The rule behind a step, for a hover, or an empty text."""
+    if group == "refused":
+        return (
+            f"The kernel accepts a tile if each lane's sum is at most 1, or at most 1/{manner.share} of its sum so far "
+            f"and {manner.threshold:,}. A lane of this warp has a larger sum."
+        )
+    m, before = state["m"], state["m_before"]
+    if group == "rescale" and m is not None and before is not None:
+        return f"{_power(before, m)} = {logged(float(np.exp(before - m)))}"
+    if group == "max" and manner.optimistic and m == before:
+        return "Weights above 1 do no harm while their sums are small. Only the probed build knows the largest score."
+    return ""
+
+
+def _power(before: float, m: float) -> str:
+    return f"e^({before:.4g} - {m:.4g})".replace("- -", "+ ")
 
 
 def _tell_scores(part: pd.DataFrame) -> tuple[str, bool]:
     """The sentence on a tile's scores, and whether all of them are NaN."""
-    keys = f"keys {int(part.col.min())} to {int(part.col.max())}" if len(part) > 1 else f"key {int(part.col.iloc[0])}"
+    first, last = int(part.col.min()), int(part.col.max())
+    meets = f"The row meets keys {first} to {last}." if first < last else f"The row meets key {first}."
     if part.value.isna().all():
-        return f"the row's scores with {keys} are NaN.", True
+        return f"{meets} All its scores are NaN.", True
     top = part.loc[part.value.idxmax()]
-    return f"the row's scores with {keys}; the largest is {top.value:.4g}, at key {int(top.col)}.", False
+    return f"{meets} The largest score is {top.value:.4g}, at key {int(top.col)}.", False
 
 
 def _tell_sum(l: float, l_before: float | None, truth: pd.Series, ordinary: bool) -> tuple[str, bool]:
     """The sentence on l, and whether l is wrong."""
     wrong = not abs(l - truth.l_true) <= WRONG * truth.l_true
-    too_large = f", and fp32 ends at {FP32_MAX:.2g}" if FP32_MAX < truth.l_true < np.inf else ""
-    due = f" It should be {text_of(truth.l_true)}{too_large}." if wrong else ""
+    too_large = f", but fp32 ends at {FP32_MAX:.2g}" if FP32_MAX < truth.l_true < np.inf else ""
+    due = f" It should be {short(truth.l_true)}{too_large}." if wrong else ""
     if l_before is not None:
-        return f"the running sum l goes from {text_of(l_before)} to {text_of(l)}.{due}", wrong
-    return f"{'the row sum l is' if ordinary else 'the running sum l starts at'} {text_of(l)}.{due}", wrong
+        return f"The running sum l goes from {short(l_before)} to {short(l)}.{due}", wrong
+    return f"{'The row sum l is' if ordinary else 'The running sum l starts at'} {short(l)}.{due}", wrong
 
 
 def _tell_reference(values: dict, state: dict) -> tuple[str, bool]:
@@ -100,18 +116,14 @@ def _tell_reference(values: dict, state: dict) -> tuple[str, bool]:
     nothing overflows."""
     m, m_before, top = state["m"], state["m_before"], values["tile_max"][0]
     if not np.isfinite(m):
-        return f"the reference m is {short(m)}.", True
+        return f"The reference m is {short(m)}.", True
     if m_before is None:
-        return f"the reference m starts at this tile's max, {m:.4g}.", False
+        return f"The reference m starts at this tile's max, {m:.4g}.", False
     if m != m_before:
-        return f"the reference m moves from {m_before:.4g} to the tile's max {m:.4g}.", False
+        return f"The reference m moves from {m_before:.4g} to the tile's max {m:.4g}.", False
     if top <= m:
-        return f"the reference m stays {m:.4g}; no score is above it, the largest is {top:.4g}.", False
-    return (
-        f"the reference m stays {m:.4g}, though the largest score is {top:.4g}. Weights above 1 do no harm while their "
-        "sums are small, so the kernel takes no max. (Only the probed build knows the largest score.)",
-        False,
-    )
+        return f"No score is above the reference m, {m:.4g}. The largest is {top:.4g}.", False
+    return f"The reference m stays {m:.4g}, though the largest score is {top:.4g}. The kernel takes no max.", False
 
 
 def _tell_max(values: dict, state: dict, truth: pd.Series, manner: Manner) -> tuple[str, bool]:
@@ -119,28 +131,30 @@ def _tell_max(values: dict, state: dict, truth: pd.Series, manner: Manner) -> tu
     against that m."""
     m, m_before = state["m"], state["m_before"]
     if m is None:
-        return f"the largest score of the tile is {values['tile_max'][0]:.4g}.", False
+        return f"The largest score of the tile is {values['tile_max'][0]:.4g}.", False
     if not abs(m - truth.m_true) <= WRONG * max(1.0, abs(truth.m_true)):
         if manner.broken and m == 0:
-            return f"no max is subtracted: m stays 0, where the row's max so far is {truth.m_true:.4g}.", False
-        name = "the row's max m" if manner.ordinary else "the running max m"
+            return f"No max is subtracted: m stays 0. The row's max so far is {truth.m_true:.4g}.", False
+        name = "The row's max m" if manner.ordinary else "The running max m"
         return f"{name} is {short(m)}. It should be {truth.m_true:.4g}.", True
     if m_before is None:
-        return f"the row's max m is {m:.4g}." if manner.ordinary else f"the running max m starts at {m:.4g}.", False
+        return f"The row's max m is {m:.4g}." if manner.ordinary else f"The running max m starts at {m:.4g}.", False
     if m > m_before:
-        return f"the row's max rises from {m_before:.4g} to {m:.4g}.", False
+        return f"The row's max rises from {m_before:.4g} to {m:.4g}.", False
     if "tile_max" in values and values["tile_max"][0] == -np.inf:
-        return f"the row sees no key of this tile, so the running max m stays {m:.4g}.", False
-    largest = f"its largest score is {values['tile_max'][0]:.4g}, so " if "tile_max" in values else ""
-    return f"{largest}the running max m stays {m:.4g}.", False
+        return f"The row sees no key of this tile, so the running max m stays {m:.4g}.", False
+    largest = f"The tile's largest score is {values['tile_max'][0]:.4g}. So the" if "tile_max" in values else "The"
+    return f"{largest} running max m stays {m:.4g}.", False
 
 
 def _tell_rescale(factor: float, state: dict) -> tuple[str, bool]:
+    """The sentence on the rescale factor, and whether it is wrong."""
     m, m_before = state["m"], state["m_before"]
     if m_before is None:
-        return f"nothing came before, so there is nothing to rescale (the factor is {factor:.4g}).", False
+        return "Nothing came before this tile, so the kernel has nothing to rescale.", False
     due = np.exp(m_before - m)
-    power = f"e^({m_before:.4g} - {m:.4g})".replace("- -", "+ ")
     if abs(due - factor) > WRONG:
-        return f"l and O should be multiplied by {power} = {due:.4g}; this build multiplies by {factor:.4g}.", True
-    return f"l and O so far are scaled by {power} = {factor:.4g}.", False
+        return f"The kernel should multiply l and O by {due:.4g}, but this build multiplies by {factor:.4g}.", True
+    if factor == 1:
+        return "The max is the old one, so l and O stay as they are.", False
+    return f"The kernel multiplies l and O by {factor:.4g}. Now they count against the new max.", False

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from explainers.stories.tiling import step_words
 from explainers.stories.tiling.accesses import Access
 from explainers.stories.tiling.frames import TilingFrame
 from explainers.story.frames import Rect
@@ -64,11 +65,11 @@ class TileFrames:
                 key = f"{a.tensor} {a.kind}"
                 running = {**running, key: running.get(key, 0) + a.bytes}
             others = [said for role, said in at_work.items() if role and role != step.role]
-            meanwhile = f" Meanwhile {listed(others)}." if others else ""
+            meanwhile = f" Meanwhile, {listed(others)}." if others else ""
             if number in steps.unordered:  # the places of the other roles are not known
                 meanwhile = f" {UNORDERED}"
             frames.append(self._frame(number, step, held, running, lit[number], meanwhile))
-            at_work[step.role] = f"the {step.role}: {_where(step)}"
+            at_work[step.role] = f"the {step.role} is at {_where(step)}"
         return frames
 
     def _frame(
@@ -83,7 +84,7 @@ class TileFrames:
         made, scores = self.accesses[number], self.rects.get(("score", number))
         read = [a for a in made if a.space == "shared" and a.kind in READS]
         used = [(a.tensor, part) for a in read for part in held.get(a.tensor, []) if part.meets(a.span)]
-        sentence = self._sentence(step, made, scores, self.values_of.get(number))
+        details = self._details(step, made, scores, self.values_of.get(number))
         return {
             "tile": int(step.tile),
             "title": _title(step),
@@ -99,11 +100,12 @@ class TileFrames:
             "o": int(self.o_of_step[number]),
             "bytes": running,
             "lines": lines,
-            "sentence": sentence + meanwhile,
+            "sentence": step_words.sentence(step, made, scores, self.values_of.get(number)) + meanwhile,
+            "details": details,
         }
 
-    def _sentence(self, step: StepRow, accesses: list[Access], scores: Rect | None, values: pd.DataFrame | None) -> str:
-        """One sentence with the step's own numbers. values: the value records of the step, or None."""
+    def _details(self, step: StepRow, accesses: list[Access], scores: Rect | None, values: pd.DataFrame | None) -> str:
+        """All rows and bytes of the step. values: the value records of the step, or None."""
 
         def moved(space: str, *kinds: str) -> list[str]:
             mine = [(self._place(a), a.bytes) for a in accesses if a.space == space and a.kind in kinds]

@@ -45,7 +45,10 @@ def near(said, there):
 def on_the_page(page, first, last, tab):
     """All that the page says at these steps, as text."""
     stage = page.stage
-    frames = [" ".join([f.get("sentence") or "", *(f.get("sentences") or ())]) for f in stage.frames[first : last + 1]]
+    frames = [
+        " ".join([f.get("sentence") or "", f.get("details") or "", *(f.get("sentences") or ())])
+        for f in stage.frames[first : last + 1]
+    ]
     state = [
         str(entry["values"][min(step, len(entry["values"]) - 1)])
         for entry in stage.state

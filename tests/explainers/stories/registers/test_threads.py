@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import of_fp32, small_tiles
 
-from explainers.stories.registers import holder_questions, holders, thread_elements, threads
+from explainers.stories.registers import holders, thread_elements, threads
 from explainers.stories.tiling import tiling
 from explainers.story import axes, encoding, probed
 from kernels.core.scope import Scope
@@ -149,22 +149,15 @@ def test_the_kernel_that_keeps_its_weights_in_registers_is_found_by_its_probes()
 
 
 @pytest.mark.parametrize("name", DENSE)
-def test_the_strip_and_the_questions_say_what_the_trace_says(cpu_run, name):
+def test_the_strip_says_what_the_trace_says(cpu_run, name):
     run = cpu_run(name, DenseProblem(), small_tiles(name), Scope(1))
     tiles, story = tiling.explain(run), threads.explain(run)
     held, weights = holders.states(tiles, story, 18)
     assert len(held.values) == len(weights.values) == len(tiles.frames)
-    asked = {q.id: q for q in holder_questions.questions(run, tiles, story, 18)}
-    assert asked["threads"].answer == run.request.plan.launches[-1].threads
-    frame = run.trace.frame()
-    step = asked["lanes"].step
+    frame, step = run.trace.frame(), holders.first_held(story, 18)
     cut = steps.cut(run.trace, sites_of(run.request))
     of_row = frame[(cut.of_record == step) & frame.event.isin(["score", "p", "o"]) & (frame.row == 18)]
-    assert asked["lanes"].answer == of_row.thread.nunique()
-    stored = frame[(frame.tensor == "P") & frame.space.notna()]
-    spaces = set(stored[stored.event == "store"].space)
-    right = asked["weights"].options[asked["weights"].answer]
-    assert right == ("In registers only" if not spaces else f"In {'global' if 'global' in spaces else 'shared'} memory")
+    assert held.values[step] == holders.lanes(of_row.thread.unique())
 
 
 def test_threads_in_words():

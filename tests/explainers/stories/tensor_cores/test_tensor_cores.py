@@ -115,9 +115,9 @@ def test_each_step_says_what_the_other_role_is_at(name, cpu_run):
     run = cpu_run(name, SixteenBitProblem(256, num_heads=1), small_tiles(name), Scope(1))
     frames = tiling.explain(run).frames
     asks = next(f for f in frames if f["phase"] == "prefetch_tile" and f["tile"] == 1)
-    assert "asks the copy engine (TMA) to bring K rows 64 to 127 (8,192 bytes)" in asks["sentence"]
-    assert "Meanwhile the consumer: " in asks["sentence"]
-    assert any("consumer, tile 0, scores: has the tensor cores fetch K" in f["sentence"] for f in frames)
+    assert "asks the copy engine (TMA) to bring K rows 64 to 127 (8,192 bytes)" in asks["details"]
+    assert "Meanwhile, the consumer is at " in asks["sentence"]
+    assert any("consumer, tile 0, scores: has the tensor cores fetch K" in f["details"] for f in frames)
 
 
 def test_an_optimistic_kernel_says_when_a_tile_is_refused_and_when_its_reference_stays(cpu_run):
@@ -127,12 +127,12 @@ def test_an_optimistic_kernel_says_when_a_tile_is_refused_and_when_its_reference
     story = online_softmax.explain(cpu_run(name, rising, always, Scope(1)), 70)
     refused = [f for f in story.frames if f["group"] == "refused"]
     assert story.tone == "good" and [f["tile"] for f in refused] == [1, 2, 3]
-    assert all("1/2 of its sum so far" in f["sentence"] and "8,192" in f["sentence"] for f in refused)
+    assert all("1/2 of its sum so far" in f["details"] and "8,192" in f["details"] for f in refused)
     careful = online_softmax.explain(cpu_run(name, rising, small_tiles(name), Scope(1)), 70)
     assert careful.tone == "good" and not [f for f in careful.frames if f["group"] == "refused"]
     calm = online_softmax.explain(cpu_run(name, LONG, small_tiles(name), Scope(0)), 6)
     kept = [f["sentence"] for f in calm.frames if f["group"] == "max" and f["tile"] > 0]
-    assert calm.tone == "good" and any("the reference m stays" in said and "though" in said for said in kept)
+    assert calm.tone == "good" and any("The reference m stays" in said and "though" in said for said in kept)
     labels = [state.name for state in row_states.states(calm, False, True)]
     assert labels[:2] == ["reference m", "max in float64"]
 
@@ -173,6 +173,7 @@ def test_an_optimistic_row_asks_how_large_a_weight_became():
     (question,) = factor_questions.questions_of(story, spec)
     tile = story.frames[question.step]["tile"]
     weights = story.keys[story.keys.tile == tile].p
-    assert question.answer == pytest.approx(weights.max(), rel=5e-3) and weights.max() > 1
+    assert f"The weight is {weights.max():.4g}." in question.why and weights.max() > 1
+    assert question.options[question.answer].startswith("It is above 1")
     assert f"In tile {tile} " in question.text and story.frames[question.step]["group"] == "weights"
     assert not factor_questions.questions_of(replace(story, first_wrong=0), spec)

@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -96,11 +97,13 @@ def test_the_blocks_named_are_those_that_stored_o(cpu_run):
         assert stored == named
 
 
-def test_frames_are_json_and_sentences_carry_numbers(story):
+def test_frames_are_json_with_a_plain_sentence_and_exact_details(story):
     _, made = story
     json.dumps(made.frames)
     for frame in made.frames:
-        assert frame["sentence"].endswith(".") and any(c.isdigit() for c in frame["sentence"])
+        assert frame["sentence"].endswith(".") and any(c.isdigit() for c in frame["details"])
+        for sentence in frame["sentence"].removesuffix(".").split(". "):
+            assert len(sentence.split()) <= 25 and len(re.findall(r"\d[\d.,]*", sentence)) <= 2
 
 
 def test_naive_reads_k_n_times_and_flash_reuses_it():
@@ -191,7 +194,7 @@ def test_a_tensor_of_another_type_and_a_tensor_that_nothing_knows_are_counted_an
     assert "lse" not in made.places and "lse" not in {part["tensor"] for f in made.frames for part in f["touched"]}
     assert (
         made.frames[-1]["bytes"]["lse store"] == 2 * 16
-        and "writes O rows 16 to 31 (2,048 bytes) and lse (32 bytes)" in made.frames[-1]["sentence"]
+        and "writes O rows 16 to 31 (2,048 bytes) and lse (32 bytes)" in made.frames[-1]["details"]
     )
     plain = tiling.explain(execute.run(Request(TILED["03_flash"], RAGGED, small_tiles("03_flash"), Scope(5))))
     known = [f["touched"] for f in made.frames if f["phase"] != "odd_phase"]
@@ -268,9 +271,9 @@ def test_an_element_of_o_is_known_from_the_step_that_logged_it_whatever_its_valu
 def test_a_step_whose_order_the_rule_does_not_give_is_labelled_and_has_no_meanwhile(cpu_run, monkeypatch):
     run, cut = cpu_run("10_warp_roles"), cutting.cut
     plain = [frame["sentence"] for frame in tiling.explain(run).frames]
-    assert any(" Meanwhile " in sentence for sentence in plain) and not any("Derived order" in s for s in plain)
+    assert any(" Meanwhile, " in sentence for sentence in plain) and not any("Derived order" in s for s in plain)
     monkeypatch.setattr(cutting, "cut", lambda *of: replace(cut(*of), unordered=frozenset({4, 5})))
     for story in (tiling.explain(run), generic.explain(run)):
         said = [frame["sentence"] for frame in story.frames]
         assert [n for n, sentence in enumerate(said) if sentence.endswith(f" {glossary.UNORDERED}")] == [4, 5]
-        assert not any(" Meanwhile " in said[n] for n in (4, 5))
+        assert not any(" Meanwhile, " in said[n] for n in (4, 5))
