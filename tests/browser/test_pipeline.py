@@ -98,3 +98,17 @@ def test_two_kernels_on_one_scale_and_where_their_time_goes(visit, story):
     assert f"{story.leader}, consumer\t{phase_title('softmax')}\t{due.bars}\t{due.ns:,.0f}\t{due.share:.1%}" in found
     tabs = page.locator('.wg [data-view^="grid"], .wg button:has-text("Whole grid")').all_inner_texts()
     assert {f"Whole grid, {KERNEL}", f"Whole grid, {beneath}"} <= set(tabs)
+
+
+def test_at_a_step_without_lines_the_code_stays_in_sight(visit):
+    """At the last step of Online softmax it jumped to the front matter."""
+    page = visit("/online_softmax?what_if=RESCALE&backend=cpu")
+    press(page, "End")
+    page.wait_for_timeout(100)
+    assert not page.locator(".wg .code .row.lit").count()
+    at_end = page.evaluate("document.querySelector('.wg .code').scrollTop")
+    page.reload()
+    page.locator(".wg[data-shown]").wait_for()
+    page.wait_for_timeout(300)
+    again = page.evaluate("document.querySelector('.wg .code').scrollTop")
+    assert at_end > 500 and again == pytest.approx(at_end, abs=40)

@@ -62,12 +62,12 @@ const MAKE = {
       rows.map(([l, left, r, right]) =>
         element('div', { class: 'line' }, ...half(l, left, right), ...half(r, right, left)),
       );
-    const whole = parts.map(({ same, rows }) =>
-      same
+    const whole = parts.map(({ same, folded, rows }) =>
+      same || folded
         ? element(
             'details',
             {},
-            element('summary', {}, `${number(rows.length)} lines are the same`),
+            element('summary', {}, folded ?? `${number(rows.length)} lines are the same`),
             ...made(rows),
           )
         : element('div', {}, ...made(rows)),

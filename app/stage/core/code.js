@@ -1,5 +1,7 @@
-// The code pane: the .cu and its headers that the steps run through, one under the other; the
-// step's lines lit, probe lines dimmed or hidden.
+// The code pane: the .cu and the headers of the steps, one under the other. The lines of the step are
+// lit. A step without lines keeps those of the step before it in sight. Probe lines are dimmed or
+// hidden.
+import { codeLine } from './code_line.js';
 import { button, element, number } from './paint.js';
 
 const KEPT = 'warpglass-probes'; // whether probe lines are hidden
@@ -83,17 +85,27 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
     tops = new Map([...rows.values()].map(row => [row, [row.offsetTop, row.offsetHeight]]));
     seen = { height: pane.clientHeight, line: parseFloat(getComputedStyle(pane).lineHeight) };
   };
-  const draw = (step, always = false) => {
-    unlight();
-    const now = Object.entries(litOf(step))
+  const rowsOf = step =>
+    Object.entries(litOf(step))
       .map(([place, count]) => [rows.get(place), count])
       .filter(([row]) => row);
+  // The rows to see at a step without lines: of the last step that has some, or where the code starts.
+  const nearest = step => {
+    for (let n = Math.min(step, frames.length - 1); n >= 0; n--) {
+      const found = rowsOf(n).map(([row]) => row);
+      if (found.length) return found;
+    }
+    return [rows.get(`${files[0].name}:${codeLine(files[0].lines)}`)];
+  };
+  const draw = (step, always = false) => {
+    unlight();
+    const now = rowsOf(step);
     for (const [row, count] of now) {
       row.classList.add('lit');
       row.lastChild.textContent = count > 1 ? `${number(count)}\u00d7` : '';
     }
     lit = now.map(([row]) => row);
-    const places = lit
+    const places = (lit.length ? lit : nearest(step))
       .map(row => tops.get(row))
       .filter(Boolean)
       .sort((a, b) => a[0] - b[0]);

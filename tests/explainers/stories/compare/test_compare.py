@@ -186,6 +186,11 @@ def test_the_diff_leads_from_one_source_to_the_other():
         assert not part["same"] or all(left == right for _, left, _, right in part["rows"])
     folded = [part for part in parts if part["same"]]
     assert folded and all(len(part["rows"]) > 1 for part in folded)
+    front = parts[0]
+    assert front["folded"].startswith("Front matter: ") and front["rows"][-1][1] == front["rows"][-1][3] == "*/"
+    assert not any("folded" in part for part in parts[1:])
+    first = next(part for part in parts[1:] if any(row[1] != row[3] for row in part["rows"]))
+    assert not first["same"]  # the first change in sight is one of code
     for number, part in enumerate(parts):  # the lines around a change stay
         if part["same"] and number > 0:
             assert all(row[1] == row[3] for row in parts[number - 1]["rows"][-source_diff.CONTEXT :])
