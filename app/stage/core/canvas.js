@@ -51,7 +51,8 @@ export function canvasView(host, { clock }, view) {
     hover = null,
     pinned = null,
     pointed = null,
-    drawn = -1; // the step whose marks are there; -1: none in this layout
+    drawn = -1, // the step whose marks are there; -1: none in this layout
+    origin = -1; // the step before it, where it moves from
   const same = (a, b) => a && b && JSON.stringify(a.thing) === JSON.stringify(b.thing);
 
   const clean = () => {
@@ -79,7 +80,7 @@ export function canvasView(host, { clock }, view) {
   const move = step => {
     const before = drawn,
       marks = view.marks(now(step));
-    drawn = step;
+    [drawn, origin] = [step, before === step ? origin : before];
     if (before === step && least === 1) motion.change(marks);
     else if (before >= 0 && Math.abs(step - before) === 1)
       motion.go(marks, { ms: view.ms?.(step), back: step < before });
@@ -92,8 +93,9 @@ export function canvasView(host, { clock }, view) {
     const key = `${size.width} ${size.height} ${size.em}`;
     if (laid !== key) {
       laid = key;
-      drawn = -1;
       tall = Math.max(size.height, Math.ceil(view.layout(size) ?? 0));
+      if (motion.running && drawn === clock.step) motion.from = view.marks(now(origin));
+      else drawn = -1; // what moves goes on in another layout
     }
     const step = clock.step;
     if (view.marks) move(step);

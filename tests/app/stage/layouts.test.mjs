@@ -1,14 +1,14 @@
-import assert from "node:assert/strict";
-import { test } from "node:test";
-import { fragmentsLayout, numberSize } from "../../../app/stage/views/layouts/fragments.js";
-import { cellOf, cellSize, gridLayout } from "../../../app/stage/views/layouts/grid.js";
-import { lanesLayout } from "../../../app/stage/views/layouts/lanes.js";
-import { matricesLayout } from "../../../app/stage/views/layouts/matrices.js";
-import { placePages, placeTable } from "../../../app/stage/views/layouts/pages.js";
-import { rangesLayout } from "../../../app/stage/views/layouts/ranges.js";
-import { sparsityLayout } from "../../../app/stage/views/layouts/sparsity.js";
-import { threadsLayout } from "../../../app/stage/views/layouts/threads.js";
-import { walkLayout } from "../../../app/stage/views/layouts/walk.js";
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fragmentsLayout, numberSize } from '../../../app/stage/views/layouts/fragments.js';
+import { cellOf, cellSize, gridLayout } from '../../../app/stage/views/layouts/grid.js';
+import { lanesLayout } from '../../../app/stage/views/layouts/lanes.js';
+import { matricesLayout } from '../../../app/stage/views/layouts/matrices.js';
+import { placePages, placeTable } from '../../../app/stage/views/layouts/pages.js';
+import { rangesLayout } from '../../../app/stage/views/layouts/ranges.js';
+import { sparsityLayout } from '../../../app/stage/views/layouts/sparsity.js';
+import { threadsLayout } from '../../../app/stage/views/layouts/threads.js';
+import { walkLayout } from '../../../app/stage/views/layouts/walk.js';
 
 const WIDE = { width: 900, height: 600, em: 14 },
   HIGH = { width: 400, height: 700, em: 13 },
@@ -29,16 +29,16 @@ function apart(a, b) {
 }
 const asBox = ([x, y, w, h]) => ({ x, y, w, h });
 
-test("grid: cells and lanes do not overlap and stay in the pane", () => {
+test('grid: cells and lanes do not overlap and stay in the pane', () => {
   for (const pane of PANES) {
     const { cells, lanes } = gridLayout(pane);
-    inside(cells, pane.width, pane.height, "cells");
-    inside(lanes, pane.width, pane.height, "lanes");
+    inside(cells, pane.width, pane.height, 'cells');
+    inside(lanes, pane.width, pane.height, 'lanes');
     assert.ok(apart(cells, lanes));
   }
 });
 
-test("grid: every block has its own cell in the cells", () => {
+test('grid: every block has its own cell in the cells', () => {
   const { cells } = gridLayout(WIDE),
     launch = { rows: 2, cols: 3, per_item: 2 },
     boxes = Array.from({ length: 12 }, (_, block) => cellOf(cells, launch, block, WIDE.em));
@@ -49,33 +49,36 @@ test("grid: every block has its own cell in the cells", () => {
   assert.equal(cellSize(cells, { rows: 1, cols: 1 }, WIDE.em).y, cells.y); // no row has a name
 });
 
-test("matrices: five matrices of the right shape, apart, in the height that it asks for", () => {
-  const shape = { n: 64, keys: 96, d: 32 };
-  for (const pane of PANES) {
-    const { boxes, unit, height } = matricesLayout(pane, shape),
-      all = Object.values(boxes).map(asBox);
-    all.forEach((box, n) => {
-      inside(box, pane.width, height, Object.keys(boxes)[n]);
-      for (const other of all.slice(n + 1)) assert.ok(apart(box, other));
-    });
-    assert.equal(boxes.S[2], 96 * unit);
-    assert.equal(boxes.S[3], 64 * unit);
-    assert.equal(boxes.K[3], 32 * unit); // K is drawn transposed
-    assert.equal(boxes.Q[1], boxes.S[1]);
-    assert.equal(boxes.K[0], boxes.S[0]);
-  }
+test('matrices: every box is in the pane, apart from the others, and to scale', () => {
+  for (const tile of [0, 16])
+    for (const pane of PANES) {
+      const shape = { n: 64, keys: 96, d: 32, rows: 16, tile },
+        made = matricesLayout(pane, shape),
+        { boxes, unit, held, heldUnit, chip, height } = made,
+        all = Object.values(boxes).map(asBox);
+      all.forEach((box, n) => {
+        inside(box, pane.width, height, Object.keys(boxes)[n]);
+        for (const other of all.slice(n + 1)) assert.ok(apart(box, other));
+        if (tile) assert.ok(apart(box, asBox(chip)));
+      });
+      assert.deepEqual(boxes.S.slice(2), [96 * unit, 64 * unit]);
+      assert.equal(boxes.K[3], 32 * unit); // K is drawn transposed
+      assert.deepEqual([boxes.Q[1], boxes.K[0], boxes.V[0]], [boxes.S[1], boxes.S[0], boxes.O[0]]);
+      if (!tile) continue;
+      inside(asBox(chip), pane.width, height, 'the SM');
+      assert.deepEqual(held.S.slice(2), [16 * heldUnit, 16 * heldUnit]);
+    }
 });
 
-test("matrices: V stands below S in a high pane, and beside K in a low one", () => {
-  const shape = { n: 64, keys: 64, d: 32 };
-  const high = matricesLayout(HIGH, shape).boxes,
-    low = matricesLayout(LOW, shape).boxes;
-  assert.equal(high.V[0], high.S[0]);
-  assert.ok(high.V[1] > high.S[1]);
-  assert.equal(low.V[1], low.K[1]);
+test('matrices: the SM stands beside global memory in a wide pane, and below it in a high one', () => {
+  const shape = { n: 64, keys: 64, d: 32, rows: 16, tile: 16 },
+    wide = matricesLayout(WIDE, shape),
+    high = matricesLayout(HIGH, shape);
+  assert.ok(wide.chip[0] > wide.boxes.O[0] + wide.boxes.O[2]);
+  assert.ok(high.chip[1] > high.boxes.O[1] + high.boxes.O[3]);
 });
 
-test("pages: each page is found where it stands, and none in a gap", () => {
+test('pages: each page is found where it stands, and none in a gap', () => {
   const place = placePages(10, { left: 5, top: 20, width: 500, height: 200, em: 14 });
   for (let page = 0; page < 10; page++) {
     const [x, y] = place.at(page);
@@ -86,7 +89,7 @@ test("pages: each page is found where it stands, and none in a gap", () => {
   assert.equal(place.find(...place.at(10)), null);
 });
 
-test("pages: entries of a table wrap, and each is found", () => {
+test('pages: entries of a table wrap, and each is found', () => {
   const cells = placeTable(30, { left: 0, top: 0, width: 300, em: 14 });
   const rows = new Set(Array.from({ length: 30 }, (_, entry) => cells.at(entry)[1]));
   assert.ok(rows.size > 1);
@@ -97,7 +100,7 @@ test("pages: entries of a table wrap, and each is found", () => {
   }
 });
 
-test("walk: table, pool, page, bars and O come one below the other", () => {
+test('walk: table, pool, page, bars and O come one below the other', () => {
   const shape = { entries: 6, pages: 12, length: 90 };
   const { cells, place, box, low, height } = walkLayout(WIDE, shape);
   assert.equal(low, false);
@@ -109,13 +112,13 @@ test("walk: table, pool, page, bars and O come one below the other", () => {
   assert.ok(box.oTop > box.bars + box.bar && box.oTop + box.oHigh <= height);
 });
 
-test("walk: with little room O takes the place of the page", () => {
+test('walk: with little room O takes the place of the page', () => {
   const { box, low } = walkLayout(LOW, { entries: 6, pages: 12, length: 90 });
   assert.equal(low, true);
   assert.ok(box.oTop >= box.top && box.oTop + box.oHigh <= box.top + box.high + 1);
 });
 
-test("sparsity: list and chart stand beside the mask, or below it", () => {
+test('sparsity: list and chart stand beside the mask, or below it', () => {
   const shape = { queries: 256, keys: 256, entries: 5, labels: 40 };
   const wide = sparsityLayout(WIDE, shape),
     high = sparsityLayout(HIGH, shape);
@@ -129,12 +132,12 @@ test("sparsity: list and chart stand beside the mask, or below it", () => {
       inside(box, pane.width, height, name);
 });
 
-test("sparsity: the mask keeps the shape of queries and keys", () => {
+test('sparsity: the mask keeps the shape of queries and keys', () => {
   const { map } = sparsityLayout(WIDE, { queries: 64, keys: 256, entries: 1, labels: 0 });
   assert.ok(Math.abs(map.w / map.h - 4) < 1e-9);
 });
 
-test("fragments: A is left of C, B above it, with the same rows and columns", () => {
+test('fragments: A is left of C, B above it, with the same rows and columns', () => {
   for (const pane of [WIDE, HIGH, LOW]) {
     const { A, B, C, height } = fragmentsLayout(pane, { tallest: 16, widest: 8 });
     for (const [name, box] of Object.entries({ A, B, C })) inside(box, pane.width, height, name);
@@ -143,7 +146,7 @@ test("fragments: A is left of C, B above it, with the same rows and columns", ()
   }
 });
 
-test("fragments: beside the guide at 1280 pixels each lane has its number, and no caption is squeezed", () => {
+test('fragments: beside the guide at 1280 pixels each lane has its number, and no caption is squeezed', () => {
   const { C, lines } = fragmentsLayout(
     { width: 385, height: 420, em: 13 },
     { tallest: 16, widest: 8 },
@@ -153,7 +156,7 @@ test("fragments: beside the guide at 1280 pixels each lane has its number, and n
   assert.equal(numberSize({ w: 5, h: 5 }, 13), 0);
 });
 
-test("fragments: in a low pane the picture keeps its height, and the pane scrolls", () => {
+test('fragments: in a low pane the picture keeps its height, and the pane scrolls', () => {
   const { A, height } = fragmentsLayout(
     { width: 730, height: 70, em: 13 },
     { tallest: 16, widest: 8 },
@@ -161,14 +164,14 @@ test("fragments: in a low pane the picture keeps its height, and the pane scroll
   assert.ok(A.h >= 160 && A.y + A.h <= height);
 });
 
-test("fragments: a warpgroup has more room for its rows", () => {
-  const height = (tallest) => fragmentsLayout(WIDE, { tallest, widest: 8 }).C.h;
+test('fragments: a warpgroup has more room for its rows', () => {
+  const height = tallest => fragmentsLayout(WIDE, { tallest, widest: 8 }).C.h;
   assert.ok(height(64) > height(16));
 });
 
-test("threads: the matrices are as large as either place allows", () => {
+test('threads: the matrices are as large as either place allows', () => {
   const shape = {
-    planes: ["Q", "K", "V"].map((name) => ({ name, most: [16, 64] })),
+    planes: ['Q', 'K', 'V'].map(name => ({ name, most: [16, 64] })),
     gridSize: 4,
     gridRows: 2,
     warps: 4,
@@ -176,8 +179,8 @@ test("threads: the matrices are as large as either place allows", () => {
   for (const pane of PANES) {
     const { boxes, grid, strip } = threadsLayout(pane, shape);
     assert.deepEqual(
-      boxes.map((box) => box.name),
-      ["Q", "K", "V"],
+      boxes.map(box => box.name),
+      ['Q', 'K', 'V'],
     );
     for (const { x, y, unit, name } of boxes)
       inside({ x, y, w: 64 * unit, h: 16 * unit }, pane.width, pane.height, name);
@@ -185,28 +188,21 @@ test("threads: the matrices are as large as either place allows", () => {
   }
   const { boxes, strip } = threadsLayout(HIGH, shape);
   assert.ok(boxes[0].y > strip.y + 4 * strip.h); // below grid and strip
-  const tall = { ...shape, planes: [{ name: "Q", most: [256, 16] }] },
+  const tall = { ...shape, planes: [{ name: 'Q', most: [256, 16] }] },
     beside = threadsLayout(LOW, tall);
   assert.ok(beside.boxes[0].x > beside.grid.room);
 });
 
-test("threads: a run without planes has no boxes", () => {
+test('threads: a run without planes has no boxes', () => {
   const shape = { planes: [], gridSize: 1, gridRows: 1, warps: 1 };
   assert.deepEqual(threadsLayout(WIDE, shape).boxes, []);
 });
 
-test("ranges: lists, ring, bars and partitions come one below the other", () => {
+test('ranges: lists, ring, bars and partitions come one below the other', () => {
   const shape = { lists: [4, 9], stages: 3, length: 200, units: 3, labels: 30 };
   for (const pane of PANES) {
     const { rows, ring, bars, parts, height } = rangesLayout(pane, shape);
-    const order = [
-      ...rows.map((row) => row.y + row.h),
-      ring.y,
-      ring.warps,
-      bars.y,
-      parts.y,
-      height,
-    ];
+    const order = [...rows.map(row => row.y + row.h), ring.y, ring.warps, bars.y, parts.y, height];
     assert.deepEqual(
       order,
       [...order].sort((a, b) => a - b),
@@ -216,12 +212,12 @@ test("ranges: lists, ring, bars and partitions come one below the other", () => 
   }
 });
 
-test("ranges: one piece alone is the whole, and no partition is drawn", () => {
+test('ranges: one piece alone is the whole, and no partition is drawn', () => {
   const shape = { lists: [4], stages: 3, length: 200, units: 1, labels: 30 };
   assert.equal(rangesLayout(WIDE, shape).parts.w, 0);
 });
 
-test("lanes: the tile and the registers of its row are apart, in the height that they ask for", () => {
+test('lanes: the tile and the registers of its row are apart, in the height that they ask for', () => {
   const shape = { rows: 16, cols: 16, lanes: 4, slots: 4 };
   for (const pane of PANES) {
     const { grid, list, height } = lanesLayout(pane, shape),
@@ -231,8 +227,8 @@ test("lanes: the tile and the registers of its row are apart, in the height that
         w: list.name + shape.slots * list.slot,
         h: shape.lanes * list.high,
       };
-    inside(grid, pane.width, height, "tile");
-    inside(registers, pane.width, height, "registers");
+    inside(grid, pane.width, height, 'tile');
+    inside(registers, pane.width, height, 'registers');
     assert.ok(apart(grid, registers) && list.foot < height);
     assert.equal(grid.w, 16 * grid.unit);
   }

@@ -1,0 +1,216 @@
+// The matrices of attention in global memory, as marks: what a step reads is lit, what it writes
+// comes from the SM.
+import { Marks } from '../core/kinds.js';
+import { COLOURS, PALETTE } from '../core/paint.js';
+import { onChip } from './matrix_model.js';
+
+const DIM = 0.3, // what a step does not read
+  OLD = 0.45; // what an earlier step has made
+export const FLIGHT = { ease: 'both', passing: true };
+export const NAMES = { Q: 'Q', K: 'K\u1d40', S: 'S', V: 'V', O: 'O' };
+
+/**
+ * The pixels of elements [r0, r1] x [c0, c1] in a place's box, of which [row, col] is the first. K
+ * is drawn with keys along x.
+ * @param {string} place
+ * @param {number[]} box
+ * @param {number} unit
+ * @param {number[]} rect
+ * @param {number[]} [first]
+ * @returns {[number, number, number, number]}
+ */
+export function pixelsIn(place, [x, y], unit, [r0, r1, c0, c1], [row, col] = [0, 0]) {
+  const [across, down, wide, high] =
+    place === 'K'
+      ? [r0 - row, c0 - col, r1 - r0 + 1, c1 - c0 + 1]
+      : [c0 - col, r0 - row, c1 - c0 + 1, r1 - r0 + 1];
+  return [x + across * unit, y + down * unit, wide * unit, high * unit];
+}
+// The same in the place's picture.
+/** @type {(place: string, rect: number[]) => number[]} */
+export const sourceOf = (place, rect) => pixelsIn(place, [0, 0], 1, rect);
+/**
+ * One by one, as they lie in memory.
+ * @param {number[]} rect
+ */
+export const rowsOf = ([r0, r1, c0, c1]) =>
+  Array.from({ length: r1 - r0 + 1 }, (_, i) => [r0 + i, r0 + i, c0, c1]);
+
+export class GlobalMarks {
+  constructor(model, laid, { step, paint }) {
+    this.model = model;
+    this.laid = laid;
+    this.paint = paint;
+    this.step = step;
+    this.frame = model.frameAt(step);
+    this.chip = laid.held ? onChip(model, step) : { tiles: [], score: null };
+    this.marks = new Marks(laid.em);
+    this.whole = [model.row0, model.row0 + model.rows - 1, 0, model.d - 1]; // the tile's part of O
+    this.lit = this.frame.touched
+      .map(one => ({ ...one, place: model.placeOf(one.tensor) }))
+      .filter(one => one.place)
+      .map(one => ({ ...one, box: one.place === 'P' ? 'S' : one.place }));
+  }
+  // Where elements are in global memory, and on the SM, of a tile that begins at `first`.
+  there(place, rect) {
+    return pixelsIn(place, this.laid.boxes[place], this.laid.unit, rect);
+  }
+  here(place, rect, first) {
+    return pixelsIn(place, this.laid.held[place], this.laid.heldUnit, rect, first);
+  }
+  // A picture's rows are those of the traced tile in S, P and O.
+  /** @param {number[]} rect */
+  ofTile([r0, r1, c0, c1]) {
+    const { row0 } = this.model;
+    return [r0 - row0, r1 - row0, c0, c1];
+  }
+  image(id, picture, rect, source, more) {
+    this.marks.add(id, 'image', rect, { image: this.model.pictures[picture], source, ...more });
+  }
+
+  // ---- global memory ----
+  addGlobal() {
+    const { marks, model, laid, lit, step } = this,
+      { boxes } = laid;
+    if (laid.held) marks.text('global', [boxes.Q[0], laid.title], 'Global memory', { bold: true });
+    for (const place of ['Q', 'K', 'V']) {
+      this.image(`all ${place}`, place, boxes[place], undefined, { alpha: DIM });
+      for (const { kind, rect } of lit.filter(one => one.place === place))
+        this.image(`lit ${kind} ${place} ${rect}`, place, this.there(place, rect), sourceOf(place, rect), { span: [0, 0.12], out: [0, 0.4] }); // prettier-ignore
+      if (!laid.held) this.addUsed(place);
+    }
+    if (model.storesS || !laid.held) this.addStored();
+    else this.addWhere();
+    const [x, y, w, h] = this.there('S', [this.whole[0], this.whole[1], 0, model.keys - 1]);
+    marks.add('masked', 'image', [x, y, w, h], { image: model.pictures.masked, alpha: 0.5 });
+    if (step >= model.writtenAt || (!laid.held && model.oNow(step) >= 0)) this.addWritten();
+  }
+  // Without a picture of the SM, what is read there is lit where it came from.
+  addUsed(place) {
+    const used = this.frame.uses.filter(one => this.model.placeOf(one.tensor) === place);
+    for (const { rect } of used)
+      this.image(`used ${place} ${rect}`, place, this.there(place, rect), sourceOf(place, rect));
+  }
+  // Scores that are in global memory, and the weights in their place.
+  addStored() {
+    const { model, step, frame, laid } = this,
+      { frames } = model,
+      last = Math.min(step, frames.length - 1);
+    const weighed = this.nameOfS === 'P',
+      read = this.lit.some(one => one.box === 'S');
+    for (let past = 0; past <= last; past++) {
+      const rect = frames[past].scores;
+      if (!rect) continue;
+      const kept = past === step || (!frame.scores && read);
+      this.image(
+        `${weighed ? 'P' : 'S'} ${past}`,
+        weighed ? 'P' : 'S',
+        this.there('S', rect),
+        sourceOf('S', this.ofTile(rect)),
+        {
+          // prettier-ignore
+          alpha: kept ? 1 : OLD,
+          ...(past === step && laid.held && { enter: { rect: this.here('S', rect, [rect[0], rect[2]]) }, ease: 'both', span: [0.45, 1] }), // prettier-ignore
+          out: [0, 1],
+        },
+      );
+    }
+  }
+  // The weights take the place of the scores.
+  get nameOfS() {
+    const { frames, placeOf } = this.model,
+      stored = ({ tensor, kind }) => placeOf(tensor) === 'P' && kind === 'store';
+    return frames.slice(0, this.step + 1).some(f => f.touched.some(stored)) ? 'P' : 'S';
+  }
+  // Where in S the block is: a place without bytes.
+  addWhere() {
+    const { marks, chip, paint, laid } = this,
+      { em, boxes } = laid,
+      { rect = null, old = true } = chip.score ?? {},
+      tile = old ? chip.tiles.find(one => one.place === 'K' && one.fresh)?.rect : null,
+      keys = old ? tile?.slice(0, 2) : rect.slice(2),
+      [x, y, w, h] = boxes.S;
+    if (keys) {
+      const [r0, r1] = this.whole;
+      marks.rect('where', this.there('S', [r0, r1, ...keys]), {
+        fill: COLOURS.S,
+        alpha: 0.28,
+        ease: 'both',
+      });
+    }
+    const said = w > 15 * em ? 'S and P are never in global memory' : 'no S, no P here';
+    if (w > 6.5 * em && h > 3 * em)
+      marks.text('no S', [x + w / 2, y + h / 2 + 0.35 * em, w - 4], said, {
+        align: 'center',
+        alpha: 0.8,
+        fill: paint.text,
+      });
+    marks.rect('no S edge', [x - 0.5, y - 0.5, w + 1, h + 1], {
+      stroke: paint.border,
+      dash: [3, 4],
+    });
+  }
+  // O: its rows come from the SM.
+  addWritten() {
+    const { marks, model, whole, step, laid } = this,
+      state = model.oNow(step),
+      fresh = step === model.writtenAt && laid.held;
+    marks.add(`O ${state}`, 'image', this.there('O', whole), {
+      image: model.pictures.O[state],
+      ...(fresh ? { span: [0.92, 1] } : { out: [0.9, 1] }),
+    });
+    if (fresh)
+      for (const [i, row] of rowsOf(whole).entries()) {
+        const start = (0.3 * i) / model.rows;
+        marks.add(`O row ${row[0]}`, 'image', this.there('O', row), {
+          image: model.pictures.O[state],
+          source: sourceOf('O', this.ofTile(row)),
+          enter: { rect: this.here('O', row, [whole[0], 0]) },
+          span: [start, start + 0.7],
+          ...FLIGHT,
+        });
+      }
+  }
+  addNames() {
+    const { marks, model, laid, paint, step } = this,
+      { boxes, em, gap } = laid,
+      { n, keys, d } = model,
+      placeholder = laid.held && !model.storesS;
+    for (const [place, [x, y, w, h]] of Object.entries(boxes)) {
+      if (place !== 'S' || !placeholder)
+        marks.rect(`edge ${place}`, [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.border });
+      marks.text(`name ${place}`, [x, y - 5], place === 'S' ? this.nameOfS : NAMES[place], { bold: true }); // prettier-ignore
+    }
+    const note = (place, said) => {
+      const wrong = model.oddAt(place, step),
+        [x, y, w] = boxes[place],
+        from = x + em * 1.6;
+      if (wrong)
+        marks.rect(`wrong ${place}`, [from, y - 5 - 0.7 * em, 0.7 * em, 0.7 * em], {
+          fill: PALETTE.wrong,
+        });
+      marks.text(`note ${place}`, [from + (wrong ? em : 0), y - 5, wrong ? w + gap - 2.6 * em : 0], wrong || said, { alpha: wrong ? 1 : 0.75 }); // prettier-ignore
+    };
+    const long = `${n} queries \u00d7 ${keys} keys`;
+    note('S', boxes.S[2] > 14 * em ? long : boxes.S[2] > 5 * em ? `${n} \u00d7 ${keys}` : '');
+    if (boxes.Q[2] > 6 * em) note('Q', `${n} \u00d7 ${d}`);
+    const state = model.oNow(step),
+      under = !laid.held && boxes.O[2] > 5 * em && state >= 0 && state < model.states;
+    if (model.oddAt('O', step) || under) note('O', 'so far');
+  }
+  // Which block makes which part of the output.
+  addBlocks() {
+    const { marks, model, whole, paint, step } = this,
+      { em } = this.laid;
+    for (const [r0, r1, c0, c1, block] of model.blocks) {
+      const [x, y, w, h] = this.there('O', [r0, r1, c0, c1]);
+      if (h > 4)
+        marks.rect(`block ${block}`, [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.border });
+      if (h < em || w < 4 * em || (r0 === model.row0 && model.oNow(step) >= 0)) continue;
+      const place = /** @type {[number, number]} */ ([x + w / 2, y + h / 2 + 4]);
+      marks.text(`block name ${block}`, place, `block ${block}`, { align: 'center' });
+    }
+    const [x, y, w, h] = this.there('O', whole);
+    marks.rect('traced', [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.text, dash: [2, 3] });
+  }
+}
