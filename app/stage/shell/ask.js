@@ -85,7 +85,6 @@ export function makeAsk(onAnswer) {
       );
       if (question.kind === 'options')
         options().forEach((one, n) => one.classList.toggle('true', n === question.answer));
-      said.scrollIntoView({ block: 'nearest' });
     },
     note(text) {
       said.className = 'answer';

@@ -152,6 +152,7 @@ export function makeGuide(app) {
     node.classList.add('told'); // in a narrow window the question makes room
     ask.tell(question, guess, right);
     answered(question);
+    (end.hidden ? ask.said : end).scrollIntoView({ block: 'nearest' });
     turns.querySelector('[data-turn="Next question"]')?.classList.remove('quiet');
   };
   const onPicked = ({ detail }) => {

@@ -1,0 +1,122 @@
+"""An open question covers its answer in texts and pictures, and nothing else; Show me points at the exact thing; a stop
+plays by itself."""
+
+import pytest
+from browser.conftest import shown
+from browser.stepping import press, step_of
+from browser.test_course import questions_of
+from playwright.sync_api import expect
+
+from app.course import stops
+
+STOPS = {stop.name: stop for stop in stops()}
+LAPTOP = {"width": 1280, "height": 720}
+DRAWN = """window.drawn = [];
+  const write = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+    window.drawn.push(String(text)); return write.call(this, text, ...where); };"""
+# Every text of the stage that a question may cover, and all that is drawn anew.
+SAID = """() => { window.drawn = []; window.clock.set(window.clock.step, 'jump');
+  const places = document.querySelectorAll(
+    '.wg :is(.narration > [role=status], .clock .title, .strip, .sub, .picture)');
+  return [...[...places].map(node => node.textContent), ...window.drawn]; }"""
+
+
+def opened(visit, name, **options):
+    """The page of a stop with its card open."""
+    stop = STOPS[name]
+    choices = "&".join(f"{key}={value}" for key, value in stop.choices.items())
+    options = {"reduced_motion": "reduce"} | options
+    page = visit(
+        f"/{stop.story}?stop={name}&{choices}", viewport=LAPTOP, before=lambda p: p.add_init_script(DRAWN), **options
+    )
+    page.keyboard.press("g")
+    expect(page.locator(".wg .guide")).to_be_visible()
+    return page, questions_of(page, stop)
+
+
+def turn_to(page, questions, id):
+    for _ in range([question["id"] for question in questions].index(id)):
+        page.locator('.wg .guide [data-turn="Next question"]').click()
+    return next(question for question in questions if question["id"] == id)
+
+
+def words(page):
+    return " \n".join(page.evaluate(SAID))
+
+
+def test_the_words_of_an_answer_are_covered_until_it_is_given(visit):
+    page, questions = opened(visit, "one_pass")
+    question = next(question for question in questions if question["hides"])
+    turn_to(page, questions, question["id"])
+    before = [word for word in question["hides"] if word in words(page)]
+    assert not before and "?" in words(page)
+    page.keyboard.press("Escape")  # without the card nothing is asked
+    page.wait_for_timeout(500)  # the glossary marks its terms
+    there = [word for word in question["hides"] if word in words(page)]
+    assert there
+    page.keyboard.press("g")
+    press(page, "ArrowRight", "ArrowRight")
+    page.wait_for_timeout(500)
+    assert not [word for word in question["hides"] if word in words(page)]
+    page.locator(".wg .guide [data-show]").click()
+    assert [word for word in question["hides"] if word in words(page)]
+    assert not page.evaluate("document.querySelector('.wg').classList.contains('covered')")
+
+
+def test_a_covered_thing_has_a_patch_and_tells_nothing(visit):
+    page, questions = opened(visit, "fragments")
+    question = next(question for question in questions if question["covers"])
+    turn_to(page, questions, question["id"])
+    (thing, *_) = question["covers"]
+    at = page.evaluate("thing => window.clock.where(window.clock.views[0].title, thing)", thing)
+    assert "?" in page.evaluate(SAID)
+    page.mouse.move(at["x"], at["y"])
+    expect(page.locator(".tip:not([hidden])")).to_have_text("?")
+    page.mouse.move(at["x"], 5)
+    page.locator(".wg .guide [data-show]").click()
+    page.mouse.move(at["x"], at["y"])
+    expect(page.locator(".tip:not([hidden])")).not_to_have_text("?")
+
+
+def test_show_me_points_at_the_thing_of_the_question(visit):
+    page, questions = opened(visit, "tiles")
+    question = next(question for question in questions if question["shows"])
+    turn_to(page, questions, question["id"])
+    page.locator(".wg .guide [data-show]").click()
+    assert page.evaluate("window.clock.point") == question["shows"] and step_of(page) == question["step"]
+    expect(page.locator(".wg .pin").first).to_contain_text("Pinned: ")
+
+
+def test_a_chart_covers_its_words_and_marks(visit):
+    page = visit("/memory_hierarchy", viewport=LAPTOP)
+    page.wait_for_function("window.clock.views[0]?.vega")
+    page.evaluate("window.clock.cover({ covers: [{ space: 'shared' }] })")
+    expect(page.locator(".wg .chart .patch")).to_have_text("?")
+    page.evaluate("window.clock.cover({ covers: [] })")
+    expect(page.locator(".wg .chart .patch")).to_have_count(0)
+
+
+def test_a_stop_of_the_rail_plays_until_the_reader_steps(visit):
+    page = visit("/tiling?stop=tiles&kernel=02_tiled", viewport=LAPTOP)
+    page.wait_for_timeout(2500)
+    assert step_of(page) == 0  # by a link nothing plays
+    page.locator('.wg nav a[data-stop="one_pass"]').click()
+    shown(page, "online_softmax")
+    assert step_of(page) == 0
+    page.wait_for_function("window.clock.playing && window.clock.step > 0", timeout=10_000)
+    press(page, "ArrowRight")
+    assert not page.evaluate("window.clock.playing")
+
+
+@pytest.mark.parametrize("before", ["rail", "key"])
+def test_nothing_plays_without_motion_or_after_a_first_step(visit, before):
+    motion = {"reduced_motion": "reduce"} if before == "rail" else {}
+    page = visit("/tiling?stop=tiles&kernel=02_tiled", viewport=LAPTOP, **motion)
+    page.locator('.wg nav a[data-stop="one_pass"]').click()
+    shown(page, "online_softmax")
+    if before == "key":
+        press(page, "ArrowRight")
+    step = step_of(page)
+    page.wait_for_timeout(3000)
+    assert step_of(page) == step and not page.evaluate("window.clock.playing")
