@@ -159,6 +159,7 @@ class Stage:
     lead: the part (Story.parts) with the blocks under the summary, made after the picture.
     late: choices known only after the run (choices.described).
     told: the choices of the link that the run could not take.
+    offer: a change that shows more: {text, label, set: choice -> value as text}.
     """
 
     headline: str
@@ -173,6 +174,7 @@ class Stage:
     lead: str = ""
     late: Sequence[object] = ()
     told: Sequence[str] = ()
+    offer: Mapping[str, object] | None = None
     questions: Sequence[Question] = ()
     step: int = 0  # its first step if the link has none
     step_choice: str = ""  # a choice with the step as its value, from 0. It follows the clock

@@ -200,6 +200,11 @@ export class Question {
       };
       messages.tell(stage.show({ ...content, refused }, wanted));
       messages.tell(content.told);
+      const { offer } = content; // it knows more than the server's
+      if (offer)
+        messages.offer(offer, changes =>
+          this.show({ params: { ...this.choices, ...changes }, fresh: true }),
+        );
       header.idea.hidden = !stage.middle.verdict.hidden;
       app.lead.show({ path: story.path, part: content.lead, params: this.choices });
       app.guide.load(stage.content);

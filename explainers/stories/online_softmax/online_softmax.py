@@ -111,6 +111,7 @@ def stage_of(
         provenance=provenance,
         summary=story.summary,
         tone=story.tone,
+        step=story.first_wrong or 0,
         questions=questions_of(story, run.request.kernel),
     )
 
@@ -133,22 +134,11 @@ def _summary(run: Run, frames: list[RowFrame], wrong: int | None, error: float) 
     error, or of its absence."""
     broken = run.request.broken
     if wrong is None and not broken:
-        return f"The row agrees with float64 at every step; its largest error is {error:.2g}.", "good"
+        return f"The row agrees with float64 at every step. Its largest error is {error:.2g}.", "good"
     if wrong is None:
-        return (
-            f"{broken[0].what_if}: in this row it makes no difference (largest error {error:.2g}). {_elsewhere(run)}",
-            "info",
-        )
+        return f"{broken[0].what_if}: {broken[0].effect} It makes no difference in this row.", "info"
     why = " ".join(f"{c.what_if}: {c.effect}" for c in broken) or "The kernel as written should not do this."
     largest = (
         f"The largest error of the row is {error:.3g}." if np.isfinite(error) else "The row holds NaN or infinity."
     )
     return f"The row goes wrong at step {wrong + 1}, {frames[wrong]['title']}. {why} {largest}", "bad"
-
-
-def _elsewhere(run: Run) -> str:
-    """The place of a what-if build's effect."""
-    broken, scale = run.request.broken[0], run.request.problem.score_scale
-    if scale < broken.shows_at:
-        return f"It shows from score_scale {broken.shows_at:g} on; here it is {scale:g}. {broken.effect}"
-    return f"{broken.effect} Look at another row."

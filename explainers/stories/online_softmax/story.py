@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from explainers.stories.any_kernel import generic
-from explainers.stories.online_softmax import online_softmax, row_charts, row_questions, row_story
+from explainers.stories.online_softmax import online_softmax, row_charts, row_questions, row_story, visible
 from explainers.stories.online_softmax.row_story import RowStory
 from explainers.stories.registers import threads
 from explainers.stories.tiling import stored, tiling
@@ -43,7 +43,8 @@ class OnlineSoftmax(Story[Row]):
         ordinary = row_story.is_ordinary(run.request.kernel)
         checks = stored.never_stored(run, step=len(story.frames) - 1, view="row", veils=("headline",))
         more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
-        return replace(made, questions=[*made.questions, *more, *checks])
+        offer = visible.offer(run, runner, subject.row)
+        return replace(made, offer=offer, questions=[*made.questions, *more, *checks])
 
     def parts(self) -> dict[str, Part[Row]]:
         return {"charts": charts_tab, "ordinary": ordinary_tab}

@@ -6,7 +6,7 @@ import pandas as pd
 
 from explainers.stories.any_kernel import generic
 from explainers.stories.occupancy import grid
-from explainers.stories.online_softmax import online_softmax
+from explainers.stories.online_softmax import online_softmax, visible
 from explainers.stories.online_softmax.story import Row
 from explainers.stories.registers import holder_questions, holders, lanes, threads
 from explainers.stories.tiling import tiling
@@ -44,6 +44,7 @@ class Registers(Story[Row]):
             state=[*holders.states(tiles, own, subject.row), *(s for s in matrices.state if s.name in STRIP)],
             tabs=[stage.Tab("kernels", "Registers of each kernel"), stage.BUILDS, stage.DATA],
             step=holders.first_held(own, subject.row),
+            offer=visible.offer(run, runner),
             summary=holders.summary(*holder_questions.shared_times(tiles)),
             questions=holder_questions.questions(run, tiles, of_scores, subject.row),
         )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from explainers.stories.any_kernel import generic
 from explainers.stories.occupancy import grid
-from explainers.stories.online_softmax import online_softmax
+from explainers.stories.online_softmax import online_softmax, visible
 from explainers.stories.registers import threads
 from explainers.stories.tiling import reuse, tile_questions, tiling, traffic
 from explainers.story import picture, stage
@@ -32,6 +32,7 @@ class Tiles(Story[Request]):
         made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *more])
         summary, tone = runner.broken(run)
         found = tile_questions.query_tile(run, made)
+        made = replace(made, offer=visible.offer(run, runner), step=len(made.frames) - 1 if tone == "bad" else 0)
         return replace(made, questions=found, summary=summary or made.summary, tone=tone or made.tone)
 
 
