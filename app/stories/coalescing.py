@@ -1,30 +1,39 @@
 """Coalescing: the sectors of global memory that each request touches, for any kernel's accesses and for several layouts
 side by side."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from app.choices import lines, pages, possible, recordings
 from app.choices.described import kernel_options
 from app.choices.page import Correction, Descriptions, Page, State
 from app.parts.explained import story_of
-from explainers.stories.coalescing import coalescing, story
+from explainers.stories.coalescing import coalescing, story, ways
 from explainers.stories.coalescing.coalescing import LAYOUT
 from explainers.stories.coalescing.story import Look, name_of
 from kernels.catalog import Catalog
 from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 
-VIEWS = {"attention": "A kernel's accesses", "layouts": "Layouts side by side"}
+VIEWS = {"ways": "Neighbours and strides", "attention": "A kernel's accesses", "layouts": "Layouts side by side"}
 
 
 @lru_cache(maxsize=2)
 def page(catalog: Catalog) -> Page:
     own = {"view": pages.one_of(*VIEWS), "line": lines.LINE}
     hooks = {"correct": correct, "adapt": lines.adapt, "describe": describe}
-    return pages.accepted_by(story.STORY, catalog, own=own, former={"page_tokens": "block_size"}, **hooks)
+    shown = {"former": {"page_tokens": "block_size"}, "first": tuple(_with_ways(catalog.kernels)[:1])}
+    return pages.accepted_by(story.STORY, catalog, own=own, **shown, **hooks)
+
+
+def _with_ways(kernels: Mapping[str, KernelSpec]) -> list[str]:
+    return [name for name, spec in kernels.items() if ways.accepts(spec)]
 
 
 def subject(page: Page, state: State, backend: str) -> Look:
+    if state["view"] == "ways":
+        return _in_ways(page, state, backend)
     if state["view"] != "layouts":
         return Look(page.request_of(state, backend=backend), (), state["line"])
     known = page.fields(state)[LAYOUT].allowed or ()
@@ -34,6 +43,13 @@ def subject(page: Page, state: State, backend: str) -> Look:
     }
     chosen = state[LAYOUT] if state[LAYOUT] in available else next(iter(available), state[LAYOUT])
     return Look(requests[chosen], tuple(available.values()) or (requests[chosen],), "")
+
+
+def _in_ways(page: Page, state: State, backend: str) -> Look:
+    requests = {way.title: page.request_of(state, backend=backend, **way.fields) for way in ways.WAYS}
+    known = {title: request for title, request in requests.items() if backend != "recorded" or recordings.has(request)}
+    shown = known or requests
+    return Look(next(iter(shown.values())), tuple(shown.values()), "", tuple(shown))
 
 
 def _in_layout(page: Page, state: State, layout: str, backend: str) -> Request:
@@ -52,8 +68,18 @@ def kernels_of_view(page: Page, state: State) -> list[str]:
     return [name for name, spec in page.kernels.items() if state["view"] != "layouts" or coalescing.has_layouts(spec)]
 
 
+def _shows_ways(page: Page, state: State) -> bool:
+    """Whether the kernel has the ways, and the link asks for no other layout or line."""
+    if state["kernel"] not in _with_ways(page.kernels) or state["line"]:
+        return False
+    fields = page.fields(state)
+    return all(state[name] == fields[name].default for name in (LAYOUT, ways.STRIDE, "width"))
+
+
 def correct(page: Page, state: State) -> list[Correction]:
     """Corrects the kernel and the source line. Each layout has the smallest width that it takes."""
+    if state["view"] == "ways" and not _shows_ways(page, state):
+        state["view"] = "attention"
     corrections = lines.correct(page, state, "global", kernels_of_view(page, state))
     width = page.choices(state).get("width")
     if state["view"] == "layouts" and width and state["width"] != width.default:
@@ -72,6 +98,8 @@ def describe(page: Page, state: State) -> Descriptions:
         "kernel": {"options": kernel_options({n: s for n, s in page.kernels.items() if n in shown})},
     }
     found |= possible.describe(page, state)
+    if state["view"] == "ways":
+        found |= {name: {"hidden": True} for name in (*page.fields(state), "preset")}
     if state["view"] == "layouts":
         known = page.fields(state)[LAYOUT].allowed or ()
         found[LAYOUT] = {"label": "Layout", "group": "own", "options": {layout: name_of(layout) for layout in known}}

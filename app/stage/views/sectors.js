@@ -1,6 +1,6 @@
 // One request of global memory: the 128-byte lines it touches, each of four sectors; the bytes
-// asked for in the colour of their lane. Of several layouts each has a panel, and all are on the
-// one clock.
+// asked for in the colour of their lane. One request also shows its lanes above, each with a line
+// to its bytes. Of several layouts each has a panel, and all are on the one clock.
 import { canvasView } from '../core/canvas.js';
 import { PALETTE, blend, number, rgb, short } from '../core/paint.js';
 import { lanesSaid } from './wavefronts.js';
@@ -34,12 +34,16 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
     many = sides.length > 1;
   let em,
     panes,
+    lanes = null, // {y, h} of the row of lanes
     now = 0;
 
   // Panels fill columns from top to bottom; as many columns as make the rows tallest.
   const layout = ({ width, height, em: size }) => {
     em = size;
-    const top = Math.round(1.5 * em),
+    // The lines from the lanes to their bytes take a third, if the picture is large enough.
+    const way = many || height < 18 * em ? 0 : Math.min(0.34 * height, 12 * em);
+    lanes = way ? { y: 1.6 * em, h: 1.5 * em } : null;
+    const top = Math.round((way ? lanes.y + lanes.h + way : 0) + 1.5 * em),
       head = many ? Math.round(1.7 * em) : Math.round(0.3 * em),
       gap = Math.round(1.1 * em);
     let best = null;
@@ -94,7 +98,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
   const rowOf = side =>
     many
       ? panes[side].row
-      : Math.max(LEAST, Math.min(4.5 * em, panes[side].room / touched[side][now].lines.length));
+      : Math.max(LEAST, Math.min(11 * em, panes[side].room / touched[side][now].lines.length));
 
   const draw = (g, { step, at, paint }) => {
     now = placeOf(step);
@@ -122,10 +126,10 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
         g.fillText(
           SECTOR * unit > 5 * em ? `sector ${s}` : s,
           x + (s + 0.5) * SECTOR * unit,
-          0.75 * em,
+          y - 0.85 * em,
         );
       g.textAlign = 'right';
-      if (gutter) g.fillText('from byte', x - 6, 0.75 * em);
+      if (gutter) g.fillText('from byte', x - 6, y - 0.85 * em);
     }
     if (many) {
       g.textAlign = 'left';
@@ -145,6 +149,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
       }
       g.font = `${em}px ${paint.font}`;
     }
+    if (lanes) drawWarp(g, request, lines, panes[n], row, at, paint);
     g.textAlign = 'right';
     let free = -Infinity;
     lines.forEach((line, place) => {
@@ -188,6 +193,38 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
       Math.max(unit, 2),
       row - 2,
     );
+  };
+  // The lanes as 32 boxes as wide as their four bytes would be, and a line from each to its bytes.
+  const drawWarp = (g, request, lines, { x, y, unit }, row, at, paint) => {
+    const wide = (LINE * unit) / 32,
+      every = [1, 2, 4, 8].find(n => n * wide > 1.9 * em) ?? 16,
+      lit = at ? sharers(request, at.byte) : [];
+    request.offsets.forEach((offset, lane) => {
+      if (offset < 0) return;
+      const place = lines.indexOf(Math.floor(offset / LINE)),
+        to = x + ((offset % LINE) + request.bytes / 2) * unit;
+      g.beginPath();
+      g.moveTo(x + (lane + 0.5) * wide, lanes.y + lanes.h);
+      g.lineTo(to, y - 1.6 * em);
+      g.lineTo(to, y + place * row);
+      [g.strokeStyle, g.lineWidth] = [paint.border, 2.4]; // dark lanes on a dark page
+      g.stroke();
+      g.strokeStyle = lit.includes(lane) ? paint.primary : laneColours[lane];
+      g.lineWidth = lit.includes(lane) ? 2.5 : 1.2;
+      g.stroke();
+    });
+    g.textAlign = 'left';
+    g.fillStyle = paint.text;
+    g.fillText(`the 32 lanes of a warp`, x, lanes.y - 0.8 * em);
+    for (let lane = 0; lane < 32; lane++) {
+      g.fillStyle = request.offsets[lane] < 0 ? paint.panel : laneColours[lane];
+      g.fillRect(x + lane * wide + 0.5, lanes.y, wide - 1, lanes.h);
+      if (lane % every) continue;
+      g.textAlign = 'center';
+      g.fillStyle = lane < 16 ? '#fff' : '#000';
+      if (request.offsets[lane] < 0) g.fillStyle = paint.text;
+      g.fillText(String(lane), x + (lane + 0.5) * wide, lanes.y + lanes.h / 2);
+    }
   };
   // In the bytes the lane that asks for them; of several the first and the last, beside the bytes
   // if there is room.

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from explainers.charts.palette import WAVEFRONTS
+from explainers.stories.coalescing import sector_questions
 from explainers.stories.coalescing.frames import SectorSide, SectorsMeta
-from explainers.stories.coalescing.sector_walk import Story, fewest, request_sentence
+from explainers.stories.coalescing.sector_walk import Story, fewest
 from explainers.story import probed, stage
 from explainers.story.frames import SectorRequest
 from explainers.story.glossary import count
@@ -54,7 +55,7 @@ def stage_of(
         provenance=provenance,
         late=late,
         told=told,
-        questions=questions(own["requests"], veils(chosen)),
+        questions=sector_questions.sectors(own["requests"]),
     )
 
 
@@ -70,26 +71,5 @@ def states(requests: Sequence[SectorRequest]) -> list[stage.State]:
         stage.State("use", use, "%", colour=WAVEFRONTS["before"]),
     ]
     if any(r["alike"] > 1 for r in requests):
-        found.append(stage.State("of this kind", [count(r["alike"], "request") for r in requests]))
+        found.append(stage.State("alike", [count(r["alike"], "request") for r in requests]))
     return found
-
-
-def veils(chosen: str) -> tuple[str, ...]:
-    """Returns the parts of the page with the answer. With several layouts, the picture is also a part."""
-    return ("sentence", "strip", "tabs", *(("picture",) if chosen else ()))
-
-
-def questions(requests: Sequence[SectorRequest], veils: Sequence[str]) -> list[stage.Question]:
-    """Returns the question before the picture. The trace has the key. veils: as in Question."""
-    if not requests:
-        return []
-    first = requests[0]
-    text = (
-        f"{count(first['active'], 'lane')} of a warp ask for {first['bytes']} bytes each of {first['tensor']} at once. "
-        "How many sectors of 32 bytes does this request move?"
-    )
-    why = request_sentence(first)
-    question = stage.Question(
-        "sectors", text, "number", first["sectors"], why, unit="sectors", view="sectors", veils=veils
-    )
-    return [question]

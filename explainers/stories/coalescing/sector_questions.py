@@ -4,34 +4,46 @@ from collections.abc import Sequence
 
 from explainers.story.frames import SectorRequest
 from explainers.story.glossary import count
-from explainers.story.questions import amounts
+from explainers.story.questions import idea
 from explainers.story.stage import Question
 from kernels.trace.memory import model
 
 
-def sectors(requests: Sequence[SectorRequest], veils: Sequence[str], view: str = "sectors") -> list[Question]:
-    """Questions about the request with the worst use of its sectors: wanted and unwanted bytes.
-
-    veils: parts of the page with the answer.
-    """
+def sectors(requests: Sequence[SectorRequest], view: str = "sectors") -> list[Question]:
+    """Questions about the request with the worst use of its sectors: the moved bytes, and the unwanted ones."""
     if not requests:
         return []
     step = min(range(len(requests)), key=lambda n: requests[n]["used"] / requests[n]["sectors"])
-    request = requests[step]
-    moved, used = request["sectors"] * model.SECTOR, request["used"]
-    lanes, asked = request["active"], request["active"] * request["bytes"]
-    again = f", asked for {asked / used:.3g} times over" if asked > used else ""
-    why = (
-        f"{count(request['sectors'], 'sector')} of {model.SECTOR} bytes move. The lanes ask for {used:,} different "
-        f"bytes{again}: {100 * used / moved:.3g} per cent of what is moved."
-    )
-    text = (
-        f"Step {step + 1}: {count(lanes, 'lane')} ask for {request['bytes']} bytes each of {request['tensor']}, and "
-        f"{moved:,} bytes are moved. How many of these does any lane want?"
-    )
-    wrong = [asked, moved, request["bytes"], moved // 2, used // 2]
-    found = amounts("wanted", text, used, wrong, why, "bytes", step=step, view=view, veils=veils)
-    return [*found, *_unused(request, step, view)]
+    return [*_moved(requests[step], step, view), *_unused(requests[step], step, view)]
+
+
+def _moved(request: SectorRequest, step: int, view: str) -> list[Question]:
+    """The bytes that memory sends for the wanted ones."""
+    sectors, used, lanes = request["sectors"], request["used"], request["active"]
+    moved, asked = sectors * model.SECTOR, request["active"] * request["bytes"]
+    if moved == used:
+        return []
+    wrong = {f"{used:,} bytes: only the wanted ones": f"Memory sends whole sectors of {model.SECTOR} bytes."}
+    if asked not in (used, moved):
+        wrong[f"{asked:,} bytes: each lane's own copy"] = "Lanes with the same bytes share them."
+    if lanes * model.SECTOR not in (moved, asked):
+        wrong[f"{lanes * model.SECTOR:,} bytes: a sector for each lane"] = "Lanes with bytes of one sector share it."
+    text = f"{count(lanes, 'lane')} want {used:,} different bytes of {request['tensor']}. How much does memory send?"
+    why = f"The bytes are in {count(sectors, 'sector')}, and a sector moves whole: {moved:,} bytes."
+    second = (min(offset for offset in request["offsets"] if offset >= 0) // model.LINE + 1) * model.LINE
+    return [
+        idea(
+            "moved",
+            text,
+            f"{moved:,} bytes: whole sectors",
+            wrong,
+            why,
+            step=step,
+            view=view,
+            hides=[f"{moved:,}", count(sectors, "sector"), str(sectors), f"{100 * used / moved:.1f}"],
+            covers=[{"side": 0, "byte": [second, 2**40]}],
+        )
+    ]
 
 
 def _unused(request: SectorRequest, step: int, view: str) -> list[Question]:
@@ -43,13 +55,10 @@ def _unused(request: SectorRequest, step: int, view: str) -> list[Question]:
         free = [byte for byte in every if byte not in wanted]
         if free and free[-1] - free[0] + 1 == len(free):
             text = (
-                f"Step {step + 1}: sector {sector:,}, bytes {every[0]:,} to {every[-1]:,} of "
-                f"{request['tensor']}, is moved whole. Click a byte of it that no lane asks for."
+                f"In step {step + 1}, a whole sector moves: bytes {every[0]:,} to {every[-1]:,} of "
+                f"{request['tensor']}. Click a byte that no lane wants."
             )
-            why = (
-                f"Bytes {free[0]:,} to {free[-1]:,} of {request['tensor']}: no lane asks for them, so "
-                f"{count(len(free), 'byte')} moved for nothing."
-            )
+            why = f"No lane wants bytes {free[0]:,} to {free[-1]:,}. They move for nothing, as a sector moves whole."
             key = {"side": 0, "byte": [free[0], free[-1]]}
             return [Question("unused", text, "click", key, why, step=step, view=view)]
     return []

@@ -85,6 +85,12 @@ def explain_layouts(runs: Mapping[str, Run], chosen: str, at: Place, warp: int =
     return Story(frames, sides, 0, fewest)
 
 
+def first_request(run: Run, at: Place) -> SectorRequest:
+    """Returns the first request of the first warp at a probe."""
+    found = traced.requests(run.trace, space="global")
+    return _request(found, _of_warp(found, at, 0)[0], 0, 1)
+
+
 def _of_warp(found: traced.Requests, at: Place, warp: int) -> list[int]:
     """Returns the warp's requests there, as rows of the table, or the requests of the first warp with some."""
     table = found.table[(found.table.file == at[0]) & (found.table.line == at[1])]
@@ -139,18 +145,17 @@ def _frames(
 
 
 def request_sentence(request: SectorRequest) -> str:
-    used, least = request["used"] / max(1, request["sectors"]), fewest(request["used"])
+    """Returns the bytes of a request, and the sectors that move for them."""
+    active, used, sectors = request["active"], request["used"], request["sectors"]
     verb = "read" if kind_of(request["kind"], "global").direction == "read" else "write"
-    lanes = (
-        f"{count(request['active'], 'lane')} {verb} {request['bytes']} bytes each of {request['tensor']}. They touch"
-    )
-    if request["active"] == 1:
-        lanes = f"1 lane {verb}s {request['bytes']} bytes of {request['tensor']}. It touches"
-    sectors = f"{count(request['sectors'], 'sector')} in {count(request['lines'], 'line')}"
-    text = f"{numbered('Request', request)}: {lanes} {sectors}; of each sector's 32 bytes {used:.3g} are used."
-    if least < request["sectors"]:
-        return f"{text} {count(least, 'sector')} would hold those bytes."
-    return f"{text} No fewer could hold those bytes."
+    who, verb = ("1 lane", f"{verb}s") if active == 1 else (f"The {active} lanes", verb)
+    shared = used < active * request["bytes"]
+    first = f"{who} {verb} {f'only {used:,} different' if shared else f'{used:,}'} bytes of {request['tensor']}."
+    moved = f"The bytes are in {count(sectors, 'sector')}, so {sectors * model.SECTOR:,} bytes move."
+    least = fewest(used)
+    enough = f"{count(least, 'sector')} would be enough." if least < sectors else "No fewer sectors could hold them."
+    alike = f" {count(request['alike'] - 1, 'other request')} look{'s' if request['alike'] == 2 else ''} the same."
+    return f"{first} {moved} {enough}{alike if request['alike'] > 1 else ''}"
 
 
 def fewest(used: int) -> int:

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from explainers.stories.coalescing import coalescing, sector_costs, sector_questions, sector_walk
+from explainers.stories.coalescing import coalescing, sector_costs, sector_walk, ways
 from explainers.stories.coalescing.coalescing import LAYOUT
 from explainers.stories.registers import thread_questions, threads
 from explainers.story import source_line, stage
 from explainers.story.base import Part, Runner, Story
-from explainers.story.stage import Block, Question, Stage
+from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
@@ -22,12 +22,14 @@ class Look:
 
     request: the chosen one.
     layouts: the request under each layout; empty for a kernel's own accesses.
+    ways: the titles of the ways (ways.WAYS) of `layouts`; empty for all layouts side by side.
     line: the choice.
     """
 
     request: Request
     layouts: tuple[Request, ...]
     line: str
+    ways: tuple[str, ...] = ()
 
 
 class Coalescing(Story[Look]):
@@ -40,18 +42,27 @@ class Coalescing(Story[Look]):
 
     def stage(self, subject: Look, runner: Runner) -> Stage:
         run = runner.run(subject.request)
+        if subject.ways:
+            return _of_ways(subject, run, runner)
         return _of_layouts(subject, run, runner) if subject.layouts else _of_kernel(subject, run, runner)
 
     def parts(self) -> dict[str, Part[Look]]:
         return {"lines": lines_tab, "layouts": layouts_tab}
 
 
+def _of_ways(look: Look, run: Run, runner: Runner) -> Stage:
+    known = {way.title: way for way in ways.WAYS}
+    shown = [known[title] for title in look.ways]
+    walk = ways.explain(shown, [runner.run(request) for request in look.layouts])
+    result = coalescing.stage_of(walk, run, runner.provenance(run))
+    return replace(result, questions=ways.questions(shown, walk.sides[0]["requests"]))
+
+
 def _of_layouts(look: Look, run: Run, runner: Runner) -> Stage:
     chosen = title_of(look.request)
     reads = next(site for site in source_line.logged(run, "global") if site.event == "load")
     walk = sector_walk.explain_layouts(_layouts(look, runner), chosen, (reads.file, reads.line))
-    result = coalescing.stage_of(walk, run, runner.provenance(run), chosen)
-    return replace(result, questions=[*result.questions, *_more(result, chosen)])
+    return coalescing.stage_of(walk, run, runner.provenance(run), chosen)
 
 
 def _of_kernel(look: Look, run: Run, runner: Runner) -> Stage:
@@ -62,16 +73,7 @@ def _of_kernel(look: Look, run: Run, runner: Runner) -> Stage:
     walk = sector_walk.explain(run, [at.at] if at.at else list(dict.fromkeys(places)))
     result = coalescing.stage_of(walk, run, runner.provenance(run), late=[at.choice], told=at.told)
     result = replace(result, views=[*result.views, *threads.own_view(run)])
-    return replace(result, questions=[*result.questions, *_more(result), *thread_questions.shared_pictures(result)])
-
-
-def _more(result: Stage, chosen: str = "") -> list[Question]:
-    """The questions about the requests of the picture.
-
-    chosen: the layout, if several are shown.
-    """
-    alone = next(view for view in result.views if view.id == "sectors")
-    return sector_questions.sectors(alone.meta["sides"][0]["requests"], coalescing.veils(chosen))
+    return replace(result, questions=[*result.questions, *thread_questions.shared_pictures(result)])
 
 
 def _layouts(look: Look, runner: Runner) -> dict[str, Run]:
@@ -101,7 +103,7 @@ def lines_tab(look: Look, runner: Runner) -> list[Block]:
 
 def layouts_tab(look: Look, runner: Runner) -> list[Block]:
     """Sectors per request of each layout, as a chart and as a table."""
-    if not look.layouts:
+    if not look.layouts or look.ways:
         raise ProblemError("This picture has no such tab. Choose another tab, or a kernel that has it.")
     table = sector_costs.layouts(_layouts(look, runner))
     said = (

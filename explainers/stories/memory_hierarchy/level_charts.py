@@ -170,7 +170,7 @@ def _marks(
         base = data.chart("caches", pd.DataFrame(ends))
         layers.append(base.mark_rect(color=AXIS, opacity=0.25).encode(x=x, x2="to:Q"))
         for row, edge in enumerate(reversed(ends)):  # one below the other, since bands may be close
-            text = _beside(base, x, edge["to"], row, middle)
+            text = _beside(base, x, float(edge["to"]), row, middle)
             layers.append(text.transform_filter(alt.datum.working_set == edge["working_set"]))
     if shared:
         said = f"shared: {bytes_said(shared)}"

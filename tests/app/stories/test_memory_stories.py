@@ -78,7 +78,13 @@ def test_what_the_bank_lab_cannot_run_is_refused_with_the_reason(params, says):
         (BANKS, {"stride": "33"}, "WIDTH", "8", "An access of 8 bytes must start at a multiple of 8"),
         (BANKS, {"WIDTH": "16"}, "PAD", "1", "An access of 16 bytes must start at a multiple of 16"),
         (BANKS, {"WIDTH": "16"}, "preset", "Rows of 33 floats", "An access of 16 bytes must start at a multiple of 16"),
-        (COALESCING, {"kernel": "lab_global"}, "layout", "paged_whole", "split in pieces of 16 bytes"),
+        (
+            COALESCING,
+            {"kernel": "lab_global", "view": "attention"},
+            "layout",
+            "paged_whole",
+            "split in pieces of 16 bytes",
+        ),
     ],
 )
 def test_an_impossible_pair_of_choices_is_disabled_with_the_reason(story, params, name, value, why):

@@ -1,6 +1,6 @@
 """Coalescing: sectors by line, by request and by layout."""
 
-from explainers.stories.coalescing import coalescing, sector_costs, sector_walk
+from explainers.stories.coalescing import coalescing, sector_costs, sector_walk, ways
 from explainers.story import stage
 from kernels.catalog import KERNELS
 from kernels.core.scope import Scope
@@ -23,7 +23,7 @@ def test_the_coalescing_tables_count_what_the_lanes_touch(cpu_run):
         16,
         512,
         32,
-    ) and "They touch 16 sectors in 4 lines" in story.frames[0]["sentence"]
+    ) and "The bytes are in 16 sectors, so 512 bytes move." in story.frames[0]["sentence"]
 
 
 def test_the_paged_k_reads_are_counted_by_warp_and_not_by_token(cpu_run):
@@ -52,7 +52,9 @@ def test_coalescing_opens_on_the_worst_use_of_sectors_and_not_on_the_most_sector
     story = sector_walk.explain(run, [(first.file, int(first.line))])
     assert len(story.frames) == 1 and story.sides[0]["requests"][0]["alike"] == story.total
     made = coalescing.stage_of(story, run, stage.provenance(run))
-    assert {s.name: s.values[0] for s in made.state}["use"] == 12.5 and made.questions[0].answer == 2
+    assert {s.name: s.values[0] for s in made.state}["use"] == 12.5
+    moved = made.questions[0]
+    assert moved.options[moved.answer] == "64 bytes: whole sectors"
 
 
 def test_requests_at_every_line_are_stepped_through_line_by_line(cpu_run):
@@ -73,3 +75,32 @@ def test_layouts_stand_beside_one_another_on_one_clock(cpu_run):
     assert story.frames[0]["sentence"].endswith("row_major: 4 sectors for 128 bytes.")
     made = coalescing.stage_of(story, runs["strided"], stage.provenance(runs["strided"]), "strided")
     assert [view.id for view in made.views] == ["layouts", "sectors"] and made.state[0].values[0] == 32
+
+
+def test_the_story_opens_on_neighbours_and_then_on_a_stride(cpu_run):
+    assert ways.accepts(KERNELS["lab_global"]) and not ways.accepts(KERNELS["01_naive"])
+    runs = [cpu_run("lab_global", LAB_GLOBAL(**way.fields)) for way in ways.WAYS]
+    story = ways.explain(ways.WAYS, runs)
+    requests = story.sides[0]["requests"]
+    assert [request["sectors"] for request in requests] == [4, 8, 5, 32]
+    assert (
+        story.frames[0]["sentence"]
+        == "The lanes read neighbouring elements. Memory sends 4 sectors: every byte is used."
+    )
+    assert story.frames[3]["sentence"].endswith("Memory sends 32 sectors: one byte in eight is used.")
+    stride, late = ways.questions(ways.WAYS, requests)
+    assert (stride.options[stride.answer], late.options[late.answer]) == ("Twice as much", "One more sector")
+    assert (stride.step, late.step) == (1, 2)
+    for question in (stride, late):
+        assert [bool(said) for said in question.reasons].count(False) == 1 and not question.reasons[question.answer]
+        assert question.covers and f"{requests[question.step]['sectors']} sectors" in question.hides
+
+
+def test_the_used_share_is_said_as_a_person_says_it():
+    said = {
+        (128, 128): "every byte is used",
+        (5, 10): "half of the bytes are used",
+        (3, 4): "three bytes in four are used",
+    }
+    assert {pair: ways.share_said(*pair) for pair in said} == said
+    assert ways.share_said(1, 32) == "about 3% of the bytes are used"
