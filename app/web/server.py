@@ -3,6 +3,7 @@
     GET  /wg/ask/STORY?CHOICES[&_set=NAME&_to=VALUE][&_carried=1][&_part=TAB]  -> JSON: choices, link, and the name of a
              bundle or the key of its job. [&_key=KEY] waits a second for a job. [&_again=1] repeats a failed job.
              [&_who=NAME] names the page within its browser
+    GET  /wg/found                                                             -> what the search finds (searching.py)
     GET  /wg/bundle/NAME                                                       -> gzip bytes, immutable
     GET  /wg/file/NAME/FILE                                                    -> a file for download
     POST /wg/stop?key=KEY&who=NAME[&drop=1]                                    -> stops a job, unless other pages need
@@ -49,10 +50,10 @@ from app.guards.origin import body_of, ours
 from app.measured import measuring
 from app.store import disk, vega
 from app.stories import STORIES, listed
-from app.web import answers, asking, bundles
+from app.web import answers, asking, bundles, searching
 from app.web.packed import PACKED, Files, packed
 from explainers.charts import palette
-from explainers.story import glossary, marks
+from explainers.story import glossary, marks, terms
 from kernels.build import CPU, Mode, build
 from kernels.catalog import current
 from kernels.core.fields import nearest, shortened
@@ -253,7 +254,7 @@ def modules() -> dict[str, str]:
     given = {
         "VEGA": vega.made_by(),
         "PALETTE": palette.for_browser(),
-        "TERMS": glossary.TERMS,
+        "TERMS": terms.for_browser(),
         "PROVENANCE": glossary.PROVENANCE,
         "MARKS": marks.MARKS,
     }
@@ -310,6 +311,7 @@ def routes(base: str, sessions: Callable[[], int] = lambda: 0, site: str = "") -
     """
     return [
         Route(f"{base}/wg/ask/{{story}}", ask),
+        Route(f"{base}/wg/found", searching.found),
         Route(f"{base}/wg/bundle/{{name}}", bundle),
         Route(f"{base}/wg/file/{{name}}/{{file}}", file),
         Route(f"{base}/wg/stop", stop, methods=["POST"]),

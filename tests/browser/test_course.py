@@ -14,7 +14,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from app.course import stops
-from explainers.story import encoding, glossary
+from explainers.story import encoding, terms
 
 STOPS = stops()
 LAPTOP = {"width": 1280, "height": 720}
@@ -310,7 +310,7 @@ def test_terms_are_explained_where_they_stand(visit):
         meaning = page.locator("#wg-meaning")
         expect(meaning).to_be_visible()
         name = term.get_attribute("data-term")
-        assert meaning.inner_text() == f"{name} {glossary.TERMS[name]}"
+        assert meaning.inner_text() == f"{name} {terms.TERMS[name].said}"
         page.keyboard.press("Escape")
         expect(meaning).to_be_hidden()
         page.mouse.move(5, 700)

@@ -23,6 +23,7 @@ import { Question } from './question.js';
 import { makeRoom } from './room.js';
 import { makeRoomPanel } from './room_panel.js';
 import { Saving } from './saving.js';
+import { makeSearch } from './search.js';
 import { makeSequences } from './sequences.js';
 import { makeStart } from './start.js';
 import { makeToolbar } from './toolbar.js';
@@ -109,13 +110,18 @@ class App {
       },
       opens: () => this.present.keep(),
     });
+    this.search = makeSearch({
+      root,
+      list: async () => (await fetch(`${base}/wg/found`)).json(),
+      go: entry => this.goTo(entry),
+    });
     this.header = makeHeader({
       course,
       rail,
       open: go,
       visit: toStop,
       guide: () => this.guide.toggle(),
-      beside: [this.sequences.button, this.lesson.opener],
+      beside: [this.search.button, this.sequences.button, this.lesson.opener],
       entries: this.menu(),
     });
     this.toolbar = makeToolbar({
@@ -209,6 +215,11 @@ class App {
           size('\u2212', 'Slower (s)', () => bar.actions.slower()),
           size('+', 'Faster (f)', () => bar.actions.faster()),
         ],
+      },
+      {
+        label: 'Search',
+        title: 'Pages, terms, kernels and settings (/)',
+        onClick: () => this.search.toggle(),
       },
       { label: 'Keys', title: 'All keys (?)', onClick: () => this.keys.toggle() },
     ];
@@ -304,6 +315,15 @@ class App {
       clock.removeEventListener('step', onStep);
     };
   }
+  // To what the search has found. A setting is shown in the toolbar.
+  async goTo({ link, set }) {
+    const [path, query] = link.split('?'),
+      { toolbar } = this;
+    if (set && toolbar.has(set)) {
+      if (!this.depth.deep) this.depth.toggle();
+    } else await this.visits.leave(path, Object.fromEntries(new URLSearchParams(query)));
+    if (set) toolbar.reveal(set);
+  }
   presents() {
     return this.story.path !== 'start' && this.present.toggle();
   }
@@ -336,6 +356,7 @@ class App {
       this.covering,
       this.frame,
       this.keys,
+      this.search,
       this.saving.paper,
       this.present,
       this.start,

@@ -40,7 +40,7 @@ export function makeGlossary(root) {
     shown = term;
     tip.hidden = !term;
     if (!term) return;
-    tip.replaceChildren(element('b', {}, term.dataset.term), ` ${TERMS[term.dataset.term]}`);
+    tip.replaceChildren(element('b', {}, term.dataset.term), ` ${TERMS[term.dataset.term].said}`);
     term.setAttribute('aria-describedby', tip.id);
     const box = term.getBoundingClientRect();
     tip.style.left = `${Math.max(6, Math.min(box.left, innerWidth - tip.offsetWidth - 6))}px`;

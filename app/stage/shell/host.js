@@ -26,9 +26,10 @@ const keysOf = app => ({
     smaller: () => app.look.smaller(),
     usual: () => app.look.usual(),
     keys: () => app.keys.toggle(),
+    search: () => app.search.toggle(),
   },
   clicking: () => app.present.on || app.sequences.playing(),
-  blocked: name => app.keys.open && name !== 'keys',
+  blocked: name => app.search.open || (app.keys.open && name !== 'keys'),
 });
 
 /** @returns {import('../core/host.js').Host} */

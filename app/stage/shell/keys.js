@@ -25,6 +25,7 @@ export const APP_KEYS = [
     does: 'larger, smaller, usual type',
     press: { '+': 'larger', '=': 'larger', '-': 'smaller', 0: 'usual' },
   },
+  { keys: '/', does: 'searches pages, terms, kernels and settings', press: { '/': 'search' } },
   { keys: '?', does: 'lists the keys', press: { '?': 'keys' } },
   { keys: 'Esc', does: 'closes the guide, "More" or this list', press: {} },
 ];

@@ -121,6 +121,13 @@ export function makeToolbar({ change, copyLink, shares, deep }) {
       given = [choices, refused];
       draw();
     },
+    has: name => given[0].some(choice => choice.name === name),
+    // Puts the focus on a choice.
+    reveal(name) {
+      const control = node.querySelector(`[data-name="${name}"]`);
+      if (panel.contains(control)) open(true);
+      control?.focus();
+    },
     // The depth has changed.
     redraw: () => draw(),
     unmount() {

@@ -13,7 +13,7 @@ from conftest import small_tiles
 from explainers.stories.online_softmax import online_softmax
 from explainers.stories.precision import error_questions, error_tables, precision, precision_charts, replays, rounding
 from explainers.stories.precision.replay import STAGES, rms
-from explainers.story import encoding, glossary, picture, probed, stage
+from explainers.story import encoding, picture, probed, stage, terms
 from kernels.catalog import KERNELS
 from kernels.core import reference
 from kernels.core.dtypes import element_type
@@ -274,7 +274,7 @@ def test_the_summary_and_the_strip_say_that_a_share_is_by_covariance(four):
     assert f"{replay.shares[most]:.0%} of the squared error by covariance" in summary
     assert summary.endswith(f" Its own change has {plain:.0%} of the squared error.")
     assert [s.name for s in precision.states(replay)][2] == "of the squared error, by covariance"
-    assert "by covariance" in glossary.TERMS
+    assert "by covariance" in terms.TERMS
 
 
 def test_the_picture_holds_the_errors(four):
