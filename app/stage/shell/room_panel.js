@@ -72,8 +72,8 @@ export function makeRoomPanel({ news, room, base, titleOf }) {
       element(
         'p',
         {},
-        'Others see what you show: the page, the choices, every step, the cell that you ' +
-          'pin. They can step on their own and catch up.',
+        'Followers see your page, choices, step and pinned cell. They can step on their own, and ' +
+          'catch up again.',
       ),
       asks
         ? form('Room secret of this server', { type: 'password' }, open, 'Lead a class')

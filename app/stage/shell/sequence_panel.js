@@ -32,7 +32,7 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
     own = [name, erase];
   const start = button('Play', () => play(ref, chosen()), {
     class: 'go',
-    title: 'Go to the first moment; PageDown and PageUp then lead through all',
+    title: 'Present it from its first moment (PageDown and PageUp go on and back)',
   });
   const copy = button('Copy to edit', () =>
     take(store.create(chosen().title, chosen().moments), 'Copied.'),
@@ -40,7 +40,7 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
   const out = button('Export', save, { title: 'Save it as a file' });
   const add = button('Add this moment', () => note(), {
     class: 'go',
-    title: 'What is shown now, at its end',
+    title: 'Add this page and step at the end',
   });
   const node = element(
     'section',
@@ -58,7 +58,7 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
     element(
       'p',
       { class: 'about' },
-      'An ordered list of moments with notes, played by clicker. It is kept in this browser.',
+      'A list of moments with notes, for a talk with a clicker. Only this browser keeps it.',
     ),
     element('div', { class: 'tools' }, which, start, add),
     element(
@@ -67,7 +67,7 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
       name,
       button('New', () => take(store.create('My sequence'), 'An empty sequence.')),
       copy,
-      button('Import', () => file.click(), { title: 'From a file that was exported' }),
+      button('Import', () => file.click(), { title: 'Read an exported file' }),
       out,
       erase,
       file,
@@ -211,7 +211,7 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
     const moments = chosen()?.moments ?? [];
     plan.textContent = moments.length
       ? `${lengthOf(moments)} planned.`
-      : 'No moment yet: go to what you want to show and press Add this moment.';
+      : 'No moment yet. Go to a page and a step, and press Add this moment.';
   }
   function row(moment, n, count, editable) {
     const label = element('b', {}, moment.title || storyOf(moment.link).title),
@@ -337,7 +337,7 @@ export function makeSequencePanel({ clock, rail, now, visit, play, shown }) {
         'label',
         {
           class: 'short',
-          title: 'PageDown goes through so many more steps before it goes to the next moment',
+          title: 'Steps that PageDown shows before the next moment',
         },
         'More steps',
         numeric('steps', MOST.steps, 1),
