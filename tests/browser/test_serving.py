@@ -83,8 +83,8 @@ def test_the_kernel_is_run_on_the_cache_as_the_step_leaves_it(visit):
     cache = ONE_PROMPT.states(16)[moment][0]
     sequence = cache.sequences[int(asked(page)["sequence"])]
     press(page, "ArrowRight")
-    assert f"entry 0 of {sequence.name}'s block table" in sentence(page)
-    assert f": {sequence.table[0]}. So tokens 0 to 15 lie in page {sequence.table[0]}" in sentence(page)
+    assert f"Entry 0 of {sequence.name}'s block table" in sentence(page)
+    assert f"names page {sequence.table[0]}." in sentence(page) and "tokens 0 to 15" in sentence(page)
     look_at(page, "serving")
     assert step_of(page) == 12 and count(page) == len(ONE_PROMPT.steps(16)) + 1  # and back, to the same step
 
@@ -105,7 +105,7 @@ def test_the_requests_are_compared_with_a_server_without_pages(visit):
     send(page)
     assert asked(page)["requests"] == "A 1 20 4, B 2 40 9" and count(page) == 12
     press(page, "End")
-    assert sentence(page) == "B decodes a token; B takes page 5."  # its 49th
+    assert sentence(page) == "B decodes a token. B takes page 5."  # its 49th
     rows.last.locator('[name="prompt"]').fill("400")
     page.get_by_role("button", name="Serve these").click()
     expect(drawer.get_by_role("alert")).to_contain_text("Nothing was changed")

@@ -43,13 +43,13 @@ export default function (host, { meta }, { clock }) {
       wrong = FIELDS.find(([key]) => !Number.isInteger(read[key]) || read[key] < 1);
     if (wrong)
       return refuse(
-        `${wrong[1]} is ${inputs[wrong[0]].value || 'empty'}; it must be a whole number from 1 on.`,
+        `${wrong[1]} is ${inputs[wrong[0]].value || 'empty'}. It must be a whole number from 1 on.`,
       );
     const { layers, heads, kv, dim, tokens, sequences } = read,
       bytes = meta.types[type.value];
     if (heads % kv)
       return refuse(
-        `Query heads is ${heads} and KV heads ${kv}; query heads must be a multiple of KV heads.`,
+        `${heads} query heads are no multiple of ${kv} KV heads. Query heads must be a multiple of KV heads.`,
       );
     const hidden = clock.covers.some(({ part }) => part === 'size'), // a question asks for it
       size = count => 2 * layers * count * dim * tokens * bytes * sequences;

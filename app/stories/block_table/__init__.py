@@ -35,8 +35,8 @@ STORY = story_of(
     story.STORY,
     path="block_table",
     title="Paging",
-    look="Follow an entry of the block table to its page: the pages of one sequence lie anywhere in the pool, in no "
-    "order. See what that costs, an extra read for each page, and what it saves, slots that nobody has to reserve.",
+    look="Follow an entry of the block table to its page. The pages of one sequence are anywhere in the pool, in no "
+    "order. See the cost, one more read for each page, and the gain: nobody reserves slots.",
     order=40,
     page=page,
     subject=subject,

@@ -27,14 +27,13 @@ VIEWS = {
     "heads": "Grouped heads",
     "reads": "Readers of a page",
 }
-OF_VIEW = {"serving": "one_prompt", "partitions": "one_long"}  # view -> its own scenario; CHURN for the others
-CHURN = "churn"  # its tables name pages in no order
+CHURN, ONE_LONG = "churn", "one_long"  # tables that name pages in no order, and a context for partitions
 ANY = 100  # a sequence that nobody chose: the second one, or the longest one next to its partitions
 MODELLED = ("cache", "serving")  # the views without a kernel
 WITH_RANGES = ("ranges", "prefix")  # the views of a kernel with a work list
 TYPED = (*WITH_RANGES, "cache")  # the views with a choice of the cache's type
 ONE_HEAD = ("walk", "partitions", *WITH_RANGES)  # the views that follow one query head of one sequence
-CACHE_DTYPES = {"": "as K and V come, 16 bits", "float8_e4m3": "8 bits (fp8 e4m3)"}
+CACHE_DTYPES = {"": "16 bits, like K and V", "float8_e4m3": "8 bits (fp8 e4m3)"}
 EIGHT_BIT_PAGE = 16  # the fewest slots of a page of 8-bit numbers
 READS_DTYPE = "float16"  # every kernel of "Readers of a page" takes this type
 HEADS = (1, 2, 4, 8, 16, 32)
@@ -58,21 +57,21 @@ OWN = {
     "requests": Choice(
         "S 1 40 0, A 2 6 8 S, B 3 10 6 S, C 4 20 5",
         check=_check_requests,
-        meaning="of each its name, the step in which it arrives, the tokens of its prompt and of its answer, and "
-        "perhaps the name of the one that it is forked from",
+        meaning="each with its name, its step of arrival, the tokens of its prompt and of its answer, and perhaps the "
+        "name of its parent",
     ),
-    "moment": Choice(LAST, low=0, high=LAST, meaning="how many events have been played"),
+    "moment": Choice(LAST, low=0, high=LAST, meaning="events so far"),
     "shuffle": Choice(
         0,
         low=0,
         high=1000,
-        meaning="0: where the block manager put them; any other number: a random permutation of all pages",
+        meaning="0: the pages of the block manager. Any other number: a random permutation of all pages",
     ),
     "num_blocks": Choice(16, low=1, high=128, meaning="pages in the pool"),
-    "sequence": Choice(ANY, low=0, high=ANY, meaning="which sequence is walked"),
+    "sequence": Choice(ANY, low=0, high=ANY, meaning="the sequence of the walk"),
     "head": Choice(0, low=0, high=127),
-    "ranges": Choice(SHOWN_RANGES, low=1, high=16, meaning="equal pieces that all pages are cut into"),
-    "cache_dtype": Choice("", tuple(CACHE_DTYPES), meaning="what a number of K and V is kept in"),
+    "ranges": Choice(SHOWN_RANGES, low=1, high=16, meaning="equal pieces of the list of all pages"),
+    "cache_dtype": Choice("", tuple(CACHE_DTYPES), meaning="the type of a number of K and V in the cache"),
 }
 
 
@@ -137,7 +136,7 @@ def _of_problem(page: Page, state: State) -> Descriptions:
             options = {value: str(value) for value in both_take(page, state, name, kernel)}
             found[name] = {"kind": "select", "options": options}
     if view == "prefix":
-        found["alibi"] = {"disabled": "over a shared prefix it is not computed"}
+        found["alibi"] = {"disabled": "not computed over a shared prefix"}
     kv_heads = [n for n in HEADS if state["num_heads"] % n == 0 and state["num_heads"] <= most_group * n]
     found["num_heads"] = {"kind": "select", "options": {n: str(n) for n in HEADS}}
     found["num_kv_heads"] = {"kind": "select", "options": {n: str(n) for n in kv_heads}}

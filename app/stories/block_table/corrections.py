@@ -10,7 +10,7 @@ from app.stories.block_table.choices import (
     GIVEN,
     HEADS,
     MODELLED,
-    OF_VIEW,
+    ONE_LONG,
     OWN,
     READS_DTYPE,
     WITH_RANGES,
@@ -45,11 +45,11 @@ def _correct_view(page: Page, state: State) -> Corrections:
     """The scenario and the problem that the view's kernel takes."""
     view, corrections = state["view"], Corrections()
     if view == "serving" and state["scenario"] not in (*SERVED, REQUESTS):
-        said = f"scenario is {state['scenario']}; what is served is one of {', '.join((*SERVED, REQUESTS))}."
+        said = f"scenario is {state['scenario']}. Serving has {', '.join((*SERVED, REQUESTS))}."
         corrections.append(Correction("scenario", said))
         state["scenario"] = next(iter(SERVED))
     if view == "reads" and state["dtype"] != READS_DTYPE and not is_recorded(state):
-        said = f"dtype is {state['dtype']}; here it is {READS_DTYPE}, which all these kernels take."
+        said = f"dtype is {state['dtype']}. Here it is {READS_DTYPE}: all these kernels take it."
         corrections.append(Correction("dtype", said))
         state["dtype"] = READS_DTYPE
     if view in WITH_RANGES and not is_recorded(state):
@@ -82,11 +82,13 @@ def _correct_group(state: State, kernel: KernelSpec) -> Corrections:
     corrections = Corrections()
     most, group = kernel.problem_type.cache_use.most_group, state["num_heads"] // state["num_kv_heads"]
     if group > most:
-        said = f"num_kv_heads is {state['num_kv_heads']}, so that {group} query heads read a KV head; here at most "
-        corrections.append(Correction("num_kv_heads", f"{said}{most} do."))
+        said = (
+            f"num_kv_heads is {state['num_kv_heads']}, so {group} query heads share a KV head. Here at most {most} do."
+        )
+        corrections.append(Correction("num_kv_heads", said))
         state["num_kv_heads"] = state["num_heads"] // most
     if state["view"] == "prefix" and state["alibi"]:
-        said = f"alibi is {write_value(True)}; over a shared prefix it is not computed."
+        said = f"alibi is {write_value(True)}. Over a shared prefix it is not computed."
         corrections.append(Correction("alibi", said))
         state["alibi"] = False
     return corrections
@@ -96,14 +98,14 @@ def _correct_sharing(page: Page, state: State) -> Corrections:
     """Goes to a moment at which sequences share a page, in place."""
     shared = history.moments_with_sharing(state, choices.kernels_with_ranges(page.catalog)["prefix"])
     if not any(shared):
-        said = f"scenario is {state['scenario']}, in which no two sequences share a whole page; here it is {SHARED}."
+        said = f"In scenario {state['scenario']}, no two sequences share a whole page. Here it is {SHARED}."
         state |= {"scenario": SHARED, "moment": LAST}
         return [Correction("scenario", said)]
     moment = min(state["moment"], len(shared) - 1)
     if shared[moment]:
         return []
     nearest = min((n for n, shares in enumerate(shared) if shares), key=lambda n: abs(n - moment))
-    said = f"After {moment} events no two sequences share a whole page; after {nearest} they do."
+    said = f"After {moment} events no two sequences share a whole page. After {nearest} they do."
     corrections = [Correction("moment", said)] if state["moment"] != LAST else []
     state["moment"] = nearest
     return corrections
@@ -196,12 +198,21 @@ def adapt(page: Page, state: State, name: str) -> None:
 
 
 def _adapt_to_view(state: State) -> None:
-    """Goes to the scenario of a new view, in place. A scenario that no view takes by itself was chosen, and stays."""
-    own = OF_VIEW.get(state["view"], CHURN)
-    served = state["scenario"] in (*SERVED, REQUESTS)
-    if state["scenario"] in (*OF_VIEW.values(), CHURN) or (state["view"] == "serving" and not served):
-        state |= {"scenario": own, "moment": LAST if state["scenario"] != own else state["moment"]}
-    state["sequence"] = ANY
+    """Goes to the scenario of a new view, in place. The scenario that Serving opens with does not stay afterwards."""
+    view, scenario, served = state["view"], state["scenario"], next(iter(SERVED))
+    if view == "serving" and scenario not in (*SERVED, REQUESTS):
+        state |= {"scenario": served, "moment": LAST}
+    elif view not in MODELLED and scenario == served:
+        state |= {"scenario": CHURN, "moment": LAST, "sequence": ANY}
+    if view == "partitions":
+        if state["scenario"] == CHURN:
+            state |= {"scenario": ONE_LONG, "moment": LAST}
+        state["sequence"] = ANY
+    if view not in MODELLED and not history.cache_at(state).sequences:
+        state["moment"] = LAST
+    last = max(len(history.cache_at(state).sequences) - 1, 0)
+    if state["sequence"] != ANY:
+        state["sequence"] = min(state["sequence"], last)
 
 
 def _take_requests(state: State) -> None:

@@ -103,7 +103,7 @@ class Moment:
         if not cache.sequences:
             raise ProblemError(
                 f"After event {self.state['moment']} the cache holds no sequence, so there is nothing to attend to. "
-                "Choose another event, or look at the cache and add a sequence."
+                "Choose another event, or add a sequence in the view Cache."
             )
 
 
@@ -113,7 +113,7 @@ def moment_of(page: Page, state: State, backend: str) -> Moment:
         if state["scenario"] == BY_HAND:
             raise ProblemError("Events by hand are not recorded. Choose another scenario, or another backend.")
         if state["scenario"] not in PRESETS:
-            raise ProblemError("What is served is not recorded. Choose another scenario, or another backend.")
+            raise ProblemError("Serving is not recorded. Choose another scenario, or another backend.")
         state = recorded_state(page, state)
     states = history.states_of(state)
     plain = states[state["moment"]][0]

@@ -65,7 +65,7 @@ def writes(subject: Cache) -> list[Block]:
     if change is None or not (change.written or change.copied):
         return [stage.text(f"{event} writes no key and no value. Step to an event that adds tokens.")]
     if subject.backend == "recorded":
-        return [stage.text("The kernels' writes are not recorded for every event; choose another backend to run them.")]
+        return [stage.text("The kernels' writes are not recorded for every event. Choose another backend to run them.")]
     found = [stage.heading(f"{event} stores:")]
     if change.copied:
         found += _copied(subject, after, change, change.copied)
@@ -76,7 +76,7 @@ def _copied(subject: Cache, cache: KVCache, change: Change, pages: tuple[int, in
     """The copy of a page."""
     if subject.cache_dtype:
         said = "Page {} is copied to page {}.".format(*pages)
-        why = "The kernel that copies pages takes 16 and 32 bits, so in 8 bits that copy is not run."
+        why = "The kernel for copies takes 16 and 32 bits, so this copy does not run in 8 bits."
         return [stage.text(f"{said} {why}")]
     request = _request("copy", subject, cache, change)
     if not request:
@@ -96,7 +96,7 @@ def _written(subject: Cache, cache: KVCache, change: Change) -> list[Block]:
     run = running.run(replace(request, scope=Scope(0, len(slots))))
     named = ", ".join(map(str, slots[:MOST_NAMED])) + (" ..." if len(slots) > MOST_NAMED else "")
     said = f"{stage.headline(request.kernel)} Slots of the {len(slots)} new tokens: {named}."
-    caption = "The bytes that the probed stores named, over all KV heads; the first 64 tokens."
+    caption = "The bytes of the probed stores, over all KV heads, for the first 64 tokens."
     rounding = range_tables.rounding_blocks(run) if subject.cache_dtype else []
     return [stage.text(said, run.provenance), *rounding, stage.table(walk_tables.addresses_table(run), caption)]
 

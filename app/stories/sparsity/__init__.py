@@ -48,8 +48,8 @@ STORY = story_of(
     story.STORY,
     path="sparsity",
     title="Sparsity",
-    look="Follow a block of queries through its list: what is not on it is never loaded, what is partial is computed "
-    "whole and then masked. Draw a mask of your own, and look at what each hidden pair still costs.",
+    look="Follow a block of queries through its list of key blocks. Then draw a mask of your own, and see the cost of "
+    "each hidden pair.",
     page=page,
     subject=subject,
     order=70,

@@ -17,25 +17,18 @@ def pool(made: Stage) -> list[Question]:
     pages = len(longest["table"])
     at = longest["length"] - 1
     entry, page = at // size, longest["table"][at // size]
-    why = (
-        f"Token {at} is in logical block {at} / {size} = {entry}; entry {entry} of {longest['name']}'s block table is "
-        f"page {page}, slot {at % size} of it. The pages of the sequence are {', '.join(map(str, longest['table']))}."
-    )
-    text = (
-        f"{longest['name']} has {longest['length']} tokens; a page has {size} slots. In which page does its token {at} "
-        "lie?"
-    )
+    why = f"Token {at} is in entry {at} / {size} = {entry} of the block table. The entry names page {page}."
+    text = f"{longest['name']} has {longest['length']} tokens, and a page has {size} slots. Which page has token {at}?"
     wrong = [entry, at // size + 1, *longest["table"], *(s["table"][-1] for s in sequences)]
     view = made.views[0].id
     found = amounts("which_page", text, page, wrong, why, step=last, view=view)
     why = (
-        f"Pages in use have {usage['held']} slots, and {usage['used']} hold a token: {usage['slack']} are slack, "
-        f"always less than a page for each sequence. With {meta['max_len']} slots reserved for each it would be "
-        f"{usage['reserved']}."
+        f"The pages have {usage['held']} slots for {usage['used']} tokens. The rest is less than a page for each "
+        f"sequence. With {meta['max_len']} slots reserved for each, it would be {usage['reserved']}."
     )
     text = (
-        f"How many slots are held in pages after the last event, for {count(len(sequences), 'sequence')} of at most "
-        f"{meta['max_len']} tokens?"
+        f"After the last event, {count(len(sequences), 'sequence')} of at most {meta['max_len']} tokens are in the "
+        "cache. How many slots do their pages have?"
     )
     wrong = [usage["reserved"], usage["used"], pages * size, usage["held"] + size]
     veils = ("strip", "picture", "tabs")
@@ -130,8 +123,8 @@ def _waiting(made: Stage) -> list[Question]:
                 "Its prompt waits for the other prompts": "Only memory counts here. A prompt is prefilled in one step.",
                 "A page is cleaned before its next use": "A free page is used as it is: new tokens overwrite it.",
             },
-            f"Without these pages a running request could stop in the middle of its answer. {name} starts in step "
-            f"{start}, when pages come back.",
+            f"A running request without a page would stop in the middle of its answer. {name} starts in step {start}, "
+            "after pages came back.",
             step=step,
             view=made.views[0].id,
             hides=["the others may still take", "as soon as free pages up to its last token are certain"],

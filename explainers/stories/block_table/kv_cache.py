@@ -48,7 +48,7 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None, by_hand
     events = {"events": [f["event"] for f in frames], "names": [[s["name"] for s in f["sequences"]] for f in frames]}
     usage = stage.chart(
         usage_chart(usage_table(played, max_len)),
-        "Slots used, held in pages and reserved contiguously after each event; a rule marks the event",
+        "Slots used, held in pages and reserved contiguously after each event. A rule marks the event",
         f"After the last event. {usage_sentence(played[-1][0], max_len)}",
         f"Slots after each event; contiguous: {max_len} reserved for each sequence",
     )
@@ -60,8 +60,8 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None, by_hand
         tabs=[stage.Tab("usage", "Slots over time", [usage]), stage.Tab("writes", "What the kernels write")],
         provenance=stage.Provenance(
             "modelled",
-            "The block manager of kernels/kv_cache/manager.py, played event by event; the kernels are handed "
-            "its tables as they are. Nothing ran for this picture.",
+            "The block manager of kernels/kv_cache/manager.py, event by event. The kernels take its tables as they "
+            "are. Nothing ran for this picture.",
         ),
         side=[stage.live("events", events | {"by_hand": by_hand})],
         step_choice="moment",
@@ -247,15 +247,12 @@ def usage_sentence(cache: KVCache, max_len: int) -> str:
     if not usage["held"]:
         return "Nothing is held."
     share, other = usage["slack"] / usage["held"], usage["empty"] / usage["reserved"]
-    copies = (
-        f" It would also store {count(usage['copies'], 'token')} again that pages share." if usage["copies"] > 0 else ""
-    )
+    copies = f" It also stores {count(usage['copies'], 'shared token')} again." if usage["copies"] > 0 else ""
     return (
-        f"Pages hold {usage['held']} slots for {usage['used']} tokens: {usage['slack']} slots of slack in last pages, "
+        f"Pages hold {usage['held']} slots for {usage['used']} tokens. The last pages waste {usage['slack']} slots, "
         f"{share:.0%}. "
-        f"Reserving {max_len} contiguous slots for each of {count(len(cache.sequences), 'sequence')} would hold "
-        f"{usage['reserved']}, "
-        f"{usage['empty']} of them empty, {other:.0%}.{copies}"
+        f"With {max_len} slots reserved for each sequence, {usage['empty']} of {usage['reserved']} slots are empty, "
+        f"{other:.0%}.{copies}"
     )
 
 

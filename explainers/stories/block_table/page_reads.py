@@ -64,11 +64,10 @@ def stage_of(
         name: np.concatenate([np.asarray(getattr(one, name)).ravel() for one in found])
         for name in ("asked", "distinct", "blocks")
     }
-    rule = "Counted in the traces of whole runs; an access lies in the page of its first element."
+    rule = "Counted in the traces of whole runs. An access counts for the page of its first element."
     table = [stage.text(sentence(found)), stage.table(reads_table(found), rule), *map(stage.text, absent)]
     return stage.Stage(
-        headline=f"{_held(found[0].lengths)}. A kernel that gives each query head a block of its own reads a page "
-        "again for each of them.",
+        headline=f"{_held(found[0].lengths)}. With one block for each query head, a kernel reads a page once for each.",
         frames=frames,
         views=[stage.View("page_reads", "page_reads", "Reads of pages", meta, columns)],
         state=states(found),
@@ -111,9 +110,9 @@ def _most_read(one: Reads, holders: Sequence[Sequence[str]], page: int) -> str:
     """Returns the most read page, its reads and its readers, or the fact that all pages are read alike."""
     who = _readers_said([who for who, requested in zip(one.readers, one.asked[:, page]) if requested])
     if one.least[one.most > 0].min() == one.most.max():
-        return f"All pages are read alike, {_times(one, page)}; page {page} by {who}."
+        return f"All pages are read alike, {_times(one, page)}. Page {page} has {who}."
     held = f"{listed(list(holders[page]))} {'holds' if len(holders[page]) == 1 else 'hold'}"
-    return f"Page {page}, which {held}, is read most, {_times(one, page)}, by {who}."
+    return f"The most read page is page {page}, {_times(one, page)}, by {who}. {held} it."
 
 
 def _readers_said(readers: Sequence[str]) -> str:
@@ -174,11 +173,11 @@ def sentence(found: Sequence[Reads]) -> str:
     shown = max(dict.fromkeys(one.heads for one in found), key=lambda heads: _spread(found, heads))
     least, most = (pick([one for one in found if one.heads == shown], key=_asked) for pick in (min, max))
     if _asked(least) == _asked(most):
-        return f"With {shown}, {count(_asked(most), 'byte')} of K and V are asked for, whatever the kernel."
+        return f"With {shown}, each kernel asks for {count(_asked(most), 'byte')} of K and V."
     return (
-        f"With {shown}, {most.kernel} asks for {_asked(most):,} bytes of K and V, "
-        f"{figure(_asked(most) / _asked(least))} times as many as {least.kernel}, {_asked(least):,}, of the same "
-        "cache. What is asked for again may come out of the L1 or L2; these counts do not say where it comes from."
+        f"With {shown}, {most.kernel} asks for {_asked(most):,} bytes of K and V. {least.kernel} asks for "
+        f"{_asked(least):,} bytes of the same cache, {figure(_asked(most) / _asked(least))} times fewer. "
+        "The L1 or the L2 may serve the repeated reads. These counts do not tell."
     )
 
 

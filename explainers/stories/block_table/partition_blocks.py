@@ -26,7 +26,7 @@ def blocks(run_v1: Run, run_v2: Run, multiprocessors: int, device: str) -> list[
         stage.heading("Thread blocks of this cache"),
         stage.table(
             grids(run_v1, run_v2),
-            "Grids as launched. A block of V2 whose partition lies behind its sequence's end leaves at once.",
+            "Grids as launched. A block of V2 without a token of its sequence leaves at once.",
         ),
         stage.heading("Enough blocks to fill the GPU"),
         stage.text(fill_sentence(HEADS, PARTITION, multiprocessors, device), "modelled"),
@@ -34,7 +34,7 @@ def blocks(run_v1: Run, run_v2: Run, multiprocessors: int, device: str) -> list[
             [
                 stage.chart(
                     blocks_chart(blocks_table(HEADS, PARTITION), multiprocessors),
-                    "Thread blocks of V1 and V2 against context length, for 1 to 64 sequences, and the multiprocessors",
+                    "Thread blocks of V1 and V2 against context length, for 1 to 64 sequences, and the number of SMs",
                     "V1 has heads x sequences blocks, V2 as many for each partition.",
                     said,
                 )
@@ -42,7 +42,7 @@ def blocks(run_v1: Run, run_v2: Run, multiprocessors: int, device: str) -> list[
             [
                 stage.table(
                     fill_table(HEADS, PARTITION, multiprocessors),
-                    "Fills it: at least one block per multiprocessor. From: the shortest context length.",
+                    "Fills it: at least one block per SM. From: the shortest context length.",
                 )
             ],
         ),
@@ -95,7 +95,7 @@ def blocks_chart(table: pd.DataFrame, multiprocessors: int) -> alt.LayerChart:
     dash = alt.StrokeDash("kernel:N", title="kernel", scale=alt.Scale(domain=["V2", "V1"], range=[[1, 0], [5, 3]]))
     line = alt.Chart(table).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash, tooltip=tip)
     points = alt.Chart(table).mark_circle(size=28, opacity=1).encode(x=x, y=y, color=colour, tooltip=tip)
-    said = f"{multiprocessors} multiprocessors"
+    said = f"{multiprocessors} SMs"
     full = pd.DataFrame({"blocks": [multiprocessors], "context length": [LENGTHS[-1]], "said": [said]})
     rule = alt.Chart(full).mark_rule(color=AXIS, strokeWidth=2).encode(y="blocks:Q")
     label = alt.Chart(full).mark_text(color=AXIS, align="right", baseline="top", dy=4)
@@ -126,11 +126,8 @@ def fill_sentence(heads: int, partition: int, multiprocessors: int, device: str)
     first = fill_table(heads, partition, multiprocessors).iloc[0]
     enough = -(-multiprocessors // heads)
     return (
-        f"{device} has {multiprocessors} multiprocessors; with at least one block for each none idles. One sequence of "
-        f"{heads} query heads "
-        f"gives V1 {first['V1 blocks']} blocks, at any context length; V2 has at least {multiprocessors} from context "
-        f"length "
-        f"{first['V2 fills it from']:,} on. From {enough} sequence{'s' if enough > 1 else ''} on V1 has enough blocks "
-        f"too, though a long "
-        "context among short ones still keeps one block busy alone."
+        f"{device} has {multiprocessors} SMs. Each SM needs at least one block. One sequence with {heads} query heads "
+        f"gives V1 {first['V1 blocks']} blocks, at any context length. V2 has enough from a context of "
+        f"{first['V2 fills it from']:,} tokens on. V1 has enough from {enough} sequence{'s' if enough > 1 else ''} on. "
+        "But one long context among short ones still keeps one block busy after all others."
     )

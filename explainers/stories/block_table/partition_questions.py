@@ -32,8 +32,8 @@ def _split(made: Stage, meta: PartitionsMeta) -> list[Question]:
             "Each block keeps its own max, sum and output. A second kernel rescales and adds them",
             {
                 "Each block writes its part of the output. A second kernel adds the parts": (
-                    f"Each block counted against its own max: partition {low['partition']} against {low['m']:.3g}, "
-                    f"where the whole has {meta['v2']['m']:.3g}."
+                    f"Each block counts against its own max. In partition {low['partition']} it is {low['m']:.3g}, "
+                    f"and in the whole context {meta['v2']['m']:.3g}."
                 ),
                 "The blocks agree on one max first. Then each adds to the output": (
                     f"No block waits for another. The max of all is first known in step {merged + 1}."

@@ -13,10 +13,10 @@ def ranges(made: Stage) -> list[Question]:
     longest = max(sum(u[3] for u in own["units"] if u[1] == r) for r in range(cut))
     veils = ("sentence", "strip", "picture", "tabs")
     text = (
-        f"{count(pages, 'page')} stand end to end and are cut into {count(cut, 'range')} that are equal within a page. "
+        f"A list of {count(pages, 'page')} is cut into {count(cut, 'range')}, equal to within a page. "
         "How many pages has the longest?"
     )
-    why = f"{pages} / {cut} = {pages / cut:.4g}, so no range has more than {longest}: no block waits long for another."
+    why = f"{pages} / {cut} = {pages / cut:.4g}, so no range has more than {longest}. No block waits long for another."
     most = max(sum(1 for c in own["cells"] if c[0] == s) for s in {c[0] for c in own["cells"]})
     wrong = [most, pages, longest + 1, cut]
     counted = ("sentence", "strip", "tabs")  # a reader can count the pages of a range in the picture
@@ -26,10 +26,10 @@ def ranges(made: Stage) -> list[Question]:
         step = next(n for n, f in enumerate(made.frames) if f.get("merged"))
         text = (
             f"{name} is in {len(units)} pieces. Partition {low['partition']} has m = {low['m']:.4g}, and the largest m "
-            f"of all is {meta['merged']['m']:.4g}. By what is its l multiplied when they are merged?"
+            f"of all is {meta['merged']['m']:.4g}. Which factor does its l get in the merge?"
         )
         power = f"e^({low['m']:.4g} - {meta['merged']['m']:.4g}) = {low['weight']:.4g}".replace("- -", "+ ")
-        why = f"{power}; the trace has it as its weight."
+        why = f"{power}. The trace has it as the weight of the partition."
         key = float(f"{low['weight']:.3g}")
         found.append(
             Question("weight", text, "number", key, why, step=step, view=view, tolerance=MEASURED, veils=veils)

@@ -90,8 +90,8 @@ def cache_blocks(runs: Sequence[Run]) -> list[stage.Block]:
         f"{short(wide['O off by, at most'])}."
     )
     rule = (
-        "Off: against float64 over K and V as they were drawn, before the cache rounded them; so the cache's rounding "
-        "and the kernel's together."
+        "Off: against float64 over the original K and V, before the cache rounded them. So it has the rounding of the "
+        "cache and of the kernel."
     )
     return [stage.text(said), stage.table(pd.DataFrame(rows), rule)]
 
@@ -127,12 +127,12 @@ def rounding_blocks(run: Run) -> list[stage.Block]:
         for name, scale in (("K", "k_scale"), ("V", "v_scale"))
     )
     said = (
-        "Each number over its KV head's scale is rounded to 4 significant bits (fp8 e4m3); what is past 448 becomes "
-        f"448. Scales, by KV head: {scales}."
+        "Each number, divided by the scale of its KV head, is rounded to 4 significant bits (fp8 e4m3). Larger numbers "
+        f"than 448 become 448. Scales, by KV head: {scales}."
     )
     if any(row[f"{name} cut off at {FP8_MAX:g}"] for row in rows for name in "KV"):
         said += " Some are drawn too small: those heads' largest numbers are cut off."
-    rule = "Off: what the cache keeps, times the scale, against what came."
+    rule = "Off: the number in the cache, times the scale, against the original."
     return [stage.text(said, run.provenance), stage.table(pd.DataFrame(rows), rule)]
 
 

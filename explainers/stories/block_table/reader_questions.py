@@ -43,7 +43,7 @@ def heads(panels: Sequence[HeadsPanel], num_heads: int, by_head: Sequence[int], 
     )
     traffic = idea(
         "same_reads",
-        "What happens to the bytes that the query heads ask for?",
+        "The query heads ask for bytes of K and V. How does sharing change their number?",
         "They stay the same",
         {
             f"They fall {times} times, like the cache": (
@@ -71,9 +71,10 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
     veils = ("sentence", "strip", "picture", "tabs")
     text = (
         f"{one.kernel} with {one.heads}: {count(who, 'reader')} {'reads' if who == 1 else 'read'} page {page}. How "
-        "many times is each byte of K and V asked for that lies there?"
+        "many times does the kernel ask for each of its bytes?"
     )
-    why = f"{asked_for:,} bytes of it are asked for and {distinct:,} differ: {often(asked_for / distinct)} each."
+    each = often(asked_for / distinct)
+    why = f"The kernel asks for {asked_for:,} bytes of the page. The page has {distinct:,}, so {each} each."
     wrong = [1, who // 2, 2 * who, who + 1]
     times = asked_for // distinct
     last = amounts("page_times", text, times, wrong, why, "times", step=shared, view=view, veils=veils)
@@ -88,8 +89,8 @@ def page_reads(found: Sequence[Reads], view: str) -> list[Question]:
             "fewest of the same cache?"
         )
         why = (
-            f"{low.kernel} asks for {totals[least]:,} bytes, {figure(totals[shared] / totals[least])} times fewer: "
-            f"its busiest page is read {often(low.times.max())}, where {one.kernel} reads one {often(one.times.max())}."
+            f"{low.kernel} asks for {totals[least]:,} bytes, {figure(totals[shared] / totals[least])} times fewer. "
+            f"It reads its busiest page {often(low.times.max())}, and {one.kernel} reads one {often(one.times.max())}."
         )
         same = [found[n].kernel for n in others if totals[n] == totals[least]]
         wrong_kernels = [found[n].kernel for n in others if found[n].kernel not in same]

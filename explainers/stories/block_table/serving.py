@@ -55,7 +55,7 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stag
     at_ends = [played[end] for end in ends]
     usage = stage.chart(
         kv_cache.usage_chart(kv_cache.usage_table(at_ends, max_len, prefixes), "step"),
-        "Slots used, held in pages and reserved contiguously after each step; a rule marks the step",
+        "Slots used, held in pages and reserved contiguously after each step. A rule marks the step",
         f"After the last step. {frames[-1]['waste']}",
         f"Slots after each step; contiguous: {max_len} reserved for each request",
     )

@@ -110,9 +110,10 @@ class _UnitFrames:
             "prefetch_tile",
             f"{self.where} · page {page}",
             pd.concat([read, part[part.entry == entry]]),
-            f"{self.where}: the producing warp finds page {page} in entry {entry} and asks for KV head "
-            f"{trace.kv_head} of it, for stage {stage}: {count(len(copies), 'bulk copy', 'bulk copies')}, "
-            f"{amount:,} bytes of K and V, K's from byte {low:,} on.{self._sharers_sentence()}",
+            f"{self.where}: entry {entry} names page {page}. The producing warp asks for its KV head {trace.kv_head}, "
+            f"{amount:,} bytes of K and V, into stage {stage}. "
+            f"{count(len(copies), 'bulk copy', 'bulk copies')} start, from byte {low:,} of K on."
+            f"{self._sharers_sentence()}",
             page=page,
             entry=entry,
             bytes=amount,

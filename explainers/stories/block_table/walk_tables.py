@@ -16,7 +16,7 @@ from kernels.trace.memory import model
 def layouts_blocks(walk_story: Walk, run: Run) -> list[stage.Block]:
     """Returns the reason for the split of K by x: a table and its sentence."""
     table = layouts_table(walk_story, run)
-    derived = "The first row is from the logged addresses; the others are derived from its lanes' tokens and pieces. A "
+    derived = "The first row has the logged addresses. The other rows follow from its tokens and pieces. A "
     return [
         stage.text(layouts_sentence(table)),
         stage.table(table, derived + "line is a byte offset / 128, a sector / 32."),
@@ -69,11 +69,10 @@ def layouts_sentence(table: pd.DataFrame) -> str:
     """Returns the table in a sentence."""
     here, rows, columns = (table.iloc[n] for n in range(3))
     return (
-        f"One load instruction of the first warp: {here['lanes']} lanes, 16 bytes each, {16 * here['lanes']} bytes. "
-        f"Split by x, neighbouring lanes (neighbouring tokens) read neighbouring 16 bytes: {here['128-byte lines']} "
-        f"lines of 128 bytes. Token by token the same bytes would lie in {rows['128-byte lines']} lines. Without the "
-        f"split a lane would read {columns['bytes per lane']} bytes at a time and need "
-        f"{columns['loads per 16 bytes']} loads for what it now gets in one."
+        f"One load of the first warp has {here['lanes']} lanes with 16 bytes each. With the split by x, neighbouring "
+        f"lanes read neighbouring bytes: {here['128-byte lines']} lines of 128 bytes. Token by token, the bytes would "
+        f"be in {rows['128-byte lines']} lines. Without the split, a lane would read {columns['bytes per lane']} bytes "
+        f"at a time. It would need {columns['loads per 16 bytes']} loads in place of one."
     )
 
 

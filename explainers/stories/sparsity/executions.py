@@ -128,12 +128,13 @@ def element_blocks(run: Run, times: pd.DataFrame) -> list[Block]:
     """Returns the tab with lists of keys next to lists of blocks."""
     request, found = run.request, ways(run.request)
     if not found:
-        return [stage.note(f"The mask has more than {MOST:,} pairs; choose a smaller seq_len to count its blocks.")]
+        return [stage.note(f"The mask has more than {MOST:,} pairs. Choose a smaller seq_len to count its blocks.")]
     if not found[0].pairs:
-        return [stage.note("The mask shows no pair: there is nothing to execute, whichever way it is listed.")]
+        return [stage.note("The mask shows no pair, so nothing is computed.")]
     rule = (
-        f"Derived for one head. CSR: a warp has a row, a lane reads {VECTOR} bytes of its own key at a time, and a "
-        "request moves whole sectors of 32 bytes; a cache may serve a sector again. Blocks: a tile's rows lie together."
+        f"Derived for one head. In CSR, a warp has a row, and a lane reads {VECTOR} bytes of its own key at a time. A "
+        "request moves whole sectors of 32 bytes, and a cache may serve a sector again. In blocks, the rows of a tile "
+        "are neighbours."
     )
     return [
         stage.heading("The same mask, element by element or block by block"),
@@ -152,17 +153,16 @@ def _sentences(request: Request, found: Sequence[Way]) -> list[str]:
     density = pairs / all_pairs
     scattered = _scattered(density, mask.queries, mask.keys, block.users)
     if block.executed < 1:
-        verdict = "So lists of single keys lose to dense at densities at which lists of blocks win."
+        verdict = "So lists of single keys lose to dense where lists of blocks win."
     else:
-        verdict = "Every block holds a seen pair, so lists of blocks skip nothing here and compute what dense does."
+        verdict = "Every block has a seen pair, so lists of blocks skip nothing here."
     return [
-        f"The mask shows {pairs:,} of {all_pairs:,} pairs of a head: density {density:.1%}. In "
-        f"{block.name}, {block.executed:.1%} hold a seen pair and are executed; were the same share of pairs "
-        f"scattered at random, it would be {scattered:.1%}.",
-        "By CSR only seen pairs are computed, but each brings a key and a value of its own: "
-        f"{csr.bytes // pairs:,} bytes for one pair. In {block.name} a key that was loaded serves up to "
-        f"{block.users} rows, {figure(block.bytes / pairs, 3)} bytes for each seen pair, and tensor cores "
-        f"multiply the block. {verdict}",
+        f"The mask shows {pairs:,} of {all_pairs:,} pairs of a head, a density of {density:.1%}. In "
+        f"{block.name}, {block.executed:.1%} have a seen pair. With pairs scattered at random, {scattered:.1%} would "
+        "have one.",
+        "CSR computes only seen pairs, but each pair loads its own key and value, "
+        f"{csr.bytes // pairs:,} bytes. In {block.name}, a loaded key serves up to {block.users} rows, "
+        f"{figure(block.bytes / pairs, 3)} bytes for each seen pair. And tensor cores multiply the block. {verdict}",
     ]
 
 

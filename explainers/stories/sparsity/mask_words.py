@@ -8,7 +8,7 @@ RULES = {
     "window": "A query sees a window: the last {window} keys, up to its own.",
     "sinks": "A query sees a window, the last {window} keys. It also sees the first {sinks} keys, the sinks.",
     "documents": "A query sees only the keys of its own document.",
-    "drawn": "A query sees the blocks of keys that are drawn for it.",
+    "drawn": "A query sees the drawn blocks of keys in its row.",
 }
 CAUSAL = "A query sees every key up to its own."
 

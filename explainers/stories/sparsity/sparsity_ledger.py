@@ -172,26 +172,28 @@ def _counted_blocks(run: Run, traffic: Traffic, counts: Ledger) -> list[Block]:
     said = f"{over}, the lists say {by_lists:,} bytes of K and V; the probes counted {kv:,}: {same}."
     blocks = [stage.heading("Counted"), stage.text(said, run.provenance)]
     others = [
-        {"tensor": symbol, "bytes read": size, "beside K and V": f"{size / kv:.2%}" if kv else ""}
+        {"tensor": symbol, "bytes read": size, "next to K and V": f"{size / kv:.2%}" if kv else ""}
         for symbol, size in read.items()
         if parts.get(symbol) not in ("Q", "K", "V")
     ]
     if others:
-        caption = "Read beside Q, K and V: counted in the probes, every lane's read; a cache serves most of them."
+        caption = (
+            "Reads apart from Q, K and V. The probes count the read of every lane, and a cache serves most of them."
+        )
         blocks.append(stage.table(pd.DataFrame(others), caption))
     return blocks
 
 
 def _past(counts: Ledger) -> str:
     past = counts.dense_pairs - counts.pairs
-    return f" Of every block's pairs {past:,} lie past the last query or key." if past else ""
+    return f" {past:,} pairs of the blocks are past the last query or key." if past else ""
 
 
 def _hidden(counts: Ledger) -> str:
     hidden = counts.computed - counts.seen
     if not counts.computed:
         return ""
-    return f"Of {counts.computed:,} pairs that are multiplied {hidden:,} ({hidden / counts.computed:.1%}) are not seen."
+    return f"The kernel multiplies {counts.computed:,} pairs. The mask hides {hidden / counts.computed:.1%} of them."
 
 
 def _of_scope(run: Run) -> int:

@@ -125,14 +125,15 @@ def test_serving_opens_before_its_first_step_and_takes_its_moment_to_the_walk():
     assert set(walked.subject.names) == names and walked.link["moment"] == str(moment)
 
 
-@pytest.mark.parametrize("left", ["serving", "partitions"])
-def test_the_scenario_of_a_view_does_not_stay_when_the_reader_goes_back(left):
-    there = ask(("view", left), view="walk")
-    assert there.link["scenario"] != "churn" and not there.told
+def test_the_scenario_of_serving_does_not_stay_when_the_reader_goes_back_to_the_walk():
+    there = ask(("view", "serving"), view="walk")
+    assert there.link["scenario"] == "one_prompt" and not there.told
     back = ask(("view", "walk"), **there.link | {"moment": "3"})
     assert (back.link["scenario"], back.link["moment"], back.subject.name) == ("churn", "12", "E") and not back.told
     chosen = ask(("view", "heads"), view="walk", scenario="two_chats")
     assert chosen.link["scenario"] == "two_chats"
+    first = ask(("view", "walk"), view="serving", scenario="long_prompt", moment="0")  # its cache is empty
+    assert first.link["scenario"] == "long_prompt" and not first.error
 
 
 def test_v1_and_v2_open_on_the_longest_sequence_and_say_the_gain():
@@ -151,7 +152,7 @@ def test_v1_and_v2_open_on_the_longest_sequence_and_say_the_gain():
 def test_serving_by_the_menu_takes_a_scenario_that_is_served_and_a_link_is_told_why():
     assert ask(("view", "serving"), view="walk", scenario="churn").link["scenario"] == "one_prompt"
     (told,) = ask(view="serving", scenario="churn").told
-    assert told == "scenario is churn; what is served is one of one_prompt, nothing_shared, long_prompt, requests."
+    assert told == "scenario is churn. Serving has one_prompt, nothing_shared, long_prompt, requests."
 
 
 def test_requests_of_ones_own_are_served_and_refused_in_words():
@@ -178,7 +179,7 @@ def test_reads_are_of_a_type_that_every_kernel_takes_and_who_is_not_there_is_tol
     absent = [block["text"] for block in made.tabs[0].blocks if block["kind"] == "text"][1:]
     assert [text.split(" ")[0] for text in absent] == ["paged_cascade"] and "No two neighbours" in absent[0]
     told = ask(view="reads", dtype="float32").told
-    assert told == ["dtype is float32; here it is float16, which all these kernels take."]
+    assert told == ["dtype is float32. Here it is float16: all these kernels take it."]
 
 
 def test_reads_show_what_is_recorded_and_what_is_served_is_not(recordings):
@@ -188,7 +189,7 @@ def test_reads_show_what_is_recorded_and_what_is_served_is_not(recordings):
     asked = ask(view="reads", scenario="two_chats", backend="recorded")
     made = STORY.make(asked.subject)
     assert len(made.frames) == len(cpu) and made.provenance.label == "recorded"
-    said = "What is served is not recorded. Choose another scenario, or another backend."
+    said = "Serving is not recorded. Choose another scenario, or another backend."
     assert ask(view="walk", scenario="one_prompt", backend="recorded").error == said
     assert not ask(view="serving", scenario="one_prompt", backend="recorded").error
     offered = {}

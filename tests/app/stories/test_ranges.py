@@ -55,7 +55,7 @@ def test_a_page_of_8_bit_numbers_has_16_slots_at_least():
 def test_where_nothing_is_shared_a_prefix_is_looked_at_elsewhere_and_it_is_said():
     asked = ask(view="prefix", scenario="churn")
     assert asked.link["scenario"] == "shared_prompt"
-    assert asked.told == ["scenario is churn, in which no two sequences share a whole page; here it is shared_prompt."]
+    assert asked.told == ["In scenario churn, no two sequences share a whole page. Here it is shared_prompt."]
     assert len(asked.subject.names) == 3 and asked.subject.request.problem.prefix_pages.any()
 
 
@@ -66,20 +66,20 @@ def test_of_fields_that_nobody_chose_none_is_told_to_have_moved():
     asked = ask(("view", "ranges"), **begun | {"head_dim": "96"})
     assert asked.told == ["head_dim is 96; here it can be 64, 128."]
     (told,) = ask(("view", "prefix"), **begun | {"moment": "5"}).told  # another cache than the one that was looked at
-    assert told.endswith("share a whole page; here it is shared_prompt.")
+    assert told.endswith("share a whole page. Here it is shared_prompt.")
     (told,) = ask(("dtype", "float32"), view="reads").told
-    assert told == "dtype is float32; here it is float16, which all these kernels take."
+    assert told == "dtype is float32. Here it is float16: all these kernels take it."
 
 
 def test_at_a_moment_before_anything_is_shared_the_nearest_one_is_taken_and_it_is_said():
     asked = ask(view="prefix", scenario="shared_prompt", moment="1")
     assert asked.link["moment"] == "2"
-    assert asked.told == ["After 1 events no two sequences share a whole page; after 2 they do."]
+    assert asked.told == ["After 1 events no two sequences share a whole page. After 2 they do."]
 
 
 def test_what_these_kernels_do_not_compute_is_moved_and_not_offered():
     asked = ask(view="ranges", num_heads="32", num_kv_heads="1", dtype="float16")
-    assert asked.told == ["num_kv_heads is 1, so that 32 query heads read a KV head; here at most 16 do."]
+    assert asked.told == ["num_kv_heads is 1, so 32 query heads share a KV head. Here at most 16 do."]
     assert asked.subject.request.problem.num_kv_heads == 2
     offered = {c["name"]: c for c in asked.choices}
     assert [o["value"] for o in offered["num_kv_heads"]["options"]] == ["2", "4", "8", "16", "32"]
@@ -87,7 +87,7 @@ def test_what_these_kernels_do_not_compute_is_moved_and_not_offered():
         for option in offered[name]["options"]:
             assert not ask((name, option["value"]), view="ranges", dtype="float16").refused
     asked = ask(view="prefix", scenario="shared_prompt", alibi="true", dtype="float16")
-    assert asked.told == ["alibi is true; over a shared prefix it is not computed."] and not asked.error
+    assert asked.told == ["alibi is true. Over a shared prefix it is not computed."] and not asked.error
 
 
 def test_recordings_of_ranges_are_as_allocated_in_as_many_ranges_as_pages_begin_with():
@@ -146,9 +146,9 @@ def test_the_cache_in_8_bits_is_half_as_large_and_its_copy_is_not_said_to_be_sho
     wide, narrow = (ask(**state, cache_dtype=kind).subject for kind in ("", "float8_e4m3"))
     assert wide.layout.page_bytes == 2 * narrow.layout.page_bytes
     said = [block["text"] for block in STORY.parts["writes"](narrow) if block["kind"] == "text"]
-    assert "in 8 bits that copy is not run" in said[0]
+    assert "this copy does not run in 8 bits" in said[0]
     assert not any("not run" in block.get("text", "") for block in STORY.parts["writes"](wide))
 
 
 def test_without_recordings_of_it_a_scenario_that_is_not_recorded_is_refused_in_words():
-    assert "What is served is not recorded" in ask(backend="recorded", view="ranges", scenario="long_prompt").error
+    assert "Serving is not recorded" in ask(backend="recorded", view="ranges", scenario="long_prompt").error

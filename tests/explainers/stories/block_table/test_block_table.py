@@ -141,8 +141,8 @@ def test_every_state_of_a_preset_shows_each_page_once_with_its_owners(preset):
 def test_the_waste_of_both_ways_is_in_the_sentence():
     cache = play(read_events("add A 20, fork B A"), 8, 16)[-1][0]
     said = kv_cache.usage_sentence(cache, 100)
-    assert "Pages hold 32 slots for 20 tokens: 12 slots of slack in last pages, 38%" in said
-    assert "would hold 200, 160 of them empty, 80%. It would also store 20 tokens again" in said
+    assert "Pages hold 32 slots for 20 tokens. The last pages waste 12 slots, 38%" in said
+    assert "160 of 200 slots are empty, 80%. It also stores 20 shared tokens again" in said
     assert re.search("Nothing is held", kv_cache.usage_sentence(play((), 8, 16)[0][0], 100))
 
 

@@ -135,8 +135,8 @@ def test_the_stage_has_a_step_for_each_kernel_and_ratio_and_says_its_numbers():
     assert at == len(columns["asked"]) == len(columns["distinct"]) == len(columns["blocks"])
     first = made.frames[0]["sentence"]
     assert first.endswith(
-        "Page 0, which S0, S1 and S2 hold, is read most, each byte 3 times, by 12 readers: S0 query head 0 to 3, S1 "
-        "query head 0 to 3 and S2 query head 0 to 3."
+        "The most read page is page 0, each byte 3 times, by 12 readers: S0 query head 0 to 3, S1 query head 0 to 3 "
+        "and S2 query head 0 to 3. S0, S1 and S2 hold it."
     )
     assert made.headline.startswith("A cache of 3 sequences, S0 (59), S1 (68) and S2 (47) tokens long.")
     assert [frame["tile"] for frame in made.frames] == [n // 3 for n in range(len(found))]
@@ -144,8 +144,8 @@ def test_the_stage_has_a_step_for_each_kernel_and_ratio_and_says_its_numbers():
 
 def test_where_no_page_is_shared_all_are_read_alike():
     found, made = made_of("churn", PER_HEAD[:1])
-    assert "2 times. All pages are read alike, each byte 2 times; page 0 by 4 readers" in made.frames[1]["sentence"]
-    assert page_reads.sentence(found).startswith("With MHA 4:4, 166,912 bytes of K and V are asked for, whatever")
+    assert "2 times. All pages are read alike, each byte 2 times. Page 0 has 4 readers" in made.frames[1]["sentence"]
+    assert page_reads.sentence(found).startswith("With MHA 4:4, each kernel asks for 166,912 bytes")
     table = page_reads.reads_table(found)
     assert table["bytes asked for"].tolist() == [166912] * 3
     assert (table["distinct bytes"] * table["asked for / distinct"]).tolist() == [166912] * 3
@@ -179,7 +179,7 @@ def test_one_is_told_as_one():
     )
     whole = replace(half, kernel="whole", asked=2 * half.asked)
     why = {q.id: q for q in reader_questions.page_reads([whole, half], "page_reads")}
-    assert why["fewest"].why.endswith("its busiest page is read once, where whole reads one 2 times.")
+    assert why["fewest"].why.endswith("It reads its busiest page once, and whole reads one 2 times.")
     assert ": 1 reader reads page 0. How many times" in why["page_times"].text
     why = {q.id: q.why for q in reader_questions.page_reads([half], "page_reads")}
-    assert why["page_times"].endswith("differ: once each.")
+    assert why["page_times"].endswith("so once each.")

@@ -74,10 +74,9 @@ def test_when_v2_fills_the_gpu():
     row = blocks[(blocks["context length"] == 4096) & (blocks.batch == 4)].set_index("kernel").blocks
     assert row.to_dict() == {"V1": 128, "V2": 1024}
     chart = str(partition_blocks.blocks_chart(blocks, 132).to_dict())
-    assert (
-        "132 multiprocessors" in chart and "fontSize" not in chart
-    )  # the page's own size, which grows with the window
-    assert "from context length 2,049 on. From 5 sequences" in partition_blocks.fill_sentence(32, 512, 132, "An H200")
+    assert "132 SMs" in chart and "fontSize" not in chart  # the page's own size, which grows with the window
+    said = partition_blocks.fill_sentence(32, 512, 132, "An H200")
+    assert "a context of 2,049 tokens on. V1 has enough from 5 sequences on." in said
 
 
 def test_v1_has_no_weight_and_v2_in_all_none_and_these_cells_are_empty():
@@ -121,4 +120,7 @@ def test_each_side_has_its_sentence():
 def test_the_blocks_of_a_gpu_are_counted():
     _, runs = comparison()
     made = partition_blocks.blocks(*runs, 132, "An H200")
-    assert "from context length 2,049 on. From 5 sequences" in made[3]["text"] and made[3]["label"] == "modelled"
+    assert (
+        "a context of 2,049 tokens on. V1 has enough from 5 sequences" in made[3]["text"]
+        and made[3]["label"] == "modelled"
+    )
