@@ -238,6 +238,8 @@ export function canvasView(host, { clock }, view) {
   const observer = new ResizeObserver(fit);
   observer.observe(sheet);
   clock.addEventListener('type', fit);
+  const onPrint = () => motion.finish();
+  addEventListener('beforeprint', onPrint);
   const onStep = ({ detail }) => draw(detail.why);
   clock.addEventListener('step', onStep);
   fit();
@@ -245,6 +247,7 @@ export function canvasView(host, { clock }, view) {
     draw,
     unmount() {
       motion.stop();
+      removeEventListener('beforeprint', onPrint);
       clock.removeEventListener('step', onStep);
       clock.removeEventListener('pin', onPin);
       clock.removeEventListener('covers', onPoint);

@@ -8,7 +8,7 @@ import { keyList } from './keys.js';
 import { button, element, figure, number, way } from '../core/paint.js';
 import { viewOf } from '../core/views.js';
 
-const PACE = 4,
+const PACE = 2,
   HELD = 1600; // steps a second; milliseconds that the last step stays
 
 // course: the stops; visit(stop): goes there; talks: a list of those that come with the app.
@@ -130,6 +130,7 @@ export function makeStart({ stage, base, course, visit, talks }) {
   };
   const play = yes => {
     playing = yes;
+    clock.pace = yes ? PACE : 0;
     toggle.textContent = yes ? 'Pause' : 'Play';
     toggle.setAttribute('aria-pressed', String(yes));
     tick();
