@@ -1,5 +1,6 @@
 """Motion between two steps, in a real Chromium with a time that passes only when the test says so. It ends in the
-step's own picture, and the next press cuts it. A jump, a fast clock and a reader who prefers reduced motion have none."""
+step's own picture, and the next press cuts it. A jump and a fast clock have none, nor does who prefers
+reduced motion."""
 
 import pytest
 from browser.stepping import point_at, press, read, tip
