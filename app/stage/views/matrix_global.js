@@ -4,7 +4,7 @@ import { Marks } from '../core/kinds.js';
 import { COLOURS, PALETTE } from '../core/paint.js';
 import { onChip } from './matrix_model.js';
 
-const DIM = 0.3, // what a step does not read
+const DIM = 0.14, // what a step does not read: plain, as its values mean nothing to the step
   OLD = 0.45; // what an earlier step has made
 export const FLIGHT = { ease: 'both', passing: true };
 export const NAMES = { Q: 'Q', K: 'K\u1d40', S: 'S', V: 'V', O: 'O' };
@@ -74,7 +74,7 @@ export class GlobalMarks {
       { boxes } = laid;
     if (laid.held) marks.text('global', [boxes.Q[0], laid.title], 'Global memory', { bold: true });
     for (const place of ['Q', 'K', 'V']) {
-      this.image(`all ${place}`, place, boxes[place], undefined, { alpha: DIM });
+      marks.add(`all ${place}`, 'rect', boxes[place], { fill: COLOURS[place], alpha: DIM });
       for (const { kind, rect } of lit.filter(one => one.place === place))
         this.image(`lit ${kind} ${place} ${rect}`, place, this.there(place, rect), sourceOf(place, rect), { span: [0, 0.12], out: [0, 0.4] }); // prettier-ignore
       if (!laid.held) this.addUsed(place);

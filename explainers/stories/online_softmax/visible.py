@@ -53,13 +53,14 @@ def offer(run: Run, runner: Runner, row: int | None = None) -> Mapping[str, obje
     worst = max(rows, key=lambda number: rows[number])
     effect = "is NaN or infinite" if np.isinf(rows[worst]) else f"is off by {rows[worst]:.2g}"
     changes: dict[str, str] = {}
-    if scale != run.request.problem.score_scale:
+    scale_changes = scale != run.request.problem.score_scale
+    if scale_changes:
         changes["score_scale"] = f"{scale:g}"
     if row is not None:
         changes["row"] = str(worst - first)
-    where = f"With score_scale {scale:g}, row {worst}" if "score_scale" in changes else f"Row {worst}"
+    larger = f"With scores {scale / run.request.problem.score_scale:g} times as large, row" if scale_changes else "Row"
     here = "this row" if row is not None else "these rows"
-    text = f"{name} makes no difference in {here}. {where} {effect}."
+    text = f"{name} makes no difference in {here}. {larger} {worst} {effect}."
     return {"text": text, "label": "Show the wrong value", "set": changes}
 
 

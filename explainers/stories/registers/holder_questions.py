@@ -29,7 +29,7 @@ def _row_max(tiles: Tiling, lanes: Lanes | None, row: int) -> list[Question]:
         "They write them to global memory": "The trace has no store of S. Global memory is the slowest of all.",
     }
     why = (
-        f"These {len(threads)} lanes are neighbours in one warp. A shuffle hands a value from lane to lane, "
+        f"These {len(threads)} lanes are neighbours in one warp. A shuffle passes a value from lane to lane, "
         "without any memory."
     )
     text = f"{count(len(threads), 'lane')} hold the scores of row {row}. How do they find the max of the row?"
@@ -41,7 +41,7 @@ def _row_max(tiles: Tiling, lanes: Lanes | None, row: int) -> list[Question]:
         "hides": ["by shuffles"],
         "shows": {"row": row, "key": lanes.tiles[0][0]},
     }
-    return [idea("row_max", text, "They hand them on by shuffles", wrong, why, **where)]
+    return [idea("row_max", text, "They pass values to each other by shuffles", wrong, why, **where)]
 
 
 def _stores_scores(tiles: Tiling) -> bool:
