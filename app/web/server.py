@@ -256,6 +256,7 @@ def modules() -> dict[str, str]:
         "PALETTE": palette.for_browser(),
         "TERMS": terms.for_browser(),
         "PROVENANCE": glossary.PROVENANCE,
+        "LABELS": glossary.LABELS,
         "MARKS": marks.MARKS,
     }
     constants = [f"export const {name} = {json.dumps(value)};" for name, value in given.items()]

@@ -10,6 +10,8 @@ PROVENANCE = {
     "recorded": "Measured earlier, on the GPU and the date named.",
 }
 
+LABELS = {name: name for name in PROVENANCE} | {"executed": "run on this CPU"}  # as the pages show them
+
 PHASES = {  # the marks of the kernels, as the pages call them
     "load_q": "Load Q",
     "load_tile": "Load tile",

@@ -284,7 +284,7 @@ def test_the_keys_of_the_questions_are_reached_without_a_pointer(visit):
 
 def test_the_start_page_moves_by_itself_says_where_from_and_can_be_paused(visit):
     page = visit("/", wait=".wg .start [data-alive]")
-    assert page.locator(".wg .start .label").first.inner_text() in ("executed", "measured", "recorded")
+    assert page.locator(".wg .start .label").first.inner_text() in ("run on this CPU", "measured", "recorded")
     first = step_of(page)
     page.wait_for_function("first => window.clock.step !== first", arg=first, timeout=20_000)
     page.locator(".wg .start [data-action=play]").click()

@@ -97,7 +97,7 @@ def test_presenting_shows_picture_sentence_and_code_in_larger_type(page, size):
         expect(page.locator(f".wg .room {hidden}").first).to_be_hidden()
     for seen in (".narration .sentence", ".picture canvas", ".codes .code", ".slim .leave"):
         expect(page.locator(f".wg {seen}").first).to_be_in_viewport()
-    expect(page.locator(".wg .slim .from")).to_have_text("executed")
+    expect(page.locator(".wg .slim .from")).to_have_text("run on this CPU")
     after, now = page.evaluate(SIZES), page.locator(".wg .sheet canvas").bounding_box()
     assert all(1.49 < after[at] / before[at] <= 2 for at in before) and 1.45 <= drawn_size(page) / least <= 2
     assert now["width"] * now["height"] > canvas["width"] * canvas["height"] or size is PHONE

@@ -34,8 +34,9 @@ def test_the_picture_keeps_its_height_and_no_part_covers_another(visit, path, si
         assert one["right"] <= SIZES[size]["width"] + 1
         for other in boxes[n + 1 :] if stacked else ():
             assert one["bottom"] <= other["top"] + 1, (one, other)
-    room = page.locator(".wg .room")
-    room.evaluate("room => room.scrollTo(0, room.scrollHeight)")
-    last = boxes[-1]["part"]
-    below = page.locator(f".wg .room {last}").bounding_box()
-    assert below["y"] + below["height"] <= SIZES[size]["height"] + 1
+    page.wait_for_function(
+        """part => { const room = document.querySelector('.wg .room');
+          room.scrollTo(0, room.scrollHeight);
+          return room.querySelector(part).getBoundingClientRect().bottom <= innerHeight + 1; }""",
+        arg=boxes[-1]["part"],
+    )

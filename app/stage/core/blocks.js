@@ -1,5 +1,6 @@
 // What stands in tabs: text, tables, charts, notes, files to take along. Charts follow the clock by
 // their parameter `step`.
+import { LABELS } from './data.js';
 import { chartView } from './charts.js';
 import { element, figure, number, unfetched, way } from './paint.js';
 import { viewOf } from './views.js';
@@ -16,7 +17,7 @@ const MAKE = {
     element(
       'p',
       {},
-      ...(label ? [element('b', { class: `label ${label}` }, label), ' '] : []),
+      ...(label ? [element('b', { class: `label ${label}` }, LABELS[label]), ' '] : []),
       text,
       ...links.flatMap(link => [' ', MAKE.link(link, ends, context)]),
     ),

@@ -6,4 +6,5 @@ export const TERMS: Record<
   { said: string; place: string; source: { label: string; link: string } }
 >;
 export const PROVENANCE: Record<string, string>;
+export const LABELS: Record<string, string>;
 export const MARKS: Record<string, string>;

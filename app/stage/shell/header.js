@@ -1,6 +1,7 @@
 // The header: the name, the rail, the guide, the provenance of the shown values, the menu.
 import { makeMenu } from './menu.js';
 import { makeRail } from './rail.js';
+import { LABELS } from '../core/data.js';
 import { button, element, way } from '../core/paint.js';
 
 // course, rail, open, visit: of the rail (rail.js); guide(): opens or closes the guide; entries: of
@@ -74,15 +75,12 @@ export function makeHeader({ course, rail, open, visit, guide, entries, beside: 
         said.hidden = true;
         return;
       }
-      chip.textContent = given.label;
+      const label = LABELS[given.label];
+      chip.textContent = label;
       chip.className = `provenance ${given.label}`;
       said.replaceChildren(
         element('p', {}, given.said),
-        element(
-          'p',
-          {},
-          `${given.label[0].toUpperCase()}${given.label.slice(1)}: ${meanings[given.label]}`,
-        ),
+        element('p', {}, `${label[0].toUpperCase()}${label.slice(1)}: ${meanings[given.label]}`),
       );
     },
   };

@@ -2,6 +2,7 @@
 // browser allows that. What is left of the bars is one slim line: how far the steps are, where the
 // values come from, the way out. In an iframe (embed=true) the same line holds the way to the page
 // itself.
+import { LABELS } from '../core/data.js';
 import { button, element } from '../core/paint.js';
 
 // root: the stage; changed(yes): type is to be large, or as before; stop(): pauses what plays; way:
@@ -103,9 +104,9 @@ export function makePresent({ root, clock, changed, stop, way }) {
       stop();
       black.hidden = false;
     },
-    // The label of what is shown: executed, measured, ...
+    // The label of the shown values (core/data.js).
     provenance(label) {
-      from.textContent = label;
+      from.textContent = LABELS[label] ?? '';
     },
     unmount() {
       set(false);

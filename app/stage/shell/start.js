@@ -2,7 +2,7 @@
 // kernels, the rail as cards.
 import { askUntilDone } from './fetching.js';
 import { showBlocks } from '../core/blocks.js';
-import { PROVENANCE } from '../core/data.js';
+import { LABELS, PROVENANCE } from '../core/data.js';
 import { inMinutes, linkOf, progress } from './course.js';
 import { keyList } from './keys.js';
 import { button, element, figure, number, way } from '../core/paint.js';
@@ -182,7 +182,7 @@ export function makeStart({ stage, base, course, visit, talks }) {
     headline.textContent = made.headline;
     const { label, said } = made.provenance;
     from.replaceChildren(
-      element('b', { class: `label ${label}`, title: PROVENANCE[label] }, label),
+      element('b', { class: `label ${label}`, title: PROVENANCE[label] }, LABELS[label]),
       ` ${said}`,
     );
     host.dataset.alive = label;
@@ -284,7 +284,7 @@ export function makeStart({ stage, base, course, visit, talks }) {
       element(
         'p',
         { class: 'about' },
-        element('b', { class: `label ${label}`, title: PROVENANCE[label] }, label),
+        element('b', { class: `label ${label}`, title: PROVENANCE[label] }, LABELS[label]),
         ` ${about} Upper bar: bytes; lower bar: time; each against the longest.`,
       ),
     );
